@@ -1,0 +1,178 @@
+//! A disk: sectors that can be read and overwritten in any order.
+//!
+//! *Promises* only the contract of [`BlockDevice`]; translation layers, RAM disks and image files implement it,
+//! block file systems and exports stand on it, and the adapters here wrap it.
+//!
+//! *Knows nothing of* flash, time, files.
+//!
+//! *Power loss.* See [`BlockDevice`].
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use core::fmt;
+use nandlab_sim::PowerCut;
+
+/// A logical sector number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lba(pub u64);
+
+impl fmt::Display for Lba {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sector {}", self.0)
+    }
+}
+
+/// The shape of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockGeometry {
+    /// Bytes of a sector, the unit of every address and length.
+    pub sector: u32,
+    /// Sectors of the disk.
+    pub sectors: u64,
+    /// Bytes that the device writes at once without reading first; a hint, a multiple of `sector`.
+    pub page: u32,
+}
+
+impl BlockGeometry {
+    /// Bytes of the disk.
+    pub fn bytes(&self) -> u64 {
+        self.sectors * u64::from(self.sector)
+    }
+
+    /// Refuses an extent that is not whole sectors inside the disk; otherwise gives its length in sectors.
+    pub fn check(&self, lba: Lba, bytes: usize) -> Result<u64, BlockError> {
+        if !bytes.is_multiple_of(self.sector as usize) {
+            return Err(BlockError::BadLength { found: bytes, sector: self.sector });
+        }
+        let count = (bytes / self.sector as usize) as u64;
+        self.check_sectors(lba, count)?;
+        Ok(count)
+    }
+
+    /// Refuses an extent that leaves the disk.
+    pub fn check_sectors(&self, lba: Lba, count: u64) -> Result<(), BlockError> {
+        match lba.0.checked_add(count) {
+            Some(end) if end <= self.sectors => Ok(()),
+            _ => Err(BlockError::OutOfRange { lba, count, sectors: self.sectors }),
+        }
+    }
+}
+
+/// One pair of [`BlockDevice::remap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remap {
+    /// Gives its page away and becomes unmapped.
+    pub from: Lba,
+    /// Takes the page over.
+    pub to: Lba,
+}
+
+/// A request that was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    /// The extent leaves the disk.
+    #[error("{count} sectors at {lba} leave the disk of {sectors} sectors")]
+    OutOfRange {
+        /// First sector asked for.
+        lba: Lba,
+        /// Length asked for, in sectors.
+        count: u64,
+        /// Length of the disk.
+        sectors: u64,
+    },
+    /// The buffer is not a whole number of sectors.
+    #[error("buffer of {found} bytes is not a multiple of the {sector}-byte sector")]
+    BadLength {
+        /// The buffer's length.
+        found: usize,
+        /// The sector's length.
+        sector: u32,
+    },
+    /// The sector's contents are lost.
+    #[error("{0}: contents lost to a media error")]
+    Lost(Lba),
+    /// No good block is left to write to; reading goes on.
+    #[error("worn out: no erase block left to write to")]
+    WornOut,
+    /// The power is off.
+    #[error("power cut")]
+    PowerCut,
+    /// The device does not offer this operation.
+    #[error("operation not supported by this device")]
+    Unsupported,
+    /// The device cannot be written.
+    #[error("read-only device")]
+    ReadOnly,
+    /// The layer broke its own rules or those of the layer below; the device refuses everything from here on.
+    #[error("internal error: {0}")]
+    Internal(&'static str),
+    /// The file that backs the device failed.
+    #[error("backing file: {0}")]
+    Backing(&'static str),
+}
+
+impl From<PowerCut> for BlockError {
+    fn from(_: PowerCut) -> Self {
+        Self::PowerCut
+    }
+}
+
+/// A disk.
+///
+/// **Durability.** A write that returned is visible to every later read. It is durable when a later [`flush`](BlockDevice::flush) has
+/// returned; before that a power cut may keep or lose it, sector by sector, in any order.
+///
+/// **Power loss.** After a cut each sector holds what it held at the last flush that returned, or what some later write or discard gave it:
+/// never a mixture within a sector, never anything else. `flush` never reports success for what is not durable.
+pub trait BlockDevice {
+    /// The disk's shape.
+    fn geometry(&self) -> &BlockGeometry;
+
+    /// Reads whole sectors. Sectors never written, or discarded, read as zeros.
+    fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError>;
+
+    /// Writes whole sectors.
+    fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError>;
+
+    /// Makes everything written and discarded so far durable.
+    fn flush(&mut self) -> Result<(), BlockError>;
+
+    /// Forgets the contents of sectors; they read as zeros. Durable like a write.
+    fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError>;
+
+    /// Each `to` takes over the contents of its `from`, `from` becomes as if discarded: all pairs or none, durable on
+    /// return, without copying. JFTL's dedicated interface, today's SHARE.
+    fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
+        let _ = pairs;
+        Err(BlockError::Unsupported)
+    }
+}
+
+macro_rules! forward {
+    ($($type:ty),*) => {$(
+        impl<B: BlockDevice + ?Sized> BlockDevice for $type {
+            fn geometry(&self) -> &BlockGeometry {
+                (**self).geometry()
+            }
+            fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
+                (**self).read(lba, buf)
+            }
+            fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
+                (**self).write(lba, data)
+            }
+            fn flush(&mut self) -> Result<(), BlockError> {
+                (**self).flush()
+            }
+            fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
+                (**self).discard(lba, sectors)
+            }
+            fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
+                (**self).remap(pairs)
+            }
+        }
+    )*};
+}
+forward!(&mut B, alloc::boxed::Box<B>);

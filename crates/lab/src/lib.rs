@@ -1,0 +1,3 @@
+//! Runs experiments and says what came of them.
+
+pub mod result;

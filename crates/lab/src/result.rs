@@ -1,0 +1,165 @@
+//! What a run reports: one plain value, the same in JSON, in the terminal and in the HTML report.
+//!
+//! Everything here is a function of the experiment and its seed; wall time and memory are not, and live in [`Cost`].
+
+use serde::{Deserialize, Serialize};
+
+/// One run, measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The experiment's name.
+    pub name: String,
+    /// Every setting in effect, defaults included.
+    pub settings: Vec<Setting>,
+    /// What the host asked for and got.
+    pub host: Host,
+    /// What the flash did for it.
+    pub flash: Flash,
+    /// Progress over virtual time.
+    pub series: Vec<Point>,
+    /// The chip at the end.
+    pub chip: ChipMap,
+    /// Virtual time from the first request to the last completion.
+    pub simulated_ns: u64,
+}
+
+/// One key of the description as it took effect.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// `section.key`.
+    pub key: String,
+    /// Its value, as TOML writes it.
+    pub value: String,
+    /// `given` (in the experiment), `preset NAME`, or `default`.
+    pub origin: String,
+}
+
+/// The host's side.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// One row per kind of request that occurred: `read`, `write`, `flush`, `discard`.
+    pub operations: Vec<HostRow>,
+    /// Requests that the device refused, with the first reason; an ideal run has none.
+    pub failed: u64,
+    /// The first refusal, in words.
+    pub first_failure: Option<String>,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostRow {
+    /// `read`, `write`, `flush` or `discard`.
+    pub operation: String,
+    /// Requests served.
+    pub count: u64,
+    /// Bytes moved (or discarded).
+    pub bytes: u64,
+    /// From issue (or arrival) to completion.
+    pub latency: Latency,
+}
+
+/// A latency distribution in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+    /// Histogram: (upper bound of the bucket in ns, requests in it), ascending, empty buckets left out.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// The flash side.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flash {
+    /// Operations split by who caused them (`host data`, `collection`, `mapping`, ...).
+    pub causes: Vec<FlashRow>,
+    /// Page programs per page of host data written; none if nothing was written.
+    pub write_amplification: Option<f64>,
+    /// The same without mapping metadata: what the closed forms for garbage collection speak of.
+    pub collection_amplification: Option<f64>,
+    /// Bits that error correction mended.
+    pub corrected_bits: u64,
+    /// Reads beyond correction.
+    pub uncorrectable: u64,
+    /// Share of the virtual time that each die was busy, 0 to 1.
+    pub die_busy: Vec<f64>,
+    /// Erase counts over all good blocks.
+    pub wear: Wear,
+    /// Host bytes that could be written at this run's wear until the mean erase count reaches the rated endurance; none if unknown.
+    pub lifetime_bytes: Option<u64>,
+}
+
+/// Flash operations of one cause.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlashRow {
+    /// Who caused them.
+    pub cause: String,
+    /// Page reads (OOB-only reads included).
+    pub reads: u64,
+    /// Page programs, without copies.
+    pub programs: u64,
+    /// Pages copied inside the array (each one read and one program).
+    pub copies: u64,
+    /// Block erases.
+    pub erases: u64,
+}
+
+/// A spread of erase counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Wear {
+    /// Least worn block.
+    pub min: u32,
+    /// Most worn block.
+    pub max: u32,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+    /// Erases a block is rated for; none if the chip does not say.
+    pub rated: Option<u32>,
+}
+
+/// The state at one point of virtual time; rates are over the interval since the previous point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Virtual time since the start of the run.
+    pub at_ns: u64,
+    /// Host bytes written per second.
+    pub written_per_s: f64,
+    /// Host bytes read per second.
+    pub read_per_s: f64,
+    /// Write amplification of the interval; none if the host wrote nothing in it.
+    pub write_amplification: Option<f64>,
+}
+
+/// The chip's blocks at the end of the run, in address order; large chips are reduced to at most a few thousand cells,
+/// each standing for `blocks_per_cell` neighbours.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChipMap {
+    /// Blocks that one cell stands for.
+    pub blocks_per_cell: u32,
+    /// Mean erase count of each cell.
+    pub erases: Vec<f32>,
+    /// Share of pages holding valid data in each cell, 0 to 1.
+    pub valid: Vec<f32>,
+    /// Bad blocks in each cell.
+    pub bad: Vec<u32>,
+}
+
+/// What the simulation itself cost: not part of the result, since it differs from run to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Wall-clock seconds of the run.
+    pub wall_s: f64,
+    /// Largest resident set of the process in bytes.
+    pub peak_bytes: u64,
+}

@@ -1,0 +1,50 @@
+//! What can go wrong on raw flash.
+
+use crate::{Block, Page};
+use nandlab_sim::PowerCut;
+
+/// An operation that did not happen, or not as asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MtdError {
+    /// More bit errors than the error correction can mend, or a torn page. The data returned are as read.
+    #[error("{0}: uncorrectable")]
+    Uncorrectable(Page),
+    /// The chip reported a failed program.
+    #[error("{0}: program failed")]
+    ProgramFailed(Page),
+    /// The chip reported a failed erase.
+    #[error("{0}: erase failed")]
+    EraseFailed(Block),
+    /// The block is marked bad.
+    #[error("{0} is marked bad")]
+    BadBlock(Block),
+    /// The power is off.
+    #[error("power cut")]
+    PowerCut,
+    /// The address lies outside the array.
+    #[error("{0} is outside the array")]
+    OutOfRange(Page),
+    /// The buffers have the wrong length for this array.
+    #[error("buffer of {found} bytes, expected {expected}")]
+    BadLength {
+        /// The caller's length.
+        found: usize,
+        /// The page or OOB length, the most that is accepted.
+        expected: usize,
+    },
+    /// The caller broke a rule of NAND flash: a bug above, never an event of the medium.
+    #[error("illegal use of {0}: {1}")]
+    Illegal(Page, &'static str),
+    /// The medium cannot be written.
+    #[error("read-only medium")]
+    ReadOnly,
+    /// The file that backs the medium failed.
+    #[error("backing file: {0}")]
+    Backing(&'static str),
+}
+
+impl From<PowerCut> for MtdError {
+    fn from(_: PowerCut) -> Self {
+        Self::PowerCut
+    }
+}
