@@ -5,6 +5,9 @@
 //!
 //! *Knows nothing of* flash, time, files.
 //!
+//! *Adapters.* [`Ram`], [`Nvram`] and [`Image`] are disks; [`Partition`] is a run of sectors; [`Counter`], [`Tracer`] and [`FaultInjector`]
+//! are [`Hook`]s beside a disk; [`WriteLog`] remembers every change, and [`cuts`] makes of it what a power cut could leave.
+//!
 //! *Power loss.* See [`BlockDevice`].
 
 #![no_std]
@@ -12,8 +15,30 @@
 
 extern crate alloc;
 
+mod counter;
+pub mod cuts;
+mod fault;
+mod hook;
+mod image;
+mod nvram;
+mod partition;
+mod ram;
+mod tracer;
+mod write_log;
+
 use core::fmt;
 use nandlab_sim::PowerCut;
+
+pub use counter::{Count, Counter, Counts};
+pub use cuts::{CutId, Cuts};
+pub use fault::{Fault, FaultInjector, Faults};
+pub use hook::{Hook, Hooked, Op, Request};
+pub use image::{Image, ImageError};
+pub use nvram::Nvram;
+pub use partition::Partition;
+pub use ram::Ram;
+pub use tracer::{Event, Sink, Tracer};
+pub use write_log::{Record, WriteLog};
 
 /// A logical sector number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

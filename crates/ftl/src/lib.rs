@@ -1,1 +1,72 @@
-//! placeholder
+//! Translation layers: raw flash in, a disk out.
+//!
+//! *Promises.* Every scheme is a `BlockDevice` over any `Mtd`, keeps its map on the flash itself and comes back from the medium alone after a power cut at
+//! any operation: what was flushed is there, nothing that was never written appears. Program and erase failures and bad blocks are survived.
+//!
+//! *In terms of* `mtd` and `block`. *Knows nothing of* chips' times, file systems, who is asking.
+//!
+//! | module | its one idea |
+//! |---|---|
+//! | [`page`] | page mapping: any logical page on any flash page |
+//! | `victim` | which block to collect next |
+//! | `tally` | who caused which flash operation |
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod page;
+mod tally;
+mod victim;
+
+pub use tally::{Cause, CauseCounts, Tally};
+pub use victim::Victim;
+
+use nandlab_block::{BlockDevice, BlockError};
+use nandlab_mtd::{Block, Mtd, MtdError};
+
+/// A translation layer as the lab sees it.
+pub trait Ftl: BlockDevice {
+    /// The flash below.
+    type Medium: Mtd;
+
+    /// The flash below, to be looked at.
+    fn medium(&self) -> &Self::Medium;
+
+    /// Flash operations by cause.
+    fn tally(&self) -> &Tally;
+
+    /// Pages of a block that hold the newest version of something.
+    fn valid_pages(&self, block: Block) -> u32;
+
+    /// Writes whatever makes the next attach quick, and makes everything durable.
+    fn detach(&mut self) -> Result<(), BlockError>;
+}
+
+/// Why a medium could not be attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AttachError {
+    /// No layer of this kind was ever formatted here, or its header is lost.
+    #[error("no header of this translation layer found on the medium")]
+    NotFormatted,
+    /// The chip is too small or the spare space too little.
+    #[error("{0} erase blocks cannot hold {1} logical pages with the spare blocks that collection needs ({2})")]
+    TooSmall(u32, u32, u32),
+    /// The medium was formatted with other parameters, or by a newer version.
+    #[error("{what} is {found} on the medium, expected {expected}")]
+    Mismatch {
+        /// Which parameter.
+        what: &'static str,
+        /// On the medium.
+        found: u32,
+        /// Of this chip and program.
+        expected: u32,
+    },
+    /// The flash refused.
+    #[error(transparent)]
+    Mtd(#[from] MtdError),
+    /// The layer could not write what it needs.
+    #[error(transparent)]
+    Write(#[from] BlockError),
+}

@@ -1,1 +1,33 @@
-//! placeholder
+//! What touches the operating system: a simulated disk handed to real programs and kernels.
+//!
+//! *Promises.* Whatever a client sends, the server answers or drops that client and serves the others; memory
+//! per client is bounded. A flush is answered only after the device's own flush has returned. Wall clocks,
+//! threads and sockets stay in this crate: the device below sees one request at a time.
+//!
+//! *Works in terms of* [`nandlab_block::BlockDevice`] only, addressed by byte through [`Bytes`].
+//!
+//! *Knows nothing of* what the device is made of, or of virtual time: pacing is the device's matter.
+//!
+//! *Power loss.* Nothing is kept here. What was acknowledged but not flushed is exactly as safe as the device says.
+//!
+//! ```text
+//! qemu, nbdcopy, fio, nbd-client -> nbd   \
+//! losetup, dd, the kernel's ext4 -> disk  --> SharedDisk -> Bytes -> (record ->) BlockDevice
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+pub mod disk;
+mod error;
+pub mod nbd;
+pub mod record;
+mod shared;
+
+#[cfg(test)]
+#[path = "../tests/common/ram.rs"]
+mod ram;
+
+pub use bytes::{Bytes, Hole};
+pub use error::HostError;
+pub use shared::SharedDisk;

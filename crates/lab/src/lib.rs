@@ -1,3 +1,4 @@
 //! Runs experiments and says what came of them.
 
+pub mod report;
 pub mod result;

@@ -1,7 +1,7 @@
 //! What can go wrong on raw flash.
 
 use crate::{Block, Page};
-use nandlab_sim::PowerCut;
+use nandlab_sim::{BackingError, PowerCut};
 
 /// An operation that did not happen, or not as asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,5 +46,11 @@ pub enum MtdError {
 impl From<PowerCut> for MtdError {
     fn from(_: PowerCut) -> Self {
         Self::PowerCut
+    }
+}
+
+impl From<BackingError> for MtdError {
+    fn from(error: BackingError) -> Self {
+        Self::Backing(error.reason())
     }
 }

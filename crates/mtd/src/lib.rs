@@ -5,6 +5,9 @@
 //!
 //! *Knows nothing of* time, wear models, translation, files.
 //!
+//! *Adapters.* [`Image`] is an array in a dump ([`ImageFormat`], [`Layout`]); [`Partition`] a run of blocks; [`Counter`], [`Tracer`] and
+//! [`FaultInjector`] are [`Hook`]s beside an array.
+//!
 //! *Power loss.* See [`Mtd`]: what is guaranteed after a cut is part of the trait, not of an implementation.
 
 #![no_std]
@@ -13,12 +16,33 @@
 extern crate alloc;
 
 mod address;
+mod bounds;
+mod counter;
 mod error;
+mod fault;
+mod format;
 mod geometry;
+mod hook;
+mod image;
+mod injector;
+mod layout;
+mod partition;
+mod request;
+mod tracer;
 
 pub use address::{Block, Page};
+pub use counter::{Counter, Counts};
 pub use error::MtdError;
+pub use fault::Fault;
+pub use format::{Hint, ImageError, ImageFormat};
 pub use geometry::{Geometry, GeometryError};
+pub use hook::{Hook, Hooked};
+pub use image::Image;
+pub use injector::{FaultInjector, Faults};
+pub use layout::{Layout, LayoutError, OobLayout};
+pub use partition::Partition;
+pub use request::{Outcome, Request};
+pub use tracer::{Event, Sink, Tracer};
 
 /// How many bits of a read the error correction had to mend: an outcome, not an error.
 /// A caller that cares about data retention moves a page whose count nears the code's strength.
@@ -28,6 +52,10 @@ pub struct Corrected {
     pub bits: u16,
 }
 
+/// Everything issued to a device up to some moment; meaningful only to that device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Issued(pub u64);
+
 /// A NAND array.
 ///
 /// **OOB.** The `oob` of a call are the *user* bytes of the spare area, [`Geometry::oob`] of them; where they lie
@@ -36,7 +64,7 @@ pub struct Corrected {
 /// Error correction covers both.
 ///
 /// **Order.** Operations on one die complete in the order in which they were issued. Across dies there is no order, save
-/// that [`erase`](Mtd::erase), and the operation after a [`fence`](Mtd::fence), begin only when everything issued before has completed.
+/// what [`fence`](Mtd::fence) asks for.
 ///
 /// **Durability.** A program that returned is *issued*. It is durable when a [`sync`](Mtd::sync) has returned, or when any
 /// operation ordered after it has begun.
@@ -59,11 +87,12 @@ pub trait Mtd {
     /// partial programs, the programmed bits must only go from one to zero); page order within a block is the chip's rule.
     fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError>;
 
-    /// Programs `to` with the data of `from` and the given OOB, without the host carrying the bytes.
+    /// Programs `to` with the data of `from`, without the caller carrying the bytes. The OOB of `to` is that of `from` for the length of `head`,
+    /// which receives it, then `tail`: what identifies a page travels with it, what dates it does not.
     /// Errors are those of reading `from` and of programming `to`.
-    fn copy(&mut self, from: Page, to: Page, oob: &[u8]) -> Result<Corrected, MtdError>;
+    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError>;
 
-    /// Erases a block; begins after everything issued before has completed.
+    /// Erases a block.
     fn erase(&mut self, block: Block) -> Result<(), MtdError>;
 
     /// Whether a block is marked bad, by the factory or since.
@@ -72,8 +101,17 @@ pub trait Mtd {
     /// Marks a block bad for good. Durable on return.
     fn mark_bad(&mut self, block: Block) -> Result<(), MtdError>;
 
-    /// The next operation begins only when everything issued before has completed. Does not wait.
-    fn fence(&mut self);
+    /// A mark for everything issued so far, to be used with [`fence`](Mtd::fence). A device whose operations are durable on return
+    /// has nothing to mark.
+    fn issued(&self) -> Issued {
+        Issued(0)
+    }
+
+    /// The next operation begins only when everything that `mark` covers has completed. Does not make the caller wait:
+    /// so a block is erased, or a map page written, only after what replaces the old contents is durable.
+    fn fence(&mut self, mark: Issued) {
+        let _ = mark;
+    }
 
     /// Waits until everything issued is durable.
     fn sync(&mut self) -> Result<(), MtdError>;
@@ -91,8 +129,8 @@ macro_rules! forward {
             fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
                 (**self).program(page, data, oob)
             }
-            fn copy(&mut self, from: Page, to: Page, oob: &[u8]) -> Result<Corrected, MtdError> {
-                (**self).copy(from, to, oob)
+            fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+                (**self).copy(from, to, head, tail)
             }
             fn erase(&mut self, block: Block) -> Result<(), MtdError> {
                 (**self).erase(block)
@@ -103,8 +141,11 @@ macro_rules! forward {
             fn mark_bad(&mut self, block: Block) -> Result<(), MtdError> {
                 (**self).mark_bad(block)
             }
-            fn fence(&mut self) {
-                (**self).fence();
+            fn issued(&self) -> Issued {
+                (**self).issued()
+            }
+            fn fence(&mut self, mark: Issued) {
+                (**self).fence(mark);
             }
             fn sync(&mut self) -> Result<(), MtdError> {
                 (**self).sync()

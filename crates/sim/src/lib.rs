@@ -1,4 +1,5 @@
-//! What every layer shares and none owns: virtual time, seeded randomness, the power rail.
+//! What every layer shares and none owns: virtual time, seeded randomness, the power rail, and two
+//! things that devices of every kind need: bytes that hold an image, and fault plans.
 //!
 //! *Promises.* A run is a pure function of its inputs: nothing here reads a wall clock, a thread-local
 //! generator or a hash order. Handles are cheap to clone and may cross threads (an export serves a stack
@@ -11,16 +12,22 @@
 
 extern crate alloc;
 
+mod backing;
 mod clock;
+mod divisor;
 mod hash;
 mod rail;
 mod ring;
+mod schedule;
 
+pub use backing::{Backing, BackingError};
 pub use clock::{Clock, Nanos};
+pub use divisor::Divisor;
 pub use hash::{chance, mix};
 pub use rail::{PowerCut, Rail};
 pub use rand_pcg::Pcg64Mcg as Rng;
 pub use ring::Ring;
+pub use schedule::Schedule;
 
 /// A generator for one purpose of a run: the same `(seed, purpose)` gives the same numbers for ever, and two
 /// purposes of one seed are independent, so that adding a consumer changes nobody else's numbers.

@@ -42,6 +42,12 @@ impl Rail {
         Ok(())
     }
 
+    /// Fails while the power is off, and takes no step: for what leaves the medium as it is, such as a read.
+    #[inline]
+    pub fn powered(&self) -> Result<(), PowerCut> {
+        if self.steps() < self.0.cut_at.load(Relaxed) { Ok(()) } else { Err(PowerCut) }
+    }
+
     /// How many operations have begun.
     pub fn steps(&self) -> u64 {
         self.0.steps.load(Relaxed)
@@ -75,5 +81,12 @@ mod tests {
         assert_eq!((rail.steps(), rail.clone().step()), (2, Err(PowerCut)));
         rail.restore();
         assert_eq!(rail.step(), Ok(()));
+    }
+
+    #[test]
+    fn asking_for_power_takes_no_step() {
+        let rail = Rail::new();
+        rail.cut_at(1);
+        assert_eq!([rail.powered(), rail.powered(), rail.step(), rail.powered()], [Ok(()), Ok(()), Ok(()), Err(PowerCut)]);
     }
 }

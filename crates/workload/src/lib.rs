@@ -1,1 +1,33 @@
-//! placeholder
+//! Streams of block requests: made from a description, or read from a trace.
+//!
+//! *Promises.* A stream is a pure function of its description and seed, or of the bytes of its trace; nothing is left out, moved or
+//! rounded without being counted. Making a request and reading a line allocate nothing. No input panics, and none takes
+//! memory beyond its longest line.
+//!
+//! *Works in terms of* bytes and nanoseconds: a [`Source`] gives one [`Request`] after another.
+//!
+//! *Knows nothing of* devices, flash, files of the operating system. Where lines come from is [`trace::Lines`]' business.
+//!
+//! ```text
+//! pattern::Spec -> Pattern ----.
+//!                               >-- Source -> Fitted (onto a device) -> whoever serves it
+//! trace::Lines -> Reader ------'
+//! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod fit;
+pub mod pattern;
+mod request;
+mod survey;
+pub mod trace;
+
+pub use fit::{Fit, Fitted};
+pub use pattern::{Pattern, Spec, SpecError};
+pub use request::{Op, Request, Source, WorkloadError};
+pub use survey::Survey;

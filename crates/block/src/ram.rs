@@ -1,0 +1,163 @@
+//! A disk in memory that takes memory only for what was written.
+//!
+//! *Promises.* Every write and discard is durable at once. A clone shares what neither has changed since, so that a
+//! disk can be forked at every crash point. *Knows nothing of* power: see [`Nvram`](crate::Nvram).
+
+use crate::{BlockDevice, BlockError, BlockGeometry, Lba};
+use alloc::{collections::BTreeMap, sync::Arc, vec};
+
+/// Bytes that are allocated and shared together, unless a sector is larger.
+const CHUNK_BYTES: u32 = 16 * 1024;
+
+/// A sparse disk in memory.
+#[derive(Clone, Debug)]
+pub struct Ram {
+    geometry: BlockGeometry,
+    chunk: usize,
+    chunks: BTreeMap<u64, Arc<[u8]>>,
+}
+
+impl Ram {
+    /// A disk of zeros.
+    ///
+    /// # Panics
+    /// If a sector has no bytes, or the disk 2^64 or more: a bug of the caller.
+    pub fn new(sector_bytes: u32, sectors: u64) -> Self {
+        assert!(sector_bytes > 0, "a sector of no bytes");
+        assert!(sectors.checked_mul(u64::from(sector_bytes)).is_some(), "a disk of 2^64 bytes or more");
+        let chunk = sector_bytes as usize * (CHUNK_BYTES / sector_bytes).max(1) as usize;
+        Self { geometry: BlockGeometry { sector: sector_bytes, sectors, page: sector_bytes }, chunk, chunks: BTreeMap::new() }
+    }
+
+    /// Bytes of memory that the contents take, those shared with clones included.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.chunks.len() as u64 * self.chunk as u64
+    }
+
+    /// Where `offset` lies, and how many of `left` bytes lie in the same chunk.
+    fn locate(&self, offset: u64, left: u64) -> (u64, usize, usize) {
+        let at = (offset % self.chunk as u64) as usize;
+        (offset / self.chunk as u64, at, left.min((self.chunk - at) as u64) as usize)
+    }
+
+    fn offset(&self, lba: Lba) -> u64 {
+        lba.0 * u64::from(self.geometry.sector)
+    }
+
+    /// Zeros part of a chunk, if it is there at all.
+    fn clear(&mut self, index: u64, at: usize, count: usize) {
+        if let Some(chunk) = self.chunks.get_mut(&index) {
+            Arc::make_mut(chunk)[at..at + count].fill(0);
+        }
+    }
+}
+
+impl BlockDevice for Ram {
+    fn geometry(&self) -> &BlockGeometry {
+        &self.geometry
+    }
+
+    fn read(&mut self, lba: Lba, mut buf: &mut [u8]) -> Result<(), BlockError> {
+        self.geometry.check(lba, buf.len())?;
+        let mut offset = self.offset(lba);
+        while !buf.is_empty() {
+            let (index, at, count) = self.locate(offset, buf.len() as u64);
+            let (part, rest) = buf.split_at_mut(count);
+            match self.chunks.get(&index) {
+                Some(chunk) => part.copy_from_slice(&chunk[at..at + count]),
+                None => part.fill(0),
+            }
+            (buf, offset) = (rest, offset + count as u64);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, lba: Lba, mut data: &[u8]) -> Result<(), BlockError> {
+        self.geometry.check(lba, data.len())?;
+        let mut offset = self.offset(lba);
+        while !data.is_empty() {
+            let (index, at, count) = self.locate(offset, data.len() as u64);
+            let (part, rest) = data.split_at(count);
+            let chunk = self.chunks.entry(index).or_insert_with(|| vec![0; self.chunk].into());
+            Arc::make_mut(chunk)[at..at + count].copy_from_slice(part);
+            (data, offset) = (rest, offset + count as u64);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), BlockError> {
+        Ok(())
+    }
+
+    fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
+        self.geometry.check_sectors(lba, sectors)?;
+        let (start, end) = (self.offset(lba), self.offset(Lba(lba.0 + sectors)));
+        let chunk = self.chunk as u64;
+        let (first, last) = (start.div_ceil(chunk), end / chunk);
+        if first > last {
+            // Both ends lie inside one chunk.
+            self.clear(last, (start % chunk) as usize, (end - start) as usize);
+            return Ok(());
+        }
+        // A disk may be far larger than what it holds, so whole chunks are dropped by what is there, not by address.
+        let mut tail = self.chunks.split_off(&first);
+        self.chunks.append(&mut tail.split_off(&last));
+        self.clear(first.wrapping_sub(1), (start % chunk) as usize, (first * chunk - start) as usize);
+        self.clear(last, 0, (end % chunk) as usize);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte(disk: &mut Ram, lba: u64) -> u8 {
+        let mut buf = [0xEE; 512];
+        disk.read(Lba(lba), &mut buf).unwrap();
+        assert!(buf.iter().all(|b| *b == buf[0]));
+        buf[0]
+    }
+
+    #[test]
+    fn memory_is_taken_by_what_is_written_and_given_back_by_discard() {
+        let mut disk = Ram::new(512, 1 << 54);
+        assert_eq!((disk.allocated_bytes(), byte(&mut disk, 1 << 53)), (0, 0));
+        disk.write(Lba(1 << 53), &[7; 512]).unwrap();
+        assert_eq!((disk.allocated_bytes(), byte(&mut disk, 1 << 53)), (16 * 1024, 7));
+        disk.discard(Lba(0), 1 << 54).unwrap();
+        assert_eq!((disk.allocated_bytes(), byte(&mut disk, 1 << 53)), (0, 0));
+    }
+
+    #[test]
+    fn discard_clears_its_sectors_and_no_others() {
+        // 32 sectors of 512 bytes make a chunk: extents inside one, across an edge, on the edges, over whole ones.
+        for (lba, sectors) in [(3, 4), (30, 4), (32, 32), (0, 32), (31, 66), (5, 0), (32, 0), (100, 28)] {
+            let mut disk = Ram::new(512, 128);
+            disk.write(Lba(0), &[9; 128 * 512]).unwrap();
+            disk.discard(Lba(lba), sectors).unwrap();
+            for at in 0..128 {
+                let expected = if (lba..lba + sectors).contains(&at) { 0 } else { 9 };
+                assert_eq!(byte(&mut disk, at), expected, "sector {at} after discarding {sectors} at {lba}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_clone_goes_its_own_way() {
+        let mut one = Ram::new(512, 64);
+        one.write(Lba(1), &[1; 512]).unwrap();
+        let mut two = one.clone();
+        two.write(Lba(1), &[2; 512]).unwrap();
+        one.discard(Lba(0), 1).unwrap();
+        assert_eq!((byte(&mut one, 1), byte(&mut two, 1)), (1, 2));
+    }
+
+    #[test]
+    fn requests_outside_the_disk_are_refused() {
+        let mut disk = Ram::new(512, 8);
+        assert_eq!(disk.write(Lba(7), &[0; 1024]), Err(BlockError::OutOfRange { lba: Lba(7), count: 2, sectors: 8 }));
+        assert_eq!(disk.read(Lba(0), &mut [0; 100]), Err(BlockError::BadLength { found: 100, sector: 512 }));
+        assert_eq!(disk.discard(Lba(u64::MAX), 2), Err(BlockError::OutOfRange { lba: Lba(u64::MAX), count: 2, sectors: 8 }));
+    }
+}

@@ -1,0 +1,101 @@
+//! Records everything that changes a disk, contents included, in the order in which it was asked.
+//!
+//! *Promises.* From a copy of the disk as it was and the log, every state that a power cut could leave can be made;
+//! see [`cuts`](crate::cuts). Memory grows with what is written. *Knows nothing of* who writes. Requests that failed are
+//! not recorded: over a device that fails halfway the log promises nothing. Remap is not offered.
+
+use crate::{BlockDevice, BlockError, BlockGeometry, CutId, Cuts, Lba, cuts};
+use alloc::{boxed::Box, vec::Vec};
+
+/// A change of the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Whole sectors, from `lba` on.
+    Write {
+        /// The first sector.
+        lba: Lba,
+        /// What was written.
+        data: Box<[u8]>,
+    },
+    /// Forgotten sectors.
+    Discard {
+        /// The first sector.
+        lba: Lba,
+        /// How many.
+        sectors: u64,
+    },
+    /// Everything before it is durable.
+    Flush,
+}
+
+/// A device that remembers every change since it was wrapped.
+#[derive(Clone, Debug)]
+pub struct WriteLog<D> {
+    inner: D,
+    records: Vec<Record>,
+}
+
+impl<D: BlockDevice> WriteLog<D> {
+    /// Begins to record. Keep a copy of `inner` to replay onto.
+    pub fn new(inner: D) -> Self {
+        Self { inner, records: Vec::new() }
+    }
+
+    /// The changes so far, oldest first. Their number after an acknowledged sync marks that sync in the log.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Forgets the changes so far.
+    pub fn clear(&mut self) {
+        self.records.clear();
+    }
+
+    /// Stops recording.
+    pub fn into_parts(self) -> (D, Vec<Record>) {
+        (self.inner, self.records)
+    }
+
+    /// Brings `disk` to one state that a cut after the first `upto` changes may leave: see [`cuts::replay`].
+    pub fn replay<T: BlockDevice>(&self, upto: usize, disk: &mut T, keep: impl FnMut(usize, Lba) -> bool) -> Result<(), BlockError> {
+        cuts::replay(&self.records[..upto.min(self.records.len())], disk, keep)
+    }
+
+    /// States that cuts may leave, at most `variants` for each cut point, as forks of `base`: see [`Cuts`].
+    pub fn cuts<T: BlockDevice + Clone>(&self, base: T, seed: u64, variants: u32) -> Cuts<'_, T> {
+        Cuts::new(&self.records, base, seed, variants)
+    }
+
+    /// The one state of [`cuts`](WriteLog::cuts) that bears this name, made in `disk`.
+    pub fn state<T: BlockDevice>(&self, disk: &mut T, seed: u64, id: CutId) -> Result<(), BlockError> {
+        self.replay(id.cut, disk, |record, lba| id.keeps(seed, record, lba))
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for WriteLog<D> {
+    fn geometry(&self) -> &BlockGeometry {
+        self.inner.geometry()
+    }
+
+    fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
+        self.inner.read(lba, buf)
+    }
+
+    fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
+        self.inner.write(lba, data)?;
+        self.records.push(Record::Write { lba, data: data.into() });
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), BlockError> {
+        self.inner.flush()?;
+        self.records.push(Record::Flush);
+        Ok(())
+    }
+
+    fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
+        self.inner.discard(lba, sectors)?;
+        self.records.push(Record::Discard { lba, sectors });
+        Ok(())
+    }
+}

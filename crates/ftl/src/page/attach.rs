@@ -1,0 +1,297 @@
+//! Formatting a medium, and coming back from it.
+
+use super::format::{BASE_UNIT, Header, LOST, MAX_PAGES, Name, TAG, Tag, VERSION, decode_map, entries_per_page};
+use super::{PageFtl, PageOptions, SeededBug};
+use crate::{AttachError, Cause, CauseCounts};
+use alloc::{vec, vec::Vec};
+use nandlab_mtd::{Block, Issued, Mtd, MtdError, Page};
+
+/// One block as its first and last tags tell it.
+#[derive(Clone, Copy, Debug)]
+struct Survey {
+    block: u32,
+    erases: u32,
+    /// Some(mapping) if it holds anything.
+    mapping: Option<bool>,
+    /// Sequence number of the last page, if that was written: nothing in the block is newer.
+    newest: Option<u64>,
+}
+
+enum Found {
+    Erased,
+    Tag(Tag),
+    Unreadable,
+}
+
+/// Reads the medium, counting.
+struct Reader<'a, M> {
+    mtd: &'a mut M,
+    counts: CauseCounts,
+}
+
+impl<M: Mtd> Reader<'_, M> {
+    fn tag(&mut self, page: Page) -> Result<Found, MtdError> {
+        let mut bytes = [0; TAG];
+        self.counts.reads += 1;
+        match self.mtd.read(page, &mut [], &mut bytes) {
+            Ok(_) if bytes == [0xff; TAG] => Ok(Found::Erased),
+            Ok(_) => Ok(Tag::decode(&bytes).map_or(Found::Unreadable, Found::Tag)),
+            Err(MtdError::Uncorrectable(_)) => Ok(Found::Unreadable),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn tags(&mut self, block: u32) -> Result<Vec<(Page, Tag)>, MtdError> {
+        let g = self.mtd.geometry();
+        let pages = (0..g.pages_per_block).map(|i| g.page_at(Block(block), i)).collect::<Vec<_>>();
+        let mut found = Vec::new();
+        for page in pages {
+            if let Found::Tag(tag) = self.tag(page)? {
+                found.push((page, tag));
+            }
+        }
+        Ok(found)
+    }
+
+    /// What a block holds. An erased first page means nothing of use: data goes into blocks from the first page on, and a block is erased only
+    /// when nothing in it is needed.
+    fn survey(&mut self, block: u32) -> Result<Survey, MtdError> {
+        let g = self.mtd.geometry();
+        let (first, pages) = (g.page_at(Block(block), 0).0, g.pages_per_block);
+        let mut survey = Survey { block, erases: 0, mapping: None, newest: None };
+        for page in first..first + pages {
+            match self.tag(Page(page))? {
+                Found::Erased => return Ok(survey),
+                Found::Unreadable => {}
+                Found::Tag(tag) => {
+                    survey.erases = tag.block.erases;
+                    survey.mapping = Some(matches!(tag.name, Name::Map(_)));
+                    break;
+                }
+            }
+        }
+        if survey.mapping.is_some()
+            && let Found::Tag(last) = self.tag(Page(first + pages - 1))?
+        {
+            survey.newest = Some(last.sequence);
+        }
+        Ok(survey)
+    }
+
+    fn map_page(&mut self, page: Page, buffer: &mut [u8]) -> Result<bool, MtdError> {
+        self.counts.reads += 1;
+        match self.mtd.read(page, buffer, &mut []) {
+            Ok(_) => Ok(true),
+            Err(MtdError::Uncorrectable(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Every map page found, by index and then from the newest on.
+fn find_map_pages<M: Mtd>(reader: &mut Reader<'_, M>, surveys: &[Survey]) -> Result<Vec<(u32, u64, Page)>, MtdError> {
+    let mut found = Vec::new();
+    for survey in surveys.iter().filter(|s| s.mapping == Some(true)) {
+        for (page, tag) in reader.tags(survey.block)? {
+            if let Name::Map(index) = tag.name {
+                found.push((index, tag.sequence, page));
+            }
+        }
+    }
+    found.sort_unstable_by_key(|&(index, sequence, _)| (index, u64::MAX - sequence));
+    Ok(found)
+}
+
+/// The newest header page: the map page of the highest index that reads as one.
+fn find_header<M: Mtd>(reader: &mut Reader<'_, M>, maps: &[(u32, u64, Page)]) -> Result<(Header, u32), AttachError> {
+    let g = reader.mtd.geometry().clone();
+    let mut buffer = vec![0; g.page as usize];
+    for &(index, _, page) in maps.iter().rev() {
+        if !reader.map_page(page, &mut buffer)? {
+            continue;
+        }
+        let Some((version, _, entries)) = decode_map(&buffer, index) else { continue };
+        if version != VERSION {
+            return Err(AttachError::Mismatch { what: "format version", found: version.into(), expected: VERSION.into() });
+        }
+        let Some(header) = Header::decode(entries) else { continue };
+        if header.logical_pages.div_ceil(entries_per_page(g.page)) != index {
+            continue;
+        }
+        let rules = [
+            ("page size", header.page, g.page),
+            ("pages per block", header.pages_per_block, g.pages_per_block),
+            ("number of blocks", header.blocks, g.blocks),
+        ];
+        if let Some(&(what, found, expected)) = rules.iter().find(|r| r.1 != r.2) {
+            return Err(AttachError::Mismatch { what, found, expected });
+        }
+        return Ok((header, index));
+    }
+    Err(AttachError::NotFormatted)
+}
+
+impl<M: Mtd> PageFtl<M> {
+    /// Erases the whole medium and starts afresh. Erase counts found on it are kept.
+    pub fn format(mut mtd: M, options: PageOptions) -> Result<Self, AttachError> {
+        let g = mtd.geometry().clone();
+        let mut reader = Reader { mtd: &mut mtd, counts: CauseCounts::default() };
+        let mut good = Vec::new();
+        for block in 0..g.blocks {
+            if reader.mtd.is_bad(Block(block))? {
+                continue;
+            }
+            let worn = match reader.tag(g.page_at(Block(block), 0))? {
+                Found::Tag(tag) => tag.block.erases,
+                _ => 0,
+            };
+            match reader.mtd.erase(Block(block)) {
+                Ok(()) => good.push((block, worn + 1)),
+                Err(MtdError::EraseFailed(_)) => reader.mtd.mark_bad(Block(block))?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        mtd.sync()?;
+        let pages = good.len() as u64 * u64::from(g.pages_per_block);
+        let logical = ((pages as f64 / (1.0 + options.over_provisioning)) as u64).min(u64::from(MAX_PAGES)) as u32;
+        let mut ftl = Self::new(mtd, options, logical);
+        if (good.len() as u32) < ftl.blocks_needed() || logical == 0 {
+            return Err(AttachError::TooSmall(good.len() as u32, logical, ftl.blocks_needed()));
+        }
+        for (block, erases) in good {
+            ftl.blocks.erases[block as usize] = erases;
+            ftl.blocks.release(block, Issued(0), true);
+        }
+        ftl.sequence = BASE_UNIT;
+        ftl.write_map(ftl.mapping.count)?;
+        ftl.mtd.sync()?;
+        Ok(ftl)
+    }
+
+    /// Comes back from a medium that was formatted before, however it was left.
+    pub fn attach(mut mtd: M, options: PageOptions) -> Result<Self, AttachError> {
+        let blocks = mtd.geometry().blocks;
+        let mut reader = Reader { mtd: &mut mtd, counts: CauseCounts::default() };
+        let mut surveys = Vec::new();
+        for block in 0..blocks {
+            if !reader.mtd.is_bad(Block(block))? {
+                surveys.push(reader.survey(block)?);
+            }
+        }
+        let maps = find_map_pages(&mut reader, &surveys)?;
+        let (header, header_index) = find_header(&mut reader, &maps)?;
+        let counts = reader.counts;
+        let mut ftl = Self::new(mtd, options, header.logical_pages);
+        *ftl.tally.of(Cause::Attach) = counts;
+        debug_assert_eq!(ftl.mapping.count, header_index);
+        let since = ftl.load_map(&maps)?;
+        ftl.apply_newer(&surveys, &since)?;
+        ftl.adopt(&surveys);
+        if ftl.blocks.good() < ftl.blocks_needed() {
+            return Err(AttachError::TooSmall(ftl.blocks.good(), header.logical_pages, ftl.blocks_needed()));
+        }
+        Ok(ftl)
+    }
+
+    /// Loads the newest readable version of every map page; gives the sequence number that each speaks of.
+    fn load_map(&mut self, maps: &[(u32, u64, Page)]) -> Result<Vec<u64>, AttachError> {
+        let mut since = vec![0; self.mapping.count as usize + 1];
+        let mut buffer = vec![0; self.page_bytes];
+        let limit = self.mtd.geometry().pages();
+        for &(index, sequence, page) in maps {
+            self.sequence = self.sequence.max(sequence + 1);
+            if index > self.mapping.count || self.mapping.locations[index as usize] != 0 {
+                continue;
+            }
+            let mut reader = Reader { mtd: &mut self.mtd, counts: CauseCounts::default() };
+            let readable = reader.map_page(page, &mut buffer)?;
+            self.tally.of(Cause::Attach).reads += 1;
+            let Some((_, as_of, entries)) = decode_map(&buffer, index).filter(|_| readable) else { continue };
+            self.mapping.locations[index as usize] = page.0 + 1;
+            since[index as usize] = as_of;
+            if index < self.mapping.count {
+                let start = (index * self.mapping.per_page) as usize;
+                for (to, entry) in self.map[start..].iter_mut().zip(entries) {
+                    *to = if entry > limit { LOST } else { entry };
+                }
+            }
+        }
+        Ok(since)
+    }
+
+    /// Applies the tags of data that is newer than the map page of its range, in the order in which it was written.
+    fn apply_newer(&mut self, surveys: &[Survey], since: &[u64]) -> Result<(), AttachError> {
+        let oldest = since[..self.mapping.count as usize].iter().copied().min().unwrap_or(0);
+        let mut newer = Vec::new();
+        for survey in surveys.iter().filter(|s| s.mapping == Some(false) && s.newest.is_none_or(|n| n >= oldest)) {
+            let mut reader = Reader { mtd: &mut self.mtd, counts: CauseCounts::default() };
+            let tags = reader.tags(survey.block)?;
+            self.tally.of(Cause::Attach).reads += reader.counts.reads;
+            for (page, tag) in tags {
+                self.sequence = self.sequence.max(tag.sequence + 1);
+                if let Name::Data(lpn) = tag.name
+                    && lpn < self.map.len() as u32
+                    && tag.sequence >= since[(lpn / self.mapping.per_page) as usize]
+                {
+                    newer.push((tag.sequence, lpn, page.0));
+                }
+            }
+        }
+        let newest_closed = surveys.iter().filter_map(|s| s.newest).max().unwrap_or(0);
+        self.sequence = self.sequence.max(newest_closed + 1);
+        if self.options.seeded_bug != Some(SeededBug::IgnoreSequence) {
+            newer.sort_unstable();
+        }
+        for (_, lpn, page) in newer {
+            self.map[lpn as usize] = page + 1;
+        }
+        Ok(())
+    }
+
+    /// Takes the blocks into service: those with valid pages closed, all others free.
+    fn adopt(&mut self, surveys: &[Survey]) {
+        let mut serving = vec![None; self.mtd.geometry().blocks as usize];
+        surveys.iter().for_each(|s| serving[s.block as usize] = s.mapping);
+        for lpn in 0..self.map.len() {
+            let entry = self.map[lpn];
+            if entry == 0 || entry == LOST {
+                continue;
+            }
+            let (block, _) = self.blocks.split(entry - 1);
+            if serving[block as usize] != Some(false) || self.blocks.is_valid(entry - 1) {
+                self.map[lpn] = LOST;
+            } else {
+                self.blocks.set_valid(entry - 1);
+            }
+        }
+        for &location in self.mapping.locations.iter().filter(|&&l| l != 0) {
+            self.blocks.set_valid(location - 1);
+        }
+        let known: Vec<u32> = surveys.iter().filter(|s| s.mapping.is_some()).map(|s| s.erases).collect();
+        let mean = known.iter().map(|&e| u64::from(e)).sum::<u64>().checked_div(known.len() as u64).unwrap_or(0) as u32;
+        for survey in surveys {
+            self.blocks.erases[survey.block as usize] = if survey.mapping.is_some() { survey.erases } else { mean };
+            match survey.mapping {
+                Some(false)
+                    if self.options.seeded_bug == Some(SeededBug::ReuseOpenBlock) && survey.newest.is_none() && self.reopen(survey) => {}
+                Some(mapping) if self.blocks.valid(survey.block) > 0 => {
+                    self.blocks.adopt(survey.block, mapping, survey.newest.unwrap_or(self.sequence))
+                }
+                _ => {
+                    self.blocks.release(survey.block, Issued(0), false);
+                }
+            }
+        }
+    }
+
+    /// Goes on filling a half-filled block; true if it can be. See [`SeededBug::ReuseOpenBlock`].
+    fn reopen(&mut self, survey: &Survey) -> bool {
+        let g = self.mtd.geometry().clone();
+        let mut reader = Reader { mtd: &mut self.mtd, counts: CauseCounts::default() };
+        let tags = reader.tags(survey.block).unwrap_or_default();
+        let Some(&(last, tag)) = tags.last() else { return false };
+        self.blocks.reopen(survey.block);
+        self.resume_lane(survey.block, g.index_of(last) + 1, tag.block);
+        true
+    }
+}

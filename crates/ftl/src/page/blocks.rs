@@ -1,0 +1,239 @@
+//! What is known of each erase block: its state, its valid pages, its wear; and the pool of free ones.
+
+use crate::victim::{Buckets, Victim, cost_benefit};
+use alloc::{collections::BTreeSet, vec, vec::Vec};
+use nandlab_mtd::{Geometry, Issued};
+use nandlab_sim::Divisor;
+
+/// Where a block is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// In the pool, to be erased when it is opened.
+    Free,
+    /// In the pool, erased.
+    Clean,
+    /// Being filled.
+    Open,
+    /// Full, or not to be filled further.
+    Closed,
+    /// Being emptied.
+    Victim,
+    /// Out of service.
+    Bad,
+}
+
+/// Two entries a block in the pool: the wear and the number, so that the pool is ordered by wear.
+type Pool = BTreeSet<(u32, u32)>;
+
+#[derive(Debug)]
+pub(crate) struct BlockTable {
+    pages: u32,
+    words: usize,
+    divisor: Divisor,
+    dies: u32,
+    state: Vec<State>,
+    valid: Vec<u32>,
+    bitmap: Vec<u64>,
+    pub erases: Vec<u32>,
+    /// Sequence number when the block was closed.
+    closed_at: Vec<u64>,
+    /// What must be durable before the block is erased.
+    settled: Vec<Issued>,
+    /// Holds map pages.
+    mapping: Vec<bool>,
+    /// To be retired once it is empty.
+    failing: Vec<bool>,
+    buckets: Buckets,
+    pools: Vec<Pool>,
+    free: u32,
+    good: u32,
+}
+
+impl BlockTable {
+    /// All blocks of the array, out of service until [`release`](Self::release)d or [`adopt`](Self::adopt)ed.
+    pub fn new(geometry: &Geometry) -> Self {
+        let n = geometry.blocks as usize;
+        let words = geometry.pages_per_block.div_ceil(64) as usize;
+        Self {
+            pages: geometry.pages_per_block,
+            words,
+            divisor: Divisor::new(geometry.pages_per_block),
+            dies: geometry.dies,
+            state: vec![State::Bad; n],
+            valid: vec![0; n],
+            bitmap: vec![0; n * words],
+            erases: vec![0; n],
+            closed_at: vec![0; n],
+            settled: vec![Issued(0); n],
+            mapping: vec![false; n],
+            failing: vec![false; n],
+            buckets: Buckets::new(geometry.blocks, geometry.pages_per_block),
+            pools: vec![Pool::new(); geometry.dies as usize],
+            free: 0,
+            good: 0,
+        }
+    }
+
+    pub fn state(&self, block: u32) -> State {
+        self.state[block as usize]
+    }
+
+    pub fn valid(&self, block: u32) -> u32 {
+        self.valid[block as usize]
+    }
+
+    pub fn is_mapping(&self, block: u32) -> bool {
+        self.mapping[block as usize]
+    }
+
+    /// Blocks in the pool.
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Blocks in service.
+    pub fn good(&self) -> u32 {
+        self.good
+    }
+
+    pub fn split(&self, page: u32) -> (u32, u32) {
+        self.divisor.split(page)
+    }
+
+    #[inline]
+    pub fn set_valid(&mut self, page: u32) {
+        let (block, index) = self.divisor.split(page);
+        self.bitmap[block as usize * self.words + index as usize / 64] |= 1 << (index % 64);
+        self.valid[block as usize] += 1;
+    }
+
+    pub fn is_valid(&self, page: u32) -> bool {
+        let (block, index) = self.divisor.split(page);
+        self.bitmap[block as usize * self.words + index as usize / 64] >> (index % 64) & 1 != 0
+    }
+
+    /// The page no longer holds the newest version of anything.
+    #[inline]
+    pub fn invalidate(&mut self, page: u32) {
+        let (block, index) = self.divisor.split(page);
+        let b = block as usize;
+        self.bitmap[b * self.words + index as usize / 64] &= !(1 << (index % 64));
+        let valid = self.valid[b];
+        self.valid[b] = valid - 1;
+        if self.state[b] == State::Closed {
+            self.buckets.remove(block, valid);
+            self.buckets.insert(block, valid - 1);
+        }
+    }
+
+    /// The valid pages of a block, as words of 64 page bits.
+    pub fn valid_word(&self, block: u32, word: usize) -> u64 {
+        self.bitmap[block as usize * self.words + word]
+    }
+
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Takes a block from the pool: the least worn for data that will be rewritten, the most worn for data at rest; from `die` if it has one, else from the
+    /// die with the most.
+    pub fn take(&mut self, die: u32, at_rest: bool) -> Option<(u32, State)> {
+        let mut die = (die % self.dies) as usize;
+        if self.pools[die].is_empty() {
+            die = (0..self.pools.len()).max_by_key(|&d| self.pools[d].len())?;
+        }
+        let (_, block) = if at_rest { self.pools[die].pop_last() } else { self.pools[die].pop_first() }?;
+        self.free -= 1;
+        Some((block, self.state[block as usize]))
+    }
+
+    /// A block taken from the pool goes into use.
+    pub fn open(&mut self, block: u32, mapping: bool) {
+        self.state[block as usize] = State::Open;
+        self.mapping[block as usize] = mapping;
+        self.valid[block as usize] = 0;
+    }
+
+    /// What must be durable before the block is erased.
+    pub fn settled(&self, block: u32) -> Issued {
+        self.settled[block as usize]
+    }
+
+    /// A block will not be filled further, and may be collected.
+    pub fn close(&mut self, block: u32, sequence: u64) {
+        let b = block as usize;
+        self.state[b] = State::Closed;
+        self.closed_at[b] = sequence;
+        self.buckets.insert(block, self.valid[b]);
+    }
+
+    /// A closed block is about to be emptied.
+    pub fn begin_victim(&mut self, block: u32) {
+        self.buckets.remove(block, self.valid[block as usize]);
+        self.state[block as usize] = State::Victim;
+    }
+
+    /// An empty block goes (back) to the pool, to be erased once `settled` is durable; or out of service if it is failing (false).
+    pub fn release(&mut self, block: u32, settled: Issued, clean: bool) -> bool {
+        let b = block as usize;
+        self.bitmap[b * self.words..(b + 1) * self.words].fill(0);
+        self.valid[b] = 0;
+        if self.state[b] == State::Bad {
+            self.good += 1;
+        }
+        if self.failing[b] {
+            self.retire(block);
+            return false;
+        }
+        self.state[b] = if clean { State::Clean } else { State::Free };
+        self.settled[b] = settled;
+        self.pools[(block % self.dies) as usize].insert((self.erases[b], block));
+        self.free += 1;
+        true
+    }
+
+    /// A block found on the medium with data in it.
+    pub fn adopt(&mut self, block: u32, mapping: bool, sequence: u64) {
+        self.good += 1;
+        self.mapping[block as usize] = mapping;
+        self.close(block, sequence);
+    }
+
+    /// A block found on the medium goes on being filled.
+    pub fn reopen(&mut self, block: u32) {
+        self.good += 1;
+        self.state[block as usize] = State::Open;
+    }
+
+    pub fn set_failing(&mut self, block: u32) {
+        self.failing[block as usize] = true;
+    }
+
+    /// Takes a block that is in no list out of service.
+    pub fn retire(&mut self, block: u32) {
+        self.state[block as usize] = State::Bad;
+        self.good -= 1;
+    }
+
+    /// The block to collect next.
+    pub fn victim(&mut self, rule: Victim, now: u64) -> Option<u32> {
+        let (emptiest, valid) = self.buckets.emptiest()?;
+        if valid == self.pages {
+            return None;
+        }
+        if rule == Victim::Greedy || valid == 0 {
+            return Some(emptiest);
+        }
+        let score = |b: u32| cost_benefit(self.valid[b as usize], self.pages, now - self.closed_at[b as usize]);
+        let closed = (0..self.state.len() as u32).filter(|&b| self.state[b as usize] == State::Closed);
+        closed.max_by(|&a, &b| score(a).total_cmp(&score(b)))
+    }
+
+    /// The least worn closed block and the largest erase count of any block in service.
+    pub fn wear_extremes(&self) -> Option<(u32, u32)> {
+        let in_service = || (0..self.state.len()).filter(|&b| self.state[b] != State::Bad);
+        let coldest = in_service().filter(|&b| self.state[b] == State::Closed).min_by_key(|&b| self.erases[b])?;
+        let most = in_service().map(|b| self.erases[b]).max()?;
+        Some((coldest as u32, most))
+    }
+}

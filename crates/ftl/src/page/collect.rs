@@ -1,0 +1,152 @@
+//! Making room: victims are emptied, worn and failing blocks too.
+
+use super::format::{LOST, Name, TAG_NAME};
+use super::frontier::Stream;
+use super::{PageFtl, SeededBug};
+use crate::Cause;
+use nandlab_block::BlockError;
+use nandlab_mtd::{Block, Mtd, MtdError, Page};
+
+impl<M: Mtd> PageFtl<M> {
+    /// Free blocks below which collection starts: one for each lane that collection or the map may have to open, and the spare ones.
+    pub(super) fn low_water(&self) -> u32 {
+        self.frontiers[Stream::Collection as usize].lanes() + 1 + self.options.spare_blocks
+    }
+
+    /// Blocks without which the layer cannot go on: everything valid, the open blocks, and room for collection to work.
+    pub(super) fn blocks_needed(&self) -> u32 {
+        let pages = u64::from(self.map.len() as u32) + u64::from(self.mapping.count) + 1;
+        let open: u32 = self.frontiers.iter().map(|f| f.lanes()).sum();
+        pages.div_ceil(u64::from(self.mtd.geometry().pages_per_block)) as u32 + open + self.low_water() + 1
+    }
+
+    #[inline]
+    pub(super) fn short_of_room(&self) -> bool {
+        self.blocks.free() <= self.low_water() || !self.urgent.is_empty()
+    }
+
+    /// Collects until there is room again.
+    pub(super) fn make_room(&mut self) -> Result<(), BlockError> {
+        while self.short_of_room() {
+            if self.blocks.good() < self.blocks_needed() {
+                return Err(BlockError::WornOut);
+            }
+            let (block, cause) = match self.urgent.pop_front() {
+                Some(chosen) => chosen,
+                None => (self.blocks.victim(self.options.victim, self.sequence).ok_or(BlockError::WornOut)?, Cause::Collection),
+            };
+            // A block may have been chosen twice, or collected since.
+            if self.blocks.state(block) == super::blocks::State::Closed {
+                self.evacuate(block, cause)?;
+            }
+            self.level();
+        }
+        Ok(())
+    }
+
+    /// Moves every valid page out of a block and gives it back to the pool, or retires it.
+    fn evacuate(&mut self, block: u32, cause: Cause) -> Result<(), BlockError> {
+        self.blocks.begin_victim(block);
+        self.collecting = true;
+        let moved = self.move_out(block, cause);
+        let moved =
+            moved.and_then(|()| if self.options.seeded_bug == Some(SeededBug::DiscardForgotten) { Ok(()) } else { self.write_forgotten() });
+        self.collecting = false;
+        moved?;
+        if !self.blocks.release(block, self.mtd.issued(), false) {
+            // Its contents must be safe elsewhere before the mark hides them.
+            self.mtd.sync().map_err(|e| self.fault(e))?;
+            self.mtd.mark_bad(Block(block)).map_err(|e| self.fault(e))?;
+        }
+        Ok(())
+    }
+
+    fn move_out(&mut self, block: u32, cause: Cause) -> Result<(), BlockError> {
+        let stream = match (self.blocks.is_mapping(block), self.options.separate_streams) {
+            (true, _) => Stream::Map,
+            (false, true) => Stream::Collection,
+            (false, false) => Stream::Host,
+        };
+        let first = block * self.mtd.geometry().pages_per_block;
+        for word in 0..self.blocks.words() {
+            let mut bits = self.blocks.valid_word(block, word);
+            while bits != 0 {
+                let page = first + word as u32 * 64 + bits.trailing_zeros();
+                bits &= bits - 1;
+                self.move_page(page, stream, cause)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn move_page(&mut self, from: u32, stream: Stream, cause: Cause) -> Result<(), BlockError> {
+        loop {
+            let slot = self.slot(stream)?;
+            let mut head = [0; TAG_NAME];
+            match self.mtd.copy(Page(from), slot.page, &mut head, &slot.tail.at(self.sequence)) {
+                Ok(_) => {
+                    self.advance(stream, slot.page);
+                    self.tally.of(cause).copies += 1;
+                    return self.repoint(u32::from_le_bytes(head), from, slot.page.0);
+                }
+                Err(MtdError::ProgramFailed(_)) => self.abandon(stream),
+                Err(MtdError::Uncorrectable(_)) => return self.lose(from),
+                Err(error) => return Err(self.fault(error)),
+            }
+        }
+    }
+
+    /// The page that was on `from` is now on `to`. The victim's own bits are cleared all at once when it is released.
+    #[inline]
+    fn repoint(&mut self, name: u32, from: u32, to: u32) -> Result<(), BlockError> {
+        let entry = match Name::decode(name) {
+            Some(Name::Data(lpn)) => self.map.get_mut(lpn as usize),
+            Some(Name::Map(index)) => self.mapping.locations.get_mut(index as usize),
+            None => None,
+        };
+        match entry {
+            Some(entry) if *entry == from + 1 => {
+                *entry = to + 1;
+                Ok(())
+            }
+            _ => Err(self.poison("the tag of a valid page names another page")),
+        }
+    }
+
+    /// A page of a victim cannot be read. Map pages are written again from memory; data is lost, and says so when it is read.
+    #[cold]
+    fn lose(&mut self, page: u32) -> Result<(), BlockError> {
+        if let Some(index) = self.mapping.locations.iter().position(|&l| l == page + 1) {
+            return self.write_map(index as u32);
+        }
+        let Some(lpn) = self.map.iter().position(|&e| e == page + 1) else {
+            return Err(self.poison("a valid page belongs to nobody"));
+        };
+        self.map[lpn] = LOST;
+        self.mapping.forget(lpn as u32);
+        Ok(())
+    }
+
+    /// A page needed much correction: its block is rewritten before it needs too much.
+    pub(super) fn scrub(&mut self, page: Page) {
+        let (block, _) = self.blocks.split(page.0);
+        if self.blocks.state(block) == super::blocks::State::Closed && !self.urgent.contains(&(block, Cause::Repair)) {
+            self.urgent.push_back((block, Cause::Repair));
+        }
+    }
+
+    /// Static wear levelling, looked at now and then: data at rest leaves the least worn block once the spread is too wide.
+    fn level(&mut self) {
+        if self.erases_until_levelling > 0 || self.options.wear_threshold == 0 {
+            return;
+        }
+        let Some((coldest, most)) = self.blocks.wear_extremes() else { return };
+        let spread = most - self.blocks.erases[coldest as usize];
+        // Once the spread is wide, one block after another; else not before a good part of the array has been erased again.
+        self.erases_until_levelling = if spread > self.options.wear_threshold { 8 } else { self.blocks.good() / 4 + 1 };
+        if spread > self.options.wear_threshold {
+            self.urgent.push_back((coldest, Cause::Wear));
+        }
+    }
+}

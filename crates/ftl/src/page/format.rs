@@ -1,0 +1,254 @@
+//! What the page-mapped layer puts on flash: a 15-byte tag in the OOB of every page, and map pages. All integers are little-endian.
+//!
+//! **Tag** (user OOB bytes 0 to 14):
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0-3 | bits 31-30 kind (0 data, 1 map), bits 29-0 logical page or map index |
+//! | 4-6 | sequence number of the page, less the block's base |
+//! | 7-10 | base of the block: sequence number when it was opened, in units of 256 |
+//! | 11-13 | erase count of the block |
+//! | 14 | CRC-8 (polynomial 0x07) of "NLP1" and bytes 7 to 13 |
+//!
+//! Bytes 7 to 14 are the block header, equal in all pages of a block. A page's tag is covered by the page's error correction, which is what
+//! tells a torn page; the CRC tells this layer's blocks from foreign ones.
+//!
+//! **Map page** (data of a page of kind map): a 32-byte header and `count` entries of 4 bytes.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0-3 | magic "NLPM" |
+//! | 4-5 | version 1 |
+//! | 6-7 | zero |
+//! | 8-11 | map index; the index after the last map page is the header page, whose entries are listed at [`Header`] |
+//! | 12-15 | count of entries |
+//! | 16-23 | sequence number: the entries hold whatever was written before it |
+//! | 24-27 | zero |
+//! | 28-31 | CRC-32 (IEEE) of bytes 0 to 27 and of the entries |
+//!
+//! An entry is 0 (unmapped), 0xFFFF_FFFF (contents lost to a media error) or the flash page plus one.
+
+use crc::{CRC_8_SMBUS, Crc};
+
+/// Bytes of a tag.
+pub(crate) const TAG: usize = 15;
+/// Bytes of a tag that name the page and stay with it when it is copied.
+pub(crate) const TAG_NAME: usize = 4;
+/// Bytes of a map page before its entries.
+pub(crate) const MAP_HEADER: usize = 32;
+/// Entry of a logical page whose contents are lost.
+pub(crate) const LOST: u32 = u32::MAX;
+/// Sequence numbers of a block span less than this.
+pub(crate) const SPAN: u64 = 1 << 24;
+/// Unit of a block's base.
+pub(crate) const BASE_UNIT: u64 = 256;
+/// Most logical pages.
+pub(crate) const MAX_PAGES: u32 = (1 << 30) - 1;
+
+const MAGIC: [u8; 4] = *b"NLPM";
+pub(crate) const VERSION: u16 = 1;
+const CRC8: Crc<u8> = Crc::<u8>::new(&CRC_8_SMBUS);
+
+/// What a page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    Data(u32),
+    Map(u32),
+}
+
+impl Name {
+    #[inline]
+    pub fn encode(self) -> u32 {
+        match self {
+            Self::Data(lpn) => lpn,
+            Self::Map(index) => index | 1 << 30,
+        }
+    }
+
+    /// None for kinds that this version does not know, erased pages among them.
+    #[inline]
+    pub fn decode(word: u32) -> Option<Self> {
+        match word >> 30 {
+            0 => Some(Self::Data(word)),
+            1 => Some(Self::Map(word & MAX_PAGES)),
+            _ => None,
+        }
+    }
+}
+
+/// The part of a tag that all pages of a block share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockHeader {
+    /// Sequence number when the block was opened; a multiple of [`BASE_UNIT`].
+    pub base: u64,
+    pub erases: u32,
+}
+
+impl BlockHeader {
+    fn encode(self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&((self.base / BASE_UNIT) as u32).to_le_bytes());
+        bytes[4..7].copy_from_slice(&self.erases.to_le_bytes()[..3]);
+        bytes[7] = header_crc(&bytes[..7]);
+        bytes
+    }
+}
+
+fn header_crc(bytes: &[u8]) -> u8 {
+    let mut digest = CRC8.digest();
+    digest.update(b"NLP1");
+    digest.update(bytes);
+    digest.finalize()
+}
+
+/// The bytes after the name that a block's pages carry: its header ready-made, the sequence number to be filled in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tail {
+    base: u64,
+    bytes: [u8; TAG - TAG_NAME],
+}
+
+impl Tail {
+    pub fn new(header: BlockHeader) -> Self {
+        let mut bytes = [0; TAG - TAG_NAME];
+        bytes[3..].copy_from_slice(&header.encode());
+        Self { base: header.base, bytes }
+    }
+
+    /// Whether a page of this sequence number can still go into the block.
+    #[inline]
+    pub fn spans(&self, sequence: u64) -> bool {
+        sequence - self.base < SPAN
+    }
+
+    #[inline]
+    pub fn at(&self, sequence: u64) -> [u8; TAG - TAG_NAME] {
+        let mut bytes = self.bytes;
+        bytes[..3].copy_from_slice(&((sequence - self.base) as u32).to_le_bytes()[..3]);
+        bytes
+    }
+
+    #[inline]
+    pub fn tag(&self, name: Name, sequence: u64) -> [u8; TAG] {
+        let mut tag = [0; TAG];
+        tag[..TAG_NAME].copy_from_slice(&name.encode().to_le_bytes());
+        tag[TAG_NAME..].copy_from_slice(&self.at(sequence));
+        tag
+    }
+}
+
+/// A tag read back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub name: Name,
+    pub sequence: u64,
+    pub block: BlockHeader,
+}
+
+impl Tag {
+    /// None if the page is erased, foreign, or of a kind unknown here.
+    pub fn decode(bytes: &[u8; TAG]) -> Option<Self> {
+        if bytes[14] != header_crc(&bytes[7..14]) {
+            return None;
+        }
+        let le = |range: core::ops::Range<usize>| bytes[range].iter().rev().fold(0u64, |n, &b| n << 8 | u64::from(b));
+        let base = le(7..11) * BASE_UNIT;
+        let name = Name::decode(le(0..4) as u32)?;
+        Some(Self { name, sequence: base + le(4..7), block: BlockHeader { base, erases: le(11..14) as u32 } })
+    }
+}
+
+/// Entries of a map page of `page` bytes.
+pub(crate) fn entries_per_page(page: u32) -> u32 {
+    (page - MAP_HEADER as u32) / 4
+}
+
+/// Fills `page` with a map page.
+pub(crate) fn encode_map(page: &mut [u8], index: u32, sequence: u64, entries: impl ExactSizeIterator<Item = u32>) {
+    page.fill(0xff);
+    let count = entries.len();
+    for (bytes, entry) in page[MAP_HEADER..].chunks_exact_mut(4).zip(entries) {
+        bytes.copy_from_slice(&entry.to_le_bytes());
+    }
+    page[..MAP_HEADER].fill(0);
+    page[..4].copy_from_slice(&MAGIC);
+    page[4..6].copy_from_slice(&VERSION.to_le_bytes());
+    page[8..12].copy_from_slice(&index.to_le_bytes());
+    page[12..16].copy_from_slice(&(count as u32).to_le_bytes());
+    page[16..24].copy_from_slice(&sequence.to_le_bytes());
+    let crc = map_crc(page, count);
+    page[28..32].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn map_crc(page: &[u8], count: usize) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&page[..28]);
+    hasher.update(&page[MAP_HEADER..MAP_HEADER + 4 * count]);
+    hasher.finalize()
+}
+
+/// A map page read back: its version, its sequence number and its entries. None if anything about it is wrong.
+pub(crate) fn decode_map(page: &[u8], index: u32) -> Option<(u16, u64, impl Iterator<Item = u32> + '_)> {
+    let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
+    let count = word(12) as usize;
+    if page[..4] != MAGIC || word(8) != index || count > (page.len() - MAP_HEADER) / 4 || map_crc(page, count) != word(28) {
+        return None;
+    }
+    let version = u16::from_le_bytes([page[4], page[5]]);
+    let sequence = u64::from(word(16)) | u64::from(word(20)) << 32;
+    let entries = page[MAP_HEADER..MAP_HEADER + 4 * count].chunks_exact(4);
+    Some((version, sequence, entries.map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))))
+}
+
+/// The header page: what the medium was formatted for. Its entries, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Data bytes of a page.
+    pub page: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+    /// Blocks of the array.
+    pub blocks: u32,
+    /// Logical pages offered.
+    pub logical_pages: u32,
+}
+
+impl Header {
+    pub fn encode(self) -> [u32; 4] {
+        [self.page, self.pages_per_block, self.blocks, self.logical_pages]
+    }
+
+    pub fn decode(mut entries: impl Iterator<Item = u32>) -> Option<Self> {
+        let mut next = || entries.next();
+        Some(Self { page: next()?, pages_per_block: next()?, blocks: next()?, logical_pages: next()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{vec, vec::Vec};
+
+    #[test]
+    fn tags_and_map_pages_read_back_and_damage_is_seen() {
+        let tail = Tail::new(BlockHeader { base: 77 * BASE_UNIT, erases: 70_000 });
+        let tag = tail.tag(Name::Map(5), 77 * BASE_UNIT + 1_000_000);
+        let back = Tag::decode(&tag).unwrap();
+        assert_eq!((back.name, back.sequence, back.block.erases), (Name::Map(5), 77 * BASE_UNIT + 1_000_000, 70_000));
+        assert_eq!(Tag::decode(&[0xff; TAG]), None);
+        for bit in 56..120 {
+            let mut bad = tag;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Tag::decode(&bad), None, "bit {bit}");
+        }
+        let mut page = vec![0; 512];
+        encode_map(&mut page, 3, 1 << 40, [1u32, LOST, 9].into_iter());
+        let (version, sequence, entries) = decode_map(&page, 3).unwrap();
+        assert_eq!((version, sequence, entries.collect::<Vec<_>>()), (VERSION, 1 << 40, vec![1, LOST, 9]));
+        for byte in 0..44 {
+            let mut bad = page.clone();
+            bad[byte] ^= 0x10;
+            assert!(decode_map(&bad, 3).is_none(), "byte {byte}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Where writes go: the open blocks of each stream, and the one way a page is programmed.
+
+use super::blocks::State;
+use super::format::{BASE_UNIT, BlockHeader, Name, Tail};
+use super::{PageFtl, SeededBug};
+use crate::Cause;
+use alloc::{vec, vec::Vec};
+use nandlab_block::BlockError;
+use nandlab_mtd::{Block, Mtd, MtdError, Page};
+
+/// Data of one temperature shares blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    Host,
+    Collection,
+    Map,
+}
+
+impl Stream {
+    pub const COUNT: usize = 3;
+}
+
+/// An open block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    block: u32,
+    next: u32,
+    open: bool,
+    tail: Tail,
+}
+
+/// The open blocks of a stream, one per die and plane, written in turn.
+#[derive(Debug)]
+pub(super) struct Frontier {
+    lanes: Vec<Lane>,
+    turn: usize,
+    at_rest: bool,
+}
+
+impl Frontier {
+    /// `at_rest`: prefers worn blocks, for data that will not be rewritten soon.
+    pub fn new(lanes: usize, at_rest: bool) -> Self {
+        Self { lanes: vec![Lane::default(); lanes], turn: 0, at_rest }
+    }
+
+    pub fn lanes(&self) -> u32 {
+        self.lanes.len() as u32
+    }
+}
+
+/// The next page of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub page: Page,
+    pub tail: Tail,
+}
+
+impl<M: Mtd> PageFtl<M> {
+    /// The page that the stream's next program goes to, on an open block.
+    #[inline]
+    pub(super) fn slot(&mut self, stream: Stream) -> Result<Slot, BlockError> {
+        let frontier = &self.frontiers[stream as usize];
+        let lane = &frontier.lanes[frontier.turn];
+        if lane.open && lane.tail.spans(self.sequence) {
+            let page = Page(lane.block * self.mtd.geometry().pages_per_block + lane.next);
+            return Ok(Slot { page, tail: lane.tail });
+        }
+        self.open(stream)?;
+        self.slot(stream)
+    }
+
+    /// The slot has been programmed: its page is valid, the next lane's turn comes, a full block is closed.
+    #[inline]
+    pub(super) fn advance(&mut self, stream: Stream, page: Page) {
+        self.sequence += 1;
+        self.mapping.due -= 1;
+        self.blocks.set_valid(page.0);
+        let frontier = &mut self.frontiers[stream as usize];
+        let turn = frontier.turn;
+        frontier.turn = if turn + 1 == frontier.lanes.len() { 0 } else { turn + 1 };
+        let lane = &mut frontier.lanes[turn];
+        lane.next += 1;
+        if lane.next == self.mtd.geometry().pages_per_block {
+            lane.open = false;
+            let block = lane.block;
+            self.blocks.close(block, self.sequence);
+        }
+    }
+
+    /// Programs one page of host data. Failed programs retire their block and go elsewhere.
+    #[inline]
+    pub(super) fn append(&mut self, lpn: u32, data: &[u8]) -> Result<u32, BlockError> {
+        loop {
+            let slot = self.slot(Stream::Host)?;
+            match self.mtd.program(slot.page, data, &slot.tail.tag(Name::Data(lpn), self.sequence)) {
+                Ok(()) => {
+                    self.advance(Stream::Host, slot.page);
+                    self.tally.of(Cause::Host).programs += 1;
+                    return Ok(slot.page.0);
+                }
+                Err(MtdError::ProgramFailed(_)) => self.abandon(Stream::Host),
+                Err(error) => return Err(self.fault(error)),
+            }
+        }
+    }
+
+    /// A program of the stream's current lane failed: its block is emptied and retired.
+    pub(super) fn abandon(&mut self, stream: Stream) {
+        let frontier = &mut self.frontiers[stream as usize];
+        let block = frontier.lanes[frontier.turn].block;
+        frontier.lanes[frontier.turn].open = false;
+        self.sequence += 1;
+        self.blocks.set_failing(block);
+        self.blocks.close(block, self.sequence);
+        self.urgent.push_back((block, Cause::Repair));
+    }
+
+    /// Opens a block for the stream's current lane, or makes room so that the next call can.
+    #[cold]
+    fn open(&mut self, stream: Stream) -> Result<(), BlockError> {
+        if !self.collecting && self.short_of_room() {
+            // Collection may open this very lane; the caller looks again.
+            return self.make_room();
+        }
+        let frontier = &mut self.frontiers[stream as usize];
+        let turn = frontier.turn;
+        let (at_rest, lane) = (frontier.at_rest, &mut frontier.lanes[turn]);
+        if core::mem::take(&mut lane.open) {
+            // The block has no sequence numbers left for its remaining pages.
+            let block = lane.block;
+            self.blocks.close(block, self.sequence);
+        }
+        let block = loop {
+            let Some((block, state)) = self.blocks.take(turn as u32, at_rest) else {
+                return Err(BlockError::WornOut);
+            };
+            if state == State::Clean || self.erase(block)? {
+                break block;
+            }
+        };
+        self.blocks.open(block, stream == Stream::Map);
+        self.sequence = self.sequence.next_multiple_of(BASE_UNIT);
+        let header = BlockHeader { base: self.sequence, erases: self.blocks.erases[block as usize] };
+        self.frontiers[stream as usize].lanes[turn] = Lane { block, next: 0, open: true, tail: Tail::new(header) };
+        Ok(())
+    }
+
+    /// Erases a block taken from the pool; false if it failed and was retired.
+    fn erase(&mut self, block: u32) -> Result<bool, BlockError> {
+        if self.options.seeded_bug != Some(SeededBug::EraseUnfenced) {
+            self.mtd.fence(self.blocks.settled(block));
+        }
+        self.tally.of(Cause::Collection).erases += 1;
+        self.erases_until_levelling = self.erases_until_levelling.saturating_sub(1);
+        match self.mtd.erase(Block(block)) {
+            Ok(()) => {
+                self.blocks.erases[block as usize] += 1;
+                Ok(true)
+            }
+            Err(MtdError::EraseFailed(_)) => {
+                self.blocks.retire(block);
+                self.mtd.mark_bad(Block(block)).map_err(|e| self.fault(e))?;
+                Ok(false)
+            }
+            Err(error) => Err(self.fault(error)),
+        }
+    }
+
+    /// Goes on filling a block found on the medium: what must not be done (see [`SeededBug::ReuseOpenBlock`]).
+    pub(super) fn resume_lane(&mut self, block: u32, next: u32, header: BlockHeader) {
+        self.frontiers[Stream::Host as usize].lanes[0] = Lane { block, next, open: true, tail: Tail::new(header) };
+    }
+}

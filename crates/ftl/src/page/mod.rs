@@ -1,0 +1,352 @@
+//! Page mapping: any logical page on any flash page.
+//!
+//! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error correction a torn page cannot be told.
+//!
+//! *How.* Writes go to the open blocks of a stream (host, collection, map), one per die and plane, in turn. Every page carries a tag (see `format`) with its
+//! name and a sequence number; the newest tag wins. So that an attach need not read every tag, the map itself is written page by page, in turn, as the device
+//! works: a map page of sequence number *s* stands for every tag older than *s* in its range.
+//!
+//! *Power loss.* Three rules carry the whole argument:
+//! 1. A block is erased when it is opened, not when it is emptied, and fenced behind everything that was issued when it was emptied. So a newer version is
+//!    durable before the older one goes.
+//! 2. A map page is fenced behind everything issued before it. So it never names a page that a cut could tear.
+//! 3. A block is freed only after the map pages of discarded (and lost) pages are issued. So what was forgotten stays forgotten,
+//!    even when the newest version that said so is gone.
+//!
+//! A block that was open at a cut is never filled further: its next page may look erased and not be.
+//!
+//! *Memory.* 4 bytes a logical page (the map), one bit a flash page (validity), about 45 bytes a block.
+
+mod attach;
+mod blocks;
+mod collect;
+mod format;
+mod frontier;
+mod mapping;
+
+use crate::{Ftl, Tally, Victim};
+use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
+
+use blocks::BlockTable;
+use format::LOST;
+use frontier::{Frontier, Stream};
+use mapping::Mapping;
+use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
+use nandlab_mtd::{Block, Mtd, MtdError, Page};
+
+/// Bytes of a logical sector.
+pub const SECTOR: u32 = 512;
+
+/// Choices of the page-mapped layer; all but the first may change from one attach to the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PageOptions {
+    /// Spare space as a share of the logical space: physical pages over logical pages, less one. Used when formatting.
+    pub over_provisioning: f64,
+    /// Which block to collect.
+    pub victim: Victim,
+    /// Collect into blocks of their own rather than among the host's data.
+    pub separate_streams: bool,
+    /// Free blocks that collection keeps, besides those it needs to work.
+    pub spare_blocks: u32,
+    /// Page programs between two map pages: fewer make a quicker attach after a cut, and more programs.
+    pub map_interval: u32,
+    /// The spread of erase counts at which data at rest is moved off little-worn blocks; 0 never.
+    pub wear_threshold: u32,
+    /// Corrected bits in a read that make the block be rewritten; 0 never.
+    pub scrub_bits: u16,
+    /// Deliberate faults, for proving that the crash explorer finds them.
+    #[doc(hidden)]
+    pub seeded_bug: Option<SeededBug>,
+}
+
+impl Default for PageOptions {
+    fn default() -> Self {
+        Self {
+            over_provisioning: 0.07,
+            victim: Victim::Greedy,
+            separate_streams: true,
+            spare_blocks: 1,
+            map_interval: 128,
+            wear_threshold: 100,
+            scrub_bits: 0,
+            seeded_bug: None,
+        }
+    }
+}
+
+/// A rule left out on purpose, to prove that crash tests bite. Never set outside tests and demonstrations.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeededBug {
+    /// Rule 1: erase without the fence.
+    EraseUnfenced,
+    /// Rule 2: map pages without the fence.
+    MapUnfenced,
+    /// Rule 3: free blocks while discards are not yet on flash.
+    DiscardForgotten,
+    /// Flush without waiting for the medium.
+    FlushWithoutSync,
+    /// Fill a block further that was open at the cut.
+    ReuseOpenBlock,
+    /// Take the last tag read, not the newest.
+    IgnoreSequence,
+}
+
+/// The page-mapped translation layer.
+#[derive(Debug)]
+pub struct PageFtl<M> {
+    mtd: M,
+    options: PageOptions,
+    geometry: BlockGeometry,
+    sectors_per_page: u32,
+    page_bytes: usize,
+    /// Flash page plus one of each logical page; 0 unmapped, [`LOST`] lost.
+    map: Vec<u32>,
+    blocks: BlockTable,
+    frontiers: [Frontier; Stream::COUNT],
+    mapping: Mapping,
+    /// Of the next page programmed.
+    sequence: u64,
+    /// Blocks to be emptied before any victim of choice.
+    urgent: VecDeque<(u32, crate::Cause)>,
+    /// Collection is under way: it must not wait for itself.
+    collecting: bool,
+    erases_until_levelling: u32,
+    tally: Tally,
+    scratch: Box<[u8]>,
+    /// The layer broke a rule; nothing works any more.
+    poisoned: Option<BlockError>,
+}
+
+impl<M: Mtd> PageFtl<M> {
+    fn new(mtd: M, options: PageOptions, logical_pages: u32) -> Self {
+        let g = mtd.geometry().clone();
+        let lanes = (g.dies * g.planes) as usize;
+        let frontier = |lanes: usize, at_rest| Frontier::new(lanes, at_rest);
+        Self {
+            sectors_per_page: (g.page / SECTOR).max(1),
+            page_bytes: g.page as usize,
+            geometry: BlockGeometry { sector: SECTOR, sectors: u64::from(logical_pages) * u64::from(g.page / SECTOR), page: g.page },
+            map: vec![0; logical_pages as usize],
+            blocks: BlockTable::new(&g),
+            frontiers: [frontier(lanes, false), frontier(lanes, true), frontier(1, false)],
+            mapping: Mapping::new(logical_pages, &g, options.map_interval),
+            sequence: 0,
+            urgent: VecDeque::new(),
+            collecting: false,
+            erases_until_levelling: g.blocks / 4 + 1,
+            tally: Tally::default(),
+            scratch: vec![0; g.page as usize].into(),
+            poisoned: None,
+            options,
+            mtd,
+        }
+    }
+
+    /// Gives the flash back, without any further write.
+    pub fn into_medium(self) -> M {
+        self.mtd
+    }
+
+    /// Logical pages offered.
+    pub fn logical_pages(&self) -> u32 {
+        self.map.len() as u32
+    }
+
+    fn alive(&self) -> Result<(), BlockError> {
+        match self.poisoned {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// An error of the flash as the host sees it. A broken rule poisons the layer: what it would do next cannot be trusted.
+    fn fault(&mut self, error: MtdError) -> BlockError {
+        match error {
+            MtdError::PowerCut => BlockError::PowerCut,
+            MtdError::ReadOnly => BlockError::ReadOnly,
+            MtdError::Backing(why) => BlockError::Backing(why),
+            MtdError::Illegal(_, why) => self.poison(why),
+            _ => self.poison("unexpected answer of the flash"),
+        }
+    }
+
+    fn poison(&mut self, why: &'static str) -> BlockError {
+        let error = BlockError::Internal(why);
+        self.poisoned = Some(error);
+        error
+    }
+
+    /// The newest version of a logical page is now on `page`.
+    #[inline]
+    fn settle(&mut self, lpn: u32, page: u32) {
+        let old = core::mem::replace(&mut self.map[lpn as usize], page + 1);
+        if old != 0 && old != LOST {
+            self.blocks.invalidate(old - 1);
+        }
+    }
+
+    #[inline]
+    fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
+        let page = self.append(lpn, data)?;
+        self.settle(lpn, page);
+        self.tally.host_pages += 1;
+        if self.mapping.due <= 0 { self.write_next_map() } else { Ok(()) }
+    }
+
+    /// Reads a logical page; zeros if it is unmapped.
+    fn read_page(&mut self, lpn: u32, buf: &mut [u8]) -> Result<(), BlockError> {
+        let page = match self.map[lpn as usize] {
+            0 => {
+                buf.fill(0);
+                return Ok(());
+            }
+            LOST => return Err(self.lost(lpn)),
+            entry => Page(entry - 1),
+        };
+        self.tally.of(crate::Cause::Host).reads += 1;
+        match self.mtd.read(page, buf, &mut []) {
+            Ok(corrected) => {
+                if self.options.scrub_bits > 0 && corrected.bits >= self.options.scrub_bits {
+                    self.scrub(page);
+                }
+                Ok(())
+            }
+            Err(MtdError::Uncorrectable(_)) => Err(self.lost(lpn)),
+            Err(error) => Err(self.fault(error)),
+        }
+    }
+
+    fn lost(&self, lpn: u32) -> BlockError {
+        BlockError::Lost(Lba(u64::from(lpn) * u64::from(self.sectors_per_page)))
+    }
+
+    /// Rewrites a part of a logical page. What cannot be read is not made up: a lost page must be overwritten whole.
+    fn patch_page(&mut self, lpn: u32, at: usize, data: Option<&[u8]>, len: usize) -> Result<(), BlockError> {
+        let mut scratch = core::mem::take(&mut self.scratch);
+        let result = self.read_page(lpn, &mut scratch).and_then(|()| {
+            match data {
+                Some(data) => scratch[at..at + len].copy_from_slice(data),
+                None => scratch[at..at + len].fill(0),
+            }
+            self.write_page(lpn, &scratch)
+        });
+        self.scratch = scratch;
+        result
+    }
+
+    fn discard_page(&mut self, lpn: u32) -> Result<(), BlockError> {
+        let old = core::mem::take(&mut self.map[lpn as usize]);
+        if old == 0 {
+            return Ok(());
+        }
+        if old != LOST {
+            self.blocks.invalidate(old - 1);
+        }
+        if self.mapping.forget(lpn) { self.write_forgotten() } else { Ok(()) }
+    }
+
+    /// Calls `each` for every page that an extent touches: the logical page, the first sector in it and how many.
+    #[inline]
+    fn pages_of(&self, lba: Lba, count: u64) -> impl Iterator<Item = (u32, u32, u32)> + use<M> {
+        let per = u64::from(self.sectors_per_page);
+        let end = lba.0 + count;
+        let mut at = lba.0;
+        core::iter::from_fn(move || {
+            if at == end {
+                return None;
+            }
+            let (lpn, first) = (at / per, at % per);
+            let n = (per - first).min(end - at);
+            at += n;
+            Some((lpn as u32, first as u32, n as u32))
+        })
+    }
+}
+
+impl<M: Mtd> BlockDevice for PageFtl<M> {
+    fn geometry(&self) -> &BlockGeometry {
+        &self.geometry
+    }
+
+    fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
+        self.alive()?;
+        let count = self.geometry.check(lba, buf.len())?;
+        let mut rest = buf;
+        for (lpn, first, n) in self.pages_of(lba, count) {
+            let (part, tail) = rest.split_at_mut((n * SECTOR) as usize);
+            rest = tail;
+            if part.len() == self.page_bytes {
+                self.read_page(lpn, part)?;
+                continue;
+            }
+            let mut scratch = core::mem::take(&mut self.scratch);
+            let result = self.read_page(lpn, &mut scratch);
+            let at = (first * SECTOR) as usize;
+            part.copy_from_slice(&scratch[at..at + part.len()]);
+            self.scratch = scratch;
+            result?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
+        self.alive()?;
+        let count = self.geometry.check(lba, data.len())?;
+        let mut rest = data;
+        for (lpn, first, n) in self.pages_of(lba, count) {
+            let (part, tail) = rest.split_at((n * SECTOR) as usize);
+            rest = tail;
+            if part.len() == self.page_bytes {
+                self.write_page(lpn, part)?;
+            } else {
+                self.patch_page(lpn, (first * SECTOR) as usize, Some(part), part.len())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), BlockError> {
+        self.alive()?;
+        self.write_forgotten()?;
+        if self.options.seeded_bug == Some(SeededBug::FlushWithoutSync) {
+            return Ok(());
+        }
+        self.mtd.sync().map_err(|e| self.fault(e))
+    }
+
+    fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
+        self.alive()?;
+        self.geometry.check_sectors(lba, sectors)?;
+        for (lpn, first, n) in self.pages_of(lba, sectors) {
+            if n == self.sectors_per_page {
+                self.discard_page(lpn)?;
+            } else if self.map[lpn as usize] != 0 {
+                self.patch_page(lpn, (first * SECTOR) as usize, None, (n * SECTOR) as usize)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mtd> Ftl for PageFtl<M> {
+    type Medium = M;
+
+    fn medium(&self) -> &M {
+        &self.mtd
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    fn valid_pages(&self, block: Block) -> u32 {
+        self.blocks.valid(block.0)
+    }
+
+    fn detach(&mut self) -> Result<(), BlockError> {
+        self.alive()?;
+        self.write_whole_map()?;
+        self.mtd.sync().map_err(|e| self.fault(e))
+    }
+}

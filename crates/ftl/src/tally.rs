@@ -1,0 +1,75 @@
+//! Who caused which flash operation.
+
+/// The reason for a flash operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Data that the host reads and writes.
+    Host,
+    /// Garbage collection: copies out of a victim, and erases (each makes room for later writes).
+    Collection,
+    /// Static wear levelling.
+    Wear,
+    /// The map on flash.
+    Mapping,
+    /// Moving data off failing or decaying blocks.
+    Repair,
+    /// Reading the medium when the layer is attached.
+    Attach,
+}
+
+impl Cause {
+    /// Every cause, in the order of reports.
+    pub const ALL: [Self; 6] = [Self::Host, Self::Collection, Self::Wear, Self::Mapping, Self::Repair, Self::Attach];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host data",
+            Self::Collection => "collection",
+            Self::Wear => "wear levelling",
+            Self::Mapping => "mapping",
+            Self::Repair => "repair",
+            Self::Attach => "attach",
+        }
+    }
+}
+
+/// Flash operations of one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CauseCounts {
+    /// Page reads, OOB-only ones included.
+    pub reads: u64,
+    /// Page programs, without copies.
+    pub programs: u64,
+    /// Copies inside the array.
+    pub copies: u64,
+    /// Block erases.
+    pub erases: u64,
+}
+
+/// Flash operations by cause, and the host pages they served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    causes: [CauseCounts; Cause::ALL.len()],
+    /// Pages of data that the host wrote (a part of a page counts as one).
+    pub host_pages: u64,
+}
+
+impl Tally {
+    /// The counts of one cause.
+    #[inline]
+    pub fn of(&mut self, cause: Cause) -> &mut CauseCounts {
+        &mut self.causes[cause as usize]
+    }
+
+    /// Every cause with its counts.
+    pub fn rows(&self) -> impl Iterator<Item = (Cause, CauseCounts)> + '_ {
+        Cause::ALL.into_iter().map(|c| (c, self.causes[c as usize]))
+    }
+
+    /// Page programs per host page, with or without the map; none before the first host write.
+    pub fn amplification(&self, with_mapping: bool) -> Option<f64> {
+        let programs: u64 = self.rows().filter(|(c, _)| with_mapping || *c != Cause::Mapping).map(|(_, n)| n.programs + n.copies).sum();
+        (self.host_pages > 0).then(|| programs as f64 / self.host_pages as f64)
+    }
+}

@@ -1,0 +1,55 @@
+//! What can go wrong between a device and the operating system.
+
+use nandlab_block::BlockError;
+use std::{io, path::PathBuf};
+
+/// An export or a mount that could not start, or could not end cleanly.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The text names no address.
+    #[error("address {text:?}: found {found}, expected unix:/PATH, /PATH or HOST:PORT")]
+    BadAddress {
+        /// The text.
+        text: String,
+        /// What it was taken for.
+        found: String,
+    },
+    /// The server could not listen.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The mount failed.
+    #[error("cannot mount on {}: {source}", dir.display())]
+    Mount {
+        /// Where.
+        dir: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The mount point could not be released; it is still served.
+    #[error("cannot unmount {}: {source}", dir.display())]
+    Unmount {
+        /// Where.
+        dir: PathBuf,
+        /// Why, `EBUSY` while a file below it is open.
+        source: io::Error,
+    },
+    /// The session with the kernel's FUSE driver ended in an error.
+    #[error("serving {}: {source}", dir.display())]
+    Session {
+        /// Where.
+        dir: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The final flush failed: what clients wrote last may not be durable.
+    #[error("final flush: {0}")]
+    Flush(BlockError),
+    /// A thread that served the device panicked.
+    #[error("a serving thread panicked; the device's state is unknown")]
+    Panicked,
+}

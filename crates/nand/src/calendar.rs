@@ -1,0 +1,305 @@
+//! When an operation begins and ends.
+//!
+//! Every die and every channel has a time from which it is free. Foreground transfers share the channels; the transfers of a copy, which
+//! nobody waits for, take what the foreground leaves and are counted in the time of their dies only.
+
+use crate::Timing;
+use alloc::{vec, vec::Vec};
+use nandlab_mtd::{Block, Geometry};
+use nandlab_sim::{Divisor, Nanos};
+
+/// The time an operation occupies on its die.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// When it takes hold of the die (or its register).
+    pub start: Nanos,
+    /// When its effect is on the medium (or its data at the caller).
+    pub end: Nanos,
+}
+
+/// Programs or erases of several planes of one die that run as one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    erase: bool,
+    /// Page index within the block that a multi-plane program shares.
+    index: u32,
+    /// One bit a plane.
+    planes: u32,
+    /// When the array began: a member must have been issued by then.
+    array_start: Nanos,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Die {
+    /// The array (and page register) is free.
+    free: Nanos,
+    /// The cache register is free (equals the start of the running program).
+    cache_free: Nanos,
+    /// Time spent working.
+    busy: Nanos,
+    group: Group,
+}
+
+/// The calendars of all dies and channels.
+#[derive(Clone, Debug)]
+pub(crate) struct Calendar {
+    dies: Vec<Die>,
+    channels: Vec<Nanos>,
+    die_shift: Divisor,
+    planes: u32,
+    channel_count: u32,
+    /// Nothing that was issued ends later than this.
+    horizon: Nanos,
+    /// The next operation begins no earlier (set by a fence, taken by the next operation).
+    floor: Nanos,
+    page_transfer: Nanos,
+    timing: Timing,
+}
+
+impl Calendar {
+    pub fn new(geometry: &Geometry, timing: &Timing) -> Self {
+        Self {
+            dies: vec![Die::default(); geometry.dies as usize],
+            channels: vec![0; geometry.channels as usize],
+            die_shift: Divisor::new(geometry.dies),
+            planes: geometry.planes,
+            channel_count: geometry.channels,
+            horizon: 0,
+            floor: 0,
+            page_transfer: transfer(timing, geometry.page + timing.oob_bus_bytes),
+            timing: timing.clone(),
+        }
+    }
+
+    /// Everything issued so far has ended by then.
+    #[inline]
+    pub fn horizon(&self) -> Nanos {
+        self.horizon
+    }
+
+    /// The next operation begins no earlier than `at`.
+    #[inline]
+    pub fn fence(&mut self, at: Nanos) {
+        self.floor = self.floor.max(at);
+    }
+
+    /// Time that each die has spent working.
+    pub fn busy(&self) -> impl Iterator<Item = Nanos> + '_ {
+        self.dies.iter().map(|d| d.busy)
+    }
+
+    fn position(&self, block: Block) -> (usize, u32) {
+        let (stripe, die) = self.die_shift.split(block.0);
+        (die as usize, if self.planes == 1 { 0 } else { stripe % self.planes })
+    }
+
+    fn channel(&self, die: usize) -> usize {
+        if self.channel_count == 1 { 0 } else { die % self.channel_count as usize }
+    }
+
+    /// A read at `now`: the array, then the bus; the caller waits for the end.
+    #[inline]
+    pub fn read(&mut self, block: Block, oob_bytes: Option<usize>, now: Nanos) -> Window {
+        let (die, _) = self.position(block);
+        let channel = self.channel(die);
+        let (array, bus) = match oob_bytes {
+            None => (self.timing.read_ns, self.page_transfer),
+            Some(bytes) => (self.timing.oob_read_ns.unwrap_or(self.timing.read_ns), transfer(&self.timing, bytes as u32)),
+        };
+        let floor = core::mem::take(&mut self.floor);
+        let d = &mut self.dies[die];
+        let start = now.max(d.free).max(floor);
+        let end = (start + array).max(self.channels[channel]) + bus;
+        self.channels[channel] = end;
+        d.free = end;
+        d.busy += end - start;
+        self.horizon = self.horizon.max(end);
+        Window { start, end }
+    }
+
+    /// A program at `now`: the caller pays the bus (first value), the die goes on alone until the window's end.
+    #[inline]
+    pub fn program(&mut self, block: Block, index: u32, oob_bytes: Option<usize>, now: Nanos) -> (Nanos, Window) {
+        let (die, plane) = self.position(block);
+        let channel = self.channel(die);
+        let (array, bus) = match oob_bytes {
+            None => (self.timing.program_ns, self.page_transfer),
+            Some(bytes) => (self.timing.oob_program_ns.unwrap_or(self.timing.program_ns), transfer(&self.timing, bytes as u32)),
+        };
+        let floor = core::mem::take(&mut self.floor);
+        let joins = self.timing.multi_plane && self.dies[die].group.admits(false, index, plane, now);
+        let d = &mut self.dies[die];
+        let register_free = if joins {
+            now
+        } else if self.timing.cache_program {
+            d.cache_free
+        } else {
+            d.free
+        };
+        let start = now.max(floor).max(register_free).max(self.channels[channel]);
+        let transferred = start + bus;
+        self.channels[channel] = transferred;
+        let array_start = if joins { transferred } else { transferred.max(d.free) };
+        let planes = if joins { d.group.planes } else { 0 } | 1 << plane;
+        d.group = Group { erase: false, index, planes, array_start };
+        let end = array_start + array;
+        d.busy += end - start.max(d.free.min(end));
+        d.cache_free = array_start;
+        d.free = end;
+        self.horizon = self.horizon.max(end);
+        (transferred, Window { start, end })
+    }
+
+    /// An erase at `now`; nobody waits.
+    pub fn erase(&mut self, block: Block, now: Nanos) -> Window {
+        let (die, plane) = self.position(block);
+        let floor = core::mem::take(&mut self.floor);
+        let joins = self.timing.multi_plane && floor <= now && self.dies[die].group.admits(true, 0, plane, now);
+        let d = &mut self.dies[die];
+        if joins {
+            d.group.planes |= 1 << plane;
+            return Window { start: d.group.array_start, end: d.free };
+        }
+        let start = now.max(d.free).max(floor);
+        let end = start + self.timing.erase_ns;
+        d.group = Group { erase: true, index: 0, planes: 1 << plane, array_start: start };
+        d.busy += end - start;
+        d.cache_free = end;
+        d.free = end;
+        self.horizon = self.horizon.max(end);
+        Window { start, end }
+    }
+
+    /// A copy at `now`; nobody waits.
+    #[inline]
+    pub fn copy(&mut self, from: Block, to: Block, now: Nanos) -> Window {
+        let ((source, _), (target, _)) = (self.position(from), self.position(to));
+        let floor = core::mem::take(&mut self.floor);
+        let start = now.max(self.dies[source].free).max(floor);
+        let read = start + self.timing.read_ns;
+        if source == target {
+            let bus = if self.timing.copy_back { 0 } else { 2 * self.page_transfer };
+            let end = read + bus + self.timing.program_ns;
+            self.dies[source].occupy(start, end);
+            self.horizon = self.horizon.max(end);
+            return Window { start, end };
+        }
+        let out = read + self.page_transfer;
+        self.dies[source].occupy(start, out);
+        let begin = out.max(self.dies[target].free);
+        let end = begin + self.page_transfer + self.timing.program_ns;
+        self.dies[target].occupy(begin, end);
+        self.horizon = self.horizon.max(end);
+        Window { start, end }
+    }
+}
+
+impl Group {
+    fn admits(&self, erase: bool, index: u32, plane: u32, now: Nanos) -> bool {
+        self.planes != 0 && self.erase == erase && self.index == index && self.planes & 1 << plane == 0 && now <= self.array_start
+    }
+}
+
+impl Die {
+    #[inline]
+    fn occupy(&mut self, start: Nanos, end: Nanos) {
+        self.busy += end - start;
+        self.free = end;
+        self.cache_free = end;
+        self.group.planes = 0;
+    }
+}
+
+fn transfer(timing: &Timing, bytes: u32) -> Nanos {
+    u64::from(bytes) * timing.bus_ps_per_byte / 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preset;
+
+    fn calendar(change: impl FnOnce(&mut Geometry, &mut Timing)) -> Calendar {
+        let spec = preset::find("slc-2k").unwrap().spec();
+        let (mut g, mut t) = (Geometry { dies: 2, channels: 2, ..spec.geometry }, spec.timing);
+        t.bus_ps_per_byte = 0;
+        t.oob_bus_bytes = 0;
+        change(&mut g, &mut t);
+        Calendar::new(&g, &t)
+    }
+
+    const US: Nanos = 1_000;
+
+    #[test]
+    fn programs_of_two_dies_overlap_and_of_one_die_queue() {
+        let mut c = calendar(|_, _| {});
+        assert_eq!(c.program(Block(0), 0, None, 0).1.end, 200 * US);
+        assert_eq!(c.program(Block(1), 0, None, 0).1.end, 200 * US);
+        assert_eq!(c.program(Block(0), 1, None, 0).1.end, 400 * US);
+    }
+
+    #[test]
+    fn a_read_waits_for_its_die_only() {
+        let mut c = calendar(|_, _| {});
+        c.program(Block(0), 0, None, 0);
+        assert_eq!(c.read(Block(1), None, 0).end, 25 * US);
+        assert_eq!(c.read(Block(0), None, 0).end, 225 * US);
+    }
+
+    #[test]
+    fn a_shared_channel_serialises_transfers_and_the_caller_pays_them() {
+        let mut c = calendar(|g, t| {
+            g.channels = 1;
+            t.bus_ps_per_byte = 1_000_000;
+        });
+        let bus = 2048 * US;
+        assert_eq!(c.program(Block(0), 0, None, 0).0, bus);
+        assert_eq!(c.program(Block(1), 0, None, 0), (2 * bus, Window { start: bus, end: 2 * bus + 200 * US }));
+    }
+
+    #[test]
+    fn cache_program_hides_the_transfer() {
+        let end = |cache| {
+            let mut c = calendar(|_, t| {
+                t.bus_ps_per_byte = 48_829;
+                t.cache_program = cache;
+            });
+            let (paid, _) = c.program(Block(0), 0, None, 0);
+            c.program(Block(0), 1, None, paid).1.end
+        };
+        assert_eq!((end(false) / US, end(true) / US), (600, 500));
+    }
+
+    #[test]
+    fn planes_of_a_die_program_and_erase_together_only_when_issued_together() {
+        let mut c = calendar(|g, t| {
+            g.planes = 2;
+            t.multi_plane = true;
+        });
+        assert_eq!(c.program(Block(0), 3, None, 0).1.end, c.program(Block(2), 3, None, 0).1.end);
+        assert_eq!(c.program(Block(0), 4, None, 0).1.end, 400 * US);
+        assert_eq!(c.program(Block(2), 4, None, 300 * US).1.end, 600 * US);
+        let first = c.erase(Block(0), 600 * US).end;
+        assert_eq!(c.erase(Block(2), 600 * US).end, first);
+        assert_eq!(c.erase(Block(2), 600 * US).end, first + 1_500 * US);
+    }
+
+    #[test]
+    fn a_fence_holds_back_the_next_operation_alone() {
+        let mut c = calendar(|_, _| {});
+        c.program(Block(0), 0, None, 0);
+        c.fence(c.horizon());
+        assert_eq!(c.program(Block(1), 0, None, 0).1.start, 200 * US);
+        let mut c = calendar(|_, _| {});
+        c.program(Block(0), 0, None, 0);
+        assert_eq!(c.program(Block(1), 0, None, 0).1.start, 0);
+    }
+
+    #[test]
+    fn a_copy_costs_its_dies_and_not_the_caller() {
+        let mut c = calendar(|_, _| {});
+        assert_eq!(c.copy(Block(0), Block(2), 0).end, 225 * US);
+        assert_eq!(c.copy(Block(0), Block(1), 0), Window { start: 225 * US, end: 450 * US });
+        assert_eq!(c.busy().collect::<Vec<_>>(), [250 * US, 200 * US]);
+    }
+}

@@ -1,0 +1,139 @@
+//! What pages and blocks hold besides data and OOB: which pages are programmed, what a power cut tore, wear, bad marks.
+
+use alloc::{collections::BTreeMap, vec, vec::Vec};
+use nandlab_mtd::{Block, Page};
+use nandlab_sim::Nanos;
+
+/// A block's history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockCells {
+    /// Erases since the factory.
+    pub erases: u32,
+    /// Page reads since the last erase.
+    pub reads: u32,
+    /// The lowest page that may be programmed next in ascending order.
+    pub next: u32,
+    /// Virtual time of the first program since the last erase.
+    pub programmed_at: Nanos,
+}
+
+/// A page that a power cut, a failed program or a failed erase left in no proper state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Odd {
+    /// Reads as erased, but must not be programmed.
+    Blank,
+    /// Cannot be read.
+    Unreadable,
+}
+
+/// A set of small numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BitSet(Vec<u64>);
+
+impl BitSet {
+    pub fn new(len: u32) -> Self {
+        Self(vec![0; len.div_ceil(64) as usize])
+    }
+
+    #[inline]
+    pub fn has(&self, i: u32) -> bool {
+        self.0[(i / 64) as usize] >> (i % 64) & 1 != 0
+    }
+
+    #[inline]
+    pub fn insert(&mut self, i: u32) {
+        self.0[(i / 64) as usize] |= 1 << (i % 64);
+    }
+
+    pub fn remove_run(&mut self, start: u32, len: u32) {
+        let mut i = start;
+        while i < start + len {
+            if i.is_multiple_of(64) && start + len - i >= 64 {
+                self.0[(i / 64) as usize] = 0;
+                i += 64;
+            } else {
+                self.0[(i / 64) as usize] &= !(1 << (i % 64));
+                i += 1;
+            }
+        }
+    }
+}
+
+/// The cell state of a whole array.
+#[derive(Clone, Debug)]
+pub(crate) struct Cells {
+    pages_per_block: u32,
+    pub blocks: Vec<BlockCells>,
+    programmed: BitSet,
+    /// Programs since the erase, where a page takes several; empty where it takes one.
+    partial: Vec<u8>,
+    odd: BTreeMap<u32, Odd>,
+    pub bad: BitSet,
+}
+
+impl Cells {
+    pub fn new(blocks: u32, pages_per_block: u32, several_programs: bool) -> Self {
+        let pages = blocks * pages_per_block;
+        Self {
+            pages_per_block,
+            blocks: vec![BlockCells::default(); blocks as usize],
+            programmed: BitSet::new(pages),
+            partial: vec![0; if several_programs { pages as usize } else { 0 }],
+            odd: BTreeMap::new(),
+            bad: BitSet::new(blocks),
+        }
+    }
+
+    #[inline]
+    pub fn is_programmed(&self, page: Page) -> bool {
+        self.programmed.has(page.0)
+    }
+
+    #[inline]
+    pub fn odd(&self, page: Page) -> Option<Odd> {
+        if self.odd.is_empty() { None } else { self.odd.get(&page.0).copied() }
+    }
+
+    /// How often the page was programmed since its erase.
+    #[inline]
+    pub fn programs(&self, page: Page) -> u8 {
+        match self.partial.get(page.0 as usize) {
+            Some(&count) => count,
+            None => u8::from(self.is_programmed(page)),
+        }
+    }
+
+    #[inline]
+    pub fn program(&mut self, block: Block, index: u32, page: Page, now: Nanos) {
+        let cells = &mut self.blocks[block.0 as usize];
+        if cells.next == 0 {
+            cells.programmed_at = now;
+        }
+        cells.next = cells.next.max(index + 1);
+        self.programmed.insert(page.0);
+        if let Some(count) = self.partial.get_mut(page.0 as usize) {
+            *count += 1;
+        }
+    }
+
+    pub fn set_odd(&mut self, page: Page, odd: Odd) {
+        self.odd.insert(page.0, odd);
+    }
+
+    /// After a whole erase.
+    pub fn erase(&mut self, block: Block) {
+        let start = block.0 * self.pages_per_block;
+        self.programmed.remove_run(start, self.pages_per_block);
+        if !self.partial.is_empty() {
+            self.partial[start as usize..(start + self.pages_per_block) as usize].fill(0);
+        }
+        if !self.odd.is_empty() {
+            let gone: Vec<u32> = self.odd.range(start..start + self.pages_per_block).map(|(&p, _)| p).collect();
+            gone.into_iter().for_each(|p| {
+                self.odd.remove(&p);
+            });
+        }
+        let cells = &mut self.blocks[block.0 as usize];
+        *cells = BlockCells { erases: cells.erases + 1, ..BlockCells::default() };
+    }
+}

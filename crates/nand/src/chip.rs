@@ -1,0 +1,461 @@
+//! The chip behind the `Mtd` trait: rules, then faults, then state, then time.
+
+use crate::calendar::{Calendar, Window};
+use crate::cells::{BlockCells, Cells, Odd};
+use crate::contents::{PageData, PageStore};
+use crate::faults::Faults;
+use crate::log::{LoggedKind, OpLog};
+use crate::oob::Oob;
+use crate::{ChipSpec, Contents, PageOrder, SpecError};
+use alloc::{boxed::Box, collections::BTreeMap, format, string::String, vec::Vec};
+use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
+use nandlab_sim::{Clock, Divisor, Nanos, Rail, Ring};
+
+/// Operations that a chip has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Page reads with data.
+    pub reads: u64,
+    /// OOB-only reads.
+    pub oob_reads: u64,
+    /// Page programs with data, without copies.
+    pub programs: u64,
+    /// OOB-only programs.
+    pub oob_programs: u64,
+    /// Copies inside the array, each one read and one program.
+    pub copies: u64,
+    /// Block erases.
+    pub erases: u64,
+    /// Bits that error correction mended.
+    pub corrected_bits: u64,
+    /// Reads beyond correction, torn pages included.
+    pub uncorrectable: u64,
+    /// Failed programs and erases.
+    pub failures: u64,
+}
+
+/// A chip whose page data lies in a backing store cannot be forked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a chip whose page data lies in a backing store cannot be forked")]
+pub struct ForkError;
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Recent {
+    #[default]
+    None,
+    Read(u32),
+    Program(u32),
+    Copy(u32, u32),
+    Erase(u32),
+}
+
+/// The most OOB bytes that a copy sets.
+const MAX_COPIED_OOB: usize = 64;
+
+/// A NAND array in virtual time.
+#[derive(Debug)]
+pub struct Chip {
+    spec: ChipSpec,
+    clock: Clock,
+    rail: Rail,
+    calendar: Calendar,
+    pub(crate) cells: Cells,
+    oob: Oob,
+    data: PageData,
+    faults: Faults,
+    /// Bit errors that copy-back carried into a page.
+    carried: BTreeMap<u32, u16>,
+    counts: Counts,
+    recent: Ring<Recent, 32>,
+    pub(crate) oplog: OpLog,
+    per_block: Divisor,
+    several_programs: bool,
+}
+
+impl Chip {
+    /// A chip fresh from the factory, on a clock and a rail of its own.
+    pub fn new(spec: ChipSpec) -> Result<Self, SpecError> {
+        let data = match spec.contents {
+            Contents::Kept => PageData::kept(0, spec.geometry.page.max(1)),
+            Contents::Dropped => PageData::Dropped,
+        };
+        let mut chip = Self::with_data(spec, data)?;
+        if chip.spec.contents == Contents::Kept {
+            chip.data = PageData::kept(chip.spec.geometry.pages(), chip.spec.geometry.page);
+        }
+        Ok(chip)
+    }
+
+    /// The same with page data in a backing store. Such a chip cannot be forked.
+    pub fn with_store(spec: ChipSpec, store: Box<dyn PageStore>) -> Result<Self, SpecError> {
+        Self::with_data(spec, PageData::Stored(store))
+    }
+
+    fn with_data(spec: ChipSpec, data: PageData) -> Result<Self, SpecError> {
+        spec.check()?;
+        let g = &spec.geometry;
+        let several_programs = spec.rules.partial_programs > 1;
+        let faults = Faults::new(&spec.reliability, g.page, spec.seed);
+        let mut cells = Cells::new(g.blocks, g.pages_per_block, several_programs);
+        if spec.reliability.factory_bad > 0.0 {
+            (0..g.blocks).filter(|&b| faults.factory_bad(Block(b))).for_each(|b| cells.bad.insert(b));
+        }
+        Ok(Self {
+            calendar: Calendar::new(g, &spec.timing),
+            oob: Oob::new(g.blocks, g.pages_per_block, g.oob),
+            per_block: Divisor::new(g.pages_per_block),
+            clock: Clock::new(),
+            rail: Rail::new(),
+            carried: BTreeMap::new(),
+            counts: Counts::default(),
+            recent: Ring::default(),
+            oplog: OpLog::default(),
+            cells,
+            data,
+            faults,
+            several_programs,
+            spec,
+        })
+    }
+
+    /// Puts the chip on a shared clock.
+    pub fn on_clock(mut self, clock: &Clock) -> Self {
+        self.clock = clock.clone();
+        self
+    }
+
+    /// Puts the chip on a shared supply.
+    pub fn on_rail(mut self, rail: &Rail) -> Self {
+        self.rail = rail.clone();
+        self
+    }
+
+    /// An independent copy, powered up afresh on a clock and a rail of its own: page contents are shared until one side writes.
+    pub fn fork(&self) -> Result<Self, ForkError> {
+        let clock = Clock::new();
+        clock.set(self.clock.now());
+        Ok(Self {
+            spec: self.spec.clone(),
+            rail: Rail::new(),
+            calendar: Calendar::new(&self.spec.geometry, &self.spec.timing),
+            cells: self.cells.clone(),
+            oob: self.oob.clone(),
+            data: self.data.fork().ok_or(ForkError)?,
+            faults: self.faults.clone(),
+            carried: self.carried.clone(),
+            counts: self.counts,
+            recent: self.recent.clone(),
+            oplog: OpLog::default(),
+            per_block: self.per_block,
+            several_programs: self.several_programs,
+            clock,
+        })
+    }
+
+    /// What the chip is.
+    pub fn spec(&self) -> &ChipSpec {
+        &self.spec
+    }
+
+    /// The clock it runs on.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The supply it hangs on.
+    pub fn rail(&self) -> &Rail {
+        &self.rail
+    }
+
+    /// Operations done so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Time that each die has spent working, ns.
+    pub fn die_busy(&self) -> Vec<Nanos> {
+        self.calendar.busy().collect()
+    }
+
+    /// A block's history.
+    pub fn block(&self, block: Block) -> BlockCells {
+        self.cells.blocks[block.0 as usize]
+    }
+
+    /// Whether a page has been programmed since its block's erase.
+    pub fn is_programmed(&self, page: Page) -> bool {
+        self.cells.is_programmed(page)
+    }
+
+    /// The last operations, oldest first, in words: what a run that stops on an illegal use should print.
+    pub fn recent(&self) -> Vec<String> {
+        let words = |r: Recent| match r {
+            Recent::None => String::new(),
+            Recent::Read(p) => format!("read {}", self.place(p)),
+            Recent::Program(p) => format!("program {}", self.place(p)),
+            Recent::Copy(a, b) => format!("copy {} to {}", self.place(a), self.place(b)),
+            Recent::Erase(b) => format!("erase block {b}"),
+        };
+        self.recent.recent().into_iter().map(words).collect()
+    }
+
+    fn place(&self, page: u32) -> String {
+        let (block, index) = self.per_block.split(page);
+        format!("block {block} page {index}")
+    }
+
+    #[inline]
+    fn locate(&self, page: Page) -> Result<(Block, u32), MtdError> {
+        let (block, index) = self.per_block.split(page.0);
+        if block < self.spec.geometry.blocks { Ok((Block(block), index)) } else { Err(MtdError::OutOfRange(page)) }
+    }
+
+    #[inline]
+    fn check_lengths(&self, data: usize, oob: usize) -> Result<(), MtdError> {
+        let g = &self.spec.geometry;
+        if data != 0 && data != g.page as usize {
+            return Err(MtdError::BadLength { found: data, expected: g.page as usize });
+        }
+        if oob > g.oob as usize {
+            return Err(MtdError::BadLength { found: oob, expected: g.oob as usize });
+        }
+        Ok(())
+    }
+
+    /// What the data sheet forbids.
+    #[inline]
+    fn check_program(&self, page: Page, block: Block, index: u32) -> Result<(), MtdError> {
+        if self.cells.bad.has(block.0) {
+            return Err(MtdError::BadBlock(block));
+        }
+        if self.cells.odd(page).is_some() {
+            return Err(MtdError::Illegal(page, "program of a page that a cut or a failure left undefined"));
+        }
+        let programmed = self.cells.is_programmed(page);
+        if programmed && self.cells.programs(page) >= self.spec.rules.partial_programs {
+            return Err(MtdError::Illegal(page, "program of a page that is not erased"));
+        }
+        if !programmed && self.spec.rules.order == PageOrder::Ascending && index < self.cells.blocks[block.0 as usize].next {
+            return Err(MtdError::Illegal(page, "pages of a block programmed out of order"));
+        }
+        Ok(())
+    }
+
+    /// The page takes its new state; a failed program leaves it undefined.
+    #[inline]
+    fn settle_program(&mut self, page: Page, block: Block, index: u32, oob: &[u8]) -> Result<(), MtdError> {
+        let first = self.cells.blocks[block.0 as usize].next == 0;
+        self.cells.program(block, index, page, self.clock.now());
+        if self.faults.fails && self.faults.program_fails(page, &self.cells.blocks[block.0 as usize]) {
+            self.counts.failures += 1;
+            self.cells.set_odd(page, Odd::Unreadable);
+            return Err(MtdError::ProgramFailed(page));
+        }
+        self.oob.program(block, index, page, oob, first);
+        Ok(())
+    }
+
+    /// Programs over what the page already holds: bits only go from one to zero.
+    fn merge(&mut self, page: Page, data: &[u8]) -> Result<(), MtdError> {
+        let mut merged = alloc::vec![0; data.len()];
+        self.data.read(page, true, &mut merged).map_err(MtdError::Backing)?;
+        merged.iter_mut().zip(data).for_each(|(m, d)| *m &= d);
+        self.data.write(page, &merged).map_err(MtdError::Backing)
+    }
+
+    /// Bit errors of a read: how many were mended, or that they cannot be.
+    fn correct(&mut self, page: Page, block: Block, data: &mut [u8]) -> Result<Corrected, MtdError> {
+        let cells = self.cells.blocks[block.0 as usize];
+        let carried = self.carried.get(&page.0).copied().unwrap_or(0);
+        let bits = self.faults.flipped(page, &cells, self.clock.now(), carried);
+        self.cells.blocks[block.0 as usize].reads = cells.reads.saturating_add(1);
+        if bits == 0 {
+            return Ok(Corrected::default());
+        }
+        if self.faults.unprotected() || !self.faults.mends(bits) {
+            if !data.is_empty() {
+                self.faults.damage(page, bits, data);
+            }
+            if !self.faults.mends(bits) {
+                self.counts.uncorrectable += 1;
+                return Err(MtdError::Uncorrectable(page));
+            }
+            return Ok(Corrected::default());
+        }
+        self.counts.corrected_bits += u64::from(bits);
+        Ok(Corrected { bits })
+    }
+
+    fn read_odd(&mut self, page: Page, odd: Odd, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
+        data.fill(0xff);
+        oob.fill(0xff);
+        if odd == Odd::Blank {
+            return Ok(Corrected::default());
+        }
+        // Garbage that is not all ones, so that nobody takes it for an erased page.
+        data.iter_mut().zip(oob.len()..).for_each(|(b, i)| *b = nandlab_sim::mix(u64::from(page.0), i as u64) as u8);
+        oob.iter_mut().enumerate().for_each(|(i, b)| *b = nandlab_sim::mix(u64::from(page.0), i as u64) as u8);
+        self.counts.uncorrectable += 1;
+        Err(MtdError::Uncorrectable(page))
+    }
+}
+
+impl Mtd for Chip {
+    #[inline]
+    fn geometry(&self) -> &Geometry {
+        &self.spec.geometry
+    }
+
+    #[inline]
+    fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
+        self.rail.step()?;
+        let (block, index) = self.locate(page)?;
+        self.check_lengths(data.len(), oob.len())?;
+        let window = self.calendar.read(block, data.is_empty().then_some(oob.len()), self.clock.now());
+        self.clock.set(window.end);
+        self.recent.push(Recent::Read(page.0));
+        if data.is_empty() {
+            self.counts.oob_reads += 1;
+        } else {
+            self.counts.reads += 1;
+        }
+        if let Some(odd) = self.cells.odd(page) {
+            return self.read_odd(page, odd, data, oob);
+        }
+        let programmed = self.cells.is_programmed(page);
+        self.oob.read(block, index, page, oob);
+        if !data.is_empty() {
+            self.data.read(page, programmed, data).map_err(MtdError::Backing)?;
+        }
+        if self.faults.flips && programmed { self.correct(page, block, data) } else { Ok(Corrected::default()) }
+    }
+
+    #[inline]
+    fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
+        self.rail.step()?;
+        let (block, index) = self.locate(page)?;
+        self.check_lengths(data.len(), oob.len())?;
+        self.recent.push(Recent::Program(page.0));
+        self.check_program(page, block, index)?;
+        let (paid, window) = self.calendar.program(block, index, data.is_empty().then_some(oob.len()), self.clock.now());
+        self.clock.set(paid);
+        self.oplog.push(window, || LoggedKind::Program { page, data: data.into(), oob: oob.into() });
+        let again = self.several_programs && self.cells.is_programmed(page);
+        if data.is_empty() {
+            self.counts.oob_programs += 1;
+        } else {
+            self.counts.programs += 1;
+            if again {
+                self.merge(page, data)?;
+            } else {
+                self.data.write(page, data).map_err(MtdError::Backing)?;
+            }
+        }
+        self.settle_program(page, block, index, oob)
+    }
+
+    #[inline]
+    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+        self.rail.step()?;
+        let (source, source_index) = self.locate(from)?;
+        let (block, index) = self.locate(to)?;
+        self.check_lengths(0, head.len() + tail.len())?;
+        self.recent.push(Recent::Copy(from.0, to.0));
+        if !self.cells.is_programmed(from) {
+            return Err(MtdError::Illegal(from, "copy of an erased page"));
+        }
+        if self.cells.is_programmed(to) {
+            return Err(MtdError::Illegal(to, "program of a page that is not erased"));
+        }
+        self.check_program(to, block, index)?;
+        if self.cells.odd(from).is_some() {
+            self.counts.uncorrectable += 1;
+            return Err(MtdError::Uncorrectable(from));
+        }
+        let mut corrected = Corrected::default();
+        if self.faults.flips {
+            corrected = self.correct(from, source, &mut [])?;
+            if self.spec.timing.copy_back && corrected.bits > 0 && self.spec.geometry.die_of(source) == self.spec.geometry.die_of(block) {
+                self.carried.insert(to.0, corrected.bits);
+            }
+        }
+        let window = self.calendar.copy(source, block, self.clock.now());
+        self.oob.read(source, source_index, from, head);
+        self.oplog.push(window, || LoggedKind::Copy { from, to, kept: head.len(), tail: tail.into() });
+        self.counts.copies += 1;
+        self.data.copy(from, to, self.spec.geometry.page).map_err(MtdError::Backing)?;
+        let mut oob = [0; MAX_COPIED_OOB];
+        let (kept, all) = (head.len(), head.len() + tail.len());
+        let Some(oob) = oob.get_mut(..all) else { return Err(MtdError::BadLength { found: all, expected: MAX_COPIED_OOB }) };
+        oob[..kept].copy_from_slice(head);
+        oob[kept..].copy_from_slice(tail);
+        self.settle_program(to, block, index, oob)?;
+        Ok(corrected)
+    }
+
+    fn erase(&mut self, block: Block) -> Result<(), MtdError> {
+        self.rail.step()?;
+        let first = Page(block.0.saturating_mul(self.spec.geometry.pages_per_block));
+        if block.0 >= self.spec.geometry.blocks {
+            return Err(MtdError::OutOfRange(first));
+        }
+        if self.cells.bad.has(block.0) {
+            return Err(MtdError::BadBlock(block));
+        }
+        self.recent.push(Recent::Erase(block.0));
+        let window = self.calendar.erase(block, self.clock.now());
+        self.oplog.push(window, || LoggedKind::Erase(block));
+        self.counts.erases += 1;
+        let used = self.cells.blocks[block.0 as usize].next;
+        let fails = self.faults.fails && self.faults.erase_fails(block, &self.cells.blocks[block.0 as usize]);
+        self.cells.erase(block);
+        self.oob.erase(block, used);
+        self.data.forget(first, used).map_err(MtdError::Backing)?;
+        if !self.carried.is_empty() {
+            (first.0..first.0 + used).for_each(|p| {
+                self.carried.remove(&p);
+            });
+        }
+        if fails {
+            self.counts.failures += 1;
+            (first.0..first.0 + self.spec.geometry.pages_per_block).for_each(|p| self.cells.set_odd(Page(p), Odd::Unreadable));
+            return Err(MtdError::EraseFailed(block));
+        }
+        Ok(())
+    }
+
+    fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
+        if block.0 >= self.spec.geometry.blocks {
+            return Err(MtdError::OutOfRange(Page(block.0.saturating_mul(self.spec.geometry.pages_per_block))));
+        }
+        Ok(self.cells.bad.has(block.0))
+    }
+
+    fn mark_bad(&mut self, block: Block) -> Result<(), MtdError> {
+        self.rail.step()?;
+        if block.0 >= self.spec.geometry.blocks {
+            return Err(MtdError::OutOfRange(Page(block.0.saturating_mul(self.spec.geometry.pages_per_block))));
+        }
+        let (_, window) = self.calendar.program(block, 0, Some(1), self.clock.now());
+        self.clock.wait_until(window.end);
+        self.oplog.push(Window { start: window.start, end: window.start }, || LoggedKind::MarkBad(block));
+        self.cells.bad.insert(block.0);
+        Ok(())
+    }
+
+    #[inline]
+    fn issued(&self) -> Issued {
+        Issued(self.calendar.horizon())
+    }
+
+    #[inline]
+    fn fence(&mut self, mark: Issued) {
+        self.calendar.fence(mark.0);
+    }
+
+    fn sync(&mut self) -> Result<(), MtdError> {
+        self.rail.step()?;
+        self.clock.wait_until(self.calendar.horizon());
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! Page data: kept as reference-counted slots (a copy inside the chip moves a number, not bytes), handed to a backing store, or not kept.
+
+use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
+use core::fmt;
+use nandlab_mtd::Page;
+
+/// Where page data goes when it is not kept in memory: a sparse file, typically. Errors are short reasons for the message.
+pub trait PageStore: fmt::Debug + Send {
+    /// Reads a programmed page.
+    fn read(&mut self, page: Page, data: &mut [u8]) -> Result<(), &'static str>;
+    /// Stores a page.
+    fn write(&mut self, page: Page, data: &[u8]) -> Result<(), &'static str>;
+    /// Forgets `count` pages from `first`.
+    fn forget(&mut self, first: Page, count: u32) -> Result<(), &'static str>;
+}
+
+/// Slots a chunk holds; a chunk is what two forks share or one copies.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Reference-counted page buffers.
+#[derive(Clone, Debug)]
+pub(crate) struct Slab {
+    page: usize,
+    per_chunk: usize,
+    chunks: Vec<Arc<[u8]>>,
+    references: Vec<u32>,
+    unused: Vec<u32>,
+    /// Slot of each page, plus one; zero: erased or all 0xFF.
+    slots: Vec<u32>,
+}
+
+impl Slab {
+    fn new(pages: u32, page: u32) -> Self {
+        let page = page as usize;
+        Self {
+            page,
+            per_chunk: (CHUNK_BYTES / page).max(1),
+            chunks: Vec::new(),
+            references: Vec::new(),
+            unused: Vec::new(),
+            slots: vec![0; pages as usize],
+        }
+    }
+
+    fn take(&mut self) -> u32 {
+        if self.unused.is_empty() {
+            let first = self.references.len() as u32;
+            self.chunks.push(vec![0; self.per_chunk * self.page].into());
+            self.references.resize(self.references.len() + self.per_chunk, 0);
+            self.unused.extend((first..first + self.per_chunk as u32).rev());
+        }
+        let slot = self.unused.pop().expect("filled above");
+        self.references[slot as usize] = 1;
+        slot
+    }
+
+    fn release(&mut self, slot: u32) {
+        let count = &mut self.references[slot as usize];
+        *count -= 1;
+        if *count == 0 {
+            self.unused.push(slot);
+        }
+    }
+
+    fn bytes(&self, slot: u32) -> &[u8] {
+        let (chunk, at) = (slot as usize / self.per_chunk, slot as usize % self.per_chunk * self.page);
+        &self.chunks[chunk][at..at + self.page]
+    }
+
+    fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
+        let (chunk, at) = (slot as usize / self.per_chunk, slot as usize % self.per_chunk * self.page);
+        &mut Arc::make_mut(&mut self.chunks[chunk])[at..at + self.page]
+    }
+
+    fn read(&self, page: Page, data: &mut [u8]) {
+        match self.slots[page.0 as usize] {
+            0 => data.fill(0xff),
+            slot => data.copy_from_slice(self.bytes(slot - 1)),
+        }
+    }
+
+    fn write(&mut self, page: Page, data: &[u8]) {
+        let slot = self.take();
+        self.bytes_mut(slot).copy_from_slice(data);
+        if let old @ 1.. = core::mem::replace(&mut self.slots[page.0 as usize], slot + 1) {
+            self.release(old - 1);
+        }
+    }
+
+    fn share(&mut self, from: Page, to: Page) {
+        let slot = self.slots[from.0 as usize];
+        if slot != 0 {
+            self.references[slot as usize - 1] += 1;
+        }
+        self.slots[to.0 as usize] = slot;
+    }
+
+    fn forget(&mut self, first: Page, count: u32) {
+        for page in first.0..first.0 + count {
+            if let slot @ 1.. = core::mem::take(&mut self.slots[page as usize]) {
+                self.release(slot - 1);
+            }
+        }
+    }
+}
+
+/// The data of every page.
+#[derive(Debug)]
+pub(crate) enum PageData {
+    Kept(Box<Slab>),
+    Stored(Box<dyn PageStore>),
+    Dropped,
+}
+
+impl PageData {
+    pub fn kept(pages: u32, page: u32) -> Self {
+        Self::Kept(Box::new(Slab::new(pages, page)))
+    }
+
+    /// A copy that shares pages; none where the data lies in a backing store.
+    pub fn fork(&self) -> Option<Self> {
+        match self {
+            Self::Kept(slab) => Some(Self::Kept(slab.clone())),
+            Self::Dropped => Some(Self::Dropped),
+            Self::Stored(_) => None,
+        }
+    }
+
+    #[inline]
+    pub fn read(&mut self, page: Page, programmed: bool, data: &mut [u8]) -> Result<(), &'static str> {
+        match self {
+            Self::Kept(slab) => slab.read(page, data),
+            Self::Stored(store) if programmed => return store.read(page, data),
+            Self::Dropped if programmed => data.fill(0),
+            _ => data.fill(0xff),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub fn write(&mut self, page: Page, data: &[u8]) -> Result<(), &'static str> {
+        match self {
+            Self::Kept(slab) => slab.write(page, data),
+            Self::Stored(store) => return store.write(page, data),
+            Self::Dropped => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub fn copy(&mut self, from: Page, to: Page, page_bytes: u32) -> Result<(), &'static str> {
+        match self {
+            Self::Kept(slab) => slab.share(from, to),
+            Self::Stored(store) => {
+                let mut data = vec![0; page_bytes as usize];
+                store.read(from, &mut data)?;
+                store.write(to, &data)?;
+            }
+            Self::Dropped => {}
+        }
+        Ok(())
+    }
+
+    pub fn forget(&mut self, first: Page, count: u32) -> Result<(), &'static str> {
+        match self {
+            Self::Kept(slab) => slab.forget(first, count),
+            Self::Stored(store) => return store.forget(first, count),
+            Self::Dropped => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forks_share_until_one_side_writes_and_slots_are_reused() {
+        let mut a = Slab::new(16, 4096);
+        a.write(Page(0), &[1; 4096]);
+        a.share(Page(0), Page(1));
+        a.forget(Page(0), 1);
+        let mut b = a.clone();
+        b.forget(Page(1), 1);
+        b.write(Page(5), &[2; 4096]);
+        let mut data = [0; 4096];
+        a.read(Page(1), &mut data);
+        assert_eq!(data, [1; 4096]);
+        a.read(Page(0), &mut data);
+        assert_eq!(data, [0xff; 4096]);
+        b.read(Page(5), &mut data);
+        assert_eq!(data, [2; 4096]);
+        for _ in 0..1000 {
+            a.write(Page(3), &[3; 4096]);
+        }
+        assert_eq!(a.chunks.len(), 1, "rewriting must not grow the slab");
+    }
+}

@@ -1,0 +1,144 @@
+//! Chips with their sources. Every number can be overridden; `note` says where each came from.
+
+use crate::{ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, Timing};
+use nandlab_mtd::Geometry;
+
+/// A named chip.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// The name used in experiments.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub what: &'static str,
+    /// Where its numbers come from, and which of them are assumed.
+    pub note: &'static str,
+    make: fn() -> ChipSpec,
+}
+
+impl Preset {
+    /// The chip's description.
+    pub fn spec(&self) -> ChipSpec {
+        (self.make)()
+    }
+}
+
+/// Finds a preset by name.
+pub fn find(name: &str) -> Option<&'static Preset> {
+    ALL.iter().find(|p| p.name == name)
+}
+
+/// Every preset.
+pub const ALL: &[Preset] = &[
+    Preset {
+        name: "nandsim-jftl",
+        what: "128 MiB small-block SLC as simulated in the JFTL paper: 512 B pages, 16 KiB blocks",
+        note: "page, block and times (25 us, 100 us, 2 ms): JFTL paper, section 4; no bus time: nandsim with do_delays off; three partial programs: Samsung small-block data sheets",
+        make: nandsim_jftl,
+    },
+    Preset {
+        name: "onenand-kfg1g16u2m",
+        what: "128 MiB OneNAND: 2 KiB pages, 128 KiB blocks",
+        note: "30 us, 220 us, 2 ms: the JFFS2 write-back paper, section 5; geometry: Samsung KFG1G16U2M data sheet; bus 16 bit at 54 MHz, 100,000 erases and 1-bit ECC per 512 B: assumed from the family's data sheets",
+        make: onenand,
+    },
+    Preset {
+        name: "slc-2k",
+        what: "128 MiB large-block SLC: 2 KiB pages, 128 KiB blocks",
+        note: "25 us, 200 us, 1.5 ms, 25 ns a byte, NOP 4, 100,000 erases: Samsung K9F1G08U0B class data sheets",
+        make: slc_2k,
+    },
+    Preset {
+        name: "small-block-64MiB",
+        what: "64 MiB small-block SLC: 512 B pages, 16 KiB blocks",
+        note: "15 us, 200 us, 2 ms, 50 ns a byte, 100,000 erases: Samsung K9F1208U0B class data sheets",
+        make: small_block,
+    },
+    Preset {
+        name: "emmc-16GiB",
+        what: "16 GiB eMMC array: 2 dies of 2 planes on one channel, 8 KiB pages, 2 MiB blocks, MLC",
+        note: "assumed: typical 2x nm MLC of 2011-2012 (tR 60 us, tPROG 1.3 ms, tBERS 5 ms, 100 MB/s bus, 3,000 erases, 40-bit BCH per 1 KiB)",
+        make: emmc,
+    },
+    Preset {
+        name: "ssd-512GiB",
+        what: "512 GiB SSD array: 32 dies of 2 planes on 8 channels, 8 KiB pages, 2 MiB blocks, MLC",
+        note: "MQSim's shipped ssdconfig.xml: 8 channels, 4 chips each, 333 MT/s, tR 75 us, tPROG 750 us, tBERS 3.8 ms; its 2 dies a chip are merged into planes; 10,000 erases as there",
+        make: ssd,
+    },
+];
+
+const SLC_ECC: Ecc = Ecc::Hamming { codeword: 512 };
+
+fn timing(read_us: u64, program_us: u64, erase_us: u64, bus_ps_per_byte: u64, oob_bus_bytes: u32) -> Timing {
+    Timing {
+        read_ns: read_us * 1_000,
+        program_ns: program_us * 1_000,
+        erase_ns: erase_us * 1_000,
+        bus_ps_per_byte,
+        oob_bus_bytes,
+        oob_read_ns: None,
+        oob_program_ns: None,
+        cache_program: false,
+        multi_plane: false,
+        copy_back: false,
+    }
+}
+
+fn slc(geometry: Geometry, timing: Timing, rules: Rules) -> ChipSpec {
+    let reliability = Reliability { rated_erases: 100_000, ecc: SLC_ECC, ..Reliability::default() };
+    ChipSpec { geometry, timing, rules, reliability, contents: Contents::Kept, seed: 1 }
+}
+
+const SMALL_BLOCK: Rules = Rules { order: PageOrder::Any, partial_programs: 3 };
+const LARGE_BLOCK: Rules = Rules { order: PageOrder::Ascending, partial_programs: 4 };
+const MULTI_LEVEL: Rules = Rules { order: PageOrder::Ascending, partial_programs: 1 };
+
+fn nandsim_jftl() -> ChipSpec {
+    slc(Geometry::single_die(512, 15, 32, 8192), timing(25, 100, 2_000, 0, 16), SMALL_BLOCK)
+}
+
+fn onenand() -> ChipSpec {
+    slc(Geometry { write_unit: 512, ..Geometry::single_die(2048, 63, 64, 1024) }, timing(30, 220, 2_000, 9_260, 64), LARGE_BLOCK)
+}
+
+fn slc_2k() -> ChipSpec {
+    slc(Geometry { write_unit: 512, ..Geometry::single_die(2048, 63, 64, 1024) }, timing(25, 200, 1_500, 25_000, 64), LARGE_BLOCK)
+}
+
+fn small_block() -> ChipSpec {
+    slc(Geometry::single_die(512, 15, 32, 4096), timing(15, 200, 2_000, 50_000, 16), SMALL_BLOCK)
+}
+
+fn multi_level(geometry: Geometry, timing: Timing, rated_erases: u32) -> ChipSpec {
+    let reliability = Reliability { rated_erases, ecc: Ecc::Bch { bits: 40, codeword: 1024 }, ..Reliability::default() };
+    ChipSpec { geometry, timing, rules: MULTI_LEVEL, reliability, contents: Contents::Kept, seed: 1 }
+}
+
+fn emmc() -> ChipSpec {
+    let geometry = Geometry { dies: 2, planes: 2, ..Geometry::single_die(8192, 447, 256, 8192) };
+    let timing = Timing { cache_program: true, multi_plane: true, ..timing(60, 1_300, 5_000, 10_000, 448) };
+    multi_level(geometry, timing, 3_000)
+}
+
+fn ssd() -> ChipSpec {
+    let geometry = Geometry { dies: 32, planes: 2, channels: 8, ..Geometry::single_die(8192, 447, 256, 262_144) };
+    let timing = Timing { cache_program: true, multi_plane: true, ..timing(75, 750, 3_800, 3_003, 448) };
+    multi_level(geometry, timing, 10_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_a_possible_chip_of_the_size_it_names() {
+        for preset in ALL {
+            let spec = preset.spec();
+            assert_eq!(spec.check(), Ok(()), "{}", preset.name);
+            assert!(find(preset.name).is_some());
+        }
+        assert_eq!(find("emmc-16GiB").unwrap().spec().geometry.bytes(), 16 << 30);
+        assert_eq!(find("ssd-512GiB").unwrap().spec().geometry.bytes(), 512 << 30);
+        assert_eq!(find("nandsim-jftl").unwrap().spec().geometry.bytes(), 128 << 20);
+    }
+}
