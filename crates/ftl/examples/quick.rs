@@ -111,6 +111,10 @@ fn ours(blocks: u32, op: f64, writes: u64, contents: Contents) -> (f64, f64) {
 fn main() {
     let gb: u32 = std::env::args().nth(1).map_or(8, |s| s.parse().unwrap());
     let blocks = gb * 1024;
+    if let Some(n) = std::env::args().nth(2) {
+        println!("{:?}", ours(blocks, 0.07, n.parse().unwrap(), Contents::Dropped));
+        return;
+    }
     for op in [0.07, 0.28] {
         let pages = blocks * 256;
         let logical = (f64::from(pages) / (1.0 + op)) as u32;

@@ -56,6 +56,19 @@ pub struct Corrected {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Issued(pub u64);
 
+/// One page of [`Mtd::copy_many`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Move {
+    /// Source.
+    pub from: Page,
+    /// Target.
+    pub to: Page,
+    /// Receives the first OOB bytes of the source, which travel with the data.
+    pub head: [u8; 4],
+    /// The OOB bytes of the target after them.
+    pub tail: [u8; 11],
+}
+
 /// A NAND array.
 ///
 /// **OOB.** The `oob` of a call are the *user* bytes of the spare area, [`Geometry::oob`] of them; where they lie
@@ -91,6 +104,16 @@ pub trait Mtd {
     /// which receives it, then `tail`: what identifies a page travels with it, what dates it does not.
     /// Errors are those of reading `from` and of programming `to`.
     fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError>;
+
+    /// Copies several pages, each as [`copy`](Mtd::copy) does with a head of four bytes, until one fails. Gives the number of those done, and the failure.
+    fn copy_many(&mut self, moves: &mut [Move]) -> (usize, Result<(), MtdError>) {
+        for (done, m) in moves.iter_mut().enumerate() {
+            if let Err(error) = self.copy(m.from, m.to, &mut m.head, &m.tail) {
+                return (done, Err(error));
+            }
+        }
+        (moves.len(), Ok(()))
+    }
 
     /// Erases a block.
     fn erase(&mut self, block: Block) -> Result<(), MtdError>;
@@ -131,6 +154,9 @@ macro_rules! forward {
             }
             fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
                 (**self).copy(from, to, head, tail)
+            }
+            fn copy_many(&mut self, moves: &mut [Move]) -> (usize, Result<(), MtdError>) {
+                (**self).copy_many(moves)
             }
             fn erase(&mut self, block: Block) -> Result<(), MtdError> {
                 (**self).erase(block)

@@ -170,6 +170,34 @@ impl Calendar {
         Window { start, end }
     }
 
+    /// `n` copies at `now`, one behind the other; nobody waits. The same as [`copy`](Self::copy) `n` times.
+    #[inline]
+    pub fn copy_run(&mut self, from: Block, to: Block, n: u64, now: Nanos) {
+        let ((source, _), (target, _)) = (self.position(from), self.position(to));
+        let floor = core::mem::take(&mut self.floor);
+        let t = &self.timing;
+        let s = &mut self.dies[source];
+        let start = now.max(s.free).max(floor);
+        let end;
+        if source == target {
+            let bus = if t.copy_back { 0 } else { 2 * self.page_transfer };
+            end = start + n * (t.read_ns + bus + t.program_ns);
+            s.occupy(start, end);
+        } else {
+            let (read, write) = (t.read_ns + self.page_transfer, self.page_transfer + t.program_ns);
+            s.occupy(start, start + n * read);
+            let d = &mut self.dies[target];
+            // The target is held up by its own work, by the first page to come, or by the last.
+            let busy_until = (d.free + n * write).max(start + read + n * write).max(start + n * read + write);
+            end = busy_until;
+            d.busy += n * write;
+            d.free = end;
+            d.cache_free = end;
+            d.group.planes = 0;
+        }
+        self.horizon = self.horizon.max(end);
+    }
+
     /// A copy at `now`; nobody waits.
     #[inline]
     pub fn copy(&mut self, from: Block, to: Block, now: Nanos) -> Window {
@@ -293,6 +321,32 @@ mod tests {
         let mut c = calendar(|_, _| {});
         c.program(Block(0), 0, None, 0);
         assert_eq!(c.program(Block(1), 0, None, 0).1.start, 0);
+    }
+
+    #[test]
+    fn a_run_of_copies_takes_the_time_of_its_copies() {
+        for (bus, program, other_die) in [(0, 200, 1), (40_000, 20, 1), (10_000, 200, 2), (10_000, 5, 1)] {
+            let make = || {
+                calendar(|_, t| {
+                    t.bus_ps_per_byte = bus;
+                    t.program_ns = program * US;
+                })
+            };
+            for before in 0..3 {
+                let (mut one, mut run) = (make(), make());
+                for c in [&mut one, &mut run] {
+                    (0..before).for_each(|i| {
+                        c.program(Block(other_die), i, None, 0);
+                    });
+                }
+                (0..9).for_each(|_| {
+                    one.copy(Block(0), Block(other_die), 5);
+                });
+                run.copy_run(Block(0), Block(other_die), 9, 5);
+                let state = |c: &Calendar| c.dies.iter().map(|d| (d.free, d.busy)).collect::<Vec<_>>();
+                assert_eq!(state(&one), state(&run));
+            }
+        }
     }
 
     #[test]

@@ -45,6 +45,25 @@ impl BitSet {
         self.0[(i / 64) as usize] |= 1 << (i % 64);
     }
 
+    /// The bits from `start` on, the first one lowest; those beyond the set are zero.
+    #[inline]
+    fn word_at(&self, start: u32) -> u64 {
+        let (word, bit) = ((start / 64) as usize, start % 64);
+        let low = self.0[word] >> bit;
+        if bit == 0 { low } else { low | self.0.get(word + 1).map_or(0, |w| w << (64 - bit)) }
+    }
+
+    /// Inserts `len` numbers, at most 64.
+    #[inline]
+    fn insert_run(&mut self, start: u32, len: u32) {
+        let ones = u64::MAX >> (64 - len);
+        let (word, bit) = ((start / 64) as usize, start % 64);
+        self.0[word] |= ones << bit;
+        if bit + len > 64 {
+            self.0[word + 1] |= ones >> (64 - bit);
+        }
+    }
+
     pub fn remove_run(&mut self, start: u32, len: u32) {
         let mut i = start;
         while i < start + len {
@@ -94,6 +113,11 @@ impl Cells {
         if self.odd.is_empty() { None } else { self.odd.get(&page.0).copied() }
     }
 
+    /// No page is out of the ordinary.
+    pub fn all_ordinary(&self) -> bool {
+        self.odd.is_empty()
+    }
+
     /// How often the page was programmed since its erase.
     #[inline]
     pub fn programs(&self, page: Page) -> u8 {
@@ -114,6 +138,23 @@ impl Cells {
         if let Some(count) = self.partial.get_mut(page.0 as usize) {
             *count += 1;
         }
+    }
+
+    /// Whether all pages of `mask`, counted from `first`, are programmed.
+    #[inline]
+    pub fn are_programmed(&self, first: Page, mask: u64) -> bool {
+        self.programmed.word_at(first.0) & mask == mask
+    }
+
+    /// Programs a run of 1 to 64 pages that each take one program.
+    #[inline]
+    pub fn program_run(&mut self, block: Block, index: u32, page: Page, len: u32, now: Nanos) {
+        let cells = &mut self.blocks[block.0 as usize];
+        if cells.next == 0 {
+            cells.programmed_at = now;
+        }
+        cells.next = index + len;
+        self.programmed.insert_run(page.0, len);
     }
 
     pub fn set_odd(&mut self, page: Page, odd: Odd) {

@@ -5,10 +5,10 @@ use crate::cells::{BlockCells, Cells, Odd};
 use crate::contents::{PageData, PageStore};
 use crate::faults::Faults;
 use crate::log::{LoggedKind, OpLog};
-use crate::oob::Oob;
+use crate::oob::{Oob, SHORT, split};
 use crate::{ChipSpec, Contents, PageOrder, SpecError};
 use alloc::{boxed::Box, collections::BTreeMap, format, string::String, vec::Vec};
-use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
+use nandlab_mtd::{Block, Corrected, Geometry, Issued, Move, Mtd, MtdError, Page};
 use nandlab_sim::{Clock, Divisor, Nanos, Rail, Ring};
 
 /// Operations that a chip has done.
@@ -39,14 +39,24 @@ pub struct Counts {
 #[error("a chip whose page data lies in a backing store cannot be forked")]
 pub struct ForkError;
 
+/// An operation in eight bytes: what, and the page or block; for a copy both pages, 31 bits each.
 #[derive(Clone, Copy, Debug, Default)]
-enum Recent {
-    #[default]
-    None,
-    Read(u32),
-    Program(u32),
-    Copy(u32, u32),
-    Erase(u32),
+struct Recent(u64);
+
+impl Recent {
+    const READ: u64 = 1;
+    const PROGRAM: u64 = 2;
+    const ERASE: u64 = 3;
+
+    #[inline]
+    fn new(what: u64, place: u32) -> Self {
+        Self(what << 32 | u64::from(place))
+    }
+
+    #[inline]
+    fn copy(from: Page, to: Page) -> Self {
+        Self(1 << 63 | u64::from(from.0) << 32 | u64::from(to.0))
+    }
 }
 
 /// The most OOB bytes that a copy sets.
@@ -62,14 +72,17 @@ pub struct Chip {
     pub(crate) cells: Cells,
     oob: Oob,
     data: PageData,
-    faults: Faults,
+    pub(crate) faults: Faults,
     /// Bit errors that copy-back carried into a page.
     carried: BTreeMap<u32, u16>,
     counts: Counts,
     recent: Ring<Recent, 32>,
     pub(crate) oplog: OpLog,
     per_block: Divisor,
+    page_bytes: usize,
     several_programs: bool,
+    /// See [`Chip::settle_plain`].
+    plain: bool,
 }
 
 impl Chip {
@@ -83,6 +96,7 @@ impl Chip {
         if chip.spec.contents == Contents::Kept {
             chip.data = PageData::kept(chip.spec.geometry.pages(), chip.spec.geometry.page);
         }
+        chip.settle_plain();
         Ok(chip)
     }
 
@@ -114,6 +128,8 @@ impl Chip {
             data,
             faults,
             several_programs,
+            page_bytes: spec.geometry.page as usize,
+            plain: false,
             spec,
         })
     }
@@ -134,7 +150,7 @@ impl Chip {
     pub fn fork(&self) -> Result<Self, ForkError> {
         let clock = Clock::new();
         clock.set(self.clock.now());
-        Ok(Self {
+        let mut fork = Self {
             spec: self.spec.clone(),
             rail: Rail::new(),
             calendar: Calendar::new(&self.spec.geometry, &self.spec.timing),
@@ -147,9 +163,13 @@ impl Chip {
             recent: self.recent.clone(),
             oplog: OpLog::default(),
             per_block: self.per_block,
+            page_bytes: self.page_bytes,
             several_programs: self.several_programs,
+            plain: false,
             clock,
-        })
+        };
+        fork.settle_plain();
+        Ok(fork)
     }
 
     /// What the chip is.
@@ -182,6 +202,11 @@ impl Chip {
         self.cells.blocks[block.0 as usize]
     }
 
+    /// Whether a block is marked bad; what [`Mtd::is_bad`] answers, to be looked at without a device to hand.
+    pub fn is_marked_bad(&self, block: Block) -> bool {
+        self.cells.bad.has(block.0)
+    }
+
     /// Whether a page has been programmed since its block's erase.
     pub fn is_programmed(&self, page: Page) -> bool {
         self.cells.is_programmed(page)
@@ -189,12 +214,11 @@ impl Chip {
 
     /// The last operations, oldest first, in words: what a run that stops on an illegal use should print.
     pub fn recent(&self) -> Vec<String> {
-        let words = |r: Recent| match r {
-            Recent::None => String::new(),
-            Recent::Read(p) => format!("read {}", self.place(p)),
-            Recent::Program(p) => format!("program {}", self.place(p)),
-            Recent::Copy(a, b) => format!("copy {} to {}", self.place(a), self.place(b)),
-            Recent::Erase(b) => format!("erase block {b}"),
+        let words = |Recent(r): Recent| match (r >> 63, r >> 32, r as u32) {
+            (1, _, to) => format!("copy {} to {}", self.place((r >> 32) as u32 & 0x7fff_ffff), self.place(to)),
+            (_, Recent::READ, page) => format!("read {}", self.place(page)),
+            (_, Recent::PROGRAM, page) => format!("program {}", self.place(page)),
+            (_, _, block) => format!("erase block {block}"),
         };
         self.recent.recent().into_iter().map(words).collect()
     }
@@ -300,42 +324,13 @@ impl Chip {
     }
 }
 
-impl Mtd for Chip {
-    #[inline]
-    fn geometry(&self) -> &Geometry {
-        &self.spec.geometry
-    }
-
-    #[inline]
-    fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
+/// The whole way: rules, faults, log.
+impl Chip {
+    fn program_any(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
         self.rail.step()?;
         let (block, index) = self.locate(page)?;
         self.check_lengths(data.len(), oob.len())?;
-        let window = self.calendar.read(block, data.is_empty().then_some(oob.len()), self.clock.now());
-        self.clock.set(window.end);
-        self.recent.push(Recent::Read(page.0));
-        if data.is_empty() {
-            self.counts.oob_reads += 1;
-        } else {
-            self.counts.reads += 1;
-        }
-        if let Some(odd) = self.cells.odd(page) {
-            return self.read_odd(page, odd, data, oob);
-        }
-        let programmed = self.cells.is_programmed(page);
-        self.oob.read(block, index, page, oob);
-        if !data.is_empty() {
-            self.data.read(page, programmed, data).map_err(MtdError::Backing)?;
-        }
-        if self.faults.flips && programmed { self.correct(page, block, data) } else { Ok(Corrected::default()) }
-    }
-
-    #[inline]
-    fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
-        self.rail.step()?;
-        let (block, index) = self.locate(page)?;
-        self.check_lengths(data.len(), oob.len())?;
-        self.recent.push(Recent::Program(page.0));
+        self.recent.push(Recent::new(Recent::PROGRAM, page.0));
         self.check_program(page, block, index)?;
         let (paid, window) = self.calendar.program(block, index, data.is_empty().then_some(oob.len()), self.clock.now());
         self.clock.set(paid);
@@ -354,13 +349,12 @@ impl Mtd for Chip {
         self.settle_program(page, block, index, oob)
     }
 
-    #[inline]
-    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+    fn copy_any(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
         self.rail.step()?;
         let (source, source_index) = self.locate(from)?;
         let (block, index) = self.locate(to)?;
         self.check_lengths(0, head.len() + tail.len())?;
-        self.recent.push(Recent::Copy(from.0, to.0));
+        self.recent.push(Recent::copy(from, to));
         if !self.cells.is_programmed(from) {
             return Err(MtdError::Illegal(from, "copy of an erased page"));
         }
@@ -392,6 +386,142 @@ impl Mtd for Chip {
         self.settle_program(to, block, index, oob)?;
         Ok(corrected)
     }
+}
+
+/// The quick way: a chip on which nothing out of the ordinary is to be looked at.
+impl Chip {
+    /// Whether nothing can fail, nothing is logged and no page is out of the ordinary, so that the rules below are all there is.
+    pub(crate) fn settle_plain(&mut self) {
+        self.plain = !self.faults.fails
+            && !self.faults.flips
+            && !self.several_programs
+            && !self.oplog.is_on()
+            && self.cells.all_ordinary()
+            && self.oob.is_compact()
+            && self.spec.rules.order == PageOrder::Ascending
+            && !matches!(self.data, PageData::Stored(_));
+    }
+
+    /// Whether a program may take the quick way, by the rules of the data sheet.
+    #[inline]
+    fn may_program(&self, block: Block, index: u32) -> bool {
+        block.0 < self.spec.geometry.blocks && !self.cells.bad.has(block.0) && index >= self.cells.blocks[block.0 as usize].next
+    }
+
+    /// Copies a run of up to 64 pages of one block, ascending within 64, to consecutive pages of another, where nothing stands in the way; false if something may,
+    /// and nothing was done.
+    fn copy_run(&mut self, moves: &mut [Move]) -> bool {
+        let (Some(first), true) = (moves.first().copied(), self.plain && moves.len() <= 64) else { return false };
+        let n = moves.len() as u32;
+        let ((source, source_index), (target, index)) = (self.per_block.split(first.from.0), self.per_block.split(first.to.0));
+        let (source, target) = (Block(source), Block(target));
+        let pages = self.spec.geometry.pages_per_block;
+        if source.0 >= self.spec.geometry.blocks || index + n > pages || !self.may_program(target, index) {
+            return false;
+        }
+        let mut mask = 0u64;
+        for (i, m) in moves.iter().enumerate() {
+            let offset = m.from.0.wrapping_sub(first.from.0);
+            if offset >= 64 || m.to.0 != first.to.0 + i as u32 {
+                return false;
+            }
+            mask |= 1 << offset;
+        }
+        if source_index + mask.ilog2() >= pages || source == target || !self.cells.are_programmed(first.from, mask) {
+            return false;
+        }
+        if self.rail.steps_left() < u64::from(n) || !self.oob.copy_short(target, moves, index == 0) {
+            return false;
+        }
+        self.rail.take(u64::from(n));
+        let now = self.clock.now();
+        self.recent.push(Recent::copy(moves[n as usize - 1].from, moves[n as usize - 1].to));
+        self.calendar.copy_run(source, target, u64::from(n), now);
+        self.counts.copies += u64::from(n);
+        self.data.share_run(moves);
+        self.cells.program_run(target, index, first.to, n, now);
+        true
+    }
+
+    /// State and OOB of a programmed page; leaves the quick way if the block's OOB bytes do not agree.
+    #[inline]
+    fn settle_short(&mut self, page: Page, block: Block, index: u32, prefix: u64, common: u64, now: Nanos) {
+        let first = self.cells.blocks[block.0 as usize].next == 0;
+        self.cells.program(block, index, page, now);
+        if !self.oob.program_short(block, page, prefix, common, first) {
+            let mut oob = [0; SHORT];
+            oob[..8].copy_from_slice(&prefix.to_le_bytes());
+            oob[7..].copy_from_slice(&common.to_le_bytes());
+            self.oob.program(block, index, page, &oob, first);
+            self.settle_plain();
+        }
+    }
+}
+
+impl Mtd for Chip {
+    #[inline]
+    fn geometry(&self) -> &Geometry {
+        &self.spec.geometry
+    }
+
+    #[inline]
+    fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
+        self.rail.step()?;
+        let (block, index) = self.locate(page)?;
+        self.check_lengths(data.len(), oob.len())?;
+        let window = self.calendar.read(block, data.is_empty().then_some(oob.len()), self.clock.now());
+        self.clock.set(window.end);
+        self.recent.push(Recent::new(Recent::READ, page.0));
+        if data.is_empty() {
+            self.counts.oob_reads += 1;
+        } else {
+            self.counts.reads += 1;
+        }
+        if let Some(odd) = self.cells.odd(page) {
+            return self.read_odd(page, odd, data, oob);
+        }
+        let programmed = self.cells.is_programmed(page);
+        self.oob.read(block, index, page, oob);
+        if !data.is_empty() {
+            self.data.read(page, programmed, data).map_err(MtdError::Backing)?;
+        }
+        if self.faults.flips && programmed { self.correct(page, block, data) } else { Ok(Corrected::default()) }
+    }
+
+    #[inline]
+    fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
+        let (block, index) = self.per_block.split(page.0);
+        let block = Block(block);
+        if !(self.plain && data.len() == self.page_bytes && oob.len() == SHORT && self.may_program(block, index)) {
+            return self.program_any(page, data, oob);
+        }
+        self.rail.step()?;
+        self.recent.push(Recent::new(Recent::PROGRAM, page.0));
+        let now = self.clock.now();
+        let (paid, _) = self.calendar.program(block, index, None, now);
+        self.clock.set(paid);
+        self.counts.programs += 1;
+        self.data.write(page, data).map_err(MtdError::Backing)?;
+        let (prefix, common) = split(oob);
+        self.settle_short(page, block, index, prefix, common, now);
+        Ok(())
+    }
+
+    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+        self.copy_any(from, to, head, tail)
+    }
+
+    fn copy_many(&mut self, moves: &mut [Move]) -> (usize, Result<(), MtdError>) {
+        if self.copy_run(moves) {
+            return (moves.len(), Ok(()));
+        }
+        for (done, m) in moves.iter_mut().enumerate() {
+            if let Err(error) = self.copy_any(m.from, m.to, &mut m.head, &m.tail) {
+                return (done, Err(error));
+            }
+        }
+        (moves.len(), Ok(()))
+    }
 
     fn erase(&mut self, block: Block) -> Result<(), MtdError> {
         self.rail.step()?;
@@ -402,7 +532,7 @@ impl Mtd for Chip {
         if self.cells.bad.has(block.0) {
             return Err(MtdError::BadBlock(block));
         }
-        self.recent.push(Recent::Erase(block.0));
+        self.recent.push(Recent::new(Recent::ERASE, block.0));
         let window = self.calendar.erase(block, self.clock.now());
         self.oplog.push(window, || LoggedKind::Erase(block));
         self.counts.erases += 1;
@@ -411,6 +541,9 @@ impl Mtd for Chip {
         self.cells.erase(block);
         self.oob.erase(block, used);
         self.data.forget(first, used).map_err(MtdError::Backing)?;
+        if !self.plain {
+            self.settle_plain();
+        }
         if !self.carried.is_empty() {
             (first.0..first.0 + used).for_each(|p| {
                 self.carried.remove(&p);
@@ -419,6 +552,7 @@ impl Mtd for Chip {
         if fails {
             self.counts.failures += 1;
             (first.0..first.0 + self.spec.geometry.pages_per_block).for_each(|p| self.cells.set_odd(Page(p), Odd::Unreadable));
+            self.plain = false;
             return Err(MtdError::EraseFailed(block));
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::fmt;
-use nandlab_mtd::Page;
+use nandlab_mtd::{Move, Page};
 
 /// Where page data goes when it is not kept in memory: a sparse file, typically. Errors are short reasons for the message.
 pub trait PageStore: fmt::Debug + Send {
@@ -159,6 +159,14 @@ impl PageData {
             Self::Dropped => {}
         }
         Ok(())
+    }
+
+    /// Copies of pages that are not in a backing store.
+    #[inline]
+    pub fn share_run(&mut self, moves: &[Move]) {
+        if let Self::Kept(slab) = self {
+            moves.iter().for_each(|m| slab.share(m.from, m.to));
+        }
     }
 
     pub fn forget(&mut self, first: Page, count: u32) -> Result<(), &'static str> {

@@ -63,6 +63,10 @@ pub enum Fate {
 pub(crate) struct OpLog(Option<Vec<LoggedOp>>);
 
 impl OpLog {
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     #[inline]
     pub fn push(&mut self, window: Window, kind: impl FnOnce() -> LoggedKind) {
         if let Some(ops) = &mut self.0 {
@@ -75,6 +79,7 @@ impl Chip {
     /// Starts keeping every media operation (a log already kept goes on).
     pub fn start_log(&mut self) {
         self.oplog.0.get_or_insert_default();
+        self.settle_plain();
     }
 
     /// Operations logged so far.
@@ -84,17 +89,31 @@ impl Chip {
 
     /// Takes the log and stops keeping it.
     pub fn take_log(&mut self) -> Vec<LoggedOp> {
-        self.oplog.0.take().unwrap_or_default()
+        let log = self.oplog.0.take().unwrap_or_default();
+        self.settle_plain();
+        log
     }
 
     /// Applies a logged operation to this chip's state, as a power cut left it. Failures recur as they did, since they depend on the place and its history
     /// alone; time does not matter.
     pub fn replay(&mut self, op: &LoggedKind, fate: Fate) -> Result<(), MtdError> {
+        let result = self.replay_any(op, fate);
+        self.settle_plain();
+        result
+    }
+
+    fn replay_any(&mut self, op: &LoggedKind, fate: Fate) -> Result<(), MtdError> {
         match fate {
             Fate::NotStarted => Ok(()),
             Fate::Done => match op {
                 LoggedKind::Program { page, data, oob } => self.program(*page, data, oob),
-                LoggedKind::Copy { from, to, kept, tail } => self.copy(*from, *to, &mut alloc::vec![0; *kept], tail).map(|_| ()),
+                LoggedKind::Copy { from, to, kept, tail } => {
+                    // Its source was read well when it was logged; reads are not logged, so the same errors could not be drawn again.
+                    let flips = core::mem::take(&mut self.faults.flips);
+                    let copied = self.copy(*from, *to, &mut alloc::vec![0; *kept], tail);
+                    self.faults.flips = flips;
+                    copied.map(|_| ())
+                }
                 LoggedKind::Erase(block) => self.erase(*block),
                 LoggedKind::MarkBad(block) => self.mark_bad(*block),
             },

@@ -3,19 +3,22 @@
 //! mapping layer's tag (whose page number differs and whose block header does not) costs.
 
 use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
-use nandlab_mtd::{Block, Page};
+use nandlab_mtd::{Block, Move, Page};
 
 const PREFIX: usize = 7;
 const COMMON: usize = 8;
-const SHORT: usize = PREFIX + COMMON;
+/// OOB bytes of the quick way.
+pub(crate) const SHORT: usize = PREFIX + COMMON;
+const PREFIX_MASK: u64 = (1 << (8 * PREFIX)) - 1;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Oob {
     bytes: usize,
     pages_per_block: usize,
-    /// Stored inverted, so that fresh memory is erased flash and a large array costs nothing until it is written.
-    prefix: Vec<[u8; PREFIX]>,
-    common: Vec<[u8; COMMON]>,
+    /// Stored inverted, so that fresh memory is erased flash and a large array costs nothing until it is written. One byte of padding.
+    prefix: Vec<u8>,
+    /// Inverted as well.
+    common: Vec<u64>,
     full: BTreeMap<u32, Box<[u8]>>,
 }
 
@@ -24,53 +27,84 @@ impl Oob {
         Self {
             bytes: bytes as usize,
             pages_per_block: pages_per_block as usize,
-            prefix: vec![[0; PREFIX]; blocks as usize * pages_per_block as usize],
-            common: vec![[0; COMMON]; blocks as usize],
+            prefix: vec![0; blocks as usize * pages_per_block as usize * PREFIX + 1],
+            common: vec![0; blocks as usize],
             full: BTreeMap::new(),
         }
     }
 
-    /// Programs `oob` over what is there: bits only go from one to zero. `first`: no page of the block has been programmed yet.
-    #[inline]
-    pub fn program(&mut self, block: Block, index: u32, page: Page, oob: &[u8], first: bool) {
-        if let (Ok(tag), true) = (<&[u8; SHORT]>::try_from(oob), self.full.is_empty()) {
-            let prefix: [u8; PREFIX] = tag[..PREFIX].try_into().expect("a tag starts with a prefix");
-            let common: [u8; COMMON] = tag[PREFIX..].try_into().expect("a tag ends with the common part");
-            let inverted = u64::from_ne_bytes(common) ^ u64::MAX;
-            let kept = &mut self.common[block.0 as usize];
-            if first {
-                *kept = inverted.to_ne_bytes();
-            }
-            if *kept == inverted.to_ne_bytes() {
-                let cell = &mut self.prefix[page.0 as usize];
-                for (to, from) in cell.iter_mut().zip(prefix) {
-                    *to |= !from;
-                }
-                return;
-            }
-        }
-        self.program_any(block, index, page, oob, first);
+    /// No block has a table of its own, so that the quick way is open.
+    pub fn is_compact(&self) -> bool {
+        self.full.is_empty()
     }
 
-    fn program_any(&mut self, block: Block, index: u32, page: Page, oob: &[u8], first: bool) {
+    /// The page's prefix, inverted.
+    #[inline]
+    fn prefix(&self, page: Page) -> u64 {
+        let at = page.0 as usize * PREFIX;
+        let bytes = &self.prefix[at..at + 8];
+        u64::from_le_bytes(bytes.try_into().expect("eight bytes")) & PREFIX_MASK
+    }
+
+    /// Programs an inverted prefix over what is there.
+    #[inline]
+    fn add_prefix(&mut self, page: Page, inverted: u64) {
+        let at = page.0 as usize * PREFIX;
+        let bytes = &mut self.prefix[at..at + 8];
+        let old = u64::from_le_bytes((&*bytes).try_into().expect("eight bytes"));
+        bytes.copy_from_slice(&(old | inverted & PREFIX_MASK).to_le_bytes());
+    }
+
+    /// The quick way for compact blocks: a prefix and a common part, both plain. False if the block does not agree; then nothing was done.
+    #[inline]
+    pub fn program_short(&mut self, block: Block, page: Page, prefix: u64, common: u64, first: bool) -> bool {
+        let kept = &mut self.common[block.0 as usize];
+        if first {
+            *kept = !common;
+        }
+        if *kept != !common {
+            return false;
+        }
+        self.add_prefix(page, !prefix);
+        true
+    }
+
+    /// The quick way to copy: every target gets the first four bytes of its source and a tail, whose last eight bytes must be the block's common ones.
+    /// False if the block does not agree; then nothing was done. The targets are erased.
+    #[inline]
+    pub fn copy_short(&mut self, block: Block, moves: &mut [Move], first: bool) -> bool {
+        let inverted = |m: &Move| !u64::from_le_bytes(m.tail[3..].try_into().expect("eight bytes"));
+        let kept = if first { inverted(&moves[0]) } else { self.common[block.0 as usize] };
+        if moves.iter().any(|m| inverted(m) != kept) {
+            return false;
+        }
+        self.common[block.0 as usize] = kept;
+        for m in moves {
+            let name = !self.prefix(m.from) as u32;
+            let date = u32::from_le_bytes(m.tail[..4].try_into().expect("four bytes")) & 0xff_ffff;
+            m.head = name.to_le_bytes();
+            self.add_prefix(m.to, !(u64::from(name) | u64::from(date) << 32));
+        }
+        true
+    }
+
+    /// Asks for a block's prefixes before they are read one by one.
+    #[inline]
+    pub fn touch(&self, block: Block) {
+        let start = block.0 as usize * self.pages_per_block * PREFIX;
+        for line in self.prefix[start..start + self.pages_per_block * PREFIX].iter().step_by(64) {
+            core::hint::black_box(*line);
+        }
+    }
+
+    /// Programs `oob` over what is there: bits only go from one to zero. `first`: no page of the block has been programmed yet.
+    pub fn program(&mut self, block: Block, index: u32, page: Page, oob: &[u8], first: bool) {
         if oob.is_empty() {
             return;
         }
         if !self.full.contains_key(&block.0) {
-            let fits = oob.len() <= SHORT;
-            let mut common = [0u8; COMMON];
-            for (c, o) in common.iter_mut().zip(oob.get(PREFIX..).unwrap_or_default()) {
-                *c = !o;
-            }
-            let kept = &mut self.common[block.0 as usize];
-            if first && fits {
-                *kept = common;
-            }
-            // Erased common bytes (a block that has none yet) may stay so; anything else must agree.
-            if fits && *kept == common {
-                for (to, from) in self.prefix[page.0 as usize].iter_mut().zip(oob) {
-                    *to |= !from;
-                }
+            let (prefix, common) = split(oob);
+            if oob.len() <= SHORT && self.program_short(block, page, prefix, common, first) {
                 return;
             }
             self.spill(block);
@@ -85,50 +119,56 @@ impl Oob {
     /// Gives the block a table of its own. Pages without a prefix were never programmed, or only with 0xFF: their common bytes are erased.
     fn spill(&mut self, block: Block) {
         let mut table = vec![0xff; self.bytes * self.pages_per_block].into_boxed_slice();
-        let start = block.0 as usize * self.pages_per_block;
         for (index, row) in table.chunks_exact_mut(self.bytes).enumerate() {
-            let prefix = self.prefix[start + index];
-            if prefix == [0; PREFIX] {
-                continue;
-            }
-            for (to, from) in row.iter_mut().zip(prefix.iter().chain(&self.common[block.0 as usize])) {
-                *to = !from;
-            }
+            self.expand(block, Page((block.0 as usize * self.pages_per_block + index) as u32), row);
         }
         self.full.insert(block.0, table);
+    }
+
+    /// The OOB of a compact block's page.
+    fn expand(&self, block: Block, page: Page, oob: &mut [u8]) {
+        oob.fill(0xff);
+        let prefix = self.prefix(page);
+        if prefix == 0 {
+            return;
+        }
+        let mut short = [0; SHORT];
+        short[..PREFIX].copy_from_slice(&(!prefix).to_le_bytes()[..PREFIX]);
+        short[PREFIX..].copy_from_slice(&(!self.common[block.0 as usize]).to_le_bytes());
+        let n = oob.len().min(SHORT);
+        oob[..n].copy_from_slice(&short[..n]);
     }
 
     /// Fills `oob` with the page's bytes.
     #[inline]
     pub fn read(&self, block: Block, index: u32, page: Page, oob: &mut [u8]) {
-        if !self.full.is_empty()
-            && let Some(table) = self.full.get(&block.0)
-        {
-            let start = index as usize * self.bytes;
-            let n = oob.len().min(self.bytes);
-            oob[..n].copy_from_slice(&table[start..start + n]);
-            return;
-        }
-        let prefix = &self.prefix[page.0 as usize];
-        if *prefix == [0; PREFIX] {
-            oob.fill(0xff);
-            return;
-        }
-        for (to, from) in oob.iter_mut().zip(prefix.iter().chain(&self.common[block.0 as usize])) {
-            *to = !from;
-        }
-        if oob.len() > SHORT {
-            oob[SHORT..].fill(0xff);
+        match if self.full.is_empty() { None } else { self.full.get(&block.0) } {
+            None => self.expand(block, page, oob),
+            Some(table) => {
+                let start = index as usize * self.bytes;
+                let n = oob.len().min(self.bytes);
+                oob[..n].copy_from_slice(&table[start..start + n]);
+            }
         }
     }
 
     /// After an erase of the pages up to `used`.
     pub fn erase(&mut self, block: Block, used: u32) {
         self.full.remove(&block.0);
-        let start = block.0 as usize * self.pages_per_block;
-        self.prefix[start..start + used as usize].fill([0; PREFIX]);
-        self.common[block.0 as usize] = [0; COMMON];
+        let start = block.0 as usize * self.pages_per_block * PREFIX;
+        self.prefix[start..start + used as usize * PREFIX].fill(0);
+        self.common[block.0 as usize] = 0;
     }
+}
+
+/// Prefix and common part of OOB bytes; what is not given is erased.
+#[inline]
+pub(crate) fn split(oob: &[u8]) -> (u64, u64) {
+    let mut short = [0xff; SHORT + 1];
+    let n = oob.len().min(SHORT);
+    short[..n].copy_from_slice(&oob[..n]);
+    let word = |at: usize| u64::from_le_bytes(short[at..at + 8].try_into().expect("eight bytes"));
+    (word(0) & PREFIX_MASK, word(PREFIX))
 }
 
 #[cfg(test)]

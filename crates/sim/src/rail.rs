@@ -48,6 +48,18 @@ impl Rail {
         if self.steps() < self.0.cut_at.load(Relaxed) { Ok(()) } else { Err(PowerCut) }
     }
 
+    /// Steps until the rail goes off.
+    #[inline]
+    pub fn steps_left(&self) -> u64 {
+        self.0.cut_at.load(Relaxed).saturating_sub(self.0.steps.load(Relaxed))
+    }
+
+    /// Takes `steps` steps at once; no more than are [left](Self::steps_left).
+    #[inline]
+    pub fn take(&self, steps: u64) {
+        self.0.steps.store(self.0.steps.load(Relaxed) + steps, Relaxed);
+    }
+
     /// How many operations have begun.
     pub fn steps(&self) -> u64 {
         self.0.steps.load(Relaxed)

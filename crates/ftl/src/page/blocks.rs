@@ -107,6 +107,19 @@ impl BlockTable {
         self.valid[block as usize] += 1;
     }
 
+    /// Marks a run of 1 to 64 pages of one block valid.
+    #[inline]
+    pub fn set_valid_run(&mut self, page: u32, len: u32) {
+        let (block, index) = self.divisor.split(page);
+        let ones = u64::MAX >> (64 - len);
+        let (word, bit) = (block as usize * self.words + index as usize / 64, index % 64);
+        self.bitmap[word] |= ones << bit;
+        if bit + len > 64 {
+            self.bitmap[word + 1] |= ones >> (64 - bit);
+        }
+        self.valid[block as usize] += len;
+    }
+
     pub fn is_valid(&self, page: u32) -> bool {
         let (block, index) = self.divisor.split(page);
         self.bitmap[block as usize * self.words + index as usize / 64] >> (index % 64) & 1 != 0

@@ -1,11 +1,15 @@
 //! Making room: victims are emptied, worn and failing blocks too.
 
-use super::format::{LOST, Name, TAG_NAME};
+use super::format::{LOST, Name};
 use super::frontier::Stream;
 use super::{PageFtl, SeededBug};
 use crate::Cause;
 use nandlab_block::BlockError;
-use nandlab_mtd::{Block, Mtd, MtdError, Page};
+use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
+
+/// Pages that collection writes to one lane before it turns to the next: their map entries, which lie anywhere, are then changed together, and the processor
+/// waits for many of them at once.
+const STRIPE: usize = 32;
 
 impl<M: Mtd> PageFtl<M> {
     /// Free blocks below which collection starts: one for each lane that collection or the map may have to open, and the spare ones.
@@ -71,47 +75,66 @@ impl<M: Mtd> PageFtl<M> {
         for word in 0..self.blocks.words() {
             let mut bits = self.blocks.valid_word(block, word);
             while bits != 0 {
-                let page = first + word as u32 * 64 + bits.trailing_zeros();
-                bits &= bits - 1;
-                self.move_page(page, stream, cause)?;
+                self.move_run(first + word as u32 * 64, &mut bits, stream, cause)?;
             }
         }
         Ok(())
     }
 
-    #[inline]
-    fn move_page(&mut self, from: u32, stream: Stream, cause: Cause) -> Result<(), BlockError> {
-        loop {
-            let slot = self.slot(stream)?;
-            let mut head = [0; TAG_NAME];
-            match self.mtd.copy(Page(from), slot.page, &mut head, &slot.tail.at(self.sequence)) {
-                Ok(_) => {
-                    self.advance(stream, slot.page);
-                    self.tally.of(cause).copies += 1;
-                    return self.repoint(u32::from_le_bytes(head), from, slot.page.0);
-                }
-                Err(MtdError::ProgramFailed(_)) => self.abandon(stream),
-                Err(MtdError::Uncorrectable(_)) => return self.lose(from),
-                Err(error) => return Err(self.fault(error)),
+    /// Moves the first pages of `bits`, counted from `first`, as far as the current lane takes them, and clears their bits.
+    fn move_run(&mut self, first: u32, bits: &mut u64, stream: Stream, cause: Cause) -> Result<(), BlockError> {
+        let slot = self.slot(stream)?;
+        let mut moves = [Move::default(); STRIPE];
+        let mut n = 0;
+        let most = STRIPE.min(slot.room as usize);
+        let mut rest = *bits;
+        while rest != 0 && n < most && slot.tail.spans(self.sequence + n as u64) {
+            moves[n] = Move {
+                from: Page(first + rest.trailing_zeros()),
+                to: Page(slot.page.0 + n as u32),
+                head: [0; 4],
+                tail: slot.tail.at(self.sequence + n as u64),
+            };
+            rest &= rest - 1;
+            n += 1;
+        }
+        let (done, result) = self.mtd.copy_many(&mut moves[..n]);
+        for _ in 0..done {
+            *bits &= *bits - 1;
+        }
+        if done > 0 {
+            self.advance(stream, slot.page, done as u32);
+            self.tally.of(cause).copies += done as u64;
+            self.repoint(&moves[..done])?;
+        }
+        match result {
+            Ok(()) => Ok(()),
+            Err(MtdError::ProgramFailed(_)) => {
+                self.abandon(stream, slot.page);
+                Ok(())
             }
+            Err(MtdError::Uncorrectable(from)) => {
+                *bits &= *bits - 1;
+                self.lose(from.0)
+            }
+            Err(error) => Err(self.fault(error)),
         }
     }
 
-    /// The page that was on `from` is now on `to`. The victim's own bits are cleared all at once when it is released.
-    #[inline]
-    fn repoint(&mut self, name: u32, from: u32, to: u32) -> Result<(), BlockError> {
-        let entry = match Name::decode(name) {
-            Some(Name::Data(lpn)) => self.map.get_mut(lpn as usize),
-            Some(Name::Map(index)) => self.mapping.locations.get_mut(index as usize),
-            None => None,
-        };
-        match entry {
-            Some(entry) if *entry == from + 1 => {
-                *entry = to + 1;
-                Ok(())
+    /// The map follows the pages that were moved. The victim's own bits are cleared all at once when it is released.
+    fn repoint(&mut self, moved: &[Move]) -> Result<(), BlockError> {
+        for m in moved {
+            let entry = match Name::decode(u32::from_le_bytes(m.head)) {
+                Some(Name::Data(lpn)) => self.map.get_mut(lpn as usize),
+                Some(Name::Map(index)) => self.mapping.locations.get_mut(index as usize),
+                None => None,
+            };
+            match entry {
+                Some(entry) if *entry == m.from.0 + 1 => *entry = m.to.0 + 1,
+                _ => return Err(self.poison("the tag of a valid page names another page")),
             }
-            _ => Err(self.poison("the tag of a valid page names another page")),
         }
+        Ok(())
     }
 
     /// A page of a victim cannot be read. Map pages are written again from memory; data is lost, and says so when it is read.

@@ -53,6 +53,8 @@ impl Frontier {
 pub(super) struct Slot {
     pub page: Page,
     pub tail: Tail,
+    /// Pages left in its block, this one included.
+    pub room: u32,
 }
 
 impl<M: Mtd> PageFtl<M> {
@@ -62,24 +64,24 @@ impl<M: Mtd> PageFtl<M> {
         let frontier = &self.frontiers[stream as usize];
         let lane = &frontier.lanes[frontier.turn];
         if lane.open && lane.tail.spans(self.sequence) {
-            let page = Page(lane.block * self.mtd.geometry().pages_per_block + lane.next);
-            return Ok(Slot { page, tail: lane.tail });
+            let pages = self.mtd.geometry().pages_per_block;
+            return Ok(Slot { page: Page(lane.block * pages + lane.next), tail: lane.tail, room: pages - lane.next });
         }
         self.open(stream)?;
         self.slot(stream)
     }
 
-    /// The slot has been programmed: its page is valid, the next lane's turn comes, a full block is closed.
+    /// The slot, and `run` - 1 pages behind it, have been programmed: they are valid, the next lane's turn comes, a full block is closed.
     #[inline]
-    pub(super) fn advance(&mut self, stream: Stream, page: Page) {
-        self.sequence += 1;
-        self.mapping.due -= 1;
-        self.blocks.set_valid(page.0);
+    pub(super) fn advance(&mut self, stream: Stream, page: Page, run: u32) {
+        self.sequence += u64::from(run);
+        self.mapping.due -= i64::from(run);
+        self.blocks.set_valid_run(page.0, run);
         let frontier = &mut self.frontiers[stream as usize];
         let turn = frontier.turn;
         frontier.turn = if turn + 1 == frontier.lanes.len() { 0 } else { turn + 1 };
         let lane = &mut frontier.lanes[turn];
-        lane.next += 1;
+        lane.next += run;
         if lane.next == self.mtd.geometry().pages_per_block {
             lane.open = false;
             let block = lane.block;
@@ -94,24 +96,25 @@ impl<M: Mtd> PageFtl<M> {
             let slot = self.slot(Stream::Host)?;
             match self.mtd.program(slot.page, data, &slot.tail.tag(Name::Data(lpn), self.sequence)) {
                 Ok(()) => {
-                    self.advance(Stream::Host, slot.page);
+                    self.advance(Stream::Host, slot.page, 1);
                     self.tally.of(Cause::Host).programs += 1;
                     return Ok(slot.page.0);
                 }
-                Err(MtdError::ProgramFailed(_)) => self.abandon(Stream::Host),
+                Err(MtdError::ProgramFailed(_)) => self.abandon(Stream::Host, slot.page),
                 Err(error) => return Err(self.fault(error)),
             }
         }
     }
 
-    /// A program of the stream's current lane failed: its block is emptied and retired.
-    pub(super) fn abandon(&mut self, stream: Stream) {
-        let frontier = &mut self.frontiers[stream as usize];
-        let block = frontier.lanes[frontier.turn].block;
-        frontier.lanes[frontier.turn].open = false;
+    /// A program failed in the block of `page`: it is emptied and retired.
+    pub(super) fn abandon(&mut self, stream: Stream, page: Page) {
+        let (block, _) = self.blocks.split(page.0);
+        for lane in self.frontiers[stream as usize].lanes.iter_mut().filter(|l| l.open && l.block == block) {
+            lane.open = false;
+            self.blocks.close(block, self.sequence);
+        }
         self.sequence += 1;
         self.blocks.set_failing(block);
-        self.blocks.close(block, self.sequence);
         self.urgent.push_back((block, Cause::Repair));
     }
 

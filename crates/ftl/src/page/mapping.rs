@@ -99,7 +99,7 @@ impl<M: Mtd> PageFtl<M> {
             }
             match self.mtd.program(slot.page, &self.mapping.buffer, &slot.tail.tag(Name::Map(index), self.sequence)) {
                 Ok(()) => {
-                    self.advance(Stream::Map, slot.page);
+                    self.advance(Stream::Map, slot.page, 1);
                     self.tally.of(Cause::Mapping).programs += 1;
                     let old = core::mem::replace(&mut self.mapping.locations[index as usize], slot.page.0 + 1);
                     if old != 0 {
@@ -108,7 +108,7 @@ impl<M: Mtd> PageFtl<M> {
                     self.mapping.is_forgotten[index as usize] = false;
                     return Ok(());
                 }
-                Err(MtdError::ProgramFailed(_)) => self.abandon(Stream::Map),
+                Err(MtdError::ProgramFailed(_)) => self.abandon(Stream::Map, slot.page),
                 Err(error) => return Err(self.fault(error)),
             }
         }

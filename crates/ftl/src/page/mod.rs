@@ -186,8 +186,18 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
+    /// Brings what `settle` will change into the processor's cache while the page is being programmed.
+    #[inline]
+    fn touch(&self, lpn: u32) {
+        let entry = self.map[lpn as usize];
+        if entry != 0 && entry != LOST {
+            core::hint::black_box(self.blocks.is_valid(entry - 1));
+        }
+    }
+
     #[inline]
     fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
+        self.touch(lpn);
         let page = self.append(lpn, data)?;
         self.settle(lpn, page);
         self.tally.host_pages += 1;
