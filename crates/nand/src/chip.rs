@@ -5,7 +5,7 @@ use crate::cells::{BlockCells, Cells, Odd};
 use crate::contents::{PageData, PageStore};
 use crate::faults::Faults;
 use crate::log::{LoggedKind, OpLog};
-use crate::oob::{Oob, SHORT, split};
+use crate::oob::{Oob, SHORT, split_short};
 use crate::{ChipSpec, Contents, PageOrder, SpecError};
 use alloc::{boxed::Box, collections::BTreeMap, format, string::String, vec::Vec};
 use nandlab_mtd::{Block, Corrected, Geometry, Issued, Move, Mtd, MtdError, Page};
@@ -200,11 +200,6 @@ impl Chip {
     /// A block's history.
     pub fn block(&self, block: Block) -> BlockCells {
         self.cells.blocks[block.0 as usize]
-    }
-
-    /// Whether a block is marked bad; what [`Mtd::is_bad`] answers, to be looked at without a device to hand.
-    pub fn is_marked_bad(&self, block: Block) -> bool {
-        self.cells.bad.has(block.0)
     }
 
     /// Whether a page has been programmed since its block's erase.
@@ -492,9 +487,10 @@ impl Mtd for Chip {
     fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
         let (block, index) = self.per_block.split(page.0);
         let block = Block(block);
-        if !(self.plain && data.len() == self.page_bytes && oob.len() == SHORT && self.may_program(block, index)) {
+        let quick = self.plain && data.len() == self.page_bytes && self.may_program(block, index);
+        let (true, Ok(tag)) = (quick, <&[u8; SHORT]>::try_from(oob)) else {
             return self.program_any(page, data, oob);
-        }
+        };
         self.rail.step()?;
         self.recent.push(Recent::new(Recent::PROGRAM, page.0));
         let now = self.clock.now();
@@ -502,7 +498,7 @@ impl Mtd for Chip {
         self.clock.set(paid);
         self.counts.programs += 1;
         self.data.write(page, data).map_err(MtdError::Backing)?;
-        let (prefix, common) = split(oob);
+        let (prefix, common) = split_short(tag);
         self.settle_short(page, block, index, prefix, common, now);
         Ok(())
     }

@@ -6,6 +6,7 @@ use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
 use nandlab_mtd::{Block, Move, Page};
 
 const PREFIX: usize = 7;
+const NAME: usize = 4;
 const COMMON: usize = 8;
 /// OOB bytes of the quick way.
 pub(crate) const SHORT: usize = PREFIX + COMMON;
@@ -15,9 +16,12 @@ const PREFIX_MASK: u64 = (1 << (8 * PREFIX)) - 1;
 pub(crate) struct Oob {
     bytes: usize,
     pages_per_block: usize,
-    /// Stored inverted, so that fresh memory is erased flash and a large array costs nothing until it is written. One byte of padding.
-    prefix: Vec<u8>,
-    /// Inverted as well.
+    /// Bytes 0 to 3 of each page. This and the next two are stored inverted, so that fresh memory is erased flash and a large array costs nothing until it is
+    /// written.
+    names: Vec<[u8; NAME]>,
+    /// Bytes 4 to 6 of each page.
+    dates: Vec<[u8; PREFIX - NAME]>,
+    /// Bytes 7 to 14 of each block.
     common: Vec<u64>,
     full: BTreeMap<u32, Box<[u8]>>,
 }
@@ -27,7 +31,8 @@ impl Oob {
         Self {
             bytes: bytes as usize,
             pages_per_block: pages_per_block as usize,
-            prefix: vec![0; blocks as usize * pages_per_block as usize * PREFIX + 1],
+            names: vec![[0; NAME]; blocks as usize * pages_per_block as usize],
+            dates: vec![[0; PREFIX - NAME]; blocks as usize * pages_per_block as usize],
             common: vec![0; blocks as usize],
             full: BTreeMap::new(),
         }
@@ -41,18 +46,17 @@ impl Oob {
     /// The page's prefix, inverted.
     #[inline]
     fn prefix(&self, page: Page) -> u64 {
-        let at = page.0 as usize * PREFIX;
-        let bytes = &self.prefix[at..at + 8];
-        u64::from_le_bytes(bytes.try_into().expect("eight bytes")) & PREFIX_MASK
+        let date = self.dates[page.0 as usize];
+        u64::from(u32::from_le_bytes(self.names[page.0 as usize])) | u64::from(u32::from_le_bytes([date[0], date[1], date[2], 0])) << 32
     }
 
     /// Programs an inverted prefix over what is there.
     #[inline]
     fn add_prefix(&mut self, page: Page, inverted: u64) {
-        let at = page.0 as usize * PREFIX;
-        let bytes = &mut self.prefix[at..at + 8];
-        let old = u64::from_le_bytes((&*bytes).try_into().expect("eight bytes"));
-        bytes.copy_from_slice(&(old | inverted & PREFIX_MASK).to_le_bytes());
+        let [a, b, c, d, e, f, g, _] = inverted.to_le_bytes();
+        let (name, date) = (&mut self.names[page.0 as usize], &mut self.dates[page.0 as usize]);
+        *name = (u32::from_le_bytes(*name) | u32::from_le_bytes([a, b, c, d])).to_le_bytes();
+        *date = [date[0] | e, date[1] | f, date[2] | g];
     }
 
     /// The quick way for compact blocks: a prefix and a common part, both plain. False if the block does not agree; then nothing was done.
@@ -73,28 +77,23 @@ impl Oob {
     /// False if the block does not agree; then nothing was done. The targets are erased.
     #[inline]
     pub fn copy_short(&mut self, block: Block, moves: &mut [Move], first: bool) -> bool {
-        let inverted = |m: &Move| !u64::from_le_bytes(m.tail[3..].try_into().expect("eight bytes"));
+        let inverted =
+            |m: &Move| !u64::from_le_bytes([m.tail[3], m.tail[4], m.tail[5], m.tail[6], m.tail[7], m.tail[8], m.tail[9], m.tail[10]]);
         let kept = if first { inverted(&moves[0]) } else { self.common[block.0 as usize] };
         if moves.iter().any(|m| inverted(m) != kept) {
             return false;
         }
         self.common[block.0 as usize] = kept;
-        for m in moves {
-            let name = !self.prefix(m.from) as u32;
-            let date = u32::from_le_bytes(m.tail[..4].try_into().expect("four bytes")) & 0xff_ffff;
-            m.head = name.to_le_bytes();
-            self.add_prefix(m.to, !(u64::from(name) | u64::from(date) << 32));
+        for m in moves.iter_mut() {
+            m.head = self.names[m.from.0 as usize];
+        }
+        let targets = moves[0].to.0 as usize..moves[0].to.0 as usize + moves.len();
+        for ((m, name), date) in moves.iter_mut().zip(&mut self.names[targets.clone()]).zip(&mut self.dates[targets]) {
+            *name = m.head;
+            *date = [!m.tail[0], !m.tail[1], !m.tail[2]];
+            m.head = (!u32::from_le_bytes(m.head)).to_le_bytes();
         }
         true
-    }
-
-    /// Asks for a block's prefixes before they are read one by one.
-    #[inline]
-    pub fn touch(&self, block: Block) {
-        let start = block.0 as usize * self.pages_per_block * PREFIX;
-        for line in self.prefix[start..start + self.pages_per_block * PREFIX].iter().step_by(64) {
-            core::hint::black_box(*line);
-        }
     }
 
     /// Programs `oob` over what is there: bits only go from one to zero. `first`: no page of the block has been programmed yet.
@@ -155,19 +154,26 @@ impl Oob {
     /// After an erase of the pages up to `used`.
     pub fn erase(&mut self, block: Block, used: u32) {
         self.full.remove(&block.0);
-        let start = block.0 as usize * self.pages_per_block * PREFIX;
-        self.prefix[start..start + used as usize * PREFIX].fill(0);
+        let start = block.0 as usize * self.pages_per_block;
+        let pages = start..start + used as usize;
+        self.names[pages.clone()].fill([0; NAME]);
+        self.dates[pages].fill([0; PREFIX - NAME]);
         self.common[block.0 as usize] = 0;
     }
 }
 
 /// Prefix and common part of OOB bytes; what is not given is erased.
-#[inline]
-pub(crate) fn split(oob: &[u8]) -> (u64, u64) {
-    let mut short = [0xff; SHORT + 1];
+fn split(oob: &[u8]) -> (u64, u64) {
+    let mut short = [0xff; SHORT];
     let n = oob.len().min(SHORT);
     short[..n].copy_from_slice(&oob[..n]);
-    let word = |at: usize| u64::from_le_bytes(short[at..at + 8].try_into().expect("eight bytes"));
+    split_short(&short)
+}
+
+/// Prefix and common part.
+#[inline]
+pub(crate) fn split_short(oob: &[u8; SHORT]) -> (u64, u64) {
+    let word = |at: usize| u64::from_le_bytes(oob[at..at + 8].try_into().expect("eight bytes"));
     (word(0) & PREFIX_MASK, word(PREFIX))
 }
 

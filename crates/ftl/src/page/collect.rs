@@ -84,21 +84,17 @@ impl<M: Mtd> PageFtl<M> {
     /// Moves the first pages of `bits`, counted from `first`, as far as the current lane takes them, and clears their bits.
     fn move_run(&mut self, first: u32, bits: &mut u64, stream: Stream, cause: Cause) -> Result<(), BlockError> {
         let slot = self.slot(stream)?;
-        let mut moves = [Move::default(); STRIPE];
-        let mut n = 0;
-        let most = STRIPE.min(slot.room as usize);
+        let left = slot.tail.room(self.sequence).min(u64::from(slot.room)).min(STRIPE as u64) as u32;
+        let mut moves = core::mem::take(&mut self.moves);
+        moves.clear();
         let mut rest = *bits;
-        while rest != 0 && n < most && slot.tail.spans(self.sequence + n as u64) {
-            moves[n] = Move {
-                from: Page(first + rest.trailing_zeros()),
-                to: Page(slot.page.0 + n as u32),
-                head: [0; 4],
-                tail: slot.tail.at(self.sequence + n as u64),
-            };
+        let take = |i: u32| {
+            let from = Page(first + rest.trailing_zeros());
             rest &= rest - 1;
-            n += 1;
-        }
-        let (done, result) = self.mtd.copy_many(&mut moves[..n]);
+            Move { from, to: Page(slot.page.0 + i), head: [0; 4], tail: slot.tail.at(self.sequence + u64::from(i)) }
+        };
+        moves.extend((0..left.min(bits.count_ones())).map(take));
+        let (done, result) = self.mtd.copy_many(&mut moves);
         for _ in 0..done {
             *bits &= *bits - 1;
         }
@@ -107,6 +103,7 @@ impl<M: Mtd> PageFtl<M> {
             self.tally.of(cause).copies += done as u64;
             self.repoint(&moves[..done])?;
         }
+        self.moves = moves;
         match result {
             Ok(()) => Ok(()),
             Err(MtdError::ProgramFailed(_)) => {

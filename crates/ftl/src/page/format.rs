@@ -121,6 +121,11 @@ impl Tail {
         sequence - self.base < SPAN
     }
 
+    /// How many pages from this sequence number on can still go into the block.
+    pub fn room(&self, sequence: u64) -> u64 {
+        SPAN - (sequence - self.base)
+    }
+
     #[inline]
     pub fn at(&self, sequence: u64) -> [u8; TAG - TAG_NAME] {
         let mut bytes = self.bytes;

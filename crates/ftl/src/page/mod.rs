@@ -32,7 +32,7 @@ use format::LOST;
 use frontier::{Frontier, Stream};
 use mapping::Mapping;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
-use nandlab_mtd::{Block, Mtd, MtdError, Page};
+use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
 
 /// Bytes of a logical sector.
 pub const SECTOR: u32 = 512;
@@ -114,6 +114,8 @@ pub struct PageFtl<M> {
     erases_until_levelling: u32,
     tally: Tally,
     scratch: Box<[u8]>,
+    /// Of collection, kept for its allocation.
+    moves: Vec<Move>,
     /// The layer broke a rule; nothing works any more.
     poisoned: Option<BlockError>,
 }
@@ -137,6 +139,7 @@ impl<M: Mtd> PageFtl<M> {
             erases_until_levelling: g.blocks / 4 + 1,
             tally: Tally::default(),
             scratch: vec![0; g.page as usize].into(),
+            moves: Vec::new(),
             poisoned: None,
             options,
             mtd,
@@ -302,6 +305,11 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         self.alive()?;
+        // One whole page, the usual case, without the arithmetic of extents.
+        let lpn = lba.0 >> self.sectors_per_page.trailing_zeros();
+        if data.len() == self.page_bytes && lba.0 & u64::from(self.sectors_per_page - 1) == 0 && lpn < self.map.len() as u64 {
+            return self.write_page(lpn as u32, data);
+        }
         let count = self.geometry.check(lba, data.len())?;
         let mut rest = data;
         for (lpn, first, n) in self.pages_of(lba, count) {
