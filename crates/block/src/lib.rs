@@ -156,6 +156,12 @@ pub trait BlockDevice {
     /// The disk's shape.
     fn geometry(&self) -> &BlockGeometry;
 
+    /// A request for this sector will come soon, after at most a few others: whoever keeps a large map may fetch its entry meanwhile. Only a hint, for the simulation's own speed; it changes
+    /// nothing that can be observed.
+    fn expect(&mut self, lba: Lba) {
+        let _ = lba;
+    }
+
     /// Reads whole sectors. Sectors never written, or discarded, read as zeros.
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError>;
 
@@ -181,6 +187,9 @@ macro_rules! forward {
         impl<B: BlockDevice + ?Sized> BlockDevice for $type {
             fn geometry(&self) -> &BlockGeometry {
                 (**self).geometry()
+            }
+            fn expect(&mut self, lba: Lba) {
+                (**self).expect(lba);
             }
             fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
                 (**self).read(lba, buf)

@@ -4,6 +4,7 @@
 
 use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
 use nandlab_mtd::{Block, Move, Page};
+use nandlab_sim::prefetch;
 
 const PREFIX: usize = 7;
 const NAME: usize = 4;
@@ -84,6 +85,9 @@ impl Oob {
             return false;
         }
         self.common[block.0 as usize] = kept;
+        // A block's names are read in order, the blocks in no order: those of the next run are asked for now.
+        let next = moves[moves.len() - 1].from.0 as usize + 1;
+        (0..4).for_each(|line| prefetch(&self.names, next + 16 * line));
         for m in moves.iter_mut() {
             m.head = self.names[m.from.0 as usize];
         }

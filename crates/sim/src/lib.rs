@@ -8,7 +8,7 @@
 //! *Knows nothing of* flash, blocks, files or processes.
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 
@@ -16,6 +16,7 @@ mod backing;
 mod clock;
 mod divisor;
 mod hash;
+mod prefetch;
 mod rail;
 mod ring;
 mod schedule;
@@ -24,6 +25,7 @@ pub use backing::{Backing, BackingError};
 pub use clock::{Clock, Nanos};
 pub use divisor::Divisor;
 pub use hash::{chance, mix};
+pub use prefetch::prefetch;
 pub use rail::{PowerCut, Rail};
 pub use rand_pcg::Pcg64Mcg as Rng;
 pub use ring::Ring;

@@ -3,7 +3,7 @@
 use crate::victim::{Buckets, Victim, cost_benefit};
 use alloc::{collections::BTreeSet, vec, vec::Vec};
 use nandlab_mtd::{Geometry, Issued};
-use nandlab_sim::Divisor;
+use nandlab_sim::{Divisor, prefetch};
 
 /// Where a block is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +123,14 @@ impl BlockTable {
     pub fn is_valid(&self, page: u32) -> bool {
         let (block, index) = self.divisor.split(page);
         self.bitmap[block as usize * self.words + index as usize / 64] >> (index % 64) & 1 != 0
+    }
+
+    /// Asks for what an invalidation of the page will change.
+    #[inline]
+    pub fn prefetch(&self, page: u32) {
+        let (block, index) = self.divisor.split(page);
+        prefetch(&self.bitmap, block as usize * self.words + index as usize / 64);
+        prefetch(&self.valid, block as usize);
     }
 
     /// The page no longer holds the newest version of anything.

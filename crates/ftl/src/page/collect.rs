@@ -6,6 +6,7 @@ use super::{PageFtl, SeededBug};
 use crate::Cause;
 use nandlab_block::BlockError;
 use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
+use nandlab_sim::prefetch;
 
 /// Pages that collection writes to one lane before it turns to the next: their map entries, which lie anywhere, are then changed together, and the processor
 /// waits for many of them at once.
@@ -120,6 +121,9 @@ impl<M: Mtd> PageFtl<M> {
 
     /// The map follows the pages that were moved. The victim's own bits are cleared all at once when it is released.
     fn repoint(&mut self, moved: &[Move]) -> Result<(), BlockError> {
+        for m in moved {
+            prefetch(&self.map, u32::from_le_bytes(m.head) as usize);
+        }
         for m in moved {
             let entry = match Name::decode(u32::from_le_bytes(m.head)) {
                 Some(Name::Data(lpn)) => self.map.get_mut(lpn as usize),

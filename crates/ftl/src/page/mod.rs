@@ -33,6 +33,7 @@ use frontier::{Frontier, Stream};
 use mapping::Mapping;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
+use nandlab_sim::prefetch;
 
 /// Bytes of a logical sector.
 pub const SECTOR: u32 = 512;
@@ -116,6 +117,8 @@ pub struct PageFtl<M> {
     scratch: Box<[u8]>,
     /// Of collection, kept for its allocation.
     moves: Vec<Move>,
+    /// The logical page announced last.
+    expected: u32,
     /// The layer broke a rule; nothing works any more.
     poisoned: Option<BlockError>,
 }
@@ -140,6 +143,7 @@ impl<M: Mtd> PageFtl<M> {
             tally: Tally::default(),
             scratch: vec![0; g.page as usize].into(),
             moves: Vec::new(),
+            expected: 0,
             poisoned: None,
             options,
             mtd,
@@ -189,18 +193,8 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// Brings what `settle` will change into the processor's cache while the page is being programmed.
-    #[inline]
-    fn touch(&self, lpn: u32) {
-        let entry = self.map[lpn as usize];
-        if entry != 0 && entry != LOST {
-            core::hint::black_box(self.blocks.is_valid(entry - 1));
-        }
-    }
-
     #[inline]
     fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
-        self.touch(lpn);
         let page = self.append(lpn, data)?;
         self.settle(lpn, page);
         self.tally.host_pages += 1;
@@ -280,6 +274,17 @@ impl<M: Mtd> PageFtl<M> {
 impl<M: Mtd> BlockDevice for PageFtl<M> {
     fn geometry(&self) -> &BlockGeometry {
         &self.geometry
+    }
+
+    fn expect(&mut self, lba: Lba) {
+        let lpn = (lba.0 >> self.sectors_per_page.trailing_zeros()) as u32;
+        prefetch(&self.map, lpn as usize);
+        // The entry asked for last time has arrived by now, and tells what else the request will need.
+        let before = core::mem::replace(&mut self.expected, lpn);
+        match self.map.get(before as usize) {
+            None | Some(&(0 | LOST)) => {}
+            Some(&entry) => self.blocks.prefetch(entry - 1),
+        }
     }
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
