@@ -1,1 +1,62 @@
-fn main() {}
+//! The project's chores, one verb each: `cargo xtask VERB`.
+
+mod bench;
+mod packages;
+mod test;
+mod tidy;
+
+use std::process::{Command, ExitCode};
+
+/// What a verb says when it fails.
+type Outcome = Result<(), String>;
+
+/// Verb, what it does, how.
+type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
+
+const VERBS: &[Verb] = &[
+    ("test", "every test, installing the Debian packages that they need; `test quick` leaves out the real kernel", test::run),
+    ("tidy", "the house rules that a compiler does not see", tidy::run),
+    ("bench", "the benchmarks, one after the other, nothing else running", bench::run),
+];
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
+    let Some((_, _, run)) = VERBS.iter().find(|v| v.0 == verb) else {
+        eprintln!("usage: cargo xtask VERB");
+        VERBS.iter().for_each(|(name, what, _)| eprintln!("  {name:8} {what}"));
+        return ExitCode::from(2);
+    };
+    match run(&rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask {verb}: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a command to its end, showing what it prints.
+fn run(command: &mut Command) -> Outcome {
+    let shown = format!(
+        "{} {}",
+        command.get_program().display(),
+        command.get_args().map(|a| a.display().to_string()).collect::<Vec<_>>().join(" ")
+    );
+    eprintln!("$ {shown}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(why) => Err(format!("{shown}: {why}")),
+    }
+}
+
+/// Cargo, as it called us.
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// The root of the checkout.
+fn root() -> &'static std::path::Path {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the checkout")
+}

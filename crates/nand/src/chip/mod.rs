@@ -1,5 +1,8 @@
 //! The chip behind the `Mtd` trait: rules, then faults, then state, then time.
 
+mod quick;
+mod recent;
+
 use crate::calendar::{Calendar, Window};
 use crate::cells::{BlockCells, Cells, Odd};
 use crate::contents::{PageData, PageStore};
@@ -7,9 +10,10 @@ use crate::faults::Faults;
 use crate::log::{LoggedKind, OpLog};
 use crate::oob::{Oob, SHORT, split_short};
 use crate::{ChipSpec, Contents, PageOrder, SpecError};
-use alloc::{boxed::Box, collections::BTreeMap, format, string::String, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_mtd::{Block, Corrected, Geometry, Issued, Move, Mtd, MtdError, Page};
 use nandlab_sim::{Clock, Divisor, Nanos, Rail, Ring};
+use recent::Recent;
 
 /// Operations that a chip has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,26 +42,6 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a chip whose page data lies in a backing store cannot be forked")]
 pub struct ForkError;
-
-/// An operation in eight bytes: what, and the page or block; for a copy both pages, 31 bits each.
-#[derive(Clone, Copy, Debug, Default)]
-struct Recent(u64);
-
-impl Recent {
-    const READ: u64 = 1;
-    const PROGRAM: u64 = 2;
-    const ERASE: u64 = 3;
-
-    #[inline]
-    fn new(what: u64, place: u32) -> Self {
-        Self(what << 32 | u64::from(place))
-    }
-
-    #[inline]
-    fn copy(from: Page, to: Page) -> Self {
-        Self(1 << 63 | u64::from(from.0) << 32 | u64::from(to.0))
-    }
-}
 
 /// The most OOB bytes that a copy sets.
 const MAX_COPIED_OOB: usize = 64;
@@ -205,22 +189,6 @@ impl Chip {
     /// Whether a page has been programmed since its block's erase.
     pub fn is_programmed(&self, page: Page) -> bool {
         self.cells.is_programmed(page)
-    }
-
-    /// The last operations, oldest first, in words: what a run that stops on an illegal use should print.
-    pub fn recent(&self) -> Vec<String> {
-        let words = |Recent(r): Recent| match (r >> 63, r >> 32, r as u32) {
-            (1, _, to) => format!("copy {} to {}", self.place((r >> 32) as u32 & 0x7fff_ffff), self.place(to)),
-            (_, Recent::READ, page) => format!("read {}", self.place(page)),
-            (_, Recent::PROGRAM, page) => format!("program {}", self.place(page)),
-            (_, _, block) => format!("erase block {block}"),
-        };
-        self.recent.recent().into_iter().map(words).collect()
-    }
-
-    fn place(&self, page: u32) -> String {
-        let (block, index) = self.per_block.split(page);
-        format!("block {block} page {index}")
     }
 
     #[inline]
@@ -380,76 +348,6 @@ impl Chip {
         oob[kept..].copy_from_slice(tail);
         self.settle_program(to, block, index, oob)?;
         Ok(corrected)
-    }
-}
-
-/// The quick way: a chip on which nothing out of the ordinary is to be looked at.
-impl Chip {
-    /// Whether nothing can fail, nothing is logged and no page is out of the ordinary, so that the rules below are all there is.
-    pub(crate) fn settle_plain(&mut self) {
-        self.plain = !self.faults.fails
-            && !self.faults.flips
-            && !self.several_programs
-            && !self.oplog.is_on()
-            && self.cells.all_ordinary()
-            && self.oob.is_compact()
-            && self.spec.rules.order == PageOrder::Ascending
-            && !matches!(self.data, PageData::Stored(_));
-    }
-
-    /// Whether a program may take the quick way, by the rules of the data sheet.
-    #[inline]
-    fn may_program(&self, block: Block, index: u32) -> bool {
-        block.0 < self.spec.geometry.blocks && !self.cells.bad.has(block.0) && index >= self.cells.blocks[block.0 as usize].next
-    }
-
-    /// Copies a run of up to 64 pages of one block, ascending within 64, to consecutive pages of another, where nothing stands in the way; false if something may,
-    /// and nothing was done.
-    fn copy_run(&mut self, moves: &mut [Move]) -> bool {
-        let (Some(first), true) = (moves.first().copied(), self.plain && moves.len() <= 64) else { return false };
-        let n = moves.len() as u32;
-        let ((source, source_index), (target, index)) = (self.per_block.split(first.from.0), self.per_block.split(first.to.0));
-        let (source, target) = (Block(source), Block(target));
-        let pages = self.spec.geometry.pages_per_block;
-        if source.0 >= self.spec.geometry.blocks || index + n > pages || !self.may_program(target, index) {
-            return false;
-        }
-        let mut mask = 0u64;
-        for (i, m) in moves.iter().enumerate() {
-            let offset = m.from.0.wrapping_sub(first.from.0);
-            if offset >= 64 || m.to.0 != first.to.0 + i as u32 {
-                return false;
-            }
-            mask |= 1 << offset;
-        }
-        if source_index + mask.ilog2() >= pages || source == target || !self.cells.are_programmed(first.from, mask) {
-            return false;
-        }
-        if self.rail.steps_left() < u64::from(n) || !self.oob.copy_short(target, moves, index == 0) {
-            return false;
-        }
-        self.rail.take(u64::from(n));
-        let now = self.clock.now();
-        self.recent.push(Recent::copy(moves[n as usize - 1].from, moves[n as usize - 1].to));
-        self.calendar.copy_run(source, target, u64::from(n), now);
-        self.counts.copies += u64::from(n);
-        self.data.share_run(moves);
-        self.cells.program_run(target, index, first.to, n, now);
-        true
-    }
-
-    /// State and OOB of a programmed page; leaves the quick way if the block's OOB bytes do not agree.
-    #[inline]
-    fn settle_short(&mut self, page: Page, block: Block, index: u32, prefix: u64, common: u64, now: Nanos) {
-        let first = self.cells.blocks[block.0 as usize].next == 0;
-        self.cells.program(block, index, page, now);
-        if !self.oob.program_short(block, page, prefix, common, first) {
-            let mut oob = [0; SHORT];
-            oob[..8].copy_from_slice(&prefix.to_le_bytes());
-            oob[7..].copy_from_slice(&common.to_le_bytes());
-            self.oob.program(block, index, page, &oob, first);
-            self.settle_plain();
-        }
     }
 }
 

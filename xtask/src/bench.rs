@@ -1,0 +1,11 @@
+//! The benchmarks.
+
+use crate::{Outcome, cargo, root};
+
+/// Runs every benchmark.
+pub fn run(words: &[String]) -> Outcome {
+    if !words.is_empty() {
+        return Err("expected nothing".into());
+    }
+    crate::run(cargo().current_dir(root()).args(["bench", "--workspace", "--benches"]))
+}

@@ -1,0 +1,49 @@
+//! Every test.
+
+use crate::{Outcome, cargo, packages, root, tidy};
+
+/// Test binaries that boot the real kernel, mount things or start a browser: all but the quick set.
+const SLOW: &[&str] = &["kernel", "boot", "judges", "report_browser"];
+
+/// `test`: everything. `test quick`: what needs no package.
+pub fn run(words: &[String]) -> Outcome {
+    match words {
+        [] => everything(),
+        [one] if one == "quick" => quick(),
+        _ => Err("expected nothing, or `quick`".into()),
+    }
+}
+
+fn everything() -> Outcome {
+    tidy::run(&[])?;
+    packages::ensure()?;
+    crate::run(cargo().current_dir(root()).args(["test", "--workspace", "--no-fail-fast"]))
+}
+
+fn quick() -> Outcome {
+    tidy::run(&[])?;
+    let mut command = cargo();
+    command.current_dir(root()).args(["test", "--workspace", "--lib", "--bins"]);
+    for name in quick_binaries()? {
+        command.args(["--test", &name]);
+    }
+    crate::run(&mut command)
+}
+
+/// The integration tests of every crate, by name, without the slow ones.
+fn quick_binaries() -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    for member in std::fs::read_dir(root().join("crates")).map_err(|e| e.to_string())?.flatten() {
+        let Ok(tests) = std::fs::read_dir(member.path().join("tests")) else { continue };
+        for test in tests.flatten() {
+            let path = test.path();
+            if let (Some("rs"), Some(stem)) = (path.extension().and_then(|e| e.to_str()), path.file_stem().and_then(|s| s.to_str())) {
+                names.push(stem.to_owned());
+            }
+        }
+    }
+    names.retain(|name| !SLOW.contains(&name.as_str()));
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
