@@ -1,4 +1,14 @@
 //! Runs experiments and says what came of them.
 
+mod cost;
+pub mod crash;
+pub mod experiment;
 pub mod report;
 pub mod result;
+pub mod run;
+pub mod table;
+mod trace_file;
+pub mod workload;
+
+pub use experiment::Experiment;
+pub use run::{Outcome, Progress, RunError, run};

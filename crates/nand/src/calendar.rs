@@ -198,7 +198,7 @@ impl Calendar {
         self.horizon = self.horizon.max(end);
     }
 
-    /// A copy at `now`; nobody waits.
+    /// A copy at `now`; nobody waits. The window is that of the target's die.
     #[inline]
     pub fn copy(&mut self, from: Block, to: Block, now: Nanos) -> Window {
         let ((source, _), (target, _)) = (self.position(from), self.position(to));
@@ -218,7 +218,7 @@ impl Calendar {
         let end = begin + self.page_transfer + self.timing.program_ns;
         self.dies[target].occupy(begin, end);
         self.horizon = self.horizon.max(end);
-        Window { start, end }
+        Window { start: begin, end }
     }
 }
 
@@ -353,7 +353,7 @@ mod tests {
     fn a_copy_costs_its_dies_and_not_the_caller() {
         let mut c = calendar(|_, _| {});
         assert_eq!(c.copy(Block(0), Block(2), 0).end, 225 * US);
-        assert_eq!(c.copy(Block(0), Block(1), 0), Window { start: 225 * US, end: 450 * US });
+        assert_eq!(c.copy(Block(0), Block(1), 0), Window { start: 250 * US, end: 450 * US });
         assert_eq!(c.busy().collect::<Vec<_>>(), [250 * US, 200 * US]);
     }
 }

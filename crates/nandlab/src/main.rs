@@ -1,1 +1,57 @@
-fn main() {}
+//! The command. Exit status: 0 done, 1 a problem was found, 2 bad input.
+
+#![forbid(unsafe_code)]
+
+mod chips;
+mod crash;
+mod export;
+mod failure;
+mod output;
+mod progress;
+mod replay;
+mod run;
+mod trials;
+
+use clap::{Parser, Subcommand};
+use failure::{Failure, Status};
+use std::process::ExitCode;
+
+/// Whole flash storage stacks in user space: chips, translation layers, workloads, reports.
+#[derive(Debug, Parser)]
+#[command(name = "nandlab", version, about, arg_required_else_help = true, color = clap::ColorChoice::Never)]
+#[command(after_help = "Exit status: 0 done, 1 a problem was found, 2 bad input.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Replay(replay::Args),
+    Export(export::Args),
+    Crash(crash::Args),
+    Chips(chips::Args),
+}
+
+impl Command {
+    fn execute(self) -> Result<Status, Failure> {
+        match self {
+            Self::Run(args) => args.execute(),
+            Self::Replay(args) => args.execute(),
+            Self::Export(args) => args.execute(),
+            Self::Crash(args) => args.execute(),
+            Self::Chips(args) => args.execute(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command.execute() {
+        Ok(status) => status.into(),
+        Err(failure) => {
+            eprintln!("nandlab: {failure}");
+            failure.status().into()
+        }
+    }
+}

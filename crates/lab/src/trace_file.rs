@@ -1,0 +1,233 @@
+//! A trace in a file of the operating system, laid onto a device.
+
+use crate::workload::{Feed, FitRule, TraceDescription};
+use nandlab_workload::fit::Target;
+use nandlab_workload::trace::{Format, LineError, Lines, MAX_LINE, Reader};
+use nandlab_workload::{Fit, Fitted, Request, Source, Survey, WorkloadError};
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// As much of a trace as is looked at to tell its format, in bytes.
+const HEAD: u64 = 64 << 10;
+
+/// A trace that cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceFileError {
+    /// The operating system refused.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The trace.
+        path: PathBuf,
+        /// Its words.
+        error: io::Error,
+    },
+    /// No format fits.
+    #[error("{}: found no request of a known format in its first 64 KiB, expected MSR, blkparse, fio or SPC lines; workload.format tells which", path.display())]
+    UnknownFormat {
+        /// The trace.
+        path: PathBuf,
+    },
+    /// A line or a request is wrong.
+    #[error("{}", in_file(path, error))]
+    Content {
+        /// The trace.
+        path: PathBuf,
+        /// What and where.
+        error: WorkloadError,
+    },
+}
+
+/// `file:line:column: what`, as far as it is known.
+fn in_file(path: &Path, error: &WorkloadError) -> String {
+    let path = path.display();
+    match error {
+        WorkloadError::Trace(e) => format!("{path}:{}:{}: {}: found {}, expected {}", e.line, e.column, e.field, e.found, e.expected),
+        WorkloadError::Lines { line, error } => format!("{path}:{line}: {error}"),
+        WorkloadError::OutOfRange { .. } => {
+            format!("{path}: {error}; workload.fit = \"wrap\" or \"scale\" lays a trace onto a smaller device")
+        }
+        other => format!("{path}: {other}"),
+    }
+}
+
+/// The lines of a file; memory for one line.
+struct FileLines {
+    reader: BufReader<File>,
+    line: Vec<u8>,
+    /// Bytes read so far, over all passes.
+    read: Rc<Cell<u64>>,
+}
+
+impl FileLines {
+    fn open(path: &Path, read: Rc<Cell<u64>>) -> io::Result<Self> {
+        Ok(Self { reader: BufReader::with_capacity(256 << 10, File::open(path)?), line: Vec::new(), read })
+    }
+}
+
+impl Lines for FileLines {
+    fn line(&mut self) -> Result<Option<&[u8]>, LineError> {
+        self.line.clear();
+        // A longest line with carriage return and newline; one byte more tells a longer one.
+        let window = Read::take(&mut self.reader, MAX_LINE as u64 + 3).read_until(b'\n', &mut self.line);
+        let count = window.map_err(|error| LineError::Failed(error.to_string()))?;
+        self.read.set(self.read.get() + count as u64);
+        if self.line.last() == Some(&b'\n') {
+            self.line.pop();
+        }
+        match count {
+            0 => Ok(None),
+            _ if self.line.len() > MAX_LINE + 1 => Err(LineError::TooLong),
+            _ => Ok(Some(&self.line)),
+        }
+    }
+
+    fn rewind(&mut self) -> Result<(), LineError> {
+        self.reader.rewind().map_err(|error| LineError::Failed(error.to_string()))
+    }
+}
+
+/// A trace under way.
+pub(crate) struct TraceFeed {
+    source: Fitted<Reader<FileLines>>,
+    read: Rc<Cell<u64>>,
+    total: u64,
+    path: PathBuf,
+}
+
+impl TraceFeed {
+    /// Opens the trace for a device of so many bytes in sectors of so many.
+    pub(crate) fn open(description: &TraceDescription, bytes: u64, sector: u64) -> Result<Self, TraceFileError> {
+        let path = &description.file;
+        let in_file = |error| TraceFileError::File { path: path.clone(), error };
+        let format = match description.format {
+            Some(format) => format,
+            None => detect(path).map_err(in_file)?.ok_or_else(|| TraceFileError::UnknownFormat { path: path.clone() })?,
+        };
+        let read = Rc::new(Cell::new(0));
+        let reader = || {
+            let lines = FileLines::open(path, read.clone()).map_err(in_file)?;
+            Ok(Reader::from_lines(lines, format, description.options.clone()))
+        };
+        let content = |error| TraceFileError::Content { path: path.clone(), error };
+        let fit = match description.fit {
+            FitRule::Refuse => Fit::Refuse,
+            FitRule::Wrap => Fit::Wrap,
+            FitRule::Scale(Some(span)) => Fit::Scale { span },
+            FitRule::Scale(None) => Fit::Scale { span: Survey::of(&mut reader()?).map_err(content)?.end.max(1) },
+        };
+        let target = Target { sector, bytes, fit, time_scale: description.time_scale };
+        let source = Fitted::new(reader()?, target).map_err(content)?;
+        read.set(0);
+        let total = std::fs::metadata(path).map_err(in_file)?.len().saturating_mul(description.options.passes.get());
+        Ok(Self { source, read, total, path: path.clone() })
+    }
+}
+
+fn detect(path: &Path) -> io::Result<Option<Format>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(HEAD).read_to_end(&mut head)?;
+    Ok(Format::detect(&head))
+}
+
+impl Source for TraceFeed {
+    fn next(&mut self) -> Result<Option<Request>, WorkloadError> {
+        self.source.next()
+    }
+}
+
+impl Feed for TraceFeed {
+    fn share_done(&self) -> f64 {
+        self.read.get() as f64 / self.total.max(1) as f64
+    }
+
+    fn file(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let (counts, adjusted) = (self.source.source().counts(), self.source.adjusted());
+        let notes = [
+            (counts.other_units, "requests to other units were left out".to_string()),
+            (counts.empty, "requests of length 0 were left out".to_string()),
+            (
+                counts.backwards,
+                format!("requests came earlier than the one before them, by {} ns at most, and took its time", counts.backwards_max),
+            ),
+            (adjusted.rounded, format!("requests were rounded out to whole sectors, {} bytes in all", adjusted.rounded_bytes)),
+            (adjusted.moved, "requests were moved to lie on the device".to_string()),
+            (adjusted.cut, format!("requests longer than the device were cut, {} bytes in all", adjusted.cut_bytes)),
+        ];
+        notes.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandlab_workload::trace::Options;
+    use std::io::Write;
+
+    fn open(text: &[u8], fit: FitRule, format: Option<Format>) -> Result<TraceFeed, TraceFileError> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text).unwrap();
+        let description = TraceDescription { file: file.path().into(), format, options: Options::default(), fit, time_scale: 1.0 };
+        TraceFeed::open(&description, 1 << 20, 512)
+    }
+
+    const SPC: &[u8] = b"0,0,512,W,0\n0,4095,1000,R,0.5\n";
+
+    #[test]
+    fn a_trace_is_fitted_and_what_changed_is_said() {
+        let mut feed = open(SPC, FitRule::Wrap, None).unwrap();
+        let offsets: Vec<u64> = std::iter::from_fn(|| feed.next().unwrap()).map(|r| r.offset).collect();
+        assert_eq!((offsets, feed.share_done()), (vec![0, (1 << 20) - 1024], 1.0));
+        assert_eq!(
+            feed.notes(),
+            ["1 requests were rounded out to whole sectors, 24 bytes in all", "1 requests were moved to lie on the device"]
+        );
+        let mut scaled = open(SPC, FitRule::Scale(None), None).unwrap();
+        let last = std::iter::from_fn(|| scaled.next().unwrap()).last().unwrap();
+        assert!(last.offset + last.length <= 1 << 20 && last.offset > 1 << 19, "{last:?}");
+    }
+
+    #[test]
+    fn a_line_that_never_ends_is_an_error_with_its_number() {
+        let text = [b"0,0,512,W,0\n".as_slice(), &vec![b'7'; 1 << 20]].concat();
+        let mut feed = open(&text, FitRule::Wrap, None).unwrap();
+        feed.next().unwrap();
+        assert_eq!(feed.next().unwrap_err().to_string(), "line 2: longer than 4096 bytes");
+    }
+
+    #[test]
+    fn lines_of_a_file_are_those_of_its_text() {
+        use nandlab_workload::trace::Text;
+        for text in
+            ["", "\n", "a", "a\n", "a\r\n\nb", &"x".repeat(MAX_LINE), &format!("{}\r\n", "x".repeat(MAX_LINE)), &"x".repeat(MAX_LINE + 1)]
+        {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            let mut ours = FileLines::open(file.path(), Rc::default()).unwrap();
+            let mut theirs = Text::from(text.as_bytes());
+            loop {
+                let (a, b) = (ours.line(), theirs.line());
+                assert_eq!(a, b);
+                if matches!(b, Ok(None) | Err(_)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_in_words() {
+        let error = |text: &[u8], format| open(text, FitRule::Refuse, format).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error(b"hello\n", None).contains(": found no request of a known format"));
+        assert!(error(b"", None).contains("expected MSR, blkparse, fio or SPC"));
+        let mut feed = open(b"0,1,512,Q,0\n", FitRule::Refuse, Some(Format::Spc)).unwrap();
+        let error = TraceFileError::Content { path: "t.csv".into(), error: feed.next().unwrap_err() };
+        assert_eq!(error.to_string(), "t.csv:1:9: Opcode: found \"Q\", expected R or W");
+    }
+}

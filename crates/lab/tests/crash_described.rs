@@ -1,0 +1,68 @@
+//! An experiment, as it is described, can be explored; what the explorer cannot follow is refused with the key that says so.
+
+use nandlab_lab::Experiment;
+use nandlab_lab::crash::{Cuts, DiskOp, Plan, PrepareError, Prepared, explore};
+use nandlab_lab::experiment::Precondition;
+use nandlab_stack::Document;
+use std::path::Path;
+
+const EXPERIMENT: &str = "
+[chip]
+page = 1024
+oob = 16
+pages-per-block = 8
+blocks = 32
+read = \"25 us\"
+program = \"200 us\"
+erase = \"1.5 ms\"
+bus-ns-per-byte = 25
+[ftl]
+over-provisioning = 1.0
+[workload]
+block = 1536
+align = 512
+discards = 0.1
+flush-every = 12
+requests = 100
+";
+
+fn experiment(overrides: &[&str]) -> Experiment {
+    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
+    Experiment::take(Document::parse("small.toml", Path::new("."), EXPERIMENT, &overrides).unwrap()).unwrap()
+}
+
+#[test]
+fn a_described_stack_survives_its_cuts() {
+    // Page data must be there to be judged, whatever the experiment does with it otherwise.
+    for contents in ["chip.contents=kept", "chip.contents=dropped"] {
+        let prepared = Prepared::new(&experiment(&[contents]), 1_000).unwrap();
+        assert!(!prepared.cut_short);
+        assert_eq!(prepared.ops.iter().filter(|op| **op != DiskOp::Flush).count(), 100);
+        let report = explore(&prepared.subject, &prepared.ops, &Plan { cuts: Cuts::Sample(300), ..Plan::default() }).unwrap();
+        assert_eq!((report.states, report.violations_total), (300, 0), "{report}");
+    }
+}
+
+#[test]
+fn a_workload_longer_than_the_limit_is_cut_short_and_says_so() {
+    let prepared = Prepared::new(&experiment(&[]), 20).unwrap();
+    assert!(prepared.cut_short && prepared.ops.len() == 20);
+}
+
+#[test]
+fn what_cannot_be_explored_is_refused_by_key() {
+    type Change = fn(&mut Experiment);
+    let changes: [(Change, &str); 4] = [
+        (|e| e.run.precondition = Precondition::Sequential, "run.precondition: found sequential, expected none"),
+        (|e| e.stack.chip.save = Some("/nowhere".into()), "chip.save: found /nowhere, expected none"),
+        (|e| e.stack.chip.load = Some("/nowhere".into()), "chip.load: found /nowhere, expected none"),
+        (|e| e.stack.chip.spec.geometry.blocks <<= 17, "chip.blocks: found a chip of 34359738368 bytes, expected at most 8 GiB"),
+    ];
+    for (change, expected) in changes {
+        let mut experiment = experiment(&[]);
+        change(&mut experiment);
+        let error = Prepared::new(&experiment, 20).unwrap_err();
+        assert!(matches!(error, PrepareError::Setting { .. }), "{error}");
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+}

@@ -1,0 +1,232 @@
+//! `nandlab export`: a stack as a disk for real programs and kernels, until it is interrupted.
+//!
+//! The device's own time is virtual and is not waited for: the disk answers as fast as this machine simulates it.
+
+mod served;
+
+use crate::failure::{Failure, Status};
+use crate::output::print;
+use nandlab_block::BlockError;
+use nandlab_host::disk::{self, DiskFile};
+use nandlab_host::nbd::{self, Address, Server};
+use nandlab_host::record::{self, RecordError, Recording};
+use nandlab_host::{HostError, SharedDisk};
+use nandlab_lab::Experiment;
+use nandlab_nand::Contents;
+use nandlab_stack::{BuildError, Description, DescriptionError, Document, Stack};
+use served::Served;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Between two lines of `--stats`.
+const STATS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Serve a stack as a block device until Ctrl-C, then tell what the flash did
+#[derive(Debug, clap::Args)]
+#[command(after_help = "A description that says chip.save keeps what was written; chip.load brings it back.")]
+pub struct Args {
+    /// A description of a stack, in TOML; what it says of a workload is left aside
+    #[arg(value_name = "STACK.toml")]
+    stack: PathBuf,
+    #[command(flatten)]
+    place: Place,
+    /// End when the last client has left
+    #[arg(long, requires = "nbd")]
+    once: bool,
+    /// Write every request down as an fio iolog, at the wall time of its arrival
+    #[arg(long, value_name = "TRACE.iolog")]
+    record: Option<PathBuf>,
+    /// Tell on standard error, once a second, what has been served
+    #[arg(long)]
+    stats: bool,
+    /// Override a setting of the description, e.g. chip.size="256 MiB"
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// Where clients find the disk.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Place {
+    /// Speak NBD on unix:/PATH or HOST:PORT; there is no authentication, so let HOST be the loopback's
+    #[arg(long, value_name = "ADDRESS")]
+    nbd: Option<String>,
+    /// Mount a directory with the disk as the file disk.img, for losetup
+    #[arg(long, value_name = "DIR")]
+    file: Option<PathBuf>,
+}
+
+/// Why a stack was not exported, or not to a clean end.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The stack cannot be built or put away.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The chip keeps no data.
+    #[error("{file}: chip.contents: found \"dropped\", expected \"kept\" or \"file\": clients want to read what they wrote")]
+    NoContents {
+        /// The description.
+        file: String,
+    },
+    /// The server or the mount failed.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The trace failed.
+    #[error("{}: {error}", path.display())]
+    Record {
+        /// The trace.
+        path: PathBuf,
+        /// Why.
+        error: RecordError,
+    },
+    /// Interrupts cannot be heard, so that the export could not end cleanly.
+    #[error("cannot listen for interrupts: {0}")]
+    Interrupts(#[from] ctrlc::Error),
+    /// A request that failed has left the device in an unknown state.
+    #[error("a request panicked; the stack is not put away")]
+    Broken,
+    /// What clients wrote last may not be durable.
+    #[error("final flush: {0}")]
+    Flush(#[from] BlockError),
+}
+
+impl ExportError {
+    /// Whether the input is to blame rather than the stack.
+    pub fn is_bad_input(&self) -> bool {
+        !matches!(self, Self::Broken | Self::Flush(_) | Self::Host(HostError::Flush(_) | HostError::Panicked))
+    }
+}
+
+impl Args {
+    /// Serves until interrupted.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let description = describe(Document::read(&self.stack, &self.set)?)?;
+        if description.chip.spec.contents == Contents::Dropped {
+            return Err(ExportError::NoContents { file: self.stack.display().to_string() }.into());
+        }
+        let served = Served::new(Stack::build(&description).map_err(ExportError::from)?);
+        let recording = self.serve(&served)?;
+        print(&served.summary())?;
+        if let Some((path, recording)) = recording {
+            let lines = recording.finish().map_err(|error| ExportError::Record { path: path.clone(), error })?;
+            print(&format!("{lines} lines in {}\n", path.display()))?;
+        }
+        served.into_stack()?.close().map_err(ExportError::from)?;
+        Ok(Status::Done)
+    }
+
+    /// Serves the disk to its end; it is flushed on return.
+    fn serve(&self, served: &Served) -> Result<Option<(PathBuf, Recording)>, Failure> {
+        let (shared, recording) = self.share(served)?;
+        let _stats = self.stats.then(|| StatsLine::start(served.clone()));
+        match &self.place {
+            Place { nbd: Some(address), .. } => self.serve_nbd(shared, address)?,
+            Place { file: Some(dir), .. } => serve_file(shared, dir, served.clone())?,
+            Place { nbd: None, file: None } => {}
+        }
+        Ok(recording)
+    }
+
+    /// The disk as servers take it, recorded if asked for.
+    fn share(&self, served: &Served) -> Result<(SharedDisk, Option<(PathBuf, Recording)>), ExportError> {
+        let Some(path) = &self.record else { return Ok((SharedDisk::new(Box::new(served.clone())), None)) };
+        let failed = |error| ExportError::Record { path: path.clone(), error };
+        let file = File::create(path).map_err(|source| failed(RecordError::Write { lines: 0, source }))?;
+        let start = Instant::now();
+        let clock = move || u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let (recorder, recording) = record::record(served.clone(), file, record::FILE, clock).map_err(failed)?;
+        Ok((SharedDisk::new(Box::new(recorder)), Some((path.clone(), recording))))
+    }
+
+    fn serve_nbd(&self, shared: SharedDisk, address: &str) -> Result<(), Failure> {
+        let dropped: nbd::Dropped = Arc::new(|why| eprintln!("nandlab: dropped a client: {why}"));
+        let options = nbd::Options { stop_after_last: self.once, dropped: Some(dropped), ..nbd::Options::default() };
+        let (name, size) = (options.name.clone(), size(&shared));
+        let server = Server::start(shared, &address.parse::<Address>().map_err(ExportError::from)?, options).map_err(ExportError::from)?;
+        let stopper = server.stopper();
+        ctrlc::set_handler(move || stopper.stop()).map_err(ExportError::from)?;
+        let uri = match server.address() {
+            Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+            Address::Tcp(socket) => format!("nbd://{socket}/{name}"),
+        };
+        let end = if self.once { "the last client leaves, or Ctrl-C" } else { "Ctrl-C" };
+        print(&format!("{uri}\n{size}, until {end}\n"))?;
+        Ok(server.wait().map_err(ExportError::from)?)
+    }
+}
+
+/// The stack that a document describes.
+fn describe(mut document: Document) -> Result<Description, DescriptionError> {
+    if document.has("workload") {
+        return Experiment::take(document).map(|experiment| experiment.stack);
+    }
+    let description = Description::take(&mut document)?;
+    document.finish()?;
+    Ok(description)
+}
+
+fn serve_file(shared: SharedDisk, dir: &Path, served: Served) -> Result<(), Failure> {
+    let options = disk::Options { stats: Some(Box::new(move || served.json())), ..disk::Options::default() };
+    let mut mounted = DiskFile::mount(shared.clone(), dir, options).map_err(ExportError::from)?;
+    let at = dir.to_path_buf();
+    ctrlc::set_handler(move || release(&at)).map_err(ExportError::from)?;
+    let image = mounted.path();
+    print(&format!("{0}\n{1}, until Ctrl-C; losetup --find --show --direct-io=on {0}\n", image.display(), size(&shared)))?;
+    mounted.wait().map_err(ExportError::from)?;
+    Ok(shared.with(|disk| disk.flush()).map_err(ExportError::from)?)
+}
+
+/// Unmounts, which ends the export; says so where the mount is in use, and the export goes on.
+fn release(dir: &Path) {
+    use rustix::{io::Errno, mount};
+    let outcome = match mount::unmount(dir, mount::UnmountFlags::empty()) {
+        // Only root may: an ordinary user's way is the setuid helper.
+        Err(Errno::PERM) => match Command::new("fusermount3").arg("-u").arg(dir).status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(io::Error::other(format!("fusermount3: {status}"))),
+            Err(error) => Err(io::Error::other(format!("fusermount3: {error}; it is in the Debian package fuse3"))),
+        },
+        other => other.map_err(io::Error::from),
+    };
+    if let Err(error) = outcome {
+        eprintln!("nandlab: cannot unmount {}: {error}; detach what uses it, then interrupt again", dir.display());
+    }
+}
+
+fn size(disk: &SharedDisk) -> String {
+    format!("{} bytes in sectors of {}", disk.bytes(), disk.geometry().sector)
+}
+
+/// Tells how it goes, until dropped.
+struct StatsLine {
+    /// Closing it ends the thread.
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl StatsLine {
+    fn start(served: Served) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let tell = move || {
+            while stopped.recv_timeout(STATS_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("{}", served.line());
+            }
+        };
+        Self { stop: Some(stop), thread: Some(thread::spawn(tell)) }
+    }
+}
+
+impl Drop for StatsLine {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing more to tell.
+            _ = thread.join();
+        }
+    }
+}

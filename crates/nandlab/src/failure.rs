@@ -1,0 +1,64 @@
+//! How the command ends.
+
+use nandlab_lab::RunError;
+use nandlab_lab::crash::{CrashError, PrepareError};
+use nandlab_stack::DescriptionError;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Done, and all is well.
+    Done = 0,
+    /// Done, and a problem was found.
+    Problem = 1,
+    /// The input is no input.
+    BadInput = 2,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(status as u8)
+    }
+}
+
+/// Why the command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A description is wrong.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+    /// A run has no result.
+    #[error("{0}")]
+    Run(#[from] RunError),
+    /// The experiment cannot be explored.
+    #[error("{0}")]
+    Prepare(#[from] PrepareError),
+    /// The exploration has no result.
+    #[error("{0}")]
+    Crash(#[from] CrashError),
+    /// An export did not start, or not end cleanly.
+    #[error(transparent)]
+    Export(#[from] crate::export::ExportError),
+    /// An output cannot be written.
+    #[error("{}: {error}", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+impl Failure {
+    /// The exit status it means.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Run(error) if !error.is_bad_input() => Status::Problem,
+            Self::Export(error) if !error.is_bad_input() => Status::Problem,
+            _ => Status::BadInput,
+        }
+    }
+}

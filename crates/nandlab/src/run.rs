@@ -1,0 +1,27 @@
+//! `nandlab run`: experiments, side by side.
+
+use crate::failure::{Failure, Status};
+use crate::trials::Trials;
+use nandlab_lab::Experiment;
+use nandlab_stack::Document;
+use std::path::PathBuf;
+
+/// Run experiments and compare what came of them
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Experiments: a stack, a workload and how it is run, in TOML
+    #[arg(required = true, value_name = "EXPERIMENT.toml")]
+    experiments: Vec<PathBuf>,
+    #[command(flatten)]
+    trials: Trials,
+}
+
+impl Args {
+    /// Runs them.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let overrides = self.trials.overrides();
+        let take = |path: &PathBuf| Ok(Experiment::take(Document::read(path, &overrides)?)?);
+        let experiments = self.experiments.iter().map(take).collect::<Result<Vec<_>, Failure>>()?;
+        self.trials.execute(&experiments)
+    }
+}

@@ -1,0 +1,319 @@
+//! Chips as `nanddump -o` writes them and `nandwrite -o` takes them: page after page, each its data and then its whole spare area; or data only.
+//!
+//! A dump does not tell an erased page from one programmed with 0xFF throughout, nor erase counts: such a page comes back erased, every block as never
+//! erased. What the layout gives to error correction is left at 0xFF, since the chip models the code, not its bytes. A bad block
+//! carries its marker and nothing else.
+
+use crate::file::ImageFile;
+use nandlab_mtd::{Block, Geometry, Image, ImageError, ImageFormat, Layout, LayoutError, Mtd, MtdError, OobLayout, Page};
+use nandlab_nand::Chip;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// How a dump is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DumpFormat {
+    /// Bytes of each page's spare area in the dump; 0 for data only.
+    pub spare: u32,
+    /// Who owns which of them.
+    pub layout: Layout,
+}
+
+/// What a dump held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Pages programmed.
+    pub pages: u32,
+    /// Blocks marked bad.
+    pub bad: u32,
+}
+
+/// A dump that could not be loaded or saved.
+#[derive(Debug, thiserror::Error)]
+pub enum DumpError {
+    /// The operating system refused.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The dump.
+        path: PathBuf,
+        /// Its words.
+        error: io::Error,
+    },
+    /// The dump is no dump of this layout.
+    #[error("{}: {error}", path.display())]
+    Image {
+        /// The dump.
+        path: PathBuf,
+        /// Why not.
+        error: ImageError,
+    },
+    /// The dump is of a chip of another size.
+    #[error("{}: found {found} bytes ({found_blocks} blocks), expected {expected} bytes ({expected_blocks} blocks of {pages} pages of {page} + {spare} bytes){hint}", path.display())]
+    Size {
+        /// The dump.
+        path: PathBuf,
+        /// Its bytes.
+        found: u64,
+        /// Its blocks.
+        found_blocks: u32,
+        /// The chip's bytes, spare areas as in the dump.
+        expected: u64,
+        /// The chip's blocks.
+        expected_blocks: u32,
+        /// Pages of a block.
+        pages: u32,
+        /// Data bytes of a page.
+        page: u32,
+        /// Spare bytes of a page in the dump.
+        spare: u32,
+        /// What it might be instead.
+        hint: &'static str,
+    },
+    /// The chip refused.
+    #[error("{}: at offset {offset}: {error}", path.display())]
+    Flash {
+        /// The dump.
+        path: PathBuf,
+        /// Where the page lies in the dump.
+        offset: u64,
+        /// What it said.
+        error: MtdError,
+    },
+    /// The layout does not fit the chip.
+    #[error("{}: {error}", path.display())]
+    Layout {
+        /// The dump.
+        path: PathBuf,
+        /// Why not.
+        error: LayoutError,
+    },
+}
+
+impl DumpFormat {
+    /// Bytes that a page takes in the dump.
+    fn stride(self, geometry: &Geometry) -> u64 {
+        u64::from(geometry.page) + u64::from(self.spare)
+    }
+
+    /// What a dump of so many bytes might be.
+    fn hint(self, geometry: &Geometry, found: u64) -> &'static str {
+        let pages = u64::from(geometry.pages());
+        let (without, with) = (pages * u64::from(geometry.page), pages * u64::from(geometry.page + geometry.page / 32));
+        match self.spare {
+            0 if found == with => "; a dump with OOB? chip.oob-layout tells how it is laid out",
+            1.. if found == without => "; a dump without OOB? chip.oob-layout = \"none\" is for those",
+            _ => "",
+        }
+    }
+
+    fn image(self, geometry: &Geometry) -> ImageFormat {
+        ImageFormat { page: geometry.page, oob: self.spare, pages_per_block: geometry.pages_per_block, layout: self.layout }
+    }
+}
+
+/// Programs a fresh chip with what the dump at `path` holds, and marks its bad blocks.
+pub fn load(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<Loaded, DumpError> {
+    let file = ImageFile::open(path).map_err(|error| DumpError::File { path: path.into(), error })?;
+    let found = nandlab_sim::Backing::len(&file);
+    let geometry = chip.geometry().clone();
+    let image = format.image(&geometry);
+    let other_size = |found_blocks| DumpError::Size {
+        path: path.into(),
+        found,
+        found_blocks,
+        expected: image.bytes(geometry.blocks),
+        expected_blocks: geometry.blocks,
+        pages: geometry.pages_per_block,
+        page: geometry.page,
+        spare: format.spare,
+        hint: format.hint(&geometry, found),
+    };
+    if found == 0 {
+        return Err(other_size(0));
+    }
+    let mut dump = Image::new(file, image).map_err(|error| DumpError::Image { path: path.into(), error })?.read_only();
+    if dump.geometry().blocks != geometry.blocks {
+        return Err(other_size(dump.geometry().blocks));
+    }
+    let mut loaded = Loaded::default();
+    let mut page = (vec![0; geometry.page as usize], vec![0; dump.geometry().oob.min(geometry.oob) as usize]);
+    for block in (0..geometry.blocks).map(Block) {
+        load_block(&mut dump, chip, block, &mut page, &mut loaded).map_err(|(page, error)| {
+            let offset = u64::from(page.0) * format.stride(&geometry);
+            DumpError::Flash { path: path.into(), offset, error }
+        })?;
+    }
+    chip.sync().map_err(|error| DumpError::Flash { path: path.into(), offset: found, error })?;
+    Ok(loaded)
+}
+
+fn load_block<M: Mtd>(
+    dump: &mut M,
+    chip: &mut Chip,
+    block: Block,
+    (data, oob): &mut (Vec<u8>, Vec<u8>),
+    loaded: &mut Loaded,
+) -> Result<(), (Page, MtdError)> {
+    let geometry = chip.geometry().clone();
+    let first = geometry.page_at(block, 0);
+    if dump.is_bad(block).map_err(|e| (first, e))? {
+        loaded.bad += 1;
+        return chip.mark_bad(block).map_err(|e| (first, e));
+    }
+    for page in (first.0..first.0 + geometry.pages_per_block).map(Page) {
+        dump.read(page, data, oob).map_err(|e| (page, e))?;
+        if data.iter().chain(oob.iter()).any(|byte| *byte != 0xFF) {
+            chip.program(page, data, oob).map_err(|e| (page, e))?;
+            loaded.pages += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the chip to `path`, which is replaced only when the dump is complete. A page beyond correction is written as it reads.
+pub fn save(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<(), DumpError> {
+    let in_file = |error| DumpError::File { path: path.into(), error };
+    let geometry = chip.geometry().clone();
+    let layout = match format.spare {
+        0 => None,
+        spare => Some(format.layout.on(geometry.page, spare).map_err(|error| DumpError::Layout { path: path.into(), error })?),
+    };
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    let part = PathBuf::from(name);
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(&part).map_err(in_file)?);
+    let mut cells = vec![0; format.stride(&geometry) as usize];
+    for page in (0..geometry.pages()).map(Page) {
+        fill(chip, page, layout.as_ref(), &mut cells).map_err(|error| {
+            let offset = u64::from(page.0) * format.stride(&geometry);
+            DumpError::Flash { path: path.into(), offset, error }
+        })?;
+        out.write_all(&cells).map_err(in_file)?;
+    }
+    out.into_inner().map_err(|e| in_file(e.into_error()))?.sync_all().map_err(in_file)?;
+    std::fs::rename(&part, path).map_err(in_file)
+}
+
+/// One page as the dump has it.
+fn fill(chip: &mut Chip, page: Page, layout: Option<&OobLayout>, cells: &mut [u8]) -> Result<(), MtdError> {
+    cells.fill(0xFF);
+    let geometry = chip.geometry().clone();
+    let (data, spare) = cells.split_at_mut(geometry.page as usize);
+    if chip.is_bad(geometry.block_of(page))? {
+        if let Some(layout) = layout.filter(|_| geometry.index_of(page) < 2) {
+            spare[layout.marker()] = 0;
+        }
+        return Ok(());
+    }
+    if !chip.is_programmed(page) {
+        return Ok(());
+    }
+    let mut user = vec![0xFF; layout.map_or(0, OobLayout::user_bytes).min(geometry.oob as usize)];
+    match chip.read(page, data, &mut user) {
+        Ok(_) | Err(MtdError::Uncorrectable(_)) => {}
+        Err(error) => return Err(error),
+    }
+    if let Some(layout) = layout {
+        layout.scatter(&user, spare);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandlab_nand::{ChipSpec, preset};
+
+    fn chip(name: &str, blocks: u32, oob: u32) -> Chip {
+        let spec = preset::find(name).unwrap().spec();
+        Chip::new(ChipSpec { geometry: Geometry { blocks, oob, ..spec.geometry }, ..spec }).unwrap()
+    }
+
+    fn write(chip: &mut Chip) {
+        let page = chip.geometry().page as usize;
+        let oob = chip.geometry().oob as usize;
+        chip.mark_bad(Block(2)).unwrap();
+        for (number, value) in [(0, 0x00), (1, 0x12), (40, 0x34)] {
+            chip.program(Page(number), &vec![value; page], &vec![value ^ 0x55; oob]).unwrap();
+        }
+    }
+
+    const FORMATS: [(&str, u32, DumpFormat); 6] = [
+        ("small-block-64MiB", 15, DumpFormat { spare: 16, layout: Layout::MarkerOnly }),
+        ("small-block-64MiB", 8, DumpFormat { spare: 16, layout: Layout::LinuxSmallPage }),
+        ("slc-2k", 62, DumpFormat { spare: 64, layout: Layout::MarkerOnly }),
+        ("slc-2k", 38, DumpFormat { spare: 64, layout: Layout::LinuxLargePage64 }),
+        ("slc-2k", 64, DumpFormat { spare: 64, layout: Layout::Raw }),
+        ("slc-2k", 62, DumpFormat { spare: 0, layout: Layout::Raw }),
+    ];
+
+    #[test]
+    fn what_is_saved_loads_into_the_same_chip_and_the_same_dump() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, oob, format) in FORMATS {
+            let (a, b) = (directory.path().join("a"), directory.path().join("b"));
+            let mut first = chip(name, 4, oob);
+            write(&mut first);
+            // A marker at 0xFF is the user's duty where the layout is raw; here it would read as a bad block.
+            if format.layout == Layout::Raw && format.spare > 0 {
+                first.erase(Block(0)).unwrap();
+            }
+            save(&a, format, &mut first).unwrap();
+            let stride = u64::from(first.geometry().page + format.spare);
+            assert_eq!(std::fs::metadata(&a).unwrap().len(), stride * u64::from(first.geometry().pages()));
+            let mut second = chip(name, 4, oob);
+            let loaded = load(&a, format, &mut second).unwrap();
+            assert_eq!(second.is_bad(Block(2)).unwrap(), format.spare > 0);
+            assert!(loaded.pages > 0 || format.layout == Layout::Raw);
+            save(&b, format, &mut second).unwrap();
+            assert!(std::fs::read(&a).unwrap() == std::fs::read(&b).unwrap(), "{name} {format:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_lie_where_nanddump_puts_them() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut array = chip("slc-2k", 4, 38);
+        write(&mut array);
+        save(file.path(), DumpFormat { spare: 64, layout: Layout::LinuxLargePage64 }, &mut array).unwrap();
+        let bytes = std::fs::read(file.path()).unwrap();
+        let second = &bytes[2112..2 * 2112];
+        assert_eq!((second[0], second[2047], second[2048], second[2050], second[2087], second[2088]), (0x12, 0x12, 0xFF, 0x47, 0x47, 0xFF));
+        let markers = [0, 1, 2].map(|page| bytes[(128 + page) * 2112 + 2048]);
+        assert_eq!(markers, [0, 0, 0xFF]);
+    }
+
+    #[test]
+    fn a_wrong_length_names_what_was_found_and_expected() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let format = DumpFormat { spare: 64, layout: Layout::MarkerOnly };
+        let error = |bytes: usize| {
+            std::fs::write(file.path(), vec![0xFF; bytes]).unwrap();
+            load(file.path(), format, &mut chip("slc-2k", 4, 62)).unwrap_err().to_string()
+        };
+        let blocks = 2112 * 64;
+        assert!(
+            error(3 * blocks).ends_with("found 405504 bytes (3 blocks), expected 540672 bytes (4 blocks of 64 pages of 2048 + 64 bytes)")
+        );
+        assert!(
+            error(2048 * 64 * 4)
+                .contains("image of 524288 bytes, expected a multiple of the 135168-byte block; it is whole blocks of 2048-byte pages")
+        );
+        assert!(error(blocks + 7).contains("cut short?"));
+    }
+
+    #[test]
+    fn what_the_chip_refuses_is_named_with_its_offset() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let format = DumpFormat { spare: 64, layout: Layout::MarkerOnly };
+        write(&mut chip("slc-2k", 4, 62));
+        let mut bytes = vec![0xFF; 2112 * 256];
+        bytes[2112 * 70] = 0;
+        std::fs::write(file.path(), &bytes).unwrap();
+        let mut target = chip("slc-2k", 4, 62);
+        target.mark_bad(Block(1)).unwrap();
+        let error = load(file.path(), format, &mut target).unwrap_err().to_string();
+        assert!(error.ends_with("at offset 147840: block 1 is marked bad"), "{error}");
+    }
+}
