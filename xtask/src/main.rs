@@ -2,6 +2,7 @@
 
 mod bench;
 mod packages;
+mod record;
 mod test;
 mod tidy;
 
@@ -17,6 +18,7 @@ const VERBS: &[Verb] = &[
     ("test", "every test, installing the Debian packages that they need; `test quick` leaves out the real kernel", test::run),
     ("tidy", "the house rules that a compiler does not see", tidy::run),
     ("bench", "the benchmarks, one after the other, nothing else running", bench::run),
+    ("record", "the block traces of traces/, from the real kernel", record::run),
 ];
 
 fn main() -> ExitCode {

@@ -7,6 +7,8 @@
 //!
 //! | module | its one idea |
 //! |---|---|
+//! | [`logblock`] | block mapping with a few page-mapped log blocks: BAST, SAST, FAST |
+//! | [`mtdblock`] | fixed places behind a cache of one erase block, as Linux has it; its power-cut promise is weaker |
 //! | [`page`] | page mapping: any logical page on any flash page |
 //! | `victim` | which block to collect next |
 //! | `tally` | who caused which flash operation |
@@ -16,11 +18,13 @@
 
 extern crate alloc;
 
+pub mod logblock;
+pub mod mtdblock;
 pub mod page;
 mod tally;
 mod victim;
 
-pub use tally::{Cause, CauseCounts, Tally};
+pub use tally::{Cause, CauseCounts, Merges, Tally};
 pub use victim::Victim;
 
 use nandlab_block::{BlockDevice, BlockError};

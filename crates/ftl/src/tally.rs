@@ -9,6 +9,12 @@ pub enum Cause {
     Collection,
     /// Static wear levelling.
     Wear,
+    /// Merges in which a log block becomes the data block as it is.
+    SwitchMerge,
+    /// Merges in which a log block is completed and becomes the data block.
+    PartialMerge,
+    /// Merges into a fresh data block.
+    FullMerge,
     /// The map on flash.
     Mapping,
     /// Moving data off failing or decaying blocks.
@@ -19,7 +25,17 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of reports.
-    pub const ALL: [Self; 6] = [Self::Host, Self::Collection, Self::Wear, Self::Mapping, Self::Repair, Self::Attach];
+    pub const ALL: [Self; 9] = [
+        Self::Host,
+        Self::Collection,
+        Self::Wear,
+        Self::SwitchMerge,
+        Self::PartialMerge,
+        Self::FullMerge,
+        Self::Mapping,
+        Self::Repair,
+        Self::Attach,
+    ];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
@@ -27,6 +43,9 @@ impl Cause {
             Self::Host => "host data",
             Self::Collection => "collection",
             Self::Wear => "wear levelling",
+            Self::SwitchMerge => "switch merge",
+            Self::PartialMerge => "partial merge",
+            Self::FullMerge => "full merge",
             Self::Mapping => "mapping",
             Self::Repair => "repair",
             Self::Attach => "attach",
@@ -47,12 +66,25 @@ pub struct CauseCounts {
     pub erases: u64,
 }
 
+/// Merges of a log-block layer by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Merges {
+    /// The log block became the data block as it was.
+    pub switch: u64,
+    /// The log block was completed and became the data block.
+    pub partial: u64,
+    /// A logical block was copied to a fresh data block.
+    pub full: u64,
+}
+
 /// Flash operations by cause, and the host pages they served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     causes: [CauseCounts; Cause::ALL.len()],
     /// Pages of data that the host wrote (a part of a page counts as one).
     pub host_pages: u64,
+    /// Merges; none in layers without log blocks.
+    pub merges: Merges,
 }
 
 impl Tally {

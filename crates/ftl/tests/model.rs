@@ -1,173 +1,17 @@
-//! Every translation layer against a plain array: random writes, reads, discards and flushes, with program and erase failures, bad blocks, bit errors and power
+//! The page-mapped layer against a plain array: random writes, reads, discards and flushes, with program and erase failures, bad blocks, bit errors and power
 //! cuts at arbitrary moments. Whatever was flushed is there; whatever is there was written.
 
-use nandlab_block::{BlockDevice, BlockError, Lba};
+mod common;
+mod lives;
+
+use common::{flaky, small_chip};
+use lives::{Outcome, against_an_array};
+use nandlab_ftl::Victim;
 use nandlab_ftl::page::{PageFtl, PageOptions};
-use nandlab_ftl::{Ftl, Victim};
-use nandlab_mtd::Geometry;
-use nandlab_nand::{Chip, ChipSpec, Contents, CrashStates, Ecc, PageOrder, Reliability, Rules, Timing};
-use nandlab_sim::{Rng, rng};
-use rand::{Rng as _, RngExt as _};
-
-const SECTOR: usize = 512;
-
-/// What a sector may hold: the contents at the last flush, and everything given to it since. Zero stands for a discarded or never written sector.
-#[derive(Clone, Debug, Default)]
-struct Versions {
-    flushed: u64,
-    since: Vec<u64>,
-}
-
-impl Versions {
-    fn newest(&self) -> u64 {
-        *self.since.last().unwrap_or(&self.flushed)
-    }
-}
-
-struct Model {
-    sectors: Vec<Versions>,
-    stamp: u64,
-}
-
-fn fill(sector: &mut [u8], lba: u64, stamp: u64) {
-    if stamp == 0 {
-        sector.fill(0);
-        return;
-    }
-    for (i, word) in sector.chunks_exact_mut(8).enumerate() {
-        word.copy_from_slice(&nandlab_sim::mix(stamp, lba << 8 | i as u64).to_le_bytes());
-    }
-    sector[..8].copy_from_slice(&stamp.to_le_bytes());
-}
-
-/// The stamp that a sector carries; panics if its bytes are not those of that stamp.
-fn stamp_of(sector: &[u8], lba: u64) -> u64 {
-    let stamp = u64::from_le_bytes(sector[..8].try_into().unwrap());
-    let mut expected = [0; SECTOR];
-    fill(&mut expected, lba, stamp);
-    assert!(sector == expected, "sector {lba} holds a mixture (stamp {stamp})");
-    stamp
-}
-
-impl Model {
-    fn check_all(&mut self, device: &mut impl BlockDevice, after: &str) {
-        let mut buf = vec![0; SECTOR * self.sectors.len()];
-        device.read(Lba(0), &mut buf).unwrap_or_else(|e| panic!("reading everything after {after}: {e}"));
-        for (lba, (bytes, versions)) in buf.chunks_exact(SECTOR).zip(&mut self.sectors).enumerate() {
-            let seen = stamp_of(bytes, lba as u64);
-            assert!(seen == versions.flushed || versions.since.contains(&seen), "sector {lba} after {after}: stamp {seen}, allowed {versions:?}");
-            *versions = Versions { flushed: seen, since: Vec::new() };
-        }
-    }
-}
-
-fn small_chip(seed: u64, reliability: Reliability) -> ChipSpec {
-    let timing = Timing {
-        read_ns: 25_000,
-        program_ns: 200_000,
-        erase_ns: 1_500_000,
-        bus_ps_per_byte: 25_000,
-        oob_bus_bytes: 16,
-        oob_read_ns: None,
-        oob_program_ns: None,
-        cache_program: seed.is_multiple_of(2),
-        multi_plane: seed.is_multiple_of(3),
-        copy_back: seed.is_multiple_of(5),
-    };
-    let dies = [1, 2, 4][seed as usize % 3];
-    let geometry = Geometry { dies, planes: if dies == 2 { 2 } else { 1 }, channels: 1, ..Geometry::single_die(1024, 15, 8, 64) };
-    ChipSpec { geometry, timing, rules: Rules { order: PageOrder::Ascending, partial_programs: 1 }, reliability, contents: Contents::Kept, seed }
-}
-
-fn flaky() -> Reliability {
-    Reliability {
-        rated_erases: 10_000,
-        factory_bad: 0.03,
-        program_fail: [2e-6, 2e-6],
-        erase_fail: [2e-5, 2e-5],
-        bit_errors: [1e-5, 1e-5],
-        ecc: Ecc::Bch { bits: 8, codeword: 512 },
-        ..Reliability::default()
-    }
-}
-
-/// One random operation; the model follows.
-fn step<F: BlockDevice>(device: &mut F, model: &mut Model, random: &mut Rng) -> Result<(), BlockError> {
-    let sectors = model.sectors.len() as u64;
-    let count = 1 + u64::from(random.next_u32() % 6).min(sectors - 1);
-    // Half of the traffic goes to an eighth of the space.
-    let span = if random.random_bool(0.5) { sectors / 8 } else { sectors };
-    let lba = random.random_range(0..=span.max(count) - count);
-    let run = lba as usize..(lba + count) as usize;
-    match random.next_u32() % 32 {
-        0 => {
-            device.flush()?;
-            model.sectors.iter_mut().for_each(|v| *v = Versions { flushed: v.newest(), since: Vec::new() });
-        }
-        1 | 2 => {
-            model.sectors[run].iter_mut().for_each(|v| v.since.push(0));
-            device.discard(Lba(lba), count)?;
-        }
-        3..8 => {
-            let mut buf = vec![0; SECTOR * count as usize];
-            device.read(Lba(lba), &mut buf)?;
-            for (at, bytes) in run.zip(buf.chunks_exact(SECTOR)) {
-                assert_eq!(stamp_of(bytes, at as u64), model.sectors[at].newest(), "sector {at}");
-            }
-        }
-        _ => {
-            model.stamp += 1;
-            let mut data = vec![0; SECTOR * count as usize];
-            for (at, bytes) in run.zip(data.chunks_exact_mut(SECTOR)) {
-                fill(bytes, at as u64, model.stamp);
-                model.sectors[at].since.push(model.stamp);
-            }
-            device.write(Lba(lba), &data)?;
-        }
-    }
-    Ok(())
-}
-
-/// Runs `ops` operations in lives that each end in a power cut at a moment of their own.
-fn against_an_array<F>(spec: ChipSpec, ops: u32, format: impl Fn(Chip) -> F, attach: impl Fn(Chip) -> F) -> u32
-where
-    F: Ftl<Medium = Chip>,
-{
-    let seed = spec.seed;
-    let mut random = rng(seed, "model");
-    let mut device = format(Chip::new(spec).unwrap());
-    let sectors = device.geometry().sectors as usize;
-    let mut model = Model { sectors: vec![Versions::default(); sectors], stamp: 0 };
-    let (mut done, mut cuts) = (0, 0);
-    while done < ops {
-        let base = device.medium().fork().unwrap();
-        device = attach({
-            let mut chip = base.fork().unwrap();
-            chip.start_log();
-            chip
-        });
-        let life = random.random_range(1..400).min(ops - done);
-        for _ in 0..life {
-            match step(&mut device, &mut model, &mut random) {
-                Ok(()) => done += 1,
-                Err(BlockError::WornOut) => return cuts,
-                Err(error) => panic!("seed {seed}, operation {done}: {error}\n{}", device.medium().recent().join("\n")),
-            }
-        }
-        // The cut: some time within the last operations, so that programs, copies and erases are under way. Only what was issued counts, so that
-        // the moment lies after every acknowledged flush that the model relies on.
-        let now = device.medium().clock().now();
-        let log = device.medium().logged().to_vec();
-        let chip = CrashStates::new(base, &log).at(now, random.next_u64()).unwrap();
-        cuts += 1;
-        device = attach(chip);
-        model.check_all(&mut device, &format!("cut {cuts} of seed {seed}"));
-    }
-    cuts
-}
+use nandlab_nand::Reliability;
 
 fn page_mapped(seeds: std::ops::Range<u64>, ops: u32, reliability: fn() -> Reliability) {
-    let mut cuts = 0;
+    let mut all = Outcome::default();
     for seed in seeds {
         let options = PageOptions {
             over_provisioning: 1.0,
@@ -178,14 +22,14 @@ fn page_mapped(seeds: std::ops::Range<u64>, ops: u32, reliability: fn() -> Relia
             scrub_bits: 3,
             ..PageOptions::default()
         };
-        cuts += against_an_array(
+        all.add(against_an_array(
             small_chip(seed, reliability()),
             ops,
             |chip| PageFtl::format(chip, options.clone()).unwrap(),
             |chip| PageFtl::attach(chip, options.clone()).unwrap(),
-        );
+        ));
     }
-    assert!(cuts > ops / 400, "{cuts} cuts only");
+    assert!(all.cuts > ops / 400, "{all:?}");
 }
 
 #[test]
@@ -203,10 +47,20 @@ fn every_seeded_bug_is_caught() {
     use nandlab_ftl::page::SeededBug::*;
     for bug in [EraseUnfenced, MapUnfenced, DiscardForgotten, FlushWithoutSync, ReuseOpenBlock, IgnoreSequence] {
         let caught = (0..12).find(|&seed| {
-            let options = PageOptions { over_provisioning: 1.0, map_interval: [4, 256][seed as usize % 2], seeded_bug: Some(bug), ..PageOptions::default() };
+            let options = PageOptions {
+                over_provisioning: 1.0,
+                map_interval: [4, 256][seed as usize % 2],
+                seeded_bug: Some(bug),
+                ..PageOptions::default()
+            };
             let chip = small_chip(seed, Reliability::default());
             std::panic::catch_unwind(|| {
-                against_an_array(chip, 20_000, |c| PageFtl::format(c, options.clone()).unwrap(), |c| PageFtl::attach(c, options.clone()).unwrap())
+                against_an_array(
+                    chip,
+                    20_000,
+                    |c| PageFtl::format(c, options.clone()).unwrap(),
+                    |c| PageFtl::attach(c, options.clone()).unwrap(),
+                )
             })
             .is_err()
         });

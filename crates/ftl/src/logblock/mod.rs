@@ -1,0 +1,263 @@
+//! Log blocks: data in block-mapped blocks, updates in a few page-mapped ones. BAST, SAST and FAST.
+//!
+//! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error correction a torn page cannot be told. A page that decays
+//! beyond correction reads as lost; found so only by a later attach, it counts as never written, since nothing tells it from a torn one.
+//!
+//! *How.* Each logical block has a data block, in which every page has its place. A page is written in place once; its later versions go to log blocks, which
+//! merges turn into data blocks again (see `merge`). Who may use which log block is all that tells the schemes apart: `group` is BAST and SAST, `fast` is FAST.
+//! Every page carries a tag (see `format`) with its name and a sequence number; the newest tag wins, whatever block it is in. So no map is ever written: a
+//! log block in order becomes a data block without any flash operation. A discard is written like a page, without data, and copied like one.
+//!
+//! *Power loss.* Three rules carry the whole argument:
+//! 1. A block is erased, and a block is first programmed, only behind everything issued before. So what replaces a block is durable before it goes,
+//!    and no more than one block is ever in use beyond those counted.
+//! 2. The target of a full merge is void until its last page, which says so, is there. So repeated cuts do not pile up half-merged blocks: until then all
+//!    sources exist.
+//! 3. A block found on the medium is not filled further: its next page may look erased and not be. Updates of its pages go to a log instead, until it is merged.
+//!
+//! *Wear.* Free blocks are taken least worn first. Data at rest are not moved.
+//!
+//! *Memory.* 4 bytes and 2 bits a logical page, 16 bytes a logical block, about 40 bytes a block, 4 bytes a page of log blocks.
+
+mod attach;
+mod blocks;
+mod fast;
+mod format;
+mod group;
+mod logs;
+mod maps;
+mod merge;
+mod options;
+mod queue;
+mod shared;
+
+pub use options::{FirstWrite, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme, SeededBug};
+
+use crate::{Cause, Ftl, Tally};
+use alloc::{boxed::Box, vec};
+use blocks::Use;
+use fast::FastLogs;
+use format::Kind;
+use group::GroupLogs;
+use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
+use nandlab_mtd::{Block, Mtd, MtdError, Page};
+use shared::{Core, Payload};
+
+/// Bytes of a logical sector.
+pub const SECTOR: u32 = 512;
+
+/// Who may use which log block.
+#[derive(Debug)]
+enum Policy {
+    Group(GroupLogs),
+    Fast(FastLogs),
+}
+
+/// A log-block translation layer.
+#[derive(Debug)]
+pub struct LogBlockFtl<M> {
+    core: Core<M>,
+    policy: Policy,
+    geometry: BlockGeometry,
+    sectors_per_page: u32,
+    scratch: Box<[u8]>,
+}
+
+impl<M: Mtd> LogBlockFtl<M> {
+    fn new(core: Core<M>) -> Self {
+        let options = &core.options;
+        let (logical, seed) = (core.maps.logical_blocks(), options.seed);
+        let policy = match options.scheme {
+            Scheme::Bast { victim } => Policy::Group(GroupLogs::new(logical, 1, 1, victim, seed)),
+            Scheme::Sast { blocks, logs, victim } => Policy::Group(GroupLogs::new(logical, blocks, logs, victim, seed)),
+            Scheme::Fast { mismatch, pending, owner } => Policy::Fast(FastLogs::new(mismatch, pending, owner)),
+        };
+        let page = core.mtd.geometry().page;
+        let sectors = u64::from(core.maps.logical_pages()) * u64::from(page / SECTOR);
+        Self {
+            policy,
+            geometry: BlockGeometry { sector: SECTOR, sectors, page },
+            sectors_per_page: page / SECTOR,
+            scratch: vec![0; page as usize].into(),
+            core,
+        }
+    }
+
+    /// Gives the flash back, without any further write.
+    pub fn into_medium(self) -> M {
+        self.core.mtd
+    }
+
+    /// Logical blocks offered.
+    pub fn logical_blocks(&self) -> u32 {
+        self.core.maps.logical_blocks()
+    }
+
+    /// Log blocks in use.
+    pub fn logs_in_use(&self) -> u32 {
+        self.core.logs.in_use()
+    }
+
+    /// A new version of a logical page.
+    #[inline]
+    fn put(&mut self, lpn: u32, payload: Payload<'_>) -> Result<(), BlockError> {
+        match &mut self.policy {
+            Policy::Group(logs) => logs.write(&mut self.core, lpn, payload)?,
+            Policy::Fast(logs) => logs.write(&mut self.core, lpn, payload)?,
+        }
+        self.core.repair()
+    }
+
+    #[inline]
+    fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
+        self.put(lpn, Payload::Data(data))?;
+        self.core.tally.host_pages += 1;
+        Ok(())
+    }
+
+    /// Reads a logical page; zeros if it was never written, or discarded.
+    fn read_page(&mut self, lpn: u32, buf: &mut [u8]) -> Result<(), BlockError> {
+        let core = &mut self.core;
+        let Some(page) = core.maps.newest(lpn).filter(|_| core.maps.present(lpn)) else {
+            buf.fill(0);
+            return Ok(());
+        };
+        core.tally.of(Cause::Host).reads += 1;
+        let lost = BlockError::Lost(Lba(u64::from(lpn) * u64::from(self.sectors_per_page)));
+        let mut name = [0; 4];
+        match core.mtd.read(Page(page), buf, &mut name) {
+            Ok(_) if Kind::of(u32::from_le_bytes(name)) == Kind::Lost => Err(lost),
+            Ok(_) => Ok(()),
+            Err(MtdError::Uncorrectable(_)) => Err(lost),
+            Err(error) => Err(core.fault(error)),
+        }
+    }
+
+    /// Rewrites a part of a logical page. What cannot be read is not made up: a lost page must be overwritten whole.
+    fn patch_page(&mut self, lpn: u32, at: usize, data: Option<&[u8]>, len: usize) -> Result<(), BlockError> {
+        let mut scratch = core::mem::take(&mut self.scratch);
+        let result = self.read_page(lpn, &mut scratch).and_then(|()| {
+            match data {
+                Some(data) => scratch[at..at + len].copy_from_slice(data),
+                None => scratch[at..at + len].fill(0),
+            }
+            self.write_page(lpn, &scratch)
+        });
+        self.scratch = scratch;
+        result
+    }
+
+    /// Calls for every page that an extent touches: the logical page, the first sector in it and how many.
+    #[inline]
+    fn pages_of(&self, lba: Lba, count: u64) -> impl Iterator<Item = (u32, u32, u32)> + use<M> {
+        let per = u64::from(self.sectors_per_page);
+        let end = lba.0 + count;
+        let mut at = lba.0;
+        core::iter::from_fn(move || {
+            if at == end {
+                return None;
+            }
+            let (lpn, first) = (at / per, at % per);
+            let n = (per - first).min(end - at);
+            at += n;
+            Some((lpn as u32, first as u32, n as u32))
+        })
+    }
+}
+
+impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
+    fn geometry(&self) -> &BlockGeometry {
+        &self.geometry
+    }
+
+    fn expect(&mut self, lba: Lba) {
+        self.core.maps.prefetch((lba.0 >> self.sectors_per_page.trailing_zeros()) as u32);
+    }
+
+    fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
+        self.core.alive()?;
+        let count = self.geometry.check(lba, buf.len())?;
+        let mut rest = buf;
+        for (lpn, first, n) in self.pages_of(lba, count) {
+            let (part, tail) = rest.split_at_mut((n * SECTOR) as usize);
+            rest = tail;
+            if n == self.sectors_per_page {
+                self.read_page(lpn, part)?;
+                continue;
+            }
+            let mut scratch = core::mem::take(&mut self.scratch);
+            let result = self.read_page(lpn, &mut scratch);
+            let at = (first * SECTOR) as usize;
+            part.copy_from_slice(&scratch[at..at + part.len()]);
+            self.scratch = scratch;
+            result?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
+        self.core.alive()?;
+        let count = self.geometry.check(lba, data.len())?;
+        let mut rest = data;
+        for (lpn, first, n) in self.pages_of(lba, count) {
+            let (part, tail) = rest.split_at((n * SECTOR) as usize);
+            rest = tail;
+            if n == self.sectors_per_page {
+                self.write_page(lpn, part)?;
+            } else {
+                self.patch_page(lpn, (first * SECTOR) as usize, Some(part), part.len())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), BlockError> {
+        self.core.alive()?;
+        if self.core.bug(SeededBug::FlushWithoutSync) {
+            return Ok(());
+        }
+        self.core.mtd.sync().map_err(|e| self.core.fault(e))
+    }
+
+    /// Costs a program without data for each page that is not zero already.
+    fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
+        self.core.alive()?;
+        self.geometry.check_sectors(lba, sectors)?;
+        for (lpn, first, n) in self.pages_of(lba, sectors) {
+            if !self.core.maps.present(lpn) {
+                continue;
+            }
+            if n == self.sectors_per_page {
+                self.put(lpn, Payload::Discard)?;
+            } else {
+                self.patch_page(lpn, (first * SECTOR) as usize, None, (n * SECTOR) as usize)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<M: Mtd> Ftl for LogBlockFtl<M> {
+    type Medium = M;
+
+    fn medium(&self) -> &M {
+        &self.core.mtd
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.core.tally
+    }
+
+    fn valid_pages(&self, block: Block) -> u32 {
+        match self.core.blocks.of(block.0) {
+            Use::Data { lbn } => self.core.maps.in_place(lbn),
+            Use::Log { slot } => self.core.logs.get(slot).live,
+            Use::Free { .. } | Use::Held | Use::Bad => 0,
+        }
+    }
+
+    /// Makes everything durable; there is nothing to write that would make an attach quicker.
+    fn detach(&mut self) -> Result<(), BlockError> {
+        self.flush()
+    }
+}
