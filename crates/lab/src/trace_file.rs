@@ -1,6 +1,6 @@
 //! A trace in a file of the operating system, laid onto a device.
 
-use crate::workload::{Feed, FitRule, TraceDescription};
+use crate::workload::{BATCH, Feed, FitRule, TraceDescription};
 use nandlab_workload::fit::Target;
 use nandlab_workload::trace::{Format, LineError, Lines, MAX_LINE, Reader};
 use nandlab_workload::{Fit, Fitted, Request, Source, Survey, WorkloadError};
@@ -139,6 +139,14 @@ impl Source for TraceFeed {
 }
 
 impl Feed for TraceFeed {
+    fn draw(&mut self, into: &mut Vec<Request>) -> Result<(), WorkloadError> {
+        for _ in 0..BATCH {
+            let Some(request) = self.source.next()? else { break };
+            into.push(request);
+        }
+        Ok(())
+    }
+
     fn share_done(&self) -> f64 {
         self.read.get() as f64 / self.total.max(1) as f64
     }

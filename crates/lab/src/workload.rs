@@ -9,8 +9,14 @@ use nandlab_workload::{Request, Source, Spec, WorkloadError};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
+/// Requests that are drawn at a time.
+pub const BATCH: usize = 64;
+
 /// A stream of requests as the run loop sees it.
 pub trait Feed: Source {
+    /// Appends up to [`BATCH`] requests: fewer at the end, or before an error. What was appended before an error is good.
+    fn draw(&mut self, into: &mut Vec<Request>) -> Result<(), WorkloadError>;
+
     /// How far it has come, 0 to 1.
     fn share_done(&self) -> f64;
 
@@ -311,6 +317,15 @@ impl Source for PatternFeed {
 }
 
 impl Feed for PatternFeed {
+    fn draw(&mut self, into: &mut Vec<Request>) -> Result<(), WorkloadError> {
+        for _ in 0..BATCH {
+            // Field by field: a request copied whole, padding and all, stalls on the stores that have just made it.
+            let Some(Request { op, at, offset, length }) = self.pattern.draw() else { break };
+            into.push(Request { op, at, offset, length });
+        }
+        Ok(())
+    }
+
     fn share_done(&self) -> f64 {
         1.0 - self.pattern.remaining() as f64 / self.total.max(1) as f64
     }

@@ -4,7 +4,7 @@
 //! *Open loop*: a request is issued when it arrives, or when one of a limited number of slots is free; its latency counts from its arrival.
 //!
 //! Memory does not depend on the number of requests. A request costs nothing beyond the stack's own work but the arithmetic here: no
-//! allocation, two dynamic calls.
+//! allocation, two dynamic calls to the device.
 
 mod chip_map;
 mod error;
@@ -20,7 +20,7 @@ pub use steady::Steady;
 
 use crate::experiment::{Experiment, MeasureFrom, Precondition, RunOptions};
 use crate::result::{Cost, RunResult, Setting};
-use crate::workload::{Decided, Feed};
+use crate::workload::{BATCH, Decided, Feed};
 use chip_map::Blocks;
 use flash::Snapshot;
 use meter::Meter;
@@ -34,10 +34,10 @@ use payload::Payload;
 use slots::Slots;
 use std::time::Instant;
 
-/// Requests between two looks at the watch.
+/// Requests between two looks at the watch; a multiple of the batch.
 const WATCH_EVERY: u64 = 1 << 16;
 
-/// Requests drawn ahead of the one that is served.
+/// How far ahead the device is told which request will come.
 const AHEAD: usize = 2;
 
 /// A run's result, and what surrounds it.
@@ -204,73 +204,48 @@ impl<'a> Server<'a> {
         let mut before = Snapshot::of(self.device);
         let mut steady = (options.measure_from == MeasureFrom::Steady).then(|| Steady::new(self.device.geometry().bytes()));
         let mut round_at = steady.as_ref().map_or(u64::MAX, Steady::round_at);
-        let mut ahead = Ahead::default();
-        while let Some(request) = ahead.next(feed, self)? {
-            let (start, from) = slots.issue(request.at);
-            if meter.is_due(from) {
-                meter.roll(from, self.device.tally());
-            }
-            self.clock.set(start);
-            let outcome = self.serve(&request);
-            let end = self.clock.now();
-            slots.complete(end);
-            match outcome {
-                Ok(()) => meter.served(&request, from, end),
-                Err(error) => {
-                    self.survive(&request, error)?;
-                    meter.failed(&request, error, end);
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            batch.clear();
+            let drawn = feed.draw(&mut batch);
+            for (at, request) in batch.iter().enumerate() {
+                if let Some(next) = batch.get(at + AHEAD) {
+                    self.device.expect(Lba(next.offset >> self.sector_shift));
+                }
+                let (start, from) = slots.issue(request.at);
+                if meter.is_due(from) {
+                    meter.roll(from, self.device.tally());
+                }
+                self.clock.set(start);
+                let outcome = self.serve(request);
+                let end = self.clock.now();
+                slots.complete(end);
+                match outcome {
+                    Ok(()) => meter.served(request, from, end),
+                    Err(error) => {
+                        self.survive(request, error)?;
+                        meter.failed(request, error, end);
+                    }
+                }
+                self.served += 1;
+                if meter.written() >= round_at {
+                    let now = Snapshot::of(self.device);
+                    if steady.as_mut().is_none_or(|rounds| rounds.is_over(now.programs(), meter.written())) {
+                        (steady, before, meter) = (None, now, Meter::new(options.series_interval));
+                    }
+                    round_at = steady.as_ref().map_or(u64::MAX, Steady::round_at);
                 }
             }
-            self.served += 1;
+            drawn.map_err(|error| RunError::workload(feed, error))?;
+            if batch.len() < BATCH {
+                break;
+            }
             if self.served.is_multiple_of(WATCH_EVERY) {
                 watch(Progress { phase: self.phase, share: feed.share_done() });
-            }
-            if meter.written() >= round_at {
-                let now = Snapshot::of(self.device);
-                if steady.as_mut().is_none_or(|rounds| rounds.is_over(now.programs(), meter.written())) {
-                    (steady, before, meter) = (None, now, Meter::new(options.series_interval));
-                }
-                round_at = steady.as_ref().map_or(u64::MAX, Steady::round_at);
             }
         }
         let after = Snapshot::of(self.device);
         Ok(Measured { meter, before, after, steady: steady.is_none() })
-    }
-}
-
-/// Requests drawn before their turn, so that the device can be told of them.
-#[derive(Default)]
-struct Ahead {
-    waiting: [Option<Request>; AHEAD],
-    at: usize,
-    primed: bool,
-}
-
-impl Ahead {
-    /// The next request to serve.
-    #[inline]
-    fn next(&mut self, feed: &mut dyn Feed, server: &mut Server<'_>) -> Result<Option<Request>, RunError> {
-        if !self.primed {
-            self.primed = true;
-            for slot in 0..AHEAD {
-                self.waiting[slot] = Self::draw(feed, server)?;
-            }
-        }
-        let due = std::mem::take(&mut self.waiting[self.at]);
-        if due.is_some() {
-            self.waiting[self.at] = Self::draw(feed, server)?;
-        }
-        self.at = (self.at + 1) % AHEAD;
-        Ok(due)
-    }
-
-    #[inline]
-    fn draw(feed: &mut dyn Feed, server: &mut Server<'_>) -> Result<Option<Request>, RunError> {
-        let request = feed.next().map_err(|error| RunError::workload(feed, error))?;
-        if let Some(request) = &request {
-            server.device.expect(Lba(request.offset >> server.sector_shift));
-        }
-        Ok(request)
     }
 }
 
