@@ -46,7 +46,7 @@ impl BitSet {
     }
 
     /// The bits from `start` on, the first one lowest; those beyond the set are zero.
-    #[inline]
+    #[inline(always)]
     fn word_at(&self, start: u32) -> u64 {
         let (word, bit) = ((start / 64) as usize, start % 64);
         let low = self.0[word] >> bit;

@@ -158,10 +158,7 @@ impl<M: Mtd> PageFtl<M> {
         if (good.len() as u32) < ftl.blocks_needed() || logical == 0 {
             return Err(AttachError::TooSmall(good.len() as u32, logical, ftl.blocks_needed()));
         }
-        for (block, erases) in good {
-            ftl.blocks.erases[block as usize] = erases;
-            ftl.blocks.release(block, Issued(0), true);
-        }
+        ftl.blocks.release_all(&good);
         ftl.sequence = BASE_UNIT;
         ftl.write_map(ftl.mapping.count)?;
         ftl.mtd.sync()?;
@@ -278,7 +275,7 @@ impl<M: Mtd> PageFtl<M> {
                     self.blocks.adopt(survey.block, mapping, survey.newest.unwrap_or(self.sequence))
                 }
                 _ => {
-                    self.blocks.release(survey.block, Issued(0), false);
+                    self.blocks.release(survey.block, Issued(0));
                 }
             }
         }

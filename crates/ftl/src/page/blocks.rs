@@ -195,7 +195,7 @@ impl BlockTable {
     }
 
     /// An empty block goes (back) to the pool, to be erased once `settled` is durable; or out of service if it is failing (false).
-    pub fn release(&mut self, block: u32, settled: Issued, clean: bool) -> bool {
+    pub fn release(&mut self, block: u32, settled: Issued) -> bool {
         let b = block as usize;
         self.bitmap[b * self.words..(b + 1) * self.words].fill(0);
         self.valid[b] = 0;
@@ -206,11 +206,24 @@ impl BlockTable {
             self.retire(block);
             return false;
         }
-        self.state[b] = if clean { State::Clean } else { State::Free };
+        self.state[b] = State::Free;
         self.settled[b] = settled;
         self.pools[(block % self.dies) as usize].insert((self.erases[b], block));
         self.free += 1;
         true
+    }
+
+    /// Takes freshly erased blocks into service, all at once: (block, erase count), in ascending order.
+    pub fn release_all(&mut self, blocks: &[(u32, u32)]) {
+        let mut pools = vec![Vec::new(); self.dies as usize];
+        for &(block, erases) in blocks {
+            self.state[block as usize] = State::Clean;
+            self.erases[block as usize] = erases;
+            pools[(block % self.dies) as usize].push((erases, block));
+        }
+        self.pools = pools.into_iter().map(Pool::from_iter).collect();
+        self.free = blocks.len() as u32;
+        self.good = self.free;
     }
 
     /// A block found on the medium with data in it.

@@ -10,7 +10,7 @@ use nandlab_sim::prefetch;
 
 /// Pages that collection writes to one lane before it turns to the next: their map entries, which lie anywhere, are then changed together, and the processor
 /// waits for many of them at once.
-const STRIPE: usize = 32;
+const STRIPE: usize = 64;
 
 impl<M: Mtd> PageFtl<M> {
     /// Free blocks below which collection starts: one for each lane that collection or the map may have to open, and the spare ones.
@@ -58,7 +58,7 @@ impl<M: Mtd> PageFtl<M> {
             moved.and_then(|()| if self.options.seeded_bug == Some(SeededBug::DiscardForgotten) { Ok(()) } else { self.write_forgotten() });
         self.collecting = false;
         moved?;
-        if !self.blocks.release(block, self.mtd.issued(), false) {
+        if !self.blocks.release(block, self.mtd.issued()) {
             // Its contents must be safe elsewhere before the mark hides them.
             self.mtd.sync().map_err(|e| self.fault(e))?;
             self.mtd.mark_bad(Block(block)).map_err(|e| self.fault(e))?;

@@ -374,7 +374,11 @@ impl Mtd for Chip {
             return self.read_odd(page, odd, data, oob);
         }
         let programmed = self.cells.is_programmed(page);
-        self.oob.read(block, index, page, oob);
+        if programmed {
+            self.oob.read(block, index, page, oob);
+        } else {
+            oob.fill(0xff);
+        }
         if !data.is_empty() {
             self.data.read(page, programmed, data).map_err(MtdError::Backing)?;
         }
