@@ -1,18 +1,18 @@
-//! `nandlab replay`: a trace on one or several stacks, side by side.
+//! `nandlab replay`: traces on one or several stacks, side by side.
 
 use crate::failure::{Failure, Status};
 use crate::trials::Trials;
 use nandlab_lab::Experiment;
 use nandlab_stack::Document;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Replay a block trace on stacks and compare what came of it
+/// Replay block traces on stacks and compare what came of it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The trace replaces the [workload] of each description; --set workload.fit=wrap and the like say more about it.")]
+#[command(after_help = "Each trace replaces the [workload] of each description; --set workload.fit=wrap and the like say more about it.")]
 pub struct Args {
-    /// MSR Cambridge CSV, blkparse text, fio iolog or SPC; told by its content
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    /// MSR Cambridge CSV, blkparse text, fio iolog or SPC; told by its content. Give several to replay each of them
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
     /// A description of a stack, in TOML; give several to compare them
     #[arg(long = "stack", required = true, value_name = "STACK.toml")]
     stacks: Vec<PathBuf>,
@@ -23,13 +23,19 @@ pub struct Args {
 impl Args {
     /// Replays it.
     pub fn execute(self) -> Result<Status, Failure> {
-        let (overrides, trace) = (self.trials.overrides(), self.trace.to_string_lossy());
-        let take = |path: &PathBuf| {
-            let mut document = Document::read(path, &overrides)?;
-            document.replace("workload", &[("type", "trace"), ("file", &trace)]);
-            Ok(Experiment::take(document)?)
+        let overrides = self.trials.overrides();
+        let take = |trace: &Path, stack: &PathBuf| {
+            let mut document = Document::read(stack, &overrides)?;
+            document.replace("workload", &[("type", "trace"), ("file", &trace.to_string_lossy())]);
+            let mut experiment = Experiment::take(document)?;
+            if self.traces.len() > 1 {
+                let trace = trace.file_stem().unwrap_or(trace.as_os_str());
+                experiment.name = format!("{} on {}", trace.display(), experiment.name);
+            }
+            Ok(experiment)
         };
-        let experiments = self.stacks.iter().map(take).collect::<Result<Vec<_>, Failure>>()?;
+        let pairs = self.traces.iter().flat_map(|trace| self.stacks.iter().map(move |stack| (trace, stack)));
+        let experiments = pairs.map(|(trace, stack)| take(trace, stack)).collect::<Result<Vec<_>, Failure>>()?;
         self.trials.execute(&experiments)
     }
 }
