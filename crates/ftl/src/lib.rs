@@ -18,6 +18,7 @@
 
 extern crate alloc;
 
+mod extent;
 pub mod logblock;
 pub mod mtdblock;
 pub mod page;

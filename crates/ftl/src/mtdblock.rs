@@ -14,6 +14,7 @@
 //! *Failures.* A block whose erase or program fails is tried again twice; then it is marked bad and its sectors are lost, as are those of blocks found bad: fixed
 //! places know no spare blocks. Nor is there wear levelling.
 
+use crate::extent::parts;
 use crate::{AttachError, Cause, Ftl, Tally};
 use alloc::{boxed::Box, vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
@@ -246,19 +247,6 @@ impl<M: Mtd> MtdBlock<M> {
         self.tally.host_pages += u64::from(data.is_some());
         Ok(())
     }
-
-    /// The pages that an extent touches, with the first sector in each and how many.
-    fn pages_of(&self, lba: Lba, count: u64) -> impl Iterator<Item = (u32, u32, u32)> + use<M> {
-        let per = u64::from(self.sectors_per_page);
-        let end = lba.0 + count;
-        let mut at = lba.0;
-        core::iter::from_fn(move || {
-            let (page, first) = (at / per, at % per);
-            let n = (per - first).min(end - at);
-            at += n;
-            (n > 0).then_some((page as u32, first as u32, n as u32))
-        })
-    }
 }
 
 impl<M: Mtd> BlockDevice for MtdBlock<M> {
@@ -270,7 +258,7 @@ impl<M: Mtd> BlockDevice for MtdBlock<M> {
         self.alive()?;
         let count = self.geometry.check(lba, buf.len())?;
         let mut rest = buf;
-        for (page, first, n) in self.pages_of(lba, count) {
+        for (page, first, n) in parts(self.sectors_per_page, lba, count) {
             let (part, tail) = rest.split_at_mut((n * SECTOR) as usize);
             rest = tail;
             let (block, index) = (page / self.pages, page % self.pages);
@@ -299,7 +287,7 @@ impl<M: Mtd> BlockDevice for MtdBlock<M> {
         self.alive()?;
         let count = self.geometry.check(lba, data.len())?;
         let mut rest = data;
-        for (page, first, n) in self.pages_of(lba, count) {
+        for (page, first, n) in parts(self.sectors_per_page, lba, count) {
             let (part, tail) = rest.split_at((n * SECTOR) as usize);
             rest = tail;
             self.change(page, first, n, Some(part))?;
@@ -317,7 +305,7 @@ impl<M: Mtd> BlockDevice for MtdBlock<M> {
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         self.alive()?;
         self.geometry.check_sectors(lba, sectors)?;
-        for (page, first, n) in self.pages_of(lba, sectors) {
+        for (page, first, n) in parts(self.sectors_per_page, lba, sectors) {
             self.change(page, first, n, None)?;
         }
         Ok(())

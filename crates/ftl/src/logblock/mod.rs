@@ -33,6 +33,7 @@ mod shared;
 
 pub use options::{FirstWrite, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme, SeededBug};
 
+use crate::extent::parts;
 use crate::{Cause, Ftl, Tally};
 use alloc::{boxed::Box, vec};
 use blocks::Use;
@@ -146,23 +147,6 @@ impl<M: Mtd> LogBlockFtl<M> {
         self.scratch = scratch;
         result
     }
-
-    /// Calls for every page that an extent touches: the logical page, the first sector in it and how many.
-    #[inline]
-    fn pages_of(&self, lba: Lba, count: u64) -> impl Iterator<Item = (u32, u32, u32)> + use<M> {
-        let per = u64::from(self.sectors_per_page);
-        let end = lba.0 + count;
-        let mut at = lba.0;
-        core::iter::from_fn(move || {
-            if at == end {
-                return None;
-            }
-            let (lpn, first) = (at / per, at % per);
-            let n = (per - first).min(end - at);
-            at += n;
-            Some((lpn as u32, first as u32, n as u32))
-        })
-    }
 }
 
 impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
@@ -178,7 +162,7 @@ impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
         self.core.alive()?;
         let count = self.geometry.check(lba, buf.len())?;
         let mut rest = buf;
-        for (lpn, first, n) in self.pages_of(lba, count) {
+        for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
             let (part, tail) = rest.split_at_mut((n * SECTOR) as usize);
             rest = tail;
             if n == self.sectors_per_page {
@@ -199,7 +183,7 @@ impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
         self.core.alive()?;
         let count = self.geometry.check(lba, data.len())?;
         let mut rest = data;
-        for (lpn, first, n) in self.pages_of(lba, count) {
+        for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
             let (part, tail) = rest.split_at((n * SECTOR) as usize);
             rest = tail;
             if n == self.sectors_per_page {
@@ -223,7 +207,7 @@ impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         self.core.alive()?;
         self.geometry.check_sectors(lba, sectors)?;
-        for (lpn, first, n) in self.pages_of(lba, sectors) {
+        for (lpn, first, n) in parts(self.sectors_per_page, lba, sectors) {
             if !self.core.maps.present(lpn) {
                 continue;
             }

@@ -24,6 +24,7 @@ mod format;
 mod frontier;
 mod mapping;
 
+use crate::extent::parts;
 use crate::{Ftl, Tally, Victim};
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 
@@ -252,23 +253,6 @@ impl<M: Mtd> PageFtl<M> {
         }
         if self.mapping.forget(lpn) { self.write_forgotten() } else { Ok(()) }
     }
-
-    /// Calls `each` for every page that an extent touches: the logical page, the first sector in it and how many.
-    #[inline]
-    fn pages_of(&self, lba: Lba, count: u64) -> impl Iterator<Item = (u32, u32, u32)> + use<M> {
-        let per = u64::from(self.sectors_per_page);
-        let end = lba.0 + count;
-        let mut at = lba.0;
-        core::iter::from_fn(move || {
-            if at == end {
-                return None;
-            }
-            let (lpn, first) = (at / per, at % per);
-            let n = (per - first).min(end - at);
-            at += n;
-            Some((lpn as u32, first as u32, n as u32))
-        })
-    }
 }
 
 impl<M: Mtd> BlockDevice for PageFtl<M> {
@@ -291,7 +275,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
         self.alive()?;
         let count = self.geometry.check(lba, buf.len())?;
         let mut rest = buf;
-        for (lpn, first, n) in self.pages_of(lba, count) {
+        for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
             let (part, tail) = rest.split_at_mut((n * SECTOR) as usize);
             rest = tail;
             if part.len() == self.page_bytes {
@@ -317,7 +301,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
         }
         let count = self.geometry.check(lba, data.len())?;
         let mut rest = data;
-        for (lpn, first, n) in self.pages_of(lba, count) {
+        for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
             let (part, tail) = rest.split_at((n * SECTOR) as usize);
             rest = tail;
             if part.len() == self.page_bytes {
@@ -341,7 +325,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         self.alive()?;
         self.geometry.check_sectors(lba, sectors)?;
-        for (lpn, first, n) in self.pages_of(lba, sectors) {
+        for (lpn, first, n) in parts(self.sectors_per_page, lba, sectors) {
             if n == self.sectors_per_page {
                 self.discard_page(lpn)?;
             } else if self.map[lpn as usize] != 0 {
