@@ -16,6 +16,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/sbin/losetup", "mount"),
     ("/usr/bin/chromium", "chromium"),
     ("/usr/bin/fio", "fio"),
+    ("/usr/bin/mcopy", "mtools"),
 ];
 
 /// Installs what is missing.

@@ -19,6 +19,7 @@
 extern crate alloc;
 
 mod extent;
+mod fault;
 pub mod logblock;
 pub mod mtdblock;
 pub mod page;

@@ -15,6 +15,7 @@
 //! places know no spare blocks. Nor is there wear levelling.
 
 use crate::extent::parts;
+use crate::fault::host_error;
 use crate::{AttachError, Cause, Ftl, Tally};
 use alloc::{boxed::Box, vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
@@ -138,14 +139,10 @@ impl<M: Mtd> MtdBlock<M> {
     }
 
     fn fault(&mut self, error: MtdError) -> BlockError {
-        let error = match error {
-            MtdError::PowerCut => return BlockError::PowerCut,
-            MtdError::ReadOnly => return BlockError::ReadOnly,
-            MtdError::Backing(why) => return BlockError::Backing(why),
-            MtdError::Illegal(_, why) => BlockError::Internal(why),
-            _ => BlockError::Internal("unexpected answer of the flash"),
-        };
-        self.poisoned = Some(error);
+        let (error, poisons) = host_error(error);
+        if poisons {
+            self.poisoned = Some(error);
+        }
         error
     }
 

@@ -5,6 +5,7 @@ use super::format::{BASE_UNIT, BlockHeader, Kind, Role, Tail};
 use super::logs::{Logs, NAMELESS};
 use super::maps::Maps;
 use super::{FirstWrite, LogBlockOptions, PageOrder, SeededBug};
+use crate::fault::host_error;
 use crate::{Cause, Tally};
 use alloc::{vec, vec::Vec};
 use nandlab_block::BlockError;
@@ -77,16 +78,12 @@ impl<M: Mtd> Core<M> {
         self.poisoned.map_or(Ok(()), Err)
     }
 
-    /// An error of the flash as the host sees it. A broken rule poisons the layer: what it would do next cannot be trusted.
+    /// An error of the flash as the host sees it.
     pub fn fault(&mut self, error: MtdError) -> BlockError {
-        let error = match error {
-            MtdError::PowerCut => return BlockError::PowerCut,
-            MtdError::ReadOnly => return BlockError::ReadOnly,
-            MtdError::Backing(why) => return BlockError::Backing(why),
-            MtdError::Illegal(_, why) => BlockError::Internal(why),
-            _ => BlockError::Internal("unexpected answer of the flash"),
-        };
-        self.poisoned = Some(error);
+        let (error, poisons) = host_error(error);
+        if poisons {
+            self.poisoned = Some(error);
+        }
         error
     }
 

@@ -25,6 +25,7 @@ mod frontier;
 mod mapping;
 
 use crate::extent::parts;
+use crate::fault::host_error;
 use crate::{Ftl, Tally, Victim};
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 
@@ -168,15 +169,13 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// An error of the flash as the host sees it. A broken rule poisons the layer: what it would do next cannot be trusted.
+    /// An error of the flash as the host sees it.
     fn fault(&mut self, error: MtdError) -> BlockError {
-        match error {
-            MtdError::PowerCut => BlockError::PowerCut,
-            MtdError::ReadOnly => BlockError::ReadOnly,
-            MtdError::Backing(why) => BlockError::Backing(why),
-            MtdError::Illegal(_, why) => self.poison(why),
-            _ => self.poison("unexpected answer of the flash"),
+        let (error, poisons) = host_error(error);
+        if poisons {
+            self.poisoned = Some(error);
         }
+        error
     }
 
     fn poison(&mut self, why: &'static str) -> BlockError {

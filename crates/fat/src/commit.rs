@@ -1,0 +1,158 @@
+//! Bringing what waits to the medium, in the order that the [crate](crate#power-loss) promises.
+
+use crate::{
+    Fat, FatError,
+    cache::Owner,
+    format::{Info, UNKNOWN},
+    table::{Phase, copies},
+};
+use alloc::{collections::BTreeSet, vec::Vec};
+use nandlab_block::BlockDevice;
+use nandlab_vfs::{Ino, Sync, Time};
+
+impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
+    /// Brings an inode's slot up to date, in memory.
+    pub(crate) fn put_node(&mut self, ino: Ino) -> Result<(), FatError> {
+        let Some(node) = self.nodes.get(ino) else { return Ok(()) };
+        if let Some(place) = node.place.filter(|_| node.pending.since.is_some()) {
+            let mut slot = self.store.slot(place)?;
+            node.put(&mut slot, self.store.layout.bits, self.options.utc_offset_minutes);
+            self.store.put_slot(place, &slot)?;
+        }
+        self.nodes.settle(ino);
+        Ok(())
+    }
+
+    /// Lets the slot say no more than the file now has; what it has more may not be written yet.
+    pub(crate) fn put_shrunk(&mut self, ino: Ino) -> Result<(), FatError> {
+        let Some((place, size)) = self.nodes.get(ino).and_then(|node| Some((node.place?, node.size))) else { return Ok(()) };
+        let mut slot = self.store.slot(place)?;
+        if crate::format::slot_size(&slot) > size {
+            crate::format::put32(&mut slot, 28, size);
+        }
+        if size == 0 {
+            crate::format::put_slot_start(&mut slot, self.store.layout.bits, 0);
+        }
+        self.store.put_slot(place, &slot)
+    }
+
+    /// Makes one inode durable, with all metadata.
+    pub(crate) fn sync_node(&mut self, ino: Ino, what: Sync) -> Result<(), FatError> {
+        let contents = self.store.cache.of(Owner::File(ino));
+        self.store.write_contents(&contents)?;
+        if self.nodes.get(ino).is_some_and(|node| node.pending.data || what == Sync::All) {
+            self.put_node(ino)?;
+        }
+        self.commit()
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync_all(&mut self) -> Result<(), FatError> {
+        let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
+        self.store.write_contents(&contents)?;
+        self.put_all()?;
+        self.put_info()?;
+        self.commit()
+    }
+
+    /// Brings the slots of all inodes up to date whose contents do not wait.
+    fn put_all(&mut self) -> Result<(), FatError> {
+        let pending: Vec<Ino> = self.nodes.pending().iter().copied().collect();
+        for ino in pending {
+            if self.store.cache.of(Owner::File(ino)).is_empty() {
+                self.put_node(ino)?;
+                self.nodes.drop_unused(ino);
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the hints of FAT32 up to date, in memory.
+    fn put_info(&mut self) -> Result<(), FatError> {
+        let Some(sector) = self.store.layout.info else { return Ok(()) };
+        let Some(before) = Info::parse(self.store.metadata(sector)?) else { return Ok(()) };
+        let now = Info { free: self.table.free_hint().unwrap_or(UNKNOWN), last: self.table.last() };
+        if now != before {
+            now.put(self.store.metadata_mut(sector)?);
+        }
+        Ok(())
+    }
+
+    /// Brings all waiting metadata to the medium; everything written is durable afterwards.
+    pub(crate) fn commit(&mut self) -> Result<(), FatError> {
+        let layout = self.store.layout;
+        let waiting = self.store.cache.of(Owner::Metadata);
+        let tables = layout.fat_start..layout.root_start;
+        let others = waiting.iter().copied().filter(|sector| !tables.contains(sector));
+        let new = |sector: &u32| layout.sector_cluster(*sector).is_some_and(|cluster| self.table.is_new(cluster));
+        let (new, old): (Vec<u32>, Vec<u32>) = others.partition(new);
+        self.write_table(Phase::New)?;
+        self.write_directories(&new)?;
+        self.step()?;
+        self.write_table(Phase::Link)?;
+        self.step()?;
+        self.write_directories(&old)?;
+        self.step()?;
+        self.write_table(Phase::Cut)?;
+        self.step()?;
+        self.write_table(Phase::Free)?;
+        self.store.barrier()?;
+        waiting.iter().for_each(|sector| self.store.cache.settle(*sector));
+        let freed = self.table.committed();
+        self.release(&freed)
+    }
+
+    fn step(&mut self) -> Result<(), FatError> {
+        if self.options.barriers { self.store.barrier() } else { Ok(()) }
+    }
+
+    fn write_table(&mut self, phase: Phase) -> Result<(), FatError> {
+        for (sector, image) in self.table.images(&mut self.store, phase)? {
+            for copy in copies(&self.store.layout, sector) {
+                self.store.write_metadata(copy, &image)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_directories(&mut self, sectors: &[u32]) -> Result<(), FatError> {
+        for sector in sectors {
+            let image = self.store.metadata(*sector)?.to_vec();
+            self.store.write_metadata(*sector, &image)?;
+        }
+        Ok(())
+    }
+
+    /// Clusters are free on the medium: nobody needs what they held.
+    fn release(&mut self, freed: &BTreeSet<u32>) -> Result<(), FatError> {
+        let (layout, mut clusters) = (self.store.layout, freed.iter().copied().peekable());
+        while let Some(first) = clusters.next() {
+            let mut count = 1;
+            while clusters.next_if_eq(&(first + count)).is_some() {
+                count += 1;
+            }
+            let sector = layout.cluster_sector(first);
+            self.store.release(sector, count * layout.cluster_sectors, self.options.discard)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that wait, an inode newer than its slot counted as a sector.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        (self.store.cache.waiting() + self.nodes.pending().len()) as u64 * self.store.sector() as u64
+    }
+
+    /// Writes the oldest of what waits; gives by how many bytes less waits.
+    pub(crate) fn write_oldest(&mut self, bytes: u64, until: Time) -> Result<u64, FatError> {
+        let before = self.waiting_bytes();
+        let sectors = bytes.div_ceil(self.store.sector() as u64).min(usize::MAX as u64) as usize;
+        let contents = self.store.cache.oldest_contents(sectors, until);
+        self.store.write_contents(&contents)?;
+        let overdue = |since: Option<Time>| since.is_some_and(|since| since <= until);
+        if before - self.waiting_bytes() < bytes || overdue(self.store.cache.since()) || overdue(self.nodes.since()) {
+            self.put_all()?;
+            self.commit()?;
+        }
+        Ok(before - self.waiting_bytes())
+    }
+}

@@ -1,0 +1,195 @@
+//! A mounted volume: its parts, its options, and what every call has in common.
+
+use crate::{
+    FatError, Layout,
+    format::{Info, UNKNOWN},
+    node::{Node, Nodes},
+    store::Store,
+    table::Table,
+};
+use nandlab_block::{BlockDevice, Ram};
+use nandlab_vfs::{Errno, Time};
+
+/// How a volume is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Owner of everything.
+    pub uid: u32,
+    /// Group of everything.
+    pub gid: u32,
+    /// Permission bits that files do not have.
+    pub fmask: u16,
+    /// Permission bits that directories do not have.
+    pub dmask: u16,
+    /// Every change is durable when the call returns.
+    pub sync: bool,
+    /// Freed clusters are discarded on the device.
+    pub discard: bool,
+    /// Nothing is ever written.
+    pub read_only: bool,
+    /// The steps of a commit wait for each other; otherwise only its end waits for the device.
+    pub barriers: bool,
+    /// Bytes of the cache for what does not wait to be written.
+    pub cache_bytes: u64,
+    /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+    pub waiting_bytes_max: u64,
+    /// Local time, which the medium has, minus UTC, in minutes.
+    pub utc_offset_minutes: i16,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            uid: 0,
+            gid: 0,
+            fmask: 0o022,
+            dmask: 0o022,
+            sync: false,
+            discard: false,
+            read_only: false,
+            barriers: true,
+            cache_bytes: 4 << 20,
+            waiting_bytes_max: 8 << 20,
+            utc_offset_minutes: 0,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Mounted,
+    /// A write failed: memory and medium have gone apart.
+    Failed,
+    Unmounted,
+}
+
+/// A mounted volume on the device `D`, its metadata perhaps in the memory `N`.
+#[derive(Debug)]
+pub struct Fat<D, N = Ram> {
+    pub(crate) store: Store<D, N>,
+    pub(crate) table: Table,
+    pub(crate) nodes: Nodes,
+    pub(crate) options: Options,
+    state: State,
+    fault: Option<FatError>,
+}
+
+impl<D: BlockDevice> Fat<D> {
+    /// Mounts a volume.
+    pub fn mount(device: D, options: Options) -> Result<Self, FatError> {
+        Self::open(device, None, options)
+    }
+}
+
+impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
+    /// Mounts a volume whose table and directories are held in `nvram` until they are evicted or the volume is unmounted. What the memory holds of
+    /// this volume counts, not what is on the device: a volume that was not unmounted must be mounted with its memory.
+    pub fn mount_with_nvram(device: D, nvram: N, options: Options) -> Result<Self, FatError> {
+        Self::open(device, Some(nvram), options)
+    }
+
+    fn open(device: D, nvram: Option<N>, options: Options) -> Result<Self, FatError> {
+        let mut store = Store::open(device, nvram, options.cache_bytes)?;
+        let info = match store.layout.info {
+            Some(sector) => Info::parse(store.metadata(sector)?),
+            None => None,
+        };
+        // Hints of a mount that ended in a power cut are stale.
+        let info = info.filter(|_| !store.is_marked());
+        let known = |value: u32| Some(value).filter(|value| *value != UNKNOWN);
+        let table = Table::new(&store.layout, info.and_then(|info| known(info.free)), info.and_then(|info| known(info.last)));
+        let nodes = Nodes::new(Node::root(store.layout.root_cluster));
+        let mut fat = Self { store, table, nodes, options, state: State::Mounted, fault: None };
+        fat.count_subdirs(nandlab_vfs::Ino::ROOT)?;
+        Ok(fat)
+    }
+
+    /// Where everything lies.
+    pub fn layout(&self) -> &Layout {
+        &self.store.layout
+    }
+
+    /// Whether the medium says that the volume is in use: by this mount, or by one that ended in a power cut.
+    pub fn is_marked_in_use(&self) -> bool {
+        self.store.is_marked()
+    }
+
+    /// What lay behind the last [`Errno::Io`] or [`Errno::ReadOnly`].
+    pub fn fault(&self) -> Option<FatError> {
+        self.fault
+    }
+
+    /// The device below; what is written there passes this mount by.
+    pub fn device_mut(&mut self) -> &mut D {
+        self.store.device_mut()
+    }
+
+    /// Ends the mount without writing anything: after [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
+    pub fn into_parts(self) -> (D, Option<N>) {
+        self.store.into_parts()
+    }
+
+    /// A call that changes nothing.
+    pub(crate) fn look<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, FatError>) -> Result<T, Errno> {
+        if self.state == State::Unmounted {
+            return Err(Errno::Io);
+        }
+        let outcome = call(self);
+        self.report(outcome)
+    }
+
+    /// A call that may change something, now.
+    pub(crate) fn change<T>(&mut self, now: Time, call: impl FnOnce(&mut Self) -> Result<T, FatError>) -> Result<T, Errno> {
+        self.store.now = now;
+        self.write(|fat| {
+            let value = call(fat)?;
+            if fat.options.sync {
+                fat.sync_all()?;
+            }
+            Ok(value)
+        })
+    }
+
+    /// A call that writes.
+    pub(crate) fn write<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, FatError>) -> Result<T, Errno> {
+        if self.state == State::Failed {
+            return self.report(Err(FatError::Failed));
+        }
+        if self.options.read_only {
+            return Err(Errno::ReadOnly);
+        }
+        self.look(|fat| {
+            let outcome = call(fat);
+            if matches!(outcome, Err(FatError::Device(_) | FatError::Nvram(_))) {
+                fat.state = State::Failed;
+            }
+            outcome
+        })
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.state == State::Mounted && !self.options.read_only
+    }
+
+    pub(crate) fn close(&mut self) -> Result<(), FatError> {
+        let state = core::mem::replace(&mut self.state, State::Unmounted);
+        if state == State::Failed {
+            return Err(FatError::Failed);
+        }
+        if !self.options.read_only {
+            self.drop_nameless()?;
+            self.sync_all()?;
+            self.store.close()?;
+        }
+        Ok(())
+    }
+
+    fn report<T>(&mut self, outcome: Result<T, FatError>) -> Result<T, Errno> {
+        outcome.map_err(|error| {
+            if !matches!(error, FatError::Call(_)) {
+                self.fault = Some(error);
+            }
+            error.errno()
+        })
+    }
+}

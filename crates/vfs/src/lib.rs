@@ -1,0 +1,229 @@
+//! A file system as its user sees it: inodes, names, bytes.
+//!
+//! *Promises* only the contract of [`FileSystem`]; file systems implement it, workloads, mounts and image tools stand on it.
+//! [`MemFs`] is the contract carried out in memory, the judge in the [model] tests of every other file system; [`path`] and [`tree`]
+//! are for those who think in paths.
+//!
+//! *Knows nothing of* devices, formats, processes or clocks: whoever calls says what time it is. `errno` exists here and, above,
+//! in what touches the operating system; nowhere below.
+//!
+//! *Power loss.* See [`FileSystem`].
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod attr;
+mod errno;
+mod mem;
+pub mod model;
+pub mod path;
+pub mod tree;
+
+use alloc::vec::Vec;
+
+pub use attr::{Attr, Caller, Dirty, FileType, Ino, NAME_MAX, NewNode, SetAttr, StatFs, Time, check_name};
+pub use errno::Errno;
+pub use mem::MemFs;
+
+/// One name in a directory, as [`FileSystem::readdir`] gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirEntry<'a> {
+    /// The inode; a hint where inodes have numbers only while they are known.
+    pub ino: Ino,
+    /// What the inode is.
+    pub kind: FileType,
+    /// The name.
+    pub name: &'a [u8],
+    /// Where to go on after this entry.
+    pub next: u64,
+}
+
+/// What [`FileSystem::rename`] does with a target that exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rename {
+    /// Takes its place.
+    #[default]
+    Replace,
+    /// Fails with [`Errno::Exists`].
+    NoReplace,
+    /// Swaps the two; fails with [`Errno::NoEntry`] unless both exist.
+    Exchange,
+}
+
+/// What [`FileSystem::setxattr`] expects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetXattr {
+    /// Nothing: creates or replaces.
+    #[default]
+    Any,
+    /// That it is not there, otherwise [`Errno::Exists`].
+    Create,
+    /// That it is there, otherwise [`Errno::NoData`].
+    Replace,
+}
+
+/// What [`FileSystem::fsync`] makes durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sync {
+    /// The contents and what is needed to find them: `fdatasync`.
+    Data,
+    /// The times and other attributes too: `fsync`.
+    #[default]
+    All,
+}
+
+/// A mounted file system, by inodes.
+///
+/// **Names** are bytes, never empty, never `.` or `..` (callers resolve those, see [`path`]), without `/` and NUL. Directories
+/// are listed without `.` and `..`.
+///
+/// **References.** Each successful [`lookup`](Self::lookup), [`create`](Self::create) and [`link`](Self::link) adds one reference to the inode that it
+/// returns; [`forget`](Self::forget) gives references back. While there are any, the inode keeps its number and its contents, even
+/// when its last name is gone. An inode without references may be forgotten at any time; its number is then [`Errno::Stale`]. The root always has one.
+///
+/// **Rights** are not checked and set-user-ID bits not cleared on a write: that is for whoever knows who is asking.
+/// Reading changes no time (`noatime`).
+///
+/// **Durability.** A change is seen at once. It is durable when a later [`fsync`](Self::fsync) of its inode or [`sync`](Self::sync) has
+/// returned; an fsync of a new file makes the names that lead to it durable too. Before that a power cut may keep or lose it.
+pub trait FileSystem {
+    /// The inode of `name` in `dir`.
+    fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr, Errno>;
+
+    /// Gives references back.
+    fn forget(&mut self, ino: Ino, references: u64);
+
+    /// The attributes of an inode.
+    fn getattr(&mut self, ino: Ino) -> Result<Attr, Errno>;
+
+    /// Changes attributes, the length among them, all or none.
+    fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno>;
+
+    /// Makes a file, directory, link or device under a new name.
+    fn create(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno>;
+
+    /// Makes a directory.
+    fn mkdir(&mut self, dir: Ino, name: &[u8], mode: u16, by: Caller) -> Result<Attr, Errno> {
+        self.create(dir, name, NewNode::Directory, mode, by)
+    }
+
+    /// Makes a symbolic link.
+    fn symlink(&mut self, dir: Ino, name: &[u8], target: &[u8], by: Caller) -> Result<Attr, Errno> {
+        self.create(dir, name, NewNode::Symlink { target }, 0o777, by)
+    }
+
+    /// Gives a file one more name.
+    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno>;
+
+    /// Removes the name of anything but a directory.
+    fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
+
+    /// Removes an empty directory.
+    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
+
+    /// Moves the inode called `from.1` in `from.0` to the name `to.1` in `to.0`.
+    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno>;
+
+    /// Where a symbolic link points.
+    fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>, Errno>;
+
+    /// Reads from `offset` on; gives the bytes read, fewer than asked for only at the end of the file.
+    fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno>;
+
+    /// Writes at `offset`; gives the bytes written, fewer than asked for only when no more fit.
+    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno>;
+
+    /// Lists a directory from `from` on (0: the beginning, otherwise a [`DirEntry::next`]) until `each` returns false. A name that neither came
+    /// nor went since the beginning is listed once.
+    fn readdir(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno>;
+
+    /// Makes an inode durable.
+    fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno>;
+
+    /// Makes everything durable.
+    fn sync(&mut self) -> Result<(), Errno>;
+
+    /// Ends the mount: everything is durable, and marked clean where the format has such a mark. Later calls fail.
+    fn unmount(&mut self) -> Result<(), Errno>;
+
+    /// Sizes and limits of the whole.
+    fn statfs(&mut self) -> Result<StatFs, Errno>;
+
+    /// The value of an extended attribute.
+    fn getxattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        let _ = (ino, name);
+        Err(Errno::NotSupported)
+    }
+
+    /// Sets an extended attribute.
+    fn setxattr(&mut self, ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno> {
+        let _ = (ino, name, value, expect, now);
+        Err(Errno::NotSupported)
+    }
+
+    /// The names of all extended attributes.
+    fn listxattr(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
+        let _ = ino;
+        Err(Errno::NotSupported)
+    }
+
+    /// Removes an extended attribute.
+    fn removexattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
+        let _ = (ino, name, now);
+        Err(Errno::NotSupported)
+    }
+
+    /// What waits in memory to be written. A file system that defers nothing answers nothing.
+    fn dirty(&self) -> Dirty {
+        Dirty::default()
+    }
+
+    /// Writes the oldest of what waits, at least `bytes` of it if there is so much and everything that has waited since `until` or longer; gives by
+    /// how many bytes less waits now. Promises no durability.
+    fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
+        let _ = (bytes, until);
+        Ok(0)
+    }
+}
+
+macro_rules! forward {
+    ($($type:ty),*) => {$(
+        impl<F: FileSystem + ?Sized> FileSystem for $type {
+            forward!(@ lookup(dir: Ino, name: &[u8]) -> Result<Attr, Errno>);
+            forward!(@ getattr(ino: Ino) -> Result<Attr, Errno>);
+            forward!(@ setattr(ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno>);
+            forward!(@ create(dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno>);
+            forward!(@ link(ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno>);
+            forward!(@ unlink(dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>);
+            forward!(@ rmdir(dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>);
+            forward!(@ rename(from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno>);
+            forward!(@ readlink(ino: Ino) -> Result<Vec<u8>, Errno>);
+            forward!(@ read(ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno>);
+            forward!(@ write(ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno>);
+            forward!(@ readdir(dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno>);
+            forward!(@ fsync(ino: Ino, what: Sync) -> Result<(), Errno>);
+            forward!(@ sync() -> Result<(), Errno>);
+            forward!(@ unmount() -> Result<(), Errno>);
+            forward!(@ statfs() -> Result<StatFs, Errno>);
+            forward!(@ getxattr(ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno>);
+            forward!(@ setxattr(ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno>);
+            forward!(@ listxattr(ino: Ino) -> Result<Vec<Vec<u8>>, Errno>);
+            forward!(@ removexattr(ino: Ino, name: &[u8], now: Time) -> Result<(), Errno>);
+            forward!(@ write_back(bytes: u64, until: Time) -> Result<u64, Errno>);
+            fn forget(&mut self, ino: Ino, references: u64) {
+                (**self).forget(ino, references);
+            }
+            fn dirty(&self) -> Dirty {
+                (**self).dirty()
+            }
+        }
+    )*};
+    (@ $name:ident($($arg:ident: $type:ty),*) -> $result:ty) => {
+        fn $name(&mut self, $($arg: $type),*) -> $result {
+            (**self).$name($($arg),*)
+        }
+    };
+}
+forward!(&mut F, alloc::boxed::Box<F>);
