@@ -1,3 +1,5 @@
+//! MemFs keeps what the trait promises.
+
 use super::*;
 use crate::path;
 

@@ -1,3 +1,5 @@
+//! The driver catches broken file systems.
+
 use super::*;
 use crate::{Caller, DirEntry, Dirty, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync};
 
