@@ -38,11 +38,13 @@ impl Report {
     }
 }
 
-/// The last lines of a console.
+/// The last lines of a console; from the kernel's panic on where there was one, since the trace behind it may be long.
 pub(crate) fn tail(console: &str) -> String {
     const LINES: usize = 40;
     let lines: Vec<_> = console.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
+    let last = lines.len().saturating_sub(LINES);
+    let panic = lines.iter().rposition(|line| line.contains("Kernel panic")).unwrap_or(last);
+    lines[panic.min(last)..].join("\n")
 }
 
 #[cfg(test)]
