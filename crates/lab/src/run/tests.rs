@@ -25,18 +25,17 @@ fn row<'a>(result: &'a RunResult, operation: &str) -> &'a HostRow {
 /// Large and aligned; a page; smaller than a page; misaligned; longer than a page and misaligned: block, alignment, offset.
 const SHAPES: [(u64, u64, u64); 5] = [(65_536, 65_536, 0), (2048, 2048, 0), (512, 512, 0), (4096, 512, 512), (6656, 1024, 1536)];
 
-/// Ten overwrites (of requests smaller than a page, `small`) at 7 % spare space: no stall, every request served and counted.
-fn overwrites(pattern: &str, small: u64) {
+/// Ten overwrites at 7 % spare space: no stall, every request served and counted.
+fn overwrites(pattern: &str) {
     for (block, align, offset) in SHAPES {
-        let overwrites = if block >= 2048 { 10 } else { small };
         let text = format!(
             "{DEVICE}[ftl]\nover-provisioning = 0.07\n[workload]\npattern = \"{pattern}\"\nblock = {block}\nalign = {align}\n\
-             offset = {offset}\noverwrites = {overwrites}\n[run]\nseries-interval = \"1 s\"\n"
+             offset = {offset}\noverwrites = 10\n[run]\nseries-interval = \"1 s\"\n"
         );
         let result = outcome(&text).result;
         let size = result.settings.iter().find(|s| s.key == "workload.size").map(|s| s.value.trim_matches('"').to_string());
         let size = nandlab_stack::units::parse_size(&size.unwrap()).unwrap();
-        let expected = (size * overwrites).div_ceil(block);
+        let expected = (size * 10).div_ceil(block);
         let write = row(&result, "write");
         assert_eq!((write.count, write.bytes, result.host.failed), (expected, expected * block, 0), "{text}");
         assert!(result.flash.write_amplification.is_some_and(|wa| (0.99..60.0).contains(&wa)), "{text}: {:?}", result.flash);
@@ -46,22 +45,22 @@ fn overwrites(pattern: &str, small: u64) {
 
 #[test]
 fn sequential_overwrites_of_each_size_are_served_and_counted() {
-    overwrites("sequential", 1);
+    overwrites("sequential");
 }
 
 #[test]
 fn random_overwrites_of_each_size_are_served_and_counted() {
-    overwrites("random", 10);
+    overwrites("random");
 }
 
 #[test]
 fn zipf_overwrites_of_each_size_are_served_and_counted() {
-    overwrites("zipf", 1);
+    overwrites("zipf");
 }
 
 #[test]
 fn hot_and_cold_overwrites_of_each_size_are_served_and_counted() {
-    overwrites("hot-cold", 1);
+    overwrites("hot-cold");
 }
 
 #[test]
@@ -117,7 +116,7 @@ fn an_overloaded_open_loop_shows_its_queue_in_the_latency() {
 
 #[test]
 fn measuring_from_steady_state_leaves_the_fill_out_or_says_that_it_never_came() {
-    let text = |overwrites: u32| format!("{SMALL}[workload]\nblock = 2048\noverwrites = {overwrites}\n[run]\nmeasure-from = \"steady\"\n");
+    let text = |overwrites: u32| format!("{SMALL}[workload]\nblock = 2048\noverwrites = 10\n[run]\nmeasure-from = \"steady\"\n");
     let (long, short) = (outcome(&text(20)), outcome(&text(3)));
     assert!(!long.problem && long.notes.is_empty(), "{:?}", long.notes);
     assert!(short.problem && short.notes[0].starts_with("write amplification never settled"));
