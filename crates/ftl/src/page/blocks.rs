@@ -30,7 +30,8 @@ pub(crate) struct BlockTable {
     pages: u32,
     words: usize,
     divisor: Divisor,
-    dies: u32,
+    /// Dies times planes: blocks that are equal modulo this lie on one plane.
+    units: u32,
     state: Vec<State>,
     valid: Vec<u32>,
     bitmap: Vec<u64>,
@@ -58,7 +59,7 @@ impl BlockTable {
             pages: geometry.pages_per_block,
             words,
             divisor: Divisor::new(geometry.pages_per_block),
-            dies: geometry.dies,
+            units: geometry.dies * geometry.planes,
             state: vec![State::Bad; n],
             valid: vec![0; n],
             bitmap: vec![0; n * words],
@@ -68,7 +69,7 @@ impl BlockTable {
             mapping: vec![false; n],
             failing: vec![false; n],
             buckets: Buckets::new(geometry.blocks, geometry.pages_per_block),
-            pools: vec![Pool::new(); geometry.dies as usize],
+            pools: vec![Pool::new(); (geometry.dies * geometry.planes) as usize],
             free: 0,
             good: 0,
         }
@@ -156,14 +157,14 @@ impl BlockTable {
         self.words
     }
 
-    /// Takes a block from the pool: the least worn for data that will be rewritten, the most worn for data at rest; from `die` if it has one, else from the
-    /// die with the most.
-    pub fn take(&mut self, die: u32, at_rest: bool) -> Option<(u32, State)> {
-        let mut die = (die % self.dies) as usize;
-        if self.pools[die].is_empty() {
-            die = (0..self.pools.len()).max_by_key(|&d| self.pools[d].len())?;
+    /// Takes a block from the pool: the least worn for data that will be rewritten, the most worn for data at rest; from plane `unit` of the array if it
+    /// has one, else from the plane with the most.
+    pub fn take(&mut self, unit: u32, at_rest: bool) -> Option<(u32, State)> {
+        let mut unit = (unit % self.units) as usize;
+        if self.pools[unit].is_empty() {
+            unit = (0..self.pools.len()).max_by_key(|&u| self.pools[u].len())?;
         }
-        let (_, block) = if at_rest { self.pools[die].pop_last() } else { self.pools[die].pop_first() }?;
+        let (_, block) = if at_rest { self.pools[unit].pop_last() } else { self.pools[unit].pop_first() }?;
         self.free -= 1;
         Some((block, self.state[block as usize]))
     }
@@ -208,18 +209,18 @@ impl BlockTable {
         }
         self.state[b] = State::Free;
         self.settled[b] = settled;
-        self.pools[(block % self.dies) as usize].insert((self.erases[b], block));
+        self.pools[(block % self.units) as usize].insert((self.erases[b], block));
         self.free += 1;
         true
     }
 
     /// Takes freshly erased blocks into service, all at once: (block, erase count), in ascending order.
     pub fn release_all(&mut self, blocks: &[(u32, u32)]) {
-        let mut pools = vec![Vec::new(); self.dies as usize];
+        let mut pools = vec![Vec::new(); self.units as usize];
         for &(block, erases) in blocks {
             self.state[block as usize] = State::Clean;
             self.erases[block as usize] = erases;
-            pools[(block % self.dies) as usize].push((erases, block));
+            pools[(block % self.units) as usize].push((erases, block));
         }
         self.pools = pools.into_iter().map(Pool::from_iter).collect();
         self.free = blocks.len() as u32;

@@ -133,8 +133,12 @@ impl<M: Mtd> PageFtl<M> {
             let block = lane.block;
             self.blocks.close(block, self.sequence);
         }
+        // Neighbouring lanes are the planes of one die, so that their programs run as one.
+        let g = self.mtd.geometry();
+        let (die, plane) = (turn as u32 / g.planes, turn as u32 % g.planes);
+        let unit = die + g.dies * plane;
         let block = loop {
-            let Some((block, state)) = self.blocks.take(turn as u32, at_rest) else {
+            let Some((block, state)) = self.blocks.take(unit, at_rest) else {
                 return Err(BlockError::WornOut);
             };
             if state == State::Clean || self.erase(block)? {

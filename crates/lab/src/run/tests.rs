@@ -116,7 +116,7 @@ fn an_overloaded_open_loop_shows_its_queue_in_the_latency() {
 
 #[test]
 fn measuring_from_steady_state_leaves_the_fill_out_or_says_that_it_never_came() {
-    let text = |overwrites: u32| format!("{SMALL}[workload]\nblock = 2048\noverwrites = 10\n[run]\nmeasure-from = \"steady\"\n");
+    let text = |overwrites: u32| format!("{SMALL}[workload]\nblock = 2048\noverwrites = {overwrites}\n[run]\nmeasure-from = \"steady\"\n");
     let (long, short) = (outcome(&text(20)), outcome(&text(3)));
     assert!(!long.problem && long.notes.is_empty(), "{:?}", long.notes);
     assert!(short.problem && short.notes[0].starts_with("write amplification never settled"));
