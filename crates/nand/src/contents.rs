@@ -14,14 +14,16 @@ pub trait PageStore: fmt::Debug + Send {
     fn forget(&mut self, first: Page, count: u32) -> Result<(), &'static str>;
 }
 
-/// Slots a chunk holds; a chunk is what two forks share or one copies.
-const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes of a chunk, which is what two forks share or one copies: a thousandth of the array, within these bounds. Small chips are forked often; on large
+/// ones few chunks keep their counters in the processor's caches.
+const CHUNK_BYTES: [u64; 2] = [16 << 10, 1 << 20];
 
 /// Reference-counted page buffers.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab {
     page: usize,
-    per_chunk: usize,
+    /// Slots of a chunk, as a power of two.
+    chunk_shift: u32,
     chunks: Vec<Arc<[u8]>>,
     references: Vec<u32>,
     unused: Vec<u32>,
@@ -31,10 +33,11 @@ pub(crate) struct Slab {
 
 impl Slab {
     fn new(pages: u32, page: u32) -> Self {
-        let page = page as usize;
+        let bytes = (u64::from(pages) * u64::from(page) / 1024).clamp(CHUNK_BYTES[0], CHUNK_BYTES[1]);
+        let per_chunk = (bytes / u64::from(page)).max(1).next_power_of_two();
         Self {
-            page,
-            per_chunk: (CHUNK_BYTES / page).max(1),
+            page: page as usize,
+            chunk_shift: per_chunk.trailing_zeros(),
             chunks: Vec::new(),
             references: Vec::new(),
             unused: Vec::new(),
@@ -42,12 +45,19 @@ impl Slab {
         }
     }
 
+    /// Where a slot lies: its chunk, and its place there.
+    #[inline]
+    fn place(&self, slot: u32) -> (usize, usize) {
+        ((slot >> self.chunk_shift) as usize, (slot & ((1 << self.chunk_shift) - 1)) as usize * self.page)
+    }
+
     fn take(&mut self) -> u32 {
         if self.unused.is_empty() {
             let first = self.references.len() as u32;
-            self.chunks.push(vec![0; self.per_chunk * self.page].into());
-            self.references.resize(self.references.len() + self.per_chunk, 0);
-            self.unused.extend((first..first + self.per_chunk as u32).rev());
+            let per_chunk = 1 << self.chunk_shift;
+            self.chunks.push(vec![0; per_chunk as usize * self.page].into());
+            self.references.resize(self.references.len() + per_chunk as usize, 0);
+            self.unused.extend((first..first + per_chunk).rev());
         }
         let slot = self.unused.pop().expect("filled above");
         self.references[slot as usize] = 1;
@@ -63,12 +73,12 @@ impl Slab {
     }
 
     fn bytes(&self, slot: u32) -> &[u8] {
-        let (chunk, at) = (slot as usize / self.per_chunk, slot as usize % self.per_chunk * self.page);
+        let (chunk, at) = self.place(slot);
         &self.chunks[chunk][at..at + self.page]
     }
 
     fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
-        let (chunk, at) = (slot as usize / self.per_chunk, slot as usize % self.per_chunk * self.page);
+        let (chunk, at) = self.place(slot);
         &mut Arc::make_mut(&mut self.chunks[chunk])[at..at + self.page]
     }
 
