@@ -258,11 +258,11 @@ impl<M: Mtd> PageFtl<M> {
             if serving[block as usize] != Some(false) || self.blocks.is_valid(entry - 1) {
                 self.map[lpn] = LOST;
             } else {
-                self.blocks.set_valid(entry - 1);
+                self.blocks.set_valid_run(entry - 1, 1);
             }
         }
         for &location in self.mapping.locations.iter().filter(|&&l| l != 0) {
-            self.blocks.set_valid(location - 1);
+            self.blocks.set_valid_run(location - 1, 1);
         }
         let known: Vec<u32> = surveys.iter().filter(|s| s.mapping.is_some()).map(|s| s.erases).collect();
         let mean = known.iter().map(|&e| u64::from(e)).sum::<u64>().checked_div(known.len() as u64).unwrap_or(0) as u32;

@@ -101,13 +101,6 @@ impl BlockTable {
         self.divisor.split(page)
     }
 
-    #[inline]
-    pub fn set_valid(&mut self, page: u32) {
-        let (block, index) = self.divisor.split(page);
-        self.bitmap[block as usize * self.words + index as usize / 64] |= 1 << (index % 64);
-        self.valid[block as usize] += 1;
-    }
-
     /// Marks a run of 1 to 64 pages of one block valid.
     #[inline]
     pub fn set_valid_run(&mut self, page: u32, len: u32) {

@@ -317,6 +317,9 @@ impl Chip {
         let (source, source_index) = self.locate(from)?;
         let (block, index) = self.locate(to)?;
         self.check_lengths(0, head.len() + tail.len())?;
+        if head.len() + tail.len() > MAX_COPIED_OOB {
+            return Err(MtdError::BadLength { found: head.len() + tail.len(), expected: MAX_COPIED_OOB });
+        }
         self.recent.push(Recent::copy(from, to));
         if !self.cells.is_programmed(from) {
             return Err(MtdError::Illegal(from, "copy of an erased page"));
@@ -342,8 +345,7 @@ impl Chip {
         self.counts.copies += 1;
         self.data.copy(from, to, self.spec.geometry.page).map_err(MtdError::Backing)?;
         let mut oob = [0; MAX_COPIED_OOB];
-        let (kept, all) = (head.len(), head.len() + tail.len());
-        let Some(oob) = oob.get_mut(..all) else { return Err(MtdError::BadLength { found: all, expected: MAX_COPIED_OOB }) };
+        let (oob, kept) = (&mut oob[..head.len() + tail.len()], head.len());
         oob[..kept].copy_from_slice(head);
         oob[kept..].copy_from_slice(tail);
         self.settle_program(to, block, index, oob)?;
