@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fat", &["sim", "vfs", "block"]),
     ("workload", &["sim", "vfs", "block"]),
     ("stack", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "workload"]),
-    ("lab", &["sim", "mtd", "block", "nand", "ftl", "vfs", "workload", "stack"]),
+    ("lab", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "workload", "stack"]),
     ("host", &["sim", "block", "vfs", "stack"]),
     ("oracle", &[]),
     ("nandlab", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "workload", "stack", "lab", "host"]),

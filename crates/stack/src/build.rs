@@ -3,7 +3,9 @@
 use crate::dump::{self, DumpError, Loaded};
 use crate::file::PageFile;
 use crate::{ChipDescription, Description, Format, Scheme};
-use nandlab_block::BlockError;
+use nandlab_block::{BlockError, Nvram};
+use nandlab_ftl::logblock::LogBlockFtl;
+use nandlab_ftl::mtdblock::MtdBlock;
 use nandlab_ftl::page::PageFtl;
 use nandlab_ftl::{AttachError, Ftl};
 use nandlab_mtd::MtdError;
@@ -18,11 +20,16 @@ pub trait Device: Ftl<Medium = Chip> + Send {
     fn into_chip(self: Box<Self>) -> Chip;
 }
 
-impl Device for PageFtl<Chip> {
-    fn into_chip(self: Box<Self>) -> Chip {
-        self.into_medium()
-    }
+macro_rules! devices {
+    ($($layer:ident),*) => {$(
+        impl Device for $layer<Chip> {
+            fn into_chip(self: Box<Self>) -> Chip {
+                self.into_medium()
+            }
+        }
+    )*};
 }
+devices!(PageFtl, LogBlockFtl, MtdBlock);
 
 /// A stack ready for use.
 pub struct Stack {
@@ -32,6 +39,8 @@ pub struct Stack {
     pub rail: Rail,
     /// The disk on top.
     pub device: Box<dyn Device>,
+    /// The memory that survives power cuts, if the file system has one.
+    pub nvram: Option<Nvram>,
     /// What the dump held that the chip began with; none if there was no dump.
     pub loaded: Option<Loaded>,
     description: ChipDescription,
@@ -68,12 +77,14 @@ pub enum BuildError {
     #[error("ftl: {0}")]
     Format(AttachError),
     /// The chip's user OOB bytes do not suffice.
-    #[error("chip.oob: found {found} user bytes, expected at least {expected} for ftl.scheme = \"page\"")]
+    #[error("chip.oob: found {found} user bytes, expected at least {expected} for ftl.scheme = \"{scheme}\"")]
     Oob {
         /// Bytes there are.
         found: usize,
         /// Bytes needed.
         expected: usize,
+        /// By whom.
+        scheme: &'static str,
     },
     /// What is on the chip cannot be attached.
     #[error("ftl: {error}; ftl.format = true would erase what is on the chip")]
@@ -90,7 +101,7 @@ impl Stack {
     /// Builds what `description` says: formatted, or attached where a dump was loaded.
     pub fn build(description: &Description) -> Result<Self, BuildError> {
         let (clock, rail) = (Clock::new(), Rail::new());
-        let mut chip = new_chip(&description.chip)?.on_clock(&clock).on_rail(&rail);
+        let mut chip = new_chip(&driven(description))?.on_clock(&clock).on_rail(&rail);
         let loaded = match &description.chip.load {
             Some(path) => Some(dump::load(path, description.chip.dump, &mut chip)?),
             None => None,
@@ -102,7 +113,8 @@ impl Stack {
             Format::Auto => blank,
         };
         let device = if format { format_on(&description.ftl.scheme, chip)? } else { attach_on(&description.ftl.scheme, chip)? };
-        Ok(Self { clock, rail, device, loaded, description: description.chip.clone() })
+        let nvram = description.nvram.map(|nvram| nvram.build(&rail));
+        Ok(Self { clock, rail, device, nvram, loaded, description: description.chip.clone() })
     }
 
     /// Puts the stack away: the translation layer is detached and the chip saved, if the description says where. Gives the chip.
@@ -114,6 +126,15 @@ impl Stack {
         dump::save(path, description.dump, &mut chip)?;
         Ok(chip)
     }
+}
+
+/// The chip with the times that the processor sees.
+fn driven(description: &Description) -> ChipDescription {
+    let mut chip = description.chip.clone();
+    if let Some(host) = &description.host {
+        chip.spec.timing = host.driven(&chip.spec.timing);
+    }
+    chip
 }
 
 /// The chip, fresh from the factory.
@@ -128,23 +149,35 @@ pub fn new_chip(description: &ChipDescription) -> Result<Chip, BuildError> {
 
 /// Formats a layer on a chip.
 pub fn format_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
-    match scheme {
-        Scheme::Page(options) => match PageFtl::format(chip, options.clone()) {
-            Ok(ftl) => Ok(Box::new(ftl)),
-            Err(AttachError::Mtd(MtdError::BadLength { found, expected })) => Err(BuildError::Oob { found: expected, expected: found }),
-            Err(error) => Err(BuildError::Format(error)),
-        },
-    }
+    let built: Result<Box<dyn Device>, AttachError> = match scheme {
+        Scheme::Page(options) => PageFtl::format(chip, options.clone()).map(boxed),
+        Scheme::LogBlock(options) => LogBlockFtl::format(chip, options.clone()).map(boxed),
+        Scheme::Mtdblock => MtdBlock::format(chip).map(boxed),
+    };
+    built.map_err(|error| refused(scheme, error).unwrap_or_else(BuildError::Format))
 }
 
 /// Attaches the layer that is on a chip.
 pub fn attach_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
-    match scheme {
-        Scheme::Page(options) => match PageFtl::attach(chip, options.clone()) {
-            Ok(ftl) => Ok(Box::new(ftl)),
-            Err(AttachError::Mtd(MtdError::BadLength { found, expected })) => Err(BuildError::Oob { found: expected, expected: found }),
-            Err(error) => Err(BuildError::Attach { error }),
-        },
+    let built: Result<Box<dyn Device>, AttachError> = match scheme {
+        Scheme::Page(options) => PageFtl::attach(chip, options.clone()).map(boxed),
+        Scheme::LogBlock(options) => LogBlockFtl::attach(chip, options.clone()).map(boxed),
+        Scheme::Mtdblock => MtdBlock::attach(chip).map(boxed),
+    };
+    built.map_err(|error| refused(scheme, error).unwrap_or_else(|error| BuildError::Attach { error }))
+}
+
+fn boxed<D: Device + 'static>(layer: D) -> Box<dyn Device> {
+    Box::new(layer)
+}
+
+/// A refusal that a setting of the chip is to blame for; any other comes back.
+fn refused(scheme: &Scheme, error: AttachError) -> Result<BuildError, AttachError> {
+    match error {
+        AttachError::Mtd(MtdError::BadLength { found, expected }) => {
+            Ok(BuildError::Oob { found: expected, expected: found, scheme: scheme.name() })
+        }
+        error => Err(error),
     }
 }
 

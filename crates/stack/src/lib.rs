@@ -4,13 +4,13 @@
 //! that names file, line, column, key, what was found and what was expected. Every setting in effect is listed, defaults included. What is built
 //! from one description behaves alike for ever.
 //!
-//! *In terms of* `nand`, `ftl`, `mtd`, `block`, and files of the operating system. *Knows nothing of* workloads, measurements, or how a description is used.
+//! *In terms of* `nand`, `ftl`, `mtd`, `block`, `vfs`, `fat`, and files of the operating system. *Knows nothing of* workloads, measurements, or how a description is used.
 //!
 //! | module | its one idea |
 //! |---|---|
 //! | [`document`], [`section`] | TOML with places and overrides; keys taken one by one, the rest refused |
 //! | [`value`], [`units`] | what a key may hold: numbers, sizes, times, choices |
-//! | [`chip`], [`ftl`] | the sections that describe a stack |
+//! | [`chip`], [`ftl`], [`fs`], [`nvram`], [`host`] | the sections that describe a stack |
 //! | [`build`] | a description becomes a stack |
 //! | [`dump`] | chips as `nanddump -o` and `nandwrite -o` exchange them |
 //! | [`file`] | files that hold an image or page data |
@@ -23,7 +23,10 @@ pub mod document;
 pub mod dump;
 mod error;
 pub mod file;
+pub mod fs;
 pub mod ftl;
+pub mod host;
+pub mod nvram;
 pub mod section;
 mod setting;
 mod suggest;
@@ -34,7 +37,10 @@ pub use build::{BuildError, Device, Stack};
 pub use chip::ChipDescription;
 pub use document::Document;
 pub use error::{DescriptionError, Place};
+pub use fs::{FsDescription, FsError, Mounted};
 pub use ftl::{Format, FtlDescription, Scheme};
+pub use host::HostDescription;
+pub use nvram::NvramDescription;
 pub use section::Section;
 pub use setting::{Origin, Setting};
 
@@ -45,6 +51,12 @@ pub struct Description {
     pub chip: ChipDescription,
     /// The translation layer on it.
     pub ftl: FtlDescription,
+    /// The file system on top, if there is one.
+    pub fs: Option<FsDescription>,
+    /// The memory that survives power cuts, if there is one.
+    pub nvram: Option<NvramDescription>,
+    /// What the processor's work costs, if it costs anything.
+    pub host: Option<HostDescription>,
     /// Every setting in effect.
     pub settings: Vec<Setting>,
 }
@@ -55,6 +67,12 @@ impl Description {
         let (chip, mut settings) = ChipDescription::take(document)?;
         let (ftl, more) = FtlDescription::take(document, &chip)?;
         settings.extend(more);
-        Ok(Self { chip, ftl, settings })
+        let (fs, more) = FsDescription::take(document)?;
+        settings.extend(more);
+        let (nvram, more) = NvramDescription::take(document, fs.is_some())?;
+        settings.extend(more);
+        let (host, more) = HostDescription::take(document)?;
+        settings.extend(more);
+        Ok(Self { chip, ftl, fs, nvram, host, settings })
     }
 }
