@@ -65,7 +65,12 @@ impl Bench {
         let before = self.total();
         work(self);
         let after = self.total();
-        let merges = |a: Merges, b: Merges| Merges { switch: a.switch - b.switch, partial: a.partial - b.partial, full: a.full - b.full };
+        let merges = |a: Merges, b: Merges| Merges {
+            switch: a.switch - b.switch,
+            partial: a.partial - b.partial,
+            full: a.full - b.full,
+            ..Merges::default()
+        };
         Cost {
             programs: after.programs - before.programs,
             copies: after.copies - before.copies,
@@ -76,7 +81,7 @@ impl Bench {
 }
 
 fn cost(programs: u64, copies: u64, erases: u64, [switch, partial, full]: [u64; 3]) -> Cost {
-    Cost { programs, copies, erases, merges: Merges { switch, partial, full } }
+    Cost { programs, copies, erases, merges: Merges { switch, partial, full, ..Merges::default() } }
 }
 
 fn with_logs(log_blocks: u32, options: LogBlockOptions) -> LogBlockOptions {
@@ -312,7 +317,7 @@ fn bast_and_sast_of_one_block_and_one_log_do_what_the_definition_of_bast_counts(
         };
         workload(blocks).for_each(|(lbn, off)| counts.write(lbn, off));
         assert_eq!(costs, [counts.cost, counts.cost], "{victim:?}, eager {eager}");
-        let Merges { switch, partial, full } = counts.cost.merges;
+        let Merges { switch, partial, full, .. } = counts.cost.merges;
         assert!(switch > 100 && partial > 100 && full > 100, "{:?}", counts.cost);
     }
 }

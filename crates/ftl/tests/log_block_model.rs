@@ -44,6 +44,7 @@ fn vary(options: LogBlockOptions, seed: u64, page_order: PageOrder) -> LogBlockO
         first_write: [FirstWrite::InPlace, FirstWrite::InPlaceUnlessLogged, FirstWrite::Logged][seed as usize % 3],
         skip_stale: (seed / 3).is_multiple_of(2),
         eager: (seed / 2).is_multiple_of(3),
+        wear_threshold: [0, 3, 100][seed as usize / 4 % 3],
         seed,
         ..options
     }
@@ -67,7 +68,7 @@ fn log_block(options: LogBlockOptions, seeds: std::ops::Range<u64>, ops: u32, re
 /// A hundred thousand operations and more, in every combination of options.
 fn thoroughly(options: LogBlockOptions, seeds: std::ops::Range<u64>, reliability: fn() -> Reliability) {
     let all = log_block(options, seeds, 9_000, reliability);
-    let Merges { switch, partial, full } = all.merges;
+    let Merges { switch, partial, full, .. } = all.merges;
     assert!(all.done >= 100_000 && all.cuts > 500 && switch > 100 && partial > 100 && full > 1000, "{all:?}");
     assert!(reliability() == Reliability::default() || all.failures > 3, "{all:?}");
 }

@@ -244,7 +244,7 @@ impl<M: Mtd> Core<M> {
         anchor.encode(&mut page);
         let copies = ANCHORS.min(self.maps.pages);
         loop {
-            let block = self.open_block(Role::Anchor)?;
+            let block = self.open_block(Role::Anchor, false)?;
             let mut written = true;
             for i in 0..copies {
                 let (at, cause) = (block * self.maps.pages + i, Cause::Mapping);
@@ -268,6 +268,7 @@ impl<M: Mtd> Core<M> {
             }
             let survey = survey(&mut self.mtd, block, &mut tags)?;
             self.tally.of(Cause::Attach).reads += u64::from(self.maps.pages);
+            self.tally.of(Cause::Attach).oob_reads += u64::from(self.maps.pages);
             for &(page, tag) in &tags {
                 self.sequence = self.sequence.max(tag.sequence + 1);
                 let Some(known) = newest.get_mut(tag.lpn as usize) else { continue };
@@ -339,7 +340,7 @@ impl<M: Mtd> Core<M> {
         let slot = self.logs.add(block);
         self.blocks.adopt(block, Use::Log { slot }, Tail::new(header));
         for i in 0..used {
-            self.tally.of(Cause::Attach).reads += 1;
+            self.tally.count_read(Cause::Attach, false);
             let name = match read_tag(&mut self.mtd, Page(block * self.maps.pages + i))? {
                 Found::Tag(tag) if tag.lpn < self.maps.logical_pages() => tag.lpn,
                 _ => NAMELESS,

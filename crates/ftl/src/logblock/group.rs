@@ -5,8 +5,8 @@
 
 use super::format::Role;
 use super::options::LogVictim;
-use super::queue::Queue;
 use super::shared::{Core, Payload};
+use crate::lists::Lists;
 use alloc::{vec, vec::Vec};
 use nandlab_block::BlockError;
 use nandlab_mtd::Mtd;
@@ -27,7 +27,7 @@ pub(super) struct GroupLogs {
     /// The group of each slot.
     owners: Vec<u32>,
     /// Groups with logs: least recently written first, or by the age of their oldest log.
-    queue: Queue,
+    queue: Lists,
     seed: u64,
     /// Random victims so far.
     draws: u64,
@@ -43,7 +43,7 @@ impl GroupLogs {
             slots: vec![NONE; (groups * most) as usize],
             counts: vec![0; groups as usize],
             owners: Vec::new(),
-            queue: Queue::new(groups),
+            queue: Lists::new(1, groups),
             seed,
             draws: 0,
         }
@@ -61,7 +61,7 @@ impl GroupLogs {
                 && core.append(slot, lpn, payload)?
             {
                 if self.victim == LogVictim::LeastRecent {
-                    self.queue.push_back(group);
+                    self.queue.push_back(0, group);
                 }
                 return if core.options.eager { self.merge_full(core, group) } else { Ok(()) };
             }
@@ -102,7 +102,7 @@ impl GroupLogs {
         self.owners.resize(self.owners.len().max(slot as usize + 1), NONE);
         self.owners[slot as usize] = group;
         if *count == 1 || self.victim == LogVictim::LeastRecent {
-            self.queue.push_back(group);
+            self.queue.push_back(0, group);
         }
     }
 
@@ -113,7 +113,7 @@ impl GroupLogs {
 
     fn victim_group<M: Mtd>(&mut self, core: &Core<M>) -> Option<u32> {
         if self.victim != LogVictim::Random {
-            return self.queue.front();
+            return self.queue.front(0);
         }
         let slots = core.logs.slots();
         self.draws += 1;
@@ -132,7 +132,7 @@ impl GroupLogs {
         if count == 1 {
             self.queue.remove(group);
         } else if self.victim == LogVictim::Fifo {
-            self.queue.push_back(group);
+            self.queue.push_back(0, group);
         }
         Ok(())
     }

@@ -143,7 +143,7 @@ impl<M: Mtd> Core<M> {
 
     fn fill_fresh(&mut self, lbn: u32, end: u32, pending: PendingPage<'_>, cause: Cause) -> Result<u32, BlockError> {
         loop {
-            let block = self.open_block(Role::Merged)?;
+            let block = self.open_block(Role::Merged, cause == Cause::Wear)?;
             if self.fill_block(block, lbn, 0..end, pending, cause)? {
                 return Ok(block);
             }

@@ -15,7 +15,7 @@
 //!    sources exist.
 //! 3. A block found on the medium is not filled further: its next page may look erased and not be. Updates of its pages go to a log instead, until it is merged.
 //!
-//! *Wear.* Free blocks are taken least worn first. Data at rest are not moved.
+//! *Wear.* Free blocks are taken least worn first; data at rest are moved to worn ones (see `wear`).
 //!
 //! *Memory.* 4 bytes and 2 bits a logical page, 16 bytes a logical block, about 40 bytes a block, 4 bytes a page of log blocks.
 
@@ -28,8 +28,8 @@ mod logs;
 mod maps;
 mod merge;
 mod options;
-mod queue;
 mod shared;
+mod wear;
 
 pub use options::{FirstWrite, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme, SeededBug};
 
@@ -106,7 +106,8 @@ impl<M: Mtd> LogBlockFtl<M> {
             Policy::Group(logs) => logs.write(&mut self.core, lpn, payload)?,
             Policy::Fast(logs) => logs.write(&mut self.core, lpn, payload)?,
         }
-        self.core.repair()
+        self.core.repair()?;
+        self.core.level()
     }
 
     #[inline]

@@ -112,6 +112,8 @@ pub struct LogBlockOptions {
     /// Merge as soon as the last page of the log space concerned is written, rather than when the next write needs it. Off by default: a log block whose data
     /// are overwritten meanwhile need not be merged.
     pub eager: bool,
+    /// The spread of erase counts at which data at rest is moved off little-worn blocks; 0 never.
+    pub wear_threshold: u32,
     /// Of [`LogVictim::Random`].
     pub seed: u64,
     /// Deliberate faults, for proving that the crash explorer finds them.
@@ -145,6 +147,7 @@ impl LogBlockOptions {
             first_write,
             skip_stale: true,
             eager: false,
+            wear_threshold: 100,
             seed: 1,
             seeded_bug: None,
         }

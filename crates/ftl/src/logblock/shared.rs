@@ -50,6 +50,8 @@ pub(super) struct Core<M> {
     pub visit: u32,
     /// Logical blocks whose data block failed.
     repairs: Vec<u32>,
+    /// Before wear is looked at again.
+    pub erases_until_levelling: u32,
     /// A rule was broken; nothing works any more.
     poisoned: Option<BlockError>,
 }
@@ -68,6 +70,7 @@ impl<M: Mtd> Core<M> {
             merged_in: vec![0; logical_blocks as usize],
             visit: 0,
             repairs: Vec::new(),
+            erases_until_levelling: blocks / 4 + 1,
             poisoned: None,
             options,
             mtd,
@@ -137,7 +140,7 @@ impl<M: Mtd> Core<M> {
         self.sequence += 1;
         match self.mtd.program(Page(page), data, &tag) {
             Ok(()) => {
-                self.tally.of(cause).programs += 1;
+                self.tally.count_program(cause, !data.is_empty());
                 Ok(Programmed::Done)
             }
             Err(MtdError::ProgramFailed(_)) => {
@@ -148,11 +151,11 @@ impl<M: Mtd> Core<M> {
         }
     }
 
-    /// Takes the least worn free block and gives it a new header. Its first program is fenced behind everything issued so far: once that is on the medium,
-    /// so is what went before, erases included.
-    pub fn open_block(&mut self, role: Role) -> Result<u32, BlockError> {
+    /// Takes the least worn free block, or the most worn for data at rest, and gives it a new header. Its first program is fenced behind everything issued so
+    /// far: once that is on the medium, so is what went before, erases included.
+    pub fn open_block(&mut self, role: Role, at_rest: bool) -> Result<u32, BlockError> {
         let block = loop {
-            let (block, clean) = self.blocks.take().ok_or(BlockError::WornOut)?;
+            let (block, clean) = self.blocks.take(at_rest).ok_or(BlockError::WornOut)?;
             if clean || self.erase(block, Cause::Attach)? {
                 break block;
             }
@@ -192,6 +195,7 @@ impl<M: Mtd> Core<M> {
             self.mtd.fence(issued);
         }
         self.tally.of(cause).erases += 1;
+        self.erases_until_levelling = self.erases_until_levelling.saturating_sub(1);
         match self.mtd.erase(Block(block)) {
             Ok(()) => {
                 self.blocks.erases[block as usize] += 1;
@@ -228,7 +232,7 @@ impl<M: Mtd> Core<M> {
             Some(block) if !self.spans(block) => return Ok(false),
             Some(block) => block,
             None => {
-                let block = self.open_block(Role::Data)?;
+                let block = self.open_block(Role::Data, false)?;
                 self.blocks.set(block, Use::Data { lbn });
                 self.maps.set_data(lbn, Some(block), 0);
                 block
@@ -248,7 +252,7 @@ impl<M: Mtd> Core<M> {
 
     /// Opens a log block; gives its slot.
     pub fn open_log(&mut self, role: Role) -> Result<u32, BlockError> {
-        let block = self.open_block(role)?;
+        let block = self.open_block(role, false)?;
         let slot = self.logs.add(block);
         self.blocks.set(block, Use::Log { slot });
         Ok(slot)

@@ -78,6 +78,8 @@ impl Outcome {
         self.merges.switch += merges.switch;
         self.merges.partial += merges.partial;
         self.merges.full += merges.full;
+        self.merges.folds_in_place += merges.folds_in_place;
+        self.merges.folds_elsewhere += merges.folds_elsewhere;
     }
 
     /// Adds another run.
