@@ -9,8 +9,11 @@
 //! |---|---|
 //! | [`logblock`] | block mapping with a few page-mapped log blocks: BAST, SAST, FAST |
 //! | [`mtdblock`] | fixed places behind a cache of one erase block, as Linux has it; its power-cut promise is weaker |
+//! | [`nftl`] | chains of replacement units: Linux's NFTL, on its own format |
 //! | [`page`] | page mapping: any logical page on any flash page |
+//! | [`write_cache`] | a non-volatile write cache in front of any of them |
 //! | `victim` | which block to collect next |
+//! | `lists` | numbers in lists |
 //! | `tally` | who caused which flash operation |
 
 #![no_std]
@@ -20,15 +23,19 @@ extern crate alloc;
 
 mod extent;
 mod fault;
+mod lists;
 pub mod logblock;
 pub mod mtdblock;
+pub mod nftl;
 pub mod page;
 mod tally;
 mod victim;
+pub mod write_cache;
 
 pub use tally::{Cause, CauseCounts, Merges, Tally};
 pub use victim::Victim;
 
+use alloc::boxed::Box;
 use nandlab_block::{BlockDevice, BlockError};
 use nandlab_mtd::{Block, Mtd, MtdError};
 
@@ -48,6 +55,26 @@ pub trait Ftl: BlockDevice {
 
     /// Writes whatever makes the next attach quick, and makes everything durable.
     fn detach(&mut self) -> Result<(), BlockError>;
+}
+
+impl<F: Ftl + ?Sized> Ftl for Box<F> {
+    type Medium = F::Medium;
+
+    fn medium(&self) -> &F::Medium {
+        (**self).medium()
+    }
+
+    fn tally(&self) -> &Tally {
+        (**self).tally()
+    }
+
+    fn valid_pages(&self, block: Block) -> u32 {
+        (**self).valid_pages(block)
+    }
+
+    fn detach(&mut self) -> Result<(), BlockError> {
+        (**self).detach()
+    }
 }
 
 /// Why a medium could not be attached.

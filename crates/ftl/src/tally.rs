@@ -15,7 +15,9 @@ pub enum Cause {
     PartialMerge,
     /// Merges into a fresh data block.
     FullMerge,
-    /// The map on flash.
+    /// Folds of a chain of replacement units into one, their erases included.
+    Fold,
+    /// The map on flash, links of unit chains included.
     Mapping,
     /// Moving data off failing or decaying blocks.
     Repair,
@@ -25,13 +27,14 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of reports.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Host,
         Self::Collection,
         Self::Wear,
         Self::SwitchMerge,
         Self::PartialMerge,
         Self::FullMerge,
+        Self::Fold,
         Self::Mapping,
         Self::Repair,
         Self::Attach,
@@ -46,6 +49,7 @@ impl Cause {
             Self::SwitchMerge => "switch merge",
             Self::PartialMerge => "partial merge",
             Self::FullMerge => "full merge",
+            Self::Fold => "fold",
             Self::Mapping => "mapping",
             Self::Repair => "repair",
             Self::Attach => "attach",
@@ -56,17 +60,21 @@ impl Cause {
 /// Flash operations of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CauseCounts {
-    /// Page reads, OOB-only ones included.
+    /// Page reads, OOB-only ones included: `reads - oob_reads` are those with data.
     pub reads: u64,
-    /// Page programs, without copies.
+    /// Reads of nothing but a page's OOB.
+    pub oob_reads: u64,
+    /// Page programs without copies, OOB-only ones included: `programs - oob_programs` are those with data.
     pub programs: u64,
+    /// Programs of nothing but a page's OOB.
+    pub oob_programs: u64,
     /// Copies inside the array.
     pub copies: u64,
     /// Block erases.
     pub erases: u64,
 }
 
-/// Merges of a log-block layer by kind.
+/// Merges of a log-block layer and folds of a replacement-block layer, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merges {
     /// The log block became the data block as it was.
@@ -75,6 +83,10 @@ pub struct Merges {
     pub partial: u64,
     /// A logical block was copied to a fresh data block.
     pub full: u64,
+    /// A chain of units was completed in its last unit.
+    pub folds_in_place: u64,
+    /// A chain of units was copied to a fresh unit.
+    pub folds_elsewhere: u64,
 }
 
 /// Flash operations by cause, and the host pages they served.
@@ -83,7 +95,7 @@ pub struct Tally {
     causes: [CauseCounts; Cause::ALL.len()],
     /// Pages of data that the host wrote (a part of a page counts as one).
     pub host_pages: u64,
-    /// Merges; none in layers without log blocks.
+    /// Merges and folds; none in layers without log or replacement blocks.
     pub merges: Merges,
 }
 
@@ -92,6 +104,22 @@ impl Tally {
     #[inline]
     pub fn of(&mut self, cause: Cause) -> &mut CauseCounts {
         &mut self.causes[cause as usize]
+    }
+
+    /// Counts a read of a page, or of its OOB alone.
+    #[inline]
+    pub(crate) fn count_read(&mut self, cause: Cause, data: bool) {
+        let counts = self.of(cause);
+        counts.reads += 1;
+        counts.oob_reads += u64::from(!data);
+    }
+
+    /// Counts a program of a page, or of its OOB alone.
+    #[inline]
+    pub(crate) fn count_program(&mut self, cause: Cause, data: bool) {
+        let counts = self.of(cause);
+        counts.programs += 1;
+        counts.oob_programs += u64::from(!data);
     }
 
     /// Every cause with its counts.

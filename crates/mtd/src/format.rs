@@ -132,7 +132,7 @@ mod tests {
         let extremes = [0, 1, 5, 16, 64, 511, 512, 2048, 65_536, u32::MAX];
         let mut fitted = 0;
         for (page, oob, pages_per_block) in extremes.iter().flat_map(|p| extremes.iter().flat_map(move |o| extremes.map(|n| (*p, *o, n)))) {
-            for layout in [Layout::Raw, Layout::MarkerOnly, Layout::LinuxSmallPage, Layout::LinuxLargePage64] {
+            for layout in [Layout::Raw, Layout::MarkerOnly, Layout::LinuxSmallPage, Layout::LinuxLargePage64, Layout::DiskOnChip] {
                 let format = ImageFormat { page, oob, pages_per_block, layout };
                 for found in [0, 1, 528, format.bytes(1), format.bytes(u32::MAX), u64::MAX] {
                     if let Ok((geometry, _)) = format.fit(found) {

@@ -42,9 +42,10 @@ impl<B: Backing> Image<B> {
         u64::from(page.0) * self.cells.len() as u64
     }
 
-    /// Where the bad-block markers of a block lie in the image: none in an image of data only.
+    /// Where the bad-block markers of a block lie in the image: none in an image of data only, or in a layout without them.
     fn markers(&self, block: Block) -> impl Iterator<Item = u64> + use<B> {
-        let pages = self.layout.as_ref().map(|layout| (layout.marker(), self.geometry.pages_per_block.min(2)));
+        let marker = self.layout.as_ref().and_then(OobLayout::marker);
+        let pages = marker.map(|marker| (marker, self.geometry.pages_per_block.min(2)));
         let (in_oob, pages) = pages.unwrap_or_default();
         let (first, page_bytes) = (self.offset(self.geometry.page_at(block, 0)), self.cells.len() as u64);
         let in_page = u64::from(self.geometry.page) + in_oob as u64;
@@ -141,8 +142,12 @@ impl<B: Backing> Mtd for Image<B> {
         if self.read_only {
             return Err(MtdError::ReadOnly);
         }
-        if self.layout.is_none() {
-            return Err(MtdError::Backing("an image without OOB has no place for a bad-block mark"));
+        match &self.layout {
+            None => return Err(MtdError::Backing("an image without OOB has no place for a bad-block mark")),
+            Some(layout) if layout.marker().is_none() => {
+                return Err(MtdError::Backing("the image's OOB layout has no place for a bad-block mark"));
+            }
+            Some(_) => {}
         }
         for at in self.markers(block) {
             self.backing.write_at(at, &[0])?;
@@ -223,6 +228,16 @@ mod tests {
         assert!(!image.is_bad(Block(0)).unwrap());
         assert!(matches!(image.mark_bad(Block(0)), Err(MtdError::Backing(_))));
         assert_eq!(&image.into_backing()[..2049], [&[3; 2048][..], &[0xFF]].concat());
+    }
+
+    #[test]
+    fn a_layout_without_a_marker_has_no_bad_blocks() {
+        let mut image = erased(ImageFormat { layout: Layout::DiskOnChip, ..SMALL });
+        image.program(Page(4), &[1; 512], &[0; 10]).unwrap();
+        assert!(matches!(image.mark_bad(Block(2)), Err(MtdError::Backing(_))));
+        assert_eq!([0, 1, 2].map(|b| image.is_bad(Block(b))), [Ok(false); 3]);
+        let bytes = image.into_backing();
+        assert_eq!(bytes[4 * 528 + 512..5 * 528], [[0xFF; 6].as_slice(), &[0; 10]].concat());
     }
 
     #[test]

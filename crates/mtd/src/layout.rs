@@ -2,7 +2,8 @@
 //!
 //! The layouts are those of the Linux kernel, `drivers/mtd/nand/ecc.c`: `nand_ooblayout_free_sp` and `nand_ooblayout_ecc_sp` for small
 //! pages, `nand_ooblayout_free_lp_hamming` and `nand_ooblayout_ecc_lp_hamming` for large ones; the marker's place is that of
-//! `NAND_BBM_POS_SMALL` and `NAND_BBM_POS_LARGE`, in the first or second page of a block. In a dump with OOB (`nanddump -o`)
+//! `NAND_BBM_POS_SMALL` and `NAND_BBM_POS_LARGE`, in the first or second page of a block. DiskOnChip is that of
+//! `drivers/mtd/nand/raw/diskonchip.c`, which keeps bad blocks in a table. In a dump with OOB (`nanddump -o`)
 //! each page's data are followed by its spare area in this order.
 //!
 //! *Knows nothing of* how ECC bytes are computed.
@@ -20,6 +21,8 @@ pub enum Layout {
     LinuxSmallPage,
     /// Larger pages with 64 spare and Hamming ECC: user 2..40, ECC 40..64, marker 0.
     LinuxLargePage64,
+    /// Pages of 512 bytes with 16 spare: user 6..16, ECC 0..6, no marker.
+    DiskOnChip,
 }
 
 /// A layout that does not fit the page.
@@ -40,7 +43,7 @@ pub struct LayoutError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OobLayout {
     raw: usize,
-    marker: usize,
+    marker: Option<usize>,
     user: [Range<usize>; 2],
     ecc: [Range<usize>; 2],
 }
@@ -57,7 +60,9 @@ impl Layout {
             Self::MarkerOnly => (raw >= 2, "room for the bad-block marker", [2..raw, 0..0], [0..0, 0..0]),
             Self::LinuxSmallPage => (small && raw == 16, "pages of up to 512 bytes with 16 spare", [8..16, 0..0], [0..4, 6..8]),
             Self::LinuxLargePage64 => (!small && raw == 64, "pages of more than 512 bytes with 64 spare", [2..40, 0..0], [40..64, 0..0]),
+            Self::DiskOnChip => (page == 512 && raw == 16, "pages of 512 bytes with 16 spare", [6..16, 0..0], [0..6, 0..0]),
         };
+        let marker = (self != Self::DiskOnChip).then_some(marker);
         if fits { Ok(OobLayout { raw, marker, user, ecc }) } else { Err(LayoutError { layout: self, page, oob, expected }) }
     }
 }
@@ -83,8 +88,8 @@ impl OobLayout {
         self.ecc.iter().cloned().flatten()
     }
 
-    /// Where the bad-block marker lies: a block is bad if this byte is not 0xFF in its first or second page.
-    pub fn marker(&self) -> usize {
+    /// Where the bad-block marker lies, if there is one: a block is bad if this byte is not 0xFF in its first or second page.
+    pub fn marker(&self) -> Option<usize> {
         self.marker
     }
 
@@ -108,13 +113,14 @@ mod tests {
     use super::*;
     use alloc::{string::ToString, vec, vec::Vec};
 
-    const ALL: [(Layout, u32, u32); 6] = [
+    const ALL: [(Layout, u32, u32); 7] = [
         (Layout::Raw, 2048, 64),
         (Layout::Raw, 512, 16),
         (Layout::MarkerOnly, 512, 16),
         (Layout::MarkerOnly, 4096, 218),
         (Layout::LinuxSmallPage, 512, 16),
         (Layout::LinuxLargePage64, 2048, 64),
+        (Layout::DiskOnChip, 512, 16),
     ];
 
     #[test]
@@ -123,7 +129,7 @@ mod tests {
             let l = layout.on(page, oob).unwrap();
             let mut owned: Vec<usize> = l.user().chain(l.ecc()).collect();
             if layout != Layout::Raw {
-                owned.push(l.marker());
+                owned.extend(l.marker());
             }
             let count = owned.len();
             owned.sort_unstable();
@@ -136,11 +142,14 @@ mod tests {
     #[test]
     fn bytes_lie_where_the_kernel_puts_them() {
         let small = Layout::LinuxSmallPage.on(512, 16).unwrap();
-        assert_eq!((small.user().collect::<Vec<_>>(), small.marker()), ((8..16).collect(), 5));
+        assert_eq!((small.user().collect::<Vec<_>>(), small.marker()), ((8..16).collect(), Some(5)));
         assert_eq!(small.ecc().collect::<Vec<_>>(), [0, 1, 2, 3, 6, 7]);
         let large = Layout::LinuxLargePage64.on(2048, 64).unwrap();
-        assert_eq!((large.user().collect::<Vec<_>>(), large.marker()), ((2..40).collect(), 0));
+        assert_eq!((large.user().collect::<Vec<_>>(), large.marker()), ((2..40).collect(), Some(0)));
         assert_eq!(large.ecc().collect::<Vec<_>>(), (40..64).collect::<Vec<_>>());
+        let disk_on_chip = Layout::DiskOnChip.on(512, 16).unwrap();
+        assert_eq!((disk_on_chip.user().collect::<Vec<_>>(), disk_on_chip.marker()), ((6..16).collect(), None));
+        assert_eq!(disk_on_chip.ecc().collect::<Vec<_>>(), (0..6).collect::<Vec<_>>());
     }
 
     #[test]
@@ -165,7 +174,7 @@ mod tests {
             "OOB layout LinuxLargePage64 on pages of 2048 + 128 bytes, expected pages of more than 512 bytes with 64 spare"
         );
         for (layout, page, oob) in
-            [(Layout::Raw, 512, 5), (Layout::MarkerOnly, 512, 0), (Layout::MarkerOnly, 2048, 1), (Layout::LinuxSmallPage, 2048, 16)]
+            [(Layout::Raw, 512, 5), (Layout::MarkerOnly, 512, 0), (Layout::MarkerOnly, 2048, 1), (Layout::LinuxSmallPage, 2048, 16), (Layout::DiskOnChip, 256, 16)]
         {
             assert!(layout.on(page, oob).is_err(), "{layout:?} {page} + {oob}");
         }

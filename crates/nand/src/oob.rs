@@ -63,6 +63,10 @@ impl Oob {
     /// The quick way for compact blocks: a prefix and a common part, both plain. False if the block does not agree; then nothing was done.
     #[inline]
     pub fn program_short(&mut self, block: Block, page: Page, prefix: u64, common: u64, first: bool) -> bool {
+        // An erased prefix means an erased page here.
+        if prefix == PREFIX_MASK && common != u64::MAX {
+            return false;
+        }
         let kept = &mut self.common[block.0 as usize];
         if first {
             *kept = !common;
@@ -81,7 +85,7 @@ impl Oob {
         let inverted =
             |m: &Move| !u64::from_le_bytes([m.tail[3], m.tail[4], m.tail[5], m.tail[6], m.tail[7], m.tail[8], m.tail[9], m.tail[10]]);
         let kept = if first { inverted(&moves[0]) } else { self.common[block.0 as usize] };
-        if moves.iter().any(|m| inverted(m) != kept) {
+        if moves.iter().any(|m| inverted(m) != kept || m.tail[..PREFIX - NAME] == [0xff; PREFIX - NAME]) {
             return false;
         }
         self.common[block.0 as usize] = kept;
@@ -204,9 +208,9 @@ mod tests {
             let page = block * ppb + index;
             let len = [0, 4, 8, 15, 15, 15, 15, 16, 40][(word >> 24) as usize % 9];
             // Agreeing headers most of the time, disagreeing ones now and then.
-            let value: Vec<u8> = (0..len)
-                .map(|i| if i < 7 { nandlab_sim::mix(word, i) as u8 } else { (block as u8) ^ u8::from(word >> 40 & 7 == 0) })
-                .collect();
+            // Now and then an erased prefix before bytes that are not.
+            let prefix = |i| if word >> 44 & 7 == 0 { 0xff } else { nandlab_sim::mix(word, i) as u8 };
+            let value: Vec<u8> = (0..len).map(|i| if i < 7 { prefix(i) } else { (block as u8) ^ u8::from(word >> 40 & 7 == 0) }).collect();
             oob.program(Block(block), index, Page(page), &value, used[block as usize] == 0);
             used[block as usize] = used[block as usize].max(index + 1);
             model[page as usize].iter_mut().zip(&value).for_each(|(m, v)| *m &= v);

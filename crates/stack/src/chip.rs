@@ -132,12 +132,13 @@ fn blocks(section: &mut Section, base: Option<u32>, shape: &Geometry) -> Result<
 
 /// How dumps are laid out; the layout decides how many bytes of the spare area are the user's.
 fn dump_format(section: &mut Section, geometry: &mut Geometry, spare: u32, dumped: bool) -> Result<DumpFormat, DescriptionError> {
-    const LAYOUTS: [(&str, Option<Layout>); 5] = [
+    const LAYOUTS: [(&str, Option<Layout>); 6] = [
         ("none", None),
         ("raw", Some(Layout::Raw)),
         ("marker-only", Some(Layout::MarkerOnly)),
         ("linux-small-page", Some(Layout::LinuxSmallPage)),
         ("linux-large-page-64", Some(Layout::LinuxLargePage64)),
+        ("disk-on-chip", Some(Layout::DiskOnChip)),
     ];
     let data_only = DumpFormat { spare: 0, layout: Layout::Raw };
     if !dumped && !section.has("oob-layout") {

@@ -2,7 +2,7 @@
 //!
 //! A dump does not tell an erased page from one programmed with 0xFF throughout, nor erase counts: such a page comes back erased, every block as never
 //! erased. What the layout gives to error correction is left at 0xFF, since the chip models the code, not its bytes. A bad block
-//! carries its marker and nothing else.
+//! carries its marker and nothing else; a layout without one (DiskOnChip) leaves it to the translation layer's own table to know it again.
 
 use crate::file::ImageFile;
 use nandlab_mtd::{Block, Geometry, Image, ImageError, ImageFormat, Layout, LayoutError, Mtd, MtdError, OobLayout, Page};
@@ -201,8 +201,8 @@ fn fill(chip: &mut Chip, page: Page, layout: Option<&OobLayout>, cells: &mut [u8
     let geometry = chip.geometry().clone();
     let (data, spare) = cells.split_at_mut(geometry.page as usize);
     if chip.is_bad(geometry.block_of(page))? {
-        if let Some(layout) = layout.filter(|_| geometry.index_of(page) < 2) {
-            spare[layout.marker()] = 0;
+        if let Some(marker) = layout.and_then(OobLayout::marker).filter(|_| geometry.index_of(page) < 2) {
+            spare[marker] = 0;
         }
         return Ok(());
     }
@@ -239,9 +239,10 @@ mod tests {
         }
     }
 
-    const FORMATS: [(&str, u32, DumpFormat); 6] = [
+    const FORMATS: [(&str, u32, DumpFormat); 7] = [
         ("small-block-64MiB", 15, DumpFormat { spare: 16, layout: Layout::MarkerOnly }),
         ("small-block-64MiB", 8, DumpFormat { spare: 16, layout: Layout::LinuxSmallPage }),
+        ("small-block-64MiB", 10, DumpFormat { spare: 16, layout: Layout::DiskOnChip }),
         ("slc-2k", 62, DumpFormat { spare: 64, layout: Layout::MarkerOnly }),
         ("slc-2k", 38, DumpFormat { spare: 64, layout: Layout::LinuxLargePage64 }),
         ("slc-2k", 64, DumpFormat { spare: 64, layout: Layout::Raw }),
@@ -264,7 +265,7 @@ mod tests {
             assert_eq!(std::fs::metadata(&a).unwrap().len(), stride * u64::from(first.geometry().pages()));
             let mut second = chip(name, 4, oob);
             let loaded = load(&a, format, &mut second).unwrap();
-            assert_eq!(second.is_bad(Block(2)).unwrap(), format.spare > 0);
+            assert_eq!(second.is_bad(Block(2)).unwrap(), format.spare > 0 && format.layout != Layout::DiskOnChip);
             assert!(loaded.pages > 0 || format.layout == Layout::Raw);
             save(&b, format, &mut second).unwrap();
             assert!(std::fs::read(&a).unwrap() == std::fs::read(&b).unwrap(), "{name} {format:?}");

@@ -33,6 +33,7 @@ impl<M: Mtd> Reader<'_, M> {
     fn tag(&mut self, page: Page) -> Result<Found, MtdError> {
         let mut bytes = [0; TAG];
         self.counts.reads += 1;
+        self.counts.oob_reads += 1;
         match self.mtd.read(page, &mut [], &mut bytes) {
             Ok(_) if bytes == [0xff; TAG] => Ok(Found::Erased),
             Ok(_) => Ok(Tag::decode(&bytes).map_or(Found::Unreadable, Found::Tag)),
@@ -223,7 +224,9 @@ impl<M: Mtd> PageFtl<M> {
         for survey in surveys.iter().filter(|s| s.mapping == Some(false) && s.newest.is_none_or(|n| n >= oldest)) {
             let mut reader = Reader { mtd: &mut self.mtd, counts: CauseCounts::default() };
             let tags = reader.tags(survey.block)?;
-            self.tally.of(Cause::Attach).reads += reader.counts.reads;
+            let counts = reader.counts;
+            self.tally.of(Cause::Attach).reads += counts.reads;
+            self.tally.of(Cause::Attach).oob_reads += counts.oob_reads;
             for (page, tag) in tags {
                 self.sequence = self.sequence.max(tag.sequence + 1);
                 if let Name::Data(lpn) = tag.name

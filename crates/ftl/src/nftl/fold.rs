@@ -1,0 +1,230 @@
+//! Folds: a chain becomes one unit again.
+//!
+//! | fold | when | copies | erases |
+//! |---|---|---|---|
+//! | in place | every sector that has contents lies in the last unit, or is free there; no fold into it has begun before | those not in the last unit | all units but the last |
+//! | elsewhere | otherwise | every sector that has contents, to a free unit | all units |
+//!
+//! With [`Ordering::Guarded`] a fold in place needs besides that what the last unit's first page holds is elsewhere too, and that its third page is free: both are programmed
+//! again. Copies go through the host, as in Linux, since each needs OOB bytes of its own.
+
+use super::Nftl;
+use super::chain::Newest;
+use super::flash::Source;
+use super::format::{MOST_SECTORS, Oob, Status};
+use super::options::{ChainVictim, Ordering};
+use super::units::Guard;
+use crate::Cause;
+use nandlab_block::BlockError;
+use nandlab_mtd::Mtd;
+
+/// Where a chain is folded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Its last unit, where that can be done.
+    Last,
+    /// A free unit.
+    Fresh,
+    /// The most worn free unit.
+    MostWorn,
+}
+
+/// The state of every sector of a chain.
+#[derive(Debug)]
+pub(super) struct Survey {
+    pub newest: [Newest; MOST_SECTORS as usize],
+    last: u16,
+    last_oob: [Oob; MOST_SECTORS as usize],
+    /// Whether any sector but the first was written in the last unit.
+    pub touched: bool,
+}
+
+impl Survey {
+    /// Sectors whose newest version is in `unit`.
+    pub fn live(&self, unit: u16) -> u64 {
+        (0..).zip(&self.newest).fold(0, |set, (k, &newest)| set | u64::from(newest == Newest::At(unit)) << k)
+    }
+
+    fn mapped(&self) -> u64 {
+        (0..).zip(&self.newest).fold(0, |set, (k, newest)| set | u64::from(matches!(newest, Newest::At(_))) << k)
+    }
+}
+
+impl<M: Mtd> Nftl<M> {
+    /// Reads the OOB of every sector of every unit of a chain. What cannot be read is lost; while `attaching` it is taken for torn.
+    pub(super) fn survey(&mut self, chain: u16, cause: Cause, attaching: bool) -> Result<Survey, BlockError> {
+        let blank = [Oob::ERASED; MOST_SECTORS as usize];
+        let mut survey = Survey { newest: [Newest::Nothing; MOST_SECTORS as usize], last: u16::MAX, last_oob: blank, touched: false };
+        let mut free_found = 0u64;
+        let mut next = self.units.head(chain);
+        while let Some(unit) = next {
+            survey.last = unit;
+            survey.touched = false;
+            for sector in 0..self.pages {
+                let oob = self.read_oob(unit, sector, cause)?;
+                let newest = &mut survey.newest[sector as usize];
+                let seen = &mut survey.last_oob[sector as usize];
+                *seen = Oob::ERASED.with_status(Status::Ignore);
+                let void = &mut self.units.unit_mut(unit).void;
+                if oob.is_none() && attaching {
+                    *void |= 1 << sector;
+                }
+                if *void >> sector & 1 != 0 {
+                    survey.touched |= sector > 0;
+                    continue;
+                }
+                let (newer, status) = (free_found >> sector & 1 == 0, oob.map_or(Status::Lost, |oob| oob.status()));
+                *seen = oob.unwrap_or(*seen);
+                survey.touched |= sector > 0 && status != Status::Free;
+                match status {
+                    Status::Free => free_found |= 1 << sector,
+                    Status::Used if newer => *newest = Newest::At(unit),
+                    Status::Deleted if newer => *newest = Newest::Nothing,
+                    Status::Lost if newer => *newest = Newest::Lost,
+                    _ => {}
+                }
+            }
+            next = self.units.next(unit);
+        }
+        Ok(survey)
+    }
+
+    /// Folds a chain until there is a free unit to spare.
+    pub(super) fn make_room(&mut self) -> Result<(), BlockError> {
+        let victim = match self.options.victim {
+            ChainVictim::Longest => self.units.longest(),
+            ChainVictim::MinCopy => self.cheapest(),
+        };
+        self.fold(victim.ok_or(BlockError::WornOut)?, Target::Last, Cause::Fold)?;
+        self.level()
+    }
+
+    /// The chain of two units or more that needs the fewest copies, the first of several.
+    fn cheapest(&self) -> Option<u16> {
+        (0..self.units.chains()).filter(|&chain| self.units.length(chain) >= 2).min_by_key(|&chain| self.copies(chain))
+    }
+
+    /// Copies that folding a chain takes, as far as it is known without reading it.
+    fn copies(&self, chain: u16) -> u32 {
+        let (mut live, mut in_last) = (0u64, 0);
+        for unit in self.units.chain(chain) {
+            let unit = self.units.unit(unit);
+            live |= unit.live;
+            let linux = self.options.ordering == Ordering::Linux;
+            let in_place = !unit.traits.is_closed() && (linux || unit.traits.has(Guard::Backed) && unit.live >> 2 & 1 == 0);
+            in_last = if in_place { unit.live } else { 0 };
+        }
+        (live & !in_last).count_ones()
+    }
+
+    /// Makes one unit of a chain.
+    pub(super) fn fold(&mut self, chain: u16, target: Target, cause: Cause) -> Result<(), BlockError> {
+        loop {
+            let survey = self.survey(chain, cause, false)?;
+            let in_place = target == Target::Last && self.fits_last(chain, &survey);
+            let unit = match target {
+                _ if in_place => survey.last,
+                Target::MostWorn => self.open(Source::MostWorn)?.ok_or(BlockError::WornOut)?,
+                Target::Last | Target::Fresh => self.open(Source::Allocation)?.ok_or(BlockError::WornOut)?,
+            };
+            if self.fill(chain, unit, &survey, cause)? {
+                let merges = &mut self.tally.merges;
+                *(if in_place { &mut merges.folds_in_place } else { &mut merges.folds_elsewhere }) += 1;
+                return self.adopt_fold(chain, unit, survey.mapped(), cause);
+            }
+            if !in_place {
+                // Everything in it is still where it came from.
+                self.retire(unit)?;
+            }
+        }
+    }
+
+    /// The chain is from now on one unit; the others go.
+    fn adopt_fold(&mut self, chain: u16, unit: u16, live: u64, cause: Cause) -> Result<(), BlockError> {
+        let mut next = self.units.replace(chain, unit);
+        self.units.unit_mut(unit).live = live;
+        while let Some(old) = next.filter(|&old| old != unit) {
+            next = self.units.leave(old);
+            self.release(old, cause)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a chain can be folded into its last unit.
+    fn fits_last(&self, chain: u16, survey: &Survey) -> bool {
+        let (traits, third) = (self.units.unit(survey.last).traits, &survey.last_oob[2]);
+        let guarded = self.options.ordering == Ordering::Linux || traits.has(Guard::Backed) && third.status() == Status::Free;
+        let fits = |(newest, oob): (&Newest, &Oob)| match newest {
+            Newest::Nothing => true,
+            Newest::At(unit) => *unit == survey.last || oob.status() == Status::Free,
+            Newest::Lost => oob.status() == Status::Free,
+        };
+        let sectors = survey.newest.iter().zip(&survey.last_oob).take(self.pages as usize);
+        guarded && self.units.length(chain) >= 2 && !traits.is_closed() && !third.has_fold_mark() && { sectors }.all(fits)
+    }
+
+    /// Completes a unit with the newest version of every sector, then names it the only one of its chain; false if a program failed.
+    fn fill(&mut self, chain: u16, unit: u16, survey: &Survey, cause: Cause) -> Result<bool, BlockError> {
+        let in_place = unit == survey.last;
+        let mut first = if in_place { survey.last_oob[0] } else { Oob::ERASED };
+        if in_place && !self.program_again(unit, 2, survey.last_oob[2].with_fold_mark(), cause)? {
+            return Ok(false);
+        }
+        let guarded = self.options.ordering == Ordering::Guarded;
+        for sector in u32::from(guarded)..self.pages {
+            let oob = match (in_place, sector) {
+                (true, 2) => survey.last_oob[2].with_fold_mark(),
+                (true, _) => survey.last_oob[sector as usize],
+                (false, _) => self.fresh_oob(unit, sector),
+            };
+            match self.carry(survey, unit, sector, oob, cause)? {
+                Some(now) if sector == 0 => first = now,
+                Some(_) => {}
+                None => return Ok(false),
+            }
+        }
+        let name = first.with_name(chain, false);
+        if guarded && !matches!(survey.newest[0], Newest::Nothing) && survey.newest[0] != Newest::At(unit) {
+            return Ok(self.carry(survey, unit, 0, name, cause)?.is_some());
+        }
+        // Guarded, a free first sector could not be written later without endangering the name.
+        let closes = guarded && name.status() == Status::Free;
+        self.fence();
+        self.program_again(unit, 0, if closes { name.with_status(Status::Deleted) } else { name }, cause)
+    }
+
+    /// Copies the newest version of a sector to a unit, unless it is there or there is none; `oob` is what the sector's OOB holds or is to hold besides. Gives what it
+    /// holds now; none if the program failed.
+    fn carry(&mut self, survey: &Survey, unit: u16, sector: u32, oob: Oob, cause: Cause) -> Result<Option<Oob>, BlockError> {
+        let from = match survey.newest[sector as usize] {
+            Newest::Nothing => return Ok(Some(oob)),
+            Newest::At(from) if from == unit => return Ok(Some(oob)),
+            Newest::At(from) => Some(from),
+            Newest::Lost => None,
+        };
+        let mut scratch = core::mem::take(&mut self.scratch);
+        let readable = from.map_or(Ok(false), |from| self.read_data(from, sector, &mut scratch, cause));
+        let programmed = readable.and_then(|readable| {
+            if sector == 0 {
+                self.fence();
+            }
+            let (data, status) = if readable { (&scratch[..], Status::Used) } else { (&[][..], Status::Lost) };
+            let oob = oob.with_status(status);
+            Ok(self.program(unit, sector, data, oob, cause)?.then_some(oob))
+        });
+        self.scratch = scratch;
+        programmed
+    }
+
+    /// Static wear levelling, looked at now and then: the chain of the least worn unit moves to the most worn free one once the spread is too wide.
+    fn level(&mut self) -> Result<(), BlockError> {
+        let threshold = self.options.wear_threshold;
+        if threshold == 0 || self.erases_until_levelling > 0 || self.units.free() < self.units.low_water() {
+            return Ok(());
+        }
+        let Some((chain, spread)) = self.units.coldest() else { return Ok(()) };
+        // Once the spread is wide, one chain after another; else not before a good part of the units has been erased again.
+        self.erases_until_levelling = if spread > threshold { 8 } else { u32::from(self.units.count()) / 4 + 1 };
+        if spread > threshold { self.fold(chain, Target::MostWorn, Cause::Wear) } else { Ok(()) }
+    }
+}
