@@ -1,10 +1,11 @@
-//! Streams of block requests: made from a description, or read from a trace.
+//! Streams of block requests, made from a description or read from a trace; and streams of file calls.
 //!
 //! *Promises.* A stream is a pure function of its description and seed, or of the bytes of its trace; nothing is left out, moved or
 //! rounded without being counted. Making a request and reading a line allocate nothing. No input panics, and none takes
 //! memory beyond its longest line.
 //!
-//! *Works in terms of* bytes and nanoseconds: a [`Source`] gives one [`Request`] after another.
+//! *Works in terms of* bytes and nanoseconds: a [`Source`] gives one [`Request`] after another; [`files::FileCalls`] gives one
+//! [`files::FileCall`] after another.
 //!
 //! *Knows nothing of* devices, flash, files of the operating system. Where lines come from is [`trace::Lines`]' business.
 //!
@@ -12,6 +13,7 @@
 //! pattern::Spec -> Pattern ----.
 //!                               >-- Source -> Fitted (onto a device) -> whoever serves it
 //! trace::Lines -> Reader ------'
+//! camera::CameraSpec -> CameraMs500 -> files::FileCalls -> whoever plays it on files
 //! ```
 
 #![no_std]
@@ -21,6 +23,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod camera;
+pub mod files;
 pub mod fit;
 pub mod pattern;
 mod request;

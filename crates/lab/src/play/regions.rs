@@ -1,0 +1,262 @@
+//! Where on a FAT volume writes go: how many to which part, on how many sectors, and a picture of it.
+//!
+//! *Promises.* Every sector written counts once, under one region. Memory grows with the number of different sectors, not with the number of writes; the picture has at most
+//! [`POINTS_MAX`] points of each region, so that a region of few sectors shows beside one of many. *Works on* the boot sector's layout alone: which file a cluster belongs
+//! to, and that a subdirectory is no file, must be said by the caller.
+
+use nandlab_fat::Layout;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The most points that a region has in a picture.
+pub const POINTS_MAX: usize = 500;
+
+/// A part of a FAT volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Region {
+    /// The boot sector, with the mark "in use".
+    Boot,
+    /// The other reserved sectors: file system information, copies.
+    Reserved,
+    /// A copy of the table, from 1.
+    Table(u32),
+    /// The root directory of FAT12 and FAT16.
+    Root,
+    /// Clusters, of what the caller says.
+    Clusters(&'static str),
+    /// Behind the last cluster.
+    Outside,
+}
+
+impl Region {
+    /// The part that a sector of the volume lies in; clusters go by the name `clusters`.
+    pub fn of(layout: &Layout, sector: u64, clusters: &'static str) -> Self {
+        let end = u64::from(layout.data_start) + u64::from(layout.clusters) * u64::from(layout.cluster_sectors);
+        match sector {
+            0 => Self::Boot,
+            s if s < u64::from(layout.fat_start) => Self::Reserved,
+            s if s < u64::from(layout.root_start) => {
+                Self::Table(1 + ((s - u64::from(layout.fat_start)) / u64::from(layout.fat_sectors)) as u32)
+            }
+            s if s < u64::from(layout.data_start) => Self::Root,
+            s if s < end => Self::Clusters(clusters),
+            _ => Self::Outside,
+        }
+    }
+
+    /// Whether it says where files are rather than what they hold.
+    pub fn is_metadata(&self) -> bool {
+        !matches!(self, Self::Clusters(_))
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boot => f.write_str("boot sector"),
+            Self::Reserved => f.write_str("reserved sectors"),
+            Self::Table(copy) => write!(f, "FAT {copy}"),
+            Self::Root => f.write_str("root directory"),
+            Self::Clusters(what) => f.write_str(what),
+            Self::Outside => f.write_str("behind the clusters"),
+        }
+    }
+}
+
+/// What went to a region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Sectors written, each time anew.
+    pub writes: u64,
+    /// Different sectors among them.
+    pub sectors: u64,
+}
+
+/// A share of the writes and the share of the volume's sectors that it went to, 0 to 1 each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// Of all writes.
+    pub writes: f64,
+    /// Of all sectors of the volume.
+    pub sectors: f64,
+}
+
+/// A dot of the picture: the number of the write, from 0, and its sector.
+pub type Point = (u64, u64);
+
+/// What was written so far.
+#[derive(Clone, Debug)]
+pub struct Writes {
+    layout: Layout,
+    total: u64,
+    regions: BTreeMap<Region, Seen>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// Writes by sector.
+    sectors: BTreeMap<u64, u64>,
+    picture: Picture,
+}
+
+impl Writes {
+    /// Nothing yet, on a volume of this layout. Sectors are the volume's own.
+    pub fn new(layout: Layout) -> Self {
+        Self { layout, total: 0, regions: BTreeMap::new() }
+    }
+
+    /// So many sectors were written from `first` on; those that lie in clusters are told apart as `clusters`, such as "photos" or "index".
+    pub fn write(&mut self, first: u64, count: u64, clusters: &'static str) {
+        for sector in first..first.saturating_add(count) {
+            let seen = self.regions.entry(Region::of(&self.layout, sector, clusters)).or_default();
+            *seen.sectors.entry(sector).or_default() += 1;
+            seen.picture.add((self.total, sector));
+            self.total += 1;
+        }
+    }
+
+    /// Sectors written.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// What went to each region that was written to, in the order in which they lie on the volume.
+    pub fn regions(&self) -> impl Iterator<Item = (Region, Tally)> {
+        let tally = |seen: &Seen| Tally { writes: seen.sectors.values().sum(), sectors: seen.sectors.len() as u64 };
+        self.regions.iter().map(move |(region, seen)| (*region, tally(seen)))
+    }
+
+    /// What went to one region.
+    pub fn region(&self, region: Region) -> Tally {
+        self.regions().find(|(one, _)| *one == region).map_or(Tally::default(), |(_, tally)| tally)
+    }
+
+    /// The share that went to metadata.
+    pub fn metadata(&self) -> Share {
+        let metadata = || self.regions().filter(|(region, _)| region.is_metadata());
+        let (writes, sectors) = (metadata().map(|(_, t)| t.writes).sum(), metadata().map(|(_, t)| t.sectors).sum());
+        self.share(writes, sectors)
+    }
+
+    /// The share that went to the hottest sectors, which make up the share `space` of the volume, whatever they hold.
+    pub fn hottest(&self, space: f64) -> Share {
+        let mut sectors = BTreeMap::<u64, u64>::new();
+        for (sector, writes) in self.regions.values().flat_map(|seen| &seen.sectors) {
+            *sectors.entry(*sector).or_default() += writes;
+        }
+        let mut counts: Vec<u64> = sectors.into_values().collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let count = (space * f64::from(self.layout.sectors)).round() as usize;
+        self.share(counts.iter().take(count).sum(), count as u64)
+    }
+
+    fn share(&self, writes: u64, sectors: u64) -> Share {
+        Share { writes: writes as f64 / self.total.max(1) as f64, sectors: sectors as f64 / f64::from(self.layout.sectors) }
+    }
+
+    /// For each region the dots of a picture of sector over number of write, at most [`POINTS_MAX`], by number. A region's dots are the first writes to it in each of many
+    /// intervals of equal length.
+    pub fn points(&self) -> impl Iterator<Item = (Region, &[Point])> {
+        self.regions.iter().map(|(region, seen)| (*region, &seen.picture.points[..]))
+    }
+}
+
+/// Dots that stay few: intervals double when there are too many.
+#[derive(Clone, Debug, Default)]
+struct Picture {
+    /// Writes of an interval as a power of two.
+    interval_log2: u32,
+    points: Vec<Point>,
+}
+
+impl Picture {
+    fn add(&mut self, point: Point) {
+        if self.points.last().is_some_and(|last| self.interval(last) == self.interval(&point)) {
+            return;
+        }
+        while self.points.len() == POINTS_MAX {
+            self.interval_log2 += 1;
+            let log2 = self.interval_log2;
+            self.points.dedup_by_key(|(write, _)| *write >> log2);
+        }
+        if self.points.last().is_none_or(|last| self.interval(last) != self.interval(&point)) {
+            self.points.push(point);
+        }
+    }
+
+    fn interval(&self, point: &Point) -> u64 {
+        point.0 >> self.interval_log2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandlab_block::Ram;
+    use nandlab_fat::{Bits, Format, format};
+
+    /// One reserved sector, two tables of 64, a root directory of 32, and clusters from 161 on.
+    fn layout() -> Layout {
+        let choices = Format { bits: Some(Bits::Fat16), cluster_sectors: Some(4), align: false, ..Format::default() };
+        format(&mut Ram::new(512, 65_536), &choices).unwrap()
+    }
+
+    #[test]
+    fn every_sector_lies_in_one_region() {
+        let layout = layout();
+        let of = |sector| Region::of(&layout, sector, "files");
+        let edges = [0, 1, 64, 65, 128, 129, 160, 161, 65_532, 65_533, u64::MAX].map(of);
+        use Region::*;
+        let files = Clusters("files");
+        assert_eq!(edges, [Boot, Table(1), Table(1), Table(2), Table(2), Root, Root, files, files, Outside, Outside]);
+        let wide = Layout { fat_start: 32, root_start: 160, ..layout };
+        assert_eq!(Region::of(&wide, 6, ""), Reserved);
+    }
+
+    #[test]
+    fn writes_count_once_for_each_sector_and_time() {
+        let mut writes = Writes::new(layout());
+        writes.write(128, 3, "");
+        writes.write(129, 1, "");
+        writes.write(161, 4, "photos");
+        writes.write(161, 1, "index");
+        let found: Vec<(String, u64, u64)> = writes.regions().map(|(r, t)| (r.to_string(), t.writes, t.sectors)).collect();
+        let row = |name: &str, writes, sectors| (name.to_string(), writes, sectors);
+        assert_eq!(found, [row("FAT 2", 1, 1), row("root directory", 3, 2), row("index", 1, 1), row("photos", 4, 4)]);
+        assert_eq!((writes.total(), writes.region(Region::Boot)), (9, Tally::default()));
+        assert_eq!(writes.metadata(), Share { writes: 4.0 / 9.0, sectors: 3.0 / 65_536.0 });
+    }
+
+    #[test]
+    fn the_hottest_sectors_are_those_written_most_whatever_they_hold() {
+        let mut writes = Writes::new(layout());
+        (0..10).for_each(|_| writes.write(200, 1, "photos"));
+        (0..5).for_each(|_| writes.write(200, 1, "index"));
+        (0..3).for_each(|_| writes.write(1, 1, ""));
+        writes.write(300, 2, "photos");
+        let one = writes.hottest(1.0 / 65_536.0);
+        assert_eq!(one, Share { writes: 0.75, sectors: 1.0 / 65_536.0 });
+        assert_eq!(writes.hottest(2.0 / 65_536.0).writes, 0.9);
+        assert_eq!(writes.hottest(1.0).writes, 1.0);
+    }
+
+    #[test]
+    fn a_picture_stays_small_and_spans_the_whole_run_with_every_hot_region() {
+        let mut writes = Writes::new(layout());
+        for write in 0..20_000u64 {
+            writes.write(161 + write, 1, "photos");
+            writes.write(129, 1, "");
+            if write % 4 == 0 {
+                writes.write(1, 1, "");
+                writes.write(65, 1, "");
+            }
+        }
+        let pictures: Vec<(Region, &[Point])> = writes.points().collect();
+        assert_eq!(pictures.len(), 4);
+        for (region, points) in pictures {
+            assert!((POINTS_MAX / 2..=POINTS_MAX).contains(&points.len()), "{region}: {}", points.len());
+            assert!(points[0].0 < 4 && points[points.len() - 1].0 > writes.total() * 99 / 100, "{region}");
+            assert!(points.is_sorted_by(|a, b| a.0 < b.0), "{region}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Streams of file calls: what a program does to its files, as data.
+//!
+//! *Promises.* A stream is a pure function of its description and seed; so are the names of its files, the bytes that it writes ([`Contents`]), and with them what
+//! must be found afterwards ([`Expected`]). A stream is sound: a file is created before it is used, opened before it is read or written, closed before it is
+//! removed. Making a call allocates nothing in the steady state.
+//!
+//! *Works in terms of* numbered files in one directory, bytes and versions. *Knows nothing of* file systems, time, or whether a call succeeds.
+
+mod contents;
+mod expected;
+
+pub use contents::Contents;
+pub use expected::{Expected, ExpectedError};
+
+use alloc::string::String;
+use core::fmt;
+
+/// A file of a workload, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u32);
+
+/// What a program asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileCall {
+    /// Makes a file that is not there, and opens it.
+    Create {
+        /// Which.
+        file: FileId,
+    },
+    /// Opens a file that is there.
+    Open {
+        /// Which.
+        file: FileId,
+    },
+    /// Gives an open file back.
+    Close {
+        /// Which.
+        file: FileId,
+    },
+    /// Reads what is there.
+    Read {
+        /// An open file.
+        file: FileId,
+        /// First byte.
+        offset: u64,
+        /// Bytes, above 0.
+        length: u64,
+    },
+    /// Writes what [`Contents`] has for the place.
+    Write {
+        /// An open file.
+        file: FileId,
+        /// First byte.
+        offset: u64,
+        /// Bytes, above 0.
+        length: u64,
+        /// Which of the bytes that the place may hold: each rewriting has another, so that a lost one is found.
+        version: u32,
+    },
+    /// Gives a file another length; what is added reads as zeros.
+    Truncate {
+        /// An open file.
+        file: FileId,
+        /// Bytes.
+        length: u64,
+    },
+    /// Makes an open file durable.
+    Fsync {
+        /// Which.
+        file: FileId,
+    },
+    /// Removes a closed file.
+    Remove {
+        /// Which.
+        file: FileId,
+    },
+    /// Makes everything durable.
+    Sync,
+}
+
+impl FileCall {
+    /// The file that it is about, if it is about one.
+    pub fn file(&self) -> Option<FileId> {
+        match *self {
+            Self::Create { file }
+            | Self::Open { file }
+            | Self::Close { file }
+            | Self::Read { file, .. }
+            | Self::Write { file, .. }
+            | Self::Truncate { file, .. }
+            | Self::Fsync { file }
+            | Self::Remove { file } => Some(file),
+            Self::Sync => None,
+        }
+    }
+}
+
+impl fmt::Display for FileCall {
+    /// Without the file, whose name only its workload knows.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create { .. } => f.write_str("create"),
+            Self::Open { .. } => f.write_str("open"),
+            Self::Close { .. } => f.write_str("close"),
+            Self::Read { offset, length, .. } => write!(f, "read {length} bytes at {offset}"),
+            Self::Write { offset, length, .. } => write!(f, "write {length} bytes at {offset}"),
+            Self::Truncate { length, .. } => write!(f, "truncate to {length} bytes"),
+            Self::Fsync { .. } => f.write_str("fsync"),
+            Self::Remove { .. } => f.write_str("remove"),
+            Self::Sync => f.write_str("sync"),
+        }
+    }
+}
+
+/// A stream of calls, and what its files are called and hold.
+pub trait FileCalls: Iterator<Item = FileCall> {
+    /// The name of a file; no two files have the same.
+    fn name(&self, file: FileId) -> String;
+
+    /// The bytes that are written.
+    fn contents(&self) -> Contents;
+
+    /// How far the stream has come, 0 to 1.
+    fn share_done(&self) -> f64;
+}
