@@ -23,6 +23,8 @@ pub struct Experiment {
     pub run: RunOptions,
     /// Every setting in effect, defaults included.
     pub settings: Vec<Setting>,
+    /// Numbers that a publication gives for it, by name (`[published]`): to be shown beside what is measured, never used.
+    pub published: Vec<(String, f64)>,
 }
 
 /// How a workload is run and measured.
@@ -102,11 +104,27 @@ impl Experiment {
         settings.extend(stack.settings.iter().cloned());
         let (workload, more) = WorkloadDescription::take(&mut document)?;
         settings.extend(more);
+        check_files(&document, &stack, &workload)?;
         let (run, more) = RunOptions::take(document.section("run"), workload.has_times())?;
         settings.extend(more);
+        let published = document.numbers("published")?;
         document.finish()?;
         let settings = settings.into_iter().map(|s| Setting { key: s.key, value: s.value, origin: s.origin.to_string() }).collect();
-        Ok(Self { name, stack, workload, run, settings })
+        Ok(Self { name, stack, workload, run, settings, published })
+    }
+}
+
+/// Files need a file system, and a file system needs files.
+fn check_files(document: &Document, stack: &Description, workload: &WorkloadDescription) -> Result<(), DescriptionError> {
+    let camera = matches!(workload, WorkloadDescription::Camera(_));
+    match (&stack.fs, camera) {
+        (None, true) => Err(document.refuse("fs.type", "\"none\"", "a file system, since workload.type = \"camera-ms500\" writes files")),
+        (Some(_), false) => Err(document.refuse(
+            "workload.type",
+            "requests to the disk",
+            "a workload on files (\"camera-ms500\") for the file system of [fs]",
+        )),
+        _ => Ok(()),
     }
 }
 

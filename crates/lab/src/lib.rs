@@ -3,6 +3,8 @@
 mod cost;
 pub mod crash;
 pub mod experiment;
+pub mod paper;
+pub mod play;
 pub mod report;
 pub mod result;
 pub mod run;

@@ -82,6 +82,9 @@ pub struct Latency {
 pub struct Flash {
     /// Operations split by who caused them (`host data`, `collection`, `mapping`, ...).
     pub causes: Vec<FlashRow>,
+    /// Merges and folds; none in layers without log or replacement blocks.
+    #[serde(default)]
+    pub merges: Merges,
     /// Page programs per page of host data written; none if nothing was written.
     pub write_amplification: Option<f64>,
     /// The same without mapping metadata: what the closed forms for garbage collection speak of.
@@ -105,12 +108,33 @@ pub struct FlashRow {
     pub cause: String,
     /// Page reads (OOB-only reads included).
     pub reads: u64,
-    /// Page programs, without copies.
+    /// Reads of nothing but a page's OOB.
+    #[serde(default)]
+    pub oob_reads: u64,
+    /// Page programs, without copies (OOB-only programs included).
     pub programs: u64,
+    /// Programs of nothing but a page's OOB.
+    #[serde(default)]
+    pub oob_programs: u64,
     /// Pages copied inside the array (each one read and one program).
     pub copies: u64,
     /// Block erases.
     pub erases: u64,
+}
+
+/// Merges of log blocks and folds of replacement units, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Merges {
+    /// The log block became the data block as it was.
+    pub switch: u64,
+    /// The log block was completed and became the data block.
+    pub partial: u64,
+    /// A logical block was copied to a fresh data block.
+    pub full: u64,
+    /// A chain of units was completed in its last unit.
+    pub folds_in_place: u64,
+    /// A chain of units was copied to a fresh unit.
+    pub folds_elsewhere: u64,
 }
 
 /// A spread of erase counts.

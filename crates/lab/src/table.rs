@@ -38,6 +38,22 @@ pub fn words<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = [S
     finish(&table)
 }
 
+/// Rows under headings: names to the left, columns of numbers to the right.
+pub fn rows(heads: &[String], rows: &[Vec<String>]) -> String {
+    let mut table = plain();
+    let number = |text: &String| text == "-" || text.chars().next().is_some_and(|c| c.is_ascii_digit() || "+-.".contains(c));
+    let numbers: Vec<bool> = (0..heads.len()).map(|at| at > 0 && rows.iter().filter_map(|row| row.get(at)).all(number)).collect();
+    let line = |row: &[String]| -> Vec<Cell> {
+        let side = |right: bool| if right { CellAlignment::Right } else { CellAlignment::Left };
+        row.iter().zip(&numbers).map(|(text, right)| Cell::new(plain_spaces(text.clone())).set_alignment(side(*right))).collect()
+    };
+    table.set_header(line(heads));
+    rows.iter().for_each(|row| {
+        table.add_row(line(row));
+    });
+    finish(&table)
+}
+
 fn plain() -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
@@ -89,6 +105,15 @@ impl Rows<'_> {
             let total = |run: &RunResult| run.flash.causes.iter().map(pick).sum::<u64>();
             self.row(name, |o| Some(plain_spaces(grouped(total(&o.result)))));
         }
+        let m = |o: &Outcome| o.result.flash.merges;
+        let merges = |o: &Outcome| [m(o).switch, m(o).partial, m(o).full];
+        let folds = |o: &Outcome| [m(o).folds_in_place, m(o).folds_elsewhere];
+        let list = |counts: &[u64]| {
+            let words: Vec<String> = counts.iter().map(|count| plain_spaces(grouped(*count))).collect();
+            counts.iter().any(|count| *count > 0).then(|| words.join(" / "))
+        };
+        self.row("merges: switch / partial / full", |o| list(&merges(o)));
+        self.row("folds: in place / elsewhere", |o| list(&folds(o)));
         let busy = |run: &RunResult| run.flash.die_busy.iter().sum::<f64>() / run.flash.die_busy.len().max(1) as f64;
         self.row("dies busy", |o| Some(write(Quantity::Share, busy(&o.result))));
         let some = |count: u64| (count > 0).then(|| plain_spaces(grouped(count)));

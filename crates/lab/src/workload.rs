@@ -1,8 +1,11 @@
 //! The `[workload]` section, and the stream of requests that it becomes on a device of known size.
 
+mod camera;
+
 use crate::trace_file::{TraceFeed, TraceFileError};
 use nandlab_stack::value::{Size, Time};
 use nandlab_stack::{DescriptionError, Document, Section, Setting, units};
+use nandlab_workload::camera::CameraSpec;
 use nandlab_workload::pattern::{Amount, Arrival, Order, Pattern, SpecError};
 use nandlab_workload::trace::{Action, Format, Options, Unit, Units};
 use nandlab_workload::{Request, Source, Spec, WorkloadError};
@@ -39,6 +42,8 @@ pub enum WorkloadDescription {
     Pattern(PatternDescription),
     /// Recorded.
     Trace(TraceDescription),
+    /// Calls on files rather than requests to a disk.
+    Camera(CameraSpec),
 }
 
 /// A synthetic workload.
@@ -86,6 +91,9 @@ pub enum OpenError {
     /// The trace.
     #[error(transparent)]
     Trace(#[from] TraceFileError),
+    /// The workload is one on files.
+    #[error("workload.type: found \"camera-ms500\", which writes files, expected a workload of block requests")]
+    Files,
 }
 
 impl WorkloadDescription {
@@ -111,15 +119,24 @@ impl WorkloadDescription {
             "arrival",
             "interval",
         ];
-        if section.choice("type", &[("pattern", false), ("trace", true)], false)? {
-            section.inapplicable(&PATTERN_KEYS, "type = \"pattern\"")?;
-            let trace = TraceDescription::take(&mut section)?;
-            Ok((Self::Trace(trace), section.finish()?))
-        } else {
-            section.inapplicable(&TRACE_KEYS, "type = \"trace\"")?;
-            let pattern = PatternDescription::take(&mut section)?;
-            Ok((Self::Pattern(pattern), section.finish()?))
+        let types = [("pattern", 0), ("trace", 1), ("camera-ms500", 2)];
+        let lists: [&[&'static str]; 3] = [&PATTERN_KEYS, &TRACE_KEYS, &camera::KEYS];
+        let chosen = section.choice("type", &types, 0)?;
+        for (name, at) in types.iter().filter(|(_, at)| *at != chosen) {
+            let others: Vec<&'static str> = lists[*at].iter().filter(|key| !lists[chosen].contains(key)).copied().collect();
+            section.inapplicable(&others, &format!("type = \"{name}\""))?;
         }
+        let workload = match chosen {
+            0 => Self::Pattern(PatternDescription::take(&mut section)?),
+            1 => Self::Trace(TraceDescription::take(&mut section)?),
+            _ => Self::Camera(camera::take(&mut section)?),
+        };
+        Ok((workload, section.finish()?))
+    }
+
+    /// The camera, of this seed, if it is one.
+    pub fn camera(&self, seed: u64) -> Option<CameraSpec> {
+        if let Self::Camera(spec) = self { Some(CameraSpec { seed, ..spec.clone() }) } else { None }
     }
 
     /// Whether requests have times of arrival of their own.
@@ -127,6 +144,7 @@ impl WorkloadDescription {
         match self {
             Self::Pattern(pattern) => pattern.spec.arrival != Arrival::Closed,
             Self::Trace(_) => true,
+            Self::Camera(_) => false,
         }
     }
 
@@ -139,6 +157,7 @@ impl WorkloadDescription {
                 Ok((Box::new(feed), decided))
             }
             Self::Trace(description) => Ok((Box::new(TraceFeed::open(description, bytes, sector)?), Vec::new())),
+            Self::Camera(_) => Err(OpenError::Files),
         }
     }
 }
@@ -361,7 +380,7 @@ mod tests {
     #[test]
     fn each_bad_pattern_is_refused_at_its_key() {
         let cases = [
-            ("type = \"replay\"", "e.toml:2:8: workload.type: found \"replay\", expected one of \"pattern\", \"trace\""),
+            ("type = \"replay\"", "e.toml:2:8: workload.type: found \"replay\", expected one of \"pattern\", \"trace\", \"camera-ms500\""),
             ("pattern = \"linear\"", "workload.pattern: found \"linear\", expected one of \"sequential\""),
             ("block = 1000", "workload.block: found 1000, expected a multiple of 512 bytes"),
             ("block = 0", "workload.block: found 0, expected a multiple of 512 bytes"),

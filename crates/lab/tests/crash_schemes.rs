@@ -15,6 +15,7 @@ const EXPERIMENT: &str = "
 preset = \"small-block-64MiB\"
 pages-per-block = 8
 blocks = 32
+partial-programs = 4
 [workload]
 pattern = \"hot-cold\"
 hot-requests = 0.7
@@ -79,6 +80,25 @@ fn fast_survives_every_cut() {
 #[test]
 fn fast_with_its_other_choices_survives_every_cut() {
     survives("scheme = \"fast\"\nlog-blocks = 4\nspare-blocks = 2\nmismatch = \"random\"\nskip-stale = false\nowner = \"full\"\n");
+}
+
+#[test]
+fn nftl_survives_every_cut() {
+    survives("scheme = \"nftl\"\nspare-units = 6\n");
+}
+
+#[test]
+fn nftl_with_its_other_choices_survives_every_cut() {
+    survives(
+        "scheme = \"nftl\"\nspare-units = 4\nvictim = \"min-copy\"\nallocation = \"least-worn\"\nverify-free = false\nwear-threshold = 3\n",
+    );
+}
+
+#[test]
+fn linuxs_order_of_operations_in_nftl_loses_data() {
+    let prepared = prepared("scheme = \"nftl\"\nspare-units = 6\nordering = \"linux\"\n[host]\n", |_| ());
+    let report = explored(&prepared, SecondLevel::Off);
+    assert!(report.violations_total > 0, "a torn second program of a page may take what it held: {report}");
 }
 
 #[test]

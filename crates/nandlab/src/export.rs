@@ -160,14 +160,17 @@ impl Args {
     }
 }
 
-/// The stack that a document describes.
+/// The stack that a document describes. Whoever uses the disk makes a file system of his own.
 fn describe(mut document: Document) -> Result<Description, DescriptionError> {
-    if document.has("workload") {
-        return Experiment::take(document).map(|experiment| experiment.stack);
-    }
-    let description = Description::take(&mut document)?;
-    document.finish()?;
-    Ok(description)
+    let fs = document.refuse("fs.type", "a file system", "none, since whoever uses the exported disk makes his own");
+    let description = if document.has("workload") {
+        Experiment::take(document)?.stack
+    } else {
+        let description = Description::take(&mut document)?;
+        document.finish()?;
+        description
+    };
+    if description.fs.is_some() { Err(fs) } else { Ok(description) }
 }
 
 fn serve_file(shared: SharedDisk, dir: &Path, served: Served) -> Result<(), Failure> {

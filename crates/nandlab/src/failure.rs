@@ -2,6 +2,7 @@
 
 use nandlab_lab::RunError;
 use nandlab_lab::crash::{CrashError, PrepareError};
+use nandlab_lab::paper::PaperError;
 use nandlab_stack::DescriptionError;
 use std::io;
 use std::path::PathBuf;
@@ -33,6 +34,9 @@ pub enum Failure {
     /// A run has no result.
     #[error("{0}")]
     Run(#[from] RunError),
+    /// A publication cannot be reproduced.
+    #[error("{0}")]
+    Paper(#[from] PaperError),
     /// The experiment cannot be explored.
     #[error("{0}")]
     Prepare(#[from] PrepareError),
@@ -57,6 +61,7 @@ impl Failure {
     pub fn status(&self) -> Status {
         match self {
             Self::Run(error) if !error.is_bad_input() => Status::Problem,
+            Self::Paper(_) => Status::Problem,
             Self::Export(error) if !error.is_bad_input() => Status::Problem,
             _ => Status::BadInput,
         }

@@ -7,6 +7,7 @@ mod crash;
 mod export;
 mod failure;
 mod output;
+mod paper;
 mod progress;
 mod replay;
 mod run;
@@ -31,6 +32,7 @@ enum Command {
     Replay(replay::Args),
     Export(export::Args),
     Crash(crash::Args),
+    Paper(paper::Args),
     Chips(chips::Args),
 }
 
@@ -41,6 +43,7 @@ impl Command {
             Self::Replay(args) => args.execute(),
             Self::Export(args) => args.execute(),
             Self::Crash(args) => args.execute(),
+            Self::Paper(args) => args.execute(),
             Self::Chips(args) => args.execute(),
         }
     }

@@ -65,10 +65,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-fn save(path: &Path, text: &str) -> Result<(), Failure> {
+/// Writes a file.
+pub fn save(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|error| failed(path, error))
 }
 
-fn failed(path: &Path, error: io::Error) -> Failure {
+/// An output that could not be written.
+pub fn failed(path: &Path, error: io::Error) -> Failure {
     Failure::Output { path: path.into(), error }
 }

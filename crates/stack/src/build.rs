@@ -2,11 +2,13 @@
 
 use crate::dump::{self, DumpError, Loaded};
 use crate::file::PageFile;
-use crate::{ChipDescription, Description, Format, Scheme};
-use nandlab_block::{BlockError, Nvram};
+use crate::{ChipDescription, Description, Format, Memory, Scheme};
+use nandlab_block::BlockError;
 use nandlab_ftl::logblock::LogBlockFtl;
 use nandlab_ftl::mtdblock::MtdBlock;
+use nandlab_ftl::nftl::Nftl;
 use nandlab_ftl::page::PageFtl;
+use nandlab_ftl::write_cache::{CacheError, WriteCache};
 use nandlab_ftl::{AttachError, Ftl};
 use nandlab_mtd::MtdError;
 use nandlab_nand::{Chip, ChipSpec, Contents, SpecError};
@@ -29,7 +31,14 @@ macro_rules! devices {
         }
     )*};
 }
-devices!(PageFtl, LogBlockFtl, MtdBlock);
+devices!(PageFtl, LogBlockFtl, Nftl, MtdBlock);
+
+/// The memory's contents go with it: [`Ftl::detach`] first.
+impl Device for WriteCache<Box<dyn Device>, Memory> {
+    fn into_chip(self: Box<Self>) -> Chip {
+        self.into_parts().0.into_chip()
+    }
+}
 
 /// A stack ready for use.
 pub struct Stack {
@@ -40,7 +49,7 @@ pub struct Stack {
     /// The disk on top.
     pub device: Box<dyn Device>,
     /// The memory that survives power cuts, if the file system has one.
-    pub nvram: Option<Nvram>,
+    pub nvram: Option<Memory>,
     /// What the dump held that the chip began with; none if there was no dump.
     pub loaded: Option<Loaded>,
     description: ChipDescription,
@@ -92,6 +101,9 @@ pub enum BuildError {
         /// Why not.
         error: AttachError,
     },
+    /// The write cache does not fit.
+    #[error("nvram: {0}")]
+    Cache(#[from] CacheError),
     /// The layer could not write what it needs at the end.
     #[error("detaching the translation layer: {0}")]
     Detach(BlockError),
@@ -113,7 +125,7 @@ impl Stack {
             Format::Auto => blank,
         };
         let device = if format { format_on(&description.ftl.scheme, chip)? } else { attach_on(&description.ftl.scheme, chip)? };
-        let nvram = description.nvram.map(|nvram| nvram.build(&rail));
+        let (device, nvram) = with_nvram(description, device, &clock, &rail)?;
         Ok(Self { clock, rail, device, nvram, loaded, description: description.chip.clone() })
     }
 
@@ -125,6 +137,21 @@ impl Stack {
         let mut chip = device.into_chip();
         dump::save(path, description.dump, &mut chip)?;
         Ok(chip)
+    }
+}
+
+/// The memory goes to the file system, or into the translation layer.
+fn with_nvram(
+    description: &Description,
+    device: Box<dyn Device>,
+    clock: &Clock,
+    rail: &Rail,
+) -> Result<(Box<dyn Device>, Option<Memory>), BuildError> {
+    let Some(nvram) = &description.nvram else { return Ok((device, None)) };
+    let memory = Memory::new(nvram, description.host.as_ref(), clock, rail);
+    match nvram.cache() {
+        None => Ok((device, Some(memory))),
+        Some(options) => Ok((Box::new(WriteCache::attach(device, memory, options)?), None)),
     }
 }
 
@@ -152,6 +179,7 @@ pub fn format_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildEr
     let built: Result<Box<dyn Device>, AttachError> = match scheme {
         Scheme::Page(options) => PageFtl::format(chip, options.clone()).map(boxed),
         Scheme::LogBlock(options) => LogBlockFtl::format(chip, options.clone()).map(boxed),
+        Scheme::Nftl(options) => Nftl::format(chip, options.clone()).map(boxed),
         Scheme::Mtdblock => MtdBlock::format(chip).map(boxed),
     };
     built.map_err(|error| refused(scheme, error).unwrap_or_else(BuildError::Format))
@@ -162,6 +190,7 @@ pub fn attach_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildEr
     let built: Result<Box<dyn Device>, AttachError> = match scheme {
         Scheme::Page(options) => PageFtl::attach(chip, options.clone()).map(boxed),
         Scheme::LogBlock(options) => LogBlockFtl::attach(chip, options.clone()).map(boxed),
+        Scheme::Nftl(options) => Nftl::attach(chip, options.clone()).map(boxed),
         Scheme::Mtdblock => MtdBlock::attach(chip).map(boxed),
     };
     built.map_err(|error| refused(scheme, error).unwrap_or_else(|error| BuildError::Attach { error }))

@@ -1,9 +1,9 @@
 //! A description as text: sections of keys with their places, and overrides on top.
 
 use crate::error::{DescriptionError, Place};
-use crate::section::{Entry, Section};
+use crate::section::{Entry, Section, shorten};
 use crate::suggest::nearest;
-use crate::value::{Value, quote};
+use crate::value::{Take as _, Value, quote};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Range;
@@ -120,6 +120,26 @@ impl Document {
         Section::new(name, place, resolved.collect())
     }
 
+    /// Takes a section of numbers whose names are the description's own.
+    pub fn numbers(&mut self, name: &'static str) -> Result<Vec<(String, f64)>, DescriptionError> {
+        self.known.push(name);
+        let entries = self.sections.remove(name).map(|(_, entries)| entries).unwrap_or_default();
+        let number = |entry: Entry| match f64::take(&entry.value) {
+            Some(value) => Ok((entry.key, value)),
+            None => {
+                let key = format!("{name}.{}", entry.key);
+                Err(DescriptionError::Value { place: entry.place, key, found: shorten(&entry.written), expected: f64::expected() })
+            }
+        };
+        entries.into_iter().map(number).collect()
+    }
+
+    /// The error that `key`, whose section has been taken, does not fit another.
+    pub fn refuse(&self, key: &str, found: &str, expected: &str) -> DescriptionError {
+        let place = Place::File(self.file.clone());
+        DescriptionError::Value { place, key: key.into(), found: found.into(), expected: expected.into() }
+    }
+
     /// Refuses what nobody took.
     pub fn finish(self) -> Result<(), DescriptionError> {
         match self.sections.into_iter().next() {
@@ -168,6 +188,18 @@ mod tests {
     fn parse(text: &str, overrides: &[&str]) -> Result<Document, DescriptionError> {
         let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
         Document::parse("e.toml", Path::new("lab"), text, &overrides)
+    }
+
+    #[test]
+    fn numbers_have_names_of_their_own() {
+        let parse =
+            |text: &str| Document::parse("e.toml", Path::new(""), &format!("[published]\n{text}"), &[]).unwrap().numbers("published");
+        assert_eq!(
+            parse("nftl-hot = 9731.15\nbast-hot = 1116").unwrap(),
+            [("nftl-hot".to_string(), 9731.15), ("bast-hot".to_string(), 1116.0)]
+        );
+        let error = parse("nftl-hot = \"9731 s\"").unwrap_err().to_string();
+        assert_eq!(error, "e.toml:2:12: published.nftl-hot: found \"9731 s\", expected a number");
     }
 
     #[test]

@@ -6,9 +6,6 @@ use nandlab_block::{BlockDevice, BlockError, Lba, Partition};
 use nandlab_fat::{Bits, Fat, FatError, Format, FormatError, Layout, Options};
 use nandlab_vfs::FileSystem;
 
-/// Bytes of a sector of the partition table's world.
-const SECTOR: u64 = 512;
-
 /// A file system as described.
 #[derive(Clone, Debug)]
 pub struct FsDescription {
@@ -50,6 +47,9 @@ pub struct Mounted<'a> {
 }
 
 impl FsDescription {
+    /// Bytes of a sector, as partition tables count.
+    pub const SECTOR: u64 = 512;
+
     /// Takes `[fs]` out of a document; none if there is no file system.
     pub(crate) fn take(document: &mut Document) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
         const KEYS: [&str; 7] = ["cluster", "root-entries", "align", "start-sector", "size", "barriers", "sync"];
@@ -65,7 +65,7 @@ impl FsDescription {
             section.inapplicable(&KEYS, "a type of file system (fs.type)")?;
             return Ok((None, section.finish()?));
         };
-        let fine = |Size(bytes): &Size| bytes.is_power_of_two() && (SECTOR..=128 * SECTOR).contains(bytes);
+        let fine = |Size(bytes): &Size| bytes.is_power_of_two() && (Self::SECTOR..=128 * Self::SECTOR).contains(bytes);
         let cluster = section.given::<Size>("cluster")?;
         if let Some(size) = cluster.filter(|size| !fine(size)) {
             return Err(section.refuse("cluster", &size.0.to_string(), "a power of two from 512 to 65536 bytes"));
@@ -76,7 +76,7 @@ impl FsDescription {
         let default = Options::default();
         let mount = Options { barriers: section.or("barriers", default.barriers)?, sync: section.or("sync", default.sync)?, ..default };
         let hidden_sectors = u32::try_from(start).map_err(|_| section.refuse("start-sector", &start.to_string(), "a sector below 2^32"))?;
-        let cluster_sectors = cluster.map(|Size(bytes)| (bytes / SECTOR) as u32);
+        let cluster_sectors = cluster.map(|Size(bytes)| (bytes / Self::SECTOR) as u32);
         let align = section.or("align", Format::default().align)?;
         let format = Format { bits, cluster_sectors, root_entries, hidden_sectors, align, ..Format::default() };
         let description = Self { format, mount, start, size, section: section.clone() };
@@ -87,8 +87,8 @@ impl FsDescription {
     pub fn partition<D: BlockDevice>(&self, disk: D) -> Result<Partition<D>, FsError> {
         let g = *disk.geometry();
         let sector = u64::from(g.sector);
-        let start = self.start * SECTOR / sector;
-        if !(self.start * SECTOR).is_multiple_of(sector) || start >= g.sectors {
+        let start = self.start * Self::SECTOR / sector;
+        if !(self.start * Self::SECTOR).is_multiple_of(sector) || start >= g.sectors {
             let expected = format!("a place on the disk of {} sectors of {sector} bytes", g.sectors);
             return Err(self.section.refuse("start-sector", &self.start.to_string(), &expected).into());
         }

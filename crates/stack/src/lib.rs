@@ -12,6 +12,7 @@
 //! | [`value`], [`units`] | what a key may hold: numbers, sizes, times, choices |
 //! | [`chip`], [`ftl`], [`fs`], [`nvram`], [`host`] | the sections that describe a stack |
 //! | [`build`] | a description becomes a stack |
+//! | `memory` | the non-volatile memory, with the time that it takes |
 //! | [`dump`] | chips as `nanddump -o` and `nandwrite -o` exchange them |
 //! | [`file`] | files that hold an image or page data |
 
@@ -26,6 +27,7 @@ pub mod file;
 pub mod fs;
 pub mod ftl;
 pub mod host;
+mod memory;
 pub mod nvram;
 pub mod section;
 mod setting;
@@ -40,6 +42,7 @@ pub use error::{DescriptionError, Place};
 pub use fs::{FsDescription, FsError, Mounted};
 pub use ftl::{Format, FtlDescription, Scheme};
 pub use host::HostDescription;
+pub use memory::Memory;
 pub use nvram::NvramDescription;
 pub use section::Section;
 pub use setting::{Origin, Setting};
@@ -69,7 +72,7 @@ impl Description {
         settings.extend(more);
         let (fs, more) = FsDescription::take(document)?;
         settings.extend(more);
-        let (nvram, more) = NvramDescription::take(document, fs.is_some())?;
+        let (nvram, more) = NvramDescription::take(document, &chip, fs.is_some())?;
         settings.extend(more);
         let (host, more) = HostDescription::take(document)?;
         settings.extend(more);

@@ -193,7 +193,8 @@ impl Section {
     }
 }
 
-fn shorten(text: &str) -> String {
+/// The first line of a value, not too much of it.
+pub(crate) fn shorten(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let short: String = line.chars().take(MAX_FOUND).collect();
     if short.len() < text.len() { format!("{short}...") } else { short }

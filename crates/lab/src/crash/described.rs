@@ -87,6 +87,9 @@ fn refuse_unsuitable(experiment: &Experiment) -> Result<(), PrepareError> {
     if let Some(path) = &chip.save {
         return refuse("chip.save", path.display().to_string(), "none: an exploration leaves many chips, none of them the one to keep");
     }
+    if experiment.stack.nvram.is_some() {
+        return refuse("nvram.holds", "a memory".into(), "nothing: what is in a memory beside the chip is not followed through cuts");
+    }
     if experiment.run.precondition != Precondition::None {
         let found = format!("{:?}", experiment.run.precondition).to_lowercase();
         return refuse("run.precondition", found, "none: whatever is written is part of the run that is cut");

@@ -1,10 +1,13 @@
 //! Why a run has no result.
 
 use nandlab_block::BlockError;
-use nandlab_stack::{BuildError, DescriptionError};
+use nandlab_stack::{BuildError, DescriptionError, FsError};
+use nandlab_vfs::Errno;
+use nandlab_workload::files::ExpectedError;
 use nandlab_workload::pattern::SpecError;
 use nandlab_workload::{Op, Request, WorkloadError};
 
+use crate::play::{PlayError, VerifyError};
 use crate::trace_file::TraceFileError;
 use crate::workload::{Feed, OpenError};
 
@@ -34,6 +37,27 @@ pub enum RunError {
         /// What the device said.
         error: BlockError,
     },
+    /// There is no file system for a workload on files.
+    #[error("fs.type: found \"none\", expected a file system for a workload on files")]
+    NoFileSystem,
+    /// A file system reads back what it wrote.
+    #[error("chip.contents: found \"dropped\", expected \"kept\" or \"file\", since a file system reads back what it wrote")]
+    NoContents,
+    /// The file system cannot be made or mounted.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+    /// A call failed.
+    #[error(transparent)]
+    Play(#[from] PlayError),
+    /// The workload makes a call that no program could.
+    #[error(transparent)]
+    Expected(#[from] ExpectedError),
+    /// The file system could not be unmounted.
+    #[error("unmount: {0}")]
+    Unmount(Errno),
+    /// Something was lost.
+    #[error("after the run: {0}")]
+    Verify(#[from] VerifyError),
     /// The stack broke down: nothing after this could be trusted.
     #[error("{phase}: request {number}, {}: {error}; the last operations on the chip were:\n{}", words(request), lines(recent))]
     Stopped {
@@ -53,7 +77,7 @@ pub enum RunError {
 impl RunError {
     /// Whether the input is to blame rather than the stack.
     pub fn is_bad_input(&self) -> bool {
-        !matches!(self, Self::Stopped { .. } | Self::Unprepared { .. })
+        !matches!(self, Self::Stopped { .. } | Self::Unprepared { .. } | Self::Unmount(_) | Self::Verify(_))
     }
 
     /// An error of a stream, with the file that it came from.
@@ -70,6 +94,7 @@ impl From<OpenError> for RunError {
         match error {
             OpenError::Description(error) => Self::Description(error),
             OpenError::Trace(error) => Self::Trace(error),
+            OpenError::Files => Self::NoFileSystem,
         }
     }
 }

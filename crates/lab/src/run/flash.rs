@@ -1,7 +1,7 @@
 //! What the flash did: the difference between two looks at it.
 
 use super::Measured;
-use crate::result::{Flash, FlashRow, Wear};
+use crate::result::{Flash, FlashRow, Merges, Wear};
 use nandlab_ftl::{Cause, Tally};
 use nandlab_mtd::Mtd as _;
 use nandlab_nand::{ChipSpec, Counts};
@@ -23,6 +23,16 @@ impl Snapshot {
     pub fn of(device: &dyn Device) -> Self {
         let chip = device.medium();
         Self { tally: *device.tally(), counts: chip.counts(), die_busy: chip.die_busy(), horizon: chip.issued().0 }
+    }
+
+    /// Operations by cause so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// When everything that is under way will be done.
+    pub fn horizon(&self) -> Nanos {
+        self.horizon
     }
 
     /// Pages programmed so far, copies included.
@@ -56,6 +66,7 @@ pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, good: u
         uncorrectable: after.counts.uncorrectable - before.counts.uncorrectable,
         die_busy: after.die_busy.iter().zip(&before.die_busy).map(busy).collect(),
         lifetime_bytes: (rated > 0 && erases > 0).then(|| lifetime(rated, good, written, erases)),
+        merges: merges(&before.tally, &after.tally),
         causes,
         wear,
     }
@@ -67,11 +78,25 @@ fn lifetime(rated: u64, good: u64, written: u64, erases: u64) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-fn causes(before: &Tally, after: &Tally) -> Vec<FlashRow> {
+fn merges(before: &Tally, after: &Tally) -> Merges {
+    let (a, b) = (after.merges, before.merges);
+    Merges {
+        switch: a.switch - b.switch,
+        partial: a.partial - b.partial,
+        full: a.full - b.full,
+        folds_in_place: a.folds_in_place - b.folds_in_place,
+        folds_elsewhere: a.folds_elsewhere - b.folds_elsewhere,
+    }
+}
+
+/// Flash operations between two looks, by cause.
+pub(super) fn causes(before: &Tally, after: &Tally) -> Vec<FlashRow> {
     let rows = after.rows().zip(before.rows()).map(|((cause, after), (_, before))| FlashRow {
         cause: cause.name().into(),
         reads: after.reads - before.reads,
+        oob_reads: after.oob_reads - before.oob_reads,
         programs: after.programs - before.programs,
+        oob_programs: after.oob_programs - before.oob_programs,
         copies: after.copies - before.copies,
         erases: after.erases - before.erases,
     });

@@ -76,6 +76,11 @@ impl Meter {
         self.series.add(request.op, request.length);
     }
 
+    /// Something that is no request went on until `end`.
+    pub fn until(&mut self, end: Nanos) {
+        self.last = self.last.max(end);
+    }
+
     /// A request was refused.
     #[cold]
     pub fn failed(&mut self, request: &Request, error: BlockError, end: Nanos) {

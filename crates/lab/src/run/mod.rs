@@ -6,8 +6,11 @@
 //! Memory does not depend on the number of requests. A request costs nothing beyond the stack's own work but the arithmetic here: no
 //! allocation, two dynamic calls to the device.
 
+mod again;
 mod chip_map;
+mod driven;
 mod error;
+mod files;
 mod flash;
 mod meter;
 mod payload;
@@ -15,7 +18,9 @@ mod series;
 mod slots;
 mod steady;
 
+pub use again::{Again, run_again};
 pub use error::RunError;
+pub use files::{FilesOutcome, run_files};
 pub use steady::Steady;
 
 use crate::experiment::{Experiment, MeasureFrom, Precondition, RunOptions};
@@ -64,6 +69,9 @@ pub struct Progress {
 
 /// Runs an experiment; `watch` is told about progress from time to time.
 pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
+    if let Some(camera) = experiment.workload.camera(experiment.run.seed) {
+        return Ok(run_files(experiment, &camera, false, watch)?.outcome);
+    }
     let began = Instant::now();
     let mut stack = Stack::build(&experiment.stack)?;
     let geometry = *stack.device.geometry();

@@ -10,7 +10,7 @@ use nandlab_nand::PageOrder as ChipOrder;
 const MOST_GROUP_LOGS: u32 = 64;
 
 /// Keys of all three.
-pub(super) const KEYS: [&str; 6] = ["log-blocks", "spare-blocks", "first-write", "skip-stale", "eager", "ftl-seed"];
+pub(super) const KEYS: [&str; 7] = ["log-blocks", "spare-blocks", "first-write", "skip-stale", "eager", "wear-threshold", "ftl-seed"];
 
 pub(super) fn take(section: &mut Section, chip: &ChipDescription, name: Name) -> Result<LogBlockOptions, DescriptionError> {
     let default = defaults(section, name)?;
@@ -27,6 +27,7 @@ pub(super) fn take(section: &mut Section, chip: &ChipDescription, name: Name) ->
         first_write: section.choice("first-write", &firsts, default.first_write)?,
         skip_stale: section.or("skip-stale", default.skip_stale)?,
         eager: section.or("eager", default.eager)?,
+        wear_threshold: section.or("wear-threshold", default.wear_threshold)?,
         seed: section.or("ftl-seed", default.seed)?,
         ..default
     })

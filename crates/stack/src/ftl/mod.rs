@@ -1,6 +1,7 @@
 //! The `[ftl]` section: which translation layer, and its choices.
 
 mod logblock;
+mod nftl;
 mod page;
 
 use crate::chip::ChipDescription;
@@ -8,6 +9,7 @@ use crate::value::Value;
 use crate::value::{Take, quote};
 use crate::{DescriptionError, Document, Section, Setting};
 use nandlab_ftl::logblock::LogBlockOptions;
+use nandlab_ftl::nftl::NftlOptions;
 use nandlab_ftl::page::PageOptions;
 
 /// A translation layer as described.
@@ -26,6 +28,8 @@ pub enum Scheme {
     Page(PageOptions),
     /// BAST, SAST or FAST.
     LogBlock(LogBlockOptions),
+    /// Replacement blocks, as Linux's NFTL has them.
+    Nftl(NftlOptions),
     /// Linux's cache of one erase block.
     Mtdblock,
 }
@@ -37,12 +41,19 @@ enum Name {
     Bast,
     Sast,
     Fast,
+    Nftl,
     Mtdblock,
 }
 
 impl Name {
-    const ALL: [(&'static str, Self); 5] =
-        [("page", Self::Page), ("bast", Self::Bast), ("sast", Self::Sast), ("fast", Self::Fast), ("mtdblock", Self::Mtdblock)];
+    const ALL: [(&'static str, Self); 6] = [
+        ("page", Self::Page),
+        ("bast", Self::Bast),
+        ("sast", Self::Sast),
+        ("fast", Self::Fast),
+        ("nftl", Self::Nftl),
+        ("mtdblock", Self::Mtdblock),
+    ];
 
     /// The keys that the scheme understands, besides `scheme` and `format`.
     fn keys(self) -> Vec<&'static str> {
@@ -51,6 +62,7 @@ impl Name {
             Self::Bast => [&logblock::KEYS[..], &["victim"]].concat(),
             Self::Sast => [&logblock::KEYS[..], &["victim", "group-blocks", "group-logs"]].concat(),
             Self::Fast => [&logblock::KEYS[..], &["mismatch", "pending", "owner"]].concat(),
+            Self::Nftl => nftl::KEYS.to_vec(),
             Self::Mtdblock => Vec::new(),
         }
     }
@@ -77,6 +89,7 @@ impl Scheme {
             Self::LogBlock(LogBlockOptions { scheme: LogScheme::Bast { .. }, .. }) => "bast",
             Self::LogBlock(LogBlockOptions { scheme: LogScheme::Sast { .. }, .. }) => "sast",
             Self::LogBlock(LogBlockOptions { scheme: LogScheme::Fast { .. }, .. }) => "fast",
+            Self::Nftl(_) => "nftl",
             Self::Mtdblock => "mtdblock",
         }
     }
@@ -122,6 +135,7 @@ impl FtlDescription {
         let scheme = match name {
             Name::Page => Scheme::Page(page::take(&mut section, chip)?),
             Name::Bast | Name::Sast | Name::Fast => Scheme::LogBlock(logblock::take(&mut section, chip, name)?),
+            Name::Nftl => Scheme::Nftl(nftl::take(&mut section, chip)?),
             Name::Mtdblock => Scheme::Mtdblock,
         };
         let format = section.or("format", Format::Auto)?;
@@ -139,6 +153,7 @@ mod tests {
     use crate::Description;
     use nandlab_ftl::Victim;
     use nandlab_ftl::logblock::{FirstWrite, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme as LogScheme};
+    use nandlab_ftl::nftl::{Allocation, ChainVictim, Ordering};
     use std::path::Path;
 
     fn take(text: &str) -> Result<FtlDescription, String> {
@@ -176,7 +191,7 @@ mod tests {
         assert_eq!(scheme("scheme = \"bast\""), ascending(LogBlockOptions::bast()));
         assert_eq!(scheme("scheme = \"sast\""), ascending(LogBlockOptions::sast(4, 2)));
         assert_eq!(scheme("scheme = \"fast\""), ascending(LogBlockOptions::fast()));
-        let all = "scheme = \"fast\"\nlog-blocks = 9\nspare-blocks = 7\nfirst-write = \"log\"\nskip-stale = false\neager = true\nftl-seed = 3\n\
+        let all = "scheme = \"fast\"\nlog-blocks = 9\nspare-blocks = 7\nfirst-write = \"log\"\nskip-stale = false\neager = true\nftl-seed = 3\nwear-threshold = 5\n\
                    mismatch = \"random\"\npending = \"logged\"\nowner = \"full\"\n";
         let options = LogBlockOptions {
             scheme: LogScheme::Fast { mismatch: Mismatch::Random, pending: Pending::Logged, owner: OwnerMerge::Full },
@@ -185,6 +200,7 @@ mod tests {
             first_write: FirstWrite::Logged,
             skip_stale: false,
             eager: true,
+            wear_threshold: 5,
             seed: 3,
             ..LogBlockOptions::fast()
         };
@@ -193,6 +209,28 @@ mod tests {
         let text = "scheme = \"sast\"\ngroup-blocks = 8\ngroup-logs = 3\nvictim = \"fifo\"";
         assert_eq!(scheme(text), ascending(LogBlockOptions { scheme: sast, ..LogBlockOptions::sast(8, 3) }));
         assert_eq!(scheme("scheme = \"mtdblock\""), Scheme::Mtdblock);
+    }
+
+    #[test]
+    fn every_choice_of_the_replacement_block_scheme_arrives() {
+        let options = |text: &str| match take(&format!("scheme = \"nftl\"\n{text}")).unwrap().scheme {
+            Scheme::Nftl(options) => options,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(options(""), NftlOptions::default());
+        let all = "spare-units = 9\nvictim = \"min-copy\"\nallocation = \"least-worn\"\nverify-free = false\nordering = \"linux\"\n\
+                   trust-free = true\nwear-threshold = 7\n";
+        let expected = NftlOptions {
+            spare_units: 9,
+            victim: ChainVictim::MinCopy,
+            allocation: Allocation::LeastWorn,
+            verify_free: false,
+            ordering: Ordering::Linux,
+            trust_free: true,
+            wear_threshold: 7,
+            ..NftlOptions::default()
+        };
+        assert_eq!(options(all), expected);
     }
 
     #[test]
@@ -214,6 +252,8 @@ mod tests {
             ("scheme = \"bast\"\nmismatch = \"random\"", "ftl.mismatch: has no effect, it needs scheme = \"fast\""),
             ("log-blocks = 3", "ftl.log-blocks: has no effect, it needs scheme = \"bast\" or \"sast\" or \"fast\""),
             ("scheme = \"bast\"\nlog-blocks = 0", "ftl.log-blocks: found 0, expected 1 to 1023"),
+            ("scheme = \"nftl\"\nspare-units = 1", "ftl.spare-units: found 1, expected 2 to 1023"),
+            ("scheme = \"nftl\"\nvictim = \"greedy\"", "ftl.victim: found \"greedy\", expected one of \"longest\", \"min-copy\""),
             ("scheme = \"fast\"\nlog-blocks = 1", "ftl.log-blocks: found 1, expected 2 to 1023"),
             ("scheme = \"sast\"\ngroup-logs = 65", "ftl.group-logs: found 65, expected 1 to 64"),
             ("scheme = \"sast\"\ngroup-blocks = 0", "ftl.group-blocks: found 0, expected at least 1"),

@@ -1,0 +1,77 @@
+//! What a reproduction shows besides rows and claims: tables for terminal and page, scatter plots for the page.
+
+use crate::report::axis::Axis;
+use crate::report::markup::{Element, el};
+use crate::report::number::Quantity;
+use crate::report::plot::{HALF, Mark, Plot, Series};
+use crate::report::table::{Cell, Table};
+
+/// A table or a figure.
+pub enum Exhibit {
+    /// Rows and columns.
+    Table(TableExhibit),
+    /// Scatter plots that stand side by side.
+    Scatters(String, Vec<Scatter>),
+}
+
+/// A table of words and numbers.
+pub struct TableExhibit {
+    /// Heading.
+    pub title: String,
+    /// What it shows, and what to take from it.
+    pub about: String,
+    /// Headings, the first over the names of rows.
+    pub heads: Vec<String>,
+    /// Rows, each with as many cells as there are heads.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Points over two axes.
+pub struct Scatter {
+    /// Heading.
+    pub title: String,
+    /// What it shows.
+    pub about: String,
+    /// Name of the horizontal axis.
+    pub x: String,
+    /// Name of the vertical axis.
+    pub y: String,
+    /// Series with their points.
+    pub series: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+impl TableExhibit {
+    /// For the page.
+    pub fn draw(&self) -> Vec<Element> {
+        let mut table = Table::new(self.heads.iter().map(|head| el("span").text(head)));
+        for row in &self.rows {
+            let (name, cells) = row.split_first().map_or(("", &[][..]), |(name, cells)| (name.as_str(), cells));
+            table.row(name, cells.iter().cloned().map(Cell::from));
+        }
+        let about = (!self.about.is_empty()).then(|| el("p").text(&self.about));
+        about.into_iter().chain([table.draw("numbers")]).collect()
+    }
+}
+
+impl Scatter {
+    /// For the page.
+    pub fn draw(&self) -> Element {
+        let points = || self.series.iter().flat_map(|(_, points)| points);
+        let series = self.series.iter().enumerate().map(|(slot, (name, points))| Series {
+            name: name.clone(),
+            slot,
+            mark: Mark::Points,
+            points: points.clone(),
+        });
+        Plot {
+            title: self.title.clone(),
+            about: self.about.clone(),
+            x: Axis::linear(&self.x, Quantity::Count, points().map(|p| p.0)),
+            y: Axis::linear(&self.y, Quantity::Count, points().map(|p| p.1)),
+            series: series.collect(),
+            width: HALF,
+            named: false,
+        }
+        .draw()
+    }
+}

@@ -1,0 +1,60 @@
+//! The requests of a run on files once more, on another stack, without the file system: for sweeps, since what a file system asks of its disk does not depend on what
+//! lies below.
+
+use super::driven::Driven;
+use super::flash::{Snapshot, causes};
+use super::{FilesOutcome, Progress, RunError, Server};
+use crate::Experiment;
+use crate::result::FlashRow;
+use nandlab_block::{BlockDevice as _, Lba};
+use nandlab_ftl::Tally;
+use nandlab_nand::Contents;
+use nandlab_sim::Nanos;
+use nandlab_stack::Stack;
+use nandlab_workload::{Op, Request};
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Again {
+    /// From the first request to the end of the last, without the calls' own costs, ns.
+    pub ns: Nanos,
+    /// Flash operations by cause.
+    pub causes: Vec<FlashRow>,
+    /// Everything the layer did, formatting and filling included.
+    pub tally: Tally,
+}
+
+/// Serves the requests of `run`, from the mount on, on the stack of `experiment` behind the same mkfs; page contents are not kept.
+pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, RunError> {
+    let mut experiment = experiment.clone();
+    experiment.stack.chip.spec.contents = Contents::Dropped;
+    let fs = experiment.stack.fs.clone().ok_or(RunError::NoFileSystem)?;
+    let mut stack = Stack::build(&experiment.stack)?;
+    Server::new(&mut *stack.device, &stack.clock, &experiment).precondition(&experiment.run, &mut |_: Progress| ())?;
+    fs.make(&mut fs.partition(&mut stack.device)?)?;
+    let clock = stack.clock.clone();
+    let sector = u64::from(stack.device.geometry().sector);
+    let disk = Driven::new(&mut *stack.device, &clock, experiment.stack.host.as_ref(), Box::new(|_, _, _| ()));
+    let mut partition = fs.partition(disk.clone())?;
+    let mut data = Vec::new();
+    let mut serve = |number: usize, request: &Request| {
+        let lba = Lba(request.offset / sector);
+        data.resize(request.length as usize, 0);
+        let served = match request.op {
+            Op::Write => partition.write(lba, &data),
+            Op::Read => partition.read(lba, &mut data),
+            Op::Flush => partition.flush(),
+            Op::Discard => partition.discard(lba, request.length / sector),
+        };
+        let number = number as u64 + 1;
+        served.map_err(|error| RunError::Stopped { phase: "run", number, request: *request, error, recent: Vec::new() })
+    };
+    let (mounting, playing) = run.requests.split_at(run.mounting);
+    mounting.iter().enumerate().try_for_each(|(number, request)| serve(number, request))?;
+    let before = Snapshot::of(&*disk.device());
+    clock.wait_until(before.horizon());
+    let began = clock.now();
+    playing.iter().enumerate().try_for_each(|(number, request)| serve(number, request))?;
+    let tally = *disk.device().tally();
+    Ok(Again { ns: clock.now() - began, causes: causes(before.tally(), &tally), tally })
+}

@@ -1,0 +1,60 @@
+//! Choices of the camera, as `[workload]` has them.
+
+use nandlab_stack::value::Size;
+use nandlab_stack::{DescriptionError, Section};
+use nandlab_workload::camera::{CameraSpec, DeleteAll, IndexDelete, IndexWrite};
+
+pub(super) const KEYS: [&str; 13] = [
+    "transactions",
+    "photos",
+    "deletes",
+    "photo-min",
+    "photo-max",
+    "entry",
+    "unit",
+    "fsync",
+    "delete-all-above",
+    "delete-all",
+    "index-write",
+    "index-delete",
+    "total",
+];
+
+/// Takes them; the seed is the run's.
+pub(super) fn take(section: &mut Section) -> Result<CameraSpec, DescriptionError> {
+    let default = CameraSpec::default();
+    let transactions = section.or("transactions", default.transactions)?;
+    let usual = default.clone().for_transactions(transactions);
+    let size = |section: &mut Section, key, bytes| section.or(key, Size(bytes)).map(|size| size.0);
+    let moments = [("after-creates", DeleteAll::AfterCreates), ("after-deletes", DeleteAll::AfterDeletes)];
+    let writes = [("units", IndexWrite::Units), ("entry", IndexWrite::Entry)];
+    let deletes = [("overwrite", IndexDelete::Overwrite), ("compact", IndexDelete::Compact)];
+    let spec = CameraSpec {
+        transactions,
+        photos: section.or("photos", default.photos)?,
+        deletes: section.or("deletes", default.deletes)?,
+        photo_bytes_min: size(section, "photo-min", default.photo_bytes_min)?,
+        photo_bytes_max: size(section, "photo-max", default.photo_bytes_max)?,
+        entry_bytes: size(section, "entry", default.entry_bytes)?,
+        unit: size(section, "unit", default.unit)?,
+        fsync: section.or("fsync", default.fsync)?,
+        delete_all_above: section.or("delete-all-above", default.delete_all_above)?,
+        delete_all: section.choice("delete-all", &moments, default.delete_all)?,
+        index_write: section.choice("index-write", &writes, default.index_write)?,
+        index_delete: section.choice("index-delete", &deletes, default.index_delete)?,
+        // As many bytes a transaction as the paper's camera, unless sizes are to stay as drawn: 0.
+        total: Some(size(section, "total", usual.total.unwrap_or(0))?).filter(|total| *total > 0),
+        seed: 0,
+    };
+    spec.check().map_err(|error| section.refuse(key_of(error.key), &error.found, &error.expected))?;
+    Ok(spec)
+}
+
+/// The key that a verdict of the spec speaks of.
+fn key_of(field: &'static str) -> &'static str {
+    match field {
+        "shortest photo" => "photo-min",
+        "longest photo" => "photo-max",
+        key => key,
+    }
+}

@@ -1,0 +1,68 @@
+//! `nandlab paper`: publications reproduced.
+
+use crate::failure::{Failure, Status};
+use crate::output::{failed, print, save};
+use crate::progress::Bar;
+use nandlab_lab::paper::{ALL, Paper};
+use nandlab_lab::table;
+use std::path::{Path, PathBuf};
+
+/// Reproduce a publication: its numbers beside ours, its claims judged, everything assumed declared
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A publication, "all", or "list" for their names
+    #[arg(value_name = "NAME|all|list", value_parser = names())]
+    name: String,
+    /// Write rows, claims and assumptions as JSON, one object a publication and line; "-" is standard output, in place of the text
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a report with figures, one page that needs nothing but itself; of several publications, FILE-NAME.html each
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+fn names() -> clap::builder::PossibleValuesParser {
+    ALL.iter().map(|paper| paper.id).chain(["all", "list"]).collect::<Vec<_>>().into()
+}
+
+impl Args {
+    /// Reproduces them.
+    pub fn execute(self) -> Result<Status, Failure> {
+        if self.name == "list" {
+            let rows = ALL.iter().map(|paper| [paper.id.to_string(), paper.title.to_string()]);
+            print(&table::words(["name", "publication"], rows))?;
+            return Ok(Status::Done);
+        }
+        let wanted: Vec<&Paper> = ALL.iter().filter(|paper| self.name == "all" || paper.id == self.name).collect();
+        let on_stdout = self.json.as_deref() == Some(Path::new("-"));
+        let mut json = String::new();
+        for paper in &wanted {
+            let bar = Bar::new(paper.id);
+            let done = paper.reproduce(&|progress| bar.show(progress))?;
+            drop(bar);
+            if !on_stdout {
+                print(&done.text())?;
+            }
+            let line = serde_json::to_string(&done.result).map_err(|error| failed(Path::new("JSON"), error.into()))?;
+            json = json + &line + "\n";
+            if let Some(path) = &self.report {
+                save(&report_path(path, paper.id, wanted.len()), &done.html())?;
+            }
+        }
+        match &self.json {
+            Some(_) if on_stdout => print(&json)?,
+            Some(path) => save(path, &json)?,
+            None => {}
+        }
+        Ok(Status::Done)
+    }
+}
+
+/// Where the report of one of several goes.
+fn report_path(path: &Path, id: &str, several: usize) -> PathBuf {
+    if several == 1 {
+        return path.into();
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-{id}.html"))
+}
