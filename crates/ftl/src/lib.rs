@@ -28,6 +28,7 @@ pub mod logblock;
 pub mod mtdblock;
 pub mod nftl;
 pub mod page;
+mod pool;
 mod tally;
 mod victim;
 pub mod write_cache;

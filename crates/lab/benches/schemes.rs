@@ -20,7 +20,7 @@ const ROUNDS: u32 = 3;
 const FULL: f64 = 0.7;
 
 /// Name, description of the chip, description of the layer, writes to be timed.
-const CASES: [(&str, &str, &str, u32); 9] = [
+const CASES: [(&str, &str, &str, u32); 10] = [
     ("BAST", LARGE, "scheme = \"bast\"\nlog-blocks = 256", 400_000),
     ("FAST", LARGE, "scheme = \"fast\"\nlog-blocks = 256", 400_000),
     ("SAST 4:4+2", LARGE, "scheme = \"sast\"\nlog-blocks = 256", 400_000),
@@ -29,12 +29,15 @@ const CASES: [(&str, &str, &str, u32); 9] = [
     ("FAST", SMALL, "scheme = \"fast\"\nlog-blocks = 256", 400_000),
     ("SAST 4:4+2", SMALL, "scheme = \"sast\"\nlog-blocks = 256", 400_000),
     ("page", SMALL, "scheme = \"page\"\nover-provisioning = 0.07", 400_000),
+    ("NFTL", LARGEST_NFTL, "scheme = \"nftl\"\nspare-units = 256", 20_000),
     ("mtdblock", SMALL, "scheme = \"mtdblock\"", 20_000),
 ];
 /// 2 KiB pages, 64 a block.
 const LARGE: &str = "preset = \"slc-2k\"\nblocks = 8192";
 /// 512 B pages, 32 a block.
 const SMALL: &str = "preset = \"small-block-64MiB\"\nblocks = 65536";
+/// The same, as many as Linux's format can number.
+const LARGEST_NFTL: &str = "preset = \"small-block-64MiB\"\nblocks = 15872";
 
 fn main() {
     let filter = std::env::args().skip(1).find(|a| !a.starts_with('-'));
@@ -70,7 +73,7 @@ fn measure(chip: &str, ftl: &str, writes: u32) -> Round {
     let (per_page, data) = (u64::from(g.page.min(2048) / g.sector), vec![0x5a; g.page.min(2048) as usize]);
     let pages = (g.sectors as f64 * FULL) as u64 / per_page;
     let mut random = nandlab_sim::rng(7, "schemes");
-    let mut write = |stack: &mut Stack, page: u64| stack.device.write(Lba(page * per_page), &data).expect("the device takes a write");
+    let write = |stack: &mut Stack, page: u64| stack.device.write(Lba(page * per_page), &data).expect("the device takes a write");
     (0..pages).for_each(|page| write(&mut stack, page));
     // Until every log block has been in use.
     (0..writes / 2).for_each(|_| write(&mut stack, u64::from(random.next_u32()) * pages >> 32));

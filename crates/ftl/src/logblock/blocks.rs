@@ -1,7 +1,8 @@
 //! What is known of each erase block: its use, its wear, the tail of its tags; and the pool of free ones, ordered by wear.
 
 use super::format::Tail;
-use alloc::{collections::BTreeSet, vec, vec::Vec};
+use crate::pool::Pool;
+use alloc::{vec, vec::Vec};
 
 /// What a block is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub(super) struct BlockTable {
     pub tails: Vec<Tail>,
     /// To be retired once nothing in it is needed.
     failing: Vec<bool>,
-    pool: BTreeSet<(u32, u32)>,
+    pool: Pool,
     good: u32,
 }
 
@@ -38,7 +39,7 @@ impl BlockTable {
             erases: vec![0; n],
             tails: vec![Tail::default(); n],
             failing: vec![false; n],
-            pool: BTreeSet::new(),
+            pool: Pool::default(),
             good: 0,
         }
     }
@@ -60,7 +61,7 @@ impl BlockTable {
 
     /// Takes the least worn free block out of the pool, or the most worn for data at rest, and says whether it is erased.
     pub fn take(&mut self, at_rest: bool) -> Option<(u32, bool)> {
-        let (_, block) = if at_rest { self.pool.pop_last() } else { self.pool.pop_first() }?;
+        let block = if at_rest { self.pool.take_most() } else { self.pool.take_least() }?;
         let clean = self.of(block) == Use::Free { clean: true };
         self.set(block, Use::Held);
         Some((block, clean))
@@ -68,7 +69,7 @@ impl BlockTable {
 
     /// The largest erase count in the pool.
     pub fn most_worn_free(&self) -> Option<u32> {
-        self.pool.last().map(|&(erases, _)| erases)
+        self.pool.most()
     }
 
     /// The least worn data block of those logical blocks that `at_rest` accepts: its erase count and its logical block.
@@ -86,7 +87,7 @@ impl BlockTable {
             self.good += 1;
         }
         self.set(block, Use::Free { clean });
-        self.pool.insert((self.erases[block as usize], block));
+        self.pool.insert(self.erases[block as usize], block);
     }
 
     /// A block found on the medium with something in it.
