@@ -3,7 +3,7 @@
 use crate::{Outcome, cargo, packages, root, tidy};
 
 /// Test binaries that boot the real kernel, mount things or start a browser: all but the quick set.
-const SLOW: &[&str] = &["kernel", "nftl_kernel", "camera_kernel", "camera_schemes_kernel", "boot", "judges", "report_browser"];
+const SLOW: &[&str] = &["kernel", "nftl_kernel", "paper", "camera_kernel", "camera_schemes_kernel", "boot", "judges", "report_browser"];
 
 /// `test`: everything. `test quick`: what needs no package.
 pub fn run(words: &[String]) -> Outcome {

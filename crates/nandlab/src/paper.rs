@@ -13,7 +13,7 @@ pub struct Args {
     /// A publication, "all", or "list" for their names
     #[arg(value_name = "NAME|all|list", value_parser = names())]
     name: String,
-    /// Write rows, claims and assumptions as JSON, one object a publication and line; "-" is standard output, in place of the text
+    /// Write rows, claims, assumptions and tables as JSON, one object a publication and line; "-" is standard output, in place of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a report with figures, one page that needs nothing but itself; of several publications, FILE-NAME.html each
@@ -43,7 +43,7 @@ impl Args {
             if !on_stdout {
                 print(&done.text())?;
             }
-            let line = serde_json::to_string(&done.result).map_err(|error| failed(Path::new("JSON"), error.into()))?;
+            let line = done.json().map_err(|error| failed(Path::new("JSON"), error.into()))?;
             json = json + &line + "\n";
             if let Some(path) = &self.report {
                 save(&report_path(path, paper.id, wanted.len()), &done.html())?;

@@ -5,6 +5,7 @@ use crate::report::markup::{Element, el};
 use crate::report::number::Quantity;
 use crate::report::plot::{HALF, Mark, Plot, Series};
 use crate::report::table::{Cell, Table};
+use serde::Serialize;
 
 /// A table or a figure.
 pub enum Exhibit {
@@ -15,6 +16,7 @@ pub enum Exhibit {
 }
 
 /// A table of words and numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableExhibit {
     /// Heading.
     pub title: String,

@@ -138,6 +138,17 @@ impl Reproduction {
         page::text(self)
     }
 
+    /// For machines: rows, claims and assumptions, and behind them every table.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            #[serde(flatten)]
+            result: &'a PaperResult,
+            tables: Vec<&'a TableExhibit>,
+        }
+        serde_json::to_string(&Whole { result: &self.result, tables: page::tables(self) })
+    }
+
     /// For people: sections of a report.
     pub fn html(&self) -> String {
         page::html(self)

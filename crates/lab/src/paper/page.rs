@@ -37,7 +37,8 @@ fn section(shown: &TableExhibit) -> Section {
     Section { title: shown.title.clone(), body: shown.draw() }
 }
 
-fn tables(of: &Reproduction) -> Vec<&TableExhibit> {
+/// The tables among the exhibits.
+pub fn tables(of: &Reproduction) -> Vec<&TableExhibit> {
     of.exhibits.iter().filter_map(|exhibit| if let Exhibit::Table(table) = exhibit { Some(table) } else { None }).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The requests of a run on files once more, on another stack, without the file system: for sweeps, since what a file system asks of its disk does not depend on what
 //! lies below.
 
-use super::driven::Driven;
+use super::driven::{Costs, Driven};
 use super::flash::{Snapshot, causes};
 use super::{FilesOutcome, Progress, RunError, Server};
 use crate::Experiment;
@@ -34,7 +34,7 @@ pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, R
     fs.make(&mut fs.partition(&mut stack.device)?)?;
     let clock = stack.clock.clone();
     let sector = u64::from(stack.device.geometry().sector);
-    let disk = Driven::new(&mut *stack.device, &clock, experiment.stack.host.as_ref(), Box::new(|_, _, _| ()));
+    let disk = Driven::new(&mut *stack.device, &clock, Costs::of(&experiment.stack), Box::new(|_, _, _| ()));
     let mut partition = fs.partition(disk.clone())?;
     let mut data = Vec::new();
     let mut serve = |number: usize, request: &Request| {

@@ -5,7 +5,7 @@
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::Mtd as _;
 use nandlab_sim::{Clock, Nanos};
-use nandlab_stack::{Device, HostDescription};
+use nandlab_stack::{Description, Device, Scheme};
 use nandlab_workload::Op;
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
@@ -28,22 +28,33 @@ struct Shared<'a> {
 }
 
 /// What requests cost, ns.
-#[derive(Clone, Copy)]
-struct Costs {
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
     request: Nanos,
     sector: Nanos,
     sector_written: Nanos,
+    /// Of each erase that the layer makes.
+    erase: Nanos,
 }
 
-impl<'a> Driven<'a> {
-    /// The disk `device` on `clock`, as the processor `host` drives it; with none, requests cost nothing and programs are posted.
-    pub fn new(device: &'a mut dyn Device, clock: &Clock, host: Option<&HostDescription>, watcher: Box<Watcher<'a>>) -> Self {
-        let geometry = *device.geometry();
-        let costs = host.map(|host| Costs {
+impl Costs {
+    /// Those of a stack; none if its processor costs nothing.
+    pub fn of(stack: &Description) -> Option<Self> {
+        let host = stack.host.as_ref()?;
+        let checks = matches!(&stack.ftl.scheme, Scheme::Nftl(options) if options.verify_free);
+        Some(Self {
             request: host.instructions("request"),
             sector: host.instructions("layer"),
             sector_written: host.layer_ns,
-        });
+            erase: if checks { host.instructions("erase-check") } else { 0 },
+        })
+    }
+}
+
+impl<'a> Driven<'a> {
+    /// The disk `device` on `clock`; without costs, requests cost nothing and programs are posted.
+    pub fn new(device: &'a mut dyn Device, clock: &Clock, costs: Option<Costs>, watcher: Box<Watcher<'a>>) -> Self {
+        let geometry = *device.geometry();
         Self { shared: Rc::new(RefCell::new(Shared { device, clock: clock.clone(), costs, watcher })), geometry }
     }
 
@@ -58,13 +69,9 @@ impl<'a> Driven<'a> {
         serve: impl FnOnce(&mut dyn Device) -> Result<(), BlockError>,
     ) -> Result<(), BlockError> {
         let shared = &mut *self.shared.borrow_mut();
-        if let Some(costs) = shared.costs {
-            let written = if op == Op::Write { sectors * costs.sector_written } else { 0 };
-            shared.clock.spend(costs.request + sectors * costs.sector + written);
-        }
-        serve(shared.device)?;
-        if shared.costs.is_some() {
-            shared.clock.wait_until(shared.device.medium().issued().0);
+        match shared.costs {
+            None => serve(shared.device)?,
+            Some(costs) => shared.at_a_price(costs, if op == Op::Write { sectors } else { 0 }, sectors, serve)?,
         }
         (shared.watcher)(op, lba, sectors);
         Ok(())
@@ -72,6 +79,24 @@ impl<'a> Driven<'a> {
 
     fn sectors(&self, bytes: usize) -> u64 {
         bytes as u64 / u64::from(self.geometry.sector)
+    }
+}
+
+impl Shared<'_> {
+    fn at_a_price(
+        &mut self,
+        costs: Costs,
+        written: u64,
+        sectors: u64,
+        serve: impl FnOnce(&mut dyn Device) -> Result<(), BlockError>,
+    ) -> Result<(), BlockError> {
+        let erases = |device: &dyn Device| device.tally().rows().map(|(_, counts)| counts.erases).sum::<u64>();
+        let before = erases(self.device);
+        self.clock.spend(costs.request + sectors * costs.sector + written * costs.sector_written);
+        serve(self.device)?;
+        self.clock.wait_until(self.device.medium().issued().0);
+        self.clock.spend((erases(self.device) - before) * costs.erase);
+        Ok(())
     }
 }
 

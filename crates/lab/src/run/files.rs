@@ -3,7 +3,7 @@
 //! The processor's costs, if the stack has a processor, are spent where they arise: with each call, each request, each operation of the chip. At the end the file
 //! system is unmounted and mounted again, and every file compared with what the calls must have left.
 
-use super::driven::Driven;
+use super::driven::{Costs, Driven};
 use super::flash::{self, Snapshot};
 use super::meter::Meter;
 use super::{Blocks, Measured, Outcome, Progress, RunError, Server, WATCH_EVERY};
@@ -82,6 +82,8 @@ impl Stream {
 /// What calls cost, ns.
 #[derive(Clone, Copy, Default)]
 struct CallCosts {
+    create: Nanos,
+    remove: Nanos,
     write: Nanos,
     fsync: Nanos,
     other: Nanos,
@@ -90,6 +92,8 @@ struct CallCosts {
 impl CallCosts {
     fn of(host: Option<&HostDescription>) -> Self {
         let cost = |host: &HostDescription| Self {
+            create: host.instructions("create"),
+            remove: host.instructions("remove"),
             write: host.instructions("write"),
             fsync: host.instructions("fsync"),
             other: host.instructions("call"),
@@ -99,6 +103,8 @@ impl CallCosts {
 
     fn of_call(&self, call: &FileCall) -> Nanos {
         match call {
+            FileCall::Create { .. } => self.create,
+            FileCall::Remove { .. } => self.remove,
             FileCall::Write { .. } | FileCall::Read { .. } => self.write,
             FileCall::Fsync { .. } | FileCall::Sync => self.fsync,
             _ => self.other,
@@ -167,7 +173,7 @@ fn play(
     let (clock, host) = (stack.clock.clone(), experiment.stack.host.as_ref());
     let (seen, sector) = (stream.clone(), u64::from(stack.device.geometry().sector));
     let watcher = move |op, lba: Lba, sectors: u64| seen.borrow_mut().see(op, lba.0 * sector, sectors * sector, sector);
-    let disk = Driven::new(&mut *stack.device, &clock, host, Box::new(watcher));
+    let disk = Driven::new(&mut *stack.device, &clock, Costs::of(&experiment.stack), Box::new(watcher));
     let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
     let mut mounted = fs.mount(Box::new(fs.partition(disk.clone())?), nvram)?;
     let mut calls = CameraMs500::new(camera.clone()).map_err(RunError::Precondition)?;

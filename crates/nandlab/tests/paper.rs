@@ -1,0 +1,88 @@
+//! Publications from the command line: the parts of their JSON are there, and the FTL study's counts are those that its schemes' rules give.
+//!
+//! The whole study takes one to two minutes on two cores.
+
+mod command;
+
+use command::Lab;
+use serde_json::Value;
+
+#[test]
+fn publications_are_listed_and_unknown_ones_refused() {
+    let lab = Lab::new();
+    let (list, _) = lab.exits(0, &["paper", "list"]);
+    assert!(list.contains("ftl-study") && list.contains("pursuing data integrity"), "{list}");
+    let (_, error) = lab.exits(2, &["paper", "nftl"]);
+    assert!(error.contains("ftl-study"), "{error}");
+}
+
+/// A table by its title: the cells of a row by its name.
+fn table<'a>(study: &'a Value, title: &str) -> impl Fn(&str) -> Vec<u64> + 'a {
+    let tables = study["tables"].as_array().unwrap();
+    let table = tables.iter().find(|table| table["title"] == title).unwrap_or_else(|| panic!("no table {title}")).clone();
+    move |name| {
+        let row = table["rows"].as_array().unwrap().iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("no row {name}"));
+        row.as_array().unwrap()[1..].iter().map(|cell| cell.as_str().unwrap().parse().unwrap_or(0)).collect()
+    }
+}
+
+#[test]
+fn the_ftl_study_prints_rows_claims_and_assumptions_and_its_counts_follow_from_the_rules() {
+    let lab = Lab::new();
+    let (json, _) = lab.exits(0, &["paper", "ftl-study", "--json", "-", "--report", "study.html"]);
+    let study: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((study["paper"].as_str(), json.lines().count()), (Some("ftl-study"), 1));
+    let rows = study["rows"].as_array().unwrap();
+    let row = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("no row {id}"));
+    for (layer, hot, cool) in [("nftl", 9731.15, 324.65), ("bast", 1116.10, 350.33), ("fast", 2200.72, 331.29)] {
+        let (hot_row, cool_row) = (row(&format!("table-1/{layer}/hot")), row(&format!("table-1/{layer}/no-hot")));
+        assert_eq!((hot_row["published"].as_f64(), hot_row["basis"].as_str()), (Some(hot), Some("predicted")));
+        assert_eq!((cool_row["published"].as_f64(), cool_row["basis"].as_str()), (Some(cool), Some("calibrated")));
+        assert!((cool_row["measured"].as_f64().unwrap() - cool).abs() < 1e-6, "calibrated: {cool_row}");
+        assert!(hot_row["measured"].as_f64().unwrap() > cool, "{hot_row}");
+    }
+    for key in ["id", "statement", "holds", "evidence"] {
+        assert!(study["claims"].as_array().unwrap().iter().all(|claim| !claim[key].is_null()), "{key}");
+    }
+    for key in ["name", "value", "label", "why"] {
+        assert!(study["assumptions"].as_array().unwrap().iter().all(|assumption| !assumption[key].is_null()), "{key}");
+    }
+    let share = row("figure-2/metadata-writes")["measured"].as_f64().unwrap();
+    assert!((59.5..61.0).contains(&share), "{share}");
+    counts(&study);
+    let page = std::fs::read_to_string(lab.path("study.html")).unwrap();
+    assert_eq!(page.matches("<figure>").count(), 2, "Figure 2, before and after");
+}
+
+/// What the schemes' rules say of their counts, exactly.
+fn counts(study: &Value) {
+    let writes: u64 = {
+        let regions = table(study, "Where the writes go");
+        ["boot sector", "FAT 1", "FAT 2", "root directory", "index", "photos"].iter().map(|region| regions(region)[0]).sum()
+    };
+    let of = table(study, "What the flash does");
+    // NFTL: every fold is in place and frees one unit; an erased unit is read whole to verify it; a sector copied is one read and one program.
+    let [reads, programs, _, _, erases, _, _, _, in_place, elsewhere] = of("replacement block (NFTL) (hot)")[..] else { panic!() };
+    let copies = programs - writes;
+    assert_eq!(elsewhere, 0);
+    assert!(erases >= in_place && erases - in_place < in_place / 100, "{erases} erases, {in_place} folds");
+    let file_system_reads = reads - copies - 32 * erases;
+    assert!(file_system_reads < 1000, "{file_system_reads}");
+    assert!(
+        (30 * in_place..32 * in_place).contains(&copies),
+        "a hot chain is folded with its other 31 sectors: {copies} copies, {in_place} folds"
+    );
+    // BAST: a switch or partial merge erases the old data block, a full merge the log block too; every merge is of a data block that had been written.
+    let [reads, programs, .., erases, switch, partial, full, _, _] = of("log block (BAST) (hot)")[..] else { panic!() };
+    assert_eq!(erases, switch + partial + 2 * full);
+    assert_eq!(programs - writes, reads - file_system_reads, "what is read is copied");
+    // SAST and FAST erase a log block when nothing of it is needed any more: at most one a merge, besides the old data block.
+    for layer in ["FAST (hot)", "SAST 4:4+2 (hot)"] {
+        let [_, _, .., erases, switch, partial, full, _, _] = of(layer)[..] else { panic!() };
+        assert!((switch + partial + full..=switch + partial + 2 * full + writes / 32).contains(&erases), "{layer}: {erases}");
+    }
+    // mtdblock: each write reads its block and programs all of it, behind one erase; two writes in a row to one block without a flush between share one.
+    let [reads, programs, .., erases, _, _, _, _, _] = of("mtdblock (hot)")[..] else { panic!() };
+    assert_eq!(programs, 32 * erases);
+    assert!(erases <= writes && writes - erases < writes / 100 && reads - file_system_reads <= programs, "{erases} of {writes}");
+}
