@@ -17,11 +17,28 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/chromium", "chromium"),
     ("/usr/bin/fio", "fio"),
     ("/usr/bin/mcopy", "mtools"),
+    ("/usr/sbin/nftl_format", "mtd-utils"),
+    ("/usr/bin/make", "make"),
+    ("/usr/bin/gcc", "gcc"),
+    ("/usr/lib/x86_64-linux-gnu/libc.a", "libc6-dev"),
 ];
 
-/// Installs what is missing.
+/// What the quick set needs: checkers that run on image files.
+pub const QUICK: &[&str] = &["dosfstools", "mtools", "e2fsprogs"];
+
+/// Installs what is missing of everything.
 pub fn ensure() -> Outcome {
-    let missing: Vec<&str> = NEEDED.iter().filter(|(file, _)| !present(file)).map(|&(_, package)| package).collect();
+    install(|_| true)
+}
+
+/// Installs what is missing of these packages.
+pub fn ensure_some(packages: &[&str]) -> Outcome {
+    install(|package| packages.contains(&package))
+}
+
+fn install(wanted: impl Fn(&str) -> bool) -> Outcome {
+    let needed = NEEDED.iter().filter(|(file, package)| wanted(package) && !present(file));
+    let missing: Vec<&str> = needed.map(|&(_, package)| package).collect();
     if missing.is_empty() {
         return Ok(());
     }

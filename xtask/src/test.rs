@@ -2,10 +2,21 @@
 
 use crate::{Outcome, cargo, packages, root, tidy};
 
-/// Test binaries that boot the real kernel, mount things or start a browser: all but the quick set.
-const SLOW: &[&str] = &["kernel", "nftl_kernel", "paper", "camera_kernel", "camera_schemes_kernel", "boot", "judges", "report_browser"];
+/// Test binaries that boot the real kernel, mount things, start a browser or run a whole publication: all but the quick set.
+const SLOW: &[&str] = &[
+    "kernel",
+    "nftl_kernel",
+    "paper",
+    "camera_kernel",
+    "camera_schemes_kernel",
+    "boots",
+    "file_systems",
+    "nbd_tools",
+    "disk_file",
+    "report_browser",
+];
 
-/// `test`: everything. `test quick`: what needs no package.
+/// `test`: everything. `test quick`: what takes two minutes or so.
 pub fn run(words: &[String]) -> Outcome {
     match words {
         [] => everything(),
@@ -22,6 +33,7 @@ fn everything() -> Outcome {
 
 fn quick() -> Outcome {
     tidy::run(&[])?;
+    packages::ensure_some(packages::QUICK)?;
     let mut command = cargo();
     command.current_dir(root()).args(["test", "--workspace", "--lib", "--bins"]);
     for name in quick_binaries()? {

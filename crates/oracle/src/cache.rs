@@ -1,6 +1,6 @@
-//! Where the prepared kernel is kept between runs.
+//! Where the prepared kernel is kept between runs, and what was built for it.
 //!
-//! *Promises.* A prepared kernel is built aside and renamed into place, so it is there whole or not at all; one process builds, others wait on a lock that dies with
+//! *Promises.* A prepared kernel (headers, modules) is built aside and renamed into place, so it is there whole or not at all; one process builds, others wait on a lock that dies with
 //! its holder; a kernel prepared by another recipe lies in another directory, and one that lost a part is built anew.
 
 use crate::error::At;
@@ -24,17 +24,19 @@ pub fn directory() -> Result<PathBuf, OracleError> {
 
 /// The kernel kept in `root`; prepares it if it is not there.
 pub fn kernel(root: &Path) -> Result<Kernel, OracleError> {
-    kept(root, &kernel::recipe(), kernel::open, |into| kernel::prepare(into, &tools::locate("depmod")?))
+    kept(root, "kernel", &kernel::recipe(), kernel::open, |into| kernel::prepare(into, &tools::locate("depmod")?))
 }
 
-/// What `open` finds in the directory of `root` that belongs to `recipe`; calls `build` to fill it if `open` finds nothing whole.
-fn kept<T>(
+/// What `open` finds in the directory of `root` that belongs to a `kind` of things and a `recipe`; calls `build` to fill it if `open` finds
+/// nothing whole.
+pub fn kept<T>(
     root: &Path,
+    kind: &str,
     recipe: &str,
     open: impl Fn(&Path) -> Option<T>,
     build: impl FnOnce(&Path) -> Result<(), OracleError>,
 ) -> Result<T, OracleError> {
-    let place = root.join(format!("kernel-{:08x}", crc32fast::hash(recipe.as_bytes())));
+    let place = root.join(format!("{kind}-{:08x}", crc32fast::hash(recipe.as_bytes())));
     if let Some(kept) = open(&place) {
         return Ok(kept);
     }
@@ -97,7 +99,7 @@ mod tests {
         };
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| assert_eq!(kept(root.path(), "recipe", open, slow).unwrap(), "whole"));
+                scope.spawn(|| assert_eq!(kept(root.path(), "kernel", "recipe", open, slow).unwrap(), "whole"));
             }
         });
         assert_eq!(builds.load(SeqCst), 1);
@@ -106,21 +108,21 @@ mod tests {
     #[test]
     fn damaged_and_abandoned_builds_are_replaced() {
         let root = tempfile::tempdir().unwrap();
-        kept(root.path(), "recipe", open, build).unwrap();
+        kept(root.path(), "kernel", "recipe", open, build).unwrap();
         let place = root.path().join(&names(root.path())[0]);
         fs::write(place.join("content"), "half").unwrap();
         fs::create_dir(root.path().join("building-dead")).unwrap();
-        assert_eq!(kept(root.path(), "recipe", open, build).unwrap(), "whole");
+        assert_eq!(kept(root.path(), "kernel", "recipe", open, build).unwrap(), "whole");
         assert_eq!(names(root.path()).len(), 2, "one kernel and the lock: {:?}", names(root.path()));
     }
 
     #[test]
     fn a_failed_build_leaves_nothing_and_another_recipe_has_its_own_place() {
         let root = tempfile::tempdir().unwrap();
-        kept(root.path(), "recipe", open, |_| Err(OracleError::NoCacheDirectory)).unwrap_err();
+        kept(root.path(), "kernel", "recipe", open, |_| Err(OracleError::NoCacheDirectory)).unwrap_err();
         assert_eq!(names(root.path()), ["lock"]);
-        kept(root.path(), "recipe", open, build).unwrap();
-        kept(root.path(), "other recipe", open, build).unwrap();
+        kept(root.path(), "kernel", "recipe", open, build).unwrap();
+        kept(root.path(), "kernel", "other recipe", open, build).unwrap();
         assert_eq!(names(root.path()).len(), 3);
     }
 }

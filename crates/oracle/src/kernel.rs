@@ -20,7 +20,7 @@ const REQUIRED: [&str; 3] = ["virtio_pci", "virtio_console", "virtio_blk"];
 
 /// Modules that tests load, as far as this kernel has them; a `*` ends a prefix. `mp` in the guest complains of one that is missing. What
 /// the modules need comes along by itself, except for algorithms, which they ask for by name only when they run.
-const WANTED: [&str; 30] = [
+const WANTED: [&str; 31] = [
     "mtd",
     "mtdblock",
     "mtdblock_ro",
@@ -38,6 +38,7 @@ const WANTED: [&str; 30] = [
     "msdos",
     "f2fs",
     "loop",
+    "brd",
     "nls_*",
     "crc16",
     "crc32_generic",
@@ -114,12 +115,17 @@ fn unpack(scratch: &Path) -> Result<(String, PathBuf), OracleError> {
         package: PACKAGE.into(),
         found: "names no linux-image package it depends on; is this Debian, and `apt-get update` done?".into(),
     })?;
+    let tree = scratch.join("tree");
+    download(package, &tree, scratch)?;
+    Ok((package.into(), tree))
+}
+
+/// Downloads a package into the empty directory `scratch` and unpacks it over `tree`.
+pub fn download(package: &str, tree: &Path, scratch: &Path) -> Result<(), OracleError> {
     tools::run(Command::new(tools::locate("apt-get")?).args(["download", "-q", package]).current_dir(scratch))?;
     let archive = only_name(scratch)?
         .ok_or_else(|| OracleError::Package { package: package.into(), found: "apt-get download left not exactly one file".into() })?;
-    let tree = scratch.join("tree");
-    tools::run(Command::new(tools::locate("dpkg")?).arg("-x").arg(scratch.join(archive)).arg(&tree))?;
-    Ok((package.into(), tree))
+    tools::run(Command::new(tools::locate("dpkg")?).arg("-x").arg(scratch.join(archive)).arg(tree)).map(drop)
 }
 
 /// The name of the only entry of a directory.

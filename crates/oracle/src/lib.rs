@@ -47,6 +47,7 @@ mod initrd;
 mod kernel;
 mod machine;
 pub mod manifest;
+mod module;
 mod report;
 mod running;
 mod tools;
@@ -59,6 +60,7 @@ pub use report::Report;
 pub use running::Running;
 
 use kernel::Kernel;
+use std::collections::BTreeMap;
 
 /// Everything that a boot needs, found and checked. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -79,6 +81,15 @@ impl Oracle {
     /// The release that judges, as `uname -r` prints it.
     pub fn kernel_release(&self) -> &str {
         &self.kernel.release
+    }
+
+    /// Builds kernel modules for the kernel that judges, with the host's `gcc` and `make`: each `.c` file of `sources` (name, text) becomes a module of its
+    /// name; other files can be included. Gives the modules' bytes by name, for [`Guest::file`] and `insmod`. Kept, so that the same
+    /// sources are built once; a warning of the compiler is an error.
+    ///
+    /// Fails when the archive does not have the headers of exactly this kernel any more, saying what to delete to get a newer kernel.
+    pub fn modules(&self, sources: &[(&str, &str)]) -> Result<BTreeMap<String, Vec<u8>>, OracleError> {
+        module::build(&cache::directory()?, &self.kernel, sources)
     }
 
     /// A boot to be described.

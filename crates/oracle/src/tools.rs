@@ -21,8 +21,8 @@ const NEEDED: [(&str, &str); 11] = [
     ("sha256sum", "coreutils"),
 ];
 
-/// Packages of programs that tests like to take along, by the beginning of the program's name.
-const LIKED: [(&str, &str); 12] = [
+/// Packages of programs that tests like to take along or to have modules built with, by the beginning of the program's name.
+const LIKED: [(&str, &str); 15] = [
     ("mkfs.f2fs", "f2fs-tools"),
     ("fsck.f2fs", "f2fs-tools"),
     ("dump.f2fs", "f2fs-tools"),
@@ -34,6 +34,9 @@ const LIKED: [(&str, &str); 12] = [
     ("fsck.", "dosfstools"),
     ("ubi", "mtd-utils"),
     ("nand", "mtd-utils"),
+    ("nftl", "mtd-utils"),
+    ("make", "make"),
+    ("gcc", "gcc"),
     ("flash", "mtd-utils"),
 ];
 

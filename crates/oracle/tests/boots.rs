@@ -155,3 +155,24 @@ fn what_is_missing_on_the_host_is_named_before_the_boot() {
     let error = guest().disk(Disk::Nbd { socket: "/nowhere/socket".into() }).run().unwrap_err().to_string();
     assert!(error.contains("/nowhere/socket"), "{error}");
 }
+
+#[test]
+fn a_module_is_built_for_the_kernel_that_judges_and_kept() {
+    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
+    let source = r#"
+        #include <linux/module.h>
+        #include "answer.h"
+        static int answer = ANSWER;
+        module_param(answer, int, 0444);
+        MODULE_LICENSE("Dual MIT/GPL");
+    "#;
+    let build = |header| oracle.modules(&[("asked.c", source), ("answer.h", header)]);
+    let modules = build("#define ANSWER 42\n").unwrap();
+    assert_eq!(modules, build("#define ANSWER 42\n").unwrap());
+    let guest = oracle.guest().file("/asked.ko", modules["asked"].clone());
+    let report =
+        guest.script("insmod /asked.ko && say answer $(cat /sys/module/asked/parameters/answer)").run().unwrap().success().unwrap();
+    assert_eq!((modules.len(), report.value("answer")), (1, Some("42")));
+    let error = build("#define ANSWER a_name_that_is_not_there\n").unwrap_err().to_string();
+    assert!(error.contains("a_name_that_is_not_there"), "{error}");
+}
