@@ -174,37 +174,44 @@ struct Model {
     free: u32,
     guarded: bool,
     victim: ChainVictim,
+    /// The chain for which the last fold has left a unit.
+    prepared: Option<usize>,
     cost: Cost,
 }
 
 impl Model {
-    fn in_place(&self, (written, copied): (u64, bool)) -> bool {
-        !self.guarded || copied && written & 4 == 0
-    }
-
-    fn copies(&self, chain: &[(u64, bool)]) -> u64 {
-        let last = chain[chain.len() - 1];
-        PAGES - if self.in_place(last) { u64::from(last.0.count_ones()) } else { 0 }
+    fn erase(&mut self) {
+        self.free += 1;
+        self.cost.erases += 1;
+        self.cost.oob_reads += 1;
+        self.cost.oob_programs += 1;
     }
 
     fn fold(&mut self) {
+        if self.prepared.take().is_some() {
+            self.erase();
+        }
+        let copies = |chain: &[(u64, bool)]| PAGES - u64::from(chain[chain.len() - 1].0.count_ones());
         let long = || self.chains.iter().enumerate().filter(|(_, chain)| chain.len() >= 2);
         let (victim, _) = match self.victim {
             ChainVictim::Longest => long().min_by_key(|(_, chain)| usize::MAX - chain.len()).unwrap(),
-            ChainVictim::MinCopy => long().min_by_key(|(_, chain)| self.copies(chain)).unwrap(),
+            ChainVictim::MinCopy => long().min_by_key(|(_, chain)| copies(chain)).unwrap(),
         };
-        let chain = core::mem::take(&mut self.chains[victim]);
-        let (in_place, copies, units) = (self.in_place(chain[chain.len() - 1]), self.copies(&chain), chain.len() as u64);
-        let erased = if in_place { units - 1 } else { units };
-        self.free = self.free + erased as u32 - u32::from(!in_place);
-        self.cost.reads += copies;
-        self.cost.programs += copies;
-        self.cost.oob_reads += units * PAGES + erased;
-        self.cost.erases += erased;
-        // Erase marks; the name, unless it comes with the first sector; the fold mark.
-        self.cost.oob_programs += erased + u64::from(in_place || !self.guarded) + u64::from(in_place);
-        *(if in_place { &mut self.cost.in_place } else { &mut self.cost.elsewhere }) += 1;
-        self.chains[victim] = vec![(u64::MAX >> 32, false)];
+        let chain = core::mem::replace(&mut self.chains[victim], vec![(u64::MAX >> 32, false)]);
+        let (written, copied) = chain[chain.len() - 1];
+        self.cost.oob_reads += chain.len() as u64 * PAGES;
+        self.cost.reads += copies(&chain);
+        self.cost.programs += copies(&chain);
+        // The name; the fold mark, which guarded is left out where it would be written over a sector.
+        self.cost.oob_programs += 1 + u64::from(!self.guarded || written & 4 == 0);
+        if self.guarded && !copied {
+            self.prepared = Some(victim);
+            self.free -= 1;
+            self.cost.reads += 1;
+            self.cost.programs += 1;
+        }
+        chain[1..].iter().for_each(|_| self.erase());
+        self.cost.in_place += 1;
     }
 
     fn write(&mut self, chain: usize, offset: u64) {
@@ -219,17 +226,32 @@ impl Model {
                 }
                 None => self.cost.oob_reads += units.len() as u64,
             }
-            if self.free < 2 {
+            let copied = self.guarded && offset != 0;
+            let ready = self.prepared.take().is_some_and(|prepared| {
+                let fits = prepared == chain && copied;
+                if !fits {
+                    self.erase();
+                }
+                fits
+            });
+            if !ready && self.free < 2 {
                 self.fold();
                 continue;
             }
-            self.free -= 1;
-            let copied = self.guarded && offset != 0;
+            if !ready {
+                // A look at the new unit, which gets its name, with the sector or a copy of the first one unless as in Linux; the first of the unit before is looked at
+                // or copied.
+                self.free -= 1;
+                self.cost.oob_reads += if copied { 0 } else { 1 };
+                self.cost.reads += u64::from(copied);
+                self.cost.programs += u64::from(copied);
+                self.cost.oob_programs += u64::from(!self.guarded);
+            }
+            // The link, after a look at the new unit or, where that is ready, at the one before; the sector.
+            self.cost.oob_reads += 1;
+            self.cost.oob_programs += 1;
+            self.cost.programs += 1;
             self.chains[chain].push((1 << offset | u64::from(copied), copied));
-            self.cost.programs += 1 + u64::from(copied);
-            self.cost.reads += u64::from(copied);
-            self.cost.oob_reads += if copied { 1 } else { 2 };
-            self.cost.oob_programs += if self.guarded { 1 } else { 2 };
             return;
         }
     }
@@ -246,6 +268,7 @@ fn the_definition_of_the_scheme_counts_the_same() {
                 free: spare,
                 guarded: ordering == Ordering::Guarded,
                 victim,
+                prepared: None,
                 cost: Cost::default(),
             };
             // Hot sectors of a few units, runs, and sectors anywhere.
@@ -263,7 +286,7 @@ fn the_definition_of_the_scheme_counts_the_same() {
             writes.iter().for_each(|&(chain, offset)| model.write(chain as usize, offset));
             let cost = bench.cost(|b| writes.iter().for_each(|&(chain, offset)| b.write(chain, offset)));
             assert_eq!(cost, model.cost, "{ordering:?} {victim:?}");
-            assert!(cost.in_place > 500 && (cost.elsewhere > 100) == (ordering == Ordering::Guarded), "{cost:?}");
+            assert!(cost.in_place > 500, "{cost:?}");
         }
     }
 }

@@ -158,7 +158,7 @@ fn every_cut_is_survived() {
 #[test]
 fn every_seeded_bug_is_caught() {
     use SeededBug::*;
-    for bug in [EraseUnfenced, LinkUnguarded, ForgetLostHeaders, KeepLonger, FlushWithoutSync] {
+    for bug in [EraseUnfenced, LinkUnguarded, FoldUnprepared, ForgetLostHeaders, KeepLonger, FlushWithoutSync] {
         let caught = (0..12).find_map(|seed| explore(seed, Some(bug), 120).err());
         eprintln!("{bug:?}: {caught:?}");
         assert!(caught.is_some(), "{bug:?} was not caught");

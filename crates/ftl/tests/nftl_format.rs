@@ -121,6 +121,29 @@ fn a_fold_in_place_leaves_its_mark_and_the_name_of_the_chain() {
 }
 
 #[test]
+fn a_medium_at_rest_has_nothing_that_linux_would_repair() {
+    let mut device = Nftl::format(medium(blank()), options(Ordering::Guarded)).unwrap();
+    for i in 0..3_000 {
+        device.write(Lba(i * i % 97 % 20), &[i as u8; 512]).unwrap();
+        if i % 100 > 0 {
+            continue;
+        }
+        let bytes = device.into_medium().into_backing();
+        let names: Vec<_> = (2..UNITS).map(|unit| oob(&bytes, unit, 0)).filter(|name| name[2..4] != [0xff; 2]).collect();
+        let links = names.iter().filter(|name| name[8..] != [0xff; 2]).count();
+        let replacements = names.iter().filter(|name| name[3] == 0x80).count();
+        assert_eq!(links, replacements, "every replacement unit is linked to");
+        // A unit that a fold may go to has the fold mark wherever it could not be added later.
+        for unit in (2..UNITS).filter(|&unit| oob(&bytes, unit, 0)[3] == 0x80) {
+            let third = oob(&bytes, unit, 2);
+            assert_eq!(third[..2] == [0xff; 2], third[2..] == [0xff; 8], "unit {unit}");
+        }
+        device = Nftl::attach(medium(bytes), options(Ordering::Guarded)).unwrap();
+    }
+    assert!(device.virtual_units() == 5);
+}
+
+#[test]
 fn every_layout_has_the_bytes_in_the_same_place() {
     let dump = |layout| {
         let medium = Image::new(blank(), image(layout)).unwrap();

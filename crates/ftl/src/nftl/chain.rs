@@ -31,6 +31,16 @@ pub(super) struct Walk {
     last: Option<u16>,
 }
 
+/// A unit that is named to follow the last one of a chain, with a copy of what that one's first page holds, but not linked to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prepared {
+    pub chain: u16,
+    pub last: u16,
+    pub unit: u16,
+    /// Of its first sector.
+    pub status: Status,
+}
+
 /// A unit that is being added to a chain.
 #[derive(Clone, Copy, Debug)]
 struct Link {
@@ -86,7 +96,7 @@ impl<M: Mtd> Nftl<M> {
             }
             let written = match walk.free {
                 Some((unit, oob)) if self.may_fill(unit, sector) => {
-                    let written = self.program_payload(unit, sector, payload, oob)?;
+                    let written = self.program_payload((chain, unit, sector), payload, oob)?;
                     written.then_some(unit)
                 }
                 Some(_) => {
@@ -113,6 +123,12 @@ impl<M: Mtd> Nftl<M> {
         if last.is_some_and(|last| self.units.unit(last).traits.is_final()) {
             self.fold(chain, Target::Fresh, Cause::Repair)?;
             return Ok(None);
+        }
+        if let Some(prepared) = self.prepared.take() {
+            if prepared.chain == chain && sector != 0 {
+                return self.link_prepared(prepared, sector, payload);
+            }
+            self.release(prepared.unit, Cause::Fold)?;
         }
         if self.units.free() < self.units.low_water() {
             self.make_room()?;
@@ -167,7 +183,7 @@ impl<M: Mtd> Nftl<M> {
             return Ok(None);
         }
         let oob = if sector == 0 { name } else { self.fresh_oob(unit, sector) };
-        Ok(self.program_payload(unit, sector, payload, oob)?.then_some(unit))
+        Ok(self.program_payload((chain, unit, sector), payload, oob)?.then_some(unit))
     }
 
     /// The same with as many operations, but the name comes with the contents of sector 0, which the link endangers in the unit before: those of the payload, or of
@@ -178,7 +194,7 @@ impl<M: Mtd> Nftl<M> {
         let status = former.map_or(Status::Deleted, |(_, oob)| oob.status());
         let data = if status == Status::Used { scratch } else { &[] };
         let named = match (sector, self.bug(SeededBug::LinkUnguarded)) {
-            (0, _) => self.program_payload(unit, 0, payload, name)?,
+            (0, _) => self.program_payload((chain, unit, 0), payload, name)?,
             (_, true) => self.program(unit, 0, &[], name, Cause::Mapping)?,
             (_, false) => self.program(unit, 0, data, name.with_status(status), Cause::Mapping)?,
         };
@@ -191,17 +207,46 @@ impl<M: Mtd> Nftl<M> {
             self.fence();
             linked = self.program_again(last, 0, oob.with_next(unit), Cause::Mapping)?;
         }
-        self.units.append(chain, unit);
         if sector != 0 && former.is_some() {
-            self.units.add(unit, Guard::Backed);
-            if status == Status::Used {
-                self.units.settle(chain, 0, Some(unit));
-            }
+            self.append_backed(chain, unit, status);
+        } else {
+            self.units.append(chain, unit);
         }
         if !linked || sector == 0 {
             return Ok(linked.then_some(unit));
         }
         let oob = self.fresh_oob(unit, sector);
-        Ok(self.program_payload(unit, sector, payload, oob)?.then_some(unit))
+        Ok(self.program_payload((chain, unit, sector), payload, oob)?.then_some(unit))
+    }
+
+    /// Links the unit that a fold has prepared.
+    fn link_prepared(&mut self, prepared: Prepared, sector: u32, payload: Payload<'_>) -> Result<Option<u16>, BlockError> {
+        let Prepared { chain, last, unit, status } = prepared;
+        let found = self.read_oob(last, 0, Cause::Mapping)?;
+        let linked = match found.filter(|oob| oob.takes_next()) {
+            Some(oob) => {
+                self.fence();
+                self.program_again(last, 0, oob.with_next(unit), Cause::Mapping)?
+            }
+            None => {
+                self.units.add(last, Guard::Failing);
+                false
+            }
+        };
+        self.append_backed(chain, unit, status);
+        if !linked {
+            return Ok(None);
+        }
+        let oob = self.fresh_oob(unit, sector);
+        Ok(self.program_payload((chain, unit, sector), payload, oob)?.then_some(unit))
+    }
+
+    /// Adds a unit to a chain whose first page holds a copy of what the last one's holds.
+    pub(super) fn append_backed(&mut self, chain: u16, unit: u16, status: Status) {
+        self.units.append(chain, unit);
+        self.units.add(unit, Guard::Backed);
+        if status == Status::Used {
+            self.units.settle(chain, 0, Some(unit));
+        }
     }
 }

@@ -99,9 +99,13 @@ impl<M: Mtd> Nftl<M> {
         Ok(done)
     }
 
-    /// Programs a payload.
+    /// Programs a payload. Guarded, the third sector of a replacement unit gets the fold mark with its contents, since it could not be added later without endangering
+    /// them.
     #[inline]
-    pub(super) fn program_payload(&mut self, unit: u16, sector: u32, payload: Payload<'_>, oob: Oob) -> Result<bool, BlockError> {
+    pub(super) fn program_payload(&mut self, at: (u16, u16, u32), payload: Payload<'_>, oob: Oob) -> Result<bool, BlockError> {
+        let (chain, unit, sector) = at;
+        let marks = sector == 2 && self.options.ordering == Ordering::Guarded && self.units.head(chain) != Some(unit);
+        let oob = if marks { oob.with_fold_mark() } else { oob };
         match payload {
             Payload::Data(data) => self.program(unit, sector, data, oob.with_status(Status::Used), Cause::Host),
             Payload::Discard => self.program(unit, sector, &[], oob.with_status(Status::Deleted), Cause::Host),

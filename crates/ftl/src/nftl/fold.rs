@@ -5,14 +5,16 @@
 //! | in place | every sector that has contents lies in the last unit, or is free there; no fold into it has begun before | those not in the last unit | all units but the last |
 //! | elsewhere | otherwise | every sector that has contents, to a free unit | all units |
 //!
-//! With [`Ordering::Guarded`] a fold in place needs besides that what the last unit's first page holds is elsewhere too, and that its third page is free: both are programmed
-//! again. Copies go through the host, as in Linux, since each needs OOB bytes of its own.
+//! With [`Ordering::Guarded`] what the last unit's first page holds must be elsewhere too, since the page is programmed again: unless it is in the unit before, a free unit
+//! is prepared as the next of the chain, with a copy. A third page that holds a sector has got the fold mark with it; Linux alone looks for the mark, after a cut.
+//!
+//! Copies go through the host, as in Linux, since each needs OOB bytes of its own.
 
 use super::Nftl;
-use super::chain::Newest;
+use super::chain::{Newest, Prepared};
 use super::flash::Source;
 use super::format::{MOST_SECTORS, Oob, Status};
-use super::options::{ChainVictim, Ordering};
+use super::options::{ChainVictim, Ordering, SeededBug};
 use super::units::Guard;
 use crate::Cause;
 use nandlab_block::BlockError;
@@ -110,15 +112,16 @@ impl<M: Mtd> Nftl<M> {
         for unit in self.units.chain(chain) {
             let unit = self.units.unit(unit);
             live |= unit.live;
-            let linux = self.options.ordering == Ordering::Linux;
-            let in_place = !unit.traits.is_closed() && (linux || unit.traits.has(Guard::Backed) && unit.live >> 2 & 1 == 0);
-            in_last = if in_place { unit.live } else { 0 };
+            in_last = if unit.traits.is_closed() { 0 } else { unit.live };
         }
         (live & !in_last).count_ones()
     }
 
     /// Makes one unit of a chain.
     pub(super) fn fold(&mut self, chain: u16, target: Target, cause: Cause) -> Result<(), BlockError> {
+        if let Some(prepared) = self.prepared.take() {
+            self.release(prepared.unit, Cause::Fold)?;
+        }
         loop {
             let survey = self.survey(chain, cause, false)?;
             let in_place = target == Target::Last && self.fits_last(chain, &survey);
@@ -127,14 +130,43 @@ impl<M: Mtd> Nftl<M> {
                 Target::MostWorn => self.open(Source::MostWorn)?.ok_or(BlockError::WornOut)?,
                 Target::Last | Target::Fresh => self.open(Source::Allocation)?.ok_or(BlockError::WornOut)?,
             };
+            let prepared = if in_place { self.prepare(chain, unit, cause)? } else { None };
             if self.fill(chain, unit, &survey, cause)? {
+                self.prepared = prepared;
                 let merges = &mut self.tally.merges;
                 *(if in_place { &mut merges.folds_in_place } else { &mut merges.folds_elsewhere }) += 1;
                 return self.adopt_fold(chain, unit, survey.mapped(), cause);
             }
-            if !in_place {
-                // Everything in it is still where it came from.
-                self.retire(unit)?;
+            match prepared {
+                // What the failed unit's first page held is there.
+                Some(prepared) => self.append_backed(chain, prepared.unit, prepared.status),
+                // Everything in a fresh unit is still where it came from.
+                None if !in_place => self.retire(unit)?,
+                None => {}
+            }
+        }
+    }
+
+    /// Makes a copy of what the first page of a chain's last unit holds, where it is nowhere else.
+    fn prepare(&mut self, chain: u16, last: u16, cause: Cause) -> Result<Option<Prepared>, BlockError> {
+        let backed = self.units.unit(last).traits.has(Guard::Backed);
+        if self.options.ordering == Ordering::Linux || backed || self.bug(SeededBug::FoldUnprepared) {
+            return Ok(None);
+        }
+        loop {
+            let unit = self.open(Source::Allocation)?.ok_or(BlockError::WornOut)?;
+            let mut scratch = core::mem::take(&mut self.scratch);
+            let copied = self.read_both(last, 0, &mut scratch, cause).and_then(|oob| {
+                // What has decayed meanwhile is lost: the copy says so if the page becomes unreadable for good.
+                let status = oob.map_or(Status::Lost, |oob| oob.status());
+                let name = Oob::ERASED.with_name(chain, true).with_before(last).with_status(status);
+                let data = if status == Status::Used { &scratch[..] } else { &[] };
+                Ok(self.program(unit, 0, data, name, cause)?.then_some(status))
+            });
+            self.scratch = scratch;
+            match copied? {
+                Some(status) => return Ok(Some(Prepared { chain, last, unit, status })),
+                None => self.retire(unit)?,
             }
         }
     }
@@ -152,28 +184,30 @@ impl<M: Mtd> Nftl<M> {
 
     /// Whether a chain can be folded into its last unit.
     fn fits_last(&self, chain: u16, survey: &Survey) -> bool {
-        let (traits, third) = (self.units.unit(survey.last).traits, &survey.last_oob[2]);
-        let guarded = self.options.ordering == Ordering::Linux || traits.has(Guard::Backed) && third.status() == Status::Free;
+        let traits = self.units.unit(survey.last).traits;
+        // Guarded, a fold that was not finished is told by its unit having been found.
+        let marked = self.options.ordering == Ordering::Linux && survey.last_oob[2].has_fold_mark();
         let fits = |(newest, oob): (&Newest, &Oob)| match newest {
             Newest::Nothing => true,
             Newest::At(unit) => *unit == survey.last || oob.status() == Status::Free,
             Newest::Lost => oob.status() == Status::Free,
         };
         let sectors = survey.newest.iter().zip(&survey.last_oob).take(self.pages as usize);
-        guarded && self.units.length(chain) >= 2 && !traits.is_closed() && !third.has_fold_mark() && { sectors }.all(fits)
+        self.units.length(chain) >= 2 && !traits.is_closed() && !marked && { sectors }.all(fits)
     }
 
     /// Completes a unit with the newest version of every sector, then names it the only one of its chain; false if a program failed.
     fn fill(&mut self, chain: u16, unit: u16, survey: &Survey, cause: Cause) -> Result<bool, BlockError> {
         let in_place = unit == survey.last;
-        let mut first = if in_place { survey.last_oob[0] } else { Oob::ERASED };
-        if in_place && !self.program_again(unit, 2, survey.last_oob[2].with_fold_mark(), cause)? {
+        let guarded = self.options.ordering == Ordering::Guarded;
+        let (mut first, third) = if in_place { (survey.last_oob[0], survey.last_oob[2]) } else { (Oob::ERASED, Oob::ERASED) };
+        let marks = in_place && (!guarded || third.status() == Status::Free);
+        if marks && !self.program_again(unit, 2, third.with_fold_mark(), cause)? {
             return Ok(false);
         }
-        let guarded = self.options.ordering == Ordering::Guarded;
         for sector in u32::from(guarded)..self.pages {
             let oob = match (in_place, sector) {
-                (true, 2) => survey.last_oob[2].with_fold_mark(),
+                (true, 2) if marks => third.with_fold_mark(),
                 (true, _) => survey.last_oob[sector as usize],
                 (false, _) => self.fresh_oob(unit, sector),
             };
@@ -219,7 +253,8 @@ impl<M: Mtd> Nftl<M> {
     /// Static wear levelling, looked at now and then: the chain of the least worn unit moves to the most worn free one once the spread is too wide.
     fn level(&mut self) -> Result<(), BlockError> {
         let threshold = self.options.wear_threshold;
-        if threshold == 0 || self.erases_until_levelling > 0 || self.units.free() < self.units.low_water() {
+        let free = self.units.free() + u32::from(self.prepared.is_some());
+        if threshold == 0 || self.erases_until_levelling > 0 || free < self.units.low_water() {
             return Ok(());
         }
         let Some((chain, spread)) = self.units.coldest() else { return Ok(()) };

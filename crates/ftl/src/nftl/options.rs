@@ -78,6 +78,8 @@ pub enum SeededBug {
     EraseUnfenced,
     /// Rule 2: link a unit without a copy of what the link's page holds.
     LinkUnguarded,
+    /// Rule 2: name a unit the only one of its chain without such a copy.
+    FoldUnprepared,
     /// Rule 3: do not look for a unit whose header is lost.
     ForgetLostHeaders,
     /// Rule 4: of two chains keep the longer, as Linux does.

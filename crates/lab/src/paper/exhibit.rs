@@ -38,7 +38,9 @@ pub struct Scatter {
     pub x: String,
     /// Name of the vertical axis.
     pub y: String,
-    /// Series with their points.
+    /// Names of all series of plots that stand side by side, so that each has one colour in all of them.
+    pub names: Vec<String>,
+    /// Series by their names, with their points.
     pub series: Vec<(String, Vec<(f64, f64)>)>,
 }
 
@@ -51,7 +53,9 @@ impl TableExhibit {
             table.row(name, cells.iter().cloned().map(Cell::from));
         }
         let about = (!self.about.is_empty()).then(|| el("p").text(&self.about));
-        about.into_iter().chain([table.draw("numbers")]).collect()
+        // Sentences wrap, numbers stand in columns.
+        let sentences = self.rows.iter().flat_map(|row| row.iter().skip(1)).any(|cell| cell.len() > 30);
+        about.into_iter().chain([table.draw(if sentences { "prose" } else { "numbers" })]).collect()
     }
 }
 
@@ -59,9 +63,9 @@ impl Scatter {
     /// For the page.
     pub fn draw(&self) -> Element {
         let points = || self.series.iter().flat_map(|(_, points)| points);
-        let series = self.series.iter().enumerate().map(|(slot, (name, points))| Series {
+        let series = self.series.iter().map(|(name, points)| Series {
             name: name.clone(),
-            slot,
+            slot: self.names.iter().position(|known| known == name).unwrap_or(0),
             mark: Mark::Points,
             points: points.clone(),
         });

@@ -23,8 +23,8 @@ pub fn html(of: &Reproduction) -> String {
         sections.push(match exhibit {
             Exhibit::Table(shown) => section(shown),
             Exhibit::Scatters(title, plots) => {
-                let names: Vec<(usize, &str)> =
-                    plots.first().map(|plot| plot.series.iter().map(|(name, _)| name.as_str()).enumerate().collect()).unwrap_or_default();
+                let names = plots.first().map(|plot| plot.names.as_slice()).unwrap_or_default();
+                let names: Vec<(usize, &str)> = names.iter().map(String::as_str).enumerate().collect();
                 let drawn = el("div").class("pair").child(legend(&names)).children(plots.iter().map(super::Scatter::draw));
                 Section { title: title.clone(), body: vec![drawn] }
             }

@@ -58,7 +58,7 @@ thead th{font-weight:600;vertical-align:bottom;border-bottom-color:var(--soft);o
 th:first-child{padding-left:0;text-align:left;color:var(--soft);white-space:nowrap}
 tbody th:first-child{position:sticky;left:0;background:var(--paper)}.group th{padding-top:18px;font-weight:600}.group th:first-child{color:var(--ink)}
 .numbers td{white-space:nowrap}.numbers{min-width:min(100%,560px)}
-.words td,.words thead th{text-align:left;overflow-wrap:anywhere}.words tbody th:first-child{font-family:ui-monospace,monospace;font-size:13px}
+.words td,.words thead th{text-align:left;overflow-wrap:anywhere}.prose td,.prose th{text-align:left;vertical-align:top;white-space:normal}.words tbody th:first-child{font-family:ui-monospace,monospace;font-size:13px}
 .marked>*,.marked>th:first-child{background:var(--mark)}
 details{margin-top:14px}summary{cursor:pointer;color:var(--soft)}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 22px;margin:14px 0 0;padding:0;font-size:14px}

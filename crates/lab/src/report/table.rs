@@ -50,7 +50,7 @@ impl Table {
         self.push("marked", name, cells);
     }
 
-    /// The table as it stands; `class` is `numbers` or `words`.
+    /// The table as it stands; `class` is `numbers`, `words` (which may break anywhere) or `prose`.
     pub fn draw(self, class: &str) -> Element {
         let table = el("table").class(class).child(el("thead").child(self.head)).child(el("tbody").children(self.body));
         el("div").class("scroll").child(table)

@@ -68,6 +68,13 @@ impl Tape {
         writes.flat_map(|(request, whose)| (request.lba.0..request.lba.0 + request.sectors).map(move |sector| (sector, *whose))).collect()
     }
 
+    /// How many sectors were written before each flush, since the one before.
+    pub fn stretches(&self) -> Vec<usize> {
+        let reel = self.0.lock().unwrap();
+        let until = reel.requests.split(|(request, _)| request.op == Op::Flush);
+        until.map(|stretch| stretch.iter().map(|(request, _)| request.sectors as usize).sum()).collect()
+    }
+
     /// How many requests there were of a kind.
     pub fn count(&self, op: Op) -> u64 {
         self.0.lock().unwrap().requests.iter().filter(|(request, _)| request.op == op).count() as u64

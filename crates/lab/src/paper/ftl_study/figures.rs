@@ -11,7 +11,9 @@ fn strings<const N: usize>(words: [&str; N]) -> Vec<String> {
 
 /// Figure 2: sector over number of write, before and after metadata is absorbed.
 pub fn figure_2(cells: &Cells) -> Exhibit {
+    let names: Vec<String> = cells.hot().writes.regions().map(|(region, _)| region.to_string()).collect();
     let scatter = |title: &str, run: &FilesOutcome| Scatter {
+        names: names.clone(),
         title: title.into(),
         about: format!("{} sector writes; of each region at most 500 dots are drawn.", run.writes.total()),
         x: "number of the write".into(),
