@@ -70,6 +70,7 @@ fn ssd() -> RunResult {
             die_busy: (0..8).map(|die| 0.81 + 0.02 * die as f64).collect(),
             wear: Wear { min: 3, max: 41, mean: 18.93, deviation: 6.72, rated: Some(3000) },
             lifetime_bytes: Some(21_700_000_000_000),
+            merges: Merges::default(),
         },
         series: series.collect(),
         chip: map(
@@ -124,6 +125,7 @@ fn chip() -> RunResult {
             die_busy: vec![0.974],
             wear: Wear { min: 0, max: 112, mean: 5.37, deviation: 11.8, rated: Some(100_000) },
             lifetime_bytes: Some(1_870_000_000_000),
+            merges: Merges { switch: 0, partial: 930, full: 13_156, ..Merges::default() },
         },
         series: series.collect(),
         chip: map(
@@ -154,7 +156,7 @@ fn settings(own: &[(&str, &str, &str)]) -> Vec<Setting> {
 }
 
 fn cause(cause: &str, reads: u64, programs: u64, copies: u64, erases: u64) -> FlashRow {
-    FlashRow { cause: cause.into(), reads, programs, copies, erases }
+    FlashRow { cause: cause.into(), reads, programs, copies, erases, ..FlashRow::default() }
 }
 
 /// Requests of 4 KiB whose latencies mix log-normal modes of (median in ns, deviation, weight).
