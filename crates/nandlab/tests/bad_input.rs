@@ -17,8 +17,9 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("[chip]\npreset = \"slc-2k\"\npage = \"2 kilobytes\"\n", ":3:8: chip.page: found \"2 kilobytes\", expected a size"),
     ("[chip]\npreset = \"slc-2k\"\nblocks = 99999999\n", ":3:10: chip.blocks: found 6399999936 pages in all, expected below 2^32"),
     ("[chip]\npreset = \"slc-2k\"\n[fts]\nscheme = \"page\"\n", ":3:2: [fts]: unknown section, did you mean [ftl]?"),
-    ("[chip]\npreset = \"slc-2k\"\n[nvram]\nsize = 1\n", ":3:2: [nvram]: unknown section, expected [experiment], [chip], [ftl]"),
-    ("[chip]\npreset = \"slc-2k\"\n[ftl]\nscheme = \"fast\"\n", ":4:10: ftl.scheme: found \"fast\", expected one of \"page\""),
+    ("[chip]\npreset = \"slc-2k\"\n[battery]\nsize = 1\n", ":3:2: [battery]: unknown section, expected [experiment], [chip], [ftl]"),
+    ("[chip]\npreset = \"slc-2k\"\n[nvram]\nsize = 1\n", ":4:1: nvram.size: has no effect, it needs that nvram.holds something"),
+    ("[chip]\npreset = \"slc-2k\"\n[ftl]\nscheme = \"hybrid\"\n", ":4:10: ftl.scheme: found \"hybrid\", expected one of \"page\""),
     ("[chip]\npreset = \"slc-2k\"\n[ftl]\nover-provisioning = \"7 %\"\n", ":4:21: ftl.over-provisioning: found \"7 %\", expected a number"),
     ("[chip]\npreset = \"slc-2k\"\n[workload]\nblock = 1000\n", ":4:9: workload.block: found 1000, expected a multiple of 512"),
     ("[chip]\npreset = \"slc-2k\"\n[workload]\nsize = \"1 TiB\"\n", ":4:8: workload.size: found \"1 TiB\", expected at most 1"),
@@ -55,7 +56,7 @@ fn each_bad_override_gives_one_clear_error() {
         ("page=1", "--set page=1: expected section.key=value"),
         ("chip.page=1000", "--set chip.page=1000: chip.page: found 1000, expected a power of two"),
         ("chip.pags=1", "--set chip.pags=1: chip.pags: unknown key, did you mean \"page\"?"),
-        ("host.platform=arm", "--set host.platform=arm: [host]: unknown section"),
+        ("host.platform=arm", "--set host.platform=arm: host.platform: found \"arm\", expected one of \"none\", \"arm-400mhz\""),
         ("ftl.victim=oldest", "--set ftl.victim=oldest: ftl.victim: found \"oldest\", expected one of"),
     ] {
         lab.refuses(&["run", "e.toml", "--set", given], expected);
