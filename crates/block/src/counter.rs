@@ -82,7 +82,7 @@ mod tests {
         disk.discard(Lba(0), 5).unwrap();
         disk.flush().unwrap();
         disk.read(Lba(8), &mut [0; 512]).unwrap_err();
-        disk.remap(&[Remap { from: Lba(0), to: Lba(1) }]).unwrap_err();
+        disk.remap(&[Remap { from: Lba(0), to: Lba(8) }]).unwrap_err();
         let expected = Counts {
             reads: Count { requests: 1, sectors: 2, failed: 1 },
             writes: Count { requests: 2, sectors: 4, failed: 0 },

@@ -3,7 +3,8 @@
 //! A cut after the first `k` changes of a log finds everything up to the last flush among them on the medium. Of the
 //! changes after that flush each sector of each write, on its own, has arrived or not; where two arrived at one sector the
 //! later wins. These are exactly the states that [`BlockDevice`] allows, whatever order the device wrote in: a sector's value is that of
-//! the last change that arrived. A flush that was under way when the power went is the cut before it.
+//! the last change that arrived. A flush that was under way when the power went is the cut before it. A remap is whole and durable
+//! in every cut behind it, whatever became of the writes before it.
 //!
 //! *Knows nothing of* file systems: what recovery must find is the caller's to judge.
 
@@ -35,6 +36,12 @@ impl Record {
         match self {
             Self::Write { lba, data } => disk.write(*lba, data),
             Self::Discard { lba, sectors } => disk.discard(*lba, *sectors),
+            Self::Remap { pairs, data } => {
+                let sector = disk.geometry().sector.max(1) as usize;
+                // By what the sectors held then: what the writes before would have left of them must not matter.
+                pairs.iter().try_for_each(|pair| disk.discard(pair.from, 1))?;
+                pairs.iter().zip(data.chunks(sector)).try_for_each(|(pair, data)| disk.write(pair.to, data))
+            }
             Self::Flush => Ok(()),
         }
     }
@@ -52,6 +59,7 @@ impl Record {
                 let starts = (0..DISCARD_PIECES).map(|i| lba.0.saturating_add(i * piece)).take_while(|start| *start < end);
                 starts.filter(|start| keep(Lba(*start))).try_for_each(|start| disk.discard(Lba(start), piece.min(end - start)))
             }
+            Self::Remap { .. } => self.apply(disk),
             Self::Flush => Ok(()),
         }
     }
@@ -133,7 +141,7 @@ impl<D: BlockDevice + Clone> Iterator for Cuts<'_, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ram, WriteLog};
+    use crate::{Ram, Remap, WriteLog};
     use alloc::{collections::BTreeSet, vec, vec::Vec};
 
     const SECTORS: u64 = 8;
@@ -151,8 +159,9 @@ mod tests {
             let word = mix(seed, u64::from(n));
             let lba = word % SECTORS;
             let sectors = 1 + (word >> 8) % (SECTORS - lba);
-            match (word >> 16) % 6 {
+            match (word >> 16) % 7 {
                 0 => log.flush().unwrap(),
+                6 => log.remap(&[Remap { from: Lba(lba), to: Lba((word >> 24) % SECTORS) }]).unwrap(),
                 1 => log.discard(Lba(lba), sectors).unwrap(),
                 _ => log.write(Lba(lba), &vec![n; 16 * sectors as usize]).unwrap(),
             }
@@ -168,6 +177,13 @@ mod tests {
             let (lba, values) = match record {
                 Record::Write { lba, data } => (*lba, data.chunks(16).map(|s| s[0]).collect()),
                 Record::Discard { lba, sectors } => (*lba, vec![0; *sectors as usize]),
+                Record::Remap { pairs, data } => {
+                    for (lba, value) in pairs.iter().map(|pair| (pair.from, 0)).chain(pairs.iter().map(|pair| (pair.to, data[0]))) {
+                        sectors[lba.0 as usize] = BTreeSet::from([value]);
+                        current[lba.0 as usize] = value;
+                    }
+                    continue;
+                }
                 Record::Flush => {
                     sectors = current.iter().map(|value| BTreeSet::from([*value])).collect();
                     continue;

@@ -3,7 +3,7 @@
 //! *Promises.* Every write and discard is durable at once. A clone shares what neither has changed since, so that a
 //! disk can be forked at every crash point. *Knows nothing of* power: see [`Nvram`](crate::Nvram).
 
-use crate::{BlockDevice, BlockError, BlockGeometry, Lba};
+use crate::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use alloc::{collections::BTreeMap, sync::Arc, vec};
 
 /// Bytes that are allocated and shared together, unless a sector is larger.
@@ -106,11 +106,27 @@ impl BlockDevice for Ram {
         self.clear(last, 0, (end % chunk) as usize);
         Ok(())
     }
+
+    /// All contents are taken before any is given, so that chains and circles of pairs mean what they say.
+    fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
+        for pair in pairs {
+            self.geometry.check_sectors(pair.from, 1)?;
+            self.geometry.check_sectors(pair.to, 1)?;
+        }
+        let sector = self.geometry.sector as usize;
+        let mut taken = vec![0; pairs.len() * sector];
+        for (pair, data) in pairs.iter().zip(taken.chunks_exact_mut(sector)) {
+            self.read(pair.from, data)?;
+        }
+        pairs.iter().try_for_each(|pair| self.discard(pair.from, 1))?;
+        pairs.iter().zip(taken.chunks_exact(sector)).try_for_each(|(pair, data)| self.write(pair.to, data))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     fn byte(disk: &mut Ram, lba: u64) -> u8 {
         let mut buf = [0xEE; 512];
@@ -151,6 +167,28 @@ mod tests {
         two.write(Lba(1), &[2; 512]).unwrap();
         one.discard(Lba(0), 1).unwrap();
         assert_eq!((byte(&mut one, 1), byte(&mut two, 1)), (1, 2));
+    }
+
+    #[test]
+    fn remap_moves_contents_and_leaves_zeros() {
+        let mut disk = Ram::new(512, 64);
+        (0..8).for_each(|lba| disk.write(Lba(lba), &[lba as u8 + 1; 512]).unwrap());
+        let pair = |from, to| Remap { from: Lba(from), to: Lba(to) };
+        // One plain move, one from nothing, a chain, a circle, and nowhere.
+        disk.remap(&[pair(0, 40), pair(50, 1), pair(2, 3), pair(3, 4), pair(5, 6), pair(6, 5), pair(7, 7)]).unwrap();
+        let found: Vec<u8> = [0, 40, 1, 2, 3, 4, 5, 6, 7].map(|lba| byte(&mut disk, lba)).into();
+        assert_eq!(found, [0, 1, 0, 0, 3, 4, 7, 6, 8]);
+    }
+
+    #[test]
+    fn a_remap_with_one_bad_pair_changes_nothing() {
+        let mut disk = Ram::new(512, 8);
+        disk.write(Lba(1), &[1; 512]).unwrap();
+        let outside = BlockError::OutOfRange { lba: Lba(8), count: 1, sectors: 8 };
+        for (from, to) in [(2, 8), (8, 2)] {
+            let pairs = [Remap { from: Lba(1), to: Lba(0) }, Remap { from: Lba(from), to: Lba(to) }];
+            assert_eq!((disk.remap(&pairs), byte(&mut disk, 0), byte(&mut disk, 1)), (Err(outside), 0, 1));
+        }
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //!
 //! *Promises.* From a copy of the disk as it was and the log, every state that a power cut could leave can be made;
 //! see [`cuts`](crate::cuts). Memory grows with what is written. *Knows nothing of* who writes. Requests that failed are
-//! not recorded: over a device that fails halfway the log promises nothing. Remap is not offered.
+//! not recorded: over a device that fails halfway the log promises nothing. Remap is offered where the device offers it.
 
-use crate::{BlockDevice, BlockError, BlockGeometry, CutId, Cuts, Lba, cuts};
-use alloc::{boxed::Box, vec::Vec};
+use crate::{BlockDevice, BlockError, BlockGeometry, CutId, Cuts, Lba, Remap, cuts};
+use alloc::{boxed::Box, vec, vec::Vec};
 
 /// A change of the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,13 @@ pub enum Record {
         lba: Lba,
         /// How many.
         sectors: u64,
+    },
+    /// Sectors that took over other sectors' contents, all of them and durable at once.
+    Remap {
+        /// Who gave and who took.
+        pairs: Box<[Remap]>,
+        /// What each pair's `from` held, one sector after another.
+        data: Box<[u8]>,
     },
     /// Everything before it is durable.
     Flush,
@@ -96,6 +103,17 @@ impl<D: BlockDevice> BlockDevice for WriteLog<D> {
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         self.inner.discard(lba, sectors)?;
         self.records.push(Record::Discard { lba, sectors });
+        Ok(())
+    }
+
+    fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
+        let sector = self.geometry().sector as usize;
+        let mut data = vec![0; pairs.len() * sector];
+        for (pair, data) in pairs.iter().zip(data.chunks_exact_mut(sector)) {
+            self.inner.read(pair.from, data)?;
+        }
+        self.inner.remap(pairs)?;
+        self.records.push(Record::Remap { pairs: pairs.into(), data: data.into() });
         Ok(())
     }
 }

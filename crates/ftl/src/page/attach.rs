@@ -1,6 +1,7 @@
 //! Formatting a medium, and coming back from it.
 
 use super::format::{BASE_UNIT, Header, LOST, MAX_PAGES, Name, TAG, Tag, VERSION, decode_map, entries_per_page};
+use super::replay::read_records;
 use super::{PageFtl, PageOptions, SeededBug};
 use crate::{AttachError, Cause, CauseCounts};
 use alloc::{vec, vec::Vec};
@@ -8,13 +9,13 @@ use nandlab_mtd::{Block, Issued, Mtd, MtdError, Page};
 
 /// One block as its first and last tags tell it.
 #[derive(Clone, Copy, Debug)]
-struct Survey {
-    block: u32,
+pub(super) struct Survey {
+    pub block: u32,
     erases: u32,
     /// Some(mapping) if it holds anything.
-    mapping: Option<bool>,
+    pub mapping: Option<bool>,
     /// Sequence number of the last page, if that was written: nothing in the block is newer.
-    newest: Option<u64>,
+    pub newest: Option<u64>,
 }
 
 enum Found {
@@ -24,9 +25,9 @@ enum Found {
 }
 
 /// Reads the medium, counting.
-struct Reader<'a, M> {
-    mtd: &'a mut M,
-    counts: CauseCounts,
+pub(super) struct Reader<'a, M> {
+    pub mtd: &'a mut M,
+    pub counts: CauseCounts,
 }
 
 impl<M: Mtd> Reader<'_, M> {
@@ -42,7 +43,7 @@ impl<M: Mtd> Reader<'_, M> {
         }
     }
 
-    fn tags(&mut self, block: u32) -> Result<Vec<(Page, Tag)>, MtdError> {
+    pub fn tags(&mut self, block: u32) -> Result<Vec<(Page, Tag)>, MtdError> {
         let g = self.mtd.geometry();
         let pages = (0..g.pages_per_block).map(|i| g.page_at(Block(block), i)).collect::<Vec<_>>();
         let mut found = Vec::new();
@@ -66,7 +67,7 @@ impl<M: Mtd> Reader<'_, M> {
                 Found::Unreadable => {}
                 Found::Tag(tag) => {
                     survey.erases = tag.block.erases;
-                    survey.mapping = Some(matches!(tag.name, Name::Map(_)));
+                    survey.mapping = Some(!matches!(tag.name, Name::Data(_)));
                     break;
                 }
             }
@@ -79,7 +80,8 @@ impl<M: Mtd> Reader<'_, M> {
         Ok(survey)
     }
 
-    fn map_page(&mut self, page: Page, buffer: &mut [u8]) -> Result<bool, MtdError> {
+    /// Reads a page of the map's stream; false if it cannot be read.
+    pub fn map_page(&mut self, page: Page, buffer: &mut [u8]) -> Result<bool, MtdError> {
         self.counts.reads += 1;
         match self.mtd.read(page, buffer, &mut []) {
             Ok(_) => Ok(true),
@@ -89,17 +91,27 @@ impl<M: Mtd> Reader<'_, M> {
     }
 }
 
-/// Every map page found, by index and then from the newest on.
-fn find_map_pages<M: Mtd>(reader: &mut Reader<'_, M>, surveys: &[Survey]) -> Result<Vec<(u32, u64, Page)>, MtdError> {
-    let mut found = Vec::new();
+/// What blocks of the map's stream hold.
+#[derive(Debug, Default)]
+pub(super) struct MapPages {
+    /// Every map page found: index, sequence number, place; by index and then from the newest on.
+    maps: Vec<(u32, u64, Page)>,
+    /// Every page of a record found: sequence number, place.
+    pub records: Vec<(u64, Page)>,
+}
+
+fn find_map_pages<M: Mtd>(reader: &mut Reader<'_, M>, surveys: &[Survey]) -> Result<MapPages, MtdError> {
+    let mut found = MapPages::default();
     for survey in surveys.iter().filter(|s| s.mapping == Some(true)) {
         for (page, tag) in reader.tags(survey.block)? {
-            if let Name::Map(index) = tag.name {
-                found.push((index, tag.sequence, page));
+            match tag.name {
+                Name::Map(index) => found.maps.push((index, tag.sequence, page)),
+                Name::Record(_) => found.records.push((tag.sequence, page)),
+                Name::Data(_) => {}
             }
         }
     }
-    found.sort_unstable_by_key(|&(index, sequence, _)| (index, u64::MAX - sequence));
+    found.maps.sort_unstable_by_key(|&(index, sequence, _)| (index, u64::MAX - sequence));
     Ok(found)
 }
 
@@ -112,7 +124,7 @@ fn find_header<M: Mtd>(reader: &mut Reader<'_, M>, maps: &[(u32, u64, Page)]) ->
             continue;
         }
         let Some((version, _, entries)) = decode_map(&buffer, index) else { continue };
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(AttachError::Mismatch { what: "format version", found: version.into(), expected: VERSION.into() });
         }
         let Some(header) = Header::decode(entries) else { continue };
@@ -176,14 +188,16 @@ impl<M: Mtd> PageFtl<M> {
                 surveys.push(reader.survey(block)?);
             }
         }
-        let maps = find_map_pages(&mut reader, &surveys)?;
-        let (header, header_index) = find_header(&mut reader, &maps)?;
+        let pages = find_map_pages(&mut reader, &surveys)?;
+        let (header, header_index) = find_header(&mut reader, &pages.maps)?;
+        let records = read_records(&mut reader, &pages, header.logical_pages, options.seeded_bug)?;
         let counts = reader.counts;
         let mut ftl = Self::new(mtd, options, header.logical_pages);
         *ftl.tally.of(Cause::Attach) = counts;
         debug_assert_eq!(ftl.mapping.count, header_index);
-        let since = ftl.load_map(&maps)?;
-        ftl.apply_newer(&surveys, &since)?;
+        ftl.load_map(&pages.maps)?;
+        ftl.sequence = pages.records.iter().map(|r| r.0 + 1).max().unwrap_or(0).max(ftl.sequence);
+        ftl.apply_newer(&surveys, records)?;
         ftl.adopt(&surveys);
         if ftl.blocks.good() < ftl.blocks_needed() {
             return Err(AttachError::TooSmall(ftl.blocks.good(), header.logical_pages, ftl.blocks_needed()));
@@ -191,9 +205,8 @@ impl<M: Mtd> PageFtl<M> {
         Ok(ftl)
     }
 
-    /// Loads the newest readable version of every map page; gives the sequence number that each speaks of.
-    fn load_map(&mut self, maps: &[(u32, u64, Page)]) -> Result<Vec<u64>, AttachError> {
-        let mut since = vec![0; self.mapping.count as usize + 1];
+    /// Loads the newest readable version of every map page. Entries keep their flags until the blocks are adopted.
+    fn load_map(&mut self, maps: &[(u32, u64, Page)]) -> Result<(), AttachError> {
         let mut buffer = vec![0; self.page_bytes];
         let limit = self.mtd.geometry().pages();
         for &(index, sequence, page) in maps {
@@ -206,44 +219,14 @@ impl<M: Mtd> PageFtl<M> {
             self.tally.of(Cause::Attach).reads += 1;
             let Some((_, as_of, entries)) = decode_map(&buffer, index).filter(|_| readable) else { continue };
             self.mapping.locations[index as usize] = page.0 + 1;
-            since[index as usize] = as_of;
+            self.mapping.written[index as usize] = as_of;
             if index < self.mapping.count {
                 let start = (index * self.mapping.per_page) as usize;
                 for (to, entry) in self.map[start..].iter_mut().zip(entries) {
-                    *to = if entry > limit { LOST } else { entry };
+                    let (plain, renamed) = self.names.strip(entry);
+                    *to = if plain > limit || renamed && plain == 0 { LOST } else { entry };
                 }
             }
-        }
-        Ok(since)
-    }
-
-    /// Applies the tags of data that is newer than the map page of its range, in the order in which it was written.
-    fn apply_newer(&mut self, surveys: &[Survey], since: &[u64]) -> Result<(), AttachError> {
-        let oldest = since[..self.mapping.count as usize].iter().copied().min().unwrap_or(0);
-        let mut newer = Vec::new();
-        for survey in surveys.iter().filter(|s| s.mapping == Some(false) && s.newest.is_none_or(|n| n >= oldest)) {
-            let mut reader = Reader { mtd: &mut self.mtd, counts: CauseCounts::default() };
-            let tags = reader.tags(survey.block)?;
-            let counts = reader.counts;
-            self.tally.of(Cause::Attach).reads += counts.reads;
-            self.tally.of(Cause::Attach).oob_reads += counts.oob_reads;
-            for (page, tag) in tags {
-                self.sequence = self.sequence.max(tag.sequence + 1);
-                if let Name::Data(lpn) = tag.name
-                    && lpn < self.map.len() as u32
-                    && tag.sequence >= since[(lpn / self.mapping.per_page) as usize]
-                {
-                    newer.push((tag.sequence, lpn, page.0));
-                }
-            }
-        }
-        let newest_closed = surveys.iter().filter_map(|s| s.newest).max().unwrap_or(0);
-        self.sequence = self.sequence.max(newest_closed + 1);
-        if self.options.seeded_bug != Some(SeededBug::IgnoreSequence) {
-            newer.sort_unstable();
-        }
-        for (_, lpn, page) in newer {
-            self.map[lpn as usize] = page + 1;
         }
         Ok(())
     }
@@ -253,18 +236,22 @@ impl<M: Mtd> PageFtl<M> {
         let mut serving = vec![None; self.mtd.geometry().blocks as usize];
         surveys.iter().for_each(|s| serving[s.block as usize] = s.mapping);
         for lpn in 0..self.map.len() {
-            let entry = self.map[lpn];
+            let (entry, renamed) = self.names.strip(self.map[lpn]);
             if entry == 0 || entry == LOST {
                 continue;
             }
+            self.map[lpn] = entry;
             let (block, _) = self.blocks.split(entry - 1);
             if serving[block as usize] != Some(false) || self.blocks.is_valid(entry - 1) {
                 self.map[lpn] = LOST;
             } else {
                 self.blocks.set_valid_run(entry - 1, 1);
+                if renamed {
+                    self.names.set(entry - 1, lpn as u32);
+                }
             }
         }
-        for &location in self.mapping.locations.iter().filter(|&&l| l != 0) {
+        for location in self.mapping.locations.iter().copied().filter(|&l| l != 0).chain(self.records.locations()) {
             self.blocks.set_valid_run(location - 1, 1);
         }
         let known: Vec<u32> = surveys.iter().filter(|s| s.mapping.is_some()).map(|s| s.erases).collect();

@@ -58,6 +58,8 @@ impl<M: Mtd> PageFtl<M> {
             moved.and_then(|()| if self.options.seeded_bug == Some(SeededBug::DiscardForgotten) { Ok(()) } else { self.write_forgotten() });
         self.collecting = false;
         moved?;
+        let pages = self.mtd.geometry().pages_per_block;
+        self.names.forget(block * pages, pages);
         if !self.blocks.release(block, self.mtd.issued()) {
             // Its contents must be safe elsewhere before the mark hides them.
             self.mtd.sync().map_err(|e| self.fault(e))?;
@@ -74,9 +76,19 @@ impl<M: Mtd> PageFtl<M> {
         };
         let first = block * self.mtd.geometry().pages_per_block;
         for word in 0..self.blocks.words() {
+            let first = first + word as u32 * 64;
             let mut bits = self.blocks.valid_word(block, word);
+            let mut renamed = self.names.among(first, bits);
+            if self.options.seeded_bug == Some(SeededBug::RemapNameKept) {
+                renamed = 0;
+            }
+            bits &= !renamed;
             while bits != 0 {
-                self.move_run(first + word as u32 * 64, &mut bits, stream, cause)?;
+                self.move_run(first, &mut bits, stream, cause)?;
+            }
+            while renamed != 0 {
+                self.move_renamed(Page(first + renamed.trailing_zeros()), stream, cause)?;
+                renamed &= renamed - 1;
             }
         }
         Ok(())
@@ -119,6 +131,31 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
+    /// Moves a page whose tag names another logical page: the data goes through the host and gets the name of its owner.
+    #[cold]
+    fn move_renamed(&mut self, page: Page, stream: Stream, cause: Cause) -> Result<(), BlockError> {
+        let Some(lpn) = self.names.owner(page.0) else { return Err(self.poison("a page that was given away has no owner")) };
+        loop {
+            let slot = self.slot(stream)?;
+            self.tally.of(cause).reads += 1;
+            match self.mtd.read(page, &mut self.mapping.buffer, &mut []) {
+                Ok(_) => {}
+                Err(MtdError::Uncorrectable(_)) => return self.lose(page.0),
+                Err(error) => return Err(self.fault(error)),
+            }
+            match self.mtd.program(slot.page, &self.mapping.buffer, &slot.tail.tag(Name::Data(lpn), self.sequence)) {
+                Ok(()) => {
+                    self.advance(stream, slot.page, 1);
+                    self.tally.of(cause).programs += 1;
+                    self.map[lpn as usize] = slot.page.0 + 1;
+                    return Ok(());
+                }
+                Err(MtdError::ProgramFailed(_)) => self.abandon(stream, slot.page),
+                Err(error) => return Err(self.fault(error)),
+            }
+        }
+    }
+
     /// The map follows the pages that were moved. The victim's own bits are cleared all at once when it is released.
     fn repoint(&mut self, moved: &[Move]) -> Result<(), BlockError> {
         for m in moved {
@@ -126,8 +163,9 @@ impl<M: Mtd> PageFtl<M> {
         }
         for m in moved {
             let entry = match Name::decode(u32::from_le_bytes(m.head)) {
-                Some(Name::Data(lpn)) => self.map.get_mut(lpn as usize),
+                Some(Name::Data(lpn)) => self.map.get_mut(self.names.carry(m.from.0, m.to.0).unwrap_or(lpn) as usize),
                 Some(Name::Map(index)) => self.mapping.locations.get_mut(index as usize),
+                Some(Name::Record(_)) => self.records.location_mut(m.from.0),
                 None => None,
             };
             match entry {
@@ -138,11 +176,14 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// A page of a victim cannot be read. Map pages are written again from memory; data is lost, and says so when it is read.
+    /// A page of a victim cannot be read. Pages of the map and of records are written again from memory; data is lost, and says so when it is read.
     #[cold]
     fn lose(&mut self, page: u32) -> Result<(), BlockError> {
         if let Some(index) = self.mapping.locations.iter().position(|&l| l == page + 1) {
             return self.write_map(index as u32);
+        }
+        if let Some((record, part)) = self.records.find(page) {
+            return self.rewrite_part(record, part);
         }
         let Some(lpn) = self.map.iter().position(|&e| e == page + 1) else {
             return Err(self.poison("a valid page belongs to nobody"));

@@ -1,10 +1,10 @@
-//! What the page-mapped layer puts on flash: a 15-byte tag in the OOB of every page, and map pages. All integers are little-endian.
+//! What the page-mapped layer puts on flash: a 15-byte tag in the OOB of every page, map pages, and pages of remap records. All integers are little-endian.
 //!
 //! **Tag** (user OOB bytes 0 to 14):
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0-3 | bits 31-30 kind (0 data, 1 map), bits 29-0 logical page or map index |
+//! | 0-3 | bits 31-30 kind (0 data, 1 map, 2 remap record), bits 29-0 logical page, map index or part of the record |
 //! | 4-6 | sequence number of the page, less the block's base |
 //! | 7-10 | base of the block: sequence number when it was opened, in units of 256 |
 //! | 11-13 | erase count of the block |
@@ -18,7 +18,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 0-3 | magic "NLPM" |
-//! | 4-5 | version 1 |
+//! | 4-5 | version 2; version 1 is the same without [`RENAMED`] and without records |
 //! | 6-7 | zero |
 //! | 8-11 | map index; the index after the last map page is the header page, whose entries are listed at [`Header`] |
 //! | 12-15 | count of entries |
@@ -26,7 +26,24 @@
 //! | 24-27 | zero |
 //! | 28-31 | CRC-32 (IEEE) of bytes 0 to 27 and of the entries |
 //!
-//! An entry is 0 (unmapped), 0xFFFF_FFFF (contents lost to a media error) or the flash page plus one.
+//! An entry is 0 (unmapped), 0xFFFF_FFFF (contents lost to a media error) or the flash page plus one, with [`RENAMED`] if the page's tag names another logical page.
+//!
+//! **Record page** (data of a page of kind remap record): a 32-byte header and `count` pairs of 12 bytes. One remap is one record of one or more pages; it counts once
+//! its last page is there, and all others are.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0-3 | magic "NLPR" |
+//! | 4-5 | version 2 |
+//! | 6-7 | 1 in the last page of the record, 0 in the others |
+//! | 8-11 | part: place of the page in its record, from 0 |
+//! | 12-15 | count of pairs |
+//! | 16-23 | number of the record: the sequence number when it was begun |
+//! | 24-27 | last page: sequence number of the record (that of this page when it was first programmed) less the number; zero in the others |
+//! | 28-31 | CRC-32 (IEEE) of bytes 0 to 27 and of the pairs |
+//!
+//! A pair is the logical page that becomes unmapped (bytes 0-3), the logical page that takes its place (4-7), and the entry that it takes (8-11, as in a map page,
+//! without [`RENAMED`]). Of two pairs of one record with the same logical pages the later one counts.
 
 use crc::{CRC_8_SMBUS, Crc};
 
@@ -36,6 +53,12 @@ pub(crate) const TAG: usize = 15;
 pub(crate) const TAG_NAME: usize = 4;
 /// Bytes of a map page before its entries.
 pub(crate) const MAP_HEADER: usize = 32;
+/// Bytes of a pair in a record page.
+pub(crate) const PAIR: usize = 12;
+/// Flag of an entry on flash: the tag of the page names another logical page, which gave the page away. Only on arrays of at most [`RENAMED_PAGES_MAX`] pages.
+pub(crate) const RENAMED: u32 = 1 << 31;
+/// Most pages of an array that offers remaps; on larger ones bit 31 of an entry belongs to the page.
+pub(crate) const RENAMED_PAGES_MAX: u32 = RENAMED - 2;
 /// Entry of a logical page whose contents are lost.
 pub(crate) const LOST: u32 = u32::MAX;
 /// Sequence numbers of a block span less than this.
@@ -46,7 +69,9 @@ pub(crate) const BASE_UNIT: u64 = 256;
 pub(crate) const MAX_PAGES: u32 = (1 << 30) - 1;
 
 const MAGIC: [u8; 4] = *b"NLPM";
-pub(crate) const VERSION: u16 = 1;
+const RECORD_MAGIC: [u8; 4] = *b"NLPR";
+/// The version that is written; older ones are read.
+pub(crate) const VERSION: u16 = 2;
 const CRC8: Crc<u8> = Crc::<u8>::new(&CRC_8_SMBUS);
 
 /// What a page holds.
@@ -54,6 +79,8 @@ const CRC8: Crc<u8> = Crc::<u8>::new(&CRC_8_SMBUS);
 pub(crate) enum Name {
     Data(u32),
     Map(u32),
+    /// A part of a remap record.
+    Record(u32),
 }
 
 impl Name {
@@ -62,6 +89,7 @@ impl Name {
         match self {
             Self::Data(lpn) => lpn,
             Self::Map(index) => index | 1 << 30,
+            Self::Record(part) => part | 2 << 30,
         }
     }
 
@@ -71,6 +99,7 @@ impl Name {
         match word >> 30 {
             0 => Some(Self::Data(word)),
             1 => Some(Self::Map(word & MAX_PAGES)),
+            2 => Some(Self::Record(word & MAX_PAGES)),
             _ => None,
         }
     }
@@ -168,6 +197,53 @@ pub(crate) fn entries_per_page(page: u32) -> u32 {
     (page - MAP_HEADER as u32) / 4
 }
 
+/// Pairs of a record page of `page` bytes.
+pub(crate) fn pairs_per_page(page: u32) -> u32 {
+    (page - MAP_HEADER as u32) / PAIR as u32
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn put(page: &mut [u8], at: usize, value: u32) {
+    page[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Writes the header over a page whose `count` items of `size` bytes are in place.
+fn seal(page: &mut [u8], magic: [u8; 4], index: u32, (count, size): (usize, usize), sequence: u64) {
+    page[..4].copy_from_slice(&magic);
+    page[4..6].copy_from_slice(&VERSION.to_le_bytes());
+    put(page, 8, index);
+    put(page, 12, count as u32);
+    page[16..24].copy_from_slice(&sequence.to_le_bytes());
+    put(page, 28, page_crc(page, count * size));
+}
+
+/// The items of a page with this magic; none if anything about it is wrong.
+fn unseal(page: &[u8], magic: [u8; 4], size: usize) -> Option<core::slice::ChunksExact<'_, u8>> {
+    let count = word(page, 12) as usize;
+    if page[..4] != magic || count > (page.len() - MAP_HEADER) / size || page_crc(page, count * size) != word(page, 28) {
+        return None;
+    }
+    Some(page[MAP_HEADER..MAP_HEADER + count * size].chunks_exact(size))
+}
+
+fn page_crc(page: &[u8], items: usize) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&page[..28]);
+    hasher.update(&page[MAP_HEADER..MAP_HEADER + items]);
+    hasher.finalize()
+}
+
+fn version(page: &[u8]) -> u16 {
+    u16::from_le_bytes([page[4], page[5]])
+}
+
+fn sequence(page: &[u8]) -> u64 {
+    u64::from(word(page, 16)) | u64::from(word(page, 20)) << 32
+}
+
 /// Fills `page` with a map page.
 pub(crate) fn encode_map(page: &mut [u8], index: u32, sequence: u64, entries: impl ExactSizeIterator<Item = u32>) {
     page.fill(0xff);
@@ -176,33 +252,57 @@ pub(crate) fn encode_map(page: &mut [u8], index: u32, sequence: u64, entries: im
         bytes.copy_from_slice(&entry.to_le_bytes());
     }
     page[..MAP_HEADER].fill(0);
-    page[..4].copy_from_slice(&MAGIC);
-    page[4..6].copy_from_slice(&VERSION.to_le_bytes());
-    page[8..12].copy_from_slice(&index.to_le_bytes());
-    page[12..16].copy_from_slice(&(count as u32).to_le_bytes());
-    page[16..24].copy_from_slice(&sequence.to_le_bytes());
-    let crc = map_crc(page, count);
-    page[28..32].copy_from_slice(&crc.to_le_bytes());
-}
-
-fn map_crc(page: &[u8], count: usize) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&page[..28]);
-    hasher.update(&page[MAP_HEADER..MAP_HEADER + 4 * count]);
-    hasher.finalize()
+    seal(page, MAGIC, index, (count, 4), sequence);
 }
 
 /// A map page read back: its version, its sequence number and its entries. None if anything about it is wrong.
 pub(crate) fn decode_map(page: &[u8], index: u32) -> Option<(u16, u64, impl Iterator<Item = u32> + '_)> {
-    let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
-    let count = word(12) as usize;
-    if page[..4] != MAGIC || word(8) != index || count > (page.len() - MAP_HEADER) / 4 || map_crc(page, count) != word(28) {
-        return None;
+    let entries = unseal(page, MAGIC, 4).filter(|_| word(page, 8) == index)?;
+    Some((version(page), sequence(page), entries.map(|entry| word(entry, 0))))
+}
+
+/// One logical page takes over what another one held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub from: u32,
+    pub to: u32,
+    /// The entry that goes over.
+    pub entry: u32,
+}
+
+/// Where a page stands in its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordPart {
+    /// The record's number.
+    pub number: u64,
+    pub part: u32,
+    /// In the last page: the record's sequence number.
+    pub sequence: Option<u64>,
+}
+
+/// Fills `page` with a page of a record.
+pub(crate) fn encode_record(page: &mut [u8], place: RecordPart, pairs: &[Pair]) {
+    page.fill(0xff);
+    for (bytes, pair) in page[MAP_HEADER..].chunks_exact_mut(PAIR).zip(pairs) {
+        put(bytes, 0, pair.from);
+        put(bytes, 4, pair.to);
+        put(bytes, 8, pair.entry);
     }
-    let version = u16::from_le_bytes([page[4], page[5]]);
-    let sequence = u64::from(word(16)) | u64::from(word(20)) << 32;
-    let entries = page[MAP_HEADER..MAP_HEADER + 4 * count].chunks_exact(4);
-    Some((version, sequence, entries.map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))))
+    page[..MAP_HEADER].fill(0);
+    if let Some(sequence) = place.sequence {
+        page[6] = 1;
+        put(page, 24, (sequence - place.number) as u32);
+    }
+    seal(page, RECORD_MAGIC, place.part, (pairs.len(), PAIR), place.number);
+}
+
+/// A page of a record read back. None if anything about it is wrong, or it is of a version unknown here.
+pub(crate) fn decode_record(page: &[u8]) -> Option<(RecordPart, impl Iterator<Item = Pair> + '_)> {
+    let pairs = unseal(page, RECORD_MAGIC, PAIR).filter(|_| version(page) == VERSION && page[6] < 2 && page[7] == 0)?;
+    let number = sequence(page);
+    let last = number.checked_add(word(page, 24).into())?;
+    let place = RecordPart { number, part: word(page, 8), sequence: (page[6] == 1).then_some(last) };
+    Some((place, pairs.map(|pair| Pair { from: word(pair, 0), to: word(pair, 4), entry: word(pair, 8) })))
 }
 
 /// The header page: what the medium was formatted for. Its entries, in this order.
@@ -233,6 +333,27 @@ impl Header {
 mod tests {
     use super::*;
     use alloc::{vec, vec::Vec};
+
+    #[test]
+    fn record_pages_read_back_and_damage_is_seen() {
+        let pair = |i| Pair { from: i, to: 1_000 - i, entry: [i * 7, LOST, 0][i as usize % 3] };
+        let pairs: Vec<Pair> = (0..pairs_per_page(512)).map(pair).collect();
+        assert_eq!(pairs.len(), 40);
+        let mut page = vec![0; 512];
+        for sequence in [None, Some((1 << 40) + 5)] {
+            let place = RecordPart { number: 1 << 40, part: 3, sequence };
+            encode_record(&mut page, place, &pairs);
+            let (found, read) = decode_record(&page).unwrap();
+            assert_eq!((found, read.collect::<Vec<_>>()), (place, pairs.clone()));
+            assert!(decode_map(&page, 3).is_none());
+            for byte in 0..page.len() {
+                let mut bad = page.clone();
+                bad[byte] ^= 0x10;
+                assert!(decode_record(&bad).is_none(), "byte {byte}");
+            }
+        }
+        assert_eq!(Name::decode(Name::Record(9).encode()), Some(Name::Record(9)));
+    }
 
     #[test]
     fn tags_and_map_pages_read_back_and_damage_is_seen() {

@@ -16,6 +16,8 @@ pub(super) struct Mapping {
     pub count: u32,
     /// Flash page plus one of each map page and of the header page; 0: never written.
     pub locations: Vec<u32>,
+    /// The sequence number that each of them speaks of.
+    pub written: Vec<u64>,
     /// The map page to be written next.
     cursor: u32,
     interval: u32,
@@ -26,7 +28,8 @@ pub(super) struct Mapping {
     is_forgotten: Vec<bool>,
     /// As many as may wait: collection writes them with the room it has.
     forgotten_max: usize,
-    buffer: Box<[u8]>,
+    /// A page of the map's stream on its way to flash, or one that collection carries: never from one slot to the next.
+    pub buffer: Box<[u8]>,
 }
 
 impl Mapping {
@@ -37,6 +40,7 @@ impl Mapping {
             per_page,
             count,
             locations: vec![0; count as usize + 1],
+            written: vec![0; count as usize + 1],
             cursor: 0,
             interval: interval.max(1),
             due: i64::from(interval.max(1)),
@@ -70,7 +74,9 @@ impl<M: Mtd> PageFtl<M> {
         self.mapping.due = i64::from(self.mapping.interval);
         let index = self.mapping.cursor;
         self.mapping.cursor = if index + 1 >= self.mapping.count { 0 } else { index + 1 };
-        self.write_map(index)
+        self.write_map(index)?;
+        self.retire_records();
+        Ok(())
     }
 
     /// Writes the map pages of everything forgotten since they were last written.
@@ -99,6 +105,7 @@ impl<M: Mtd> PageFtl<M> {
             }
             match self.mtd.program(slot.page, &self.mapping.buffer, &slot.tail.tag(Name::Map(index), self.sequence)) {
                 Ok(()) => {
+                    self.mapping.written[index as usize] = self.sequence;
                     self.advance(Stream::Map, slot.page, 1);
                     self.tally.of(Cause::Mapping).programs += 1;
                     let old = core::mem::replace(&mut self.mapping.locations[index as usize], slot.page.0 + 1);
@@ -122,7 +129,7 @@ impl<M: Mtd> PageFtl<M> {
         }
         let start = (index * self.mapping.per_page) as usize;
         let end = (start + self.mapping.per_page as usize).min(self.map.len());
-        let entries = self.map[start..end].iter().copied();
+        let entries = self.map[start..end].iter().map(|&entry| self.names.flag(entry));
         format::encode_map(&mut self.mapping.buffer, index, self.sequence, entries);
     }
 }

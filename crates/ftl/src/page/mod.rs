@@ -12,10 +12,16 @@
 //! 2. A map page is fenced behind everything issued before it. So it never names a page that a cut could tear.
 //! 3. A block is freed only after the map pages of discarded (and lost) pages are issued. So what was forgotten stays forgotten,
 //!    even when the newest version that said so is gone.
+//! 4. The last page of a remap record is fenced like a map page, and the record stays until the map pages of both sides of all its pairs are issued. So a remap
+//!    is there as a whole or not at all, whatever is written, moved or discarded afterwards.
+//!
+//! *Remaps* ([`BlockDevice::remap`]) work on whole logical pages; [`PageFtl::check_remap`] says what is refused, and why. A flash page that was given away keeps the name in
+//! its tag until collection moves it; the map says that it does (see `names`).
 //!
 //! A block that was open at a cut is never filled further: its next page may look erased and not be.
 //!
-//! *Memory.* 4 bytes a logical page (the map), one bit a flash page (validity), about 45 bytes a block.
+//! *Memory.* 4 bytes a logical page (the map), one bit a flash page (validity), about 45 bytes a block; with the first remap 4 bytes a flash page, and 12
+//! for each pair of the records that wait for map pages.
 
 mod attach;
 mod blocks;
@@ -23,6 +29,13 @@ mod collect;
 mod format;
 mod frontier;
 mod mapping;
+mod names;
+mod pairs;
+mod records;
+mod remap;
+mod replay;
+
+pub use pairs::RemapError;
 
 use crate::extent::parts;
 use crate::fault::host_error;
@@ -33,9 +46,11 @@ use blocks::BlockTable;
 use format::LOST;
 use frontier::{Frontier, Stream};
 use mapping::Mapping;
-use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
+use names::Names;
+use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
 use nandlab_sim::prefetch;
+use records::Records;
 
 /// Bytes of a logical sector.
 pub const SECTOR: u32 = 512;
@@ -93,6 +108,18 @@ pub enum SeededBug {
     ReuseOpenBlock,
     /// Take the last tag read, not the newest.
     IgnoreSequence,
+    /// Rule 4: the last page of a record without the fence.
+    RemapUnfenced,
+    /// Rule 4: believe a record without its last page.
+    RemapInPieces,
+    /// Rule 4: let go of a record at once, whatever the map pages say.
+    RecordDropped,
+    /// Let collection copy a page that was given away, wrong name and all.
+    RemapNameKept,
+    /// Records beat tags, even newer ones.
+    RecordsLast,
+    /// Remap without waiting for the medium.
+    RemapWithoutSync,
 }
 
 /// The page-mapped translation layer.
@@ -108,6 +135,8 @@ pub struct PageFtl<M> {
     blocks: BlockTable,
     frontiers: [Frontier; Stream::COUNT],
     mapping: Mapping,
+    names: Names,
+    records: Records,
     /// Of the next page programmed.
     sequence: u64,
     /// Blocks to be emptied before any victim of choice.
@@ -138,6 +167,8 @@ impl<M: Mtd> PageFtl<M> {
             blocks: BlockTable::new(&g),
             frontiers: [frontier(lanes, false), frontier(lanes, true), frontier(1, false)],
             mapping: Mapping::new(logical_pages, &g, options.map_interval),
+            names: Names::new(g.pages()),
+            records: Records::default(),
             sequence: 0,
             urgent: VecDeque::new(),
             collecting: false,
@@ -333,6 +364,12 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
         }
         Ok(())
     }
+
+    fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
+        self.alive()?;
+        let pages = self.remap_pairs(pairs)?;
+        self.remap_pages(pages)
+    }
 }
 
 impl<M: Mtd> Ftl for PageFtl<M> {
@@ -353,6 +390,7 @@ impl<M: Mtd> Ftl for PageFtl<M> {
     fn detach(&mut self) -> Result<(), BlockError> {
         self.alive()?;
         self.write_whole_map()?;
+        self.retire_records();
         self.mtd.sync().map_err(|e| self.fault(e))
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! *How.* The unit is the page of the layer below. A write of a part reads the rest from below at once, so that a cached page is always whole; a rest that is
 //! lost is the host's error there and then, and a cached page can always be written back. A new version goes to a free slot, its tag makes it count, and then the slot of
-//! the old version is free (see `format`). Policies choose what leaves a full cache ([`CachePolicy`]). Discards of uncached pages go to the layer below.
+//! the old version is free (see `format`). Policies choose what leaves a full cache ([`CachePolicy`]). Discards of uncached pages go to the layer below, and so do remaps, once nothing that they
+//! concern is cached.
 //!
 //! | module | its one idea |
 //! |---|---|
@@ -53,7 +54,7 @@ use crate::extent::parts;
 use crate::{Ftl, Tally};
 use alloc::{boxed::Box, vec};
 use format::Layout;
-use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
+use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::Block;
 use policy::Policy;
 use slots::{Slot, Slots, State};
@@ -345,6 +346,19 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
             }
         }
         Ok(())
+    }
+
+    /// The layer below remaps. If a page of the pairs is cached, everything is written back first: a tag that stayed would bring its old contents back after a cut.
+    fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
+        self.alive()?;
+        let per = u64::from(self.sectors_per_page);
+        for lba in pairs.iter().flat_map(|pair| [pair.from, pair.to]) {
+            self.geometry().check_sectors(lba, 1)?;
+            if self.slots.find((lba.0 / per) as u32).is_some() {
+                self.drain()?;
+            }
+        }
+        self.below.remap(pairs)
     }
 }
 

@@ -1,10 +1,12 @@
 //! Lives that end in power cuts: the model test of every layer that survives them.
 
+#![allow(dead_code, reason = "each test program uses its part")]
+
 use crate::common::{Model, step};
 use nandlab_block::BlockError;
 use nandlab_ftl::{Ftl, Merges};
 use nandlab_nand::{Chip, ChipSpec, CrashStates};
-use nandlab_sim::rng;
+use nandlab_sim::{Rng, rng};
 use rand::{Rng as _, RngExt as _};
 
 /// How far a run came.
@@ -25,6 +27,20 @@ pub struct Outcome {
 /// Runs `ops` operations in lives that each end in a power cut at a moment of their own: every other one in the middle of an operation. Ends early when the chip
 /// is worn out; then everything can still be read.
 pub fn against_an_array<F>(spec: ChipSpec, ops: u32, format: impl Fn(Chip) -> F, attach: impl Fn(Chip) -> F) -> Outcome
+where
+    F: Ftl<Medium = Chip>,
+{
+    lives(spec, ops, format, attach, step)
+}
+
+/// The same with operations of another kind.
+pub fn lives<F>(
+    spec: ChipSpec,
+    ops: u32,
+    format: impl Fn(Chip) -> F,
+    attach: impl Fn(Chip) -> F,
+    step: impl Fn(&mut F, &mut Model, &mut Rng) -> Result<(), BlockError>,
+) -> Outcome
 where
     F: Ftl<Medium = Chip>,
 {

@@ -1,0 +1,108 @@
+//! Whose a flash page is when its tag names another logical page: remaps leave pages where they are, under the name that they were programmed with.
+//!
+//! A page keeps its wrong name until it is moved; then it is read and programmed anew, since a copy inside the array keeps the name.
+//!
+//! *Memory.* None before the first remap; from then on 4 bytes a flash page.
+
+use super::format::{LOST, RENAMED, RENAMED_PAGES_MAX};
+use alloc::{vec, vec::Vec};
+
+#[derive(Debug)]
+pub(super) struct Names {
+    pages: u32,
+    /// Logical page plus one of each flash page that was given away; 0: the tag says it.
+    owners: Vec<u32>,
+}
+
+impl Names {
+    /// An array of this many pages, all of them under their own names.
+    pub fn new(pages: u32) -> Self {
+        Self { pages, owners: Vec::new() }
+    }
+
+    /// Whether entries on flash have room for the flag.
+    pub fn offered(&self) -> bool {
+        self.pages <= RENAMED_PAGES_MAX
+    }
+
+    /// The page is now that of `lpn`, whatever its tag says.
+    pub fn set(&mut self, page: u32, lpn: u32) {
+        if self.owners.is_empty() {
+            self.owners = vec![0; self.pages as usize];
+        }
+        self.owners[page as usize] = lpn + 1;
+    }
+
+    /// The logical page of a page whose tag names another one.
+    #[inline]
+    pub fn owner(&self, page: u32) -> Option<u32> {
+        self.owners.get(page as usize)?.checked_sub(1)
+    }
+
+    /// A copy has the same wrong name; gives the owner. What must not be: see [`SeededBug::RemapNameKept`](super::SeededBug::RemapNameKept).
+    #[inline]
+    pub fn carry(&mut self, from: u32, to: u32) -> Option<u32> {
+        let owner = self.owner(from)?;
+        self.set(to, owner);
+        Some(owner)
+    }
+
+    /// Of the pages that `bits` stands for, counted from `first`, those whose tag names another logical page.
+    #[inline]
+    pub fn among(&self, first: u32, bits: u64) -> u64 {
+        if self.owners.is_empty() {
+            return 0;
+        }
+        let (mut rest, mut found) = (bits, 0);
+        while rest != 0 {
+            let bit = rest.trailing_zeros();
+            rest &= rest - 1;
+            found |= u64::from(self.owners[(first + bit) as usize] != 0) << bit;
+        }
+        found
+    }
+
+    /// The pages from `first` on will be erased.
+    pub fn forget(&mut self, first: u32, pages: u32) {
+        if !self.owners.is_empty() {
+            self.owners[first as usize..(first + pages) as usize].fill(0);
+        }
+    }
+
+    /// An entry of the map as it is written to flash.
+    #[inline]
+    pub fn flag(&self, entry: u32) -> u32 {
+        if self.owners.is_empty() || entry == 0 || entry == LOST || self.owners[entry as usize - 1] == 0 { entry } else { entry | RENAMED }
+    }
+
+    /// An entry read from flash without its flag, and whether it had it.
+    pub fn strip(&self, entry: u32) -> (u32, bool) {
+        if self.offered() && entry != LOST { (entry & !RENAMED, entry & RENAMED != 0) } else { (entry, false) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_entries_follow_what_pages_were_given_away() {
+        let mut names = Names::new(128);
+        assert_eq!((names.among(64, u64::MAX), names.flag(71), names.owner(70)), (0, 71, None));
+        names.set(70, 0);
+        names.set(127, 5);
+        assert_eq!((names.owner(70), names.owner(127), names.owner(71)), (Some(0), Some(5), None));
+        assert_eq!(names.among(64, !(1 << 63)), 1 << 6);
+        assert_eq!([0, 70, 71, LOST].map(|entry| names.flag(entry)), [0, 70, 71 | RENAMED, LOST]);
+        assert_eq!([71 | RENAMED, 71, LOST].map(|entry| names.strip(entry)), [(71, true), (71, false), (LOST, false)]);
+        names.forget(64, 32);
+        assert_eq!(names.among(64, u64::MAX), 1 << 63);
+    }
+
+    #[test]
+    fn a_page_number_that_needs_the_bit_of_the_flag_keeps_it() {
+        let names = Names::new(RENAMED_PAGES_MAX + 1);
+        assert!(!names.offered() && Names::new(RENAMED_PAGES_MAX).offered());
+        assert_eq!(names.strip(RENAMED | 5), (RENAMED | 5, false));
+    }
+}
