@@ -1,0 +1,104 @@
+//! Bringing committed blocks home by writing them, and moving the log's tail behind them (`fs/jbd/checkpoint.c`).
+//!
+//! *Promises.* A transaction leaves the log only when all its blocks are durable at home or superseded by later transactions in the log, and its room is taken again only when the
+//! superblock that says so is durable. Unlike Linux, no commit is forced for a block that the running transaction has changed again: its committed version is still there
+//! to be written. *Knows nothing of* how transactions commit.
+
+use crate::{Journal, JournalError};
+use nandlab_block::BlockDevice;
+
+impl<D: BlockDevice> Journal<D> {
+    /// Writes home up to `most` blocks of the oldest committed transactions, as Linux's write-back does in its own time; gives how many. The log's tail stays.
+    pub fn write_back(&mut self, most: usize) -> Result<usize, JournalError> {
+        self.check_power()?;
+        let outcome = self.write_home(most);
+        self.or_abort(outcome)
+    }
+
+    /// Committed blocks that are not at home.
+    pub fn dirty_blocks(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// Brings everything home that has committed or is committing, and empties the log. The running transaction is left alone.
+    pub fn checkpoint(&mut self) -> Result<(), JournalError> {
+        self.check_power()?;
+        self.finish_commit()?;
+        let outcome = self.write_home(usize::MAX).and_then(|_| self.move_tail());
+        self.or_abort(outcome)
+    }
+
+    /// Blocks of the log that a new transaction may count on.
+    pub(crate) fn room(&self) -> u32 {
+        let promised = self.committing.as_ref().map_or(0, |committing| committing.reserved);
+        let taken = self.committing.as_ref().map_or(0, |committing| self.ring.distance(committing.start, self.ring.head()));
+        self.ring.free().saturating_sub(promised.saturating_sub(taken))
+    }
+
+    /// Waits for room in the log: takes transactions out of it from the oldest on.
+    pub(crate) fn make_room(&mut self, needed: u32) -> Result<(), JournalError> {
+        if self.room() >= needed {
+            return Ok(());
+        }
+        let outcome = self.move_tail();
+        self.or_abort(outcome)?;
+        while self.room() < needed {
+            if self.finished.is_empty() {
+                // What is committing is all that is in the log.
+                self.finish_commit()?;
+            }
+            let oldest = self.finished.front().map_or(0, |oldest| oldest.blocks.len());
+            let outcome = self.write_home(oldest).and_then(|_| self.move_tail());
+            self.or_abort(outcome)?;
+            if self.finished.is_empty() && self.committing.is_none() && self.room() < needed {
+                return Err(JournalError::Internal("an empty log is too small for a transaction"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write_home(&mut self, most: usize) -> Result<usize, JournalError> {
+        let mut written = 0;
+        for index in 0..self.finished.len() {
+            while let Some(block) = self.finished[index].blocks.first().copied().filter(|_| written < most) {
+                let Some(dirty) = self.dirty.remove(&block) else { return Err(JournalError::Internal("a dirty block is nowhere")) };
+                self.blocks.write(block, &dirty.data)?;
+                self.unflushed = true;
+                self.finished[index].blocks.remove(&block);
+                self.clean.keep(block, dirty.data);
+                written += 1;
+            }
+        }
+        self.tally.checkpointed += written as u64;
+        self.blocks.submit()?;
+        Ok(written)
+    }
+
+    /// Takes the oldest transactions that need nothing more out of the log.
+    pub(crate) fn move_tail(&mut self) -> Result<(), JournalError> {
+        while self.finished.front().is_some_and(|oldest| oldest.blocks.is_empty()) {
+            self.finished.pop_front();
+        }
+        let oldest = self.finished.front().map(|oldest| (oldest.tid, oldest.start));
+        let committing = || self.committing.as_ref().map(|committing| (committing.tid, committing.start));
+        let running = || self.running.as_ref().map_or(self.next, |running| running.tid);
+        let (tid, start) = oldest.or_else(committing).unwrap_or_else(|| (running(), self.ring.head()));
+        if self.sb.start() == 0 || tid == self.tail {
+            return Ok(());
+        }
+        self.sb.set_log(start, tid);
+        self.write_superblock()?;
+        self.tail = tid;
+        self.ring.release_before(start);
+        Ok(())
+    }
+
+    /// A later transaction has a newer version of the block, or has revoked it: nobody needs this one any more.
+    pub(crate) fn settle(&mut self, block: u64) {
+        if let Some(dirty) = self.dirty.remove(&block)
+            && let Some(owner) = self.finished.iter_mut().find(|finished| finished.tid == dirty.tid)
+        {
+            owner.blocks.remove(&block);
+        }
+    }
+}

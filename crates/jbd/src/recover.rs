@@ -1,0 +1,211 @@
+//! After a crash: brings home what committed transactions hold, in Linux's three passes (`fs/jbd/recovery.c`).
+//!
+//! *Promises.* Nothing is written before the whole log has been judged; of each block only the newest version that is not revoked is brought home; done twice, it
+//! does the same. Memory is bounded by the journal: 16 bytes or so for each tag and each revoke record in it.
+//! *Knows nothing of* running transactions.
+
+use crate::{
+    JournalError, Tid,
+    blocks::Blocks,
+    format::{self, Superblock, kind},
+    ring::Ring,
+};
+use alloc::{collections::BTreeMap, vec, vec::Vec};
+use nandlab_block::{BlockDevice, BlockError};
+
+/// What recovery found and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Committed transactions found.
+    pub transactions: u32,
+    /// Blocks brought home by copying.
+    pub copied: u32,
+    /// Blocks brought home by remapping.
+    pub remapped: u32,
+    /// Versions left alone because they are revoked.
+    pub revoked: u32,
+    /// Versions left alone because a later transaction holds a newer one.
+    pub superseded: u32,
+}
+
+/// Where the log ends: the first transaction without commit block, and where it would begin.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    tid: Tid,
+    log: u32,
+    /// Whether any block of the ring is outside the committed transactions.
+    room: bool,
+}
+
+/// The version of a block that is brought home.
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    log: u32,
+    escaped: bool,
+}
+
+/// What one block of the log is, as the walk meets it.
+enum Met<'a> {
+    /// A descriptor; `log` is where it lies, `next` the block behind it.
+    Descriptor {
+        bytes: &'a [u8],
+        log: u32,
+        next: u32,
+    },
+    Revokes {
+        bytes: &'a [u8],
+        log: u32,
+    },
+}
+
+/// Recovers the journal if need be and leaves its superblock clean, in `sb` and on the device. `remap` says whether to try remapping.
+pub(crate) fn recover<D: BlockDevice>(blocks: &mut Blocks<D>, sb: &mut Superblock, remap: bool) -> Result<Recovery, JournalError> {
+    if sb.start() == 0 {
+        return Ok(Recovery::default());
+    }
+    let end = walk(blocks, sb, None, |_, _| Ok(()))?;
+    let mut found = Recovery { transactions: end.tid.0.wrapping_sub(sb.sequence().0), ..Recovery::default() };
+    let revoked = revokes(blocks, sb, end)?;
+    let versions = versions(blocks, sb, end, &revoked, &mut found)?;
+    // One number is left out, as Linux does: whatever stands in the log is then older than what comes.
+    sb.set_log(0, end.tid.next());
+    if !(remap && end.room && remap_home(blocks, sb, &versions, end.log, &mut found)?) {
+        copy_home(blocks, &versions, |_| true, &mut found.copied)?;
+        blocks.flush()?;
+        blocks.write_log(0, sb.bytes())?;
+        blocks.flush()?;
+    }
+    Ok(found)
+}
+
+/// Goes through the log from its start to `until`, or to the first block that does not belong to it.
+fn walk<D: BlockDevice>(
+    blocks: &mut Blocks<D>,
+    sb: &Superblock,
+    until: Option<Tid>,
+    mut meet: impl FnMut(Tid, Met<'_>) -> Result<(), JournalError>,
+) -> Result<End, JournalError> {
+    let ring = Ring::new(sb.first(), sb.blocks());
+    let mut bytes = vec![0; blocks.size() as usize];
+    let (mut tid, mut log, mut left) = (sb.sequence(), sb.start(), ring.blocks());
+    let mut end = End { tid, log, room: true };
+    while until != Some(tid) && left > 0 {
+        blocks.read_log(log, &mut bytes)?;
+        let Some((kind, found)) = format::header(&bytes) else { break };
+        if found != tid {
+            break;
+        }
+        let next = ring.next(log);
+        left -= 1;
+        match kind {
+            kind::DESCRIPTOR => {
+                let tags = format::tags(&bytes).count() as u32;
+                meet(tid, Met::Descriptor { bytes: &bytes, log, next })?;
+                // A torn descriptor may point anywhere; its transaction has no commit block then.
+                let Some(rest) = left.checked_sub(tags) else { break };
+                left = rest;
+                log = (0..tags).fold(next, |log, _| ring.next(log));
+            }
+            kind::REVOKE => {
+                meet(tid, Met::Revokes { bytes: &bytes, log })?;
+                log = next;
+            }
+            kind::COMMIT => {
+                (tid, log) = (tid.next(), next);
+                end = End { tid, log, room: left > 0 };
+            }
+            _ => break,
+        }
+    }
+    Ok(end)
+}
+
+/// The blocks that are revoked, each with the last transaction that does so.
+fn revokes<D: BlockDevice>(blocks: &mut Blocks<D>, sb: &Superblock, end: End) -> Result<BTreeMap<u32, Tid>, JournalError> {
+    let mut revoked = BTreeMap::new();
+    walk(blocks, sb, Some(end.tid), |tid, met| {
+        if let Met::Revokes { bytes, log } = met {
+            // The walk goes forward, so a later entry is a later transaction.
+            revoked.extend(format::revoked(bytes, log)?.map(|home| (home, tid)));
+        }
+        Ok(())
+    })?;
+    Ok(revoked)
+}
+
+/// For each block the version to bring home.
+fn versions<D: BlockDevice>(
+    blocks: &mut Blocks<D>,
+    sb: &Superblock,
+    end: End,
+    revoked: &BTreeMap<u32, Tid>,
+    found: &mut Recovery,
+) -> Result<BTreeMap<u64, Version>, JournalError> {
+    let ring = Ring::new(sb.first(), sb.blocks());
+    let (count, map) = (blocks.count(), blocks.map().clone());
+    let mut versions = BTreeMap::new();
+    walk(blocks, sb, Some(end.tid), |tid, met| {
+        let Met::Descriptor { bytes, log: descriptor, next } = met else { return Ok(()) };
+        let mut log = next;
+        for tag in format::tags(bytes) {
+            let home = u64::from(tag.home);
+            if home >= count || map.contains(home) {
+                return Err(JournalError::Tag { log: descriptor, home, blocks: count });
+            }
+            if revoked.get(&tag.home).is_some_and(|revoke| !revoke.is_before(tid)) {
+                found.revoked += 1;
+            } else if versions.insert(home, Version { log, escaped: tag.escaped }).is_some() {
+                found.superseded += 1;
+            }
+            log = ring.next(log);
+        }
+        Ok(())
+    })?;
+    Ok(versions)
+}
+
+/// Copies the chosen versions home.
+fn copy_home<D: BlockDevice>(
+    blocks: &mut Blocks<D>,
+    versions: &BTreeMap<u64, Version>,
+    choose: impl Fn(&Version) -> bool,
+    copied: &mut u32,
+) -> Result<(), JournalError> {
+    let mut data = vec![0; blocks.size() as usize];
+    for (home, version) in versions.iter().filter(|(_, version)| choose(version)) {
+        blocks.read_log(version.log, &mut data)?;
+        if version.escaped {
+            format::put(&mut data, 0, format::MAGIC);
+        }
+        blocks.write(*home, &data)?;
+        *copied += 1;
+    }
+    Ok(())
+}
+
+/// Remaps the versions home, and with them the clean superblock, which waits at `spare`; so there is no moment at which the log would be
+/// recovered again although its blocks are gone. False if the device cannot.
+fn remap_home<D: BlockDevice>(
+    blocks: &mut Blocks<D>,
+    sb: &Superblock,
+    versions: &BTreeMap<u64, Version>,
+    spare: u32,
+    found: &mut Recovery,
+) -> Result<bool, JournalError> {
+    let moves = versions.iter().filter(|(_, version)| !version.escaped).map(|(home, version)| (version.log, *home));
+    let mut moves: Vec<(u64, u64)> = moves.map(|(log, home)| (blocks.map().home(log), home)).collect();
+    if moves.is_empty() {
+        return Ok(false);
+    }
+    moves.push((blocks.map().home(spare), blocks.map().home(0)));
+    let mut copied = 0;
+    copy_home(blocks, versions, |version| version.escaped, &mut copied)?;
+    blocks.write_log(spare, sb.bytes())?;
+    blocks.flush()?;
+    match blocks.remap(moves.iter().copied()) {
+        Ok(()) => (found.copied, found.remapped) = (copied, moves.len() as u32 - 1),
+        Err(BlockError::Unsupported) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(true)
+}

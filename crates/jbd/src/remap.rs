@@ -1,0 +1,63 @@
+//! Bringing committed blocks home without writing them again: the journal's half of JFTL (Lim, Choi, Park, "Journal Remap-Based FTL", section 3.1).
+//!
+//! *Promises.* The log never holds a copy that recovery would bring home but that is not there any more: with the blocks' own pairs goes one more, which puts
+//! the commit block in the place of the transaction's first block in the log. To any reader of the format, Linux included, the transaction then is
+//! an empty one. All pairs or none, so a cut finds either the whole transaction or none of it. See `docs/formats/jbd.md`.
+//! *Knows nothing of* the device's own map.
+
+use crate::{Checkpoint, Journal, JournalError, transaction::Committing};
+use alloc::vec::Vec;
+use nandlab_block::{BlockDevice, BlockError};
+
+impl<D: BlockDevice> Journal<D> {
+    /// Remaps the blocks of a transaction whose commit block is durable, the only one in the log that is not empty; false if the device refuses, and then it has to be checkpointed.
+    pub(crate) fn remap_home(&mut self, done: &Committing) -> Result<bool, JournalError> {
+        let copied = self.copy_escaped(done)?;
+        let commit = self.ring.before(self.ring.head());
+        let map = self.blocks.map();
+        let whole = (map.home(commit), map.home(done.start));
+        let homes = done.logged.iter().filter(|logged| !logged.escaped).map(|logged| (map.home(logged.log), logged.home));
+        let moves: Vec<(u64, u64)> = homes.chain([whole]).collect();
+        if !self.offers(&moves)? {
+            self.refused()?;
+            return Ok(false);
+        }
+        (self.tally.remapped, self.tally.checkpointed) = (self.tally.remapped + moves.len() as u64 - 1, self.tally.checkpointed + copied);
+        self.ring.rewind(self.ring.next(done.start));
+        Ok(true)
+    }
+
+    /// Writes home the blocks whose copies are not the blocks; gives how many.
+    fn copy_escaped(&mut self, done: &Committing) -> Result<u64, JournalError> {
+        let mut copied = 0;
+        for logged in done.logged.iter().filter(|logged| logged.escaped) {
+            let data = done.blocks.get(&logged.home).ok_or(JournalError::Internal("a logged block is nowhere"))?;
+            self.blocks.write(logged.home, data)?;
+            copied += 1;
+        }
+        if copied > 0 {
+            // Their copies are out of reach when the others are remapped.
+            self.blocks.flush()?;
+        }
+        Ok(copied)
+    }
+
+    fn offers(&mut self, moves: &[(u64, u64)]) -> Result<bool, JournalError> {
+        match self.blocks.remap(moves.iter().copied()) {
+            Ok(()) => Ok(true),
+            Err(BlockError::Unsupported) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tells a transaction that is too large for the device from a device that cannot remap blocks: by two blocks of the log that hold nothing.
+    fn refused(&mut self) -> Result<(), JournalError> {
+        let head = self.ring.head();
+        let next = self.ring.next(head);
+        let works = self.ring.free() > 1 && self.offers(&[(self.blocks.map().home(head), self.blocks.map().home(next))])?;
+        if !works {
+            self.options.checkpoint = Checkpoint::Copy;
+        }
+        Ok(())
+    }
+}
