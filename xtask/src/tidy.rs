@@ -9,10 +9,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &[]),
     ("mtd", &["sim"]),
     ("block", &["sim"]),
+    ("jbd", &["sim", "block"]),
     ("nand", &["sim", "mtd"]),
     ("ftl", &["sim", "mtd", "block"]),
     ("vfs", &["sim"]),
     ("fat", &["sim", "vfs", "block"]),
+    ("ext", &["sim", "vfs", "block", "jbd"]),
     ("workload", &["sim", "vfs", "block"]),
     ("stack", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "workload"]),
     ("lab", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "workload", "stack"]),
@@ -22,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that know no operating system: a run of theirs is a pure function.
-const PURE: &[&str] = &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "workload"];
+const PURE: &[&str] = &["sim", "mtd", "block", "jbd", "nand", "ftl", "vfs", "fat", "ext", "workload"];
 
 /// What makes a run depend on more than its inputs.
 const IMPURE: &[&str] = &["Instant::now", "SystemTime", "HashMap", "HashSet", "thread_rng", "std::fs", "std::thread"];

@@ -1,0 +1,361 @@
+//! Finds what is wrong with a volume.
+//!
+//! *Promises.* Every inode is visited once, every block of numbers or names once, whatever the volume says; memory is one bit a block, eight bytes an inode and the
+//! inodes of all directories. At most [`FINDINGS_MAX`](crate::FINDINGS_MAX) findings are kept, the rest counted. Nothing is written.
+
+use crate::{
+    Ext, ExtError,
+    dir::record,
+    finding::{Finding, Place, Report},
+    format::{JOURNAL_INODE, RESIZE_INODE, ROOT, compat, entry_type, le32, sb},
+    inode::Inode,
+};
+use alloc::{collections::BTreeMap, vec, vec::Vec};
+use nandlab_block::BlockDevice;
+
+/// What is known of an inode.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Names that lead to it.
+    names: u16,
+    /// Its type in records; 0 while it is not in use.
+    kind: u8,
+    /// The directory in which it lies, if it is one.
+    parent: u32,
+}
+
+struct Walk {
+    report: Report,
+    used: Vec<u64>,
+    seen: Vec<Seen>,
+    directories: Vec<u32>,
+    /// Blocks of attributes, and how many inodes use them.
+    attributes: BTreeMap<u32, u32>,
+}
+
+impl Walk {
+    /// Marks a block as used; false if it was.
+    fn mark(&mut self, block: u32) -> bool {
+        let (word, bit) = (block as usize / 64, 1 << (block % 64));
+        let before = self.used[word] & bit;
+        self.used[word] |= bit;
+        before == 0
+    }
+
+    fn is_used(&self, block: u32) -> bool {
+        self.used[block as usize / 64] >> (block % 64) & 1 == 1
+    }
+}
+
+impl<D: BlockDevice> Ext<D> {
+    /// Checks the volume as this mount sees it.
+    pub fn check(&mut self) -> Result<Report, ExtError> {
+        let layout = self.store.layout;
+        let mut walk = Walk {
+            report: Report::default(),
+            used: vec![0; layout.blocks as usize / 64 + 1],
+            seen: vec![Seen::default(); layout.inodes as usize + 1],
+            directories: Vec::new(),
+            attributes: BTreeMap::new(),
+        };
+        if self.is_marked_in_use() {
+            walk.report.add(Finding::InUse);
+        }
+        (0..layout.blocks).filter(|block| self.is_structure(*block)).for_each(|block| _ = walk.mark(block));
+        for number in 1..=layout.inodes {
+            self.check_inode(&mut walk, number)?;
+        }
+        for dir in core::mem::take(&mut walk.directories) {
+            self.check_names(&mut walk, dir)?;
+            walk.report.directories += 1;
+        }
+        self.check_tree(&mut walk)?;
+        self.check_bitmaps(&mut walk)?;
+        self.check_totals(&mut walk)?;
+        Ok(walk.report)
+    }
+
+    fn check_inode(&mut self, walk: &mut Walk, number: u32) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let inode = match self.inode(number) {
+            Err(error @ ExtError::Inode { .. }) => {
+                walk.report.add(Finding::Unreadable { inode: number, error });
+                return Ok(());
+            }
+            inode => inode?,
+        };
+        let reserved = number < layout.first_inode && number != ROOT;
+        if inode.links == 0 || (reserved && ![RESIZE_INODE, JOURNAL_INODE].contains(&number)) {
+            return Ok(());
+        }
+        let Some(kind) = inode.kind() else {
+            walk.report.add(Finding::Field { inode: number, field: "mode", found: inode.mode.into(), expected: 0o100_000 });
+            return Ok(());
+        };
+        walk.seen[number as usize].kind = entry_type(kind);
+        if number == RESIZE_INODE && layout.has(compat::RESIZE_INODE) {
+            // The rest of it is descriptors' space.
+            self.claim(walk, number, inode.block[13]);
+            return Ok(());
+        }
+        match inode.is_dir() {
+            true => walk.directories.push(number),
+            false if !reserved => walk.report.files += 1,
+            false => {}
+        }
+        let mut blocks = self.check_attributes(walk, number, &inode)?;
+        if inode.has_blocks(&layout) {
+            let last = self.check_blocks(walk, number, &inode, &mut blocks)?;
+            let size = u64::from(layout.block);
+            if inode.is_dir() && (!inode.size.is_multiple_of(size) || inode.size == 0) {
+                let expected = last * size;
+                walk.report.add(Finding::Field { inode: number, field: "length", found: inode.size, expected });
+            }
+        }
+        let units = u64::from(blocks * (layout.block / 512));
+        if units != u64::from(inode.units) {
+            walk.report.add(Finding::Field { inode: number, field: "units of 512 bytes", found: inode.units.into(), expected: units });
+        }
+        Ok(())
+    }
+
+    /// Marks a block as an inode's; false if it cannot be one.
+    fn claim(&self, walk: &mut Walk, inode: u32, block: u32) -> bool {
+        if self.is_structure(block) {
+            walk.report.add(Finding::Stray { inode, block });
+            return false;
+        }
+        let new = walk.mark(block);
+        if !new {
+            walk.report.add(Finding::CrossLink { inode, block });
+        }
+        new
+    }
+
+    fn check_attributes(&mut self, walk: &mut Walk, number: u32, inode: &Inode) -> Result<u32, ExtError> {
+        match self.list_attributes(number) {
+            Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => {
+                walk.report.add(Finding::Unreadable { inode: number, error });
+            }
+            outcome => drop(outcome?),
+        }
+        if inode.attributes == 0 {
+            return Ok(0);
+        }
+        let sharers = walk.attributes.entry(inode.attributes).or_default();
+        *sharers += 1;
+        if *sharers == 1 {
+            self.claim(walk, number, inode.attributes);
+        }
+        Ok(1)
+    }
+
+    /// Visits all blocks of an inode, counting them; gives the number behind the last that holds contents.
+    fn check_blocks(&mut self, walk: &mut Walk, number: u32, inode: &Inode, count: &mut u32) -> Result<u64, ExtError> {
+        let n = u64::from(self.store.layout.numbers());
+        let (mut last, mut first) = (0, 0);
+        for (slot, block) in inode.block.iter().enumerate() {
+            let levels = slot.saturating_sub(11) as u32;
+            if *block != 0 && self.claim(walk, number, *block) {
+                *count += 1;
+                last = last.max(self.check_below(walk, number, *block, levels, first, count)?);
+            }
+            first += n.pow(levels);
+        }
+        Ok(last)
+    }
+
+    fn check_below(&mut self, walk: &mut Walk, number: u32, block: u32, levels: u32, first: u64, count: &mut u32) -> Result<u64, ExtError> {
+        let Some(below) = levels.checked_sub(1) else { return Ok(first + 1) };
+        let each = u64::from(self.store.layout.numbers()).pow(below);
+        let bytes = self.store.block(block)?.to_vec();
+        let mut last = 0;
+        for slot in 0..bytes.len() / 4 {
+            let next = le32(&bytes, slot * 4);
+            if next != 0 && self.claim(walk, number, next) {
+                *count += 1;
+                last = last.max(self.check_below(walk, number, next, below, first + slot as u64 * each, count)?);
+            }
+        }
+        Ok(last)
+    }
+
+    fn check_names(&mut self, walk: &mut Walk, dir: u32) -> Result<(), ExtError> {
+        let inode = self.inode(dir)?;
+        // No more than what was visited: a length that lies leads nowhere.
+        let most = inode.units / (self.store.layout.block / 512);
+        for index in 0..self.dir_blocks(&inode).min(most) {
+            let outcome = self.dir_block(dir, &inode, index).and_then(|block| self.check_block_of_names(walk, dir, &inode, block));
+            match outcome {
+                Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => {
+                    walk.report.add(Finding::Unreadable { inode: dir, error })
+                }
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    fn check_block_of_names(&mut self, walk: &mut Walk, dir: u32, inode: &Inode, block: u32) -> Result<(), ExtError> {
+        let (types, bytes) = (self.types(), self.store.block(block)?.to_vec());
+        let mut at = 0;
+        while at < bytes.len() {
+            let record = record(&bytes, at, block, types)?;
+            let offset = at as u32;
+            at += record.length;
+            if record.inode == 0 {
+                continue;
+            }
+            let name = record.name_in(&bytes);
+            let seen = walk.seen.get(record.inode as usize).copied().unwrap_or_default();
+            if seen.kind == 0 {
+                walk.report.add(Finding::Dangling { dir, block, offset, found: record.inode });
+                continue;
+            }
+            if types && seen.kind != record.kind {
+                walk.report.add(Finding::Type { dir, block, offset, found: record.kind, expected: seen.kind });
+            }
+            let seen = &mut walk.seen[record.inode as usize];
+            seen.names = seen.names.saturating_add(1);
+            match name {
+                b"." if record.inode != dir => walk.report.add(Finding::Dots { dir, name: ".", found: record.inode, expected: dir }),
+                b"." | b".." => continue,
+                _ if seen.kind == 2 && seen.parent != 0 => {
+                    let (first, inode) = (seen.parent, record.inode);
+                    walk.report.add(Finding::TwoParents { inode, first, second: dir });
+                }
+                _ => seen.parent = dir,
+            }
+            if self.is_indexed(inode)
+                && self.find_indexed(dir, inode, name)?.flatten().map(|f| (f.block, f.record.at)) != Some((block, offset as usize))
+            {
+                walk.report.add(Finding::Index { dir, block, offset });
+            }
+        }
+        Ok(())
+    }
+
+    /// Links, parents, and whether all hangs on the root.
+    fn check_tree(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        walk.seen[ROOT as usize].parent = ROOT;
+        for number in (ROOT..=ROOT).chain(layout.first_inode..=layout.inodes) {
+            let seen = walk.seen[number as usize];
+            if seen.kind == 0 {
+                continue;
+            }
+            let links = self.inode(number)?.links;
+            if seen.names == 0 || (seen.kind == 2 && seen.parent == 0) {
+                walk.report.add(Finding::Nameless { inode: number });
+            } else if links != seen.names {
+                walk.report.add(Finding::Links {
+                    inode: number,
+                    found: links.into(),
+                    expected: seen.names.into(),
+                    directory: seen.kind == 2,
+                });
+            }
+            if seen.kind == 2 && seen.parent != 0 {
+                self.check_parent(walk, number, seen.parent)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_parent(&mut self, walk: &mut Walk, number: u32, parent: u32) -> Result<(), ExtError> {
+        match self.parent_entry(number) {
+            Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => walk.report.add(Finding::Unreadable { inode: number, error }),
+            Err(error) => return Err(error),
+            Ok(found) if found.record.inode != parent => {
+                walk.report.add(Finding::Dots { dir: number, name: "..", found: found.record.inode, expected: parent });
+            }
+            Ok(_) => {}
+        }
+        // A circle is found from each of its members, once a member.
+        let (mut at, mut steps) = (parent, 0);
+        while at != ROOT && at != number && at != 0 && steps < u16::MAX {
+            at = walk.seen[at as usize].parent;
+            steps += 1;
+        }
+        if at == number && number != ROOT {
+            walk.report.add(Finding::Adrift { inode: number });
+        }
+        Ok(())
+    }
+
+    fn check_bitmaps(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        for group in 0..layout.groups {
+            let counts = self.groups[group as usize];
+            let (start, end) = (layout.group_start(group), layout.group_blocks(group));
+            let bitmap = self.store.block(counts.block_bitmap)?.to_vec();
+            let taken = |at: u32| bitmap[at as usize / 8] >> (at % 8) & 1 == 1;
+            let (mut lost, mut first, mut free) = (0, 0, 0);
+            for at in 0..end {
+                match (walk.is_used(start + at), taken(at)) {
+                    (true, false) => walk.report.add(Finding::FreeBlock { block: start + at, inode: 0 }),
+                    (false, true) => {
+                        first = if lost == 0 { start + at } else { first };
+                        lost += 1;
+                    }
+                    (false, false) => walk.report.free += 1,
+                    _ => {}
+                }
+                free += u32::from(!taken(at));
+            }
+            if lost > 0 {
+                walk.report.add(Finding::LostBlocks { group, count: lost, first });
+            }
+            self.count(walk, "free blocks", Place::Group(group), counts.free_blocks.into(), free);
+            self.check_inode_bitmap(walk, group)?;
+        }
+        for (block, expected) in core::mem::take(&mut walk.attributes) {
+            if !self.is_structure(block) {
+                let found = le32(self.store.block(block)?, 4);
+                self.count(walk, "users", Place::Block(block), found, expected);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_inode_bitmap(&mut self, walk: &mut Walk, group: u32) -> Result<(), ExtError> {
+        let (layout, counts) = (self.store.layout, self.groups[group as usize]);
+        let bitmap = self.store.block(counts.inode_bitmap)?.to_vec();
+        let (mut lost, mut first, mut free, mut directories) = (0, 0, 0, 0);
+        for at in 0..layout.inodes_per_group {
+            let (inode, taken) = (group * layout.inodes_per_group + at + 1, bitmap[at as usize / 8] >> (at % 8) & 1 == 1);
+            let kind = walk.seen[inode as usize].kind;
+            if kind != 0 && !taken {
+                walk.report.add(Finding::FreeInode { inode });
+            } else if kind == 0 && taken && inode >= layout.first_inode {
+                first = if lost == 0 { inode } else { first };
+                lost += 1;
+            }
+            free += u32::from(!taken);
+            directories += u32::from(kind == 2);
+        }
+        if lost > 0 {
+            walk.report.add(Finding::LostInodes { group, count: lost, first });
+        }
+        self.count(walk, "free inodes", Place::Group(group), counts.free_inodes.into(), free);
+        self.count(walk, "directories", Place::Group(group), counts.directories.into(), directories);
+        Ok(())
+    }
+
+    fn count(&self, walk: &mut Walk, what: &'static str, place: Place, found: u32, expected: u32) {
+        if found != expected {
+            walk.report.add(Finding::Count { what, place, found, expected });
+        }
+    }
+
+    /// The superblock's counts against the groups'.
+    fn check_totals(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
+        let bytes = self.store.superblock()?;
+        let said = (le32(bytes, sb::FREE_BLOCKS), le32(bytes, sb::FREE_INODES));
+        let sum = |count: fn(&crate::groups::Group) -> u16| self.groups.iter().map(|group| u32::from(count(group))).sum();
+        let are = (sum(|group| group.free_blocks), sum(|group| group.free_inodes));
+        self.count(walk, "free blocks", Place::Super, said.0, are.0);
+        self.count(walk, "free inodes", Place::Super, said.1, are.1);
+        Ok(())
+    }
+}

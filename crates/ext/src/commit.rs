@@ -1,0 +1,147 @@
+//! Bringing what waits to the medium, in the order that the [crate](crate#power-loss) promises.
+
+use crate::{
+    Ext, ExtError,
+    cache::{Class, Owner},
+    format::{le32, put32, sb},
+    node::Life,
+};
+use alloc::vec::Vec;
+use nandlab_block::BlockDevice;
+use nandlab_vfs::{Sync, Time};
+
+impl<D: BlockDevice> Ext<D> {
+    /// Makes one inode durable.
+    pub(crate) fn sync_inode(&mut self, number: u32, what: Sync) -> Result<(), ExtError> {
+        let contents = self.store.cache.of(Owner::File(number));
+        self.store.write(&contents)?;
+        if what == Sync::All || self.changed.contains(&number) {
+            return self.commit();
+        }
+        self.store.barrier()
+    }
+
+    /// Makes everything durable; nothing waits afterwards.
+    pub(crate) fn sync_all(&mut self) -> Result<(), ExtError> {
+        self.put_counts()?;
+        while self.store.cache.waiting() > 0 || self.is_releasing() {
+            let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
+            self.store.write(&contents)?;
+            self.commit()?;
+            self.put_counts()?;
+        }
+        self.store.barrier()
+    }
+
+    /// Commits until nothing more becomes free by it.
+    pub(crate) fn settle_all(&mut self) -> Result<(), ExtError> {
+        while self.is_releasing() {
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    /// The superblock's counts, which may be behind the groups' until the volume is synced.
+    fn put_counts(&mut self) -> Result<(), ExtError> {
+        let counts = [(sb::FREE_BLOCKS, self.free_blocks), (sb::FREE_INODES, self.free_inodes)];
+        let bytes = self.store.superblock()?;
+        if counts.iter().any(|(at, count)| le32(bytes, *at) != *count) {
+            let bytes = self.store.superblock_mut()?;
+            counts.iter().for_each(|(at, count)| put32(bytes, *at, *count));
+        }
+        Ok(())
+    }
+
+    /// Brings all waiting metadata to the medium, with the contents to which it leads; everything written is durable afterwards.
+    pub(crate) fn commit(&mut self) -> Result<(), ExtError> {
+        let contents = self.store.cache.fresh_contents();
+        self.store.write(&contents)?;
+        self.write_new()?;
+        self.pause()?;
+        let inodes = self.store.cache.of(Owner::Meta(Class::Inode));
+        self.store.write(&inodes)?;
+        self.pause()?;
+        let names = self.store.cache.of(Owner::Meta(Class::Directory));
+        for group in self.order.groups(&names) {
+            self.store.write(&group)?;
+            self.pause()?;
+        }
+        let mut rest = self.store.cache.of(Owner::Meta(Class::Bitmap));
+        rest.extend(self.store.cache.of(Owner::Meta(Class::Counts)));
+        rest.sort_unstable();
+        self.store.write(&rest)?;
+        self.store.barrier()?;
+        self.committed()
+    }
+
+    /// What nothing on the medium leads to yet, and bitmaps in which it is taken, as is all that was before.
+    fn write_new(&mut self) -> Result<(), ExtError> {
+        let mut new = self.store.cache.of(Owner::Meta(Class::Inode));
+        new.extend(self.store.cache.of(Owner::Meta(Class::Directory)));
+        new.retain(|block| self.store.cache.is_fresh(*block));
+        for bitmap in self.store.cache.of(Owner::Meta(Class::Bitmap)) {
+            match self.held.union(bitmap, self.store.block(bitmap)?) {
+                Some(union) => self.store.write_image(bitmap, &union)?,
+                None => new.push(bitmap),
+            }
+        }
+        new.sort_unstable();
+        self.store.write(&new)
+    }
+
+    fn pause(&mut self) -> Result<(), ExtError> {
+        if self.options.barriers { self.store.barrier() } else { Ok(()) }
+    }
+
+    /// On the medium nothing leads any more to what was given back.
+    fn committed(&mut self) -> Result<(), ExtError> {
+        let held = core::mem::take(&mut self.held);
+        if self.options.discard {
+            held.freed.iter().try_for_each(|(first, count)| self.store.discard(*first, *count))?;
+        }
+        self.order.clear();
+        self.changed.clear();
+        for number in core::mem::take(&mut self.cut) {
+            let inode = self.inode(number)?;
+            if inode.links > 0 && inode.has_blocks(&self.store.layout) {
+                self.zero_tail(number, &inode)?;
+            }
+        }
+        for (number, fewer) in core::mem::take(&mut self.fewer) {
+            let mut inode = self.inode(number)?;
+            inode.links = inode.links.saturating_sub(fewer);
+            self.put_inode(number, &inode)?;
+        }
+        for number in self.nodes.in_life(Life::Leaving) {
+            self.left(number)?;
+        }
+        Ok(())
+    }
+
+    /// Asks that one block of names reaches the medium before another; commits if the opposite was asked for before.
+    pub(crate) fn ordered(&mut self, first: u32, then: u32) -> Result<(), ExtError> {
+        if first != then && !self.order.ask(first, then) {
+            self.commit()?;
+            self.order.ask(first, then);
+        }
+        Ok(())
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.store.cache.waiting() as u64 * u64::from(self.store.layout.block)
+    }
+
+    /// Writes the oldest of what waits; gives by how many bytes less waits.
+    pub(crate) fn write_oldest(&mut self, bytes: u64, until: Time) -> Result<u64, ExtError> {
+        let before = self.waiting_bytes();
+        let blocks = bytes.div_ceil(u64::from(self.store.layout.block)).min(usize::MAX as u64) as usize;
+        let contents: Vec<u32> = self.store.cache.oldest_contents(blocks, until);
+        self.store.write(&contents)?;
+        let overdue = self.store.cache.since().is_some_and(|since| since <= until);
+        if before.saturating_sub(self.waiting_bytes()) < bytes || overdue {
+            self.sync_all()?;
+        }
+        Ok(before.saturating_sub(self.waiting_bytes()))
+    }
+}

@@ -1,0 +1,295 @@
+//! Directories as blocks of records: finding, adding, removing, listing names one block after the other.
+//!
+//! *Promises.* A record that leaves its block, or is too short for its name, is an error with its place; a directory with a hole too. Records that stay do
+//! not move, except when an index splits a block. *Knows nothing of* what inodes hold.
+
+use crate::{
+    Ext, ExtError,
+    cache::Class,
+    format::{compat, flags, incompat, le16, le32, put16, put32},
+    inode::Inode,
+};
+use alloc::vec::Vec;
+use nandlab_block::BlockDevice;
+use nandlab_vfs::Errno;
+
+/// Bytes of a record before its name.
+const HEADER: usize = 8;
+
+/// A record in a block of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub at: usize,
+    pub length: usize,
+    /// 0 where there is no name.
+    pub inode: u32,
+    pub name: usize,
+    pub kind: u8,
+}
+
+impl Record {
+    /// Bytes that a record with so long a name needs.
+    pub fn needed(name: usize) -> usize {
+        (HEADER + name).next_multiple_of(4)
+    }
+
+    /// Bytes that it needs for itself.
+    pub fn used(&self) -> usize {
+        if self.inode == 0 { 0 } else { Self::needed(self.name) }
+    }
+
+    pub fn name_in<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[self.at + HEADER..self.at + HEADER + self.name]
+    }
+
+    fn is_dot(&self, bytes: &[u8]) -> bool {
+        matches!(self.name_in(bytes), b"." | b"..")
+    }
+
+    /// Whether it is a name to be listed.
+    pub fn is_listed(&self, bytes: &[u8]) -> bool {
+        self.inode != 0 && !self.is_dot(bytes)
+    }
+}
+
+/// Reads the record at a byte of a block, which is `block` in messages. The type byte is part of the length where the volume has no types.
+pub(crate) fn record(bytes: &[u8], at: usize, block: u32, types: bool) -> Result<Record, ExtError> {
+    let wrong = |field, found: usize, expected| ExtError::Block { block, offset: at as u32, field, found: found as u64, expected };
+    if at + HEADER > bytes.len() {
+        return Err(wrong("record", at, "room for 8 bytes"));
+    }
+    let (inode, length) = (le32(bytes, at), usize::from(le16(bytes, at + 4)));
+    let name = if types { usize::from(bytes[at + 6]) } else { usize::from(le16(bytes, at + 6)) };
+    if length < HEADER + usize::from(inode != 0) || length % 4 != 0 || at + length > bytes.len() {
+        return Err(wrong("length of a record", length, "a multiple of 4, up to the end of the block"));
+    }
+    if HEADER + name > length || name > 255 || (inode != 0 && name == 0) {
+        return Err(wrong("length of a name", name, "1 to 255 bytes within its record"));
+    }
+    Ok(Record { at, length, inode, name, kind: if types { bytes[at + 7] } else { 0 } })
+}
+
+/// Where a name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub block: u32,
+    pub record: Record,
+    /// The record before it in the block.
+    pub before: Option<usize>,
+}
+
+/// Where in a block a record of `needed` bytes fits: the record that has room, and the bytes of that which it needs for itself.
+pub(crate) fn room(bytes: &[u8], block: u32, types: bool, needed: usize) -> Result<Option<Record>, ExtError> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let record = record(bytes, at, block, types)?;
+        if record.length - record.used() >= needed {
+            return Ok(Some(record));
+        }
+        at += record.length;
+    }
+    Ok(None)
+}
+
+/// Writes a record.
+pub(crate) fn put_record(bytes: &mut [u8], at: usize, length: usize, inode: u32, name: &[u8], kind: u8) {
+    put32(bytes, at, inode);
+    put16(bytes, at + 4, length as u16);
+    (bytes[at + 6], bytes[at + 7]) = (name.len() as u8, kind);
+    bytes[at + HEADER..at + HEADER + name.len()].copy_from_slice(name);
+}
+
+impl<D: BlockDevice> Ext<D> {
+    /// Whether records tell types.
+    pub(crate) fn types(&self) -> bool {
+        self.store.layout.incompat & incompat::FILETYPE != 0
+    }
+
+    /// Blocks of a directory.
+    pub(crate) fn dir_blocks(&self, dir: &Inode) -> u32 {
+        (dir.size / u64::from(self.store.layout.block)).min(u32::MAX.into()) as u32
+    }
+
+    /// Where a block of a directory lies.
+    pub(crate) fn dir_block(&mut self, number: u32, dir: &Inode, index: u32) -> Result<u32, ExtError> {
+        match self.mapped(number, dir, index, 1)?.block {
+            0 => Err(ExtError::Inode { inode: number, field: "block of a directory", found: 0, expected: "no hole" }),
+            block => Ok(block),
+        }
+    }
+
+    /// Looks for a name in one block.
+    pub(crate) fn find_in(&mut self, block: u32, name: &[u8]) -> Result<Option<Found>, ExtError> {
+        let (types, inodes) = (self.types(), self.store.layout.inodes);
+        let bytes = self.store.block(block)?;
+        let (mut at, mut before) = (0, None);
+        while at < bytes.len() {
+            let record = record(bytes, at, block, types)?;
+            if record.inode != 0 && record.name_in(bytes) == name {
+                if record.inode > inodes {
+                    let expected = "an inode of the volume";
+                    return Err(ExtError::Block { block, offset: at as u32, field: "inode", found: record.inode.into(), expected });
+                }
+                return Ok(Some(Found { block, record, before }));
+            }
+            before = Some(at);
+            at += record.length;
+        }
+        Ok(None)
+    }
+
+    /// Where a name is in a directory.
+    pub(crate) fn find(&mut self, number: u32, name: &[u8]) -> Result<Option<Found>, ExtError> {
+        let dir = self.inode(number)?;
+        if self.is_indexed(&dir)
+            && let Some(found) = self.find_indexed(number, &dir, name)?
+        {
+            return Ok(found);
+        }
+        for index in 0..self.dir_blocks(&dir) {
+            let block = self.dir_block(number, &dir, index)?;
+            if let Some(found) = self.find_in(block, name)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn is_indexed(&self, dir: &Inode) -> bool {
+        dir.flags & flags::INDEX != 0 && self.store.layout.has(compat::DIR_INDEX)
+    }
+
+    /// The block that will hold a name when it is added, if that is one of those that there are.
+    pub(crate) fn place_for(&mut self, number: u32, name: &[u8]) -> Result<Option<u32>, ExtError> {
+        let (dir, types) = (self.inode(number)?, self.types());
+        if self.is_indexed(&dir)
+            && let Some(leaf) = self.leaf_of(number, &dir, name)?
+        {
+            return Ok(Some(leaf));
+        }
+        for index in 0..self.dir_blocks(&dir) {
+            let block = self.dir_block(number, &dir, index)?;
+            if room(self.store.block(block)?, block, types, Record::needed(name.len()))?.is_some() {
+                return Ok(Some(block));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds a name that is not there yet, of an inode whose type is `kind` in records.
+    pub(crate) fn add_entry(&mut self, number: u32, name: &[u8], child: u32, kind: u8) -> Result<(), ExtError> {
+        let (mut dir, kind) = (self.inode(number)?, if self.types() { kind } else { 0 });
+        if self.is_indexed(&dir) {
+            if self.insert_indexed(number, &mut dir, name, child, kind)? {
+                return Ok(());
+            }
+            // The index cannot be used: as Linux does, the directory goes on without.
+            dir.flags &= !flags::INDEX;
+            self.put_inode(number, &dir)?;
+        }
+        let blocks = self.dir_blocks(&dir);
+        for index in 0..blocks {
+            let block = self.dir_block(number, &dir, index)?;
+            if self.add_in(block, name, child, kind)? {
+                return Ok(());
+            }
+        }
+        if blocks == 1 && self.store.layout.has(compat::DIR_INDEX) && self.make_indexed(number, &mut dir)? {
+            return self.add_entry(number, name, child, kind);
+        }
+        let (_, block) = self.append_block(number, &mut dir)?;
+        let size = self.store.layout.size();
+        put_record(self.store.fresh(block, Class::Directory)?, 0, size, child, name, kind);
+        Ok(())
+    }
+
+    /// Adds a name to a block if it fits.
+    pub(crate) fn add_in(&mut self, block: u32, name: &[u8], child: u32, kind: u8) -> Result<bool, ExtError> {
+        let types = self.types();
+        let Some(host) = room(self.store.block(block)?, block, types, Record::needed(name.len()))? else { return Ok(false) };
+        let bytes = self.store.edit(block, Class::Directory)?;
+        let used = host.used();
+        if used > 0 {
+            put16(bytes, host.at + 4, used as u16);
+        }
+        put_record(bytes, host.at + used, host.length - used, child, name, kind);
+        Ok(true)
+    }
+
+    /// One more block at the end of a directory; its bytes are the caller's to fill. Gives its place in the directory and in the volume.
+    pub(crate) fn append_block(&mut self, number: u32, dir: &mut Inode) -> Result<(u32, u32), ExtError> {
+        let index = self.dir_blocks(dir);
+        if u64::from(index + 1) * u64::from(self.store.layout.block) > i32::MAX as u64 {
+            return Err(Errno::NoSpace.into());
+        }
+        let (block, _) = self.map(number, dir, index, 0)?;
+        dir.size = u64::from(index + 1) * u64::from(self.store.layout.block);
+        self.put_inode(number, dir)?;
+        Ok((index, block))
+    }
+
+    /// Removes a name.
+    pub(crate) fn remove_entry(&mut self, found: &Found) -> Result<(), ExtError> {
+        let bytes = self.store.edit(found.block, Class::Directory)?;
+        match found.before {
+            Some(before) => {
+                let length = le16(bytes, before + 4) + found.record.length as u16;
+                put16(bytes, before + 4, length);
+            }
+            None => put32(bytes, found.record.at, 0),
+        }
+        Ok(())
+    }
+
+    /// Lets a name mean another inode.
+    pub(crate) fn point_entry(&mut self, found: &Found, child: u32, kind: u8) -> Result<(), ExtError> {
+        let types = self.types();
+        let bytes = self.store.edit(found.block, Class::Directory)?;
+        put32(bytes, found.record.at, child);
+        if types {
+            bytes[found.record.at + 7] = kind;
+        }
+        Ok(())
+    }
+
+    /// Whether a directory has no names.
+    pub(crate) fn is_empty_dir(&mut self, number: u32) -> Result<bool, ExtError> {
+        let (dir, types) = (self.inode(number)?, self.types());
+        for index in 0..self.dir_blocks(&dir) {
+            let block = self.dir_block(number, &dir, index)?;
+            let bytes = self.store.block(block)?;
+            let mut at = 0;
+            while at < bytes.len() {
+                let record = record(bytes, at, block, types)?;
+                if record.is_listed(bytes) {
+                    return Ok(false);
+                }
+                at += record.length;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where `..` is.
+    pub(crate) fn parent_entry(&mut self, number: u32) -> Result<Found, ExtError> {
+        let dir = self.inode(number)?;
+        let block = self.dir_block(number, &dir, 0)?;
+        let missing = ExtError::Inode { inode: number, field: "parent", found: 0, expected: "an entry .. in its first block" };
+        self.find_in(block, b"..")?.ok_or(missing)
+    }
+
+    /// The names of one block: place, inode, type byte, name.
+    pub(crate) fn names_in(&mut self, block: u32) -> Result<Vec<(Record, Vec<u8>)>, ExtError> {
+        let types = self.types();
+        let bytes = self.store.block(block)?;
+        let (mut at, mut names) = (0, Vec::new());
+        while at < bytes.len() {
+            let record = record(bytes, at, block, types)?;
+            if record.is_listed(bytes) {
+                names.push((record, record.name_in(bytes).to_vec()));
+            }
+            at += record.length;
+        }
+        Ok(names)
+    }
+}

@@ -1,0 +1,99 @@
+//! What goes wrong below a call, with place and value, and the number that the caller gets.
+
+use nandlab_block::BlockError;
+use nandlab_jbd::JournalError;
+use nandlab_vfs::Errno;
+
+/// Why a volume could not be mounted, or a call not be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExtError {
+    /// The call asked for what cannot be.
+    #[error(transparent)]
+    Call(#[from] Errno),
+    /// The device failed.
+    #[error("device: {0}")]
+    Device(#[from] BlockError),
+    /// A field of the superblock makes no sense.
+    #[error("superblock, byte {offset}: {field} is {found}, expected {expected}")]
+    Super {
+        /// Where the field is.
+        offset: u16,
+        /// What it is called.
+        field: &'static str,
+        /// What it says.
+        found: u32,
+        /// What it may say.
+        expected: &'static str,
+    },
+    /// The volume has a feature without which it cannot be understood.
+    #[error("superblock, byte 96: incompatible feature {bit:#x}, {name}, expected none but filetype and needs_recovery")]
+    Feature {
+        /// Its bit.
+        bit: u32,
+        /// Its name.
+        name: &'static str,
+    },
+    /// Blocks of the volume and sectors of the device do not go together.
+    #[error("volume has blocks of {block} bytes, the device sectors of {sector}: expected a multiple")]
+    Sectors {
+        /// Bytes of the volume's block.
+        block: u32,
+        /// Bytes of the device's sector.
+        sector: u32,
+    },
+    /// A group's descriptor leads out of the volume.
+    #[error("group {group}: {field} at block {found}, expected a block of the volume")]
+    Group {
+        /// The group.
+        group: u32,
+        /// What is misplaced.
+        field: &'static str,
+        /// Where it is said to be.
+        found: u32,
+    },
+    /// An inode says what cannot be.
+    #[error("inode {inode}: {field} is {found}, expected {expected}")]
+    Inode {
+        /// The inode.
+        inode: u32,
+        /// What is wrong.
+        field: &'static str,
+        /// What it says.
+        found: u64,
+        /// What it may say.
+        expected: &'static str,
+    },
+    /// A block of metadata says what cannot be.
+    #[error("block {block}, byte {offset}: {field} is {found}, expected {expected}")]
+    Block {
+        /// The block.
+        block: u32,
+        /// The byte in it.
+        offset: u32,
+        /// What is wrong.
+        field: &'static str,
+        /// What it says.
+        found: u64,
+        /// What it may say.
+        expected: &'static str,
+    },
+    /// The journal cannot be recovered.
+    #[error("journal: {0}")]
+    Journal(#[from] JournalError),
+    /// An earlier write failed; nothing is written any more.
+    #[error("read-only since an earlier write failed")]
+    Failed,
+}
+
+impl ExtError {
+    /// The number for the caller.
+    pub fn errno(self) -> Errno {
+        match self {
+            Self::Call(errno) => errno,
+            Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
+            Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
+            Self::Journal(_) | Self::Group { .. } | Self::Inode { .. } | Self::Block { .. } => Errno::Unclean,
+            Self::Device(_) => Errno::Io,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The contents of files.
+//!
+//! *Promises.* What was never written reads as zeros, also where a file was cut short and grew again. A write that finds no space for all of it writes the
+//! beginning. *Knows nothing of* names.
+
+use crate::{
+    Ext, ExtError,
+    format::{put32, ro_compat, sb},
+    inode::Inode,
+};
+use nandlab_block::BlockDevice;
+use nandlab_vfs::Errno;
+
+/// Bytes that are read at once.
+const STEP: usize = 64 * 1024;
+/// Longer files need a feature of their own.
+const SMALL_MAX: u64 = 0x7FFF_FFFF;
+
+impl<D: BlockDevice> Ext<D> {
+    /// Reads what an inode's blocks hold; gives the bytes read.
+    pub(crate) fn read_file(&mut self, number: u32, offset: u64, buf: &mut [u8]) -> Result<usize, ExtError> {
+        let (inode, size) = (self.inode(number)?, self.store.layout.size());
+        let count = (buf.len() as u64).min(inode.size.saturating_sub(offset)) as usize;
+        let mut bounce = alloc::vec![0; STEP.min((count + 2 * size).next_multiple_of(size))];
+        let mut done = 0;
+        while done < count {
+            let (index, at) = self.locate(offset + done as u64)?;
+            let blocks = (at + count - done).div_ceil(size).min(bounce.len() / size);
+            let found = self.mapped(number, &inode, index, blocks as u32)?;
+            let part = &mut bounce[..(found.run as usize).min(blocks) * size];
+            let length = (part.len() - at).min(count - done);
+            if found.block == 0 {
+                buf[done..done + length].fill(0);
+            } else {
+                self.store.read_contents(found.block, part)?;
+                buf[done..done + length].copy_from_slice(&part[at..at + length]);
+            }
+            done += length;
+        }
+        Ok(count)
+    }
+
+    /// A byte of a file as block of it and byte in that.
+    fn locate(&self, offset: u64) -> Result<(u32, usize), ExtError> {
+        let size = u64::from(self.store.layout.block);
+        let index = u32::try_from(offset / size).map_err(|_| Errno::FileTooBig)?;
+        Ok((index, (offset % size) as usize))
+    }
+
+    /// Writes into a file; gives the bytes written.
+    pub(crate) fn write_file(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
+        let most = self.store.layout.file_bytes_max();
+        if offset >= most {
+            return Err(Errno::FileTooBig.into());
+        }
+        let count = data.len().min((most - offset).min(usize::MAX as u64) as usize);
+        let (mut inode, size) = (self.inode(number)?, self.store.layout.size());
+        if offset > inode.size {
+            self.zero_tail(number, &inode)?;
+        }
+        let (mut done, mut goal) = (0, self.nodes.goal(number, offset / size as u64));
+        while done < count {
+            let (index, at) = self.locate(offset + done as u64)?;
+            let length = (size - at).min(count - done);
+            let (block, fresh) = match self.map(number, &mut inode, index, goal) {
+                Err(ExtError::Call(Errno::NoSpace)) => break,
+                outcome => outcome?,
+            };
+            self.store.change_contents(number, block, at, &data[done..done + length], fresh)?;
+            (done, goal) = (done + length, block + 1);
+            self.relieve()?;
+        }
+        if done == 0 {
+            return Err(Errno::NoSpace.into());
+        }
+        let end = offset + done as u64;
+        if at_boundary(end, size) {
+            self.nodes.set_goal(number, end / size as u64, goal);
+        }
+        let grown = end > inode.size;
+        inode.size = inode.size.max(end);
+        inode.touch(self.store.now);
+        self.note_large(inode.size)?;
+        if grown {
+            self.put_inode(number, &inode)?
+        } else {
+            self.put_times(number, &inode)?
+        }
+        Ok(done)
+    }
+
+    /// Zeros behind the end of a file in its last block, where what was cut off may lie still.
+    pub(crate) fn zero_tail(&mut self, number: u32, inode: &Inode) -> Result<(), ExtError> {
+        let (index, at) = self.locate(inode.size)?;
+        if at == 0 {
+            return Ok(());
+        }
+        let block = self.mapped(number, inode, index, 1)?.block;
+        if block != 0 && self.store.block(block)?[at..].iter().any(|byte| *byte != 0) {
+            let zeros = alloc::vec![0; self.store.layout.size() - at];
+            self.store.change_contents(number, block, at, &zeros, false)?;
+        }
+        Ok(())
+    }
+
+    /// The volume says that it has files of 2 GiB or more.
+    fn note_large(&mut self, size: u64) -> Result<(), ExtError> {
+        if size > SMALL_MAX && self.store.layout.ro_compat & ro_compat::LARGE_FILE == 0 {
+            self.store.layout.ro_compat |= ro_compat::LARGE_FILE;
+            let features = self.store.layout.ro_compat;
+            put32(self.store.superblock_mut()?, sb::RO_COMPAT, features);
+        }
+        Ok(())
+    }
+
+    /// Writes the older half of what waits if it is too much.
+    fn relieve(&mut self) -> Result<(), ExtError> {
+        let unit = u64::from(self.store.layout.block);
+        if self.store.cache.waiting_contents() as u64 * unit > self.options.waiting_bytes_max {
+            let half = (self.options.waiting_bytes_max / 2 / unit).max(1) as usize;
+            let oldest = self.store.cache.oldest_contents(half, nandlab_vfs::Time::MIN);
+            self.store.write(&oldest)?;
+        }
+        Ok(())
+    }
+
+    /// Changes a file's length; the caller puts the inode.
+    pub(crate) fn resize(&mut self, number: u32, inode: &mut Inode, size: u64) -> Result<(), ExtError> {
+        if size > self.store.layout.file_bytes_max() {
+            return Err(Errno::FileTooBig.into());
+        }
+        if size > inode.size {
+            self.zero_tail(number, inode)?;
+            self.note_large(size)?;
+            inode.size = size;
+        } else if size < inode.size {
+            inode.size = size;
+            let block = u64::from(self.store.layout.block);
+            // What is cut off in the last block is zeroed once the length is durable: before, it may be needed.
+            if !at_boundary(size, block as usize) {
+                self.cut.insert(number);
+            }
+            self.nodes.set_goal(number, 0, 0);
+            self.trim(number, inode, size.div_ceil(block).min(u32::MAX.into()) as u32)?;
+        }
+        Ok(())
+    }
+}
+
+fn at_boundary(offset: u64, size: usize) -> bool {
+    offset.is_multiple_of(size as u64)
+}

@@ -1,0 +1,249 @@
+//! What a check can find, in words.
+
+use alloc::vec::Vec;
+
+/// The most findings that are kept.
+pub const FINDINGS_MAX: usize = 1000;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// A hint is stale; nothing is lost.
+    Note,
+    /// Space is lost, or counted wrongly, no contents are; a power cut may leave it.
+    Waste,
+    /// Contents are lost or in danger.
+    Damage,
+}
+
+/// Something wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Finding {
+    /// The volume was not unmounted.
+    #[error("marked as in use")]
+    InUse,
+    /// A count in superblock or descriptor is another.
+    #[error("{what} of {place}: {found}, expected {expected}")]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// Where: a group, or the superblock where there is none.
+        place: Place,
+        /// What is said.
+        found: u32,
+        /// What is.
+        expected: u32,
+    },
+    /// Blocks that are marked as taken and that nothing uses.
+    #[error("group {group}: {count} blocks, the first {first}, are taken and used by nothing")]
+    LostBlocks {
+        /// The group.
+        group: u32,
+        /// How many.
+        count: u32,
+        /// The first.
+        first: u32,
+    },
+    /// Inodes that are marked as taken and that are not in use.
+    #[error("group {group}: {count} inodes, the first {first}, are taken and not in use")]
+    LostInodes {
+        /// The group.
+        group: u32,
+        /// How many.
+        count: u32,
+        /// The first.
+        first: u32,
+    },
+    /// An inode in use has no name.
+    #[error("inode {inode}: no name leads to it")]
+    Nameless {
+        /// The inode.
+        inode: u32,
+    },
+    /// A block in use is marked as free.
+    #[error("block {block} is used by inode {inode} and marked as free")]
+    FreeBlock {
+        /// The block.
+        block: u32,
+        /// Whose; 0 for the volume's own structure.
+        inode: u32,
+    },
+    /// An inode in use is marked as free.
+    #[error("inode {inode} is in use and marked as free")]
+    FreeInode {
+        /// The inode.
+        inode: u32,
+    },
+    /// A block number that cannot be.
+    #[error("inode {inode}: block {block}, expected a block for contents")]
+    Stray {
+        /// The inode.
+        inode: u32,
+        /// What is said.
+        block: u32,
+    },
+    /// A block belongs to two inodes, or twice to one.
+    #[error("inode {inode}: block {block} is used already")]
+    CrossLink {
+        /// The second to be visited.
+        inode: u32,
+        /// The block.
+        block: u32,
+    },
+    /// A field of an inode cannot be.
+    #[error("inode {inode}: {field} is {found}, expected {expected}")]
+    Field {
+        /// The inode.
+        inode: u32,
+        /// What is wrong.
+        field: &'static str,
+        /// What is said.
+        found: u64,
+        /// What it should be.
+        expected: u64,
+    },
+    /// An inode has more or fewer names than it says.
+    #[error("inode {inode}: {found} links, {expected} names")]
+    Links {
+        /// The inode.
+        inode: u32,
+        /// What is said.
+        found: u32,
+        /// What is.
+        expected: u32,
+        /// Whether it is a directory.
+        directory: bool,
+    },
+    /// A block of names, numbers or attributes cannot be read as such.
+    #[error("inode {inode}: {error}")]
+    Unreadable {
+        /// Whose.
+        inode: u32,
+        /// Why.
+        error: crate::ExtError,
+    },
+    /// A name leads to an inode that is not in use.
+    #[error("directory {dir}, block {block}, byte {offset}: leads to inode {found}, which is not in use")]
+    Dangling {
+        /// The directory.
+        dir: u32,
+        /// The block.
+        block: u32,
+        /// The byte.
+        offset: u32,
+        /// Where it leads.
+        found: u32,
+    },
+    /// A name tells another type than its inode.
+    #[error("directory {dir}, block {block}, byte {offset}: type {found}, expected {expected}")]
+    Type {
+        /// The directory.
+        dir: u32,
+        /// The block.
+        block: u32,
+        /// The byte.
+        offset: u32,
+        /// What is said.
+        found: u8,
+        /// What its inode is.
+        expected: u8,
+    },
+    /// The index of a directory does not lead to a name.
+    #[error("directory {dir}, block {block}, byte {offset}: the index does not lead here")]
+    Index {
+        /// The directory.
+        dir: u32,
+        /// The block.
+        block: u32,
+        /// The byte.
+        offset: u32,
+    },
+    /// A directory has two names.
+    #[error("directory {inode} lies in {first} and in {second}")]
+    TwoParents {
+        /// The directory.
+        inode: u32,
+        /// Where first.
+        first: u32,
+        /// Where also.
+        second: u32,
+    },
+    /// `.` or `..` lead elsewhere.
+    #[error("directory {dir}: {name} leads to inode {found}, expected {expected}")]
+    Dots {
+        /// The directory.
+        dir: u32,
+        /// Which.
+        name: &'static str,
+        /// Where it leads.
+        found: u32,
+        /// Where it should.
+        expected: u32,
+    },
+    /// A directory from which no way leads to the root.
+    #[error("directory {inode} does not hang on the root")]
+    Adrift {
+        /// The directory.
+        inode: u32,
+    },
+}
+
+/// Where a count stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the superblock.
+    Super,
+    /// In a group's descriptor.
+    Group(u32),
+    /// In a shared block of attributes.
+    Block(u32),
+}
+
+impl core::fmt::Display for Place {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Super => write!(f, "superblock"),
+            Self::Group(group) => write!(f, "group {group}"),
+            Self::Block(block) => write!(f, "block {block}"),
+        }
+    }
+}
+
+impl Finding {
+    /// How much it matters.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::InUse | Self::Count { place: Place::Super, .. } => Severity::Note,
+            Self::Count { .. } | Self::LostBlocks { .. } | Self::LostInodes { .. } | Self::Nameless { .. } => Severity::Waste,
+            // More links than names keep an inode too long, fewer end it too early; a directory ends when it has no name.
+            Self::Links { found, expected, directory, .. } if *directory || found >= expected => Severity::Waste,
+            _ => Severity::Damage,
+        }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The first [`FINDINGS_MAX`] findings.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those.
+    pub more: u64,
+    /// Files, links and devices.
+    pub files: u32,
+    /// Directories.
+    pub directories: u32,
+    /// Blocks that nothing uses.
+    pub free: u32,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX { self.findings.push(finding) } else { self.more += 1 }
+    }
+
+    /// The worst of all; none if nothing was found.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(Finding::severity).max()
+    }
+}

@@ -1,0 +1,385 @@
+//! The bytes of a volume: superblock, group descriptors, inodes, names of the features.
+//!
+//! *Promises* to say where things lie and what values mean (Linux `fs/ext2/ext2.h`, `Documentation/filesystems/ext4`), nothing more; everything is little-endian.
+
+use crate::ExtError;
+use nandlab_vfs::FileType;
+
+/// Byte of the device at which the superblock lies.
+pub(crate) const SUPER_AT: u64 = 1024;
+/// Bytes of the superblock.
+pub(crate) const SUPER_BYTES: usize = 1024;
+pub(crate) const MAGIC: u16 = 0xEF53;
+/// The root directory.
+pub(crate) const ROOT: u32 = 2;
+/// Holds the blocks for more descriptors.
+pub(crate) const RESIZE_INODE: u32 = 7;
+/// Holds the journal.
+pub(crate) const JOURNAL_INODE: u32 = 8;
+/// Bytes of a group's descriptor.
+pub(crate) const DESC: u32 = 32;
+/// Bytes of the inode that every volume has.
+pub(crate) const INODE_OLD: u32 = 128;
+/// Block numbers in an inode that lead to contents at once.
+pub(crate) const DIRECT: u32 = 12;
+/// The most names of an inode, as ext2 and ext3 have it.
+pub(crate) const LINKS_MAX: u16 = 32_000;
+
+/// Features whose presence changes nothing for who does not know them.
+pub(crate) mod compat {
+    pub const HAS_JOURNAL: u32 = 0x4;
+    pub const EXT_ATTR: u32 = 0x8;
+    pub const RESIZE_INODE: u32 = 0x10;
+    pub const DIR_INDEX: u32 = 0x20;
+}
+
+/// Features without which a volume cannot be read.
+pub(crate) mod incompat {
+    pub const FILETYPE: u32 = 0x2;
+    pub const RECOVER: u32 = 0x4;
+    /// What is understood here.
+    pub const KNOWN: u32 = FILETYPE | RECOVER;
+    pub const NAMES: &[(u32, &str)] = &[
+        (0x1, "compression"),
+        (0x8, "journal_dev"),
+        (0x10, "meta_bg"),
+        (0x40, "extent"),
+        (0x80, "64bit"),
+        (0x100, "mmp"),
+        (0x200, "flex_bg"),
+        (0x400, "ea_inode"),
+        (0x1000, "dirdata"),
+        (0x2000, "metadata_csum_seed"),
+        (0x4000, "large_dir"),
+        (0x8000, "inline_data"),
+        (0x10000, "encrypt"),
+        (0x20000, "casefold"),
+    ];
+}
+
+/// Features without which a volume cannot be written.
+pub(crate) mod ro_compat {
+    pub const SPARSE_SUPER: u32 = 0x1;
+    pub const LARGE_FILE: u32 = 0x2;
+    pub const EXTRA_ISIZE: u32 = 0x40;
+    /// What is understood here.
+    pub const KNOWN: u32 = SPARSE_SUPER | LARGE_FILE | EXTRA_ISIZE;
+}
+
+/// Fields of the superblock.
+pub(crate) mod sb {
+    pub const INODES: usize = 0;
+    pub const BLOCKS: usize = 4;
+    pub const RESERVED: usize = 8;
+    pub const FREE_BLOCKS: usize = 12;
+    pub const FREE_INODES: usize = 16;
+    pub const FIRST: usize = 20;
+    pub const LOG_BLOCK: usize = 24;
+    pub const LOG_FRAGMENT: usize = 28;
+    pub const PER_GROUP: usize = 32;
+    pub const FRAGMENTS_PER_GROUP: usize = 36;
+    pub const INODES_PER_GROUP: usize = 40;
+    pub const MOUNT_TIME: usize = 44;
+    pub const WRITE_TIME: usize = 48;
+    pub const MOUNTS: usize = 52;
+    pub const MOUNTS_MAX: usize = 54;
+    pub const MAGIC: usize = 56;
+    pub const STATE: usize = 58;
+    pub const ERRORS: usize = 60;
+    pub const CHECK_TIME: usize = 64;
+    pub const REVISION: usize = 76;
+    pub const FIRST_INODE: usize = 84;
+    pub const INODE_SIZE: usize = 88;
+    pub const GROUP: usize = 90;
+    pub const COMPAT: usize = 92;
+    pub const INCOMPAT: usize = 96;
+    pub const RO_COMPAT: usize = 100;
+    pub const UUID: usize = 104;
+    pub const LABEL: usize = 120;
+    pub const RESERVED_GDT: usize = 206;
+    pub const JOURNAL_INODE: usize = 224;
+    pub const LAST_ORPHAN: usize = 232;
+    pub const HASH_SEED: usize = 236;
+    pub const HASH_VERSION: usize = 252;
+    pub const JOURNAL_BACKUP: usize = 253;
+    pub const MOUNT_OPTIONS: usize = 256;
+    pub const MADE: usize = 264;
+    pub const JOURNAL_BLOCKS: usize = 268;
+    pub const MIN_EXTRA: usize = 348;
+    pub const WANT_EXTRA: usize = 350;
+    pub const FLAGS: usize = 352;
+    pub const OVERHEAD: usize = 584;
+}
+
+/// `s_state`: cleanly unmounted.
+pub(crate) const STATE_CLEAN: u16 = 1;
+/// `s_state`: errors were found.
+pub(crate) const STATE_ERRORS: u16 = 2;
+/// `s_flags`: names are hashed as signed bytes.
+pub(crate) const FLAG_SIGNED: u32 = 1;
+/// `s_flags`: as unsigned bytes.
+pub(crate) const FLAG_UNSIGNED: u32 = 2;
+
+/// Fields of a group's descriptor.
+pub(crate) mod desc {
+    pub const BLOCK_BITMAP: usize = 0;
+    pub const INODE_BITMAP: usize = 4;
+    pub const TABLE: usize = 8;
+    pub const FREE_BLOCKS: usize = 12;
+    pub const FREE_INODES: usize = 14;
+    pub const DIRECTORIES: usize = 16;
+    pub const FLAGS: usize = 18;
+    /// The inode table was written with zeros.
+    pub const ZEROED: u16 = 4;
+}
+
+/// `i_flags`.
+pub(crate) mod flags {
+    /// The directory has an index.
+    pub const INDEX: u32 = 0x1000;
+    /// Set, the inode means something that is not understood here: encrypted, extents, inline data, value of an attribute.
+    pub const FOREIGN: u32 = 0x800 | 0x8_0000 | 0x20_0000 | 0x1000_0000;
+}
+
+pub(crate) fn le16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(crate) fn le32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// The type that a directory entry tells (`EXT2_FT_*`).
+pub(crate) fn entry_type(kind: FileType) -> u8 {
+    match kind {
+        FileType::File => 1,
+        FileType::Directory => 2,
+        FileType::Character => 3,
+        FileType::Block => 4,
+        FileType::Fifo => 5,
+        FileType::Socket => 6,
+        FileType::Symlink => 7,
+    }
+}
+
+/// The reverse of [`entry_type`].
+pub(crate) fn type_of_entry(byte: u8) -> Option<FileType> {
+    use FileType::{Block, Character, Directory, Fifo, File, Socket, Symlink};
+    [File, Directory, Character, Block, Fifo, Socket, Symlink].into_iter().find(|kind| entry_type(*kind) == byte)
+}
+
+/// Shape and choices of a volume, as its superblock has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes of a block: 1024, 2048 or 4096.
+    pub block: u32,
+    /// Blocks of the volume.
+    pub blocks: u32,
+    /// The block that holds the superblock: 1 where blocks have 1024 bytes, otherwise 0.
+    pub first: u32,
+    /// Blocks of a group, the last one's may be fewer.
+    pub per_group: u32,
+    /// Groups.
+    pub groups: u32,
+    /// Inodes of the volume.
+    pub inodes: u32,
+    /// Inodes of a group.
+    pub inodes_per_group: u32,
+    /// Bytes of an inode.
+    pub inode_size: u32,
+    /// The first inode that is not reserved.
+    pub first_inode: u32,
+    /// Blocks that only the superuser may take.
+    pub reserved: u32,
+    /// Blocks kept after the group descriptors for more of them.
+    pub reserved_gdt: u32,
+    /// Compatible features.
+    pub compat: u32,
+    /// Incompatible features.
+    pub incompat: u32,
+    /// Features that only writing needs to understand.
+    pub ro_compat: u32,
+    /// Seed of the directory hash.
+    pub hash_seed: [u32; 4],
+    /// The directory hash: 0 legacy, 1 half MD4, 2 TEA, for names as signed bytes; 3, 4, 5 the same unsigned.
+    pub hash_version: u8,
+    /// Bytes after the first 128 of an inode that new inodes use.
+    pub extra_isize: u16,
+}
+
+impl Layout {
+    /// Takes a superblock apart; refuses what is none, or is not understood.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ExtError> {
+        let wrong = |at: usize, field, found: u32, expected| ExtError::Super { offset: at as u16, field, found, expected };
+        let check = |ok: bool, at: usize, field, found: u32, expected| if ok { Ok(()) } else { Err(wrong(at, field, found, expected)) };
+        let magic = le16(bytes, sb::MAGIC);
+        check(magic == MAGIC, sb::MAGIC, "magic", magic.into(), "0xef53")?;
+        let (revision, log) = (le32(bytes, sb::REVISION), le32(bytes, sb::LOG_BLOCK));
+        check(revision <= 1, sb::REVISION, "revision", revision, "0 or 1")?;
+        check(log <= 2, sb::LOG_BLOCK, "block size", log, "0, 1 or 2: 1024, 2048 or 4096 bytes")?;
+        let feature = |at| if revision == 0 { 0 } else { le32(bytes, at) };
+        let (compat, incompat, ro_compat) = (feature(sb::COMPAT), feature(sb::INCOMPAT), feature(sb::RO_COMPAT));
+        let unknown = incompat & !incompat::KNOWN;
+        if unknown != 0 {
+            let bit = 1 << unknown.trailing_zeros();
+            let name = incompat::NAMES.iter().find(|(known, _)| *known == bit).map_or("one without a name", |(_, name)| name);
+            return Err(ExtError::Feature { bit, name });
+        }
+        let dynamic = revision == 1;
+        let word = |at| le32(bytes, at);
+        let (hash, flags) = (bytes[sb::HASH_VERSION], word(sb::FLAGS));
+        let mut layout = Self {
+            block: 1024 << log,
+            blocks: word(sb::BLOCKS),
+            first: word(sb::FIRST),
+            per_group: word(sb::PER_GROUP),
+            groups: 0,
+            inodes: word(sb::INODES),
+            inodes_per_group: word(sb::INODES_PER_GROUP),
+            inode_size: if dynamic { le16(bytes, sb::INODE_SIZE).into() } else { INODE_OLD },
+            first_inode: if dynamic { word(sb::FIRST_INODE) } else { 11 },
+            reserved: word(sb::RESERVED),
+            reserved_gdt: if compat & compat::RESIZE_INODE != 0 { le16(bytes, sb::RESERVED_GDT).into() } else { 0 },
+            compat,
+            incompat,
+            ro_compat,
+            hash_seed: core::array::from_fn(|i| word(sb::HASH_SEED + 4 * i)),
+            hash_version: if hash < 3 && flags & FLAG_UNSIGNED != 0 { hash + 3 } else { hash },
+            extra_isize: 0,
+        };
+        layout.check(&check)?;
+        layout.groups = (layout.blocks - layout.first).div_ceil(layout.per_group);
+        let needed = u64::from(layout.groups) * u64::from(layout.inodes_per_group);
+        check(u64::from(layout.inodes) == needed, sb::INODES, "inodes", layout.inodes, "inodes of a group times groups")?;
+        if layout.inode_size > INODE_OLD {
+            let most = layout.inode_size - INODE_OLD;
+            let wanted = u32::from(le16(bytes, sb::WANT_EXTRA));
+            layout.extra_isize = if wanted >= 28 && wanted <= most && wanted % 4 == 0 { wanted } else { 32.min(most) } as u16;
+        }
+        Ok(layout)
+    }
+
+    fn check(&self, check: &impl Fn(bool, usize, &'static str, u32, &'static str) -> Result<(), ExtError>) -> Result<(), ExtError> {
+        let bits = self.block * 8;
+        let first = u32::from(self.block == 1024);
+        check(self.first == first, sb::FIRST, "first block", self.first, "1 for blocks of 1024 bytes, otherwise 0")?;
+        check(self.blocks > first + 8, sb::BLOCKS, "blocks", self.blocks, "more than 9")?;
+        let per_group = (256..=bits).contains(&self.per_group) && self.per_group.is_multiple_of(8);
+        check(per_group, sb::PER_GROUP, "blocks of a group", self.per_group, "a multiple of 8, from 256 to 8 times the bytes of a block")?;
+        let size = self.inode_size.is_power_of_two() && (INODE_OLD..=self.block).contains(&self.inode_size);
+        check(size, sb::INODE_SIZE, "bytes of an inode", self.inode_size, "a power of two from 128 to the bytes of a block")?;
+        let inodes = (1..=bits).contains(&self.inodes_per_group) && self.inodes_per_group.is_multiple_of(self.block / self.inode_size);
+        check(
+            inodes,
+            sb::INODES_PER_GROUP,
+            "inodes of a group",
+            self.inodes_per_group,
+            "whole blocks of them, up to 8 times the bytes of a block",
+        )?;
+        let first_inode = (11..self.inodes.max(12)).contains(&self.first_inode);
+        check(first_inode, sb::FIRST_INODE, "first inode", self.first_inode, "11 or more, within the volume")?;
+        check(
+            self.reserved_gdt <= self.block / 4,
+            sb::RESERVED_GDT,
+            "reserved descriptor blocks",
+            self.reserved_gdt,
+            "no more than numbers in a block",
+        )
+    }
+
+    /// Whether the volume has a feature.
+    pub(crate) fn has(&self, compat: u32) -> bool {
+        self.compat & compat != 0
+    }
+
+    /// Bytes of a block, as a length.
+    pub(crate) fn size(&self) -> usize {
+        self.block as usize
+    }
+
+    /// Block numbers in a block.
+    pub(crate) fn numbers(&self) -> u32 {
+        self.block / 4
+    }
+
+    /// Blocks that hold the group descriptors.
+    pub(crate) fn desc_blocks(&self) -> u32 {
+        self.groups.div_ceil(self.block / DESC)
+    }
+
+    /// Blocks of a group's inode table.
+    pub(crate) fn table_blocks(&self) -> u32 {
+        self.inodes_per_group / (self.block / self.inode_size)
+    }
+
+    /// A group's first block.
+    pub(crate) fn group_start(&self, group: u32) -> u32 {
+        self.first + group * self.per_group
+    }
+
+    /// Blocks of a group.
+    pub(crate) fn group_blocks(&self, group: u32) -> u32 {
+        self.per_group.min(self.blocks - self.group_start(group))
+    }
+
+    /// The group of a block, and its place there.
+    pub(crate) fn group_of(&self, block: u32) -> (u32, u32) {
+        ((block - self.first) / self.per_group, (block - self.first) % self.per_group)
+    }
+
+    /// The group of an inode, and its place there.
+    pub(crate) fn inode_group(&self, inode: u32) -> (u32, u32) {
+        ((inode - 1) / self.inodes_per_group, (inode - 1) % self.inodes_per_group)
+    }
+
+    /// Whether a number from the medium can be a block with contents.
+    pub(crate) fn is_block(&self, block: u32) -> bool {
+        block > self.first && block < self.blocks
+    }
+
+    /// Whether the group begins with a copy of superblock and descriptors.
+    pub(crate) fn has_super(&self, group: u32) -> bool {
+        let power = |base: u32| core::iter::successors(Some(base), |n| n.checked_mul(base)).take_while(|n| *n <= group).any(|n| n == group);
+        self.ro_compat & ro_compat::SPARSE_SUPER == 0 || group <= 1 || [3, 5, 7].into_iter().any(power)
+    }
+
+    /// Where the superblock lies: block and byte in it.
+    pub(crate) fn super_place(&self) -> (u32, usize) {
+        if self.block == 1024 { (1, 0) } else { (0, SUPER_AT as usize) }
+    }
+
+    /// Where a group's descriptor lies: block and byte in it.
+    pub(crate) fn desc_place(&self, group: u32) -> (u32, usize) {
+        let each = self.block / DESC;
+        (self.first + 1 + group / each, (group % each * DESC) as usize)
+    }
+
+    /// Bytes of the longest file: three levels of block numbers, and `i_blocks` in 32 bits counts units of 512 bytes.
+    pub(crate) fn file_bytes_max(&self) -> u64 {
+        let (numbers, block) = (u64::from(self.numbers()), u64::from(self.block));
+        let mapped = (u64::from(DIRECT) + numbers + numbers.pow(2) + numbers.pow(3)) * block;
+        // What the numbers themselves take, generously.
+        let counted = (u64::from(u32::MAX) * 512) / (numbers + 2) * numbers;
+        mapped.min(counted / block * block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_types_name_each_other() {
+        for byte in 0..=u8::MAX {
+            assert!(type_of_entry(byte).is_none_or(|kind| entry_type(kind) == byte));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! ext2, and ext3 without writing its journal, over a disk.
+//!
+//! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them, with blocks of 1, 2 and 4 KiB and indexed directories; [`format`](mkfs::format)
+//! makes one, byte by byte as mke2fs; [`check`](Ext::check) finds what is wrong with one. Incompatible features that are not understood are refused by name, others of
+//! which only writing needs to know make the mount read-only. A journal that must be recovered is, before anything is written; then the volume is written as ext2 is,
+//! as Linux's ext2 driver does with an ext3 volume. No volume, whatever its bytes, makes any of them panic, loop for ever or
+//! take more memory than the cache it was given, what waits to be written, 24 bytes a group, the inodes in use and, for a check, one bit a block and eight bytes an inode.
+//!
+//! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, processes or clocks.
+//!
+//! # Writing
+//!
+//! Blocks are allocated when a call writes, next to the block before. Contents and structure wait in memory until fsync, sync or write-back. All changes of structure go
+//! through `store`: a block to be changed, a block newly taken, a block given back. A commit takes all of them at once.
+//!
+//! # Power loss
+//!
+//! A commit goes in steps, each durable before the next begins: new contents, new blocks of structure, bitmaps in which everything old and new is taken; inodes and block
+//! numbers; names, of a renamed file the new one first; bitmaps and counts as they are now. What is given back is not given out before the commit has ended, and an
+//! inode's links outlive its names. So after a cut
+//! - what was fsynced is there, byte for byte, under its name;
+//! - no block belongs to two files, and none in use is marked as free;
+//! - a file's length never covers what was not written for it;
+//! - what may remain is for a check (e2fsck) to mend before the volume is written again: names of inodes that never were, two names of one file whose rename was under way,
+//!   names that are in two blocks of a directory whose index was growing, blocks and inodes that nothing uses, counts.
+//!
+//! That holds where the device writes blocks whole; a block of names torn between sectors is beyond what ext2 can mend.
+//! With [`Options::barriers`] off the order is the same, but only the end of a commit waits for the device, as in Linux.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod cache;
+mod calls;
+mod check;
+mod commit;
+mod dir;
+mod error;
+mod file;
+mod finding;
+mod format;
+mod groups;
+mod hash;
+mod htree;
+mod inode;
+mod life;
+mod list;
+mod map;
+mod mkfs;
+mod mount;
+mod names;
+mod node;
+mod order;
+mod plan;
+mod recover;
+mod store;
+mod time;
+mod xattr;
+
+pub use error::ExtError;
+pub use finding::{FINDINGS_MAX, Finding, Place, Report, Severity};
+pub use format::Layout;
+pub use mkfs::{Format, FormatError, format};
+pub use mount::{Ext, Options};

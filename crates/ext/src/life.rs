@@ -1,0 +1,69 @@
+//! The beginning and the end of an inode.
+//!
+//! *Promises.* An inode that loses its last name keeps its contents while it is referred to. Without a journal its links are on the medium until
+//! the loss of the name is: so a name there never leads to what is gone. *Knows nothing of* directories.
+
+use crate::{Ext, ExtError, inode::Inode, node::Life};
+use nandlab_block::BlockDevice;
+
+impl<D: BlockDevice> Ext<D> {
+    /// A new inode's generation: not that of an earlier one with its number.
+    pub(crate) fn next_generation(&mut self) -> u32 {
+        self.generation = self.generation.wrapping_mul(0x9E37_79B1).wrapping_add(1);
+        self.generation
+    }
+
+    /// An inode has lost its last name.
+    pub(crate) fn leave(&mut self, number: u32) {
+        self.nodes.set_life(number, Life::Leaving);
+    }
+
+    /// The loss of its last name is durable.
+    pub(crate) fn left(&mut self, number: u32) -> Result<(), ExtError> {
+        self.nodes.set_life(number, Life::Nameless);
+        let mut inode = self.inode(number)?;
+        inode.links = 0;
+        self.put_inode(number, &inode)?;
+        if self.nodes.get(number).is_none_or(|node| node.references == 0) { self.destroy(number) } else { Ok(()) }
+    }
+
+    /// Gives back an inode that nobody refers to, and all that it holds.
+    pub(crate) fn destroy(&mut self, number: u32) -> Result<(), ExtError> {
+        self.nodes.drop(number);
+        self.cut.remove(&number);
+        let mut inode = self.inode(number)?;
+        self.drop_attribute_block(number, &mut inode)?;
+        if inode.has_blocks(&self.store.layout) {
+            self.trim(number, &mut inode, 0)?;
+            inode.size = 0;
+        }
+        inode.links = 0;
+        inode.dtime = self.end_time();
+        self.put_inode(number, &inode)?;
+        self.free_inode(number, inode.is_dir())
+    }
+
+    /// The time of deletion: never so early that it could be an orphan's next.
+    fn end_time(&self) -> u32 {
+        (self.store.now.secs as u32).max(self.store.layout.inodes)
+    }
+
+    /// An inode that came to no name: its number is free again.
+    pub(crate) fn undo_inode(&mut self, number: u32, inode: &mut Inode) -> Result<(), ExtError> {
+        if inode.has_blocks(&self.store.layout) {
+            self.trim(number, inode, 0)?;
+        }
+        (inode.links, inode.size, inode.dtime) = (0, 0, self.end_time());
+        self.put_inode(number, inode)?;
+        self.free_inode(number, inode.is_dir())
+    }
+
+    /// Ends all inodes that are kept only because somebody refers to them.
+    pub(crate) fn drop_nameless(&mut self) -> Result<(), ExtError> {
+        self.settle_all()?;
+        for number in self.nodes.in_life(Life::Nameless) {
+            self.destroy(number)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,246 @@
+//! Which block of the volume holds which block of an inode: twelve numbers in the inode, then one, two and three levels of blocks of numbers.
+//!
+//! *Promises.* A number that leads to what is no block for contents is an error and is not followed. Taking and giving back keep the inode's count of units. *Knows
+//! nothing of* what the blocks hold.
+
+use crate::{
+    Ext, ExtError,
+    cache::Class,
+    format::{DIRECT, le32, put32},
+    inode::Inode,
+};
+use nandlab_block::BlockDevice;
+use nandlab_vfs::Errno;
+
+/// The way to a block: the slot in the inode, then the slots in blocks of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    slots: [u32; 4],
+    levels: usize,
+}
+
+/// The way to a block of an inode; none beyond what three levels reach.
+fn way(index: u32, numbers: u32) -> Option<Way> {
+    let (n, mut rest) = (u64::from(numbers), u64::from(index));
+    if index < DIRECT {
+        return Some(Way { slots: [index, 0, 0, 0], levels: 0 });
+    }
+    rest -= u64::from(DIRECT);
+    for levels in 1..=3usize {
+        let reach = n.pow(levels as u32);
+        if rest < reach {
+            let mut slots = [DIRECT + levels as u32 - 1, 0, 0, 0];
+            for (level, slot) in slots.iter_mut().enumerate().take(levels + 1).skip(1) {
+                *slot = (rest / n.pow((levels - level) as u32) % n) as u32;
+            }
+            return Some(Way { slots, levels });
+        }
+        rest -= reach;
+    }
+    None
+}
+
+/// The slots on the way to a block within three levels, and how many levels there are below the inode: for who makes a volume.
+pub(crate) fn slots(index: u32, numbers: u32) -> ([u32; 4], usize) {
+    way(index, numbers).map_or(([0; 4], 0), |way| (way.slots, way.levels))
+}
+
+/// A block of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapped {
+    /// Where it is; 0 where nothing was ever written.
+    pub block: u32,
+    /// How many follow it there, itself included, as far as one block of numbers tells.
+    pub run: u32,
+}
+
+impl<D: BlockDevice> Ext<D> {
+    fn checked(&self, inode: u32, block: u32) -> Result<u32, ExtError> {
+        if block != 0 && self.is_structure(block) {
+            return Err(ExtError::Inode { inode, field: "block", found: block.into(), expected: "a block for contents" });
+        }
+        Ok(block)
+    }
+
+    /// Where a block of an inode lies; looks no further than `most` blocks.
+    pub(crate) fn mapped(&mut self, number: u32, inode: &Inode, index: u32, most: u32) -> Result<Mapped, ExtError> {
+        let numbers = self.store.layout.numbers();
+        let Some(Way { slots, levels }) = way(index, numbers) else { return Ok(Mapped { block: 0, run: 1 }) };
+        if levels == 0 {
+            let end = (slots[0] + most.max(1)).min(DIRECT);
+            let run = run_of(inode.block[slots[0] as usize..end as usize].iter().copied());
+            self.checked(number, inode.block[slots[0] as usize])?;
+            return Ok(Mapped { block: inode.block[slots[0] as usize], run });
+        }
+        let mut at = self.checked(number, inode.block[slots[0] as usize])?;
+        for level in 1..=levels {
+            if at == 0 {
+                // Nothing below a missing block of numbers.
+                let below = u64::from(numbers).pow((levels + 1 - level) as u32);
+                let into = slots[level..=levels].iter().fold(0, |sum, slot| sum * u64::from(numbers) + u64::from(*slot));
+                return Ok(Mapped { block: 0, run: (below - into).min(u64::from(most.max(1))) as u32 });
+            }
+            let bytes = self.store.block(at)?;
+            let slot = slots[level];
+            if level == levels {
+                let end = (slot + most.max(1)).min(numbers);
+                let run = run_of((slot..end).map(|slot| le32(bytes, slot as usize * 4)));
+                let block = le32(bytes, slot as usize * 4);
+                return Ok(Mapped { block: self.checked(number, block)?, run });
+            }
+            let next = le32(bytes, slot as usize * 4);
+            at = self.checked(number, next)?;
+        }
+        Ok(Mapped { block: 0, run: 1 })
+    }
+
+    /// Where a block of an inode lies, taken now if it has none; says whether it was. All that is needed is there, or nothing is taken: [`Errno::NoSpace`].
+    pub(crate) fn map(&mut self, number: u32, inode: &mut Inode, index: u32, goal: u32) -> Result<(u32, bool), ExtError> {
+        let found = self.mapped(number, inode, index, 1)?.block;
+        if found != 0 {
+            return Ok((found, false));
+        }
+        let Some(Way { slots, levels }) = way(index, self.store.layout.numbers()) else { return Err(Errno::FileTooBig.into()) };
+        let mut missing = levels as u32 + 1;
+        let mut at = inode.block[slots[0] as usize];
+        for slot in &slots[1..=levels] {
+            if at == 0 {
+                break;
+            }
+            missing -= 1;
+            at = le32(self.store.block(at)?, *slot as usize * 4);
+        }
+        if self.blocks_left() < missing {
+            return Err(Errno::NoSpace.into());
+        }
+        let mut goal = self.goal(number, inode, index, goal)?;
+        let mut place: Option<u32> = None;
+        for (level, slot) in slots.into_iter().enumerate().take(levels + 1) {
+            let slot = slot as usize;
+            let mut next = match place {
+                None => inode.block[slot],
+                Some(block) => le32(self.store.block(block)?, slot * 4),
+            };
+            if next == 0 {
+                next = self.allocate_block(goal)?;
+                goal = next + 1;
+                inode.units += self.store.layout.block / 512;
+                if level < levels {
+                    self.store.fresh(next, Class::Inode)?;
+                }
+                match place {
+                    None => inode.block[slot] = next,
+                    Some(block) => put32(self.store.edit(block, Class::Inode)?, slot * 4, next),
+                }
+                self.put_inode(number, inode)?;
+            }
+            place = Some(next);
+        }
+        Ok((place.unwrap_or(0), true))
+    }
+
+    /// Where to look for a block: behind the one before it, which the caller may know as `goal`; otherwise near the numbers; otherwise in the inode's group.
+    fn goal(&mut self, number: u32, inode: &Inode, index: u32, goal: u32) -> Result<u32, ExtError> {
+        if goal != 0 {
+            return Ok(goal);
+        }
+        let before = match index.checked_sub(1) {
+            Some(before) => self.mapped(number, inode, before, 1)?.block,
+            None => 0,
+        };
+        Ok(if before != 0 { before + 1 } else { self.inode_goal(number) })
+    }
+
+    /// Gives back all blocks from `index` on, with the numbers that lead to nothing then.
+    pub(crate) fn trim(&mut self, number: u32, inode: &mut Inode, index: u32) -> Result<(), ExtError> {
+        for slot in index.min(DIRECT)..DIRECT {
+            let block = core::mem::take(&mut inode.block[slot as usize]);
+            if block != 0 {
+                self.give_back(number, inode, block)?;
+            }
+        }
+        let (n, mut first) = (u64::from(self.store.layout.numbers()), u64::from(DIRECT));
+        for levels in 1..=3u32 {
+            let slot = (DIRECT + levels - 1) as usize;
+            let (end, from) = (first + n.pow(levels), u64::from(index).saturating_sub(first));
+            if inode.block[slot] != 0 && u64::from(index) < end {
+                let top = self.checked(number, inode.block[slot])?;
+                if self.trim_below(number, inode, top, levels, from)? {
+                    inode.block[slot] = 0;
+                    self.give_back(number, inode, top)?;
+                }
+            }
+            first = end;
+        }
+        self.put_inode(number, inode)
+    }
+
+    /// Gives back what a block of numbers leads to from its `from`th on; says whether it leads to nothing then.
+    fn trim_below(&mut self, number: u32, inode: &mut Inode, block: u32, levels: u32, from: u64) -> Result<bool, ExtError> {
+        let n = u64::from(self.store.layout.numbers());
+        let each = n.pow(levels - 1);
+        for slot in from / each..n {
+            let at = slot as usize * 4;
+            let next = le32(self.store.block(block)?, at);
+            if next == 0 {
+                continue;
+            }
+            self.checked(number, next)?;
+            let into = from.saturating_sub(slot * each);
+            let empty = if levels > 1 { self.trim_below(number, inode, next, levels - 1, into)? } else { true };
+            if empty {
+                if from > 0 {
+                    put32(self.store.edit(block, Class::Inode)?, at, 0);
+                }
+                self.give_back(number, inode, next)?;
+            }
+        }
+        Ok(from == 0)
+    }
+
+    fn give_back(&mut self, number: u32, inode: &mut Inode, block: u32) -> Result<(), ExtError> {
+        self.free_block_of(number, block)?;
+        inode.units = inode.units.saturating_sub(self.store.layout.block / 512);
+        Ok(())
+    }
+}
+
+/// How many of these numbers follow each other, or are all 0.
+fn run_of(mut numbers: impl Iterator<Item = u32>) -> u32 {
+    let Some(first) = numbers.next() else { return 1 };
+    let step = u32::from(first != 0);
+    let mut expected = first.wrapping_add(step);
+    let mut run = 1;
+    for number in numbers {
+        if number != expected {
+            break;
+        }
+        expected = expected.wrapping_add(step);
+        run += 1;
+    }
+    run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_lead_through_as_many_levels_as_needed() {
+        let slots = |index| way(index, 256).map(|way| way.slots[..=way.levels].to_vec());
+        assert_eq!(slots(11), Some([11].to_vec()));
+        assert_eq!(slots(12), Some([12, 0].to_vec()));
+        assert_eq!(slots(12 + 255), Some([12, 255].to_vec()));
+        assert_eq!(slots(12 + 256), Some([13, 0, 0].to_vec()));
+        assert_eq!(slots(12 + 256 + 65_535), Some([13, 255, 255].to_vec()));
+        assert_eq!(slots(12 + 256 + 65_536), Some([14, 0, 0, 0].to_vec()));
+        assert_eq!(slots(12 + 256 + 65_536 + (1 << 24)), None);
+    }
+
+    #[test]
+    fn a_run_ends_where_neighbours_end() {
+        assert_eq!(run_of([7, 8, 9, 11].into_iter()), 3);
+        assert_eq!(run_of([0, 0, 5].into_iter()), 2);
+        assert_eq!(run_of([5].into_iter()), 1);
+    }
+}

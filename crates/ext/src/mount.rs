@@ -1,0 +1,273 @@
+//! A mounted volume: its parts, its options, and what every call has in common.
+
+use crate::{
+    ExtError, Layout,
+    format::{STATE_CLEAN, STATE_ERRORS, incompat, le16, le32, put16, put32, ro_compat, sb},
+    groups::{self, Group, Held},
+    node::{Life, Nodes},
+    order::Order,
+    store::Store,
+};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+use nandlab_block::BlockDevice;
+use nandlab_vfs::{Errno, Time};
+
+/// How a volume is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Every change is durable when the call returns.
+    pub sync: bool,
+    /// Freed blocks are discarded on the device.
+    pub discard: bool,
+    /// Nothing is ever written.
+    pub read_only: bool,
+    /// The steps of a commit wait for each other; otherwise only its end waits for the device.
+    pub barriers: bool,
+    /// Blocks reserved for the superuser may be taken.
+    pub use_reserved: bool,
+    /// Bytes of the cache for what does not wait to be written.
+    pub cache_bytes: u64,
+    /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+    pub waiting_bytes_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sync: false,
+            discard: false,
+            read_only: false,
+            barriers: true,
+            use_reserved: true,
+            cache_bytes: 4 << 20,
+            waiting_bytes_max: 8 << 20,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Mounted,
+    /// A write failed: memory and medium have gone apart.
+    Failed,
+    Unmounted,
+}
+
+/// The mark "not in use" on the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    Clean,
+    /// We have taken it away, and put it back at the end.
+    Ours,
+    /// It was not there before: only a check may put it back.
+    Old,
+}
+
+/// A mounted volume on the device `D`.
+#[derive(Debug)]
+pub struct Ext<D> {
+    pub(crate) store: Store<D>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) free_blocks: u32,
+    pub(crate) free_inodes: u32,
+    pub(crate) held: Held,
+    pub(crate) order: Order,
+    pub(crate) nodes: Nodes,
+    /// Inodes of which more than times changed since the last commit.
+    pub(crate) changed: BTreeSet<u32>,
+    /// Inodes that have lost some of several names since the last commit: how many. The medium is told later.
+    pub(crate) fewer: BTreeMap<u32, u16>,
+    /// Files that were cut short within a block since the last commit.
+    pub(crate) cut: BTreeSet<u32>,
+    pub(crate) options: Options,
+    /// The number that the next inode made is told apart by from earlier ones of its number.
+    pub(crate) generation: u32,
+    state: State,
+    mark: Mark,
+    fault: Option<ExtError>,
+}
+
+impl<D: BlockDevice> Ext<D> {
+    /// Mounts a volume; recovers its journal first if that is needed. One with features that only readers understand is mounted read-only, and as it is.
+    pub fn mount(device: D, options: Options) -> Result<Self, ExtError> {
+        let device = if options.read_only { device } else { crate::recover::recover(device, options)? };
+        let mut ext = Self::open(device, options)?;
+        if !ext.options.read_only {
+            match ext.end_orphans() {
+                Ok(()) => {}
+                Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => ext.fault = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ext)
+    }
+
+    /// Takes up a volume as it is.
+    pub(crate) fn open(device: D, options: Options) -> Result<Self, ExtError> {
+        let mut store = Store::open(device, options.cache_bytes)?;
+        let layout = store.layout;
+        let bytes = store.superblock()?;
+        let (state, uuid, written) = (le16(bytes, sb::STATE), le32(bytes, sb::UUID), le32(bytes, sb::WRITE_TIME));
+        // Until a call says what time it is.
+        store.now = Time::new(written.into());
+        let read_only = options.read_only || layout.ro_compat & !ro_compat::KNOWN != 0 || layout.incompat & incompat::RECOVER != 0;
+        let groups = groups::read(&mut store)?;
+        let sum = |count: fn(&Group) -> u16| groups.iter().map(|group| u32::from(count(group))).sum();
+        Ok(Self {
+            store,
+            free_blocks: sum(|group| group.free_blocks),
+            free_inodes: sum(|group| group.free_inodes),
+            groups,
+            held: Held::default(),
+            order: Order::default(),
+            nodes: Nodes::default(),
+            changed: BTreeSet::new(),
+            fewer: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            options: Options { read_only, ..options },
+            generation: uuid,
+            state: State::Mounted,
+            mark: if state & STATE_CLEAN != 0 && state & STATE_ERRORS == 0 { Mark::Clean } else { Mark::Old },
+            fault: None,
+        })
+    }
+
+    /// Shape and choices of the volume.
+    pub fn layout(&self) -> &Layout {
+        &self.store.layout
+    }
+
+    /// Whether nothing is ever written: asked for, or because of the volume's features.
+    pub fn is_read_only(&self) -> bool {
+        self.options.read_only
+    }
+
+    /// Whether the medium says that the volume is in use: by this mount, or by one that ended in a power cut.
+    pub fn is_marked_in_use(&self) -> bool {
+        self.mark != Mark::Clean
+    }
+
+    /// What lay behind the last [`Errno::Io`], [`Errno::Unclean`] or [`Errno::ReadOnly`].
+    pub fn fault(&self) -> Option<ExtError> {
+        self.fault
+    }
+
+    /// The device below; what is written there passes this mount by.
+    pub fn device_mut(&mut self) -> &mut D {
+        self.store.device_mut()
+    }
+
+    /// Ends the mount without writing anything: after [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
+    pub fn into_device(self) -> D {
+        self.store.into_device()
+    }
+
+    /// A call that changes nothing.
+    pub(crate) fn look<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, ExtError>) -> Result<T, Errno> {
+        if self.state == State::Unmounted {
+            return Err(Errno::Io);
+        }
+        let outcome = call(self);
+        self.report(outcome)
+    }
+
+    /// A call that may change something, now. One that finds no space is tried again when a commit can make some.
+    pub(crate) fn change<T>(&mut self, now: Time, mut call: impl FnMut(&mut Self) -> Result<T, ExtError>) -> Result<T, Errno> {
+        self.store.now = now;
+        self.write(|ext| {
+            let value = match call(ext) {
+                Err(ExtError::Call(Errno::NoSpace)) if ext.is_releasing() => {
+                    ext.settle_all()?;
+                    call(ext)?
+                }
+                outcome => outcome?,
+            };
+            if ext.options.sync {
+                ext.sync_all()?;
+            }
+            Ok(value)
+        })
+    }
+
+    /// Whether a commit would make blocks or inodes free.
+    pub(crate) fn is_releasing(&self) -> bool {
+        self.held.any() || !self.fewer.is_empty() || !self.nodes.in_life(Life::Leaving).is_empty()
+    }
+
+    /// A call that writes.
+    pub(crate) fn write<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, ExtError>) -> Result<T, Errno> {
+        if self.state == State::Failed {
+            return self.report(Err(ExtError::Failed));
+        }
+        if self.options.read_only {
+            return Err(Errno::ReadOnly);
+        }
+        self.look(|ext| {
+            let outcome = ext.mark_in_use().and_then(|()| call(ext));
+            if matches!(outcome, Err(ExtError::Device(_))) {
+                ext.state = State::Failed;
+            }
+            outcome
+        })
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.state == State::Mounted && !self.options.read_only
+    }
+
+    /// Before the first change: the medium says that the volume is in use.
+    pub(crate) fn mark_in_use(&mut self) -> Result<(), ExtError> {
+        if self.mark != Mark::Clean {
+            return Ok(());
+        }
+        self.mark = Mark::Ours;
+        let now = self.store.now;
+        let bytes = self.store.superblock_mut()?;
+        let (state, mounts) = (le16(bytes, sb::STATE), le16(bytes, sb::MOUNTS));
+        put16(bytes, sb::STATE, state & !STATE_CLEAN);
+        put16(bytes, sb::MOUNTS, mounts.saturating_add(1));
+        put32(bytes, sb::MOUNT_TIME, now.secs as u32);
+        put32(bytes, sb::WRITE_TIME, now.secs as u32);
+        self.write_super()
+    }
+
+    pub(crate) fn write_super(&mut self) -> Result<(), ExtError> {
+        let (block, _) = self.store.layout.super_place();
+        self.store.write(&[block])?;
+        self.store.barrier()
+    }
+
+    pub(crate) fn close(&mut self) -> Result<(), ExtError> {
+        let state = core::mem::replace(&mut self.state, State::Unmounted);
+        if state == State::Failed {
+            return Err(ExtError::Failed);
+        }
+        if self.options.read_only {
+            return Ok(());
+        }
+        self.drop_nameless()?;
+        self.sync_all()?;
+        if self.mark == Mark::Ours {
+            let now = self.store.now;
+            let bytes = self.store.superblock_mut()?;
+            let state = le16(bytes, sb::STATE);
+            put16(bytes, sb::STATE, state | STATE_CLEAN);
+            put32(bytes, sb::WRITE_TIME, now.secs as u32);
+            self.write_super()?;
+            self.mark = Mark::Clean;
+        }
+        Ok(())
+    }
+
+    fn report<T>(&mut self, outcome: Result<T, ExtError>) -> Result<T, Errno> {
+        outcome.map_err(|error| {
+            if !matches!(error, ExtError::Call(_)) {
+                self.fault = Some(error);
+            }
+            error.errno()
+        })
+    }
+}

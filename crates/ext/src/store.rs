@@ -1,0 +1,196 @@
+//! The volume as blocks: device and cache behind one face.
+//!
+//! *Promises.* Nothing is written by itself: [`write`](Store::write) and [`barrier`](Store::barrier) are the whole of it. Every change of metadata goes through
+//! [`edit`](Store::edit) or [`fresh`](Store::fresh), every block given back through [`release`](Store::release), so that a journal learns of all of them.
+//! *Knows nothing of* inodes, names or bitmaps.
+
+use crate::{
+    ExtError,
+    cache::{Cache, Class, Owner},
+    format::{Layout, SUPER_AT, SUPER_BYTES},
+};
+use alloc::{boxed::Box, vec, vec::Vec};
+use nandlab_block::{BlockDevice, Lba};
+use nandlab_vfs::Time;
+
+/// The longest request, in bytes.
+const REQUEST_MAX: usize = 128 * 1024;
+
+/// The volume as blocks.
+#[derive(Debug)]
+pub(crate) struct Store<D> {
+    pub layout: Layout,
+    device: D,
+    pub cache: Cache,
+    /// The time of the call under way.
+    pub now: Time,
+    /// Something was written that no flush has followed.
+    unflushed: bool,
+    /// Device sectors in a block.
+    ratio: u64,
+}
+
+impl<D: BlockDevice> Store<D> {
+    /// Opens a volume; `cache` is in bytes.
+    pub fn open(mut device: D, cache: u64) -> Result<Self, ExtError> {
+        let layout = Layout::parse(&read_super(&mut device)?)?;
+        let (unit, sectors) = (device.geometry().sector, device.geometry().sectors);
+        if !layout.block.is_multiple_of(unit) {
+            return Err(ExtError::Sectors { block: layout.block, sector: unit });
+        }
+        let ratio = u64::from(layout.block / unit);
+        if u64::from(layout.blocks) * ratio > sectors {
+            return Err(ExtError::Super { offset: 4, field: "blocks", found: layout.blocks, expected: "no more than the device has" });
+        }
+        let cache = Cache::new((cache / u64::from(layout.block)) as usize);
+        Ok(Self { layout, device, cache, now: Time::default(), unflushed: false, ratio })
+    }
+
+    fn lba(&self, block: u32) -> Lba {
+        Lba(u64::from(block) * self.ratio)
+    }
+
+    fn load(&mut self, block: u32) -> Result<(), ExtError> {
+        if self.cache.get(block).is_none() {
+            let mut data = vec![0; self.layout.size()];
+            self.device.read(self.lba(block), &mut data)?;
+            self.cache.keep(block, data.into());
+        }
+        Ok(())
+    }
+
+    /// A block of metadata; whoever has its number from the medium has checked it.
+    pub fn block(&mut self, block: u32) -> Result<&[u8], ExtError> {
+        self.load(block)?;
+        Ok(self.cache.get(block).unwrap_or_default())
+    }
+
+    /// The same, to be changed; it waits to be written.
+    pub fn edit(&mut self, block: u32, class: Class) -> Result<&mut [u8], ExtError> {
+        self.load(block)?;
+        let now = self.now;
+        Ok(self.cache.edit(block, Owner::Meta(class), now).unwrap_or_default())
+    }
+
+    /// A block just allocated for metadata: zeros, to be filled.
+    pub fn fresh(&mut self, block: u32, class: Class) -> Result<&mut [u8], ExtError> {
+        let (data, now) = (vec![0; self.layout.size()].into(), self.now);
+        self.cache.replace(block, Owner::Meta(class), now, data, true);
+        self.edit(block, class)
+    }
+
+    /// A block was given back: what it holds is void.
+    pub fn release(&mut self, block: u32) {
+        self.cache.forget(block);
+    }
+
+    /// Reads contents of files, whole blocks from `first` on.
+    pub fn read_contents(&mut self, first: u32, buf: &mut [u8]) -> Result<(), ExtError> {
+        let size = self.layout.size();
+        let count = buf.len() / size;
+        let mut at = 0;
+        while at < count {
+            if let Some(data) = self.cache.get(first + at as u32) {
+                buf[at * size..(at + 1) * size].copy_from_slice(data);
+                at += 1;
+                continue;
+            }
+            let cached = |end: &usize| *end == count || self.cache.get(first + *end as u32).is_some();
+            let end = (at + 1..=count).find(cached).unwrap_or(count);
+            let part = &mut buf[at * size..end * size];
+            self.device.read(Lba(u64::from(first + at as u32) * self.ratio), part)?;
+            for (block, data) in (first + at as u32..).zip(part.chunks_exact(size)) {
+                self.cache.keep(block, data.into());
+            }
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Changes part of a block of a file. What is not changed is what it holds, or zeros if it was just allocated, `fresh`.
+    pub fn change_contents(&mut self, inode: u32, block: u32, at: usize, data: &[u8], fresh: bool) -> Result<(), ExtError> {
+        let (owner, now) = (Owner::File(inode), self.now);
+        if fresh || data.len() == self.layout.size() {
+            let mut whole: Box<[u8]> = vec![0; self.layout.size()].into();
+            whole[at..at + data.len()].copy_from_slice(data);
+            self.cache.replace(block, owner, now, whole, fresh);
+            return Ok(());
+        }
+        self.load(block)?;
+        if let Some(whole) = self.cache.edit(block, owner, now) {
+            whole[at..at + data.len()].copy_from_slice(data);
+        }
+        Ok(())
+    }
+
+    /// Writes waiting blocks to the device, in requests as long as they are neighbours, and settles them; `blocks` in order.
+    pub fn write(&mut self, blocks: &[u32]) -> Result<(), ExtError> {
+        let most = REQUEST_MAX / self.layout.size();
+        let mut at = 0;
+        while at < blocks.len() {
+            let run = blocks[at..].iter().zip(blocks[at]..).take(most).take_while(|(block, next)| **block == *next).count();
+            let mut data = Vec::with_capacity(run * self.layout.size());
+            for block in &blocks[at..at + run] {
+                data.extend_from_slice(self.cache.get(*block).unwrap_or_default());
+            }
+            self.write_image(blocks[at], &data)?;
+            blocks[at..at + run].iter().for_each(|block| self.cache.settle(*block));
+            at += run;
+        }
+        Ok(())
+    }
+
+    /// Writes blocks as they shall be on the medium now, whatever waits.
+    pub fn write_image(&mut self, first: u32, image: &[u8]) -> Result<(), ExtError> {
+        self.unflushed = true;
+        Ok(self.device.write(self.lba(first), image)?)
+    }
+
+    /// Makes what was written durable.
+    pub fn barrier(&mut self) -> Result<(), ExtError> {
+        if self.unflushed {
+            self.device.flush()?;
+            self.unflushed = false;
+        }
+        Ok(())
+    }
+
+    /// The device need not keep what these blocks hold.
+    pub fn discard(&mut self, first: u32, count: u32) -> Result<(), ExtError> {
+        self.unflushed = true;
+        Ok(self.device.discard(self.lba(first), u64::from(count) * self.ratio)?)
+    }
+
+    /// The superblock.
+    pub fn superblock(&mut self) -> Result<&[u8], ExtError> {
+        let (block, at) = self.layout.super_place();
+        Ok(&self.block(block)?[at..at + SUPER_BYTES])
+    }
+
+    /// The superblock, to be changed.
+    pub fn superblock_mut(&mut self) -> Result<&mut [u8], ExtError> {
+        let (block, at) = self.layout.super_place();
+        Ok(&mut self.edit(block, Class::Counts)?[at..at + SUPER_BYTES])
+    }
+
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    pub fn into_device(self) -> D {
+        self.device
+    }
+}
+
+/// The superblock from a device of whatever sectors.
+fn read_super<D: BlockDevice>(device: &mut D) -> Result<Vec<u8>, ExtError> {
+    let unit = u64::from(device.geometry().sector);
+    if unit == 0 || unit > 4096 || !unit.is_power_of_two() {
+        return Err(ExtError::Sectors { block: 1024, sector: unit as u32 });
+    }
+    let (first, end) = (SUPER_AT / unit, (SUPER_AT + SUPER_BYTES as u64).div_ceil(unit));
+    let mut bytes = vec![0; ((end - first) * unit) as usize];
+    device.read(Lba(first), &mut bytes)?;
+    let at = (SUPER_AT - first * unit) as usize;
+    Ok(bytes[at..at + SUPER_BYTES].to_vec())
+}
