@@ -11,6 +11,10 @@ use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A guest without hardware support beside other tests is slow.
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// What we see, in the form in which the kernel tells what it sees.
 fn manifest(fs: &mut impl FileSystem) -> Manifest {
@@ -81,9 +85,9 @@ const EDIT: &str = r#"
         mkdir -p "/mnt/made by the kernel/deep/deeper" && cd "/mnt/made by the kernel" &&
             head -c 1400000 /dev/urandom > random && printf short > "deep/a longer name.txt" &&
             dd if=/dev/zero of=sparse bs=1 count=1 seek=2500000 2>/dev/null &&
-            i=0; while [ $i -lt 900 ]; do echo $i > "a name of the kernel, rather long so that blocks fill $i" || exit 1; i=$((i+1)); done
-        i=0; while [ $i -lt 900 ]; do rm "a name of the kernel, rather long so that blocks fill $i" || exit 1; i=$((i+7)); done
-        i=0; while [ $i -lt 300 ]; do echo $i > "/mnt/directory of many/one more of the kernel in the index $i" || exit 1; i=$((i+1)); done
+            i=0; while [ $i -lt 400 ]; do echo $i > "a name of the kernel, rather long so that blocks fill $i" || exit 1; i=$((i+1)); done
+        i=0; while [ $i -lt 400 ]; do rm "a name of the kernel, rather long so that blocks fill $i" || exit 1; i=$((i+7)); done
+        i=0; while [ $i -lt 150 ]; do echo $i > "/mnt/directory of many/one more of the kernel in the index $i" || exit 1; i=$((i+1)); done
         ln -s target link && ln -s "$(head -c 150 /dev/zero | tr '\0' y)" longlink && ln random hardlink && mknod device b 300 70000 && mkfifo fifo &&
             touch -d @1000000000 random && mv random "deep/deeper/moved random" && chown 90000:3 sparse && chmod 2755 deep &&
             rm "/mnt/directory of many/one of many files with a rather long name 001" && truncate -s 1234 /mnt/cut && cd / &&
@@ -101,7 +105,7 @@ fn the_kernel_and_we_see_the_same_trees_both_ways() {
         ("middle", "ext3", 48 * 1024, Format { block: Some(2048), journal: true, ..base }),
     ];
     let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let (mut guest, mut script, mut ours) = (oracle.guest(), format!("{EDIT}\nmp ext4\n"), Vec::new());
+    let (mut guest, mut script, mut ours) = (oracle.guest().timeout(PATIENCE), format!("{EDIT}\nmp ext4\n"), Vec::new());
     for ((name, kind, kib, choices), device) in choices.iter().zip(["vda", "vdb", "vdc"]) {
         let mut disk = ram(*kib);
         format(&mut disk, choices).unwrap();
@@ -155,7 +159,7 @@ fn a_volume_that_the_kernel_left_in_a_crash_is_recovered() {
     save(&mut disk, &mounted);
     save(&mut ram(32 * 1024), &copy);
     let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let guest = oracle.guest().disk(Disk::File(mounted)).disk(Disk::File(copy.clone()));
+    let guest = oracle.guest().timeout(PATIENCE).disk(Disk::File(mounted)).disk(Disk::File(copy.clone()));
     let report = guest.script(CRASH).run().unwrap().success().unwrap();
     let mut disk = load(&copy);
     assert!(common::read_only(&mut disk).is_read_only());

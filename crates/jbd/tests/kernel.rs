@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+/// For a guest on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(900);
 const VOLUME_BYTES: u64 = 32 << 20;
 const MIB: usize = 1 << 20;
 /// The ext superblock.
@@ -119,8 +121,8 @@ fn we_recover_what_the_kernel_left_as_e2fsck_and_the_kernel_do() {
         script += &format!("(use_it /dev/vd{device} {mode}) || exit 1\n");
         paths.push(path);
     }
-    let mut running = guest.script(script + "say ready yes\nsleep 200\n").spawn().unwrap();
-    running.wait_for("ready", Duration::from_secs(200)).unwrap();
+    let mut running = guest.timeout(PATIENCE).script(script + "say ready yes\nsleep 900\n").spawn().unwrap();
+    running.wait_for("ready", PATIENCE).unwrap();
     running.kill();
     assert!(running.wait().unwrap().qemu_killed);
 
@@ -171,7 +173,7 @@ fn compare_with_the_kernel(oracle: &Oracle, paths: &[PathBuf]) {
             script += &format!("mount -t ext3 /dev/vd{device} /mnt && manifest /mnt {index}-{kind} && umount /mnt || exit 1\n");
         }
     }
-    let report = guest.script(script).run().unwrap().success().unwrap();
+    let report = guest.timeout(PATIENCE).script(script).run().unwrap().success().unwrap();
     for (index, path) in paths.iter().enumerate() {
         let [theirs, ours] = ["theirs", "ours"].map(|kind| &report.manifests[&format!("{index}-{kind}")]);
         assert!(theirs.len() > 140, "a tree worth comparing");
@@ -288,7 +290,7 @@ fn e2fsck_and_the_kernel_recover_what_we_left() {
         script += &format!("mount -t ext3 /dev/vd{device} /mnt && send {device} /mnt/file && umount /mnt || exit 1\n");
         volumes.insert(device.to_string(), ours);
     }
-    let report = guest.script(script).run().unwrap().success().unwrap();
+    let report = guest.timeout(PATIENCE).script(script).run().unwrap().success().unwrap();
     for (device, ours) in volumes {
         assert!(report.files[&device] == ours.contents, "{}: as the kernel recovered it", ours.path.display());
         run("/sbin/e2fsck", &["-fn"], &ours.path);
