@@ -186,6 +186,17 @@ pub trait FileSystem {
         let _ = (bytes, until);
         Ok(0)
     }
+
+    /// When work of its own is due that is no write-back: a journal's commit timer, a collector in the background. By the times that callers gave.
+    fn due(&self) -> Option<Time> {
+        None
+    }
+
+    /// Does what is due at `now`.
+    fn work(&mut self, now: Time) -> Result<(), Errno> {
+        let _ = now;
+        Ok(())
+    }
 }
 
 macro_rules! forward {
@@ -212,11 +223,15 @@ macro_rules! forward {
             forward!(@ listxattr(ino: Ino) -> Result<Vec<Vec<u8>>, Errno>);
             forward!(@ removexattr(ino: Ino, name: &[u8], now: Time) -> Result<(), Errno>);
             forward!(@ write_back(bytes: u64, until: Time) -> Result<u64, Errno>);
+            forward!(@ work(now: Time) -> Result<(), Errno>);
             fn forget(&mut self, ino: Ino, references: u64) {
                 (**self).forget(ino, references);
             }
             fn dirty(&self) -> Dirty {
                 (**self).dirty()
+            }
+            fn due(&self) -> Option<Time> {
+                (**self).due()
             }
         }
     )*};

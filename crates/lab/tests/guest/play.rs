@@ -46,6 +46,7 @@ impl Player {
             FileCall::Fsync { file } => self.file(file)?.sync_all()?,
             FileCall::Remove { file } => fs::remove_file(self.path(camera, file))?,
             FileCall::Sync => File::open(&self.dir)?.sync_all()?,
+            FileCall::Compute { .. } => {}
         }
         Ok(())
     }

@@ -76,6 +76,11 @@ pub enum FileCall {
     },
     /// Makes everything durable.
     Sync,
+    /// Touches no file: the program itself works.
+    Compute {
+        /// Of its processor.
+        instructions: u64,
+    },
 }
 
 impl FileCall {
@@ -90,7 +95,7 @@ impl FileCall {
             | Self::Truncate { file, .. }
             | Self::Fsync { file }
             | Self::Remove { file } => Some(file),
-            Self::Sync => None,
+            Self::Sync | Self::Compute { .. } => None,
         }
     }
 }
@@ -108,6 +113,7 @@ impl fmt::Display for FileCall {
             Self::Fsync { .. } => f.write_str("fsync"),
             Self::Remove { .. } => f.write_str("remove"),
             Self::Sync => f.write_str("sync"),
+            Self::Compute { instructions } => write!(f, "compute for {instructions} instructions"),
         }
     }
 }
@@ -122,4 +128,9 @@ pub trait FileCalls: Iterator<Item = FileCall> {
 
     /// How far the stream has come, 0 to 1.
     fn share_done(&self) -> f64;
+
+    /// What the program would call the part of it to which the last call belongs: each is measured by itself.
+    fn phase(&self) -> &'static str {
+        "run"
+    }
 }
