@@ -93,6 +93,7 @@ fn every_kind_of_call_is_carried_out_counted_and_found_again() {
         fsyncs: 1,
         removes: 1,
         syncs: 1,
+        computes: 0,
     };
     assert_eq!((counts, counts.calls()), (right, calls.len() as u64));
     let expected = expected(&calls);
