@@ -21,6 +21,8 @@ pub(crate) enum Class {
     Directory,
     /// Superblock and group descriptors: counts.
     Counts,
+    /// Contents that a journal takes as it takes structure.
+    Contents,
 }
 
 /// Whose a waiting block is.
@@ -161,6 +163,18 @@ impl Cache {
         chosen
     }
 
+    /// All waiting structure, in order.
+    pub fn structure(&self) -> Vec<u32> {
+        let mut blocks: Vec<u32> = self.by_owner.range((Owner::Meta(Class::Bitmap), 0)..).map(|(_, block)| *block).collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
+    /// How many waiting blocks hold structure.
+    pub fn waiting_structure(&self) -> usize {
+        self.waiting.len() - self.contents
+    }
+
     /// Blocks that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
@@ -169,6 +183,12 @@ impl Cache {
     /// Waiting blocks that hold contents of files.
     pub fn waiting_contents(&self) -> usize {
         self.contents
+    }
+
+    /// Since when the oldest contents wait.
+    pub fn contents_since(&self) -> Option<Time> {
+        let is_contents = |block| self.waiting.get(block).is_some_and(|waiting| matches!(waiting.owner, Owner::File(_)));
+        self.by_age.iter().find(|(_, block)| is_contents(block)).map(|(since, _)| *since)
     }
 
     /// Since when the oldest waits.

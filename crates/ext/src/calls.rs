@@ -228,7 +228,11 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
         if self.options.read_only {
             return self.look(|_| Ok(()));
         }
-        self.write(Self::sync_all)
+        self.write(|ext| {
+            ext.sync_all()?;
+            // As Linux's does; an fsync leaves committed blocks in the journal.
+            ext.write_home()
+        })
     }
 
     fn unmount(&mut self) -> Result<(), Errno> {
@@ -287,10 +291,24 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
     }
 
     fn dirty(&self) -> Dirty {
+        if self.is_journaled() {
+            return Dirty { bytes: self.dirty_bytes(), since: self.dirty_since() };
+        }
         Dirty { bytes: self.waiting_bytes(), since: self.store.cache.since() }
     }
 
     fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
-        if self.waiting_bytes() == 0 { Ok(0) } else { self.write(|ext| ext.write_oldest(bytes, until)) }
+        if self.dirty().bytes == 0 { Ok(0) } else { self.write(|ext| ext.write_oldest(bytes, until)) }
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.commit_due().filter(|_| self.is_writable())
+    }
+
+    fn work(&mut self, now: Time) -> Result<(), Errno> {
+        match self.due() {
+            Some(due) if due <= now => self.write(Self::commit),
+            _ => Ok(()),
+        }
     }
 }

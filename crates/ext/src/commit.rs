@@ -1,4 +1,4 @@
-//! Bringing what waits to the medium, in the order that the [crate](crate#power-loss) promises.
+//! Bringing what waits to the medium, in the order that the [crate](crate#power-loss) promises; with a journal see `journaled`.
 
 use crate::{
     Ext, ExtError,
@@ -43,6 +43,11 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The superblock's counts, which may be behind the groups' until the volume is synced.
     fn put_counts(&mut self) -> Result<(), ExtError> {
+        // With a journal they are brought up to date when it is closed, as Linux has it.
+        if self.is_journaled() { Ok(()) } else { self.put_counts_now() }
+    }
+
+    pub(crate) fn put_counts_now(&mut self) -> Result<(), ExtError> {
         let counts = [(sb::FREE_BLOCKS, self.free_blocks), (sb::FREE_INODES, self.free_inodes)];
         let bytes = self.store.superblock()?;
         if counts.iter().any(|(at, count)| le32(bytes, *at) != *count) {
@@ -54,6 +59,10 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Brings all waiting metadata to the medium, with the contents to which it leads; everything written is durable afterwards.
     pub(crate) fn commit(&mut self) -> Result<(), ExtError> {
+        if self.is_journaled() {
+            self.commit_through_journal()?;
+            return self.committed();
+        }
         let contents = self.store.cache.fresh_contents();
         self.store.write(&contents)?;
         self.write_new()?;
@@ -120,7 +129,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Asks that one block of names reaches the medium before another; commits if the opposite was asked for before.
     pub(crate) fn ordered(&mut self, first: u32, then: u32) -> Result<(), ExtError> {
-        if first != then && !self.order.ask(first, then) {
+        if !self.is_journaled() && first != then && !self.order.ask(first, then) {
             self.commit()?;
             self.order.ask(first, then);
         }
@@ -134,6 +143,9 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Writes the oldest of what waits; gives by how many bytes less waits.
     pub(crate) fn write_oldest(&mut self, bytes: u64, until: Time) -> Result<u64, ExtError> {
+        if self.is_journaled() {
+            return self.write_oldest_journaled(bytes, until);
+        }
         let before = self.waiting_bytes();
         let blocks = bytes.div_ceil(u64::from(self.store.layout.block)).min(usize::MAX as u64) as usize;
         let contents: Vec<u32> = self.store.cache.oldest_contents(blocks, until);

@@ -47,14 +47,37 @@ impl<D: BlockDevice> Ext<D> {
         Ok((index, (offset % size) as usize))
     }
 
-    /// Writes into a file; gives the bytes written.
+    /// Writes into a file, one transaction's worth after the other; gives the bytes written.
     pub(crate) fn write_file(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
         let most = self.store.layout.file_bytes_max();
         if offset >= most {
             return Err(Errno::FileTooBig.into());
         }
         let count = data.len().min((most - offset).min(usize::MAX as u64) as usize);
-        let (mut inode, size) = (self.inode(number)?, self.store.layout.size());
+        let (inode, size) = (self.inode(number)?, self.store.layout.size());
+        let mut done = 0;
+        while done < count {
+            let (_, at) = self.locate(offset + done as u64)?;
+            let blocks = (at + count - done).div_ceil(size).min(u32::MAX as usize) as u32;
+            let part = self.blocks_at_once(&inode, blocks);
+            let length = (part as usize).saturating_mul(size).saturating_sub(at).min(count - done);
+            self.reserve(&inode, part)?;
+            let written = match self.write_part(number, offset + done as u64, &data[done..done + length]) {
+                Err(ExtError::Call(Errno::NoSpace)) if done > 0 => break,
+                outcome => outcome?,
+            };
+            done += written;
+            if written < length {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes what is no more than a transaction takes.
+    fn write_part(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
+        let (mut inode, size, count) = (self.inode(number)?, self.store.layout.size(), data.len());
+        let owner = self.owner(number, &inode);
         if offset > inode.size {
             self.zero_tail(number, &inode)?;
         }
@@ -66,7 +89,7 @@ impl<D: BlockDevice> Ext<D> {
                 Err(ExtError::Call(Errno::NoSpace)) => break,
                 outcome => outcome?,
             };
-            self.store.change_contents(number, block, at, &data[done..done + length], fresh)?;
+            self.store.change_contents(owner, block, at, &data[done..done + length], fresh)?;
             (done, goal) = (done + length, block + 1);
             self.relieve()?;
         }
@@ -98,7 +121,8 @@ impl<D: BlockDevice> Ext<D> {
         let block = self.mapped(number, inode, index, 1)?.block;
         if block != 0 && self.store.block(block)?[at..].iter().any(|byte| *byte != 0) {
             let zeros = alloc::vec![0; self.store.layout.size() - at];
-            self.store.change_contents(number, block, at, &zeros, false)?;
+            let owner = self.owner(number, inode);
+            self.store.change_contents(owner, block, at, &zeros, false)?;
         }
         Ok(())
     }
@@ -136,12 +160,19 @@ impl<D: BlockDevice> Ext<D> {
         } else if size < inode.size {
             inode.size = size;
             let block = u64::from(self.store.layout.block);
-            // What is cut off in the last block is zeroed once the length is durable: before, it may be needed.
-            if !at_boundary(size, block as usize) {
+            // What is cut off in the last block is zeroed once the length is durable, or with it: before, it may be needed.
+            if self.logs_contents(inode) {
+                self.zero_tail(number, inode)?;
+            } else if !at_boundary(size, block as usize) {
                 self.cut.insert(number);
             }
             self.nodes.set_goal(number, 0, 0);
+            let listed = self.add_orphan(number, inode)?;
+            self.put_inode(number, inode)?;
             self.trim(number, inode, size.div_ceil(block).min(u32::MAX.into()) as u32)?;
+            if listed {
+                self.drop_orphan(number, inode)?;
+            }
         }
         Ok(())
     }

@@ -135,6 +135,8 @@ pub(crate) mod desc {
 
 /// `i_flags`.
 pub(crate) mod flags {
+    /// Contents go through the journal, whatever the mount says.
+    pub const JOURNAL_DATA: u32 = 0x4000;
     /// The directory has an index.
     pub const INDEX: u32 = 0x1000;
     /// Set, the inode means something that is not understood here: encrypted, extents, inline data, value of an attribute.

@@ -1,10 +1,10 @@
-//! ext2, and ext3 without writing its journal, over a disk.
+//! ext2 and ext3 over a disk.
 //!
-//! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them, with blocks of 1, 2 and 4 KiB and indexed directories; [`format`](mkfs::format)
-//! makes one, byte by byte as mke2fs; [`check`](Ext::check) finds what is wrong with one. Incompatible features that are not understood are refused by name, others of
-//! which only writing needs to know make the mount read-only. A journal that must be recovered is, before anything is written; then the volume is written as ext2 is,
-//! as Linux's ext2 driver does with an ext3 volume. No volume, whatever its bytes, makes any of them panic, loop for ever or
-//! take more memory than the cache it was given, what waits to be written, 24 bytes a group, the inodes in use and, for a check, one bit a block and eight bytes an inode.
+//! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them, with blocks of 1, 2 and 4 KiB, indexed directories, and a journal in
+//! each of ext3's [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check) finds what is wrong with one. Incompatible features that are not understood
+//! are refused by name, others of which only writing needs to know make the mount read-only. A journal that must be recovered is, before anything is written. No volume,
+//! whatever its bytes, makes any of them panic, loop for ever or take more memory than the cache it was given, what waits to be written, 24 bytes a group, the
+//! inodes in use, a transaction and what the journal holds back, and, for a check, one bit a block and eight bytes an inode.
 //!
 //! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, processes or clocks.
 //!
@@ -13,7 +13,19 @@
 //! Blocks are allocated when a call writes, next to the block before. Contents and structure wait in memory until fsync, sync or write-back. All changes of structure go
 //! through `store`: a block to be changed, a block newly taken, a block given back. A commit takes all of them at once.
 //!
-//! # Power loss
+//! # Power loss, with a journal
+//!
+//! What waits becomes one transaction: at an fsync, when [`due`](nandlab_vfs::FileSystem::due), and before a call for which it has no room. After a cut the mount leaves the volume as
+//! it was behind some transaction, and a check has nothing to mend. What was fsynced is there. Beyond that, by [`Mode`]:
+//! - *journal*: contents too are those behind that transaction; a write of up to half a transaction is not torn;
+//! - *ordered*: what a file's new blocks hold was written to that file; blocks overwritten in place are as old, as new or as mixed as the device leaves them;
+//! - *writeback*: what was not fsynced may be anything.
+//!
+//! Without barriers the device may take writes in any order, and nothing of this is sure, as with Linux's `barrier=0`.
+//!
+//! With [`Checkpoint::Remap`] committed blocks come home without being written again (JFTL), where the device can.
+//!
+//! # Power loss, without
 //!
 //! A commit goes in steps, each durable before the next begins: new contents, new blocks of structure, bitmaps in which everything old and new is taken; inodes and block
 //! numbers; names, of a renamed file the new one first; bitmaps and counts as they are now. What is given back is not given out before the commit has ended, and an
@@ -37,6 +49,7 @@ mod calls;
 mod check;
 mod commit;
 mod dir;
+mod disk;
 mod error;
 mod file;
 mod finding;
@@ -45,6 +58,7 @@ mod groups;
 mod hash;
 mod htree;
 mod inode;
+mod journaled;
 mod life;
 mod list;
 mod map;
@@ -53,8 +67,10 @@ mod mount;
 mod names;
 mod node;
 mod order;
+mod orphan;
 mod plan;
 mod recover;
+mod regions;
 mod store;
 mod time;
 mod xattr;
@@ -63,4 +79,6 @@ pub use error::ExtError;
 pub use finding::{FINDINGS_MAX, Finding, Place, Report, Severity};
 pub use format::Layout;
 pub use mkfs::{Format, FormatError, format};
-pub use mount::{Ext, Options};
+pub use mount::{Ext, Mode, Options};
+pub use regions::Region;
+pub use nandlab_jbd::Checkpoint;

@@ -1,7 +1,7 @@
 //! The beginning and the end of an inode.
 //!
 //! *Promises.* An inode that loses its last name keeps its contents while it is referred to. Without a journal its links are on the medium until
-//! the loss of the name is: so a name there never leads to what is gone. *Knows nothing of* directories.
+//! the loss of the name is: so a name there never leads to what is gone. With one, it is an orphan. *Knows nothing of* directories.
 
 use crate::{Ext, ExtError, inode::Inode, node::Life};
 use nandlab_block::BlockDevice;
@@ -13,9 +13,28 @@ impl<D: BlockDevice> Ext<D> {
         self.generation
     }
 
-    /// An inode has lost its last name.
-    pub(crate) fn leave(&mut self, number: u32) {
-        self.nodes.set_life(number, Life::Leaving);
+    /// An entry of an inode is gone, its last if it is a directory.
+    pub(crate) fn lose_name(&mut self, number: u32, inode: &Inode) -> Result<(), ExtError> {
+        let last = inode.is_dir() || inode.links <= 1;
+        let mut stored = self.inode(number)?;
+        stored.ctime = stored.rounded(self.store.now);
+        if !self.is_journaled() {
+            // The links stay for now.
+            if last {
+                self.nodes.set_life(number, Life::Leaving);
+            } else {
+                *self.fewer.entry(number).or_default() += 1;
+            }
+            return self.put_inode(number, &stored);
+        }
+        stored.links = if last { 0 } else { stored.links.saturating_sub(1) };
+        if !last {
+            return self.put_inode(number, &stored);
+        }
+        self.add_orphan(number, &mut stored)?;
+        self.put_inode(number, &stored)?;
+        self.nodes.set_life(number, Life::Nameless);
+        if self.nodes.get(number).is_none_or(|node| node.references == 0) { self.destroy(number) } else { Ok(()) }
     }
 
     /// The loss of its last name is durable.
@@ -37,6 +56,7 @@ impl<D: BlockDevice> Ext<D> {
             self.trim(number, &mut inode, 0)?;
             inode.size = 0;
         }
+        self.drop_orphan(number, &mut inode)?;
         inode.links = 0;
         inode.dtime = self.end_time();
         self.put_inode(number, &inode)?;
@@ -63,6 +83,7 @@ impl<D: BlockDevice> Ext<D> {
         self.settle_all()?;
         for number in self.nodes.in_life(Life::Nameless) {
             self.destroy(number)?;
+            self.reserve_call()?;
         }
         Ok(())
     }

@@ -157,6 +157,7 @@ impl<D: BlockDevice> Ext<D> {
             let block = core::mem::take(&mut inode.block[slot as usize]);
             if block != 0 {
                 self.give_back(number, inode, block)?;
+                self.breathe(number, inode)?;
             }
         }
         let (n, mut first) = (u64::from(self.store.layout.numbers()), u64::from(DIRECT));
@@ -189,10 +190,12 @@ impl<D: BlockDevice> Ext<D> {
             let into = from.saturating_sub(slot * each);
             let empty = if levels > 1 { self.trim_below(number, inode, next, levels - 1, into)? } else { true };
             if empty {
-                if from > 0 {
+                // Between two transactions nothing leads to what is free.
+                if from > 0 || self.is_journaled() {
                     put32(self.store.edit(block, Class::Inode)?, at, 0);
                 }
                 self.give_back(number, inode, next)?;
+                self.breathe(number, inode)?;
             }
         }
         Ok(from == 0)

@@ -100,7 +100,7 @@ pub fn format<D: BlockDevice>(mut device: D, choices: &Format) -> Result<Layout,
     let mut maker = Maker { device: &mut device, layout: plan.layout, choices, cursor: 0, ratio: u64::from(plan.layout.block / unit) };
     maker.make(&plan)?;
     device.flush()?;
-    Ok(crate::store::Store::open(device, 0).map_err(FormatError::Unreadable)?.layout)
+    Ok(crate::store::Store::open(crate::disk::Disk::Plain(device), 0).map_err(FormatError::Unreadable)?.layout)
 }
 
 struct Maker<'a, D> {

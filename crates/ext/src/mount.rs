@@ -2,6 +2,7 @@
 
 use crate::{
     ExtError, Layout,
+    disk::Disk,
     format::{STATE_CLEAN, STATE_ERRORS, incompat, le16, le32, put16, put32, ro_compat, sb},
     groups::{self, Group, Held},
     node::{Life, Nodes},
@@ -13,11 +14,32 @@ use alloc::{
     vec::Vec,
 };
 use nandlab_block::BlockDevice;
+use nandlab_jbd::{COMMIT_INTERVAL, Checkpoint};
 use nandlab_vfs::{Errno, Time};
+
+/// What goes through the journal of a volume that has one (`data=` of Linux's ext3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing: the volume is written as ext2 is, as Linux's ext2 driver does with a volume of ext3.
+    Unjournaled,
+    /// Contents and structure.
+    Journal,
+    /// Structure; contents are on the medium before the structure that leads to them.
+    #[default]
+    Ordered,
+    /// Structure; after a crash new blocks of a file may hold anything.
+    Writeback,
+}
 
 /// How a volume is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
+    /// What goes through the journal, if there is one.
+    pub mode: Mode,
+    /// How committed blocks come home from the journal.
+    pub checkpoint: Checkpoint,
+    /// Age at which changes fall due to be committed to the journal, in nanoseconds.
+    pub commit_interval: u64,
     /// Every change is durable when the call returns.
     pub sync: bool,
     /// Freed blocks are discarded on the device.
@@ -37,6 +59,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            mode: Mode::default(),
+            checkpoint: Checkpoint::default(),
+            commit_interval: COMMIT_INTERVAL,
             sync: false,
             discard: false,
             read_only: false,
@@ -56,16 +81,6 @@ enum State {
     Unmounted,
 }
 
-/// The mark "not in use" on the medium.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
-    Clean,
-    /// We have taken it away, and put it back at the end.
-    Ours,
-    /// It was not there before: only a check may put it back.
-    Old,
-}
-
 /// A mounted volume on the device `D`.
 #[derive(Debug)]
 pub struct Ext<D> {
@@ -80,21 +95,26 @@ pub struct Ext<D> {
     pub(crate) changed: BTreeSet<u32>,
     /// Inodes that have lost some of several names since the last commit: how many. The medium is told later.
     pub(crate) fewer: BTreeMap<u32, u16>,
+    /// The list of orphans on the medium, its first one last.
+    pub(crate) orphans: Vec<u32>,
     /// Files that were cut short within a block since the last commit.
     pub(crate) cut: BTreeSet<u32>,
     pub(crate) options: Options,
     /// The number that the next inode made is told apart by from earlier ones of its number.
     pub(crate) generation: u32,
     state: State,
-    mark: Mark,
+    /// The medium said that the volume was not in use and had no errors; otherwise only a check may say so again.
+    was_clean: bool,
+    /// The medium says that the volume is in use.
+    marked: bool,
     fault: Option<ExtError>,
 }
 
 impl<D: BlockDevice> Ext<D> {
     /// Mounts a volume; recovers its journal first if that is needed. One with features that only readers understand is mounted read-only, and as it is.
     pub fn mount(device: D, options: Options) -> Result<Self, ExtError> {
-        let device = if options.read_only { device } else { crate::recover::recover(device, options)? };
-        let mut ext = Self::open(device, options)?;
+        let disk = if options.read_only { Disk::Plain(device) } else { crate::recover::recover(device, options)? };
+        let mut ext = Self::open(disk, options)?;
         if !ext.options.read_only {
             match ext.end_orphans() {
                 Ok(()) => {}
@@ -106,14 +126,16 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Takes up a volume as it is.
-    pub(crate) fn open(device: D, options: Options) -> Result<Self, ExtError> {
-        let mut store = Store::open(device, options.cache_bytes)?;
+    pub(crate) fn open(disk: Disk<D>, options: Options) -> Result<Self, ExtError> {
+        let mut store = Store::open(disk, options.cache_bytes)?;
         let layout = store.layout;
         let bytes = store.superblock()?;
         let (state, uuid, written) = (le16(bytes, sb::STATE), le32(bytes, sb::UUID), le32(bytes, sb::WRITE_TIME));
         // Until a call says what time it is.
         store.now = Time::new(written.into());
-        let read_only = options.read_only || layout.ro_compat & !ro_compat::KNOWN != 0 || layout.incompat & incompat::RECOVER != 0;
+        let unrecovered = layout.incompat & incompat::RECOVER != 0;
+        let plain = store.disk.journal().is_none();
+        let read_only = options.read_only || layout.ro_compat & !ro_compat::KNOWN != 0 || unrecovered && plain;
         let groups = groups::read(&mut store)?;
         let sum = |count: fn(&Group) -> u16| groups.iter().map(|group| u32::from(count(group))).sum();
         Ok(Self {
@@ -126,11 +148,13 @@ impl<D: BlockDevice> Ext<D> {
             nodes: Nodes::default(),
             changed: BTreeSet::new(),
             fewer: BTreeMap::new(),
+            orphans: Vec::new(),
             cut: BTreeSet::new(),
             options: Options { read_only, ..options },
             generation: uuid,
             state: State::Mounted,
-            mark: if state & STATE_CLEAN != 0 && state & STATE_ERRORS == 0 { Mark::Clean } else { Mark::Old },
+            was_clean: state & STATE_CLEAN != 0 && state & STATE_ERRORS == 0,
+            marked: unrecovered,
             fault: None,
         })
     }
@@ -147,7 +171,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Whether the medium says that the volume is in use: by this mount, or by one that ended in a power cut.
     pub fn is_marked_in_use(&self) -> bool {
-        self.mark != Mark::Clean
+        !self.was_clean || self.marked
     }
 
     /// What lay behind the last [`Errno::Io`], [`Errno::Unclean`] or [`Errno::ReadOnly`].
@@ -178,6 +202,10 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn change<T>(&mut self, now: Time, mut call: impl FnMut(&mut Self) -> Result<T, ExtError>) -> Result<T, Errno> {
         self.store.now = now;
         self.write(|ext| {
+            if ext.commit_due().is_some_and(|due| due <= now) {
+                ext.commit()?;
+            }
+            ext.reserve_call()?;
             let value = match call(ext) {
                 Err(ExtError::Call(Errno::NoSpace)) if ext.is_releasing() => {
                     ext.settle_all()?;
@@ -207,7 +235,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         self.look(|ext| {
             let outcome = ext.mark_in_use().and_then(|()| call(ext));
-            if matches!(outcome, Err(ExtError::Device(_))) {
+            if matches!(outcome, Err(ExtError::Device(_) | ExtError::Journal(_))) {
                 ext.state = State::Failed;
             }
             outcome
@@ -218,22 +246,28 @@ impl<D: BlockDevice> Ext<D> {
         self.state == State::Mounted && !self.options.read_only
     }
 
-    /// Before the first change: the medium says that the volume is in use.
+    /// Before the first change: the medium says that the volume is in use, or that its journal is to be recovered. Then it stays clean: the journal sees to that.
     pub(crate) fn mark_in_use(&mut self) -> Result<(), ExtError> {
-        if self.mark != Mark::Clean {
+        let journaled = self.is_journaled();
+        if self.marked || !self.was_clean && !journaled {
             return Ok(());
         }
-        self.mark = Mark::Ours;
+        self.marked = true;
         let now = self.store.now;
         let bytes = self.store.superblock_mut()?;
-        let (state, mounts) = (le16(bytes, sb::STATE), le16(bytes, sb::MOUNTS));
-        put16(bytes, sb::STATE, state & !STATE_CLEAN);
+        let (state, mounts, features) = (le16(bytes, sb::STATE), le16(bytes, sb::MOUNTS), le32(bytes, sb::INCOMPAT));
+        if journaled {
+            put32(bytes, sb::INCOMPAT, features | incompat::RECOVER);
+        } else {
+            put16(bytes, sb::STATE, state & !STATE_CLEAN);
+        }
         put16(bytes, sb::MOUNTS, mounts.saturating_add(1));
         put32(bytes, sb::MOUNT_TIME, now.secs as u32);
         put32(bytes, sb::WRITE_TIME, now.secs as u32);
         self.write_super()
     }
 
+    /// Writes the superblock to its place, past the journal: none of its transactions may have it.
     pub(crate) fn write_super(&mut self) -> Result<(), ExtError> {
         let (block, _) = self.store.layout.super_place();
         self.store.write(&[block])?;
@@ -250,15 +284,21 @@ impl<D: BlockDevice> Ext<D> {
         }
         self.drop_nameless()?;
         self.sync_all()?;
-        if self.mark == Mark::Ours {
-            let now = self.store.now;
-            let bytes = self.store.superblock_mut()?;
-            let state = le16(bytes, sb::STATE);
-            put16(bytes, sb::STATE, state | STATE_CLEAN);
-            put32(bytes, sb::WRITE_TIME, now.secs as u32);
-            self.write_super()?;
-            self.mark = Mark::Clean;
+        if !self.marked {
+            return Ok(());
         }
+        if let Some(journal) = self.store.disk.journal_mut() {
+            journal.flush()?;
+            self.put_counts_now()?;
+        }
+        let (now, clean) = (self.store.now, if self.was_clean { STATE_CLEAN } else { 0 });
+        let bytes = self.store.superblock_mut()?;
+        let (state, features) = (le16(bytes, sb::STATE), le32(bytes, sb::INCOMPAT));
+        put16(bytes, sb::STATE, state | clean);
+        put32(bytes, sb::INCOMPAT, features & !incompat::RECOVER);
+        put32(bytes, sb::WRITE_TIME, now.secs as u32);
+        self.write_super()?;
+        self.marked = false;
         Ok(())
     }
 

@@ -142,7 +142,8 @@ impl<D: BlockDevice> Ext<D> {
             }
             NewNode::Symlink { target } => {
                 let (block, _) = self.map(number, inode, 0, 0)?;
-                self.store.change_contents(number, block, 0, target, true)?;
+                let owner = self.owner(number, inode);
+                self.store.change_contents(owner, block, 0, target, true)?;
                 inode.size = target.len() as u64;
             }
             NewNode::Character { device } | NewNode::Block { device } => inode.set_device(device),
@@ -193,19 +194,6 @@ impl<D: BlockDevice> Ext<D> {
         self.remove_entry(&found)?;
         self.touch_dir(dir, -i32::from(directory))?;
         self.lose_name(number, &inode)
-    }
-
-    /// An entry of an inode is gone.
-    fn lose_name(&mut self, number: u32, inode: &Inode) -> Result<(), ExtError> {
-        // The links stay for now: see `life`.
-        if inode.is_dir() || inode.links <= 1 {
-            self.leave(number)
-        } else {
-            *self.fewer.entry(number).or_default() += 1
-        }
-        let mut stored = self.inode(number)?;
-        stored.ctime = stored.rounded(self.store.now);
-        self.put_inode(number, &stored)
     }
 
     pub(crate) fn rename_name(&mut self, from: (u32, &[u8]), to: (u32, &[u8]), how: nandlab_vfs::Rename) -> Result<(), ExtError> {

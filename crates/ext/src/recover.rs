@@ -1,38 +1,56 @@
-//! What a mount does first on a volume whose last one ended in a crash: the journal is recovered, and orphans are ended.
+//! What a mount does first: it finds the journal, and recovers it if the last mount ended in a crash.
 //!
-//! *Promises.* Done twice, it does the same. The journal is empty afterwards, and the volume says so. A list of orphans that makes no sense is left for a
-//! check. *Knows nothing of* the journal's format: `jbd` does.
+//! *Promises.* Done twice, it does the same. A volume that is then written without its journal says that there is nothing to recover. *Knows nothing of* the journal's format:
+//! `jbd` does.
 
 use crate::{
-    Ext, ExtError, Options,
-    format::{JOURNAL_INODE, STATE_ERRORS, incompat, le16, le32, put16, put32, ro_compat, sb},
+    Ext, ExtError, Mode, Options,
+    disk::Disk,
+    format::{JOURNAL_INODE, STATE_ERRORS, compat, incompat, le16, le32, put16, put32, ro_compat, sb},
+    journaled::check_size,
 };
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_jbd::{Journal, Map};
 
-/// Recovers the journal if the volume asks for it and may be written; gives the device back.
-pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<D, ExtError> {
-    let mut ext = Ext::open(device, Options { read_only: true, ..options })?;
-    let layout = *ext.layout();
-    if layout.incompat & incompat::RECOVER == 0 || layout.ro_compat & !ro_compat::KNOWN != 0 {
-        return Ok(ext.into_device());
+/// Recovers the journal if the volume asks for it and may be written; gives the device back, within its journal if changes shall go through it.
+pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Disk<D>, ExtError> {
+    let mut probe = Ext::open(Disk::Plain(device), Options { read_only: true, ..options })?;
+    let layout = *probe.layout();
+    let needed = layout.incompat & incompat::RECOVER != 0;
+    let journaled = layout.has(compat::HAS_JOURNAL) && options.mode != Mode::Unjournaled;
+    if layout.ro_compat & !ro_compat::KNOWN != 0 || !needed && !journaled {
+        return Ok(probe.store.disk);
     }
-    let map = ext.journal_map()?;
-    let journal = Journal::load(ext.into_device(), map, layout.block, nandlab_jbd::Options::default())?;
+    let map: Map = probe.journal_runs()?.into_iter().flat_map(|(first, run)| (first..first + run).map(u64::from)).collect();
+    let Options { checkpoint, barriers, commit_interval, .. } = options;
+    let choices = nandlab_jbd::Options { checkpoint, barriers, commit_interval, clean_blocks: 1 };
+    let journal = Journal::load(probe.into_device(), map, layout.block, choices)?;
     let error = journal.error();
-    let mut ext = Ext::open(journal.close()?, options)?;
+    let disk = if journaled {
+        check_size(&journal)?;
+        Disk::Journaled(Box::new(journal))
+    } else {
+        Disk::Plain(journal.close()?)
+    };
+    if journaled && error == 0 {
+        return Ok(disk);
+    }
+    let mut ext = Ext::open(disk, options)?;
     let bytes = ext.store.superblock_mut()?;
     let (features, state) = (le32(bytes, sb::INCOMPAT), le16(bytes, sb::STATE));
-    put32(bytes, sb::INCOMPAT, features & !incompat::RECOVER);
+    put32(bytes, sb::INCOMPAT, if journaled { features } else { features & !incompat::RECOVER });
     put16(bytes, sb::STATE, if error == 0 { state } else { state | STATE_ERRORS });
     ext.write_super()?;
-    Ok(ext.into_device())
+    if let Some(journal) = ext.store.disk.journal_mut() {
+        journal.clear_error()?;
+    }
+    Ok(ext.store.disk)
 }
 
 impl<D: BlockDevice> Ext<D> {
-    /// Where the journal's blocks lie.
-    fn journal_map(&mut self) -> Result<Map, ExtError> {
+    /// Where the journal's blocks lie: runs of them, each its first block and how many.
+    pub(crate) fn journal_runs(&mut self) -> Result<Vec<(u32, u32)>, ExtError> {
         let number = le32(self.store.superblock()?, sb::JOURNAL_INODE);
         if number != JOURNAL_INODE {
             return Err(ExtError::Super { offset: sb::JOURNAL_INODE as u16, field: "journal", found: number, expected: "inode 8" });
@@ -46,46 +64,10 @@ impl<D: BlockDevice> Ext<D> {
                 let expected = "no hole in the journal";
                 return Err(ExtError::Inode { inode: number, field: "block", found: 0, expected });
             }
-            homes.push((found.block, found.run));
-            index += found.run;
+            let run = found.run.min(blocks - index);
+            homes.push((found.block, run));
+            index += run;
         }
-        let all = homes.into_iter().flat_map(|(first, run)| (first..first + run).map(u64::from));
-        Ok(all.take(blocks as usize).collect())
-    }
-
-    /// Ends inodes that a crash has left without a name, and cuts those that were being cut.
-    pub(crate) fn end_orphans(&mut self) -> Result<(), ExtError> {
-        let mut next = le32(self.store.superblock()?, sb::LAST_ORPHAN);
-        if next == 0 {
-            return Ok(());
-        }
-        self.mark_in_use()?;
-        let layout = self.store.layout;
-        // Each is met once, or the list goes in a circle.
-        for _ in 0..layout.inodes {
-            if !(layout.first_inode..=layout.inodes).contains(&next) {
-                break;
-            }
-            next = self.end_orphan(next)?;
-        }
-        put32(self.store.superblock_mut()?, sb::LAST_ORPHAN, 0);
-        self.sync_all()
-    }
-
-    /// Ends one; gives the next.
-    fn end_orphan(&mut self, number: u32) -> Result<u32, ExtError> {
-        let mut inode = self.inode(number)?;
-        let next = core::mem::take(&mut inode.dtime);
-        if inode.links == 0 {
-            self.destroy(number)?;
-        } else {
-            let blocks = inode.size.div_ceil(u64::from(self.store.layout.block)).min(u32::MAX.into()) as u32;
-            self.put_inode(number, &inode)?;
-            if inode.has_blocks(&self.store.layout) {
-                self.trim(number, &mut inode, blocks)?;
-                self.zero_tail(number, &inode)?;
-            }
-        }
-        Ok(next)
+        Ok(homes)
     }
 }

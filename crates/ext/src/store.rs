@@ -1,4 +1,4 @@
-//! The volume as blocks: device and cache behind one face.
+//! The volume as blocks: device, journal and cache behind one face.
 //!
 //! *Promises.* Nothing is written by itself: [`write`](Store::write) and [`barrier`](Store::barrier) are the whole of it. Every change of metadata goes through
 //! [`edit`](Store::edit) or [`fresh`](Store::fresh), every block given back through [`release`](Store::release), so that a journal learns of all of them.
@@ -7,9 +7,10 @@
 use crate::{
     ExtError,
     cache::{Cache, Class, Owner},
+    disk::Disk,
     format::{Layout, SUPER_AT, SUPER_BYTES},
 };
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeSet, vec, vec::Vec};
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_vfs::Time;
 
@@ -20,10 +21,14 @@ const REQUEST_MAX: usize = 128 * 1024;
 #[derive(Debug)]
 pub(crate) struct Store<D> {
     pub layout: Layout,
-    device: D,
+    pub disk: Disk<D>,
     pub cache: Cache,
+    /// Blocks given back since the last commit of which the journal has copies.
+    pub revoked: BTreeSet<u32>,
     /// The time of the call under way.
     pub now: Time,
+    /// When the first change was made that no commit has taken.
+    pub changed_since: Option<Time>,
     /// Something was written that no flush has followed.
     unflushed: bool,
     /// Device sectors in a block.
@@ -32,8 +37,9 @@ pub(crate) struct Store<D> {
 
 impl<D: BlockDevice> Store<D> {
     /// Opens a volume; `cache` is in bytes.
-    pub fn open(mut device: D, cache: u64) -> Result<Self, ExtError> {
-        let layout = Layout::parse(&read_super(&mut device)?)?;
+    pub fn open(mut disk: Disk<D>, cache: u64) -> Result<Self, ExtError> {
+        let device = disk.device_mut();
+        let layout = Layout::parse(&read_super(device)?)?;
         let (unit, sectors) = (device.geometry().sector, device.geometry().sectors);
         if !layout.block.is_multiple_of(unit) {
             return Err(ExtError::Sectors { block: layout.block, sector: unit });
@@ -43,7 +49,8 @@ impl<D: BlockDevice> Store<D> {
             return Err(ExtError::Super { offset: 4, field: "blocks", found: layout.blocks, expected: "no more than the device has" });
         }
         let cache = Cache::new((cache / u64::from(layout.block)) as usize);
-        Ok(Self { layout, device, cache, now: Time::default(), unflushed: false, ratio })
+        let revoked = BTreeSet::new();
+        Ok(Self { layout, disk, cache, revoked, now: Time::default(), changed_since: None, unflushed: false, ratio })
     }
 
     fn lba(&self, block: u32) -> Lba {
@@ -53,7 +60,7 @@ impl<D: BlockDevice> Store<D> {
     fn load(&mut self, block: u32) -> Result<(), ExtError> {
         if self.cache.get(block).is_none() {
             let mut data = vec![0; self.layout.size()];
-            self.device.read(self.lba(block), &mut data)?;
+            self.disk.read(block, self.ratio, self.layout.size(), &mut data)?;
             self.cache.keep(block, data.into());
         }
         Ok(())
@@ -69,6 +76,7 @@ impl<D: BlockDevice> Store<D> {
     pub fn edit(&mut self, block: u32, class: Class) -> Result<&mut [u8], ExtError> {
         self.load(block)?;
         let now = self.now;
+        self.changed_since.get_or_insert(now);
         Ok(self.cache.edit(block, Owner::Meta(class), now).unwrap_or_default())
     }
 
@@ -79,9 +87,12 @@ impl<D: BlockDevice> Store<D> {
         self.edit(block, class)
     }
 
-    /// A block was given back: what it holds is void.
+    /// A block was given back: what it holds is void, also in the journal.
     pub fn release(&mut self, block: u32) {
         self.cache.forget(block);
+        if self.disk.journal().is_some_and(|journal| journal.is_logged(block.into())) {
+            self.revoked.insert(block);
+        }
     }
 
     /// Reads contents of files, whole blocks from `first` on.
@@ -98,7 +109,7 @@ impl<D: BlockDevice> Store<D> {
             let cached = |end: &usize| *end == count || self.cache.get(first + *end as u32).is_some();
             let end = (at + 1..=count).find(cached).unwrap_or(count);
             let part = &mut buf[at * size..end * size];
-            self.device.read(Lba(u64::from(first + at as u32) * self.ratio), part)?;
+            self.disk.read(first + at as u32, self.ratio, size, part)?;
             for (block, data) in (first + at as u32..).zip(part.chunks_exact(size)) {
                 self.cache.keep(block, data.into());
             }
@@ -107,9 +118,10 @@ impl<D: BlockDevice> Store<D> {
         Ok(())
     }
 
-    /// Changes part of a block of a file. What is not changed is what it holds, or zeros if it was just allocated, `fresh`.
-    pub fn change_contents(&mut self, inode: u32, block: u32, at: usize, data: &[u8], fresh: bool) -> Result<(), ExtError> {
-        let (owner, now) = (Owner::File(inode), self.now);
+    /// Changes part of a block of contents. What is not changed is what it holds, or zeros if it was just allocated, `fresh`.
+    pub fn change_contents(&mut self, owner: Owner, block: u32, at: usize, data: &[u8], fresh: bool) -> Result<(), ExtError> {
+        let now = self.now;
+        self.changed_since.get_or_insert(now);
         if fresh || data.len() == self.layout.size() {
             let mut whole: Box<[u8]> = vec![0; self.layout.size()].into();
             whole[at..at + data.len()].copy_from_slice(data);
@@ -143,22 +155,30 @@ impl<D: BlockDevice> Store<D> {
     /// Writes blocks as they shall be on the medium now, whatever waits.
     pub fn write_image(&mut self, first: u32, image: &[u8]) -> Result<(), ExtError> {
         self.unflushed = true;
-        Ok(self.device.write(self.lba(first), image)?)
+        let lba = self.lba(first);
+        Ok(self.disk.device_mut().write(lba, image)?)
     }
 
     /// Makes what was written durable.
     pub fn barrier(&mut self) -> Result<(), ExtError> {
         if self.unflushed {
-            self.device.flush()?;
+            self.disk.device_mut().flush()?;
             self.unflushed = false;
         }
         Ok(())
     }
 
+    /// A journal has written, and waited for the device if `durable`.
+    pub fn committed(&mut self, durable: bool) {
+        self.unflushed = !durable;
+        self.changed_since = None;
+    }
+
     /// The device need not keep what these blocks hold.
     pub fn discard(&mut self, first: u32, count: u32) -> Result<(), ExtError> {
         self.unflushed = true;
-        Ok(self.device.discard(self.lba(first), u64::from(count) * self.ratio)?)
+        let lba = self.lba(first);
+        Ok(self.disk.device_mut().discard(lba, u64::from(count) * self.ratio)?)
     }
 
     /// The superblock.
@@ -174,11 +194,11 @@ impl<D: BlockDevice> Store<D> {
     }
 
     pub fn device_mut(&mut self) -> &mut D {
-        &mut self.device
+        self.disk.device_mut()
     }
 
     pub fn into_device(self) -> D {
-        self.device
+        self.disk.into_device()
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::{Journal, JournalError};
 use nandlab_block::BlockDevice;
+use nandlab_sim::Nanos;
 
 impl<D: BlockDevice> Journal<D> {
     /// Writes home up to `most` blocks of the oldest committed transactions, as Linux's write-back does in its own time; gives how many. The log's tail stays.
@@ -18,6 +19,18 @@ impl<D: BlockDevice> Journal<D> {
     /// Committed blocks that are not at home.
     pub fn dirty_blocks(&self) -> usize {
         self.dirty.len()
+    }
+
+    /// When the oldest transaction began that has blocks which are not at home; none if all are.
+    pub fn dirty_since(&self) -> Option<Nanos> {
+        self.finished.iter().find(|finished| !finished.blocks.is_empty()).map(|finished| finished.started)
+    }
+
+    /// Whether a committed transaction in the log, or the one that commits now, has a copy of this block that recovery would bring home: only then does a block that is given back
+    /// need to be [revoked](Self::revoke).
+    pub fn is_logged(&self, block: u64) -> bool {
+        let committing = self.committing.as_ref().is_some_and(|committing| committing.blocks.contains_key(&block));
+        committing || self.finished.iter().any(|finished| finished.logged.binary_search(&block).is_ok())
     }
 
     /// Brings everything home that has committed or is committing, and empties the log. The running transaction is left alone.

@@ -96,6 +96,7 @@ impl<D: BlockDevice> Journal<D> {
         }
         self.committing = Some(Committing {
             tid: running.tid,
+            started: running.started,
             state: State::Flush,
             start: self.ring.head(),
             reserved: self.footprint(running.credits),
@@ -208,7 +209,8 @@ impl<D: BlockDevice> Journal<D> {
             return Ok(());
         }
         self.dirty.extend(done.blocks.into_iter().map(|(block, data)| (block, Dirty { tid: done.tid, data })));
-        self.finished.push_back(Finished { tid: done.tid, start: done.start, blocks: homes });
+        let logged = homes.iter().copied().collect();
+        self.finished.push_back(Finished { tid: done.tid, started: done.started, start: done.start, logged, blocks: homes });
         Ok(())
     }
 }

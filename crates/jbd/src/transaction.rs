@@ -88,6 +88,7 @@ pub(crate) struct Logged {
 #[derive(Clone, Debug)]
 pub(crate) struct Committing {
     pub tid: Tid,
+    pub started: Nanos,
     pub state: State,
     /// Its first block in the log.
     pub start: u32,
@@ -104,7 +105,11 @@ pub(crate) struct Committing {
 #[derive(Clone, Debug)]
 pub(crate) struct Finished {
     pub tid: Tid,
+    /// When it began to run.
+    pub started: Nanos,
     pub start: u32,
+    /// Blocks of which the log holds its copies, in order.
+    pub logged: Vec<u64>,
     /// Blocks whose newest committed version is this one's.
     pub blocks: BTreeSet<u64>,
 }
