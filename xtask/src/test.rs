@@ -6,6 +6,7 @@ use crate::{Outcome, cargo, packages, root, tidy};
 const SLOW: &[&str] = &[
     "kernel",
     "nftl_kernel",
+    "journaled_kernel",
     "paper",
     "camera_kernel",
     "camera_schemes_kernel",

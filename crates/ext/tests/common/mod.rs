@@ -3,10 +3,14 @@
 
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_ext::{Ext, Options};
-use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Time};
+use nandlab_oracle::manifest::{Entry, Kind, Manifest};
+use nandlab_vfs::{Caller, FileSystem, FileType, Ino, NewNode, Time, tree};
+use sha2::{Digest, Sha256};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A disk of zeros.
@@ -72,6 +76,13 @@ pub fn load(path: &Path) -> Ram {
     }
 }
 
+/// Whether the volume says that its journal is to be recovered.
+pub fn needs_recovery<D: BlockDevice>(disk: &mut D) -> bool {
+    let mut sector = [0; 512];
+    disk.read(Lba(2), &mut sector).unwrap();
+    sector[96] & 4 != 0
+}
+
 /// What e2fsck, changing nothing, says of a disk, and whether it is content.
 pub fn fsck<D: BlockDevice>(disk: &mut D) -> (bool, String) {
     let scratch = tempfile::tempdir().unwrap();
@@ -132,4 +143,30 @@ pub fn mkdir<F: FileSystem>(fs: &mut F, dir: Ino, name: &str) -> Ino {
 /// Bytes that are nowhere else.
 pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
     (0..length as u64).map(|at| nandlab_sim::mix(seed, at / 8).to_le_bytes()[(at % 8) as usize]).collect()
+}
+
+/// What we see, in the form in which the kernel tells what it sees.
+pub fn manifest(fs: &mut impl FileSystem) -> Manifest {
+    let entry = |entry: tree::Entry| {
+        let (attr, mtime, (major, minor)) = (entry.attr, entry.attr.mtime, entry.attr.device);
+        let kind = match attr.kind {
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Symlink { target: PathBuf::from(OsStr::from_bytes(&entry.contents)) },
+            FileType::Character => Kind::Character { major, minor },
+            FileType::Block => Kind::Block { major, minor },
+            FileType::Fifo => Kind::Fifo,
+            FileType::Socket => Kind::Socket,
+            FileType::File => {
+                let sha256 = Sha256::digest(&entry.contents).iter().map(|byte| format!("{byte:02x}")).collect();
+                Kind::File { size: attr.size, sha256 }
+            }
+        };
+        let links = if attr.kind == FileType::Directory { 1 } else { attr.links };
+        Entry { kind, mode: attr.mode, uid: attr.uid, gid: attr.gid, links, mtime: mtime.secs, mtime_nanos: mtime.nanos }
+    };
+    let path = |path: Vec<u8>| match path.is_empty() {
+        true => PathBuf::from("."),
+        false => Path::new(".").join(OsStr::from_bytes(&path)),
+    };
+    tree::snapshot(fs).unwrap().into_iter().map(|(name, found)| (path(name), entry(found))).collect()
 }
