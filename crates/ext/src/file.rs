@@ -21,19 +21,17 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn read_file(&mut self, number: u32, offset: u64, buf: &mut [u8]) -> Result<usize, ExtError> {
         let (inode, size) = (self.inode(number)?, self.store.layout.size());
         let count = (buf.len() as u64).min(inode.size.saturating_sub(offset)) as usize;
-        let mut bounce = alloc::vec![0; STEP.min((count + 2 * size).next_multiple_of(size))];
         let mut done = 0;
         while done < count {
             let (index, at) = self.locate(offset + done as u64)?;
-            let blocks = (at + count - done).div_ceil(size).min(bounce.len() / size);
-            let found = self.mapped(number, &inode, index, blocks as u32)?;
-            let part = &mut bounce[..(found.run as usize).min(blocks) * size];
-            let length = (part.len() - at).min(count - done);
-            if found.block == 0 {
-                buf[done..done + length].fill(0);
-            } else {
-                self.store.read_contents(found.block, part)?;
-                buf[done..done + length].copy_from_slice(&part[at..at + length]);
+            let whole = if at == 0 { ((count - done) / size).min(STEP / size) } else { 0 };
+            let found = self.mapped(number, &inode, index, whole.max(1) as u32)?;
+            let length = if whole > 0 { (found.run as usize).min(whole) * size } else { (size - at).min(count - done) };
+            let part = &mut buf[done..done + length];
+            match found.block {
+                0 => part.fill(0),
+                block if whole > 0 => self.store.read_contents(block, part)?,
+                block => part.copy_from_slice(&self.store.block(block)?[at..at + length]),
             }
             done += length;
         }

@@ -1,0 +1,238 @@
+//! How fast ext3 is here, over a disk in memory, beside the kernel's ext4 driver with the same volume through a loop device over a file in memory.
+//!
+//! Both do the same calls on volumes made by this crate, with data=ordered and a page cache that holds everything, and end each part with what makes it durable. The
+//! kernel pays for its system calls and for its loop device, and has its threads for the journal and for write-back on other processors; ours is one thread. Seconds are those
+//! of a clock on the wall, best of three rounds; the ratio is ours over the kernel's, above 1 where ours is faster. Needs root and loop devices.
+
+use nandlab_block::{BlockDevice, Lba, Ram};
+use nandlab_ext::{Ext, Format, Options, format};
+use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Sync, Time};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+const ROUNDS: u32 = 3;
+const VOLUME: u64 = 1 << 30;
+const FILES: usize = 20_000;
+const DIRECTORIES: usize = 100;
+const LARGE: usize = 256 << 20;
+const PIECE: usize = 64 << 10;
+const PAGE: usize = 4096;
+const OVERWRITES: usize = 40_000;
+const FSYNCS: usize = 2000;
+
+/// A mounted volume, by calls.
+trait Volume {
+    type Open;
+    fn mkdir(&mut self, dir: usize);
+    fn create(&mut self, dir: usize, file: usize) -> Self::Open;
+    fn write(&mut self, file: &mut Self::Open, at: usize, data: &[u8]);
+    fn read(&mut self, file: &mut Self::Open, at: usize, data: &mut [u8]);
+    fn fsync(&mut self, file: &mut Self::Open);
+    fn close(&mut self, file: Self::Open);
+    fn size(&mut self, dir: usize, file: usize) -> u64;
+    fn remove(&mut self, dir: usize, file: usize);
+    fn sync(&mut self);
+}
+
+struct Ours {
+    ext: Ext<Ram>,
+    dirs: Vec<Ino>,
+}
+
+const NOW: Time = Time::new(1_000_000_000);
+
+fn name(file: usize) -> String {
+    format!("file number {file}")
+}
+
+impl Volume for Ours {
+    type Open = Ino;
+
+    fn mkdir(&mut self, dir: usize) {
+        self.dirs.push(self.ext.mkdir(Ino::ROOT, format!("{dir}").as_bytes(), 0o755, Caller::root(NOW)).unwrap().ino);
+    }
+    fn create(&mut self, dir: usize, file: usize) -> Ino {
+        self.ext.create(self.dirs[dir], name(file).as_bytes(), NewNode::File, 0o644, Caller::root(NOW)).unwrap().ino
+    }
+    fn write(&mut self, file: &mut Ino, at: usize, data: &[u8]) {
+        assert_eq!(self.ext.write(*file, at as u64, data, NOW), Ok(data.len()));
+    }
+    fn read(&mut self, file: &mut Ino, at: usize, data: &mut [u8]) {
+        assert_eq!(self.ext.read(*file, at as u64, data), Ok(data.len()));
+    }
+    fn fsync(&mut self, file: &mut Ino) {
+        self.ext.fsync(*file, Sync::All).unwrap();
+    }
+    fn close(&mut self, file: Ino) {
+        self.ext.forget(file, 1);
+    }
+    fn size(&mut self, dir: usize, file: usize) -> u64 {
+        let found = self.ext.lookup(self.dirs[dir], name(file).as_bytes()).unwrap();
+        self.ext.forget(found.ino, 1);
+        found.size
+    }
+    fn remove(&mut self, dir: usize, file: usize) {
+        self.ext.unlink(self.dirs[dir], name(file).as_bytes(), NOW).unwrap();
+    }
+    fn sync(&mut self) {
+        self.ext.sync().unwrap();
+    }
+}
+
+/// Unmounted and removed at the end.
+struct Kernels {
+    dir: PathBuf,
+    image: PathBuf,
+}
+
+impl Kernels {
+    fn path(&self, dir: usize, file: usize) -> PathBuf {
+        self.dir.join(format!("{dir}/{}", name(file)))
+    }
+}
+
+impl Drop for Kernels {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.dir).status();
+        let _ = fs::remove_file(&self.image);
+        let _ = fs::remove_dir(&self.dir);
+    }
+}
+
+impl Volume for Kernels {
+    type Open = File;
+
+    fn mkdir(&mut self, dir: usize) {
+        fs::create_dir(self.dir.join(dir.to_string())).unwrap();
+    }
+    fn create(&mut self, dir: usize, file: usize) -> File {
+        OpenOptions::new().read(true).write(true).create_new(true).open(self.path(dir, file)).unwrap()
+    }
+    fn write(&mut self, file: &mut File, at: usize, data: &[u8]) {
+        file.write_all_at(data, at as u64).unwrap();
+    }
+    fn read(&mut self, file: &mut File, at: usize, data: &mut [u8]) {
+        file.read_exact_at(data, at as u64).unwrap();
+    }
+    fn fsync(&mut self, file: &mut File) {
+        file.sync_all().unwrap();
+    }
+    fn close(&mut self, file: File) {
+        drop(file);
+    }
+    fn size(&mut self, dir: usize, file: usize) -> u64 {
+        fs::metadata(self.path(dir, file)).unwrap().len()
+    }
+    fn remove(&mut self, dir: usize, file: usize) {
+        fs::remove_file(self.path(dir, file)).unwrap();
+    }
+    fn sync(&mut self) {
+        let dir = File::open(&self.dir).unwrap();
+        rustix::fs::syncfs(&dir).unwrap();
+    }
+}
+
+/// What is timed: its name, how many, of what.
+const PARTS: [(&str, f64, &str); 7] = [
+    ("create files of 4 KiB", FILES as f64, "files/s"),
+    ("look names up", FILES as f64, "names/s"),
+    ("append 4 KiB and fsync", FSYNCS as f64, "calls/s"),
+    ("write in order, 64 KiB calls", LARGE as f64 / 1e6, "MB/s"),
+    ("overwrite 4 KiB at random", OVERWRITES as f64, "calls/s"),
+    ("read in order, 64 KiB calls, cached", LARGE as f64 / 1e6, "MB/s"),
+    ("remove files", FILES as f64, "files/s"),
+];
+
+fn play<V: Volume>(volume: &mut V) -> [f64; PARTS.len()] {
+    let (page, mut piece) = (vec![0x5a; PAGE], vec![0xa5; PIECE]);
+    (0..DIRECTORIES + 1).for_each(|dir| volume.mkdir(dir));
+    volume.sync();
+    let timed = |part: &mut dyn FnMut()| {
+        let began = Instant::now();
+        part();
+        began.elapsed().as_secs_f64()
+    };
+    let create = timed(&mut || {
+        for file in 0..FILES {
+            let mut open = volume.create(file % DIRECTORIES, file);
+            volume.write(&mut open, 0, &page);
+            volume.close(open);
+        }
+        volume.sync();
+    });
+    let look = timed(&mut || (0..FILES).for_each(|file| assert_eq!(volume.size(file % DIRECTORIES, file), PAGE as u64)));
+    let mut log = volume.create(DIRECTORIES, 0);
+    let append = timed(&mut || {
+        for step in 0..FSYNCS {
+            volume.write(&mut log, step * PAGE, &page);
+            volume.fsync(&mut log);
+        }
+    });
+    let mut large = volume.create(DIRECTORIES, 1);
+    let write = timed(&mut || {
+        (0..LARGE).step_by(PIECE).for_each(|at| volume.write(&mut large, at, &piece));
+        volume.fsync(&mut large);
+    });
+    let overwrite = timed(&mut || {
+        for step in 0..OVERWRITES {
+            let at = nandlab_sim::mix(7, step as u64) as usize % (LARGE / PAGE) * PAGE;
+            volume.write(&mut large, at, &page);
+        }
+        volume.fsync(&mut large);
+    });
+    let read = timed(&mut || (0..LARGE).step_by(PIECE).for_each(|at| volume.read(&mut large, at, &mut piece)));
+    let remove = timed(&mut || {
+        (0..FILES).for_each(|file| volume.remove(file % DIRECTORIES, file));
+        volume.sync();
+    });
+    volume.close(log);
+    volume.close(large);
+    [create, look, append, write, overwrite, read, remove]
+}
+
+fn formatted() -> Ram {
+    let mut disk = Ram::new(512, VOLUME / 512);
+    format(&mut disk, &Format { journal: true, inode_ratio: Some(8192), ..Format::default() }).unwrap();
+    disk
+}
+
+fn ours() -> [f64; PARTS.len()] {
+    let options = Options { cache_bytes: 600 << 20, waiting_bytes_max: 512 << 20, ..Options::default() };
+    let mut volume = Ours { ext: Ext::mount(formatted(), options).unwrap(), dirs: Vec::new() };
+    play(&mut volume)
+}
+
+fn kernels() -> [f64; PARTS.len()] {
+    let image = Path::new("/dev/shm").join(format!("nandlab-bench-{}", std::process::id()));
+    let mut file = File::create(&image).unwrap_or_else(|error| panic!("{}: {error}", image.display()));
+    let (mut disk, mut piece) = (formatted(), vec![0; 1 << 20]);
+    for at in (0..VOLUME).step_by(piece.len()) {
+        disk.read(Lba(at / 512), &mut piece).unwrap();
+        file.write_all(&piece).unwrap();
+    }
+    drop((file, disk));
+    let dir = std::env::temp_dir().join(format!("nandlab-bench-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let mut volume = Kernels { dir, image };
+    let mounted = Command::new("mount").args(["-t", "ext3", "-o", "loop,data=ordered"]).arg(&volume.image).arg(&volume.dir).status();
+    assert!(mounted.is_ok_and(|status| status.success()), "mounting needs root and loop devices (apt-get install mount)");
+    play(&mut volume)
+}
+
+fn best(round: impl Fn() -> [f64; PARTS.len()]) -> [f64; PARTS.len()] {
+    let rounds: Vec<_> = (0..ROUNDS).map(|_| round()).collect();
+    std::array::from_fn(|part| rounds.iter().map(|round| round[part]).fold(f64::MAX, f64::min))
+}
+
+fn main() {
+    let (ours, kernels) = (best(ours), best(kernels));
+    println!("ext3, data=ordered, blocks of 4 KiB, 1 GiB in memory; best of {ROUNDS}");
+    println!("{:38} {:>12} {:>12} {:>9}  ratio", "", "ours", "kernel", "");
+    for (((what, amount, unit), ours), kernel) in PARTS.iter().zip(ours).zip(kernels) {
+        println!("{what:38} {:>12.0} {:>12.0} {unit:>9} {:>6.2}", amount / ours, amount / kernel, kernel / ours);
+    }
+}
