@@ -5,6 +5,7 @@
 
 use crate::{
     Ext, ExtError,
+    cache::Owner,
     format::{put32, ro_compat, sb},
     inode::Inode,
 };
@@ -102,7 +103,8 @@ impl<D: BlockDevice> Ext<D> {
         inode.size = inode.size.max(end);
         inode.touch(self.store.now);
         self.note_large(inode.size)?;
-        if grown {
+        // Logged contents are durable when their transaction is: an fdatasync waits for that too.
+        if grown || !matches!(owner, Owner::File(_)) {
             self.put_inode(number, &inode)?
         } else {
             self.put_times(number, &inode)?

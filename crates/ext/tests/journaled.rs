@@ -6,7 +6,7 @@ use common::{assert_clean, made_by_mke2fs, ram};
 use nandlab_block::{BlockDevice, Ram, Record, WriteLog};
 use nandlab_ext::{Checkpoint, Ext, Format, Mode, Options, Region, format};
 use nandlab_vfs::model::{Model, Rules};
-use nandlab_vfs::{FileSystem, Ino, SetAttr, Time};
+use nandlab_vfs::{FileSystem, Ino, SetAttr, Sync, Time};
 
 const MODES: [Mode; 3] = [Mode::Journal, Mode::Ordered, Mode::Writeback];
 const WAYS: [Checkpoint; 2] = [Checkpoint::Copy, Checkpoint::Remap];
@@ -105,6 +105,25 @@ fn what_lies_where_is_what_dumpe2fs_says() {
     }
     let journal: u32 = regions.iter().filter(|(_, region)| *region == Region::Journal).map(|(range, _)| range.end - range.start).sum();
     assert!(groups.contains(&format!("Total journal blocks:     {journal}\n")), "{journal}: {groups}");
+}
+
+#[test]
+fn an_fdatasync_makes_overwritten_contents_durable_in_every_mode() {
+    for (mode, checkpoint) in MODES.into_iter().flat_map(|mode| WAYS.map(|way| (mode, way))) {
+        let options = Options { mode, checkpoint, ..Options::default() };
+        let mut disk = ext3(16 * 1024, 1024);
+        let mut ext = Ext::mount(&mut disk, options).unwrap();
+        let file = common::put(&mut ext, Ino::ROOT, "file", &common::bytes(1, 5000));
+        ext.fsync(file, Sync::All).unwrap();
+        let new = common::bytes(2, 3000);
+        ext.write(file, 1000, &new, common::NOW).unwrap();
+        ext.fsync(file, Sync::Data).unwrap();
+        drop(ext);
+        let mut ext = Ext::mount(&mut disk, options).unwrap();
+        let (file, mut found) = (ext.lookup(Ino::ROOT, b"file").unwrap().ino, vec![0; 3000]);
+        ext.read(file, 1000, &mut found).unwrap();
+        assert!(found == new, "{options:?}");
+    }
 }
 
 /// The disk after the first `count` changes of a log.
