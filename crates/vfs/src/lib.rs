@@ -16,10 +16,12 @@ extern crate alloc;
 
 mod attr;
 mod errno;
+pub mod flusher;
 mod mem;
 pub mod model;
 pub mod path;
 pub mod tree;
+pub mod write_back;
 
 use alloc::vec::Vec;
 
