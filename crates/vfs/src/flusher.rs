@@ -1,4 +1,4 @@
-//! When what waits in memory is written: the policy of Linux 2.6 (`mm/page-writeback.c` of 2.6.20).
+//! When what waits in memory is written: the policy of Linux 2.6 (`mm/page-writeback.c` of 2.6.18).
 //!
 //! *Promises.* A writer that leaves more than the dirty limit behind writes back itself before its call ends ([`wrote`](Flusher::wrote)); above the background limit
 //! pdflush writes until it is below; once a period, kupdate writes what has waited for too long; what a file system has of its own, such as a journal's commit timer,

@@ -13,7 +13,7 @@
 //! pattern::Spec -> Pattern ----.
 //!                               >-- Source -> Fitted (onto a device) -> whoever serves it
 //! trace::Lines -> Reader ------'
-//! camera::CameraSpec -> CameraMs500 -> files::FileCalls -> whoever plays it on files
+//! bonnie::Bonnie, camera::CameraMs500, iozone::Iozone, rollback::Rollback -> files::FileCalls -> whoever plays it on files
 //! ```
 
 #![no_std]
@@ -23,12 +23,16 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod bonnie;
 pub mod camera;
 pub mod files;
 pub mod fit;
+pub mod iozone;
 pub mod pattern;
 mod request;
+pub mod rollback;
 mod survey;
+pub mod tiobench;
 pub mod trace;
 
 pub use fit::{Fit, Fitted};

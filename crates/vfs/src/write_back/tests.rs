@@ -1,3 +1,5 @@
+//! Promises of the routine, one by one, and all of them against the reference.
+
 use super::*;
 use crate::MemFs;
 use crate::model::{Model, Rules};

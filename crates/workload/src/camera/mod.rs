@@ -9,7 +9,7 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId},
-    pattern::SpecError,
+    pattern::{SpecError, below},
 };
 use alloc::{
     collections::VecDeque,
@@ -18,7 +18,6 @@ use alloc::{
     vec::Vec,
 };
 use nandlab_sim::{Rng, rng};
-use rand::Rng as _;
 
 /// The index; photos follow, from 1.
 pub const INDEX: FileId = FileId(0);
@@ -186,11 +185,6 @@ impl Sizes {
         self.drawn += self.draw();
         self.scaled() - before
     }
-}
-
-/// A number below `n`, which is above 0 and so far below 2^64 that the bias cannot be seen.
-fn below(rng: &mut Rng, n: u64) -> u64 {
-    ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
 /// What comes next.
@@ -412,6 +406,10 @@ impl FileCalls for CameraMs500 {
 
     fn contents(&self) -> Contents {
         Contents::new(self.spec.seed)
+    }
+
+    fn group(&self, file: FileId) -> &'static str {
+        if file == INDEX { "index" } else { "photos" }
     }
 
     fn share_done(&self) -> f64 {

@@ -1,7 +1,7 @@
-//! What a workload's files hold: bytes that look random, a function of the place alone.
+//! What a workload's files hold: bytes that are a function of the place alone.
 //!
 //! *Promises.* The byte at an offset depends on seed, file, version and offset, not on how the bytes are grouped into writes; so whoever knows the calls can
-//! tell what a file must hold, and bytes that ended up elsewhere are found. No compressor makes them smaller.
+//! tell what a file must hold, and bytes that ended up elsewhere are found, unless all are zeros.
 
 use super::FileId;
 use nandlab_sim::mix;
@@ -9,22 +9,112 @@ use nandlab_sim::mix;
 /// Bytes that are made together.
 const WORD: usize = size_of::<u64>();
 
+/// What bytes look like, which decides what compression makes of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Look {
+    /// At random: no compressor makes them smaller.
+    #[default]
+    Random,
+    /// Words of a small vocabulary: about a third is left.
+    Text,
+    /// Zeros, whatever the version: next to nothing is left.
+    Zero,
+}
+
 /// The contents of all files of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
     seed: u64,
+    look: Look,
 }
 
+/// Words of eight letters, blank included, from which text is drawn.
+const WORDS: [&[u8; WORD]; 64] = [
+    b"erasing ",
+    b"blocks, ",
+    b"writes, ",
+    b"the page",
+    b" of the ",
+    b"journal ",
+    b"commits ",
+    b"and the ",
+    b"mapping ",
+    b"is then ",
+    b"written ",
+    b"behind. ",
+    b"A flash ",
+    b"layer of",
+    b" its own",
+    b" device ",
+    b"without ",
+    b"losing a",
+    b" single ",
+    b"sector, ",
+    b"before a",
+    b" victim ",
+    b"becomes ",
+    b"free and",
+    b" collect",
+    b"ion ends",
+    b". While ",
+    b"the host",
+    b" waits, ",
+    b"programs",
+    b" go on, ",
+    b"one by 1",
+    b"another ",
+    b"segment ",
+    b"cleaner ",
+    b"chooses ",
+    b"what is ",
+    b"coldest ",
+    b"of them,",
+    b" so that",
+    b" wear is",
+    b" spread ",
+    b"evenly; ",
+    b"between ",
+    b"several ",
+    b"regions ",
+    b"a record",
+    b" tells: ",
+    b"nothing ",
+    b"remains ",
+    b"of it in",
+    b" memory,",
+    b" unless ",
+    b"somebody",
+    b" reads. ",
+    b"Checksum",
+    b" matches",
+    b", it is ",
+    b"accepted",
+    b"; if not",
+    b", it is ",
+    b"skipped.",
+    b"\nChapter",
+    b" follows",
+];
+
 impl Contents {
-    /// Those of this seed.
+    /// Those of this seed, random bytes.
     pub fn new(seed: u64) -> Self {
-        Self { seed }
+        Self::looking(Look::Random, seed)
+    }
+
+    /// Those of this seed with this look.
+    pub fn looking(look: Look, seed: u64) -> Self {
+        Self { seed, look }
     }
 
     /// Fills `buf` with what `file` holds from `offset` on, in this version.
     pub fn fill(&self, file: FileId, version: u32, offset: u64, buf: &mut [u8]) {
         let key = mix(mix(self.seed, u64::from(file.0)), u64::from(version));
-        let word = |index: u64| mix(key, index).to_le_bytes();
+        let word = |index: u64| match self.look {
+            Look::Random => mix(key, index).to_le_bytes(),
+            Look::Text => *WORDS[(mix(key, index) >> 58) as usize],
+            Look::Zero => [0; WORD],
+        };
         let (into, first) = ((offset % WORD as u64) as usize, offset / WORD as u64);
         let (head, rest) = buf.split_at_mut(if into == 0 { 0 } else { (WORD - into).min(buf.len()) });
         head.copy_from_slice(&word(first)[into..][..head.len()]);
@@ -62,6 +152,19 @@ mod tests {
             let same = here.iter().zip(&other).filter(|(a, b)| a == b).count();
             assert!(same < 20, "{same} of 512 bytes are the same, about 2 by chance");
         }
+    }
+
+    #[test]
+    fn text_is_text_and_zeros_are_zeros_wherever_they_begin() {
+        let look = |look, offset, length| {
+            let mut buf = vec![1; length];
+            Contents::looking(look, 3).fill(FileId(1), 2, offset, &mut buf);
+            buf
+        };
+        let text = look(Look::Text, 0, 4000);
+        assert!(text.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()));
+        assert_eq!(look(Look::Text, 13, 100), text[13..113]);
+        assert_eq!(look(Look::Zero, 13, 100), [0; 100]);
     }
 
     #[test]

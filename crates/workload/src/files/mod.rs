@@ -8,9 +8,11 @@
 
 mod contents;
 mod expected;
+mod script;
 
-pub use contents::Contents;
+pub use contents::{Contents, Look};
 pub use expected::{Expected, ExpectedError};
+pub(crate) use script::{SET_UP, Script};
 
 use alloc::string::String;
 use core::fmt;
@@ -69,6 +71,11 @@ pub enum FileCall {
         /// Which.
         file: FileId,
     },
+    /// Makes the contents of an open file durable, and what is needed to find them: what `O_SYNC` did after each write before Linux 2.6.33, and `O_DSYNC` since.
+    Fdatasync {
+        /// Which.
+        file: FileId,
+    },
     /// Removes a closed file.
     Remove {
         /// Which.
@@ -94,6 +101,7 @@ impl FileCall {
             | Self::Write { file, .. }
             | Self::Truncate { file, .. }
             | Self::Fsync { file }
+            | Self::Fdatasync { file }
             | Self::Remove { file } => Some(file),
             Self::Sync | Self::Compute { .. } => None,
         }
@@ -111,6 +119,7 @@ impl fmt::Display for FileCall {
             Self::Write { offset, length, .. } => write!(f, "write {length} bytes at {offset}"),
             Self::Truncate { length, .. } => write!(f, "truncate to {length} bytes"),
             Self::Fsync { .. } => f.write_str("fsync"),
+            Self::Fdatasync { .. } => f.write_str("fdatasync"),
             Self::Remove { .. } => f.write_str("remove"),
             Self::Sync => f.write_str("sync"),
             Self::Compute { instructions } => write!(f, "compute for {instructions} instructions"),
@@ -132,5 +141,11 @@ pub trait FileCalls: Iterator<Item = FileCall> {
     /// What the program would call the part of it to which the last call belongs: each is measured by itself.
     fn phase(&self) -> &'static str {
         "run"
+    }
+
+    /// What kind of file it is, where a workload has several kinds: writes to the disk are counted by it.
+    fn group(&self, file: FileId) -> &'static str {
+        let _ = file;
+        "files"
     }
 }

@@ -7,6 +7,8 @@ mod scatter;
 mod spec;
 mod zipf;
 
+pub(crate) use order::below;
+pub(crate) use scatter::Scatter;
 pub use spec::{Amount, Arrival, Order, Spec, SpecError};
 
 use crate::{Op, Request, Source, WorkloadError};

@@ -54,7 +54,7 @@ impl Positions {
 
 /// Uniform below `n`. The bias of multiply and shift is at most n / 2^64, too little for any run to see.
 #[inline]
-pub(super) fn below(rng: &mut Rng, n: u64) -> u64 {
+pub(crate) fn below(rng: &mut Rng, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 

@@ -8,7 +8,7 @@ const ROUNDS: usize = 3;
 /// an odd number, add, fold the upper half into the lower); results from n up are sent round again, which ends
 /// below n because the chain is a permutation, after fewer than two rounds on average.
 #[derive(Clone, Debug)]
-pub(super) struct Scatter {
+pub(crate) struct Scatter {
     n: u64,
     mask: u64,
     shift: u32,
@@ -17,7 +17,7 @@ pub(super) struct Scatter {
 
 impl Scatter {
     /// A permutation of `0..n`, `n` from 1 to 2^63.
-    pub(super) fn new(n: u64, seed: u64) -> Self {
+    pub(crate) fn new(n: u64, seed: u64) -> Self {
         let bits = u64::BITS - (n - 1).leading_zeros();
         let key = |round: usize| (mix(seed, 2 * round as u64) | 1, mix(seed, 2 * round as u64 + 1));
         Self { n, mask: (1 << bits) - 1, shift: bits.div_ceil(2).max(1), keys: core::array::from_fn(key) }
@@ -25,7 +25,7 @@ impl Scatter {
 
     /// Where `rank`, below n, goes.
     #[inline]
-    pub(super) fn place(&self, rank: u64) -> u64 {
+    pub(crate) fn place(&self, rank: u64) -> u64 {
         let mut x = rank;
         loop {
             for (factor, addend) in self.keys {

@@ -1,0 +1,261 @@
+//! Bonnie: one file, written and read by characters, by blocks, and at random places.
+//!
+//! After T. Bray's Bonnie 1.x (`Bonnie.c`), in its order: putc, rewrite, write, getc, read, seeks. Each phase holds what the program's stopwatch does: the calls from the first byte to
+//! fsync and close. Opening, and removing the old file, lies between the phases, as `set-up`. What the program does to single characters is a [`FileCall::Compute`] for each of its buffers.
+//!
+//! *Differs* from the program in three ways. It changes one word of each block that it rewrites, the stream gives the block other contents altogether. It notices the end of the file by a read
+//! of nothing, of which the stream has none. It seeks from three processes at once: here they take turns in one stream, so that no two requests are under way together.
+//!
+//! *Promises.* The stream is a pure function of [`BonnieSpec`].
+
+use crate::{
+    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    pattern::{SpecError, below},
+};
+use alloc::{
+    collections::{BTreeSet, VecDeque},
+    string::{String, ToString},
+};
+use nandlab_sim::{Rng, rng};
+
+/// The only file.
+const FILE: FileId = FileId(0);
+/// The version of a file's contents after the phase that wrote it; seeks count on from their own.
+const PUTC: u32 = 1;
+const REWRITTEN: u32 = 2;
+const WRITTEN: u32 = 3;
+const SOUGHT: u32 = 4;
+/// The longest file in bytes.
+const BYTES_MAX: u64 = 1 << 40;
+/// The longest buffer, of whichever kind, in bytes.
+const BUFFER_MAX: u64 = 1 << 30;
+/// The most instructions that a character may take.
+const INSTRUCTIONS_MAX: u64 = 1 << 30;
+
+/// A part of the benchmark, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BonniePhase {
+    /// Writes a new file with `putc`.
+    Putc,
+    /// Reads and rewrites it, block by block.
+    Rewrite,
+    /// Removes it, and writes a new one block by block.
+    Write,
+    /// Reads it with `getc`.
+    Getc,
+    /// Reads it block by block.
+    Read,
+    /// Reads blocks at random places, and rewrites some.
+    Seeks,
+}
+
+impl BonniePhase {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Putc, Self::Rewrite, Self::Write, Self::Getc, Self::Read, Self::Seeks];
+
+    /// What [`FileCalls::phase`] calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Putc => "putc",
+            Self::Rewrite => "rewrite",
+            Self::Write => "write",
+            Self::Getc => "getc",
+            Self::Read => "read",
+            Self::Seeks => "seeks",
+        }
+    }
+}
+
+/// A run of Bonnie. Defaults are the program's where nothing else is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BonnieSpec {
+    /// Draws contents and places. The program seeds each of its seekers with its process number.
+    pub seed: u64,
+    /// Length of the file in bytes, rounded down to whole blocks: 100 MB, of 2^20.
+    pub bytes: u64,
+    /// Bytes of a block. 4096, as S.-H. Lim, H. J. Choi, K. H. Park had it ("Journal Remap-Based FTL for Journaling File System with Flash Memory", HPCC 2007); the program's `Chunk` is 16384 (in older releases 8192).
+    pub chunk: u64,
+    /// Bytes of the buffer between `putc` or `getc` and the file: 4096, a block of the file system, as glibc has it.
+    pub stdio_buffer: u64,
+    /// Seeks of all processes together: 4000.
+    pub seeks: u64,
+    /// Processes that seek: 3.
+    pub seekers: u64,
+    /// Of so many seeks of a process, the first updates what it has read: 10.
+    pub update_every: u64,
+    /// Instructions of the program for a character written: 30 (`putc` and its loop; glibc 2.36, x86-64, gcc -O2, counted with callgrind).
+    pub putc_instructions: u64,
+    /// The same for a character read: 26 (`getc`).
+    pub getc_instructions: u64,
+    /// An fsync ends each phase that writes in sequence. (Seeks have none.)
+    pub fsync: bool,
+    /// A sync of everything ends such a phase, as `sync(2)` does: what a journal holds back is brought home too. The program has none.
+    pub sync_all: bool,
+    /// The file stays, so that what it holds can be compared. The program removes it.
+    pub keep: bool,
+    /// The phases to run.
+    pub phases: BTreeSet<BonniePhase>,
+}
+
+impl Default for BonnieSpec {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            bytes: 100 << 20,
+            chunk: 4096,
+            stdio_buffer: 4096,
+            seeks: 4000,
+            seekers: 3,
+            update_every: 10,
+            putc_instructions: 30,
+            getc_instructions: 26,
+            fsync: true,
+            sync_all: false,
+            keep: true,
+            phases: BonniePhase::ALL.into(),
+        }
+    }
+}
+
+impl BonnieSpec {
+    /// Refuses what is no run, naming the first such key.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let rule = |good: bool, key, found: u64, expected: &str| {
+            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+        };
+        rule((1..=BUFFER_MAX).contains(&self.chunk), "chunk", self.chunk, "1 to 1073741824 bytes")?;
+        rule((self.chunk..=BYTES_MAX).contains(&self.bytes), "bytes", self.bytes, "at least a chunk, at most 1099511627776 bytes")?;
+        rule((1..=BUFFER_MAX).contains(&self.stdio_buffer), "stdio buffer", self.stdio_buffer, "1 to 1073741824 bytes")?;
+        rule((1..=u64::from(u32::MAX / 2)).contains(&self.seeks), "seeks", self.seeks, "1 to 2147483647")?;
+        rule(self.seekers > 0, "seekers", self.seekers, "at least 1")?;
+        rule(self.update_every > 0, "update every", self.update_every, "at least 1")?;
+        rule(self.putc_instructions <= INSTRUCTIONS_MAX, "putc instructions", self.putc_instructions, "at most 1073741824")?;
+        rule(self.getc_instructions <= INSTRUCTIONS_MAX, "getc instructions", self.getc_instructions, "at most 1073741824")?;
+        self.check_phases()
+    }
+
+    /// A phase needs the file that one before it has made.
+    fn check_phases(&self) -> Result<(), SpecError> {
+        use BonniePhase::{Putc, Rewrite, Write};
+        let refuse = |found: &str, expected: &str| Err(SpecError { key: "phases", found: found.into(), expected: expected.into() });
+        match self.phases.first() {
+            None => refuse("none", "at least one"),
+            Some(Putc | Write) => Ok(()),
+            Some(Rewrite) => refuse("rewrite", "putc before it, which makes the file"),
+            Some(other) => refuse(other.name(), "putc or write before it, which make the file"),
+        }
+    }
+}
+
+/// The stream of a [`BonnieSpec`].
+#[derive(Clone, Debug)]
+pub struct Bonnie {
+    spec: BonnieSpec,
+    /// Bytes of the file, whole blocks.
+    bytes: u64,
+    script: Script<BonniePhase>,
+    places: Rng,
+}
+
+impl Bonnie {
+    /// The run that `spec` describes, if that passes its [`check`](BonnieSpec::check).
+    pub fn new(spec: BonnieSpec) -> Result<Self, SpecError> {
+        spec.check()?;
+        let bytes = spec.bytes - spec.bytes % spec.chunk;
+        let mut bonnie = Self { bytes, script: Script::new(), places: rng(spec.seed, "bonnie places"), spec };
+        let mut exists = false;
+        for phase in bonnie.spec.phases.clone() {
+            bonnie.plan(phase, &mut exists);
+        }
+        if !bonnie.spec.keep {
+            bonnie.script.call(SET_UP, FileCall::Remove { file: FILE });
+        }
+        Ok(bonnie)
+    }
+
+    /// A phase, and what comes before it.
+    fn plan(&mut self, phase: BonniePhase, exists: &mut bool) {
+        let creates = matches!(phase, BonniePhase::Putc | BonniePhase::Write);
+        if creates && *exists {
+            self.script.call(SET_UP, FileCall::Remove { file: FILE });
+        }
+        *exists = true;
+        self.script.call(SET_UP, if creates { FileCall::Create { file: FILE } } else { FileCall::Open { file: FILE } });
+        let (chunks, buffers) = (self.bytes / self.spec.chunk, self.bytes.div_ceil(self.spec.stdio_buffer));
+        let items = match phase {
+            BonniePhase::Putc | BonniePhase::Getc => buffers,
+            BonniePhase::Rewrite | BonniePhase::Write | BonniePhase::Read => chunks,
+            BonniePhase::Seeks => self.spec.seeks,
+        };
+        self.script.pass(phase.name(), phase, items);
+        let written = creates || phase == BonniePhase::Rewrite;
+        if self.spec.fsync && written {
+            self.script.call(phase.name(), FileCall::Fsync { file: FILE });
+        }
+        if self.spec.sync_all && written {
+            self.script.call(phase.name(), FileCall::Sync);
+        }
+        self.script.call(phase.name(), FileCall::Close { file: FILE });
+    }
+
+    /// The calls of one buffer, block or seek.
+    fn item(spec: &BonnieSpec, bytes: u64, places: &mut Rng, (phase, n): (BonniePhase, u64), calls: &mut VecDeque<FileCall>) {
+        let buffer = spec.stdio_buffer.min(bytes.saturating_sub(n * spec.stdio_buffer));
+        let compute = |each: u64| FileCall::Compute { instructions: each * buffer };
+        let (file, at, length) = (FILE, n * spec.chunk, spec.chunk);
+        let write = |offset, version| FileCall::Write { file, offset, length, version };
+        let read = |offset| FileCall::Read { file, offset, length };
+        match phase {
+            BonniePhase::Putc => {
+                let write = FileCall::Write { file, offset: n * spec.stdio_buffer, length: buffer, version: PUTC };
+                calls.extend([compute(spec.putc_instructions), write]);
+            }
+            BonniePhase::Rewrite => calls.extend([read(at), write(at, REWRITTEN)]),
+            BonniePhase::Write => calls.push_back(write(at, WRITTEN)),
+            BonniePhase::Getc => {
+                let read = FileCall::Read { file, offset: n * spec.stdio_buffer, length: buffer };
+                calls.extend([read, compute(spec.getc_instructions)]);
+            }
+            BonniePhase::Read => calls.push_back(read(at)),
+            BonniePhase::Seeks => {
+                let at = below(places, bytes / spec.chunk) * spec.chunk;
+                calls.push_back(read(at));
+                // Each process counts its own seeks.
+                if (n / spec.seekers).is_multiple_of(spec.update_every) {
+                    calls.push_back(write(at, SOUGHT + n as u32));
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for Bonnie {
+    type Item = FileCall;
+
+    fn next(&mut self) -> Option<FileCall> {
+        let Self { spec, bytes, script, places } = self;
+        script.next(|phase, n, calls| Self::item(spec, *bytes, places, (phase, n), calls))
+    }
+}
+
+impl FileCalls for Bonnie {
+    /// `Bonnie.1`: the number is the program's process.
+    fn name(&self, _: FileId) -> String {
+        "Bonnie.1".into()
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::new(self.spec.seed)
+    }
+
+    fn share_done(&self) -> f64 {
+        self.script.share_done()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.script.phase()
+    }
+}
+
+#[cfg(test)]
+mod tests;

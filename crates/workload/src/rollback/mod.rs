@@ -1,0 +1,217 @@
+//! A database that commits with a rollback journal: what SQLite asks of its files for one small transaction after another.
+//!
+//! After SQLite's pager (`pager.c`, `os_unix.c`), synchronous, its cache empty: a transaction reads the pages that it changes, among them the first, which counts changes. Their old contents go to the
+//! journal, behind a header of one sector, each between its number and a checksum; the journal is made durable, told how many pages it holds, and made durable again. Then
+//! the pages are written to the database, that is made durable, and the journal ends as the mode has it: that is the commit. Durable means fdatasync.
+//!
+//! *Differs* from SQLite: the journal holds noise instead of old pages, as nobody rolls back here; locks, and the fsync of the directory that follows the first sync of a new journal, are left out.
+//!
+//! *Promises.* The stream is a pure function of [`RollbackSpec`].
+
+use crate::{
+    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    pattern::{SpecError, below},
+};
+use alloc::{
+    collections::VecDeque,
+    string::{String, ToString},
+    vec::Vec,
+};
+use nandlab_sim::{Rng, rng};
+
+/// The database.
+pub const DATABASE: FileId = FileId(0);
+/// Its journal.
+pub const JOURNAL: FileId = FileId(1);
+/// The phase that is measured.
+const TRANSACTIONS: &str = "transactions";
+/// Bytes of the journal's header: a sector.
+const HEADER: u64 = 512;
+/// Bytes of its magic and of the number of pages, written once the pages are durable.
+const COUNT: u64 = 12;
+/// Bytes that are overwritten to end a journal that persists.
+const ENDED: u64 = 28;
+/// Bytes of a page's number, and of its checksum.
+const WORD: u64 = 4;
+/// The most pages of a transaction: they are kept in memory.
+const CHANGED_MAX: u64 = 4096;
+
+/// How a transaction ends (`PRAGMA journal_mode`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalMode {
+    /// The journal is removed.
+    Delete,
+    /// It is cut to nothing.
+    Truncate,
+    /// Its header is overwritten.
+    Persist,
+}
+
+/// A database and its transactions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RollbackSpec {
+    /// Draws pages and contents.
+    pub seed: u64,
+    /// Pages of the database: 256, that is 1 MiB.
+    pub pages: u64,
+    /// Bytes of a page: 4096, SQLite's default.
+    pub page: u64,
+    /// Transactions: 100.
+    pub transactions: u64,
+    /// Pages that each changes beside the first: 1, an update of one row that changes no index.
+    pub changed: u64,
+    /// How it ends: the journal is removed, SQLite's default.
+    pub mode: JournalMode,
+    /// The journal is made durable twice, and when it is cut (`PRAGMA synchronous = FULL`, SQLite's default). Otherwise it is told how many pages it holds before it is made durable once.
+    pub full: bool,
+}
+
+impl Default for RollbackSpec {
+    fn default() -> Self {
+        Self { seed: 1, pages: 256, page: 4096, transactions: 100, changed: 1, mode: JournalMode::Delete, full: true }
+    }
+}
+
+impl RollbackSpec {
+    /// Refuses what is no such database, naming the first such key.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let rule = |good: bool, key, found: u64, expected: &str| {
+            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+        };
+        let sizes = 512..=65_536;
+        rule(self.page.is_power_of_two() && sizes.contains(&self.page), "page", self.page, "a power of two from 512 to 65536 bytes")?;
+        rule((2..=1 << 32).contains(&self.pages), "pages", self.pages, "2 to 4294967296")?;
+        rule((1..=1 << 30).contains(&self.transactions), "transactions", self.transactions, "1 to 1073741824")?;
+        let most = CHANGED_MAX.min(self.pages - 1);
+        rule(self.changed <= most, "changed", self.changed, "at most 4096 and fewer than the database has")
+    }
+}
+
+/// The stream of a [`RollbackSpec`].
+#[derive(Clone, Debug)]
+pub struct Rollback {
+    script: Script<()>,
+    transactions: Transactions,
+}
+
+/// The transactions one after another.
+#[derive(Clone, Debug)]
+struct Transactions {
+    spec: RollbackSpec,
+    places: Rng,
+    /// Pages of the one under way, upwards.
+    pages: Vec<u64>,
+}
+
+impl Rollback {
+    /// The stream that `spec` describes, if that passes its [`check`](RollbackSpec::check).
+    pub fn new(spec: RollbackSpec) -> Result<Self, SpecError> {
+        spec.check()?;
+        let mut script = Script::new();
+        script.call(SET_UP, FileCall::Create { file: DATABASE });
+        script.call(SET_UP, FileCall::Write { file: DATABASE, offset: 0, length: spec.pages * spec.page, version: 0 });
+        if spec.mode != JournalMode::Delete {
+            script.call(SET_UP, FileCall::Create { file: JOURNAL });
+        }
+        script.call(SET_UP, FileCall::Sync);
+        script.pass(TRANSACTIONS, (), spec.transactions);
+        if spec.mode != JournalMode::Delete {
+            script.call(SET_UP, FileCall::Close { file: JOURNAL });
+        }
+        script.call(SET_UP, FileCall::Close { file: DATABASE });
+        let (places, pages) = (rng(spec.seed, "rollback pages"), Vec::with_capacity(spec.changed as usize + 1));
+        Ok(Self { script, transactions: Transactions { spec, places, pages } })
+    }
+}
+
+impl Transactions {
+    /// The calls of one.
+    fn calls(&mut self, number: u64, calls: &mut VecDeque<FileCall>) {
+        self.draw();
+        // What is written twice in one transaction differs, too.
+        let version = 1 + 2 * number as u32;
+        let (page, database) = (self.spec.page, |at: &u64| (DATABASE, at * self.spec.page));
+        calls.extend(self.pages.iter().map(database).map(|(file, offset)| FileCall::Read { file, offset, length: page }));
+        self.fill_journal(version, calls);
+        let write = |(file, offset)| FileCall::Write { file, offset, length: page, version };
+        calls.extend(self.pages.iter().map(database).map(write));
+        calls.push_back(FileCall::Fdatasync { file: DATABASE });
+        self.end(version, calls);
+    }
+
+    /// The first page and others, each once, upwards.
+    fn draw(&mut self) {
+        self.pages.clear();
+        self.pages.push(0);
+        while self.pages.len() as u64 <= self.spec.changed {
+            let page = 1 + below(&mut self.places, self.spec.pages - 1);
+            if let Err(at) = self.pages.binary_search(&page) {
+                self.pages.insert(at, page);
+            }
+        }
+    }
+
+    fn fill_journal(&self, version: u32, calls: &mut VecDeque<FileCall>) {
+        let (file, page) = (JOURNAL, self.spec.page);
+        if self.spec.mode == JournalMode::Delete {
+            calls.push_back(FileCall::Create { file });
+        }
+        calls.push_back(FileCall::Write { file, offset: 0, length: HEADER, version });
+        for number in 0..self.pages.len() as u64 {
+            let at = HEADER + number * (page + 2 * WORD);
+            for (offset, length) in [(at, WORD), (at + WORD, page), (at + WORD + page, WORD)] {
+                calls.push_back(FileCall::Write { file, offset, length, version });
+            }
+        }
+        if self.spec.full {
+            calls.push_back(FileCall::Fdatasync { file });
+        }
+        calls.push_back(FileCall::Write { file, offset: 0, length: COUNT, version: version + 1 });
+        calls.push_back(FileCall::Fdatasync { file });
+    }
+
+    fn end(&self, version: u32, calls: &mut VecDeque<FileCall>) {
+        let (file, sync) = (JOURNAL, FileCall::Fdatasync { file: JOURNAL });
+        match self.spec.mode {
+            JournalMode::Delete => calls.extend([FileCall::Close { file }, FileCall::Remove { file }]),
+            JournalMode::Truncate if self.spec.full => calls.extend([FileCall::Truncate { file, length: 0 }, sync]),
+            JournalMode::Truncate => calls.push_back(FileCall::Truncate { file, length: 0 }),
+            JournalMode::Persist => calls.extend([FileCall::Write { file, offset: 0, length: ENDED, version }, sync]),
+        }
+    }
+}
+
+impl Iterator for Rollback {
+    type Item = FileCall;
+
+    fn next(&mut self) -> Option<FileCall> {
+        let Self { script, transactions } = self;
+        script.next(|(), number, calls| transactions.calls(number, calls))
+    }
+}
+
+impl FileCalls for Rollback {
+    /// `test.db`, and `test.db-journal` as SQLite has it.
+    fn name(&self, file: FileId) -> String {
+        if file == DATABASE { "test.db".into() } else { "test.db-journal".into() }
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::new(self.transactions.spec.seed)
+    }
+
+    fn group(&self, file: FileId) -> &'static str {
+        if file == DATABASE { "database" } else { "rollback journal" }
+    }
+
+    fn share_done(&self) -> f64 {
+        self.script.share_done()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.script.phase()
+    }
+}
+
+#[cfg(test)]
+mod tests;
