@@ -4,13 +4,13 @@
 //! that names file, line, column, key, what was found and what was expected. Every setting in effect is listed, defaults included. What is built
 //! from one description behaves alike for ever.
 //!
-//! *In terms of* `nand`, `ftl`, `mtd`, `block`, `vfs`, `fat`, and files of the operating system. *Knows nothing of* workloads, measurements, or how a description is used.
+//! *In terms of* `nand`, `ftl`, `mtd`, `block`, `vfs`, `fat`, `ext`, and files of the operating system. *Knows nothing of* workloads, measurements, or how a description is used.
 //!
 //! | module | its one idea |
 //! |---|---|
 //! | [`document`], [`section`] | TOML with places and overrides; keys taken one by one, the rest refused |
 //! | [`value`], [`units`] | what a key may hold: numbers, sizes, times, choices |
-//! | [`chip`], [`ftl`], [`fs`], [`nvram`], [`host`] | the sections that describe a stack |
+//! | [`chip`], [`ftl`], [`fs`], [`nvram`], [`host`], [`page_cache`] | the sections that describe a stack |
 //! | [`build`] | a description becomes a stack |
 //! | `memory` | the non-volatile memory, with the time that it takes |
 //! | [`dump`] | chips as `nanddump -o` and `nandwrite -o` exchange them |
@@ -29,6 +29,7 @@ pub mod ftl;
 pub mod host;
 mod memory;
 pub mod nvram;
+pub mod page_cache;
 pub mod section;
 mod setting;
 mod suggest;
@@ -39,11 +40,12 @@ pub use build::{BuildError, Device, Stack};
 pub use chip::ChipDescription;
 pub use document::Document;
 pub use error::{DescriptionError, Place};
-pub use fs::{FsDescription, FsError, Mounted};
+pub use fs::{FsDescription, FsError, Mounted, Parts};
 pub use ftl::{Format, FtlDescription, Scheme};
 pub use host::HostDescription;
 pub use memory::Memory;
 pub use nvram::NvramDescription;
+pub use page_cache::MemoryDescription;
 pub use section::Section;
 pub use setting::{Origin, Setting};
 
@@ -60,6 +62,8 @@ pub struct Description {
     pub nvram: Option<NvramDescription>,
     /// What the processor's work costs, if it costs anything.
     pub host: Option<HostDescription>,
+    /// The machine's memory, if what waits in it follows a policy.
+    pub memory: Option<MemoryDescription>,
     /// Every setting in effect.
     pub settings: Vec<Setting>,
 }
@@ -72,10 +76,13 @@ impl Description {
         settings.extend(more);
         let (fs, more) = FsDescription::take(document)?;
         settings.extend(more);
-        let (nvram, more) = NvramDescription::take(document, &chip, fs.is_some())?;
+        let (nvram, more) = NvramDescription::take(document, &chip, fs.as_ref().is_some_and(FsDescription::knows_nvram))?;
         settings.extend(more);
         let (host, more) = HostDescription::take(document)?;
         settings.extend(more);
-        Ok(Self { chip, ftl, fs, nvram, host, settings })
+        let (memory, more) = MemoryDescription::take(document, fs.is_some())?;
+        settings.extend(more);
+        let fs = fs.map(|fs| memory.iter().fold(fs, FsDescription::with_memory));
+        Ok(Self { chip, ftl, fs, nvram, host, memory, settings })
     }
 }

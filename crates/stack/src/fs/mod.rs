@@ -1,24 +1,42 @@
 //! The `[fs]` section: which file system lies on the disk, and where.
 
+mod ext;
+mod fat;
+mod parts;
+
+pub use ext::ExtDescription;
+pub use fat::FatDescription;
+pub use nandlab_ext::Region as ExtRegion;
+pub use nandlab_fat::Layout as FatLayout;
+pub use parts::{ExtParts, Parts};
+
 use crate::value::Size;
-use crate::{DescriptionError, Document, Section, Setting};
+use crate::{DescriptionError, Document, MemoryDescription, Section, Setting};
 use nandlab_block::{BlockDevice, BlockError, Lba, Partition};
-use nandlab_fat::{Bits, Fat, FatError, Format, FormatError, Layout, Options};
+use nandlab_ext::ExtError;
+use nandlab_fat::{Bits, FatError};
 use nandlab_vfs::FileSystem;
 
 /// A file system as described.
 #[derive(Clone, Debug)]
 pub struct FsDescription {
-    /// How it is made.
-    pub format: Format,
-    /// How it is mounted.
-    pub mount: Options,
+    /// How it is made and mounted.
+    pub volume: Volume,
     /// The first sector of its partition.
     pub start: u64,
     /// Bytes of its partition; none: to the end of the disk.
     pub size: Option<u64>,
     /// To say where a value stands that the disk turns out not to allow.
     section: Section,
+}
+
+/// The file systems.
+#[derive(Clone, Debug)]
+pub enum Volume {
+    /// FAT12, FAT16, FAT32.
+    Fat(FatDescription),
+    /// ext2, ext3.
+    Ext(ExtDescription),
 }
 
 /// A file system that cannot be made or mounted.
@@ -32,18 +50,35 @@ pub enum FsError {
     Device(#[from] BlockError),
     /// It cannot be made so.
     #[error("fs: mkfs: {0}")]
-    Format(#[from] FormatError),
+    FatFormat(#[from] nandlab_fat::FormatError),
+    /// It cannot be made so.
+    #[error("fs: mkfs: {0}")]
+    ExtFormat(#[from] nandlab_ext::FormatError),
     /// It cannot be mounted.
     #[error("fs: mount: {0}")]
-    Mount(#[from] FatError),
+    FatMount(#[from] FatError),
+    /// It cannot be mounted.
+    #[error("fs: mount: {0}")]
+    ExtMount(#[from] ExtError),
+    /// Its metadata cannot be kept in a memory.
+    #[error("nvram.holds: found \"metadata\", expected a file system of type \"fat\", the only one that keeps its metadata there")]
+    Nvram,
 }
 
 /// A mounted file system, and where its parts lie.
 pub struct Mounted<'a> {
     /// The file system.
     pub fs: Box<dyn FileSystem + 'a>,
-    /// Its layout in sectors of its partition.
-    pub layout: Layout,
+    /// Its parts, in sectors of its partition.
+    pub parts: Parts,
+}
+
+/// The values of `fs.type`.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Fat(Option<Bits>),
+    /// With a journal or without.
+    Ext(bool),
 }
 
 impl FsDescription {
@@ -52,35 +87,55 @@ impl FsDescription {
 
     /// Takes `[fs]` out of a document; none if there is no file system.
     pub(crate) fn take(document: &mut Document) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
-        const KEYS: [&str; 7] = ["cluster", "root-entries", "align", "start-sector", "size", "barriers", "sync"];
         let mut section = document.section("fs");
         let types = [
             ("none", None),
-            ("fat", Some(None)),
-            ("fat12", Some(Some(Bits::Fat12))),
-            ("fat16", Some(Some(Bits::Fat16))),
-            ("fat32", Some(Some(Bits::Fat32))),
+            ("fat", Some(Kind::Fat(None))),
+            ("fat12", Some(Kind::Fat(Some(Bits::Fat12)))),
+            ("fat16", Some(Kind::Fat(Some(Bits::Fat16)))),
+            ("fat32", Some(Kind::Fat(Some(Bits::Fat32)))),
+            ("ext2", Some(Kind::Ext(false))),
+            ("ext3", Some(Kind::Ext(true))),
         ];
-        let Some(bits) = section.choice("type", &types, None)? else {
-            section.inapplicable(&KEYS, "a type of file system (fs.type)")?;
+        let Some(kind) = section.choice("type", &types, None)? else {
+            for keys in [&fat::KEYS[..], &["start-sector", "size", "barriers", "sync"], &ext::KEYS, &ext::JOURNAL_KEYS] {
+                section.inapplicable(keys, "a type of file system (fs.type)")?;
+            }
             return Ok((None, section.finish()?));
         };
-        let fine = |Size(bytes): &Size| bytes.is_power_of_two() && (Self::SECTOR..=128 * Self::SECTOR).contains(bytes);
-        let cluster = section.given::<Size>("cluster")?;
-        if let Some(size) = cluster.filter(|size| !fine(size)) {
-            return Err(section.refuse("cluster", &size.0.to_string(), "a power of two from 512 to 65536 bytes"));
-        }
-        let root_entries = section.given("root-entries")?;
-        let start = section.or("start-sector", 0)?;
-        let size = section.given::<Size>("size")?.map(|size| size.0);
-        let default = Options::default();
-        let mount = Options { barriers: section.or("barriers", default.barriers)?, sync: section.or("sync", default.sync)?, ..default };
-        let hidden_sectors = u32::try_from(start).map_err(|_| section.refuse("start-sector", &start.to_string(), "a sector below 2^32"))?;
-        let cluster_sectors = cluster.map(|Size(bytes)| (bytes / Self::SECTOR) as u32);
-        let align = section.or("align", Format::default().align)?;
-        let format = Format { bits, cluster_sectors, root_entries, hidden_sectors, align, ..Format::default() };
-        let description = Self { format, mount, start, size, section: section.clone() };
+        let (volume, start, size) = match kind {
+            Kind::Fat(bits) => {
+                section.inapplicable(&ext::KEYS, "type = \"ext2\" or \"ext3\"")?;
+                section.inapplicable(&ext::JOURNAL_KEYS, "type = \"ext3\"")?;
+                let mut fat = FatDescription::take_units(&mut section, bits)?;
+                let place = place(&mut section)?;
+                fat.take_rest(&mut section, place.0)?;
+                (Volume::Fat(fat), place.0, place.1)
+            }
+            Kind::Ext(journal) => {
+                section.inapplicable(&fat::KEYS, "type = \"fat\"")?;
+                let ext = ExtDescription::take(&mut section, journal)?;
+                let place = place(&mut section)?;
+                (Volume::Ext(ext), place.0, place.1)
+            }
+        };
+        let description = Self { volume, start, size, section: section.clone() };
         Ok((Some(description), section.finish()?))
+    }
+
+    /// The page cache is as large as the memory has it.
+    pub(crate) fn with_memory(mut self, memory: &MemoryDescription) -> Self {
+        let caches = match &mut self.volume {
+            Volume::Fat(fat) => (&mut fat.mount.cache_bytes, &mut fat.mount.waiting_bytes_max),
+            Volume::Ext(ext) => (&mut ext.mount.cache_bytes, &mut ext.mount.waiting_bytes_max),
+        };
+        (*caches.0, *caches.1) = (memory.clean_bytes(), memory.waiting_bytes_max());
+        self
+    }
+
+    /// Whether its metadata can live in a non-volatile memory.
+    pub(crate) fn knows_nvram(&self) -> bool {
+        matches!(self.volume, Volume::Fat(_))
     }
 
     /// The file system's part of a disk.
@@ -102,8 +157,11 @@ impl FsDescription {
     }
 
     /// Makes the file system on its partition.
-    pub fn make(&self, partition: &mut dyn BlockDevice) -> Result<Layout, FsError> {
-        Ok(nandlab_fat::format(&mut &mut *partition, &self.format)?)
+    pub fn make(&self, partition: &mut dyn BlockDevice) -> Result<(), FsError> {
+        match &self.volume {
+            Volume::Fat(fat) => fat.make(partition),
+            Volume::Ext(ext) => ext.make(partition, &self.section),
+        }
     }
 
     /// Mounts what is on the partition, with its metadata in `nvram` if there is one.
@@ -112,69 +170,22 @@ impl FsDescription {
         partition: Box<dyn BlockDevice + 'a>,
         nvram: Option<Box<dyn BlockDevice + 'a>>,
     ) -> Result<Mounted<'a>, FsError> {
-        let Some(nvram) = nvram else {
-            let fat = Fat::mount(partition, self.mount)?;
-            return Ok(Mounted { layout: *fat.layout(), fs: Box::new(fat) });
-        };
-        let fat = Fat::mount_with_nvram(partition, nvram, self.mount)?;
-        Ok(Mounted { layout: *fat.layout(), fs: Box::new(fat) })
+        match (&self.volume, nvram) {
+            (Volume::Fat(fat), nvram) => fat.mount(partition, nvram),
+            (Volume::Ext(ext), None) => ext.mount(partition),
+            (Volume::Ext(_), Some(_)) => Err(FsError::Nvram),
+        }
     }
+}
+
+/// The partition: first sector and bytes.
+fn place(section: &mut Section) -> Result<(u64, Option<u64>), DescriptionError> {
+    let start = section.or("start-sector", 0u64)?;
+    if start >> 32 != 0 {
+        return Err(section.refuse("start-sector", &start.to_string(), "a sector below 2^32"));
+    }
+    Ok((start, section.given::<Size>("size")?.map(|size| size.0)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nandlab_block::Ram;
-    use nandlab_vfs::Ino;
-    use std::path::Path;
-
-    fn take(text: &str) -> Result<Option<FsDescription>, String> {
-        let mut document = Document::parse("e.toml", Path::new(""), &format!("[fs]\n{text}"), &[]).map_err(|e| e.to_string())?;
-        FsDescription::take(&mut document).map(|(fs, _)| fs).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn what_is_made_on_a_partition_is_mounted_from_it_and_the_rest_of_the_disk_stays() {
-        let fs = take("type = \"fat16\"\ncluster = 2048\nroot-entries = 512\nstart-sector = 63\nsize = \"32 MiB\"\nalign = false")
-            .unwrap()
-            .unwrap();
-        let mut disk = Ram::new(512, 70_000);
-        {
-            let mut partition = fs.partition(&mut disk).unwrap();
-            fs.make(&mut partition).unwrap();
-            let mut mounted = fs.mount(Box::new(partition), None).unwrap();
-            let l = mounted.layout;
-            assert_eq!((l.fat_start, l.fat_sectors, l.root_start, l.data_start, l.clusters), (1, 64, 129, 161, 16_343));
-            mounted.fs.mkdir(Ino::ROOT, b"DCIM", 0o755, nandlab_vfs::Caller { uid: 0, gid: 0, now: nandlab_vfs::Time::new(0) }).unwrap();
-            mounted.fs.unmount().unwrap();
-        }
-        let mut sector = [0; 512];
-        disk.read(Lba(62), &mut sector).unwrap();
-        assert_eq!(sector, [0; 512]);
-        disk.read(Lba(63), &mut sector).unwrap();
-        assert_eq!(sector[510..], [0x55, 0xaa]);
-    }
-
-    #[test]
-    fn each_bad_value_is_refused_at_its_key() {
-        let cases = [
-            ("type = \"ext9\"", "e.toml:2:8: fs.type: found \"ext9\", expected one of \"none\", \"fat\""),
-            ("cluster = 2048", "fs.cluster: has no effect, it needs a type of file system"),
-            ("type = \"fat16\"\ncluster = 1000", "fs.cluster: found 1000, expected a power of two from 512 to 65536 bytes"),
-            ("type = \"fat16\"\nstart-sector = 5000000000", "fs.start-sector: found 5000000000, expected a sector below 2^32"),
-            ("type = \"fat16\"\nstrat-sector = 5", "fs.strat-sector: unknown key, did you mean \"start-sector\"?"),
-        ];
-        for (line, expected) in cases {
-            let error = take(line).err().unwrap_or_else(|| panic!("{line} was accepted"));
-            assert!(error.contains(expected), "{line}: {error}");
-        }
-        let place = |text: &str| {
-            let fs = take(&format!("type = \"fat16\"\n{text}")).unwrap().unwrap();
-            fs.partition(Ram::new(512, 1000)).map(|_| ()).unwrap_err().to_string()
-        };
-        assert!(place("start-sector = 1000").contains("fs.start-sector: found 1000, expected a place on the disk of 1000 sectors"));
-        assert!(
-            place("start-sector = 10\nsize = \"1 MiB\"").contains("fs.size: found 1048576, expected whole sectors of 512 bytes, 506880")
-        );
-    }
-}
+mod tests;

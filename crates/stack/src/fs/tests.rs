@@ -1,0 +1,115 @@
+//! Every key of `[fs]` arrives, and every bad one is refused where it stands.
+
+use super::*;
+use nandlab_block::Ram;
+use nandlab_ext::{Checkpoint, Mode};
+use nandlab_vfs::Ino;
+use std::path::Path;
+
+fn take(text: &str) -> Result<Option<FsDescription>, String> {
+    let mut document = Document::parse("e.toml", Path::new(""), &format!("[fs]\n{text}"), &[]).map_err(|e| e.to_string())?;
+    FsDescription::take(&mut document).map(|(fs, _)| fs).map_err(|e| e.to_string())
+}
+
+#[test]
+fn what_is_made_on_a_partition_is_mounted_from_it_and_the_rest_of_the_disk_stays() {
+    let fs =
+        take("type = \"fat16\"\ncluster = 2048\nroot-entries = 512\nstart-sector = 63\nsize = \"32 MiB\"\nalign = false").unwrap().unwrap();
+    let mut disk = Ram::new(512, 70_000);
+    {
+        let mut partition = fs.partition(&mut disk).unwrap();
+        fs.make(&mut partition).unwrap();
+        let mut mounted = fs.mount(Box::new(partition), None).unwrap();
+        let Parts::Fat(l) = mounted.parts else { panic!("not FAT") };
+        assert_eq!((l.fat_start, l.fat_sectors, l.root_start, l.data_start, l.clusters), (1, 64, 129, 161, 16_343));
+        mounted.fs.mkdir(Ino::ROOT, b"DCIM", 0o755, nandlab_vfs::Caller { uid: 0, gid: 0, now: nandlab_vfs::Time::new(0) }).unwrap();
+        mounted.fs.unmount().unwrap();
+    }
+    let mut sector = [0; 512];
+    disk.read(Lba(62), &mut sector).unwrap();
+    assert_eq!(sector, [0; 512]);
+    disk.read(Lba(63), &mut sector).unwrap();
+    assert_eq!(sector[510..], [0x55, 0xaa]);
+}
+
+#[test]
+fn each_bad_value_is_refused_at_its_key() {
+    let cases = [
+        ("type = \"ext9\"", "e.toml:2:8: fs.type: found \"ext9\", expected one of \"none\", \"fat\""),
+        ("cluster = 2048", "fs.cluster: has no effect, it needs a type of file system"),
+        ("mode = \"journal\"", "fs.mode: has no effect, it needs a type of file system"),
+        ("type = \"fat\"\nblock = 1024", "fs.block: has no effect, it needs type = \"ext2\" or \"ext3\""),
+        ("type = \"fat\"\nmode = \"journal\"", "fs.mode: has no effect, it needs type = \"ext3\""),
+        ("type = \"ext3\"\ncluster = 2048", "fs.cluster: has no effect, it needs type = \"fat\""),
+        ("type = \"ext2\"\ncheckpoint = \"remap\"", "fs.checkpoint: has no effect, it needs type = \"ext3\""),
+        ("type = \"ext2\"\nblock = 512", "fs.block: found 512, expected 1024, 2048 or 4096 bytes"),
+        ("type = \"ext2\"\ninode-size = 100", "fs.inode-size: found 100, expected a power of two from 128 to the block"),
+        ("type = \"ext2\"\ninode-size = 2048", "fs.inode-size: found 2048, expected a power of two"),
+        ("type = \"ext3\"\nmode = \"data\"", "fs.mode: found \"data\", expected one of \"journal\", \"ordered\", \"writeback\""),
+        ("type = \"ext3\"\ncheckpoint = \"move\"", "fs.checkpoint: found \"move\", expected one of \"copy\", \"remap\""),
+        ("type = \"ext3\"\ncommit-interval = \"0 s\"", "fs.commit-interval: found \"0 ns\", expected a time above 0"),
+        ("type = \"fat16\"\ncluster = 1000", "fs.cluster: found 1000, expected a power of two from 512 to 65536 bytes"),
+        ("type = \"fat16\"\nstart-sector = 5000000000", "fs.start-sector: found 5000000000, expected a sector below 2^32"),
+        ("type = \"fat16\"\nstrat-sector = 5", "fs.strat-sector: unknown key, did you mean \"start-sector\"?"),
+    ];
+    for (line, expected) in cases {
+        let error = take(line).err().unwrap_or_else(|| panic!("{line} was accepted"));
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+    let place = |text: &str| {
+        let fs = take(&format!("type = \"fat16\"\n{text}")).unwrap().unwrap();
+        fs.partition(Ram::new(512, 1000)).map(|_| ()).unwrap_err().to_string()
+    };
+    assert!(place("start-sector = 1000").contains("fs.start-sector: found 1000, expected a place on the disk of 1000 sectors"));
+    assert!(place("start-sector = 10\nsize = \"1 MiB\"").contains("fs.size: found 1048576, expected whole sectors of 512 bytes, 506880"));
+}
+
+#[test]
+fn every_choice_of_ext_arrives() {
+    let ext = |text: &str| match take(text).unwrap().unwrap().volume {
+        Volume::Ext(ext) => ext,
+        Volume::Fat(_) => panic!("not ext"),
+    };
+    let plain = ext("type = \"ext2\"");
+    assert_eq!((plain.format.journal, plain.mount.mode, plain.format.inode_size), (false, Mode::Unjournaled, 256));
+    let usual = ext("type = \"ext3\"");
+    assert_eq!((usual.format.journal, usual.mount), (true, nandlab_ext::Options::default()));
+    let keys = "block = 4096\ninode-size = 128\njournal-size = \"8 MiB\"\nmode = \"journal\"\ncheckpoint = \"remap\"\ncommit-interval = \"1 s\"\nbarriers = false";
+    let other = ext(&format!("type = \"ext3\"\n{keys}"));
+    assert_eq!((other.format.block, other.format.inode_size, other.journal_bytes), (Some(4096), 128, Some(8 << 20)));
+    assert_eq!((other.mount.mode, other.mount.checkpoint), (Mode::Journal, Checkpoint::Remap));
+    assert_eq!((other.mount.commit_interval, other.mount.barriers), (1_000_000_000, false));
+}
+
+#[test]
+fn a_volume_of_ext_says_where_its_parts_are() {
+    let fs = take("type = \"ext3\"\nsize = \"16 MiB\"\njournal-size = \"2 MiB\"").unwrap().unwrap();
+    let mut disk = Ram::new(512, 40_000);
+    let mut partition = fs.partition(&mut disk).unwrap();
+    fs.make(&mut partition).unwrap();
+    let mounted = fs.mount(Box::new(partition), None).unwrap();
+    let Parts::Ext(parts) = &mounted.parts else { panic!("not ext") };
+    let count = |region| (0..parts.sectors).filter(|sector| parts.of(*sector) == Some(region)).count();
+    assert_eq!((parts.sectors, parts.block_sectors, mounted.parts.sectors()), (32_768, 2, 32_768));
+    // Two groups of 8192 blocks, a bitmap of each kind in each, 4096 inodes of 256 bytes, a journal of 2048 blocks.
+    assert_eq!((count(ExtRegion::Bitmaps), count(ExtRegion::Inodes), count(ExtRegion::Journal)), (8, 2048, 4096));
+    assert!(count(ExtRegion::Super) >= 8 && parts.of(2) == Some(ExtRegion::Super) && parts.of(parts.sectors - 1).is_none());
+}
+
+#[test]
+fn what_the_disk_does_not_allow_is_refused_when_it_is_known() {
+    let make = |text: &str| {
+        let fs = take(text).unwrap().unwrap();
+        let mut disk = Ram::new(512, 40_000);
+        let mut partition = fs.partition(&mut disk).unwrap();
+        fs.make(&mut partition).unwrap_err().to_string()
+    };
+    let odd = make("type = \"ext3\"\njournal-size = 1500");
+    assert!(odd.contains("fs.journal-size: found 1500, expected whole blocks of 1024 bytes"), "{odd}");
+    assert!(make("type = \"ext3\"\njournal-size = \"64 KiB\"").contains("fs: mkfs: journal is 64, expected from 1024"));
+    let fs = take("type = \"ext2\"").unwrap().unwrap();
+    let mut disk = Ram::new(512, 40_000);
+    fs.make(&mut disk).unwrap();
+    let refused = fs.mount(Box::new(&mut disk), Some(Box::new(Ram::new(64, 100)))).err().unwrap().to_string();
+    assert!(refused.starts_with("nvram.holds: found \"metadata\""), "{refused}");
+}
