@@ -76,9 +76,9 @@ fn measure(chip: &str, ftl: &str, writes: u32) -> Round {
     let write = |stack: &mut Stack, page: u64| stack.device.write(Lba(page * per_page), &data).expect("the device takes a write");
     (0..pages).for_each(|page| write(&mut stack, page));
     // Until every log block has been in use.
-    (0..writes / 2).for_each(|_| write(&mut stack, u64::from(random.next_u32()) * pages >> 32));
+    (0..writes / 2).for_each(|_| write(&mut stack, (u64::from(random.next_u32()) * pages) >> 32));
     let (before, region, began) = (*stack.device.tally(), Region::new(HEAP), cpu());
-    (0..writes).for_each(|_| write(&mut stack, u64::from(random.next_u32()) * pages >> 32));
+    (0..writes).for_each(|_| write(&mut stack, (u64::from(random.next_u32()) * pages) >> 32));
     let (seconds, heap, after) = (cpu() - began, region.change().bytes_allocated, *stack.device.tally());
     let programs = |tally: &nandlab_ftl::Tally| tally.rows().map(|(_, counts)| counts.programs + counts.copies).sum::<u64>();
     let merges = |tally: &nandlab_ftl::Tally| [tally.merges.switch, tally.merges.partial, tally.merges.full];

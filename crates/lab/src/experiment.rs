@@ -116,13 +116,15 @@ impl Experiment {
 
 /// Files need a file system, and a file system needs files.
 fn check_files(document: &Document, stack: &Description, workload: &WorkloadDescription) -> Result<(), DescriptionError> {
-    let camera = matches!(workload, WorkloadDescription::Camera(_));
-    match (&stack.fs, camera) {
-        (None, true) => Err(document.refuse("fs.type", "\"none\"", "a file system, since workload.type = \"camera-ms500\" writes files")),
-        (Some(_), false) => Err(document.refuse(
+    match (&stack.fs, workload.on_files()) {
+        (None, Some(name)) => {
+            let expected = format!("a file system, since workload.type = \"{name}\" writes files");
+            Err(document.refuse("fs.type", "\"none\"", &expected))
+        }
+        (Some(_), None) => Err(document.refuse(
             "workload.type",
             "requests to the disk",
-            "a workload on files (\"camera-ms500\") for the file system of [fs]",
+            "a workload on files (\"camera-ms500\", \"bonnie\", \"iozone\", \"rollback-journal\") for the file system of [fs]",
         )),
         _ => Ok(()),
     }
@@ -201,7 +203,7 @@ mod tests {
             ("[run]\nsead = 1", "run.sead: unknown key, did you mean \"seed\"?"),
             ("[experiment]\nname = 3", "experiment.name: found 3, expected text in quotes"),
             ("[experiment]\ntitle = \"x\"", "experiment.title: unknown key, expected one of name"),
-            ("[network]\n", "[network]: unknown section, expected [experiment], [chip], [ftl], [fs], [nvram], [host], [workload], [run]"),
+            ("[network]\n", "[network]: unknown section, expected [experiment], [chip], [ftl], [fs], [nvram], [host], [memory], [workload], [run]"),
             ("[wrokload]\n", "[wrokload]: unknown section, did you mean [workload]?"),
         ];
         for (text, expected) in cases {

@@ -1,11 +1,17 @@
 //! The `[workload]` section, and the stream of requests that it becomes on a device of known size.
 
+mod bonnie;
 mod camera;
+mod files;
+mod iozone;
+mod tiobench;
+mod rollback;
+
+pub use files::FilesDescription;
 
 use crate::trace_file::{TraceFeed, TraceFileError};
 use nandlab_stack::value::{Size, Time};
 use nandlab_stack::{DescriptionError, Document, Section, Setting, units};
-use nandlab_workload::camera::CameraSpec;
 use nandlab_workload::pattern::{Amount, Arrival, Order, Pattern, SpecError};
 use nandlab_workload::trace::{Action, Format, Options, Unit, Units};
 use nandlab_workload::{Request, Source, Spec, WorkloadError};
@@ -43,7 +49,9 @@ pub enum WorkloadDescription {
     /// Recorded.
     Trace(TraceDescription),
     /// Calls on files rather than requests to a disk.
-    Camera(CameraSpec),
+    Files(FilesDescription),
+    /// Files made, written, renamed, linked, removed and synced, for power cuts: so many operations.
+    Mixed(u32),
 }
 
 /// A synthetic workload.
@@ -92,8 +100,11 @@ pub enum OpenError {
     #[error(transparent)]
     Trace(#[from] TraceFileError),
     /// The workload is one on files.
-    #[error("workload.type: found \"camera-ms500\", which writes files, expected a workload of block requests")]
-    Files,
+    #[error("workload.type: found \"{0}\", which writes files, expected a workload of block requests")]
+    Files(&'static str),
+    /// The workload is measured by nobody.
+    #[error("workload.type: found \"mixed\", which is for power cuts (nandlab crash), expected a workload to be measured")]
+    Mixed,
 }
 
 impl WorkloadDescription {
@@ -119,24 +130,36 @@ impl WorkloadDescription {
             "arrival",
             "interval",
         ];
-        let types = [("pattern", 0), ("trace", 1), ("camera-ms500", 2)];
-        let lists: [&[&'static str]; 3] = [&PATTERN_KEYS, &TRACE_KEYS, &camera::KEYS];
+        let of_requests: [(&str, &[&'static str]); 2] = [("pattern", &PATTERN_KEYS), ("trace", &TRACE_KEYS)];
+        let for_cuts: [(&str, &[&'static str]); 1] = [("mixed", &["operations"])];
+        let all = [&of_requests[..], &files::TYPES, &for_cuts].concat();
+        let types: Vec<(&str, usize)> = all.iter().enumerate().map(|(at, (name, _))| (*name, at)).collect();
         let chosen = section.choice("type", &types, 0)?;
         for (name, at) in types.iter().filter(|(_, at)| *at != chosen) {
-            let others: Vec<&'static str> = lists[*at].iter().filter(|key| !lists[chosen].contains(key)).copied().collect();
+            let others: Vec<&'static str> = all[*at].1.iter().filter(|key| !all[chosen].1.contains(key)).copied().collect();
             section.inapplicable(&others, &format!("type = \"{name}\""))?;
         }
         let workload = match chosen {
             0 => Self::Pattern(PatternDescription::take(&mut section)?),
             1 => Self::Trace(TraceDescription::take(&mut section)?),
-            _ => Self::Camera(camera::take(&mut section)?),
+            _ if all[chosen].0 == "mixed" => Self::Mixed(section.checked("operations", 80, |n| *n > 0, "at least 1")?),
+            _ => Self::Files(FilesDescription::take(all[chosen].0, &mut section)?),
         };
         Ok((workload, section.finish()?))
     }
 
-    /// The camera, of this seed, if it is one.
-    pub fn camera(&self, seed: u64) -> Option<CameraSpec> {
-        if let Self::Camera(spec) = self { Some(CameraSpec { seed, ..spec.clone() }) } else { None }
+    /// What it does to files, if it works on files.
+    pub fn files(&self) -> Option<&FilesDescription> {
+        if let Self::Files(files) = self { Some(files) } else { None }
+    }
+
+    /// The value of `workload.type`, if it works on files.
+    pub fn on_files(&self) -> Option<&'static str> {
+        match self {
+            Self::Files(files) => Some(files.name()),
+            Self::Mixed(_) => Some("mixed"),
+            Self::Pattern(_) | Self::Trace(_) => None,
+        }
     }
 
     /// Whether requests have times of arrival of their own.
@@ -144,7 +167,7 @@ impl WorkloadDescription {
         match self {
             Self::Pattern(pattern) => pattern.spec.arrival != Arrival::Closed,
             Self::Trace(_) => true,
-            Self::Camera(_) => false,
+            Self::Files(_) | Self::Mixed(_) => false,
         }
     }
 
@@ -157,7 +180,8 @@ impl WorkloadDescription {
                 Ok((Box::new(feed), decided))
             }
             Self::Trace(description) => Ok((Box::new(TraceFeed::open(description, bytes, sector)?), Vec::new())),
-            Self::Camera(_) => Err(OpenError::Files),
+            Self::Files(files) => Err(OpenError::Files(files.name())),
+            Self::Mixed(_) => Err(OpenError::Mixed),
         }
     }
 }

@@ -41,11 +41,11 @@ impl Kernel {
         let options = Options { dropped: Some(std::sync::Arc::new(|why| panic!("a client was dropped: {why}"))), ..Options::default() };
         let server = Server::start(disk.clone(), &Address::Unix(socket.clone()), options).unwrap();
         let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-        let player = env!("CARGO_BIN_EXE_play-camera");
+        let player = env!("CARGO_BIN_EXE_play-files");
         let (shortest, longest, total) = (spec.photo_bytes_min, spec.photo_bytes_max, spec.total.unwrap());
         let script = format!(
             "mp vfat; mp nls_cp437; mp nls_iso8859-1; mp nls_ascii; echo 360000 >/proc/sys/vm/dirty_writeback_centisecs
-             mount -t vfat /dev/vda /mnt && {player} /mnt {shortest} {longest} {total} && umount /mnt || exit 1
+             mount -t vfat /dev/vda /mnt && {player} /mnt camera {shortest} {longest} {total} && umount /mnt || exit 1
              mount -r -t vfat /dev/vda /mnt && manifest /mnt && umount /mnt"
         );
         let guest = oracle.guest().program(player).disk(Disk::Nbd { socket }).timeout(Duration::from_secs(900));
@@ -111,7 +111,7 @@ fn slotless(layout: &Layout, tape: &Tape, mut sectors: &[(u64, &'static str)]) -
     for length in tape.stretches() {
         let (stretch, rest) = sectors.split_at(length);
         sectors = rest;
-        let place = |(sector, _): &(u64, &str)| Region::of(layout, *sector, "");
+        let place = |(sector, _): &(u64, &str)| Region::of(&(*layout).into(), *sector, "");
         let contents = stretch.iter().find(|one| !place(one).is_metadata());
         let slot = stretch.iter().find(|one| place(one) == Region::Root);
         if let (Some((_, whose)), None) = (contents, slot) {
@@ -124,12 +124,12 @@ fn slotless(layout: &Layout, tape: &Tape, mut sectors: &[(u64, &'static str)]) -
 
 /// The sectors of a region, in the order in which they were written.
 fn of(layout: &Layout, sectors: &[(u64, &'static str)], region: Region) -> Vec<u64> {
-    sectors.iter().map(|(sector, _)| *sector).filter(|sector| Region::of(layout, *sector, "") == region).collect()
+    sectors.iter().map(|(sector, _)| *sector).filter(|sector| Region::of(&(*layout).into(), *sector, "") == region).collect()
 }
 
 /// Gives the kernel's clusters our names, once it is known that both have written the same clusters in the same order.
 fn labelled(layout: &Layout, ours: &[(u64, &'static str)], theirs: &[(u64, &'static str)]) -> Vec<(u64, &'static str)> {
-    let in_clusters = |sector: &u64| !Region::of(layout, *sector, "").is_metadata();
+    let in_clusters = |sector: &u64| !Region::of(&(*layout).into(), *sector, "").is_metadata();
     let mut names = ours.iter().filter(|(sector, _)| in_clusters(sector)).map(|(_, whose)| *whose);
     theirs.iter().map(|(sector, _)| (*sector, if in_clusters(sector) { names.next().unwrap_or("") } else { "" })).collect()
 }

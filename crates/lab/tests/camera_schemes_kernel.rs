@@ -7,6 +7,7 @@ use nandlab_block::{BlockDevice as _, Lba};
 use nandlab_lab::Experiment;
 use nandlab_lab::play::{FileSum, expected_sums};
 use nandlab_lab::run::run_files;
+use nandlab_lab::workload::FilesDescription;
 use nandlab_oracle::{Disk, Manifest, Oracle, manifest::Kind};
 use nandlab_stack::{Document, Stack};
 use nandlab_workload::camera::{CameraMs500, CameraSpec};
@@ -37,8 +38,9 @@ fn experiment(settings: &[&str], more: &str) -> Experiment {
 fn image_after_the_camera(name: &str, settings: &[&str], scratch: &Path) -> (PathBuf, CameraSpec) {
     let dump = scratch.join(format!("{name}.nand"));
     let run = experiment(settings, &format!("chip.save={}", dump.display()));
-    let camera = run.workload.camera(run.run.seed).unwrap();
-    run_files(&run, &camera, false, &mut |_| ()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let Some(files @ FilesDescription::Camera(camera)) = run.workload.files() else { panic!("not the camera") };
+    let camera = CameraSpec { seed: run.run.seed, ..camera.clone() };
+    run_files(&run, files, false, &mut |_| ()).unwrap_or_else(|error| panic!("{name}: {error}"));
     // What was in a memory is on the flash now: the dump needs none.
     let settings: Vec<&str> = settings.iter().copied().filter(|setting| !setting.starts_with("nvram.")).collect();
     let again = experiment(&settings, &format!("chip.load={}", dump.display()));

@@ -40,7 +40,7 @@ fn experiment(settings: &[&str]) -> Experiment {
 
 fn played(settings: &[&str]) -> FilesOutcome {
     let experiment = experiment(settings);
-    run_files(&experiment, &experiment.workload.camera(1).unwrap(), true, &mut |_| ()).unwrap()
+    run_files(&experiment, experiment.workload.files().unwrap(), true, &mut |_| ()).unwrap()
 }
 
 fn seconds(of: &FilesOutcome) -> f64 {

@@ -5,6 +5,7 @@
 //! one piece of a request, and for each open file. *Knows nothing of* what the file system stands on: what it writes is told to [`regions`] by whoever listens below.
 
 pub mod regions;
+pub mod structure;
 mod verify;
 
 pub use verify::{FileSum, VerifyError, expected_sums, verify};
@@ -62,7 +63,7 @@ impl Played {
             FileCall::Read { length, .. } => (self.reads, self.bytes_read) = (self.reads + 1, self.bytes_read + length),
             FileCall::Write { length, .. } => (self.writes, self.bytes_written) = (self.writes + 1, self.bytes_written + length),
             FileCall::Truncate { .. } => self.truncates += 1,
-            FileCall::Fsync { .. } => self.fsyncs += 1,
+            FileCall::Fsync { .. } | FileCall::Fdatasync { .. } => self.fsyncs += 1,
             FileCall::Remove { .. } => self.removes += 1,
             FileCall::Sync => self.syncs += 1,
             FileCall::Compute { .. } => self.computes += 1,
@@ -166,6 +167,7 @@ impl Player {
                 fs.setattr(self.ino(file)?, &SetAttr { size: Some(length), ..SetAttr::default() }, now)?;
             }
             FileCall::Fsync { file } => fs.fsync(self.ino(file)?, Sync::All)?,
+            FileCall::Fdatasync { file } => fs.fsync(self.ino(file)?, Sync::Data)?,
             FileCall::Remove { file } => fs.unlink(self.dir, self.closed(calls, file)?.as_bytes(), now)?,
             FileCall::Sync => fs.sync()?,
             // Its time is for whoever has a clock.

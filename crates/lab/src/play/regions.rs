@@ -1,17 +1,20 @@
-//! Where on a FAT volume writes go: how many to which part, on how many sectors, and a picture of it.
+//! Where on a volume writes go: how many to which part, on how many sectors, and a picture of it.
 //!
 //! *Promises.* Every sector written counts once, under one region. Memory grows with the number of different sectors, not with the number of writes; the picture has at most
-//! [`POINTS_MAX`] points of each region, so that a region of few sectors shows beside one of many. *Works on* the boot sector's layout alone: which file a cluster belongs
-//! to, and that a subdirectory is no file, must be said by the caller.
+//! [`POINTS_MAX`] points of each region, so that a region of few sectors shows beside one of many. *Works on* what stays where it is on a volume: which file contents belong
+//! to, and that a subdirectory of FAT is no file, must be said by the caller; on ext, names and block numbers among the contents are told from [their bytes](super::structure).
 
-use nandlab_fat::Layout;
+use super::structure::is_structure;
+use nandlab_stack::Parts;
+use nandlab_stack::fs::{ExtParts, ExtRegion};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 /// The most points that a region has in a picture.
 pub const POINTS_MAX: usize = 500;
 
-/// A part of a FAT volume.
+/// A part of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Region {
     /// The boot sector, with the mark "in use".
@@ -22,15 +25,32 @@ pub enum Region {
     Table(u32),
     /// The root directory of FAT12 and FAT16.
     Root,
-    /// Clusters, of what the caller says.
+    /// ext: superblocks and group descriptors.
+    Super,
+    /// ext: bitmaps of blocks and inodes.
+    Bitmaps,
+    /// ext: inodes.
+    Inodes,
+    /// ext: the journal.
+    Journal,
+    /// ext: directories, block numbers, attributes.
+    Structure,
+    /// Clusters of FAT, of what the caller says; contents of files on ext.
     Clusters(&'static str),
     /// Behind the last cluster.
     Outside,
 }
 
 impl Region {
-    /// The part that a sector of the volume lies in; clusters go by the name `clusters`.
-    pub fn of(layout: &Layout, sector: u64, clusters: &'static str) -> Self {
+    /// The part that a sector of the volume lies in; contents of files go by the name `contents`.
+    pub fn of(parts: &Parts, sector: u64, contents: &'static str) -> Self {
+        match parts {
+            Parts::Fat(layout) => Self::of_fat(layout, sector, contents),
+            Parts::Ext(parts) => Self::of_ext(parts, sector, contents),
+        }
+    }
+
+    fn of_fat(layout: &nandlab_stack::fs::FatLayout, sector: u64, clusters: &'static str) -> Self {
         let end = u64::from(layout.data_start) + u64::from(layout.clusters) * u64::from(layout.cluster_sectors);
         match sector {
             0 => Self::Boot,
@@ -44,9 +64,46 @@ impl Region {
         }
     }
 
-    /// Whether it says where files are rather than what they hold.
+    fn of_ext(parts: &ExtParts, sector: u64, contents: &'static str) -> Self {
+        match parts.of(sector) {
+            Some(ExtRegion::Super) => Self::Super,
+            Some(ExtRegion::Bitmaps) => Self::Bitmaps,
+            Some(ExtRegion::Inodes) => Self::Inodes,
+            Some(ExtRegion::Journal) => Self::Journal,
+            None if sector < parts.sectors => Self::Clusters(contents),
+            None => Self::Outside,
+        }
+    }
+
+    /// Divides what is read or written from sector `first` on, in sectors of so many bytes, by parts: `each` is told of every run of sectors.
+    pub fn split(parts: &Parts, (first, sector, data): (u64, u64, &[u8]), contents: &'static str, each: &mut dyn FnMut(Self, Range<u64>)) {
+        let unit = if let Parts::Ext(parts) = parts { parts.block_sectors } else { 1 };
+        let mut run: Option<(Self, Range<u64>)> = None;
+        for (at, block) in (first..).step_by(unit as usize).zip(data.chunks((unit * sector) as usize)) {
+            let mut region = Self::of(parts, at, contents);
+            if let (Self::Clusters(_), Parts::Ext(parts)) = (region, parts)
+                && is_structure(block, parts.blocks)
+            {
+                region = Self::Structure;
+            }
+            let end = at + block.len() as u64 / sector;
+            match &mut run {
+                Some((same, range)) if *same == region => range.end = end,
+                _ => {
+                    if let Some((region, range)) = run.replace((region, at..end)) {
+                        each(region, range);
+                    }
+                }
+            }
+        }
+        if let Some((region, range)) = run {
+            each(region, range);
+        }
+    }
+
+    /// Whether it says where files are rather than what they hold; a journal does not, since it may hold both.
     pub fn is_metadata(&self) -> bool {
-        !matches!(self, Self::Clusters(_))
+        !matches!(self, Self::Clusters(_) | Self::Journal)
     }
 }
 
@@ -57,6 +114,11 @@ impl fmt::Display for Region {
             Self::Reserved => f.write_str("reserved sectors"),
             Self::Table(copy) => write!(f, "FAT {copy}"),
             Self::Root => f.write_str("root directory"),
+            Self::Super => f.write_str("superblocks and descriptors"),
+            Self::Bitmaps => f.write_str("bitmaps"),
+            Self::Inodes => f.write_str("inodes"),
+            Self::Journal => f.write_str("journal"),
+            Self::Structure => f.write_str("directories and block numbers"),
             Self::Clusters(what) => f.write_str(what),
             Self::Outside => f.write_str("behind the clusters"),
         }
@@ -87,7 +149,7 @@ pub type Point = (u64, u64);
 /// What was written so far.
 #[derive(Clone, Debug)]
 pub struct Writes {
-    layout: Layout,
+    parts: Parts,
     total: u64,
     regions: BTreeMap<Region, Seen>,
 }
@@ -100,15 +162,22 @@ struct Seen {
 }
 
 impl Writes {
-    /// Nothing yet, on a volume of this layout. Sectors are the volume's own.
-    pub fn new(layout: Layout) -> Self {
-        Self { layout, total: 0, regions: BTreeMap::new() }
+    /// Nothing yet, on a volume of these parts. Sectors are the volume's own.
+    pub fn new(parts: impl Into<Parts>) -> Self {
+        Self { parts: parts.into(), total: 0, regions: BTreeMap::new() }
     }
 
-    /// So many sectors were written from `first` on; those that lie in clusters are told apart as `clusters`, such as "photos" or "index".
-    pub fn write(&mut self, first: u64, count: u64, clusters: &'static str) {
+    /// So many sectors were written from `first` on; those that hold contents of files are told apart as `contents`, such as "photos" or "index".
+    pub fn write(&mut self, first: u64, count: u64, contents: &'static str) {
         for sector in first..first.saturating_add(count) {
-            let seen = self.regions.entry(Region::of(&self.layout, sector, clusters)).or_default();
+            self.add(Region::of(&self.parts, sector, contents), sector..sector + 1);
+        }
+    }
+
+    /// These sectors of a region were written.
+    pub fn add(&mut self, region: Region, sectors: Range<u64>) {
+        let seen = self.regions.entry(region).or_default();
+        for sector in sectors {
             *seen.sectors.entry(sector).or_default() += 1;
             seen.picture.add((self.total, sector));
             self.total += 1;
@@ -146,12 +215,12 @@ impl Writes {
         }
         let mut counts: Vec<u64> = sectors.into_values().collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
-        let count = (space * f64::from(self.layout.sectors)).round() as usize;
+        let count = (space * self.parts.sectors() as f64).round() as usize;
         self.share(counts.iter().take(count).sum(), count as u64)
     }
 
     fn share(&self, writes: u64, sectors: u64) -> Share {
-        Share { writes: writes as f64 / self.total.max(1) as f64, sectors: sectors as f64 / f64::from(self.layout.sectors) }
+        Share { writes: writes as f64 / self.total.max(1) as f64, sectors: sectors as f64 / self.parts.sectors() as f64 }
     }
 
     /// For each region the dots of a picture of sector over number of write, at most [`POINTS_MAX`], by number. A region's dots are the first writes to it in each of many
@@ -193,7 +262,7 @@ impl Picture {
 mod tests {
     use super::*;
     use nandlab_block::Ram;
-    use nandlab_fat::{Bits, Format, format};
+    use nandlab_fat::{Bits, Format, Layout, format};
 
     /// One reserved sector, two tables of 64, a root directory of 32, and clusters from 161 on.
     fn layout() -> Layout {
@@ -204,13 +273,21 @@ mod tests {
     #[test]
     fn every_sector_lies_in_one_region() {
         let layout = layout();
-        let of = |sector| Region::of(&layout, sector, "files");
+        let parts = layout.into();
+        let of = |sector| Region::of(&parts, sector, "files");
         let edges = [0, 1, 64, 65, 128, 129, 160, 161, 65_532, 65_533, u64::MAX].map(of);
         use Region::*;
         let files = Clusters("files");
         assert_eq!(edges, [Boot, Table(1), Table(1), Table(2), Table(2), Root, Root, files, files, Outside, Outside]);
         let wide = Layout { fat_start: 32, root_start: 160, ..layout };
-        assert_eq!(Region::of(&wide, 6, ""), Reserved);
+        assert_eq!(Region::of(&wide.into(), 6, ""), Reserved);
+    }
+
+    #[test]
+    fn what_is_written_at_once_is_divided_where_parts_meet() {
+        let mut runs = Vec::new();
+        Region::split(&layout().into(), (127, 512, &[1; 40 * 512]), "files", &mut |region, sectors| runs.push((region, sectors)));
+        assert_eq!(runs, [(Region::Table(2), 127..129), (Region::Root, 129..161), (Region::Clusters("files"), 161..167)]);
     }
 
     #[test]

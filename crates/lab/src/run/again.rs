@@ -26,6 +26,9 @@ pub struct Again {
 
 /// Serves the requests of `run`, from the mount on, on the stack of `experiment` behind the same mkfs; page contents are not kept.
 pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, RunError> {
+    if run.phases.iter().any(|phase| phase.below.remaps > 0) {
+        return Err(RunError::Remapped);
+    }
     let mut experiment = experiment.clone();
     experiment.stack.chip.spec.contents = Contents::Dropped;
     let fs = experiment.stack.fs.clone().ok_or(RunError::NoFileSystem)?;
@@ -34,7 +37,7 @@ pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, R
     fs.make(&mut fs.partition(&mut stack.device)?)?;
     let clock = stack.clock.clone();
     let sector = u64::from(stack.device.geometry().sector);
-    let disk = Driven::new(&mut *stack.device, &clock, Costs::of(&experiment.stack), Box::new(|_, _, _| ()));
+    let disk = Driven::new(&mut *stack.device, &clock, Costs::of(&experiment.stack), Box::new(|_| ()));
     let mut partition = fs.partition(disk.clone())?;
     let mut data = Vec::new();
     let mut serve = |number: usize, request: &Request| {

@@ -6,12 +6,26 @@ use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::Mtd as _;
 use nandlab_sim::{Clock, Nanos};
 use nandlab_stack::{Description, Device, Scheme};
-use nandlab_workload::Op;
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 
+/// A request that was served, with the bytes that it read or wrote.
+#[derive(Clone, Copy, Debug)]
+pub enum Seen<'d> {
+    /// Read from there on.
+    Read(Lba, &'d [u8]),
+    /// Written from there on.
+    Write(Lba, &'d [u8]),
+    /// So many sectors from there on need not be kept.
+    Discard(Lba, u64),
+    /// Everything is durable.
+    Flush,
+    /// Sectors have changed places.
+    Remap(&'d [Remap]),
+}
+
 /// Told about every request that was served.
-pub type Watcher<'a> = dyn FnMut(Op, Lba, u64) + 'a;
+pub type Watcher<'a> = dyn FnMut(&Seen<'_>) + 'a;
 
 /// A disk with the costs of its processor.
 #[derive(Clone)]
@@ -63,18 +77,21 @@ impl<'a> Driven<'a> {
         Ref::map(self.shared.borrow(), |shared| &*shared.device)
     }
 
+    /// Serves a request for so many sectors, of which so many are written.
     fn serve(
         &mut self,
-        (op, lba, sectors): (Op, Lba, u64),
+        (sectors, written): (u64, u64),
         serve: impl FnOnce(&mut dyn Device) -> Result<(), BlockError>,
     ) -> Result<(), BlockError> {
         let shared = &mut *self.shared.borrow_mut();
         match shared.costs {
-            None => serve(shared.device)?,
-            Some(costs) => shared.at_a_price(costs, if op == Op::Write { sectors } else { 0 }, sectors, serve)?,
+            None => serve(shared.device),
+            Some(costs) => shared.at_a_price(costs, written, sectors, serve),
         }
-        (shared.watcher)(op, lba, sectors);
-        Ok(())
+    }
+
+    fn tell(&self, seen: &Seen<'_>) {
+        (self.shared.borrow_mut().watcher)(seen);
     }
 
     fn sectors(&self, bytes: usize) -> u64 {
@@ -106,28 +123,35 @@ impl BlockDevice for Driven<'_> {
     }
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
-        let sectors = self.sectors(buf.len());
-        self.serve((Op::Read, lba, sectors), |device| device.read(lba, buf))
+        self.serve((self.sectors(buf.len()), 0), |device| device.read(lba, buf))?;
+        self.tell(&Seen::Read(lba, buf));
+        Ok(())
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         let sectors = self.sectors(data.len());
-        self.serve((Op::Write, lba, sectors), |device| device.write(lba, data))
+        self.serve((sectors, sectors), |device| device.write(lba, data))?;
+        self.tell(&Seen::Write(lba, data));
+        Ok(())
     }
 
     /// A driver that has waited has nothing left to flush: it costs no instructions.
     fn flush(&mut self) -> Result<(), BlockError> {
-        let shared = &mut *self.shared.borrow_mut();
-        shared.device.flush()?;
-        (shared.watcher)(Op::Flush, Lba(0), 0);
+        self.shared.borrow_mut().device.flush()?;
+        self.tell(&Seen::Flush);
         Ok(())
     }
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
-        self.serve((Op::Discard, lba, sectors), |device| device.discard(lba, sectors))
+        self.serve((sectors, 0), |device| device.discard(lba, sectors))?;
+        self.tell(&Seen::Discard(lba, sectors));
+        Ok(())
     }
 
+    /// A request; for the layer each pair is a sector.
     fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
-        self.shared.borrow_mut().device.remap(pairs)
+        self.serve((pairs.len() as u64, 0), |device| device.remap(pairs))?;
+        self.tell(&Seen::Remap(pairs));
+        Ok(())
     }
 }

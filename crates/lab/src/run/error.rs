@@ -40,6 +40,9 @@ pub enum RunError {
     /// There is no file system for a workload on files.
     #[error("fs.type: found \"none\", expected a file system for a workload on files")]
     NoFileSystem,
+    /// The workload is one for power cuts.
+    #[error("workload.type: found \"mixed\", which is for power cuts (nandlab crash), expected a workload to be measured")]
+    ForCuts,
     /// A file system reads back what it wrote.
     #[error("chip.contents: found \"dropped\", expected \"kept\" or \"file\", since a file system reads back what it wrote")]
     NoContents,
@@ -55,6 +58,12 @@ pub enum RunError {
     /// The file system could not be unmounted.
     #[error("unmount: {0}")]
     Unmount(Errno),
+    /// What waits in memory could not be written.
+    #[error("write-back: {0}")]
+    WriteBack(Errno),
+    /// Requests alone do not repeat a run.
+    #[error("the run has remapped sectors: its requests alone do not do the same to the flash")]
+    Remapped,
     /// Something was lost.
     #[error("after the run: {0}")]
     Verify(#[from] VerifyError),
@@ -77,7 +86,7 @@ pub enum RunError {
 impl RunError {
     /// Whether the input is to blame rather than the stack.
     pub fn is_bad_input(&self) -> bool {
-        !matches!(self, Self::Stopped { .. } | Self::Unprepared { .. } | Self::Unmount(_) | Self::Verify(_))
+        !matches!(self, Self::Stopped { .. } | Self::Unprepared { .. } | Self::Unmount(_) | Self::WriteBack(_) | Self::Verify(_))
     }
 
     /// An error of a stream, with the file that it came from.
@@ -94,7 +103,8 @@ impl From<OpenError> for RunError {
         match error {
             OpenError::Description(error) => Self::Description(error),
             OpenError::Trace(error) => Self::Trace(error),
-            OpenError::Files => Self::NoFileSystem,
+            OpenError::Files(_) => Self::NoFileSystem,
+            OpenError::Mixed => Self::ForCuts,
         }
     }
 }

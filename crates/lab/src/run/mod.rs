@@ -20,7 +20,7 @@ mod steady;
 
 pub use again::{Again, run_again};
 pub use error::RunError;
-pub use files::{FilesOutcome, run_files};
+pub use files::{Below, FilesOutcome, PhaseOutcome, Traffic, run_calls, run_files};
 pub use steady::Steady;
 
 use crate::experiment::{Experiment, MeasureFrom, Precondition, RunOptions};
@@ -69,8 +69,8 @@ pub struct Progress {
 
 /// Runs an experiment; `watch` is told about progress from time to time.
 pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
-    if let Some(camera) = experiment.workload.camera(experiment.run.seed) {
-        return Ok(run_files(experiment, &camera, false, watch)?.outcome);
+    if let Some(files) = experiment.workload.files() {
+        return Ok(run_files(experiment, files, false, watch)?.outcome);
     }
     let began = Instant::now();
     let mut stack = Stack::build(&experiment.stack)?;

@@ -1,6 +1,6 @@
 //! Choices of the camera, as `[workload]` has them.
 
-use nandlab_stack::value::Size;
+use super::files::size;
 use nandlab_stack::{DescriptionError, Section};
 use nandlab_workload::camera::{CameraSpec, DeleteAll, IndexDelete, IndexWrite};
 
@@ -25,7 +25,6 @@ pub(super) fn take(section: &mut Section) -> Result<CameraSpec, DescriptionError
     let default = CameraSpec::default();
     let transactions = section.or("transactions", default.transactions)?;
     let usual = default.clone().for_transactions(transactions);
-    let size = |section: &mut Section, key, bytes| section.or(key, Size(bytes)).map(|size| size.0);
     let moments = [("after-creates", DeleteAll::AfterCreates), ("after-deletes", DeleteAll::AfterDeletes)];
     let writes = [("units", IndexWrite::Units), ("entry", IndexWrite::Entry)];
     let deletes = [("overwrite", IndexDelete::Overwrite), ("compact", IndexDelete::Compact)];

@@ -1,0 +1,73 @@
+//! What calls cost the processor by themselves.
+
+use nandlab_sim::Nanos;
+use nandlab_stack::HostDescription;
+use nandlab_vfs::flusher::PAGE;
+use nandlab_workload::files::FileCall;
+
+/// What calls cost; nothing without a processor.
+pub struct CallCosts<'a> {
+    host: Option<&'a HostDescription>,
+    create: Nanos,
+    remove: Nanos,
+    write: Nanos,
+    write_page: Nanos,
+    read_page: Nanos,
+    fsync: Nanos,
+    other: Nanos,
+}
+
+impl<'a> CallCosts<'a> {
+    /// Those of a processor.
+    pub fn of(host: Option<&'a HostDescription>) -> Self {
+        let cost = |key| host.map_or(0, |host| host.instructions(key));
+        Self {
+            host,
+            create: cost("create"),
+            remove: cost("remove"),
+            write: cost("write"),
+            write_page: cost("write-page"),
+            read_page: cost("read-page"),
+            fsync: cost("fsync"),
+            other: cost("call"),
+        }
+    }
+
+    /// Of one call, in ns.
+    pub fn of_call(&self, call: &FileCall) -> Nanos {
+        match *call {
+            FileCall::Create { .. } => self.create,
+            FileCall::Remove { .. } => self.remove,
+            FileCall::Write { offset, length, .. } => self.write + further_pages(offset, length) * self.write_page,
+            FileCall::Read { offset, length, .. } => self.write + further_pages(offset, length) * self.read_page,
+            FileCall::Fsync { .. } | FileCall::Fdatasync { .. } | FileCall::Sync => self.fsync,
+            FileCall::Compute { instructions } => self.host.map_or(0, |host| host.program(instructions)),
+            _ => self.other,
+        }
+    }
+}
+
+/// Pages that so many bytes touch beyond the first.
+fn further_pages(offset: u64, length: u64) -> u64 {
+    (offset.saturating_add(length.saturating_sub(1))) / PAGE - offset / PAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_count_by_their_bounds() {
+        let cases = [((0, 1), 0), ((0, 4096), 0), ((0, 4097), 1), ((4095, 2), 1), ((4096, 4096), 0), ((100, 1 << 20), 256)];
+        for ((offset, length), expected) in cases {
+            assert_eq!(further_pages(offset, length), expected, "{offset} {length}");
+        }
+    }
+
+    #[test]
+    fn without_a_processor_nothing_costs_anything() {
+        let costs = CallCosts::of(None);
+        assert_eq!(costs.of_call(&FileCall::Compute { instructions: 1 << 40 }), 0);
+        assert_eq!(costs.of_call(&FileCall::Sync), 0);
+    }
+}

@@ -1,0 +1,253 @@
+//! The run loop of a workload on files: one program, whose calls go through the file system to the disk, one after another.
+//!
+//! The processor's costs, if the stack has a processor, are spent where they arise: with each call, each request, each operation of the chip. What waits in memory is
+//! written when Linux would ([`actors`]), if the stack has a memory. At the end the file system is unmounted and mounted again, and every file compared with what the calls must
+//! have left.
+//!
+//! | module | its one idea |
+//! |---|---|
+//! | [`costs`] | what calls cost the processor |
+//! | [`actors`] | pdflush, kupdate, commit timers |
+//! | [`stream`] | requests to the disk, by part of the volume |
+//! | [`phases`] | what each phase of the program took |
+
+mod actors;
+mod costs;
+mod phases;
+mod stream;
+
+pub use phases::{Below, PhaseOutcome, Traffic};
+
+use super::driven::{Costs, Driven};
+use super::flash::{self, Snapshot};
+use super::meter::Meter;
+use super::{Blocks, Measured, Outcome, Progress, RunError, Server, WATCH_EVERY};
+use crate::Experiment;
+use crate::play::regions::Writes;
+use crate::play::{Player, verify};
+use crate::result::RunResult;
+use crate::workload::FilesDescription;
+use actors::Actors;
+use costs::CallCosts;
+use nandlab_block::BlockDevice;
+use nandlab_nand::Contents;
+use nandlab_sim::{Clock, Nanos};
+use nandlab_stack::{FsDescription, Parts, Stack};
+use nandlab_vfs::flusher::Flushed;
+use nandlab_vfs::{FileSystem, Ino, Time};
+use nandlab_workload::files::{Expected, FileCall, FileCalls};
+use nandlab_workload::{Op, Request};
+use phases::Phases;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+use stream::Stream;
+
+/// When runs begin, in seconds since 1970: 2010-01-01.
+const EPOCH: i64 = 1_262_304_000;
+/// Calls between two looks at the watch.
+const WATCH_CALLS: u64 = WATCH_EVERY / 8;
+
+/// A run on files, and what it asked of the disk.
+pub struct FilesOutcome {
+    /// As of any run.
+    pub outcome: Outcome,
+    /// The phases in the order of the program, `unmount` as the last.
+    pub phases: Vec<PhaseOutcome>,
+    /// What was written to which part of the volume, before the unmount.
+    pub writes: Writes,
+    /// Every request below the file system from its mount on, byte offsets counting from the partition's first sector; empty unless they were to be kept.
+    pub requests: Vec<Request>,
+    /// How many of these the mount made, before the workload began.
+    pub mounting: usize,
+    /// What the calls cost by themselves, ns.
+    pub calls_ns: Nanos,
+    /// What was written back by whom.
+    pub flushed: Flushed,
+}
+
+/// A moment as a file system knows it.
+fn moment(at: Nanos) -> Time {
+    Time { secs: EPOCH + (at / 1_000_000_000) as i64, nanos: (at % 1_000_000_000) as u32 }
+}
+
+/// And back; what lies before the run is its beginning.
+fn nanos(time: Time) -> Nanos {
+    let secs = u64::try_from(time.secs.saturating_sub(EPOCH)).ok();
+    secs.map_or(0, |secs| secs.saturating_mul(1_000_000_000).saturating_add(time.nanos.into()))
+}
+
+/// What a call is in the statistics of requests; none if it is none of these.
+fn request_of(call: &FileCall) -> Option<Request> {
+    match *call {
+        FileCall::Read { offset, length, .. } => Some(Request { op: Op::Read, at: 0, offset, length }),
+        FileCall::Write { offset, length, .. } => Some(Request { op: Op::Write, at: 0, offset, length }),
+        FileCall::Fsync { .. } | FileCall::Fdatasync { .. } | FileCall::Sync => Some(Request::flush(0)),
+        _ => None,
+    }
+}
+
+/// Runs `files` on the stack of `experiment`; keeps the requests to the disk if told so.
+pub fn run_files(
+    experiment: &Experiment,
+    files: &FilesDescription,
+    keep: bool,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<FilesOutcome, RunError> {
+    let mut calls = files.open(experiment.run.seed).map_err(RunError::Precondition)?;
+    run_calls(experiment, &mut *calls, keep, watch)
+}
+
+/// Runs a stream of calls, whatever the workload of `experiment` is.
+pub fn run_calls(
+    experiment: &Experiment,
+    calls: &mut dyn FileCalls,
+    keep: bool,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<FilesOutcome, RunError> {
+    let began = Instant::now();
+    let fs = experiment.stack.fs.as_ref().ok_or(RunError::NoFileSystem)?;
+    if experiment.stack.chip.spec.contents == Contents::Dropped {
+        return Err(RunError::NoContents);
+    }
+    let mut stack = Stack::build(&experiment.stack)?;
+    Server::new(&mut *stack.device, &stack.clock, experiment).precondition(&experiment.run, watch)?;
+    fs.make(&mut fs.partition(&mut stack.device)?)?;
+    let sector = stack.device.geometry().sector.into();
+    let stream = Rc::new(RefCell::new(Stream::new(keep, fs.start * FsDescription::SECTOR, sector)));
+    let Played { measured, expected, calls_ns, phases, flushed } = play(experiment, fs, calls, (&mut stack, &stream), watch)?;
+    prove(fs, &mut stack, calls, &expected)?;
+    let blocks = Blocks::of(&*stack.device);
+    let mut chip = stack.close()?;
+    let (map, wear) = blocks.draw(&mut chip);
+    let span = measured.meter.span();
+    let flash = flash::measured(&measured, chip.spec(), wear, blocks.good(&map));
+    let (host, series) = measured.meter.finish(&measured.after, chip.spec().geometry.page);
+    let settings = experiment.settings.clone();
+    let result = RunResult { name: experiment.name.clone(), settings, host, flash, series, chip: map, simulated_ns: span };
+    let outcome = Outcome { result, cost: crate::cost::since(began), notes: notes(&phases), problem: false };
+    let stream = Rc::into_inner(stream).expect("the stack is gone, and with it the watcher").into_inner();
+    let (requests, mounting, writes) = stream.into_parts().expect("the volume was mounted");
+    Ok(FilesOutcome { outcome, phases, writes, requests, mounting, calls_ns, flushed })
+}
+
+/// What each phase took, if there are several.
+fn notes(phases: &[PhaseOutcome]) -> Vec<String> {
+    let moved = |phase: &&PhaseOutcome| phase.bytes_read + phase.bytes_written > 0;
+    let mib = |bytes: f64| bytes / f64::from(1 << 20);
+    let note = |phase: &PhaseOutcome| {
+        let bytes = (phase.bytes_read + phase.bytes_written) as f64;
+        let rate = phase.bandwidth().map_or(String::new(), |rate| format!(": {:.3} MiB/s", mib(rate)));
+        format!("phase {}: {:.1} MiB in {:.3} s{rate}", phase.name, mib(bytes), phase.seconds())
+    };
+    let told: Vec<String> = phases.iter().filter(moved).map(note).collect();
+    if told.len() > 1 { told } else { Vec::new() }
+}
+
+/// What playing gives.
+struct Played {
+    measured: Measured,
+    /// What must be found.
+    expected: Expected,
+    /// What the calls cost by themselves.
+    calls_ns: Nanos,
+    phases: Vec<PhaseOutcome>,
+    flushed: Flushed,
+}
+
+/// Mounts, plays every call, unmounts; what is measured ends with the last call.
+fn play(
+    experiment: &Experiment,
+    fs: &FsDescription,
+    calls: &mut dyn FileCalls,
+    (stack, stream): (&mut Stack, &Rc<RefCell<Stream>>),
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Played, RunError> {
+    let (clock, described) = (stack.clock.clone(), &experiment.stack);
+    let seen = stream.clone();
+    let disk = Driven::new(&mut *stack.device, &clock, Costs::of(described), Box::new(move |event| seen.borrow_mut().see(event)));
+    let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
+    let mut mounted = fs.mount(Box::new(fs.partition(disk.clone())?), nvram)?;
+    let before = Snapshot::of(&*disk.device());
+    clock.wait_until(before.horizon());
+    // What is written later than it was called for belongs to no call.
+    let told_apart = matches!(mounted.parts, Parts::Fat(_)) && described.memory.is_none();
+    let mut program = Program {
+        clock: clock.clone(),
+        costs: CallCosts::of(described.host.as_ref()),
+        calls_ns: 0,
+        player: Player::new(Ino::ROOT),
+        expected: Expected::new(calls.contents()),
+        actors: Actors::new(described.memory.as_ref(), &clock),
+    };
+    let (mut meter, mut phases) = (Meter::new(experiment.run.series_interval), Phases::new());
+    stream.borrow_mut().begin(mounted.parts);
+    while let Some(call) = calls.next() {
+        program.actors.wake(&mut *mounted.fs).map_err(RunError::WriteBack)?;
+        let from = clock.now();
+        if meter.is_due(from) {
+            meter.roll(from, disk.device().tally());
+        }
+        if phases.is_new(calls.phase()) {
+            phases.begin(calls.phase(), from, disk.device().tally(), &stream.borrow().below);
+        }
+        if let Some(file) = call.file().filter(|_| told_apart) {
+            stream.borrow_mut().group = calls.group(file);
+        }
+        program.call(&mut *mounted.fs, calls, &call)?;
+        phases.called(&call, clock.now());
+        meter.until(clock.now());
+        if let Some(request) = request_of(&call) {
+            meter.served(&request, from, clock.now());
+        }
+        if program.player.played().calls().is_multiple_of(WATCH_CALLS) {
+            watch(Progress { phase: "run", share: calls.share_done() });
+        }
+    }
+    stream.borrow_mut().end();
+    let after = Snapshot::of(&*disk.device());
+    phases.begin("unmount", clock.now(), after.tally(), &stream.borrow().below);
+    mounted.fs.unmount().map_err(RunError::Unmount)?;
+    let phases = phases.finish(clock.now(), disk.device().tally(), &stream.borrow().below);
+    let Program { expected, calls_ns, actors, .. } = program;
+    let measured = Measured { meter, before, after, steady: true };
+    Ok(Played { measured, expected, calls_ns, phases, flushed: actors.flushed() })
+}
+
+/// The program and those who work beside it.
+struct Program<'a> {
+    clock: Clock,
+    costs: CallCosts<'a>,
+    /// What the calls cost by themselves so far.
+    calls_ns: Nanos,
+    player: Player,
+    expected: Expected,
+    actors: Actors,
+}
+
+impl Program<'_> {
+    /// Makes one call, to its end: what a writer must write back itself is part of it.
+    fn call(&mut self, fs: &mut dyn FileSystem, calls: &dyn FileCalls, call: &FileCall) -> Result<(), RunError> {
+        let (from, cost) = (self.clock.now(), self.costs.of_call(call));
+        self.calls_ns += cost;
+        if let FileCall::Compute { .. } = call {
+            self.actors.compute(fs, cost).map_err(RunError::WriteBack)?;
+        } else {
+            self.clock.spend(cost);
+        }
+        self.player.step(fs, calls, call, moment(from))?;
+        self.expected.apply(call)?;
+        match *call {
+            FileCall::Write { offset, length, .. } => self.actors.wrote(fs, offset, length).map_err(RunError::WriteBack),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Mounts once more, without costs, and compares every file.
+fn prove(fs: &FsDescription, stack: &mut Stack, calls: &dyn FileCalls, expected: &Expected) -> Result<(), RunError> {
+    let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
+    let mut mounted = fs.mount(Box::new(fs.partition(&mut stack.device)?), nvram)?;
+    verify(&mut mounted.fs, Ino::ROOT, expected, calls)?;
+    mounted.fs.unmount().map_err(RunError::Unmount)
+}
