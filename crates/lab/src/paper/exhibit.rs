@@ -1,4 +1,4 @@
-//! What a reproduction shows besides rows and claims: tables for terminal and page, scatter plots for the page.
+//! What a reproduction shows besides rows and claims: tables for terminal and page, plots for the page.
 
 use crate::report::axis::Axis;
 use crate::report::markup::{Element, el};
@@ -11,8 +11,8 @@ use serde::Serialize;
 pub enum Exhibit {
     /// Rows and columns.
     Table(TableExhibit),
-    /// Scatter plots that stand side by side.
-    Scatters(String, Vec<Scatter>),
+    /// Plots that stand side by side.
+    Figures(String, Vec<Figure>),
 }
 
 /// A table of words and numbers.
@@ -28,8 +28,19 @@ pub struct TableExhibit {
     pub rows: Vec<Vec<String>>,
 }
 
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drawn {
+    /// As dots.
+    Dots,
+    /// Joined by lines.
+    Lines,
+    /// Joined by lines, over an axis on which twice as much is always as far.
+    LinesOverLog,
+}
+
 /// Points over two axes.
-pub struct Scatter {
+pub struct Figure {
     /// Heading.
     pub title: String,
     /// What it shows.
@@ -38,6 +49,10 @@ pub struct Scatter {
     pub x: String,
     /// Name of the vertical axis.
     pub y: String,
+    /// How they are drawn.
+    pub drawn: Drawn,
+    /// What the two axes count.
+    pub of: (Quantity, Quantity),
     /// Names of all series of plots that stand side by side, so that each has one colour in all of them.
     pub names: Vec<String>,
     /// Series by their names, with their points.
@@ -59,21 +74,22 @@ impl TableExhibit {
     }
 }
 
-impl Scatter {
+impl Figure {
     /// For the page.
     pub fn draw(&self) -> Element {
         let points = || self.series.iter().flat_map(|(_, points)| points);
         let series = self.series.iter().map(|(name, points)| Series {
             name: name.clone(),
             slot: self.names.iter().position(|known| known == name).unwrap_or(0),
-            mark: Mark::Points,
+            mark: if self.drawn == Drawn::Dots { Mark::Points } else { Mark::Line },
             points: points.clone(),
         });
+        let across = if self.drawn == Drawn::LinesOverLog { Axis::log } else { Axis::linear };
         Plot {
             title: self.title.clone(),
             about: self.about.clone(),
-            x: Axis::linear(&self.x, Quantity::Count, points().map(|p| p.0)),
-            y: Axis::linear(&self.y, Quantity::Count, points().map(|p| p.1)),
+            x: across(&self.x, self.of.0, points().map(|p| p.0)),
+            y: Axis::linear(&self.y, self.of.1, points().map(|p| p.1)),
             series: series.collect(),
             width: HALF,
             named: false,

@@ -5,9 +5,11 @@
 
 mod exhibit;
 mod ftl_study;
+mod jftl;
 mod page;
 
-pub use exhibit::{Exhibit, Scatter, TableExhibit};
+pub use crate::report::number::Quantity;
+pub use exhibit::{Drawn, Exhibit, Figure, TableExhibit};
 
 use crate::run::{Progress, RunError};
 use nandlab_stack::DescriptionError;
@@ -23,7 +25,10 @@ pub struct Paper {
 }
 
 /// Every publication, in the order in which their stacks stand on each other.
-pub const ALL: [Paper; 1] = [Paper { id: "ftl-study", title: ftl_study::TITLE, reproduce: ftl_study::reproduce }];
+pub const ALL: [Paper; 2] = [
+    Paper { id: "ftl-study", title: ftl_study::TITLE, reproduce: ftl_study::reproduce },
+    Paper { id: "jftl", title: jftl::TITLE, reproduce: jftl::reproduce },
+];
 
 impl Paper {
     /// Runs everything; `watch` is told how far it is.
@@ -40,7 +45,7 @@ pub enum PaperError {
     Description(#[from] DescriptionError),
     /// A run of it broke down.
     #[error("{0}: {1}")]
-    Run(String, RunError),
+    Run(String, Box<RunError>),
     /// A run of it lost something.
     #[error("{0}: {1}")]
     Wrong(String, String),

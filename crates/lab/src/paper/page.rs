@@ -22,10 +22,10 @@ pub fn html(of: &Reproduction) -> String {
     for exhibit in &of.exhibits {
         sections.push(match exhibit {
             Exhibit::Table(shown) => section(shown),
-            Exhibit::Scatters(title, plots) => {
+            Exhibit::Figures(title, plots) => {
                 let names = plots.first().map(|plot| plot.names.as_slice()).unwrap_or_default();
                 let names: Vec<(usize, &str)> = names.iter().map(String::as_str).enumerate().collect();
-                let drawn = el("div").class("pair").child(legend(&names)).children(plots.iter().map(super::Scatter::draw));
+                let drawn = el("div").class("pair").child(legend(&names)).children(plots.iter().map(super::Figure::draw));
                 Section { title: title.clone(), body: vec![drawn] }
             }
         });

@@ -120,13 +120,11 @@ impl Study {
         let settings: Vec<String> = layer.settings.iter().chain([&holds]).map(ToString::to_string).collect();
         let experiment = self.experiment(&settings)?;
         let name = format!("{} {}", layer.key, super::word(hot));
-        let camera = experiment
-            .workload
-            .camera(experiment.run.seed)
-            .ok_or_else(|| PaperError::Wrong(name.clone(), "no camera in the experiment".into()))?;
+        let files = experiment.workload.files();
+        let files = files.ok_or_else(|| PaperError::Wrong(name.clone(), "no workload on files in the experiment".into()))?;
         // One of the hot runs is the stream for the sweeps.
         let keep = hot && *layer == TABLE_1[1];
-        let run = run_files(&experiment, &camera, keep, &mut |_| ()).map_err(|error| PaperError::Run(name, error))?;
+        let run = run_files(&experiment, files, keep, &mut |_| ()).map_err(|error| PaperError::Run(name, error.into()))?;
         let bare = run.outcome.result.simulated_ns as f64 / 1e9;
         Ok(Cell { layer: *layer, hot, run, seconds: bare, bare })
     }

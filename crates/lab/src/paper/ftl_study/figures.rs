@@ -1,6 +1,6 @@
 //! Figure 2, and the tables behind Table 1: where writes go, where time goes, what the flash does.
 
-use super::super::{Exhibit, Scatter, TableExhibit};
+use super::super::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use super::cells::{Cell, Cells, TABLE_1};
 use crate::result::FlashRow;
 use crate::run::FilesOutcome;
@@ -12,12 +12,14 @@ fn strings<const N: usize>(words: [&str; N]) -> Vec<String> {
 /// Figure 2: sector over number of write, before and after metadata is absorbed.
 pub fn figure_2(cells: &Cells) -> Exhibit {
     let names: Vec<String> = cells.hot().writes.regions().map(|(region, _)| region.to_string()).collect();
-    let scatter = |title: &str, run: &FilesOutcome| Scatter {
+    let scatter = |title: &str, run: &FilesOutcome| Figure {
         names: names.clone(),
         title: title.into(),
         about: format!("{} sector writes; of each region at most 500 dots are drawn.", run.writes.total()),
         x: "number of the write".into(),
         y: "sector of the volume".into(),
+        drawn: Drawn::Dots,
+        of: (Quantity::Count, Quantity::Count),
         series: run
             .writes
             .points()
@@ -26,7 +28,7 @@ pub fn figure_2(cells: &Cells) -> Exhibit {
     };
     let cool = &cells.of(&TABLE_1[1], false).run;
     let plots = vec![scatter("(a) metadata on flash", cells.hot()), scatter("(b) metadata in NVRAM", cool)];
-    Exhibit::Scatters("Figure 2: write reference pattern".into(), plots)
+    Exhibit::Figures("Figure 2: write reference pattern".into(), plots)
 }
 
 /// Sector writes by region.

@@ -94,7 +94,7 @@ pub fn run(study: &Study, cells: &Cells, watch: &(dyn Fn(f64) + Sync)) -> Result
 
 fn serve(study: &Study, cells: &Cells, settings: &[String]) -> Result<Served, PaperError> {
     let experiment = study.experiment(settings)?;
-    let again = run_again(&experiment, cells.hot()).map_err(|error| PaperError::Run(settings.join(" "), error))?;
+    let again = run_again(&experiment, cells.hot()).map_err(|error| PaperError::Run(settings.join(" "), error.into()))?;
     let calls = cells.hot().calls_ns;
     Ok(Served { seconds: (again.ns + calls) as f64 / 1e9, again })
 }
