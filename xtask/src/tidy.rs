@@ -15,16 +15,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("vfs", &["sim"]),
     ("fat", &["sim", "vfs", "block"]),
     ("ext", &["sim", "vfs", "block", "jbd"]),
+    ("f2fs", &["sim", "vfs", "block"]),
+    ("jffs2", &["sim", "mtd", "vfs"]),
+    ("ubi", &["mtd", "block"]),
     ("workload", &["sim", "vfs", "block"]),
-    ("stack", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "workload"]),
-    ("lab", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "workload", "stack"]),
+    ("stack", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "ext", "workload"]),
+    ("lab", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "ext", "workload", "stack"]),
     ("host", &["sim", "block", "vfs", "stack"]),
     ("oracle", &[]),
     ("nandlab", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "workload", "stack", "lab", "host"]),
 ];
 
 /// Crates that know no operating system: a run of theirs is a pure function.
-const PURE: &[&str] = &["sim", "mtd", "block", "jbd", "nand", "ftl", "vfs", "fat", "ext", "workload"];
+const PURE: &[&str] = &["sim", "mtd", "block", "jbd", "nand", "ftl", "vfs", "fat", "ext", "f2fs", "jffs2", "ubi", "workload"];
 
 /// What makes a run depend on more than its inputs.
 const IMPURE: &[&str] = &["Instant::now", "SystemTime", "HashMap", "HashSet", "thread_rng", "std::fs", "std::thread"];

@@ -66,3 +66,56 @@ fn what_cannot_be_explored_is_refused_by_key() {
         assert!(error.to_string().starts_with(expected), "{error}");
     }
 }
+
+const ON_FILES: &str = "
+[chip]
+preset = \"nandsim-jftl\"
+blocks = 256
+[ftl]
+over-provisioning = 0.15
+[fs]
+start-sector = 8
+[workload]
+type = \"mixed\"
+operations = 60
+";
+
+fn on_files(overrides: &[&str]) -> Experiment {
+    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
+    Experiment::take(Document::parse("files.toml", Path::new("."), ON_FILES, &overrides).unwrap()).unwrap()
+}
+
+#[test]
+fn a_described_file_system_survives_its_cuts() {
+    for fs in [&["fs.type=\"ext2\""][..], &["fs.type=\"ext3\"", "fs.checkpoint=\"remap\""], &["fs.type=\"fat16\"", "fs.cluster=512"]] {
+        let prepared = Prepared::files(&on_files(fs), 1_000).unwrap().unwrap();
+        assert!(!prepared.cut_short && prepared.ops.len() == 60);
+        let plan = Plan { cuts: Cuts::Sample(100), ..Plan::default() };
+        let report = explore(&prepared.subject, &prepared.ops, &plan).unwrap();
+        assert_eq!((report.states, report.violations_total), (100, 0), "{fs:?}: {report}");
+    }
+}
+
+#[test]
+fn calls_on_files_are_followed_too_and_cut_short() {
+    let iozone = ["fs.type=\"ext3\"", "workload.type=\"iozone\"", "workload.size=65536", "workload.record=4096"];
+    let text = ON_FILES.replace("operations = 60\n", "");
+    let overrides: Vec<String> = iozone.iter().map(ToString::to_string).collect();
+    let experiment = Experiment::take(Document::parse("files.toml", Path::new("."), &text, &overrides).unwrap()).unwrap();
+    let prepared = Prepared::files(&experiment, 12).unwrap().unwrap();
+    assert!(prepared.cut_short && prepared.ops.len() == 12);
+    let report = explore(&prepared.subject, &prepared.ops, &Plan { cuts: Cuts::Sample(100), ..Plan::default() }).unwrap();
+    assert_eq!((report.states, report.violations_total), (100, 0), "{report}");
+    assert!(Prepared::files(&self::experiment(&[]), 12).unwrap().is_none());
+}
+
+#[test]
+fn a_mixed_run_needs_a_file_system_and_is_not_measured() {
+    let take = |text: &str| Experiment::take(Document::parse("files.toml", Path::new("."), text, &[]).unwrap());
+    let bare = "[chip]\npreset = \"nandsim-jftl\"\nblocks = 256\n[workload]\ntype = \"mixed\"\n";
+    assert!(take(bare).unwrap_err().to_string().contains("fs.type: found \"none\", expected a file system"));
+    let zero = "[chip]\npreset = \"nandsim-jftl\"\n[workload]\ntype = \"mixed\"\noperations = 0\n";
+    assert!(take(zero).unwrap_err().to_string().contains("workload.operations: found 0, expected at least 1"));
+    let run = nandlab_lab::run(&on_files(&["fs.type=\"ext2\""]), &mut |_| ());
+    assert!(run.unwrap_err().to_string().contains("workload.type: found \"mixed\", which is for power cuts"));
+}

@@ -5,7 +5,7 @@
 
 use nandlab_ftl::logblock::{LogBlockOptions, SeededBug};
 use nandlab_lab::Experiment;
-use nandlab_lab::crash::{CrashReport, DiskOp, Plan, Prepared, SecondLevel, explore};
+use nandlab_lab::crash::{CrashReport, Described, Disk, DiskOp, Plan, Prepared, SecondLevel, explore};
 use nandlab_stack::{Document, Scheme};
 use std::path::Path;
 
@@ -29,14 +29,14 @@ requests = 220
 [ftl]
 ";
 
-fn prepared(scheme: &str, change: impl Fn(&mut Scheme)) -> Prepared {
+fn prepared(scheme: &str, change: impl Fn(&mut Scheme)) -> Prepared<Disk<Described>> {
     let document = Document::parse("small.toml", Path::new("."), &format!("{EXPERIMENT}{scheme}"), &[]).unwrap();
     let mut experiment = Experiment::take(document).unwrap();
     change(&mut experiment.stack.ftl.scheme);
     Prepared::new(&experiment, usize::MAX).unwrap()
 }
 
-fn explored(prepared: &Prepared, second: SecondLevel) -> CrashReport {
+fn explored(prepared: &Prepared<Disk<Described>>, second: SecondLevel) -> CrashReport {
     explore(&prepared.subject, &prepared.ops, &Plan { words: 3, second, ..Plan::default() }).unwrap()
 }
 

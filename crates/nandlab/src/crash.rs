@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Status};
 use crate::output::print;
 use crate::progress::Bar;
-use nandlab_lab::crash::{Cuts, Id, Plan, Prepared, SecondLevel, explore_watched, replay};
+use nandlab_lab::crash::{Cuts, Id, Plan, Prepared, SecondLevel, Subject, explore_watched, replay};
 use nandlab_lab::{Experiment, Progress};
 use nandlab_stack::Document;
 use serde::Serialize;
@@ -14,6 +14,7 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Operations are served one after another; their arrival times and run.queue-depth play no part. \
                         After a cut each sector must hold what it held at the last flush that returned, or something newer. \
+                        With a file system ([fs]) its files are judged instead, by what its mode promises. \
                         Exit status: 0 nothing wrong, 1 violations, 2 bad input.")]
 pub struct Args {
     /// A stack and a workload, in TOML
@@ -54,19 +55,25 @@ impl Args {
         let seeds = self.seed.iter().flat_map(|seed| [format!("run.seed={seed}"), format!("chip.seed={seed}")]);
         let overrides: Vec<String> = self.set.iter().cloned().chain(seeds).collect();
         let experiment = Experiment::take(Document::read(&self.experiment, &overrides)?)?;
-        let prepared = Prepared::new(&experiment, self.ops)?;
+        match Prepared::files(&experiment, self.ops)? {
+            Some(files) => self.carry_out(&experiment, &files),
+            None => self.carry_out(&experiment, &Prepared::new(&experiment, self.ops)?),
+        }
+    }
+
+    fn carry_out<S: Subject>(&self, experiment: &Experiment, prepared: &Prepared<S>) -> Result<Status, Failure> {
         if prepared.cut_short {
             eprintln!("nandlab: {}: the first {} operations of the workload (--ops gives another number)", experiment.name, self.ops);
         }
         let second = if self.second == 0 { SecondLevel::Off } else { SecondLevel::Every(self.second) };
         let plan = Plan { seed: experiment.run.seed, cuts: self.cuts, words: self.words, second, threads: self.threads, ..Plan::default() };
         match &self.id {
-            Some(id) => self.again(&prepared, &plan, id),
-            None => self.explore(&experiment.name, &prepared, &plan),
+            Some(id) => self.again(prepared, &plan, id),
+            None => self.explore(&experiment.name, prepared, &plan),
         }
     }
 
-    fn explore(&self, name: &str, prepared: &Prepared, plan: &Plan) -> Result<Status, Failure> {
+    fn explore<S: Subject>(&self, name: &str, prepared: &Prepared<S>, plan: &Plan) -> Result<Status, Failure> {
         let (bar, begun) = (Bar::new(name), Instant::now());
         let share = |done, all| bar.show(Progress { phase: "cutting", share: done as f64 / all as f64 });
         let report = explore_watched(&prepared.subject, &prepared.ops, plan, &share)?;
@@ -77,7 +84,7 @@ impl Args {
         Ok(if report.violations_total == 0 { Status::Done } else { Status::Problem })
     }
 
-    fn again(&self, prepared: &Prepared, plan: &Plan, id: &Id) -> Result<Status, Failure> {
+    fn again<S: Subject>(&self, prepared: &Prepared<S>, plan: &Plan, id: &Id) -> Result<Status, Failure> {
         let violation = replay(&prepared.subject, &prepared.ops, plan, id)?;
         let text = violation.as_ref().map_or_else(|| format!("{id}  nothing wrong\n"), ToString::to_string);
         self.write(&violation, &text)?;

@@ -1,16 +1,19 @@
-//! An experiment as a subject: the stack that it describes, and the first operations of its workload.
+//! An experiment as a subject: the stack that it describes, and the first operations of its workload; on the disk, or on the files of its file system.
 //!
 //! Operations are served one after another, whenever the one before has returned: arrival times and queue depth play no part. Page
 //! data is kept in memory, whatever the description says.
 
-use super::disk::{Disk, DiskOp, Layer, operations};
+use super::disk::{Disk, Layer, operations};
+use super::files::{DescribedVolume, Files, file_operations, mixed};
+use super::subject::Subject;
 use crate::Experiment;
 use crate::experiment::Precondition;
-use crate::workload::OpenError;
+use crate::workload::{OpenError, WorkloadDescription};
+use nandlab_block::{BlockDevice, Partition};
 use nandlab_nand::{Chip, Contents};
 use nandlab_stack::build::{attach_on, format_on, new_chip};
-use nandlab_stack::{ChipDescription, Device, Scheme};
-use nandlab_workload::WorkloadError;
+use nandlab_stack::{ChipDescription, Device, FsDescription, Scheme};
+use nandlab_workload::{SpecError, WorkloadError};
 
 /// The most bytes of a chip: its disk is read whole in every state.
 const MAX_BYTES: u64 = 8 << 30;
@@ -22,13 +25,20 @@ pub struct Described {
     scheme: Scheme,
 }
 
+/// The part of a described disk on which the file system lies.
+#[derive(Clone, Debug)]
+pub struct DescribedPart {
+    disk: Described,
+    fs: FsDescription,
+}
+
 /// An experiment ready to be explored.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct Prepared<S: Subject> {
     /// The stack.
-    pub subject: Disk<Described>,
+    pub subject: S,
     /// What the host does.
-    pub ops: Vec<DiskOp>,
+    pub ops: Vec<S::Op>,
     /// The workload goes on after these operations.
     pub cut_short: bool,
 }
@@ -55,21 +65,52 @@ pub enum PrepareError {
     /// The workload cannot go on.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
+    /// The workload on files cannot be as described.
+    #[error(transparent)]
+    Files(#[from] SpecError),
 }
 
-impl Prepared {
-    /// The experiment's stack with the first `limit` operations of its workload.
+impl Prepared<Disk<Described>> {
+    /// The experiment's disk with the first `limit` operations of its workload.
     pub fn new(experiment: &Experiment, limit: usize) -> Result<Self, PrepareError> {
-        refuse_unsuitable(experiment)?;
-        let mut chip = experiment.stack.chip.clone();
-        chip.contents_file = None;
-        chip.spec.contents = Contents::Kept;
-        let subject = Disk(Described { chip, scheme: experiment.stack.ftl.scheme.clone() });
+        let subject = Disk(Described::new(experiment)?);
         let geometry = subject.geometry().map_err(PrepareError::Format)?;
         let (mut feed, _) = experiment.workload.open(geometry.bytes(), u64::from(geometry.sector), experiment.run.seed)?;
         let ops = operations(&mut *feed, &geometry, limit)?;
         let cut_short = ops.len() == limit && feed.next()?.is_some();
         Ok(Self { subject, ops, cut_short })
+    }
+}
+
+impl Prepared<Files<DescribedPart, DescribedVolume>> {
+    /// The experiment's file system with the first `limit` operations of its workload; none if it has no file system.
+    pub fn files(experiment: &Experiment, limit: usize) -> Result<Option<Self>, PrepareError> {
+        let Some(fs) = experiment.stack.fs.clone() else { return Ok(None) };
+        let layer = DescribedPart { disk: Described::new(experiment)?, fs: fs.clone() };
+        let bytes = layer.format().map_err(PrepareError::Format)?.geometry().bytes();
+        let (ops, cut_short) = match &experiment.workload {
+            WorkloadDescription::Mixed(count) => (mixed(experiment.run.seed, limit.min(*count as usize)), *count as usize > limit),
+            workload => match workload.files() {
+                Some(files) => {
+                    let mut calls = files.open(experiment.run.seed)?;
+                    let ops = file_operations(&mut *calls, limit);
+                    (ops, calls.next().is_some())
+                }
+                None => (Vec::new(), false),
+            },
+        };
+        Ok(Some(Self { subject: Files { layer, volume: DescribedVolume::new(fs, bytes) }, ops, cut_short }))
+    }
+}
+
+impl Described {
+    /// The disk of an experiment that can be explored.
+    fn new(experiment: &Experiment) -> Result<Self, PrepareError> {
+        refuse_unsuitable(experiment)?;
+        let mut chip = experiment.stack.chip.clone();
+        chip.contents_file = None;
+        chip.spec.contents = Contents::Kept;
+        Ok(Self { chip, scheme: experiment.stack.ftl.scheme.clone() })
     }
 }
 
@@ -111,5 +152,27 @@ impl Layer for Described {
 
     fn power_off(&self, device: Self::Device) -> Chip {
         device.into_chip()
+    }
+}
+
+impl DescribedPart {
+    fn part(&self, disk: Box<dyn Device>) -> Result<Partition<Box<dyn Device>>, String> {
+        self.fs.partition(disk).map_err(|e| e.to_string())
+    }
+}
+
+impl Layer for DescribedPart {
+    type Device = Partition<Box<dyn Device>>;
+
+    fn format(&self) -> Result<Self::Device, String> {
+        self.part(self.disk.format()?)
+    }
+
+    fn attach(&self, chip: Chip) -> Result<Self::Device, String> {
+        self.part(self.disk.attach(chip)?)
+    }
+
+    fn power_off(&self, device: Self::Device) -> Chip {
+        self.disk.power_off(device.into_inner())
     }
 }

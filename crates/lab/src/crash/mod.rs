@@ -6,7 +6,7 @@
 //! state again; the first one is shrunk to few host operations. A report is a function of subject, operations and plan: threads and
 //! wall time have no part in it.
 //!
-//! *Works on* any [`Subject`]; [`Disk`] makes one of every block layer.
+//! *Works on* any [`Subject`]; [`Disk`] makes one of every block layer, [`Files`] one of a file system on it.
 //!
 //! *Knows nothing of* which stack it is: `described` alone does.
 //!
@@ -19,6 +19,7 @@
 //! | `explore` | a whole exploration, in parallel |
 //! | `shrink` | the smallest case |
 //! | `disk`, `flushed` | block layers, and their oracle |
+//! | `files` | file systems on block layers, and their oracle |
 //! | `described` | an experiment as a subject |
 //! | `outcome` | the report, as data and as text |
 
@@ -26,6 +27,7 @@ mod cut;
 mod described;
 mod disk;
 mod explore;
+pub mod files;
 mod flushed;
 mod id;
 mod life;
@@ -35,9 +37,10 @@ mod subject;
 mod walk;
 
 pub use cut::{Cut, Phase};
-pub use described::{Described, PrepareError, Prepared};
+pub use described::{Described, DescribedPart, PrepareError, Prepared};
 pub use disk::{Disk, DiskOp, Layer, operations};
 pub use explore::{explore, explore_watched, replay};
+pub use files::{FileOp, Files};
 pub use flushed::FlushedOrNewer;
 pub use id::{Id, IdError};
 pub use outcome::{CrashReport, Smallest, Violation};

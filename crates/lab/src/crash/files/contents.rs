@@ -1,0 +1,127 @@
+//! A file's contents over time, and what of them may be found mixed.
+
+/// What a cut tears apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Bytes that are written whole.
+    pub sector: usize,
+    /// Bytes that are allocated whole.
+    pub block: usize,
+    /// A length may come to be before the numbers of the blocks below it, or go after them: where some version has no block, there may be zeros.
+    pub holes: bool,
+}
+
+/// A file's contents after each of several operations; none while it was not there.
+pub(super) struct Versions<'a> {
+    pub of: Vec<Option<&'a [u8]>>,
+    pub shape: Shape,
+}
+
+impl Versions<'_> {
+    /// Each sector is that of one of the versions. Behind this one's end, up to the end of its last block, are zeros, or what a version has there: a file
+    /// that is cut short leaves bytes in its last block as long as the medium has the old length.
+    pub fn old_or_new(&self, found: &[u8]) -> Result<(), String> {
+        let Shape { sector, block, holes } = self.shape;
+        for (at, bytes) in (0..).step_by(sector).zip(found.chunks(sector)) {
+            let block_start = at / block * block;
+            let is_of = |version: &&[u8]| {
+                let shared = version.len().saturating_sub(at).min(bytes.len());
+                let is_left = |v: &&[u8]| v.get(at + shared..).is_some_and(|left| left.starts_with(&bytes[shared..]));
+                version.len() > block_start
+                    && version.get(at..at + shared).is_none_or(|held| *held == bytes[..shared])
+                    && (bytes[shared..].iter().all(|byte| *byte == 0) || self.of.iter().flatten().any(is_left))
+            };
+            let is_hole = || {
+                let bytes = &found[block_start..found.len().min(block_start + block)];
+                holes && bytes.iter().all(|byte| *byte == 0) && self.of.iter().any(|version| version.is_none_or(|v| v.len() <= block_start))
+            };
+            if !self.of.iter().flatten().any(is_of) && !is_hole() {
+                return Err(format!("bytes {at} to {} are of no version allowed: {}", at + bytes.len(), self.origin(at, bytes)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The length is that of one of the versions.
+    pub fn has_length(&self, found: &[u8]) -> Result<(), String> {
+        if self.of.iter().flatten().any(|version| version.len() == found.len()) {
+            return Ok(());
+        }
+        let lengths: Vec<usize> = self.of.iter().flatten().map(|version| version.len()).collect();
+        Err(format!("{} bytes long; allowed: {lengths:?}", found.len()))
+    }
+
+    /// Blocks that are the same in all versions are as they are there.
+    pub fn settled(&self, found: &[u8]) -> Result<(), String> {
+        let block = self.shape.block;
+        let part = |version: &Option<&[u8]>, at: usize| version.and_then(|v| v.get(at..(at + block).min(v.len()))).map(<[u8]>::to_vec);
+        for (at, bytes) in (0..).step_by(block).zip(found.chunks(block)) {
+            let first = self.of.first().and_then(|version| part(version, at));
+            let Some(first) = first.filter(|first| self.of.iter().all(|version| part(version, at).as_ref() == Some(first))) else {
+                continue;
+            };
+            if first != bytes {
+                return Err(format!("bytes {at} to {} are not what was fsynced: {}", at + bytes.len(), self.origin(at, bytes)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was found instead, in words.
+    fn origin(&self, at: usize, bytes: &[u8]) -> String {
+        let zeros = bytes.iter().all(|byte| *byte == 0);
+        let what = if zeros { "zeros".into() } else { format!("{:02x?}..", &bytes[..bytes.len().min(12)]) };
+        let there = self.of.iter().flatten().filter_map(|version| version.get(at..(at + 4).min(version.len())));
+        format!("{what}; allowed: {:02x?}", there.collect::<std::collections::BTreeSet<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { sector: 4, block: 8, holes: false };
+
+    fn versions<'a>(of: &[&'a [u8]]) -> Versions<'a> {
+        Versions { of: of.iter().map(|version| Some(*version)).collect(), shape: SHAPE }
+    }
+
+    #[test]
+    fn sectors_are_of_one_version_each_and_zeros_only_where_a_block_was_part_full() {
+        let both = versions(&[b"aaaaaa", b"bbbbbbbbbbbb"]);
+        for (found, allowed) in [
+            (&b"aaaabbbb"[..], true),
+            (b"bbbbaa\0\0", true),
+            // The first version over what a later one has behind its end.
+            (b"aaaaaabb", true),
+            (b"aaaaaaab", false),
+            (b"aabbbbbb", false),
+            (b"aaaabbbbbbbb", true),
+            // The second block was never part of the first version.
+            (b"aaaabbbb\0\0\0\0", false),
+            (b"aaaaaaaa", false),
+        ] {
+            assert_eq!(both.old_or_new(found).is_ok(), allowed, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_hole_is_a_whole_block_that_some_version_has_not() {
+        let of = vec![Some(&b"aaaaaaaa"[..]), Some(b"aaaaaaaabbbbbbbbbb")];
+        let both = Versions { of, shape: Shape { holes: true, ..SHAPE } };
+        for (found, allowed) in
+            [(&b"aaaaaaaa\0\0\0\0\0\0\0\0bb"[..], true), (b"aaaaaaaabbbb\0\0\0\0bb", false), (b"\0\0\0\0\0\0\0\0bbbbbbbbbb", false)]
+        {
+            assert_eq!(both.old_or_new(found).is_ok(), allowed, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_all_versions_have_in_common_is_settled() {
+        let both = versions(&[b"aaaaaaaabbbbbbbbcc", b"aaaaaaaaBBBBBBBBcccc"]);
+        assert!(both.settled(b"aaaaaaaa????????????").is_ok());
+        assert!(both.settled(b"aaaaaaa?????????????").is_err());
+        let new = Versions { of: vec![None, Some(b"aaaa")], shape: SHAPE };
+        assert!(new.settled(b"????").is_ok());
+    }
+}
