@@ -4,7 +4,7 @@
 //! superblock that says so is durable. Unlike Linux, no commit is forced for a block that the running transaction has changed again: its committed version is still there
 //! to be written. *Knows nothing of* how transactions commit.
 
-use crate::{Journal, JournalError};
+use crate::{Checkpoint, Journal, JournalError, Tid};
 use nandlab_block::BlockDevice;
 use nandlab_sim::Nanos;
 
@@ -30,7 +30,7 @@ impl<D: BlockDevice> Journal<D> {
     /// need to be [revoked](Self::revoke).
     pub fn is_logged(&self, block: u64) -> bool {
         let committing = self.committing.as_ref().is_some_and(|committing| committing.blocks.contains_key(&block));
-        committing || self.finished.iter().any(|finished| finished.logged.binary_search(&block).is_ok())
+        committing || self.finished.iter().any(|finished| finished.logged.binary_search_by_key(&block, |logged| logged.home).is_ok())
     }
 
     /// Brings everything home that has committed or is committing, and empties the log. The running transaction is left alone.
@@ -71,6 +71,12 @@ impl<D: BlockDevice> Journal<D> {
     }
 
     pub(crate) fn write_home(&mut self, most: usize) -> Result<usize, JournalError> {
+        if most > 0 && self.options.checkpoint == Checkpoint::RemapLate {
+            let remapped = self.remap_finished()?;
+            if remapped > 0 {
+                return Ok(remapped);
+            }
+        }
         let mut written = 0;
         for index in 0..self.finished.len() {
             while let Some(block) = self.finished[index].blocks.first().copied().filter(|_| written < most) {
@@ -92,10 +98,7 @@ impl<D: BlockDevice> Journal<D> {
         while self.finished.front().is_some_and(|oldest| oldest.blocks.is_empty()) {
             self.finished.pop_front();
         }
-        let oldest = self.finished.front().map(|oldest| (oldest.tid, oldest.start));
-        let committing = || self.committing.as_ref().map(|committing| (committing.tid, committing.start));
-        let running = || self.running.as_ref().map_or(self.next, |running| running.tid);
-        let (tid, start) = oldest.or_else(committing).unwrap_or_else(|| (running(), self.ring.head()));
+        let (tid, start) = self.tail_behind(0);
         if self.sb.start() == 0 || tid == self.tail {
             return Ok(());
         }
@@ -104,6 +107,14 @@ impl<D: BlockDevice> Journal<D> {
         self.tail = tid;
         self.ring.release_before(start);
         Ok(())
+    }
+
+    /// Where the log begins once so many of the committed transactions are out of it, and with which transaction.
+    pub(crate) fn tail_behind(&self, count: usize) -> (Tid, u32) {
+        let oldest = self.finished.get(count).map(|oldest| (oldest.tid, oldest.start));
+        let committing = || self.committing.as_ref().map(|committing| (committing.tid, committing.start));
+        let running = || self.running.as_ref().map_or(self.next, |running| running.tid);
+        oldest.or_else(committing).unwrap_or_else(|| (running(), self.ring.head()))
     }
 
     /// A later transaction has a newer version of the block, or has revoked it: nobody needs this one any more.

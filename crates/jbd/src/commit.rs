@@ -209,8 +209,7 @@ impl<D: BlockDevice> Journal<D> {
             return Ok(());
         }
         self.dirty.extend(done.blocks.into_iter().map(|(block, data)| (block, Dirty { tid: done.tid, data })));
-        let logged = homes.iter().copied().collect();
-        self.finished.push_back(Finished { tid: done.tid, started: done.started, start: done.start, logged, blocks: homes });
+        self.finished.push_back(Finished { tid: done.tid, started: done.started, start: done.start, logged: done.logged, blocks: homes });
         Ok(())
     }
 }

@@ -37,6 +37,8 @@ pub enum Checkpoint {
     /// By [`remap`](BlockDevice::remap), at the end of each commit. Where the device answers "unsupported" to a transaction, that one's are written; where it answers so to a
     /// single block, all are from then on.
     Remap,
+    /// By `remap` too, but when room in the log is needed or the caller asks for it: of each block then only the newest version, of many transactions at once.
+    RemapLate,
 }
 
 /// The caller's choices.
@@ -142,7 +144,7 @@ impl<D: BlockDevice> Journal<D> {
         if ring.blocks() + 1 < BLOCKS_MIN {
             return Err(JournalError::Short { found: ring.blocks() + 1, least: BLOCKS_MIN });
         }
-        let recovery = recover(&mut blocks, &mut sb, options.checkpoint == Checkpoint::Remap)?;
+        let recovery = recover(&mut blocks, &mut sb, options.checkpoint != Checkpoint::Copy)?;
         let next = sb.sequence().next();
         let scratch = vec![0; block_size as usize];
         let (finished, dirty, clean) = (VecDeque::new(), BTreeMap::new(), Clean::new(options.clean_blocks));

@@ -1,4 +1,4 @@
-//! Bringing committed blocks home without writing them again: the journal's half of JFTL (Lim, Choi, Park, "Journal Remap-Based FTL", section 3.1).
+//! Bringing committed blocks home without writing them again: the journal's half of JFTL (Lim, Choi, Park, "Journal Remap-Based FTL", section 3.1), and the same later, at a checkpoint.
 //!
 //! *Promises.* The log never holds a copy that recovery would bring home but that is not there any more: with the blocks' own pairs goes one more, which puts
 //! the commit block in the place of the transaction's first block in the log. To any reader of the format, Linux included, the transaction then is
@@ -40,6 +40,61 @@ impl<D: BlockDevice> Journal<D> {
             self.blocks.flush()?;
         }
         Ok(copied)
+    }
+
+    /// Remaps home what committed transactions still have in the log, as many of them at once as the device takes; gives how many blocks, 0 if it takes none.
+    pub(crate) fn remap_finished(&mut self) -> Result<usize, JournalError> {
+        let mut count = self.finished.len();
+        while count > 0 {
+            let remapped = self.remap_oldest(count)?;
+            if remapped > 0 {
+                return Ok(remapped);
+            }
+            count /= 2;
+        }
+        if self.finished.iter().any(|finished| !finished.blocks.is_empty()) {
+            self.refused()?;
+        }
+        Ok(0)
+    }
+
+    /// The same for so many of the oldest. With their blocks goes a superblock in which they are out of the log: it waits in the block behind the log's head, which is always free.
+    fn remap_oldest(&mut self, count: usize) -> Result<usize, JournalError> {
+        let (map, mut moves, mut copied) = (self.blocks.map().clone(), Vec::new(), 0);
+        for finished in self.finished.iter().take(count) {
+            for logged in finished.logged.iter().filter(|logged| finished.blocks.contains(&logged.home)) {
+                if logged.escaped {
+                    let dirty = self.dirty.get(&logged.home).ok_or(JournalError::Internal("a dirty block is nowhere"))?;
+                    self.blocks.write(logged.home, &dirty.data)?;
+                    copied += 1;
+                } else {
+                    moves.push((map.home(logged.log), logged.home));
+                }
+            }
+        }
+        if moves.is_empty() {
+            return Ok(0);
+        }
+        let ((tid, start), remapped, spare) = (self.tail_behind(count), moves.len(), self.ring.head());
+        let mut sb = self.sb.clone();
+        sb.set_log(start, tid);
+        self.blocks.write_log(spare, sb.bytes())?;
+        self.barrier()?;
+        moves.push((map.home(spare), map.home(0)));
+        if !self.offers(&moves)? {
+            return Ok(0);
+        }
+        (self.sb, self.sb_changed, self.tail) = (sb, false, tid);
+        for block in self.finished.drain(..count).flat_map(|finished| finished.blocks) {
+            if let Some(dirty) = self.dirty.remove(&block) {
+                self.clean.keep(block, dirty.data);
+            }
+        }
+        self.ring.release_before(start);
+        self.tally.remapped += remapped as u64;
+        self.tally.checkpointed += copied;
+        self.tally.superblocks += 1;
+        Ok(remapped + copied as usize)
     }
 
     fn offers(&mut self, moves: &[(u64, u64)]) -> Result<bool, JournalError> {

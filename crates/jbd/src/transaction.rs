@@ -108,8 +108,8 @@ pub(crate) struct Finished {
     /// When it began to run.
     pub started: Nanos,
     pub start: u32,
-    /// Blocks of which the log holds its copies, in order.
-    pub logged: Vec<u64>,
+    /// Its copies in the log, in order of home.
+    pub logged: Vec<Logged>,
     /// Blocks whose newest committed version is this one's.
     pub blocks: BTreeSet<u64>,
 }
