@@ -1,0 +1,273 @@
+//! Checking a volume: every node, every block, every name, against the tables.
+//!
+//! *Promises.* Nothing is changed. Takes one bit a block and some bytes a node. *Knows nothing of* how to mend what it finds.
+
+use crate::{
+    F2fs, F2fsError,
+    dentry::{hash, type_number},
+    finding::{Finding, Report},
+    format::{SEGMENT, inode, is_placed, le32, le64, log, set_bit},
+    map::Part,
+    node::kind,
+    pack::flag,
+};
+use alloc::{collections::BTreeMap, vec, vec::Vec};
+use nandlab_block::BlockDevice;
+use nandlab_vfs::FileType;
+
+/// What is known of an inode so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    names: u32,
+    subdirs: u32,
+}
+
+struct Check {
+    report: Report,
+    /// Blocks in use, one bit each.
+    used: Vec<u8>,
+    /// Nodes that no file has claimed yet, with their addresses.
+    nodes: BTreeMap<u32, u32>,
+    inodes: BTreeMap<u32, Seen>,
+    /// Who uses a block, to compare with summaries.
+    owners: BTreeMap<u32, Vec<(u32, u32, u32)>>,
+    valid: u64,
+}
+
+impl<D: BlockDevice> F2fs<D> {
+    /// Checks the volume as it is in memory: what was recovered in memory counts.
+    pub fn check(&mut self) -> Result<Report, F2fsError> {
+        let mut check = Check {
+            report: Report::default(),
+            used: vec![0; (self.layout.segments_main * SEGMENT / 8) as usize],
+            nodes: BTreeMap::new(),
+            inodes: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            valid: 0,
+        };
+        if self.checkpoint.flags & flag::UMOUNT == 0 {
+            check.report.add(Finding::InUse);
+        }
+        let (mut nodes, mut inodes) = (BTreeMap::new(), BTreeMap::new());
+        self.all_nodes(&mut |nid, entry| {
+            nodes.insert(nid, entry.addr);
+            if entry.ino == nid {
+                inodes.insert(nid, Seen::default());
+            }
+        })?;
+        let (count_nodes, count_inodes) = (nodes.len() as u64, inodes.len() as u64);
+        (check.nodes, check.inodes) = (nodes, inodes);
+        let all: Vec<u32> = check.inodes.keys().copied().collect();
+        for ino in &all {
+            if let Err(error) = self.check_inode(*ino, &mut check) {
+                fail(error, *ino, &mut check.report)?;
+            }
+        }
+        self.check_links(&mut check)?;
+        for nid in check.nodes.keys() {
+            check.report.add(Finding::LostNode { nid: *nid });
+        }
+        self.check_segments(&mut check)?;
+        let counts = [
+            ("valid nodes", u64::from(self.checkpoint.nodes), count_nodes),
+            ("valid inodes", u64::from(self.checkpoint.inodes), count_inodes),
+            ("valid blocks", self.checkpoint.valid_blocks, check.valid),
+        ];
+        for (what, found, expected) in counts {
+            if found != expected {
+                check.report.add(Finding::Count { what, found, expected });
+            }
+        }
+        check.report.used = check.valid;
+        Ok(check.report)
+    }
+
+    /// A block belongs to a node.
+    fn claim(&mut self, addr: u32, (nid, slot): (u32, u32), check: &mut Check) {
+        check.valid += 1;
+        if !is_placed(addr) {
+            return;
+        }
+        let Some((segment, at)) = self.layout.place(addr) else {
+            return check.report.add(Finding::Stray { nid, addr });
+        };
+        let bit = (segment * SEGMENT) as usize + at;
+        if crate::format::bit(&check.used, bit) {
+            return check.report.add(Finding::CrossLink { nid, addr });
+        }
+        set_bit(&mut check.used, bit, true);
+        if !self.segments.get(segment).is_valid(at) {
+            check.report.add(Finding::Invalid { nid, addr });
+        }
+        check.owners.entry(segment).or_default().push((at as u32, nid, slot));
+    }
+
+    fn check_inode(&mut self, ino: u32, check: &mut Check) -> Result<(), F2fsError> {
+        if let Some(addr) = check.nodes.remove(&ino) {
+            self.claim(addr, (ino, 0), check);
+        }
+        let bytes = self.inode(ino)?;
+        let (kind, flags) = (kind(bytes), bytes[inode::INLINE]);
+        let (said, xattr) = (le64(bytes, inode::BLOCKS), le32(bytes, inode::XATTR_NID));
+        let extent = [0, 4, 8].map(|at| le32(bytes, inode::EXTENT + at));
+        let mut parts = Vec::new();
+        let plain = matches!(kind, Some(FileType::File | FileType::Directory | FileType::Symlink));
+        if plain && flags & (inode::INLINE_DATA | inode::INLINE_DENTRY) == 0 {
+            self.walk(ino, &mut |part| match part {
+                Part::Slot { addr: 0, .. } => {}
+                part => parts.push(part),
+            })?;
+        }
+        let mut blocks = 1 + parts.len() as u64;
+        for part in parts {
+            match part {
+                Part::Node(nid) => match check.nodes.remove(&nid) {
+                    Some(addr) => self.claim(addr, (nid, 0), check),
+                    None => check.report.add(Finding::CrossLink { nid: ino, addr: nid }),
+                },
+                Part::Slot { nid, number, index, addr } => {
+                    self.claim(addr, (nid, number), check);
+                    let inside = index.checked_sub(extent[0]).filter(|at| *at < extent[2]);
+                    if let Some(expected) = inside.map(|at| extent[1].wrapping_add(at)).filter(|expected| *expected != addr) {
+                        check.report.add(Finding::Field { ino, field: "longest run", found: expected.into(), expected: addr.into() });
+                    }
+                }
+            }
+        }
+        if xattr != 0 {
+            self.check_xattr_node(xattr, ino)?;
+            blocks += 1;
+            match check.nodes.remove(&xattr) {
+                Some(addr) => self.claim(addr, (xattr, 0), check),
+                None => check.report.add(Finding::CrossLink { nid: ino, addr: xattr }),
+            }
+        }
+        if said != blocks {
+            check.report.add(Finding::Field { ino, field: "blocks", found: said, expected: blocks });
+        }
+        self.list_attributes(ino)?;
+        match kind {
+            Some(FileType::Directory) => {
+                check.report.directories += 1;
+                self.check_names(ino, check)
+            }
+            _ => {
+                check.report.files += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn check_names(&mut self, dir: u32, check: &mut Check) -> Result<(), F2fsError> {
+        let mut entries = Vec::new();
+        self.each_entry(dir, 0, &mut |index, entry, _| {
+            entries.push((index.unwrap_or(0), entry.clone()));
+            Ok(true)
+        })?;
+        let mut dots = 0;
+        for (index, entry) in entries {
+            let slot = entry.slot;
+            let mut wrong = |field, found, expected| {
+                if found != expected {
+                    check.report.add(Finding::Entry { dir, index, slot, field, found, expected });
+                }
+            };
+            wrong("hash", entry.hash, hash(&entry.name));
+            match entry.name.as_slice() {
+                b"." => {
+                    dots += 1;
+                    wrong("inode", entry.ino, dir);
+                    continue;
+                }
+                b".." => {
+                    dots += 1;
+                    continue;
+                }
+                _ => {}
+            }
+            let Some(seen) = check.inodes.get_mut(&entry.ino) else {
+                check.report.add(Finding::Dangling { dir, found: entry.ino });
+                continue;
+            };
+            seen.names += 1;
+            let Ok(bytes) = self.inode(entry.ino) else { continue };
+            let expected = kind(bytes).map_or(0, type_number);
+            wrong("type", entry.kind.into(), expected.into());
+            if expected == type_number(FileType::Directory) {
+                if let Some(parent) = check.inodes.get_mut(&dir) {
+                    parent.subdirs += 1;
+                }
+                let up = self.find(entry.ino, b"..")?.map_or(0, |found| found.entry.ino);
+                if up != dir {
+                    check.report.add(Finding::Field { ino: entry.ino, field: "parent", found: up.into(), expected: dir.into() });
+                }
+            }
+            // A name that its hash does not lead to.
+            if self.find(dir, &entry.name)?.is_none_or(|found| found.entry.ino != entry.ino) {
+                check.report.add(Finding::Entry { dir, index, slot, field: "bucket", found: index, expected: entry.hash });
+            }
+        }
+        if dots != 2 {
+            check.report.add(Finding::Field { ino: dir, field: "entries of itself and its parent", found: dots, expected: 2 });
+        }
+        Ok(())
+    }
+
+    fn check_links(&mut self, check: &mut Check) -> Result<(), F2fsError> {
+        for (ino, seen) in core::mem::take(&mut check.inodes) {
+            let Ok(bytes) = self.inode(ino) else { continue };
+            let (links, directory) = (le32(bytes, inode::LINKS), kind(bytes) == Some(FileType::Directory));
+            let root = ino == self.layout.root;
+            if seen.names == 0 && !root && !self.orphans.contains(&ino) {
+                check.report.add(Finding::Nameless { ino });
+                continue;
+            }
+            let expected = match directory {
+                true if seen.names > 1 => seen.names + 1,
+                true if seen.names == 1 || root => 2 + seen.subdirs,
+                _ => seen.names,
+            };
+            if links != expected {
+                check.report.add(Finding::Links { ino, found: links, expected });
+            }
+        }
+        Ok(())
+    }
+
+    /// Valid blocks are those in use, and summaries tell whose they are.
+    fn check_segments(&mut self, check: &mut Check) -> Result<(), F2fsError> {
+        for segment in 0..self.layout.segments_main {
+            let first = (segment * SEGMENT) as usize;
+            let lost = |at: &usize| self.segments.get(segment).is_valid(*at) && !crate::format::bit(&check.used, first + at);
+            let lost: Vec<usize> = (0..SEGMENT as usize).filter(lost).collect();
+            if let Some(at) = lost.first() {
+                let first = self.layout.start(segment) + *at as u32;
+                check.report.add(Finding::LostBlocks { segment, count: lost.len() as u32, first });
+            }
+            let Some(used) = check.owners.remove(&segment) else { continue };
+            let owners = self.owners_of(segment)?;
+            for (at, expected, slot) in used {
+                let (found, data) = (owners[at as usize].nid, usize::from(self.segments.get(segment).entry.kind) < log::DATA);
+                if found != expected || data && u32::from(owners[at as usize].slot) != slot {
+                    check.report.add(Finding::Summary { addr: self.layout.start(segment) + at, found, expected });
+                }
+            }
+        }
+        let logs = self.log_segments();
+        if (0..log::COUNT).any(|one| (one + 1..log::COUNT).any(|other| logs[one] == logs[other])) {
+            check.report.add(Finding::Count { what: "segments of logs", found: 0, expected: log::COUNT as u64 });
+        }
+        Ok(())
+    }
+}
+
+/// What cannot be read is a finding; what the device refuses ends the check.
+fn fail(error: F2fsError, nid: u32, report: &mut Report) -> Result<(), F2fsError> {
+    match error {
+        F2fsError::Device(nandlab_block::BlockError::PowerCut) | F2fsError::Failed => Err(error),
+        error => {
+            report.add(Finding::Unreadable { nid, error });
+            Ok(())
+        }
+    }
+}

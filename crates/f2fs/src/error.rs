@@ -1,0 +1,107 @@
+//! What goes wrong below a call, with place and value, and the number that the caller gets.
+
+use nandlab_block::BlockError;
+use nandlab_vfs::Errno;
+
+/// Why a volume could not be mounted, or a call not be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum F2fsError {
+    /// The call asked for what cannot be.
+    #[error(transparent)]
+    Call(#[from] Errno),
+    /// The device failed.
+    #[error("device: {0}")]
+    Device(#[from] BlockError),
+    /// A field of both superblocks makes no sense; this is the first one's.
+    #[error("superblock, byte {offset}: {field} is {found}, expected {expected}")]
+    Super {
+        /// Where the field is.
+        offset: u16,
+        /// What it is called.
+        field: &'static str,
+        /// What it says.
+        found: u64,
+        /// What it may say.
+        expected: &'static str,
+    },
+    /// The volume has a feature without which it cannot be understood.
+    #[error("superblock, byte 2180: feature {bit:#x}, {name}, is not understood")]
+    Feature {
+        /// Its bit.
+        bit: u32,
+        /// Its name.
+        name: &'static str,
+    },
+    /// Blocks of the volume and sectors of the device do not go together.
+    #[error("the device has sectors of {sector} bytes, expected a divisor of 4096")]
+    Sectors {
+        /// Bytes of the device's sector.
+        sector: u32,
+    },
+    /// Neither checkpoint is whole.
+    #[error("no valid checkpoint: the packs at blocks {first} and {second} are torn or damaged")]
+    NoCheckpoint {
+        /// Where the first should be.
+        first: u32,
+        /// Where the second should be.
+        second: u32,
+    },
+    /// A block of structure says what cannot be.
+    #[error("block {block}, byte {offset}: {field} is {found}, expected {expected}")]
+    Block {
+        /// The block.
+        block: u32,
+        /// The byte in it.
+        offset: u32,
+        /// What is wrong.
+        field: &'static str,
+        /// What it says.
+        found: u64,
+        /// What it may say.
+        expected: &'static str,
+    },
+    /// A node is not what its number promises.
+    #[error("node {nid}: {field} is {found}, expected {expected}")]
+    Node {
+        /// The node.
+        nid: u32,
+        /// What is wrong.
+        field: &'static str,
+        /// What it says.
+        found: u64,
+        /// What it may say.
+        expected: &'static str,
+    },
+    /// A block of names says what cannot be.
+    #[error("directory {dir}, block {index}, slot {slot}: {field} is {found}, expected {expected}")]
+    Entry {
+        /// The directory.
+        dir: u32,
+        /// Its block.
+        index: u32,
+        /// The slot in it.
+        slot: u32,
+        /// What is wrong.
+        field: &'static str,
+        /// What it says.
+        found: u64,
+        /// What it may say.
+        expected: &'static str,
+    },
+    /// An earlier write failed; nothing is written any more.
+    #[error("read-only since an earlier write failed")]
+    Failed,
+}
+
+impl F2fsError {
+    /// The number for the caller.
+    pub fn errno(self) -> Errno {
+        match self {
+            Self::Call(errno) => errno,
+            Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
+            Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
+            Self::NoCheckpoint { .. } | Self::Block { .. } | Self::Node { .. } | Self::Entry { .. } => Errno::Unclean,
+            Self::Device(_) => Errno::Io,
+        }
+    }
+}

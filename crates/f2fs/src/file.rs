@@ -1,0 +1,252 @@
+//! Contents: read, written, cut, in blocks of their own or in the inode.
+//!
+//! *Promises.* A block that waits has been paid for; what lies behind a file's end reads as zeros when the file grows. *Knows nothing of* names.
+
+use crate::{
+    F2fs, F2fsError,
+    disk::zeros,
+    format::{BLOCK, NULL, SEGMENT, inode, is_placed, le64, put64},
+    node::{kind, touch},
+    summary::Owner,
+};
+use nandlab_block::BlockDevice;
+use nandlab_vfs::{Errno, FileType};
+
+impl<D: BlockDevice> F2fs<D> {
+    /// Whether contents lie in the inode.
+    pub(crate) fn is_inline(&mut self, ino: u32) -> Result<bool, F2fsError> {
+        Ok(self.inode(ino)?[inode::INLINE] & inode::INLINE_DATA != 0)
+    }
+
+    pub(crate) fn size(&mut self, ino: u32) -> Result<u64, F2fsError> {
+        Ok(le64(self.inode(ino)?, inode::SIZE))
+    }
+
+    /// Fetches a block of a file; false for a hole.
+    pub(crate) fn load_page(&mut self, ino: u32, index: u32) -> Result<bool, F2fsError> {
+        if self.pages.has((ino, index)) {
+            return Ok(true);
+        }
+        let Some(slot) = self.slot(ino, index, false)?.filter(|slot| is_placed(slot.addr)) else { return Ok(false) };
+        if self.layout.place(slot.addr).is_none() {
+            let expected = "a block of the main area";
+            return Err(F2fsError::Node { nid: slot.nid, field: "address of contents", found: slot.addr.into(), expected });
+        }
+        let block = self.disk.read(slot.addr)?;
+        self.pages.keep((ino, index), block);
+        Ok(true)
+    }
+
+    /// A block of a file; none for a hole.
+    pub(crate) fn page(&mut self, ino: u32, index: u32) -> Result<Option<&[u8]>, F2fsError> {
+        Ok(if self.load_page(ino, index)? { self.pages.get((ino, index)) } else { None })
+    }
+
+    /// A block of a file to be changed; a hole becomes zeros.
+    pub(crate) fn page_mut(&mut self, ino: u32, index: u32) -> Result<&mut [u8], F2fsError> {
+        self.reserve_slot(ino, index)?;
+        let now = self.time();
+        if !self.load_page(ino, index)? {
+            self.pages.put((ino, index), zeros(), now);
+        }
+        self.pages.edit((ino, index), now).ok_or(F2fsError::Failed)
+    }
+
+    /// Writes a block that waits to a new place.
+    pub(crate) fn write_page(&mut self, ino: u32, index: u32, cleaning: bool) -> Result<(), F2fsError> {
+        let Some(slot) = self.slot(ino, index, false)?.filter(|slot| slot.addr != NULL) else {
+            return Err(F2fsError::Failed);
+        };
+        let bytes = self.inode(ino)?;
+        let (directory, advise) = (kind(bytes) == Some(FileType::Directory), bytes[inode::ADVISE]);
+        let log = self.data_log(directory && !cleaning, cleaning || advise & inode::ADVISE_COLD != 0, advise & inode::ADVISE_HOT != 0);
+        let version = self.nat_entry(slot.nid)?.version;
+        let addr = self.allocate(log, Owner { nid: slot.nid, version, slot: slot.number })?;
+        let Self { pages, disk, .. } = self;
+        disk.write(addr, pages.get((ino, index)).ok_or(F2fsError::Failed)?)?;
+        self.set_addr(&slot, addr)?;
+        if is_placed(slot.addr) {
+            self.release(slot.addr)?;
+        }
+        self.pages.settle((ino, index));
+        Ok(())
+    }
+
+    /// Writes what waits of a file.
+    pub(crate) fn write_pages_of(&mut self, ino: u32) -> Result<bool, F2fsError> {
+        let waiting = self.pages.waiting((ino, 0)..=(ino, u32::MAX));
+        waiting.iter().try_for_each(|(ino, index)| self.write_page(*ino, *index, false))?;
+        Ok(!waiting.is_empty())
+    }
+
+    /// Writes all contents that wait; of directories only if not `everything`.
+    pub(crate) fn write_all_pages(&mut self, everything: bool) -> Result<(), F2fsError> {
+        for (ino, index) in self.pages.all_waiting() {
+            if everything || self.is_dir(ino)? {
+                self.write_page(ino, index, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read_file(&mut self, ino: u32, offset: u64, buf: &mut [u8]) -> Result<usize, F2fsError> {
+        let size = self.size(ino)?;
+        let len = size.saturating_sub(offset).min(buf.len() as u64) as usize;
+        if self.is_inline(ino)? {
+            let at = self.shape(ino)?.inline_at() + offset.min(size) as usize;
+            buf[..len].copy_from_slice(&self.inode(ino)?[at..at + len]);
+            return Ok(len);
+        }
+        let mut done = 0;
+        while done < len {
+            let (index, at) = ((offset + done as u64) / BLOCK as u64, (offset + done as u64) as usize % BLOCK);
+            let part = &mut buf[done..len.min(done + BLOCK - at)];
+            let Ok(index) = u32::try_from(index) else { return Err(Errno::FileTooBig.into()) };
+            match self.page(ino, index) {
+                Ok(Some(page)) => part.copy_from_slice(&page[at..at + part.len()]),
+                // Nothing can be written that far out, a length may be anything.
+                Ok(None) | Err(F2fsError::Call(Errno::FileTooBig)) => part.fill(0),
+                Err(error) => return Err(error),
+            }
+            done += part.len();
+        }
+        Ok(len)
+    }
+
+    /// Writes at `offset`; gives how much found room.
+    pub(crate) fn write_file(&mut self, ino: u32, offset: u64, data: &[u8]) -> Result<usize, F2fsError> {
+        let end = offset.checked_add(data.len() as u64).ok_or(Errno::FileTooBig)?;
+        if self.is_inline(ino)? {
+            let shape = self.shape(ino)?;
+            if end <= shape.inline_max() as u64 {
+                let (at, now) = (shape.inline_at() + offset as usize, self.now);
+                let bytes = self.node_mut(ino)?;
+                bytes[at..at + data.len()].copy_from_slice(data);
+                bytes[inode::INLINE] |= inode::DATA_EXIST;
+                put64(bytes, inode::SIZE, le64(bytes, inode::SIZE).max(end));
+                touch(bytes, now);
+                return Ok(data.len());
+            }
+            self.move_out(ino)?;
+        }
+        let mut done = 0;
+        while done < data.len() {
+            let (place, left) = (offset + done as u64, data.len() - done);
+            let at = place as usize % BLOCK;
+            let len = left.min(BLOCK - at);
+            match self.write_part(ino, place / BLOCK as u64, at, &data[done..done + len]) {
+                Ok(()) => done += len,
+                Err(F2fsError::Call(Errno::NoSpace | Errno::FileTooBig)) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_part(&mut self, ino: u32, index: u64, at: usize, data: &[u8]) -> Result<(), F2fsError> {
+        self.balance()?;
+        let index = u32::try_from(index).map_err(|_| Errno::FileTooBig)?;
+        if data.len() == BLOCK && !self.pages.has((ino, index)) {
+            // Nothing of what was there is needed.
+            self.reserve_slot(ino, index)?;
+            let now = self.time();
+            self.pages.put((ino, index), data.into(), now);
+        } else {
+            self.page_mut(ino, index)?[at..at + data.len()].copy_from_slice(data);
+        }
+        let (end, now) = (u64::from(index) * BLOCK as u64 + (at + data.len()) as u64, self.now);
+        let bytes = self.node_mut(ino)?;
+        put64(bytes, inode::SIZE, le64(bytes, inode::SIZE).max(end));
+        touch(bytes, now);
+        Ok(())
+    }
+
+    /// Contents leave the inode for a block of their own.
+    pub(crate) fn move_out(&mut self, ino: u32) -> Result<(), F2fsError> {
+        let (shape, size) = (self.shape(ino)?, self.size(ino)? as usize);
+        let (at, end) = (shape.inline_at(), shape.inline_at() + shape.inline_max());
+        let contents = self.inode(ino)?[at..at + size].to_vec();
+        if size > 0 {
+            self.reserve(1)?;
+            self.unreserve(1);
+        }
+        let bytes = self.node_mut(ino)?;
+        bytes[inode::INLINE] &= !(inode::INLINE_DATA | inode::DATA_EXIST);
+        bytes[at - 4..end].fill(0);
+        if size > 0 {
+            self.page_mut(ino, 0)?[..size].copy_from_slice(&contents);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn resize(&mut self, ino: u32, size: u64) -> Result<(), F2fsError> {
+        let (shape, before) = (self.shape(ino)?, self.size(ino)?);
+        if size > u64::from(u32::MAX) * BLOCK as u64 || size.div_ceil(BLOCK as u64) > self.blocks_max(ino)? {
+            return Err(Errno::FileTooBig.into());
+        }
+        if self.is_inline(ino)? {
+            if size <= shape.inline_max() as u64 {
+                let bytes = self.node_mut(ino)?;
+                bytes[shape.inline_at() + size as usize..shape.inline_at() + shape.inline_max()].fill(0);
+                if size == 0 {
+                    bytes[inode::INLINE] &= !inode::DATA_EXIST;
+                }
+                put64(bytes, inode::SIZE, size);
+                return Ok(());
+            }
+            self.move_out(ino)?;
+        }
+        if size < before {
+            self.cut(ino, size.div_ceil(BLOCK as u64) as u32)?;
+            let (index, at) = ((size / BLOCK as u64) as u32, size as usize % BLOCK);
+            if at > 0 && self.load_page(ino, index)? {
+                self.page_mut(ino, index)?[at..].fill(0);
+            }
+        }
+        put64(self.node_mut(ino)?, inode::SIZE, size);
+        Ok(())
+    }
+
+    /// The longest that a file can be, in blocks.
+    fn blocks_max(&mut self, ino: u32) -> Result<u64, F2fsError> {
+        const N: u64 = crate::format::NODE_SLOTS as u64;
+        Ok(u64::from(self.shape(ino)?.slots) + 2 * N + 2 * N * N + N * N * N)
+    }
+
+    /// Moves a block of contents as cleaning does: into memory, and at once to the log of cold data if `now`.
+    pub(crate) fn move_page(&mut self, ino: u32, index: u32, at_once: bool) -> Result<(), F2fsError> {
+        if !self.load_page(ino, index)? {
+            return Ok(());
+        }
+        let now = self.time();
+        self.pages.edit((ino, index), now).ok_or(F2fsError::Failed)?;
+        if at_once { self.write_page(ino, index, true) } else { Ok(()) }
+    }
+
+    /// A hole where an empty block of a directory was.
+    pub(crate) fn punch(&mut self, ino: u32, index: u32) -> Result<(), F2fsError> {
+        self.pages.forget((ino, index));
+        match self.slot(ino, index, false)? {
+            Some(slot) => self.clear_slot(&slot),
+            None => Ok(()),
+        }
+    }
+
+    /// Before something changes: what waits is written, space is made, a checkpoint is taken, each when it is time.
+    pub(crate) fn balance(&mut self) -> Result<(), F2fsError> {
+        let waiting_max = (self.options.waiting_bytes_max / BLOCK as u64).max(16) as usize;
+        let total = u64::from(self.layout.segments_main) * u64::from(SEGMENT);
+        let room = total.saturating_sub(self.checkpoint.valid_blocks);
+        let owed = (self.pages.count() + self.nodes.count()) as u64;
+        if self.nodes.count() > waiting_max.max(64) || self.segments.stale + 2 * owed + 256 > room / 2 && self.segments.stale + owed > 256 {
+            self.write_all_pages(true)?;
+            self.take_checkpoint(false)?;
+        } else if self.pages.count() > waiting_max {
+            while self.pages.count() > waiting_max / 2 {
+                let Some((_, (ino, index))) = self.pages.oldest() else { break };
+                self.write_page(ino, index, false)?;
+            }
+        }
+        self.clean_foreground()
+    }
+}

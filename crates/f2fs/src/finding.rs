@@ -1,0 +1,180 @@
+//! What a check may find.
+
+/// How many findings a report holds; the rest is counted.
+pub const FINDINGS_MAX: usize = 1000;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Nothing is wrong with what the volume holds.
+    Note,
+    /// Space is lost until it is repaired.
+    Waste,
+    /// Something is lost or will be.
+    Damage,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Finding {
+    /// The last mount did not end.
+    #[error("the volume was not unmounted")]
+    InUse,
+    /// A count of the checkpoint is wrong.
+    #[error("checkpoint: {what} is {found}, expected {expected}")]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// What is said.
+        found: u64,
+        /// What is.
+        expected: u64,
+    },
+    /// A node or a part of a file cannot be read as such.
+    #[error("node {nid}: {error}")]
+    Unreadable {
+        /// The node, or the inode of the file.
+        nid: u32,
+        /// Why.
+        error: crate::F2fsError,
+    },
+    /// An address outside of the main area.
+    #[error("node {nid}: block at {addr}, expected a block of the main area")]
+    Stray {
+        /// The node that says so.
+        nid: u32,
+        /// What it says.
+        addr: u32,
+    },
+    /// A block that is used twice.
+    #[error("node {nid}: block {addr} is used already")]
+    CrossLink {
+        /// The second to be visited.
+        nid: u32,
+        /// The block.
+        addr: u32,
+    },
+    /// A block that is used and not marked as valid.
+    #[error("node {nid}: block {addr} is not marked as valid")]
+    Invalid {
+        /// The node.
+        nid: u32,
+        /// The block.
+        addr: u32,
+    },
+    /// A block whose summary names another node, so that it cannot be cleaned.
+    #[error("block {addr}: the summary names node {found}, expected {expected}")]
+    Summary {
+        /// The block.
+        addr: u32,
+        /// What is said.
+        found: u32,
+        /// What is.
+        expected: u32,
+    },
+    /// Blocks of a segment that are marked as valid and that nothing uses.
+    #[error("segment {segment}: {count} valid blocks, the first {first}, are used by nothing")]
+    LostBlocks {
+        /// The segment.
+        segment: u32,
+        /// How many.
+        count: u32,
+        /// The first.
+        first: u32,
+    },
+    /// A node that no file leads to.
+    #[error("node {nid} belongs to no file")]
+    LostNode {
+        /// The node.
+        nid: u32,
+    },
+    /// An inode that no name leads to.
+    #[error("inode {ino} has no name")]
+    Nameless {
+        /// The inode.
+        ino: u32,
+    },
+    /// A field of an inode is wrong.
+    #[error("inode {ino}: {field} is {found}, expected {expected}")]
+    Field {
+        /// The inode.
+        ino: u32,
+        /// Which.
+        field: &'static str,
+        /// What is said.
+        found: u64,
+        /// What it should be.
+        expected: u64,
+    },
+    /// An inode has more or fewer names than it says.
+    #[error("inode {ino}: {found} links, {expected} names")]
+    Links {
+        /// The inode.
+        ino: u32,
+        /// What is said.
+        found: u32,
+        /// What is.
+        expected: u32,
+    },
+    /// A name leads to an inode that is not in use.
+    #[error("directory {dir}: a name leads to inode {found}, which is not in use")]
+    Dangling {
+        /// The directory.
+        dir: u32,
+        /// Where it leads.
+        found: u32,
+    },
+    /// A name whose entry says something wrong.
+    #[error("directory {dir}, block {index}, slot {slot}: {field} is {found}, expected {expected}")]
+    Entry {
+        /// The directory.
+        dir: u32,
+        /// The block.
+        index: u32,
+        /// The slot.
+        slot: u32,
+        /// What is wrong.
+        field: &'static str,
+        /// What is said.
+        found: u32,
+        /// What it should be.
+        expected: u32,
+    },
+}
+
+impl Finding {
+    /// How much it matters.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::InUse => Severity::Note,
+            Self::Count { .. } | Self::LostBlocks { .. } | Self::LostNode { .. } | Self::Nameless { .. } => Severity::Waste,
+            _ => Severity::Damage,
+        }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The first [`FINDINGS_MAX`] findings.
+    pub findings: alloc::vec::Vec<Finding>,
+    /// Findings beyond those.
+    pub more: u64,
+    /// Files, links and devices.
+    pub files: u32,
+    /// Directories.
+    pub directories: u32,
+    /// Blocks that a file or a node uses.
+    pub used: u64,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX { self.findings.push(finding) } else { self.more += 1 }
+    }
+
+    /// The worst of all; none if nothing was found.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(Finding::severity).max()
+    }
+}

@@ -1,0 +1,360 @@
+//! A mounted volume: its parts, its options, and what every call has in common.
+
+use crate::{
+    F2fsError, Layout,
+    allocate::Log,
+    cache::Cache,
+    disk::Disk,
+    format::{SEGMENT, SIT_ENTRIES, bit, footer, le32, log},
+    nat::Nat,
+    pack::{Checkpoint, flag},
+    segments::Segments,
+    summary::{self, Journals, Owner, Owners, SitEntry},
+    superblock,
+};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+use nandlab_block::BlockDevice;
+use nandlab_vfs::{Errno, Time};
+
+/// How a volume is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Logs in use: 6, 4 or 2 (`active_logs=`).
+    pub logs: u8,
+    /// Contents of small files lie in their inodes (`inline_data`).
+    pub inline_data: bool,
+    /// Names of small directories lie in their inodes (`inline_dentry`).
+    pub inline_names: bool,
+    /// Segments that have become clean are discarded on the device, behind the checkpoint that makes them so.
+    pub discard: bool,
+    /// Nothing is ever written; what a power cut left behind the checkpoint is recovered in memory.
+    pub read_only: bool,
+    /// An fsync rolls forward; otherwise each takes a checkpoint.
+    pub roll_forward: bool,
+    /// Logs fill holes when few sections are clean (`mode=adaptive` of Linux); otherwise only cleaning makes room (`mode=lfs`).
+    pub threaded: bool,
+    /// An fsync's contents are durable before its nodes are written. Linux leaves that out (`fsync_mode=posix`): there a cut during an fsync can take what
+    /// earlier ones had made durable in the same block, where the device writes out of order.
+    pub ordered: bool,
+    /// Age at which changes fall due for a checkpoint, in nanoseconds (`cp_interval` of Linux: 60 s).
+    pub checkpoint_interval: u64,
+    /// Time between two sections cleaned in the background, in nanoseconds; 0 for none (`gc_max_sleep_time` of Linux: 60 s).
+    pub cleaning_interval: u64,
+    /// Bytes of the cache for what does not wait to be written, of nodes and of contents each.
+    pub cache_bytes: u64,
+    /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+    pub waiting_bytes_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            logs: 6,
+            inline_data: true,
+            inline_names: true,
+            discard: true,
+            read_only: false,
+            roll_forward: true,
+            threaded: true,
+            ordered: true,
+            checkpoint_interval: 60_000_000_000,
+            cleaning_interval: 60_000_000_000,
+            cache_bytes: 4 << 20,
+            waiting_bytes_max: 8 << 20,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Mounted,
+    /// A write failed: memory and medium have gone apart.
+    Failed,
+    Unmounted,
+}
+
+/// Work done since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Checkpoints taken.
+    pub checkpoints: u64,
+    /// Fsyncs that rolled forward.
+    pub roll_forwards: u64,
+    /// Sections cleaned because space was short.
+    pub cleaned: u64,
+    /// Sections cleaned in the background.
+    pub cleaned_background: u64,
+    /// Valid blocks that cleaning moved.
+    pub moved: u64,
+}
+
+/// A mounted volume on the device `D`.
+#[derive(Debug)]
+pub struct F2fs<D> {
+    pub(crate) disk: Disk<D>,
+    pub(crate) layout: Layout,
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) segments: Segments,
+    pub(crate) sit_journal: Vec<(u32, SitEntry)>,
+    pub(crate) logs: [Log; log::COUNT],
+    pub(crate) nat: Nat,
+    pub(crate) nodes: Cache<u32>,
+    pub(crate) pages: Cache<(u32, u32)>,
+    /// Summaries that a recovery in memory changed, by segment.
+    pub(crate) recovered: BTreeMap<u32, Owners>,
+    /// References, by inode.
+    pub(crate) references: BTreeMap<u32, u64>,
+    /// Inodes without a name that are still referred to.
+    pub(crate) orphans: BTreeSet<u32>,
+    /// Inodes of which an fsync must take a checkpoint: moved, or with nodes gone since the last.
+    pub(crate) needs_checkpoint: BTreeSet<u32>,
+    /// Blocks in use at the last checkpoint.
+    pub(crate) checkpoint_valid: u64,
+    /// Blocks given out since the last checkpoint.
+    pub(crate) since_checkpoint: u64,
+    /// A node of an fsync could not say where the next one will be.
+    pub(crate) chain_broken: bool,
+    /// When the oldest change behind the last checkpoint was made.
+    pub(crate) changed_since: Option<Time>,
+    /// Cleaning found nothing worth it; how many blocks had been given out by then.
+    pub(crate) stalled: Option<u64>,
+    pub(crate) given_out: u64,
+    pub(crate) cleaned_last: Option<Time>,
+    pub(crate) now: Time,
+    pub(crate) first_time: Option<Time>,
+    pub(crate) options: Options,
+    pub(crate) counts: Counts,
+    state: State,
+    fault: Option<F2fsError>,
+}
+
+impl<D: BlockDevice> F2fs<D> {
+    /// Mounts a volume. What fsyncs made durable behind the last checkpoint is recovered first; unless read-only, a checkpoint then makes that good.
+    pub fn mount(device: D, options: Options) -> Result<Self, F2fsError> {
+        let mut f2fs = Self::open(device, options)?;
+        f2fs.recover()?;
+        Ok(f2fs)
+    }
+
+    /// Takes up a volume as its last checkpoint has it.
+    pub(crate) fn open(device: D, options: Options) -> Result<Self, F2fsError> {
+        let mut disk = Disk::open(device)?;
+        let layout = read_super(&mut disk)?;
+        let checkpoint = Checkpoint::read(&mut disk, &layout)?;
+        let (journals, logs) = read_summaries(&mut disk, &layout, &checkpoint)?;
+        let entries = read_segments(&mut disk, &layout, &checkpoint, &journals)?;
+        let segments = Segments::new(&layout, entries, logs.iter().map(|log| log.state.segment));
+        let blocks = options.cache_bytes / crate::format::BLOCK as u64;
+        let (mut nat, checkpoint_valid) = (Nat::new(blocks / 4), checkpoint.valid_blocks);
+        nat.journal = journals.nat.into_iter().collect();
+        Ok(Self {
+            disk,
+            layout,
+            checkpoint,
+            segments,
+            sit_journal: journals.sit,
+            logs,
+            nat,
+            nodes: Cache::new(blocks),
+            pages: Cache::new(blocks),
+            recovered: BTreeMap::new(),
+            references: BTreeMap::new(),
+            orphans: BTreeSet::new(),
+            needs_checkpoint: BTreeSet::new(),
+            checkpoint_valid,
+            since_checkpoint: 0,
+            chain_broken: false,
+            changed_since: None,
+            stalled: None,
+            given_out: 0,
+            cleaned_last: None,
+            now: Time::default(),
+            first_time: None,
+            options,
+            counts: Counts::default(),
+            state: State::Mounted,
+            fault: None,
+        })
+    }
+
+    /// Shape and choices of the volume.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What has been done since the mount.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Clean sections.
+    pub fn free_sections(&self) -> u32 {
+        self.segments.free_sections
+    }
+
+    /// What lay behind the last [`Errno::Io`], [`Errno::Unclean`] or [`Errno::ReadOnly`].
+    pub fn fault(&self) -> Option<F2fsError> {
+        self.fault
+    }
+
+    /// The device below; what is written there passes this mount by.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.disk.device
+    }
+
+    /// Ends the mount without writing anything: after [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
+    pub fn into_device(self) -> D {
+        self.disk.device
+    }
+
+    /// A call that changes nothing.
+    pub(crate) fn look<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, F2fsError>) -> Result<T, Errno> {
+        if self.state == State::Unmounted {
+            return Err(Errno::Io);
+        }
+        call(self).map_err(|error| {
+            if !matches!(error, F2fsError::Call(_)) {
+                self.fault = Some(error);
+            }
+            error.errno()
+        })
+    }
+
+    /// A call that changes something, now.
+    pub(crate) fn change<T>(&mut self, now: Time, call: impl FnOnce(&mut Self) -> Result<T, F2fsError>) -> Result<T, Errno> {
+        self.now = now;
+        self.first_time.get_or_insert(now);
+        self.write(|f2fs| {
+            f2fs.begin()?;
+            f2fs.balance()?;
+            f2fs.changed_since.get_or_insert(now);
+            call(f2fs)
+        })
+    }
+
+    /// A call that writes.
+    pub(crate) fn write<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, F2fsError>) -> Result<T, Errno> {
+        if self.state == State::Failed {
+            return self.look(|_| Err(F2fsError::Failed));
+        }
+        if self.options.read_only {
+            return Err(Errno::ReadOnly);
+        }
+        self.look(|f2fs| {
+            let outcome = call(f2fs);
+            if matches!(outcome, Err(F2fsError::Device(_))) {
+                f2fs.state = State::Failed;
+            }
+            outcome
+        })
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.state == State::Mounted && !self.options.read_only
+    }
+
+    pub(crate) fn close(&mut self) -> Result<(), F2fsError> {
+        let state = core::mem::replace(&mut self.state, State::Unmounted);
+        if state == State::Failed {
+            return Err(F2fsError::Failed);
+        }
+        if self.options.read_only {
+            return Ok(());
+        }
+        let nameless: Vec<u32> = self.orphans.iter().copied().collect();
+        nameless.iter().try_for_each(|ino| self.destroy(*ino))?;
+        self.write_all_pages(true)?;
+        self.take_checkpoint(true)
+    }
+}
+
+fn read_super<D: BlockDevice>(disk: &mut Disk<D>) -> Result<Layout, F2fsError> {
+    let blocks = disk.blocks();
+    let mut read = |addr: u32| {
+        let block = disk.read(addr)?;
+        Layout::parse(&block[superblock::OFFSET..superblock::OFFSET + superblock::BYTES], blocks)
+    };
+    match read(0) {
+        Ok(layout) => Ok(layout),
+        Err(first @ (F2fsError::Feature { .. } | F2fsError::Device(nandlab_block::BlockError::PowerCut))) => Err(first),
+        Err(first) => read(1).map_err(|_| first),
+    }
+}
+
+fn read_summaries<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    layout: &Layout,
+    checkpoint: &Checkpoint,
+) -> Result<(Journals, [Log; log::COUNT]), F2fsError> {
+    let start = checkpoint.start(layout);
+    let mut next = start + checkpoint.start_sum;
+    let mut take = |disk: &mut Disk<D>| {
+        next += 1;
+        disk.read(next - 1)
+    };
+    let mut logs = checkpoint.logs.map(|state| Log { state, owners: summary::nobody() });
+    let mut journals = Journals::default();
+    if checkpoint.flags & flag::COMPACT != 0 {
+        let used = core::array::from_fn(|i| if logs[i].state.threaded { SEGMENT as usize } else { usize::from(logs[i].state.next) });
+        let (read, owners) = summary::read_compact(used, || take(disk))?;
+        journals = read;
+        logs.iter_mut().zip(owners).for_each(|(log, owners)| log.owners = owners);
+    } else {
+        for (number, log) in logs[..log::DATA].iter_mut().enumerate() {
+            let block = take(disk)?;
+            log.owners = summary::owners(&block);
+            match number {
+                log::HOT_DATA => journals.read_nat(summary::journal(&block)),
+                log::COLD_DATA => journals.read_sit(summary::journal(&block)),
+                _ => {}
+            }
+        }
+    }
+    for log in &mut logs[log::DATA..] {
+        if checkpoint.flags & (flag::UMOUNT | flag::FASTBOOT) != 0 {
+            log.owners = summary::owners(&take(disk)?);
+            continue;
+        }
+        // Nodes say themselves who they are.
+        let first = layout.start(log.state.segment);
+        for (at, owner) in log.owners.iter_mut().enumerate() {
+            if log.state.threaded || at < usize::from(log.state.next) {
+                *owner = Owner { nid: le32(&disk.read(first + at as u32)?, footer::NID), ..Owner::default() };
+            }
+        }
+    }
+    Ok((journals, logs))
+}
+
+fn read_segments<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    layout: &Layout,
+    checkpoint: &Checkpoint,
+    journals: &Journals,
+) -> Result<Vec<SitEntry>, F2fsError> {
+    let mut entries = Vec::with_capacity(layout.segments_main as usize);
+    for block in 0..layout.segments_main.div_ceil(SIT_ENTRIES) {
+        let second = bit(&checkpoint.sit_map, block as usize);
+        let addr = layout.sit + block + if second { layout.sit_blocks() } else { 0 };
+        let bytes = disk.read(addr)?;
+        for at in 0..SIT_ENTRIES.min(layout.segments_main - block * SIT_ENTRIES) {
+            entries.push(SitEntry::get(&bytes, at as usize * SitEntry::BYTES));
+        }
+    }
+    for (segment, entry) in &journals.sit {
+        if let Some(place) = entries.get_mut(*segment as usize) {
+            *place = entry.clone();
+        }
+    }
+    for (segment, entry) in entries.iter_mut().enumerate() {
+        let counted: u32 = entry.map.iter().map(|byte| byte.count_ones()).sum();
+        if counted != u32::from(entry.valid) || usize::from(entry.kind) >= log::COUNT {
+            let (block, expected) = (layout.start(segment as u32), "as many as its bitmap has, of one of six types");
+            return Err(F2fsError::Block { block, offset: 0, field: "valid blocks of a segment", found: entry.valid.into(), expected });
+        }
+    }
+    Ok(entries)
+}

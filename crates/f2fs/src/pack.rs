@@ -1,0 +1,234 @@
+//! The first and last block of a checkpoint pack, between which everything else of it lies (Linux `fs/f2fs/checkpoint.c`).
+//!
+//! *Promises.* A pack is taken only if both are whole and of one version. *Knows nothing of* when checkpoints are written.
+
+use crate::{
+    F2fsError, Layout,
+    disk::{Block, Disk, zeros},
+    format::{BLOCK, MAGIC, SEGMENT, crc, le16, le32, le64, log, put16, put32, put64},
+};
+use alloc::{vec, vec::Vec};
+use nandlab_block::BlockDevice;
+
+const CRC: usize = 4092;
+const BITMAPS: usize = 192;
+
+/// Bits of the flags of a checkpoint.
+pub(crate) mod flag {
+    pub const UMOUNT: u32 = 0x1;
+    pub const ORPHANS: u32 = 0x2;
+    pub const COMPACT: u32 = 0x4;
+    pub const FASTBOOT: u32 = 0x20;
+    pub const CRC_RECOVERY: u32 = 0x40;
+    pub const NAT_BITS: u32 = 0x80;
+    pub const TRIMMED: u32 = 0x100;
+    pub const NO_CRC_RECOVERY: u32 = 0x200;
+    pub const LARGE_NAT_BITMAP: u32 = 0x400;
+    pub const DISABLED: u32 = 0x1000;
+    pub const RESIZE: u32 = 0x4000;
+}
+
+/// Where a log stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogState {
+    pub segment: u32,
+    pub next: u16,
+    /// Fills holes rather than a clean segment.
+    pub threaded: bool,
+}
+
+/// What a checkpoint says.
+#[derive(Clone, Debug)]
+pub(crate) struct Checkpoint {
+    pub version: u64,
+    pub user_blocks: u64,
+    pub valid_blocks: u64,
+    pub reserved: u32,
+    pub overprovision: u32,
+    pub free: u32,
+    pub logs: [LogState; log::COUNT],
+    pub flags: u32,
+    pub blocks: u32,
+    pub start_sum: u32,
+    pub nodes: u32,
+    pub inodes: u32,
+    pub next_nid: u32,
+    pub elapsed: u64,
+    pub sit_map: Vec<u8>,
+    pub nat_map: Vec<u8>,
+    /// Which of the two places it was read from or written to last.
+    pub second: bool,
+    /// The checksum on the medium: part of the mark of nodes that belong behind this checkpoint.
+    pub crc: u32,
+}
+
+impl Checkpoint {
+    /// Where the pack begins.
+    pub fn start(&self, layout: &Layout) -> u32 {
+        layout.cp + if self.second { SEGMENT } else { 0 }
+    }
+
+    /// The mark of nodes that were written behind this checkpoint.
+    pub fn mark(&self) -> u64 {
+        self.version | if self.flags & flag::CRC_RECOVERY != 0 { u64::from(self.crc) << 32 } else { 0 }
+    }
+
+    /// Whether a node with this mark was written behind this checkpoint.
+    pub fn is_behind(&self, mark: u64) -> bool {
+        if self.flags & flag::NO_CRC_RECOVERY != 0 { mark << 32 == self.version << 32 } else { mark == self.mark() }
+    }
+
+    /// The newer of the two packs.
+    pub fn read<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout) -> Result<Self, F2fsError> {
+        let first = Self::read_pack(disk, layout, false)?;
+        let second = Self::read_pack(disk, layout, true)?;
+        let newest = match (first, second) {
+            (Some(first), Some(second)) => Some(if second.version > first.version { second } else { first }),
+            (first, second) => first.or(second),
+        };
+        newest.ok_or(F2fsError::NoCheckpoint { first: layout.cp, second: layout.cp + SEGMENT })
+    }
+
+    fn read_pack<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout, second: bool) -> Result<Option<Self>, F2fsError> {
+        let start = layout.cp + if second { SEGMENT } else { 0 };
+        let head = disk.read(start)?;
+        let Some(sum) = checksum(&head) else { return Ok(None) };
+        let blocks = le32(&head, 136);
+        if !(2..=SEGMENT).contains(&blocks) {
+            return Ok(None);
+        }
+        let tail = disk.read(start + blocks - 1)?;
+        if checksum(&tail).is_none() || le64(&head, 0) != le64(&tail, 0) {
+            return Ok(None);
+        }
+        let mut pack = Self::parse(&head, layout, start)?;
+        (pack.second, pack.crc) = (second, sum);
+        if layout.payload > 0 {
+            let mut all = Vec::new();
+            for block in 1..=layout.payload {
+                all.extend_from_slice(&disk.read(start + block)?);
+            }
+            let bytes = layout.sit_blocks() as usize / 8;
+            pack.sit_map = all.get(..bytes).unwrap_or_default().to_vec();
+            pack.sit_map.resize(bytes, 0);
+        }
+        Ok(Some(pack))
+    }
+
+    fn parse(head: &[u8], layout: &Layout, block: u32) -> Result<Self, F2fsError> {
+        let fail = |offset: usize, field, found: u32, expected| {
+            Err(F2fsError::Block { block, offset: offset as u32, field, found: found.into(), expected })
+        };
+        let flags = le32(head, 132);
+        if flags & (flag::LARGE_NAT_BITMAP | flag::DISABLED | flag::RESIZE) != 0 {
+            return fail(132, "flags", flags, "no large_nat_bitmap, no disabled checkpoints, no resizing");
+        }
+        let (sit, nat) = (layout.sit_blocks() as usize / 8, layout.nat_blocks() as usize / 8);
+        let in_head = nat + if layout.payload == 0 { sit } else { 0 };
+        if le32(head, 156) as usize != sit || le32(head, 160) as usize != nat || BITMAPS + in_head > CRC {
+            return fail(156, "bytes of the tables' bitmaps", le32(head, 156), "one bit a block");
+        }
+        let mut logs = [LogState::default(); log::COUNT];
+        for (number, log) in logs.iter_mut().enumerate() {
+            let (segments, offsets, of) = if number < log::DATA { (84, 116, number) } else { (36, 68, number - log::DATA) };
+            *log =
+                LogState { segment: le32(head, segments + 4 * of), next: le16(head, offsets + 2 * of), threaded: head[176 + number] != 0 };
+            if log.segment >= layout.segments_main || u32::from(log.next) > SEGMENT {
+                return fail(segments + 4 * of, "segment of a log", log.segment, "a segment of the main area");
+            }
+        }
+        let (blocks, start_sum) = (le32(head, 136), le32(head, 140));
+        if start_sum <= layout.payload || start_sum >= blocks {
+            return fail(140, "first block of summaries", start_sum, "a block of the pack");
+        }
+        let (reserved, overprovision, user) = (le32(head, 24), le32(head, 28), le64(head, 8));
+        if user > u64::from(layout.segments_main) * u64::from(SEGMENT) || reserved >= layout.segments_main {
+            return fail(24, "reserved segments", reserved, "fewer than there are");
+        }
+        let sit_map = if layout.payload == 0 { head[BITMAPS..BITMAPS + sit].to_vec() } else { vec![0; sit] };
+        let nat_at = BITMAPS + if layout.payload == 0 { sit } else { 0 };
+        Ok(Self {
+            version: le64(head, 0),
+            user_blocks: user,
+            valid_blocks: le64(head, 16),
+            reserved,
+            overprovision,
+            free: le32(head, 32),
+            logs,
+            flags,
+            blocks,
+            start_sum,
+            nodes: le32(head, 144),
+            inodes: le32(head, 148),
+            next_nid: le32(head, 152),
+            elapsed: le64(head, 168),
+            sit_map,
+            nat_map: head[nat_at..nat_at + nat].to_vec(),
+            second: false,
+            crc: 0,
+        })
+    }
+
+    /// The first and last block; sets the checksum.
+    pub fn encode(&mut self, layout: &Layout) -> Block {
+        let mut head = zeros();
+        for (at, value) in [(0, self.version), (8, self.user_blocks), (16, self.valid_blocks), (168, self.elapsed)] {
+            put64(&mut head, at, value);
+        }
+        head[36..68].fill(0xFF);
+        head[84..116].fill(0xFF);
+        for (number, log) in self.logs.iter().enumerate() {
+            let (segments, offsets, of) = if number < log::DATA { (84, 116, number) } else { (36, 68, number - log::DATA) };
+            put32(&mut head, segments + 4 * of, log.segment);
+            put16(&mut head, offsets + 2 * of, log.next);
+            head[176 + number] = log.threaded.into();
+        }
+        let words = [
+            (24, self.reserved),
+            (28, self.overprovision),
+            (32, self.free),
+            (132, self.flags),
+            (136, self.blocks),
+            (140, self.start_sum),
+            (144, self.nodes),
+            (148, self.inodes),
+            (152, self.next_nid),
+            (156, self.sit_map.len() as u32),
+            (160, self.nat_map.len() as u32),
+            (164, CRC as u32),
+        ];
+        words.iter().for_each(|(at, value)| put32(&mut head, *at, *value));
+        let mut at = BITMAPS;
+        if layout.payload == 0 {
+            head[at..at + self.sit_map.len()].copy_from_slice(&self.sit_map);
+            at += self.sit_map.len();
+        }
+        head[at..at + self.nat_map.len()].copy_from_slice(&self.nat_map);
+        self.crc = crc(MAGIC, &head[..CRC]);
+        put32(&mut head, CRC, self.crc);
+        head
+    }
+
+    /// The blocks behind the first one where the bitmaps do not fit into that.
+    pub fn payload(&self, layout: &Layout) -> Vec<Block> {
+        let mut blocks: Vec<Block> = (0..layout.payload).map(|_| zeros()).collect();
+        for (block, part) in blocks.iter_mut().zip(self.sit_map.chunks(BLOCK)) {
+            block[..part.len()].copy_from_slice(part);
+        }
+        blocks
+    }
+}
+
+/// The checksum of a whole block.
+fn checksum(block: &[u8]) -> Option<u32> {
+    let at = le32(block, 164) as usize;
+    if !(BITMAPS..=CRC).contains(&at) {
+        return None;
+    }
+    let found = le32(block, at);
+    let mut expected = crc(MAGIC, &block[..at]);
+    if at < CRC {
+        expected = crc(expected, &block[at + 4..]);
+    }
+    (found == expected).then_some(found)
+}

@@ -1,0 +1,273 @@
+//! The superblock: shape of the volume, checked so far that no address computed from it can leave the volume.
+
+use crate::{
+    F2fsError,
+    format::{MAGIC, NAT_ENTRIES, SEGMENT, SIT_ENTRIES, crc, le32, le64},
+};
+use alloc::vec::Vec;
+
+/// Where the superblock lies in blocks 0 and 1.
+pub(crate) const OFFSET: usize = 1024;
+/// Its bytes.
+pub(crate) const BYTES: usize = 3072;
+
+/// Byte offsets.
+pub(crate) mod at {
+    pub const MAGIC: usize = 0;
+    pub const MAJOR: usize = 4;
+    pub const MINOR: usize = 6;
+    pub const LOG_SECTOR: usize = 8;
+    pub const LOG_SECTORS_PER_BLOCK: usize = 12;
+    pub const LOG_BLOCK: usize = 16;
+    pub const LOG_SEGMENT: usize = 20;
+    pub const SEGS_PER_SEC: usize = 24;
+    pub const SECS_PER_ZONE: usize = 28;
+    pub const CHECKSUM_OFFSET: usize = 32;
+    pub const BLOCKS: usize = 36;
+    pub const SECTIONS: usize = 44;
+    pub const SEGMENTS: usize = 48;
+    pub const SEGMENTS_CP: usize = 52;
+    pub const SEGMENTS_SIT: usize = 56;
+    pub const SEGMENTS_NAT: usize = 60;
+    pub const SEGMENTS_SSA: usize = 64;
+    pub const SEGMENTS_MAIN: usize = 68;
+    pub const SEGMENT0: usize = 72;
+    pub const CP: usize = 76;
+    pub const SIT: usize = 80;
+    pub const NAT: usize = 84;
+    pub const SSA: usize = 88;
+    pub const MAIN: usize = 92;
+    pub const ROOT: usize = 96;
+    pub const NODE: usize = 100;
+    pub const META: usize = 104;
+    pub const UUID: usize = 108;
+    pub const LABEL: usize = 124;
+    pub const EXTENSION_COUNT: usize = 1148;
+    pub const EXTENSIONS: usize = 1152;
+    pub const CP_PAYLOAD: usize = 1664;
+    pub const VERSION: usize = 1668;
+    pub const INIT_VERSION: usize = 1924;
+    pub const FEATURE: usize = 2180;
+    pub const HOT_EXTENSIONS: usize = 2757;
+    pub const CRC: usize = 3068;
+}
+
+/// Features by bit; the second says whether they are understood.
+const FEATURES: [(u32, bool, &str); 15] = [
+    (0x0001, false, "encrypt"),
+    (0x0002, false, "blkzoned"),
+    (0x0004, true, "atomic_write"),
+    (0x0008, true, "extra_attr"),
+    (0x0010, false, "project_quota"),
+    (0x0020, true, "inode_checksum"),
+    (0x0040, true, "flexible_inline_xattr"),
+    (0x0080, false, "quota"),
+    (0x0100, true, "inode_crtime"),
+    (0x0200, true, "lost_found"),
+    (0x0400, false, "verity"),
+    (0x0800, true, "sb_checksum"),
+    (0x1000, false, "casefold"),
+    (0x2000, false, "compression"),
+    (0x4000, false, "ro"),
+];
+
+/// Feature bits that matter here.
+pub(crate) mod feature {
+    pub const EXTRA_ATTR: u32 = 0x0008;
+    pub const INODE_CHECKSUM: u32 = 0x0020;
+    pub const FLEXIBLE_XATTR: u32 = 0x0040;
+    pub const BIRTH: u32 = 0x0100;
+    pub const SB_CHECKSUM: u32 = 0x0800;
+}
+
+/// Shape of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Blocks of 4096 bytes.
+    pub blocks: u64,
+    /// Segments of a section, the unit of cleaning.
+    pub segs_per_sec: u32,
+    /// Sections of a zone.
+    pub secs_per_zone: u32,
+    /// Segments in all, from `segment0` on.
+    pub segments: u32,
+    /// Segments of both copies of the segment information table.
+    pub segments_sit: u32,
+    /// Segments of both copies of the node address table.
+    pub segments_nat: u32,
+    /// Segments of the segment summary area.
+    pub segments_ssa: u32,
+    /// Segments for nodes and contents.
+    pub segments_main: u32,
+    /// First block of the checkpoint area.
+    pub cp: u32,
+    /// First block of the segment information table.
+    pub sit: u32,
+    /// First block of the node address table.
+    pub nat: u32,
+    /// First block of the segment summary area.
+    pub ssa: u32,
+    /// First block for nodes and contents.
+    pub main: u32,
+    /// The root directory's inode.
+    pub root: u32,
+    /// Blocks behind a checkpoint's first that continue its bitmaps.
+    pub payload: u32,
+    /// Feature bits.
+    pub features: u32,
+    /// The volume's identity.
+    pub uuid: [u8; 16],
+    /// Ends of names whose files are cold.
+    pub(crate) cold: Vec<[u8; 8]>,
+    /// Ends of names whose files are hot.
+    pub(crate) hot: Vec<[u8; 8]>,
+}
+
+impl Layout {
+    /// Reads and judges the 3072 bytes of a superblock on a device of so many blocks.
+    pub(crate) fn parse(bytes: &[u8], device_blocks: u64) -> Result<Self, F2fsError> {
+        let expect = |offset: usize, field, expected: u32, text| match le32(bytes, offset) {
+            found if found == expected => Ok(()),
+            found => Err(F2fsError::Super { offset: offset as u16, field, found: found.into(), expected: text }),
+        };
+        expect(at::MAGIC, "magic number", MAGIC, "0xF2F52010")?;
+        check_crc(bytes)?;
+        expect(at::LOG_BLOCK, "size of a block", 12, "2^12 bytes")?;
+        expect(at::LOG_SEGMENT, "size of a segment", 9, "2^9 blocks")?;
+        expect(at::SEGMENTS_CP, "segments for checkpoints", 2, "2")?;
+        expect(at::NODE, "node inode", 1, "1")?;
+        expect(at::META, "meta inode", 2, "2")?;
+        expect(at::ROOT, "root inode", 3, "3")?;
+        let features = le32(bytes, at::FEATURE);
+        check_features(features)?;
+        let word = |offset| le32(bytes, offset);
+        let layout = Self {
+            blocks: le64(bytes, at::BLOCKS),
+            segs_per_sec: word(at::SEGS_PER_SEC),
+            secs_per_zone: word(at::SECS_PER_ZONE),
+            segments: word(at::SEGMENTS),
+            segments_sit: word(at::SEGMENTS_SIT),
+            segments_nat: word(at::SEGMENTS_NAT),
+            segments_ssa: word(at::SEGMENTS_SSA),
+            segments_main: word(at::SEGMENTS_MAIN),
+            cp: word(at::CP),
+            sit: word(at::SIT),
+            nat: word(at::NAT),
+            ssa: word(at::SSA),
+            main: word(at::MAIN),
+            root: word(at::ROOT),
+            payload: word(at::CP_PAYLOAD),
+            features,
+            uuid: core::array::from_fn(|i| bytes[at::UUID + i]),
+            cold: Vec::new(),
+            hot: Vec::new(),
+        };
+        layout.check(word(at::SEGMENT0), word(at::SECTIONS), device_blocks)?;
+        Ok(layout.with_extensions(bytes))
+    }
+
+    fn with_extensions(mut self, bytes: &[u8]) -> Self {
+        let (cold, hot) = (le32(bytes, at::EXTENSION_COUNT).min(64) as usize, usize::from(bytes[at::HOT_EXTENSIONS]));
+        let extension = |i: usize| core::array::from_fn(|j| bytes[at::EXTENSIONS + 8 * i + j]);
+        self.cold = (0..cold).map(extension).collect();
+        self.hot = (cold..(cold + hot).min(64)).map(extension).collect();
+        self
+    }
+
+    /// Areas follow each other, have the sizes that their contents need, and end on the device.
+    fn check(&self, segment0: u32, sections: u32, device_blocks: u64) -> Result<(), F2fsError> {
+        let fail = |offset: usize, field, found: u64, expected| Err(F2fsError::Super { offset: offset as u16, field, found, expected });
+        let after = |start: u32, segments: u32| u64::from(start) + u64::from(segments) * u64::from(SEGMENT);
+        let areas = [
+            (at::CP, "checkpoint area", self.cp, u64::from(segment0)),
+            (at::SIT, "segment information table", self.sit, after(self.cp, 2)),
+            (at::NAT, "node address table", self.nat, after(self.sit, self.segments_sit)),
+            (at::SSA, "segment summary area", self.ssa, after(self.nat, self.segments_nat)),
+        ];
+        for (offset, field, found, expected) in areas {
+            if u64::from(found) != expected {
+                return fail(offset, field, found.into(), "the end of the area before");
+            }
+        }
+        let end = after(self.main, self.segments_main);
+        if u64::from(self.main) < after(self.ssa, self.segments_ssa) || segment0 < 2 {
+            return fail(at::MAIN, "main area", self.main.into(), "a place behind the summaries");
+        }
+        if end > self.blocks.min(device_blocks) || end > u64::from(u32::MAX) {
+            return fail(at::BLOCKS, "end of the main area", end, "a block of the device");
+        }
+        let per_sec = u64::from(self.segs_per_sec);
+        if per_sec == 0 || u64::from(sections) * per_sec != u64::from(self.segments_main) || self.segments_main < 6 {
+            return fail(at::SEGMENTS_MAIN, "segments of the main area", self.segments_main.into(), "whole sections, at least 6 segments");
+        }
+        if self.secs_per_zone == 0 || self.secs_per_zone > sections {
+            return fail(at::SECS_PER_ZONE, "sections of a zone", self.secs_per_zone.into(), "1 to all of them");
+        }
+        let pairs = self.segments_sit.is_multiple_of(2) && self.segments_nat.is_multiple_of(2) && self.segments_nat > 0;
+        if !pairs || self.sit_blocks() * SIT_ENTRIES < self.segments_main || self.segments_ssa * SEGMENT < self.segments_main {
+            return fail(at::SEGMENTS_SIT, "segments of the tables", self.segments_sit.into(), "two copies with room for all segments");
+        }
+        if self.payload > SEGMENT / 2 {
+            return fail(at::CP_PAYLOAD, "blocks of bitmaps", self.payload.into(), "at most 256");
+        }
+        Ok(())
+    }
+
+    /// Blocks of one copy of the segment information table.
+    pub(crate) fn sit_blocks(&self) -> u32 {
+        self.segments_sit / 2 * SEGMENT
+    }
+
+    /// Blocks of one copy of the node address table.
+    pub(crate) fn nat_blocks(&self) -> u32 {
+        self.segments_nat / 2 * SEGMENT
+    }
+
+    /// The first number that no node can have.
+    pub(crate) fn nids(&self) -> u32 {
+        self.nat_blocks().saturating_mul(NAT_ENTRIES)
+    }
+
+    pub(crate) fn sections(&self) -> u32 {
+        self.segments_main / self.segs_per_sec
+    }
+
+    /// First block of a segment.
+    pub(crate) fn start(&self, segment: u32) -> u32 {
+        self.main + segment * SEGMENT
+    }
+
+    /// The segment of a block and the block's place in it; none outside of the main area.
+    pub(crate) fn place(&self, addr: u32) -> Option<(u32, usize)> {
+        let block = addr.checked_sub(self.main)?;
+        (block / SEGMENT < self.segments_main).then_some((block / SEGMENT, (block % SEGMENT) as usize))
+    }
+
+    pub(crate) fn has(&self, feature: u32) -> bool {
+        self.features & feature != 0
+    }
+}
+
+fn check_crc(bytes: &[u8]) -> Result<(), F2fsError> {
+    if le32(bytes, at::FEATURE) & feature::SB_CHECKSUM == 0 {
+        return Ok(());
+    }
+    let (found, expected) = (le32(bytes, at::CRC), crc(MAGIC, &bytes[..at::CRC]));
+    match found == expected && le32(bytes, at::CHECKSUM_OFFSET) as usize == at::CRC {
+        true => Ok(()),
+        false => {
+            Err(F2fsError::Super { offset: at::CRC as u16, field: "checksum", found: found.into(), expected: "that of the bytes before" })
+        }
+    }
+}
+
+fn check_features(features: u32) -> Result<(), F2fsError> {
+    let known = FEATURES.iter().fold(0, |all, (bit, ..)| all | bit);
+    if let Some((bit, _, name)) = FEATURES.iter().find(|(bit, understood, _)| features & bit != 0 && !understood) {
+        return Err(F2fsError::Feature { bit: *bit, name });
+    }
+    match features & !known {
+        0 => Ok(()),
+        unknown => Err(F2fsError::Feature { bit: unknown & unknown.wrapping_neg(), name: "one without a name here" }),
+    }
+}

@@ -1,0 +1,81 @@
+//! From what lies where to a tree: names are counted, what has none is given up.
+//!
+//! *Promises.* Every inode but the root that has a node that counts has a name; every name names an inode that has nodes; a directory has one name. Nothing is written, but that a name too many of a
+//! directory, which a power cut during a rename leaves, is removed. Source: fs/jffs2/build.c.
+
+use crate::{
+    Finding, Jffs2, Jffs2Error,
+    check::note,
+    inode::{KIND_DIRECTORY, ROOT},
+    scan::{Found, FoundName},
+};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    vec::Vec,
+};
+use nandlab_mtd::Mtd;
+
+type Names = BTreeMap<u32, BTreeMap<Vec<u8>, FoundName>>;
+
+impl<M: Mtd> Jffs2<M> {
+    pub(crate) fn build(&mut self, found: Found) -> Result<(), Jffs2Error> {
+        self.known = found.inodes;
+        self.collected = found.collected;
+        self.known.entry(ROOT).or_default().links = 1;
+        let doubles = self.count_names(found.names);
+        self.give_up_nameless();
+        self.build_xattrs(found.xattrs, found.xrefs);
+        self.built = true;
+        if self.is_writable() {
+            for (dir, name) in doubles {
+                // No room now: the next mount finds it again.
+                match self.forget_name(dir, &name) {
+                    Ok(()) | Err(Jffs2Error::Call(_) | Jffs2Error::Stuck) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives inodes their names, from the root down, so that what lies in a removed directory names nothing; gives the names too many of directories.
+    fn count_names(&mut self, mut names: Names) -> Vec<(u32, Vec<u8>)> {
+        let (mut doubles, mut lost) = (Vec::new(), Vec::new());
+        let mut waiting = VecDeque::from([ROOT]);
+        while let Some(dir) = waiting.pop_front() {
+            for (name, found) in names.remove(&dir).unwrap_or_default() {
+                if found.ino == 0 {
+                    continue;
+                }
+                let Some(child) = self.known.get_mut(&found.ino).filter(|_| found.ino != ROOT) else {
+                    lost.push(found.at);
+                    note(&mut self.noted, Finding::Dangling { dir, name, ino: found.ino });
+                    continue;
+                };
+                if found.kind == KIND_DIRECTORY {
+                    if child.links > 0 {
+                        lost.push(found.at);
+                        note(&mut self.noted, Finding::TwoNames { dir, name: name.clone(), ino: found.ino });
+                        doubles.push((dir, name));
+                        continue;
+                    }
+                    child.parent = dir;
+                    waiting.push_back(found.ino);
+                }
+                child.links += 1;
+            }
+        }
+        for at in lost {
+            self.space.obsolete(at, false, true);
+        }
+        doubles
+    }
+
+    fn give_up_nameless(&mut self) {
+        let nameless = self.known.values().filter(|known| known.links == 0);
+        let nodes: Vec<u32> = nameless.flat_map(|known| known.nodes.iter().copied()).collect();
+        for at in nodes {
+            self.space.obsolete(at, false, true);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What is wrong with a medium.
+//!
+//! *Promises.* Every block is read whole, every node's checksums are looked at, every byte of every file is read. Nothing is written. *Bounded:* so many findings, one block and one node's data.
+
+use crate::{
+    Jffs2, Jffs2Error,
+    compress::ZERO,
+    format::{DIRENT, HEAD, Head, INODE, Place, RawDirent, RawInode, RawSummary, RawXattr, RawXref, SUMMARY, XATTR, XREF, crc, kind, pad},
+    inode::ROOT,
+    space::State,
+};
+use alloc::{vec, vec::Vec};
+use nandlab_mtd::Mtd;
+use nandlab_vfs::FileType;
+
+/// The most findings that are kept.
+pub const FINDINGS_MAX: usize = 1000;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Nothing is lost; a power cut may leave it.
+    Note,
+    /// Bytes that are no node, or one that does not count any more and is damaged: space until it is collected.
+    Waste,
+    /// Contents are lost or in danger.
+    Damage,
+}
+
+/// Something wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Finding {
+    /// Bytes that are neither erased nor a node.
+    #[error("byte {at:#x}: {len} bytes that are no node")]
+    Garbage {
+        /// Where they begin.
+        at: u32,
+        /// How many.
+        len: u32,
+    },
+    /// A checksum in a node is wrong.
+    #[error("byte {at:#x}: node of kind {kind:#06x}: {what}{}", if *counts { "" } else { ", but the node does not count any more" })]
+    Node {
+        /// Where the node is.
+        at: u32,
+        /// Its kind.
+        kind: u16,
+        /// What is wrong.
+        what: &'static str,
+        /// Whether anything is to be seen of it.
+        counts: bool,
+    },
+    /// A name of an inode that is not there.
+    #[error("inode {dir}: name {:?} of inode {ino}, which has no node", alloc::string::String::from_utf8_lossy(name))]
+    Dangling {
+        /// The directory.
+        dir: u32,
+        /// The name.
+        name: Vec<u8>,
+        /// What it names.
+        ino: u32,
+    },
+    /// A directory has a name too many.
+    #[error("inode {dir}: name {:?} of directory {ino}, which has another one", alloc::string::String::from_utf8_lossy(name))]
+    TwoNames {
+        /// The directory in which it is.
+        dir: u32,
+        /// The name.
+        name: Vec<u8>,
+        /// What it names.
+        ino: u32,
+    },
+    /// An inode or its contents cannot be read.
+    #[error("inode {ino}: {error}")]
+    Unreadable {
+        /// The inode.
+        ino: u32,
+        /// What is wrong.
+        error: Jffs2Error,
+    },
+    /// A file is shorter than its newest version says.
+    #[error("inode {ino}: {found} bytes, its newest version says {expected}")]
+    Short {
+        /// The inode.
+        ino: u32,
+        /// What there is.
+        found: u32,
+        /// What there should be.
+        expected: u32,
+    },
+}
+
+impl Finding {
+    /// How much it matters.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::TwoNames { .. } => Severity::Note,
+            Self::Garbage { .. } | Self::Node { counts: false, .. } => Severity::Waste,
+            Self::Node { .. } | Self::Dangling { .. } | Self::Unreadable { .. } | Self::Short { .. } => Severity::Damage,
+        }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The findings, as they were met.
+    pub findings: Vec<Finding>,
+    /// Findings beyond [`FINDINGS_MAX`].
+    pub more: u64,
+    /// Nodes on the medium, those too that do not count any more.
+    pub nodes: u64,
+    /// Inodes with a name.
+    pub inodes: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+}
+
+impl Report {
+    /// The worst finding.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(Finding::severity).max()
+    }
+
+    fn add(&mut self, finding: Finding) {
+        let room = self.findings.len() < FINDINGS_MAX;
+        match self.findings.last_mut() {
+            // Garbage is found in steps of four bytes.
+            Some(Finding::Garbage { at, len }) if matches!(finding, Finding::Garbage { at: next, .. } if next == *at + *len) => *len += 4,
+            _ if room => self.findings.push(finding),
+            _ => self.more += 1,
+        }
+    }
+}
+
+/// Keeps a finding, if there are not too many.
+pub(crate) fn note(findings: &mut Vec<Finding>, finding: Finding) {
+    if findings.len() < FINDINGS_MAX {
+        findings.push(finding);
+    }
+}
+
+impl<M: Mtd> Jffs2<M> {
+    /// Looks at everything. What a mount has repaired already is among the findings; mount read-only to have nothing repaired.
+    pub fn check(&mut self) -> Result<Report, Jffs2Error> {
+        let mut report = Report { findings: self.noted.clone(), ..Report::default() };
+        let mut bytes = vec![0; self.space.block_bytes as usize];
+        for block in 0..self.flash.blocks() {
+            if self.flash.is_bad(block)? {
+                continue;
+            }
+            let start = block * self.space.block_bytes;
+            self.flash.read(start, &mut bytes)?;
+            self.check_block(start, &bytes, &mut report);
+        }
+        let named: Vec<u32> = self.known.iter().filter(|(_, known)| known.links > 0).map(|(ino, _)| *ino).collect();
+        for ino in named {
+            report.inodes += 1;
+            match self.check_inode(ino, &mut report) {
+                Ok(()) => {}
+                Err(error @ Jffs2Error::Flash(_)) => return Err(error),
+                Err(error) => report.add(Finding::Unreadable { ino, error }),
+            }
+            self.let_go();
+        }
+        Ok(report)
+    }
+
+    fn check_block(&self, start: u32, bytes: &[u8], report: &mut Report) {
+        let mut at = 0;
+        while at + HEAD <= bytes.len() {
+            let rest = &bytes[at..];
+            let erased = rest.iter().take_while(|byte| **byte == 0xFF).count() & !3;
+            // Padding too short for a node is zeros.
+            let zeros = rest.iter().take_while(|byte| **byte == 0).count() & !3;
+            if erased > 0 || zeros > 0 {
+                at += erased.max(zeros);
+                continue;
+            }
+            let place = start + at as u32;
+            match rest.first_chunk::<HEAD>().map(|head| Head::read(self.flash.endian, head)) {
+                Some(Place::Node(head)) if head.len as usize <= rest.len() => {
+                    report.nodes += 1;
+                    let wrong = self.wrong_in(head, &rest[..head.len as usize]);
+                    if let Some(what) = wrong.filter(|_| head.is_accurate()) {
+                        let counts = self.space.get(place).is_some_and(|node| node.state != State::Obsolete);
+                        report.add(Finding::Node { at: place, kind: head.kind, what, counts });
+                    }
+                    at += pad(head.len) as usize;
+                }
+                _ => {
+                    report.add(Finding::Garbage { at: place, len: 4 });
+                    at += 4;
+                }
+            }
+        }
+    }
+
+    /// What is wrong with a node whose head is right.
+    fn wrong_in(&self, head: Head, node: &[u8]) -> Option<&'static str> {
+        let e = self.flash.endian;
+        match head.kind {
+            kind::INODE => {
+                let Some(raw) = node.first_chunk::<INODE>().and_then(|fixed| RawInode::read(e, fixed)) else {
+                    return Some("checksum of the node");
+                };
+                let data = if raw.compr == ZERO { Some(&[][..]) } else { node.get(INODE..INODE + raw.csize as usize) };
+                let Some(data) = data else { return Some("length of the data") };
+                (raw.compr != ZERO && crc(data) != raw.data_crc).then_some("checksum of the data")
+            }
+            kind::DIRENT => {
+                let Some(raw) = node.first_chunk::<DIRENT>().and_then(|fixed| RawDirent::read(e, fixed)) else {
+                    return Some("checksum of the node");
+                };
+                let Some(name) = node.get(DIRENT..DIRENT + usize::from(raw.name_len)) else { return Some("length of the name") };
+                (crc(name) != raw.name_crc).then_some("checksum of the name")
+            }
+            kind::XATTR => {
+                let Some(raw) = node.first_chunk::<XATTR>().and_then(|fixed| RawXattr::read(e, fixed)) else {
+                    return Some("checksum of the node");
+                };
+                let Some(data) = node.get(XATTR..XATTR + raw.data_len()) else { return Some("length of the attribute") };
+                (crc(data) != raw.data_crc).then_some("checksum of the attribute")
+            }
+            kind::XREF => {
+                let whole = node.first_chunk::<XREF>().is_some_and(|fixed| RawXref::read(e, fixed).is_some());
+                (!whole).then_some("checksum of the node")
+            }
+            kind::SUMMARY => {
+                let raw = node.first_chunk::<SUMMARY>().and_then(|fixed| RawSummary::read(e, fixed));
+                raw.is_none_or(|raw| crc(&node[SUMMARY..]) != raw.data_crc).then_some("checksum of the list")
+            }
+            _ => None,
+        }
+    }
+
+    fn check_inode(&mut self, ino: u32, report: &mut Report) -> Result<(), Jffs2Error> {
+        let inode = self.load(ino)?;
+        let (kind, size, metadata) = (inode.kind, inode.size, inode.metadata);
+        if kind == FileType::File {
+            report.bytes += u64::from(size);
+            if let Some(at) = metadata {
+                let expected = self.read_head(at, ino)?.isize;
+                if expected > size {
+                    report.add(Finding::Short { ino, found: size, expected });
+                }
+            }
+            self.read_all(ino, size)?;
+        }
+        for name in self.list_xattrs(ino)? {
+            self.get_xattr(ino, &name)?;
+        }
+        debug_assert!(ino != ROOT || kind == FileType::Directory || self.links(ROOT) == 1);
+        Ok(())
+    }
+
+    /// Reads what the nodes of a file hold; holes need no reading.
+    fn read_all(&mut self, ino: u32, size: u32) -> Result<(), Jffs2Error> {
+        let mut at = 0;
+        let mut data = Vec::new();
+        while let Some(fragment) = self.load(ino)?.tree.at_or_after(at).filter(|fragment| fragment.start < size) {
+            let from = fragment.start.max(at);
+            at = fragment.end.min(from.saturating_add(crate::PAGE));
+            if self.read_head(fragment.node, ino)?.compr == ZERO {
+                at = fragment.end;
+                continue;
+            }
+            data.resize((at - from) as usize, 0);
+            self.read_range(ino, from, &mut data)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! How the data of a node are compressed: which way is chosen, and all ways back.
+//!
+//! *Promises.* What is decompressed is exactly as long as asked for, or an error; no input makes it panic or write elsewhere. Buffers are kept from call to call.
+//! *Knows nothing of* nodes. Source of the choices: fs/jffs2/compr.c.
+
+mod lzo;
+mod rtime;
+mod rubin;
+mod zlib;
+
+use alloc::vec::Vec;
+
+/// As they are.
+pub(crate) const NONE: u8 = 0;
+/// A hole: zeros.
+pub(crate) const ZERO: u8 = 1;
+pub(crate) const RTIME: u8 = 2;
+/// What the header calls so; Linux gives the number to the code with a table of its own.
+pub(crate) const RUBINMIPS: u8 = 3;
+/// What the header calls so; Linux gives the number to the code with the fixed table.
+pub(crate) const DYNRUBIN: u8 = 5;
+pub(crate) const ZLIB: u8 = 6;
+pub(crate) const LZO: u8 = 7;
+
+/// How one of several compressors is chosen (`compr=` of Linux's mount options).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// None is.
+    None,
+    /// The first that gains anything: LZO, zlib, rtime, as far as they are there.
+    #[default]
+    Priority,
+    /// The one with the shortest result.
+    Size,
+    /// The shortest, but LZO where it is at most a fifth longer.
+    FavourLzo,
+}
+
+/// What is done to data that are written. What is read may be compressed in any way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// How one of the compressors is chosen.
+    pub choice: Choice,
+    /// LZO1X, in Linux since 2.6.24.
+    pub lzo: bool,
+    /// Deflate at level 3, as Linux has it.
+    pub zlib: bool,
+    /// The format's own: repetitions of what followed the same byte before.
+    pub rtime: bool,
+}
+
+impl Compression {
+    /// Nothing is compressed.
+    pub const NONE: Self = Self { choice: Choice::None, lzo: false, zlib: false, rtime: false };
+    /// As Linux before LZO, such as 2.6.21.
+    pub const CLASSIC: Self = Self { choice: Choice::Priority, lzo: false, zlib: true, rtime: true };
+    /// As today's kernels with all of their compressors, such as Debian's.
+    pub const LINUX: Self = Self { choice: Choice::Priority, lzo: true, zlib: true, rtime: true };
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self::LINUX
+    }
+}
+
+/// Data that cannot be decompressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Undecodable {
+    /// They end early, refer to what is not there, or give more or less than they should.
+    #[error("damaged {0} data")]
+    Damaged(&'static str),
+    /// Nobody knows this compressor.
+    #[error("compressor {0:#04x}, expected 0x00 to 0x03 or 0x05 to 0x07")]
+    Unknown(u8),
+}
+
+/// What came of compressing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packed<'a> {
+    pub compr: u8,
+    /// Bytes of the source that are in it.
+    pub taken: usize,
+    pub data: &'a [u8],
+}
+
+/// The compressors with their memory.
+#[derive(Debug, Default)]
+pub(crate) struct Packer {
+    zlib: zlib::Zlib,
+    lzo: lzo::Lzo,
+    out: [Vec<u8>; 2],
+}
+
+/// In the order of Linux's priorities.
+const ORDER: [u8; 3] = [LZO, ZLIB, RTIME];
+
+impl Packer {
+    /// Compresses as much of `source` as fits into `room` bytes.
+    pub fn pack<'a>(&'a mut self, how: Compression, source: &'a [u8], room: usize) -> Packed<'a> {
+        let wanted = |compr: u8| match compr {
+            LZO => how.lzo,
+            ZLIB => how.zlib,
+            _ => how.rtime,
+        };
+        let mut best: Option<(u8, usize)> = None;
+        let mut best_len = usize::MAX;
+        for compr in ORDER.into_iter().filter(|compr| how.choice != Choice::None && wanted(*compr)) {
+            let Some(taken) = self.run(compr, source, room) else { continue };
+            let len = self.out[1].len();
+            if best.is_none_or(|(other, _)| is_better(how.choice, compr, len, other, best_len)) {
+                (best, best_len) = (Some((compr, taken)), len);
+                self.out.swap(0, 1);
+            }
+            if how.choice == Choice::Priority {
+                break;
+            }
+        }
+        match best {
+            Some((compr, taken)) => Packed { compr, taken, data: &self.out[0] },
+            None => {
+                let taken = source.len().min(room);
+                Packed { compr: NONE, taken, data: &source[..taken] }
+            }
+        }
+    }
+
+    /// One compressor into the second buffer; gives how much of the source is in it, or nothing where nothing is gained.
+    fn run(&mut self, compr: u8, source: &[u8], room: usize) -> Option<usize> {
+        let out = &mut self.out[1];
+        out.clear();
+        match compr {
+            LZO => self.lzo.compress(source, room, out).then_some(source.len()),
+            ZLIB => self.zlib.compress(source, room, out),
+            _ => rtime::compress(source, room, out),
+        }
+    }
+
+    /// Fills `out` from a node's data.
+    pub fn unpack(&mut self, compr: u8, data: &[u8], out: &mut [u8]) -> Result<(), Undecodable> {
+        let whole = match compr {
+            NONE => (data.len() >= out.len()).then(|| out.copy_from_slice(&data[..out.len()])).ok_or("plain"),
+            ZERO => {
+                out.fill(0);
+                Ok(())
+            }
+            RTIME => rtime::decompress(data, out).ok_or("rtime"),
+            RUBINMIPS => rubin::decompress_dynamic(data, out).ok_or("dynrubin"),
+            DYNRUBIN => rubin::decompress_fixed(data, out).ok_or("rubinmips"),
+            ZLIB => self.zlib.decompress(data, out).ok_or("zlib"),
+            LZO => lzo::decompress(data, out).ok_or("lzo"),
+            other => return Err(Undecodable::Unknown(other)),
+        };
+        whole.map_err(Undecodable::Damaged)
+    }
+}
+
+/// Whether a second result is to be taken instead of a first one of `other_len` bytes.
+fn is_better(choice: Choice, compr: u8, len: usize, other: u8, other_len: usize) -> bool {
+    match choice {
+        Choice::FavourLzo if other == LZO => other_len * 80 / 100 > len,
+        Choice::FavourLzo if compr == LZO => other_len > len * 80 / 100,
+        _ => other_len > len,
+    }
+}
+
+#[cfg(test)]
+mod tests;

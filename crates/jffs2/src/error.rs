@@ -1,0 +1,94 @@
+//! What goes wrong below a call, with place and value, and the number that the caller gets.
+
+use crate::Undecodable;
+use nandlab_mtd::MtdError;
+use nandlab_vfs::Errno;
+
+/// Why a medium could not be mounted, or a call not be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Jffs2Error {
+    /// The call asked for what cannot be.
+    #[error(transparent)]
+    Call(#[from] Errno),
+    /// The flash failed.
+    #[error("flash: {0}")]
+    Flash(#[from] MtdError),
+    /// The array has a shape on which the format cannot lie.
+    #[error("{field} is {found}, expected {expected}")]
+    Shape {
+        /// What does not fit.
+        field: &'static str,
+        /// Its value.
+        found: u64,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// Nothing on the medium is of the format, and yet it is not empty: it is not touched.
+    #[error("{blocks} blocks hold something and none of them a node, expected JFFS2 or an erased medium")]
+    Foreign {
+        /// Blocks that are neither erased nor bad.
+        blocks: u32,
+    },
+    /// A node of a kind without which nothing can be understood.
+    #[error("byte {at:#x}: node of the unknown kind {kind:#06x}, expected none that is incompatible")]
+    Incompatible {
+        /// Where the node is.
+        at: u32,
+        /// Its kind.
+        kind: u16,
+    },
+    /// A node does not hold what it should.
+    #[error("byte {at:#x}: {what} of inode {ino}: found {found:#x}, expected {expected:#x}")]
+    Node {
+        /// Where the node is.
+        at: u32,
+        /// Whose it is.
+        ino: u32,
+        /// What is wrong.
+        what: &'static str,
+        /// What is there.
+        found: u32,
+        /// What should be.
+        expected: u32,
+    },
+    /// A node's data cannot be decompressed.
+    #[error("byte {at:#x}: {error}")]
+    Data {
+        /// Where the node is.
+        at: u32,
+        /// What is wrong.
+        error: Undecodable,
+    },
+    /// A device or link whose only node is gone, or an inode without any.
+    #[error("inode {ino}: {what}")]
+    Inode {
+        /// The inode.
+        ino: u32,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// Space for collecting garbage is used up: a block too many failed.
+    #[error("no erased block left for what is moved")]
+    Stuck,
+    /// A write failed in more places than are tried.
+    #[error("writes failed in {0} blocks one after the other")]
+    Failing(u32),
+    /// An earlier write failed; nothing is written any more.
+    #[error("read-only since an earlier write failed")]
+    Failed,
+}
+
+impl Jffs2Error {
+    /// The number for the caller.
+    pub fn errno(self) -> Errno {
+        match self {
+            Self::Call(errno) => errno,
+            Self::Flash(MtdError::ReadOnly) | Self::Failed => Errno::ReadOnly,
+            Self::Shape { .. } | Self::Incompatible { .. } => Errno::Invalid,
+            Self::Stuck => Errno::NoSpace,
+            Self::Flash(_) | Self::Foreign { .. } | Self::Node { .. } | Self::Data { .. } | Self::Inode { .. } | Self::Failing(_) => {
+                Errno::Io
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The array as a run of bytes, with the buffer for a page that is not full yet.
+//!
+//! *Promises.* What was appended reads back at once, on the medium or not. Where pages are programmed whole (NAND) bytes wait until theirs is full or is padded; elsewhere (NOR) they
+//! are on the medium when [`append`](Flash::append) returns. Bytes beyond error correction are given as read: checksums decide. *Knows nothing of* nodes, except of a block's clean marker.
+
+use crate::format::{self, Endian, HEAD, Head, MAGIC, MARKER_OOB, kind};
+use alloc::{vec, vec::Vec};
+use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
+
+/// How bytes get to the medium, and where an erased block says that it is erased as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// Any byte can be programmed at any time: a node that does not count any more is marked in place, the marker is a node at the beginning of the block.
+    Nor,
+    /// Whole pages; the marker is in the spare area of the first one.
+    Nand,
+    /// Whole pages, no marker: UBI volumes and what else never shows a block whose erase was interrupted.
+    Unmarked,
+}
+
+/// Bytes that could not be appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Append {
+    /// The page at this place has failed; the bytes that waited for it are still there, see [`Flash::take_waiting`].
+    Failed { page_at: u32 },
+    /// Nothing can be done here.
+    Flash(MtdError),
+}
+
+/// The array below, by bytes.
+#[derive(Debug)]
+pub(crate) struct Flash<M> {
+    mtd: M,
+    geometry: Geometry,
+    pub medium: Medium,
+    pub endian: Endian,
+    /// The page that is being filled, from its first byte on.
+    waiting: Vec<u8>,
+    waiting_at: u32,
+    waiting_len: usize,
+    /// The page that was read last.
+    last: Vec<u8>,
+    last_page: Option<Page>,
+    /// Programs and erases since the last sync.
+    pub unsynced: bool,
+}
+
+impl<M: Mtd> Flash<M> {
+    pub fn new(mtd: M, medium: Medium) -> Self {
+        let geometry = mtd.geometry().clone();
+        let page = vec![0xFF; geometry.page as usize];
+        let (waiting, last) = (page.clone(), page);
+        Self {
+            mtd,
+            geometry,
+            medium,
+            endian: Endian::Little,
+            waiting,
+            waiting_at: 0,
+            waiting_len: 0,
+            last,
+            last_page: None,
+            unsynced: false,
+        }
+    }
+
+    pub fn mtd_mut(&mut self) -> &mut M {
+        self.last_page = None;
+        &mut self.mtd
+    }
+
+    pub fn into_mtd(self) -> M {
+        self.mtd
+    }
+
+    /// Bytes of an erase block.
+    pub fn block_bytes(&self) -> u32 {
+        self.geometry.block_bytes()
+    }
+
+    pub fn blocks(&self) -> u32 {
+        self.geometry.blocks
+    }
+
+    /// Bytes that are programmed at once.
+    pub fn page_bytes(&self) -> u32 {
+        self.geometry.page
+    }
+
+    pub fn is_buffered(&self) -> bool {
+        self.medium != Medium::Nor
+    }
+
+    /// Bytes of the clean marker at the beginning of a block.
+    pub fn marker_bytes(&self) -> u32 {
+        if self.medium == Medium::Nor { HEAD as u32 } else { 0 }
+    }
+
+    pub fn is_bad(&mut self, block: u32) -> Result<bool, MtdError> {
+        self.mtd.is_bad(Block(block))
+    }
+
+    pub fn mark_bad(&mut self, block: u32) -> Result<(), MtdError> {
+        self.mtd.mark_bad(Block(block))
+    }
+
+    /// Bytes that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting_len
+    }
+
+    /// Where the bytes that wait begin: a multiple of the page.
+    pub fn waiting_at(&self) -> u32 {
+        self.waiting_at
+    }
+
+    /// Takes what waits, up to the place `until`, out of the buffer.
+    pub fn take_waiting(&mut self, until: u32) -> Vec<u8> {
+        let len = (until.saturating_sub(self.waiting_at) as usize).min(self.waiting_len);
+        let bytes = self.waiting[..len].to_vec();
+        self.waiting_len = 0;
+        bytes
+    }
+
+    /// Reads bytes.
+    pub fn read(&mut self, at: u32, mut out: &mut [u8]) -> Result<(), MtdError> {
+        let mut at = at;
+        while !out.is_empty() {
+            let in_page = (at % self.geometry.page) as usize;
+            let step = out.len().min(self.waiting.len() - in_page);
+            let (now, later) = out.split_at_mut(step);
+            if self.waiting_len > 0 && at - in_page as u32 == self.waiting_at {
+                now.fill(0xFF);
+                let known = self.waiting_len.saturating_sub(in_page).min(step);
+                now[..known].copy_from_slice(&self.waiting[in_page..in_page + known]);
+            } else {
+                self.load(Page(at / self.geometry.page))?;
+                now.copy_from_slice(&self.last[in_page..in_page + step]);
+            }
+            out = later;
+            at = at.wrapping_add(step as u32);
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, page: Page) -> Result<(), MtdError> {
+        if self.last_page == Some(page) {
+            return Ok(());
+        }
+        self.last_page = None;
+        match self.mtd.read(page, &mut self.last, &mut []) {
+            Ok(_) | Err(MtdError::Uncorrectable(_)) => {}
+            Err(error) => return Err(error),
+        }
+        self.last_page = Some(page);
+        Ok(())
+    }
+
+    /// Appends bytes at `at`: behind those before, or at the beginning of a page when none wait. Then come zeros up to a multiple of four.
+    pub fn append(&mut self, at: u32, parts: &[&[u8]]) -> Result<(), Append> {
+        if !self.is_buffered() {
+            return self.program_bytes(at, parts).map_err(|(page_at, error)| fate(error, page_at));
+        }
+        if self.waiting_len == 0 {
+            self.waiting_at = at;
+        }
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let padding = &[0; 3][..format::pad(len as u32) as usize - len];
+        for part in parts.iter().copied().chain([padding]) {
+            self.fill(part)?;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, mut bytes: &[u8]) -> Result<(), Append> {
+        while !bytes.is_empty() {
+            let step = bytes.len().min(self.waiting.len() - self.waiting_len);
+            self.waiting[self.waiting_len..self.waiting_len + step].copy_from_slice(&bytes[..step]);
+            self.waiting_len += step;
+            bytes = &bytes[step..];
+            if self.waiting_len == self.waiting.len() {
+                self.program_waiting()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn program_waiting(&mut self) -> Result<(), Append> {
+        let page = Page(self.waiting_at / self.geometry.page);
+        self.forget(page);
+        self.mtd.program(page, &self.waiting, &[]).map_err(|error| fate(error, self.waiting_at))?;
+        self.unsynced = true;
+        self.waiting_at = self.waiting_at.wrapping_add(self.geometry.page);
+        self.waiting_len = 0;
+        Ok(())
+    }
+
+    /// Fills the rest of the page, with a padding node where one fits, and programs it. Gives the length of the rest.
+    pub fn pad(&mut self) -> Result<u32, Append> {
+        if self.waiting_len == 0 {
+            return Ok(0);
+        }
+        let (len, page) = (self.waiting_len, self.waiting.len());
+        let rest = (page - len) as u32;
+        self.waiting[len..].fill(0);
+        if len + HEAD < page {
+            Head { kind: kind::PADDING, len: rest }.write(self.endian, &mut self.waiting[len..]);
+        }
+        self.waiting_len = page;
+        self.program_waiting().inspect_err(|_| self.waiting_len = len)?;
+        Ok(rest)
+    }
+
+    /// Programs bytes in place; the others of their pages stay.
+    fn program_bytes(&mut self, at: u32, parts: &[&[u8]]) -> Result<(), (u32, MtdError)> {
+        let mut at = at;
+        for mut bytes in parts.iter().copied() {
+            while !bytes.is_empty() {
+                let (page, in_page) = (Page(at / self.geometry.page), (at % self.geometry.page) as usize);
+                let page_at = at - in_page as u32;
+                let step = bytes.len().min(self.last.len() - in_page);
+                self.load(page).map_err(|error| (page_at, error))?;
+                for (to, from) in self.last[in_page..].iter_mut().zip(&bytes[..step]) {
+                    // What is programmed already stays: only ones become zeros.
+                    *to &= from;
+                }
+                self.last_page = None;
+                self.mtd.program(page, &self.last, &[]).map_err(|error| (page_at, error))?;
+                (self.last_page, self.unsynced) = (Some(page), true);
+                bytes = &bytes[step..];
+                at = at.wrapping_add(step as u32);
+            }
+        }
+        Ok(())
+    }
+
+    /// Clears the bit of a node's head that says that it counts.
+    pub fn clear_accurate(&mut self, at: u32) -> Result<(), MtdError> {
+        let mut word = [0; 2];
+        self.read(at + 2, &mut word)?;
+        let found = self.endian.get16(&word, 0);
+        self.endian.put16(&mut word, 0, found & !kind::ACCURATE);
+        self.program_bytes(at + 2, &[&word]).map_err(|(_, error)| error)
+    }
+
+    /// Erases a block, behind everything that was issued before, and says on it that it is erased.
+    pub fn erase(&mut self, block: u32) -> Result<(), MtdError> {
+        self.last_page = None;
+        let mark = self.mtd.issued();
+        self.mtd.fence(mark);
+        self.mtd.erase(Block(block))?;
+        self.unsynced = true;
+        self.mark_clean(block)
+    }
+
+    fn mark_clean(&mut self, block: u32) -> Result<(), MtdError> {
+        let at = block * self.block_bytes();
+        match self.medium {
+            Medium::Unmarked => Ok(()),
+            Medium::Nand => {
+                let oob = self.marker_oob();
+                self.mtd.program(Page(at / self.geometry.page), &[], &oob)
+            }
+            Medium::Nor => {
+                let mut node = [0; HEAD];
+                Head { kind: kind::CLEANMARKER, len: HEAD as u32 }.write(self.endian, &mut node);
+                self.program_bytes(at, &[&node]).map_err(|(_, error)| error)
+            }
+        }
+    }
+
+    fn marker_oob(&self) -> [u8; MARKER_OOB] {
+        let mut oob = [0; MARKER_OOB];
+        self.endian.put16(&mut oob, 0, MAGIC);
+        self.endian.put16(&mut oob, 2, kind::CLEANMARKER);
+        self.endian.put32(&mut oob, 4, MARKER_OOB as u32);
+        oob
+    }
+
+    /// Whether the spare area says that the block was erased as a whole; nothing where it holds anything else.
+    pub fn oob_marker(&mut self, block: u32) -> Result<Option<bool>, MtdError> {
+        let mut oob = [0xFF; MARKER_OOB];
+        let first = Page(block * self.geometry.pages_per_block);
+        match self.mtd.read(first, &mut [], &mut oob) {
+            Ok(_) => {}
+            Err(MtdError::Uncorrectable(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        if oob == self.marker_oob() {
+            return Ok(Some(true));
+        }
+        Ok((oob == [0xFF; MARKER_OOB]).then_some(false))
+    }
+
+    /// Everything that was programmed is durable.
+    pub fn sync(&mut self) -> Result<(), MtdError> {
+        if self.unsynced {
+            self.mtd.sync()?;
+            self.unsynced = false;
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, page: Page) {
+        if self.last_page == Some(page) {
+            self.last_page = None;
+        }
+    }
+}
+
+/// A failed program can be tried elsewhere, nothing else can.
+fn fate(error: MtdError, page_at: u32) -> Append {
+    match error {
+        MtdError::ProgramFailed(_) => Append::Failed { page_at },
+        other => Append::Flash(other),
+    }
+}

@@ -1,0 +1,252 @@
+//! From an inode's nodes to the inode.
+//!
+//! *Promises.* The newest version of each byte whose checksum is right; a node whose checksum is wrong is given up when a newer or older one can take its place, and so is what newer nodes hide. The length is
+//! that of the newest version. *Bounded:* memory for the inode's nodes. Source: fs/jffs2/readinode.c.
+
+use crate::{
+    Jffs2, Jffs2Error,
+    compress::ZERO,
+    format::{DIRENT, HEAD, Head, INODE, PAGE, Place, RawDirent, RawInode, crc, kind, pad},
+    inode::{Dent, Dents, Inode, ROOT, hash},
+    space::{State, is_dirty},
+    tree::{Covered, Effects},
+};
+use alloc::{vec, vec::Vec};
+use nandlab_mtd::Mtd;
+use nandlab_vfs::{Errno, FileType};
+
+/// The longest data of one node, decompressed; Linux writes a page at most.
+pub(crate) const DATA_MAX: u32 = 1 << 20;
+
+/// Everything that an inode's nodes say.
+#[derive(Default)]
+struct Nodes {
+    data: Vec<(u32, RawInode)>,
+    dents: Dents,
+    version: u32,
+    /// Version and time of the newest entry that has one.
+    mctime: (u32, u32),
+}
+
+impl Nodes {
+    /// The root may have no node of its own; Linux makes a directory of anything else that has names in it.
+    fn without_node(self, ino: u32) -> Result<Inode, Jffs2Error> {
+        if ino != ROOT && self.dents.from(0).next().is_none() {
+            return Err(Jffs2Error::Inode { ino, what: "no node of it is left" });
+        }
+        let time = self.mctime.1;
+        Ok(Inode { version: self.version, dents: self.dents, mtime: time, ctime: time, ..Inode::bare_directory() })
+    }
+
+    fn into_inode(self, kind: FileType, latest: &RawInode) -> Inode {
+        // The names of a directory tell when it changed.
+        let later = kind == FileType::Directory && self.mctime.0 > latest.version;
+        let (mtime, ctime) = if later { (self.mctime.1, self.mctime.1) } else { (latest.mtime, latest.ctime) };
+        Inode {
+            version: self.version,
+            attr_version: latest.version,
+            kind,
+            mode: latest.mode,
+            uid: latest.uid,
+            gid: latest.gid,
+            size: latest.isize,
+            atime: latest.atime,
+            mtime,
+            ctime,
+            dents: self.dents,
+            ..Inode::bare_directory()
+        }
+    }
+}
+
+impl<M: Mtd> Jffs2<M> {
+    /// An inode in use; reads it if that has not happened.
+    pub(crate) fn load(&mut self, ino: u32) -> Result<&mut Inode, Jffs2Error> {
+        self.stamp += 1;
+        let stamp = self.stamp;
+        if !self.core.contains_key(&ino) {
+            let inode = self.read_inode(ino)?;
+            self.core.insert(ino, inode);
+        }
+        let inode = self.core.get_mut(&ino).ok_or(Errno::Stale)?;
+        inode.stamp = stamp;
+        Ok(inode)
+    }
+
+    pub(crate) fn links(&self, ino: u32) -> u32 {
+        self.known.get(&ino).map_or(0, |known| known.links)
+    }
+
+    /// Forgets inodes that nobody refers to, the oldest half, when there are too many.
+    pub(crate) fn let_go(&mut self) {
+        if self.core.len() <= self.options.inodes_kept + self.references.len() {
+            return;
+        }
+        let mut idle: Vec<(u64, u32)> =
+            self.core.iter().filter(|(ino, _)| !self.references.contains_key(ino)).map(|(ino, inode)| (inode.stamp, *ino)).collect();
+        idle.sort_unstable();
+        for (_, ino) in &idle[..idle.len().div_ceil(2)] {
+            self.core.remove(ino);
+        }
+    }
+
+    fn read_inode(&mut self, ino: u32) -> Result<Inode, Jffs2Error> {
+        let known = self.known.get(&ino).ok_or(Errno::Stale)?;
+        let places: Vec<u32> = known.nodes.iter().copied().collect();
+        let mut nodes = Nodes::default();
+        for at in places {
+            if self.space.get(at).is_some_and(|node| node.state != State::Obsolete) {
+                self.read_node(at, ino, &mut nodes)?;
+            }
+        }
+        // The newest first; of two copies of one node either will do.
+        nodes.data.sort_unstable_by_key(|(at, raw)| (core::cmp::Reverse(raw.version), *at));
+        let kept = self.sift(nodes.data.as_slice())?;
+        if let Some(known) = self.known.get_mut(&ino) {
+            known.checked = true;
+        }
+        let Some(&(at, latest)) = kept.first() else { return nodes.without_node(ino) };
+        let mode = Jffs2Error::Node { at, ino, what: "mode", found: latest.mode, expected: 0o100_000 };
+        let kind = FileType::from_mode(latest.mode as u16).ok_or(mode)?;
+        let mut inode = nodes.into_inode(kind, &latest);
+        match kind {
+            FileType::File => self.grow_tree(&mut inode, &kept)?,
+            _ => self.take_single(&mut inode, ino, at, &latest, &kept)?,
+        }
+        Ok(inode)
+    }
+
+    fn read_node(&mut self, at: u32, ino: u32, nodes: &mut Nodes) -> Result<(), Jffs2Error> {
+        let e = self.flash.endian;
+        let mut bytes = [0; INODE];
+        self.flash.read(at, &mut bytes[..DIRENT])?;
+        let head = bytes.first_chunk::<HEAD>().map(|head| Head::read(e, head));
+        let (Some(Place::Node(head)), Some(node)) = (head, self.space.get(at)) else { return self.obsolete(at) };
+        match head.kind {
+            kind::INODE if node.len >= INODE as u32 => {
+                self.flash.read(at + DIRENT as u32, &mut bytes[DIRENT..])?;
+                let raw = RawInode::read(e, &bytes).filter(|raw| {
+                    let sane = raw.offset <= raw.isize && raw.offset.checked_add(raw.covers()).is_some();
+                    let old = node.state != State::Unchecked;
+                    raw.ino == ino && (old || sane) && (INODE as u32).checked_add(raw.csize).is_some_and(|len| pad(len) == node.len)
+                });
+                let Some(raw) = raw else { return self.obsolete(at) };
+                nodes.version = nodes.version.max(raw.version);
+                nodes.data.push((at, raw));
+            }
+            kind::DIRENT => {
+                let raw = bytes.first_chunk().and_then(|bytes| RawDirent::read(e, bytes));
+                let Some(raw) = raw.filter(|raw| raw.pino == ino && node.len >= DIRENT as u32 + u32::from(raw.name_len)) else {
+                    return self.obsolete(at);
+                };
+                let mut name = vec![0; raw.name_len.into()];
+                self.flash.read(at + DIRENT as u32, &mut name)?;
+                if crc(&name) != raw.name_crc {
+                    return self.obsolete(at);
+                }
+                nodes.version = nodes.version.max(raw.version);
+                if raw.mctime != 0 && raw.version > nodes.mctime.0 {
+                    nodes.mctime = (raw.version, raw.mctime);
+                }
+                let dent = Dent { hash: hash(&name), name: name.into(), ino: raw.ino, version: raw.version, kind: raw.kind, at };
+                if let Some(older) = nodes.dents.insert(dent) {
+                    self.obsolete(older)?;
+                }
+            }
+            _ => return self.obsolete(at),
+        }
+        Ok(())
+    }
+
+    /// Of the nodes of an inode, the newest first, those of which something is to be seen; and the newest, if it has no data.
+    fn sift(&mut self, nodes: &[(u32, RawInode)]) -> Result<Vec<(u32, RawInode)>, Jffs2Error> {
+        let (mut covered, mut kept) = (Covered::default(), Vec::new());
+        for &(at, raw) in nodes {
+            let (start, end) = (raw.offset, raw.offset.saturating_add(raw.covers()));
+            let useful = if start == end { kept.is_empty() } else { !covered.has(start, end) };
+            if !useful || !self.is_whole(at, &raw)? {
+                self.obsolete(at)?;
+                continue;
+            }
+            if start < end {
+                covered.add(start, end);
+            }
+            kept.push((at, raw));
+        }
+        Ok(kept)
+    }
+
+    /// Looks at a node's data, if that has not happened.
+    fn is_whole(&mut self, at: u32, raw: &RawInode) -> Result<bool, Jffs2Error> {
+        if self.space.get(at).is_none_or(|node| node.state != State::Unchecked) {
+            return Ok(true);
+        }
+        if raw.csize > 0 && raw.compr != ZERO {
+            let mut data = core::mem::take(&mut self.raw);
+            data.resize(raw.csize as usize, 0);
+            let read = self.flash.read(at + INODE as u32, &mut data);
+            let whole = crc(&data) == raw.data_crc;
+            self.raw = data;
+            read?;
+            if !whole {
+                return Ok(false);
+            }
+        }
+        let whole_page = raw.covers() >= PAGE || raw.offset.is_multiple_of(PAGE) && raw.offset.saturating_add(raw.covers()) == raw.isize;
+        self.space.set_state(at, if whole_page { State::Pristine } else { State::Normal });
+        Ok(true)
+    }
+
+    fn grow_tree(&mut self, inode: &mut Inode, kept: &[(u32, RawInode)]) -> Result<(), Jffs2Error> {
+        let mut effects = Effects::default();
+        for (at, raw) in kept.iter().rev() {
+            inode.tree.insert(*at, raw.offset, raw.covers(), &mut effects);
+        }
+        if let Some((at, _)) = kept.first().filter(|(_, raw)| raw.covers() == 0) {
+            inode.metadata = Some(*at);
+        }
+        inode.tree.truncate(inode.size, &mut effects);
+        // What is missing at the end was never there or is lost: Linux shortens the file, too.
+        inode.size = inode.size.min(inode.tree.end());
+        self.settle(&effects)
+    }
+
+    /// Takes the one node of what is no file; older ones do not count.
+    fn take_single(&mut self, inode: &mut Inode, ino: u32, at: u32, latest: &RawInode, kept: &[(u32, RawInode)]) -> Result<(), Jffs2Error> {
+        for (older, _) in &kept[1..] {
+            self.obsolete(*older)?;
+        }
+        inode.metadata = Some(at);
+        let expected = match inode.kind {
+            FileType::Symlink => 1..=PAGE,
+            FileType::Character | FileType::Block => 2..=4,
+            _ => return Ok(()),
+        };
+        let len = latest.covers();
+        if !expected.contains(&len) {
+            return Err(Jffs2Error::Node { at, ino, what: "length of the data", found: len, expected: *expected.start() });
+        }
+        inode.data = vec![0; len as usize];
+        if inode.kind == FileType::Symlink {
+            inode.size = len;
+        }
+        let mut data = core::mem::take(&mut inode.data);
+        self.read_data(at, ino, 0, &mut data)?;
+        inode.data = data;
+        Ok(())
+    }
+
+    /// Nodes of which nothing is to be seen do not count; those that share a page are to be merged one day.
+    pub(crate) fn settle(&mut self, effects: &Effects) -> Result<(), Jffs2Error> {
+        for at in &effects.shared {
+            self.space.make_normal(*at);
+        }
+        effects.gone.iter().try_for_each(|at| self.obsolete(*at))
+    }
+
+    /// Whether a block has so much dirt that it will be collected soon.
+    pub(crate) fn is_in_dirty_block(&self, at: u32) -> bool {
+        let sizes = self.space.block(self.space.block_of(at)).sizes;
+        is_dirty(sizes.dirty + sizes.wasted)
+    }
+}

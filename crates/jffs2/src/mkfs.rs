@@ -1,0 +1,230 @@
+//! Making media: empty ones, and ones with a tree.
+//!
+//! *Promises.* The same entries in the same order give the same bytes. What the format cannot hold is an error that names the entry, not something near it. *Knows nothing of* where entries come from.
+
+use crate::{
+    Compression, Endian, Jffs2, Jffs2Error, Medium, Options,
+    format::{NAME_MAX, PAGE},
+    mount,
+};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use nandlab_mtd::{Mtd, MtdError};
+use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr, Time, path};
+
+/// How a medium shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// How bytes get onto it; by default as [`Options::medium`].
+    pub medium: Option<Medium>,
+    /// The byte order.
+    pub endian: Endian,
+    /// What is done to data.
+    pub compression: Compression,
+    /// A list of its nodes at the end of each full block.
+    pub summary: bool,
+    /// Bytes of a file that a node holds at most, and from a multiple of which on: the page of the machine that is to read it.
+    pub page: u32,
+}
+
+impl Default for Format {
+    fn default() -> Self {
+        Self { medium: None, endian: Endian::Little, compression: Compression::default(), summary: true, page: PAGE }
+    }
+}
+
+impl Format {
+    /// The options to mount with what was made so.
+    pub fn options(&self) -> Options {
+        Options {
+            medium: self.medium,
+            endian: Some(self.endian),
+            compression: self.compression,
+            summary: self.summary,
+            ..Options::default()
+        }
+    }
+}
+
+/// One entry of a tree. Directories come before what is in them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its path from the root, `a/b`; empty for the root itself.
+    pub path: &'a [u8],
+    /// What it is.
+    pub made: Made<'a>,
+    /// Permission bits.
+    pub mode: u16,
+    /// Owner and group, 16 bits each.
+    pub owner: (u32, u32),
+    /// Time of the last change of its contents, from 1970 to 2106 in whole seconds; parts of a second are dropped.
+    pub mtime: Time,
+    /// Its extended attributes.
+    pub xattrs: &'a [(&'a [u8], &'a [u8])],
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made<'a> {
+    /// A file with these contents; pages of zeros become holes.
+    File(&'a [u8]),
+    /// Anything without contents.
+    Node(NewNode<'a>),
+    /// One more name of the entry of this path.
+    Link(&'a [u8]),
+}
+
+/// Why no medium was made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// The medium cannot hold the format, or failed.
+    #[error(transparent)]
+    Medium(#[from] Jffs2Error),
+    /// The format cannot hold an entry.
+    #[error("{path:?}: {what} is {found}, expected {expected}")]
+    Entry {
+        /// The entry.
+        path: String,
+        /// What is wrong with it.
+        what: &'static str,
+        /// What it is.
+        found: i64,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// An entry could not be made.
+    #[error("{path:?}: {error}")]
+    Call {
+        /// The entry.
+        path: String,
+        /// Why.
+        error: Errno,
+    },
+}
+
+/// Erases a medium: an empty file system. A block that cannot be erased is marked bad.
+pub fn format<M: Mtd>(mtd: M, choices: &Format) -> Result<M, Jffs2Error> {
+    let mut flash = mount::open(mtd, &choices.options())?;
+    flash.endian = choices.endian;
+    for block in 0..flash.blocks() {
+        if flash.is_bad(block)? {
+            continue;
+        }
+        match flash.erase(block) {
+            Ok(()) => {}
+            Err(MtdError::EraseFailed(_) | MtdError::ProgramFailed(_)) => flash.mark_bad(block)?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    flash.sync()?;
+    Ok(flash.into_mtd())
+}
+
+/// Erases a medium and puts a tree on it.
+pub fn populate<'a, M: Mtd>(mtd: M, choices: &Format, entries: impl IntoIterator<Item = Entry<'a>>) -> Result<M, FormatError> {
+    let mut fs = Jffs2::mount(format(mtd, choices)?, choices.options())?;
+    let mut times: BTreeMap<Vec<u8>, Time> = BTreeMap::new();
+    for entry in entries {
+        check(&entry)?;
+        let made = make(&mut fs, choices, &entry);
+        made.map_err(|error| FormatError::Call { path: text(entry.path), error })?;
+        if entry.made == Made::Node(NewNode::Directory) {
+            times.insert(entry.path.to_vec(), entry.mtime);
+        }
+    }
+    // Last, since every name that is made changes its directory's time.
+    for (path, time) in times {
+        let set = |fs: &mut Jffs2<M>| {
+            let dir = path::resolve(fs, &path)?.ino;
+            let set = fs.setattr(dir, &SetAttr { mtime: Some(time), ..SetAttr::default() }, time);
+            fs.forget(dir, 1);
+            set
+        };
+        set(&mut fs).map_err(|error| FormatError::Call { path: text(&path), error })?;
+    }
+    fs.unmount().map_err(|error| FormatError::Call { path: String::new(), error })?;
+    Ok(fs.into_mtd())
+}
+
+fn text(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
+}
+
+/// Refuses what the format cannot hold.
+fn check(entry: &Entry<'_>) -> Result<(), FormatError> {
+    let name = entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().len() as i64;
+    let (target, device) = match entry.made {
+        Made::Node(NewNode::Symlink { target }) => (target.len() as i64, (0, 0)),
+        Made::Node(node) => (1, node.device()),
+        _ => (1, (0, 0)),
+    };
+    let size = if let Made::File(data) = entry.made { data.len() as i64 } else { 0 };
+    let rules = [
+        ("length of the name", name, 0..=NAME_MAX as i64, "at most 254 bytes"),
+        ("length of the symbolic link", target, 1..=NAME_MAX as i64, "1 to 254 bytes"),
+        ("owner", entry.owner.0.into(), 0..=65_535, "16 bits"),
+        ("group", entry.owner.1.into(), 0..=65_535, "16 bits"),
+        ("time", entry.mtime.secs, 0..=u32::MAX.into(), "seconds from 1970 to 2106"),
+        ("major number", device.0.into(), 0..=4095, "at most 4095"),
+        ("minor number", device.1.into(), 0..=0xF_FFFF, "at most 1048575"),
+        ("length of the file", size, 0..=i32::MAX.into(), "less than 2 GiB"),
+    ];
+    match rules.into_iter().find(|(_, found, fine, _)| !fine.contains(found)) {
+        Some((what, found, _, expected)) => Err(FormatError::Entry { path: text(entry.path), what, found, expected }),
+        None => Ok(()),
+    }
+}
+
+fn make<M: Mtd>(fs: &mut Jffs2<M>, choices: &Format, entry: &Entry<'_>) -> Result<(), Errno> {
+    let by = Caller { uid: entry.owner.0, gid: entry.owner.1, now: entry.mtime };
+    if entry.path.is_empty() {
+        let change = SetAttr { mode: Some(entry.mode), uid: Some(by.uid), gid: Some(by.gid), ..SetAttr::default() };
+        fs.setattr(Ino::ROOT, &change, by.now)?;
+        return set_xattrs(fs, Ino::ROOT, entry);
+    }
+    let (dir, name) = path::parent(fs, entry.path)?;
+    let made = match entry.made {
+        Made::Link(to) => path::resolve(fs, to).and_then(|found| {
+            let linked = fs.link(found.ino, dir, name, by.now);
+            fs.forget(found.ino, 1);
+            linked
+        }),
+        Made::Node(node) => fs.create(dir, name, node, entry.mode, by),
+        Made::File(_) => fs.create(dir, name, NewNode::File, entry.mode, by),
+    };
+    fs.forget(dir, 1);
+    let made = made?;
+    let filled = match entry.made {
+        Made::File(data) => fill(fs, choices, made.ino, data, by.now),
+        _ => Ok(()),
+    };
+    let outcome = filled.and_then(|()| if matches!(entry.made, Made::Link(_)) { Ok(()) } else { set_xattrs(fs, made.ino, entry) });
+    // The directory's set-gid bit, if it has one, is no business of ours.
+    let outcome = outcome.and_then(|()| {
+        let wrong = made.gid != by.gid && !matches!(entry.made, Made::Link(_))
+            || made.kind == FileType::Directory && made.mode != entry.mode & 0o7777;
+        let change = SetAttr { gid: Some(by.gid), mode: Some(entry.mode), mtime: Some(by.now), ..SetAttr::default() };
+        if wrong { fs.setattr(made.ino, &change, by.now).map(drop) } else { Ok(()) }
+    });
+    fs.forget(made.ino, 1);
+    outcome
+}
+
+fn set_xattrs<M: Mtd>(fs: &mut Jffs2<M>, ino: Ino, entry: &Entry<'_>) -> Result<(), Errno> {
+    entry.xattrs.iter().try_for_each(|(name, value)| fs.setxattr(ino, name, value, SetXattr::Any, entry.mtime))
+}
+
+/// Writes contents by pages; runs of pages of zeros are holes.
+fn fill<M: Mtd>(fs: &mut Jffs2<M>, choices: &Format, ino: Ino, data: &[u8], now: Time) -> Result<(), Errno> {
+    let mut at = 0;
+    for page in data.chunks(choices.page as usize) {
+        let last = at + page.len() == data.len();
+        let hole = page.len() == choices.page as usize && page.iter().all(|byte| *byte == 0);
+        if hole && last {
+            fs.setattr(ino, &SetAttr { size: Some(data.len() as u64), mtime: Some(now), ..SetAttr::default() }, now)?;
+        } else if !hole {
+            fs.write_pages(ino, at as u64, page, choices.page, now)?;
+        }
+        at += page.len();
+    }
+    Ok(())
+}

@@ -1,0 +1,295 @@
+//! A mounted medium: its parts, its options, and what every call has in common.
+
+use crate::{
+    Compression, Endian, Finding, Jffs2Error, Medium,
+    compress::Packer,
+    flash::Flash,
+    inode::{Inode, Known},
+    scan,
+    space::Space,
+    summary::Collected,
+    xattr::Xattrs,
+};
+use alloc::{collections::BTreeMap, vec::Vec};
+use nandlab_mtd::Mtd;
+use nandlab_vfs::{Errno, Time};
+
+/// The largest medium, in bytes: places are 32 bits.
+const BYTES_MAX: u64 = 1 << 32;
+/// The smallest block: two data nodes and a list must go into it.
+const BLOCK_BYTES_MIN: u32 = 8192;
+
+/// How a medium is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How bytes get onto the medium; by default as NAND where there is a spare area for the clean marker, otherwise as NOR.
+    pub medium: Option<Medium>,
+    /// The byte order; by default that of the first node found, little-endian where there is none.
+    pub endian: Option<Endian>,
+    /// What is done to data that are written.
+    pub compression: Compression,
+    /// A list of its nodes is written at the end of each block, and read by a mount (`CONFIG_JFFS2_SUMMARY`). Then nothing is marked in place, as in Linux.
+    pub summary: bool,
+    /// Every change is durable when the call returns.
+    pub sync: bool,
+    /// Nothing is ever written.
+    pub read_only: bool,
+    /// An fsync fills the page that waits by collecting garbage, as Linux does; otherwise the page is padded.
+    pub sync_collects: bool,
+    /// The block that was being filled is filled on after a mount, as in Linux. Where pages are programmed whole that is not safe: an interrupted erase may leave a block that looks half filled, and whose
+    /// rest only looks erased.
+    pub resume: bool,
+    /// Inodes kept ready that nobody refers to.
+    pub inodes_kept: usize,
+    /// Decides which block is collected next, and which erased block rests: Linux takes its clock.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            medium: None,
+            endian: None,
+            compression: Compression::default(),
+            summary: true,
+            sync: false,
+            read_only: false,
+            sync_collects: true,
+            resume: false,
+            inodes_kept: 1024,
+            seed: 0,
+        }
+    }
+}
+
+/// How many blocks are kept free for what (`jffs2_calc_trigger_levels`, fs/jffs2/build.c).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub write: u32,
+    pub deletion: u32,
+    pub gc_trigger: u32,
+    pub gc_merge: u32,
+    pub gc_bad: u32,
+    /// Less dirt than this is not worth collecting.
+    pub dirt_min: u32,
+}
+
+impl Limits {
+    fn of(blocks: u32, block_bytes: u32) -> Self {
+        let bytes = u64::from(blocks) * u64::from(block_bytes);
+        let extra = (bytes / 50 + u64::from(blocks) * 100).div_ceil(block_bytes.into()) as u32;
+        let (deletion, write) = (2, 2 + extra);
+        let dirt_min = (u64::from(block_bytes) + bytes / 100).min(u32::MAX.into()) as u32;
+        Self { write, deletion, gc_trigger: write + 1, gc_merge: deletion + 1, gc_bad: 0, dirt_min }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Mounted,
+    /// A write failed: memory and medium have gone apart.
+    Failed,
+    Unmounted,
+}
+
+/// A mounted medium on the array `M`.
+#[derive(Debug)]
+pub struct Jffs2<M> {
+    pub(crate) flash: Flash<M>,
+    pub(crate) space: Space,
+    pub(crate) known: BTreeMap<u32, Known>,
+    /// Inodes in use, or used lately.
+    pub(crate) core: BTreeMap<u32, Inode>,
+    /// How often callers refer to inodes.
+    pub(crate) references: BTreeMap<u32, u64>,
+    pub(crate) xattrs: Xattrs,
+    pub(crate) collected: Collected,
+    pub(crate) packer: Packer,
+    pub(crate) limits: Limits,
+    pub(crate) options: Options,
+    pub(crate) highest_ino: u32,
+    /// Inodes up to this have been checked.
+    pub(crate) checked_ino: u32,
+    pub(crate) now: Time,
+    pub(crate) stamp: u64,
+    /// Places are known and nodes may be marked on the medium.
+    pub(crate) built: bool,
+    /// Blocks one after the other in which a write failed.
+    pub(crate) failing: u32,
+    /// Reused: a node as it goes to the medium, one as it comes from there, a page of a file.
+    pub(crate) node: Vec<u8>,
+    pub(crate) raw: Vec<u8>,
+    /// The node whose data were decompressed last, with them.
+    pub(crate) open: Option<u32>,
+    pub(crate) data: Vec<u8>,
+    /// What the build found wrong.
+    pub(crate) noted: Vec<Finding>,
+    dice: u64,
+    life: Life,
+    fault: Option<Jffs2Error>,
+}
+
+impl<M: Mtd> Jffs2<M> {
+    /// Mounts a medium. An erased one is an empty file system.
+    pub fn mount(mtd: M, options: Options) -> Result<Self, Jffs2Error> {
+        let mut flash = open(mtd, &options)?;
+        flash.endian = match options.endian {
+            Some(endian) => endian,
+            None => scan::detect(&mut flash)?,
+        };
+        let mut space = Space::new(flash.blocks(), flash.block_bytes());
+        let found = scan::scan(&mut flash, &mut space, &options)?;
+        let mut jffs2 = Self {
+            limits: Limits::of(flash.blocks(), flash.block_bytes()),
+            options: Options { read_only: options.read_only || found.read_only, ..options },
+            flash,
+            space,
+            known: BTreeMap::new(),
+            core: BTreeMap::new(),
+            references: BTreeMap::new(),
+            xattrs: Xattrs::default(),
+            collected: Collected::default(),
+            packer: Packer::default(),
+            highest_ino: found.highest_ino,
+            checked_ino: 0,
+            now: Time::default(),
+            stamp: 0,
+            built: false,
+            failing: 0,
+            node: Vec::new(),
+            raw: Vec::new(),
+            open: None,
+            data: Vec::new(),
+            noted: Vec::new(),
+            dice: options.seed,
+            life: Life::Mounted,
+            fault: None,
+        };
+        jffs2.build(found)?;
+        Ok(jffs2)
+    }
+
+    /// The byte order of the medium.
+    pub fn endian(&self) -> Endian {
+        self.flash.endian
+    }
+
+    /// How bytes get onto the medium.
+    pub fn medium(&self) -> Medium {
+        self.flash.medium
+    }
+
+    /// Whether nothing is ever written: asked for, or because of a kind of node that is not known.
+    pub fn is_read_only(&self) -> bool {
+        self.options.read_only
+    }
+
+    /// What lay behind the last [`Errno::Io`], [`Errno::NoSpace`] or [`Errno::ReadOnly`].
+    pub fn fault(&self) -> Option<Jffs2Error> {
+        self.fault
+    }
+
+    /// The array below; what is done there passes this mount by.
+    pub fn mtd_mut(&mut self) -> &mut M {
+        self.flash.mtd_mut()
+    }
+
+    /// Ends the mount without writing anything: after [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
+    pub fn into_mtd(self) -> M {
+        self.flash.into_mtd()
+    }
+
+    /// Nodes that do not count any more are marked so where they lie.
+    pub(crate) fn marks_in_place(&self) -> bool {
+        self.flash.medium == Medium::Nor && !self.options.summary
+    }
+
+    /// A number of 0 to 127, in the place of Linux's clock.
+    pub(crate) fn throw(&mut self) -> u32 {
+        self.dice = self.dice.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (self.dice >> 57) as u32
+    }
+
+    /// A call that changes nothing.
+    pub(crate) fn look<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>) -> Result<T, Errno> {
+        if self.life == Life::Unmounted {
+            return Err(Errno::Io);
+        }
+        let outcome = call(self);
+        self.let_go();
+        self.report(outcome)
+    }
+
+    /// A call that may change something, now.
+    pub(crate) fn change<T>(&mut self, now: Time, call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>) -> Result<T, Errno> {
+        self.now = now;
+        self.write_call(|jffs2| {
+            let value = call(jffs2)?;
+            if jffs2.options.sync {
+                jffs2.flush()?;
+                jffs2.flash.sync()?;
+            }
+            Ok(value)
+        })
+    }
+
+    /// A call that writes.
+    pub(crate) fn write_call<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>) -> Result<T, Errno> {
+        if self.life == Life::Failed {
+            return self.report(Err(Jffs2Error::Failed));
+        }
+        if self.options.read_only {
+            return Err(Errno::ReadOnly);
+        }
+        self.failing = 0;
+        self.look(|jffs2| {
+            let outcome = call(jffs2);
+            if matches!(outcome, Err(Jffs2Error::Flash(_) | Jffs2Error::Failing(_))) {
+                jffs2.life = Life::Failed;
+            }
+            outcome
+        })
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.life == Life::Mounted && !self.options.read_only
+    }
+
+    pub(crate) fn close(&mut self) -> Result<(), Jffs2Error> {
+        let life = core::mem::replace(&mut self.life, Life::Unmounted);
+        if life == Life::Failed {
+            return Err(Jffs2Error::Failed);
+        }
+        if self.options.read_only {
+            return Ok(());
+        }
+        let nameless: Vec<u32> = self.references.keys().copied().filter(|ino| self.links(*ino) == 0).collect();
+        for ino in nameless {
+            self.destroy(ino)?;
+        }
+        self.flush()?;
+        Ok(self.flash.sync()?)
+    }
+
+    fn report<T>(&mut self, outcome: Result<T, Jffs2Error>) -> Result<T, Errno> {
+        outcome.map_err(|error| {
+            if !matches!(error, Jffs2Error::Call(_)) {
+                self.fault = Some(error);
+            }
+            error.errno()
+        })
+    }
+}
+
+/// Refuses shapes on which the format cannot lie.
+pub(crate) fn open<M: Mtd>(mtd: M, options: &Options) -> Result<Flash<M>, Jffs2Error> {
+    let geometry = mtd.geometry();
+    let medium = options.medium.unwrap_or(if geometry.oob >= 8 { Medium::Nand } else { Medium::Nor });
+    let fits = |field, found: u64, fine, expected| if fine { Ok(()) } else { Err(Jffs2Error::Shape { field, found, expected }) };
+    let block = geometry.block_bytes();
+    fits("bytes of the medium", geometry.bytes(), geometry.bytes() < BYTES_MAX, "less than 4 GiB")?;
+    fits("erase block", block.into(), block >= BLOCK_BYTES_MIN, "at least 8192 bytes")?;
+    fits("blocks", geometry.blocks.into(), geometry.blocks >= 5, "at least 5")?;
+    fits("bytes of a spare area", geometry.oob.into(), medium != Medium::Nand || geometry.oob >= 8, "at least 8, for the clean marker")?;
+    Ok(Flash::new(mtd, medium))
+}

@@ -1,0 +1,122 @@
+//! A volume as flash of its own, for what stands on [`Mtd`] (Linux's `gluebi`): its logical blocks are the erase blocks, none of them ever bad, without spare area.
+//!
+//! *Promises* the contract of [`Mtd`] on one die. An erase maps the logical block anew, whole or not at all; the old physical block is erased when
+//! the device works ([`Ubi::work`]) or needs it.
+
+use crate::format::VolumeKind;
+use crate::{Ubi, UbiError};
+use alloc::vec;
+use nandlab_mtd::{Block, Corrected, Geometry, Mtd, MtdError, Page};
+
+/// A volume as flash.
+#[derive(Debug)]
+pub struct VolumeMtd<M> {
+    ubi: Ubi<M>,
+    volume: u32,
+    geometry: Geometry,
+}
+
+impl<M: Mtd> VolumeMtd<M> {
+    /// Of a dynamic volume.
+    pub fn new(ubi: Ubi<M>, volume: u32) -> Result<Self, UbiError> {
+        let info = ubi.volume(volume)?;
+        if info.record.kind != VolumeKind::Dynamic {
+            return Err(UbiError::Invalid { what: "volume", found: volume.into(), expected: "a dynamic one" });
+        }
+        let page = ubi.flash.shape.page;
+        let geometry = Geometry::single_die(page, 0, info.leb_bytes / page, info.record.reserved);
+        Ok(Self { ubi, volume, geometry })
+    }
+
+    /// The device.
+    pub fn ubi(&self) -> &Ubi<M> {
+        &self.ubi
+    }
+
+    /// The device, for its background work.
+    pub fn ubi_mut(&mut self) -> &mut Ubi<M> {
+        &mut self.ubi
+    }
+
+    /// Gives the device back.
+    pub fn into_ubi(self) -> Ubi<M> {
+        self.ubi
+    }
+
+    /// Logical block and offset of a page.
+    fn place(&self, page: Page, data: usize, oob: usize) -> Result<(u32, u32), MtdError> {
+        let g = &self.geometry;
+        if page.0 >= g.pages() {
+            return Err(MtdError::OutOfRange(page));
+        }
+        let fine = (data == 0 || data == g.page as usize) && oob == 0;
+        if !fine {
+            return Err(MtdError::BadLength {
+                found: if oob > 0 { oob } else { data },
+                expected: if oob > 0 { 0 } else { g.page as usize },
+            });
+        }
+        Ok((g.block_of(page).0, g.index_of(page) * g.page))
+    }
+
+    fn block(&self, block: Block) -> Result<Page, MtdError> {
+        let first = Page(block.0.saturating_mul(self.geometry.pages_per_block));
+        if block.0 < self.geometry.blocks { Ok(first) } else { Err(MtdError::OutOfRange(first)) }
+    }
+}
+
+/// An error of the device as one of this flash.
+fn error(error: UbiError, page: Page) -> MtdError {
+    match error {
+        UbiError::Mtd(error @ (MtdError::PowerCut | MtdError::Backing(_) | MtdError::ReadOnly)) => error,
+        UbiError::Lost { .. } => MtdError::Uncorrectable(page),
+        UbiError::Mtd(MtdError::Illegal(_, why)) => MtdError::Illegal(page, why),
+        UbiError::ReadOnly(_) | UbiError::NoSpace { .. } | UbiError::Mtd(_) => MtdError::ProgramFailed(page),
+        _ => MtdError::Illegal(page, "a volume refused what flash may be asked for"),
+    }
+}
+
+impl<M: Mtd> Mtd for VolumeMtd<M> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
+        let (lnum, offset) = self.place(page, data.len(), oob.len())?;
+        self.ubi.read(self.volume, lnum, offset, data).map_err(|e| error(e, page))?;
+        Ok(Corrected::default())
+    }
+
+    fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
+        let (lnum, offset) = self.place(page, data.len(), oob.len())?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.ubi.write(self.volume, lnum, offset, data).map_err(|e| error(e, page))
+    }
+
+    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+        let mut data = vec![0; self.geometry.page as usize];
+        let corrected = self.read(from, &mut data, head)?;
+        self.program(to, &data, tail)?;
+        Ok(corrected)
+    }
+
+    fn erase(&mut self, block: Block) -> Result<(), MtdError> {
+        let page = self.block(block)?;
+        self.ubi.renew(self.volume, block.0).map_err(|e| error(e, page))
+    }
+
+    fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
+        self.block(block).map(|_| false)
+    }
+
+    fn mark_bad(&mut self, block: Block) -> Result<(), MtdError> {
+        let page = self.block(block)?;
+        Err(MtdError::Illegal(page, "a logical erase block cannot be bad"))
+    }
+
+    fn sync(&mut self) -> Result<(), MtdError> {
+        self.ubi.sync().map_err(|e| error(e, Page(0)))
+    }
+}

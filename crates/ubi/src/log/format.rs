@@ -1,0 +1,355 @@
+//! Every byte that UBIL puts on flash; `docs/formats/ubil.md` has it as tables. Big-endian, checksums as UBI's.
+
+use crate::Shape;
+use crate::format::{EC_MAX, FieldError, LAYOUT_VOLUME, VidHeader, VolumeKind, be32, be64, crc, crc_of, put, rule, value};
+use alloc::{vec, vec::Vec};
+
+/// Internal volumes of super blocks, commits and logs, where blocks have headers. Others erase them.
+pub const VOLUMES: [u32; 3] = [LAYOUT_VOLUME + 0x101, LAYOUT_VOLUME + 0x102, LAYOUT_VOLUME + 0x103];
+
+const SUPER_MAGIC: u32 = 0x5542_4C53;
+const COMMIT_MAGIC: u32 = 0x5542_4C43;
+const LOG_MAGIC: u32 = 0x5542_4C4C;
+const VERSION: u32 = 1;
+const SUPER_FIXED: usize = 96;
+const COMMIT_HEADER: usize = 64;
+const LOG_HEADER: usize = 64;
+const ENTRY: usize = 64;
+
+/// What an entry says of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Erased.
+    Free,
+    /// Holds the logical block of the entry's header.
+    Mapped,
+    /// To be erased.
+    #[default]
+    Dirty,
+    /// Bad.
+    Bad,
+    /// UBIL's own.
+    Memory,
+    /// To be left alone.
+    Preserved,
+}
+
+const ROLES: [Role; 6] = [Role::Free, Role::Mapped, Role::Dirty, Role::Bad, Role::Memory, Role::Preserved];
+
+/// A block's erase counter and volume header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub role: Role,
+    /// Erases so far.
+    pub ec: u32,
+    /// Which logical block it holds, if it is mapped.
+    pub vid: VidHeader,
+}
+
+/// Where everything is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Super {
+    /// One more than that of the entry before.
+    pub number: u64,
+    /// The commit that `present` holds.
+    pub commit: u64,
+    /// The last sequence number given.
+    pub sqnum: u64,
+    /// The image sequence number.
+    pub image_seq: u32,
+    /// The two super blocks.
+    pub blocks: [u32; 2],
+    /// Their erase counters.
+    pub ecs: [u32; 2],
+    /// The commit's blocks: the first copy's, then the second's.
+    pub present: Vec<u32>,
+    /// The blocks of a commit under way, its log's among them.
+    pub future: Vec<u32>,
+    /// The log's blocks.
+    pub log: Vec<u32>,
+}
+
+impl Super {
+    /// Bytes of an entry with that many blocks in its lists.
+    pub fn bytes(present: usize, future: usize, log: usize) -> usize {
+        SUPER_FIXED + 4 * (present + future + log) + 4
+    }
+
+    /// As on flash, a page long; none if the page is too short.
+    pub fn encode(&self, shape: &Shape) -> Option<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(shape.page as usize);
+        let counts = [self.present.len() as u32, self.future.len() as u32, self.log.len() as u32];
+        for field in [SUPER_MAGIC, VERSION] {
+            bytes.extend(field.to_be_bytes());
+        }
+        for field in [self.number, self.commit, self.sqnum] {
+            bytes.extend(field.to_be_bytes());
+        }
+        let fixed = [shape.pebs, shape.peb_bytes, shape.page, shape.vid_offset, shape.data_offset, self.image_seq];
+        for field in fixed.into_iter().chain(self.ecs).chain(counts).chain(self.blocks) {
+            bytes.extend(field.to_be_bytes());
+        }
+        bytes.resize(SUPER_FIXED, 0);
+        for peb in [&self.present, &self.future, &self.log].into_iter().flatten() {
+            bytes.extend(peb.to_be_bytes());
+        }
+        if bytes.len() + 4 > shape.page as usize {
+            return None;
+        }
+        bytes.resize(shape.page as usize - 4, 0);
+        let sum = crc(&bytes);
+        bytes.extend(sum.to_be_bytes());
+        Some(bytes)
+    }
+
+    /// From a page.
+    pub fn parse(bytes: &[u8], shape: &Shape) -> Result<Self, FieldError> {
+        let end = bytes.len().saturating_sub(4);
+        rule(bytes.len() >= Self::bytes(0, 0, 0), 0, "super block", bytes.len() as u64, "100 bytes or more")?;
+        value(0, "super block magic", be32(bytes, 0), SUPER_MAGIC)?;
+        value(end as u32, "super block checksum", be32(bytes, end), crc(&bytes[..end]))?;
+        value(4, "super block version", be32(bytes, 4), VERSION)?;
+        for (at, field, expected) in [
+            (32, "erase blocks", shape.pebs),
+            (36, "bytes of an erase block", shape.peb_bytes),
+            (40, "page", shape.page),
+            (44, "offset of the volume header", shape.vid_offset),
+            (48, "offset of the data", shape.data_offset),
+        ] {
+            value(at, field, be32(bytes, at as usize), expected)?;
+        }
+        let mut at = SUPER_FIXED;
+        let mut list = |count_at: usize| {
+            let count = be32(bytes, count_at) as usize;
+            rule(count <= (end - at) / 4, count_at as u32, "blocks in a list", count as u64, "no more than the page holds")?;
+            let pebs: Vec<u32> = bytes[at..at + 4 * count].chunks_exact(4).map(|peb| be32(peb, 0)).collect();
+            let fine = pebs.iter().all(|&peb| peb < shape.pebs);
+            rule(fine, at as u32, "block number", count as u64, "blocks of the device")?;
+            at += 4 * count;
+            Ok(pebs)
+        };
+        Ok(Self {
+            number: be64(bytes, 8),
+            commit: be64(bytes, 16),
+            sqnum: be64(bytes, 24),
+            image_seq: be32(bytes, 52),
+            ecs: [be32(bytes, 56), be32(bytes, 60)],
+            blocks: [be32(bytes, 76), be32(bytes, 80)],
+            present: list(64)?,
+            future: list(68)?,
+            log: list(72)?,
+        })
+    }
+}
+
+impl Entry {
+    fn encode(&self, peb: u32, bytes: &mut [u8]) {
+        let vid = &self.vid;
+        put(bytes, 0, &peb.to_be_bytes());
+        bytes[4] = ROLES.iter().position(|role| *role == self.role).unwrap_or(0) as u8;
+        if self.role == Role::Mapped {
+            bytes[5] = 1 + u8::from(vid.kind == VolumeKind::Static);
+            bytes[6] = u8::from(vid.copy);
+            bytes[7] = vid.compat;
+            let fields = [vid.volume, vid.lnum, vid.data_size, vid.used_ebs, vid.data_pad, vid.data_crc];
+            (12..).step_by(4).zip(fields).for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
+            put(bytes, 40, &vid.sqnum.to_be_bytes());
+        }
+        put(bytes, 8, &self.ec.to_be_bytes());
+        let sum = crc(&bytes[..60]);
+        put(bytes, 60, &sum.to_be_bytes());
+    }
+
+    fn parse(bytes: &[u8], at: u32, shape: &Shape) -> Result<(u32, Self), FieldError> {
+        let shift = |error: FieldError| FieldError { offset: error.offset + at, ..error };
+        value(at + 60, "entry checksum", be32(bytes, 60), crc(&bytes[..60]))?;
+        let peb = be32(bytes, 0);
+        rule(peb < shape.pebs, at, "block number", peb, "a block of the device")?;
+        let Some(&role) = ROLES.get(usize::from(bytes[4])) else {
+            return Err(rule(false, at + 4, "role", bytes[4], "0 to 5").unwrap_err());
+        };
+        let ec = be32(bytes, 8);
+        rule(ec <= EC_MAX, at + 8, "erase counter", ec, "below 2^31")?;
+        let mut vid = VidHeader::default();
+        if role == Role::Mapped {
+            rule((1..=2).contains(&bytes[5]), at + 5, "volume type", bytes[5], "1 or 2")?;
+            rule(bytes[6] <= 1, at + 6, "copy flag", bytes[6], "0 or 1")?;
+            vid = VidHeader {
+                kind: if bytes[5] == 2 { VolumeKind::Static } else { VolumeKind::Dynamic },
+                copy: bytes[6] == 1,
+                compat: bytes[7],
+                volume: be32(bytes, 12),
+                lnum: be32(bytes, 16),
+                data_size: be32(bytes, 20),
+                used_ebs: be32(bytes, 24),
+                data_pad: be32(bytes, 28),
+                data_crc: be32(bytes, 32),
+                sqnum: be64(bytes, 40),
+            };
+            vid.judge(shape.leb_bytes).map_err(shift)?;
+            rule(vid.volume <= LAYOUT_VOLUME, at + 12, "volume id", vid.volume, "one of the user's, or the layout volume")?;
+        }
+        Ok((peb, Self { role, ec, vid }))
+    }
+}
+
+/// Bytes of a commit of that many blocks, uncompressed.
+pub fn commit_bytes(pebs: u32) -> u64 {
+    (COMMIT_HEADER + ENTRY * pebs as usize) as u64
+}
+
+/// A commit: an entry for each block, by number.
+pub fn encode_commit(commit: u64, entries: &[Entry], compress: bool) -> Vec<u8> {
+    let mut raw = vec![0; ENTRY * entries.len()];
+    for ((peb, entry), bytes) in (0..).zip(entries).zip(raw.chunks_exact_mut(ENTRY)) {
+        entry.encode(peb, bytes);
+    }
+    let packed = if compress { deflate(&raw) } else { None };
+    let stored = packed.as_deref().unwrap_or(&raw);
+    let mut bytes = Vec::with_capacity(COMMIT_HEADER + stored.len());
+    for field in [COMMIT_MAGIC, VERSION, u32::from(packed.is_some()), entries.len() as u32, stored.len() as u32] {
+        bytes.extend(field.to_be_bytes());
+    }
+    bytes.extend(commit.to_be_bytes());
+    bytes.resize(COMMIT_HEADER - 4, 0);
+    let sum = crc_of(&[&bytes, stored]);
+    bytes.extend(sum.to_be_bytes());
+    bytes.extend_from_slice(stored);
+    bytes
+}
+
+/// How long a commit is, by its first bytes; none if they are not a commit's.
+pub fn commit_length(head: &[u8]) -> Option<usize> {
+    (head.len() >= COMMIT_HEADER && be32(head, 0) == COMMIT_MAGIC).then(|| COMMIT_HEADER + be32(head, 16) as usize)
+}
+
+/// A commit from flash.
+pub fn parse_commit(bytes: &[u8], commit: u64, shape: &Shape) -> Result<Vec<Entry>, FieldError> {
+    rule(bytes.len() >= COMMIT_HEADER, 0, "commit", bytes.len() as u64, "64 bytes or more")?;
+    value(0, "commit magic", be32(bytes, 0), COMMIT_MAGIC)?;
+    let stored = bytes.get(COMMIT_HEADER..COMMIT_HEADER + be32(bytes, 16) as usize);
+    let Some(stored) = stored else {
+        return Err(rule(false, 16, "bytes of a commit", be32(bytes, 16), "no more than its blocks hold").unwrap_err());
+    };
+    value(60, "commit checksum", be32(bytes, 60), crc_of(&[&bytes[..60], stored]))?;
+    value(4, "commit version", be32(bytes, 4), VERSION)?;
+    value(20, "commit number", be64(bytes, 20), commit)?;
+    value(12, "entries of a commit", be32(bytes, 12), shape.pebs)?;
+    let length = ENTRY * shape.pebs as usize;
+    let unpacked = match be32(bytes, 8) {
+        0 => None,
+        1 => Some(inflate(stored, length)),
+        other => return Err(rule(false, 8, "compression", other, "0 or 1").unwrap_err()),
+    };
+    let raw = unpacked.as_deref().unwrap_or(stored);
+    value(16, "bytes of the entries", raw.len() as u64, length as u64)?;
+    let entry = |(i, bytes): (usize, &[u8])| {
+        let at = (COMMIT_HEADER + i * ENTRY) as u32;
+        let (peb, entry) = Entry::parse(bytes, at, shape)?;
+        value(at, "block number", peb, i as u64)?;
+        Ok(entry)
+    };
+    raw.chunks_exact(ENTRY).enumerate().map(entry).collect()
+}
+
+/// Entries of a page of the log.
+pub fn entries_per_page(page: u32) -> usize {
+    (page as usize - LOG_HEADER) / ENTRY
+}
+
+/// A page of the log of `commit`, the `index`th.
+pub fn encode_page(commit: u64, index: u32, entries: &[(u32, Entry)], page: u32) -> Vec<u8> {
+    let mut bytes = vec![0; page as usize];
+    for (at, field) in [(0, LOG_MAGIC), (4, VERSION), (16, index), (20, entries.len() as u32)] {
+        put(&mut bytes, at, &field.to_be_bytes());
+    }
+    put(&mut bytes, 8, &commit.to_be_bytes());
+    for ((peb, entry), bytes) in entries.iter().zip(bytes[LOG_HEADER..].chunks_exact_mut(ENTRY)) {
+        entry.encode(*peb, bytes);
+    }
+    let sum = crc_of(&[&bytes[..60], &bytes[64..]]);
+    put(&mut bytes, 60, &sum.to_be_bytes());
+    bytes
+}
+
+/// A page of the log of `commit`, the `index`th.
+pub fn parse_page(bytes: &[u8], commit: u64, index: u32, shape: &Shape) -> Result<Vec<(u32, Entry)>, FieldError> {
+    value(0, "log magic", be32(bytes, 0), LOG_MAGIC)?;
+    value(60, "log checksum", be32(bytes, 60), crc_of(&[&bytes[..60], &bytes[64..]]))?;
+    value(4, "log version", be32(bytes, 4), VERSION)?;
+    value(8, "commit number", be64(bytes, 8), commit)?;
+    value(16, "page of the log", be32(bytes, 16), index)?;
+    let count = be32(bytes, 20) as usize;
+    rule(count <= entries_per_page(bytes.len() as u32), 20, "entries of a page", count as u64, "no more than it holds")?;
+    let entries = bytes[LOG_HEADER..].chunks_exact(ENTRY).take(count).enumerate();
+    entries.map(|(i, bytes)| Entry::parse(bytes, (LOG_HEADER + i * ENTRY) as u32, shape)).collect()
+}
+
+/// None if it does not get shorter.
+fn deflate(raw: &[u8]) -> Option<Vec<u8>> {
+    let mut packed = vec![0; raw.len()];
+    let mut stream = flate2::Compress::new(flate2::Compression::new(6), true);
+    let status = stream.compress(raw, &mut packed, flate2::FlushCompress::Finish);
+    packed.truncate(stream.total_out() as usize);
+    matches!(status, Ok(flate2::Status::StreamEnd)).then_some(packed)
+}
+
+/// What there is of at most `length` bytes.
+fn inflate(packed: &[u8], length: usize) -> Vec<u8> {
+    let mut raw = vec![0; length];
+    let mut stream = flate2::Decompress::new(true);
+    let status = stream.decompress(packed, &mut raw, flate2::FlushDecompress::Finish);
+    raw.truncate(if matches!(status, Ok(flate2::Status::StreamEnd)) { stream.total_out() as usize } else { 0 });
+    raw
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { pebs: 20, peb_bytes: 16384, page: 512, vid_offset: 0, data_offset: 0, leb_bytes: 16384 };
+
+    fn entries() -> Vec<Entry> {
+        let vid = VidHeader { volume: 3, lnum: 7, sqnum: 99, copy: true, data_size: 5, data_crc: 6, ..VidHeader::default() };
+        (0..20).map(|i| Entry { role: ROLES[i as usize % 6], ec: i, vid: if i % 6 == 1 { vid } else { VidHeader::default() } }).collect()
+    }
+
+    #[test]
+    fn super_blocks_come_back() {
+        let entry = Super {
+            number: 5,
+            commit: 4,
+            sqnum: 3,
+            image_seq: 2,
+            ecs: [8, 9],
+            blocks: [0, 19],
+            present: vec![1, 2],
+            future: vec![3],
+            log: vec![4, 5],
+        };
+        let bytes = entry.encode(&SHAPE).unwrap();
+        assert_eq!((bytes.len(), Super::parse(&bytes, &SHAPE)), (512, Ok(entry.clone())));
+        assert_eq!(Super::parse(&bytes, &Shape { pebs: 19, ..SHAPE }).unwrap_err().field, "erase blocks");
+        assert_eq!(Super { present: vec![0; 110], ..entry }.encode(&SHAPE), None);
+        assert_eq!(Super::parse(&[0xFF; 512], &SHAPE).unwrap_err().offset, 0);
+    }
+
+    #[test]
+    fn commits_and_pages_come_back_compressed_or_not() {
+        for compress in [false, true] {
+            let bytes = encode_commit(7, &entries(), compress);
+            assert_eq!(commit_length(&bytes), Some(bytes.len()));
+            assert_eq!(parse_commit(&bytes, 7, &SHAPE).unwrap(), entries());
+            assert_eq!(bytes.len() as u64 == commit_bytes(20), !compress);
+            assert_eq!(parse_commit(&bytes, 8, &SHAPE).unwrap_err().field, "commit number");
+            let mut torn = bytes.clone();
+            *torn.last_mut().unwrap() ^= 1;
+            assert_eq!(parse_commit(&torn, 7, &SHAPE).unwrap_err().field, "commit checksum");
+        }
+        let some: Vec<(u32, Entry)> = (0..7).zip(entries()).collect();
+        let page = encode_page(7, 3, &some, 512);
+        assert_eq!(parse_page(&page, 7, 3, &SHAPE).unwrap(), some);
+        assert_eq!(parse_page(&page, 7, 4, &SHAPE).unwrap_err().field, "page of the log");
+    }
+}

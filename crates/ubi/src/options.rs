@@ -1,0 +1,83 @@
+//! How a device is attached and run; every default but one is Linux's.
+
+use crate::Headers;
+
+/// How UBI remembers what a scan of the whole flash would find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// Not at all: each attach scans.
+    #[default]
+    Scan,
+    /// Linux's fastmap.
+    Fastmap,
+    /// UBIL: commits and a log.
+    Log(LogOptions),
+}
+
+/// UBIL's own options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Erase blocks of the log.
+    pub blocks: u32,
+    /// Commits are compressed with zlib.
+    pub compress: bool,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { blocks: 2, compress: false }
+    }
+}
+
+/// How a device is attached and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where headers lie.
+    pub headers: Headers,
+    /// Erase counters may differ by so much before contents are moved (`UBI_WL_THRESHOLD`).
+    pub wear_threshold: u32,
+    /// Erase blocks of each 1,024 that are kept for those that go bad (`CONFIG_MTD_UBI_BEB_LIMIT`).
+    pub bad_per_1024: u32,
+    /// Corrected bits in a codeword that call for a move. Linux's default is three quarters of what the code mends.
+    pub scrub_bits: u16,
+    /// Blocks that a scan finds free are used as they are, as Linux does. Otherwise they are erased once more first: a cut may have left torn pages that read as erased.
+    pub trust_free: bool,
+    /// See [`Memory`].
+    pub memory: Memory,
+    /// The image sequence number of a device that is formatted.
+    pub image_seq: u32,
+    /// A rule left out on purpose.
+    #[doc(hidden)]
+    pub seeded_bug: Option<SeededBug>,
+}
+
+/// A rule left out on purpose, to prove that tests bite. Never set outside tests and demonstrations.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeededBug {
+    /// Operations are not ordered across dies.
+    Unfenced,
+    /// The newer of two blocks counts, whole or not.
+    TrustCopies,
+    /// Old fastmaps go whenever there is time.
+    KeepOldMaps,
+    /// The log says of a block what has happened to it already.
+    EntryLast,
+    /// A commit begins without saying where.
+    NoFuture,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            headers: Headers::Linux,
+            wear_threshold: 4096,
+            bad_per_1024: 20,
+            scrub_bits: 1,
+            trust_free: false,
+            memory: Memory::Scan,
+            image_seq: 0,
+            seeded_bug: None,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A device cut off before, within and after every flash operation of a run, and again within the attach that follows, with each kind of memory: all calls before the cut are done, the call under way is
+//! done in part, and work goes on.
+
+mod common;
+mod lives;
+
+use common::{memories, spec};
+use lives::{Model, Op, device};
+use nandlab_nand::{Chip, CrashStates, LoggedOp, Reliability};
+use nandlab_sim::{Nanos, rng};
+use nandlab_ubi::{Options, SeededBug, Ubi};
+use rand::Rng as _;
+
+/// A call: the flash operations that it issued, and when it returned.
+struct Call {
+    op: Op,
+    logged: std::ops::Range<usize>,
+    end: Nanos,
+}
+
+/// A device with contents, attached and logged from then on; then calls.
+fn run(seed: u64, options: Options, calls: usize) -> (Chip, Model, Vec<Call>, Vec<LoggedOp>) {
+    let mut random = rng(seed, "ubi cuts");
+    let (mut ubi, mut model) = device(Chip::new(spec(seed, 64, Reliability::default())).unwrap(), options);
+    for _ in 0..80 {
+        let op = model.draw(&mut random);
+        model.begin(&op);
+        model.perform(&mut ubi, &op).unwrap();
+        model.done(&op);
+    }
+    ubi.flush_erases().unwrap();
+    ubi.sync().unwrap();
+    let mut chip = if seed.is_multiple_of(2) { ubi.detach().unwrap() } else { ubi.into_medium() };
+    let base = chip.fork().unwrap();
+    assert!(model.check_all(&mut Ubi::attach(base.fork().unwrap(), options).unwrap(), "the beginning"));
+    // The check has made some blocks anew, on its fork: begin with what the medium holds.
+    let mut checked = Ubi::attach(chip, options).unwrap();
+    model.rewrite(&mut checked);
+    checked.flush_erases().unwrap();
+    chip = checked.detach().unwrap();
+    let base = chip.fork().unwrap();
+    chip.start_log();
+    let mut ubi = Ubi::attach(chip, options).unwrap();
+    let start = model.clone();
+    let mut done = Vec::new();
+    for _ in 0..calls {
+        let op = model.draw(&mut random);
+        let first = ubi.medium().logged().len();
+        model.begin(&op);
+        model.perform(&mut ubi, &op).unwrap();
+        model.done(&op);
+        done.push(Call { op, logged: first..ubi.medium().logged().len(), end: ubi.medium().clock().now() });
+    }
+    let log = if seed.is_multiple_of(3) { ubi.detach().unwrap().logged().to_vec() } else { ubi.medium().logged().to_vec() };
+    (base, start, done, log)
+}
+
+/// What may be there after a cut at `t`.
+fn model_at(start: &Model, calls: &[Call], log: &[LoggedOp], t: Nanos) -> Model {
+    let mut model = start.clone();
+    for call in calls {
+        let ops = &log[call.logged.clone()];
+        let whole = ops.last().map_or(call.end <= t, |last| last.end <= t);
+        let begun = ops.first().map_or(whole, |first| first.start < t);
+        if !begun {
+            break;
+        }
+        model.begin(&call.op);
+        if !whole {
+            break;
+        }
+        model.done(&call.op);
+        model.settle();
+    }
+    model
+}
+
+fn explore(seed: u64, options: Options, name: &str) -> u32 {
+    let (base, start, calls, log) = run(seed, options, 50);
+    let mut times: Vec<Nanos> = log.iter().flat_map(|op| [op.start, op.start + (op.end - op.start) / 2, op.end]).collect();
+    times.sort_unstable();
+    times.dedup();
+    let mut states = CrashStates::new(base, &log);
+    let mut random = rng(seed, "ubi cut words");
+    let mut count = 0;
+    for (t, word) in times.into_iter().flat_map(|t| [(t, random.next_u64()), (t, random.next_u64())]).collect::<Vec<_>>() {
+        let mut chip = states.at(t, word).unwrap();
+        let id = format!("{name}, seed {seed}, cut at {t}, word {word}");
+        if word % 4 == 0 {
+            chip = cut_attach(chip, options, word);
+        }
+        let mut ubi = Ubi::attach(chip, options).unwrap_or_else(|error| panic!("{id}: {error}"));
+        let mut model = model_at(&start, &calls, &log, t);
+        assert!(model.check_all(&mut ubi, &id));
+        if word % 16 < 2 {
+            for _ in 0..40 {
+                let op = model.draw(&mut random);
+                model.begin(&op);
+                model.perform(&mut ubi, &op).unwrap_or_else(|error| panic!("{id}: {op:?} afterwards: {error}"));
+                model.done(&op);
+            }
+        }
+        count += 1;
+    }
+    count
+}
+
+/// The chip after a cut somewhere in an attach, and in the first changes after it.
+fn cut_attach(mut chip: Chip, options: Options, word: u64) -> Chip {
+    let base = chip.fork().unwrap();
+    chip.start_log();
+    let ubi = Ubi::attach(chip, options).unwrap();
+    let log = ubi.medium().logged().to_vec();
+    let ends = log.iter().map(|op| op.end).max().unwrap_or(0);
+    let starts = log.iter().map(|op| op.start).min().unwrap_or(0);
+    let t = starts + nandlab_sim::mix(word, 3) % (ends - starts + 1);
+    CrashStates::new(base, &log).at(t, nandlab_sim::mix(word, 5)).unwrap()
+}
+
+#[test]
+fn every_cut_is_survived() {
+    let mut states = 0;
+    for (name, options) in memories() {
+        let here: u32 = (0..6).map(|seed| explore(seed, options, name)).sum();
+        eprintln!("{name}: {here} states");
+        states += here;
+    }
+    assert!(states > 15_000, "{states}");
+}
+
+#[test]
+fn every_seeded_bug_is_caught() {
+    use SeededBug::*;
+    for (bug, kinds) in [(Unfenced, 0..5), (TrustCopies, 0..1), (EntryLast, 2..5), (NoFuture, 2..5)] {
+        let mut tries = memories()[kinds].iter().flat_map(|kind| (0..6).map(move |seed| (*kind, seed))).collect::<Vec<_>>().into_iter();
+        let caught = tries.find(|((name, options), seed)| {
+            let broken = Options { seeded_bug: Some(bug), ..*options };
+            std::panic::catch_unwind(|| explore(*seed, broken, name)).is_err()
+        });
+        assert!(caught.is_some(), "{bug:?} was not caught");
+    }
+}

@@ -1,0 +1,60 @@
+//! Logical blocks against a plain map: random writes, changes, reads, maps and unmaps, volume changes, with program and erase failures, bad blocks, bit errors, and power cuts at arbitrary moments, with each kind of
+//! memory. Whatever was synced is there; whatever is there was written.
+
+mod common;
+mod lives;
+
+use common::{flaky, memories, spec};
+use lives::{Outcome, live};
+use nandlab_nand::Reliability;
+
+fn run(seeds: std::ops::Range<u64>, ops: u32, reliability: fn() -> Reliability) -> Outcome {
+    let mut all = Outcome::default();
+    for (name, options) in memories() {
+        for seed in seeds.clone() {
+            let one = live(spec(seed, 96, reliability()), options, ops, name);
+            eprintln!("{name}, seed {seed}: {one:?}");
+            all.add(&one);
+        }
+    }
+    all
+}
+
+#[test]
+fn on_perfect_chips() {
+    let all = run(0..6, 5000, Reliability::default);
+    assert!(all.done >= 150_000 && all.cuts > 1_500 && all.moves > 300, "{all:?}");
+}
+
+#[test]
+fn on_failing_chips() {
+    let all = run(10..16, 5000, flaky);
+    assert!(all.done >= 140_000 && all.cuts > 1_500 && all.failures > 70 && all.scrubbed > 1_000, "{all:?}");
+}
+
+/// A chip so bad that it has to give up in the end: until then nothing is lost.
+#[test]
+fn on_dying_chips() {
+    let dying = || Reliability { program_fail: [1e-2; 2], erase_fail: [1e-2; 2], ..flaky() };
+    let all = run(20..24, 5000, dying);
+    assert!(all.worn_out > 10 && all.failures > 500, "{all:?}");
+}
+
+/// Linux uses blocks that it finds free as they are.
+#[test]
+fn linuxs_trust_in_free_blocks_meets_torn_pages() {
+    let caught = memories()[..2].iter().any(|(name, options)| {
+        let trusting = nandlab_ubi::Options { trust_free: true, ..*options };
+        (0..12).any(|seed| std::panic::catch_unwind(|| live(spec(seed, 96, Reliability::default()), trusting, 5000, name)).is_err())
+    });
+    assert!(caught, "the warning in the documentation would be idle");
+}
+
+#[test]
+fn old_maps_that_stay_are_attached_in_the_end() {
+    let (name, options) = memories()[1];
+    let broken = nandlab_ubi::Options { seeded_bug: Some(nandlab_ubi::SeededBug::KeepOldMaps), ..options };
+    let caught =
+        (0..24).any(|seed| std::panic::catch_unwind(|| live(spec(seed, 96, Reliability::default()), broken, 10_000, name)).is_err());
+    assert!(caught, "KeepOldMaps was not caught");
+}
