@@ -41,6 +41,8 @@ pub(crate) struct Flash<M> {
     /// The page that was read last.
     last: Vec<u8>,
     last_page: Option<Page>,
+    /// Bytes read, for [`Work`](crate::Work).
+    pub bytes_read: u64,
     /// Programs and erases since the last sync.
     pub unsynced: bool,
 }
@@ -60,6 +62,7 @@ impl<M: Mtd> Flash<M> {
             waiting_len: 0,
             last,
             last_page: None,
+            bytes_read: 0,
             unsynced: false,
         }
     }
@@ -125,6 +128,7 @@ impl<M: Mtd> Flash<M> {
     /// Reads bytes.
     pub fn read(&mut self, at: u32, mut out: &mut [u8]) -> Result<(), MtdError> {
         let mut at = at;
+        self.bytes_read += out.len() as u64;
         while !out.is_empty() {
             let in_page = (at % self.geometry.page) as usize;
             let step = out.len().min(self.waiting.len() - in_page);

@@ -20,6 +20,7 @@ use nandlab_vfs::Errno;
 impl<M: Mtd> Jffs2<M> {
     /// One step of collecting (`jffs2_garbage_collect_pass`).
     pub(crate) fn collect_pass(&mut self) -> Result<(), Jffs2Error> {
+        self.work.passes += 1;
         if self.space.total.unchecked > 0 && self.check_next()? {
             return Ok(());
         }

@@ -39,6 +39,7 @@ mod scan;
 mod space;
 mod summary;
 mod tree;
+mod work;
 mod write;
 mod xattr;
 
@@ -49,3 +50,4 @@ pub use flash::Medium;
 pub use format::{Endian, PAGE};
 pub use mkfs::{Entry, Format, FormatError, Made, format, populate};
 pub use mount::{Jffs2, Options};
+pub use work::{Coded, Work};

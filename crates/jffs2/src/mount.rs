@@ -1,7 +1,7 @@
 //! A mounted medium: its parts, its options, and what every call has in common.
 
 use crate::{
-    Compression, Endian, Finding, Jffs2Error, Medium,
+    Compression, Endian, Finding, Jffs2Error, Medium, Work,
     compress::Packer,
     flash::Flash,
     inode::{Inode, Known},
@@ -119,11 +119,13 @@ pub struct Jffs2<M> {
     /// Reused: a node as it goes to the medium, one as it comes from there, a page of a file.
     pub(crate) node: Vec<u8>,
     pub(crate) raw: Vec<u8>,
+    pub(crate) page: Vec<u8>,
     /// The node whose data were decompressed last, with them.
     pub(crate) open: Option<u32>,
     pub(crate) data: Vec<u8>,
     /// What the build found wrong.
     pub(crate) noted: Vec<Finding>,
+    pub(crate) work: Work,
     dice: u64,
     life: Life,
     fault: Option<Jffs2Error>,
@@ -158,9 +160,11 @@ impl<M: Mtd> Jffs2<M> {
             failing: 0,
             node: Vec::new(),
             raw: Vec::new(),
+            page: Vec::new(),
             open: None,
             data: Vec::new(),
             noted: Vec::new(),
+            work: Work::default(),
             dice: options.seed,
             life: Life::Mounted,
             fault: None,

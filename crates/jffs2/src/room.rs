@@ -249,6 +249,7 @@ impl<M: Mtd> Jffs2<M> {
             Err(Append::Flash(error)) => return Err(error.into()),
         }
         let len = pad(node.len() as u32);
+        (self.work.nodes, self.work.bytes) = (self.work.nodes + 1, self.work.bytes + u64::from(len));
         self.space.link(NodeRef { at, len, state, owner });
         if owner != Owner::None || state != State::Normal {
             self.collected.add(self.flash.endian, node, at - block * self.space.block_bytes);

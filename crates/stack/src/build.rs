@@ -2,7 +2,7 @@
 
 use crate::dump::{self, DumpError, Loaded};
 use crate::file::PageFile;
-use crate::{ChipDescription, Description, Format, Memory, Scheme};
+use crate::{ChipDescription, Description, Memory, Scheme};
 use nandlab_block::BlockError;
 use nandlab_ftl::logblock::LogBlockFtl;
 use nandlab_ftl::mtdblock::MtdBlock;
@@ -55,6 +55,19 @@ pub struct Stack {
     description: ChipDescription,
 }
 
+/// A chip ready for a file system that needs no translation layer.
+pub struct BareFlash {
+    /// Its virtual time.
+    pub clock: Clock,
+    /// Its supply.
+    pub rail: Rail,
+    /// The chip.
+    pub chip: Chip,
+    /// What the dump held that the chip began with; none if there was no dump.
+    pub loaded: Option<Loaded>,
+    description: ChipDescription,
+}
+
 /// A stack that cannot be built, or not be put away.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -82,6 +95,9 @@ pub enum BuildError {
     /// A dump cannot be loaded or saved.
     #[error(transparent)]
     Dump(#[from] DumpError),
+    /// A disk is needed, and there is none.
+    #[error("ftl.scheme: found \"none\", expected a translation layer, since a disk is asked for")]
+    Bare,
     /// The layer cannot be formatted on this chip.
     #[error("ftl: {0}")]
     Format(AttachError),
@@ -113,18 +129,8 @@ impl Stack {
     /// Builds what `description` says: formatted, or attached where a dump was loaded.
     pub fn build(description: &Description) -> Result<Self, BuildError> {
         let (clock, rail) = (Clock::new(), Rail::new());
-        let mut chip = new_chip(&driven(description))?.on_clock(&clock).on_rail(&rail);
-        let loaded = match &description.chip.load {
-            Some(path) => Some(dump::load(path, description.chip.dump, &mut chip)?),
-            None => None,
-        };
-        let blank = loaded.is_none_or(|loaded| loaded.pages == 0);
-        let format = match description.ftl.format {
-            Format::Always => true,
-            Format::Never => false,
-            Format::Auto => blank,
-        };
-        let device = if format { format_on(&description.ftl.scheme, chip)? } else { attach_on(&description.ftl.scheme, chip)? };
+        let (chip, loaded) = powered_chip(description, &clock, &rail)?;
+        let device = if description.ftl.format.applies(loaded) { format_on(&description.ftl.scheme, chip)? } else { attach_on(&description.ftl.scheme, chip)? };
         let (device, nvram) = with_nvram(description, device, &clock, &rail)?;
         Ok(Self { clock, rail, device, nvram, loaded, description: description.chip.clone() })
     }
@@ -138,6 +144,39 @@ impl Stack {
         dump::save(path, description.dump, &mut chip)?;
         Ok(chip)
     }
+}
+
+impl BareFlash {
+    /// Builds the chip of `description`: as it comes from the factory, or as the dump has it.
+    pub fn build(description: &Description) -> Result<Self, BuildError> {
+        let (clock, rail) = (Clock::new(), Rail::new());
+        let (chip, loaded) = powered_chip(description, &clock, &rail)?;
+        Ok(Self { clock, rail, chip, loaded, description: description.chip.clone() })
+    }
+
+    /// Whether what is on it is to be replaced by a new file system.
+    pub fn is_to_be_formatted(&self, description: &Description) -> bool {
+        description.ftl.format.applies(self.loaded)
+    }
+
+    /// Puts it away: it is saved, if the description says where. Gives the chip.
+    pub fn close(self) -> Result<Chip, BuildError> {
+        let Self { mut chip, description, .. } = self;
+        if let Some(path) = &description.save {
+            dump::save(path, description.dump, &mut chip)?;
+        }
+        Ok(chip)
+    }
+}
+
+/// The described chip with the times that the processor sees, and what its dump held.
+fn powered_chip(description: &Description, clock: &Clock, rail: &Rail) -> Result<(Chip, Option<Loaded>), BuildError> {
+    let mut chip = new_chip(&driven(description))?.on_clock(clock).on_rail(rail);
+    let loaded = match &description.chip.load {
+        Some(path) => Some(dump::load(path, description.chip.dump, &mut chip)?),
+        None => None,
+    };
+    Ok((chip, loaded))
 }
 
 /// The memory goes to the file system, or into the translation layer.
@@ -181,6 +220,7 @@ pub fn format_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildEr
         Scheme::LogBlock(options) => LogBlockFtl::format(chip, options.clone()).map(boxed),
         Scheme::Nftl(options) => Nftl::format(chip, options.clone()).map(boxed),
         Scheme::Mtdblock => MtdBlock::format(chip).map(boxed),
+        Scheme::Bare => return Err(BuildError::Bare),
     };
     built.map_err(|error| refused(scheme, error).unwrap_or_else(BuildError::Format))
 }
@@ -192,6 +232,7 @@ pub fn attach_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildEr
         Scheme::LogBlock(options) => LogBlockFtl::attach(chip, options.clone()).map(boxed),
         Scheme::Nftl(options) => Nftl::attach(chip, options.clone()).map(boxed),
         Scheme::Mtdblock => MtdBlock::attach(chip).map(boxed),
+        Scheme::Bare => return Err(BuildError::Bare),
     };
     built.map_err(|error| refused(scheme, error).unwrap_or_else(|error| BuildError::Attach { error }))
 }

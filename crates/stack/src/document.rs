@@ -59,7 +59,7 @@ impl Document {
         Ok(document)
     }
 
-    /// Lays one override over the description. A value that is not TOML is taken as text.
+    /// Lays one override over the description. A value that is not TOML is taken as text; none at all takes the key away.
     fn set(&mut self, text: &str) -> Result<(), DescriptionError> {
         let malformed = || DescriptionError::Override { found: text.into() };
         let (path, value) = text.split_once('=').ok_or_else(malformed)?;
@@ -69,6 +69,12 @@ impl Document {
             return Err(malformed());
         }
         let value = value.trim();
+        if value.is_empty() {
+            if let Some((_, entries)) = self.sections.get_mut(section) {
+                entries.retain(|entry| entry.key != key);
+            }
+            return Ok(());
+        }
         let (value, written) = match DeValue::parse(value) {
             Ok(parsed) => (Value::of(parsed.get_ref()), value.into()),
             Err(_) => (Value::Text(value.into()), quote(value)),
@@ -200,6 +206,13 @@ mod tests {
         );
         let error = parse("nftl-hot = \"9731 s\"").unwrap_err().to_string();
         assert_eq!(error, "e.toml:2:12: published.nftl-hot: found \"9731 s\", expected a number");
+    }
+
+    #[test]
+    fn an_override_without_a_value_takes_the_key_away() {
+        let mut document = parse("[chip]\npage = 512\noob = 16\n", &["chip.page=", "ftl.scheme="]).unwrap();
+        let mut chip = document.section("chip");
+        assert_eq!((chip.or("page", 0u32), chip.or("oob", 0u32)), (Ok(0), Ok(16)));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::value::Time;
 use crate::{DescriptionError, Document, Section, Setting};
+use nandlab_jffs2::{Coded, Work};
 use nandlab_nand::Timing;
 use nandlab_sim::Nanos;
 
@@ -132,10 +133,33 @@ pub const PC_3GHZ: [Cost; 15] = {
     costs
 };
 
+/// The platform of the write-back routine for JFFS2: an OMAP 5912, ARM9 at 192 MHz, with OneNAND on its memory bus. The same instructions again, and those of JFFS2.
+pub const OMAP_5912: [Cost; 24] = {
+    let mut costs = [cost("", 0.0, "", Label::Assumed, ""); 24];
+    let mut at = 0;
+    while at < PC_3GHZ.len() {
+        costs[at] = PC_3GHZ[at];
+        at += 1;
+    }
+    costs[0] = cost("instruction-ns", 10.4, "ns", Label::Assumed, "192 MHz at two cycles an instruction, as with the other ARM9 platform");
+    costs[10] = cost("ecc", 0.0, "instructions", Label::Given, "OneNAND corrects errors itself");
+    costs[11] = cost("pio-ns-per-byte", 45.0, "ns", Label::Assumed, "the processor moves each two bytes over a 16-bit bus, 90 ns an access");
+    costs[15] = cost("node", 3_000.0, "instructions", Label::Assumed, "");
+    costs[16] = cost("node-byte", 3.0, "instructions", Label::Assumed, "");
+    costs[17] = cost("deflate-byte", 10.0, "instructions", Label::Assumed, "");
+    costs[18] = cost("deflated-byte", 30.0, "instructions", Label::Assumed, "");
+    costs[19] = cost("inflate-byte", 5.0, "instructions", Label::Assumed, "");
+    costs[20] = cost("lzo-byte", 5.0, "instructions", Label::Assumed, "");
+    costs[21] = cost("rtime-byte", 5.0, "instructions", Label::Assumed, "");
+    costs[22] = cost("defer", 500.0, "instructions", Label::Assumed, "");
+    costs[23] = cost("tick", 5_000.0, "instructions", Label::Assumed, "");
+    costs
+};
+
 /// The processor, as described.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostDescription {
-    /// As many as the platform's costs, which are the first of [`PC_3GHZ`]'s keys.
+    /// As many as the platform's costs, which are the first of [`OMAP_5912`]'s keys.
     values: Vec<f64>,
     /// Added to each sector that is written, ns: the one constant of a translation layer that may be calibrated.
     pub layer_ns: Nanos,
@@ -145,17 +169,19 @@ impl HostDescription {
     /// Takes `[host]` out of a document; none if the processor costs nothing.
     pub(crate) fn take(document: &mut Document) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
         let mut section = document.section("host");
-        let platforms = [("none", None), ("arm-400mhz", Some(&ARM_400MHZ[..])), ("pc-3ghz", Some(&PC_3GHZ[..]))];
+        let platforms = [("none", None), ("arm-400mhz", Some(&ARM_400MHZ[..])), ("pc-3ghz", Some(&PC_3GHZ[..])), ("omap5912", Some(&OMAP_5912[..]))];
         let platform = section.choice("platform", &platforms, None)?;
         let Some((name, costs)) =
             platforms.iter().find_map(|(name, costs)| costs.filter(|_| *costs == platform).map(|costs| (name, costs)))
         else {
-            section.inapplicable(&PC_3GHZ.map(|cost| cost.key), "a platform (host.platform)")?;
+            section.inapplicable(&OMAP_5912.map(|cost| cost.key), "a platform (host.platform)")?;
             section.inapplicable(&["layer-extra"], "a platform (host.platform)")?;
             return Ok((None, section.finish()?));
         };
-        let others = &PC_3GHZ.map(|cost| cost.key)[costs.len()..];
-        section.inapplicable(others, "platform = \"pc-3ghz\"")?;
+        for (key, needs) in [(&OMAP_5912[13..15], "platform = \"pc-3ghz\" or \"omap5912\""), (&OMAP_5912[15..], "platform = \"omap5912\"")] {
+            let others: Vec<&'static str> = key.iter().map(|cost| cost.key).filter(|key| costs.iter().all(|cost| cost.key != *key)).collect();
+            section.inapplicable(&others, needs)?;
+        }
         section.on_preset(name);
         let values = costs.iter().map(|cost| take_cost(&mut section, cost)).collect::<Result<_, _>>()?;
         let Time(layer_ns) = section.beside_preset(|section| section.or("layer-extra", Time(0)))?;
@@ -167,7 +193,7 @@ impl HostDescription {
     /// # Panics
     /// If no platform has such a key: a bug of the caller.
     pub fn value(&self, key: &str) -> f64 {
-        let at = PC_3GHZ.iter().position(|cost| cost.key == key);
+        let at = OMAP_5912.iter().position(|cost| cost.key == key);
         self.values.get(at.expect("a key of the table")).copied().unwrap_or(0.0)
     }
 
@@ -179,6 +205,19 @@ impl HostDescription {
     /// So many instructions of a program, as time.
     pub fn program(&self, instructions: u64) -> Nanos {
         (instructions as f64 * self.value("instruction-ns")).round() as Nanos
+    }
+
+    /// What JFFS2's work costs.
+    pub fn jffs2(&self, work: &Work) -> Nanos {
+        let coded = |coded: &Coded, plain, packed, unpacked| {
+            coded.plain as f64 * self.value(plain) + coded.packed as f64 * self.value(packed) + coded.unpacked as f64 * self.value(unpacked)
+        };
+        let instructions = work.nodes as f64 * self.value("node")
+            + (work.bytes + work.bytes_read) as f64 * self.value("node-byte")
+            + coded(&work.zlib, "deflate-byte", "deflated-byte", "inflate-byte")
+            + coded(&work.lzo, "lzo-byte", "lzo-byte", "lzo-byte")
+            + coded(&work.rtime, "rtime-byte", "rtime-byte", "rtime-byte");
+        (instructions * self.value("instruction-ns")).round() as Nanos
     }
 
     /// Time of so many bytes to or from the non-volatile memory.

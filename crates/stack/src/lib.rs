@@ -4,13 +4,13 @@
 //! that names file, line, column, key, what was found and what was expected. Every setting in effect is listed, defaults included. What is built
 //! from one description behaves alike for ever.
 //!
-//! *In terms of* `nand`, `ftl`, `mtd`, `block`, `vfs`, `fat`, `ext`, and files of the operating system. *Knows nothing of* workloads, measurements, or how a description is used.
+//! *In terms of* `nand`, `ftl`, `mtd`, `block`, `vfs`, `fat`, `ext`, `jffs2`, and files of the operating system. *Knows nothing of* workloads, measurements, or how a description is used.
 //!
 //! | module | its one idea |
 //! |---|---|
 //! | [`document`], [`section`] | TOML with places and overrides; keys taken one by one, the rest refused |
 //! | [`value`], [`units`] | what a key may hold: numbers, sizes, times, choices |
-//! | [`chip`], [`ftl`], [`fs`], [`nvram`], [`host`], [`page_cache`] | the sections that describe a stack |
+//! | [`chip`], [`ftl`], [`fs`], [`nvram`], [`host`], [`page_cache`], [`mod@write_back`] | the sections that describe a stack |
 //! | [`build`] | a description becomes a stack |
 //! | `memory` | the non-volatile memory, with the time that it takes |
 //! | [`dump`] | chips as `nanddump -o` and `nandwrite -o` exchange them |
@@ -35,8 +35,9 @@ mod setting;
 mod suggest;
 pub mod units;
 pub mod value;
+pub mod write_back;
 
-pub use build::{BuildError, Device, Stack};
+pub use build::{BareFlash, BuildError, Device, Stack};
 pub use chip::ChipDescription;
 pub use document::Document;
 pub use error::{DescriptionError, Place};
@@ -48,6 +49,7 @@ pub use nvram::NvramDescription;
 pub use page_cache::MemoryDescription;
 pub use section::Section;
 pub use setting::{Origin, Setting};
+pub use write_back::WriteBackDescription;
 
 /// A whole stack, described and checked.
 #[derive(Clone, Debug)]
@@ -64,6 +66,8 @@ pub struct Description {
     pub host: Option<HostDescription>,
     /// The machine's memory, if what waits in it follows a policy.
     pub memory: Option<MemoryDescription>,
+    /// The deferred writes in front of the file system, if there are any.
+    pub write_back: Option<WriteBackDescription>,
     /// Every setting in effect.
     pub settings: Vec<Setting>,
 }
@@ -72,17 +76,18 @@ impl Description {
     /// Takes the sections of a stack out of `document`; what else it holds is the caller's business, who ends with [`Document::finish`].
     pub fn take(document: &mut Document) -> Result<Self, DescriptionError> {
         let (chip, mut settings) = ChipDescription::take(document)?;
-        let (ftl, more) = FtlDescription::take(document, &chip)?;
-        settings.extend(more);
-        let (fs, more) = FsDescription::take(document)?;
-        settings.extend(more);
+        let (fs, of_fs) = FsDescription::take(document)?;
+        let (ftl, more) = FtlDescription::take(document, &chip, fs.as_ref())?;
+        settings.extend(more.into_iter().chain(of_fs));
         let (nvram, more) = NvramDescription::take(document, &chip, fs.as_ref().is_some_and(FsDescription::knows_nvram))?;
         settings.extend(more);
         let (host, more) = HostDescription::take(document)?;
         settings.extend(more);
         let (memory, more) = MemoryDescription::take(document, fs.is_some())?;
         settings.extend(more);
+        let (write_back, more) = WriteBackDescription::take(document, &chip, fs.as_ref(), memory.as_ref())?;
+        settings.extend(more);
         let fs = fs.map(|fs| memory.iter().fold(fs, FsDescription::with_memory));
-        Ok(Self { chip, ftl, fs, nvram, host, memory, settings })
+        Ok(Self { chip, ftl, fs, nvram, host, memory, write_back, settings })
     }
 }

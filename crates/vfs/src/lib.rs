@@ -19,6 +19,7 @@ mod errno;
 pub mod flusher;
 mod mem;
 pub mod model;
+pub mod page_cache;
 pub mod path;
 pub mod tree;
 pub mod write_back;

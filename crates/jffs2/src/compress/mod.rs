@@ -8,6 +8,7 @@ mod rtime;
 mod rubin;
 mod zlib;
 
+use crate::Coded;
 use alloc::vec::Vec;
 
 /// As they are.
@@ -90,6 +91,8 @@ pub(crate) struct Packer {
     zlib: zlib::Zlib,
     lzo: lzo::Lzo,
     out: [Vec<u8>; 2],
+    /// What has been done, in the order of priorities.
+    pub coded: [Coded; 3],
 }
 
 /// In the order of Linux's priorities.
@@ -125,19 +128,32 @@ impl Packer {
         }
     }
 
+    /// The record of a compressor.
+    fn coded(&mut self, compr: u8) -> Option<&mut Coded> {
+        ORDER.iter().position(|known| *known == compr).map(|at| &mut self.coded[at])
+    }
+
     /// One compressor into the second buffer; gives how much of the source is in it, or nothing where nothing is gained.
     fn run(&mut self, compr: u8, source: &[u8], room: usize) -> Option<usize> {
         let out = &mut self.out[1];
         out.clear();
-        match compr {
+        let taken = match compr {
             LZO => self.lzo.compress(source, room, out).then_some(source.len()),
             ZLIB => self.zlib.compress(source, room, out),
             _ => rtime::compress(source, room, out),
+        };
+        let packed = out.len() as u64;
+        if let Some(coded) = self.coded(compr) {
+            (coded.plain, coded.packed) = (coded.plain + source.len() as u64, coded.packed + packed);
         }
+        taken
     }
 
     /// Fills `out` from a node's data.
     pub fn unpack(&mut self, compr: u8, data: &[u8], out: &mut [u8]) -> Result<(), Undecodable> {
+        if let Some(coded) = self.coded(compr) {
+            coded.unpacked += out.len() as u64;
+        }
         let whole = match compr {
             NONE => (data.len() >= out.len()).then(|| out.copy_from_slice(&data[..out.len()])).ok_or("plain"),
             ZERO => {

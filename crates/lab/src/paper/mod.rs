@@ -5,6 +5,7 @@
 
 mod exhibit;
 mod ftl_study;
+mod jffs2_wb;
 mod jftl;
 mod page;
 
@@ -25,9 +26,10 @@ pub struct Paper {
 }
 
 /// Every publication, in the order in which their stacks stand on each other.
-pub const ALL: [Paper; 2] = [
+pub const ALL: [Paper; 3] = [
     Paper { id: "ftl-study", title: ftl_study::TITLE, reproduce: ftl_study::reproduce },
     Paper { id: "jftl", title: jftl::TITLE, reproduce: jftl::reproduce },
+    Paper { id: "jffs2-wb", title: jffs2_wb::TITLE, reproduce: jffs2_wb::reproduce },
 ];
 
 impl Paper {

@@ -1,7 +1,7 @@
 //! The chip at the end of a run: wear, validity and bad blocks, reduced to a map of bounded size.
 
 use crate::result::{ChipMap, Wear};
-use nandlab_mtd::{Block, Mtd as _};
+use nandlab_mtd::{Block, Mtd as _, Page};
 use nandlab_nand::Chip;
 use nandlab_stack::Device;
 
@@ -20,6 +20,15 @@ impl Blocks {
         let chip = device.medium();
         let all = || (0..chip.spec().geometry.blocks).map(Block);
         Self { erases: all().map(|b| chip.block(b).erases).collect(), valid: all().map(|b| device.valid_pages(b)).collect() }
+    }
+
+    /// Looks at the blocks of a chip without a translation layer: pages that are programmed count as valid.
+    pub fn of_chip(chip: &Chip) -> Self {
+        let g = &chip.spec().geometry;
+        let all = || (0..g.blocks).map(Block);
+        let pages = |Block(b): Block| (b * g.pages_per_block..(b + 1) * g.pages_per_block).map(Page);
+        let valid = |b| pages(b).filter(|page| chip.is_programmed(*page)).count() as u32;
+        Self { erases: all().map(|b| chip.block(b).erases).collect(), valid: all().map(valid).collect() }
     }
 
     /// Blocks in service.

@@ -4,7 +4,7 @@ use super::Measured;
 use crate::result::{Flash, FlashRow, Merges, Wear};
 use nandlab_ftl::{Cause, Tally};
 use nandlab_mtd::Mtd as _;
-use nandlab_nand::{ChipSpec, Counts};
+use nandlab_nand::{Chip, ChipSpec, Counts};
 use nandlab_sim::Nanos;
 use nandlab_stack::Device;
 
@@ -21,8 +21,12 @@ pub struct Snapshot {
 impl Snapshot {
     /// Looks at the flash below `device`.
     pub fn of(device: &dyn Device) -> Self {
-        let chip = device.medium();
-        Self { tally: *device.tally(), counts: chip.counts(), die_busy: chip.die_busy(), horizon: chip.issued().0 }
+        Self::of_chip(device.medium(), *device.tally())
+    }
+
+    /// Looks at a chip of which somebody else keeps the tally.
+    pub fn of_chip(chip: &Chip, tally: Tally) -> Self {
+        Self { tally, counts: chip.counts(), die_busy: chip.die_busy(), horizon: chip.issued().0 }
     }
 
     /// Operations by cause so far.

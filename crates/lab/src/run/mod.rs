@@ -9,6 +9,7 @@
 mod again;
 mod chip_map;
 mod driven;
+mod driven_flash;
 mod error;
 mod files;
 mod flash;
@@ -20,7 +21,7 @@ mod steady;
 
 pub use again::{Again, run_again};
 pub use error::RunError;
-pub use files::{Below, FilesOutcome, PhaseOutcome, Traffic, run_calls, run_files};
+pub use files::{Below, FilesOutcome, Latency, PhaseOutcome, Traffic, run_calls, run_files};
 pub use steady::Steady;
 
 use crate::experiment::{Experiment, MeasureFrom, Precondition, RunOptions};

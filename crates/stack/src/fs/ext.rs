@@ -46,7 +46,7 @@ impl ExtDescription {
 
     fn take_journal(&mut self, section: &mut Section) -> Result<(), DescriptionError> {
         let modes = [("journal", Mode::Journal), ("ordered", Mode::Ordered), ("writeback", Mode::Writeback)];
-        let checkpoints = [("copy", Checkpoint::Copy), ("remap", Checkpoint::Remap)];
+        let checkpoints = [("copy", Checkpoint::Copy), ("remap", Checkpoint::Remap), ("remap-late", Checkpoint::RemapLate)];
         self.journal_bytes = section.given::<Size>("journal-size")?.map(|size| size.0);
         self.mount.mode = section.choice("mode", &modes, self.mount.mode)?;
         self.mount.checkpoint = section.choice("checkpoint", &checkpoints, self.mount.checkpoint)?;

@@ -2,19 +2,25 @@
 
 mod ext;
 mod fat;
+mod jffs2;
 mod parts;
 
 pub use ext::ExtDescription;
 pub use fat::FatDescription;
+pub use jffs2::{Jffs2Description, Worked};
 pub use nandlab_ext::Region as ExtRegion;
 pub use nandlab_fat::Layout as FatLayout;
 pub use parts::{ExtParts, Parts};
 
 use crate::value::Size;
-use crate::{DescriptionError, Document, MemoryDescription, Section, Setting};
+use crate::{DescriptionError, Document, HostDescription, MemoryDescription, Section, Setting};
 use nandlab_block::{BlockDevice, BlockError, Lba, Partition};
 use nandlab_ext::ExtError;
 use nandlab_fat::{Bits, FatError};
+use nandlab_jffs2::Jffs2Error;
+use nandlab_mtd::Mtd;
+use nandlab_sim::Clock;
+use nandlab_vfs::page_cache::PageCache;
 use nandlab_vfs::FileSystem;
 
 /// A file system as described.
@@ -37,6 +43,8 @@ pub enum Volume {
     Fat(FatDescription),
     /// ext2, ext3.
     Ext(ExtDescription),
+    /// JFFS2, on flash without a translation layer.
+    Jffs2(Jffs2Description),
 }
 
 /// A file system that cannot be made or mounted.
@@ -60,6 +68,17 @@ pub enum FsError {
     /// It cannot be mounted.
     #[error("fs: mount: {0}")]
     ExtMount(#[from] ExtError),
+    /// It cannot be made or mounted.
+    #[error("fs: {0}")]
+    Jffs2(#[from] Jffs2Error),
+    /// It is for the other kind of medium.
+    #[error("fs.type: found \"{found}\", expected a file system for {expected}")]
+    Medium {
+        /// Its name.
+        found: &'static str,
+        /// What there is.
+        expected: &'static str,
+    },
     /// Its metadata cannot be kept in a memory.
     #[error("nvram.holds: found \"metadata\", expected a file system of type \"fat\", the only one that keeps its metadata there")]
     Nvram,
@@ -79,6 +98,7 @@ enum Kind {
     Fat(Option<Bits>),
     /// With a journal or without.
     Ext(bool),
+    Jffs2,
 }
 
 impl FsDescription {
@@ -96,15 +116,17 @@ impl FsDescription {
             ("fat32", Some(Kind::Fat(Some(Bits::Fat32)))),
             ("ext2", Some(Kind::Ext(false))),
             ("ext3", Some(Kind::Ext(true))),
+            ("jffs2", Some(Kind::Jffs2)),
         ];
         let Some(kind) = section.choice("type", &types, None)? else {
-            for keys in [&fat::KEYS[..], &["start-sector", "size", "barriers", "sync"], &ext::KEYS, &ext::JOURNAL_KEYS] {
+            for keys in [&fat::KEYS[..], &PLACE_KEYS, &["sync"], &ext::KEYS, &ext::JOURNAL_KEYS, &jffs2::KEYS] {
                 section.inapplicable(keys, "a type of file system (fs.type)")?;
             }
             return Ok((None, section.finish()?));
         };
         let (volume, start, size) = match kind {
             Kind::Fat(bits) => {
+                section.inapplicable(&jffs2::KEYS, "type = \"jffs2\"")?;
                 section.inapplicable(&ext::KEYS, "type = \"ext2\" or \"ext3\"")?;
                 section.inapplicable(&ext::JOURNAL_KEYS, "type = \"ext3\"")?;
                 let mut fat = FatDescription::take_units(&mut section, bits)?;
@@ -112,7 +134,15 @@ impl FsDescription {
                 fat.take_rest(&mut section, place.0)?;
                 (Volume::Fat(fat), place.0, place.1)
             }
+            Kind::Jffs2 => {
+                section.inapplicable(&fat::KEYS, "type = \"fat\"")?;
+                section.inapplicable(&ext::KEYS, "type = \"ext2\" or \"ext3\"")?;
+                section.inapplicable(&ext::JOURNAL_KEYS, "type = \"ext3\"")?;
+                section.inapplicable(&PLACE_KEYS, "a file system on a disk")?;
+                (Volume::Jffs2(Jffs2Description::take(&mut section)?), 0, None)
+            }
             Kind::Ext(journal) => {
+                section.inapplicable(&jffs2::KEYS, "type = \"jffs2\"")?;
                 section.inapplicable(&fat::KEYS, "type = \"fat\"")?;
                 let ext = ExtDescription::take(&mut section, journal)?;
                 let place = place(&mut section)?;
@@ -126,6 +156,10 @@ impl FsDescription {
     /// The page cache is as large as the memory has it.
     pub(crate) fn with_memory(mut self, memory: &MemoryDescription) -> Self {
         let caches = match &mut self.volume {
+            Volume::Jffs2(jffs2) => {
+                jffs2.cache_bytes = memory.clean_bytes();
+                return self;
+            }
             Volume::Fat(fat) => (&mut fat.mount.cache_bytes, &mut fat.mount.waiting_bytes_max),
             Volume::Ext(ext) => (&mut ext.mount.cache_bytes, &mut ext.mount.waiting_bytes_max),
         };
@@ -136,6 +170,41 @@ impl FsDescription {
     /// Whether its metadata can live in a non-volatile memory.
     pub(crate) fn knows_nvram(&self) -> bool {
         matches!(self.volume, Volume::Fat(_))
+    }
+
+    /// Whether it lies on flash itself, without a translation layer.
+    pub fn is_on_flash(&self) -> bool {
+        matches!(self.volume, Volume::Jffs2(_))
+    }
+
+    /// Makes the file system on bare flash.
+    pub fn make_on_flash(&self, mtd: &mut dyn Mtd) -> Result<(), FsError> {
+        match &self.volume {
+            Volume::Jffs2(jffs2) => jffs2.make(mtd),
+            _ => Err(self.not_for("flash without a translation layer")),
+        }
+    }
+
+    /// Mounts what is on bare flash, for a processor if its work is to take time on a clock; the seed is for choices that Linux leaves to its clock.
+    pub fn mount_on_flash<'a>(
+        &self,
+        mtd: Box<dyn Mtd + 'a>,
+        seed: u64,
+        driven: Option<(HostDescription, Clock)>,
+    ) -> Result<Box<dyn FileSystem + 'a>, FsError> {
+        match &self.volume {
+            Volume::Jffs2(jffs2) => Ok(Box::new(PageCache::new(jffs2.mount(mtd, seed, driven)?, jffs2.cache_bytes))),
+            _ => Err(self.not_for("flash without a translation layer")),
+        }
+    }
+
+    fn not_for(&self, expected: &'static str) -> FsError {
+        let found = match &self.volume {
+            Volume::Fat(_) => "fat",
+            Volume::Ext(_) => "ext",
+            Volume::Jffs2(_) => "jffs2",
+        };
+        FsError::Medium { found, expected }
     }
 
     /// The file system's part of a disk.
@@ -161,6 +230,7 @@ impl FsDescription {
         match &self.volume {
             Volume::Fat(fat) => fat.make(partition),
             Volume::Ext(ext) => ext.make(partition, &self.section),
+            Volume::Jffs2(_) => Err(self.not_for("a disk")),
         }
     }
 
@@ -174,9 +244,13 @@ impl FsDescription {
             (Volume::Fat(fat), nvram) => fat.mount(partition, nvram),
             (Volume::Ext(ext), None) => ext.mount(partition),
             (Volume::Ext(_), Some(_)) => Err(FsError::Nvram),
+            (Volume::Jffs2(_), _) => Err(self.not_for("a disk")),
         }
     }
 }
+
+/// What file systems on a disk have.
+const PLACE_KEYS: [&str; 3] = ["start-sector", "size", "barriers"];
 
 /// The partition: first sector and bytes.
 fn place(section: &mut Section) -> Result<(u64, Option<u64>), DescriptionError> {

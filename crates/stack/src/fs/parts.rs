@@ -10,6 +10,8 @@ pub enum Parts {
     Fat(nandlab_fat::Layout),
     /// Of ext2 and ext3.
     Ext(ExtParts),
+    /// A file system on flash itself: what it writes has no place that stays.
+    Flash,
 }
 
 impl Parts {
@@ -18,6 +20,7 @@ impl Parts {
         match self {
             Self::Fat(layout) => layout.sectors.into(),
             Self::Ext(parts) => parts.sectors,
+            Self::Flash => 0,
         }
     }
 }

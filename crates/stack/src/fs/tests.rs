@@ -50,6 +50,12 @@ fn each_bad_value_is_refused_at_its_key() {
         ("type = \"ext3\"\ncommit-interval = \"0 s\"", "fs.commit-interval: found \"0 ns\", expected a time above 0"),
         ("type = \"fat16\"\ncluster = 1000", "fs.cluster: found 1000, expected a power of two from 512 to 65536 bytes"),
         ("type = \"fat16\"\nstart-sector = 5000000000", "fs.start-sector: found 5000000000, expected a sector below 2^32"),
+        ("type = \"jffs2\"\nblock = 1024", "fs.block: has no effect, it needs type = \"ext2\" or \"ext3\""),
+        ("type = \"jffs2\"\nstart-sector = 8", "fs.start-sector: has no effect, it needs a file system on a disk"),
+        ("type = \"ext2\"\ncompression = \"none\"", "fs.compression: has no effect, it needs type = \"jffs2\""),
+        ("type = \"jffs2\"\ncompression = \"gzip\"", "fs.compression: found \"gzip\", expected one of \"none\", \"classic\""),
+        ("type = \"jffs2\"\ncompression = \"none\"\ncompressor = \"size\"", "fs.compressor: has no effect, it needs a compression"),
+        ("type = \"jffs2\"\nnode-bytes = 5000", "fs.node-bytes: found \"5000 B\", expected a power of two from 4 KiB"),
         ("type = \"fat16\"\nstrat-sector = 5", "fs.strat-sector: unknown key, did you mean \"start-sector\"?"),
     ];
     for (line, expected) in cases {
@@ -68,7 +74,7 @@ fn each_bad_value_is_refused_at_its_key() {
 fn every_choice_of_ext_arrives() {
     let ext = |text: &str| match take(text).unwrap().unwrap().volume {
         Volume::Ext(ext) => ext,
-        Volume::Fat(_) => panic!("not ext"),
+        _ => panic!("not ext"),
     };
     let plain = ext("type = \"ext2\"");
     assert_eq!((plain.format.journal, plain.mount.mode, plain.format.inode_size), (false, Mode::Unjournaled, 256));
@@ -112,4 +118,29 @@ fn what_the_disk_does_not_allow_is_refused_when_it_is_known() {
     fs.make(&mut disk).unwrap();
     let refused = fs.mount(Box::new(&mut disk), Some(Box::new(Ram::new(64, 100)))).err().unwrap().to_string();
     assert!(refused.starts_with("nvram.holds: found \"metadata\""), "{refused}");
+}
+
+#[test]
+fn every_choice_of_jffs2_arrives_and_what_is_made_is_mounted() {
+    use nandlab_jffs2::{Choice, Compression};
+    let keys = "compression = \"linux\"\ncompressor = \"size\"\nsummary = false\nsync-collects = false\nsync = true\nnode-bytes = \"64 KiB\"";
+    let fs = take(&format!("type = \"jffs2\"\n{keys}")).unwrap().unwrap();
+    let Volume::Jffs2(jffs2) = &fs.volume else { panic!("not JFFS2") };
+    let mount = nandlab_jffs2::Options {
+        compression: Compression { choice: Choice::Size, ..Compression::LINUX },
+        summary: false,
+        sync_collects: false,
+        sync: true,
+        ..nandlab_jffs2::Options::default()
+    };
+    assert_eq!((jffs2.mount, jffs2.node_bytes), (mount, 65_536));
+    assert!(fs.is_on_flash() && matches!(fs.make(&mut Ram::new(512, 1000)), Err(FsError::Medium { found: "jffs2", .. })));
+    let mut chip = nandlab_nand::Chip::new(nandlab_nand::preset::find("onenand-kfg1g16u2m").unwrap().spec()).unwrap();
+    fs.make_on_flash(&mut chip).unwrap();
+    for round in 0..2 {
+        let mut mounted = fs.mount_on_flash(Box::new(&mut chip), 1, None).unwrap();
+        let by = nandlab_vfs::Caller::root(nandlab_vfs::Time::new(0));
+        assert_eq!(mounted.mkdir(Ino::ROOT, b"a", 0o755, by).is_ok(), round == 0);
+        mounted.unmount().unwrap();
+    }
 }

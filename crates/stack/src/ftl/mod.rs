@@ -5,9 +5,10 @@ mod nftl;
 mod page;
 
 use crate::chip::ChipDescription;
+use crate::dump::Loaded;
 use crate::value::Value;
 use crate::value::{Take, quote};
-use crate::{DescriptionError, Document, Section, Setting};
+use crate::{DescriptionError, Document, FsDescription, Section, Setting};
 use nandlab_ftl::logblock::LogBlockOptions;
 use nandlab_ftl::nftl::NftlOptions;
 use nandlab_ftl::page::PageOptions;
@@ -32,6 +33,8 @@ pub enum Scheme {
     Nftl(NftlOptions),
     /// Linux's cache of one erase block.
     Mtdblock,
+    /// None: a file system for flash lies on the chip itself.
+    Bare,
 }
 
 /// The names of the schemes.
@@ -43,17 +46,23 @@ enum Name {
     Fast,
     Nftl,
     Mtdblock,
+    Bare,
 }
 
 impl Name {
-    const ALL: [(&'static str, Self); 6] = [
+    const ALL: [(&'static str, Self); 7] = [
         ("page", Self::Page),
         ("bast", Self::Bast),
         ("sast", Self::Sast),
         ("fast", Self::Fast),
         ("nftl", Self::Nftl),
         ("mtdblock", Self::Mtdblock),
+        ("none", Self::Bare),
     ];
+
+    fn text(self) -> &'static str {
+        Self::ALL.iter().find(|(_, name)| *name == self).map_or("", |(text, _)| text)
+    }
 
     /// The keys that the scheme understands, besides `scheme` and `format`.
     fn keys(self) -> Vec<&'static str> {
@@ -63,7 +72,7 @@ impl Name {
             Self::Sast => [&logblock::KEYS[..], &["victim", "group-blocks", "group-logs"]].concat(),
             Self::Fast => [&logblock::KEYS[..], &["mismatch", "pending", "owner"]].concat(),
             Self::Nftl => nftl::KEYS.to_vec(),
-            Self::Mtdblock => Vec::new(),
+            Self::Mtdblock | Self::Bare => Vec::new(),
         }
     }
 
@@ -91,6 +100,7 @@ impl Scheme {
             Self::LogBlock(LogBlockOptions { scheme: LogScheme::Fast { .. }, .. }) => "fast",
             Self::Nftl(_) => "nftl",
             Self::Mtdblock => "mtdblock",
+            Self::Bare => "none",
         }
     }
 }
@@ -104,6 +114,17 @@ pub enum Format {
     Always,
     /// Never: what is on it must be attached.
     Never,
+}
+
+impl Format {
+    /// Whether a chip with what was loaded is to be formatted.
+    pub(crate) fn applies(self, loaded: Option<Loaded>) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => loaded.is_none_or(|loaded| loaded.pages == 0),
+        }
+    }
 }
 
 impl Take for Format {
@@ -129,14 +150,22 @@ impl Take for Format {
 
 impl FtlDescription {
     /// Takes `[ftl]` out of a document.
-    pub(crate) fn take(document: &mut Document, chip: &ChipDescription) -> Result<(Self, Vec<Setting>), DescriptionError> {
+    pub(crate) fn take(document: &mut Document, chip: &ChipDescription, fs: Option<&FsDescription>) -> Result<(Self, Vec<Setting>), DescriptionError> {
         let mut section = document.section("ftl");
-        let name = section.choice("scheme", &Name::ALL, Name::Page)?;
+        let bare = fs.is_some_and(FsDescription::is_on_flash);
+        let name = section.choice("scheme", &Name::ALL, if bare { Name::Bare } else { Name::Page })?;
+        match (bare, name) {
+            (true, Name::Bare) => {}
+            (true, other) => return Err(section.refuse("scheme", &quote(other.text()), "\"none\", since fs.type = \"jffs2\" lies on flash itself")),
+            (false, Name::Bare) => return Err(section.refuse("scheme", "\"none\"", "a translation layer, or fs.type = \"jffs2\", which needs none")),
+            (false, _) => {}
+        }
         let scheme = match name {
             Name::Page => Scheme::Page(page::take(&mut section, chip)?),
             Name::Bast | Name::Sast | Name::Fast => Scheme::LogBlock(logblock::take(&mut section, chip, name)?),
             Name::Nftl => Scheme::Nftl(nftl::take(&mut section, chip)?),
             Name::Mtdblock => Scheme::Mtdblock,
+            Name::Bare => Scheme::Bare,
         };
         let format = section.or("format", Format::Auto)?;
         if format == Format::Never && chip.load.is_none() {

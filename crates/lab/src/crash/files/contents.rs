@@ -7,8 +7,6 @@ pub(super) struct Shape {
     pub sector: usize,
     /// Bytes that are allocated whole.
     pub block: usize,
-    /// A length may come to be before the numbers of the blocks below it, or go after them: where some version has no block, there may be zeros.
-    pub holes: bool,
 }
 
 /// A file's contents after each of several operations; none while it was not there.
@@ -21,7 +19,7 @@ impl Versions<'_> {
     /// Each sector is that of one of the versions. Behind this one's end, up to the end of its last block, are zeros, or what a version has there: a file
     /// that is cut short leaves bytes in its last block as long as the medium has the old length.
     pub fn old_or_new(&self, found: &[u8]) -> Result<(), String> {
-        let Shape { sector, block, holes } = self.shape;
+        let Shape { sector, block } = self.shape;
         for (at, bytes) in (0..).step_by(sector).zip(found.chunks(sector)) {
             let block_start = at / block * block;
             let is_of = |version: &&[u8]| {
@@ -31,11 +29,7 @@ impl Versions<'_> {
                     && version.get(at..at + shared).is_none_or(|held| *held == bytes[..shared])
                     && (bytes[shared..].iter().all(|byte| *byte == 0) || self.of.iter().flatten().any(is_left))
             };
-            let is_hole = || {
-                let bytes = &found[block_start..found.len().min(block_start + block)];
-                holes && bytes.iter().all(|byte| *byte == 0) && self.of.iter().any(|version| version.is_none_or(|v| v.len() <= block_start))
-            };
-            if !self.of.iter().flatten().any(is_of) && !is_hole() {
+            if !self.of.iter().flatten().any(is_of) {
                 return Err(format!("bytes {at} to {} are of no version allowed: {}", at + bytes.len(), self.origin(at, bytes)));
             }
         }
@@ -80,7 +74,7 @@ impl Versions<'_> {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { sector: 4, block: 8, holes: false };
+    const SHAPE: Shape = Shape { sector: 4, block: 8 };
 
     fn versions<'a>(of: &[&'a [u8]]) -> Versions<'a> {
         Versions { of: of.iter().map(|version| Some(*version)).collect(), shape: SHAPE }
@@ -101,17 +95,6 @@ mod tests {
             (b"aaaabbbb\0\0\0\0", false),
             (b"aaaaaaaa", false),
         ] {
-            assert_eq!(both.old_or_new(found).is_ok(), allowed, "{found:?}");
-        }
-    }
-
-    #[test]
-    fn a_hole_is_a_whole_block_that_some_version_has_not() {
-        let of = vec![Some(&b"aaaaaaaa"[..]), Some(b"aaaaaaaabbbbbbbbbb")];
-        let both = Versions { of, shape: Shape { holes: true, ..SHAPE } };
-        for (found, allowed) in
-            [(&b"aaaaaaaa\0\0\0\0\0\0\0\0bb"[..], true), (b"aaaaaaaabbbb\0\0\0\0bb", false), (b"\0\0\0\0\0\0\0\0bbbbbbbbbb", false)]
-        {
             assert_eq!(both.old_or_new(found).is_ok(), allowed, "{found:?}");
         }
     }

@@ -25,7 +25,8 @@ impl DescribedVolume {
 impl Volume for DescribedVolume {
     fn nature(&self) -> Nature {
         match &self.fs.volume {
-            Kind::Fat(_) => FatVolume::default().nature(),
+            // Formatting refuses it first: it has no disk.
+            Kind::Jffs2(_) | Kind::Fat(_) => FatVolume::default().nature(),
             Kind::Ext(ext) => {
                 // mke2fs's choice.
                 let usual = if self.bytes < 512 << 20 { 1024 } else { 4096 };
@@ -44,6 +45,7 @@ impl Volume for DescribedVolume {
         match &self.fs.volume {
             Kind::Fat(fat) => FatVolume { format: fat.format.clone(), options: fat.mount }.mount(disk),
             Kind::Ext(ext) => ExtVolume { format: ext.format.clone(), options: ext.mount }.mount(disk),
+            Kind::Jffs2(_) => Err("fs.type: found \"jffs2\", expected a file system on a disk".into()),
         }
     }
 }

@@ -22,8 +22,8 @@ pub enum Promise {
     Ordered,
     /// The same of names, links and lengths; blocks written since the file's last fsync may hold anything. ext3's `data=writeback`.
     Structure,
-    /// A file that was fsynced is there under its name. What was done to it later may be there in part, sector by sector; blocks added may be
-    /// holes. ext2 and FAT in their guarded order.
+    /// A file that was fsynced is there under its name. What was done to it later may be there in part, sector by sector, and its length is one that it had: what
+    /// lies below it was written to the file. ext2 and FAT in their guarded order.
     Fsynced,
 }
 
@@ -64,7 +64,7 @@ impl FilesOracle {
         Self {
             promise,
             has_links: is_unix,
-            shape: Shape { sector, block, holes: is_unix && promise == Promise::Fsynced },
+            shape: Shape { sector, block },
             history: vec![Arc::new(Model::with(directories))],
             floor: 0,
             settled: 0,

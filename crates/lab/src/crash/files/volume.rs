@@ -67,16 +67,15 @@ impl Volume for FatVolume {
     }
 }
 
-/// What the order of a commit leaves under two names: a file that was being renamed, and a name, perhaps only the short one of another, that was given again
-/// before its removal was durable. It must be mended before the volume is written.
+/// What the order of a commit leaves under two names: a file that was being renamed. It must be mended before the volume is written.
 fn is_double(finding: &nandlab_fat::Finding) -> bool {
-    matches!(finding, nandlab_fat::Finding::TwoNames { .. } | nandlab_fat::Finding::Twice { .. })
+    matches!(finding, nandlab_fat::Finding::TwoNames { .. })
 }
 
 impl<D: BlockDevice> Mounted<D> for Fat<D> {
     fn damage(&mut self, _: Promise) -> Result<Vec<String>, String> {
         let report = self.check().map_err(|e| e.to_string())?;
-        let damage = |finding: &&nandlab_fat::Finding| finding.severity() == nandlab_fat::Severity::Damage && !is_double(finding);
+        let damage = |finding: &&nandlab_fat::Finding| finding.severity() == nandlab_fat::Severity::Damage;
         Ok(report.findings.iter().filter(damage).map(ToString::to_string).collect())
     }
 

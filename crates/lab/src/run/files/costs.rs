@@ -5,6 +5,9 @@ use nandlab_stack::HostDescription;
 use nandlab_vfs::flusher::PAGE;
 use nandlab_workload::files::FileCall;
 
+/// Between two interrupts of the timer, ns: `HZ` = 100.
+const TICK: Nanos = 10_000_000;
+
 /// What calls cost; nothing without a processor.
 pub struct CallCosts<'a> {
     host: Option<&'a HostDescription>,
@@ -15,6 +18,7 @@ pub struct CallCosts<'a> {
     read_page: Nanos,
     fsync: Nanos,
     other: Nanos,
+    tick: Nanos,
 }
 
 impl<'a> CallCosts<'a> {
@@ -30,7 +34,13 @@ impl<'a> CallCosts<'a> {
             read_page: cost("read-page"),
             fsync: cost("fsync"),
             other: cost("call"),
+            tick: cost("tick"),
         }
+    }
+
+    /// Of the timer's interrupts in so much time.
+    pub fn of_ticks(&self, from: Nanos, until: Nanos) -> Nanos {
+        if self.tick == 0 { 0 } else { (until / TICK - from / TICK) * self.tick }
     }
 
     /// Of one call, in ns.

@@ -6,34 +6,38 @@
 //!
 //! | module | its one idea |
 //! |---|---|
+//! | [`base`] | what is below the file system: a disk, or flash itself |
+//! | [`top`] | what the program calls: the file system, or the write-back routine in front of it |
 //! | [`costs`] | what calls cost the processor |
 //! | [`actors`] | pdflush, kupdate, commit timers |
 //! | [`stream`] | requests to the disk, by part of the volume |
 //! | [`phases`] | what each phase of the program took |
 
 mod actors;
+mod base;
 mod costs;
 mod phases;
 mod stream;
+mod top;
 
 pub use phases::{Below, PhaseOutcome, Traffic};
 
-use super::driven::{Costs, Driven};
-use super::flash::{self, Snapshot};
+use super::flash;
 use super::meter::Meter;
-use super::{Blocks, Measured, Outcome, Progress, RunError, Server, WATCH_EVERY};
+use super::{Measured, Outcome, Progress, RunError, WATCH_EVERY};
 use crate::Experiment;
 use crate::play::regions::Writes;
 use crate::play::{Player, verify};
 use crate::result::RunResult;
 use crate::workload::FilesDescription;
 use actors::Actors;
+use base::{Base, Volume};
 use costs::CallCosts;
-use nandlab_block::BlockDevice;
 use nandlab_nand::Contents;
 use nandlab_sim::{Clock, Nanos};
-use nandlab_stack::{FsDescription, Parts, Stack};
+use nandlab_stack::{FsDescription, Parts};
 use nandlab_vfs::flusher::Flushed;
+use nandlab_vfs::write_back::Tally;
 use nandlab_vfs::{FileSystem, Ino, Time};
 use nandlab_workload::files::{Expected, FileCall, FileCalls};
 use nandlab_workload::{Op, Request};
@@ -42,6 +46,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 use stream::Stream;
+use top::Top;
 
 /// When runs begin, in seconds since 1970: 2010-01-01.
 const EPOCH: i64 = 1_262_304_000;
@@ -64,6 +69,21 @@ pub struct FilesOutcome {
     pub calls_ns: Nanos,
     /// What was written back by whom.
     pub flushed: Flushed,
+    /// What the write-back routine has deferred, in elements.
+    pub deferred: Tally,
+    /// How long each read, write and flush took, in order; empty unless they were to be kept.
+    pub latencies: Vec<Latency>,
+}
+
+/// How long a call took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// The phase it belongs to.
+    pub phase: &'static str,
+    /// What it was.
+    pub op: Op,
+    /// Virtual time from its begin to its end, ns.
+    pub ns: Nanos,
 }
 
 /// A moment as a file system knows it.
@@ -110,15 +130,12 @@ pub fn run_calls(
     if experiment.stack.chip.spec.contents == Contents::Dropped {
         return Err(RunError::NoContents);
     }
-    let mut stack = Stack::build(&experiment.stack)?;
-    Server::new(&mut *stack.device, &stack.clock, experiment).precondition(&experiment.run, watch)?;
-    fs.make(&mut fs.partition(&mut stack.device)?)?;
-    let sector = stack.device.geometry().sector.into();
-    let stream = Rc::new(RefCell::new(Stream::new(keep, fs.start * FsDescription::SECTOR, sector)));
-    let Played { measured, expected, calls_ns, phases, flushed } = play(experiment, fs, calls, (&mut stack, &stream), watch)?;
-    prove(fs, &mut stack, calls, &expected)?;
-    let blocks = Blocks::of(&*stack.device);
-    let mut chip = stack.close()?;
+    let mut base = Base::build(experiment, fs, watch)?;
+    let stream = Rc::new(RefCell::new(Stream::new(keep, fs.start * FsDescription::SECTOR, base.sector())));
+    let played = play(experiment, fs, calls, (&mut base, &stream, keep), watch)?;
+    let Played { measured, expected, calls_ns, phases, flushed, deferred, latencies } = played;
+    prove(experiment, fs, &mut base, calls, &expected)?;
+    let (blocks, mut chip) = base.close()?;
     let (map, wear) = blocks.draw(&mut chip);
     let span = measured.meter.span();
     let flash = flash::measured(&measured, chip.spec(), wear, blocks.good(&map));
@@ -128,7 +145,7 @@ pub fn run_calls(
     let outcome = Outcome { result, cost: crate::cost::since(began), notes: notes(&phases), problem: false };
     let stream = Rc::into_inner(stream).expect("the stack is gone, and with it the watcher").into_inner();
     let (requests, mounting, writes) = stream.into_parts().expect("the volume was mounted");
-    Ok(FilesOutcome { outcome, phases, writes, requests, mounting, calls_ns, flushed })
+    Ok(FilesOutcome { outcome, phases, writes, requests, mounting, calls_ns, flushed, deferred, latencies })
 }
 
 /// What each phase took, if there are several.
@@ -153,6 +170,8 @@ struct Played {
     calls_ns: Nanos,
     phases: Vec<PhaseOutcome>,
     flushed: Flushed,
+    deferred: Tally,
+    latencies: Vec<Latency>,
 }
 
 /// Mounts, plays every call, unmounts; what is measured ends with the last call.
@@ -160,18 +179,16 @@ fn play(
     experiment: &Experiment,
     fs: &FsDescription,
     calls: &mut dyn FileCalls,
-    (stack, stream): (&mut Stack, &Rc<RefCell<Stream>>),
+    (base, stream, keep): (&mut Base, &Rc<RefCell<Stream>>, bool),
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Played, RunError> {
-    let (clock, described) = (stack.clock.clone(), &experiment.stack);
-    let seen = stream.clone();
-    let disk = Driven::new(&mut *stack.device, &clock, Costs::of(described), Box::new(move |event| seen.borrow_mut().see(event)));
-    let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
-    let mut mounted = fs.mount(Box::new(fs.partition(disk.clone())?), nvram)?;
-    let before = Snapshot::of(&*disk.device());
+    let (clock, described) = (base.clock(), &experiment.stack);
+    let Volume { fs, parts, below } = base.mount(experiment, fs, stream)?;
+    let mut top = Top::new(fs, described.write_back, described.host.as_ref(), &clock);
+    let before = below.snapshot();
     clock.wait_until(before.horizon());
     // What is written later than it was called for belongs to no call.
-    let told_apart = matches!(mounted.parts, Parts::Fat(_)) && described.memory.is_none();
+    let told_apart = matches!(parts, Parts::Fat(_)) && described.memory.is_none();
     let mut program = Program {
         clock: clock.clone(),
         costs: CallCosts::of(described.host.as_ref()),
@@ -181,37 +198,43 @@ fn play(
         actors: Actors::new(described.memory.as_ref(), &clock),
     };
     let (mut meter, mut phases) = (Meter::new(experiment.run.series_interval), Phases::new());
-    stream.borrow_mut().begin(mounted.parts);
+    let mut latencies = Vec::new();
+    stream.borrow_mut().begin(parts);
     while let Some(call) = calls.next() {
-        program.actors.wake(&mut *mounted.fs).map_err(RunError::WriteBack)?;
+        // Whoever came due during the last call has the processor first: the program waits for its call.
+        let asked = clock.now();
+        program.actors.wake(top.fs()).map_err(RunError::WriteBack)?;
         let from = clock.now();
         if meter.is_due(from) {
-            meter.roll(from, disk.device().tally());
+            meter.roll(from, &below.tally());
         }
         if phases.is_new(calls.phase()) {
-            phases.begin(calls.phase(), from, disk.device().tally(), &stream.borrow().below);
+            phases.begin(calls.phase(), from, &below.tally(), &stream.borrow().below);
         }
         if let Some(file) = call.file().filter(|_| told_apart) {
             stream.borrow_mut().group = calls.group(file);
         }
-        program.call(&mut *mounted.fs, calls, &call)?;
+        program.call(&mut top, calls, &call)?;
         phases.called(&call, clock.now());
         meter.until(clock.now());
         if let Some(request) = request_of(&call) {
-            meter.served(&request, from, clock.now());
+            meter.served(&request, asked, clock.now());
+            if keep {
+                latencies.push(Latency { phase: calls.phase(), op: request.op, ns: clock.now() - asked });
+            }
         }
         if program.player.played().calls().is_multiple_of(WATCH_CALLS) {
             watch(Progress { phase: "run", share: calls.share_done() });
         }
     }
     stream.borrow_mut().end();
-    let after = Snapshot::of(&*disk.device());
+    let after = below.snapshot();
     phases.begin("unmount", clock.now(), after.tally(), &stream.borrow().below);
-    mounted.fs.unmount().map_err(RunError::Unmount)?;
-    let phases = phases.finish(clock.now(), disk.device().tally(), &stream.borrow().below);
+    top.fs().unmount().map_err(RunError::Unmount)?;
+    let phases = phases.finish(clock.now(), &below.tally(), &stream.borrow().below);
     let Program { expected, calls_ns, actors, .. } = program;
     let measured = Measured { meter, before, after, steady: true };
-    Ok(Played { measured, expected, calls_ns, phases, flushed: actors.flushed() })
+    Ok(Played { measured, expected, calls_ns, phases, flushed: actors.flushed(), deferred: top.deferred(), latencies })
 }
 
 /// The program and those who work beside it.
@@ -227,27 +250,28 @@ struct Program<'a> {
 
 impl Program<'_> {
     /// Makes one call, to its end: what a writer must write back itself is part of it.
-    fn call(&mut self, fs: &mut dyn FileSystem, calls: &dyn FileCalls, call: &FileCall) -> Result<(), RunError> {
+    fn call(&mut self, top: &mut Top<'_>, calls: &dyn FileCalls, call: &FileCall) -> Result<(), RunError> {
         let (from, cost) = (self.clock.now(), self.costs.of_call(call));
         self.calls_ns += cost;
         if let FileCall::Compute { .. } = call {
-            self.actors.compute(fs, cost).map_err(RunError::WriteBack)?;
+            self.actors.compute(top.fs(), cost).map_err(RunError::WriteBack)?;
         } else {
             self.clock.spend(cost);
         }
-        self.player.step(fs, calls, call, moment(from))?;
+        self.player.step(top.fs(), calls, call, moment(from))?;
+        top.called();
         self.expected.apply(call)?;
-        match *call {
-            FileCall::Write { offset, length, .. } => self.actors.wrote(fs, offset, length).map_err(RunError::WriteBack),
-            _ => Ok(()),
+        if let FileCall::Write { offset, length, .. } = *call {
+            self.actors.wrote(top.fs(), offset, length).map_err(RunError::WriteBack)?;
         }
+        self.clock.spend(self.costs.of_ticks(from, self.clock.now()));
+        Ok(())
     }
 }
 
 /// Mounts once more, without costs, and compares every file.
-fn prove(fs: &FsDescription, stack: &mut Stack, calls: &dyn FileCalls, expected: &Expected) -> Result<(), RunError> {
-    let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
-    let mut mounted = fs.mount(Box::new(fs.partition(&mut stack.device)?), nvram)?;
-    verify(&mut mounted.fs, Ino::ROOT, expected, calls)?;
-    mounted.fs.unmount().map_err(RunError::Unmount)
+fn prove(experiment: &Experiment, fs: &FsDescription, base: &mut Base, calls: &dyn FileCalls, expected: &Expected) -> Result<(), RunError> {
+    let mut mounted = base.mount_again(experiment, fs)?;
+    verify(&mut mounted, Ino::ROOT, expected, calls)?;
+    mounted.unmount().map_err(RunError::Unmount)
 }

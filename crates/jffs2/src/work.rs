@@ -1,0 +1,42 @@
+//! What a processor has had to do, for those who know what that takes.
+
+use crate::Jffs2;
+use nandlab_mtd::Mtd;
+
+/// Counted since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Nodes written, by calls and by garbage collection.
+    pub nodes: u64,
+    /// Their bytes, each under one of a node's checksums.
+    pub bytes: u64,
+    /// Bytes read from the medium: checked or copied.
+    pub bytes_read: u64,
+    /// Of LZO.
+    pub lzo: Coded,
+    /// Of zlib.
+    pub zlib: Coded,
+    /// Of rtime.
+    pub rtime: Coded,
+    /// Passes of garbage collection.
+    pub passes: u64,
+}
+
+impl<M: Mtd> Jffs2<M> {
+    /// What has been done so far.
+    pub fn work(&self) -> Work {
+        let [lzo, zlib, rtime] = self.packer.coded;
+        Work { lzo, zlib, rtime, bytes_read: self.flash.bytes_read, ..self.work }
+    }
+}
+
+/// What a compressor has done, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coded {
+    /// Given to it to be compressed.
+    pub plain: u64,
+    /// What it made of them, also where they were longer than before and not taken.
+    pub packed: u64,
+    /// Decompressed.
+    pub unpacked: u64,
+}

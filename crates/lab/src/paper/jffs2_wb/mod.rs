@@ -1,0 +1,129 @@
+//! S.-H. Lim, S.-H. Baek, J.-Y. Hwang, K.-H. Park, "Write Back Routine for JFFS2 Efficient I/O" (EUC 2006): its table and figure run, its claims judged.
+
+mod cells;
+mod declared;
+mod figures;
+mod published;
+
+use super::{Basis, Claim, PaperError, PaperResult, Progress, Reproduction, Row};
+use cells::{BLOCKS, Cells, SYSTEMS};
+use nandlab_workload::Op;
+use published::{FILLS, SIZES, TABLE};
+
+pub const TITLE: &str = "Write Back Routine for JFFS2 Efficient I/O (2006)";
+const ID: &str = "jffs2-wb";
+
+/// The systems by their places in [`SYSTEMS`].
+const EXT2: usize = 0;
+const JFFS2: usize = 1;
+const WB: usize = 2;
+
+/// Runs the table, the figure and what surrounds them.
+pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
+    let cells = Cells::run(&|share| watch(Progress { phase: "cells", share }))?;
+    let tables = (0..SYSTEMS.len()).map(|system| figures::table(&cells, system));
+    let figures = [Op::Write, Op::Read].into_iter().flat_map(|op| [figures::figure(&cells, op), figures::latencies(&cells, op)]);
+    let behind = [figures::fills(&cells), figures::deferred(&cells), figures::open(&cells), figures::elsewhere(&cells)];
+    let exhibits = tables.chain(figures).chain(behind).collect();
+    let result = PaperResult { paper: ID.into(), rows: rows(&cells), claims: claims(&cells), assumptions: declared::assumptions() };
+    Ok(Reproduction { result, title: TITLE, exhibits })
+}
+
+/// Shares of quick writes, and how often JFFS2 fills a page.
+fn rows(cells: &Cells) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (system, part) in TABLE.iter().enumerate() {
+        let bound = part.bounds[part.slow] as f64 / 1e6;
+        rows.extend(SIZES.iter().enumerate().map(|(at, size)| Row {
+            id: format!("table-2/{}/{}/quick", SYSTEMS[system].key, size >> 20),
+            what: format!("{}, {} MB: share of writes below {bound} ms", SYSTEMS[system].name, size >> 20),
+            unit: "",
+            published: Some(part.quick(&part.counts[at])),
+            measured: part.quick(&part.classify(cells.of(system, *size, 4096).latencies(Op::Write))),
+            basis: Basis::Predicted,
+        }));
+    }
+    rows.extend(SIZES.iter().enumerate().map(|(at, size)| Row {
+        id: format!("table-2/jffs2/{}/fills", size >> 20),
+        what: format!("JFFS2, {} MB: writes of 4 to 5 ms; here, fills of the write buffer", size >> 20),
+        unit: "",
+        published: Some(f64::from(TABLE[JFFS2].counts[at][FILLS])),
+        measured: cells.of(JFFS2, *size, 4096).programs() as f64,
+        basis: Basis::Predicted,
+    }));
+    rows
+}
+
+fn means(cells: &Cells, system: usize, block: u64) -> Vec<f64> {
+    SIZES.iter().map(|size| cells.of(system, *size, block).mean(Op::Write)).collect()
+}
+
+/// What the paper claims. Sizes within the memory are those up to 8 MB, beyond it 16 and 32 MB.
+fn claims(cells: &Cells) -> Vec<Claim> {
+    const WITHIN: usize = 4;
+    let writes = |system: usize, at: usize| cells.of(system, SIZES[at], 4096);
+    let list = |values: &[f64]| values.iter().map(|ns| format!("{:.3}", ns / 1e6)).collect::<Vec<_>>().join(", ");
+    let quick: Vec<f64> = (0..WITHIN)
+        .map(|at| {
+            let (below, all) = writes(WB, at).latencies(Op::Write).fold((0.0, 0.0), |(b, a), ns| (b + f64::from(u8::from(ns < 400_000)), a + 1.0));
+            below / all
+        })
+        .collect();
+    let (ext2, jffs2, wb) = (means(cells, EXT2, 4096), means(cells, JFFS2, 4096), means(cells, WB, 4096));
+    let spread = |values: &[f64]| values.iter().copied().fold(0.0, f64::max) / values.iter().copied().fold(f64::MAX, f64::min);
+    let peaks: Vec<f64> =
+        [4, 5].into_iter().flat_map(|at| [EXT2, WB].map(|system| writes(system, at).longest(Op::Write) as f64 / writes(system, at).mean(Op::Write))).collect();
+    let by_block: Vec<Vec<f64>> = (0..SYSTEMS.len()).map(|system| BLOCKS.map(|block| means(cells, system, block)[3]).to_vec()).collect();
+    vec![
+        Claim {
+            id: "wb-quick",
+            statement: "With the routine at least 95 % of writes take less than 0.4 ms while memory lasts (1 to 8 MB)".into(),
+            holds: quick.iter().all(|share| *share >= 0.95),
+            evidence: quick.iter().map(|share| format!("{:.1} %", share * 100.0)).collect::<Vec<_>>().join(", "),
+        },
+        Claim {
+            id: "wb-faster",
+            statement: "While memory lasts, mean latencies of EXT2 and of JFFS2 with the routine are a fraction of JFFS2's: a half or less".into(),
+            holds: (0..WITHIN).all(|at| ext2[at] <= jffs2[at] / 2.0 && wb[at] <= jffs2[at] / 2.0),
+            evidence: format!("ms: EXT2 {}; JFFS2 {}; JFFS2-WB {}", list(&ext2[..WITHIN]), list(&jffs2[..WITHIN]), list(&wb[..WITHIN])),
+        },
+        Claim {
+            id: "threshold",
+            statement: "About 16 MB is the threshold: from there on the means of EXT2 and of the routine increase dramatically, twofold or more".into(),
+            holds: [&ext2, &wb].iter().all(|means| spread(&means[..WITHIN]) < 2.0 && means[5] >= 2.0 * means[3]),
+            evidence: format!("ms, 1 to 32 MB: EXT2 {}; JFFS2-WB {}", list(&ext2), list(&wb)),
+        },
+        Claim {
+            id: "jffs2-steady",
+            statement: "JFFS2 shows a steady mean while the file grows: within a quarter".into(),
+            holds: spread(&jffs2) <= 1.25,
+            evidence: format!("ms: {}", list(&jffs2)),
+        },
+        Claim {
+            id: "beyond-worse",
+            statement: "Beyond the threshold EXT2 and the routine have higher mean latencies than JFFS2".into(),
+            holds: [4, 5].into_iter().all(|at| ext2[at] > jffs2[at] && wb[at] > jffs2[at]),
+            evidence: format!("ms at 16 and 32 MB: EXT2 {}; JFFS2 {}; JFFS2-WB {}", list(&ext2[4..]), list(&jffs2[4..]), list(&wb[4..])),
+        },
+        Claim {
+            id: "maxima",
+            statement: "Beyond it the longest latency is thousands of times the mean".into(),
+            holds: peaks.iter().all(|ratio| *ratio >= 1000.0),
+            evidence: format!(
+                "longest over mean at 16 MB: EXT2 {:.0}, JFFS2-WB {:.0}; at 32 MB: {:.0}, {:.0}",
+                peaks[0], peaks[1], peaks[2], peaks[3]
+            ),
+        },
+        Claim {
+            id: "blocks",
+            statement: "Mean latencies grow with the block".into(),
+            holds: by_block.iter().all(|means| means.is_sorted()),
+            evidence: SYSTEMS
+                .iter()
+                .zip(&by_block)
+                .map(|(system, means)| format!("{} at 8 MB, blocks of 4, 64, 128 KiB: {} ms", system.name, list(means)))
+                .collect::<Vec<_>>()
+                .join("; "),
+        },
+    ]
+}

@@ -1,0 +1,128 @@
+//! What a file system stands on while a program runs: a disk, or flash itself.
+
+use super::stream::Stream;
+use crate::Experiment;
+use crate::run::chip_map::Blocks;
+use crate::run::driven::{Costs, Driven};
+use crate::run::driven_flash::DrivenFlash;
+use crate::run::flash::Snapshot;
+use crate::run::{Progress, RunError, Server};
+use nandlab_block::BlockDevice;
+use nandlab_ftl::Tally;
+use nandlab_nand::Chip;
+use nandlab_sim::Clock;
+use nandlab_stack::{BareFlash, FsDescription, Parts, Stack};
+use nandlab_vfs::FileSystem;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What is below the file system.
+pub enum Base {
+    /// A translation layer.
+    Disk(Box<Stack>),
+    /// None.
+    Flash(Box<BareFlash>),
+}
+
+/// What is below a mounted file system, to be looked at.
+pub enum Beneath<'a> {
+    Disk(Driven<'a>),
+    Flash(DrivenFlash<'a>),
+}
+
+impl Beneath<'_> {
+    /// What the flash has done so far.
+    pub fn tally(&self) -> Tally {
+        match self {
+            Self::Disk(disk) => *disk.device().tally(),
+            Self::Flash(flash) => flash.tally(),
+        }
+    }
+
+    /// The flash at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        match self {
+            Self::Disk(disk) => Snapshot::of(&*disk.device()),
+            Self::Flash(flash) => flash.snapshot(),
+        }
+    }
+}
+
+/// A mounted file system, its parts, and what is below.
+pub struct Volume<'a> {
+    pub fs: Box<dyn FileSystem + 'a>,
+    pub parts: Parts,
+    pub below: Beneath<'a>,
+}
+
+impl Base {
+    /// Builds what the experiment describes, writes what is to be there before, and makes the file system.
+    pub fn build(experiment: &Experiment, fs: &FsDescription, watch: &mut dyn FnMut(Progress)) -> Result<Self, RunError> {
+        if fs.is_on_flash() {
+            let mut flash = Box::new(BareFlash::build(&experiment.stack)?);
+            if flash.is_to_be_formatted(&experiment.stack) {
+                fs.make_on_flash(&mut flash.chip)?;
+            }
+            return Ok(Self::Flash(flash));
+        }
+        let mut stack = Box::new(Stack::build(&experiment.stack)?);
+        Server::new(&mut *stack.device, &stack.clock, experiment).precondition(&experiment.run, watch)?;
+        fs.make(&mut fs.partition(&mut stack.device)?)?;
+        Ok(Self::Disk(stack))
+    }
+
+    /// The virtual time of it all.
+    pub fn clock(&self) -> Clock {
+        match self {
+            Self::Disk(stack) => stack.clock.clone(),
+            Self::Flash(flash) => flash.clock.clone(),
+        }
+    }
+
+    /// Bytes of a sector; of flash, of a page.
+    pub fn sector(&self) -> u64 {
+        match self {
+            Self::Disk(stack) => stack.device.geometry().sector.into(),
+            Self::Flash(flash) => flash.chip.spec().geometry.page.into(),
+        }
+    }
+
+    /// Mounts, with the processor's costs.
+    pub fn mount<'a>(&'a mut self, experiment: &Experiment, fs: &FsDescription, stream: &Rc<RefCell<Stream>>) -> Result<Volume<'a>, RunError> {
+        let (clock, described) = (self.clock(), &experiment.stack);
+        match self {
+            Self::Disk(stack) => {
+                let seen = stream.clone();
+                let disk = Driven::new(&mut *stack.device, &clock, Costs::of(described), Box::new(move |event| seen.borrow_mut().see(event)));
+                let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
+                let mounted = fs.mount(Box::new(fs.partition(disk.clone())?), nvram)?;
+                Ok(Volume { fs: mounted.fs, parts: mounted.parts, below: Beneath::Disk(disk) })
+            }
+            Self::Flash(flash) => {
+                let below = DrivenFlash::new(&mut flash.chip, &clock, described.host.is_some());
+                let driven = described.host.clone().map(|host| (host, clock));
+                let fs = fs.mount_on_flash(Box::new(below.clone()), experiment.run.seed, driven)?;
+                Ok(Volume { fs, parts: Parts::Flash, below: Beneath::Flash(below) })
+            }
+        }
+    }
+
+    /// Mounts once more, without costs.
+    pub fn mount_again<'a>(&'a mut self, experiment: &Experiment, fs: &FsDescription) -> Result<Box<dyn FileSystem + 'a>, RunError> {
+        match self {
+            Self::Disk(stack) => {
+                let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
+                Ok(fs.mount(Box::new(fs.partition(&mut stack.device)?), nvram)?.fs)
+            }
+            Self::Flash(flash) => Ok(fs.mount_on_flash(Box::new(&mut flash.chip), experiment.run.seed, None)?),
+        }
+    }
+
+    /// Looks at the blocks, and puts it all away.
+    pub fn close(self) -> Result<(Blocks, Chip), RunError> {
+        Ok(match self {
+            Self::Disk(stack) => (Blocks::of(&*stack.device), stack.close()?),
+            Self::Flash(flash) => (Blocks::of_chip(&flash.chip), flash.close()?),
+        })
+    }
+}

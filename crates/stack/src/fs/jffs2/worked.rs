@@ -1,0 +1,105 @@
+//! JFFS2 with the time that its work takes the processor: nodes, checksums, compression.
+
+use crate::HostDescription;
+use nandlab_jffs2::{Jffs2, Work};
+use nandlab_mtd::Mtd;
+use nandlab_sim::Clock;
+use nandlab_vfs::{Attr, Caller, DirEntry, Dirty, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time};
+
+/// A mounted medium whose every call takes its time on a clock, if there is a processor.
+#[derive(Debug)]
+pub struct Worked<M> {
+    fs: Jffs2<M>,
+    node_bytes: u32,
+    driven: Option<(HostDescription, Clock)>,
+}
+
+impl<M: Mtd> Worked<M> {
+    /// Writes in nodes of so many bytes of a file at most.
+    pub fn new(fs: Jffs2<M>, node_bytes: u32, driven: Option<(HostDescription, Clock)>) -> Self {
+        Self { fs, node_bytes, driven }
+    }
+
+    /// The file system itself.
+    pub fn inner(&self) -> &Jffs2<M> {
+        &self.fs
+    }
+
+    /// Makes a call, and spends what it has taken.
+    fn spend<T>(&mut self, call: impl FnOnce(&mut Jffs2<M>) -> T) -> T {
+        let before = self.fs.work();
+        let outcome = call(&mut self.fs);
+        if let Some((host, clock)) = &self.driven {
+            clock.spend(host.jffs2(&difference(&self.fs.work(), &before)));
+        }
+        outcome
+    }
+}
+
+fn difference(after: &Work, before: &Work) -> Work {
+    let coded = |after: &nandlab_jffs2::Coded, before: &nandlab_jffs2::Coded| nandlab_jffs2::Coded {
+        plain: after.plain - before.plain,
+        packed: after.packed - before.packed,
+        unpacked: after.unpacked - before.unpacked,
+    };
+    Work {
+        nodes: after.nodes - before.nodes,
+        bytes: after.bytes - before.bytes,
+        bytes_read: after.bytes_read - before.bytes_read,
+        lzo: coded(&after.lzo, &before.lzo),
+        zlib: coded(&after.zlib, &before.zlib),
+        rtime: coded(&after.rtime, &before.rtime),
+        passes: after.passes - before.passes,
+    }
+}
+
+macro_rules! at_a_price {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        fn $name(&mut self, $($arg: $type),*) -> $result {
+            self.spend(|fs| fs.$name($($arg),*))
+        }
+    )*};
+}
+
+impl<M: Mtd> FileSystem for Worked<M> {
+    at_a_price! {
+        lookup(dir: Ino, name: &[u8]) -> Result<Attr, Errno>;
+        forget(ino: Ino, references: u64) -> ();
+        getattr(ino: Ino) -> Result<Attr, Errno>;
+        setattr(ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno>;
+        create(dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno>;
+        link(ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno>;
+        unlink(dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
+        rmdir(dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
+        rename(from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno>;
+        readlink(ino: Ino) -> Result<Vec<u8>, Errno>;
+        read(ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno>;
+        readdir(dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno>;
+        fsync(ino: Ino, what: Sync) -> Result<(), Errno>;
+        sync() -> Result<(), Errno>;
+        unmount() -> Result<(), Errno>;
+        statfs() -> Result<StatFs, Errno>;
+        getxattr(ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno>;
+        setxattr(ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno>;
+        listxattr(ino: Ino) -> Result<Vec<Vec<u8>>, Errno>;
+        removexattr(ino: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
+        write_back(bytes: u64, until: Time) -> Result<u64, Errno>;
+        work(now: Time) -> Result<(), Errno>;
+    }
+
+    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
+        let span = self.node_bytes;
+        if span <= nandlab_jffs2::PAGE {
+            return self.spend(|fs| fs.write(ino, offset, data, now));
+        }
+        self.spend(|fs| fs.write_pages(ino, offset, data, span, now)).map(|()| data.len())
+    }
+
+    fn dirty(&self) -> Dirty {
+        self.fs.dirty()
+    }
+
+    fn due(&self) -> Option<Time> {
+        self.fs.due()
+    }
+}
