@@ -239,7 +239,7 @@ impl<M: Mtd> Jffs2<M> {
     /// Puts a node where [`reserve`](Self::reserve) made room; nothing where the page failed and room must be made elsewhere.
     pub(crate) fn append(&mut self, node: &[u8], state: State, owner: Owner) -> Result<Option<u32>, Jffs2Error> {
         let Some(block) = self.space.next else { return Err(Jffs2Error::Stuck) };
-        let at = self.space.end_of(block);
+        let (at, page) = (self.space.end_of(block), self.flash.waiting_at());
         match self.flash.append(at, &[node]) {
             Ok(()) => {}
             Err(Append::Failed { page_at }) => {
@@ -260,7 +260,8 @@ impl<M: Mtd> Jffs2<M> {
         if self.space.block(block).sizes.free == 0 && owner != Owner::None {
             self.space.close(block);
         }
-        if self.flash.waiting() == 0 {
+        // Everything that waited before is on the medium once its page is.
+        if self.flash.waiting() == 0 || self.flash.waiting_at() != page {
             self.refile_waiting();
         }
         Ok(Some(at))

@@ -114,7 +114,9 @@ pub(crate) fn scan<M: Mtd>(flash: &mut Flash<M>, space: &mut Space, options: &Op
     let total = space.total;
     let (free, bad) = (space.count(List::Free), space.count(List::Bad));
     let touched = flash.blocks() - free - bad - found.empty;
-    if space.count(List::ErasePending) > 0 && total.used == 0 && total.unchecked == 0 && (touched > 0 || bad == flash.blocks()) {
+    // A clean marker tells whose medium it is: then a cut may have torn its very first page.
+    let strange = free == 0 && touched > 0 || bad == flash.blocks();
+    if space.count(List::ErasePending) > 0 && total.used == 0 && total.unchecked == 0 && strange {
         return Err(Jffs2Error::Foreign { blocks: touched });
     }
     Ok(found)

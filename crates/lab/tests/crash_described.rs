@@ -44,6 +44,22 @@ fn a_described_stack_survives_its_cuts() {
 }
 
 #[test]
+fn a_described_file_system_on_flash_survives_its_cuts() {
+    let text = include_str!("../../../experiments/crash-jffs2.toml");
+    for deferred in ["write-back.deferred=false", "write-back.deferred=true"] {
+        let document = Document::parse("crash-jffs2.toml", Path::new("."), text, &[deferred.into()]).unwrap();
+        let prepared = Prepared::on_flash(&Experiment::take(document).unwrap(), 1_000).unwrap().unwrap();
+        assert_eq!((prepared.ops.len(), prepared.cut_short), (150, false));
+        let report = explore(&prepared.subject, &prepared.ops, &Plan { cuts: Cuts::Sample(60), ..Plan::default() }).unwrap();
+        assert_eq!((report.states, report.violations_total), (60, 0), "{report}");
+    }
+    let on_a_disk = text.replace("type = \"jffs2\"", "type = \"ext2\"");
+    let document = Document::parse("crash-jffs2.toml", Path::new("."), &on_a_disk, &["write-back.deferred=true".into()]).unwrap();
+    let refused = Prepared::files(&Experiment::take(document).unwrap(), 10).unwrap_err().to_string();
+    assert!(refused.starts_with("write-back.deferred: found true, expected false"), "{refused}");
+}
+
+#[test]
 fn a_workload_longer_than_the_limit_is_cut_short_and_says_so() {
     let prepared = Prepared::new(&experiment(&[]), 20).unwrap();
     assert!(prepared.cut_short && prepared.ops.len() == 20);

@@ -55,6 +55,9 @@ impl Args {
         let seeds = self.seed.iter().flat_map(|seed| [format!("run.seed={seed}"), format!("chip.seed={seed}")]);
         let overrides: Vec<String> = self.set.iter().cloned().chain(seeds).collect();
         let experiment = Experiment::take(Document::read(&self.experiment, &overrides)?)?;
+        if let Some(on_flash) = Prepared::on_flash(&experiment, self.ops)? {
+            return self.carry_out(&experiment, &on_flash);
+        }
         match Prepared::files(&experiment, self.ops)? {
             Some(files) => self.carry_out(&experiment, &files),
             None => self.carry_out(&experiment, &Prepared::new(&experiment, self.ops)?),

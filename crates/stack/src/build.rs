@@ -130,7 +130,11 @@ impl Stack {
     pub fn build(description: &Description) -> Result<Self, BuildError> {
         let (clock, rail) = (Clock::new(), Rail::new());
         let (chip, loaded) = powered_chip(description, &clock, &rail)?;
-        let device = if description.ftl.format.applies(loaded) { format_on(&description.ftl.scheme, chip)? } else { attach_on(&description.ftl.scheme, chip)? };
+        let device = if description.ftl.format.applies(loaded) {
+            format_on(&description.ftl.scheme, chip)?
+        } else {
+            attach_on(&description.ftl.scheme, chip)?
+        };
         let (device, nvram) = with_nvram(description, device, &clock, &rail)?;
         Ok(Self { clock, rail, device, nvram, loaded, description: description.chip.clone() })
     }

@@ -143,7 +143,8 @@ pub const OMAP_5912: [Cost; 24] = {
     }
     costs[0] = cost("instruction-ns", 10.4, "ns", Label::Assumed, "192 MHz at two cycles an instruction, as with the other ARM9 platform");
     costs[10] = cost("ecc", 0.0, "instructions", Label::Given, "OneNAND corrects errors itself");
-    costs[11] = cost("pio-ns-per-byte", 45.0, "ns", Label::Assumed, "the processor moves each two bytes over a 16-bit bus, 90 ns an access");
+    costs[11] =
+        cost("pio-ns-per-byte", 45.0, "ns", Label::Assumed, "the processor moves each two bytes over a 16-bit bus, 90 ns an access");
     costs[15] = cost("node", 3_000.0, "instructions", Label::Assumed, "");
     costs[16] = cost("node-byte", 3.0, "instructions", Label::Assumed, "");
     costs[17] = cost("deflate-byte", 10.0, "instructions", Label::Assumed, "");
@@ -169,7 +170,8 @@ impl HostDescription {
     /// Takes `[host]` out of a document; none if the processor costs nothing.
     pub(crate) fn take(document: &mut Document) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
         let mut section = document.section("host");
-        let platforms = [("none", None), ("arm-400mhz", Some(&ARM_400MHZ[..])), ("pc-3ghz", Some(&PC_3GHZ[..])), ("omap5912", Some(&OMAP_5912[..]))];
+        let platforms =
+            [("none", None), ("arm-400mhz", Some(&ARM_400MHZ[..])), ("pc-3ghz", Some(&PC_3GHZ[..])), ("omap5912", Some(&OMAP_5912[..]))];
         let platform = section.choice("platform", &platforms, None)?;
         let Some((name, costs)) =
             platforms.iter().find_map(|(name, costs)| costs.filter(|_| *costs == platform).map(|costs| (name, costs)))
@@ -178,8 +180,10 @@ impl HostDescription {
             section.inapplicable(&["layer-extra"], "a platform (host.platform)")?;
             return Ok((None, section.finish()?));
         };
-        for (key, needs) in [(&OMAP_5912[13..15], "platform = \"pc-3ghz\" or \"omap5912\""), (&OMAP_5912[15..], "platform = \"omap5912\"")] {
-            let others: Vec<&'static str> = key.iter().map(|cost| cost.key).filter(|key| costs.iter().all(|cost| cost.key != *key)).collect();
+        for (key, needs) in [(&OMAP_5912[13..15], "platform = \"pc-3ghz\" or \"omap5912\""), (&OMAP_5912[15..], "platform = \"omap5912\"")]
+        {
+            let others: Vec<&'static str> =
+                key.iter().map(|cost| cost.key).filter(|key| costs.iter().all(|cost| cost.key != *key)).collect();
             section.inapplicable(&others, needs)?;
         }
         section.on_preset(name);

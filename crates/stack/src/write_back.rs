@@ -72,7 +72,8 @@ mod tests {
         assert_eq!(usual, Settings { file_bytes_max: i32::MAX as u64, ..Settings::default() });
         let small = take(&format!("{jffs2}[memory]\nsize = \"32 MiB\"\n[write-back]\ndeferred = true")).unwrap().unwrap();
         assert_eq!(small.memory, (32 << 20) * 2 / 5);
-        let keys = "[write-back]\ndeferred = true\nmerge = \"128 KiB\"\nthreshold = 7\nslice = \"5 ms\"\nflash-writeback = \"3 s\"\nmemory = 4096";
+        let keys =
+            "[write-back]\ndeferred = true\nmerge = \"128 KiB\"\nthreshold = 7\nslice = \"5 ms\"\nflash-writeback = \"3 s\"\nmemory = 4096";
         let all = take(&format!("[fs]\ntype = \"ext2\"\n{keys}")).unwrap().unwrap();
         let expected = Settings { merge_bytes: 128 << 10, threshold: 7, slice: 5_000_000, interval: 3_000_000_000, memory: 4096, ..all };
         assert_eq!(all, expected);
@@ -83,10 +84,16 @@ mod tests {
         let cases = [
             ("[write-back]\ndeferred = true", "write-back.deferred: found true, expected a file system (fs.type)"),
             ("[fs]\ntype = \"jffs2\"\n[write-back]\nmerge = 4096", "write-back.merge: has no effect, it needs deferred = true"),
-            ("[fs]\ntype = \"jffs2\"\n[write-back]\ndeferred = true\nmerge = 5000", "found \"5000 B\", expected a multiple of 4 KiB up to the erase block of 131072"),
+            (
+                "[fs]\ntype = \"jffs2\"\n[write-back]\ndeferred = true\nmerge = 5000",
+                "found \"5000 B\", expected a multiple of 4 KiB up to the erase block of 131072",
+            ),
             ("[fs]\ntype = \"jffs2\"\n[write-back]\ndeferred = true\nmerge = \"256 KiB\"", "write-back.merge: found"),
             ("[fs]\ntype = \"jffs2\"\n[write-back]\ndeferred = true\nthreshold = 0", "write-back.threshold: found 0, expected at least 1"),
-            ("[fs]\ntype = \"jffs2\"\n[write-back]\ndeferred = true\nslice = \"0 s\"", "write-back.slice: found \"0 ns\", expected a time above 0"),
+            (
+                "[fs]\ntype = \"jffs2\"\n[write-back]\ndeferred = true\nslice = \"0 s\"",
+                "write-back.slice: found \"0 ns\", expected a time above 0",
+            ),
         ];
         for (text, expected) in cases {
             let error = take(text).err().unwrap_or_else(|| panic!("{text} was accepted"));

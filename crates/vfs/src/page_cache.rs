@@ -99,7 +99,11 @@ impl<F: FileSystem> PageCache<F> {
     }
 
     /// Calls `each` for the parts of a range: page, place in it, range of the bytes.
-    fn parts(offset: u64, length: usize, mut each: impl FnMut(u64, usize, core::ops::Range<usize>) -> Result<(), Errno>) -> Result<(), Errno> {
+    fn parts(
+        offset: u64,
+        length: usize,
+        mut each: impl FnMut(u64, usize, core::ops::Range<usize>) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         let mut done = 0;
         while done < length {
             let at = offset + done as u64;

@@ -4,14 +4,15 @@
 //! data is kept in memory, whatever the description says.
 
 use super::disk::{Disk, Layer, operations};
-use super::files::{DescribedVolume, Files, file_operations, mixed};
+use super::files::{DescribedVolume, FileOp, Files, FlashFiles, file_operations, mixed};
 use super::subject::Subject;
 use crate::Experiment;
 use crate::experiment::Precondition;
 use crate::workload::{OpenError, WorkloadDescription};
 use nandlab_block::{BlockDevice, Partition};
-use nandlab_nand::{Chip, Contents};
+use nandlab_nand::{Chip, ChipSpec, Contents};
 use nandlab_stack::build::{attach_on, format_on, new_chip};
+use nandlab_stack::fs::Volume;
 use nandlab_stack::{ChipDescription, Device, FsDescription, Scheme};
 use nandlab_workload::{SpecError, WorkloadError};
 
@@ -83,24 +84,45 @@ impl Prepared<Disk<Described>> {
 }
 
 impl Prepared<Files<DescribedPart, DescribedVolume>> {
-    /// The experiment's file system with the first `limit` operations of its workload; none if it has no file system.
+    /// The experiment's file system with the first `limit` operations of its workload; none if it has no file system on a disk.
     pub fn files(experiment: &Experiment, limit: usize) -> Result<Option<Self>, PrepareError> {
-        let Some(fs) = experiment.stack.fs.clone() else { return Ok(None) };
+        let Some(fs) = experiment.stack.fs.clone().filter(|fs| !fs.is_on_flash()) else { return Ok(None) };
+        if experiment.stack.write_back.is_some() {
+            let expected = "false: deferred writes are followed through cuts on fs.type = \"jffs2\" only";
+            return Err(PrepareError::Setting { key: "write-back.deferred", found: "true".into(), expected });
+        }
         let layer = DescribedPart { disk: Described::new(experiment)?, fs: fs.clone() };
         let bytes = layer.format().map_err(PrepareError::Format)?.geometry().bytes();
-        let (ops, cut_short) = match &experiment.workload {
-            WorkloadDescription::Mixed(count) => (mixed(experiment.run.seed, limit.min(*count as usize)), *count as usize > limit),
-            workload => match workload.files() {
-                Some(files) => {
-                    let mut calls = files.open(experiment.run.seed)?;
-                    let ops = file_operations(&mut *calls, limit);
-                    (ops, calls.next().is_some())
-                }
-                None => (Vec::new(), false),
-            },
-        };
+        let (ops, cut_short) = operations_on_files(experiment, limit)?;
         Ok(Some(Self { subject: Files { layer, volume: DescribedVolume::new(fs, bytes) }, ops, cut_short }))
     }
+}
+
+impl Prepared<FlashFiles> {
+    /// The experiment's file system on flash itself, likewise; none if it has no such.
+    pub fn on_flash(experiment: &Experiment, limit: usize) -> Result<Option<Self>, PrepareError> {
+        let Some(Volume::Jffs2(fs)) = experiment.stack.fs.as_ref().map(|fs| fs.volume.clone()) else { return Ok(None) };
+        refuse_unsuitable(experiment)?;
+        let chip = ChipSpec { contents: Contents::Kept, ..experiment.stack.chip.spec.clone() };
+        let write_back = experiment.stack.write_back.map(|routine| routine.settings);
+        let (ops, cut_short) = operations_on_files(experiment, limit)?;
+        Ok(Some(Self { subject: FlashFiles { chip, fs, write_back, seed: experiment.run.seed }, ops, cut_short }))
+    }
+}
+
+/// The first `limit` operations of a workload on files, and whether it goes on.
+fn operations_on_files(experiment: &Experiment, limit: usize) -> Result<(Vec<FileOp>, bool), PrepareError> {
+    Ok(match &experiment.workload {
+        WorkloadDescription::Mixed(count) => (mixed(experiment.run.seed, limit.min(*count as usize)), *count as usize > limit),
+        workload => match workload.files() {
+            Some(files) => {
+                let mut calls = files.open(experiment.run.seed)?;
+                let ops = file_operations(&mut *calls, limit);
+                (ops, calls.next().is_some())
+            }
+            None => (Vec::new(), false),
+        },
+    })
 }
 
 impl Described {

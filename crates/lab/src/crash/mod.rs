@@ -40,7 +40,7 @@ pub use cut::{Cut, Phase};
 pub use described::{Described, DescribedPart, PrepareError, Prepared};
 pub use disk::{Disk, DiskOp, Layer, operations};
 pub use explore::{explore, explore_watched, replay};
-pub use files::{FileOp, Files};
+pub use files::{FileOp, Files, FlashFiles};
 pub use flushed::FlushedOrNewer;
 pub use id::{Id, IdError};
 pub use outcome::{CrashReport, Smallest, Violation};

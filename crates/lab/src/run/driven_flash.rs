@@ -70,7 +70,10 @@ impl Mtd for DrivenFlash<'_> {
 
     fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
         let whole = !data.is_empty();
-        self.operate(|counts| *(if whole { &mut counts.programs } else { &mut counts.oob_programs }) += 1, |chip| chip.program(page, data, oob))
+        self.operate(
+            |counts| *(if whole { &mut counts.programs } else { &mut counts.oob_programs }) += 1,
+            |chip| chip.program(page, data, oob),
+        )
     }
 
     fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {

@@ -43,13 +43,16 @@ impl Layer for PageMapped {
 }
 
 /// Every mode with every way home.
-pub const WAYS: [(Mode, Checkpoint); 6] = [
+pub const WAYS: [(Mode, Checkpoint); 9] = [
     (Mode::Journal, Checkpoint::Copy),
     (Mode::Ordered, Checkpoint::Copy),
     (Mode::Writeback, Checkpoint::Copy),
     (Mode::Journal, Checkpoint::Remap),
     (Mode::Ordered, Checkpoint::Remap),
     (Mode::Writeback, Checkpoint::Remap),
+    (Mode::Journal, Checkpoint::RemapLate),
+    (Mode::Ordered, Checkpoint::RemapLate),
+    (Mode::Writeback, Checkpoint::RemapLate),
 ];
 
 /// Blocks of the journal, each of 1 KiB: the fewest that ext3 takes.

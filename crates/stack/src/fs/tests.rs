@@ -123,7 +123,8 @@ fn what_the_disk_does_not_allow_is_refused_when_it_is_known() {
 #[test]
 fn every_choice_of_jffs2_arrives_and_what_is_made_is_mounted() {
     use nandlab_jffs2::{Choice, Compression};
-    let keys = "compression = \"linux\"\ncompressor = \"size\"\nsummary = false\nsync-collects = false\nsync = true\nnode-bytes = \"64 KiB\"";
+    let keys =
+        "compression = \"linux\"\ncompressor = \"size\"\nsummary = false\nsync-collects = false\nsync = true\nnode-bytes = \"64 KiB\"";
     let fs = take(&format!("type = \"jffs2\"\n{keys}")).unwrap().unwrap();
     let Volume::Jffs2(jffs2) = &fs.volume else { panic!("not JFFS2") };
     let mount = nandlab_jffs2::Options {

@@ -150,14 +150,22 @@ impl Take for Format {
 
 impl FtlDescription {
     /// Takes `[ftl]` out of a document.
-    pub(crate) fn take(document: &mut Document, chip: &ChipDescription, fs: Option<&FsDescription>) -> Result<(Self, Vec<Setting>), DescriptionError> {
+    pub(crate) fn take(
+        document: &mut Document,
+        chip: &ChipDescription,
+        fs: Option<&FsDescription>,
+    ) -> Result<(Self, Vec<Setting>), DescriptionError> {
         let mut section = document.section("ftl");
         let bare = fs.is_some_and(FsDescription::is_on_flash);
         let name = section.choice("scheme", &Name::ALL, if bare { Name::Bare } else { Name::Page })?;
         match (bare, name) {
             (true, Name::Bare) => {}
-            (true, other) => return Err(section.refuse("scheme", &quote(other.text()), "\"none\", since fs.type = \"jffs2\" lies on flash itself")),
-            (false, Name::Bare) => return Err(section.refuse("scheme", "\"none\"", "a translation layer, or fs.type = \"jffs2\", which needs none")),
+            (true, other) => {
+                return Err(section.refuse("scheme", &quote(other.text()), "\"none\", since fs.type = \"jffs2\" lies on flash itself"));
+            }
+            (false, Name::Bare) => {
+                return Err(section.refuse("scheme", "\"none\"", "a translation layer, or fs.type = \"jffs2\", which needs none"));
+            }
             (false, _) => {}
         }
         let scheme = match name {

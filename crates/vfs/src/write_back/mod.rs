@@ -130,6 +130,11 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         &self.fs
     }
 
+    /// The same, to be changed: not behind the routine's back.
+    pub fn inner_mut(&mut self) -> &mut F {
+        &mut self.fs
+    }
+
     /// Gives the file system back as it is, as a power cut would: what waits is lost.
     pub fn into_inner(self) -> F {
         self.fs

@@ -7,6 +7,10 @@ pub(super) struct Shape {
     pub sector: usize,
     /// Bytes that are allocated whole.
     pub block: usize,
+    /// A change of length may be there in part.
+    pub by_parts: bool,
+    /// What was not fsynced may be zeros.
+    pub late: bool,
 }
 
 /// A file's contents after each of several operations; none while it was not there.
@@ -19,7 +23,7 @@ impl Versions<'_> {
     /// Each sector is that of one of the versions. Behind this one's end, up to the end of its last block, are zeros, or what a version has there: a file
     /// that is cut short leaves bytes in its last block as long as the medium has the old length.
     pub fn old_or_new(&self, found: &[u8]) -> Result<(), String> {
-        let Shape { sector, block } = self.shape;
+        let Shape { sector, block, .. } = self.shape;
         for (at, bytes) in (0..).step_by(sector).zip(found.chunks(sector)) {
             let block_start = at / block * block;
             let is_of = |version: &&[u8]| {
@@ -29,7 +33,8 @@ impl Versions<'_> {
                     && version.get(at..at + shared).is_none_or(|held| *held == bytes[..shared])
                     && (bytes[shared..].iter().all(|byte| *byte == 0) || self.of.iter().flatten().any(is_left))
             };
-            if !self.of.iter().flatten().any(is_of) {
+            let waits = self.shape.late && bytes.iter().all(|byte| *byte == 0);
+            if !waits && !self.of.iter().flatten().any(is_of) {
                 return Err(format!("bytes {at} to {} are of no version allowed: {}", at + bytes.len(), self.origin(at, bytes)));
             }
         }
@@ -38,10 +43,11 @@ impl Versions<'_> {
 
     /// The length is that of one of the versions.
     pub fn has_length(&self, found: &[u8]) -> Result<(), String> {
-        if self.of.iter().flatten().any(|version| version.len() == found.len()) {
+        let lengths: Vec<usize> = self.of.iter().flatten().map(|version| version.len()).collect();
+        let grown = lengths.windows(2).any(|pair| (pair[0]..=pair[1]).contains(&found.len()));
+        if lengths.contains(&found.len()) || self.shape.by_parts && grown {
             return Ok(());
         }
-        let lengths: Vec<usize> = self.of.iter().flatten().map(|version| version.len()).collect();
         Err(format!("{} bytes long; allowed: {lengths:?}", found.len()))
     }
 
@@ -74,7 +80,7 @@ impl Versions<'_> {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { sector: 4, block: 8 };
+    const SHAPE: Shape = Shape { sector: 4, block: 8, by_parts: false, late: false };
 
     fn versions<'a>(of: &[&'a [u8]]) -> Versions<'a> {
         Versions { of: of.iter().map(|version| Some(*version)).collect(), shape: SHAPE }

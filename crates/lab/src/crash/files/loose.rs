@@ -70,28 +70,36 @@ impl FilesOracle {
         }
     }
 
-    /// The tree found, each name with the newest file that it may lead to. What another inode holds is another file: a rename under way may have left
-    /// two of one.
+    /// The tree found, each name with the newest file that it may lead to, and all names of an inode with the same. What another inode holds is another file: a rename
+    /// under way may have left two of one.
     fn taken(&self, found: &Tree, accepted: &BTreeMap<&str, Vec<FileNumber>>) -> Model {
         let mut model = Model::default();
-        let mut inodes: BTreeMap<FileNumber, Option<Ino>> = BTreeMap::new();
+        let mut inodes: BTreeMap<Ino, FileNumber> = BTreeMap::new();
+        let mut used: BTreeSet<FileNumber> = BTreeSet::new();
         model.numbers_after(self.newest());
         for (path, node) in found {
             match node {
                 Found::Directory => model.put(path, Node::Directory),
                 Found::File { bytes, ino, .. } => {
-                    let ino = self.has_links.then_some(*ino);
-                    let fits = |file: &&FileNumber| inodes.get(file).is_none_or(|theirs| theirs.is_some() && *theirs == ino);
-                    let file = accepted[path.as_str()].iter().find(fits).copied().unwrap_or_else(|| model.number());
+                    let known = inodes.get(ino).filter(|_| self.has_links).copied();
+                    let fits = |file: &&FileNumber| !used.contains(file) && (!self.has_links || is_of_all(found, accepted, *ino, **file));
+                    let file = known.or_else(|| accepted[path.as_str()].iter().find(fits).copied()).unwrap_or_else(|| model.number());
                     model.put(path, Node::File(file));
                     model.files.insert(file, Arc::new(bytes.clone()));
-                    inodes.insert(file, ino);
+                    inodes.insert(*ino, file);
+                    used.insert(file);
                 }
                 Found::Broken(_) => {}
             }
         }
         model
     }
+}
+
+/// Whether all names of an inode may lead to a file.
+fn is_of_all(found: &Tree, accepted: &BTreeMap<&str, Vec<FileNumber>>, inode: Ino, file: FileNumber) -> bool {
+    let names = found.iter().filter(|(_, node)| matches!(node, Found::File { ino, .. } if *ino == inode));
+    names.into_iter().all(|(path, _)| accepted[path.as_str()].contains(&file))
 }
 
 /// Of a long name that FAT stores in two sectors one half may arrive: then there is the short name that was made for it.

@@ -13,10 +13,12 @@
 //! | `contents` | versions of one file, mixed |
 //! | `oracle` | who judges; `whole` trees, or `loose` files |
 //! | `volume` | ext and FAT as the explorer needs them |
+//! | `flash` | JFFS2 on flash itself |
 //! | `described` | those of an experiment |
 
 mod contents;
 mod described;
+mod flash;
 mod found;
 mod loose;
 mod mixed;
@@ -28,6 +30,7 @@ mod whole;
 
 pub use described::DescribedVolume;
 pub(super) use described::file_operations;
+pub use flash::FlashFiles;
 pub use mixed::mixed;
 pub use op::{FileOp, Path};
 pub use oracle::{FilesOracle, Promise};
@@ -67,6 +70,11 @@ pub struct Device<D> {
 }
 
 impl<D> Device<D> {
+    fn new(mut fs: Box<dyn Mounted<D>>, now: Time) -> Result<Self, String> {
+        let goes_on = fs.goes_on();
+        Ok(Self { fs: Ok(fs), now, goes_on })
+    }
+
     fn fs(&mut self) -> &mut dyn Mounted<D> {
         &mut **self.fs.as_mut().expect("mounted, or the life has ended")
     }
@@ -89,11 +97,8 @@ impl<L: Layer<Device: 'static>, V: Volume> Subject for Files<L, V> {
     }
 
     fn attach(&self, chip: Chip) -> Result<Self::Device, String> {
-        // A life that began later has later times.
-        let now = Time::new(EPOCH_SECS + (chip.clock().now() / 1_000_000) as i64);
-        let mut fs = self.volume.mount(self.layer.attach(chip)?)?;
-        let goes_on = fs.goes_on();
-        Ok(Device { fs: Ok(fs), now, goes_on })
+        let now = started(&chip);
+        Device::new(self.volume.mount(self.layer.attach(chip)?)?, now)
     }
 
     fn power_off(&self, device: Self::Device) -> Chip {
@@ -101,28 +106,43 @@ impl<L: Layer<Device: 'static>, V: Volume> Subject for Files<L, V> {
     }
 
     fn apply(&self, device: &mut Self::Device, op: &FileOp, _: &FilesOracle) -> Result<(), Failure> {
-        device.now.secs += if matches!(op, FileOp::Pause { .. }) { PAUSE_SECS } else { STEP_SECS };
-        let now = device.now;
-        op::perform(&mut *device.fs(), op, now).map_err(|e| Failure::new(Kind::Refused, format_args!("{op}: {e}; allowed: success")))?;
-        if *op == FileOp::Remount {
-            let unmounted = std::mem::replace(&mut device.fs, Err("never came to it".into()));
-            device.fs = unmounted.and_then(|fs| self.volume.mount(fs.into_disk()));
-            device.fs.as_ref().map_err(|why| Failure::new(Kind::Attach, format_args!("mounting again: {why}")))?;
-        }
-        Ok(())
+        perform(device, op, |disk| self.volume.mount(disk))
     }
 
     fn go_on(&self, device: &Self::Device, going_on: GoOn) -> Vec<FileOp> {
-        if !device.goes_on {
-            return Vec::new();
-        }
-        let own: Path = format!("after cut {}", going_on.life).into();
-        // What the run left, under the names that it gives most often.
-        let run = mixed(going_on.word, 3 * going_on.changes as usize);
-        let seed = |i: usize| u64::from(going_on.life) << LIFE_BITS | mix(going_on.word, i as u64) >> (64 - LIFE_BITS);
-        let [create, append] =
-            [FileOp::Create { path: own.clone() }, FileOp::Append { path: own.clone(), length: 2000, seed: seed(usize::MAX) }];
-        let end = [FileOp::Fsync { path: own }, FileOp::Remount];
-        [create, append].into_iter().chain(run).chain(end).collect()
+        go_on(device, going_on)
     }
+}
+
+/// A life that began later has later times.
+fn started(chip: &Chip) -> Time {
+    Time::new(EPOCH_SECS + (chip.clock().now() / 1_000_000) as i64)
+}
+
+/// Carries out an operation; `mount` comes after a remount's unmount.
+fn perform<D>(device: &mut Device<D>, op: &FileOp, mount: impl FnOnce(D) -> Result<Box<dyn Mounted<D>>, String>) -> Result<(), Failure> {
+    device.now.secs += if matches!(op, FileOp::Pause { .. }) { PAUSE_SECS } else { STEP_SECS };
+    let now = device.now;
+    op::perform(&mut *device.fs(), op, now).map_err(|e| Failure::new(Kind::Refused, format_args!("{op}: {e}; allowed: success")))?;
+    if *op == FileOp::Remount {
+        let unmounted = std::mem::replace(&mut device.fs, Err("never came to it".into()));
+        device.fs = unmounted.and_then(|fs| mount(fs.into_disk()));
+        device.fs.as_ref().map_err(|why| Failure::new(Kind::Attach, format_args!("mounting again: {why}")))?;
+    }
+    Ok(())
+}
+
+/// What the host does after a recovery.
+fn go_on<D>(device: &Device<D>, going_on: GoOn) -> Vec<FileOp> {
+    if !device.goes_on {
+        return Vec::new();
+    }
+    let own: Path = format!("after cut {}", going_on.life).into();
+    // What the run left, under the names that it gives most often.
+    let run = mixed(going_on.word, 3 * going_on.changes as usize);
+    let seed = |i: usize| u64::from(going_on.life) << LIFE_BITS | mix(going_on.word, i as u64) >> (64 - LIFE_BITS);
+    let [create, append] =
+        [FileOp::Create { path: own.clone() }, FileOp::Append { path: own.clone(), length: 2000, seed: seed(usize::MAX) }];
+    let end = [FileOp::Fsync { path: own }, FileOp::Remount];
+    [create, append].into_iter().chain(run).chain(end).collect()
 }

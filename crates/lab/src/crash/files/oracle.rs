@@ -60,11 +60,11 @@ struct Touched {
 impl FilesOracle {
     /// For a file system just made, on a disk of sectors of so many bytes.
     pub(super) fn new(nature: Nature, sector: usize) -> Self {
-        let Nature { promise, block, is_unix, directories } = nature;
+        let Nature { promise, block, is_unix, directories, by_parts, late } = nature;
         Self {
             promise,
             has_links: is_unix,
-            shape: Shape { sector, block },
+            shape: Shape { sector, block, by_parts, late },
             history: vec![Arc::new(Model::with(directories))],
             floor: 0,
             settled: 0,

@@ -17,6 +17,10 @@ pub struct Nature {
     pub is_unix: bool,
     /// Directories in one that has just been made.
     pub directories: &'static [&'static str],
+    /// A write may be there in part, its file as long as that.
+    pub by_parts: bool,
+    /// Names come before contents that wait: a file that was not fsynced may be there without what was written to it.
+    pub late: bool,
 }
 
 /// A kind of file system, with its options.
@@ -54,7 +58,7 @@ pub struct FatVolume {
 
 impl Volume for FatVolume {
     fn nature(&self) -> Nature {
-        Nature { promise: Promise::Fsynced, block: 512, is_unix: false, directories: &[] }
+        Nature { promise: Promise::Fsynced, block: 512, is_unix: false, directories: &[], by_parts: false, late: false }
     }
 
     fn format(&self, mut disk: &mut dyn BlockDevice) -> Result<(), String> {
@@ -106,7 +110,14 @@ impl Volume for ExtVolume {
             Mode::Ordered => Promise::Ordered,
             Mode::Writeback => Promise::Structure,
         };
-        Nature { promise, block: self.format.block.unwrap_or(1024) as usize, is_unix: true, directories: &["lost+found"] }
+        Nature {
+            promise,
+            block: self.format.block.unwrap_or(1024) as usize,
+            is_unix: true,
+            directories: &["lost+found"],
+            by_parts: false,
+            late: false,
+        }
     }
 
     fn format(&self, mut disk: &mut dyn BlockDevice) -> Result<(), String> {

@@ -55,9 +55,15 @@ pub const LOOKED_AT: [u64; 2] = [8 << 20, 32 << 20];
 /// The deferral in front of another file system: what it is, settings.
 pub const ELSEWHERE: [(&str, &[&str]); 4] = [
     ("ext2 on mtdblock, written at once", &["fs.type=ext2", "fs.compression=", "ftl.scheme=mtdblock", "fs.sync=true"]),
-    ("the same behind the routine", &["fs.type=ext2", "fs.compression=", "ftl.scheme=mtdblock", "fs.sync=true", "write-back.deferred=true"]),
+    (
+        "the same behind the routine",
+        &["fs.type=ext2", "fs.compression=", "ftl.scheme=mtdblock", "fs.sync=true", "write-back.deferred=true"],
+    ),
     ("FAT16 on a page map, written at once", &["fs.type=fat16", "fs.compression=", "fs.cluster=4096", "ftl.scheme=page", "fs.sync=true"]),
-    ("the same behind the routine", &["fs.type=fat16", "fs.compression=", "fs.cluster=4096", "ftl.scheme=page", "fs.sync=true", "write-back.deferred=true"]),
+    (
+        "the same behind the routine",
+        &["fs.type=fat16", "fs.compression=", "fs.cluster=4096", "ftl.scheme=page", "fs.sync=true", "write-back.deferred=true"],
+    ),
 ];
 
 /// Which run.
@@ -125,7 +131,8 @@ impl Cells {
     /// Runs everything.
     pub fn run(watch: &(dyn Fn(f64) + Sync)) -> Result<Self, PaperError> {
         let figures = SIZES.iter().flat_map(|size| BLOCKS.iter().map(move |block| (*size, *block)));
-        let figures = figures.flat_map(|(size, block)| (0..SYSTEMS.len()).map(move |at| Place { size, block, what: What::System(at, None) }));
+        let figures =
+            figures.flat_map(|(size, block)| (0..SYSTEMS.len()).map(move |at| Place { size, block, what: What::System(at, None) }));
         let open = LOOKED_AT.into_iter().flat_map(|size| {
             let systems = |option: usize| if OPTIONS[option].2 { 2..3 } else { 0..3 };
             let options = (0..OPTIONS.len()).flat_map(move |option| systems(option).map(move |at| What::System(at, Some(option))));

@@ -92,7 +92,9 @@ pub fn latencies(cells: &Cells, op: Op) -> Exhibit {
     let verb = if op == Op::Write { "writes" } else { "reads" };
     Exhibit::Table(TableExhibit {
         title: format!("Latency of {verb}"),
-        about: format!("Mean / longest, in ms, over the length of the file. Reads follow the writes, so that what is still in memory is read from there."),
+        about: format!(
+            "Mean / longest, in ms, over the length of the file. Reads follow the writes, so that what is still in memory is read from there."
+        ),
         heads: [String::new()].into_iter().chain(SIZES.iter().map(|size| mib(*size))).collect(),
         rows: (0..SYSTEMS.len()).flat_map(|system| BLOCKS.map(|block| row(system, block))).collect(),
     })
@@ -107,7 +109,9 @@ pub fn deferred(cells: &Cells) -> Exhibit {
     };
     Exhibit::Table(TableExhibit {
         title: "The routine at work".into(),
-        about: "Elements of the list flash_bh: queued, and written by fflush, by a writer that found the memory full, by the fsync at the end.".into(),
+        about:
+            "Elements of the list flash_bh: queued, and written by fflush, by a writer that found the memory full, by the fsync at the end."
+                .into(),
         heads: strings(&["", "queued", "by fflush", "by the writer", "by the fsync", "writes to JFFS2"]),
         rows: SIZES.iter().map(row).collect(),
     })

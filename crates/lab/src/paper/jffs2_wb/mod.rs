@@ -65,14 +65,17 @@ fn claims(cells: &Cells) -> Vec<Claim> {
     let list = |values: &[f64]| values.iter().map(|ns| format!("{:.3}", ns / 1e6)).collect::<Vec<_>>().join(", ");
     let quick: Vec<f64> = (0..WITHIN)
         .map(|at| {
-            let (below, all) = writes(WB, at).latencies(Op::Write).fold((0.0, 0.0), |(b, a), ns| (b + f64::from(u8::from(ns < 400_000)), a + 1.0));
+            let (below, all) =
+                writes(WB, at).latencies(Op::Write).fold((0.0, 0.0), |(b, a), ns| (b + f64::from(u8::from(ns < 400_000)), a + 1.0));
             below / all
         })
         .collect();
     let (ext2, jffs2, wb) = (means(cells, EXT2, 4096), means(cells, JFFS2, 4096), means(cells, WB, 4096));
     let spread = |values: &[f64]| values.iter().copied().fold(0.0, f64::max) / values.iter().copied().fold(f64::MAX, f64::min);
-    let peaks: Vec<f64> =
-        [4, 5].into_iter().flat_map(|at| [EXT2, WB].map(|system| writes(system, at).longest(Op::Write) as f64 / writes(system, at).mean(Op::Write))).collect();
+    let peaks: Vec<f64> = [4, 5]
+        .into_iter()
+        .flat_map(|at| [EXT2, WB].map(|system| writes(system, at).longest(Op::Write) as f64 / writes(system, at).mean(Op::Write)))
+        .collect();
     let by_block: Vec<Vec<f64>> = (0..SYSTEMS.len()).map(|system| BLOCKS.map(|block| means(cells, system, block)[3]).to_vec()).collect();
     vec![
         Claim {
@@ -83,13 +86,16 @@ fn claims(cells: &Cells) -> Vec<Claim> {
         },
         Claim {
             id: "wb-faster",
-            statement: "While memory lasts, mean latencies of EXT2 and of JFFS2 with the routine are a fraction of JFFS2's: a half or less".into(),
+            statement: "While memory lasts, mean latencies of EXT2 and of JFFS2 with the routine are a fraction of JFFS2's: a half or less"
+                .into(),
             holds: (0..WITHIN).all(|at| ext2[at] <= jffs2[at] / 2.0 && wb[at] <= jffs2[at] / 2.0),
             evidence: format!("ms: EXT2 {}; JFFS2 {}; JFFS2-WB {}", list(&ext2[..WITHIN]), list(&jffs2[..WITHIN]), list(&wb[..WITHIN])),
         },
         Claim {
             id: "threshold",
-            statement: "About 16 MB is the threshold: from there on the means of EXT2 and of the routine increase dramatically, twofold or more".into(),
+            statement:
+                "About 16 MB is the threshold: from there on the means of EXT2 and of the routine increase dramatically, twofold or more"
+                    .into(),
             holds: [&ext2, &wb].iter().all(|means| spread(&means[..WITHIN]) < 2.0 && means[5] >= 2.0 * means[3]),
             evidence: format!("ms, 1 to 32 MB: EXT2 {}; JFFS2-WB {}", list(&ext2), list(&wb)),
         },

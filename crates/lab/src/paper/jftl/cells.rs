@@ -27,14 +27,16 @@ const fn mode(key: &'static str, name: &'static str, settings: [&'static str; 2]
     Mode { key, name, settings }
 }
 
-/// The paper's four, and the mode that it leaves out: each without JFTL, then with it.
-pub const MODES: [Mode; 6] = [
+/// The paper's four, and the mode that it leaves out: each without JFTL, then with it. Beyond the paper the same remapping late: at a checkpoint, of many commits at once.
+pub const MODES: [Mode; 8] = [
     mode("ordered", "ordered", ["fs.mode=ordered", "fs.checkpoint=copy"]),
     mode("ordered-jftl", "ordered + JFTL", ["fs.mode=ordered", "fs.checkpoint=remap"]),
     mode("journaled", "journaled", ["fs.mode=journal", "fs.checkpoint=copy"]),
     mode("journaled-jftl", "journaled + JFTL", ["fs.mode=journal", "fs.checkpoint=remap"]),
     mode("writeback", "writeback", ["fs.mode=writeback", "fs.checkpoint=copy"]),
     mode("writeback-jftl", "writeback + JFTL", ["fs.mode=writeback", "fs.checkpoint=remap"]),
+    mode("ordered-late", "ordered + late JFTL", ["fs.mode=ordered", "fs.checkpoint=remap-late"]),
+    mode("journaled-late", "journaled + late JFTL", ["fs.mode=journal", "fs.checkpoint=remap-late"]),
 ];
 /// How many of these the paper has.
 pub const PUBLISHED: usize = 4;

@@ -88,12 +88,18 @@ impl Base {
     }
 
     /// Mounts, with the processor's costs.
-    pub fn mount<'a>(&'a mut self, experiment: &Experiment, fs: &FsDescription, stream: &Rc<RefCell<Stream>>) -> Result<Volume<'a>, RunError> {
+    pub fn mount<'a>(
+        &'a mut self,
+        experiment: &Experiment,
+        fs: &FsDescription,
+        stream: &Rc<RefCell<Stream>>,
+    ) -> Result<Volume<'a>, RunError> {
         let (clock, described) = (self.clock(), &experiment.stack);
         match self {
             Self::Disk(stack) => {
                 let seen = stream.clone();
-                let disk = Driven::new(&mut *stack.device, &clock, Costs::of(described), Box::new(move |event| seen.borrow_mut().see(event)));
+                let disk =
+                    Driven::new(&mut *stack.device, &clock, Costs::of(described), Box::new(move |event| seen.borrow_mut().see(event)));
                 let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
                 let mounted = fs.mount(Box::new(fs.partition(disk.clone())?), nvram)?;
                 Ok(Volume { fs: mounted.fs, parts: mounted.parts, below: Beneath::Disk(disk) })

@@ -58,13 +58,14 @@ impl Jffs2Description {
     }
 
     /// Makes it on a whole array.
-    pub(super) fn make(&self, mtd: &mut dyn Mtd) -> Result<(), FsError> {
+    pub fn make(&self, mtd: &mut dyn Mtd) -> Result<(), FsError> {
         let Options { medium, compression, summary, .. } = self.mount;
         nandlab_jffs2::format(mtd, &Format { medium, compression, summary, ..Format::default() })?;
         Ok(())
     }
 
-    pub(super) fn mount<M: Mtd>(&self, mtd: M, seed: u64, driven: Option<(HostDescription, Clock)>) -> Result<Worked<M>, FsError> {
+    /// Mounts it.
+    pub fn mount<M: Mtd>(&self, mtd: M, seed: u64, driven: Option<(HostDescription, Clock)>) -> Result<Worked<M>, FsError> {
         let jffs2 = Jffs2::mount(mtd, Options { seed, ..self.mount })?;
         Ok(Worked::new(jffs2, self.node_bytes, driven))
     }

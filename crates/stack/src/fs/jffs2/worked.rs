@@ -25,6 +25,16 @@ impl<M: Mtd> Worked<M> {
         &self.fs
     }
 
+    /// The same, to be looked at in ways that change what it keeps in memory.
+    pub fn inner_mut(&mut self) -> &mut Jffs2<M> {
+        &mut self.fs
+    }
+
+    /// Gives it back.
+    pub fn into_inner(self) -> Jffs2<M> {
+        self.fs
+    }
+
     /// Makes a call, and spends what it has taken.
     fn spend<T>(&mut self, call: impl FnOnce(&mut Jffs2<M>) -> T) -> T {
         let before = self.fs.work();
