@@ -9,6 +9,7 @@ const SLOW: &[&str] = &[
     "journaled_kernel",
     "f2fs_kernel",
     "jffs2_kernel",
+    "jffs2_costs_kernel",
     "ubi_kernel",
     "paper",
     "camera_kernel",

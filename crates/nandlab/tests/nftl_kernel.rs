@@ -7,11 +7,13 @@
 #[allow(dead_code, reason = "each test program uses its part")]
 mod tools;
 
+#[allow(dead_code, reason = "each test program uses its part")]
 mod guest;
 
 use guest::{
-    costs::{self, Measured, Row},
+    costs,
     media::{self, Shape},
+    published,
 };
 use nandlab_ftl::nftl::{NftlOptions, Ordering};
 use nandlab_oracle::{Disk, Report, manifest};
@@ -241,56 +243,18 @@ fn looked_at(shape: Shape, cuts: &[(String, media::Cut)]) -> Report {
     guest::boot(guest::guest(&guest::oracle(), &script).disk(Disk::File(file)))
 }
 
-/// Where the table is published, and how far a number may be from it: another kernel of the same series is a little different.
-const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel-costs.md");
-const TOLERANCE: f64 = 0.05;
+/// The heading in `docs/kernel-costs.md` under which the table is.
+const HEADING: &str = "# What kernel paths cost, in instructions";
 
 #[test]
 fn the_kernels_paths_take_the_published_instructions_in_every_boot() {
     let oracle = guest::oracle();
-    let timed = guest::compiled(include_str!("guest/timed.c"));
-    let boot = |shift| guest::boot(guest::guest(&oracle, include_str!("guest/costs.sh")).file("/timed", timed.clone()).icount(shift));
-    let [quick, again, slow] = std::thread::scope(|scope| {
-        [0, 0, 3]
-            .map(|shift| scope.spawn(move || boot(shift)))
-            .map(|boot| boot.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    });
-    assert_requests(&quick);
-
-    let [quick, again, slow] = [&quick, &again, &slow].map(|report| costs::table(&Measured::of(report)));
-    for (quick, again) in quick.iter().zip(&again) {
-        assert!(
-            (quick.ticks - again.ticks).abs() <= 0.002 * quick.ticks,
-            "{}: {} instructions, and {} in another boot",
-            quick.name,
-            quick.ticks,
-            again.ticks
-        );
-    }
-    let found = instructions(&quick, &slow);
-    let row = |(row, (_, instructions)): (&Row, &(_, f64))| format!("| {} | {} | {instructions:.0} |\n", row.name, row.what);
-    let text =
-        quick.iter().zip(&found).map(row).fold("| name | path | instructions |\n|---|---|---:|\n".to_owned(), |text, row| text + &row);
-    println!("{}\n{text}", oracle.kernel_release());
-    let published = published();
-    assert_eq!(published.len(), found.len(), "{PUBLISHED} should have\n{text}");
-    for (name, instructions) in &found {
-        let published = *published.get(*name).unwrap_or_else(|| panic!("{PUBLISHED} lacks {name}, and should have\n{text}"));
-        let near = (instructions - published).abs() <= TOLERANCE * published + 2.0;
-        assert!(near, "{name}: {instructions}, {PUBLISHED} has {published}, and should have\n{text}");
-    }
-}
-
-/// The instructions of each row, from the same table at one tick an instruction and at eight: what grows is instructions, the rest something that was waited for.
-/// Nothing is.
-fn instructions<'a>(quick: &'a [Row], slow: &[Row]) -> Vec<(&'a str, f64)> {
-    let of = |(quick, slow): (&'a Row, &Row)| {
-        let instructions = (slow.ticks - quick.ticks) / 7.0;
-        let waited = quick.ticks - instructions;
-        assert!(waited.abs() <= 0.02 * instructions + 2.0, "{}: {instructions} instructions and {waited} ns", quick.name);
-        (quick.name, instructions)
-    };
-    quick.iter().zip(slow).map(of).collect()
+    let script = [include_str!("guest/measure.sh"), include_str!("guest/costs.sh")].concat();
+    let guest = guest::guest(&oracle, &script).file("/timed", guest::compiled(include_str!("guest/timed.c")));
+    let reports = published::counted(&guest);
+    println!("{}", oracle.kernel_release());
+    assert_requests(&reports[0]);
+    published::assert_published(HEADING, &reports, costs::table);
 }
 
 /// The table rows say how many requests a call makes: here is where that is looked at.
@@ -307,14 +271,4 @@ fn assert_requests(report: &Report) {
     assert_eq!(overwrite.iter().filter(|request| request.starts_with("WS ")).count(), 32, "{overwrite:?}");
     assert!(append.iter().chain(&overwrite).all(|request| request.ends_with(" + 1")), "{append:?} {overwrite:?}");
     assert_eq!(costs::requests(report, "create-requests"), [""; 0]);
-}
-
-/// The published numbers by name: the rows of three columns whose last is a number.
-fn published() -> BTreeMap<String, f64> {
-    let text = fs::read_to_string(Path::new(PUBLISHED)).unwrap_or_else(|error| panic!("{PUBLISHED}: {error}"));
-    let row = |line: &str| match line.split('|').map(str::trim).collect::<Vec<_>>()[..] {
-        ["", name, _, number, ""] => Some((name.to_owned(), number.parse().ok()?)),
-        _ => None,
-    };
-    text.lines().filter_map(row).collect()
 }

@@ -14,6 +14,8 @@
 #include <linux/init.h>
 #include <linux/major.h>
 #include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
 #include <linux/module.h>
 #include <linux/mtd/blktrans.h>
 #include <linux/mtd/mtd.h>
@@ -31,17 +33,21 @@
 #define RUNS_MAX 16384
 #define LINE_MAX_BYTES 160
 
+/* What compressors and checksums work on. */
+#define PAGE "/tmp/page"
+
 /* What a path needs; only what it asks for is there. */
 struct place {
 	struct mtd_info *flash;
 	struct mtd_blktrans_dev *nftl;
 	struct block_device *disk;
 	u8 *page, *other;
+	unsigned long user; /* a page of the program that asks */
 };
 
 struct kernel_path {
 	const char *name;
-	const char *device; /* a block device to open, or none */
+	const char *device; /* a block device to open, a file that `page` is read from, or none */
 	int (*run)(struct place *place, unsigned long number);
 };
 
@@ -105,6 +111,8 @@ static int copy(struct place *place, unsigned long bytes)
 	return 0;
 }
 
+#include "work.h"
+
 static const struct kernel_path paths[] = {
 	{ "nothing", NULL, nothing },
 	{ "nftl-read", "/dev/nftla", nftl_read },
@@ -114,6 +122,14 @@ static const struct kernel_path paths[] = {
 	{ "bio", "/dev/ram0", bio_write },
 	{ "hamming", NULL, hamming },
 	{ "copy", NULL, copy },
+	{ "deflate", PAGE, deflate },
+	{ "inflate", PAGE, inflate },
+	{ "lzo", PAGE, lzo },
+	{ "unlzo", PAGE, unlzo },
+	{ "crc", PAGE, crc },
+	{ "from-user", NULL, from_user },
+	{ "enqueue", NULL, enqueue },
+	{ "dequeue", NULL, dequeue },
 };
 
 struct line {
@@ -176,6 +192,19 @@ static int run_all(const struct kernel_path *path, struct place *place, u32 coun
 	return error;
 }
 
+/* A block device to work on, or a file of what to work on. */
+static int take(struct file *file, struct place *place)
+{
+	loff_t at = 0;
+
+	if (!S_ISBLK(file_inode(file)->i_mode))
+		return kernel_read(file, place->page, PAGE_SIZE, &at) == PAGE_SIZE ? 0 : -ENODATA;
+	place->disk = I_BDEV(file->f_mapping->host);
+	if (MAJOR(place->disk->bd_dev) == NFTL_MAJOR)
+		place->nftl = place->disk->bd_disk->private_data;
+	return 0;
+}
+
 /* Opens what the path works on, runs it, and closes again. */
 static int run_path(const struct kernel_path *path, u32 count, unsigned long first, unsigned long step)
 {
@@ -183,27 +212,32 @@ static int run_path(const struct kernel_path *path, u32 count, unsigned long fir
 	struct place place = { .page = kzalloc(PAGE_SIZE, GFP_KERNEL), .other = kzalloc(PAGE_SIZE, GFP_KERNEL) };
 	int error = -ENOMEM;
 
+	place.user = vm_mmap(NULL, 0, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	if (IS_ERR_VALUE(place.user))
+		goto free;
 	place.flash = get_mtd_device_nm(DOCRAM_NAME);
 	if (IS_ERR(place.flash))
 		place.flash = NULL;
 	if (!place.page || !place.other)
 		goto out;
 	memset(place.page, 0xa5, PAGE_SIZE);
-	if (path->device) {
+	error = clear_user((void __user *)place.user, PAGE_SIZE) ? -EFAULT : 0;
+	if (!error && path->device) {
 		file = filp_open(path->device, O_RDWR, 0);
 		error = PTR_ERR_OR_ZERO(file);
 		if (error)
 			goto out;
-		place.disk = I_BDEV(file->f_mapping->host);
-		if (MAJOR(place.disk->bd_dev) == NFTL_MAJOR)
-			place.nftl = place.disk->bd_disk->private_data;
+		error = take(file, &place);
 	}
-	error = run_all(path, &place, count, first, step);
+	if (!error)
+		error = run_all(path, &place, count, first, step);
 	if (file)
 		filp_close(file, NULL);
 out:
+	vm_munmap(place.user, PAGE_SIZE);
 	if (place.flash)
 		put_mtd_device(place.flash);
+free:
 	kfree(place.page);
 	kfree(place.other);
 	return error;
@@ -251,14 +285,16 @@ static struct miscdevice costs_device = { .minor = MISC_DYNAMIC_MINOR, .name = "
 
 static int __init costs_init(void)
 {
-	int error;
+	int error = work_init();
 
-	text = vmalloc((size_t)RUNS_MAX * LINE_MAX_BYTES);
-	if (!text)
-		return -ENOMEM;
-	error = misc_register(&costs_device);
 	if (error)
-		vfree(text);
+		return error;
+	text = vmalloc((size_t)RUNS_MAX * LINE_MAX_BYTES);
+	error = text ? misc_register(&costs_device) : -ENOMEM;
+	if (!error)
+		return 0;
+	vfree(text);
+	work_exit();
 	return error;
 }
 
@@ -266,6 +302,7 @@ static void __exit costs_exit(void)
 {
 	misc_deregister(&costs_device);
 	vfree(text);
+	work_exit();
 }
 
 module_init(costs_init);

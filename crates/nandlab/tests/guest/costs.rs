@@ -36,13 +36,25 @@ impl Measured {
     }
 
     /// Ticks of a system call: column `call` of the rounds that `which` picks by their number.
-    fn call(&self, key: &str, call: usize, which: impl Fn(usize) -> bool) -> f64 {
+    pub fn call(&self, key: &str, call: usize, which: impl Fn(usize) -> bool) -> f64 {
         let ticks = |lines: &[Vec<u64>]| median(lines.iter().enumerate().filter(|(n, _)| which(*n)).map(|(_, line)| line[call]));
         ticks(self.lines(key)) - median(self.lines("call-nothing").iter().map(|line| line[0]))
     }
 
+    /// Ticks of a system call outside the flash of a file that `mtdspy.c` measures. (What the kernel writes by itself just before or after a
+    /// call, now and then, is taken for the call's.)
+    pub fn outside_flash(&self, key: &str, call: usize) -> f64 {
+        let outside = |line: &Vec<u64>| line[call].saturating_sub(line[line.len() / 3 + 2 * call]);
+        median(self.lines(key).iter().map(outside)) - median(self.lines("call-nothing").iter().map(|line| line[0]))
+    }
+
+    /// Ticks of a system call inside that flash.
+    pub fn in_flash(&self, key: &str, call: usize) -> f64 {
+        median(self.lines(key).iter().map(|line| line[line.len() / 3 + 2 * call]))
+    }
+
     /// Ticks of a path of the kernel outside the flash, in the runs that asked the flash for just these operations.
-    fn path(&self, key: &str, operations: Operations) -> f64 {
+    pub fn path(&self, key: &str, operations: Operations) -> f64 {
         let runs = self.lines(key).iter().filter(|line| line[2..] == operations);
         let [total, inside] = [0, 1].map(|column| median(runs.clone().map(|line| line[column])));
         total - inside - median(self.lines("nothing").iter().map(|line| line[0]))

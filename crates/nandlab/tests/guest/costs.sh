@@ -1,18 +1,4 @@
-# Runs every path whose instructions are counted; each key's lines are sent under it. Written with nftl.sh before it.
-
-# kernel KEY PATH COUNT [FIRST STEP]: in the kernel, see costs.c.
-kernel() {
-    local key=$1
-    shift
-    echo "$*" >/dev/costs && cat /dev/costs >/tmp/lines && send $key /tmp/lines || { echo "$key failed"; exit 1; }
-}
-
-# user KEY WHAT COUNT PATH: system calls, see timed.c.
-user() {
-    local key=$1
-    shift
-    /timed "$@" >/tmp/lines && send $key /tmp/lines || { echo "$key failed"; exit 1; }
-}
+# Runs every path whose instructions are counted; each key's lines are sent under it. Written with nftl.sh and measure.sh before it.
 
 # requests KEY WHAT COUNT PATH: the requests to block devices while system calls run, untimed.
 requests() {

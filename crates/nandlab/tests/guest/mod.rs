@@ -1,18 +1,22 @@
-//! Guests in which the kernel's nftl has a flash: our modules, the programs of mtd-utils, and the shell functions of `nftl.sh`.
+//! Guests in which the kernel's flash layers have a flash: our modules, the programs of mtd-utils, and the shell functions of `nftl.sh`.
 
 pub mod costs;
+pub mod jffs2_costs;
 pub mod media;
+pub mod published;
 
 use crate::tools;
 use nandlab_oracle::{Guest, Oracle, Report};
 use std::{fs, path::Path, time::Duration};
 
 /// What the modules are built from.
-const MODULES: [(&str, &str); 4] = [
+const MODULES: [(&str, &str); 6] = [
     ("docram.h", include_str!("docram.h")),
     ("docram.c", include_str!("docram.c")),
     ("docname.c", include_str!("docname.c")),
+    ("work.h", include_str!("work.h")),
     ("costs.c", include_str!("costs.c")),
+    ("mtdspy.c", include_str!("mtdspy.c")),
 ];
 
 /// Programs that the scripts call by their full path.
