@@ -37,6 +37,8 @@ pub struct Coded {
     pub plain: u64,
     /// What it made of them, also where they were longer than before and not taken.
     pub packed: u64,
-    /// Decompressed.
+    /// What came out where it decompressed.
     pub unpacked: u64,
+    /// What went in there.
+    pub unpacked_from: u64,
 }

@@ -132,3 +132,46 @@ fn jftl_shows_both_figures_judges_the_claims_and_takes_exactly_the_second_copy_a
     let page = std::fs::read_to_string(lab.path("jftl.html")).unwrap();
     assert_eq!(page.matches("<figure>").count(), 4, "two figures of two plots");
 }
+
+#[test]
+fn jffs2_wb_shows_table_and_figure_and_judges_the_claims() {
+    let lab = Lab::new();
+    let (json, _) = lab.exits(0, &["paper", "jffs2-wb", "--json", "-", "--report", "wb.html"]);
+    let paper: Value = serde_json::from_str(&json).unwrap();
+    parts(&paper, "jffs2-wb");
+    let claims: Vec<_> =
+        paper["claims"].as_array().unwrap().iter().map(|c| (c["id"].as_str().unwrap(), c["holds"].as_bool().unwrap())).collect();
+    // EXT2 pays for pdflush at 8 MB already, and whoever defers work does no more of it than JFFS2.
+    let expected = [
+        ("wb-quick", true),
+        ("wb-faster", false),
+        ("threshold", false),
+        ("jffs2-steady", true),
+        ("beyond-worse", false),
+        ("maxima", true),
+        ("blocks", true),
+    ];
+    assert_eq!(claims, expected);
+    let rows = paper["rows"].as_array().unwrap();
+    let fills: Vec<_> = rows.iter().filter(|row| row["id"].as_str().unwrap().ends_with("/fills")).collect();
+    assert_eq!(fills.len(), 6);
+    for row in fills {
+        let ratio = row["measured"].as_f64().unwrap() / row["published"].as_f64().unwrap();
+        assert!((0.85..1.15).contains(&ratio), "{row}");
+    }
+    // What the routine takes off the writer somebody writes: every element, once.
+    let at_work = table(&paper, "The routine at work");
+    for (size, pages) in [("1 MiB", 256), ("8 MiB", 2048), ("32 MiB", 8192)] {
+        let [queued, fflush, writer, fsync, writes] = at_work(size)[..] else { panic!() };
+        assert_eq!((queued, fflush + writer + fsync, writes), (pages, pages, pages), "{size}");
+    }
+    // Merged, the same pages go down in far fewer programs.
+    let tables = paper["tables"].as_array().unwrap();
+    let open = tables.iter().find(|table| table["title"] == "What the paper leaves open").unwrap()["rows"].as_array().unwrap();
+    let programs =
+        |name: &str| -> f64 { open.iter().find(|row| row[0].as_str().unwrap() == name).unwrap()[3].as_str().unwrap().parse().unwrap() };
+    let merged = "merged up to an erase block, in nodes of up to 64 KiB: JFFS2-WB";
+    assert!(programs(merged) * 5.0 < programs("as in the table: JFFS2-WB"));
+    let page = std::fs::read_to_string(lab.path("wb.html")).unwrap();
+    assert_eq!(page.matches("<figure>").count(), 12, "means and maxima, three blocks, writes and reads");
+}

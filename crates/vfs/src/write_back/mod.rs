@@ -528,20 +528,13 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         self.fs.removexattr(ino, name, now)
     }
 
+    /// What waits here is the routine's alone: the machine's own write-back knows nothing of it, as the paper's pages are dirty to nobody else.
     fn dirty(&self) -> Dirty {
-        let behind = self.fs.dirty();
-        let since = self.flash_bh.since().into_iter().chain(behind.since).min();
-        Dirty { bytes: self.flash_bh.bytes() + behind.bytes, since }
+        self.fs.dirty()
     }
 
     fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
-        let before = self.flash_bh.bytes();
-        let due = |queue: &Queue| before - queue.bytes() < bytes || queue.since().is_some_and(|since| since <= until);
-        while self.flash_bh.len() > 0 && due(&self.flash_bh) {
-            self.write_next(None, For::Fflush);
-        }
-        let written = before - self.flash_bh.bytes();
-        Ok(written + self.fs.write_back(bytes.saturating_sub(written), until)?)
+        self.fs.write_back(bytes, until)
     }
 
     fn due(&self) -> Option<Time> {

@@ -76,11 +76,6 @@ impl Queue {
         self.pages.len() as u64 * PAGE
     }
 
-    /// Since when the oldest waits.
-    pub fn since(&self) -> Option<Time> {
-        self.elements.values().next().map(|element| element.since)
-    }
-
     /// Whether a file has elements.
     pub fn has(&self, ino: Ino) -> bool {
         self.files.contains_key(&ino)

@@ -39,7 +39,7 @@ pub const OPTIONS: [(&str, &[&str], bool); 13] = [
     ("text", &["workload.contents=text"], false),
     ("random bytes", &["workload.contents=random"], false),
     ("a file of no length first", &["workload.truncate-first=false"], false),
-    ("instructions in half the time", &["host.instruction-ns=5.2"], false),
+    ("four cycles an instruction", &["host.instruction-ns=20.8"], false),
     ("memory of 64 MiB", &["memory.size=64 MiB"], false),
     ("no summaries", &["fs.summary=false"], true),
     ("passes every 100 ms", &["write-back.flash-writeback=100 ms"], true),
@@ -54,17 +54,18 @@ pub const OPTIONS: [(&str, &[&str], bool); 13] = [
 pub const LOOKED_AT: [u64; 2] = [8 << 20, 32 << 20];
 /// The deferral in front of another file system: what it is, settings.
 pub const ELSEWHERE: [(&str, &[&str]); 4] = [
-    ("ext2 on mtdblock, written at once", &["fs.type=ext2", "fs.compression=", "ftl.scheme=mtdblock", "fs.sync=true"]),
+    ("ext2 on a page map, written at once", &ON_EXT2),
+    ("the same behind the routine, merged up to an erase block", &[ON_EXT2[0], ON_EXT2[1], ON_EXT2[2], ON_EXT2[3], DEFERRED, MERGED]),
+    ("FAT16 on a page map, written at once", &ON_FAT),
     (
-        "the same behind the routine",
-        &["fs.type=ext2", "fs.compression=", "ftl.scheme=mtdblock", "fs.sync=true", "write-back.deferred=true"],
-    ),
-    ("FAT16 on a page map, written at once", &["fs.type=fat16", "fs.compression=", "fs.cluster=4096", "ftl.scheme=page", "fs.sync=true"]),
-    (
-        "the same behind the routine",
-        &["fs.type=fat16", "fs.compression=", "fs.cluster=4096", "ftl.scheme=page", "fs.sync=true", "write-back.deferred=true"],
+        "the same behind the routine, merged up to an erase block",
+        &[ON_FAT[0], ON_FAT[1], ON_FAT[2], ON_FAT[3], ON_FAT[4], DEFERRED, MERGED],
     ),
 ];
+const ON_EXT2: [&str; 4] = ["fs.type=ext2", "fs.compression=", "ftl.scheme=page", "fs.sync=true"];
+const ON_FAT: [&str; 5] = ["fs.type=fat16", "fs.compression=", "fs.cluster=4096", "ftl.scheme=page", "fs.sync=true"];
+const DEFERRED: &str = "write-back.deferred=true";
+const MERGED: &str = "write-back.merge=128 KiB";
 
 /// Which run.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,9 +5,6 @@ use nandlab_stack::HostDescription;
 use nandlab_vfs::flusher::PAGE;
 use nandlab_workload::files::FileCall;
 
-/// Between two interrupts of the timer, ns: `HZ` = 100.
-const TICK: Nanos = 10_000_000;
-
 /// What calls cost; nothing without a processor.
 pub struct CallCosts<'a> {
     host: Option<&'a HostDescription>,
@@ -18,12 +15,16 @@ pub struct CallCosts<'a> {
     read_page: Nanos,
     fsync: Nanos,
     other: Nanos,
-    tick: Nanos,
+    /// An interrupt of the timer, and from one to the next.
+    tick: (Nanos, Nanos),
+    read: Nanos,
+    /// A page that ext's write touches, besides.
+    ext_page: Nanos,
 }
 
 impl<'a> CallCosts<'a> {
-    /// Those of a processor.
-    pub fn of(host: Option<&'a HostDescription>) -> Self {
+    /// Those of a processor with ext as its file system, or another.
+    pub fn of(host: Option<&'a HostDescription>, is_ext: bool) -> Self {
         let cost = |key| host.map_or(0, |host| host.instructions(key));
         Self {
             host,
@@ -34,13 +35,17 @@ impl<'a> CallCosts<'a> {
             read_page: cost("read-page"),
             fsync: cost("fsync"),
             other: cost("call"),
-            tick: cost("tick"),
+            tick: (cost("tick"), host.map_or(0, |host| (host.value("tick-ms") * 1e6) as Nanos)),
+            // A platform without a cost of its own for reads takes them for writes.
+            read: [cost("read"), cost("write")].into_iter().find(|ns| *ns > 0).unwrap_or(0),
+            ext_page: if is_ext { cost("ext-page") } else { 0 },
         }
     }
 
     /// Of the timer's interrupts in so much time.
     pub fn of_ticks(&self, from: Nanos, until: Nanos) -> Nanos {
-        if self.tick == 0 { 0 } else { (until / TICK - from / TICK) * self.tick }
+        let (cost, period) = self.tick;
+        if period == 0 { 0 } else { (until / period - from / period) * cost }
     }
 
     /// Of one call, in ns.
@@ -48,8 +53,11 @@ impl<'a> CallCosts<'a> {
         match *call {
             FileCall::Create { .. } => self.create,
             FileCall::Remove { .. } => self.remove,
-            FileCall::Write { offset, length, .. } => self.write + further_pages(offset, length) * self.write_page,
-            FileCall::Read { offset, length, .. } => self.write + further_pages(offset, length) * self.read_page,
+            FileCall::Write { offset, length, .. } => {
+                let further = further_pages(offset, length);
+                self.write + further * self.write_page + (further + 1) * self.ext_page
+            }
+            FileCall::Read { offset, length, .. } => self.read + further_pages(offset, length) * self.read_page,
             FileCall::Fsync { .. } | FileCall::Fdatasync { .. } | FileCall::Sync => self.fsync,
             FileCall::Compute { instructions } => self.host.map_or(0, |host| host.program(instructions)),
             _ => self.other,
@@ -76,7 +84,7 @@ mod tests {
 
     #[test]
     fn without_a_processor_nothing_costs_anything() {
-        let costs = CallCosts::of(None);
+        let costs = CallCosts::of(None, true);
         assert_eq!(costs.of_call(&FileCall::Compute { instructions: 1 << 40 }), 0);
         assert_eq!(costs.of_call(&FileCall::Sync), 0);
     }

@@ -191,7 +191,7 @@ fn play(
     let told_apart = matches!(parts, Parts::Fat(_)) && described.memory.is_none();
     let mut program = Program {
         clock: clock.clone(),
-        costs: CallCosts::of(described.host.as_ref()),
+        costs: CallCosts::of(described.host.as_ref(), matches!(parts, Parts::Ext(_))),
         calls_ns: 0,
         player: Player::new(Ino::ROOT),
         expected: Expected::new(calls.contents()),

@@ -51,6 +51,7 @@ fn difference(after: &Work, before: &Work) -> Work {
         plain: after.plain - before.plain,
         packed: after.packed - before.packed,
         unpacked: after.unpacked - before.unpacked,
+        unpacked_from: after.unpacked_from - before.unpacked_from,
     };
     Work {
         nodes: after.nodes - before.nodes,
