@@ -15,7 +15,9 @@ use nandlab_vfs::Time;
 pub(crate) enum Class {
     /// Block and inode bitmaps.
     Bitmap,
-    /// Inodes, block numbers, attributes.
+    /// Numbers of blocks.
+    Numbers,
+    /// Inodes, attributes.
     Inode,
     /// Names.
     Directory,
@@ -39,8 +41,10 @@ struct Waiting {
     data: Box<[u8]>,
     since: Time,
     owner: Owner,
-    /// On the medium nothing leads to it yet.
+    /// On the medium nothing leads to it yet, or to some of what it holds.
     fresh: bool,
+    /// Of numbers, what the medium holds.
+    before: Option<Box<[u8]>>,
 }
 
 /// Blocks in memory.
@@ -86,7 +90,8 @@ impl Cache {
     pub fn edit(&mut self, block: u32, owner: Owner, now: Time) -> Option<&mut [u8]> {
         if !self.waiting.contains_key(&block) {
             let data = self.young.remove(&block).or_else(|| self.old.remove(&block))?;
-            self.wait(block, Waiting { data, since: now, owner, fresh: false });
+            let before = (owner == Owner::Meta(Class::Numbers)).then(|| data.clone());
+            self.wait(block, Waiting { data, since: now, owner, fresh: false, before });
         }
         self.waiting.get_mut(&block).map(|waiting| &mut *waiting.data)
     }
@@ -102,7 +107,7 @@ impl Cache {
             }
             _ => {
                 self.unwait(block);
-                self.wait(block, Waiting { data, since: now, owner, fresh });
+                self.wait(block, Waiting { data, since: now, owner, fresh, before: None });
             }
         }
     }
@@ -136,7 +141,20 @@ impl Cache {
         self.old.remove(&block);
     }
 
-    /// Whether a waiting block is one to which nothing on the medium leads.
+    /// A waiting block has come to hold something to which nothing on the medium leads.
+    pub fn freshen(&mut self, block: u32) {
+        if let Some(waiting) = self.waiting.get_mut(&block) {
+            waiting.fresh = true;
+        }
+    }
+
+    /// A waiting block of numbers as the medium has it, and as it is; none if the medium has none.
+    pub fn numbers(&self, block: u32) -> Option<(&[u8], &[u8])> {
+        let waiting = self.waiting.get(&block)?;
+        Some((waiting.before.as_deref()?, &waiting.data))
+    }
+
+    /// Whether a waiting block holds something to which nothing on the medium leads.
     pub fn is_fresh(&self, block: u32) -> bool {
         self.waiting.get(&block).is_some_and(|waiting| waiting.fresh)
     }

@@ -63,31 +63,43 @@ impl<D: BlockDevice> Ext<D> {
             self.commit_through_journal()?;
             return self.committed();
         }
-        let contents = self.store.cache.fresh_contents();
-        self.store.write(&contents)?;
+        self.write_fresh_contents()?;
         self.write_new()?;
+        self.pause()?;
+        self.write_more_numbers()?;
         self.pause()?;
         let inodes = self.store.cache.of(Owner::Meta(Class::Inode));
         self.store.write(&inodes)?;
         self.pause()?;
+        let fewer = self.store.cache.of(Owner::Meta(Class::Numbers));
+        self.store.write(&fewer)?;
         let names = self.store.cache.of(Owner::Meta(Class::Directory));
         for group in self.order.groups(&names) {
             self.store.write(&group)?;
             self.pause()?;
         }
-        let mut rest = self.store.cache.of(Owner::Meta(Class::Bitmap));
-        rest.extend(self.store.cache.of(Owner::Meta(Class::Counts)));
-        rest.sort_unstable();
-        self.store.write(&rest)?;
+        self.pause()?;
+        let bitmaps = self.store.cache.of(Owner::Meta(Class::Bitmap));
+        self.store.write(&bitmaps)?;
+        self.zero_cut()?;
+        self.write_fresh_contents()?;
         self.store.barrier()?;
         self.committed()
     }
 
-    /// What nothing on the medium leads to yet, and bitmaps in which it is taken, as is all that was before.
+    /// Contents that must be on the medium before something leads to them.
+    fn write_fresh_contents(&mut self) -> Result<(), ExtError> {
+        let contents = self.store.cache.fresh_contents();
+        self.store.write(&contents)
+    }
+
+    /// What nothing on the medium leads to yet, bitmaps in which it is taken, as is all that was before, and counts.
     fn write_new(&mut self) -> Result<(), ExtError> {
-        let mut new = self.store.cache.of(Owner::Meta(Class::Inode));
-        new.extend(self.store.cache.of(Owner::Meta(Class::Directory)));
+        let kinds = [Class::Numbers, Class::Inode, Class::Directory];
+        let mut new: Vec<u32> = kinds.into_iter().flat_map(|class| self.store.cache.of(Owner::Meta(class))).collect();
         new.retain(|block| self.store.cache.is_fresh(*block));
+        // Counts are only as good as a check makes them: no step is theirs alone.
+        new.extend(self.store.cache.of(Owner::Meta(Class::Counts)));
         for bitmap in self.store.cache.of(Owner::Meta(Class::Bitmap)) {
             match self.held.union(bitmap, self.store.block(bitmap)?) {
                 Some(union) => self.store.write_image(bitmap, &union)?,
@@ -96,6 +108,21 @@ impl<D: BlockDevice> Ext<D> {
         }
         new.sort_unstable();
         self.store.write(&new)
+    }
+
+    /// Blocks of numbers on the medium in which what was taken is added; what was given back stays until no length covers it.
+    fn write_more_numbers(&mut self) -> Result<(), ExtError> {
+        let mut whole = Vec::new();
+        for block in self.store.cache.of(Owner::Meta(Class::Numbers)) {
+            let Some((before, now)) = self.store.cache.numbers(block) else { continue };
+            let both = with_removed(before, now);
+            if both == now {
+                whole.push(block);
+            } else if both != before {
+                self.store.write_image(block, &both)?;
+            }
+        }
+        self.store.write(&whole)
     }
 
     fn pause(&mut self) -> Result<(), ExtError> {
@@ -110,12 +137,7 @@ impl<D: BlockDevice> Ext<D> {
         }
         self.order.clear();
         self.changed.clear();
-        for number in core::mem::take(&mut self.cut) {
-            let inode = self.inode(number)?;
-            if inode.links > 0 && inode.has_blocks(&self.store.layout) {
-                self.zero_tail(number, &inode)?;
-            }
-        }
+        self.zero_cut()?;
         for (number, fewer) in core::mem::take(&mut self.fewer) {
             let mut inode = self.inode(number)?;
             inode.links = inode.links.saturating_sub(fewer);
@@ -123,6 +145,17 @@ impl<D: BlockDevice> Ext<D> {
         }
         for number in self.nodes.in_life(Life::Leaving) {
             self.left(number)?;
+        }
+        Ok(())
+    }
+
+    /// The lengths of files that were cut short are on the medium: zeros behind them.
+    fn zero_cut(&mut self) -> Result<(), ExtError> {
+        for number in core::mem::take(&mut self.cut) {
+            let inode = self.inode(number)?;
+            if inode.links > 0 && inode.has_blocks(&self.store.layout) {
+                self.zero_tail(number, &inode)?;
+            }
         }
         Ok(())
     }
@@ -155,5 +188,24 @@ impl<D: BlockDevice> Ext<D> {
             self.sync_all()?;
         }
         Ok(before.saturating_sub(self.waiting_bytes()))
+    }
+}
+
+/// Numbers as they are, and where there is none any more, those from before.
+fn with_removed(before: &[u8], now: &[u8]) -> Vec<u8> {
+    let pairs = before.chunks_exact(4).zip(now.chunks_exact(4));
+    pairs.flat_map(|(before, now)| if *now == [0; 4] { before } else { now }).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_went_stay_beside_those_that_came() {
+        assert_eq!(
+            with_removed(&[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]),
+            [1, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]
+        );
     }
 }

@@ -88,7 +88,12 @@ impl<D: BlockDevice> Ext<D> {
                 Err(ExtError::Call(Errno::NoSpace)) => break,
                 outcome => outcome?,
             };
-            self.store.change_contents(owner, block, at, &data[done..done + length], fresh)?;
+            // What begins behind the end holds nothing yet, whatever an unfinished commit has left there.
+            let start = (offset + done as u64) - at as u64;
+            self.store.change_contents(owner, block, at, &data[done..done + length], fresh || start >= inode.size)?;
+            if offset + (done + length) as u64 > inode.size {
+                self.store.cache.freshen(block);
+            }
             (done, goal) = (done + length, block + 1);
             self.relieve()?;
         }
@@ -112,7 +117,7 @@ impl<D: BlockDevice> Ext<D> {
         Ok(done)
     }
 
-    /// Zeros behind the end of a file in its last block, where what was cut off may lie still.
+    /// Zeros behind the end of a file in its last block, where what was cut off may lie still; before a longer length they are on the medium.
     pub(crate) fn zero_tail(&mut self, number: u32, inode: &Inode) -> Result<(), ExtError> {
         let (index, at) = self.locate(inode.size)?;
         if at == 0 {
@@ -123,6 +128,7 @@ impl<D: BlockDevice> Ext<D> {
             let zeros = alloc::vec![0; self.store.layout.size() - at];
             let owner = self.owner(number, inode);
             self.store.change_contents(owner, block, at, &zeros, false)?;
+            self.store.cache.freshen(block);
         }
         Ok(())
     }

@@ -23,18 +23,18 @@
 //!
 //! Without barriers the device may take writes in any order, and nothing of this is sure, as with Linux's `barrier=0`.
 //!
-//! With [`Checkpoint::Remap`] committed blocks come home without being written again (JFTL), where the device can.
+//! With [`Checkpoint::Remap`] committed blocks come home without being written again (JFTL), where the device can; with [`Checkpoint::RemapLate`] many transactions at once.
 //!
 //! # Power loss, without
 //!
-//! A commit goes in steps, each durable before the next begins: new contents, new blocks of structure, bitmaps in which everything old and new is taken; inodes and block
-//! numbers; names, of a renamed file the new one first; bitmaps and counts as they are now. What is given back is not given out before the commit has ended, and an
-//! inode's links outlive its names. So after a cut
+//! A commit goes in steps, each durable before the next begins: new contents, new blocks of structure, bitmaps in which everything old and new is taken; numbers of new blocks where
+//! others were; inodes; numbers that are gone, names, of a renamed file the new one first; bitmaps as they are now, zeros behind lengths that were cut. A step with nothing to write
+//! waits for nothing. What is given back is not given out before the commit has ended, and an inode's links outlive its names. So after a cut
 //! - what was fsynced is there, byte for byte, under its name;
 //! - no block belongs to two files, and none in use is marked as free;
 //! - a file's length never covers what was not written for it;
 //! - what may remain is for a check (e2fsck) to mend before the volume is written again: names of inodes that never were, two names of one file whose rename was under way,
-//!   names that are in two blocks of a directory whose index was growing, blocks and inodes that nothing uses, counts.
+//!   names that are in two blocks of a directory whose index was growing, blocks and inodes that nothing uses, blocks behind a file's length, counts.
 //!
 //! That holds where the device writes blocks whole; a block of names torn between sectors is beyond what ext2 can mend.
 //! With [`Options::barriers`] off the order is the same, but only the end of a commit waits for the device, as in Linux.
@@ -80,5 +80,5 @@ pub use finding::{FINDINGS_MAX, Finding, Place, Report, Severity};
 pub use format::Layout;
 pub use mkfs::{Format, FormatError, format};
 pub use mount::{Ext, Mode, Options};
-pub use regions::Region;
 pub use nandlab_jbd::Checkpoint;
+pub use regions::Region;

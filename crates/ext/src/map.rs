@@ -126,11 +126,11 @@ impl<D: BlockDevice> Ext<D> {
                 goal = next + 1;
                 inode.units += self.store.layout.block / 512;
                 if level < levels {
-                    self.store.fresh(next, Class::Inode)?;
+                    self.store.fresh(next, Class::Numbers)?;
                 }
                 match place {
                     None => inode.block[slot] = next,
-                    Some(block) => put32(self.store.edit(block, Class::Inode)?, slot * 4, next),
+                    Some(block) => put32(self.store.edit(block, Class::Numbers)?, slot * 4, next),
                 }
                 self.put_inode(number, inode)?;
             }
@@ -192,7 +192,7 @@ impl<D: BlockDevice> Ext<D> {
             if empty {
                 // Between two transactions nothing leads to what is free.
                 if from > 0 || self.is_journaled() {
-                    put32(self.store.edit(block, Class::Inode)?, at, 0);
+                    put32(self.store.edit(block, Class::Numbers)?, at, 0);
                 }
                 self.give_back(number, inode, next)?;
                 self.breathe(number, inode)?;

@@ -25,6 +25,8 @@ enum Promise {
     Gone(Vec<u8>),
     /// This, or only so much of it: cut short, which is not durable yet.
     Cut(Vec<u8>, usize),
+    /// So much of this, or more: longer, which is not durable yet.
+    Grown(usize, Vec<u8>),
 }
 
 type Promises = BTreeMap<String, Promise>;
@@ -114,6 +116,28 @@ impl Story<'_> {
             self.set(path, Promise::Holds(data[..size].to_vec()));
         }
         self.ext.forget(file, 1);
+    }
+
+    /// Makes a file longer, which nobody makes durable.
+    fn grow(&mut self, path: &str, piece: usize) {
+        let Promise::Holds(mut data) = self.now[path].clone() else { panic!("{path} is not settled") };
+        let (dir, name) = self.dir(path);
+        let (file, size) = (self.ext.lookup(dir, &name).unwrap().ino, data.len());
+        let more = bytes(size as u64, piece);
+        data.extend(&more);
+        self.set(path, Promise::Grown(size, data));
+        self.ext.write(file, size as u64, &more, common::NOW).unwrap();
+        self.ext.forget(file, 1);
+    }
+
+    /// Makes a file durable that is longer now.
+    fn fsync(&mut self, path: &str) {
+        let Promise::Grown(_, data) = self.now[path].clone() else { panic!("{path} is not longer") };
+        let (dir, name) = self.dir(path);
+        let file = self.ext.lookup(dir, &name).unwrap().ino;
+        self.ext.fsync(file, Sync::All).unwrap();
+        self.ext.forget(file, 1);
+        self.set(path, Promise::Holds(data));
     }
 
     /// Moves a file that is settled, to where nothing or a settled file is.
@@ -206,6 +230,21 @@ fn churn(story: &mut Story<'_>) {
     }
 }
 
+/// Files with and without blocks of numbers that are cut short and grow while others are made durable.
+fn lengths(story: &mut Story<'_>) {
+    for round in 0..16u64 {
+        let (path, turn) = (format!("/file {round}"), round as usize);
+        let size = [5000, 14_500, 30_000, 300_000][turn % 4];
+        story.create(&path, &bytes(round, size));
+        story.truncate(&path, size - 700 - 3000 * (turn % 2), true);
+        story.grow(&path, 300 + 5000 * (turn % 3));
+        story.create(&format!("/other {round}"), &bytes(round, 100));
+        story.fsync(&path);
+        story.truncate(&path, size / 2, false);
+        story.create(&format!("/another {round}"), &bytes(round, 100));
+    }
+}
+
 fn held<D: BlockDevice>(ext: &mut Ext<D>, path: &str) -> Option<Vec<u8>> {
     let attr = path::resolve(ext, path.as_bytes()).ok()?;
     let data = nandlab_vfs::tree::contents(ext, attr.ino);
@@ -213,14 +252,28 @@ fn held<D: BlockDevice>(ext: &mut Ext<D>, path: &str) -> Option<Vec<u8>> {
     data.ok()
 }
 
-fn assert_kept<D: BlockDevice>(ext: &mut Ext<D>, promises: &Promises, id: &str) {
+/// Whether these are the bytes; where e2fsck has mended, perhaps up to the end of the last block.
+fn are(found: &[u8], data: &[u8], mended: bool) -> bool {
+    let rest = found.strip_prefix(data);
+    rest.is_some_and(|rest| rest.is_empty() || mended && rest.len() < 4096 && rest.iter().all(|byte| *byte == 0))
+}
+
+fn assert_kept<D: BlockDevice>(ext: &mut Ext<D>, promises: &Promises, id: &str, mended: bool) {
     for (path, promise) in promises {
         let found = held(ext, path);
         let kept = match promise {
             Promise::Open => true,
             Promise::Holds(data) => found.as_ref() == Some(data),
             Promise::Gone(data) => found.as_ref().is_none_or(|found| found == data),
-            Promise::Cut(data, size) => found.as_ref().is_some_and(|found| found == data || found == &data[..*size]),
+            // e2fsck makes a file as long as the blocks that are linked still.
+            Promise::Cut(data, size) => found.as_ref().is_some_and(|found| {
+                let between = mended && found.len() >= *size && data.starts_with(found);
+                between || are(found, data, mended) || are(found, &data[..*size], mended)
+            }),
+            Promise::Grown(least, data) => found.as_ref().is_some_and(|found| {
+                let most = found.len().min(data.len());
+                found.len() >= *least && are(found, &data[..most], mended)
+            }),
             Promise::Begins(data) => found.as_ref().is_some_and(|found| found.starts_with(data)),
             Promise::Either(other, data) => found.as_ref() == Some(data) || held(ext, other).as_ref() == Some(data),
         };
@@ -258,7 +311,7 @@ fn assert_goes_on(disk: &mut Ram, promises: &Promises, id: &str) {
     ext.unlink(Ino::ROOT, b"afterwards 3", common::NOW).unwrap();
     ext.unmount().unwrap();
     let mut ext = mount(&mut *disk);
-    assert_kept(&mut ext, promises, id);
+    assert_kept(&mut ext, promises, id, true);
     assert_eq!(held(&mut ext, "/afterwards 5"), Some(bytes(5, 1200)), "{id}");
     ext.unmount().unwrap();
     common::assert_clean(disk, &format!("{id}: after going on"));
@@ -274,7 +327,7 @@ fn assert_fsck_mends(disk: &mut Ram, promises: &Promises, id: &str) -> Ram {
     assert!(matches!(output.status.code(), Some(0 | 1)), "{id}: {text}");
     assert!(!text.contains("multiply-claimed"), "{id}: {text}");
     let mut mended = common::load(&path);
-    assert_kept(&mut read_only(&mut mended), promises, &format!("{id} after e2fsck: {text}"));
+    assert_kept(&mut read_only(&mut mended), promises, &format!("{id} after e2fsck: {text}"), true);
     common::assert_clean(&mut mended, id);
     mended
 }
@@ -291,7 +344,7 @@ fn cut_run(run: &Run, choices: &str, variants: u32) {
         // What was promised by the last change before the cut: every promise made after it came later.
         let at = promises.partition_point(|(changes, _)| *changes <= cut);
         let now = &promises[at - 1].1;
-        assert_kept(&mut read_only(&mut disk), now, &id);
+        assert_kept(&mut read_only(&mut disk), now, &id, false);
         assert_eq!(damage(&mut disk), [], "{id}");
         if mix(cut as u64, u64::from(variant)).is_multiple_of(12) {
             // As on a real machine: a check, then on with it.
@@ -316,4 +369,9 @@ fn cuts_lose_nothing_that_was_fsynced_on_large_blocks() {
 #[test]
 fn cuts_never_show_what_took_the_place_of_something_else() {
     cut_run(&record(400, &Format { inode_ratio: Some(2048), ..Format::default() }, churn), "little room", 6);
+}
+
+#[test]
+fn a_length_never_covers_what_was_cut_off_or_is_not_linked() {
+    cut_run(&record(5000, &Format::default(), lengths), "lengths", 4);
 }

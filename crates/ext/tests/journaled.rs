@@ -9,7 +9,7 @@ use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::{FileSystem, Ino, SetAttr, Sync, Time};
 
 const MODES: [Mode; 3] = [Mode::Journal, Mode::Ordered, Mode::Writeback];
-const WAYS: [Checkpoint; 2] = [Checkpoint::Copy, Checkpoint::Remap];
+const WAYS: [Checkpoint; 3] = [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate];
 
 fn ext3(kib: u64, block: u32) -> Ram {
     let mut disk = ram(kib);
@@ -59,6 +59,7 @@ fn every_set_of_options_answers_like_the_reference() {
         (1, Options { sync: true, ..base }),
         (2, Options { discard: true, mode: Mode::Journal, checkpoint: Checkpoint::Remap, ..base }),
         (3, Options { barriers: false, commit_interval: 0, ..base }),
+        (4, Options { discard: true, mode: Mode::Journal, checkpoint: Checkpoint::RemapLate, ..base }),
     ] {
         run(&mut ext3(48 * 1024, 2048), options, Rules::unix(), seed, 2, 3000);
     }
@@ -143,7 +144,9 @@ fn disk_after(base: &Ram, log: &[Record], count: usize) -> Ram {
 /// Files whose removal and shortening take many transactions, cut anywhere: what was begun is ended.
 #[test]
 fn what_is_too_large_for_a_transaction_is_divided_where_a_crash_may_fall() {
-    for (mode, checkpoint) in [(Mode::Journal, Checkpoint::Copy), (Mode::Journal, Checkpoint::Remap), (Mode::Ordered, Checkpoint::Copy)] {
+    let late = [Mode::Journal, Mode::Ordered].map(|mode| (mode, Checkpoint::RemapLate));
+    let others = [(Mode::Journal, Checkpoint::Copy), (Mode::Journal, Checkpoint::Remap), (Mode::Ordered, Checkpoint::Copy)];
+    for (mode, checkpoint) in others.into_iter().chain(late) {
         let options = Options { mode, checkpoint, ..Options::default() };
         let mut base = ext3(32 * 1024, 1024);
         let (long, kept) = (common::bytes(1, 6 << 20), common::bytes(2, 700_000));

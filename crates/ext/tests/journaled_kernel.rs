@@ -61,8 +61,8 @@ fn the_kernel_reads_what_went_through_our_journal_and_recovers_what_we_left_in_i
     let (mut guest, mut script, mut ours) = (oracle.guest().timeout(PATIENCE), "mp ext4 || exit 1\n".to_string(), Vec::new());
     let mut devices = 'a'..;
     for (seed, mode) in (1..).zip([Mode::Journal, Mode::Ordered, Mode::Writeback]) {
-        let ways = [(Checkpoint::Remap, Left::Unmounted), (Checkpoint::Copy, Left::Crashed), (Checkpoint::Remap, Left::Crashed)];
-        for (checkpoint, left) in ways {
+        let crashed = [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate].map(|checkpoint| (checkpoint, Left::Crashed));
+        for (checkpoint, left) in crashed.into_iter().chain([(Checkpoint::Remap, Left::Unmounted)]) {
             let name = format!("{mode:?}-{checkpoint:?}-{left:?}");
             let mut disk = used(mode, checkpoint, left, seed);
             assert_eq!(needs_recovery(&mut disk), left == Left::Crashed);

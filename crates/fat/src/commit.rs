@@ -98,6 +98,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.write_table(Phase::Free)?;
         self.store.barrier()?;
         waiting.iter().for_each(|sector| self.store.cache.settle(*sector));
+        self.removed.clear();
         let freed = self.table.committed();
         self.release(&freed)
     }

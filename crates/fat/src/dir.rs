@@ -8,6 +8,7 @@ use crate::{
     format::{self, DIR_SLOTS_MAX, SLOT, Slot, SlotKind, slot_kind},
     name::{self, Alias, Short},
     node::Node,
+    removed::Removed,
 };
 use alloc::{collections::BTreeSet, vec, vec::Vec};
 use nandlab_block::BlockDevice;
@@ -202,11 +203,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     ///
     /// `instead` is the entry that it will take the place of: their short names may be the same.
     pub(crate) fn add_entry(&mut self, dir: Ino, units: &[u16], slot: &Slot, instead: Option<&Found>) -> Result<Found, FatError> {
-        // As many slots as the name may need: with the short name known it may be one only.
-        let most = units.len().div_ceil(name::SLOT_UNITS) as u32 + 1;
-        let shorts = self.survey(dir, most)?.shorts;
-        let kept = instead.map(|found| short_of(&found.slot));
-        let alias = name::alias(units, |short| shorts.contains(short) && kept.as_ref() != Some(short))?;
+        let alias = match self.same_alias(dir, units)? {
+            Some(alias) => alias,
+            None => self.new_alias(dir, units, instead)?,
+        };
         let slots = entry_slots(units, &alias, slot);
         let need = slots.len() as u32;
         let Survey { first, end, .. } = self.survey(dir, need)?;
@@ -223,6 +223,39 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         let slot = slots[slots.len() - 1];
         Ok(Found { dir, first, last: first + need - 1, place, slot, name: units.into() })
+    }
+
+    /// A short name that no other entry of the directory has, and none that the medium may have there still.
+    fn new_alias(&mut self, dir: Ino, units: &[u16], instead: Option<&Found>) -> Result<Alias, FatError> {
+        // As many slots as the name may need: with the short name known it may be one only.
+        let most = units.len().div_ceil(name::SLOT_UNITS) as u32 + 1;
+        let (shorts, start) = (self.survey(dir, most)?.shorts, self.dir_start(dir));
+        let kept = instead.map(|found| short_of(&found.slot));
+        let taken = |short: &Short| shorts.contains(short) || self.removed.has_short(start, short);
+        Ok(name::alias(units, |short| taken(short) && kept.as_ref() != Some(short))?)
+    }
+
+    /// The short name of an entry that was taken away, if a new one of its name takes the very slots: then the medium never has both. Any other of
+    /// the name is taken off the medium first.
+    fn same_alias(&mut self, dir: Ino, units: &[u16]) -> Result<Option<Alias>, FatError> {
+        let (same, slots, first) = match self.removed.named(self.dir_start(dir), units)[..] {
+            [] => return Ok(None),
+            [entry] if entry.name == units => (name::alias(units, |short| *short != entry.short).ok(), entry.slots, entry.first),
+            _ => (None, 0, 0),
+        };
+        let fits = |alias: &Alias| entry_slots(units, alias, &[0; SLOT]).len() as u32 == slots;
+        if let Some(alias) = same.filter(fits)
+            && self.survey(dir, slots)?.first == first
+        {
+            return Ok(Some(alias));
+        }
+        self.commit()?;
+        Ok(None)
+    }
+
+    /// The first cluster of a directory, by which it is told from others; 0 for a root that has none.
+    fn dir_start(&self, dir: Ino) -> u32 {
+        self.nodes.get(dir).map_or(0, |node| node.start)
     }
 
     /// Whatever lies behind the last entry must not come to life.
@@ -262,6 +295,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             slot[0] = 0xE5;
             self.store.put_slot(place, &slot)?;
         }
+        let (first, slots, start) = (found.first, found.last - found.first + 1, self.dir_start(found.dir));
+        self.removed.add(start, Removed { first, slots, short: short_of(&found.slot), name: found.name.clone() });
         Ok(())
     }
 }

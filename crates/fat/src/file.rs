@@ -50,8 +50,13 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Makes a cluster the last of an inode's chain, which was walked to its end.
     pub(crate) fn append(&mut self, ino: Ino, cluster: u32) -> Result<(), FatError> {
+        let last = self.nodes.get(ino).ok_or(Errno::Stale)?.chain.last();
+        if last.is_some_and(|last| self.table.is_cut(&self.store.layout, last)) {
+            // A chain goes on elsewhere before a longer slot, but ends only behind a shorter one.
+            self.commit()?;
+        }
         let node = self.nodes.get_mut(ino).ok_or(Errno::Stale)?;
-        let (last, directory) = (node.chain.last(), node.directory);
+        let directory = node.directory;
         node.chain.push(cluster);
         match last {
             Some(last) => self.table.append(&mut self.store, last, cluster, directory),

@@ -19,6 +19,7 @@
 //! clusters, which are not given out before. So after a cut
 //! - what was fsynced is there, byte for byte, under its name;
 //! - no cluster belongs to two files, except that a rename between two sectors may leave both names of the one file (never neither);
+//! - no name in a directory, long or short, is that of two files: one that was removed is given again, in other slots, when its removal is durable;
 //! - a file's length never covers what was not written for it;
 //! - what may remain is waste: clusters that no file uses, a chain longer than its file, parts of long names, a `..` that names the old parent,
 //!   copies of the table that differ (the first counts), hints that are stale.
@@ -44,6 +45,7 @@ mod mount;
 mod name;
 mod node;
 mod nvram;
+mod removed;
 mod rename;
 mod store;
 mod table;

@@ -4,6 +4,7 @@ use crate::{
     FatError, Layout,
     format::{Info, UNKNOWN},
     node::{Node, Nodes},
+    removed::Names,
     store::Store,
     table::Table,
 };
@@ -69,6 +70,7 @@ pub struct Fat<D, N = Ram> {
     pub(crate) store: Store<D, N>,
     pub(crate) table: Table,
     pub(crate) nodes: Nodes,
+    pub(crate) removed: Names,
     pub(crate) options: Options,
     state: State,
     fault: Option<FatError>,
@@ -99,7 +101,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let known = |value: u32| Some(value).filter(|value| *value != UNKNOWN);
         let table = Table::new(&store.layout, info.and_then(|info| known(info.free)), info.and_then(|info| known(info.last)));
         let nodes = Nodes::new(Node::root(store.layout.root_cluster));
-        let mut fat = Self { store, table, nodes, options, state: State::Mounted, fault: None };
+        let mut fat = Self { store, table, nodes, removed: Names::default(), options, state: State::Mounted, fault: None };
         fat.count_subdirs(nandlab_vfs::Ino::ROOT)?;
         Ok(fat)
     }

@@ -90,6 +90,11 @@ impl Table {
         self.changed.get(&cluster) == Some(&0)
     }
 
+    /// Whether on the medium the chain goes on behind the cluster, though otherwise or not at all here.
+    pub fn is_cut(&self, layout: &Layout, cluster: u32) -> bool {
+        self.changed.get(&cluster).is_some_and(|medium| matches!(link(layout, *medium), Link::Next(_)))
+    }
+
     pub fn get<D: BlockDevice, N: BlockDevice>(&self, store: &mut Store<D, N>, cluster: u32) -> Result<Link, FatError> {
         let raw = raw(store, cluster)?;
         Ok(link(&store.layout, raw))

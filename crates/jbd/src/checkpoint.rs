@@ -9,7 +9,8 @@ use nandlab_block::BlockDevice;
 use nandlab_sim::Nanos;
 
 impl<D: BlockDevice> Journal<D> {
-    /// Writes home up to `most` blocks of the oldest committed transactions, as Linux's write-back does in its own time; gives how many. The log's tail stays.
+    /// Brings home `most` blocks of the oldest committed transactions, as Linux's write-back does in its own time; gives how many: more where they are remapped late, all at once. Where they
+    /// are written the log's tail stays.
     pub fn write_back(&mut self, most: usize) -> Result<usize, JournalError> {
         self.check_power()?;
         let outcome = self.write_home(most);
@@ -71,13 +72,9 @@ impl<D: BlockDevice> Journal<D> {
     }
 
     pub(crate) fn write_home(&mut self, most: usize) -> Result<usize, JournalError> {
-        if most > 0 && self.options.checkpoint == Checkpoint::RemapLate {
-            let remapped = self.remap_finished()?;
-            if remapped > 0 {
-                return Ok(remapped);
-            }
-        }
-        let mut written = 0;
+        let late = self.options.checkpoint == Checkpoint::RemapLate;
+        let remapped = if late { self.remap_finished(most)? } else { 0 };
+        let (most, mut written) = (most.saturating_sub(remapped), 0);
         for index in 0..self.finished.len() {
             while let Some(block) = self.finished[index].blocks.first().copied().filter(|_| written < most) {
                 let Some(dirty) = self.dirty.remove(&block) else { return Err(JournalError::Internal("a dirty block is nowhere")) };
@@ -90,7 +87,7 @@ impl<D: BlockDevice> Journal<D> {
         }
         self.tally.checkpointed += written as u64;
         self.blocks.submit()?;
-        Ok(written)
+        Ok(remapped + written)
     }
 
     /// Takes the oldest transactions that need nothing more out of the log.

@@ -42,20 +42,20 @@ impl<D: BlockDevice> Journal<D> {
         Ok(copied)
     }
 
-    /// Remaps home what committed transactions still have in the log, as many of them at once as the device takes; gives how many blocks, 0 if it takes none.
-    pub(crate) fn remap_finished(&mut self) -> Result<usize, JournalError> {
-        let mut count = self.finished.len();
-        while count > 0 {
-            let remapped = self.remap_oldest(count)?;
-            if remapped > 0 {
-                return Ok(remapped);
+    /// Remaps home what committed transactions still have in the log, at least `most` blocks of it, as many transactions at once as the device takes; gives how
+    /// many blocks, fewer if it takes no more.
+    pub(crate) fn remap_finished(&mut self, most: usize) -> Result<usize, JournalError> {
+        let (mut remapped, mut count) = (0, self.finished.len());
+        while count > 0 && remapped < most {
+            match self.remap_oldest(count)? {
+                0 => count /= 2,
+                blocks => (remapped, count) = (remapped + blocks, count.min(self.finished.len())),
             }
-            count /= 2;
         }
-        if self.finished.iter().any(|finished| !finished.blocks.is_empty()) {
+        if remapped < most && self.finished.iter().any(|finished| !finished.blocks.is_empty()) {
             self.refused()?;
         }
-        Ok(0)
+        Ok(remapped)
     }
 
     /// The same for so many of the oldest. With their blocks goes a superblock in which they are out of the log: it waits in the block behind the log's head, which is always free.

@@ -355,3 +355,20 @@ fn clean_blocks_are_read_once_while_there_is_room() {
     journal.flush().unwrap();
     assert_eq!((journal.get(3).unwrap()[0], journal.device_mut().counts().reads.requests), (4, 1));
 }
+
+#[test]
+fn what_a_device_takes_few_pairs_of_comes_home_late_in_several_remaps() {
+    // Two blocks and the superblock at once.
+    for (limit, remapped) in [(usize::MAX, 5), (6, 5), (4, 5), (2, 0)] {
+        let mut journal = load(Limited(disk(1), limit), Checkpoint::RemapLate);
+        for (block, byte) in (3..8).zip(1..) {
+            let tid = put(&mut journal, block, byte);
+            journal.sync(tid).unwrap();
+        }
+        journal.checkpoint().unwrap();
+        let tally = journal.tally();
+        assert_eq!((journal.dirty_blocks(), tally.remapped, tally.checkpointed), (0, remapped, 5 - remapped), "{limit}");
+        let mut disk = journal.close().unwrap();
+        assert_eq!([3, 4, 5, 6, 7].map(|block| read(&mut disk, block)[0]), [1, 2, 3, 4, 5], "{limit}");
+    }
+}

@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn what_deflate_costs_lies_between_the_pages_that_were_counted() {
         let host = take("platform = \"omap5912\"\ninstruction-ns = 1").unwrap().unwrap();
-        let page = |packed| Work { zlib: Coded { plain: 8192, packed: 2 * packed, ..Coded::default() }, ..Work::default() };
+        let page = |packed: u64| Work { zlib: Coded { plain: 8192, packed: 2 * packed, ..Coded::default() }, ..Work::default() };
         let of = |packed| host.jffs2(&page(packed)) / 2;
         assert_eq!([0, 48, 1654, 4096, 5000].map(of), [85_611, 85_611, 391_723, 457_867, 457_867]);
         assert_eq!(of(851), (85_611 + 391_723) / 2);

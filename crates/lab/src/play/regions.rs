@@ -47,7 +47,7 @@ impl Region {
         match parts {
             Parts::Fat(layout) => Self::of_fat(layout, sector, contents),
             Parts::Ext(parts) => Self::of_ext(parts, sector, contents),
-            Parts::Flash => Self::Clusters(contents),
+            Parts::Untold { .. } => Self::Clusters(contents),
         }
     }
 

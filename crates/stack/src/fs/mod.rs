@@ -1,11 +1,13 @@
 //! The `[fs]` section: which file system lies on the disk, and where.
 
 mod ext;
+mod f2fs;
 mod fat;
 mod jffs2;
 mod parts;
 
 pub use ext::ExtDescription;
+pub use f2fs::F2fsDescription;
 pub use fat::FatDescription;
 pub use jffs2::{Jffs2Description, Worked};
 pub use nandlab_ext::Region as ExtRegion;
@@ -16,6 +18,7 @@ use crate::value::Size;
 use crate::{DescriptionError, Document, HostDescription, MemoryDescription, Section, Setting};
 use nandlab_block::{BlockDevice, BlockError, Lba, Partition};
 use nandlab_ext::ExtError;
+use nandlab_f2fs::F2fsError;
 use nandlab_fat::{Bits, FatError};
 use nandlab_jffs2::Jffs2Error;
 use nandlab_mtd::Mtd;
@@ -43,6 +46,8 @@ pub enum Volume {
     Fat(FatDescription),
     /// ext2, ext3.
     Ext(ExtDescription),
+    /// F2FS.
+    F2fs(F2fsDescription),
     /// JFFS2, on flash without a translation layer.
     Jffs2(Jffs2Description),
 }
@@ -68,6 +73,12 @@ pub enum FsError {
     /// It cannot be mounted.
     #[error("fs: mount: {0}")]
     ExtMount(#[from] ExtError),
+    /// It cannot be made so.
+    #[error("fs: mkfs: {0}")]
+    F2fsFormat(#[from] nandlab_f2fs::FormatError),
+    /// It cannot be mounted.
+    #[error("fs: mount: {0}")]
+    F2fsMount(#[from] F2fsError),
     /// It cannot be made or mounted.
     #[error("fs: {0}")]
     Jffs2(#[from] Jffs2Error),
@@ -99,6 +110,7 @@ enum Kind {
     /// With a journal or without.
     Ext(bool),
     Jffs2,
+    F2fs,
 }
 
 impl FsDescription {
@@ -117,37 +129,24 @@ impl FsDescription {
             ("ext2", Some(Kind::Ext(false))),
             ("ext3", Some(Kind::Ext(true))),
             ("jffs2", Some(Kind::Jffs2)),
+            ("f2fs", Some(Kind::F2fs)),
         ];
         let Some(kind) = section.choice("type", &types, None)? else {
-            for keys in [&fat::KEYS[..], &PLACE_KEYS, &["sync"], &ext::KEYS, &ext::JOURNAL_KEYS, &jffs2::KEYS] {
-                section.inapplicable(keys, "a type of file system (fs.type)")?;
-            }
+            let all = KEYS.iter().flat_map(|(keys, _)| *keys).chain(&PLACE_KEYS).chain(&["sync", "barriers"]);
+            section.inapplicable(&all.copied().collect::<Vec<_>>(), "a type of file system (fs.type)")?;
             return Ok((None, section.finish()?));
         };
-        let (volume, start, size) = match kind {
+        kind.refuse_others(&mut section)?;
+        let (volume, (start, size)) = match kind {
             Kind::Fat(bits) => {
-                section.inapplicable(&jffs2::KEYS, "type = \"jffs2\"")?;
-                section.inapplicable(&ext::KEYS, "type = \"ext2\" or \"ext3\"")?;
-                section.inapplicable(&ext::JOURNAL_KEYS, "type = \"ext3\"")?;
                 let mut fat = FatDescription::take_units(&mut section, bits)?;
                 let place = place(&mut section)?;
                 fat.take_rest(&mut section, place.0)?;
-                (Volume::Fat(fat), place.0, place.1)
+                (Volume::Fat(fat), place)
             }
-            Kind::Jffs2 => {
-                section.inapplicable(&fat::KEYS, "type = \"fat\"")?;
-                section.inapplicable(&ext::KEYS, "type = \"ext2\" or \"ext3\"")?;
-                section.inapplicable(&ext::JOURNAL_KEYS, "type = \"ext3\"")?;
-                section.inapplicable(&PLACE_KEYS, "a file system on a disk")?;
-                (Volume::Jffs2(Jffs2Description::take(&mut section)?), 0, None)
-            }
-            Kind::Ext(journal) => {
-                section.inapplicable(&jffs2::KEYS, "type = \"jffs2\"")?;
-                section.inapplicable(&fat::KEYS, "type = \"fat\"")?;
-                let ext = ExtDescription::take(&mut section, journal)?;
-                let place = place(&mut section)?;
-                (Volume::Ext(ext), place.0, place.1)
-            }
+            Kind::Ext(journal) => (Volume::Ext(ExtDescription::take(&mut section, journal)?), place(&mut section)?),
+            Kind::F2fs => (Volume::F2fs(F2fsDescription::take(&mut section)?), place(&mut section)?),
+            Kind::Jffs2 => (Volume::Jffs2(Jffs2Description::take(&mut section)?), (0, None)),
         };
         let description = Self { volume, start, size, section: section.clone() };
         Ok((Some(description), section.finish()?))
@@ -162,6 +161,7 @@ impl FsDescription {
             }
             Volume::Fat(fat) => (&mut fat.mount.cache_bytes, &mut fat.mount.waiting_bytes_max),
             Volume::Ext(ext) => (&mut ext.mount.cache_bytes, &mut ext.mount.waiting_bytes_max),
+            Volume::F2fs(f2fs) => (&mut f2fs.mount.cache_bytes, &mut f2fs.mount.waiting_bytes_max),
         };
         (*caches.0, *caches.1) = (memory.clean_bytes(), memory.waiting_bytes_max());
         self
@@ -202,6 +202,7 @@ impl FsDescription {
         let found = match &self.volume {
             Volume::Fat(_) => "fat",
             Volume::Ext(_) => "ext",
+            Volume::F2fs(_) => "f2fs",
             Volume::Jffs2(_) => "jffs2",
         };
         FsError::Medium { found, expected }
@@ -230,6 +231,7 @@ impl FsDescription {
         match &self.volume {
             Volume::Fat(fat) => fat.make(partition),
             Volume::Ext(ext) => ext.make(partition, &self.section),
+            Volume::F2fs(f2fs) => f2fs.make(partition),
             Volume::Jffs2(_) => Err(self.not_for("a disk")),
         }
     }
@@ -243,14 +245,44 @@ impl FsDescription {
         match (&self.volume, nvram) {
             (Volume::Fat(fat), nvram) => fat.mount(partition, nvram),
             (Volume::Ext(ext), None) => ext.mount(partition),
-            (Volume::Ext(_), Some(_)) => Err(FsError::Nvram),
+            (Volume::F2fs(f2fs), None) => f2fs.mount(partition),
+            (Volume::Ext(_) | Volume::F2fs(_), Some(_)) => Err(FsError::Nvram),
             (Volume::Jffs2(_), _) => Err(self.not_for("a disk")),
         }
     }
 }
 
 /// What file systems on a disk have.
-const PLACE_KEYS: [&str; 3] = ["start-sector", "size", "barriers"];
+const PLACE_KEYS: [&str; 2] = ["start-sector", "size"];
+/// What only some file systems have, and which.
+const KEYS: [(&[&str], &str); 5] = [
+    (&fat::KEYS, "type = \"fat\""),
+    (&ext::KEYS, "type = \"ext2\" or \"ext3\""),
+    (&ext::JOURNAL_KEYS, "type = \"ext3\""),
+    (&f2fs::KEYS, "type = \"f2fs\""),
+    (&jffs2::KEYS, "type = \"jffs2\""),
+];
+
+impl Kind {
+    /// Refuses keys that only other file systems understand.
+    fn refuse_others(self, section: &mut Section) -> Result<(), DescriptionError> {
+        let own: &[usize] = match self {
+            Self::Fat(_) => &[0],
+            Self::Ext(false) => &[1],
+            Self::Ext(true) => &[1, 2],
+            Self::F2fs => &[3],
+            Self::Jffs2 => &[4],
+        };
+        for (_, (keys, needs)) in KEYS.iter().enumerate().filter(|(at, _)| !own.contains(at)) {
+            section.inapplicable(keys, needs)?;
+        }
+        match self {
+            Self::Jffs2 => section.inapplicable(&["start-sector", "size", "barriers"], "a file system on a disk"),
+            Self::F2fs => section.inapplicable(&["sync", "barriers"], "a file system that has such an option"),
+            Self::Fat(_) | Self::Ext(_) => Ok(()),
+        }
+    }
+}
 
 /// The partition: first sector and bytes.
 fn place(section: &mut Section) -> Result<(u64, Option<u64>), DescriptionError> {

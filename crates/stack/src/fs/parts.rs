@@ -10,8 +10,11 @@ pub enum Parts {
     Fat(nandlab_fat::Layout),
     /// Of ext2 and ext3.
     Ext(ExtParts),
-    /// A file system on flash itself: what it writes has no place that stays.
-    Flash,
+    /// A file system whose writes have no place that stays, or nobody tells.
+    Untold {
+        /// Sectors of the volume; 0 on flash itself.
+        sectors: u64,
+    },
 }
 
 impl Parts {
@@ -20,7 +23,7 @@ impl Parts {
         match self {
             Self::Fat(layout) => layout.sectors.into(),
             Self::Ext(parts) => parts.sectors,
-            Self::Flash => 0,
+            Self::Untold { sectors } => *sectors,
         }
     }
 }

@@ -55,6 +55,10 @@ fn each_bad_value_is_refused_at_its_key() {
         ("type = \"ext2\"\ncompression = \"none\"", "fs.compression: has no effect, it needs type = \"jffs2\""),
         ("type = \"jffs2\"\ncompression = \"gzip\"", "fs.compression: found \"gzip\", expected one of \"none\", \"classic\""),
         ("type = \"jffs2\"\ncompression = \"none\"\ncompressor = \"size\"", "fs.compressor: has no effect, it needs a compression"),
+        ("type = \"f2fs\"\nlogs = 3", "fs.logs: found 3, expected 2, 4 or 6"),
+        ("type = \"f2fs\"\nbarriers = false", "fs.barriers: has no effect"),
+        ("type = \"ext3\"\nlogs = 6", "fs.logs: has no effect, it needs type = \"f2fs\""),
+        ("type = \"f2fs\"\noverprovision = 90.0", "fs.overprovision: found 90, expected percent, 0.1 to 50"),
         ("type = \"jffs2\"\nnode-bytes = 5000", "fs.node-bytes: found \"5000 B\", expected a power of two from 4 KiB"),
         ("type = \"fat16\"\nstrat-sector = 5", "fs.strat-sector: unknown key, did you mean \"start-sector\"?"),
     ];
@@ -144,4 +148,35 @@ fn every_choice_of_jffs2_arrives_and_what_is_made_is_mounted() {
         assert_eq!(mounted.mkdir(Ino::ROOT, b"a", 0o755, by).is_ok(), round == 0);
         mounted.unmount().unwrap();
     }
+}
+
+#[test]
+fn every_choice_of_f2fs_arrives_and_what_is_made_is_mounted() {
+    use nandlab_f2fs::{InPlace, Options, Policy};
+    let keys = "segments-per-section = 2\nlogs = 4\ninline-data = false\ninline-dentry = false\ndiscard = false\nroll-forward = false\nthreaded = false\nin-place = \"fsync\"\n\
+                foreground = \"cost-benefit\"\nbackground = \"greedy\"\ncheckpoint-interval = \"1 s\"\ncleaning-interval = \"2 s\"";
+    let fs = take(&format!("type = \"f2fs\"\n{keys}")).unwrap().unwrap();
+    let Volume::F2fs(f2fs) = &fs.volume else { panic!("not F2FS") };
+    let mount = Options {
+        logs: 4,
+        inline_data: false,
+        inline_names: false,
+        discard: false,
+        roll_forward: false,
+        threaded: false,
+        in_place: InPlace::Fsync(8),
+        foreground: Policy::CostBenefit,
+        background: Policy::Greedy,
+        checkpoint_interval: 1_000_000_000,
+        cleaning_interval: 2_000_000_000,
+        ..Options::default()
+    };
+    assert_eq!((f2fs.mount, f2fs.format.segs_per_sec), (mount, 2));
+    let fs = take("type = \"f2fs\"").unwrap().unwrap();
+    let mut disk = Ram::new(512, 128 << 11);
+    fs.make(&mut fs.partition(&mut disk).unwrap()).unwrap();
+    let mut mounted = fs.mount(Box::new(fs.partition(&mut disk).unwrap()), None).unwrap();
+    mounted.fs.mkdir(Ino::ROOT, b"a", 0o755, nandlab_vfs::Caller::root(nandlab_vfs::Time::new(0))).unwrap();
+    mounted.fs.unmount().unwrap();
+    assert_eq!(mounted.parts.sectors(), 128 << 11);
 }

@@ -1,7 +1,7 @@
 //! What an experiment describes: its file system as a volume, and its calls on files as operations.
 
 use super::op::{FileOp, Path};
-use super::volume::{ExtVolume, FatVolume, Mounted, Nature, Volume};
+use super::volume::{ExtVolume, F2fsVolume, FatVolume, Mounted, Nature, Volume};
 use nandlab_block::BlockDevice;
 use nandlab_sim::mix;
 use nandlab_stack::{FsDescription, fs::Volume as Kind};
@@ -25,8 +25,9 @@ impl DescribedVolume {
 impl Volume for DescribedVolume {
     fn nature(&self) -> Nature {
         match &self.fs.volume {
-            // Formatting refuses it first: it has no disk.
+            // Formatting refuses JFFS2 first: it has no disk.
             Kind::Jffs2(_) | Kind::Fat(_) => FatVolume::default().nature(),
+            Kind::F2fs(f2fs) => F2fsVolume { format: f2fs.format.clone(), options: f2fs.mount }.nature(),
             Kind::Ext(ext) => {
                 // mke2fs's choice.
                 let usual = if self.bytes < 512 << 20 { 1024 } else { 4096 };
@@ -46,6 +47,7 @@ impl Volume for DescribedVolume {
             Kind::Fat(fat) => FatVolume { format: fat.format.clone(), options: fat.mount }.mount(disk),
             Kind::Ext(ext) => ExtVolume { format: ext.format.clone(), options: ext.mount }.mount(disk),
             Kind::Jffs2(_) => Err("fs.type: found \"jffs2\", expected a file system on a disk".into()),
+            Kind::F2fs(f2fs) => F2fsVolume { format: f2fs.format.clone(), options: f2fs.mount }.mount(disk),
         }
     }
 }

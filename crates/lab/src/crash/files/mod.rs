@@ -34,7 +34,7 @@ pub use flash::FlashFiles;
 pub use mixed::mixed;
 pub use op::{FileOp, Path};
 pub use oracle::{FilesOracle, Promise};
-pub use volume::{ExtVolume, FatVolume, Mounted, Nature, Volume};
+pub use volume::{ExtVolume, F2fsVolume, FatVolume, Mounted, Nature, Volume};
 
 use super::disk::Layer;
 use super::subject::{Failure, GoOn, Kind, Subject};

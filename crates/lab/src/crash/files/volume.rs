@@ -3,6 +3,7 @@
 use super::oracle::Promise;
 use nandlab_block::BlockDevice;
 use nandlab_ext::{Ext, Finding, Mode};
+use nandlab_f2fs::F2fs;
 use nandlab_fat::Fat;
 use nandlab_vfs::FileSystem;
 
@@ -154,6 +155,46 @@ impl<D: BlockDevice> Mounted<D> for Ext<D> {
 
     fn goes_on(&mut self) -> bool {
         !self.is_read_only()
+    }
+
+    fn into_disk(self: Box<Self>) -> D {
+        self.into_device()
+    }
+}
+
+/// Volumes of F2FS.
+#[derive(Clone, Debug, Default)]
+pub struct F2fsVolume {
+    /// How it is made.
+    pub format: nandlab_f2fs::Format,
+    /// How it is mounted.
+    pub options: nandlab_f2fs::Options,
+}
+
+impl Volume for F2fsVolume {
+    fn nature(&self) -> Nature {
+        // A checkpoint takes names and lengths down, not the contents that wait: as in Linux.
+        Nature { promise: Promise::Fsynced, block: 4096, is_unix: true, directories: &[], by_parts: false, late: true }
+    }
+
+    fn format(&self, mut disk: &mut dyn BlockDevice) -> Result<(), String> {
+        nandlab_f2fs::format(&mut disk, &self.format).map_err(|e| e.to_string())?;
+        disk.flush().map_err(|e| e.to_string())
+    }
+
+    fn mount<'a, D: BlockDevice + 'a>(&self, disk: D) -> Result<Box<dyn Mounted<D> + 'a>, String> {
+        Ok(Box::new(F2fs::mount(disk, self.options).map_err(|e| e.to_string())?))
+    }
+}
+
+impl<D: BlockDevice> Mounted<D> for F2fs<D> {
+    fn damage(&mut self, _: Promise) -> Result<Vec<String>, String> {
+        let report = self.check().map_err(|e| e.to_string())?;
+        Ok(report.findings.iter().filter(|finding| finding.severity() == nandlab_f2fs::Severity::Damage).map(ToString::to_string).collect())
+    }
+
+    fn goes_on(&mut self) -> bool {
+        true
     }
 
     fn into_disk(self: Box<Self>) -> D {

@@ -108,7 +108,7 @@ impl Base {
                 let below = DrivenFlash::new(&mut flash.chip, &clock, described.host.is_some());
                 let driven = described.host.clone().map(|host| (host, clock));
                 let fs = fs.mount_on_flash(Box::new(below.clone()), experiment.run.seed, driven)?;
-                Ok(Volume { fs, parts: Parts::Flash, below: Beneath::Flash(below) })
+                Ok(Volume { fs, parts: Parts::Untold { sectors: 0 }, below: Beneath::Flash(below) })
             }
         }
     }
