@@ -35,7 +35,7 @@ impl<M: Mtd> Jffs2<M> {
         Ok(attr)
     }
 
-    fn file(&mut self, ino: Ino) -> Result<u32, Jffs2Error> {
+    pub(crate) fn file(&mut self, ino: Ino) -> Result<u32, Jffs2Error> {
         let ino = self.number(ino)?;
         match self.load(ino)?.kind {
             FileType::File => Ok(ino),

@@ -24,6 +24,7 @@ mod build;
 mod calls;
 mod check;
 mod compress;
+mod contents;
 mod data;
 mod error;
 mod flash;
@@ -44,7 +45,8 @@ mod write;
 mod xattr;
 
 pub use check::{FINDINGS_MAX, Finding, Report, Severity};
-pub use compress::{Choice, Compression, Undecodable};
+pub use compress::{Choice, Compression, Packer, Undecodable};
+pub use contents::Contents;
 pub use error::Jffs2Error;
 pub use flash::Medium;
 pub use format::{Endian, PAGE};

@@ -29,13 +29,12 @@ struct Nodes {
 }
 
 impl Nodes {
-    /// The root may have no node of its own; Linux makes a directory of anything else that has names in it.
+    /// The root may have no node of its own; Linux makes a directory of anything else that has names in it. It has no time then, whatever its names say.
     fn without_node(self, ino: u32) -> Result<Inode, Jffs2Error> {
         if ino != ROOT && self.dents.from(0).next().is_none() {
             return Err(Jffs2Error::Inode { ino, what: "no node of it is left" });
         }
-        let time = self.mctime.1;
-        Ok(Inode { version: self.version, dents: self.dents, mtime: time, ctime: time, ..Inode::bare_directory() })
+        Ok(Inode { version: self.version, dents: self.dents, ..Inode::bare_directory() })
     }
 
     fn into_inode(self, kind: FileType, latest: &RawInode) -> Inode {

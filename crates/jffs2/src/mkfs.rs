@@ -3,9 +3,10 @@
 //! *Promises.* The same entries in the same order give the same bytes. What the format cannot hold is an error that names the entry, not something near it. *Knows nothing of* where entries come from.
 
 use crate::{
-    Compression, Endian, Jffs2, Jffs2Error, Medium, Options,
+    Compression, Contents, Endian, Jffs2, Jffs2Error, Medium, Options, Packer,
     format::{NAME_MAX, PAGE},
     mount,
+    space::List,
 };
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use nandlab_mtd::{Mtd, MtdError};
@@ -67,6 +68,8 @@ pub struct Entry<'a> {
 pub enum Made<'a> {
     /// A file with these contents; pages of zeros become holes.
     File(&'a [u8]),
+    /// A file with these contents, which may have been compressed on other threads while those before it were written.
+    Packed(&'a Contents),
     /// Anything without contents.
     Node(NewNode<'a>),
     /// One more name of the entry of this path.
@@ -119,13 +122,15 @@ pub fn format<M: Mtd>(mtd: M, choices: &Format) -> Result<M, Jffs2Error> {
     Ok(flash.into_mtd())
 }
 
-/// Erases a medium and puts a tree on it.
+/// Erases a medium and puts a tree on it, from its first block on.
 pub fn populate<'a, M: Mtd>(mtd: M, choices: &Format, entries: impl IntoIterator<Item = Entry<'a>>) -> Result<M, FormatError> {
     let mut fs = Jffs2::mount(format(mtd, choices)?, choices.options())?;
+    in_order(&mut fs);
+    let mut packer = Packer::thorough();
     let mut times: BTreeMap<Vec<u8>, Time> = BTreeMap::new();
     for entry in entries {
         check(&entry)?;
-        let made = make(&mut fs, choices, &entry);
+        let made = make(&mut fs, &mut packer, choices, &entry);
         made.map_err(|error| FormatError::Call { path: text(entry.path), error })?;
         if entry.made == Made::Node(NewNode::Directory) {
             times.insert(entry.path.to_vec(), entry.mtime);
@@ -145,6 +150,13 @@ pub fn populate<'a, M: Mtd>(mtd: M, choices: &Format, entries: impl IntoIterator
     Ok(fs.into_mtd())
 }
 
+/// From the first block on, so that the rest of an image, which is empty, can be cut off. A mount takes the last one first, as Linux does.
+fn in_order<M: Mtd>(fs: &mut Jffs2<M>) {
+    let mut free: Vec<u32> = fs.space.listed(List::Free).collect();
+    free.sort_unstable();
+    free.into_iter().for_each(|block| fs.space.file(block, List::Free));
+}
+
 fn text(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
@@ -157,7 +169,11 @@ fn check(entry: &Entry<'_>) -> Result<(), FormatError> {
         Made::Node(node) => (1, node.device()),
         _ => (1, (0, 0)),
     };
-    let size = if let Made::File(data) = entry.made { data.len() as i64 } else { 0 };
+    let size = match entry.made {
+        Made::File(data) => data.len() as i64,
+        Made::Packed(contents) => contents.len() as i64,
+        _ => 0,
+    };
     let rules = [
         ("length of the name", name, 0..=NAME_MAX as i64, "at most 254 bytes"),
         ("length of the symbolic link", target, 1..=NAME_MAX as i64, "1 to 254 bytes"),
@@ -174,7 +190,7 @@ fn check(entry: &Entry<'_>) -> Result<(), FormatError> {
     }
 }
 
-fn make<M: Mtd>(fs: &mut Jffs2<M>, choices: &Format, entry: &Entry<'_>) -> Result<(), Errno> {
+fn make<M: Mtd>(fs: &mut Jffs2<M>, packer: &mut Packer, choices: &Format, entry: &Entry<'_>) -> Result<(), Errno> {
     let by = Caller { uid: entry.owner.0, gid: entry.owner.1, now: entry.mtime };
     if entry.path.is_empty() {
         let change = SetAttr { mode: Some(entry.mode), uid: Some(by.uid), gid: Some(by.gid), ..SetAttr::default() };
@@ -189,12 +205,13 @@ fn make<M: Mtd>(fs: &mut Jffs2<M>, choices: &Format, entry: &Entry<'_>) -> Resul
             linked
         }),
         Made::Node(node) => fs.create(dir, name, node, entry.mode, by),
-        Made::File(_) => fs.create(dir, name, NewNode::File, entry.mode, by),
+        Made::File(_) | Made::Packed(_) => fs.create(dir, name, NewNode::File, entry.mode, by),
     };
     fs.forget(dir, 1);
     let made = made?;
     let filled = match entry.made {
-        Made::File(data) => fill(fs, choices, made.ino, data, by.now),
+        Made::File(data) => fs.write_contents(made.ino, &Contents::new(packer, choices, data), by.now),
+        Made::Packed(contents) => fs.write_contents(made.ino, contents, by.now),
         _ => Ok(()),
     };
     let outcome = filled.and_then(|()| if matches!(entry.made, Made::Link(_)) { Ok(()) } else { set_xattrs(fs, made.ino, entry) });
@@ -211,20 +228,4 @@ fn make<M: Mtd>(fs: &mut Jffs2<M>, choices: &Format, entry: &Entry<'_>) -> Resul
 
 fn set_xattrs<M: Mtd>(fs: &mut Jffs2<M>, ino: Ino, entry: &Entry<'_>) -> Result<(), Errno> {
     entry.xattrs.iter().try_for_each(|(name, value)| fs.setxattr(ino, name, value, SetXattr::Any, entry.mtime))
-}
-
-/// Writes contents by pages; runs of pages of zeros are holes.
-fn fill<M: Mtd>(fs: &mut Jffs2<M>, choices: &Format, ino: Ino, data: &[u8], now: Time) -> Result<(), Errno> {
-    let mut at = 0;
-    for page in data.chunks(choices.page as usize) {
-        let last = at + page.len() == data.len();
-        let hole = page.len() == choices.page as usize && page.iter().all(|byte| *byte == 0);
-        if hole && last {
-            fs.setattr(ino, &SetAttr { size: Some(data.len() as u64), mtime: Some(now), ..SetAttr::default() }, now)?;
-        } else if !hole {
-            fs.write_pages(ino, at as u64, page, choices.page, now)?;
-        }
-        at += page.len();
-    }
-    Ok(())
 }

@@ -24,7 +24,7 @@ pub struct Work {
 
 impl<M: Mtd> Jffs2<M> {
     /// What has been done so far.
-    pub fn work(&self) -> Work {
+    pub fn worked(&self) -> Work {
         let [lzo, zlib, rtime] = self.packer.coded;
         Work { lzo, zlib, rtime, bytes_read: self.flash.bytes_read, ..self.work }
     }

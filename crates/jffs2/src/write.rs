@@ -144,7 +144,7 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// A node that says: zeros from `start` to `end`, and the file ends there.
-    fn write_hole(&mut self, ino: u32, start: u32, end: u32, change: impl FnOnce(&mut Inode)) -> Result<(), Jffs2Error> {
+    pub(crate) fn write_hole(&mut self, ino: u32, start: u32, end: u32, change: impl FnOnce(&mut Inode)) -> Result<(), Jffs2Error> {
         self.reserve(INODE as u32, INODE_ENTRY, For::Write)?;
         let inode = self.load(ino)?;
         change(inode);
@@ -178,13 +178,51 @@ impl<M: Mtd> Jffs2<M> {
         while done < data.len() {
             let at = offset + done as u32;
             let piece = data.len().min(done + (span - at % span) as usize) - done;
-            match self.write_piece(ino, at, &data[done..done + piece], For::Write) {
+            let piece = &data[done..done + piece];
+            let outcome = if span == PAGE { self.write_in_page(ino, at, piece) } else { self.write_piece(ino, at, piece, For::Write) };
+            match outcome {
                 Ok(written) => done += written as usize,
                 Err(Jffs2Error::Call(_) | Jffs2Error::Stuck) if done > 0 => break,
                 Err(error) => return Err(error),
             }
         }
         Ok(done)
+    }
+
+    /// Writes part of one page as Linux does (`jffs2_write_end`): from a multiple of four on, and what ends with the page together with the whole page, so that a file that grows by short
+    /// writes has few nodes. Gives how much of `data` was written.
+    fn write_in_page(&mut self, ino: u32, at: u32, data: &[u8]) -> Result<u32, Jffs2Error> {
+        let fills = (at + data.len() as u32).is_multiple_of(PAGE);
+        let mut from = if fills { at - at % PAGE } else { at & !3 };
+        let mut page = core::mem::take(&mut self.page);
+        page.resize((at - from) as usize, 0);
+        let outcome = match self.read_range(ino, from, &mut page) {
+            Err(error @ Jffs2Error::Flash(_)) => Err(error),
+            earlier => {
+                // What cannot be read stays as damaged as it is; the new bytes are not.
+                if earlier.is_err() {
+                    from = at;
+                    page.clear();
+                }
+                page.extend(data);
+                self.write_all(ino, from, &page, at - from)
+            }
+        };
+        self.page = page;
+        outcome
+    }
+
+    /// Writes `data`, of which the first `known` bytes are in the file already; gives how much of the others was written.
+    fn write_all(&mut self, ino: u32, offset: u32, data: &[u8], known: u32) -> Result<u32, Jffs2Error> {
+        let mut done = 0;
+        while (done as usize) < data.len() {
+            match self.write_piece(ino, offset + done, &data[done as usize..], For::Write) {
+                Ok(written) => done += written,
+                Err(Jffs2Error::Call(_) | Jffs2Error::Stuck) if done > known => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done - known)
     }
 
     /// One node of as much of `data` as there is room for; gives how much that is.
@@ -198,7 +236,14 @@ impl<M: Mtd> Jffs2<M> {
         outcome
     }
 
-    fn put_piece(&mut self, ino: u32, offset: u32, (compr, taken): (u8, u32), packed: &[u8], who: For) -> Result<u32, Jffs2Error> {
+    pub(crate) fn put_piece(
+        &mut self,
+        ino: u32,
+        offset: u32,
+        (compr, taken): (u8, u32),
+        packed: &[u8],
+        who: For,
+    ) -> Result<u32, Jffs2Error> {
         let now = seconds(self.now);
         let inode = self.load(ino)?;
         if who != For::Collection {

@@ -219,7 +219,7 @@ fn look(mut chip: Chip, steps: &[Step], t: Nanos, options: Options, word: u64, w
     if word.is_multiple_of(4) {
         // Cut off again while the first mount after the cut writes.
         let mut fs = Jffs2::mount(chip, options).unwrap_or_else(|error| panic!("{what}: {error}"));
-        _ = fs.work(NOW);
+        _ = FileSystem::work(&mut fs, NOW);
         chip = fs.into_mtd().fork().unwrap();
     }
     let mut fs = Jffs2::mount(chip, options).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -307,7 +307,7 @@ fn what_was_removed_stays_removed_when_the_erase_of_its_block_is_interrupted() {
     let mut fs = Jffs2::mount(fs.into_mtd(), Options { sync_collects: true, ..options }).unwrap();
     let file = fs.create(Ino::ROOT, b"churn", NewNode::File, 0o644, Caller::root(NOW)).unwrap().ino;
     fs.sync().unwrap();
-    (0..20).for_each(|_| fs.work(NOW).unwrap());
+    (0..20).for_each(|_| FileSystem::work(&mut fs, NOW).unwrap());
     let base = fs.mtd_mut().fork().unwrap();
     fs.mtd_mut().start_log();
     for round in 0..300 {

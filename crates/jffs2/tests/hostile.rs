@@ -78,7 +78,7 @@ fn survive<M: Mtd>(mut mtd: M, options: Options) -> Option<Vec<Finding>> {
     let mut fs = Jffs2::mount(&mut mtd, options).ok()?;
     exercise(&mut fs, &mut 100, Ino::ROOT, 0);
     for _ in 0..300 {
-        _ = fs.work(NOW);
+        _ = FileSystem::work(&mut fs, NOW);
     }
     _ = fs.statfs();
     _ = fs.sync();

@@ -1,25 +1,30 @@
-//! The real jffs2 driver sees our trees as we do, and we see its, on NOR and NAND; mkfs.jffs2's images read equal; jffs2dump finds nothing wrong with ours.
+//! The real jffs2 driver sees our trees as we do, also after much work on a medium that is nearly full, and we see its, on NOR and NAND.
 //!
-//! Needs the tools of `nandlab-oracle`, and mtd-utils; fails naming the Debian package that is missing.
+//! Needs the tools of `nandlab-oracle`, mtd-utils, and gcc with libc6-dev; fails naming the Debian package that is missing.
 
 mod common;
+mod guest;
 
-use common::{NAND, NOW, bytes, manifest, mkdir, nand, nor, nor_of, printed, put, read_only, text, tool};
-use nandlab_jffs2::{Choice, Compression, Endian, Entry as Planted, Format, Jffs2, Made, Options, Severity, format, populate};
-use nandlab_mtd::Image;
-use nandlab_oracle::manifest::{Entry, Kind, Manifest, differences};
-use nandlab_oracle::{Disk, Oracle};
+use common::{
+    NAND, NOW, bytes, manifest, mkdir, nand, nor, nor_of, percent_full, put, read_only, small_rules, text, without_directory_times,
+};
+use guest::{Attributes, attribute_differences, attributes, attributes_of};
+use nandlab_jffs2::{Compression, Jffs2, Options, Severity};
+use nandlab_mtd::{Counter, Image, Mtd};
+use nandlab_oracle::manifest::{Manifest, differences};
+use nandlab_oracle::{Disk, Report};
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Time, path};
-use sha2::{Digest, Sha256};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
 
 const BLOCKS: u32 = 64;
 const BLOCK: u32 = 128 * 1024;
 /// Random calls that fill a medium several times over.
-const AGE: u64 = 15_000;
+const AGE: u64 = 20_000;
+/// How full the medium is meanwhile, in percent.
+const FULL: u64 = 91;
+/// Bytes of a file that is there to fill it.
+const BALLAST: usize = 40_000;
 
 /// Names, contents and kinds of all sorts, some of which came about by detours.
 fn plant(fs: &mut impl FileSystem) {
@@ -43,6 +48,14 @@ fn plant(fs: &mut impl FileSystem) {
     fs.write(file, 35_000, b"behind a gap", now).unwrap();
     fs.setattr(file, &SetAttr { size: Some(90_000), mode: Some(0o4750), uid: Some(7), ..SetAttr::default() }, now).unwrap();
     fs.setxattr(file, b"user.of a file", b"a value", SetXattr::Any, now).unwrap();
+    for (ino, length) in [(file, 3000), (dir, 20), (below, 0)] {
+        fs.setxattr(ino, b"trusted.long", &bytes(8, length), SetXattr::Any, now).unwrap();
+        fs.setxattr(ino, b"security.shared", b"by several", SetXattr::Any, now).unwrap();
+        fs.setxattr(ino, b"user.replaced", &bytes(9, 100), SetXattr::Any, now).unwrap();
+        fs.setxattr(ino, b"user.replaced", &bytes(10, 50), SetXattr::Any, now).unwrap();
+        fs.setxattr(ino, b"user.removed", b"not for long", SetXattr::Any, now).unwrap();
+        fs.removexattr(ino, b"user.removed", now).unwrap();
+    }
     let sparse = put(fs, Ino::ROOT, "sparse", b"");
     fs.write(sparse, 5_000_000, b"end", now).unwrap();
     for node in [NewNode::Fifo, NewNode::Socket, NewNode::Character { device: (1, 3) }, NewNode::Block { device: (300, 70_000) }] {
@@ -68,49 +81,105 @@ fn plant(fs: &mut impl FileSystem) {
 /// The kernel looks at what is there, and goes on: overwrites, removes, moves, fills and collects.
 const EDIT: &str = r#"
     edit() { # MTD KEY
-        mount -t jffs2 $1 /mnt && manifest /mnt $2-found || { echo "$2 failed"; return 1; }
+        mount -t jffs2 $1 /mnt && manifest /mnt $2-found && attributes /mnt $2-found || { echo "$2 failed"; return 1; }
+        # Room, where there is little.
+        find /mnt -name "ballast [34]*" -exec rm "{}" ";"
         mkdir -p "/mnt/by the kernel/deep" && cd "/mnt/by the kernel" &&
             head -c 100000 /dev/urandom > random && printf short > deep/short && cp -a "/mnt/a directory/zeros" copied &&
             for i in 1 2 3 4 5 6 7 8 9 10 11 12; do dd if=/dev/urandom of=again bs=10k count=20 2>/dev/null; done &&
             printf x | dd of=random bs=1 seek=500 conv=notrunc 2>/dev/null && truncate -s 70000 random && truncate -s 2000000 random &&
             ln random "second name" && ln -s /etc/passwd link && mknod null c 1 3 && mkfifo fifo && rm deep/short && mv deep moved &&
             rm -r "/mnt/moved up/one of many 1" "/mnt/a directory/noise" && mv "/mnt/second name" "/mnt/third name" && chmod 1777 moved &&
-            touch -d @1000000000 copied && cd / && manifest /mnt $2-left && sync && cat /dev/$1 > /tmp/live && send $2-live /tmp/live && umount /mnt || { echo "$2 failed"; return 1; }
+            touch -d @1000000000 copied && cd / && manifest /mnt $2-left && attributes /mnt $2-left && sync && cat /dev/$1 > /tmp/live && send $2-live /tmp/live && umount /mnt || { echo "$2 failed"; df /mnt; return 1; }
         dmesg -c | grep -i jffs2 > /tmp/said; send $2-said /tmp/said
     }
 "#;
 
-/// A medium of ours as a file, after so many random calls; if there were any, cut off while in use.
-fn planted<B: nandlab_sim::Backing>(mtd: Image<B>, options: Options, calls: u64) -> (B, Manifest) {
-    let mut fs = Jffs2::mount(mtd, options).unwrap();
-    let rules =
-        Rules { owners: false, ctimes: false, exchange: false, symlinks: false, file_bytes_max: 60_000, inodes_max: 100, ..Rules::unix() };
-    let mut model = Model::new(1, rules);
-    model.run(&mut fs, calls).unwrap_or_else(|mismatch| panic!("{mismatch} {:?}", fs.fault()));
+/// A medium of ours as a file, what we read of it, and whether it had been used much and cut off.
+struct Planted {
+    name: &'static str,
+    aged: bool,
+    image: Vec<u8>,
+    tree: Manifest,
+    attributes: Attributes,
+}
+
+/// A medium that is new, or old.
+fn planted(name: &'static str, mtd: Image<Vec<u8>>, options: Options, aged: bool) -> Planted {
+    let mut fs = Jffs2::mount(Counter::new(mtd), options).unwrap();
+    let bottom = if aged { Some(age(&mut fs, name)) } else { None };
     plant(&mut fs);
-    match calls {
-        0 => fs.unmount().unwrap(),
+    match bottom {
+        None => fs.unmount().unwrap(),
         // As a power cut leaves it: what waits for its page is lost, files that were open have no name.
-        _ => {
+        Some(bottom) => {
+            fill(&mut fs, bottom);
             let file = path::resolve(&mut fs, b"a directory/noise").unwrap().ino;
             for step in 0..40 {
                 fs.write(file, step * 3000, &bytes(step, 700), NOW).unwrap();
                 put(&mut fs, Ino::ROOT, &format!("late {step}"), &text(step, 200));
             }
             fs.unlink(Ino::ROOT, b"late 3", NOW).unwrap();
+            assert!(percent_full(&mut fs) >= FULL - 1, "{name}: {} percent full", percent_full(&mut fs));
         }
     }
-    let mut again = Jffs2::mount(fs.into_mtd(), Options { read_only: true, ..options }).unwrap();
-    let seen = manifest(&mut again);
+    let mut again = Jffs2::mount(fs.into_mtd().into_inner(), Options { read_only: true, ..options }).unwrap();
+    let (tree, attributes) = (manifest(&mut again), attributes_of(&mut again));
     let report = again.check().unwrap();
-    assert!(report.worst() <= (calls > 0).then_some(Severity::Waste), "{:?}", report.findings);
-    (again.into_mtd().into_backing(), seen)
+    assert!(report.worst() <= aged.then_some(Severity::Waste), "{name}: {:?}", report.findings);
+    Planted { name, aged, image: again.into_mtd().into_backing(), tree, attributes }
 }
 
-/// The kernel drops a removed name's entry with the time of its directory that is in it (a FIXME in `jffs2_garbage_collect_deletion_dirent`).
-fn without_directory_times(mut tree: Manifest) -> Manifest {
-    tree.values_mut().filter(|entry| entry.kind == Kind::Directory).for_each(|entry| entry.mtime = 0);
-    tree
+/// Random calls on a medium that is nearly full all the time. Gives the directory with what fills it, deeper than the calls reach.
+fn age<M: Mtd>(fs: &mut Jffs2<Counter<M>>, name: &str) -> Ino {
+    const STRETCH: u64 = 40;
+    let rules = Rules { file_bytes_max: 30_000, inodes_max: 90, ..small_rules() };
+    let mut model = Model::new(1, rules);
+    let deep = |fs: &mut dyn FileSystem| (0..6).fold(Ino::ROOT, |dir, _| fs.mkdir(dir, b"deep", 0o755, Caller::root(NOW)).unwrap().ino);
+    let (bottom, judged) = (deep(fs), deep(model.judge()));
+    let (mut most, mut sum, mut number) = (0, 0, 0u64);
+    for _ in 0..AGE / STRETCH {
+        while percent_full(fs) < FULL {
+            for (fs, dir) in [(&mut *fs as &mut dyn FileSystem, bottom), (model.judge(), judged)] {
+                ballast(fs, dir, number);
+            }
+            number += 1;
+        }
+        while percent_full(fs) > FULL + 1 && number > 0 {
+            number -= 1;
+            for (fs, dir) in [(&mut *fs as &mut dyn FileSystem, bottom), (model.judge(), judged)] {
+                fs.unlink(dir, format!("ballast {number}").as_bytes(), NOW).unwrap();
+            }
+        }
+        model.run(fs, STRETCH).unwrap_or_else(|mismatch| panic!("{name}: {mismatch} {:?}", fs.fault()));
+        (most, sum) = (most.max(percent_full(fs)), sum + percent_full(fs));
+    }
+    let (mean, passes, erases) = (sum / (AGE / STRETCH), fs.worked().passes, fs.mtd_mut().counts().erases);
+    println!("{name}: {AGE} calls, {passes} passes of the collector, {erases} erases, {mean} percent full on the average, {most} at most");
+    assert!(mean + 3 >= FULL, "{name}: {mean} percent full");
+    assert!(passes > AGE / 10 && erases > u64::from(BLOCKS), "{name}: {passes} passes, {erases} erases");
+    model.release(fs);
+    // Room for what is planted.
+    for number in (0..number).rev().take_while(|number| number % 16 != 0 || *number == 0) {
+        fs.unlink(bottom, format!("ballast {number}").as_bytes(), NOW).unwrap();
+    }
+    bottom
+}
+
+fn ballast(fs: &mut dyn FileSystem, dir: Ino, number: u64) {
+    let file = fs.create(dir, format!("ballast {number}").as_bytes(), NewNode::File, 0o644, Caller::root(NOW)).unwrap().ino;
+    assert_eq!(fs.write(file, 0, &bytes(number, BALLAST), NOW), Ok(BALLAST));
+    fs.forget(file, 1);
+}
+
+/// Fills the medium up again.
+fn fill<M: Mtd>(fs: &mut Jffs2<M>, dir: Ino) {
+    for number in 1000.. {
+        if percent_full(fs) >= FULL {
+            return;
+        }
+        ballast(fs, dir, number);
+    }
 }
 
 fn assert_same(what: &str, expected: &Manifest, found: &Manifest) {
@@ -122,188 +191,64 @@ fn assert_same(what: &str, expected: &Manifest, found: &Manifest) {
 fn the_kernel_and_we_see_the_same_trees_both_ways() {
     let scratch = tempfile::tempdir().unwrap();
     let classic = Options { compression: Compression::CLASSIC, summary: false, ..Options::default() };
+    let plain = Options { compression: Compression::NONE, ..Options::default() };
     let media = [
-        ("nor", planted(nor(BLOCKS, BLOCK), classic, 0)),
-        ("nor-lists", planted(nor(BLOCKS, BLOCK), Options::default(), 0)),
-        ("nor-aged", planted(nor(BLOCKS, BLOCK), classic, AGE)),
-        ("nand", planted(nand(NAND, BLOCKS), classic, 0)),
-        ("nand-lists", planted(nand(NAND, BLOCKS), Options::default(), 0)),
-        ("nand-aged", planted(nand(NAND, BLOCKS), Options { compression: Compression::NONE, ..Options::default() }, AGE)),
+        planted("nor", nor(BLOCKS, BLOCK), classic, false),
+        planted("nor-lists", nor(BLOCKS, BLOCK), Options::default(), false),
+        planted("nor-aged", nor(BLOCKS, BLOCK), classic, true),
+        planted("nand", nand(NAND, BLOCKS), classic, false),
+        planted("nand-lists", nand(NAND, BLOCKS), Options::default(), false),
+        planted("nand-aged", nand(NAND, BLOCKS), plain, true),
     ];
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let mut guest =
-        oracle.guest().program("/usr/sbin/nandwrite").program("/usr/sbin/nanddump").program("/usr/sbin/flash_erase").memory(1500);
+    let mut machine = guest::guest("");
     let mut script = format!(
-        "{EDIT}\nmp mtdram total_size=8192 erase_size=128 && mp mtdblock && mp jffs2 && mp nandsim id_bytes=0xec,0xf1,0x00,0x15 parts={BLOCKS} || exit 1\ncat /proc/mtd\n"
+        "mp mtdram total_size=8192 erase_size=128 && mp mtdblock && mp jffs2 && mp nandsim id_bytes=0xec,0xf1,0x00,0x15 parts={BLOCKS} || exit 1\ncat /proc/mtd\n"
     );
-    for ((name, (image, _)), disk) in media.iter().zip(["vda", "vdb", "vdc", "vdd", "vde", "vdf"]) {
-        fs::write(scratch.path().join(name), image).unwrap();
-        guest = guest.disk(Disk::File(scratch.path().join(name)));
-        script += &match name.starts_with("nor") {
-            true => format!(
-                "/usr/sbin/flash_erase -q /dev/mtd0 0 0; dd if=/dev/{disk} of=/dev/mtd0 bs=128k 2>/dev/null && edit mtd0 {name} && cat /dev/mtd0 > /tmp/dump && send {name} /tmp/dump || exit 1\n"
-            ),
-            false => format!(
-                "/usr/sbin/flash_erase -q /dev/mtd1 0 0; cat /dev/{disk} > /tmp/image && /usr/sbin/nandwrite -q --oob /dev/mtd1 /tmp/image >/dev/null && edit mtd1 {name} && /usr/sbin/nanddump -q --oob --bb=dumpbad -f /tmp/dump /dev/mtd1 && send {name} /tmp/dump || exit 1\n"
-            ),
-        };
+    for (medium, disk) in media.iter().zip(["vda", "vdb", "vdc", "vdd", "vde", "vdf"]) {
+        let name = medium.name;
+        fs::write(scratch.path().join(name), &medium.image).unwrap();
+        machine = machine.disk(Disk::File(scratch.path().join(name)));
+        let (kind, mtd) = if name.starts_with("nor") { ("nor", "mtd0") } else { ("nand", "mtd1") };
+        script += &format!(
+            "{kind}_from {mtd} /dev/{disk} && edit {mtd} {name} && {kind}_into {mtd} /tmp/dump && send {name} /tmp/dump && say seconds {name} $(cat /proc/uptime) || exit 1\n"
+        );
     }
-    let report = guest.script(script).run().unwrap();
-    println!("{}", report.console);
-    let report = report.success().unwrap();
-    for (name, (_, ours)) in &media {
-        assert_same(&format!("{name}: our tree, as the kernel sees it"), ours, &report.manifests[&format!("{name}-found")]);
-        let said = String::from_utf8_lossy(&report.files[&format!("{name}-said")]).into_owned();
-        // The node that the cut tore is told.
-        let usual = |line: &&str| {
-            line.contains("version 2.2")
-                || line.contains("complete building xattr")
-                || name.ends_with("aged") && line.contains("wrong data CRC")
-        };
-        let complaint = said.lines().find(|line| !usual(line));
-        assert_eq!(complaint, None, "{name}");
-        let dump = report.files[*name].clone();
-        let theirs = &without_directory_times(report.manifests[&format!("{name}-left")].clone());
-        let (left, worst) = if name.starts_with("nor") {
-            let mut fs = read_only(nor_of(dump, BLOCK));
-            (manifest(&mut fs), fs.check().unwrap().worst())
-        } else {
-            let mut fs = read_only(Image::new(dump, NAND).unwrap());
-            (manifest(&mut fs), fs.check().unwrap().worst())
-        };
-        assert_same(&format!("{name}: the kernel's tree, as we see it"), theirs, &without_directory_times(left));
-        // While it was mounted; of NAND the data alone, without the spare areas.
-        let live = nor_of(report.files[&format!("{name}-live")].clone(), BLOCK);
-        let live = manifest(&mut Jffs2::mount(live, Options { read_only: true, ..Options::default() }).unwrap());
-        assert_same(&format!("{name}: the kernel's tree in use"), theirs, &without_directory_times(live));
-        assert!(worst <= Some(Severity::Waste), "{name}: {worst:?}");
-    }
-}
-
-/// A directory of the host.
-fn grow(root: &Path) {
-    fs::create_dir_all(root.join("dir/deep")).unwrap();
-    for (number, name) in (0u64..).zip(["empty", "text", "dir/noise", "dir/deep/zeros", "größer", "one", "dir/mixed"]) {
-        let data = match number {
-            0 => vec![],
-            1 => text(1, 100_000),
-            2 => bytes(2, 60_000),
-            3 => vec![0; 33_333],
-            5 => vec![1],
-            _ => [text(3, 5000), bytes(3, 5000)].concat(),
-        };
-        fs::write(root.join(name), data).unwrap();
-    }
-    fs::hard_link(root.join("text"), root.join("dir/second name")).unwrap();
-    std::os::unix::fs::symlink("../text", root.join("dir/link")).unwrap();
-    fs::set_permissions(root.join("one"), fs::Permissions::from_mode(0o4711)).unwrap();
-}
-
-/// The tree of a directory of the host, without the times of directories and the owners, which mkfs.jffs2 does not keep.
-fn of_host(root: &Path, at: &Path, tree: &mut Manifest) {
-    let meta = fs::symlink_metadata(root.join(at)).unwrap();
-    let kind = match meta.file_type() {
-        kind if kind.is_dir() => Kind::Directory,
-        kind if kind.is_symlink() => Kind::Symlink { target: fs::read_link(root.join(at)).unwrap() },
-        _ => {
-            let sha256 = Sha256::digest(fs::read(root.join(at)).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect();
-            Kind::File { size: meta.len(), sha256 }
-        }
-    };
-    let (links, mtime) = if meta.is_dir() { (1, 0) } else { (meta.nlink() as u32, meta.mtime()) };
-    tree.insert(at.into(), Entry { kind, mode: (meta.mode() & 0o7777) as u16, uid: 0, gid: 0, links, mtime, mtime_nanos: 0 });
-    if meta.is_dir() {
-        for entry in fs::read_dir(root.join(at)).unwrap() {
-            of_host(root, &at.join(entry.unwrap().file_name()), tree);
+    let report = guest::boot(machine.script([guest::FUNCTIONS, EDIT, &script].concat()));
+    println!("{:#?}", report.values);
+    for medium in &media {
+        compare_found(&report, medium);
+        let (name, dump) = (medium.name, report.files[medium.name].clone());
+        match name.starts_with("nor") {
+            true => compare_left(&report, name, read_only(nor_of(dump, BLOCK))),
+            false => compare_left(&report, name, read_only(Image::new(dump, NAND).unwrap())),
         }
     }
 }
 
-#[test]
-fn images_of_mkfs_read_equal_in_both_orders_with_every_compressor_with_and_without_lists() {
-    let scratch = tempfile::tempdir().unwrap();
-    let (root, image, listed) = (scratch.path().join("root"), scratch.path().join("image"), scratch.path().join("listed"));
-    grow(&root);
-    let mut expected = Manifest::new();
-    of_host(&root, Path::new("."), &mut expected);
-    let off = |names: &[&str]| names.iter().flat_map(|name| ["-x", *name]).map(String::from).collect::<Vec<_>>();
-    let choices = [
-        ("zlib", off(&["rtime", "lzo"])),
-        ("rtime", off(&["zlib", "lzo"])),
-        ("lzo", [off(&["zlib", "rtime"]), vec!["-X".into(), "lzo".into()]].concat()),
-        ("size", ["-m", "size", "-X", "lzo"].map(String::from).to_vec()),
-        ("none", ["-m", "none"].map(String::from).to_vec()),
-    ];
-    for (name, options) in choices {
-        for order in ["-l", "-b"] {
-            for markers in [true, false] {
-                let mut arguments =
-                    vec!["-q", "-U", "-p", "-e", "64KiB", order, "-r", root.to_str().unwrap(), "-o", image.to_str().unwrap()];
-                arguments.extend(options.iter().map(String::as_str));
-                arguments.extend((!markers).then_some("-n"));
-                arguments.remove(0);
-                let made = tool("mkfs.jffs2", &arguments);
-                assert!(made.status.success(), "{arguments:?}: {}", printed(&made));
-                let mut sum = vec!["-p", "-e", "64KiB", order, "-i", image.to_str().unwrap(), "-o", listed.to_str().unwrap()];
-                sum.extend((!markers).then_some("-n"));
-                let summed = tool("sumtool", &sum);
-                assert!(summed.status.success(), "{}", printed(&summed));
-                for path in [&image, &listed] {
-                    let mut dump = fs::read(path).unwrap();
-                    dump.resize(dump.len() + 8 * 64 * 1024, 0xFF);
-                    let what = format!("{name} {order} {}", path.display());
-                    let mut mounted = read_only(nor_of(dump, 64 * 1024));
-                    assert_eq!(mounted.endian(), if order == "-l" { Endian::Little } else { Endian::Big });
-                    let found = without_directory_times(manifest(&mut mounted));
-                    assert_eq!(differences(&expected, &found), "", "{what}");
-                    let report = mounted.check().unwrap();
-                    assert_eq!(report.worst(), None, "{what}: {:?}", report.findings);
-                }
-            }
-        }
-    }
+/// Our medium, as the kernel saw it.
+fn compare_found(report: &Report, medium: &Planted) {
+    let Planted { name, aged, tree, attributes: ours, .. } = medium;
+    assert_same(&format!("{name}: our tree, as the kernel sees it"), tree, &report.manifests[&format!("{name}-found")]);
+    assert!(ours.len() >= 10, "{name}: attributes worth comparing");
+    let found = attributes(&report.files[&format!("{name}-found-attributes")]);
+    assert_eq!(attribute_differences(ours, &found), "", "{name}: our attributes, as the kernel sees them");
+    let said = String::from_utf8_lossy(&report.files[&format!("{name}-said")]).into_owned();
+    // The node that the cut tore is told.
+    let usual =
+        |line: &&str| line.contains("version 2.2") || line.contains("complete building xattr") || *aged && line.contains("wrong data CRC");
+    assert_eq!(said.lines().find(|line| !usual(line)), None, "{name}");
 }
 
-#[test]
-fn jffs2dump_finds_nothing_wrong_with_what_we_make() {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("image");
-    let (long, noise) = (text(1, 50_000), bytes(2, 20_000));
-    let entry = |path: &'static [u8], made| Planted {
-        path,
-        made,
-        mode: 0o755,
-        owner: (1, 2),
-        mtime: Time::new(1_000_000_000),
-        xattrs: &[(b"user.k", b"v")],
-    };
-    let entries = [
-        entry(b"", Made::Node(NewNode::Directory)),
-        entry(b"dir", Made::Node(NewNode::Directory)),
-        entry(b"dir/text", Made::File(&long)),
-        entry(b"dir/noise", Made::File(&noise)),
-        entry(b"link", Made::Node(NewNode::Symlink { target: b"dir/text" })),
-        entry(b"again", Made::Link(b"dir/text")),
-    ];
-    for (endian, order) in [(Endian::Little, "-l"), (Endian::Big, "-b")] {
-        for summary in [false, true] {
-            let by_size = Compression { choice: Choice::Size, ..Compression::LINUX };
-            let choices = Format { endian, summary, compression: by_size, ..Format::default() };
-            let made = || populate(nor(12, 64 * 1024), &choices, entries.clone()).unwrap().into_backing();
-            let image = made();
-            assert!(image == made(), "the same entries give the same bytes");
-            fs::write(&path, &image).unwrap();
-            let dumped = printed(&tool("jffs2dump", &["-c", order, path.to_str().unwrap()]));
-            assert!(dumped.matches("Inode").count() > 15 && dumped.matches("Dirent").count() == 5, "{dumped}");
-            assert!(!dumped.to_lowercase().contains("wrong") && !dumped.contains("Unknown"), "{dumped}");
-            let mut fs = read_only(nor_of(image, 64 * 1024));
-            let seen = manifest(&mut fs);
-            assert_eq!(seen.len(), 6);
-            assert_eq!(seen[Path::new("./dir")].mtime, 1_000_000_000);
-            assert_eq!(seen[Path::new("./again")].links, 2);
-        }
-    }
-    // An empty one.
-    let mut empty = read_only(format(nor(12, 64 * 1024), &Format::default()).unwrap());
-    assert_eq!(manifest(&mut empty).len(), 1);
+/// What the kernel left, as we see it.
+fn compare_left<M: Mtd>(report: &Report, name: &str, mut fs: Jffs2<M>) {
+    let theirs = &without_directory_times(report.manifests[&format!("{name}-left")].clone());
+    let left = manifest(&mut fs);
+    assert!(fs.check().unwrap().worst() <= Some(Severity::Waste), "{name}");
+    assert_same(&format!("{name}: the kernel's tree, as we see it"), theirs, &without_directory_times(left));
+    let attributes = attributes(&report.files[&format!("{name}-left-attributes")]);
+    assert_eq!(attribute_differences(&attributes, &attributes_of(&mut fs)), "", "{name}: the kernel's attributes");
+    // While it was mounted; of NAND the data alone, without the spare areas.
+    let live = nor_of(report.files[&format!("{name}-live")].clone(), BLOCK);
+    let live = manifest(&mut Jffs2::mount(live, Options { read_only: true, ..Options::default() }).unwrap());
+    assert_same(&format!("{name}: the kernel's tree in use"), theirs, &without_directory_times(live));
 }

@@ -2,17 +2,12 @@
 
 mod common;
 
-use common::{NAND, SMALL, chip, nand, nor, unmarked};
+use common::{NAND, SMALL, chip, nand, nor, percent_full, rules, small_rules, unmarked};
 use nandlab_jffs2::{Choice, Compression, Endian, Jffs2, Options};
 use nandlab_mtd::{Block, Mtd};
 use nandlab_nand::Chip;
 use nandlab_vfs::model::{Model, Rules};
 use nandlab_vfs::{FileSystem, Time};
-
-/// Owners have 16 bits, attributes of an inode change no times of it, links are at most 254 bytes long.
-fn rules() -> Rules {
-    Rules { owners: false, ctimes: false, exchange: false, symlinks: false, ..Rules::unix() }
-}
 
 /// Runs, and in between mounts anew, and compares what the new mount sees.
 fn run<M: Mtd>(mut mtd: M, options: Options, rules: Rules, seed: u64, rounds: u64, steps: u64) -> M {
@@ -45,17 +40,6 @@ fn nor_answers_like_the_reference() {
     run(nor(300, 64 * 1024), Options::default(), rules(), 4, 2, 5000);
 }
 
-/// Few and small files, so that the medium is nearly full of what counts.
-fn small_rules() -> Rules {
-    Rules { file_bytes_max: 30_000, inodes_max: 90, ..rules() }
-}
-
-/// How full a medium is of what counts, in percent of what may be filled.
-fn percent_full<M: Mtd>(fs: &mut Jffs2<M>) -> u64 {
-    let stat = fs.statfs().unwrap();
-    100 - 100 * stat.available / stat.blocks
-}
-
 /// Runs without a pause on a medium that is nearly full; gives how full it was at most.
 fn press<M: Mtd>(mtd: M, options: Options, seed: u64, rounds: u64) -> u64 {
     let (mut fs, mut model, mut most) = (Jffs2::mount(mtd, options).unwrap(), Model::new(seed, small_rules()), 0);
@@ -64,7 +48,7 @@ fn press<M: Mtd>(mtd: M, options: Options, seed: u64, rounds: u64) -> u64 {
         most = most.max(percent_full(&mut fs));
         for _ in 0..round % 40 {
             // In the background, as long as there is something to do.
-            fs.work(Time::MAX).unwrap();
+            FileSystem::work(&mut fs, Time::MAX).unwrap();
         }
         if round % 8 == 7 {
             model.compare(&mut fs).unwrap();
@@ -82,9 +66,9 @@ fn under_pressure_every_medium_answers_like_the_reference() {
     let base = Options { compression: Compression::NONE, ..Options::default() };
     let full = [
         press(chip(20, 16), base, 1, 48),
-        press(chip(22, 16), Options { summary: false, sync_collects: false, ..base }, 2, 48),
-        press(nor(21, 32 * 1024), Options { summary: false, ..base }, 3, 48),
-        press(nor(19, 32 * 1024), base, 4, 48),
+        press(chip(23, 16), Options { summary: false, sync_collects: false, ..base }, 2, 48),
+        press(nor(23, 32 * 1024), Options { summary: false, ..base }, 3, 48),
+        press(nor(20, 32 * 1024), base, 4, 48),
         press(chip(10, 16), Options { compression: Compression::CLASSIC, inodes_kept: 3, ..unmarked() }, 5, 48),
     ];
     println!("{full:?} percent full");

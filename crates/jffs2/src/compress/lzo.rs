@@ -1,7 +1,9 @@
 //! LZO1X: copies from up to 48 KiB before, literals between them.
 //!
-//! Source: Documentation/staging/lzo.rst of Linux, which describes what its decompressor understands. The compressor is a plain one of our own: one table of the last place of each
-//! four bytes, the first match taken. *Promises.* Any compressed data give an error at worst; what is compressed here decompresses here and in Linux.
+//! Source: Documentation/staging/lzo.rst of Linux, which describes what its decompressor understands. The compressors are plain ones of our own: one table of the last place of each
+//! four bytes, the first match taken; or, where time matters less than room, the [best] way. *Promises.* Any compressed data give an error at worst; what is compressed here decompresses here and in Linux.
+
+mod best;
 
 use alloc::vec::Vec;
 
@@ -17,10 +19,12 @@ const END: [u8; 3] = [0x11, 0, 0];
 /// The last bytes are always literals, so that four bytes can be read at any place before them.
 const TAIL: usize = 8;
 
-/// The compressor's table: where each hash of four bytes was seen last, plus one.
+/// The compressors' memory.
 #[derive(Debug, Default)]
 pub(super) struct Lzo {
+    /// Where each hash of four bytes was seen last, plus one.
     table: Vec<u32>,
+    best: best::Best,
 }
 
 impl Lzo {
@@ -49,6 +53,28 @@ impl Lzo {
             }
             at += len;
             literals = at;
+        }
+        put_literals(&source[literals..], literals == 0, out);
+        out.extend(END);
+        out.len() <= room
+    }
+
+    /// The same, as short as can be.
+    pub fn compress_well(&mut self, source: &[u8], room: usize, out: &mut Vec<u8>) -> bool {
+        self.best.search(source);
+        let mut literals = 0;
+        for (run, len, distance) in self.best.way.iter().copied() {
+            let at = literals + run;
+            put_literals(&source[literals..at], literals == 0, out);
+            match len {
+                2 => out.extend([((distance - 1) << 2 & 0xC) as u8, ((distance - 1) >> 2) as u8]),
+                _ if best::is_middle(len, distance, run) => {
+                    let place = distance - CLOSE - 1;
+                    out.extend([(place << 2 & 0xC) as u8, (place >> 2) as u8]);
+                }
+                _ => put_copy(len, distance, out),
+            }
+            literals = at + len;
         }
         put_literals(&source[literals..], literals == 0, out);
         out.extend(END);

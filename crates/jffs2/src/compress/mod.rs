@@ -85,22 +85,28 @@ pub(crate) struct Packed<'a> {
     pub data: &'a [u8],
 }
 
-/// The compressors with their memory.
+/// The compressors with their memory: some hundred KiB once they are used.
 #[derive(Debug, Default)]
-pub(crate) struct Packer {
+pub struct Packer {
     zlib: zlib::Zlib,
     lzo: lzo::Lzo,
+    thorough: bool,
     out: [Vec<u8>; 2],
     /// What has been done, in the order of priorities.
-    pub coded: [Coded; 3],
+    pub(crate) coded: [Coded; 3],
 }
 
 /// In the order of Linux's priorities.
 const ORDER: [u8; 3] = [LZO, ZLIB, RTIME];
 
 impl Packer {
+    /// As media are made: results are shorter, LZO takes several times as long. Otherwise it does as Linux does while it runs.
+    pub fn thorough() -> Self {
+        Self { thorough: true, ..Self::default() }
+    }
+
     /// Compresses as much of `source` as fits into `room` bytes.
-    pub fn pack<'a>(&'a mut self, how: Compression, source: &'a [u8], room: usize) -> Packed<'a> {
+    pub(crate) fn pack<'a>(&'a mut self, how: Compression, source: &'a [u8], room: usize) -> Packed<'a> {
         let wanted = |compr: u8| match compr {
             LZO => how.lzo,
             ZLIB => how.zlib,
@@ -138,7 +144,10 @@ impl Packer {
         let out = &mut self.out[1];
         out.clear();
         let taken = match compr {
+            LZO if self.thorough => self.lzo.compress_well(source, room, out).then_some(source.len()),
             LZO => self.lzo.compress(source, room, out).then_some(source.len()),
+            // Where a page is to be divided the other way finds out where.
+            ZLIB if self.thorough && room >= source.len() => self.zlib.compress_well(source, out).then_some(source.len()),
             ZLIB => self.zlib.compress(source, room, out),
             _ => rtime::compress(source, room, out),
         };
@@ -150,9 +159,9 @@ impl Packer {
     }
 
     /// Fills `out` from a node's data.
-    pub fn unpack(&mut self, compr: u8, data: &[u8], out: &mut [u8]) -> Result<(), Undecodable> {
+    pub(crate) fn unpack(&mut self, compr: u8, data: &[u8], out: &mut [u8]) -> Result<(), Undecodable> {
         if let Some(coded) = self.coded(compr) {
-            coded.unpacked += out.len() as u64;
+            (coded.unpacked, coded.unpacked_from) = (coded.unpacked + out.len() as u64, coded.unpacked_from + data.len() as u64);
         }
         let whole = match compr {
             NONE => (data.len() >= out.len()).then(|| out.copy_from_slice(&data[..out.len()])).ok_or("plain"),

@@ -2,19 +2,24 @@
 //!
 //! Source: fs/jffs2/compr_zlib.c. *Promises* a whole zlib stream, or nothing.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use core::fmt;
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
+use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress, create_comp_flags_from_zip_params};
 
 /// What the end of a stream needs.
 const END: usize = 12;
 /// The level that Linux uses.
 const LEVEL: u32 = 3;
+/// With a zlib header.
+const HEADER: i32 = 1;
 
 /// Both directions with their memory, which comes with the first use.
 #[derive(Default)]
 pub(super) struct Zlib {
     deflate: Option<Compress>,
+    /// Finds repetitions of three bytes too, which zlib-rs does not at this level and classic zlib does: a tenth of what compresses at all, for nearly the same time.
+    thorough: Option<Box<CompressorOxide>>,
     inflate: Option<Decompress>,
 }
 
@@ -49,6 +54,17 @@ impl Zlib {
         let len = stream.total_out() as usize;
         out.truncate(len);
         (end == Status::StreamEnd && len < taken).then_some(taken)
+    }
+
+    /// Appends all of `source`, shorter than it was; false where it is not. For media that are made once: in one piece, and not by Linux's way.
+    pub fn compress_well(&mut self, source: &[u8], out: &mut Vec<u8>) -> bool {
+        let new = || Box::new(CompressorOxide::new(create_comp_flags_from_zip_params(LEVEL as i32, HEADER, 0)));
+        let stream = self.thorough.get_or_insert_with(new);
+        stream.reset();
+        out.resize(source.len().saturating_sub(1), 0);
+        let (end, _, len) = compress(stream, source, out, TDEFLFlush::Finish);
+        out.truncate(len);
+        end == TDEFLStatus::Done
     }
 
     /// Fills `out`; what follows in the stream is not looked at.

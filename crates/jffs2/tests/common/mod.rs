@@ -5,6 +5,7 @@ use nandlab_jffs2::{Jffs2, Medium, Options};
 use nandlab_mtd::{Image, ImageFormat, Layout, Mtd};
 use nandlab_nand::{Chip, ChipSpec, preset};
 use nandlab_oracle::manifest::{Entry, Kind, Manifest};
+use nandlab_vfs::model::Rules;
 use nandlab_vfs::{Caller, FileSystem, FileType, Ino, NewNode, Time, tree};
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
@@ -97,6 +98,28 @@ pub fn tool(program: &str, arguments: &[&str]) -> Output {
 /// What a tool printed.
 pub fn printed(output: &Output) -> String {
     [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
+}
+
+/// The kernel drops a removed name's entry with the time of its directory that is in it (a FIXME in `jffs2_garbage_collect_deletion_dirent`).
+pub fn without_directory_times(mut tree: Manifest) -> Manifest {
+    tree.values_mut().filter(|entry| entry.kind == Kind::Directory).for_each(|entry| entry.mtime = 0);
+    tree
+}
+
+/// Owners have 16 bits, attributes of an inode change no times of it, links are at most 254 bytes long.
+pub fn rules() -> Rules {
+    Rules { owners: false, ctimes: false, exchange: false, symlinks: false, ..Rules::unix() }
+}
+
+/// Few and small files, so that a small medium is nearly full of what counts.
+pub fn small_rules() -> Rules {
+    Rules { file_bytes_max: 30_000, inodes_max: 90, ..rules() }
+}
+
+/// How full a medium is of what counts, in percent: what is kept for collecting counts as full.
+pub fn percent_full<M: Mtd>(fs: &mut Jffs2<M>) -> u64 {
+    let stat = fs.statfs().unwrap();
+    100 - 100 * stat.available / stat.blocks
 }
 
 /// What we see, in the form in which the kernel tells what it sees.
