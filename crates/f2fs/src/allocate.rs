@@ -76,6 +76,8 @@ impl<D: BlockDevice> F2fs<D> {
         self.logs[number].state.next = after.map_or(SEGMENT as u16, |at| at as u16);
         self.since_checkpoint += 1;
         self.given_out += 1;
+        self.counts.written[number] += 1;
+        self.counts.threaded += u64::from(threaded);
         if u32::from(self.logs[number].state.next) >= SEGMENT {
             match self.switch_log(number) {
                 // The block itself has its place; the next one has not.

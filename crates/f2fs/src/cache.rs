@@ -11,11 +11,20 @@ use alloc::{
 use core::ops::RangeInclusive;
 use nandlab_vfs::Time;
 
+/// A block that waits.
+#[derive(Debug)]
+struct Waiting {
+    block: Block,
+    since: Time,
+    /// Nothing of it has changed that must be durable with its file's contents.
+    light: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
     /// Blocks of one generation of what does not wait.
     room: usize,
-    waiting: BTreeMap<K, (Block, Time)>,
+    waiting: BTreeMap<K, Waiting>,
     by_age: BTreeSet<(Time, K)>,
     // Two generations: what is used moves to the young one; when that is full, the old one goes.
     young: BTreeMap<K, Block>,
@@ -34,7 +43,7 @@ impl<K: Ord + Copy> Cache<K> {
             self.keep(key, block);
         }
         match self.waiting.get(&key) {
-            Some((block, _)) => Some(block),
+            Some(waiting) => Some(&waiting.block),
             None => self.young.get(&key).map(|block| &**block),
         }
     }
@@ -53,11 +62,25 @@ impl<K: Ord + Copy> Cache<K> {
 
     /// The block to be changed, waiting from now on; none if it is not here.
     pub fn edit(&mut self, key: K, now: Time) -> Option<&mut [u8]> {
+        self.edit_lightly(key, now)?;
+        let waiting = self.waiting.get_mut(&key)?;
+        waiting.light = false;
+        Some(&mut waiting.block)
+    }
+
+    /// As [`edit`](Self::edit), for a change that need not be durable with the file's contents, or for none: the block only waits to be written elsewhere.
+    pub fn edit_lightly(&mut self, key: K, now: Time) -> Option<&mut [u8]> {
         if !self.waiting.contains_key(&key) {
             let block = self.young.remove(&key).or_else(|| self.old.remove(&key))?;
-            self.put(key, block, now);
+            self.by_age.insert((now, key));
+            self.waiting.insert(key, Waiting { block, since: now, light: true });
         }
-        self.waiting.get_mut(&key).map(|(block, _)| &mut **block)
+        self.waiting.get_mut(&key).map(|waiting| &mut *waiting.block)
+    }
+
+    /// Whether a block waits, and was only ever edited lightly since it began to.
+    pub fn is_light(&self, key: K) -> bool {
+        self.waiting.get(&key).is_some_and(|waiting| waiting.light)
     }
 
     /// A block that waits, since now unless it did already.
@@ -65,24 +88,24 @@ impl<K: Ord + Copy> Cache<K> {
         self.young.remove(&key);
         self.old.remove(&key);
         match self.waiting.get_mut(&key) {
-            Some((waiting, _)) => *waiting = block,
+            Some(waiting) => (waiting.block, waiting.light) = (block, false),
             None => {
                 self.by_age.insert((now, key));
-                self.waiting.insert(key, (block, now));
+                self.waiting.insert(key, Waiting { block, since: now, light: false });
             }
         }
     }
 
     /// The block has been written.
     pub fn settle(&mut self, key: K) {
-        if let Some((block, since)) = self.waiting.remove(&key) {
+        if let Some(Waiting { block, since, .. }) = self.waiting.remove(&key) {
             self.by_age.remove(&(since, key));
             self.keep(key, block);
         }
     }
 
     pub fn forget(&mut self, key: K) {
-        if let Some((_, since)) = self.waiting.remove(&key) {
+        if let Some(Waiting { since, .. }) = self.waiting.remove(&key) {
             self.by_age.remove(&(since, key));
         }
         self.young.remove(&key);
@@ -110,7 +133,7 @@ impl<K: Ord + Copy> Cache<K> {
     }
 
     pub fn waiting_blocks(&self) -> impl Iterator<Item = (K, &[u8])> {
-        self.waiting.iter().map(|(key, (block, _))| (*key, &**block))
+        self.waiting.iter().map(|(key, waiting)| (*key, &*waiting.block))
     }
 
     pub fn count(&self) -> usize {
@@ -120,5 +143,28 @@ impl<K: Ord + Copy> Cache<K> {
     /// The key that has waited longest, and since when.
     pub fn oldest(&self) -> Option<(Time, K)> {
         self.by_age.first().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::zeros;
+
+    #[test]
+    fn a_block_waits_lightly_until_something_changes() {
+        let (mut cache, now) = (Cache::new(64), Time::new(1));
+        cache.keep(3, zeros());
+        assert!(cache.edit_lightly(4, now).is_none() && !cache.is_light(3));
+        cache.edit_lightly(3, now).unwrap();
+        assert!(cache.is_light(3) && cache.is_waiting(3) && cache.oldest() == Some((now, 3)));
+        cache.edit(3, Time::new(2)).unwrap()[0] = 1;
+        cache.edit_lightly(3, Time::new(3)).unwrap();
+        assert!(!cache.is_light(3) && cache.oldest() == Some((now, 3)));
+        cache.settle(3);
+        assert_eq!((cache.count(), cache.get(3).unwrap()[0]), (0, 1));
+        cache.edit_lightly(3, now).unwrap();
+        cache.put(3, zeros(), now);
+        assert!(!cache.is_light(3));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     F2fs, F2fsError,
+    file::Why,
     format::{BLOCK, FIRST_NID, inode, le16, le32, le64, put16, put32},
     node::{self, Shape, kind, put_time},
     superblock::feature,
@@ -289,7 +290,7 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
                 if written >= bytes && since > until {
                     break;
                 }
-                f2fs.write_page(ino, index, false)?;
+                f2fs.write_page(ino, index, Why::WriteBack)?;
             }
             Ok(((before - f2fs.pages.count()) * BLOCK) as u64)
         })

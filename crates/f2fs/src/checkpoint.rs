@@ -160,9 +160,10 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// Makes an inode durable: by nodes behind the checkpoint if those will lead to it, otherwise by a checkpoint.
-    pub(crate) fn sync_inode(&mut self, ino: u32, _what: Sync) -> Result<(), F2fsError> {
-        let wrote = self.write_pages_of(ino)?;
-        let nodes = self.waiting_nodes(ino);
+    pub(crate) fn sync_inode(&mut self, ino: u32, what: Sync) -> Result<(), F2fsError> {
+        let lean = what == Sync::Data;
+        let wrote = self.write_pages_of(ino, lean)?;
+        let nodes = self.waiting_nodes(ino, lean);
         if self.needs_whole(ino)? {
             return self.take_checkpoint(false);
         }
@@ -177,10 +178,11 @@ impl<D: BlockDevice> F2fs<D> {
         self.disk.flush()
     }
 
-    /// Nodes of a file that wait and that a roll-forward takes up.
-    fn waiting_nodes(&self, ino: u32) -> Vec<u32> {
+    /// Nodes of a file that wait and that a roll-forward takes up; if `lean` without those that contents do not need.
+    fn waiting_nodes(&self, ino: u32, lean: bool) -> Vec<u32> {
         let of = |bytes: &[u8]| le32(bytes, footer::INO) == ino && is_direct(node_offset(bytes));
-        self.nodes.waiting_blocks().filter(|(_, bytes)| of(bytes)).map(|(nid, _)| nid).collect()
+        let waiting = self.nodes.waiting_blocks().filter(|(_, bytes)| of(bytes)).map(|(nid, _)| nid);
+        waiting.filter(|nid| !lean || !self.nodes.is_light(*nid)).collect()
     }
 
     /// Whether nodes behind the checkpoint would not lead to all of an inode (`need_do_checkpoint`).

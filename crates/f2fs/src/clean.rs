@@ -6,10 +6,10 @@
 use crate::{
     F2fs, F2fsError,
     checkpoint::later,
-    format::{SEGMENT, footer, is_placed, le32, log, node_offset},
+    format::{footer, is_placed, le32, log, node_offset},
     map::first_index,
-    segments::Policy,
     summary::Owner,
+    victim::Candidate,
 };
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Time;
@@ -38,13 +38,15 @@ impl<D: BlockDevice> F2fs<D> {
             if !self.is_short() {
                 return Ok(());
             }
-            let full = self.layout.segs_per_sec * SEGMENT;
-            let Some((section, valid)) = self.segments.victim(Policy::Greedy, &self.log_segments()) else { break };
+            let full = self.segments.section_blocks();
+            let chosen = self.segments.victim(self.options.foreground, &self.log_segments(), self.mtime());
+            let Some(Candidate { section, valid, .. }) = chosen else { break };
             // Moving nearly all of a section for nearly nothing: threaded logging does better.
             if valid > full - full / 8 && self.options.threaded {
                 break;
             }
-            self.clean(section, true)?;
+            self.segments.chosen.remove(&section);
+            self.counts.moved += self.clean(section, true)?;
             self.counts.cleaned += 1;
             self.take_checkpoint(false)?;
         }
@@ -57,9 +59,12 @@ impl<D: BlockDevice> F2fs<D> {
     /// One section's valid blocks begin to wait.
     pub(crate) fn clean_background(&mut self) -> Result<(), F2fsError> {
         self.cleaned_last = Some(self.now);
-        if let Some((section, _)) = self.segments.victim(Policy::CostBenefit, &self.log_segments()) {
-            self.clean(section, false)?;
+        if let Some(Candidate { section, .. }) =
+            self.segments.victim_background(self.options.background, &self.log_segments(), self.mtime())
+        {
+            self.counts.moved_background += self.clean(section, false)?;
             self.counts.cleaned_background += 1;
+            self.segments.chosen.insert(section);
             let now = self.now;
             self.changed_since.get_or_insert(now);
         }
@@ -67,14 +72,16 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     pub(crate) fn cleaning_due(&self) -> Option<Time> {
-        if self.options.cleaning_interval == 0 || self.segments.candidates(&self.log_segments()).is_empty() {
+        if self.options.cleaning_interval == 0 || !self.segments.has_victims(&self.log_segments()) {
             return None;
         }
         let since = self.cleaned_last.or(self.first_time)?;
         Some(later(since, self.options.cleaning_interval))
     }
 
-    fn clean(&mut self, section: u32, at_once: bool) -> Result<(), F2fsError> {
+    /// Moves what a section holds; gives how many blocks.
+    fn clean(&mut self, section: u32, at_once: bool) -> Result<u64, F2fsError> {
+        let mut count = 0;
         for segment in section * self.layout.segs_per_sec..(section + 1) * self.layout.segs_per_sec {
             if self.segments.get(segment).entry.valid == 0 {
                 continue;
@@ -85,7 +92,7 @@ impl<D: BlockDevice> F2fs<D> {
                     let addr = self.layout.start(segment) + at as u32;
                     let moved = if nodes { self.move_node(owner.nid, addr, at_once) } else { self.move_data(*owner, addr, at_once) };
                     match moved {
-                        Ok(()) => self.counts.moved += 1,
+                        Ok(()) => count += 1,
                         // A summary that is wrong is for a check to tell; the block stays where it is.
                         Err(F2fsError::Node { .. }) => {}
                         Err(error) => return Err(error),
@@ -93,14 +100,14 @@ impl<D: BlockDevice> F2fs<D> {
                 }
             }
         }
-        Ok(())
+        Ok(count)
     }
 
     fn move_node(&mut self, nid: u32, addr: u32, at_once: bool) -> Result<(), F2fsError> {
         if self.nat_entry(nid)?.addr != addr {
             return Ok(());
         }
-        self.node_mut(nid)?;
+        self.node_mut_lightly(nid)?;
         if at_once { self.write_node(nid, 0) } else { Ok(()) }
     }
 

@@ -6,11 +6,23 @@ use crate::{
     F2fs, F2fsError,
     disk::zeros,
     format::{BLOCK, NULL, SEGMENT, inode, is_placed, le64, put64},
+    mount::InPlace,
     node::{kind, touch},
     summary::Owner,
 };
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{Errno, FileType};
+
+/// Why a block of contents is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It has waited long enough.
+    WriteBack,
+    /// An fsync that prefers the place that a block has.
+    Fsync,
+    /// Its section is to become clean.
+    Cleaning,
+}
 
 impl<D: BlockDevice> F2fs<D> {
     /// Whether contents lie in the inode.
@@ -52,13 +64,21 @@ impl<D: BlockDevice> F2fs<D> {
         self.pages.edit((ino, index), now).ok_or(F2fsError::Failed)
     }
 
-    /// Writes a block that waits to a new place.
-    pub(crate) fn write_page(&mut self, ino: u32, index: u32, cleaning: bool) -> Result<(), F2fsError> {
+    /// Writes a block that waits: to a new place, or where that is wanted and nothing forbids it to the place it has.
+    pub(crate) fn write_page(&mut self, ino: u32, index: u32, why: Why) -> Result<(), F2fsError> {
         let Some(slot) = self.slot(ino, index, false)?.filter(|slot| slot.addr != NULL) else {
             return Err(F2fsError::Failed);
         };
+        let cleaning = why == Why::Cleaning || self.pages.is_light((ino, index));
         let bytes = self.inode(ino)?;
         let (directory, advise) = (kind(bytes) == Some(FileType::Directory), bytes[inode::ADVISE]);
+        if !directory && !cleaning && is_placed(slot.addr) && self.stays(why) {
+            let Self { pages, disk, .. } = self;
+            disk.write(slot.addr, pages.get((ino, index)).ok_or(F2fsError::Failed)?)?;
+            self.counts.in_place += 1;
+            self.pages.settle((ino, index));
+            return Ok(());
+        }
         let log = self.data_log(directory && !cleaning, cleaning || advise & inode::ADVISE_COLD != 0, advise & inode::ADVISE_HOT != 0);
         let version = self.nat_entry(slot.nid)?.version;
         let addr = self.allocate(log, Owner { nid: slot.nid, version, slot: slot.number })?;
@@ -72,10 +92,24 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// Writes what waits of a file.
-    pub(crate) fn write_pages_of(&mut self, ino: u32) -> Result<bool, F2fsError> {
+    /// Whether contents are overwritten where they lie (`check_inplace_update_policy`).
+    fn stays(&self, why: Why) -> bool {
+        let (valid, user) = (self.checkpoint.valid_blocks, self.checkpoint.user_blocks);
+        // A volume that is a log only has no such writes, in Linux too.
+        self.options.threaded
+            && match self.options.in_place {
+                InPlace::Never => false,
+                InPlace::Above(percent) => valid * 100 > user * u64::from(percent),
+                InPlace::Fsync(_) => why == Why::Fsync,
+            }
+    }
+
+    /// Writes what waits of a file for an fsync, `lean` if that is for contents only.
+    pub(crate) fn write_pages_of(&mut self, ino: u32, lean: bool) -> Result<bool, F2fsError> {
         let waiting = self.pages.waiting((ino, 0)..=(ino, u32::MAX));
-        waiting.iter().try_for_each(|(ino, index)| self.write_page(*ino, *index, false))?;
+        let few = matches!(self.options.in_place, InPlace::Fsync(most) if lean || waiting.len() <= most as usize);
+        let why = if few { Why::Fsync } else { Why::WriteBack };
+        waiting.iter().try_for_each(|(ino, index)| self.write_page(*ino, *index, why))?;
         Ok(!waiting.is_empty())
     }
 
@@ -83,7 +117,7 @@ impl<D: BlockDevice> F2fs<D> {
     pub(crate) fn write_all_pages(&mut self, everything: bool) -> Result<(), F2fsError> {
         for (ino, index) in self.pages.all_waiting() {
             if everything || self.is_dir(ino)? {
-                self.write_page(ino, index, false)?;
+                self.write_page(ino, index, Why::WriteBack)?;
             }
         }
         Ok(())
@@ -129,6 +163,9 @@ impl<D: BlockDevice> F2fs<D> {
             }
             self.move_out(ino)?;
         }
+        if offset > self.size(ino)? {
+            self.clear_tail(ino)?;
+        }
         let mut done = 0;
         while done < data.len() {
             let (place, left) = (offset + done as u64, data.len() - done);
@@ -155,7 +192,7 @@ impl<D: BlockDevice> F2fs<D> {
             self.page_mut(ino, index)?[at..at + data.len()].copy_from_slice(data);
         }
         let (end, now) = (u64::from(index) * BLOCK as u64 + (at + data.len()) as u64, self.now);
-        let bytes = self.node_mut(ino)?;
+        let bytes = if end > self.size(ino)? { self.node_mut(ino)? } else { self.node_mut_lightly(ino)? };
         put64(bytes, inode::SIZE, le64(bytes, inode::SIZE).max(end));
         touch(bytes, now);
         Ok(())
@@ -202,8 +239,21 @@ impl<D: BlockDevice> F2fs<D> {
             if at > 0 && self.load_page(ino, index)? {
                 self.page_mut(ino, index)?[at..].fill(0);
             }
+        } else if size > before {
+            self.clear_tail(ino)?;
         }
         put64(self.node_mut(ino)?, inode::SIZE, size);
+        Ok(())
+    }
+
+    /// What lies behind a file's end in its last block becomes zeros: an append in place of which a power cut left only the contents.
+    fn clear_tail(&mut self, ino: u32) -> Result<(), F2fsError> {
+        let size = self.size(ino)?;
+        let (index, at) = (size / BLOCK as u64, size as usize % BLOCK);
+        let Ok(index) = u32::try_from(index) else { return Ok(()) };
+        if at > 0 && self.page(ino, index)?.is_some_and(|page| page[at..].iter().any(|byte| *byte != 0)) {
+            self.page_mut(ino, index)?[at..].fill(0);
+        }
         Ok(())
     }
 
@@ -219,8 +269,8 @@ impl<D: BlockDevice> F2fs<D> {
             return Ok(());
         }
         let now = self.time();
-        self.pages.edit((ino, index), now).ok_or(F2fsError::Failed)?;
-        if at_once { self.write_page(ino, index, true) } else { Ok(()) }
+        self.pages.edit_lightly((ino, index), now).ok_or(F2fsError::Failed)?;
+        if at_once { self.write_page(ino, index, Why::Cleaning) } else { Ok(()) }
     }
 
     /// A hole where an empty block of a directory was.
@@ -244,7 +294,7 @@ impl<D: BlockDevice> F2fs<D> {
         } else if self.pages.count() > waiting_max {
             while self.pages.count() > waiting_max / 2 {
                 let Some((_, (ino, index))) = self.pages.oldest() else { break };
-                self.write_page(ino, index, false)?;
+                self.write_page(ino, index, Why::WriteBack)?;
             }
         }
         self.clean_foreground()

@@ -52,10 +52,12 @@ mod recover;
 mod segments;
 mod summary;
 mod superblock;
+mod victim;
 mod xattr;
 
 pub use error::F2fsError;
 pub use finding::{FINDINGS_MAX, Finding, Report, Severity};
 pub use mkfs::{Format, FormatError, format};
-pub use mount::{Counts, F2fs, Options};
+pub use mount::{Counts, F2fs, InPlace, Options};
 pub use superblock::Layout;
+pub use victim::{AgeThreshold, Policy};

@@ -11,6 +11,7 @@ use crate::{
     segments::Segments,
     summary::{self, Journals, Owner, Owners, SitEntry},
     superblock,
+    victim::Policy,
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -36,6 +37,12 @@ pub struct Options {
     pub roll_forward: bool,
     /// Logs fill holes when few sections are clean (`mode=adaptive` of Linux); otherwise only cleaning makes room (`mode=lfs`).
     pub threaded: bool,
+    /// When contents are overwritten where they lie rather than written to a new place (`ipu_policy` of Linux). Needs `threaded`.
+    pub in_place: InPlace,
+    /// How cleaning chooses where space is short.
+    pub foreground: Policy,
+    /// How it chooses when there is time (`atgc` of Linux makes this [`Policy::AgeThreshold`]).
+    pub background: Policy,
     /// An fsync's contents are durable before its nodes are written. Linux leaves that out (`fsync_mode=posix`): there a cut during an fsync can take what
     /// earlier ones had made durable in the same block, where the device writes out of order.
     pub ordered: bool,
@@ -49,6 +56,17 @@ pub struct Options {
     pub waiting_bytes_max: u64,
 }
 
+/// When contents are overwritten where they lie. Never those of directories, nor what cleaning moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// Never, as the publication.
+    Never,
+    /// Where more than so many percent of the volume are in use: Linux's `F2FS_IPU_UTIL`, there 70.
+    Above(u8),
+    /// By an fsync of at most so many blocks, and by every fdatasync: Linux's `F2FS_IPU_FSYNC` and its default, there 8 blocks.
+    Fsync(u32),
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -59,6 +77,9 @@ impl Default for Options {
             read_only: false,
             roll_forward: true,
             threaded: true,
+            in_place: InPlace::Never,
+            foreground: Policy::Greedy,
+            background: Policy::CostBenefit,
             ordered: true,
             checkpoint_interval: 60_000_000_000,
             cleaning_interval: 60_000_000_000,
@@ -87,8 +108,16 @@ pub struct Counts {
     pub cleaned: u64,
     /// Sections cleaned in the background.
     pub cleaned_background: u64,
-    /// Valid blocks that cleaning moved.
+    /// Valid blocks that cleaning moved because space was short.
     pub moved: u64,
+    /// Valid blocks that began to wait because of cleaning in the background.
+    pub moved_background: u64,
+    /// Blocks given out, by log: hot, warm and cold contents, then hot, warm and cold nodes.
+    pub written: [u64; log::COUNT],
+    /// Of these, blocks that filled holes (threaded logging).
+    pub threaded: u64,
+    /// Blocks of contents overwritten where they lay.
+    pub in_place: u64,
 }
 
 /// A mounted volume on the device `D`.
@@ -193,6 +222,11 @@ impl<D: BlockDevice> F2fs<D> {
     /// Clean sections.
     pub fn free_sections(&self) -> u32 {
         self.segments.free_sections
+    }
+
+    /// How many of a segment's 512 blocks are valid, segment by segment.
+    pub fn valid_blocks(&self) -> impl Iterator<Item = u16> {
+        (0..self.segments.len()).map(|segment| self.segments.get(segment).entry.valid)
     }
 
     /// What lay behind the last [`Errno::Io`], [`Errno::Unclean`] or [`Errno::ReadOnly`].

@@ -130,6 +130,13 @@ impl<D: BlockDevice> F2fs<D> {
         self.nodes.edit(nid, now).ok_or(F2fsError::Failed)
     }
 
+    /// A node to be moved, or to be changed in what an fdatasync may leave out.
+    pub(crate) fn node_mut_lightly(&mut self, nid: u32) -> Result<&mut [u8], F2fsError> {
+        self.load_node(nid)?;
+        let now = self.time();
+        self.nodes.edit_lightly(nid, now).ok_or(F2fsError::Failed)
+    }
+
     /// An inode.
     pub(crate) fn inode(&mut self, ino: u32) -> Result<&[u8], F2fsError> {
         let bytes = self.node(ino)?;

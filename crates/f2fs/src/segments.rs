@@ -33,27 +33,20 @@ impl Segment {
     }
 }
 
-/// How to choose what to clean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Policy {
-    /// The least to move.
-    Greedy,
-    /// Little to move that has not changed for long (publication, section 2.2).
-    CostBenefit,
-}
-
 #[derive(Debug)]
 pub(crate) struct Segments {
-    all: Vec<Segment>,
-    per_sec: u32,
+    pub(crate) all: Vec<Segment>,
+    pub(crate) per_sec: u32,
     /// Used segments of each section.
-    used: Vec<u32>,
+    pub(crate) used: Vec<u32>,
     pub free_segments: u32,
     pub free_sections: u32,
     /// Segments that differ from the table on the medium.
     pub changed: BTreeSet<u32>,
     /// Blocks that only the next checkpoint sets free.
     pub stale: u64,
+    /// Sections that cleaning in the background has taken on: what they held waits to be written elsewhere.
+    pub chosen: BTreeSet<u32>,
 }
 
 impl Segments {
@@ -67,6 +60,7 @@ impl Segments {
             free_sections: 0,
             changed: BTreeSet::new(),
             stale: 0,
+            chosen: BTreeSet::new(),
         };
         for log in logs {
             segments.all[log as usize].used = true;
@@ -96,6 +90,8 @@ impl Segments {
     /// A log of this type moves to this segment.
     pub fn take_for(&mut self, segment: u32, kind: usize) {
         self.take(segment);
+        let section = segment / self.per_sec;
+        self.chosen.remove(&section);
         self.all[segment as usize].entry.kind = kind as u8;
         self.changed.insert(segment);
     }
@@ -115,7 +111,10 @@ impl Segments {
         if core::mem::replace(&mut self.all[segment as usize].used, false) {
             self.free_segments += 1;
             self.used[section] -= 1;
-            self.free_sections += u32::from(self.used[section] == 0);
+            if self.used[section] == 0 {
+                self.free_sections += 1;
+                self.chosen.remove(&(section as u32));
+            }
         }
     }
 
@@ -212,46 +211,14 @@ impl Segments {
         let candidates = self.all.iter().enumerate().filter(fits).filter(|(_, segment)| segment.entry.valid > 0);
         candidates.min_by_key(|(_, segment)| segment.held_count).map(|(number, _)| number as u32)
     }
-
-    fn section_state(&self, section: u32) -> (u32, u64) {
-        let segments = &self.all[(section * self.per_sec) as usize..((section + 1) * self.per_sec) as usize];
-        let valid = segments.iter().map(|segment| u32::from(segment.entry.valid)).sum();
-        let mtime = segments.iter().map(|segment| segment.entry.mtime).sum::<u64>() / u64::from(self.per_sec);
-        (valid, mtime)
-    }
-
-    /// Sections that may be cleaned: with something valid and something not, and without a log.
-    pub fn candidates(&self, logs: &[u32]) -> Vec<(u32, u32, u64)> {
-        let full = self.per_sec * SEGMENT;
-        (0..self.used.len() as u32)
-            .filter(|section| self.used[*section as usize] > 0 && !logs.iter().any(|log| log / self.per_sec == *section))
-            .map(|section| (section, self.section_state(section)))
-            .filter(|(_, (valid, _))| (1..full).contains(valid))
-            .map(|(section, (valid, mtime))| (section, valid, mtime))
-            .collect()
-    }
-
-    /// The section to clean next, and its valid blocks.
-    pub fn victim(&self, policy: Policy, logs: &[u32]) -> Option<(u32, u32)> {
-        let candidates = self.candidates(logs);
-        let (min, max) = candidates.iter().fold((u64::MAX, 0), |(min, max), (.., mtime)| (min.min(*mtime), max.max(*mtime)));
-        let cost = |(_, valid, mtime): &(u32, u32, u64)| match policy {
-            Policy::Greedy => u64::from(*valid),
-            Policy::CostBenefit => {
-                let used = u64::from(*valid) * 100 / u64::from(self.per_sec * SEGMENT);
-                let age = if max > min { 100 - 100 * (mtime - min) / (max - min) } else { 0 };
-                u64::from(u32::MAX) - 100 * (100 - used) * age / (100 + used)
-            }
-        };
-        candidates.iter().min_by_key(|candidate| cost(candidate)).map(|(section, valid, _)| (*section, *valid))
-    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn segments() -> Segments {
+    /// Eight segments, each a section, none used but the first, which a log has.
+    pub(crate) fn segments() -> Segments {
         let layout = Layout { segs_per_sec: 1, segments_main: 8, ..crate::mkfs::test_layout() };
         let entries = (0..8).map(|_| SitEntry { kind: 0, valid: 0, map: [0; 64], mtime: 0 }).collect();
         Segments::new(&layout, entries, [0].into_iter())
@@ -271,19 +238,5 @@ mod tests {
         assert_eq!(segments.checkpointed(&[0]), [3]);
         assert_eq!((segments.free_segments, segments.free_sections), (7, 7));
         assert!(segments.unmark((3, 1)).is_err());
-    }
-
-    #[test]
-    fn age_outweighs_a_little_more_to_move() {
-        let mut segments = segments();
-        for at in 0..200 {
-            segments.mark((2, at), 1, 10).unwrap();
-        }
-        for at in 0..190 {
-            segments.mark((4, at), 1, 10_000).unwrap();
-        }
-        assert_eq!(segments.victim(Policy::Greedy, &[0]), Some((4, 190)));
-        assert_eq!(segments.victim(Policy::CostBenefit, &[0]), Some((2, 200)));
-        assert_eq!(segments.victim(Policy::Greedy, &[0, 4]), Some((2, 200)));
     }
 }

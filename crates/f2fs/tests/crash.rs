@@ -4,7 +4,7 @@ mod common;
 
 use common::{bytes, mkdir, mount, put, read_only};
 use nandlab_block::{BlockDevice, CutId, Ram, Record, WriteLog};
-use nandlab_f2fs::{F2fs, Finding, Format, Options, format};
+use nandlab_f2fs::{F2fs, Finding, Format, InPlace, Options, format};
 use nandlab_sim::mix;
 use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr, Sync, Time, path};
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ enum Promise {
     Gone(Vec<u8>),
     /// This, or only so much of it: cut short, which is not durable yet.
     Cut(Vec<u8>, usize),
+    /// As the last, and the rest may be zeros in part: it is overwritten in place.
+    Zeroed(Vec<u8>, usize),
 }
 
 type Promises = BTreeMap<String, Promise>;
@@ -41,6 +43,15 @@ struct Story<'a> {
     promises: Vec<(usize, Promises)>,
     now: Promises,
     dirs: BTreeMap<String, Ino>,
+    in_place: bool,
+}
+
+impl<'a> Story<'a> {
+    fn begin(disk: &'a mut Ram, options: Options, now: Promises) -> Self {
+        let f2fs = F2fs::mount(WriteLog::new(disk), options).unwrap();
+        let (dirs, in_place) = (BTreeMap::from([(String::new(), Ino::ROOT)]), options.in_place != InPlace::Never);
+        Self { f2fs, promises: vec![(0, now.clone())], now, dirs, in_place }
+    }
 }
 
 impl Story<'_> {
@@ -107,7 +118,8 @@ impl Story<'_> {
         let Promise::Holds(data) = self.now[path].clone() else { panic!("{path} is not settled") };
         let (dir, name) = self.dir(path);
         let file = self.f2fs.lookup(dir, &name).unwrap().ino;
-        self.set(path, Promise::Cut(data.clone(), size));
+        let cut = if self.in_place { Promise::Zeroed } else { Promise::Cut };
+        self.set(path, cut(data.clone(), size));
         self.f2fs.setattr(file, &SetAttr { size: Some(size as u64), ..SetAttr::default() }, common::NOW).unwrap();
         if durable {
             self.f2fs.fsync(file, Sync::All).unwrap();
@@ -129,6 +141,16 @@ impl Story<'_> {
         self.set(to, Promise::Holds(data));
     }
 
+    /// The next section, when it is time.
+    fn clean_background(&mut self) {
+        let before = self.f2fs.counts().cleaned_background;
+        while self.f2fs.counts().cleaned_background == before {
+            let nothing = |f2fs: &F2fs<_>| panic!("nothing to clean: {:?}, {:?}", f2fs.counts(), f2fs.valid_blocks().collect::<Vec<_>>());
+            let due = self.f2fs.due().unwrap_or_else(|| nothing(&self.f2fs));
+            self.f2fs.work(due).unwrap();
+        }
+    }
+
     fn mkdir(&mut self, path: &str) {
         let (dir, name) = self.dir(path);
         let ino = mkdir(&mut self.f2fs, dir, std::str::from_utf8(&name).unwrap());
@@ -136,17 +158,22 @@ impl Story<'_> {
     }
 }
 
-/// Makes a run on a volume of these choices. The device writes blocks whole: no checksum would tell a torn node.
+/// Makes a run on a volume of these choices.
 fn record(mib: u64, choices: &Format, options: Options, tell: fn(&mut Story<'_>)) -> Run {
+    record_behind(mib, choices, options, |_| (), tell)
+}
+
+/// Makes a run behind another that is not cut. The device writes blocks whole: no checksum would tell a torn node.
+fn record_behind(mib: u64, choices: &Format, options: Options, before: fn(&mut Story<'_>), tell: fn(&mut Story<'_>)) -> Run {
     let mut disk = Ram::new(4096, mib * 256);
     format(&mut disk, choices).unwrap();
+    let mut story = Story::begin(&mut disk, options, Promises::new());
+    before(&mut story);
+    story.f2fs.unmount().unwrap();
+    let now = story.now;
+    drop(story.f2fs);
     let base = disk.clone();
-    let mut story = Story {
-        f2fs: F2fs::mount(WriteLog::new(&mut disk), options).unwrap(),
-        promises: vec![(0, Promises::new())],
-        now: Promises::new(),
-        dirs: BTreeMap::from([(String::new(), Ino::ROOT)]),
-    };
+    let mut story = Story::begin(&mut disk, options, now);
     tell(&mut story);
     println!("{:?}", story.f2fs.counts());
     story.f2fs.unmount().unwrap();
@@ -205,6 +232,78 @@ fn churn(story: &mut Story<'_>) {
     }
 }
 
+/// Sections half full of what stays.
+fn scatter(story: &mut Story<'_>) {
+    let name = |number: u64| format!("old {number}");
+    for number in 0..220 {
+        let file = put(&mut story.f2fs, Ino::ROOT, &name(number), &bytes(number, 40_000));
+        story.f2fs.forget(file, 1);
+    }
+    story.f2fs.write_back(u64::MAX, Time::MAX).unwrap();
+    for number in (0..220).step_by(2) {
+        story.f2fs.unlink(Ino::ROOT, name(number).as_bytes(), common::NOW).unwrap();
+        story.now.insert(format!("/{}", name(number + 1)), Promise::Holds(bytes(number + 1, 40_000)));
+    }
+}
+
+/// Cleaning in the background while files are made durable, written back in part, changed and removed.
+fn tidy(story: &mut Story<'_>) {
+    story.create("/new 0", &bytes(0, 9000));
+    story.clean_background();
+    story.create("/new 1", &bytes(1, 9000));
+    story.truncate("/old 3", 10_000, true);
+    story.append("/old 5", 3000, 2);
+    story.unlink("/old 7");
+    // Half of what cleaning made wait.
+    story.f2fs.write_back(100 * 4096, Time::new(0)).unwrap();
+    story.create("/new 2", &bytes(2, 9000));
+    story.f2fs.sync().unwrap();
+    story.clean_background();
+    story.scribble("/scribble", 20_000);
+    story.f2fs.write_back(1 << 30, Time::MAX).unwrap();
+    story.append("/old 9", 5000, 3);
+    story.rename("/old 11", "/old 13");
+    for number in 3..8 {
+        story.create(&format!("/new {number}"), &bytes(number, 30_000));
+    }
+    story.f2fs.sync().unwrap();
+    story.create("/last", &bytes(9, 20_000));
+    let counts = story.f2fs.counts();
+    assert!(counts.cleaned_background == 2 && counts.moved_background > 200, "{counts:?}");
+}
+
+/// Hardly a clean section, nothing quite full.
+fn crowd(story: &mut Story<'_>) {
+    story.create("/large", &bytes(1, 11 << 20));
+    let file = story.f2fs.lookup(Ino::ROOT, b"large").unwrap().ino;
+    let mut round = 0;
+    while story.f2fs.counts().cleaned < 3 {
+        for number in 0..40 {
+            let place = mix(round, number) % 1400 * 4096;
+            story.f2fs.write(file, place, &bytes(mix(round, number), 4096), common::NOW).unwrap();
+        }
+        story.f2fs.fsync(file, Sync::All).unwrap();
+        round += 1;
+    }
+    story.f2fs.forget(file, 1);
+    let data = held(&mut story.f2fs, "/large").unwrap();
+    story.now.insert("/large".into(), Promise::Holds(data));
+}
+
+/// Little is written, and sections must be cleaned for it.
+fn squeeze(story: &mut Story<'_>) {
+    let mut number = 0;
+    while story.f2fs.counts().cleaned < 2 {
+        number += 1;
+        story.create(&format!("/squeezed {number}"), &bytes(number, 30_000));
+        if number > 2 {
+            story.unlink(&format!("/squeezed {}", number - 2));
+        }
+        assert!(number < 200, "{:?}", story.f2fs.counts());
+    }
+    story.create("/last", &bytes(9, 20_000));
+}
+
 fn held<D: BlockDevice>(f2fs: &mut F2fs<D>, path: &str) -> Option<Vec<u8>> {
     let attr = path::resolve(f2fs, path.as_bytes()).ok()?;
     let data = nandlab_vfs::tree::contents(f2fs, attr.ino);
@@ -220,6 +319,10 @@ fn assert_kept<D: BlockDevice>(f2fs: &mut F2fs<D>, promises: &Promises, id: &str
             Promise::Holds(data) => found.as_ref() == Some(data),
             Promise::Gone(data) => found.as_ref().is_none_or(|found| found == data),
             Promise::Cut(data, size) => found.as_ref().is_some_and(|found| found == data || found == &data[..*size]),
+            Promise::Zeroed(data, size) => found.as_ref().is_some_and(|found| {
+                let zeros = |found: &[u8]| found.iter().zip(&data[*size..]).all(|(found, before)| *found == 0 || found == before);
+                found.starts_with(&data[..*size]) && (found.len() == *size || found.len() == data.len() && zeros(&found[*size..]))
+            }),
             Promise::Begins(data) => found.as_ref().is_some_and(|found| found.starts_with(data)),
             Promise::Either(other, data) => found.as_ref() == Some(data) || held(f2fs, other).as_ref() == Some(data),
         };
@@ -264,8 +367,8 @@ fn assert_recovers_again(disk: &Ram, promises: &Promises, id: &str) {
     }
 }
 
-/// Judges one of so many states that cuts may leave.
-fn cut_run(run: &Run, name: &str, variants: u32, every: u64) {
+/// Judges one of so many states that cuts may leave; of those with `sample` above 1 by a full check only one of so many.
+fn cut_run(run: &Run, name: &str, variants: u32, every: u64, sample: u64) {
     let (Run { records, base, promises }, mut fscks) = (run, 0);
     for state in nandlab_block::Cuts::new(records, base.clone(), 7, variants) {
         let (CutId { cut, variant }, mut disk) = state.unwrap();
@@ -278,7 +381,7 @@ fn cut_run(run: &Run, name: &str, variants: u32, every: u64) {
         let at = promises.partition_point(|(changes, _)| *changes <= cut);
         let now = &promises[at - 1].1;
         assert_kept(&mut read_only(&mut disk), now, &id);
-        if word.is_multiple_of(3) {
+        if word.is_multiple_of(sample) {
             assert_eq!(damage(&mut disk), [], "{id}");
         }
         if word.is_multiple_of(101) {
@@ -296,21 +399,42 @@ fn cut_run(run: &Run, name: &str, variants: u32, every: u64) {
 #[test]
 fn cuts_lose_nothing_that_was_fsynced() {
     let defaults = Options::default();
-    cut_run(&record(60, &Format::default(), defaults, mixed), "defaults", 3, 1);
+    cut_run(&record(60, &Format::default(), defaults, mixed), "defaults", 3, 1, 3);
     let bare = Options { logs: 4, inline_data: false, inline_names: false, ..defaults };
-    cut_run(&record(60, &Format::default(), bare, mixed), "nothing in inodes, four logs", 2, 1);
+    cut_run(&record(60, &Format::default(), bare, mixed), "nothing in inodes, four logs", 2, 1, 3);
 }
 
 #[test]
 fn cuts_lose_nothing_where_every_fsync_is_a_checkpoint() {
     let options = Options { logs: 2, ..Options::default() };
-    cut_run(&record(60, &Format::default(), options, mixed), "two logs", 2, 1);
+    cut_run(&record(60, &Format::default(), options, mixed), "two logs", 2, 1, 3);
+}
+
+/// Every write is cut, and every state checked in full.
+#[test]
+fn cuts_at_every_write_lose_nothing_while_sections_are_cleaned_in_the_foreground() {
+    let options = Options { threaded: false, ..Options::default() };
+    let run = record_behind(60, &Format::default(), options, crowd, squeeze);
+    cut_run(&run, "cleaned in the foreground", 1, 1, 1);
 }
 
 #[test]
-fn cuts_lose_nothing_while_sections_are_cleaned() {
+fn cuts_at_every_write_lose_nothing_while_sections_are_cleaned_in_the_background() {
+    let options = Options { inline_data: false, checkpoint_interval: 3_600_000_000_000, ..Options::default() };
+    let run = record_behind(100, &Format::default(), options, scatter, tidy);
+    cut_run(&run, "cleaned in the background", 1, 1, 1);
+}
+
+#[test]
+fn cuts_lose_nothing_that_was_overwritten_in_place() {
+    let options = Options { in_place: InPlace::Fsync(8), ..Options::default() };
+    cut_run(&record(60, &Format::default(), options, mixed), "in place", 2, 1, 3);
+}
+
+#[test]
+fn cuts_lose_nothing_while_room_is_little() {
     for threaded in [true, false] {
         let options = Options { threaded, ..Options::default() };
-        cut_run(&record(60, &Format::default(), options, churn), &format!("little room, threaded {threaded}"), 1, 3);
+        cut_run(&record(60, &Format::default(), options, churn), &format!("little room, threaded {threaded}"), 1, 3, 3);
     }
 }

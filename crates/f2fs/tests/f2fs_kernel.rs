@@ -2,15 +2,26 @@
 
 mod common;
 
-use common::{assert_clean, bytes, load, manifest, mkdir, mount, put, ram, save};
-use nandlab_f2fs::{Finding, Format, format};
-use nandlab_oracle::manifest::differences;
+use common::chain::{CASES, volume};
+use common::full::{Aging, FULL};
+use common::{assert_clean, attributes, bytes, load, made_by_mkfs, manifest, mkdir, mount, put, ram, save};
+use nandlab_f2fs::{F2fs, Finding, Format, InPlace, Options, Policy, format};
+use nandlab_oracle::manifest::{Kind, Manifest, differences};
 use nandlab_oracle::{Disk, Oracle};
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Time};
 use std::time::Duration;
 
 /// A guest without hardware support beside other tests is slow.
 const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Without the times of directories, which are as the checkpoint has them or as a recovery sets them.
+fn no_times(manifest: &Manifest) -> Manifest {
+    let mut manifest = manifest.clone();
+    for entry in manifest.values_mut().filter(|entry| entry.kind == Kind::Directory) {
+        (entry.mtime, entry.mtime_nanos) = (0, 0);
+    }
+    manifest
+}
 
 /// A bit of everything that the format has.
 fn plant(fs: &mut impl FileSystem) {
@@ -135,14 +146,6 @@ fn a_volume_that_the_kernel_left_in_a_crash_is_recovered() {
     let guest = oracle.guest().timeout(PATIENCE).disk(Disk::File(mounted)).disk(Disk::File(copy.clone()));
     let report = guest.script(CRASH).run().unwrap().success().unwrap();
     let mut disk = load(&copy);
-    // Directories' times are as the checkpoint has them.
-    let no_times = |manifest: &nandlab_oracle::Manifest| {
-        let mut manifest = manifest.clone();
-        for entry in manifest.values_mut().filter(|entry| entry.kind == nandlab_oracle::manifest::Kind::Directory) {
-            (entry.mtime, entry.mtime_nanos) = (0, 0);
-        }
-        manifest
-    };
     let mut f2fs = common::read_only(&mut disk);
     assert_eq!(differences(&no_times(&report.manifests["left"]), &no_times(&manifest(&mut f2fs))), "", "what was fsynced, in memory");
     assert!(f2fs.check().unwrap().findings.contains(&Finding::InUse), "the kernel did not unmount");
@@ -181,15 +184,130 @@ fn a_volume_that_we_left_in_a_crash_is_recovered_by_the_kernel() {
     let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
     let script = "mp f2fs; mount -t f2fs /dev/vda /mnt && manifest /mnt found && umount /mnt";
     let report = oracle.guest().timeout(PATIENCE).disk(Disk::File(path.clone())).script(script).run().unwrap().success().unwrap();
-    let mut found = report.manifests["found"].clone();
-    let mut ours = ours;
-    for tree in [&mut found, &mut ours] {
-        for entry in tree.values_mut().filter(|entry| entry.kind == nandlab_oracle::manifest::Kind::Directory) {
-            (entry.mtime, entry.mtime_nanos) = (0, 0);
-        }
-    }
+    let (found, ours) = (no_times(&report.manifests["found"]), no_times(&ours));
     assert!(ours.len() > 20);
     assert_eq!(differences(&ours, &found), "", "what the kernel recovers is what we recover");
     let mut disk = load(&path);
     assert_clean(&mut disk, "recovered by the kernel");
+}
+
+#[test]
+fn the_kernel_recovers_nodes_in_each_order_to_what_we_recover() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("orders");
+    let mut disk = volume(&CASES.iter().copied().enumerate().collect::<Vec<_>>());
+    save(&mut disk, &path);
+    let ours = manifest(&mut common::read_only(&mut disk));
+    assert_eq!(ours.len(), 1 + CASES.iter().filter(|case| case.found.is_some()).count());
+    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
+    let script = "mp f2fs; mount -t f2fs /dev/vda /mnt && manifest /mnt found && umount /mnt";
+    let report = oracle.guest().timeout(PATIENCE).disk(Disk::File(path.clone())).script(script).run().unwrap().success().unwrap();
+    assert_eq!(differences(&no_times(&report.manifests["found"]), &no_times(&ours)), "");
+    assert_clean(&mut load(&path), "recovered by the kernel");
+}
+
+/// Random calls on each much-used volume.
+const CALLS: u64 = 8000;
+
+#[test]
+fn the_kernel_sees_what_many_calls_made_of_volumes_that_are_nearly_full() {
+    let base = Options { cleaning_interval: 1_000_000_000, ..Options::default() };
+    let sets = [
+        ("six-logs", Options { background: Policy::CostBenefit, ..base }),
+        ("four-logs", Options { logs: 4, threaded: false, ..base }),
+        ("two-logs", Options { logs: 2, in_place: InPlace::Above(70), ..base }),
+    ];
+    let scratch = tempfile::tempdir().unwrap();
+    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
+    let mut guest = oracle.guest().timeout(PATIENCE).file("/xattrs", attributes::program());
+    let (mut script, mut ours) = (format!("{}mp f2fs\n", attributes::FUNCTION), Vec::new());
+    for (seed, ((name, options), device)) in (41..).zip(sets.into_iter().zip('a'..)) {
+        let mut disk = ram(96 * 1024);
+        format(&mut disk, &Format::default()).unwrap();
+        let mut f2fs = F2fs::mount(&mut disk, options).unwrap();
+        let mut aging = Aging::new(&mut f2fs, seed);
+        aging.run(&mut f2fs, CALLS);
+        aging.model.release(&mut f2fs);
+        let counts = f2fs.counts();
+        println!("{name}: {} % full, {counts:?}", aging.percent());
+        assert!(aging.percent() >= FULL && counts.cleaned_background > 0);
+        assert!(counts.threaded > 1000 || counts.cleaned > 20, "{name}: {counts:?}");
+        f2fs.unmount().unwrap();
+        drop(f2fs);
+        assert_clean(&mut disk, name);
+        let mut f2fs = mount(&mut disk);
+        ours.push((name, manifest(&mut f2fs), attributes::seen(&mut f2fs)));
+        drop(f2fs);
+        let path = scratch.path().join(name);
+        save(&mut disk, &path);
+        guest = guest.disk(Disk::File(path));
+        script +=
+            &format!("mount -t f2fs /dev/vd{device} /mnt && manifest /mnt {name} && attributes /mnt {name} && umount /mnt || exit 1\n");
+    }
+    let report = guest.script(script).run().unwrap().success().unwrap();
+    for (name, tree, named) in ours {
+        assert!(tree.len() > 60 && named.len() > 5, "{name}: a tree worth comparing");
+        assert_eq!(differences(&tree, &report.manifests[name]), "", "{name}: our tree, as the kernel sees it");
+        assert!(attributes::told(&report.files[&format!("{name}-attributes")]) == named, "{name}: extended attributes");
+        assert_clean(&mut load(&scratch.path().join(name)), name);
+    }
+}
+
+/// Works until it is killed: names, contents, cuts, removals, now and then an fsync or a sync.
+const WORK: &str = r#"
+    work() { # DEVICE DIRECTORY OPTIONS
+        mkdir /$2 && mount -t f2fs -o $3 $1 /$2 && cd /$2 && mkdir a b || exit 1
+        n=0
+        while :; do
+            n=$((n + 1))
+            echo $n > "a/number $n"; head -c $((n * 977 % 70000)) /dev/urandom > b/$((n % 40))
+            mv "a/number $n" b/moved-$((n % 100)); ln -s "number $n" a/link-$n
+            [ $((n % 3)) = 0 ] && truncate -s $((n * 31 % 9000)) b/$((n * 7 % 40))
+            [ $((n % 4)) = 0 ] && rm -f a/link-$((n - 3)) b/$((n * 3 % 40))
+            [ $((n % 5)) = 0 ] && dd if=/dev/urandom of=a/synced-$((n % 20)) bs=1000 seek=$((n % 30)) count=3 conv=fsync,notrunc 2> /dev/null
+            [ $((n % 7)) = 0 ] && dd if=/dev/urandom of=b/new-$n bs=9000 count=1 conv=fsync 2> /dev/null
+            [ $n = 60 ] && sync
+            [ $n = 200 ] && echo > /tmp/$2
+        done
+    }
+    mp f2fs || exit 1
+"#;
+
+#[test]
+fn we_recover_what_the_kernel_left_when_it_was_killed_to_the_tree_that_it_recovers() {
+    let scratch = tempfile::tempdir().unwrap();
+    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
+    let volumes = [("defaults", "rw"), ("log-only", "mode=lfs"), ("bare", "noinline_data,noinline_dentry,active_logs=4")];
+    let (mut guest, mut script, mut until) = (oracle.guest().timeout(PATIENCE), WORK.to_string(), String::new());
+    for ((name, options), device) in volumes.iter().zip('a'..) {
+        save(&mut made_by_mkfs(64, &[]), &scratch.path().join(name));
+        guest = guest.disk(Disk::File(scratch.path().join(name)));
+        script += &format!("work /dev/vd{device} {name} {options} &\n");
+        until += &format!("while [ ! -e /tmp/{name} ]; do sleep 1; done\n");
+    }
+    let mut running = guest.script(script + &until + "say ready yes\nsleep 900\n").spawn().unwrap();
+    running.wait_for("ready", PATIENCE).unwrap();
+    running.kill();
+    assert!(running.wait().unwrap().qemu_killed);
+
+    let (mut guest, mut script, mut ours) = (oracle.guest().timeout(PATIENCE), "mp f2fs || exit 1\n".to_string(), Vec::new());
+    for ((name, options), device) in volumes.iter().zip('a'..) {
+        let path = scratch.path().join(name);
+        let mut disk = load(&path);
+        let mut f2fs = common::read_only(&mut disk);
+        let tree = no_times(&manifest(&mut f2fs));
+        drop(f2fs);
+        let mut f2fs = mount(&mut disk);
+        assert_eq!(differences(&tree, &no_times(&manifest(&mut f2fs))), "", "{name}: in memory and on the medium");
+        f2fs.unmount().unwrap();
+        assert_clean(&mut disk, name);
+        ours.push((name, tree));
+        guest = guest.disk(Disk::File(path));
+        script += &format!("mount -t f2fs -o {options} /dev/vd{device} /mnt && manifest /mnt {name} && umount /mnt || exit 1\n");
+    }
+    let report = guest.script(script).run().unwrap().success().unwrap();
+    for (name, ours) in ours {
+        assert!(ours.len() > 40, "{name}: a tree worth comparing");
+        assert_eq!(differences(&no_times(&report.manifests[*name]), &ours), "", "{name}: the kernel's recovery and ours");
+    }
 }

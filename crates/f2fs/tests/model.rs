@@ -115,23 +115,6 @@ fn a_volume_that_is_nearly_full_goes_on() {
 }
 
 #[test]
-fn random_calls_beside_a_full_disk_answer_like_the_reference() {
-    for (seed, left) in [(31, 35), (32, 40)] {
-        let mut disk = formatted(100, &Format::default());
-        let mut f2fs = F2fs::mount(&mut disk, Options::default()).unwrap();
-        let mut model = Model::new(seed, Rules { file_bytes_max: 60_000, inodes_max: 150, ..Rules::unix() });
-        // A file that the model does not see.
-        fill(&mut f2fs, left);
-        f2fs.unlink(Ino::ROOT, b"ballast", NOW).unwrap();
-        model.run(&mut f2fs, 8000).unwrap_or_else(|mismatch| panic!("{mismatch} ({:?})", f2fs.fault()));
-        model.compare(&mut f2fs).unwrap();
-        model.release(&mut f2fs);
-        f2fs.unmount().unwrap();
-        assert_clean(&mut disk, &format!("seed {seed}"));
-    }
-}
-
-#[test]
 fn a_full_volume_says_so_and_recovers() {
     let mut disk = formatted(64, &Format::default());
     let mut f2fs = F2fs::mount(&mut disk, Options::default()).unwrap();

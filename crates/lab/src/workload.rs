@@ -1,11 +1,17 @@
 //! The `[workload]` section, and the stream of requests that it becomes on a device of known size.
 
+mod ageing;
 mod bonnie;
+mod bonnie_files;
 mod camera;
 mod files;
+mod fsmark;
+mod install;
 mod iozone;
-mod tiobench;
+mod rewrites;
 mod rollback;
+mod tiobench;
+mod wal;
 
 pub use files::FilesDescription;
 

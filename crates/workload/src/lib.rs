@@ -13,7 +13,7 @@
 //! pattern::Spec -> Pattern ----.
 //!                               >-- Source -> Fitted (onto a device) -> whoever serves it
 //! trace::Lines -> Reader ------'
-//! bonnie::Bonnie, camera::CameraMs500, iozone::Iozone, rollback::Rollback -> files::FileCalls -> whoever plays it on files
+//! bonnie::Bonnie, camera::CameraMs500, fsmark::FsMark, rollback::Rollback ... -> files::FileCalls -> whoever plays it on files
 //! ```
 
 #![no_std]
@@ -23,17 +23,23 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod ageing;
 pub mod bonnie;
+pub mod bonnie_files;
 pub mod camera;
 pub mod files;
 pub mod fit;
+pub mod fsmark;
+pub mod install;
 pub mod iozone;
 pub mod pattern;
 mod request;
+pub mod rewrites;
 pub mod rollback;
 mod survey;
 pub mod tiobench;
 pub mod trace;
+pub mod wal;
 
 pub use fit::{Fit, Fitted};
 pub use pattern::{Pattern, Spec, SpecError};

@@ -1,6 +1,10 @@
 //! What the tests share: disks, the tools of f2fs-tools as judges, and trees.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+pub mod attributes;
+pub mod chain;
+pub mod full;
+
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_f2fs::{F2fs, Options};
 use nandlab_oracle::manifest::{Entry, Kind, Manifest};

@@ -9,6 +9,8 @@
 mod contents;
 mod expected;
 mod script;
+#[cfg(test)]
+pub(crate) mod sound;
 
 pub use contents::{Contents, Look};
 pub use expected::{Expected, ExpectedError};

@@ -1,0 +1,219 @@
+//! bonnie++'s tests of names: files are made, looked up and removed, in order and then at random.
+//!
+//! After R. Coker's bonnie++ 1.03 (`bonnie++.cpp`, `bon_file.cpp`), its `-n`: 16 times 1024 files, empty unless told otherwise. In order means names that begin with their number, in that order; at random means names that
+//! begin with letters, in an order that is drawn for looking up and for removing. Its tests of one large file are those of [`bonnie`](crate::bonnie) with a chunk of 8 KiB, whose order differs.
+//!
+//! *Differs* from the program where that calls `stat`: a file is opened and closed, which finds its name and its inode as well; if it is not empty it is read, as there. In order, the program takes names as the
+//! directory gives them. All files lie in one directory.
+//!
+//! *Promises.* The stream is a pure function of [`BonnieFilesSpec`].
+
+use crate::{
+    files::{Contents, FileCall, FileCalls, FileId, Script},
+    pattern::{Scatter, SpecError},
+};
+use alloc::{
+    collections::VecDeque,
+    format,
+    string::{String, ToString},
+};
+use nandlab_sim::mix;
+
+/// The most files.
+const FILES_MAX: u64 = 1 << 24;
+/// The longest file in bytes.
+const BYTES_MAX: u64 = 1 << 30;
+/// What is written and read at once: the program's chunk.
+const CHUNK: u64 = 8192;
+/// The most letters of a name beside its number.
+const LETTERS_MAX: u64 = 12;
+
+/// A run. The default is the program's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BonnieFilesSpec {
+    /// Draws names, orders, sizes and contents.
+    pub seed: u64,
+    /// Files of each half: 16384.
+    pub files: u64,
+    /// Least and most bytes of a file: 0.
+    pub bytes: (u64, u64),
+    /// A sync of everything ends each phase that changes something, within its time. The program has none unless told (`-b` for each call).
+    pub sync_all: bool,
+}
+
+impl Default for BonnieFilesSpec {
+    fn default() -> Self {
+        Self { seed: 1, files: 16_384, bytes: (0, 0), sync_all: false }
+    }
+}
+
+impl BonnieFilesSpec {
+    /// Refuses what is no run, naming the first such key.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let rule = |good: bool, key, found: u64, expected: &str| {
+            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+        };
+        rule((1..=FILES_MAX).contains(&self.files), "files", self.files, "1 to 16777216")?;
+        rule(self.bytes.1 <= BYTES_MAX, "size max", self.bytes.1, "at most 1073741824 bytes")?;
+        rule(self.bytes.0 <= self.bytes.1, "size min", self.bytes.0, "at most the most")
+    }
+
+    fn length(&self, file: FileId) -> u64 {
+        let (least, most) = self.bytes;
+        least + mix(mix(self.seed, 1), file.0.into()) % (most - least + 1)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    Create,
+    Find,
+    Remove,
+}
+
+/// The stream of a [`BonnieFilesSpec`].
+#[derive(Clone, Debug)]
+pub struct BonnieFiles {
+    spec: BonnieFilesSpec,
+    /// Passes, each at random or not.
+    script: Script<(Pass, bool)>,
+    /// Orders of looking up and of removing.
+    orders: [Scatter; 2],
+}
+
+impl BonnieFiles {
+    /// The run that `spec` describes, if that passes its [`check`](BonnieFilesSpec::check).
+    pub fn new(spec: BonnieFilesSpec) -> Result<Self, SpecError> {
+        spec.check()?;
+        let mut script = Script::new();
+        let phases = [
+            [("create-in-order", Pass::Create), ("stat-in-order", Pass::Find), ("remove-in-order", Pass::Remove)],
+            [("create-at-random", Pass::Create), ("stat-at-random", Pass::Find), ("remove-at-random", Pass::Remove)],
+        ];
+        for (phases, random) in phases.into_iter().zip([false, true]) {
+            for (phase, pass) in phases {
+                script.pass(phase, (pass, random), spec.files);
+                if spec.sync_all && pass != Pass::Find {
+                    script.call(phase, FileCall::Sync);
+                }
+            }
+        }
+        let orders = [2, 3].map(|part| Scatter::new(spec.files, mix(spec.seed, part)));
+        Ok(Self { spec, script, orders })
+    }
+
+    fn item(spec: &BonnieFilesSpec, orders: &[Scatter; 2], (pass, random): (Pass, bool), number: u64, calls: &mut VecDeque<FileCall>) {
+        let number = match pass {
+            Pass::Find if random => orders[0].place(number),
+            Pass::Remove if random => orders[1].place(number),
+            _ => number,
+        };
+        let file = FileId((number + if random { spec.files } else { 0 }) as u32);
+        let length = spec.length(file);
+        let chunks = (0..length).step_by(CHUNK as usize).map(|offset| (offset, CHUNK.min(length - offset)));
+        match pass {
+            Pass::Create => {
+                calls.push_back(FileCall::Create { file });
+                calls.extend(chunks.map(|(offset, length)| FileCall::Write { file, offset, length, version: 0 }));
+                calls.push_back(FileCall::Close { file });
+            }
+            Pass::Find => {
+                calls.push_back(FileCall::Open { file });
+                calls.extend(chunks.map(|(offset, length)| FileCall::Read { file, offset, length }));
+                calls.push_back(FileCall::Close { file });
+            }
+            Pass::Remove => calls.push_back(FileCall::Remove { file }),
+        }
+    }
+}
+
+impl Iterator for BonnieFiles {
+    type Item = FileCall;
+
+    fn next(&mut self) -> Option<FileCall> {
+        let Self { spec, script, orders } = self;
+        script.next(|pass, number, calls| Self::item(spec, orders, pass, number, calls))
+    }
+}
+
+impl FileCalls for BonnieFiles {
+    /// Number and letters, or letters and number.
+    fn name(&self, file: FileId) -> String {
+        let key = mix(self.spec.seed, u64::from(file.0));
+        let letter = |at: u64| (b'a' + (mix(key, at) % 26) as u8) as char;
+        let letters: String = (0..key % (LETTERS_MAX + 1)).map(letter).collect();
+        match u64::from(file.0).checked_sub(self.spec.files) {
+            None => format!("{:05}{letters}", file.0),
+            Some(number) => format!("{letters}{number:05}"),
+        }
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::new(self.spec.seed)
+    }
+
+    fn share_done(&self) -> f64 {
+        self.script.share_done()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.script.phase()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::sound;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn files_are_made_found_and_removed_in_order_and_then_at_random() {
+        let found = sound::run(BonnieFiles::new(BonnieFilesSpec { files: 100, ..BonnieFilesSpec::default() }).unwrap());
+        let numbers = |phase: &str| {
+            let calls = found.of(phase).into_iter().filter(|call| !matches!(call, FileCall::Close { .. }));
+            calls.map(|call| call.file().unwrap().0).collect::<Vec<u32>>()
+        };
+        let ordered: Vec<u32> = (0..100).collect();
+        for phase in ["create-in-order", "stat-in-order", "remove-in-order"] {
+            assert_eq!(numbers(phase), ordered, "{phase}");
+        }
+        let (found, removed) = (numbers("stat-at-random"), numbers("remove-at-random"));
+        assert!(found != removed && !found.is_sorted() && !removed.is_sorted());
+        let sorted = |mut numbers: Vec<u32>| {
+            numbers.sort_unstable();
+            numbers
+        };
+        assert_eq!((sorted(found), sorted(removed)), ((100..200).collect(), (100..200).collect()));
+    }
+
+    #[test]
+    fn names_in_order_begin_with_their_number_and_others_end_with_it() {
+        let files = BonnieFiles::new(BonnieFilesSpec::default()).unwrap();
+        assert!(files.name(FileId(7)).starts_with("00007") && files.name(FileId(16_384 + 7)).ends_with("00007"));
+        assert!((0..40_000).all(|file| (5..=5 + 12).contains(&files.name(FileId(file)).len())));
+    }
+
+    #[test]
+    fn what_is_no_run_is_refused_by_name() {
+        let key = |change: &dyn Fn(&mut BonnieFilesSpec)| {
+            let mut spec = BonnieFilesSpec::default();
+            change(&mut spec);
+            spec.check().map_or_else(|error| error.key, |()| "accepted")
+        };
+        assert_eq!(key(&|_| ()), "accepted");
+        assert_eq!(key(&|s| s.files = 0), "files");
+        assert_eq!(key(&|s| s.bytes = (0, u64::MAX)), "size max");
+        assert_eq!(key(&|s| s.bytes = (6, 5)), "size min");
+    }
+
+    proptest! {
+        #[test]
+        fn every_stream_is_sound(seed: u64, files in 1u64..60, least in 0u64..20_000, more in 0u64..9000, sync_all: bool) {
+            let found = sound::run(BonnieFiles::new(BonnieFilesSpec { seed, files, bytes: (least, least + more), sync_all }).unwrap());
+            prop_assert_eq!(found.expected.files().count(), 0);
+            prop_assert_eq!(found.count(|call| *call == FileCall::Sync), if sync_all { 4 } else { 0 });
+        }
+    }
+}

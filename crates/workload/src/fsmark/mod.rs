@@ -1,0 +1,227 @@
+//! fs_mark: many small files, made durable in one of several ways.
+//!
+//! After R. Wheeler's fs_mark 3.3 (`fs_mark.c`, `fs_mark.h`): in each loop every thread makes its files one after the other - create, write in pieces, make durable, close -, makes them durable
+//! afterwards where the method says so, and removes them unless told to keep them. Files per second are those of the phases `files` and `sync` together; the program counts the removal, too.
+//!
+//! *Differs* from the program where that has threads, which are one stream here, a file of each in turn; and all files lie in one directory, as without its `-D`.
+//!
+//! *Promises.* The stream is a pure function of [`FsMarkSpec`].
+
+use crate::{
+    files::{Contents, FileCall, FileCalls, FileId, Script},
+    pattern::SpecError,
+};
+use alloc::{
+    collections::VecDeque,
+    format,
+    string::{String, ToString},
+};
+use nandlab_sim::mix;
+
+/// The most files of a thread in a loop: the program's.
+const FILES_MAX: u64 = 1_000_000;
+/// The most threads: the program's.
+const THREADS_MAX: u64 = 64;
+/// The longest piece that is written at once: the program's buffer.
+const PIECE_MAX: u64 = 1 << 20;
+/// The longest file in bytes.
+const BYTES_MAX: u64 = 1 << 40;
+/// Letters of a name that are drawn, and those that count.
+const DRAWN: usize = 24;
+const LETTERS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+
+const FILES: &str = "files";
+const SYNC: &str = "sync";
+const REMOVE: &str = "remove";
+
+/// How files are made durable, by the number that `-S` has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FsMarkSync {
+    /// 0: not at all.
+    None,
+    /// 1: each by fsync before it is closed.
+    PerFile,
+    /// 2: by one sync of everything, and an fsync of the first file.
+    Everything,
+    /// 3: all are opened again and fsynced, from the last to the first.
+    Reverse,
+    /// 4: a sync of everything, then as 3.
+    EverythingReverse,
+    /// 5: all are opened again and fsynced, in order.
+    InOrder,
+    /// 6: a sync of everything, then as 5.
+    EverythingInOrder,
+}
+
+impl FsMarkSync {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::PerFile, Self::Everything, Self::Reverse, Self::EverythingReverse, Self::InOrder, Self::EverythingInOrder];
+
+    /// A name for descriptions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::PerFile => "per-file",
+            Self::Everything => "everything",
+            Self::Reverse => "reverse",
+            Self::EverythingReverse => "everything-reverse",
+            Self::InOrder => "in-order",
+            Self::EverythingInOrder => "everything-in-order",
+        }
+    }
+
+    fn has_sync(self) -> bool {
+        matches!(self, Self::Everything | Self::EverythingReverse | Self::EverythingInOrder)
+    }
+}
+
+/// A run of fs_mark. The defaults are the program's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FsMarkSpec {
+    /// Draws names and contents.
+    pub seed: u64,
+    /// Files of a thread in a loop (`-n`): 1000.
+    pub files: u64,
+    /// Bytes of a file (`-s`): 51200.
+    pub bytes: u64,
+    /// Bytes that are written at once (`-w`): 16384.
+    pub piece: u64,
+    /// Threads (`-t`): 1.
+    pub threads: u64,
+    /// How files are made durable (`-S`): each before it is closed.
+    pub sync: FsMarkSync,
+    /// Loops (`-L`): 1.
+    pub loops: u64,
+    /// Files stay (`-k`).
+    pub keep: bool,
+}
+
+impl Default for FsMarkSpec {
+    fn default() -> Self {
+        Self { seed: 1, files: 1000, bytes: 51_200, piece: 16_384, threads: 1, sync: FsMarkSync::PerFile, loops: 1, keep: false }
+    }
+}
+
+impl FsMarkSpec {
+    /// Refuses what is no run, naming the first such key.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let rule = |good: bool, key, found: u64, expected: &str| {
+            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+        };
+        rule((1..=FILES_MAX).contains(&self.files), "files", self.files, "1 to 1000000")?;
+        rule(self.bytes <= BYTES_MAX, "bytes", self.bytes, "at most 1099511627776 bytes")?;
+        rule((1..=PIECE_MAX).contains(&self.piece), "piece", self.piece, "1 to 1048576 bytes")?;
+        rule((1..=THREADS_MAX).contains(&self.threads), "threads", self.threads, "1 to 64")?;
+        let most = u64::from(u32::MAX) / (self.files * self.threads);
+        rule((1..=most).contains(&self.loops), "loops", self.loops, "at least 1, and at most 4294967295 files altogether")
+    }
+
+    fn files_of_loop(&self) -> u64 {
+        self.files * self.threads
+    }
+}
+
+/// What happens to each file of a loop.
+#[derive(Clone, Copy, Debug)]
+enum Pass {
+    Make,
+    /// From the last to the first if `backwards`.
+    Fsync {
+        backwards: bool,
+    },
+    Remove,
+}
+
+/// The stream of an [`FsMarkSpec`].
+#[derive(Clone, Debug)]
+pub struct FsMark {
+    spec: FsMarkSpec,
+    /// Passes with the first file of their loop.
+    script: Script<(Pass, u64)>,
+}
+
+impl FsMark {
+    /// The run that `spec` describes, if that passes its [`check`](FsMarkSpec::check).
+    pub fn new(spec: FsMarkSpec) -> Result<Self, SpecError> {
+        spec.check()?;
+        let mut script = Script::new();
+        let count = spec.files_of_loop();
+        for first in (0..spec.loops).map(|number| number * count) {
+            script.pass(FILES, (Pass::Make, first), count);
+            if spec.sync.has_sync() {
+                script.call(SYNC, FileCall::Sync);
+            }
+            match spec.sync {
+                FsMarkSync::None | FsMarkSync::PerFile => {}
+                FsMarkSync::Everything => script.pass(SYNC, (Pass::Fsync { backwards: false }, first), 1),
+                FsMarkSync::Reverse | FsMarkSync::EverythingReverse => script.pass(SYNC, (Pass::Fsync { backwards: true }, first), count),
+                FsMarkSync::InOrder | FsMarkSync::EverythingInOrder => script.pass(SYNC, (Pass::Fsync { backwards: false }, first), count),
+            }
+            if !spec.keep {
+                script.pass(REMOVE, (Pass::Remove, first), count);
+            }
+        }
+        Ok(Self { spec, script })
+    }
+
+    fn item(spec: &FsMarkSpec, (pass, first): (Pass, u64), number: u64, calls: &mut VecDeque<FileCall>) {
+        let at = |number: u64| FileId((first + number) as u32);
+        match pass {
+            Pass::Make => {
+                let file = at(number);
+                calls.push_back(FileCall::Create { file });
+                let pieces = (0..spec.bytes).step_by(spec.piece as usize);
+                calls.extend(pieces.map(|offset| FileCall::Write {
+                    file,
+                    offset,
+                    length: spec.piece.min(spec.bytes - offset),
+                    version: 0,
+                }));
+                if spec.sync == FsMarkSync::PerFile {
+                    calls.push_back(FileCall::Fsync { file });
+                }
+                calls.push_back(FileCall::Close { file });
+            }
+            Pass::Fsync { backwards } => {
+                let file = at(if backwards { spec.files_of_loop() - 1 - number } else { number });
+                calls.extend([FileCall::Open { file }, FileCall::Fsync { file }, FileCall::Close { file }]);
+            }
+            Pass::Remove => calls.push_back(FileCall::Remove { file: at(number) }),
+        }
+    }
+}
+
+impl Iterator for FsMark {
+    type Item = FileCall;
+
+    fn next(&mut self) -> Option<FileCall> {
+        let Self { spec, script } = self;
+        script.next(|pass, number, calls| Self::item(spec, pass, number, calls))
+    }
+}
+
+impl FileCalls for FsMark {
+    /// 24 letters that are drawn and 16 that count, as the program's 40.
+    fn name(&self, file: FileId) -> String {
+        let key = mix(self.spec.seed, u64::from(file.0));
+        let letter = |at: usize| LETTERS[(mix(key, at as u64) % 32) as usize] as char;
+        let drawn: String = (0..DRAWN).map(letter).collect();
+        format!("{drawn}{:016}", file.0)
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::new(self.spec.seed)
+    }
+
+    fn share_done(&self) -> f64 {
+        self.script.share_done()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.script.phase()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! Applications are installed: for each a package, the code that is made of it, data of its own, and the list of all packages.
+//!
+//! After what Android's package manager leaves behind: the package is written in pieces and made durable; its code is optimised into a file of its own, made durable too; libraries and data follow as
+//! small files, some made durable; then the list of packages is written beside the old one, made durable, and takes its place. Numbers and sizes are assumed: the publication of F2FS (ELC Europe 2012) reports the
+//! seconds that "app install" took and not what it consisted of.
+//!
+//! *Differs* from the real one: the list is written anew under a name of its own and the old one removed, as streams of file calls do not rename; all files lie in one directory.
+//!
+//! *Promises.* The stream is a pure function of [`InstallSpec`].
+
+use crate::{
+    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    pattern::{SpecError, below},
+};
+use alloc::{
+    collections::VecDeque,
+    format,
+    string::{String, ToString},
+};
+use nandlab_sim::{Rng, rng};
+
+const INSTALL: &str = "install";
+/// The longest file in bytes.
+const BYTES_MAX: u64 = 1 << 32;
+/// The most applications, and files of each.
+const APPS_MAX: u64 = 1 << 16;
+const FILES_MAX: u64 = 1 << 14;
+/// Bytes of the list for each package (assumed).
+const LISTED: u64 = 900;
+/// Files of an application that come before the small ones: package, code, list.
+const FIRST: u64 = 3;
+
+/// Applications and their files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstallSpec {
+    /// Draws sizes and contents.
+    pub seed: u64,
+    /// Applications: 30 (assumed).
+    pub apps: u64,
+    /// Least and most bytes of a package: 1 MiB to 10 MiB (assumed).
+    pub package: (u64, u64),
+    /// Bytes of a package that are written at once: 64 KiB (assumed).
+    pub piece: u64,
+    /// Code made of a package, in percent of it: 40 (assumed).
+    pub code_percent: u64,
+    /// Small files: 20 (assumed).
+    pub files: u64,
+    /// Least and most bytes of one: 512 to 64 KiB, small ones more often (assumed).
+    pub file: (u64, u64),
+    /// Every so many small files one is made durable, 0 for none: 2 (assumed).
+    pub fsync_every: u64,
+}
+
+impl Default for InstallSpec {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            apps: 30,
+            package: (1 << 20, 10 << 20),
+            piece: 64 << 10,
+            code_percent: 40,
+            files: 20,
+            file: (512, 64 << 10),
+            fsync_every: 2,
+        }
+    }
+}
+
+impl InstallSpec {
+    /// Refuses what is no installation, naming the first such key.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let rule = |good: bool, key, found: u64, expected: &str| {
+            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+        };
+        rule((1..=APPS_MAX).contains(&self.apps), "apps", self.apps, "1 to 65536")?;
+        let range = "at least 1 byte, and at most 4294967296";
+        for ((least, most), [first, last]) in [(self.package, ["package min", "package max"]), (self.file, ["file min", "file max"])] {
+            rule((1..=BYTES_MAX).contains(&least), first, least, range)?;
+            rule((least..=BYTES_MAX).contains(&most), last, most, "at least the least, and at most 4294967296")?;
+        }
+        rule((1..=1 << 30).contains(&self.piece), "piece", self.piece, "1 to 1073741824 bytes")?;
+        rule(self.code_percent <= 1000, "code percent", self.code_percent, "at most 1000")?;
+        rule(self.files <= FILES_MAX, "files", self.files, "at most 16384")
+    }
+}
+
+/// The stream of an [`InstallSpec`].
+#[derive(Clone, Debug)]
+pub struct Install {
+    spec: InstallSpec,
+    script: Script<()>,
+    sizes: Rng,
+}
+
+impl Install {
+    /// The installations that `spec` describes, if that passes its [`check`](InstallSpec::check).
+    pub fn new(spec: InstallSpec) -> Result<Self, SpecError> {
+        spec.check()?;
+        let mut script = Script::new();
+        script.pass(INSTALL, (), spec.apps);
+        script.call(SET_UP, FileCall::Sync);
+        let sizes = rng(spec.seed, "installed sizes");
+        Ok(Self { spec, script, sizes })
+    }
+
+    fn first_file(spec: &InstallSpec, app: u64) -> u32 {
+        (app * (FIRST + spec.files)) as u32
+    }
+
+    fn app(spec: &InstallSpec, sizes: &mut Rng, app: u64, calls: &mut VecDeque<FileCall>) {
+        let file = |number: u64| FileId(Self::first_file(spec, app) + number as u32);
+        let package = spec.package.0 + below(sizes, spec.package.1 - spec.package.0 + 1);
+        write(file(0), package, spec.piece, true, calls);
+        write(file(1), package * spec.code_percent / 100, spec.piece, true, calls);
+        for number in 0..spec.files {
+            let durable = spec.fsync_every > 0 && number % spec.fsync_every == 0;
+            write(file(FIRST + number), skewed(sizes, spec.file), spec.piece, durable, calls);
+        }
+        write(file(2), (app + 1) * LISTED, spec.piece, true, calls);
+        if app > 0 {
+            calls.push_back(FileCall::Remove { file: FileId(Self::first_file(spec, app - 1) + 2) });
+        }
+    }
+}
+
+/// A new file.
+fn write(file: FileId, bytes: u64, piece: u64, durable: bool, calls: &mut VecDeque<FileCall>) {
+    calls.push_back(FileCall::Create { file });
+    let pieces = (0..bytes).step_by(piece as usize);
+    calls.extend(pieces.map(|offset| FileCall::Write { file, offset, length: piece.min(bytes - offset), version: 0 }));
+    calls.extend(durable.then_some(FileCall::Fsync { file }));
+    calls.push_back(FileCall::Close { file });
+}
+
+/// A size between two, each doubling equally likely.
+pub(crate) fn skewed(sizes: &mut Rng, (least, most): (u64, u64)) -> u64 {
+    let doublings = most.div_ceil(least).next_power_of_two().ilog2().max(1);
+    let low = least << below(sizes, doublings.into());
+    low + below(sizes, low.min(most - low) + 1)
+}
+
+impl Iterator for Install {
+    type Item = FileCall;
+
+    fn next(&mut self) -> Option<FileCall> {
+        let Self { spec, script, sizes } = self;
+        script.next(|(), app, calls| Self::app(spec, sizes, app, calls))
+    }
+}
+
+impl FileCalls for Install {
+    /// `app-3.apk`, `app-3.odex`, `app-3.17` and `packages-3.xml`.
+    fn name(&self, file: FileId) -> String {
+        let (app, number) = (u64::from(file.0) / (FIRST + self.spec.files), u64::from(file.0) % (FIRST + self.spec.files));
+        match number {
+            0 => format!("app-{app}.apk"),
+            1 => format!("app-{app}.odex"),
+            2 => format!("packages-{app}.xml"),
+            _ => format!("app-{app}.{number}"),
+        }
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::new(self.spec.seed)
+    }
+
+    fn group(&self, file: FileId) -> &'static str {
+        match u64::from(file.0) % (FIRST + self.spec.files) {
+            0 => "packages",
+            1 => "code",
+            2 => "list",
+            _ => "small files",
+        }
+    }
+
+    fn share_done(&self) -> f64 {
+        self.script.share_done()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.script.phase()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::sound;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_application_is_a_package_code_small_files_and_a_new_list() {
+        let spec = InstallSpec { apps: 2, package: (100, 100), piece: 60, files: 3, file: (10, 10), ..InstallSpec::default() };
+        let found = sound::run(Install::new(spec).unwrap());
+        let left: Vec<(u32, u64)> = found.expected.files().map(|(file, bytes)| (file.0, bytes)).filter(|(file, _)| *file >= 6).collect();
+        let small = left[3..].iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>();
+        assert_eq!(left[..3], [(6, 100), (7, 40), (8, 1800)]);
+        assert!(small.len() == 3 && small.iter().all(|bytes| *bytes == 10), "{small:?}");
+        // The older list is gone.
+        assert!(found.expected.files().all(|(file, _)| file != FileId(2)));
+        let synced: Vec<u32> =
+            found.of(INSTALL).iter().filter(|call| matches!(call, FileCall::Fsync { .. })).map(|call| call.file().unwrap().0).collect();
+        assert_eq!(synced, [0, 1, 3, 5, 2, 6, 7, 9, 11, 8]);
+    }
+
+    #[test]
+    fn sizes_are_in_their_range_and_small_ones_more_often() {
+        let mut sizes = rng(1, "test");
+        let drawn: Vec<u64> = (0..4000).map(|_| skewed(&mut sizes, (512, 64 << 10))).collect();
+        assert!(drawn.iter().all(|size| (512..=64 << 10).contains(size)));
+        let small = drawn.iter().filter(|size| **size < 8192).count();
+        assert!((1800..2600).contains(&small), "{small} of 4000 below 8 KiB");
+        assert!((0..50).all(|_| (7..=9).contains(&skewed(&mut sizes, (7, 9)))));
+    }
+
+    #[test]
+    fn what_is_no_installation_is_refused_by_name() {
+        let key = |change: &dyn Fn(&mut InstallSpec)| {
+            let mut spec = InstallSpec::default();
+            change(&mut spec);
+            spec.check().map_or_else(|error| error.key, |()| "accepted")
+        };
+        assert_eq!(key(&|_| ()), "accepted");
+        assert_eq!(key(&|s| s.apps = 0), "apps");
+        assert_eq!(key(&|s| s.package = (0, 5)), "package min");
+        assert_eq!(key(&|s| s.package = (6, 5)), "package max");
+        assert_eq!(key(&|s| s.file = (6, u64::MAX)), "file max");
+        assert_eq!(key(&|s| s.piece = 0), "piece");
+        assert_eq!(key(&|s| s.code_percent = 1001), "code percent");
+        assert_eq!(key(&|s| s.files = 1 << 20), "files");
+    }
+
+    proptest! {
+        #[test]
+        fn every_stream_is_sound(seed: u64, apps in 1u64..8, package in 1u64..5000, piece in 1u64..900, code in 0u64..200, files in 0u64..9, fsync_every in 0u64..4) {
+            let spec = InstallSpec { seed, apps, package: (package, package * 2), piece, code_percent: code, files, file: (8, 300), fsync_every };
+            let found = sound::run(Install::new(spec).unwrap());
+            prop_assert_eq!(found.expected.files().count() as u64, apps * (2 + files) + 1);
+        }
+    }
+}

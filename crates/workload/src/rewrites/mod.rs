@@ -1,0 +1,238 @@
+//! Several large files that are overwritten at random: what brings a log-structured file system to cleaning.
+//!
+//! After the evaluation of cleaning in J.-Y. Hwang, "F2FS: A New File System Designed for Flash Storage in Mobile", ELC Europe 2012, "the publication": three files of 1 GB are written; 256 MB go at random
+//! to the three; 256 MB go at random to one of them, thirty times. Its other evaluation, IOzone's random writes to several files, is this with rounds that go to all of them.
+//!
+//! *Promises.* The stream is a pure function of [`RewritesSpec`].
+
+use crate::{
+    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    pattern::{SpecError, below},
+};
+use alloc::{
+    collections::VecDeque,
+    format,
+    string::{String, ToString},
+};
+use nandlab_sim::{Rng, rng};
+
+/// The longest file in bytes.
+const BYTES_MAX: u64 = 1 << 40;
+/// The longest record in bytes.
+const RECORD_MAX: u64 = 16 << 20;
+/// The most files.
+const FILES_MAX: u64 = 1 << 10;
+/// The most records of a phase, and of all rounds together: each has a version of its own.
+const RECORDS_MAX: u64 = 1 << 30;
+
+const FILL: &str = "fill";
+const ALL: &str = "all-files";
+const ROUNDS: &str = "rounds";
+
+/// Files and what is overwritten. The defaults are the publication's, in units of 2^20 and 2^30 bytes; it does not say how much is written at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RewritesSpec {
+    /// Draws places and contents.
+    pub seed: u64,
+    /// Files: 3.
+    pub files: u64,
+    /// Length of each in bytes, rounded down to whole records: 1 GiB.
+    pub bytes: u64,
+    /// Bytes that are written at once: 4096 (assumed).
+    pub record: u64,
+    /// Bytes that are first overwritten in all files: 256 MiB.
+    pub spread: u64,
+    /// Rounds: 30.
+    pub rounds: u64,
+    /// Bytes that each overwrites: 256 MiB.
+    pub round: u64,
+    /// Rounds go to all files rather than to the first.
+    pub everywhere: bool,
+    /// An fsync of each file ends what is written to it in a phase and in a round (assumed).
+    pub fsync: bool,
+}
+
+impl Default for RewritesSpec {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            files: 3,
+            bytes: 1 << 30,
+            record: 4096,
+            spread: 256 << 20,
+            rounds: 30,
+            round: 256 << 20,
+            everywhere: false,
+            fsync: true,
+        }
+    }
+}
+
+impl RewritesSpec {
+    /// Refuses what is no such run, naming the first such key.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let rule = |good: bool, key, found: u64, expected: &str| {
+            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+        };
+        rule((1..=FILES_MAX).contains(&self.files), "files", self.files, "1 to 1024")?;
+        rule((1..=RECORD_MAX).contains(&self.record), "record", self.record, "1 to 16777216 bytes")?;
+        rule((self.record..=BYTES_MAX).contains(&self.bytes), "bytes", self.bytes, "at least a record, at most 1099511627776 bytes")?;
+        rule(self.bytes / self.record <= RECORDS_MAX, "bytes", self.bytes, "at most 1073741824 records")?;
+        rule(self.spread / self.record <= RECORDS_MAX, "spread", self.spread, "at most 1073741824 records")?;
+        let most = RECORDS_MAX / (self.round / self.record).max(1);
+        rule(self.rounds <= most, "rounds", self.rounds, "at most 1073741824 records altogether")
+    }
+}
+
+/// What an item of a pass is.
+#[derive(Clone, Copy, Debug)]
+enum Pass {
+    /// The next record of a file.
+    Fill(u32),
+    /// A record somewhere in the first so many files, the versions counted from a number.
+    Rewrite { files: u64, version: u32 },
+}
+
+/// The stream of a [`RewritesSpec`].
+#[derive(Clone, Debug)]
+pub struct Rewrites {
+    spec: RewritesSpec,
+    script: Script<Pass>,
+    places: Rng,
+}
+
+impl Rewrites {
+    /// The run that `spec` describes, if that passes its [`check`](RewritesSpec::check).
+    pub fn new(spec: RewritesSpec) -> Result<Self, SpecError> {
+        spec.check()?;
+        let places = rng(spec.seed, "rewritten places");
+        let mut rewrites = Self { script: Script::new(), places, spec };
+        rewrites.plan();
+        Ok(rewrites)
+    }
+
+    fn plan(&mut self) {
+        let Self { spec, script, .. } = self;
+        let files = || (0..spec.files as u32).map(FileId);
+        let end = |script: &mut Script<Pass>, phase, count: u64| {
+            let synced = files().take(if spec.fsync { count as usize } else { 0 });
+            synced.for_each(|file| script.call(phase, FileCall::Fsync { file }));
+        };
+        for file in files() {
+            script.call(SET_UP, FileCall::Create { file });
+            script.pass(FILL, Pass::Fill(file.0), spec.bytes / spec.record);
+        }
+        end(script, FILL, spec.files);
+        script.call(SET_UP, FileCall::Sync);
+        let spread = spec.spread / spec.record;
+        script.pass(ALL, Pass::Rewrite { files: spec.files, version: 1 }, spread);
+        end(script, ALL, spec.files);
+        let (count, records) = (if spec.everywhere { spec.files } else { 1 }, spec.round / spec.record);
+        for round in 0..spec.rounds {
+            script.pass(ROUNDS, Pass::Rewrite { files: count, version: (1 + spread + round * records) as u32 }, records);
+            end(script, ROUNDS, count);
+        }
+        files().for_each(|file| script.call(SET_UP, FileCall::Close { file }));
+    }
+}
+
+impl Iterator for Rewrites {
+    type Item = FileCall;
+
+    fn next(&mut self) -> Option<FileCall> {
+        let Self { spec, script, places } = self;
+        script.next(|pass, number, calls: &mut VecDeque<FileCall>| {
+            let length = spec.record;
+            calls.push_back(match pass {
+                Pass::Fill(file) => FileCall::Write { file: FileId(file), offset: number * length, length, version: 0 },
+                Pass::Rewrite { files, version } => {
+                    let (file, place) = (below(places, files), below(places, spec.bytes / length));
+                    FileCall::Write { file: FileId(file as u32), offset: place * length, length, version: version + number as u32 }
+                }
+            });
+        })
+    }
+}
+
+impl FileCalls for Rewrites {
+    /// `large.1` and so on.
+    fn name(&self, file: FileId) -> String {
+        format!("large.{}", file.0 + 1)
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::new(self.spec.seed)
+    }
+
+    /// The first file, to which rounds go unless they go everywhere, and the others.
+    fn group(&self, file: FileId) -> &'static str {
+        if file.0 == 0 { "first file" } else { "other files" }
+    }
+
+    fn share_done(&self) -> f64 {
+        self.script.share_done()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.script.phase()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::sound;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_default_writes_what_the_publication_did() {
+        let (mut bytes, mut to_first, mut places) = ([0u64; 3], 0u64, Vec::new());
+        let mut rewrites = Rewrites::new(RewritesSpec { record: 65_536, ..RewritesSpec::default() }).unwrap();
+        while let Some(call) = rewrites.next() {
+            if let FileCall::Write { file, offset, length, .. } = call {
+                let phase = [FILL, ALL, ROUNDS].iter().position(|name| *name == rewrites.phase()).unwrap();
+                bytes[phase] += length;
+                if phase == 2 {
+                    to_first += u64::from(file.0 == 0);
+                    places.push(offset);
+                }
+            }
+        }
+        assert_eq!(bytes, [3 << 30, 256 << 20, 30 * (256 << 20)]);
+        assert_eq!(to_first, 30 * 4096);
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() > 16_300, "{} of 16384 records were hit", places.len());
+    }
+
+    #[test]
+    fn what_is_no_run_is_refused_by_name() {
+        let key = |change: &dyn Fn(&mut RewritesSpec)| {
+            let mut spec = RewritesSpec::default();
+            change(&mut spec);
+            spec.check().map_or_else(|error| error.key, |()| "accepted")
+        };
+        assert_eq!(key(&|_| ()), "accepted");
+        assert_eq!(key(&|s| s.files = 0), "files");
+        assert_eq!(key(&|s| s.record = 0), "record");
+        assert_eq!(key(&|s| s.bytes = 100), "bytes");
+        assert_eq!(key(&|s| (s.bytes, s.record) = (1 << 40, 1)), "bytes");
+        assert_eq!(key(&|s| s.spread = u64::MAX), "spread");
+        assert_eq!(key(&|s| s.rounds = u64::MAX), "rounds");
+    }
+
+    proptest! {
+        #[test]
+        fn every_stream_is_sound(
+            seed: u64, files in 1u64..4, records in 1u64..20, record in 8u64..100, spread in 0u64..3000, rounds in 0u64..4, round in 0u64..2000, everywhere: bool, fsync: bool,
+        ) {
+            let spec = RewritesSpec { seed, files, bytes: records * record, record, spread, rounds, round, everywhere, fsync };
+            let found = sound::run(Rewrites::new(spec).unwrap());
+            prop_assert!(found.expected.files().all(|(_, bytes)| bytes == records * record));
+            let targets = if everywhere { files } else { 1 };
+            let syncs = if fsync { 2 * files + rounds * targets } else { 0 };
+            prop_assert_eq!(found.count(|call| matches!(call, FileCall::Fsync { .. })) as u64, syncs);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A database that commits to a write-ahead log: what SQLite asks of its files with `PRAGMA journal_mode = WAL`.
+//!
+//! After SQLite's `wal.c` and its documentation, its cache empty: a transaction reads the pages that it changes, from the log where that has them; each changed page goes to the end of the log, a header of 24 bytes
+//! before it; with `synchronous = FULL` the log is then made durable, and that is the commit. Once the log holds 1000 pages it is made durable, the newest version of each page goes to the database in order of
+//! pages, that is made durable, and the next transaction begins the log anew: its header is written and made durable. The last to leave does the same and removes the log. Durable means fdatasync.
+//!
+//! *Differs* from SQLite: the index of the log (`-shm`) is left out, which is memory that is shared and never made durable; so are locks, and the fsync of the directory. The bytes of the log are noise, as nobody recovers here.
+//!
+//! *Promises.* The stream is a pure function of [`WalSpec`].
+
+use crate::{
+    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    pattern::{SpecError, below},
+};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    string::{String, ToString},
+    vec::Vec,
+};
+use nandlab_sim::{Rng, rng};
+
+/// The database.
+pub const DATABASE: FileId = FileId(0);
+/// Its write-ahead log.
+pub const LOG: FileId = FileId(1);
+/// The phase of transactions, with the checkpoints that they run into.
+const TRANSACTIONS: &str = "transactions";
+/// The phase in which the database is closed.
+const CLOSE: &str = "close";
+/// Bytes of the log's header, and of that before each page.
+const HEADER: u64 = 32;
+const FRAME: u64 = 24;
+/// The most pages of a transaction and of the log: they are kept in memory.
+const PAGES_MAX: u64 = 1 << 20;
+
+/// A database and its transactions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalSpec {
+    /// Draws pages and contents.
+    pub seed: u64,
+    /// Pages of the database: 256, that is 1 MiB.
+    pub pages: u64,
+    /// Bytes of a page: 4096, SQLite's default.
+    pub page: u64,
+    /// Transactions: 1000.
+    pub transactions: u64,
+    /// Pages that each changes: 1, an update of one row that changes no index. A log needs no counter of changes in the first page.
+    pub changed: u64,
+    /// Pages in the log at which it is brought home (`PRAGMA wal_autocheckpoint`): 1000, SQLite's default.
+    pub checkpoint: u64,
+    /// Each commit is durable (`PRAGMA synchronous = FULL`, SQLite's default). With `NORMAL` only what is brought home is.
+    pub full: bool,
+}
+
+impl Default for WalSpec {
+    fn default() -> Self {
+        Self { seed: 1, pages: 256, page: 4096, transactions: 1000, changed: 1, checkpoint: 1000, full: true }
+    }
+}
+
+impl WalSpec {
+    /// Refuses what is no such database, naming the first such key.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let rule = |good: bool, key, found: u64, expected: &str| {
+            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+        };
+        let sizes = 512..=65_536;
+        rule(self.page.is_power_of_two() && sizes.contains(&self.page), "page", self.page, "a power of two from 512 to 65536 bytes")?;
+        rule((1..=1 << 32).contains(&self.pages), "pages", self.pages, "1 to 4294967296")?;
+        rule((1..=1 << 30).contains(&self.transactions), "transactions", self.transactions, "1 to 1073741824")?;
+        let most = self.pages.min(4096);
+        rule((1..=most).contains(&self.changed), "changed", self.changed, "1 to 4096, and at most what the database has")?;
+        rule((1..=PAGES_MAX).contains(&self.checkpoint), "checkpoint", self.checkpoint, "1 to 1048576 pages")
+    }
+}
+
+/// What is planned.
+#[derive(Clone, Copy, Debug)]
+enum Pass {
+    Transaction,
+    Close,
+}
+
+/// The stream of a [`WalSpec`].
+#[derive(Clone, Debug)]
+pub struct Wal {
+    script: Script<Pass>,
+    database: Database,
+}
+
+/// The database at work.
+#[derive(Clone, Debug)]
+struct Database {
+    spec: WalSpec,
+    places: Rng,
+    /// Pages of the transaction under way, upwards.
+    pages: Vec<u64>,
+    /// Where the log has the newest version of each page, by number in it.
+    logged: BTreeMap<u64, u64>,
+    /// Pages in the log.
+    frames: u64,
+}
+
+impl Wal {
+    /// The stream that `spec` describes, if that passes its [`check`](WalSpec::check).
+    pub fn new(spec: WalSpec) -> Result<Self, SpecError> {
+        spec.check()?;
+        let mut script = Script::new();
+        for call in [
+            FileCall::Create { file: DATABASE },
+            FileCall::Write { file: DATABASE, offset: 0, length: spec.pages * spec.page, version: 0 },
+            FileCall::Create { file: LOG },
+            FileCall::Sync,
+        ] {
+            script.call(SET_UP, call);
+        }
+        script.pass(TRANSACTIONS, Pass::Transaction, spec.transactions);
+        script.pass(CLOSE, Pass::Close, 1);
+        let (places, pages) = (rng(spec.seed, "wal pages"), Vec::with_capacity(spec.changed as usize));
+        Ok(Self { script, database: Database { spec, places, pages, logged: BTreeMap::new(), frames: 0 } })
+    }
+}
+
+impl Database {
+    /// Where a page of the log begins, its header included.
+    fn frame(&self, number: u64) -> u64 {
+        HEADER + number * (FRAME + self.spec.page)
+    }
+
+    fn transaction(&mut self, number: u64, calls: &mut VecDeque<FileCall>) {
+        self.draw();
+        let (version, page) = (1 + number as u32, self.spec.page);
+        for at in &self.pages {
+            let (file, offset) = match self.logged.get(at) {
+                Some(frame) => (LOG, self.frame(*frame) + FRAME),
+                None => (DATABASE, at * page),
+            };
+            calls.push_back(FileCall::Read { file, offset, length: page });
+        }
+        let write = |offset, length| FileCall::Write { file: LOG, offset, length, version };
+        let sync = FileCall::Fdatasync { file: LOG };
+        if self.frames == 0 {
+            calls.extend([write(0, HEADER), sync]);
+        }
+        for at in core::mem::take(&mut self.pages) {
+            let offset = self.frame(self.frames);
+            calls.extend([write(offset, FRAME), write(offset + FRAME, page)]);
+            self.logged.insert(at, self.frames);
+            self.frames += 1;
+        }
+        calls.extend(self.spec.full.then_some(sync));
+        if self.frames >= self.spec.checkpoint {
+            self.bring_home(version, calls);
+        }
+    }
+
+    /// Pages of one transaction, each once, upwards.
+    fn draw(&mut self) {
+        while (self.pages.len() as u64) < self.spec.changed {
+            let page = below(&mut self.places, self.spec.pages);
+            if let Err(at) = self.pages.binary_search(&page) {
+                self.pages.insert(at, page);
+            }
+        }
+    }
+
+    fn bring_home(&mut self, version: u32, calls: &mut VecDeque<FileCall>) {
+        let page = self.spec.page;
+        calls.push_back(FileCall::Fdatasync { file: LOG });
+        for (at, frame) in core::mem::take(&mut self.logged) {
+            calls.push_back(FileCall::Read { file: LOG, offset: self.frame(frame) + FRAME, length: page });
+            calls.push_back(FileCall::Write { file: DATABASE, offset: at * page, length: page, version });
+        }
+        calls.push_back(FileCall::Fdatasync { file: DATABASE });
+        self.frames = 0;
+    }
+
+    fn close(&mut self, calls: &mut VecDeque<FileCall>) {
+        if self.frames > 0 {
+            self.bring_home(1 + self.spec.transactions as u32, calls);
+        }
+        calls.extend([FileCall::Close { file: LOG }, FileCall::Remove { file: LOG }, FileCall::Close { file: DATABASE }]);
+    }
+}
+
+impl Iterator for Wal {
+    type Item = FileCall;
+
+    fn next(&mut self) -> Option<FileCall> {
+        let Self { script, database } = self;
+        script.next(|pass, number, calls| match pass {
+            Pass::Transaction => database.transaction(number, calls),
+            Pass::Close => database.close(calls),
+        })
+    }
+}
+
+impl FileCalls for Wal {
+    /// `test.db`, and `test.db-wal` as SQLite has it.
+    fn name(&self, file: FileId) -> String {
+        if file == DATABASE { "test.db".into() } else { "test.db-wal".into() }
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::new(self.database.spec.seed)
+    }
+
+    fn group(&self, file: FileId) -> &'static str {
+        if file == DATABASE { "database" } else { "write-ahead log" }
+    }
+
+    fn share_done(&self) -> f64 {
+        self.script.share_done()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.script.phase()
+    }
+}
+
+#[cfg(test)]
+mod tests;
