@@ -1,6 +1,7 @@
 //! The project's chores, one verb each: `cargo xtask VERB`.
 
 mod bench;
+mod fuzz;
 mod packages;
 mod record;
 mod test;
@@ -18,6 +19,7 @@ const VERBS: &[Verb] = &[
     ("test", "every test, installing the Debian packages that they need; `test quick` leaves out the real kernel", test::run),
     ("tidy", "the house rules that a compiler does not see", tidy::run),
     ("bench", "the benchmarks, one after the other, nothing else running", bench::run),
+    ("fuzz", "a reader of media against edited media: `fuzz TARGET EXECUTIONS [SEED]`, see docs/fuzzing.md", fuzz::run),
     ("record", "the block traces of traces/, from the real kernel", record::run),
 ];
 

@@ -37,10 +37,10 @@ impl<M: Mtd> Worked<M> {
 
     /// Makes a call, and spends what it has taken.
     fn spend<T>(&mut self, call: impl FnOnce(&mut Jffs2<M>) -> T) -> T {
-        let before = self.fs.work();
+        let before = self.fs.worked();
         let outcome = call(&mut self.fs);
         if let Some((host, clock)) = &self.driven {
-            clock.spend(host.jffs2(&difference(&self.fs.work(), &before)));
+            clock.spend(host.jffs2(&difference(&self.fs.worked(), &before)));
         }
         outcome
     }
