@@ -1,15 +1,17 @@
 //! A device: attached from what was found, described, and detached.
 
 use crate::attach::{self, Found, FoundVolume, Loose, Tables};
+use crate::cost::list_bytes;
 use crate::error::UbiError;
 use crate::fastmap::Pools;
 use crate::flash::Flash;
 use crate::format::{Compat, LAYOUT_LEBS, LAYOUT_VOLUME, Record, VolumeKind, slots};
 use crate::log::Log;
+use crate::log::format::Super;
 use crate::options::SeededBug;
 use crate::volume::Volume;
 use crate::wear::{State, Wear};
-use crate::{Headers, Memory, Options, Shape};
+use crate::{AttachCost, Commit, Headers, LogOptions, Memory, Options, Shape};
 use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
 use nandlab_mtd::{Mtd, MtdError};
 
@@ -57,6 +59,7 @@ pub struct Ubi<M> {
     pub(crate) kept: Kept,
     pub(crate) attached: Attached,
     pub(crate) moves: u64,
+    pub(crate) cost: AttachCost,
 }
 
 /// A device in numbers.
@@ -74,7 +77,7 @@ pub struct Info {
     pub bad: u32,
     /// Erase blocks that are preserved because a damaged header hides data.
     pub corrupted: u32,
-    /// Least, mean and largest erase counter.
+    /// Least, mean and largest erase counter, of the blocks that are known yet.
     pub erases: [u32; 3],
     /// The last sequence number given.
     pub sqnum: u64,
@@ -97,7 +100,7 @@ impl<M: Mtd> Ubi<M> {
         let remembered = match options.memory {
             Memory::Scan => None,
             Memory::Fastmap => crate::fastmap::read(&mut flash)?.map(|(found, pools)| (found, Kept::Fastmap(pools), Attached::Fastmap)),
-            Memory::Log(_) => crate::log::read(&mut flash)?.map(|(found, log)| (found, Kept::Log(Box::new(log)), Attached::Log)),
+            Memory::Log(log) => crate::log::read(&mut flash, log)?.map(|(found, log)| (found, Kept::Log(Box::new(log)), Attached::Log)),
         };
         if let Some((found, kept, attached)) = remembered
             && let Ok(tables) = attach::read_tables(&mut flash, &found)
@@ -125,6 +128,7 @@ impl<M: Mtd> Ubi<M> {
         attached: Attached,
     ) -> Result<Self, UbiError> {
         let wear = Wear::new(flash.shape.pebs, options.wear_threshold);
+        let options = Options { memory: kept_as(options.memory, &kept), ..options };
         let mut ubi = Self {
             wear,
             volumes: BTreeMap::new(),
@@ -138,13 +142,18 @@ impl<M: Mtd> Ubi<M> {
             kept,
             attached,
             moves: 0,
+            cost: AttachCost::default(),
             flash,
             options,
         };
         ubi.flash.image_seq = if found.image_seq != 0 { found.image_seq } else { options.image_seq };
+        ubi.wear.set_zone(ubi.zone());
+        ubi.sleep();
         ubi.take_volumes(&mut found, &tables.records)?;
         ubi.take_loose(&found)?;
         ubi.reserve(&found)?;
+        ubi.take_changes(&mut found);
+        ubi.cost = AttachCost { peak_bytes: found.memory() + ubi.memory(), ..ubi.flash.cost };
         if ubi.read_only.is_none() {
             ubi.finish_attach(&found, &tables)?;
         }
@@ -187,6 +196,7 @@ impl<M: Mtd> Ubi<M> {
             let volume = Volume::of(record, found.volumes.get(&id), self.attached == Attached::Fastmap);
             self.volumes.insert(id, volume);
         }
+        self.take_lines(found)?;
         let mean = found.mean_ec();
         let strangers: Vec<u32> = found.volumes.keys().filter(|id| !self.volumes.contains_key(id)).copied().collect();
         strangers.into_iter().for_each(|id| found.drop_volume(id));
@@ -235,7 +245,7 @@ impl<M: Mtd> Ubi<M> {
             pools.blocks.iter().for_each(|&(peb, ec)| self.wear.set_ec(peb, ec));
         }
         for peb in 0..self.wear.pebs() {
-            if self.wear.state(peb) == State::Held && self.flash.is_bad(peb)? {
+            if matches!(self.wear.state(peb), State::Held | State::Asleep) && self.flash.is_bad(peb)? {
                 self.wear.set(peb, State::Bad);
             }
         }
@@ -260,7 +270,12 @@ impl<M: Mtd> Ubi<M> {
             Memory::Fastmap => 2 * Pools::blocks_needed(&self.flash.shape),
             Memory::Log(options) => crate::log::blocks_needed(&self.flash.shape, options)?,
         };
-        let needed = volumes + u64::from(RESERVED) + u64::from(memory) + u64::from(self.corrupted) + found.alien.len() as u64;
+        let needed = volumes
+            + u64::from(RESERVED)
+            + u64::from(memory)
+            + u64::from(self.corrupted)
+            + found.alien.len() as u64
+            + u64::from(found.asleep);
         if needed > u64::from(good) {
             return Err(UbiError::NoSpace { needed: needed.try_into().unwrap_or(u32::MAX), available: good });
         }
@@ -320,9 +335,24 @@ impl<M: Mtd> Ubi<M> {
         }
     }
 
-    /// The erase counter of a block, or none if it is bad.
+    /// The erase counter of a block; none if it is bad, or has not been read yet from an incremental commit.
     pub fn erase_counter(&self, peb: u32) -> Option<u32> {
-        (peb < self.wear.pebs() && self.wear.state(peb) != State::Bad).then(|| self.wear.ec(peb))
+        (peb < self.wear.pebs() && !matches!(self.wear.state(peb), State::Bad | State::Asleep)).then(|| self.wear.ec(peb))
+    }
+
+    /// What the attach did.
+    pub fn attach_cost(&self) -> AttachCost {
+        self.cost
+    }
+
+    /// Bytes of memory that the tables take now.
+    pub fn memory(&self) -> u64 {
+        let volumes = self.volumes.values().map(|volume| list_bytes(&volume.map) + list_bytes(&volume.unsure)).sum::<u64>();
+        let kept = match &self.kept {
+            Kept::Scan | Kept::Fastmap(_) => 0,
+            Kept::Log(log) => log.memory(),
+        };
+        self.wear.memory() + volumes + kept
     }
 
     pub(crate) fn writable(&self) -> Result<(), UbiError> {
@@ -364,6 +394,18 @@ impl<M: Mtd> Ubi<M> {
         self.write_table_copies(None)?;
         self.volumes_changed()?;
         self.sync()
+    }
+}
+
+/// The memory as the device has it, which decides where its super blocks are and what its commits have.
+fn kept_as(memory: Memory, kept: &Kept) -> Memory {
+    match (memory, kept) {
+        (Memory::Log(options), Kept::Log(log)) => {
+            let Super { superblock, commits: commit, .. } = log.current;
+            let compress = options.compress && commit == Commit::Full;
+            Memory::Log(LogOptions { superblock, commit, compress, ..options })
+        }
+        (other, _) => other,
     }
 }
 

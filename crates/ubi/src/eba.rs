@@ -23,15 +23,15 @@ const ATTEMPTS: u32 = 4;
 impl<M: Mtd> Ubi<M> {
     /// Where a logical block is, once that is sure.
     pub(crate) fn mapping(&mut self, id: u32, lnum: u32) -> Result<Option<u32>, UbiError> {
+        self.wake_leb(id, lnum)?;
         let volume = self.find(id)?;
-        let blocks = volume.record.reserved;
         let Some(&mapped) = volume.map.get(lnum as usize) else {
             return Err(UbiError::Invalid { what: "logical block", found: lnum.into(), expected: "below the volume's blocks" });
         };
-        debug_assert!(lnum < blocks);
         match mapped {
             Some(peb) if volume.unsure.get(lnum as usize) == Some(&true) => self.confirm(id, lnum, peb),
-            other => Ok(other),
+            Some(peb) => self.check_place(id, lnum, peb).map(|()| Some(peb)),
+            None => Ok(None),
         }
     }
 
@@ -207,9 +207,7 @@ impl<M: Mtd> Ubi<M> {
 
     pub(crate) fn unmap_any(&mut self, id: u32, lnum: u32) -> Result<(), UbiError> {
         let Some(peb) = self.mapping(id, lnum)? else { return Ok(()) };
-        if let Some(volume) = self.volumes.get_mut(&id) {
-            volume.map[lnum as usize] = None;
-        }
+        self.set_place(id, lnum, None)?;
         self.wear.queue(peb, false);
         Ok(())
     }
@@ -228,12 +226,7 @@ impl<M: Mtd> Ubi<M> {
     }
 
     fn map_to(&mut self, id: u32, lnum: u32, peb: u32) -> Result<(), UbiError> {
-        let volume = self.volumes.get_mut(&id).ok_or(UbiError::NoVolume(id))?;
-        volume.map[lnum as usize] = Some(peb);
-        if let Some(unsure) = volume.unsure.get_mut(lnum as usize) {
-            *unsure = false;
-        }
-        Ok(())
+        self.set_place(id, lnum, Some(peb))
     }
 
     /// Writes header and data into a fresh block, or into another if that one fails.

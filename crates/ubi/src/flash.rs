@@ -6,7 +6,7 @@
 
 use crate::format::{EcHeader, HEADER_BYTES, Parsed, VidHeader};
 use crate::options::SeededBug;
-use crate::{Options, Shape};
+use crate::{AttachCost, Options, Shape};
 use alloc::{boxed::Box, vec};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
 
@@ -38,6 +38,7 @@ pub(crate) struct Flash<M> {
     /// Which page is in `page`, as Linux's NAND layer keeps the last page that it read in part.
     cached: Option<(Page, Seen)>,
     pub seeded_bug: Option<SeededBug>,
+    pub cost: AttachCost,
 }
 
 /// Byte patterns that a tortured block must hold (`torture_peb`, drivers/mtd/ubi/io.c).
@@ -48,7 +49,16 @@ const ATTEMPTS: u32 = 3;
 impl<M: Mtd> Flash<M> {
     pub fn new(mtd: M, shape: Shape, options: &Options) -> Self {
         let page = vec![0; shape.page as usize].into();
-        Self { mtd, shape, image_seq: 0, scrub_bits: options.scrub_bits.max(1), page, cached: None, seeded_bug: options.seeded_bug }
+        Self {
+            mtd,
+            shape,
+            image_seq: 0,
+            scrub_bits: options.scrub_bits.max(1),
+            page,
+            cached: None,
+            seeded_bug: options.seeded_bug,
+            cost: AttachCost::default(),
+        }
     }
 
     fn page_of(&self, peb: u32, offset: u32) -> Page {
@@ -60,6 +70,8 @@ impl<M: Mtd> Flash<M> {
             Some(buf) => buf,
             None => &mut self.page,
         };
+        self.cost.page_reads += 1;
+        self.cost.bytes_read += into.len() as u64;
         match self.mtd.read(page, into, &mut []) {
             Ok(corrected) => Ok(Seen { flips: corrected.bits >= self.scrub_bits, damaged: false }),
             Err(MtdError::Uncorrectable(_)) => Ok(Seen { flips: false, damaged: true }),
@@ -162,12 +174,16 @@ impl<M: Mtd> Flash<M> {
     pub fn read_ec(&mut self, peb: u32) -> Result<(Parsed<EcHeader>, Seen), MtdError> {
         let mut bytes = [0; HEADER_BYTES];
         let seen = self.read(peb, 0, &mut bytes)?;
+        self.cost.headers += 1;
+        self.cost.crc_bytes += HEADER_BYTES as u64;
         Ok((EcHeader::parse(&bytes), seen))
     }
 
     pub fn read_vid(&mut self, peb: u32) -> Result<(Parsed<VidHeader>, Seen), MtdError> {
         let mut bytes = [0; HEADER_BYTES];
         let seen = self.read(peb, self.shape.vid_offset, &mut bytes)?;
+        self.cost.headers += 1;
+        self.cost.crc_bytes += HEADER_BYTES as u64;
         Ok((VidHeader::parse(&bytes, self.shape.leb_bytes), seen))
     }
 
@@ -218,6 +234,7 @@ impl<M: Mtd> Flash<M> {
     }
 
     pub fn is_bad(&mut self, peb: u32) -> Result<bool, MtdError> {
+        self.cost.bad_checks += 1;
         self.mtd.is_bad(Block(peb))
     }
 

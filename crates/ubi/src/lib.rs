@@ -20,6 +20,7 @@ extern crate alloc;
 
 mod as_mtd;
 mod attach;
+mod cost;
 mod device;
 mod disk;
 mod eba;
@@ -31,18 +32,20 @@ pub mod log;
 mod make;
 mod options;
 mod shape;
+pub mod sparse;
 mod update;
 mod volume;
 mod wear;
 mod work;
 
 pub use as_mtd::VolumeMtd;
+pub use cost::AttachCost;
 pub use device::{Attached, Info, Ubi};
 pub use disk::VolumeDisk;
 pub use error::UbiError;
 pub use make::{ImageSpec, ImageVolume, image};
 #[doc(hidden)]
 pub use options::SeededBug;
-pub use options::{LogOptions, Memory, Options};
+pub use options::{Commit, LogOptions, Memory, Options, Superblock};
 pub use shape::{Headers, Shape};
 pub use volume::{VolumeInfo, VolumeSpec};

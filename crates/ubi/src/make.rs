@@ -107,6 +107,17 @@ impl<M: Mtd> Ubi<M> {
         })
     }
 
+    /// A device to be measured: formatted, with a volume of all the blocks that are available, of which so many of 1,024 hold `data`. On a chip that keeps
+    /// little ([`crate::sparse`]) it can be as large as any. Gives the volume.
+    pub fn furnished(mtd: M, options: Options, filled_per_1024: u32, data: &[u8]) -> Result<(Self, u32), UbiError> {
+        let mut ubi = Self::format(mtd, options)?;
+        let lebs = ubi.info().available;
+        let id = ubi.create_volume(&VolumeSpec { name: "furnished".into(), lebs, ..VolumeSpec::default() })?;
+        let filled = u64::from(lebs) * u64::from(filled_per_1024.min(1024)) / 1024;
+        (0..filled as u32).try_for_each(|lnum| ubi.write(id, lnum, 0, data))?;
+        Ok((ubi, id))
+    }
+
     /// Flashes an image over everything but the counters, and attaches it. The image's own counters count for nothing; its image sequence number is used, or that of the options if it has none.
     pub fn flash_image(mtd: M, options: Options, image: &[u8]) -> Result<Self, UbiError> {
         let (flash, _) = Self::format_with(mtd, options, image)?;

@@ -14,18 +14,42 @@ pub enum Memory {
     Log(LogOptions),
 }
 
-/// UBIL's own options.
+/// Where UBIL's super blocks are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Superblock {
+    /// The first and the last good block, written in turns: the paper's design.
+    #[default]
+    Pair,
+    /// Two mirrored blocks anywhere, found by a chain that begins in one of the first blocks: the paper's future work.
+    Chain,
+}
+
+/// What goes into a commit of UBIL's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Commit {
+    /// Every block: the paper's design.
+    #[default]
+    Full,
+    /// What has changed since the one before, and an index; an attach reads what it needs: the paper's future work.
+    Incremental,
+}
+
+/// UBIL's own options. Where superblock and commit are concerned a device that has a log keeps to what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
     /// Erase blocks of the log.
     pub blocks: u32,
-    /// Commits are compressed with zlib.
+    /// Full commits are compressed with zlib.
     pub compress: bool,
+    /// See [`Superblock`].
+    pub superblock: Superblock,
+    /// See [`Commit`].
+    pub commit: Commit,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { blocks: 2, compress: false }
+        Self { blocks: 2, compress: false, superblock: Superblock::Pair, commit: Commit::Full }
     }
 }
 
@@ -65,6 +89,8 @@ pub enum SeededBug {
     EntryLast,
     /// A commit begins without saying where.
     NoFuture,
+    /// What was committed counts, whatever the log says of it.
+    StaleLeaves,
 }
 
 impl Default for Options {

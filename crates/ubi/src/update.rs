@@ -9,7 +9,7 @@ use nandlab_mtd::Mtd;
 /// An update under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Update {
-    total: u64,
+    pub(crate) total: u64,
     received: u64,
     /// The logical block that is being filled.
     part: Vec<u8>,
@@ -27,6 +27,8 @@ impl<M: Mtd> Ubi<M> {
         for lnum in 0..lebs {
             self.unmap_any(id, lnum)?;
         }
+        // What was there before must not come back beside what comes: static volumes' blocks agree on how many there are.
+        self.flush_erases()?;
         if let Some(volume) = self.volumes.get_mut(&id) {
             (volume.used_ebs, volume.last_bytes, volume.corrupted) = (0, 0, false);
             volume.update = Some(Update { total: bytes, received: 0, part: Vec::new() });
@@ -91,6 +93,7 @@ impl<M: Mtd> Ubi<M> {
         {
             volume.used_ebs = update.total.div_ceil(leb_bytes) as u32;
             volume.last_bytes = (update.total - u64::from(volume.used_ebs.saturating_sub(1)) * leb_bytes) as u32;
+            self.static_changed()?;
         }
         self.mark_update(id, false)
     }

@@ -79,7 +79,7 @@ pub struct VolumeInfo {
     pub used_bytes: u64,
     /// Blocks of a static volume are missing.
     pub corrupted: bool,
-    /// Logical blocks that have a physical one.
+    /// Logical blocks that have a physical one, as far as they are known: see [`crate::Commit::Incremental`].
     pub mapped: u32,
 }
 
@@ -163,6 +163,7 @@ impl<M: Mtd> Ubi<M> {
         }
         self.take(record.reserved)?;
         // What is left of a volume that had the id before must not come back in this one.
+        self.wake_all()?;
         self.flush_erases()?;
         self.volumes.insert(id, Volume::of(record, None, false));
         self.write_table()?;
@@ -186,6 +187,7 @@ impl<M: Mtd> Ubi<M> {
     pub fn remove_volume(&mut self, id: u32) -> Result<(), UbiError> {
         self.writable()?;
         self.user(id)?;
+        self.wake_all()?;
         // The record goes first: blocks of a volume without one are erased by the next attach.
         self.write_table_copies(Some(id))?;
         let Some(volume) = self.volumes.remove(&id) else { return Err(UbiError::NoVolume(id)) };
@@ -206,6 +208,7 @@ impl<M: Mtd> Ubi<M> {
             lebs.into(),
             "1 or more, and room for what a static volume holds",
         )?;
+        self.wake_all()?;
         if lebs > old {
             self.take(lebs - old)?;
         } else {

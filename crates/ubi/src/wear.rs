@@ -4,6 +4,7 @@
 //! change sit on little worn blocks, and are moved to a worn one when the counters differ by the threshold; blocks with bit flips move first. Blocks are erased in the order in which they were given up: otherwise an
 //! old version of a logical block might outlive a newer one.
 
+use crate::cost::{list_bytes, tree_bytes};
 use alloc::{
     collections::{BTreeSet, VecDeque},
     vec,
@@ -30,6 +31,8 @@ pub(crate) enum State {
     Stuck,
     /// None of this module's business.
     Held,
+    /// Not known yet.
+    Asleep,
     /// Marked bad.
     Bad,
 }
@@ -55,6 +58,18 @@ pub(crate) struct Wear {
     threshold: u32,
     /// Free blocks that may have torn pages.
     doubtful: BTreeSet<u32>,
+    /// Blocks with numbers below this are for the memory alone.
+    zone: u32,
+    /// The free ones among them.
+    zone_free: BTreeSet<(u32, u32)>,
+    tracker: Option<Tracker>,
+}
+
+/// What has changed, by groups of blocks with neighbouring numbers.
+#[derive(Clone, Debug)]
+struct Tracker {
+    group: u32,
+    changed: BTreeSet<u32>,
 }
 
 impl Wear {
@@ -69,7 +84,48 @@ impl Wear {
             erase: VecDeque::new(),
             threshold: threshold.max(1),
             doubtful: BTreeSet::new(),
+            zone: 0,
+            zone_free: BTreeSet::new(),
+            tracker: None,
         }
+    }
+
+    /// Keeps the first blocks for the memory; all blocks must still be held.
+    pub fn set_zone(&mut self, end: u32) {
+        self.zone = end;
+    }
+
+    /// From now on tells which groups of so many blocks change: become free, used, queued, held or bad, or get another counter or contents.
+    pub fn track(&mut self, group: u32, changed: BTreeSet<u32>) {
+        self.tracker = Some(Tracker { group: group.max(1), changed });
+    }
+
+    /// Groups that have changed.
+    pub fn changed(&self) -> impl Iterator<Item = u32> {
+        self.tracker.iter().flat_map(|tracker| tracker.changed.iter().copied())
+    }
+
+    pub fn forget_changes(&mut self) {
+        self.tracker.iter_mut().for_each(|tracker| tracker.changed.clear());
+    }
+
+    /// What is said of a block changes.
+    pub fn note(&mut self, peb: u32) {
+        if let Some(tracker) = &mut self.tracker {
+            tracker.changed.insert(peb / tracker.group);
+        }
+    }
+
+    /// Learns what a block was when it was committed: nothing has changed.
+    pub fn wake(&mut self, peb: u32, ec: u32, state: State) {
+        let tracker = self.tracker.take();
+        self.set_ec(peb, ec);
+        if state == State::Queued {
+            self.queue(peb, false)
+        } else {
+            self.set(peb, state)
+        }
+        self.tracker = tracker;
     }
 
     pub fn ec(&self, peb: u32) -> u32 {
@@ -88,25 +144,29 @@ impl Wear {
         self.free.len() as u32
     }
 
-    fn tree(&mut self, state: State) -> Option<&mut BTreeSet<(u32, u32)>> {
+    fn tree(&mut self, peb: u32, state: State) -> Option<&mut BTreeSet<(u32, u32)>> {
         match state {
+            State::Free if peb < self.zone => Some(&mut self.zone_free),
             State::Free => Some(&mut self.free),
             State::Used => Some(&mut self.used),
             State::Scrub => Some(&mut self.scrub),
-            State::Protected | State::Queued | State::Stuck | State::Held | State::Bad => None,
+            State::Protected | State::Queued | State::Stuck | State::Held | State::Asleep | State::Bad => None,
         }
     }
 
     /// Gives a block another role; for those that wait for an erase see [`Wear::queue`].
     pub fn set(&mut self, peb: u32, state: State) {
         let (old, key) = (self.state(peb), (self.ec(peb), peb));
-        if let Some(tree) = self.tree(old) {
+        if role(old) != role(state) {
+            self.note(peb);
+        }
+        if let Some(tree) = self.tree(peb, old) {
             tree.remove(&key);
         } else if old == State::Protected {
             self.protected.iter_mut().for_each(|slot| slot.retain(|&other| other != peb));
         }
         self.state[peb as usize] = state;
-        if let Some(tree) = self.tree(state) {
+        if let Some(tree) = self.tree(peb, state) {
             tree.insert(key);
         } else if state == State::Protected
             && let Some(slot) = self.protected.back_mut()
@@ -118,9 +178,14 @@ impl Wear {
     /// Notes a counter.
     pub fn set_ec(&mut self, peb: u32, ec: u32) {
         let state = self.state(peb);
+        let tracker = self.tracker.take();
         self.set(peb, State::Held);
-        self.ec[peb as usize] = ec;
+        let old = core::mem::replace(&mut self.ec[peb as usize], ec);
         self.set(peb, state);
+        self.tracker = tracker;
+        if old != ec {
+            self.note(peb);
+        }
     }
 
     /// The block is to be erased after all that were queued before.
@@ -154,7 +219,9 @@ impl Wear {
     /// A block has been erased and has its counter.
     pub fn sure(&mut self, peb: u32, ec: u32) {
         self.set_ec(peb, ec);
-        self.doubtful.remove(&peb);
+        if self.doubtful.remove(&peb) {
+            self.note(peb);
+        }
     }
 
     /// A block has been erased and has its counter: it is free, and the oldest protected ones are not protected any more.
@@ -190,9 +257,26 @@ impl Wear {
         self.worn_within(self.threshold.saturating_mul(2))
     }
 
+    /// The least worn free block, for the memory: one of the zone too, while more than so many are left there.
+    pub fn least(&self, reserve: usize) -> Option<u32> {
+        let zone = self.zone_free.first().filter(|_| self.zone_free.len() > reserve);
+        [self.free.first(), zone].into_iter().flatten().min().map(|&(_, peb)| peb)
+    }
+
+    /// The least worn free block of the zone.
+    pub fn least_of_zone(&self) -> Option<u32> {
+        self.zone_free.first().map(|&(_, peb)| peb)
+    }
+
     /// The least worn free block with a number below `end`.
     pub fn below(&self, end: u32) -> Option<u32> {
         self.free.iter().find(|(_, peb)| *peb < end).map(|&(_, peb)| peb)
+    }
+
+    /// The least worn used block with a number below `end`, if its counter is the threshold below `ec`.
+    pub fn used_below(&self, end: u32, ec: u32) -> Option<u32> {
+        let mut young = self.used.iter().take_while(|(other, _)| other.saturating_add(self.threshold) <= ec);
+        young.find(|(_, peb)| *peb < end).map(|&(_, peb)| peb)
     }
 
     /// A block whose contents must be moved because of bit flips.
@@ -208,7 +292,9 @@ impl Wear {
 
     /// A free block is to be erased before it is used.
     pub fn doubt(&mut self, peb: u32) {
-        self.doubtful.insert(peb);
+        if self.doubtful.insert(peb) {
+            self.note(peb);
+        }
     }
 
     pub fn is_doubtful(&self, peb: u32) -> bool {
@@ -220,10 +306,26 @@ impl Wear {
         (0..self.pebs()).filter(move |&peb| self.state(peb) == state).map(|peb| (peb, self.ec(peb)))
     }
 
-    /// Counters of all blocks that are not bad: least, sum, most, number.
+    /// Bytes of memory.
+    pub fn memory(&self) -> u64 {
+        let trees = self.free.len() + self.used.len() + self.scrub.len() + self.zone_free.len();
+        let queued = self.erase.capacity() * size_of::<Job>();
+        list_bytes(&self.ec) + list_bytes(&self.state) + tree_bytes(trees, 8) + tree_bytes(self.doubtful.len(), 4) + queued as u64
+    }
+
+    /// Counters of all blocks that are known and not bad: least, sum, most, number.
     pub fn counters(&self) -> (u32, u64, u32, u32) {
-        let good = self.state.iter().zip(&self.ec).filter(|(state, _)| **state != State::Bad).map(|(_, ec)| *ec);
+        let known = |state: &State| !matches!(state, State::Bad | State::Asleep);
+        let good = self.state.iter().zip(&self.ec).filter(|(state, _)| known(state)).map(|(_, ec)| *ec);
         good.fold((u32::MAX, 0, 0, 0), |(least, sum, most, n), ec| (least.min(ec), sum + u64::from(ec), most.max(ec), n + 1))
+    }
+}
+
+/// What a commit says of such a block.
+fn role(state: State) -> State {
+    match state {
+        State::Scrub | State::Protected | State::Stuck => State::Used,
+        other => other,
     }
 }
 

@@ -27,7 +27,7 @@ impl<M: Mtd> Ubi<M> {
         } else if let Some((from, to)) = self.next_move() {
             self.move_contents(from, to)?;
         } else {
-            self.keep_all()?;
+            self.memory_work()?;
         }
         Ok(true)
     }
@@ -51,6 +51,7 @@ impl<M: Mtd> Ubi<M> {
     /// A free block of the caller's choice, after as many erases as it takes to have one. It is protected then.
     pub(crate) fn get_free(&mut self, choose: impl Fn(&crate::wear::Wear) -> Option<u32>) -> Result<u32, UbiError> {
         loop {
+            self.wake_free()?;
             if let Some(peb) = choose(&self.wear) {
                 self.wear.set(peb, State::Protected);
                 if self.make_sure(peb)? {
@@ -59,6 +60,9 @@ impl<M: Mtd> Ubi<M> {
                 continue;
             }
             if self.wear.erases_due() == 0 {
+                if self.wake_next()? {
+                    continue;
+                }
                 return Err(UbiError::NoSpace { needed: 1, available: 0 });
             }
             self.erase_one()?;
@@ -142,7 +146,7 @@ impl<M: Mtd> Ubi<M> {
             Kept::Fastmap(pools) => pools.next_target()?,
             Kept::Scan | Kept::Log(_) => self.wear.worn()?,
         };
-        let from = self.wear.to_scrub().or_else(|| self.wear.to_level(self.wear.ec(to)))?;
+        let from = self.wear.to_scrub().or_else(|| self.wear.to_level(self.wear.ec(to))).or_else(|| self.anchor_to_free())?;
         Some((from, to))
     }
 
@@ -172,9 +176,7 @@ impl<M: Mtd> Ubi<M> {
             }
             Err(error) => return Err(error),
         }
-        if let Some(place) = self.volumes.get_mut(&vid.volume).and_then(|volume| volume.map.get_mut(vid.lnum as usize)) {
-            *place = Some(to);
-        }
+        self.set_place(vid.volume, vid.lnum, Some(to))?;
         self.wear.set(to, State::Used);
         self.wear.queue(from, false);
         self.moves += 1;
@@ -196,9 +198,10 @@ impl<M: Mtd> Ubi<M> {
             return Ok(None);
         }
         if dynamic {
-            // What was changed whole stays a whole change, even to erased bytes.
-            let least = if vid.copy { unit } else { 0 };
-            data.truncate(data_length(&data, unit).max(least));
+            let used = data_length(&data, unit);
+            // What was changed whole stays a whole change, even to erased bytes; a change that was cut off before its first page was none.
+            let changed = used == 0 && vid.copy && data.get(..vid.data_size as usize).is_some_and(|all| crc(all) == vid.data_crc);
+            data.truncate(if changed { unit } else { used });
         }
         let size = data.len().min(length);
         let data_crc = if size > 0 { crc(&data[..size]) } else { 0 };

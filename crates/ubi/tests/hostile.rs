@@ -11,7 +11,7 @@ use rand::{Rng as _, RngExt as _};
 
 const FORMAT: ImageFormat = ImageFormat { page: 1024, oob: 0, pages_per_block: 8, layout: Layout::Raw };
 const BLOCK: usize = 8192;
-const BLOCKS: usize = 64;
+const BLOCKS: usize = 72;
 
 fn attach(bytes: Vec<u8>, options: Options) -> Result<Ubi<Image<Vec<u8>>>, UbiError> {
     Ubi::attach(Image::new(bytes, FORMAT).unwrap(), options)
@@ -105,6 +105,11 @@ fn forge_data(data: &mut [u8], random: &mut Rng) {
             let sum = crc_of(&[&data[..60], &data[64..(64 + stored).min(data.len())]]);
             data[60..64].copy_from_slice(&sum.to_be_bytes());
         }
+        b"UBLT" => forge_leaf(data, random),
+        b"UBLA" => {
+            put_random(&mut data[4..56], random);
+            seal(&mut data[..64], 60);
+        }
         b"UBLL" => {
             put_random(&mut data[64..124], random);
             seal(&mut data[64..128], 60);
@@ -116,6 +121,21 @@ fn forge_data(data: &mut [u8], random: &mut Rng) {
             put_random(&mut data[record..record + RECORD_BYTES - 4], random);
             seal(&mut data[record..record + RECORD_BYTES], RECORD_BYTES - 4);
         }
+    }
+}
+
+/// A leaf of an incremental commit, or an index, somewhere in a block of them.
+fn forge_leaf(data: &mut [u8], random: &mut Rng) {
+    let page = &mut data[random.random_range(0..6) * 1024..][..1024];
+    if page.starts_with(b"UBLI") {
+        put_random(&mut page[8..400], random);
+        let length = 64 + 8 * page[19] as usize + 28 * page[23] as usize;
+        let sum = crc_of(&[&page[..60], &page[64..length.clamp(64, 1024)]]);
+        page[60..64].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        put_random(&mut page[16..700], random);
+        let sum = crc_of(&[&page[..28], &page[32..]]);
+        page[28..32].copy_from_slice(&sum.to_be_bytes());
     }
 }
 
@@ -155,6 +175,31 @@ fn noise_is_refused_and_an_erased_flash_is_a_device() {
     assert!(attach(noise, options).is_err());
     let ubi = attach(vec![0xFF; BLOCK * BLOCKS], options).unwrap();
     assert_eq!(ubi.volumes(), []);
+}
+
+/// A sound counter, a damaged volume header and data behind it: nobody can tell whose they are, so that they stay (`check_corruption`, drivers/mtd/ubi/attach.c).
+#[test]
+fn data_behind_a_damaged_header_are_preserved() {
+    let (_, options) = memories()[0];
+    let medium = medium(options);
+    let holds_data = |block: &[u8]| block[1024..1028] == *b"UBI!" && block[1032..1036] == 1u32.to_be_bytes() && block[2048] != 0xFF;
+    let blocks: Vec<usize> = (0..BLOCKS).filter(|i| holds_data(&medium[i * BLOCK..])).collect();
+    let damaged = |count: usize| {
+        let mut bytes = medium.clone();
+        blocks[..count].iter().for_each(|block| bytes[block * BLOCK + 1024 + 15] ^= 0x10);
+        bytes
+    };
+    let before = damaged(2);
+    let mut ubi = attach(before.clone(), options).unwrap();
+    let (id, room) = (ubi.find_volume("data").unwrap(), attach(medium.clone(), options).unwrap().info().available);
+    assert_eq!((ubi.info().corrupted, ubi.info().available), (2, room - 2));
+    (0..200).for_each(|i| ubi.change(id, i % 12, &[i as u8; 1024]).unwrap());
+    let after = ubi.detach().unwrap().into_backing();
+    for block in &blocks[..2] {
+        assert!(after[block * BLOCK..(block + 1) * BLOCK] == before[block * BLOCK..(block + 1) * BLOCK]);
+    }
+    // A twentieth of the blocks, and something else is wrong.
+    assert!(matches!(attach(damaged(3), options), Err(UbiError::Medium { found: 3, .. })));
 }
 
 /// What today's tools get wrong, and the kernel right.

@@ -3,9 +3,9 @@
 mod common;
 
 use common::memories;
-use nandlab_mtd::{Block, Geometry, Mtd, Page};
+use nandlab_mtd::{Block, Fault, FaultInjector, Geometry, Mtd, Page};
 use nandlab_nand::{Chip, ChipSpec, preset};
-use nandlab_ubi::{Attached, Headers, LogOptions, Memory, Options, Ubi, UbiError, VolumeSpec};
+use nandlab_ubi::{Attached, Commit, Headers, LogOptions, Memory, Options, Superblock, Ubi, UbiError, VolumeSpec};
 
 fn chip(blocks: u32) -> Chip {
     let spec = preset::find("slc-2k").unwrap().spec();
@@ -102,12 +102,85 @@ fn either_copy_of_a_commit_is_enough_and_without_both_only_headers_help() {
     }
 }
 
+/// Pages of UBIL's own blocks but its log, and of its log.
+fn own_pages(chip: &mut Chip, data_page: u32) -> [Vec<Page>; 2] {
+    let g = chip.geometry().clone();
+    let kinds: [&[&[u8]]; 2] = [&[b"UBLS", b"UBLA", b"UBLC", b"UBLT"], &[b"UBLL"]];
+    kinds.map(|magics| {
+        let blocks: Vec<u32> = magics.iter().flat_map(|magic| blocks_with(chip, magic, data_page)).collect();
+        let pages = blocks.into_iter().flat_map(|block| (data_page..g.pages_per_block).map(move |index| (block, index)));
+        pages.map(|(block, index)| g.page_at(Block(block), index)).filter(|&page| chip.is_programmed(page)).collect()
+    })
+}
+
+/// A device with a life behind it, cut off; what it holds is `stamp(lnum)` in each block.
+fn lived(options: Options) -> (Chip, u32) {
+    let (ubi, lebs) = (used(96, options), 20);
+    let mut ubi = Ubi::attach(ubi.detach().unwrap(), options).unwrap();
+    for round in 0..40 {
+        for lnum in 0..lebs {
+            ubi.change(0, lnum, &[(lnum + round) as u8; 2048]).unwrap();
+        }
+        ubi.work().unwrap();
+    }
+    ubi.sync().unwrap();
+    (ubi.into_medium(), lebs)
+}
+
+fn holds(chip: FaultInjector<Chip>, options: Options, lebs: u32, what: &str) -> Option<(Attached, FaultInjector<Chip>)> {
+    let mut ubi = Ubi::attach(chip, options).ok()?;
+    let mut buf = [0; 1];
+    for lnum in 0..lebs {
+        ubi.read(0, lnum, 0, &mut buf).unwrap();
+        assert_eq!(buf, [(lnum + 39) as u8], "{what}, LEB {lnum}");
+    }
+    Some((ubi.info().attached, ubi.into_medium()))
+}
+
+/// Bit flips that are mended anywhere in UBIL's own blocks cost nothing. A page beyond mending costs nothing where there is another copy, which is everywhere but in the log and in super blocks that are written in turns: for those the
+/// headers in the blocks are the copy, and nothing old is taken for new.
+#[test]
+fn a_page_of_its_own_may_be_lost() {
+    for (name, options) in memories() {
+        let Memory::Log(LogOptions { superblock, .. }) = options.memory else { continue };
+        let options = Options { bad_per_1024: 20, ..options };
+        let (mut chip, lebs) = lived(options);
+        let headers = options.headers != Headers::None;
+        let [own, log] = own_pages(&mut chip, if headers { 1 } else { 0 });
+        assert!(own.len() > 4 && !log.is_empty(), "{name}: {} {}", own.len(), log.len());
+        let struck = |fault: Fault| {
+            let mut chip = FaultInjector::new(chip.fork().unwrap());
+            chip.add(fault);
+            chip
+        };
+        for &page in own.iter().chain(&log) {
+            let what = format!("{name}: flips in page {}", page.0);
+            let held = holds(struck(Fault::corrected(page..=page, 3)), options, lebs, &what);
+            assert_eq!(held.map(|(attached, _)| attached), Some(Attached::Log), "{what}");
+        }
+        let mut scans = 0;
+        for &page in &own {
+            let what = format!("{name}: page {} lost", page.0);
+            match holds(struck(Fault::uncorrectable(page..=page)), options, lebs, &what) {
+                Some((Attached::Log, _)) => {}
+                other => {
+                    assert!(superblock == Superblock::Pair && (headers || other.is_none()), "{what}");
+                    scans += 1;
+                }
+            }
+        }
+        println!("{name}: {} own pages, {} of the log; {scans} losses made it scan or give up", own.len(), log.len());
+        assert!(scans <= 2, "{name}: {scans}");
+    }
+}
+
 #[test]
 fn any_memory_gives_way_to_any_other() {
-    let kinds = [Memory::Scan, Memory::Fastmap, Memory::Log(LogOptions::default())];
+    let improved = LogOptions { superblock: Superblock::Chain, commit: Commit::Incremental, ..LogOptions::default() };
+    let kinds = [Memory::Scan, Memory::Fastmap, Memory::Log(LogOptions::default()), Memory::Log(improved)];
     let options = |memory| Options { memory, ..Options::default() };
     let mut chip = used(128, options(Memory::Scan)).detach().unwrap();
-    for (i, memory) in [0, 1, 2, 0, 2, 1, 0].map(|i| kinds[i]).into_iter().enumerate() {
+    for (i, memory) in [0, 1, 2, 0, 3, 1, 3, 0, 2, 1, 0].map(|i| kinds[i]).into_iter().enumerate() {
         // Once as it is, once cut off and attached again.
         for _ in 0..2 {
             let mut ubi = Ubi::attach(chip, options(memory)).unwrap();

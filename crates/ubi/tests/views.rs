@@ -2,13 +2,15 @@
 
 mod common;
 
-use common::{chip, memories, spec};
+use common::{chip, flaky, memories, spec};
 use nandlab_block::{BlockDevice, BlockError, Lba, Ram};
-use nandlab_mtd::{Block, Mtd, MtdError, Page};
-use nandlab_nand::{Chip, CrashStates, Reliability};
+use nandlab_jffs2::{Format, Jffs2, Medium, format as jffs2_format};
+use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
+use nandlab_nand::{Chip, ChipSpec, CrashStates, Reliability};
 use nandlab_sim::{Nanos, Rng, rng};
 use nandlab_ubi::format::VolumeKind;
 use nandlab_ubi::{Options, Ubi, VolumeDisk, VolumeMtd, VolumeSpec};
+use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Time, path, tree};
 use rand::{Rng as _, RngExt as _};
 
 const SECTOR: usize = 512;
@@ -133,6 +135,48 @@ fn a_static_volume_is_a_disk_that_cannot_be_written() {
     assert_eq!(contents(&mut disk), bytes[..39 * SECTOR]);
     assert_eq!(disk.write(Lba(0), &[0; SECTOR]), Err(BlockError::ReadOnly));
     assert_eq!(disk.discard(Lba(0), 1), Err(BlockError::ReadOnly));
+}
+
+/// JFFS2 on a volume, as Linux has it through gluebi.
+#[test]
+fn jffs2_lives_on_a_volume() {
+    let format = Format { medium: Some(Medium::Unmarked), ..Format::default() };
+    for (name, options) in memories() {
+        let geometry = Geometry { blocks: 96, pages_per_block: 32, ..spec(0, 96, Reliability::default()).geometry };
+        let chip = Chip::new(ChipSpec { geometry, ..spec(0, 96, flaky()) }).unwrap();
+        let mut ubi = Ubi::format(chip, options).unwrap();
+        let id = ubi.create_volume(&VolumeSpec { name: "jffs2".into(), lebs: 24, ..VolumeSpec::default() }).unwrap();
+        let mut fs = Jffs2::mount(jffs2_format(VolumeMtd::new(ubi, id).unwrap(), &format).unwrap(), format.options()).unwrap();
+        let data = |round: u64, file: u64| -> Vec<u8> { (0..9000).map(|i| nandlab_sim::mix(round << 8 | file, i / 8) as u8).collect() };
+        let now = Time::new(1_000_000_000);
+        for round in 0..30 {
+            for file in 0..12 {
+                let file_name = format!("file {file}");
+                if round > 0 {
+                    fs.unlink(Ino::ROOT, file_name.as_bytes(), now).unwrap();
+                }
+                let made = fs.create(Ino::ROOT, file_name.as_bytes(), NewNode::File, 0o644, Caller::root(now)).unwrap();
+                let bytes = data(round, file);
+                let mut done = 0;
+                while done < bytes.len() {
+                    done += fs.write(made.ino, done as u64, &bytes[done..], now).unwrap();
+                }
+                fs.forget(made.ino, 1);
+                fs.mtd_mut().ubi_mut().work().unwrap();
+            }
+        }
+        fs.sync().unwrap();
+        let mut volume = fs.into_mtd();
+        volume.sync().unwrap();
+        // Cut off, and attached anew.
+        let ubi = Ubi::attach(volume.into_ubi().into_medium(), options).unwrap();
+        let mut fs = Jffs2::mount(VolumeMtd::new(ubi, id).unwrap(), format.options()).unwrap();
+        for file in 0..12 {
+            let found = path::resolve(&mut fs, format!("file {file}").as_bytes()).unwrap();
+            assert!(tree::contents(&mut fs, found.ino).unwrap() == data(29, file), "{name}, file {file}");
+        }
+        assert_eq!(fs.check().unwrap().worst(), None, "{name}");
+    }
 }
 
 #[test]

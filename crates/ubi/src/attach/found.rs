@@ -1,10 +1,15 @@
 //! The collection: logical blocks by volume, and the physical blocks that hold none.
 
 use crate::UbiError;
+use crate::cost::{list_bytes, tree_bytes};
 use crate::flash::Flash;
 use crate::format::{FieldError, VidHeader, VolumeKind, crc, rule};
 use crate::options::SeededBug;
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 use nandlab_mtd::{Mtd, MtdError};
 
 /// A physical block that holds no logical one that counts.
@@ -69,6 +74,12 @@ pub(crate) struct Found {
     pub read_only: bool,
     pub ec_sum: u64,
     pub ec_count: u64,
+    /// Blocks to be left alone that are known by number only.
+    pub asleep: u32,
+    /// Logical blocks of which it is known where they are, but no more: volume, logical block, physical block.
+    pub mapped: Vec<(u32, u32, u32)>,
+    /// Groups of blocks of which a commit says something else.
+    pub changed: BTreeSet<u32>,
 }
 
 impl Found {
@@ -85,6 +96,14 @@ impl Found {
         self.ec_sum.checked_div(self.ec_count).unwrap_or(0) as u32
     }
 
+    /// Bytes of memory.
+    pub fn memory(&self) -> u64 {
+        let lists = [&self.free, &self.erase, &self.corrupted, &self.alien];
+        let lebs: usize = self.volumes.values().map(|volume| volume.lebs.len()).sum();
+        let loose: u64 = lists.into_iter().map(list_bytes).sum();
+        loose + list_bytes(&self.memory) + list_bytes(&self.mapped) + tree_bytes(lebs, size_of::<(u32, FoundLeb)>())
+    }
+
     /// Every block that was found good, for the cross-check of a fastmap.
     pub fn blocks(&self) -> impl Iterator<Item = u32> {
         let mapped = self.volumes.values().flat_map(|volume| volume.lebs.values().map(|leb| leb.peb));
@@ -94,6 +113,7 @@ impl Found {
     /// Adds a block with a sound volume header.
     pub fn add<M: Mtd>(&mut self, flash: &mut Flash<M>, leb: FoundLeb, vid: VidHeader) -> Result<(), UbiError> {
         let refused = |error| UbiError::Refused { peb: leb.peb, error };
+        flash.cost.records += 1;
         self.max_sqnum = self.max_sqnum.max(vid.sqnum);
         let volume = self.volumes.entry(vid.volume).or_insert_with(|| FoundVolume::of(&vid));
         let newer = match volume.lebs.get(&vid.lnum) {
@@ -173,5 +193,6 @@ pub(crate) fn is_whole<M: Mtd>(flash: &mut Flash<M>, peb: u32, vid: &VidHeader) 
     }
     let mut data = vec![0; vid.data_size as usize];
     let seen = flash.read_data(peb, 0, &mut data)?;
+    flash.cost.crc_bytes += data.len() as u64;
     Ok(!seen.damaged && crc(&data) == vid.data_crc)
 }

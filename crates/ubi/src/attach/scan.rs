@@ -83,6 +83,7 @@ fn scan_peb<M: Mtd>(flash: &mut Flash<M>, found: &mut Found, peb: u32) -> Result
         Counter::Empty => {
             found.empty += 1;
             found.erase.push(Loose { torture: seen.flips, ..Loose::new(peb, None) });
+            flash.cost.records += 1;
             return Ok(());
         }
         Counter::Known(ec) => Some(ec),
@@ -90,6 +91,7 @@ fn scan_peb<M: Mtd>(flash: &mut Flash<M>, found: &mut Found, peb: u32) -> Result
     };
     let (parsed, vid_seen) = flash.read_vid(peb)?;
     let loose = |torture| Loose { torture, ..Loose::new(peb, ec) };
+    flash.cost.records += u64::from(!matches!(parsed, Parsed::Good(_)));
     // A damaged counter is written anew by moving what the block holds.
     let flips = seen.flips || vid_seen.flips || ec.is_none();
     match parsed {

@@ -35,6 +35,7 @@ pub(crate) fn read_tables<M: Mtd>(flash: &mut Flash<M>, found: &Found) -> Result
     let mut first_error = None;
     for lnum in 0..LAYOUT_LEBS {
         let mut bytes = vec![0; slots as usize * RECORD_BYTES];
+        flash.cost.crc_bytes += bytes.len() as u64;
         let copy = match layout.lebs.get(&lnum) {
             None => None,
             Some(leb) if flash.read_data(leb.peb, 0, &mut bytes)?.damaged => None,

@@ -26,6 +26,8 @@ pub(crate) struct Pools {
     pub max_targets: usize,
     /// The map's blocks with their counters, the anchor first; none if there is no map.
     pub blocks: Vec<(u32, u32)>,
+    /// A block that would make a less worn anchor, were it free.
+    pub wanted: Option<u32>,
 }
 
 impl Pools {

@@ -31,6 +31,7 @@ pub(crate) fn read<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<(Found, Pools)
     let Some((superblock, map, mut found)) = load(flash, anchor)? else { return Ok(None) };
     found.memory = anchors;
     let blocks: BTreeSet<u32> = superblock.blocks.iter().map(|&(peb, _)| peb).collect();
+    flash.cost.records += [&map.free, &map.used, &map.scrub, &map.erase].into_iter().map(|list| list.len() as u64).sum::<u64>();
     if !collect(&map, &mut found, &blocks, flash.shape.pebs) {
         return Ok(None);
     }
@@ -50,6 +51,7 @@ pub(crate) fn read<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<(Found, Pools)
         blocks: superblock.blocks,
         next: VecDeque::new(),
         targets: VecDeque::new(),
+        wanted: None,
     };
     Ok(Some((found, pools)))
 }
@@ -134,6 +136,7 @@ fn load<M: Mtd>(flash: &mut Flash<M>, anchor: u32) -> Result<Option<(SuperBlock,
         found.count_ec(Some(both.ec));
         flash.read_data(peb, 0, data)?;
     }
+    flash.cost.crc_bytes += data.len() as u64;
     Ok(Fastmap::parse(&data).ok().map(|(superblock, map)| (superblock, map, found)))
 }
 

@@ -1,6 +1,7 @@
 //! Writing a fastmap, and the pools (`ubi_update_fastmap`, `ubi_refill_pools`).
 
 use super::Pools;
+use crate::Ubi;
 use crate::device::Kept;
 use crate::error::UbiError;
 use crate::flash::is_wear;
@@ -8,7 +9,6 @@ use crate::format::{Compat, FM_DATA_VOLUME, FM_MAX_START, FM_SB_VOLUME, Fastmap,
 use crate::options::SeededBug;
 use crate::volume::Volume;
 use crate::wear::State;
-use crate::{Memory, Ubi};
 use alloc::vec::Vec;
 use nandlab_mtd::Mtd;
 
@@ -38,10 +38,20 @@ impl<M: Mtd> Ubi<M> {
         Err(UbiError::NoSpace { needed: 1, available: 0 })
     }
 
+    /// A block whose contents move so that anchors wear evenly (`find_anchor_wl_entry`, drivers/mtd/ubi/fastmap-wl.c).
+    pub(crate) fn anchor_to_free(&self) -> Option<u32> {
+        let Kept::Fastmap(pools) = &self.kept else { return None };
+        pools.wanted.filter(|&peb| self.wear.state(peb) == State::Used)
+    }
+
     /// Whether a move waits for a new map, which would have a block for it.
     pub(crate) fn fastmap_due(&self, pools: &Pools) -> bool {
         let room = self.wear.free_count() > Pools::blocks_needed(&self.flash.shape) + 1;
-        let wanted = || self.wear.to_scrub().is_some() || self.wear.worn().is_some_and(|to| self.wear.to_level(self.wear.ec(to)).is_some());
+        let wanted = || {
+            self.anchor_to_free().is_some()
+                || self.wear.to_scrub().is_some()
+                || self.wear.worn().is_some_and(|to| self.wear.to_level(self.wear.ec(to)).is_some())
+        };
         pools.targets.is_empty() && room && wanted()
     }
 
@@ -59,6 +69,9 @@ impl<M: Mtd> Ubi<M> {
         }
         let old = core::mem::take(&mut self.pools()?.blocks);
         let new = self.choose_blocks(needed, old.first().map(|&(peb, _)| peb))?;
+        // The next anchor is a free block, or this one again.
+        let next = self.wear.below(FM_MAX_START).or(new.first().map(|&(peb, _)| peb));
+        self.pools()?.wanted = next.and_then(|peb| self.wear.used_below(FM_MAX_START, self.wear.ec(peb)));
         self.fill_pools()?;
         for &(peb, _) in &old {
             if !new.iter().any(|&(block, _)| block == peb) && !matches!(self.wear.state(peb), State::Free | State::Bad) {
@@ -127,13 +140,14 @@ impl<M: Mtd> Ubi<M> {
         loop {
             let pools = self.pools()?;
             let (more, more_targets) = (pools.next.len() < pools.max, pools.targets.len() < pools.max_targets);
-            if let Some(peb) = self.wear.middling().filter(|_| more) {
-                self.wear.set(peb, State::Held);
-                self.pools()?.next.push_back(peb);
-            }
+            // First, so that what is worn most gets what stays.
             if let Some(peb) = self.wear.worn().filter(|_| more_targets) {
                 self.wear.set(peb, State::Held);
                 self.pools()?.targets.push_back(peb);
+            }
+            if let Some(peb) = self.wear.middling().filter(|_| more) {
+                self.wear.set(peb, State::Held);
+                self.pools()?.next.push_back(peb);
             }
             if self.wear.free_count() == 0 || !(more || more_targets) {
                 return Ok(());
@@ -199,10 +213,5 @@ impl<M: Mtd> Ubi<M> {
             VolumeKind::Static => (volume.used_ebs, volume.last_bytes),
         };
         FmVolume { id, kind: record.kind, data_pad: record.data_pad, used_ebs, last_bytes, map: volume.map.clone() }
-    }
-
-    /// Volumes have changed: what remembers them is written anew.
-    pub(crate) fn volumes_changed(&mut self) -> Result<(), UbiError> {
-        if self.options.memory == Memory::Fastmap && matches!(self.kept, Kept::Fastmap(_)) { self.write_fastmap() } else { Ok(()) }
     }
 }

@@ -1,7 +1,7 @@
 //! Every byte that UBIL puts on flash; `docs/formats/ubil.md` has it as tables. Big-endian, checksums as UBI's.
 
-use crate::Shape;
 use crate::format::{EC_MAX, FieldError, LAYOUT_VOLUME, VidHeader, VolumeKind, be32, be64, crc, crc_of, put, rule, value};
+use crate::{Commit, Shape, Superblock};
 use alloc::{vec, vec::Vec};
 
 /// Internal volumes of super blocks, commits and logs, where blocks have headers. Others erase them.
@@ -34,7 +34,7 @@ pub enum Role {
     Preserved,
 }
 
-const ROLES: [Role; 6] = [Role::Free, Role::Mapped, Role::Dirty, Role::Bad, Role::Memory, Role::Preserved];
+pub(super) const ROLES: [Role; 6] = [Role::Free, Role::Mapped, Role::Dirty, Role::Bad, Role::Memory, Role::Preserved];
 
 /// A block's erase counter and volume header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,18 +62,42 @@ pub struct Super {
     pub blocks: [u32; 2],
     /// Their erase counters.
     pub ecs: [u32; 2],
+    /// Where they are.
+    pub superblock: Superblock,
+    /// What commits are.
+    pub commits: Commit,
+    /// Of an incremental commit, the page of a copy in which the index begins.
+    pub index: u32,
     /// The commit's blocks: the first copy's, then the second's.
     pub present: Vec<u32>,
-    /// The blocks of a commit under way, its log's among them.
+    /// The blocks of a commit under way, its log's among them, and others that may have been written whatever the commit says.
     pub future: Vec<u32>,
     /// The log's blocks.
     pub log: Vec<u32>,
+    /// Of a chain, blocks for the next super blocks.
+    pub spare: Vec<u32>,
+}
+
+fn shape_fields(shape: &Shape) -> [u32; 5] {
+    [shape.pebs, shape.peb_bytes, shape.page, shape.vid_offset, shape.data_offset]
+}
+
+/// What super blocks and anchors say about the device must be true.
+pub(super) fn judge_shape(bytes: &[u8], at: u32, shape: &Shape) -> Result<(), FieldError> {
+    let names = ["erase blocks", "bytes of an erase block", "page", "offset of the volume header", "offset of the data"];
+    let fields = names.into_iter().zip(shape_fields(shape));
+    (at..).step_by(4).zip(fields).try_for_each(|(at, (name, expected))| value(at, name, be32(bytes, at as usize), expected))
+}
+
+/// The device's shape, for [`judge_shape`].
+pub(super) fn put_shape(bytes: &mut [u8], at: usize, shape: &Shape) {
+    (at..).step_by(4).zip(shape_fields(shape)).for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
 }
 
 impl Super {
-    /// Bytes of an entry with that many blocks in its lists.
-    pub fn bytes(present: usize, future: usize, log: usize) -> usize {
-        SUPER_FIXED + 4 * (present + future + log) + 4
+    /// Bytes of an entry with that many blocks in all its lists.
+    pub fn bytes(blocks: usize) -> usize {
+        SUPER_FIXED + 4 * blocks + 4
     }
 
     /// As on flash, a page long; none if the page is too short.
@@ -86,12 +110,14 @@ impl Super {
         for field in [self.number, self.commit, self.sqnum] {
             bytes.extend(field.to_be_bytes());
         }
-        let fixed = [shape.pebs, shape.peb_bytes, shape.page, shape.vid_offset, shape.data_offset, self.image_seq];
-        for field in fixed.into_iter().chain(self.ecs).chain(counts).chain(self.blocks) {
+        let fixed = shape_fields(shape).into_iter().chain([self.image_seq]);
+        let flags = u32::from(self.superblock == Superblock::Chain) | u32::from(self.commits == Commit::Incremental) << 1;
+        let added = [flags, self.index, self.spare.len() as u32];
+        for field in fixed.chain(self.ecs).chain(counts).chain(self.blocks).chain(added) {
             bytes.extend(field.to_be_bytes());
         }
-        bytes.resize(SUPER_FIXED, 0);
-        for peb in [&self.present, &self.future, &self.log].into_iter().flatten() {
+        debug_assert_eq!(bytes.len(), SUPER_FIXED);
+        for peb in [&self.present, &self.future, &self.log, &self.spare].into_iter().flatten() {
             bytes.extend(peb.to_be_bytes());
         }
         if bytes.len() + 4 > shape.page as usize {
@@ -106,19 +132,13 @@ impl Super {
     /// From a page.
     pub fn parse(bytes: &[u8], shape: &Shape) -> Result<Self, FieldError> {
         let end = bytes.len().saturating_sub(4);
-        rule(bytes.len() >= Self::bytes(0, 0, 0), 0, "super block", bytes.len() as u64, "100 bytes or more")?;
+        rule(bytes.len() >= Self::bytes(0), 0, "super block", bytes.len() as u64, "100 bytes or more")?;
         value(0, "super block magic", be32(bytes, 0), SUPER_MAGIC)?;
         value(end as u32, "super block checksum", be32(bytes, end), crc(&bytes[..end]))?;
         value(4, "super block version", be32(bytes, 4), VERSION)?;
-        for (at, field, expected) in [
-            (32, "erase blocks", shape.pebs),
-            (36, "bytes of an erase block", shape.peb_bytes),
-            (40, "page", shape.page),
-            (44, "offset of the volume header", shape.vid_offset),
-            (48, "offset of the data", shape.data_offset),
-        ] {
-            value(at, field, be32(bytes, at as usize), expected)?;
-        }
+        judge_shape(bytes, 32, shape)?;
+        let flags = be32(bytes, 84);
+        rule(flags < 4, 84, "super block flags", flags, "0 to 3")?;
         let mut at = SUPER_FIXED;
         let mut list = |count_at: usize| {
             let count = be32(bytes, count_at) as usize;
@@ -136,9 +156,13 @@ impl Super {
             image_seq: be32(bytes, 52),
             ecs: [be32(bytes, 56), be32(bytes, 60)],
             blocks: [be32(bytes, 76), be32(bytes, 80)],
+            superblock: if flags & 1 == 0 { Superblock::Pair } else { Superblock::Chain },
+            commits: if flags & 2 == 0 { Commit::Full } else { Commit::Incremental },
+            index: be32(bytes, 88),
             present: list(64)?,
             future: list(68)?,
             log: list(72)?,
+            spare: list(92)?,
         })
     }
 }
@@ -327,6 +351,10 @@ mod tests {
             present: vec![1, 2],
             future: vec![3],
             log: vec![4, 5],
+            superblock: Superblock::Chain,
+            commits: Commit::Incremental,
+            index: 7,
+            spare: vec![6, 10],
         };
         let bytes = entry.encode(&SHAPE).unwrap();
         assert_eq!((bytes.len(), Super::parse(&bytes, &SHAPE)), (512, Ok(entry.clone())));

@@ -3,46 +3,60 @@
 //! *Promises.* An attach reads super blocks, a commit and the log instead of every block. What the log says of a block is on flash before the block is written, so that the headers in the blocks are
 //! not needed: without them ([`crate::Headers::None`]) the whole erase block is data. With them the device is one that Linux attaches too, which erases UBIL's blocks.
 //!
-//! *How.* Super block entries go alternately to the first and the last good block. A commit reserves blocks, names them as its future, writes both copies, and names them as the present; the log's blocks
+//! *How.* A commit reserves blocks, names them in a super block entry as its future, writes two copies, and names them as the present; the log's blocks
 //! are new with each commit. Blocks that were erased are logged with the next volume header. After an attach nothing is appended to what may end in a torn page: the first header written
 //! begins with a commit, and the first entry in a super block with an erase.
 //!
+//! *The paper's design*: super blocks are the first and the last good block, written in turns; a commit has every block. *Its future work*: super blocks anywhere, in two mirrored copies, which a chain
+//! finds (`chain`); commits of what has changed, page by page of two tables, with an index (`tree`, `parts`), so that an attach reads what it needs and the rest when it is asked for.
+//!
 //! *Power loss.* A cut at any operation leaves the last commit and its log, whose last page may be torn: then nothing that it would have said has happened.
 //!
-//! *Beyond the paper*, which leaves it open: all formats; the order above; a super block that fails ends the log, until the next attach begins one (without headers, the device is read-only). *Not here:* its future work (commits by parts, chained super blocks).
+//! *Beyond the paper*, which leaves it open: all formats; the order above; a super block that fails ends the log, until the next attach begins one (without headers, the device is read-only).
 
+mod chain;
 mod commit;
 pub mod format;
+pub mod leaves;
+mod parts;
 mod read;
+mod read_parts;
 mod superblock;
+mod tree;
 
 pub use format::VOLUMES;
 pub(crate) use read::read;
+pub(crate) use tree::Tree;
 
+use crate::cost::list_bytes;
 use crate::device::Kept;
 use crate::error::{UbiError, require};
 use crate::format::VidHeader;
 use crate::wear::State;
-use crate::{LogOptions, Shape, Ubi};
+use crate::{Commit, LogOptions, Memory, Shape, Superblock, Ubi};
 use alloc::{vec, vec::Vec};
+use chain::Chain;
 use format::{Entry, Role, Super, commit_bytes, entries_per_page};
 use nandlab_mtd::Mtd;
+use superblock::Pair;
 
-/// One of the two super blocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SuperBlock {
-    pub peb: u32,
-    /// The offset of the next entry; none: it must be erased first.
-    pub next: Option<u32>,
+/// Logs that are tried for one entry.
+const ATTEMPTS: u32 = 3;
+
+/// Where super block entries go.
+#[derive(Debug)]
+pub(crate) enum Supers {
+    Pair(Pair),
+    Chain(Chain),
 }
 
 /// UBIL's state.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub current: Super,
-    /// Which of the super blocks has the newest entry.
-    pub newest: usize,
-    pub blocks: [SuperBlock; 2],
+    pub supers: Supers,
+    /// The tables of incremental commits.
+    pub tree: Option<Tree>,
     /// Pages of the log that are written; none: only a commit makes room.
     pub position: Option<u32>,
     /// Volume headers by block.
@@ -51,24 +65,52 @@ pub(crate) struct Log {
     pub pending: Vec<u32>,
     /// Blocks that are not UBI's to use.
     pub preserved: Vec<u32>,
+    /// Blocks that were written for a commit that is not there, or held super blocks: until the next commit nothing else says that they are not erased.
+    pub tainted: Vec<u32>,
     /// Something of it was hard to read: a commit is due.
     pub hurt: bool,
 }
 
 impl Log {
+    /// Without anything in it.
+    pub fn new(pebs: u32, supers: Supers) -> Self {
+        Self {
+            current: Super::default(),
+            supers,
+            tree: None,
+            position: None,
+            headers: vec![None; pebs as usize],
+            pending: Vec::new(),
+            preserved: Vec::new(),
+            tainted: Vec::new(),
+            hurt: false,
+        }
+    }
+
     /// Whether a block is UBIL's own.
     pub fn owns(&self, peb: u32) -> bool {
-        let lists = [&self.current.present, &self.current.log];
-        self.blocks.iter().any(|block| block.peb == peb) || lists.into_iter().flatten().any(|&own| own == peb)
+        let lists = [&self.current.present, &self.current.log, &self.current.spare];
+        let listed = lists.into_iter().flatten().any(|&own| own == peb);
+        listed
+            || match &self.supers {
+                Supers::Pair(pair) => pair.blocks.iter().any(|block| block.peb == peb),
+                Supers::Chain(chain) => chain.supers.contains(&peb) || chain.anchors.contains(&peb),
+            }
     }
 
     /// The header that a block has.
     pub fn vid(&self, peb: u32) -> Option<VidHeader> {
         self.headers.get(peb as usize).copied().flatten()
     }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> u64 {
+        let tree = self.tree.as_ref().map_or(0, Tree::memory);
+        list_bytes(&self.headers) + list_bytes(&self.pending) + list_bytes(&self.preserved) + tree
+    }
 }
 
-/// Erase blocks of one copy of a commit.
+/// Erase blocks of one copy of a full commit.
 pub(crate) fn commit_blocks(shape: &Shape) -> u32 {
     commit_bytes(shape.pebs).div_ceil(shape.leb_bytes.into()) as u32
 }
@@ -76,15 +118,29 @@ pub(crate) fn commit_blocks(shape: &Shape) -> u32 {
 /// Erase blocks that UBIL needs for itself: super blocks, and a present and a future commit with their logs.
 pub(crate) fn blocks_needed(shape: &Shape, options: LogOptions) -> Result<u32, UbiError> {
     require((1..=256).contains(&options.blocks), "erase blocks of the log", options.blocks.into(), "1 to 256")?;
-    let (commit, log) = (2 * commit_blocks(shape), options.blocks);
-    let entry = Super::bytes(commit as usize, (commit + log) as usize, log as usize);
+    let parts = options.commit == Commit::Incremental;
+    require(!(parts && options.compress), "compression of an incremental commit", 1, "none")?;
+    let plain = !parts && options.superblock == Superblock::Pair;
+    require(plain || shape.page >= 512, "bytes of a page", shape.page.into(), "512 or more for chains and incremental commits")?;
+    let (present, future) = match options.commit {
+        Commit::Full => (commit_blocks(shape), commit_blocks(shape)),
+        Commit::Incremental => (tree::most_blocks(shape), tree::whole_blocks(shape)),
+    };
+    let listed = 2 * (present + future) + 2 * options.blocks;
+    let (supers, spare) = match options.superblock {
+        Superblock::Pair => (2, 0),
+        Superblock::Chain => (chain::BLOCKS_NEEDED, chain::SPARE as u32 + 2),
+    };
+    // Should a commit fail, an entry has its blocks and those of the next attempt.
+    let again = if plain { 0 } else { 2 * future + options.blocks };
+    let entry = Super::bytes((listed + spare + again) as usize);
     require(
         entry <= shape.page as usize,
         "bytes of a super block entry",
         entry as u64,
         "no more than a page; fewer or larger erase blocks",
     )?;
-    Ok(2 + 2 * (commit + log))
+    Ok(supers + listed)
 }
 
 impl<M: Mtd> Ubi<M> {
@@ -95,11 +151,27 @@ impl<M: Mtd> Ubi<M> {
         }
     }
 
+    pub(super) fn log_options(&self) -> LogOptions {
+        match self.options.memory {
+            Memory::Log(options) => options,
+            Memory::Scan | Memory::Fastmap => LogOptions::default(),
+        }
+    }
+
     /// Whether the memory has work of its own.
     pub(crate) fn memory_due(&self) -> bool {
         match &self.kept {
             Kept::Fastmap(pools) => self.fastmap_due(pools),
-            Kept::Scan | Kept::Log(_) => false,
+            Kept::Scan => false,
+            Kept::Log(log) => log.hurt || log.tree.as_ref().is_some_and(Tree::sleeps),
+        }
+    }
+
+    /// Does a step of the memory's own work.
+    pub(crate) fn memory_work(&mut self) -> Result<(), UbiError> {
+        match &self.kept {
+            Kept::Log(log) if log.tree.as_ref().is_some_and(Tree::sleeps) => self.wake_next().map(|_| ()),
+            _ => self.keep_all(),
         }
     }
 
@@ -112,6 +184,23 @@ impl<M: Mtd> Ubi<M> {
         }
     }
 
+    /// Volumes have changed: what remembers them is written anew.
+    pub(crate) fn volumes_changed(&mut self) -> Result<(), UbiError> {
+        match &self.kept {
+            Kept::Fastmap(_) => self.write_fastmap(),
+            Kept::Log(log) if log.tree.as_ref().is_some_and(|tree| !tree.fits(&self.volumes)) => self.commit(),
+            Kept::Scan | Kept::Log(_) => Ok(()),
+        }
+    }
+
+    /// What is known of a static volume has changed, which an index has too.
+    pub(crate) fn static_changed(&mut self) -> Result<(), UbiError> {
+        match &self.kept {
+            Kept::Log(log) if log.tree.is_some() => self.commit(),
+            _ => Ok(()),
+        }
+    }
+
     /// A block is about to get a volume header, or has been erased or marked bad.
     pub(crate) fn remember(&mut self, peb: u32, vid: Option<&VidHeader>) -> Result<(), UbiError> {
         let Kept::Log(log) = &mut self.kept else { return Ok(()) };
@@ -120,47 +209,54 @@ impl<M: Mtd> Ubi<M> {
             log.pending.push(peb);
             return Ok(());
         };
-        let per_page = entries_per_page(self.flash.shape.page);
-        let pages = (log.pending.len() + 1).div_ceil(per_page) as u32;
-        if log.position.is_none_or(|position| position + pages > log_pages(&self.flash.shape, log.current.log.len())) {
-            self.commit()?;
+        for _ in 0..ATTEMPTS {
+            if !self.has_room()? {
+                self.commit()?;
+            }
             if matches!(self.kept, Kept::Scan) {
                 return Ok(());
             }
+            let ec = self.wear.ec(peb);
+            let pending = core::mem::take(&mut self.log()?.pending);
+            let mut entries: Vec<(u32, Entry)> = pending.into_iter().filter(|&old| old != peb).map(|old| (old, self.entry(old))).collect();
+            entries.push((peb, Entry { role: Role::Mapped, ec, vid: *vid }));
+            if self.append(&entries)? {
+                self.wear.note(peb);
+                self.log()?.headers[peb as usize] = Some(*vid);
+                return Ok(());
+            }
+            // A block of the log failed: a commit takes others, and has what was to be said but for this block.
+            self.log()?.position = None;
         }
-        let ec = self.wear.ec(peb);
-        let pending = core::mem::take(&mut self.log()?.pending);
-        let mut entries: Vec<(u32, Entry)> = pending.into_iter().filter(|&old| old != peb).map(|old| (old, self.entry(old))).collect();
-        entries.push((peb, Entry { role: Role::Mapped, ec, vid: *vid }));
-        for entries in entries.chunks(per_page) {
-            self.append(entries)?;
-        }
-        if let Kept::Log(log) = &mut self.kept {
-            log.headers[peb as usize] = Some(*vid);
-        }
-        Ok(())
+        self.read_only = Some("one log block after the other failed");
+        Err(UbiError::ReadOnly("one log block after the other failed"))
     }
 
-    /// A page more of the log. If its block fails, a commit takes another log.
-    fn append(&mut self, entries: &[(u32, Entry)]) -> Result<(), UbiError> {
-        for _ in 0..3 {
-            if matches!(self.kept, Kept::Scan) {
-                return Ok(());
-            }
-            let (shape, log) = (self.flash.shape, self.log()?);
+    /// Whether the log has room for what is pending and one entry more.
+    fn has_room(&mut self) -> Result<bool, UbiError> {
+        let shape = self.flash.shape;
+        let log = self.log()?;
+        let pages = (log.pending.len() + 1).div_ceil(entries_per_page(shape.page)) as u32;
+        Ok(log.position.is_some_and(|position| position + pages <= log_pages(&shape, log.current.log.len())))
+    }
+
+    /// More pages of the log; false: one failed.
+    fn append(&mut self, entries: &[(u32, Entry)]) -> Result<bool, UbiError> {
+        let shape = self.flash.shape;
+        for entries in entries.chunks(entries_per_page(shape.page)) {
+            let log = self.log()?;
             let Some(position) = log.position else { return Err(UbiError::Internal("no room in the log")) };
             let per_block = shape.leb_bytes / shape.page;
             let peb = log.current.log[(position / per_block) as usize];
             let bytes = format::encode_page(log.current.commit, position, entries, shape.page);
             log.position = Some(position + 1);
             match self.flash.write_data(peb, position % per_block * shape.page, &bytes) {
-                Ok(()) => return Ok(()),
-                Err(error) if crate::flash::is_wear(&error) => self.commit()?,
+                Ok(()) => {}
+                Err(error) if crate::flash::is_wear(&error) => return Ok(false),
                 Err(error) => return Err(self.stop(error)),
             }
         }
-        self.read_only = Some("one log block after the other failed");
-        Err(UbiError::ReadOnly("one log block after the other failed"))
+        Ok(true)
     }
 
     /// What the log says of a block that is not being written.
@@ -175,7 +271,7 @@ impl<M: Mtd> Ubi<M> {
                 Some(vid) => return Entry { role: Role::Mapped, ec, vid },
                 None => Role::Dirty,
             },
-            State::Queued => Role::Dirty,
+            State::Queued | State::Asleep => Role::Dirty,
             State::Held if log.owns(peb) => Role::Memory,
             State::Held if log.preserved.contains(&peb) => Role::Preserved,
             State::Held => Role::Dirty,
@@ -184,21 +280,15 @@ impl<M: Mtd> Ubi<M> {
     }
 }
 
+/// The blocks that lead to the commit.
+pub(super) fn chain_of(supers: &Supers) -> Vec<u32> {
+    match supers {
+        Supers::Pair(pair) => pair.blocks.map(|block| block.peb).into(),
+        Supers::Chain(chain) => [&chain.anchors[..], &chain.supers].concat(),
+    }
+}
+
 /// Pages of a log of that many blocks.
 pub(crate) fn log_pages(shape: &Shape, blocks: usize) -> u32 {
     shape.leb_bytes / shape.page * blocks as u32
-}
-
-/// A log without anything in it.
-pub(crate) fn empty(pebs: u32, blocks: [u32; 2]) -> Log {
-    Log {
-        current: Super::default(),
-        newest: 1,
-        blocks: blocks.map(|peb| SuperBlock { peb, next: None }),
-        position: None,
-        headers: vec![None; pebs as usize],
-        pending: Vec::new(),
-        preserved: Vec::new(),
-        hurt: false,
-    }
 }

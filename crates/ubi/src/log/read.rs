@@ -1,15 +1,74 @@
-//! Attaching by the log.
+//! Attaching by the log: super blocks, then the full commit and the log; `read_parts` for the incremental one.
 
 use super::format::{Entry, Role, Super, commit_length, entries_per_page, parse_commit, parse_page};
-use super::{Log, commit_blocks, empty, log_pages};
-use crate::UbiError;
+use super::superblock::Pair;
+use super::{Log, Supers, chain, commit_blocks, log_pages, read_parts};
 use crate::attach::{Found, FoundLeb, Loose};
 use crate::flash::Flash;
+use crate::{Commit, LogOptions, Superblock, UbiError};
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Mtd, MtdError};
 
+/// Super block, log, and what attached by it.
+struct Tops {
+    current: Super,
+    supers: Supers,
+    hurt: bool,
+    /// A super block is gone: nothing may be written.
+    lost: bool,
+}
+
 /// What super block, commit and log say; none without sound ones.
-pub(crate) fn read<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<(Found, Log)>, UbiError> {
+pub(crate) fn read<M: Mtd>(flash: &mut Flash<M>, options: LogOptions) -> Result<Option<(Found, Log)>, UbiError> {
+    let order = match options.superblock {
+        Superblock::Pair => [pair::<M>, chained::<M>],
+        Superblock::Chain => [chained::<M>, pair::<M>],
+    };
+    for look in order {
+        if let Some(tops) = look(flash)? {
+            return below(flash, tops);
+        }
+    }
+    Ok(None)
+}
+
+fn below<M: Mtd>(flash: &mut Flash<M>, tops: Tops) -> Result<Option<(Found, Log)>, UbiError> {
+    let Tops { current, supers, mut hurt, lost } = tops;
+    if is_outdated(flash, &current)? {
+        return Ok(None);
+    }
+    let Some(replayed) = read_log(flash, &current, &mut hurt)? else { return Ok(None) };
+    let mut log = Log { hurt, ..Log::new(flash.shape.pebs, supers) };
+    log.current = current;
+    let found = match log.current.commits {
+        Commit::Full => read_full(flash, &mut log, replayed)?,
+        Commit::Incremental => read_parts::read(flash, &mut log, replayed)?,
+    };
+    let Some(mut found) = found else { return Ok(None) };
+    found.read_only = lost;
+    log.tainted = log.current.future.clone();
+    Ok(Some((found, log)))
+}
+
+/// Whether the log of the next commit has been written: then the entry that made it the present one is lost.
+fn is_outdated<M: Mtd>(flash: &mut Flash<M>, current: &Super) -> Result<bool, MtdError> {
+    let (shape, mut bytes) = (flash.shape, vec![0; flash.shape.page as usize]);
+    for &peb in &current.future {
+        flash.read_data(peb, 0, &mut bytes)?;
+        flash.cost.crc_bytes += u64::from(shape.page);
+        if parse_page(&bytes, current.commit + 1, 0, &shape).is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn chained<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<Tops>, MtdError> {
+    let found = chain::read(flash)?.filter(|(_, current, _)| current.superblock == Superblock::Chain);
+    Ok(found.map(|(chain, current, hurt)| Tops { current, supers: Supers::Chain(chain), hurt, lost: false }))
+}
+
+fn pair<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<Tops>, MtdError> {
     let Some(ends) = ends(flash)? else { return Ok(None) };
     let mut hurt = false;
     let mut newest: Option<(usize, Super)> = None;
@@ -22,22 +81,13 @@ pub(crate) fn read<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<(Found, Log)>,
             newest = Some((which, entry));
         }
     }
-    let Some((which, current)) = newest else { return Ok(None) };
+    let Some((which, current)) = newest.filter(|(_, entry)| entry.superblock == Superblock::Pair) else { return Ok(None) };
     // One of them is bad: the log was about to be given up.
     let lost = current.blocks != ends;
     if lost && flash.shape.has_headers() {
         return Ok(None);
     }
-    let Some(mut entries) = read_commit(flash, &current, &mut hurt)? else { return Ok(None) };
-    if !replay(flash, &current, &mut entries, &mut hurt)? {
-        return Ok(None);
-    }
-    let mut log = Log { newest: which, hurt, ..empty(flash.shape.pebs, current.blocks) };
-    log.current = current;
-    let mut found = collect(flash, &entries, &mut log)?;
-    found.read_only = lost;
-    log.current.future.clear();
-    Ok(Some((found, log)))
+    Ok(Some(Tops { supers: Supers::Pair(Pair::new(which, current.blocks)), current, hurt, lost }))
 }
 
 /// The first and the last good block.
@@ -63,6 +113,7 @@ fn newest_entry<M: Mtd>(flash: &mut Flash<M>, peb: u32) -> Result<(Option<Super>
             break;
         }
         hurt |= seen.flips;
+        flash.cost.crc_bytes += page.len() as u64;
         if let Ok(entry) = Super::parse(&page, &flash.shape)
             && newest.as_ref().is_none_or(|other| entry.number > other.number)
         {
@@ -70,6 +121,23 @@ fn newest_entry<M: Mtd>(flash: &mut Flash<M>, peb: u32) -> Result<(Option<Super>
         }
     }
     Ok((newest, hurt))
+}
+
+/// A full commit with the log on top.
+fn read_full<M: Mtd>(flash: &mut Flash<M>, log: &mut Log, replayed: Vec<(u32, Entry)>) -> Result<Option<Found>, UbiError> {
+    let Some(mut entries) = read_commit(flash, &log.current, &mut log.hurt)? else { return Ok(None) };
+    replayed.into_iter().for_each(|(peb, entry)| entries[peb as usize] = entry);
+    let mut found = Found { max_sqnum: log.current.sqnum, image_seq: log.current.image_seq, ..Found::default() };
+    flash.cost.records += entries.len() as u64;
+    for (peb, entry) in (0..).zip(&entries) {
+        if flash.is_bad(peb)? {
+            found.bad += 1;
+        } else {
+            sort(flash, log, &mut found, peb, entry)?;
+        }
+    }
+    count_supers(log, &mut found);
+    Ok(Some(found))
 }
 
 /// One of the two copies.
@@ -101,62 +169,67 @@ fn read_copy<M: Mtd>(flash: &mut Flash<M>, copy: &[u32], commit: u64, hurt: &mut
         *hurt |= seen.flips;
         at = end;
     }
-    Ok(parse_commit(&bytes, commit, &flash.shape).ok())
+    let entries = parse_commit(&bytes, commit, &flash.shape).ok();
+    // The whole, and each entry once more.
+    let unpacked = entries.as_ref().map_or(0, |entries| 64 * entries.len() as u64);
+    flash.cost.crc_bytes += length as u64 + unpacked;
+    flash.cost.inflated_bytes += if length as u64 == 64 + unpacked { 0 } else { unpacked };
+    Ok(entries)
 }
 
-/// Applies the log; false: a page in its middle is lost.
-fn replay<M: Mtd>(flash: &mut Flash<M>, current: &Super, entries: &mut [Entry], hurt: &mut bool) -> Result<bool, MtdError> {
+/// What the log says, in its order; none: a page in its middle is lost.
+fn read_log<M: Mtd>(flash: &mut Flash<M>, current: &Super, hurt: &mut bool) -> Result<Option<Vec<(u32, Entry)>>, MtdError> {
     let shape = flash.shape;
     let per_block = shape.leb_bytes / shape.page;
     let mut bytes = vec![0; shape.page as usize];
-    let mut ended = false;
+    let (mut ended, mut all) = (false, Vec::new());
     debug_assert!(entries_per_page(shape.page) > 0);
     for position in 0..log_pages(&shape, current.log.len()) {
         let seen = flash.read_data(current.log[(position / per_block) as usize], position % per_block * shape.page, &mut bytes)?;
+        flash.cost.crc_bytes += u64::from(shape.page);
         match parse_page(&bytes, current.commit, position, &shape) {
-            Ok(_) if ended => return Ok(false),
+            Ok(_) if ended => return Ok(None),
             Ok(page) => {
                 *hurt |= seen.flips;
-                page.into_iter().for_each(|(peb, entry)| entries[peb as usize] = entry);
+                all.extend(page);
             }
             // Only the last page can be torn. One more is looked at, to tell that from a lost one.
             Err(_) if ended => break,
             Err(_) => ended = true,
         }
     }
-    Ok(true)
+    Ok(Some(all))
 }
 
-/// Every block by what its entry says.
-fn collect<M: Mtd>(flash: &mut Flash<M>, entries: &[Entry], log: &mut Log) -> Result<Found, UbiError> {
-    let mut found = Found { max_sqnum: log.current.sqnum, image_seq: log.current.image_seq, ..Found::default() };
-    for (peb, entry) in (0..).zip(entries) {
-        if flash.is_bad(peb)? {
-            found.bad += 1;
-            continue;
+/// A good block by what its entry says.
+pub(super) fn sort<M: Mtd>(flash: &mut Flash<M>, log: &mut Log, found: &mut Found, peb: u32, entry: &Entry) -> Result<(), UbiError> {
+    let loose = Loose::new(peb, Some(entry.ec));
+    let chained = matches!(log.supers, Supers::Chain(_));
+    found.count_ec(loose.ec);
+    match entry.role {
+        _ if log.owns(peb) => found.memory.push((loose, entry.vid)),
+        _ if log.current.future.contains(&peb) => found.erase.push(loose),
+        // An anchor may have been begun there.
+        Role::Free if chained && peb < chain::ZONE => found.free.push(Loose { doubtful: true, ..loose }),
+        Role::Free => found.free.push(loose),
+        Role::Mapped => {
+            log.headers[peb as usize] = Some(entry.vid);
+            found.add(flash, FoundLeb { peb, ec: loose.ec, scrub: false, vid: Some(entry.vid) }, entry.vid)?;
         }
-        let loose = Loose::new(peb, Some(entry.ec));
-        found.count_ec(loose.ec);
-        match entry.role {
-            _ if log.owns(peb) => found.memory.push((loose, entry.vid)),
-            _ if log.current.future.contains(&peb) => found.erase.push(loose),
-            Role::Free => found.free.push(loose),
-            Role::Mapped => {
-                log.headers[peb as usize] = Some(entry.vid);
-                found.add(flash, FoundLeb { peb, ec: loose.ec, scrub: false, vid: Some(entry.vid) }, entry.vid)?;
-            }
-            Role::Dirty | Role::Bad | Role::Memory => found.erase.push(loose),
-            Role::Preserved => {
-                log.preserved.push(peb);
-                found.alien.push(loose);
-            }
+        Role::Dirty | Role::Bad | Role::Memory => found.erase.push(loose),
+        Role::Preserved => {
+            log.preserved.push(peb);
+            found.alien.push(loose);
         }
     }
-    // The log has no more than the counters at the last commit; the entry has those of now.
-    for (i, block) in log.blocks.iter().enumerate() {
-        if let Some((loose, _)) = found.memory.iter_mut().find(|(loose, _)| loose.peb == block.peb) {
-            loose.ec = Some(log.current.ecs[i]);
+    Ok(())
+}
+
+/// The log has no more than the counters at the last commit; an entry has those of now.
+pub(super) fn count_supers(log: &Log, found: &mut Found) {
+    for (peb, ec) in log.current.blocks.iter().zip(log.current.ecs) {
+        if let Some((loose, _)) = found.memory.iter_mut().find(|(loose, _)| loose.peb == *peb) {
+            loose.ec = Some(ec);
         }
     }
-    Ok(found)
 }

@@ -4,7 +4,7 @@
 
 use nandlab_mtd::Geometry;
 use nandlab_nand::{Chip, ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, Timing};
-use nandlab_ubi::{Headers, LogOptions, Memory, Options};
+use nandlab_ubi::{Commit, Headers, LogOptions, Memory, Options, Superblock};
 
 /// A chip with or without sub-pages, of one die or more, whose shape varies with the seed.
 pub fn spec(seed: u64, blocks: u32, reliability: Reliability) -> ChipSpec {
@@ -46,14 +46,23 @@ pub fn flaky() -> Reliability {
 }
 
 /// The ways to remember a scan.
-pub fn memories() -> [(&'static str, Options); 5] {
+pub fn memories() -> Vec<(&'static str, Options)> {
     let with = |memory| Options { memory, wear_threshold: 16, bad_per_1024: 100, ..Options::default() };
-    let log = |compress| with(Memory::Log(LogOptions { blocks: 2, compress }));
-    [
+    let log = |superblock, commit, compress| with(Memory::Log(LogOptions { blocks: 2, compress, superblock, commit }));
+    let without = |options| Options { headers: Headers::None, ..options };
+    use Commit::{Full, Incremental};
+    use Superblock::{Chain, Pair};
+    vec![
         ("scan", with(Memory::Scan)),
         ("fastmap", with(Memory::Fastmap)),
-        ("log", log(false)),
-        ("log, compressed", log(true)),
-        ("log, no headers", Options { headers: Headers::None, ..log(false) }),
+        ("log", log(Pair, Full, false)),
+        ("log, compressed", log(Pair, Full, true)),
+        ("log, no headers", without(log(Pair, Full, false))),
+        ("log, chain", log(Chain, Full, false)),
+        ("log, chain, compressed, no headers", without(log(Chain, Full, true))),
+        ("log, incremental", log(Pair, Incremental, false)),
+        ("log, incremental, no headers", without(log(Pair, Incremental, false))),
+        ("log, chain, incremental", log(Chain, Incremental, false)),
+        ("log, chain, incremental, no headers", without(log(Chain, Incremental, false))),
     ]
 }

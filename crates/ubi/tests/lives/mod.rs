@@ -88,6 +88,11 @@ impl Model {
             .collect()
     }
 
+    /// A change of a logical block.
+    pub fn change(&mut self, lnum: u32, pages: usize) -> Op {
+        Op::Change(lnum, self.fresh(pages))
+    }
+
     pub fn draw(&mut self, random: &mut Rng) -> Op {
         let lnum = if random.random_bool(0.5) { random.random_range(0..4) } else { random.random_range(0..LEBS) };
         let used = self.blocks[lnum as usize].now.iter().rposition(|&stamp| stamp != 0).map_or(0, |last| last + 1);
@@ -265,9 +270,13 @@ impl Outcome {
     }
 }
 
-/// A fresh device with the model's volume.
-pub fn device(chip: Chip, options: Options) -> (Ubi<Chip>, Model) {
+/// A fresh device with the model's volume, and another of so many logical blocks, half of them mapped.
+pub fn device(chip: Chip, options: Options, others: u32) -> (Ubi<Chip>, Model) {
     let mut ubi = Ubi::format(chip, options).unwrap();
+    if others > 0 {
+        let id = ubi.create_volume(&VolumeSpec { name: "others".into(), lebs: others, ..VolumeSpec::default() }).unwrap();
+        (0..others).step_by(2).for_each(|lnum| ubi.map(id, lnum).unwrap());
+    }
     let id = ubi.create_volume(&VolumeSpec { name: NAME.into(), lebs: LEBS, ..VolumeSpec::default() }).unwrap();
     let pages = ubi.volume(id).unwrap().leb_bytes as usize / PAGE;
     ubi.sync().unwrap();
@@ -287,10 +296,10 @@ fn attached(chip: Chip, options: Options, id: &str) -> Option<Ubi<Chip>> {
 }
 
 /// Runs calls in lives that each end in a power cut, every other one in the middle of a call.
-pub fn live(spec: ChipSpec, options: Options, ops: u32, name: &str) -> Outcome {
+pub fn live(spec: ChipSpec, options: Options, others: u32, ops: u32, name: &str) -> Outcome {
     let seed = spec.seed;
     let mut random = rng(seed, name);
-    let (ubi, mut model) = device(Chip::new(spec).unwrap(), options);
+    let (ubi, mut model) = device(Chip::new(spec).unwrap(), options, others);
     let (mut outcome, mut chip) = (Outcome::default(), ubi.into_medium());
     while outcome.done < ops {
         let base = chip.fork().unwrap();
