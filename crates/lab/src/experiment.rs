@@ -203,7 +203,7 @@ mod tests {
             ("[run]\nsead = 1", "run.sead: unknown key, did you mean \"seed\"?"),
             ("[experiment]\nname = 3", "experiment.name: found 3, expected text in quotes"),
             ("[experiment]\ntitle = \"x\"", "experiment.title: unknown key, expected one of name"),
-            ("[network]\n", "[network]: unknown section, expected [experiment], [chip], [fs], [ftl], [nvram], [host], [memory], [write-back], [workload], [run]"),
+            ("[network]\n", "[network]: unknown section, expected [experiment], [chip], [ftl], [fs], [nvram], [host], [memory], [write-back], [workload], [run]"),
             ("[wrokload]\n", "[wrokload]: unknown section, did you mean [workload]?"),
         ];
         for (text, expected) in cases {

@@ -103,6 +103,13 @@ impl Document {
         }
     }
 
+    /// A section will be taken: messages list sections in the order in which this was said.
+    pub(crate) fn know(&mut self, name: &'static str) {
+        if !self.known.contains(&name) {
+            self.known.push(name);
+        }
+    }
+
     /// Whether a section is there.
     pub fn has(&self, section: &str) -> bool {
         self.sections.contains_key(section)
@@ -115,7 +122,7 @@ impl Document {
 
     /// Takes a section out; an absent one is empty.
     pub fn section(&mut self, name: &'static str) -> Section {
-        self.known.push(name);
+        self.know(name);
         let (place, entries) = self.sections.remove(name).unwrap_or((Place::File(self.file.clone()), Vec::new()));
         let resolved = entries.into_iter().map(|mut entry| {
             if !matches!(entry.place, Place::Override(_)) {
@@ -128,7 +135,7 @@ impl Document {
 
     /// Takes a section of numbers whose names are the description's own.
     pub fn numbers(&mut self, name: &'static str) -> Result<Vec<(String, f64)>, DescriptionError> {
-        self.known.push(name);
+        self.know(name);
         let entries = self.sections.remove(name).map(|(_, entries)| entries).unwrap_or_default();
         let number = |entry: Entry| match f64::take(&entry.value) {
             Some(value) => Ok((entry.key, value)),

@@ -76,6 +76,8 @@ impl Description {
     /// Takes the sections of a stack out of `document`; what else it holds is the caller's business, who ends with [`Document::finish`].
     pub fn take(document: &mut Document) -> Result<Self, DescriptionError> {
         let (chip, mut settings) = ChipDescription::take(document)?;
+        // Whether there is a layer depends on the file system above it.
+        document.know("ftl");
         let (fs, of_fs) = FsDescription::take(document)?;
         let (ftl, more) = FtlDescription::take(document, &chip, fs.as_ref())?;
         settings.extend(more.into_iter().chain(of_fs));
