@@ -55,9 +55,10 @@ fn run(seed: u64, size: Size, options: Options, calls: usize) -> (Chip, Model, V
     (base, start, done, log)
 }
 
-/// A device on which maps follow each other with changes in between and no time for erases; cut off at every end of an operation, and again at each within the attach that follows.
+/// A device with few free blocks among those that can be anchors, on which maps follow each other with changes in between and no time for erases; cut off at every end of an operation, and again at each within the attach that follows.
 fn pile_of_maps(options: Options) -> u32 {
-    let (ubi, mut model) = device(Chip::new(spec(1, SMALL.blocks, Reliability::default())).unwrap(), options, 0);
+    let (mut ubi, mut model) = device(Chip::new(spec(1, SMALL.blocks, Reliability::default())).unwrap(), options, 38);
+    model.rewrite(&mut ubi);
     let base = ubi.detach().unwrap();
     let mut chip = base.fork().unwrap();
     chip.start_log();

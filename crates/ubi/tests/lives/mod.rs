@@ -270,12 +270,12 @@ impl Outcome {
     }
 }
 
-/// A fresh device with the model's volume, and another of so many logical blocks, half of them mapped.
+/// A fresh device with the model's volume, and another of so many logical blocks, all mapped.
 pub fn device(chip: Chip, options: Options, others: u32) -> (Ubi<Chip>, Model) {
     let mut ubi = Ubi::format(chip, options).unwrap();
     if others > 0 {
         let id = ubi.create_volume(&VolumeSpec { name: "others".into(), lebs: others, ..VolumeSpec::default() }).unwrap();
-        (0..others).step_by(2).for_each(|lnum| ubi.map(id, lnum).unwrap());
+        (0..others).for_each(|lnum| ubi.map(id, lnum).unwrap());
     }
     let id = ubi.create_volume(&VolumeSpec { name: NAME.into(), lebs: LEBS, ..VolumeSpec::default() }).unwrap();
     let pages = ubi.volume(id).unwrap().leb_bytes as usize / PAGE;
