@@ -15,8 +15,9 @@ const TARGETS: &[&str] = &["jffs2", "ubi", "f2fs", "ext", "fat"];
 /// Counters at every edge. What comparisons compare is not traced: it takes two thirds of the time, and the numbers that matter are in the language of the inputs.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing";
-/// Seconds after which a run counts as one that does not end: some ten thousand times the usual, so that a busy machine is no finding.
-const SECONDS_MAX: u32 = 10;
+/// Seconds on the wall after which a run counts as one that does not end: a hundred thousand times the usual, since a directory that has been made a hundred times as long takes a quarter of a second, and a busy
+/// machine twenty times that.
+const SECONDS_MAX: u32 = 60;
 /// Bytes of an input at most: some sixty edits.
 const INPUT_BYTES_MAX: u32 = 512;
 /// Of the whole process, corpus and coverage included; what a run may take is in each target.
@@ -121,6 +122,7 @@ fn watch(command: &mut Command, target: &str) -> Outcome {
     for line in BufReader::new(child.stderr.take().ok_or("no pipe to the fuzzer")?).split(b'\n') {
         let line = String::from_utf8_lossy(&line.map_err(|why| why.to_string())?).into_owned();
         told.hear(&line);
+        // The fuzzer says so at powers of two.
         if line.contains("pulse") {
             eprintln!("{line}");
         }
