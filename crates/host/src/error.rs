@@ -46,6 +46,14 @@ pub enum HostError {
         /// Why.
         source: io::Error,
     },
+    /// A mounted file system could not write what nobody waited for, or could not be unmounted.
+    #[error("the file system on {}: {why}", dir.display())]
+    FileSystem {
+        /// Where.
+        dir: PathBuf,
+        /// Why.
+        why: nandlab_vfs::Errno,
+    },
     /// The final flush failed: what clients wrote last may not be durable.
     #[error("final flush: {0}")]
     Flush(BlockError),

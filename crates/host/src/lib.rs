@@ -1,10 +1,10 @@
-//! What touches the operating system: a simulated disk handed to real programs and kernels.
+//! What touches the operating system: a simulated disk, or a file system, handed to real programs and kernels.
 //!
 //! *Promises.* Whatever a client sends, the server answers or drops that client and serves the others; memory
 //! per client is bounded. A flush is answered only after the device's own flush has returned. Wall clocks,
 //! threads and sockets stay in this crate: the device below sees one request at a time.
 //!
-//! *Works in terms of* [`nandlab_block::BlockDevice`] only, addressed by byte through [`Bytes`].
+//! *Works in terms of* [`nandlab_block::BlockDevice`], addressed by byte through [`Bytes`], and [`nandlab_vfs::FileSystem`].
 //!
 //! *Knows nothing of* what the device is made of, or of virtual time: pacing is the device's matter.
 //!
@@ -13,6 +13,7 @@
 //! ```text
 //! qemu, nbdcopy, fio, nbd-client -> nbd   \
 //! losetup, dd, the kernel's ext4 -> disk  --> SharedDisk -> Bytes -> (record ->) BlockDevice
+//! git, cargo, sqlite -> mount -> FileSystem
 //! ```
 
 #![forbid(unsafe_code)]
@@ -20,8 +21,10 @@
 mod bytes;
 pub mod disk;
 mod error;
+pub mod mount;
 pub mod nbd;
 pub mod record;
+mod release;
 mod shared;
 
 #[cfg(test)]
@@ -30,4 +33,5 @@ mod ram;
 
 pub use bytes::{Bytes, Hole};
 pub use error::HostError;
+pub use release::release;
 pub use shared::SharedDisk;

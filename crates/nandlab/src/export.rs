@@ -10,15 +10,14 @@ use nandlab_block::BlockError;
 use nandlab_host::disk::{self, DiskFile};
 use nandlab_host::nbd::{self, Address, Server};
 use nandlab_host::record::{self, RecordError, Recording};
-use nandlab_host::{HostError, SharedDisk};
+use nandlab_host::{HostError, SharedDisk, release};
 use nandlab_lab::Experiment;
 use nandlab_nand::Contents;
 use nandlab_stack::{BuildError, Description, DescriptionError, Document, Stack};
 use served::Served;
+pub use served::by_cause;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -177,27 +176,17 @@ fn serve_file(shared: SharedDisk, dir: &Path, served: Served) -> Result<(), Fail
     let options = disk::Options { stats: Some(Box::new(move || served.json())), ..disk::Options::default() };
     let mut mounted = DiskFile::mount(shared.clone(), dir, options).map_err(ExportError::from)?;
     let at = dir.to_path_buf();
-    ctrlc::set_handler(move || release(&at)).map_err(ExportError::from)?;
+    ctrlc::set_handler(move || let_go(&at)).map_err(ExportError::from)?;
     let image = mounted.path();
     print(&format!("{0}\n{1}, until Ctrl-C; losetup --find --show --direct-io=on {0}\n", image.display(), size(&shared)))?;
     mounted.wait().map_err(ExportError::from)?;
     Ok(shared.with(|disk| disk.flush()).map_err(ExportError::from)?)
 }
 
-/// Unmounts, which ends the export; says so where the mount is in use, and the export goes on.
-fn release(dir: &Path) {
-    use rustix::{io::Errno, mount};
-    let outcome = match mount::unmount(dir, mount::UnmountFlags::empty()) {
-        // Only root may: an ordinary user's way is the setuid helper.
-        Err(Errno::PERM) => match Command::new("fusermount3").arg("-u").arg(dir).status() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(io::Error::other(format!("fusermount3: {status}"))),
-            Err(error) => Err(io::Error::other(format!("fusermount3: {error}; it is in the Debian package fuse3"))),
-        },
-        other => other.map_err(io::Error::from),
-    };
-    if let Err(error) = outcome {
-        eprintln!("nandlab: cannot unmount {}: {error}; detach what uses it, then interrupt again", dir.display());
+/// Unmounts, which ends the serving; says so where the mount is in use, and the serving goes on.
+pub fn let_go(dir: &Path) {
+    if let Err(error) = release(dir) {
+        eprintln!("nandlab: {error}; detach what uses it, then interrupt again");
     }
 }
 

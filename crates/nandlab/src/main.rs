@@ -6,6 +6,7 @@ mod chips;
 mod crash;
 mod export;
 mod failure;
+mod mount;
 mod output;
 mod paper;
 mod progress;
@@ -31,6 +32,7 @@ enum Command {
     Run(run::Args),
     Replay(replay::Args),
     Export(export::Args),
+    Mount(mount::Args),
     Crash(crash::Args),
     Paper(paper::Args),
     Chips(chips::Args),
@@ -42,6 +44,7 @@ impl Command {
             Self::Run(args) => args.execute(),
             Self::Replay(args) => args.execute(),
             Self::Export(args) => args.execute(),
+            Self::Mount(args) => args.execute(),
             Self::Crash(args) => args.execute(),
             Self::Paper(args) => args.execute(),
             Self::Chips(args) => args.execute(),

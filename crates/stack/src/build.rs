@@ -139,6 +139,11 @@ impl Stack {
         Ok(Self { clock, rail, device, nvram, loaded, description: description.chip.clone() })
     }
 
+    /// Whether the translation layer is new, and so the disk empty.
+    pub fn was_formatted(&self, description: &Description) -> bool {
+        description.ftl.format.applies(self.loaded)
+    }
+
     /// Puts the stack away: the translation layer is detached and the chip saved, if the description says where. Gives the chip.
     pub fn close(self) -> Result<Chip, BuildError> {
         let Self { mut device, description, .. } = self;

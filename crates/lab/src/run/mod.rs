@@ -21,7 +21,7 @@ mod steady;
 
 pub use again::{Again, run_again};
 pub use error::RunError;
-pub use files::{Below, FilesOutcome, Latency, PhaseOutcome, Traffic, run_calls, run_files};
+pub use files::{Below, FilesOutcome, Latency, Live, PhaseOutcome, Traffic, live, run_calls, run_files};
 pub use steady::Steady;
 
 use crate::experiment::{Experiment, MeasureFrom, Precondition, RunOptions};

@@ -74,23 +74,22 @@ impl Served {
             .into_iter()
             .map(|(name, n)| (name.into(), serde_json::json!({ "served": n.requests, "sectors": n.sectors, "failed": n.failed })))
             .collect();
-        let flash: serde_json::Map<_, _> = tally
-            .rows()
-            .map(|(cause, n)| {
-                let counts = serde_json::json!({ "reads": n.reads, "programs": n.programs, "copies": n.copies, "erases": n.erases });
-                (cause.name().into(), counts)
-            })
-            .collect();
         let stats = serde_json::json!({
             "sector_bytes": self.geometry.sector,
             "requests": requests,
-            "flash": flash,
+            "flash": by_cause(tally),
             "host_pages": tally.host_pages,
             "write_amplification": tally.amplification(true),
             "device_ns": state.stack.clock.now(),
         });
         format!("{stats}\n")
     }
+}
+
+/// Flash operations by cause, for machines.
+pub fn by_cause(tally: &Tally) -> serde_json::Map<String, serde_json::Value> {
+    let counts = |n: &CauseCounts| serde_json::json!({ "reads": n.reads, "programs": n.programs, "copies": n.copies, "erases": n.erases });
+    tally.rows().map(|(cause, n)| (cause.name().into(), counts(&n))).collect()
 }
 
 /// What clients can ask for.

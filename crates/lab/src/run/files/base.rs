@@ -11,7 +11,7 @@ use nandlab_block::BlockDevice;
 use nandlab_ftl::Tally;
 use nandlab_nand::Chip;
 use nandlab_sim::Clock;
-use nandlab_stack::{BareFlash, FsDescription, Parts, Stack};
+use nandlab_stack::{BareFlash, Description, FsDescription, Parts, Stack};
 use nandlab_vfs::FileSystem;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -56,14 +56,30 @@ pub struct Volume<'a> {
 }
 
 impl Base {
+    /// Builds what the experiment describes, and makes the file system unless what was loaded is to stay.
+    pub fn open(described: &Description, fs: &FsDescription) -> Result<Self, RunError> {
+        if fs.is_on_flash() {
+            return Self::flash(described, fs);
+        }
+        let mut stack = Box::new(Stack::build(described)?);
+        if stack.was_formatted(described) {
+            fs.make(&mut fs.partition(&mut stack.device)?)?;
+        }
+        Ok(Self::Disk(stack))
+    }
+
+    fn flash(described: &Description, fs: &FsDescription) -> Result<Self, RunError> {
+        let mut flash = Box::new(BareFlash::build(described)?);
+        if flash.is_to_be_formatted(described) {
+            fs.make_on_flash(&mut flash.chip)?;
+        }
+        Ok(Self::Flash(flash))
+    }
+
     /// Builds what the experiment describes, writes what is to be there before, and makes the file system.
     pub fn build(experiment: &Experiment, fs: &FsDescription, watch: &mut dyn FnMut(Progress)) -> Result<Self, RunError> {
         if fs.is_on_flash() {
-            let mut flash = Box::new(BareFlash::build(&experiment.stack)?);
-            if flash.is_to_be_formatted(&experiment.stack) {
-                fs.make_on_flash(&mut flash.chip)?;
-            }
-            return Ok(Self::Flash(flash));
+            return Self::flash(&experiment.stack, fs);
         }
         let mut stack = Box::new(Stack::build(&experiment.stack)?);
         Server::new(&mut *stack.device, &stack.clock, experiment).precondition(&experiment.run, watch)?;
@@ -90,11 +106,12 @@ impl Base {
     /// Mounts, with the processor's costs.
     pub fn mount<'a>(
         &'a mut self,
-        experiment: &Experiment,
+        described: &Description,
         fs: &FsDescription,
+        seed: u64,
         stream: &Rc<RefCell<Stream>>,
     ) -> Result<Volume<'a>, RunError> {
-        let (clock, described) = (self.clock(), &experiment.stack);
+        let clock = self.clock();
         match self {
             Self::Disk(stack) => {
                 let seen = stream.clone();
@@ -107,7 +124,7 @@ impl Base {
             Self::Flash(flash) => {
                 let below = DrivenFlash::new(&mut flash.chip, &clock, described.host.is_some());
                 let driven = described.host.clone().map(|host| (host, clock));
-                let fs = fs.mount_on_flash(Box::new(below.clone()), experiment.run.seed, driven)?;
+                let fs = fs.mount_on_flash(Box::new(below.clone()), seed, driven)?;
                 Ok(Volume { fs, parts: Parts::Untold { sectors: 0 }, below: Beneath::Flash(below) })
             }
         }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`base`] | what is below the file system: a disk, or flash itself |
 //! | [`top`] | what the program calls: the file system, or the write-back routine in front of it |
+//! | [`live`] | calls of real programs instead of a workload's |
 //! | [`costs`] | what calls cost the processor |
 //! | [`actors`] | pdflush, kupdate, commit timers |
 //! | [`stream`] | requests to the disk, by part of the volume |
@@ -16,10 +17,12 @@
 mod actors;
 mod base;
 mod costs;
+mod live;
 mod phases;
 mod stream;
 mod top;
 
+pub use live::{Live, live};
 pub use phases::{Below, PhaseOutcome, Traffic};
 
 use super::flash;
@@ -183,7 +186,7 @@ fn play(
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Played, RunError> {
     let (clock, described) = (base.clock(), &experiment.stack);
-    let Volume { fs, parts, below } = base.mount(experiment, fs, stream)?;
+    let Volume { fs, parts, below } = base.mount(described, fs, experiment.run.seed, stream)?;
     let mut top = Top::new(fs, described.write_back, described.host.as_ref(), &clock);
     let before = below.snapshot();
     clock.wait_until(before.horizon());

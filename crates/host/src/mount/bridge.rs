@@ -1,0 +1,495 @@
+//! The kernel's requests become calls, put in a queue; the answers go back from there.
+
+use super::STATS;
+use super::attributes::{file_attr, kind, node, time_or_now};
+use super::served::{Request as Queued, Served, now};
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
+    OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use nandlab_vfs::{Attr, Caller, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Sync};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// Nobody but the kernel changes the volume, so it may remember everything.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+/// The longest write that the kernel may send at once, in bytes.
+const WRITE_MAX: u32 = 1 << 20;
+/// No file system has an inode of this number: the statistics.
+const STATS_NODE: INodeNo = INodeNo(u64::MAX);
+/// What a listing says where it does not know a number, as libfuse does (`FUSE_UNKNOWN_INO`).
+const UNKNOWN: INodeNo = INodeNo(0xFFFF_FFFF);
+/// Places in a listing before those of the file system: `.` and `..`.
+const DOTS: [&str; 2] = [".", ".."];
+/// Entries that are looked up at most for one answer of a listing with attributes.
+const LISTED_MAX: usize = 128;
+
+type Outcome<T> = Result<T, nandlab_vfs::Errno>;
+
+pub struct Bridge {
+    queue: SyncSender<Queued>,
+    has_stats: bool,
+    /// The statistics as each opener found them.
+    snapshots: Arc<Mutex<BTreeMap<u64, String>>>,
+    opened: Arc<AtomicU64>,
+}
+
+impl Bridge {
+    pub fn new(queue: SyncSender<Queued>, has_stats: bool) -> Self {
+        Self { queue, has_stats, snapshots: Arc::default(), opened: Arc::default() }
+    }
+
+    /// Queues a request. After the end nobody answers: the reply, dropped, says EIO.
+    fn queue(&self, request: impl FnOnce(&mut Served<'_>) + Send + 'static) {
+        _ = self.queue.send(Box::new(request));
+    }
+
+    fn ask<T>(
+        &self,
+        verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<T> + Send + 'static,
+        answer: impl FnOnce(Result<T, Errno>) + Send + 'static,
+    ) {
+        self.queue(move |served| answer(served.call(verb).map_err(number)));
+    }
+
+    fn ask_empty(&self, reply: ReplyEmpty, verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<()> + Send + 'static) {
+        self.ask(verb, move |outcome| match outcome {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        });
+    }
+
+    fn ask_entry(&self, reply: ReplyEntry, verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Attr> + Send + 'static) {
+        self.ask(verb, move |outcome| match outcome {
+            Ok(attr) => reply.entry(&FOR_EVER, &file_attr(&attr), Generation(0)),
+            Err(error) => reply.error(error),
+        });
+    }
+
+    fn ask_attr(&self, reply: ReplyAttr, verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Attr> + Send + 'static) {
+        self.ask(verb, move |outcome| match outcome {
+            Ok(attr) => reply.attr(&FOR_EVER, &file_attr(&attr)),
+            Err(error) => reply.error(error),
+        });
+    }
+
+    fn ask_xattr(&self, reply: ReplyXattr, size: u32, verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Vec<u8>> + Send + 'static) {
+        self.ask(verb, move |outcome| match outcome {
+            Ok(value) if size == 0 => reply.size(value.len() as u32),
+            Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+            Ok(value) => reply.data(&value),
+            Err(error) => reply.error(error),
+        });
+    }
+
+    fn open_stats(&self, reply: ReplyOpen) {
+        let (snapshots, opened) = (self.snapshots.clone(), self.opened.clone());
+        self.queue(move |served| {
+            let handle = opened.fetch_add(1, Relaxed);
+            snapshots.lock().unwrap_or_else(PoisonError::into_inner).insert(handle, served.stats());
+            // Past the page cache, which would believe the size of 0.
+            reply.opened(FileHandle(handle), FopenFlags::FOPEN_DIRECT_IO);
+        });
+    }
+
+    fn read_stats(&self, handle: FileHandle, offset: u64, size: u32, reply: ReplyData) {
+        let snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = snapshots.get(&handle.0).map_or(&[][..], |text| text.as_bytes());
+        let rest = usize::try_from(offset).ok().and_then(|offset| text.get(offset..)).unwrap_or_default();
+        reply.data(&rest[..rest.len().min(size as usize)]);
+    }
+}
+
+/// The statistics' attributes: a size of 0, as in /proc.
+fn stats_attr() -> FileAttr {
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let times = SystemTime::now();
+    FileAttr {
+        ino: STATS_NODE,
+        size: 0,
+        blocks: 0,
+        atime: times,
+        mtime: times,
+        ctime: times,
+        crtime: times,
+        kind: FileType::RegularFile,
+        perm: 0o444,
+        nlink: 1,
+        uid,
+        gid,
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+fn number(error: nandlab_vfs::Errno) -> Errno {
+    Errno::from_i32(error.code())
+}
+
+fn caller(request: &Request) -> Caller {
+    Caller { uid: request.uid(), gid: request.gid(), now: now() }
+}
+
+fn ino(node: INodeNo) -> Ino {
+    Ino(node.0)
+}
+
+fn bytes(name: &OsStr) -> Vec<u8> {
+    name.as_bytes().to_vec()
+}
+
+/// A new inode's permission bits.
+fn permissions(mode: u32, umask: u32) -> u16 {
+    (mode & !umask & 0o7777) as u16
+}
+
+/// One name of a listing, kept.
+struct Listed {
+    name: Vec<u8>,
+    next: u64,
+}
+
+/// The place after an entry; places of the file system begin behind the dots.
+fn place(next: u64) -> Outcome<u64> {
+    next.checked_add(DOTS.len() as u64).ok_or(nandlab_vfs::Errno::Range)
+}
+
+/// As many entries from a place on as one answer can hold, and not more than there are.
+fn some_of(fs: &mut dyn FileSystem, dir: Ino, from: u64) -> Outcome<Vec<Listed>> {
+    let mut listed = Vec::new();
+    fs.readdir(dir, from, &mut |entry| {
+        listed.push(Listed { name: entry.name.to_vec(), next: entry.next });
+        listed.len() < LISTED_MAX
+    })?;
+    Ok(listed)
+}
+
+/// Fills a listing; each entry that is given counts as a lookup.
+fn list_plus(fs: &mut dyn FileSystem, dir: Ino, offset: u64, reply: &mut ReplyDirectoryPlus) -> Outcome<()> {
+    let own = file_attr(&fs.getattr(dir)?);
+    for (at, name) in DOTS.iter().enumerate().skip(offset as usize) {
+        // The kernel takes no inode from these two.
+        if reply.add(own.ino, at as u64 + 1, name, &FOR_EVER, &own, Generation(0)) {
+            return Ok(());
+        }
+    }
+    for entry in some_of(fs, dir, offset.saturating_sub(DOTS.len() as u64))? {
+        let attr = match fs.lookup(dir, &entry.name) {
+            Ok(attr) => attr,
+            Err(nandlab_vfs::Errno::NoEntry) => continue,
+            Err(why) => return Err(why),
+        };
+        let node = INodeNo(attr.ino.0);
+        if reply.add(node, place(entry.next)?, OsStr::from_bytes(&entry.name), &FOR_EVER, &file_attr(&attr), Generation(0)) {
+            fs.forget(attr.ino, 1);
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn list(fs: &mut dyn FileSystem, dir: Ino, offset: u64, reply: &mut ReplyDirectory) -> Outcome<()> {
+    for (at, name) in DOTS.iter().enumerate().skip(offset as usize) {
+        let node = if at == 0 { INodeNo(dir.0) } else { UNKNOWN };
+        if reply.add(node, at as u64 + 1, FileType::Directory, name) {
+            return Ok(());
+        }
+    }
+    let mut refused = Ok(());
+    fs.readdir(dir, offset.saturating_sub(DOTS.len() as u64), &mut |entry| match place(entry.next) {
+        Ok(next) => !reply.add(INodeNo(entry.ino.0), next, kind(entry.kind), OsStr::from_bytes(entry.name)),
+        Err(why) => {
+            refused = Err(why);
+            false
+        }
+    })?;
+    refused
+}
+
+impl Filesystem for Bridge {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // What an old kernel refuses, it does without.
+        _ = config.set_max_write(WRITE_MAX);
+        for wish in [InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO, InitFlags::FUSE_CACHE_SYMLINKS] {
+            _ = config.add_capabilities(wish);
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if self.has_stats && parent == INodeNo::ROOT && name == STATS {
+            return reply.entry(&Duration::ZERO, &stats_attr(), Generation(0));
+        }
+        let name = bytes(name);
+        self.ask_entry(reply, move |fs| fs.lookup(ino(parent), &name));
+    }
+
+    fn forget(&self, _: &Request, node: INodeNo, lookups: u64) {
+        if node != STATS_NODE {
+            self.queue(move |served| served.call(|fs| fs.forget(ino(node), lookups)));
+        }
+    }
+
+    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        if node == STATS_NODE {
+            return reply.attr(&Duration::ZERO, &stats_attr());
+        }
+        self.ask_attr(reply, move |fs| fs.getattr(ino(node)));
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        if node == STATS_NODE {
+            return reply.error(Errno::EPERM);
+        }
+        let now = now();
+        let [atime, mtime] = [atime, mtime].map(|asked| asked.map(|asked| time_or_now(asked, now)));
+        let change = SetAttr { mode: mode.map(|mode| (mode & 0o7777) as u16), uid, gid, size, atime, mtime };
+        self.ask_attr(reply, move |fs| fs.setattr(ino(node), &change, now));
+    }
+
+    fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
+        self.ask(
+            move |fs| fs.readlink(ino(node)),
+            move |outcome| match outcome {
+                Ok(target) => reply.data(&target),
+                Err(error) => reply.error(error),
+            },
+        );
+    }
+
+    fn mknod(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, device: u32, reply: ReplyEntry) {
+        let Some(made) = node(mode, device) else { return reply.error(Errno::EINVAL) };
+        let (name, by) = (bytes(name), caller(request));
+        self.ask_entry(reply, move |fs| fs.create(ino(parent), &name, made, permissions(mode, umask), by));
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        let (name, by) = (bytes(name), caller(request));
+        self.ask_entry(reply, move |fs| fs.mkdir(ino(parent), &name, permissions(mode, umask), by));
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let (name, target, by) = (bytes(name), bytes(target.as_os_str()), caller(request));
+        self.ask_entry(reply, move |fs| fs.symlink(ino(parent), &name, &target, by));
+    }
+
+    fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, _: i32, reply: ReplyCreate) {
+        let (name, by) = (bytes(name), caller(request));
+        let verb = move |fs: &mut dyn FileSystem| fs.create(ino(parent), &name, NewNode::File, permissions(mode, umask), by);
+        self.ask(verb, move |outcome| match outcome {
+            Ok(attr) => reply.created(&FOR_EVER, &file_attr(&attr), Generation(0), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+            Err(error) => reply.error(error),
+        });
+    }
+
+    fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let name = bytes(name);
+        self.ask_entry(reply, move |fs| fs.link(ino(node), ino(parent), &name, now()));
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = bytes(name);
+        self.ask_empty(reply, move |fs| fs.unlink(ino(parent), &name, now()));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = bytes(name);
+        self.ask_empty(reply, move |fs| fs.rmdir(ino(parent), &name, now()));
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        to_parent: INodeNo,
+        to_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let how = match flags {
+            RenameFlags::RENAME_NOREPLACE => Rename::NoReplace,
+            RenameFlags::RENAME_EXCHANGE => Rename::Exchange,
+            flags if flags.is_empty() => Rename::Replace,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let (name, to_name) = (bytes(name), bytes(to_name));
+        self.ask_empty(reply, move |fs| fs.rename((ino(parent), &name), (ino(to_parent), &to_name), how, now()));
+    }
+
+    fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match node {
+            STATS_NODE if flags.acc_mode() != OpenAccMode::O_RDONLY => reply.error(Errno::EACCES),
+            STATS_NODE => self.open_stats(reply),
+            _ => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        if node == STATS_NODE {
+            return self.read_stats(handle, offset, size, reply);
+        }
+        let verb = move |fs: &mut dyn FileSystem| {
+            // The kernel asks for no more than its read-ahead, a few hundred KiB.
+            let mut data = vec![0; size as usize];
+            let read = fs.read(ino(node), offset, &mut data)?;
+            data.truncate(read);
+            Ok(data)
+        };
+        self.ask(verb, move |outcome| match outcome {
+            Ok(data) => reply.data(&data),
+            Err(error) => reply.error(error),
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let data = data.to_vec();
+        self.queue(move |served| match served.call(|fs| fs.write(ino(node), offset, &data, now())) {
+            Ok(written) => {
+                served.wrote(offset, written as u64);
+                // The kernel sends at most WRITE_MAX.
+                reply.written(written as u32);
+            }
+            Err(error) => reply.error(number(error)),
+        });
+    }
+
+    /// Sent at each close; durability is `fsync`'s business.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn release(&self, _: &Request, node: INodeNo, handle: FileHandle, _: OpenFlags, _: Option<LockOwner>, _: bool, reply: ReplyEmpty) {
+        if node == STATS_NODE {
+            self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
+        }
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, node: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        if node == STATS_NODE {
+            return reply.ok();
+        }
+        let what = if data_only { Sync::Data } else { Sync::All };
+        self.ask_empty(reply, move |fs| fs.fsync(ino(node), what));
+    }
+
+    fn fsyncdir(&self, request: &Request, node: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        self.fsync(request, node, handle, data_only, reply);
+    }
+
+    fn readdir(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        self.queue(move |served| match served.call(|fs| list(fs, ino(node), offset, &mut reply)) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(number(error)),
+        });
+    }
+
+    fn readdirplus(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+        self.queue(move |served| match served.call(|fs| list_plus(fs, ino(node), offset, &mut reply)) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(number(error)),
+        });
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        self.ask(
+            |fs| fs.statfs(),
+            move |outcome| match outcome {
+                Ok(found) => {
+                    let (blocks, free, available) = (found.blocks, found.free, found.available);
+                    reply.statfs(
+                        blocks,
+                        free,
+                        available,
+                        found.inodes,
+                        found.inodes_free,
+                        found.block_bytes,
+                        found.name_max,
+                        found.block_bytes,
+                    );
+                }
+                Err(error) => reply.error(error),
+            },
+        );
+    }
+
+    fn setxattr(&self, _: &Request, node: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32, reply: ReplyEmpty) {
+        // XATTR_CREATE and XATTR_REPLACE of <linux/xattr.h>.
+        let expect = match flags {
+            0 => SetXattr::Any,
+            1 => SetXattr::Create,
+            2 => SetXattr::Replace,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let (name, value): (_, Vec<u8>) = (bytes(name), value.into());
+        self.ask_empty(reply, move |fs| fs.setxattr(ino(node), &name, &value, expect, now()));
+    }
+
+    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let name = bytes(name);
+        self.ask_xattr(reply, size, move |fs| fs.getxattr(ino(node), &name));
+    }
+
+    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        self.ask_xattr(reply, size, move |fs| {
+            let names = match fs.listxattr(ino(node)) {
+                Err(nandlab_vfs::Errno::NotSupported) => Vec::new(),
+                names => names?,
+            };
+            Ok(names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect())
+        });
+    }
+
+    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = bytes(name);
+        self.ask_empty(reply, move |fs| fs.removexattr(ino(node), &name, now()));
+    }
+}

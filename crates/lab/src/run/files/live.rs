@@ -1,0 +1,53 @@
+//! Calls of real programs instead of a workload's: the stack of an experiment, mounted, in somebody else's hands.
+//!
+//! The file system's and the device's work take virtual time as in a run; what the callers compute, and when they call, is theirs.
+
+use super::base::{Base, Beneath, Volume};
+use super::stream::Stream;
+use super::top::Top;
+use crate::run::RunError;
+use nandlab_ftl::Tally;
+use nandlab_nand::Contents;
+use nandlab_sim::Clock;
+use nandlab_stack::Description;
+use nandlab_vfs::FileSystem;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What is below a mounted file system, to be looked at while it is used.
+pub struct Live<'a> {
+    below: Beneath<'a>,
+    clock: Clock,
+}
+
+impl Live<'_> {
+    /// What the flash has done so far, by cause.
+    pub fn tally(&self) -> Tally {
+        self.below.tally()
+    }
+
+    /// The stack's virtual time.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+/// Builds the stack that is described, mounts its file system, which is new unless the chip was loaded with one, and hands both to `hands`, who unmounts; then puts the chip away
+/// where the description says.
+///
+/// The seed is for choices that Linux leaves to its clock.
+pub fn live<T>(described: &Description, seed: u64, hands: impl FnOnce(&mut dyn FileSystem, Live<'_>) -> T) -> Result<T, RunError> {
+    let fs = described.fs.as_ref().ok_or(RunError::NoFileSystem)?;
+    if described.chip.spec.contents == Contents::Dropped {
+        return Err(RunError::NoContents);
+    }
+    let mut base = Base::open(described, fs)?;
+    let clock = base.clock();
+    let stream = Rc::new(RefCell::new(Stream::new(false, 0, base.sector())));
+    let Volume { fs, below, .. } = base.mount(described, fs, seed, &stream)?;
+    let mut top = Top::new(fs, described.write_back, described.host.as_ref(), &clock);
+    let outcome = hands(top.fs(), Live { below, clock });
+    drop(top);
+    base.close()?;
+    Ok(outcome)
+}

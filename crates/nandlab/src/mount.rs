@@ -1,0 +1,96 @@
+//! `nandlab mount`: a stack's file system as a directory, until it is unmounted or interrupted.
+
+use crate::export::{ExportError, by_cause, let_go};
+use crate::failure::{Failure, Status};
+use crate::output::print;
+use nandlab_host::mount::{self, STATS};
+use nandlab_lab::Experiment;
+use nandlab_lab::run::{Live, live};
+use nandlab_stack::{Description, Document};
+use nandlab_vfs::FileSystem;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Mount a stack's file system on a directory until Ctrl-C or umount
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A description that says chip.save keeps what was written; chip.load brings it back. The file .nandlab.json in the directory, in no listing, says live what the flash does."
+)]
+pub struct Args {
+    /// A description of a stack with a file system, in TOML; what it says of a workload is left aside
+    #[arg(value_name = "STACK.toml")]
+    stack: PathBuf,
+    /// An existing directory
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Refuse every change
+    #[arg(long)]
+    read_only: bool,
+    /// Let other users in
+    #[arg(long)]
+    everybody: bool,
+    /// How fast it answers: as this machine simulates it, or as the device would
+    #[arg(long, value_enum, default_value_t = Pace::None)]
+    pace: Pace,
+    /// Threads that take requests from the kernel
+    #[arg(long, default_value = "2", value_name = "COUNT")]
+    threads: NonZeroUsize,
+    /// Override a setting of the description, e.g. chip.size="256 MiB"
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Pace {
+    /// At once
+    None,
+    /// When the device's own time has gone by
+    Real,
+}
+
+impl Args {
+    /// Serves until it is unmounted.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let (description, seed) = describe(Document::read(&self.stack, &self.set)?)?;
+        let served = live(&description, seed, |fs, below| self.serve(fs, &below))?;
+        served?;
+        Ok(Status::Done)
+    }
+
+    fn serve(&self, fs: &mut dyn FileSystem, below: &Live<'_>) -> Result<(), Failure> {
+        let options = mount::Options {
+            read_only: self.read_only,
+            everybody: self.everybody,
+            threads: self.threads,
+            stats: Some(Box::new(|| stats(below))),
+            pace: (self.pace == Pace::Real).then(|| below.clock().clone()),
+            ..mount::Options::default()
+        };
+        let at = self.dir.clone();
+        ctrlc::set_handler(move || let_go(&at)).map_err(ExportError::from)?;
+        let said = format!("{} until Ctrl-C or umount; {}\n", self.dir.display(), self.dir.join(STATS).display());
+        mount::serve(fs, &self.dir, options, || _ = print(&said)).map_err(ExportError::from)?;
+        print(&stats(below))
+    }
+}
+
+/// The stack that a document describes, and the seed of its run.
+fn describe(mut document: Document) -> Result<(Description, u64), Failure> {
+    if document.has("workload") {
+        let Experiment { stack, run, .. } = Experiment::take(document)?;
+        return Ok((stack, run.seed));
+    }
+    let description = Description::take(&mut document)?;
+    document.finish()?;
+    Ok((description, 0))
+}
+
+fn stats(below: &Live<'_>) -> String {
+    let tally = below.tally();
+    let stats = serde_json::json!({
+        "flash": by_cause(&tally),
+        "write_amplification": tally.amplification(true),
+        "device_ns": below.clock().now(),
+    });
+    format!("{stats}\n")
+}
