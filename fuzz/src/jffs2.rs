@@ -271,7 +271,10 @@ impl Bytes {
             oob => {
                 let pages = self.data.chunks(format.page as usize).zip(self.oob.chunks(oob));
                 let mut bytes = Vec::with_capacity(self.data.len() + self.oob.len());
-                pages.for_each(|(data, oob)| bytes.extend(data.iter().chain(oob)));
+                pages.for_each(|(data, oob)| {
+                    bytes.extend_from_slice(data);
+                    bytes.extend_from_slice(oob);
+                });
                 bytes
             }
         };
