@@ -21,6 +21,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/make", "make"),
     ("/usr/bin/gcc", "gcc"),
     ("/usr/lib/x86_64-linux-gnu/libc.a", "libc6-dev"),
+    ("/usr/include/sys/acl.h", "libacl1-dev"),
 ];
 
 /// What the quick set needs: checkers that run on image files.

@@ -29,10 +29,10 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Compresses a file's data as [`Format::compression`] says, in pages of [`Format::page`] bytes. Of 2 GiB and more nothing is kept but the length, which [`populate`](crate::populate) refuses.
+    /// Compresses a file's data as [`Format::compression`] says, in pages of [`Format::page`] bytes. Of 4 GiB and more nothing is kept but the length, which [`populate`](crate::populate) refuses.
     pub fn new(packer: &mut Packer, choices: &Format, data: &[u8]) -> Self {
         let mut contents = Self { len: data.len() as u64, ..Self::default() };
-        if i32::try_from(data.len()).is_err() {
+        if u32::try_from(data.len()).is_err() {
             return contents;
         }
         let span = choices.page.max(1) as usize;

@@ -182,7 +182,7 @@ fn check(entry: &Entry<'_>) -> Result<(), FormatError> {
         ("time", entry.mtime.secs, 0..=u32::MAX.into(), "seconds from 1970 to 2106"),
         ("major number", device.0.into(), 0..=4095, "at most 4095"),
         ("minor number", device.1.into(), 0..=0xF_FFFF, "at most 1048575"),
-        ("length of the file", size, 0..=i32::MAX.into(), "less than 2 GiB"),
+        ("length of the file", size, 0..=u32::MAX.into(), "less than 4 GiB"),
     ];
     match rules.into_iter().find(|(_, found, fine, _)| !fine.contains(found)) {
         Some((what, found, _, expected)) => Err(FormatError::Entry { path: text(entry.path), what, found, expected }),

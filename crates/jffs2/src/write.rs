@@ -18,8 +18,8 @@ use nandlab_vfs::Errno;
 
 /// The least room for which data of a file are divided (`JFFS2_MIN_DATA_LEN`).
 pub(crate) const DATA_MIN: u32 = 128;
-/// The longest file, as of Linux.
-pub(crate) const FILE_BYTES_MAX: u64 = i32::MAX as u64;
+/// The longest file: what the field holds, and `s_maxbytes` of `fs/jffs2/fs.c`.
+pub(crate) const FILE_BYTES_MAX: u64 = u32::MAX as u64;
 
 impl<M: Mtd> Jffs2<M> {
     /// Puts a node with the bytes `data` of it; room for it has been made.
