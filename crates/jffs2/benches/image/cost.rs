@@ -12,8 +12,14 @@ pub struct Cost {
 }
 
 /// The best of some rounds.
-pub fn cost(rounds: u32, mut run: impl FnMut()) -> Cost {
+pub fn cost(rounds: u32, run: impl FnMut()) -> Cost {
+    cost_after(rounds, || (), run)
+}
+
+/// The best of some rounds, before each of which something is made ready.
+pub fn cost_after(rounds: u32, mut ready: impl FnMut(), mut run: impl FnMut()) -> Cost {
     let mut one = || {
+        ready();
         let (start, before) = (Instant::now(), processor());
         run();
         Cost { wall: start.elapsed().as_secs_f64(), processor: processor() - before }

@@ -3,6 +3,7 @@
 use crate::make::NOR;
 use nandlab_jffs2::{Jffs2, Options};
 use nandlab_mtd::{Image, ImageFormat};
+use nandlab_sim::{Backing, BackingError};
 use nandlab_vfs::{Attr, Caller, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, Time};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,57 +12,139 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
-type Fs = Jffs2<Image<Vec<u8>>>;
+type Fs<'a> = Jffs2<Image<Shared<'a>>>;
 
-/// Writes an image's tree to a directory that is not there yet.
+/// An image that several threads read.
+struct Shared<'a>(&'a [u8]);
+
+impl Backing for Shared<'_> {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
+        let (at, count, len) = (offset as usize, buf.len() as u64, self.len());
+        buf.copy_from_slice(self.0.get(at..at + buf.len()).ok_or(BackingError::OutOfRange { offset, count, len })?);
+        Ok(())
+    }
+
+    fn write_at(&mut self, _: u64, _: &[u8]) -> Result<(), BackingError> {
+        unreachable!("the volume is mounted read-only")
+    }
+
+    fn sync(&mut self) -> Result<(), BackingError> {
+        Ok(())
+    }
+}
+
+/// Writes an image's tree to a directory that is not there yet. Each thread has the volume mounted for itself and takes its share of the files.
 pub fn tree(image: &Path, to: &Path) {
-    let bytes = fs::read(image).expect("an image");
-    let medium = Image::new(bytes, NOR).expect("whole blocks");
-    let mut fs = Jffs2::mount(medium, Options { read_only: true, ..Options::default() }).expect("a good image");
-    let root = fs.getattr(Ino::ROOT).expect("a root");
-    directory(&mut fs, &root, to, &mut vec![0; 1 << 20], &mut BTreeMap::new());
-}
-
-fn directory(fs: &mut Fs, dir: &Attr, to: &Path, buffer: &mut [u8], first_names: &mut BTreeMap<Ino, PathBuf>) {
-    fs::create_dir(to).expect("room for a directory");
-    let mut names = Vec::new();
-    let listed = fs.readdir(dir.ino, 0, &mut |entry| {
-        names.push(entry.name.to_vec());
-        true
-    });
-    listed.expect("a good directory");
-    for name in names {
-        let (attr, to) = (fs.lookup(dir.ino, &name).expect("a good entry"), to.join(OsStr::from_bytes(&name)));
-        match attr.kind {
-            FileType::Directory => directory(fs, &attr, &to, buffer, first_names),
-            FileType::Symlink => symlink(OsStr::from_bytes(&fs.readlink(attr.ino).expect("a good link")), &to).expect("room for a link"),
-            FileType::File => match first_names.get(&attr.ino) {
-                Some(first) => fs::hard_link(first, &to).expect("room for a name"),
-                None => {
-                    contents(fs, &attr, &to, buffer);
-                    if attr.links > 1 {
-                        first_names.insert(attr.ino, to);
-                    }
-                }
-            },
-            kind => panic!("{}: {kind:?}: the trees of this benchmark have no devices", to.display()),
+    let (bytes, threads) = (fs::read(image).expect("an image"), crate::threads());
+    let steps = Barrier::new(threads);
+    thread::scope(|scope| {
+        for number in 0..threads {
+            let (bytes, steps) = (&bytes, &steps);
+            scope.spawn(move || Worker::new(bytes, number, threads).run(to, steps));
         }
-        fs.forget(attr.ino, 1);
-    }
-    finish(&File::open(to).expect("our directory"), dir);
+    });
 }
 
-fn contents(fs: &mut Fs, attr: &Attr, to: &Path, buffer: &mut [u8]) {
-    let mut file = File::create(to).expect("room for a file");
-    let mut done = 0;
-    while done < attr.size {
-        let count = fs.read(attr.ino, done, buffer).expect("a good file");
-        file.write_all(&buffer[..count]).expect("room for a file");
-        done += count as u64;
+/// What a walk through the tree is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Pass {
+    Directories,
+    Files,
+    /// Second names, and what directories are like when all is in them.
+    Rest,
+}
+
+struct Worker<'a> {
+    fs: Fs<'a>,
+    /// Which of how many.
+    share: (usize, usize),
+    files: usize,
+    buffer: Vec<u8>,
+    first_names: BTreeMap<Ino, PathBuf>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(bytes: &'a [u8], number: usize, of: usize) -> Self {
+        let medium = Image::new(Shared(bytes), NOR).expect("whole blocks");
+        let fs = Jffs2::mount(medium, Options { read_only: true, ..Options::default() }).expect("a good image");
+        Self { fs, share: (number, of), files: 0, buffer: vec![0; 1 << 20], first_names: BTreeMap::new() }
     }
-    finish(&file, attr);
+
+    fn run(mut self, to: &Path, steps: &Barrier) {
+        let root = self.fs.getattr(Ino::ROOT).expect("a root");
+        for pass in [Pass::Directories, Pass::Files, Pass::Rest] {
+            if pass == Pass::Files || self.share.0 == 0 {
+                self.first_names.clear();
+                self.directory(&root, to, pass);
+            }
+            steps.wait();
+        }
+    }
+
+    fn directory(&mut self, dir: &Attr, to: &Path, pass: Pass) {
+        if pass == Pass::Directories {
+            fs::create_dir(to).expect("room for a directory");
+        }
+        let mut names = Vec::new();
+        let listed = self.fs.readdir(dir.ino, 0, &mut |entry| {
+            if entry.kind == FileType::Directory || pass != Pass::Directories {
+                names.push(entry.name.to_vec());
+            }
+            true
+        });
+        listed.expect("a good directory");
+        for name in names {
+            let (attr, to) = (self.fs.lookup(dir.ino, &name).expect("a good entry"), to.join(OsStr::from_bytes(&name)));
+            match attr.kind {
+                FileType::Directory => self.directory(&attr, &to, pass),
+                FileType::Symlink if pass == Pass::Rest => {
+                    symlink(OsStr::from_bytes(&self.fs.readlink(attr.ino).expect("a good link")), &to).expect("room for a link");
+                }
+                FileType::Symlink => {}
+                FileType::File => self.file(&attr, to, pass),
+                kind => panic!("{}: {kind:?}: the trees of this benchmark have no devices", to.display()),
+            }
+            self.fs.forget(attr.ino, 1);
+        }
+        if pass == Pass::Rest {
+            finish(&File::open(to).expect("our directory"), dir);
+        }
+    }
+
+    fn file(&mut self, attr: &Attr, to: PathBuf, pass: Pass) {
+        if attr.links > 1 {
+            if let Some(first) = self.first_names.get(&attr.ino) {
+                if pass == Pass::Rest {
+                    fs::hard_link(first, &to).expect("room for a name");
+                }
+                return;
+            }
+            self.first_names.insert(attr.ino, to.clone());
+        }
+        self.files += 1;
+        if pass == Pass::Files && self.files % self.share.1 == self.share.0 {
+            self.contents(attr, &to);
+        }
+    }
+
+    fn contents(&mut self, attr: &Attr, to: &Path) {
+        let mut file = File::create(to).expect("room for a file");
+        let mut done = 0;
+        while done < attr.size {
+            let count = self.fs.read(attr.ino, done, &mut self.buffer).expect("a good file");
+            file.write_all(&self.buffer[..count]).expect("room for a file");
+            done += count as u64;
+        }
+        finish(&file, attr);
+    }
 }
 
 fn finish(file: &File, attr: &Attr) {
