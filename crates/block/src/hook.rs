@@ -88,6 +88,10 @@ impl<D: BlockDevice, H: Hook> BlockDevice for Hooked<D, H> {
         self.inner.geometry()
     }
 
+    fn stream(&mut self, stream: u8) {
+        self.inner.stream(stream);
+    }
+
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         let sectors = self.sectors(buf.len());
         self.around(Request { op: Op::Read, lba, sectors }, |inner| inner.read(lba, buf))

@@ -162,6 +162,12 @@ pub trait BlockDevice {
         let _ = lba;
     }
 
+    /// What is written from now on lives about as long as other data of this stream: 0 is rewritten soonest, larger numbers live longer. Only a hint, for a device that keeps data of
+    /// different lives apart; one with fewer streams takes its last for all beyond.
+    fn stream(&mut self, stream: u8) {
+        let _ = stream;
+    }
+
     /// Reads whole sectors. Sectors never written, or discarded, read as zeros.
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError>;
 
@@ -190,6 +196,9 @@ macro_rules! forward {
             }
             fn expect(&mut self, lba: Lba) {
                 (**self).expect(lba);
+            }
+            fn stream(&mut self, stream: u8) {
+                (**self).stream(stream);
             }
             fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
                 (**self).read(lba, buf)

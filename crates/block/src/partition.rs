@@ -46,6 +46,10 @@ impl<D: BlockDevice> BlockDevice for Partition<D> {
         &self.geometry
     }
 
+    fn stream(&mut self, stream: u8) {
+        self.inner.stream(stream);
+    }
+
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         self.geometry.check(lba, buf.len())?;
         self.inner.read(self.shift(lba), buf).map_err(|e| self.shift_back(e))

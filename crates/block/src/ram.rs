@@ -1,4 +1,4 @@
-//! A disk in memory that takes memory only for what was written.
+//! A disk in memory that takes memory only for what was written and is not zero.
 //!
 //! *Promises.* Every write and discard is durable at once. A clone shares what neither has changed since, so that a
 //! disk can be forked at every crash point. *Knows nothing of* power: see [`Nvram`](crate::Nvram).
@@ -78,9 +78,12 @@ impl BlockDevice for Ram {
         while !data.is_empty() {
             let (index, at, count) = self.locate(offset, data.len() as u64);
             let (part, rest) = data.split_at(count);
+            (data, offset) = (rest, offset + count as u64);
+            if !self.chunks.contains_key(&index) && part.iter().all(|byte| *byte == 0) {
+                continue;
+            }
             let chunk = self.chunks.entry(index).or_insert_with(|| vec![0; self.chunk].into());
             Arc::make_mut(chunk)[at..at + count].copy_from_slice(part);
-            (data, offset) = (rest, offset + count as u64);
         }
         Ok(())
     }

@@ -84,6 +84,10 @@ impl<D: BlockDevice> BlockDevice for WriteLog<D> {
         self.inner.geometry()
     }
 
+    fn stream(&mut self, stream: u8) {
+        self.inner.stream(stream);
+    }
+
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         self.inner.read(lba, buf)
     }

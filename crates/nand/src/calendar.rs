@@ -3,7 +3,7 @@
 //! Every die and every channel has a time from which it is free. Foreground transfers share the channels; the transfers of a copy, which
 //! nobody waits for, take what the foreground leaves and are counted in the time of their dies only.
 
-use crate::Timing;
+use crate::{Superblock, Timing};
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Block, Geometry};
 use nandlab_sim::{Divisor, Nanos};
@@ -48,6 +48,8 @@ pub(crate) struct Calendar {
     die_shift: Divisor,
     planes: u32,
     channel_count: u32,
+    /// Planes that the pages of a block lie on in turn; none if a block lies on one.
+    lanes: Option<Divisor>,
     /// Nothing that was issued ends later than this.
     horizon: Nanos,
     /// The next operation begins no earlier (set by a fence, taken by the next operation).
@@ -57,13 +59,16 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    pub fn new(geometry: &Geometry, timing: &Timing) -> Self {
+    pub fn new(geometry: &Geometry, timing: &Timing, superblock: Option<Superblock>) -> Self {
+        let (dies, planes, channels) =
+            superblock.map_or((geometry.dies, geometry.planes, geometry.channels), |s| (s.dies, s.planes, s.channels));
         Self {
-            dies: vec![Die::default(); geometry.dies as usize],
-            channels: vec![0; geometry.channels as usize],
-            die_shift: Divisor::new(geometry.dies),
-            planes: geometry.planes,
-            channel_count: geometry.channels,
+            dies: vec![Die::default(); dies as usize],
+            channels: vec![0; channels as usize],
+            die_shift: Divisor::new(dies),
+            planes,
+            channel_count: channels,
+            lanes: superblock.map(|_| Divisor::new(dies * planes)),
             horizon: 0,
             floor: 0,
             page_transfer: transfer(timing, geometry.page + timing.oob_bus_bytes),
@@ -88,9 +93,20 @@ impl Calendar {
         self.dies.iter().map(|d| d.busy)
     }
 
-    fn position(&self, block: Block) -> (usize, u32) {
+    /// Die and plane of a page, and its index in the plane's block.
+    #[inline]
+    fn position(&self, block: Block, index: u32) -> (usize, u32, u32) {
+        if let Some(lanes) = self.lanes {
+            let (row, lane) = lanes.split(index);
+            return ((lane / self.planes) as usize, lane % self.planes, row);
+        }
         let (stripe, die) = self.die_shift.split(block.0);
-        (die as usize, if self.planes == 1 { 0 } else { stripe % self.planes })
+        (die as usize, if self.planes == 1 { 0 } else { stripe % self.planes }, index)
+    }
+
+    /// Whether the pages of a block lie on several planes.
+    pub fn is_joined(&self) -> bool {
+        self.lanes.is_some()
     }
 
     fn channel(&self, die: usize) -> usize {
@@ -99,8 +115,8 @@ impl Calendar {
 
     /// A read at `now`: the array, then the bus; the caller waits for the end.
     #[inline]
-    pub fn read(&mut self, block: Block, oob_bytes: Option<usize>, now: Nanos) -> Window {
-        let (die, _) = self.position(block);
+    pub fn read(&mut self, block: Block, index: u32, oob_bytes: Option<usize>, now: Nanos) -> Window {
+        let (die, ..) = self.position(block, index);
         let channel = self.channel(die);
         let (array, bus) = match oob_bytes {
             None => (self.timing.read_ns, self.page_transfer),
@@ -120,7 +136,7 @@ impl Calendar {
     /// A program at `now`: the caller pays the bus (first value), the die goes on alone until the window's end.
     #[inline]
     pub fn program(&mut self, block: Block, index: u32, oob_bytes: Option<usize>, now: Nanos) -> (Nanos, Window) {
-        let (die, plane) = self.position(block);
+        let (die, plane, index) = self.position(block, index);
         let channel = self.channel(die);
         let (array, bus) = match oob_bytes {
             None => (self.timing.program_ns, self.page_transfer),
@@ -139,7 +155,7 @@ impl Calendar {
         let start = now.max(floor).max(register_free).max(self.channels[channel]);
         let transferred = start + bus;
         self.channels[channel] = transferred;
-        let array_start = if joins { transferred } else { transferred.max(d.free) };
+        let array_start = transferred.max(if joins { d.group.array_start } else { d.free });
         let planes = if joins { d.group.planes } else { 0 } | 1 << plane;
         d.group = Group { erase: false, index, planes, array_start };
         let end = array_start + array;
@@ -152,9 +168,22 @@ impl Calendar {
 
     /// An erase at `now`; nobody waits.
     pub fn erase(&mut self, block: Block, now: Nanos) -> Window {
-        let (die, plane) = self.position(block);
         let floor = core::mem::take(&mut self.floor);
-        let joins = self.timing.multi_plane && floor <= now && self.dies[die].group.admits(true, 0, plane, now);
+        let Some(_) = self.lanes else {
+            let (die, plane, _) = self.position(block, 0);
+            return self.erase_plane((die, plane), (floor, false), now);
+        };
+        let planes = self.planes;
+        let mut whole = Window { start: Nanos::MAX, end: 0 };
+        for (die, plane) in (0..self.dies.len()).flat_map(|die| (0..planes).map(move |plane| (die, plane))) {
+            let window = self.erase_plane((die, plane), (floor, plane > 0), now);
+            whole = Window { start: whole.start.min(window.start), end: whole.end.max(window.end) };
+        }
+        whole
+    }
+
+    fn erase_plane(&mut self, (die, plane): (usize, u32), (floor, together): (Nanos, bool), now: Nanos) -> Window {
+        let joins = self.timing.multi_plane && (floor <= now || together) && self.dies[die].group.admits(true, 0, plane, now);
         let d = &mut self.dies[die];
         if joins {
             d.group.planes |= 1 << plane;
@@ -173,7 +202,7 @@ impl Calendar {
     /// `n` copies at `now`, one behind the other; nobody waits. The same as [`copy`](Self::copy) `n` times.
     #[inline]
     pub fn copy_run(&mut self, from: Block, to: Block, n: u64, now: Nanos) {
-        let ((source, _), (target, _)) = (self.position(from), self.position(to));
+        let ((source, ..), (target, ..)) = (self.position(from, 0), self.position(to, 0));
         let floor = core::mem::take(&mut self.floor);
         let t = &self.timing;
         let s = &mut self.dies[source];
@@ -200,8 +229,8 @@ impl Calendar {
 
     /// A copy at `now`; nobody waits. The window is that of the target's die.
     #[inline]
-    pub fn copy(&mut self, from: Block, to: Block, now: Nanos) -> Window {
-        let ((source, _), (target, _)) = (self.position(from), self.position(to));
+    pub fn copy(&mut self, from: (Block, u32), to: (Block, u32), now: Nanos) -> Window {
+        let ((source, ..), (target, ..)) = (self.position(from.0, from.1), self.position(to.0, to.1));
         let floor = core::mem::take(&mut self.floor);
         let start = now.max(self.dies[source].free).max(floor);
         let read = start + self.timing.read_ns;
@@ -253,7 +282,7 @@ mod tests {
         t.bus_ps_per_byte = 0;
         t.oob_bus_bytes = 0;
         change(&mut g, &mut t);
-        Calendar::new(&g, &t)
+        Calendar::new(&g, &t, None)
     }
 
     const US: Nanos = 1_000;
@@ -270,8 +299,8 @@ mod tests {
     fn a_read_waits_for_its_die_only() {
         let mut c = calendar(|_, _| {});
         c.program(Block(0), 0, None, 0);
-        assert_eq!(c.read(Block(1), None, 0).end, 25 * US);
-        assert_eq!(c.read(Block(0), None, 0).end, 225 * US);
+        assert_eq!(c.read(Block(1), 0, None, 0).end, 25 * US);
+        assert_eq!(c.read(Block(0), 0, None, 0).end, 225 * US);
     }
 
     #[test]
@@ -313,6 +342,16 @@ mod tests {
     }
 
     #[test]
+    fn planes_that_wait_in_cache_registers_program_together_behind_the_running_program() {
+        let mut c = calendar(|g, t| {
+            g.planes = 2;
+            (t.multi_plane, t.cache_program) = (true, true);
+        });
+        let ends: Vec<Nanos> = [(0, 0), (2, 0), (0, 1), (2, 1)].map(|(block, page)| c.program(Block(block), page, None, 0).1.end / US).into();
+        assert_eq!(ends, [200, 200, 400, 400]);
+    }
+
+    #[test]
     fn a_fence_holds_back_the_next_operation_alone() {
         let mut c = calendar(|_, _| {});
         c.program(Block(0), 0, None, 0);
@@ -340,7 +379,7 @@ mod tests {
                     });
                 }
                 (0..9).for_each(|_| {
-                    one.copy(Block(0), Block(other_die), 5);
+                    one.copy((Block(0), 0), (Block(other_die), 0), 5);
                 });
                 run.copy_run(Block(0), Block(other_die), 9, 5);
                 let state = |c: &Calendar| c.dies.iter().map(|d| (d.free, d.busy)).collect::<Vec<_>>();
@@ -352,8 +391,25 @@ mod tests {
     #[test]
     fn a_copy_costs_its_dies_and_not_the_caller() {
         let mut c = calendar(|_, _| {});
-        assert_eq!(c.copy(Block(0), Block(2), 0).end, 225 * US);
-        assert_eq!(c.copy(Block(0), Block(1), 0), Window { start: 250 * US, end: 450 * US });
+        assert_eq!(c.copy((Block(0), 0), (Block(2), 0), 0).end, 225 * US);
+        assert_eq!(c.copy((Block(0), 0), (Block(1), 0), 0), Window { start: 250 * US, end: 450 * US });
         assert_eq!(c.busy().collect::<Vec<_>>(), [250 * US, 200 * US]);
+    }
+
+    #[test]
+    fn a_superblock_programs_a_page_of_every_plane_at_once_and_is_erased_at_once() {
+        let spec = preset::find("slc-2k").unwrap().spec();
+        let (g, t) = (Geometry { dies: 2, planes: 2, ..spec.geometry.clone() }, Timing { multi_plane: true, bus_ps_per_byte: 0, ..spec.timing.clone() });
+        let joined = crate::ChipSpec { geometry: g, timing: t, ..spec }.in_superblocks();
+        assert_eq!((joined.geometry.pages_per_block, joined.geometry.blocks, joined.geometry.dies), (256, 256, 1));
+        let mut c = Calendar::new(&joined.geometry, &joined.timing, joined.superblock);
+        let ends: Vec<Nanos> = (0..8).map(|page| c.program(Block(0), page, None, 0).1.end / US).collect();
+        assert_eq!(ends, [200, 200, 200, 200, 400, 400, 400, 400]);
+        c.fence(c.horizon());
+        assert_eq!(c.erase(Block(1), 0), Window { start: 400 * US, end: 1_900 * US });
+        assert_eq!((c.busy().collect::<Vec<_>>(), c.read(Block(1), 3, None, 0).end), (vec![1_900 * US; 2], 1_925 * US));
+        // A copy stays on its plane, or goes from die to die.
+        assert_eq!(c.copy((Block(0), 0), (Block(2), 4), 0).end, 2_125 * US);
+        assert_eq!(c.copy((Block(0), 1), (Block(2), 6), 0), Window { start: 2_150 * US, end: 2_350 * US });
     }
 }

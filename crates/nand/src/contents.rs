@@ -27,9 +27,11 @@ pub(crate) struct Slab {
     chunks: Vec<Arc<[u8]>>,
     references: Vec<u32>,
     unused: Vec<u32>,
-    /// Slot of each page, plus one; zero: erased or all 0xFF.
+    /// Slot of each page, plus one; zero: erased or all 0xFF; [`ZEROS`]: all zeros, for which no memory is taken.
     slots: Vec<u32>,
 }
+
+const ZEROS: u32 = u32::MAX;
 
 impl Slab {
     fn new(pages: u32, page: u32) -> Self {
@@ -64,7 +66,12 @@ impl Slab {
         slot
     }
 
-    fn release(&mut self, slot: u32) {
+    /// An entry of `slots` is gone.
+    fn drop_slot(&mut self, entry: u32) {
+        if entry == 0 || entry == ZEROS {
+            return;
+        }
+        let slot = entry - 1;
         let count = &mut self.references[slot as usize];
         *count -= 1;
         if *count == 0 {
@@ -85,21 +92,26 @@ impl Slab {
     fn read(&self, page: Page, data: &mut [u8]) {
         match self.slots[page.0 as usize] {
             0 => data.fill(0xff),
+            ZEROS => data.fill(0),
             slot => data.copy_from_slice(self.bytes(slot - 1)),
         }
     }
 
     fn write(&mut self, page: Page, data: &[u8]) {
-        let slot = self.take();
-        self.bytes_mut(slot).copy_from_slice(data);
-        if let old @ 1.. = core::mem::replace(&mut self.slots[page.0 as usize], slot + 1) {
-            self.release(old - 1);
-        }
+        let new = if is_zero(data) {
+            ZEROS
+        } else {
+            let slot = self.take();
+            self.bytes_mut(slot).copy_from_slice(data);
+            slot + 1
+        };
+        let old = core::mem::replace(&mut self.slots[page.0 as usize], new);
+        self.drop_slot(old);
     }
 
     fn share(&mut self, from: Page, to: Page) {
         let slot = self.slots[from.0 as usize];
-        if slot != 0 {
+        if slot != 0 && slot != ZEROS {
             self.references[slot as usize - 1] += 1;
         }
         self.slots[to.0 as usize] = slot;
@@ -107,11 +119,16 @@ impl Slab {
 
     fn forget(&mut self, first: Page, count: u32) {
         for page in first.0..first.0 + count {
-            if let slot @ 1.. = core::mem::take(&mut self.slots[page as usize]) {
-                self.release(slot - 1);
-            }
+            let slot = core::mem::take(&mut self.slots[page as usize]);
+            self.drop_slot(slot);
         }
     }
+}
+
+/// Data that is not zero shows it at once.
+#[inline]
+fn is_zero(data: &[u8]) -> bool {
+    data.chunks(64).all(|part| part.iter().fold(0, |bits, byte| bits | byte) == 0)
 }
 
 /// The data of every page.
@@ -213,5 +230,19 @@ mod tests {
             a.write(Page(3), &[3; 4096]);
         }
         assert_eq!(a.chunks.len(), 1, "rewriting must not grow the slab");
+    }
+
+    #[test]
+    fn pages_of_zeros_take_no_memory() {
+        let mut a = Slab::new(16, 4096);
+        a.write(Page(0), &[0; 4096]);
+        a.share(Page(0), Page(1));
+        a.forget(Page(0), 1);
+        let mut data = [1; 4096];
+        a.read(Page(1), &mut data);
+        assert_eq!((data, a.chunks.len()), ([0; 4096], 0));
+        a.write(Page(1), &[9; 4096]);
+        a.read(Page(1), &mut data);
+        assert_eq!((data, a.chunks.len()), ([9; 4096], 1));
     }
 }

@@ -42,4 +42,4 @@ pub use cells::BlockCells;
 pub use chip::{Chip, Counts, ForkError};
 pub use contents::PageStore;
 pub use log::{CrashStates, Fate, LoggedKind, LoggedOp};
-pub use spec::{ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Timing};
+pub use spec::{ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Superblock, Timing};

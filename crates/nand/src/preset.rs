@@ -86,7 +86,7 @@ fn timing(read_us: u64, program_us: u64, erase_us: u64, bus_ps_per_byte: u64, oo
 
 fn slc(geometry: Geometry, timing: Timing, rules: Rules) -> ChipSpec {
     let reliability = Reliability { rated_erases: 100_000, ecc: SLC_ECC, ..Reliability::default() };
-    ChipSpec { geometry, timing, rules, reliability, contents: Contents::Kept, seed: 1 }
+    ChipSpec { geometry, timing, rules, reliability, contents: Contents::Kept, seed: 1, superblock: None }
 }
 
 const SMALL_BLOCK: Rules = Rules { order: PageOrder::Any, partial_programs: 3 };
@@ -111,7 +111,7 @@ fn small_block() -> ChipSpec {
 
 fn multi_level(geometry: Geometry, timing: Timing, rated_erases: u32) -> ChipSpec {
     let reliability = Reliability { rated_erases, ecc: Ecc::Bch { bits: 40, codeword: 1024 }, ..Reliability::default() };
-    ChipSpec { geometry, timing, rules: MULTI_LEVEL, reliability, contents: Contents::Kept, seed: 1 }
+    ChipSpec { geometry, timing, rules: MULTI_LEVEL, reliability, contents: Contents::Kept, seed: 1, superblock: None }
 }
 
 fn emmc() -> ChipSpec {

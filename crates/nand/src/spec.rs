@@ -18,6 +18,20 @@ pub struct ChipSpec {
     pub contents: Contents,
     /// Seed of factory-bad blocks, failures and bit errors.
     pub seed: u64,
+    /// What lies behind an erase block, where that is more than a block of one plane.
+    pub superblock: Option<Superblock>,
+}
+
+/// Erase blocks at the same place of every plane of every die, as one: its pages lie on the planes in turn (those of a die side by side, so that they program together), and all are erased together.
+/// The chip's [`Geometry`] then has one die, with blocks and pages counted so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Dies that work independently.
+    pub dies: u32,
+    /// Planes of a die.
+    pub planes: u32,
+    /// Buses that the dies share.
+    pub channels: u32,
 }
 
 /// Times of the array and of the bus.
@@ -144,6 +158,23 @@ pub enum SpecError {
 }
 
 impl ChipSpec {
+    /// The same array with the blocks of all planes and dies joined; as it is where there is one plane only, or they are joined already.
+    pub fn in_superblocks(self) -> Self {
+        let Geometry { dies, planes, channels, .. } = self.geometry;
+        if dies * planes == 1 {
+            return self;
+        }
+        let geometry = Geometry {
+            pages_per_block: self.geometry.pages_per_block.saturating_mul(dies * planes),
+            blocks: self.geometry.blocks / (dies * planes),
+            dies: 1,
+            planes: 1,
+            channels: 1,
+            ..self.geometry
+        };
+        Self { geometry, superblock: Some(Superblock { dies, planes, channels }), ..self }
+    }
+
     /// Refuses impossible descriptions.
     pub fn check(&self) -> Result<(), SpecError> {
         self.geometry.check()?;

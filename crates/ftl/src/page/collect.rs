@@ -15,7 +15,7 @@ const STRIPE: usize = 64;
 impl<M: Mtd> PageFtl<M> {
     /// Free blocks below which collection starts: one for each lane that collection or the map may have to open, and the spare ones.
     pub(super) fn low_water(&self) -> u32 {
-        self.frontiers[Stream::Collection as usize].lanes() + 1 + self.options.spare_blocks
+        self.frontiers[Stream::Collection.at()].lanes() + 1 + self.options.spare_blocks
     }
 
     /// Blocks without which the layer cannot go on: everything valid, the open blocks, and room for collection to work.
@@ -72,7 +72,7 @@ impl<M: Mtd> PageFtl<M> {
         let stream = match (self.blocks.is_mapping(block), self.options.separate_streams) {
             (true, _) => Stream::Map,
             (false, true) => Stream::Collection,
-            (false, false) => Stream::Host,
+            (false, false) => Stream::Host(0),
         };
         let first = block * self.mtd.geometry().pages_per_block;
         for word in 0..self.blocks.words() {

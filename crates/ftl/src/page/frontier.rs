@@ -11,13 +11,22 @@ use nandlab_mtd::{Block, Mtd, MtdError, Page};
 /// Data of one temperature shares blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
-    Host,
     Collection,
     Map,
+    /// What the host writes, by the stream that it named.
+    Host(u8),
 }
 
 impl Stream {
-    pub const COUNT: usize = 3;
+    /// Its place among the frontiers.
+    #[inline]
+    pub fn at(self) -> usize {
+        match self {
+            Self::Collection => 0,
+            Self::Map => 1,
+            Self::Host(stream) => 2 + usize::from(stream),
+        }
+    }
 }
 
 /// An open block.
@@ -61,7 +70,7 @@ impl<M: Mtd> PageFtl<M> {
     /// The page that the stream's next program goes to, on an open block.
     #[inline]
     pub(super) fn slot(&mut self, stream: Stream) -> Result<Slot, BlockError> {
-        let frontier = &self.frontiers[stream as usize];
+        let frontier = &self.frontiers[stream.at()];
         let lane = &frontier.lanes[frontier.turn];
         if lane.open && lane.tail.spans(self.sequence) {
             let pages = self.mtd.geometry().pages_per_block;
@@ -77,7 +86,7 @@ impl<M: Mtd> PageFtl<M> {
         self.sequence += u64::from(run);
         self.mapping.due -= i64::from(run);
         self.blocks.set_valid_run(page.0, run);
-        let frontier = &mut self.frontiers[stream as usize];
+        let frontier = &mut self.frontiers[stream.at()];
         let turn = frontier.turn;
         frontier.turn = if turn + 1 == frontier.lanes.len() { 0 } else { turn + 1 };
         let lane = &mut frontier.lanes[turn];
@@ -92,15 +101,16 @@ impl<M: Mtd> PageFtl<M> {
     /// Programs one page of host data. Failed programs retire their block and go elsewhere.
     #[inline]
     pub(super) fn append(&mut self, lpn: u32, data: &[u8]) -> Result<u32, BlockError> {
+        let stream = self.stream;
         loop {
-            let slot = self.slot(Stream::Host)?;
+            let slot = self.slot(stream)?;
             match self.mtd.program(slot.page, data, &slot.tail.tag(Name::Data(lpn), self.sequence)) {
                 Ok(()) => {
-                    self.advance(Stream::Host, slot.page, 1);
+                    self.advance(stream, slot.page, 1);
                     self.tally.of(Cause::Host).programs += 1;
                     return Ok(slot.page.0);
                 }
-                Err(MtdError::ProgramFailed(_)) => self.abandon(Stream::Host, slot.page),
+                Err(MtdError::ProgramFailed(_)) => self.abandon(stream, slot.page),
                 Err(error) => return Err(self.fault(error)),
             }
         }
@@ -109,7 +119,7 @@ impl<M: Mtd> PageFtl<M> {
     /// A program failed in the block of `page`: it is emptied and retired.
     pub(super) fn abandon(&mut self, stream: Stream, page: Page) {
         let (block, _) = self.blocks.split(page.0);
-        for lane in self.frontiers[stream as usize].lanes.iter_mut().filter(|l| l.open && l.block == block) {
+        for lane in self.frontiers[stream.at()].lanes.iter_mut().filter(|l| l.open && l.block == block) {
             lane.open = false;
             self.blocks.close(block, self.sequence);
         }
@@ -125,7 +135,7 @@ impl<M: Mtd> PageFtl<M> {
             // Collection may open this very lane; the caller looks again.
             return self.make_room();
         }
-        let frontier = &mut self.frontiers[stream as usize];
+        let frontier = &mut self.frontiers[stream.at()];
         let turn = frontier.turn;
         let (at_rest, lane) = (frontier.at_rest, &mut frontier.lanes[turn]);
         if core::mem::take(&mut lane.open) {
@@ -148,7 +158,7 @@ impl<M: Mtd> PageFtl<M> {
         self.blocks.open(block, stream == Stream::Map);
         self.sequence = self.sequence.next_multiple_of(BASE_UNIT);
         let header = BlockHeader { base: self.sequence, erases: self.blocks.erases[block as usize] };
-        self.frontiers[stream as usize].lanes[turn] = Lane { block, next: 0, open: true, tail: Tail::new(header) };
+        self.frontiers[stream.at()].lanes[turn] = Lane { block, next: 0, open: true, tail: Tail::new(header) };
         Ok(())
     }
 
@@ -175,6 +185,6 @@ impl<M: Mtd> PageFtl<M> {
 
     /// Goes on filling a block found on the medium: what must not be done (see [`SeededBug::ReuseOpenBlock`]).
     pub(super) fn resume_lane(&mut self, block: u32, next: u32, header: BlockHeader) {
-        self.frontiers[Stream::Host as usize].lanes[0] = Lane { block, next, open: true, tail: Tail::new(header) };
+        self.frontiers[Stream::Host(0).at()].lanes[0] = Lane { block, next, open: true, tail: Tail::new(header) };
     }
 }

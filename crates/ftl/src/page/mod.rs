@@ -2,7 +2,7 @@
 //!
 //! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error correction a torn page cannot be told.
 //!
-//! *How.* Writes go to the open blocks of a stream (host, collection, map), one per die and plane, in turn. Every page carries a tag (see `format`) with its
+//! *How.* Writes go to the open blocks of a stream (of the host one or more, by its hints; collection; map), one per die and plane, in turn. Every page carries a tag (see `format`) with its
 //! name and a sequence number; the newest tag wins. So that an attach need not read every tag, the map itself is written page by page, in turn, as the device
 //! works: a map page of sequence number *s* stands for every tag older than *s* in its range.
 //!
@@ -64,6 +64,8 @@ pub struct PageOptions {
     pub victim: Victim,
     /// Collect into blocks of their own rather than among the host's data.
     pub separate_streams: bool,
+    /// Streams of host data, 1 to 255, each with open blocks of its own: what the host says lives equally long shares blocks.
+    pub streams: u8,
     /// Free blocks that collection keeps, besides those it needs to work.
     pub spare_blocks: u32,
     /// Page programs between two map pages: fewer make a quicker attach after a cut, and more programs.
@@ -83,6 +85,7 @@ impl Default for PageOptions {
             over_provisioning: 0.07,
             victim: Victim::Greedy,
             separate_streams: true,
+            streams: 1,
             spare_blocks: 1,
             map_interval: 128,
             wear_threshold: 100,
@@ -133,7 +136,10 @@ pub struct PageFtl<M> {
     /// Flash page plus one of each logical page; 0 unmapped, [`LOST`] lost.
     map: Vec<u32>,
     blocks: BlockTable,
-    frontiers: [Frontier; Stream::COUNT],
+    /// By [`Stream::at`].
+    frontiers: Vec<Frontier>,
+    /// Where the host writes.
+    stream: Stream,
     mapping: Mapping,
     names: Names,
     records: Records,
@@ -158,14 +164,16 @@ impl<M: Mtd> PageFtl<M> {
     fn new(mtd: M, options: PageOptions, logical_pages: u32) -> Self {
         let g = mtd.geometry().clone();
         let lanes = (g.dies * g.planes) as usize;
-        let frontier = |lanes: usize, at_rest| Frontier::new(lanes, at_rest);
+        let mut frontiers = vec![Frontier::new(lanes, true), Frontier::new(1, false)];
+        frontiers.extend((0..options.streams.max(1)).map(|_| Frontier::new(lanes, false)));
         Self {
             sectors_per_page: (g.page / SECTOR).max(1),
             page_bytes: g.page as usize,
             geometry: BlockGeometry { sector: SECTOR, sectors: u64::from(logical_pages) * u64::from(g.page / SECTOR), page: g.page },
             map: vec![0; logical_pages as usize],
             blocks: BlockTable::new(&g),
-            frontiers: [frontier(lanes, false), frontier(lanes, true), frontier(1, false)],
+            frontiers,
+            stream: Stream::Host(0),
             mapping: Mapping::new(logical_pages, &g, options.map_interval),
             names: Names::new(g.pages()),
             records: Records::default(),
@@ -299,6 +307,10 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
             None | Some(&(0 | LOST)) => {}
             Some(&entry) => self.blocks.prefetch(entry - 1),
         }
+    }
+
+    fn stream(&mut self, stream: u8) {
+        self.stream = Stream::Host(stream.min(self.options.streams.max(1) - 1));
     }
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {

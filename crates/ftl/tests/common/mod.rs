@@ -222,6 +222,7 @@ pub fn small_chip(seed: u64, reliability: Reliability) -> ChipSpec {
         rules: Rules { order: PageOrder::Ascending, partial_programs: 1 },
         reliability,
         contents: Contents::Kept,
+        superblock: None,
         seed,
     }
 }

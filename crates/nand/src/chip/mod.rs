@@ -99,7 +99,7 @@ impl Chip {
             (0..g.blocks).filter(|&b| faults.factory_bad(Block(b))).for_each(|b| cells.bad.insert(b));
         }
         Ok(Self {
-            calendar: Calendar::new(g, &spec.timing),
+            calendar: Calendar::new(g, &spec.timing, spec.superblock),
             oob: Oob::new(g.blocks, g.pages_per_block, g.oob),
             per_block: Divisor::new(g.pages_per_block),
             clock: Clock::new(),
@@ -137,7 +137,7 @@ impl Chip {
         let mut fork = Self {
             spec: self.spec.clone(),
             rail: Rail::new(),
-            calendar: Calendar::new(&self.spec.geometry, &self.spec.timing),
+            calendar: Calendar::new(&self.spec.geometry, &self.spec.timing, self.spec.superblock),
             cells: self.cells.clone(),
             oob: self.oob.clone(),
             data: self.data.fork().ok_or(ForkError)?,
@@ -339,7 +339,7 @@ impl Chip {
                 self.carried.insert(to.0, corrected.bits);
             }
         }
-        let window = self.calendar.copy(source, block, self.clock.now());
+        let window = self.calendar.copy((source, source_index), (block, index), self.clock.now());
         self.oob.read(source, source_index, from, head);
         self.oplog.push(window, || LoggedKind::Copy { from, to, kept: head.len(), tail: tail.into() });
         self.counts.copies += 1;
@@ -364,7 +364,7 @@ impl Mtd for Chip {
         self.rail.step()?;
         let (block, index) = self.locate(page)?;
         self.check_lengths(data.len(), oob.len())?;
-        let window = self.calendar.read(block, data.is_empty().then_some(oob.len()), self.clock.now());
+        let window = self.calendar.read(block, index, data.is_empty().then_some(oob.len()), self.clock.now());
         self.clock.set(window.end);
         self.recent.push(Recent::new(Recent::READ, page.0));
         if data.is_empty() {

@@ -56,7 +56,13 @@ impl Chip {
         self.rail.take(u64::from(n));
         let now = self.clock.now();
         self.recent.push(Recent::copy(moves[n as usize - 1].from, moves[n as usize - 1].to));
-        self.calendar.copy_run(source, target, u64::from(n), now);
+        if self.calendar.is_joined() {
+            for (i, m) in (0..).zip(moves.iter()) {
+                self.calendar.copy((source, source_index + (m.from.0 - first.from.0)), (target, index + i), now);
+            }
+        } else {
+            self.calendar.copy_run(source, target, u64::from(n), now);
+        }
         self.counts.copies += u64::from(n);
         self.data.share_run(moves);
         self.cells.program_run(target, index, first.to, n, now);

@@ -25,7 +25,7 @@ pub fn spec(seed: u64, blocks: u32, reliability: Reliability) -> ChipSpec {
     let geometry = Geometry { dies, channels: 1, write_unit, ..Geometry::single_die(1024, 15, 8, blocks) };
     let partial_programs = if write_unit < 1024 { 4 } else { 1 };
     let rules = Rules { order: PageOrder::Ascending, partial_programs };
-    ChipSpec { geometry, timing, rules, reliability, contents: Contents::Kept, seed }
+    ChipSpec { geometry, timing, rules, reliability, contents: Contents::Kept, seed, superblock: None }
 }
 
 pub fn chip(seed: u64, blocks: u32) -> Chip {
