@@ -292,6 +292,7 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
                 }
                 f2fs.write_page(ino, index, Why::WriteBack)?;
             }
+            f2fs.disk.submit_all()?;
             Ok(((before - f2fs.pages.count()) * BLOCK) as u64)
         })
     }
@@ -313,7 +314,7 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
             if f2fs.cleaning_due().is_some_and(|due| due <= now) {
                 f2fs.clean_background()?;
             }
-            Ok(())
+            f2fs.disk.submit_all()
         })
     }
 }

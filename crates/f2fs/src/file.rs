@@ -72,18 +72,18 @@ impl<D: BlockDevice> F2fs<D> {
         let cleaning = why == Why::Cleaning || self.pages.is_light((ino, index));
         let bytes = self.inode(ino)?;
         let (directory, advise) = (kind(bytes) == Some(FileType::Directory), bytes[inode::ADVISE]);
+        let log = self.data_log(directory && !cleaning, cleaning || advise & inode::ADVISE_COLD != 0, advise & inode::ADVISE_HOT != 0);
         if !directory && !cleaning && is_placed(slot.addr) && self.stays(why) {
             let Self { pages, disk, .. } = self;
-            disk.write(slot.addr, pages.get((ino, index)).ok_or(F2fsError::Failed)?)?;
+            disk.write_log(log, slot.addr, pages.get((ino, index)).ok_or(F2fsError::Failed)?)?;
             self.counts.in_place += 1;
             self.pages.settle((ino, index));
             return Ok(());
         }
-        let log = self.data_log(directory && !cleaning, cleaning || advise & inode::ADVISE_COLD != 0, advise & inode::ADVISE_HOT != 0);
         let version = self.nat_entry(slot.nid)?.version;
         let addr = self.allocate(log, Owner { nid: slot.nid, version, slot: slot.number })?;
         let Self { pages, disk, .. } = self;
-        disk.write(addr, pages.get((ino, index)).ok_or(F2fsError::Failed)?)?;
+        disk.write_log(log, addr, pages.get((ino, index)).ok_or(F2fsError::Failed)?)?;
         self.set_addr(&slot, addr)?;
         if is_placed(slot.addr) {
             self.release(slot.addr)?;

@@ -52,6 +52,8 @@ pub struct Options {
     pub cleaning_interval: u64,
     /// Bytes of the cache for what does not wait to be written, of nodes and of contents each.
     pub cache_bytes: u64,
+    /// Bytes of the longest request that blocks of one log are written with, one behind the other: 4096, one block (Linux: as the device has it, typically 512 KiB).
+    pub request_bytes: u64,
     /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
     pub waiting_bytes_max: u64,
 }
@@ -84,6 +86,7 @@ impl Default for Options {
             checkpoint_interval: 60_000_000_000,
             cleaning_interval: 60_000_000_000,
             cache_bytes: 4 << 20,
+            request_bytes: 4096,
             waiting_bytes_max: 8 << 20,
         }
     }
@@ -180,7 +183,7 @@ impl<D: BlockDevice> F2fs<D> {
         let (mut nat, checkpoint_valid) = (Nat::new(blocks / 4), checkpoint.valid_blocks);
         nat.journal = journals.nat.into_iter().collect();
         Ok(Self {
-            disk,
+            disk: disk.with_requests(options.request_bytes),
             layout,
             checkpoint,
             segments,

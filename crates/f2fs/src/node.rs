@@ -242,7 +242,7 @@ impl<D: BlockDevice> F2fs<D> {
             let sum = checksum(bytes, layout);
             put32(bytes, inode::CHECKSUM, sum);
         }
-        disk.write(addr, bytes)?;
+        disk.write_log(log, addr, bytes)?;
         if is_placed(old) {
             self.release(old)?;
         }

@@ -49,8 +49,11 @@ impl ChipDescription {
             reliability: reliability(&mut section, known.map(|spec| &spec.reliability))?,
             seed: section.beside_preset(|section| section.or("seed", 1))?,
             contents: Contents::Kept,
+            superblock: None,
             geometry,
         };
+        check(&section, &spec)?;
+        let spec = if section.or("superblock", false)? { spec.in_superblocks() } else { spec };
         check(&section, &spec)?;
         let (contents, contents_file) = section.beside_preset(contents)?;
         let dumped = [("load", &load), ("save", &save)].into_iter().find(|(_, path)| path.is_some());
@@ -348,6 +351,7 @@ mod tests {
                 "chip.oob-layout: found \"linux-small-page\" on pages of 2048 + 64 bytes, expected pages of up to 512",
             ),
             ("oob-layout = \"marker-only\"\noob = 63", "chip.oob: found 63, expected 62, which oob-layout"),
+            ("superblock = 1", "chip.superblock: found 1, expected true or false"),
             ("preset = \"slc\"", "duplicate key"),
             ("seed = 1.5", "chip.seed: found 1.5, expected a whole number"),
             ("pags = 1", "e.toml:3:1: chip.pags: unknown key, did you mean \"page\"?"),
@@ -358,6 +362,16 @@ mod tests {
             assert!(error.contains(expected), "{line}: {error}");
         }
         assert!(take("preset = \"slc\"").unwrap_err().contains("chip.preset: found \"slc\", expected one of nandsim-jftl, "));
+    }
+
+    #[test]
+    fn superblocks_join_the_blocks_of_all_planes() {
+        let g = take("preset = \"emmc-16GiB\"\nsuperblock = true").unwrap().chip.spec.geometry;
+        assert_eq!((g.dies, g.planes, g.pages_per_block, g.blocks, g.bytes()), (1, 1, 1024, 2048, 16 << 30));
+        let one = take("preset = \"slc-2k\"\nsuperblock = true").unwrap().chip.spec;
+        assert_eq!((one.superblock, one.geometry.blocks), (None, 1024));
+        let error = take("preset = \"ssd-512GiB\"\npages-per-block = 2048\nblocks = 64\nsuperblock = true").unwrap_err();
+        assert!(error.contains("chip.pages-per-block: found 131072, expected 1 to 65536"), "{error}");
     }
 
     #[test]

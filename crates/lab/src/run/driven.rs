@@ -122,6 +122,10 @@ impl BlockDevice for Driven<'_> {
         &self.geometry
     }
 
+    fn stream(&mut self, stream: u8) {
+        self.shared.borrow_mut().device.stream(stream);
+    }
+
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         self.serve((self.sectors(buf.len()), 0), |device| device.read(lba, buf))?;
         self.tell(&Seen::Read(lba, buf));

@@ -1,13 +1,13 @@
 //! Choices of F2FS in `[fs]`.
 
 use super::{FsError, Mounted, Parts};
-use crate::value::Time;
+use crate::value::{Size, Time};
 use crate::{DescriptionError, Section};
 use nandlab_block::BlockDevice;
 use nandlab_f2fs::{AgeThreshold, F2fs, Format, InPlace, Options, Policy};
 
 /// What only F2FS has.
-pub(super) const KEYS: [&str; 14] = [
+pub(super) const KEYS: [&str; 16] = [
     "segments-per-section",
     "sections-per-zone",
     "overprovision",
@@ -22,6 +22,8 @@ pub(super) const KEYS: [&str; 14] = [
     "background",
     "checkpoint-interval",
     "cleaning-interval",
+    "request",
+    "ordered",
 ];
 
 /// F2FS as described.
@@ -82,6 +84,8 @@ fn options(section: &mut Section) -> Result<Options, DescriptionError> {
         background: section.choice("background", &policies, usual.background)?,
         checkpoint_interval: section.or("checkpoint-interval", Time(usual.checkpoint_interval))?.0,
         cleaning_interval: section.or("cleaning-interval", Time(usual.cleaning_interval))?.0,
+        request_bytes: section.checked("request", Size(512 << 10), |size| (4096..=16 << 20).contains(&size.0), "4 KiB to 16 MiB")?.0,
+        ordered: section.or("ordered", usual.ordered)?,
         ..usual
     })
 }

@@ -154,7 +154,7 @@ fn every_choice_of_jffs2_arrives_and_what_is_made_is_mounted() {
 fn every_choice_of_f2fs_arrives_and_what_is_made_is_mounted() {
     use nandlab_f2fs::{InPlace, Options, Policy};
     let keys = "segments-per-section = 2\nlogs = 4\ninline-data = false\ninline-dentry = false\ndiscard = false\nroll-forward = false\nthreaded = false\nin-place = \"fsync\"\n\
-                foreground = \"cost-benefit\"\nbackground = \"greedy\"\ncheckpoint-interval = \"1 s\"\ncleaning-interval = \"2 s\"";
+                foreground = \"cost-benefit\"\nbackground = \"greedy\"\ncheckpoint-interval = \"1 s\"\ncleaning-interval = \"2 s\"\nrequest = \"64 KiB\"\nordered = false";
     let fs = take(&format!("type = \"f2fs\"\n{keys}")).unwrap().unwrap();
     let Volume::F2fs(f2fs) = &fs.volume else { panic!("not F2FS") };
     let mount = Options {
@@ -169,6 +169,8 @@ fn every_choice_of_f2fs_arrives_and_what_is_made_is_mounted() {
         background: Policy::Greedy,
         checkpoint_interval: 1_000_000_000,
         cleaning_interval: 2_000_000_000,
+        request_bytes: 64 << 10,
+        ordered: false,
         ..Options::default()
     };
     assert_eq!((f2fs.mount, f2fs.format.segs_per_sec), (mount, 2));
