@@ -15,7 +15,7 @@ use nandlab_lab::Experiment;
 use nandlab_nand::Contents;
 use nandlab_stack::{BuildError, Description, DescriptionError, Document, Stack};
 use served::Served;
-pub use served::by_cause;
+pub use served::{by_cause, causes};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};

@@ -1,6 +1,6 @@
 //! `nandlab mount`: a stack's file system as a directory, until it is unmounted or interrupted.
 
-use crate::export::{ExportError, by_cause, let_go};
+use crate::export::{ExportError, by_cause, causes, let_go};
 use crate::failure::{Failure, Status};
 use crate::output::print;
 use nandlab_host::mount::{self, STATS};
@@ -70,7 +70,7 @@ impl Args {
         ctrlc::set_handler(move || let_go(&at)).map_err(ExportError::from)?;
         let said = format!("{} until Ctrl-C or umount; {}\n", self.dir.display(), self.dir.join(STATS).display());
         mount::serve(fs, &self.dir, options, || _ = print(&said)).map_err(ExportError::from)?;
-        print(&stats(below))
+        print(&format!("{}\ndevice time {:.3} s\n", causes(&below.tally()), below.clock().now() as f64 / 1e9))
     }
 }
 

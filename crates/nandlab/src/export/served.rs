@@ -49,14 +49,8 @@ impl Served {
         let requests = kinds(&state.counts).map(|(name, count)| {
             [name.to_string(), count.requests.to_string(), (count.sectors * sector).to_string(), count.failed.to_string()]
         });
-        let causes = tally.rows().filter(|(_, n)| *n != CauseCounts::default()).map(|(cause, n)| {
-            [cause.name().to_string(), n.reads.to_string(), n.programs.to_string(), n.copies.to_string(), n.erases.to_string()]
-        });
-        let (requests, causes) = (
-            table::words(["requests", "served", "bytes", "failed"], requests),
-            table::words(["flash operations", "reads", "programs", "copies", "erases"], causes),
-        );
-        format!("{requests}\n{causes}\n{}\n", totals(&tally, state.stack.clock.now()))
+        let requests = table::words(["requests", "served", "bytes", "failed"], requests);
+        format!("{requests}\n{}\n{}\n", causes(&tally), totals(&tally, state.stack.clock.now()))
     }
 
     /// The same in one line.
@@ -84,6 +78,14 @@ impl Served {
         });
         format!("{stats}\n")
     }
+}
+
+/// Flash operations by cause, as a table.
+pub fn causes(tally: &Tally) -> String {
+    let rows = tally.rows().filter(|(_, n)| *n != CauseCounts::default()).map(|(cause, n)| {
+        [cause.name().to_string(), n.reads.to_string(), n.programs.to_string(), n.copies.to_string(), n.erases.to_string()]
+    });
+    table::words(["flash operations", "reads", "programs", "copies", "erases"], rows)
 }
 
 /// Flash operations by cause, for machines.
