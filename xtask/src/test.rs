@@ -26,6 +26,7 @@ const SLOW: &[&str] = &[
     "file_systems",
     "nbd_tools",
     "disk_file",
+    "image_kernel",
     "report_browser",
 ];
 

@@ -22,8 +22,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stack", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "ext", "f2fs", "jffs2", "workload"]),
     ("lab", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "ext", "f2fs", "jffs2", "workload", "stack"]),
     ("host", &["sim", "block", "vfs", "stack"]),
+    ("image", &["sim", "mtd", "block", "ftl", "vfs", "fat", "ext", "f2fs", "jffs2", "ubi"]),
     ("oracle", &[]),
-    ("nandlab", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "workload", "stack", "lab", "host"]),
+    ("nandlab", &["sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "ext", "f2fs", "jffs2", "workload", "stack", "lab", "host", "image"]),
 ];
 
 /// Crates that know no operating system: a run of theirs is a pure function.

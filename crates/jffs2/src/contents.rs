@@ -31,8 +31,13 @@ pub struct Contents {
 impl Contents {
     /// Compresses a file's data as [`Format::compression`] says, in pages of [`Format::page`] bytes. Of 4 GiB and more nothing is kept but the length, which [`populate`](crate::populate) refuses.
     pub fn new(packer: &mut Packer, choices: &Format, data: &[u8]) -> Self {
-        let mut contents = Self { len: data.len() as u64, ..Self::default() };
-        if u32::try_from(data.len()).is_err() {
+        Self::part(packer, choices, 0, data)
+    }
+
+    /// The same for a part of a file that begins at `start`, a multiple of [`Format::page`], and ends at one or at the file's end.
+    pub fn part(packer: &mut Packer, choices: &Format, start: u64, data: &[u8]) -> Self {
+        let mut contents = Self { len: start + data.len() as u64, ..Self::default() };
+        if u32::try_from(contents.len).is_err() {
             return contents;
         }
         let span = choices.page.max(1) as usize;
@@ -43,13 +48,13 @@ impl Contents {
             }
             let packed = packer.pack(choices.compression, page, page.len());
             contents.bytes.extend(packed.data);
-            let page = Page { at: (number * span) as u32, len: page.len() as u32, compr: packed.compr, end: contents.bytes.len() };
+            let page = Page { at: start as u32 + (number * span) as u32, len: page.len() as u32, compr: packed.compr, end: contents.bytes.len() };
             contents.pages.push(page);
         }
         contents
     }
 
-    /// Bytes of the file.
+    /// Bytes of the file, up to the end of the part.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -73,7 +78,16 @@ fn is_zero(bytes: &[u8]) -> bool {
 impl<M: Mtd> Jffs2<M> {
     /// Fills an empty file.
     pub(crate) fn write_contents(&mut self, ino: Ino, contents: &Contents, now: Time) -> Result<(), Errno> {
-        let (mut start, mut known) = (0, 0);
+        let known = self.write_part(ino, contents, 0, now)?;
+        if u64::from(known) < contents.len {
+            self.setattr(ino, &SetAttr { size: Some(contents.len), mtime: Some(now), ..SetAttr::default() }, now)?;
+        }
+        Ok(())
+    }
+
+    /// Appends to a file of `known` bytes, with zeros up to where the contents begin. Gives its length.
+    pub(crate) fn write_part(&mut self, ino: Ino, contents: &Contents, known: u32, now: Time) -> Result<u32, Errno> {
+        let (mut start, mut known) = (0, known);
         for page in &contents.pages {
             let packed = &contents.bytes[start..page.end];
             self.change(now, |fs| {
@@ -85,10 +99,7 @@ impl<M: Mtd> Jffs2<M> {
             })?;
             (start, known) = (page.end, page.at + page.len);
         }
-        if u64::from(known) < contents.len {
-            self.setattr(ino, &SetAttr { size: Some(contents.len), mtime: Some(now), ..SetAttr::default() }, now)?;
-        }
-        Ok(())
+        Ok(known)
     }
 
     fn put_page(&mut self, ino: u32, page: &Page, packed: &[u8]) -> Result<(), Jffs2Error> {

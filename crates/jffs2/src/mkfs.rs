@@ -8,7 +8,11 @@ use crate::{
     mount,
     space::List,
 };
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
 use nandlab_mtd::{Mtd, MtdError};
 use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr, Time, path};
 
@@ -70,6 +74,8 @@ pub enum Made<'a> {
     File(&'a [u8]),
     /// A file with these contents, which may have been compressed on other threads while those before it were written.
     Packed(&'a Contents),
+    /// A file of so many bytes, which follow by [`Maker::part`].
+    Parts(u64),
     /// Anything without contents.
     Node(NewNode<'a>),
     /// One more name of the entry of this path.
@@ -124,30 +130,93 @@ pub fn format<M: Mtd>(mtd: M, choices: &Format) -> Result<M, Jffs2Error> {
 
 /// Erases a medium and puts a tree on it, from its first block on.
 pub fn populate<'a, M: Mtd>(mtd: M, choices: &Format, entries: impl IntoIterator<Item = Entry<'a>>) -> Result<M, FormatError> {
-    let mut fs = Jffs2::mount(format(mtd, choices)?, choices.options())?;
-    in_order(&mut fs);
-    let mut packer = Packer::thorough();
-    let mut times: BTreeMap<Vec<u8>, Time> = BTreeMap::new();
-    for entry in entries {
-        check(&entry)?;
-        let made = make(&mut fs, &mut packer, choices, &entry);
-        made.map_err(|error| FormatError::Call { path: text(entry.path), error })?;
-        if entry.made == Made::Node(NewNode::Directory) {
-            times.insert(entry.path.to_vec(), entry.mtime);
+    let mut maker = Maker::new(mtd, choices)?;
+    entries.into_iter().try_for_each(|entry| maker.add(&entry))?;
+    maker.finish().map(|(mtd, _)| mtd)
+}
+
+/// A medium that is being made, entry by entry: for trees that are larger than memory.
+#[derive(Debug)]
+pub struct Maker<M> {
+    fs: Jffs2<M>,
+    packer: Packer,
+    choices: Format,
+    /// Of directories: set last, since every name that is made changes its directory's time.
+    times: BTreeMap<Vec<u8>, Time>,
+    open: Option<Open>,
+}
+
+/// A file whose contents come in parts.
+#[derive(Debug)]
+struct Open {
+    path: Vec<u8>,
+    ino: Ino,
+    mtime: Time,
+    /// Bytes so far, and in the end.
+    known: u32,
+    len: u64,
+}
+
+impl<M: Mtd> Maker<M> {
+    /// Erases a medium.
+    pub fn new(mtd: M, choices: &Format) -> Result<Self, FormatError> {
+        let mut fs = Jffs2::mount(format(mtd, choices)?, choices.options())?;
+        in_order(&mut fs);
+        Ok(Self { fs, packer: Packer::thorough(), choices: *choices, times: BTreeMap::new(), open: None })
+    }
+
+    /// Puts an entry on it.
+    pub fn add(&mut self, entry: &Entry<'_>) -> Result<(), FormatError> {
+        self.close()?;
+        check(entry)?;
+        let ino = make(&mut self.fs, &mut self.packer, &self.choices, entry).map_err(|error| failed(entry.path, error))?;
+        match entry.made {
+            Made::Node(NewNode::Directory) => _ = self.times.insert(entry.path.to_vec(), entry.mtime),
+            Made::Parts(len) => self.open = Some(Open { path: entry.path.to_vec(), ino, mtime: entry.mtime, known: 0, len }),
+            _ => {}
         }
+        Ok(())
     }
-    // Last, since every name that is made changes its directory's time.
-    for (path, time) in times {
-        let set = |fs: &mut Jffs2<M>| {
-            let dir = path::resolve(fs, &path)?.ino;
-            let set = fs.setattr(dir, &SetAttr { mtime: Some(time), ..SetAttr::default() }, time);
-            fs.forget(dir, 1);
-            set
-        };
-        set(&mut fs).map_err(|error| FormatError::Call { path: text(&path), error })?;
+
+    /// The next part of the contents of the file that was added last, as [`Made::Parts`]. Between parts there are zeros.
+    pub fn part(&mut self, contents: &Contents) -> Result<(), FormatError> {
+        let Some(open) = &mut self.open else { return Err(failed(b"", Errno::BadFile)) };
+        let written = self.fs.write_part(open.ino, contents, open.known, open.mtime);
+        open.known = written.map_err(|error| failed(&open.path, error))?;
+        Ok(())
     }
-    fs.unmount().map_err(|error| FormatError::Call { path: String::new(), error })?;
-    Ok(fs.into_mtd())
+
+    fn close(&mut self) -> Result<(), FormatError> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        if u64::from(open.known) < open.len {
+            let change = SetAttr { size: Some(open.len), mtime: Some(open.mtime), ..SetAttr::default() };
+            self.fs.setattr(open.ino, &change, open.mtime).map_err(|error| failed(&open.path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Ends it: the medium, and how many of its blocks, from the first on, hold anything.
+    pub fn finish(mut self) -> Result<(M, u32), FormatError> {
+        self.close()?;
+        for (path, time) in &self.times {
+            let set = |fs: &mut Jffs2<M>| {
+                let dir = path::resolve(fs, path)?.ino;
+                let set = fs.setattr(dir, &SetAttr { mtime: Some(*time), ..SetAttr::default() }, *time);
+                fs.forget(dir, 1);
+                set
+            };
+            set(&mut self.fs).map_err(|error| failed(path, error))?;
+        }
+        self.fs.unmount().map_err(|error| failed(b"", error))?;
+        let blocks = self.fs.flash.blocks();
+        let free: BTreeSet<u32> = self.fs.space.listed(List::Free).collect();
+        let used = (0..blocks).rev().find(|block| !free.contains(block)).map_or(0, |last| last + 1);
+        Ok((self.fs.into_mtd(), used))
+    }
+}
+
+fn failed(path: &[u8], error: Errno) -> FormatError {
+    FormatError::Call { path: text(path), error }
 }
 
 /// From the first block on, so that the rest of an image, which is empty, can be cut off. A mount takes the last one first, as Linux does.
@@ -172,6 +241,7 @@ fn check(entry: &Entry<'_>) -> Result<(), FormatError> {
     let size = match entry.made {
         Made::File(data) => data.len() as i64,
         Made::Packed(contents) => contents.len() as i64,
+        Made::Parts(len) => i64::try_from(len).unwrap_or(i64::MAX),
         _ => 0,
     };
     let rules = [
@@ -190,12 +260,12 @@ fn check(entry: &Entry<'_>) -> Result<(), FormatError> {
     }
 }
 
-fn make<M: Mtd>(fs: &mut Jffs2<M>, packer: &mut Packer, choices: &Format, entry: &Entry<'_>) -> Result<(), Errno> {
+fn make<M: Mtd>(fs: &mut Jffs2<M>, packer: &mut Packer, choices: &Format, entry: &Entry<'_>) -> Result<Ino, Errno> {
     let by = Caller { uid: entry.owner.0, gid: entry.owner.1, now: entry.mtime };
     if entry.path.is_empty() {
         let change = SetAttr { mode: Some(entry.mode), uid: Some(by.uid), gid: Some(by.gid), ..SetAttr::default() };
         fs.setattr(Ino::ROOT, &change, by.now)?;
-        return set_xattrs(fs, Ino::ROOT, entry);
+        return set_xattrs(fs, Ino::ROOT, entry).map(|()| Ino::ROOT);
     }
     let (dir, name) = path::parent(fs, entry.path)?;
     let made = match entry.made {
@@ -205,7 +275,7 @@ fn make<M: Mtd>(fs: &mut Jffs2<M>, packer: &mut Packer, choices: &Format, entry:
             linked
         }),
         Made::Node(node) => fs.create(dir, name, node, entry.mode, by),
-        Made::File(_) | Made::Packed(_) => fs.create(dir, name, NewNode::File, entry.mode, by),
+        Made::File(_) | Made::Packed(_) | Made::Parts(_) => fs.create(dir, name, NewNode::File, entry.mode, by),
     };
     fs.forget(dir, 1);
     let made = made?;
@@ -223,7 +293,7 @@ fn make<M: Mtd>(fs: &mut Jffs2<M>, packer: &mut Packer, choices: &Format, entry:
         if wrong { fs.setattr(made.ino, &change, by.now).map(drop) } else { Ok(()) }
     });
     fs.forget(made.ino, 1);
-    outcome
+    outcome.map(|()| made.ino)
 }
 
 fn set_xattrs<M: Mtd>(fs: &mut Jffs2<M>, ino: Ino, entry: &Entry<'_>) -> Result<(), Errno> {

@@ -17,6 +17,8 @@ pub enum Status {
     Problem = 1,
     /// The input is no input.
     BadInput = 2,
+    /// Done, but not everything could be kept or had.
+    Lost = 3,
 }
 
 impl From<Status> for ExitCode {
@@ -46,6 +48,9 @@ pub enum Failure {
     /// An export did not start, or not end cleanly.
     #[error(transparent)]
     Export(#[from] crate::export::ExportError),
+    /// An image is not what it was taken for, or does not allow what was asked.
+    #[error(transparent)]
+    Image(#[from] nandlab_image::ImageError),
     /// An output cannot be written.
     #[error("{}: {error}", path.display())]
     Output {
@@ -61,6 +66,7 @@ impl Failure {
     pub fn status(&self) -> Status {
         match self {
             Self::Run(error) if !error.is_bad_input() => Status::Problem,
+            Self::Image(error) if !error.is_bad_input() => Status::Problem,
             Self::Paper(_) => Status::Problem,
             Self::Export(error) if !error.is_bad_input() => Status::Problem,
             _ => Status::BadInput,

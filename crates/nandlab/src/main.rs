@@ -1,4 +1,4 @@
-//! The command. Exit status: 0 done, 1 a problem was found, 2 bad input.
+//! The command. Exit status: 0 done, 1 a problem was found, 2 bad input, 3 done, but something was lost.
 
 #![forbid(unsafe_code)]
 
@@ -6,6 +6,8 @@ mod chips;
 mod crash;
 mod export;
 mod failure;
+mod image;
+mod manual;
 mod mount;
 mod output;
 mod paper;
@@ -14,14 +16,14 @@ mod replay;
 mod run;
 mod trials;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use failure::{Failure, Status};
 use std::process::ExitCode;
 
 /// Whole flash storage stacks in user space: chips, translation layers, workloads, reports.
 #[derive(Debug, Parser)]
 #[command(name = "nandlab", version, about, arg_required_else_help = true, color = clap::ColorChoice::Never)]
-#[command(after_help = "Exit status: 0 done, 1 a problem was found, 2 bad input.")]
+#[command(after_help = "Exit status: 0 done, 1 a problem was found, 2 bad input, 3 done, but something was lost.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -36,6 +38,9 @@ enum Command {
     Crash(crash::Args),
     Paper(paper::Args),
     Chips(chips::Args),
+    Image(image::Args),
+    Completions(manual::Completions),
+    Man(manual::Man),
 }
 
 impl Command {
@@ -48,6 +53,9 @@ impl Command {
             Self::Crash(args) => args.execute(),
             Self::Paper(args) => args.execute(),
             Self::Chips(args) => args.execute(),
+            Self::Image(args) => args.execute(),
+            Self::Completions(args) => args.execute(Cli::command()),
+            Self::Man(args) => args.execute(Cli::command()),
         }
     }
 }

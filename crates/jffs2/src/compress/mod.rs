@@ -159,7 +159,7 @@ impl Packer {
     }
 
     /// Fills `out` from a node's data.
-    pub(crate) fn unpack(&mut self, compr: u8, data: &[u8], out: &mut [u8]) -> Result<(), Undecodable> {
+    pub fn unpack(&mut self, compr: u8, data: &[u8], out: &mut [u8]) -> Result<(), Undecodable> {
         if let Some(coded) = self.coded(compr) {
             (coded.unpacked, coded.unpacked_from) = (coded.unpacked + out.len() as u64, coded.unpacked_from + data.len() as u64);
         }

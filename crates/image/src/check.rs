@@ -1,0 +1,94 @@
+//! What is wrong with an image, in the words of its own format.
+//!
+//! *Promises.* Every structure is looked at, nothing is changed. *Knows nothing of* mending: see [`crate::edit`] for what a mount mends by itself.
+
+use crate::error::{ImageError, Result, Shown};
+use crate::volume::{Layer, Mounted, Volume};
+use nandlab_vfs::Errno;
+use serde::Serialize;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Nothing is lost.
+    Note,
+    /// Space is lost, contents are not.
+    Waste,
+    /// Contents are lost or in danger.
+    Damage,
+}
+
+/// Something wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// Where in the file system it is, in bytes, where that is one place.
+    pub offset: Option<u64>,
+    /// What it is.
+    pub what: String,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// The findings.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those that are kept.
+    pub more: u64,
+}
+
+impl Checked {
+    /// The worst finding.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).max()
+    }
+}
+
+macro_rules! collect {
+    ($checked:ident, $report:expr, $severity:path, $offset:expr) => {{
+        use $severity as Theirs;
+        let report = $report;
+        $checked.more += report.more;
+        for finding in report.findings {
+            let severity = match finding.severity() {
+                Theirs::Damage => Severity::Damage,
+                other => if format!("{other:?}") == "Note" { Severity::Note } else { Severity::Waste },
+            };
+            $checked.findings.push(Finding { severity, offset: $offset(&finding), what: finding.to_string() });
+        }
+    }};
+}
+
+/// Looks at everything in an opened image.
+pub fn check(volume: &mut Volume) -> Result<Checked> {
+    let mut checked = Checked::default();
+    if let Some(why) = &volume.unrecovered {
+        checked.findings.push(Finding { severity: Severity::Damage, offset: None, what: format!("the journal cannot be recovered: {why}") });
+    }
+    for layer in &volume.layers {
+        if let Layer::Ubi { volumes, .. } = layer {
+            for broken in volumes.iter().filter(|volume| volume.corrupted) {
+                let what = format!("UBI volume {} ({}): blocks are missing", broken.id, broken.name);
+                checked.findings.push(Finding { severity: Severity::Damage, offset: None, what });
+            }
+        }
+    }
+    let failed = |why: String| ImageError::Call { path: Shown::path(b""), error: Errno::Io, why };
+    match &mut volume.mounted {
+        Some(Mounted::Jffs2(fs)) => {
+            let report = fs.check().map_err(|error| failed(error.to_string()))?;
+            let at = |finding: &nandlab_jffs2::Finding| match finding {
+                nandlab_jffs2::Finding::Garbage { at, .. } | nandlab_jffs2::Finding::Node { at, .. } => Some(u64::from(*at)),
+                _ => None,
+            };
+            collect!(checked, report, nandlab_jffs2::Severity, at);
+        }
+        Some(Mounted::Ext(fs)) => collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_ext::Severity, |_: &_| None),
+        Some(Mounted::F2fs(fs)) => collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_f2fs::Severity, |_: &_| None),
+        Some(Mounted::Fat(fs)) => collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_fat::Severity, |_: &_| None),
+        None => {}
+    }
+    Ok(checked)
+}

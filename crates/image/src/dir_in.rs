@@ -1,0 +1,130 @@
+//! A directory of the operating system as a tree.
+//!
+//! *Promises.* Every entry with owner, permissions, times, links, devices, holes and all extended attributes that the reader may see; nothing is followed, nothing is changed. Contents are read when they are needed.
+
+use crate::error::{ImageError, Result, Shown};
+use crate::tree::{Data, Entry, Extent, Node, Origin, PATH_MAX, Tree, Xattrs};
+use nandlab_vfs::{FileType, Time};
+use rustix::fs::{SeekFrom, lgetxattr, llistxattr, major, minor, seek};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// The tree below a directory, settled.
+pub fn read(root: &Path) -> Result<Tree> {
+    let mut tree = Tree::default();
+    let mut first_names = BTreeMap::new();
+    let mut left = vec![(root.to_path_buf(), Vec::new())];
+    let metadata = fs::metadata(root).map_err(ImageError::file(root))?;
+    if !metadata.is_dir() {
+        return Err(ImageError::Choice { what: "source", found: root.display().to_string(), expected: "a directory".into() });
+    }
+    tree.push(described(root, Vec::new(), Node::Directory, &metadata)?, Data::default());
+    while let Some((dir, path)) = left.pop() {
+        for entry in fs::read_dir(&dir).map_err(ImageError::file(&dir))? {
+            let entry = entry.map_err(ImageError::file(&dir))?;
+            let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
+            let below = [&path, separator, entry.file_name().as_bytes()].concat();
+            let at = entry.path();
+            if below.len() > PATH_MAX {
+                let found = format!("{} bytes", below.len());
+                return Err(ImageError::Entry { path: Shown::path(&below), what: "length of the path", found, expected: "at most 4096 bytes" });
+            }
+            let metadata = entry.metadata().map_err(ImageError::file(&at))?;
+            let (node, data) = node(&at, &below, &metadata, &mut first_names)?;
+            if node == Node::Directory {
+                left.push((at.clone(), below.clone()));
+            }
+            tree.push(described(&at, below, node, &metadata)?, data);
+        }
+    }
+    tree.settle()?;
+    Ok(tree)
+}
+
+fn described(at: &Path, path: Vec<u8>, node: Node, metadata: &Metadata) -> Result<Entry> {
+    let mtime = Time { secs: metadata.mtime(), nanos: metadata.mtime_nsec() as u32 };
+    let mode = (metadata.mode() & 0o7777) as u16;
+    let xattrs = if matches!(node, Node::Link { .. }) { Xattrs::new() } else { xattrs(at).map_err(ImageError::file(at))? };
+    Ok(Entry { path, node, mode, uid: metadata.uid(), gid: metadata.gid(), mtime, xattrs })
+}
+
+fn node(at: &Path, path: &[u8], metadata: &Metadata, first_names: &mut BTreeMap<(u64, u64), Vec<u8>>) -> Result<(Node, Data)> {
+    if metadata.nlink() > 1 && !metadata.is_dir() {
+        match first_names.get(&(metadata.dev(), metadata.ino())) {
+            Some(first) => return Ok((Node::Link { to: first.clone() }, Data::default())),
+            None => _ = first_names.insert((metadata.dev(), metadata.ino()), path.to_vec()),
+        }
+    }
+    let device = (major(metadata.rdev()), minor(metadata.rdev()));
+    let node = match FileType::from_mode(metadata.mode() as u16) {
+        Some(FileType::Directory) => Node::Directory,
+        Some(FileType::Symlink) => Node::Symlink { target: fs::read_link(at).map_err(ImageError::file(at))?.into_os_string().into_vec() },
+        Some(FileType::Fifo) => Node::Fifo,
+        Some(FileType::Socket) => Node::Socket,
+        Some(FileType::Character) => Node::Character { device },
+        Some(FileType::Block) => Node::Block { device },
+        Some(FileType::File) | None => {
+            let size = metadata.len();
+            return Ok((Node::File { size }, contents(at, metadata)?));
+        }
+    };
+    Ok((node, Data::default()))
+}
+
+/// Where a file's contents are.
+pub fn contents(at: &Path, metadata: &Metadata) -> Result<Data> {
+    let size = metadata.len();
+    // Fewer blocks than bytes: holes, or a file system that compresses.
+    let sparse = metadata.blocks() * 512 < size;
+    if sparse { holes(at, size).map_err(ImageError::file(at)) } else { Ok(Data::whole(at.into(), size)) }
+}
+
+fn holes(at: &Path, size: u64) -> io::Result<Data> {
+    let file = File::open(at)?;
+    let mut extents = Vec::new();
+    let mut next = 0;
+    while next < size {
+        let from = match seek(&file, SeekFrom::Data(next)) {
+            Ok(from) => from,
+            Err(Errno::NXIO) => break,
+            Err(_) => return Ok(Data::whole(at.into(), size)),
+        };
+        next = seek(&file, SeekFrom::Hole(from))?.min(size);
+        extents.push(Extent { at: from, from, len: next - from });
+    }
+    Ok(Data { origin: Some(Origin::Path(PathBuf::from(at))), extents })
+}
+
+/// The attributes that can be read, by name.
+fn xattrs(at: &Path) -> io::Result<Xattrs> {
+    let mut names = vec![0; 1024];
+    let len = loop {
+        match llistxattr(at, &mut names[..]) {
+            Ok(len) => break len,
+            Err(Errno::RANGE) if names.len() < 1 << 20 => names.resize(names.len() * 8, 0),
+            Err(Errno::NOTSUP) => break 0,
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let mut xattrs = Xattrs::new();
+    for name in names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        // The longest value that Linux has.
+        let mut value = vec![0; 64 << 10];
+        match lgetxattr(at, name, &mut value[..]) {
+            Ok(len) => {
+                value.truncate(len);
+                xattrs.push((name.to_vec(), value));
+            }
+            // Gone meanwhile, or made up by the file system for those who may ask.
+            Err(Errno::NODATA | Errno::NOTSUP | Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    xattrs.sort();
+    Ok(xattrs)
+}

@@ -1,0 +1,211 @@
+//! A tree as a directory of the operating system.
+//!
+//! *Promises.* Nothing outside the directory is made or changed, whatever names and links the tree has: each directory is opened by its name in the one above it, links are not followed, nothing that is there is
+//! replaced. Without privileges what only root may make or set (devices, owners, attributes of the system) is counted and told, not an error: an archive or a manifest keeps it.
+
+use crate::error::{ImageError, Result, Shown};
+use crate::sink::{Bytes, Sink};
+use crate::tree::{Entry, Node};
+use crate::walk::Losses;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, chownat, fchmod, fchown, fsetxattr, ftruncate, futimens, linkat, makedev,
+    mkdirat, mknodat, openat, symlinkat, utimensat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// A directory that is being filled.
+#[derive(Debug)]
+pub struct DirOut {
+    root: PathBuf,
+    /// From the root down to where the last entry went.
+    open: Vec<(Entry, OwnedFd)>,
+    privileged: bool,
+    top: Option<OwnedFd>,
+    /// What the operating system would not have.
+    pub losses: Losses,
+    /// Entries whose owner was not set, since that is root's.
+    pub owners_left: u64,
+}
+
+impl DirOut {
+    /// A directory that is empty, or not there yet.
+    pub fn new(root: &Path) -> Result<Self> {
+        match fs::read_dir(root) {
+            Ok(mut entries) => {
+                if entries.next().is_some() {
+                    let found = format!("{}, which is not empty", root.display());
+                    return Err(ImageError::Choice { what: "target", found, expected: "an empty directory, or one that is not there".into() });
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => fs::create_dir(root).map_err(ImageError::file(root))?,
+            Err(error) => return Err(ImageError::File { path: root.into(), error }),
+        }
+        Ok(Self {
+            root: root.into(),
+            open: Vec::new(),
+            privileged: geteuid().is_root(),
+            top: None,
+            losses: Losses::default(),
+            owners_left: 0,
+        })
+    }
+
+    fn failed(&self, entry: &Entry, error: Errno) -> ImageError {
+        use std::os::unix::ffi::OsStrExt as _;
+        ImageError::File { path: self.root.join(std::ffi::OsStr::from_bytes(&entry.path)), error: error.into() }
+    }
+
+    /// The directory that an entry goes into. Those that nothing more comes into get their attributes.
+    fn dir_of(&mut self, entry: &Entry) -> Result<()> {
+        let dir = entry.path.len().saturating_sub(entry.name().len() + 1);
+        while self.open.last().is_some_and(|(open, _)| open.path != entry.path[..dir]) {
+            self.close()?;
+        }
+        if self.open.is_empty() {
+            return Err(ImageError::Entry {
+                path: Shown::path(&entry.path),
+                what: "directory above it",
+                found: "none".into(),
+                expected: "a directory before what is in it",
+            });
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some((entry, fd)) = self.open.pop() else { return Ok(()) };
+        self.describe(&entry, fd.as_fd())
+    }
+
+    /// Owner, permissions, attributes and time of something open.
+    fn describe(&mut self, entry: &Entry, fd: BorrowedFd<'_>) -> Result<()> {
+        if self.privileged {
+            fchown(fd, Some(uid(entry.uid)), Some(gid(entry.gid))).map_err(|error| self.failed(entry, error))?;
+        } else {
+            self.owners_left += 1;
+        }
+        for (name, value) in &entry.xattrs {
+            if let Err(error) = fsetxattr(fd, &name[..], value, XattrFlags::empty()) {
+                self.losses.add(&entry.path, format!("attribute {}: {error}", Shown(name.clone())));
+            }
+        }
+        fchmod(fd, Mode::from_raw_mode(entry.mode.into())).map_err(|error| self.failed(entry, error))?;
+        futimens(fd, &times(entry)).map_err(|error| self.failed(entry, error))
+    }
+
+    fn put_file(&mut self, entry: &Entry, bytes: &mut dyn Bytes, size: u64) -> Result<()> {
+        let Some((_, dir)) = self.open.last() else { return Ok(()) };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(dir, entry.name(), flags, Mode::RUSR | Mode::WUSR).map_err(|error| self.failed(entry, error))?);
+        let mut end = 0;
+        bytes.each(&mut |at, data| {
+            end = at + data.len() as u64;
+            file.write_all_at(data, at).map_err(ImageError::file(&self.root))
+        })?;
+        if end < size {
+            ftruncate(&file, size).map_err(|error| self.failed(entry, error))?;
+        }
+        self.describe(entry, file.as_fd())
+    }
+
+    fn put_node(&mut self, entry: &Entry) -> Result<()> {
+        let Some((_, dir)) = self.open.last() else { return Ok(()) };
+        let (name, mode) = (entry.name(), Mode::from_raw_mode(entry.mode.into()));
+        let made = match &entry.node {
+            Node::Symlink { target } => symlinkat(&target[..], dir, name),
+            Node::Link { to } => match &self.top {
+                Some(top) => return linkat(top, &to[..], dir, name, AtFlags::empty()).or_else(|error| {
+                    // What it is linked to may be a device that could not be made.
+                    self.losses.add(&entry.path, format!("link to {}: {error}", Shown::path(to)));
+                    Ok(())
+                }),
+                None => Ok(()),
+            },
+            Node::Fifo => mknodat(dir, name, FileType::Fifo, mode, 0),
+            Node::Socket => mknodat(dir, name, FileType::Socket, mode, 0),
+            Node::Character { device } => mknodat(dir, name, FileType::CharacterDevice, mode, makedev(device.0, device.1)),
+            Node::Block { device } => mknodat(dir, name, FileType::BlockDevice, mode, makedev(device.0, device.1)),
+            Node::Directory | Node::File { .. } => Ok(()),
+        };
+        match made {
+            Err(Errno::PERM) if !self.privileged => {
+                self.losses.add(&entry.path, "device: only root may make one; an archive or a manifest keeps it");
+                return Ok(());
+            }
+            made => made.map_err(|error| self.failed(entry, error))?,
+        }
+        let nofollow = AtFlags::SYMLINK_NOFOLLOW;
+        if self.privileged {
+            chownat(dir, name, Some(uid(entry.uid)), Some(gid(entry.gid)), nofollow).map_err(|error| self.failed(entry, error))?;
+        } else {
+            self.owners_left += 1;
+        }
+        if !matches!(entry.node, Node::Symlink { .. }) {
+            // Not a link, so that nothing is followed.
+            rustix::fs::chmodat(dir, name, mode, AtFlags::empty()).map_err(|error| self.failed(entry, error))?;
+        }
+        for (attribute, _) in &entry.xattrs {
+            self.losses.add(&entry.path, format!("attribute {}: not set on what is neither file nor directory", Shown(attribute.clone())));
+        }
+        utimensat(dir, name, &times(entry), nofollow).map_err(|error| self.failed(entry, error))
+    }
+}
+
+fn uid(id: u32) -> rustix::fs::Uid {
+    rustix::fs::Uid::from_raw(id)
+}
+
+fn gid(id: u32) -> rustix::fs::Gid {
+    rustix::fs::Gid::from_raw(id)
+}
+
+fn times(entry: &Entry) -> Timestamps {
+    let time = Timespec { tv_sec: entry.mtime.secs, tv_nsec: entry.mtime.nanos.into() };
+    Timestamps { last_access: time, last_modification: time }
+}
+
+impl Sink for DirOut {
+    fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()> {
+        let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if entry.path.is_empty() {
+            let failed = |error: Errno| ImageError::File { path: self.root.clone(), error: error.into() };
+            if entry.node != Node::Directory {
+                return Err(failed(Errno::NOTDIR));
+            }
+            self.top = Some(openat(CWD, &self.root, directory, Mode::empty()).map_err(failed)?);
+            let root = openat(CWD, &self.root, directory, Mode::empty()).map_err(failed)?;
+            self.open.push((entry.clone(), root));
+            return Ok(());
+        }
+        nandlab_vfs::check_name(entry.name()).map_err(|error| ImageError::Call {
+            path: Shown::path(&entry.path),
+            error,
+            why: "as a name".into(),
+        })?;
+        self.dir_of(entry)?;
+        match entry.node {
+            Node::File { size } => self.put_file(entry, bytes, size),
+            Node::Directory => {
+                let Some((_, dir)) = self.open.last() else { return Ok(()) };
+                mkdirat(dir, entry.name(), Mode::RWXU).map_err(|error| self.failed(entry, error))?;
+                let made = openat(dir, entry.name(), directory | OFlags::NOFOLLOW, Mode::empty());
+                let made = made.map_err(|error| self.failed(entry, error))?;
+                self.open.push((entry.clone(), made));
+                Ok(())
+            }
+            _ => self.put_node(entry),
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        while !self.open.is_empty() {
+            self.close()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! Changes to an image, made by its own file system.
+//!
+//! *Promises.* The change is made in a copy beside the image, which takes its place when everything is in it and durable: at any moment, whatever fails, the image is as it was before or as it is
+//! afterwards. An image of flash that ends where its last block did may become longer. *Knows nothing of* what the change is.
+
+use crate::detect::{Detected, FlashKind};
+use crate::error::{ImageError, Result};
+use crate::make::beside;
+use crate::volume::{Access, Opening, Volume, detected};
+use nandlab_mtd::ImageFormat;
+use rustix::fs::{SeekFrom, seek};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+/// Bytes that are copied at once.
+const STEP: usize = 1 << 20;
+/// Blocks that JFFS2 keeps free for its own work, and some more.
+const BLOCKS_SPARE: u64 = 12;
+
+/// Opens an image for writing, changes it, and puts it in place. `more` is what will be added at most, in bytes.
+pub fn edit<T>(path: &Path, opening: &Opening, more: u64, work: impl FnOnce(&mut Volume) -> Result<T>) -> Result<T> {
+    let real = fs::canonicalize(path).map_err(ImageError::file(path))?;
+    let failed = |error| ImageError::File { path: real.clone(), error };
+    let before = detected(&real, &opening.hints)?;
+    let scratch = beside(&real)?;
+    let from = File::open(&real).map_err(failed)?;
+    let length = copy(&from, scratch.as_file()).map_err(failed)?;
+    let metadata = from.metadata().map_err(failed)?;
+    fs::set_permissions(scratch.path(), metadata.permissions()).map_err(failed)?;
+    let flash = match before {
+        Detected::Flash(format, FlashKind::Jffs2 { .. }) => Some(format),
+        _ => None,
+    };
+    if let Some(format) = flash {
+        grow(scratch.as_file(), length, &format, more).map_err(failed)?;
+    }
+    let mut volume = Volume::open(scratch.path(), opening, Access::Write)?;
+    let value = work(&mut volume).map_err(|error| volume.explain(error))?;
+    volume.close()?;
+    drop(volume);
+    if let Some(format) = flash {
+        shrink(scratch.as_file(), length, &format).map_err(failed)?;
+    }
+    scratch.as_file().sync_all().map_err(failed)?;
+    scratch.persist(&real).map_err(|error| failed(error.error))?;
+    let dir = real.parent().unwrap_or(Path::new("/"));
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(ImageError::file(dir))?;
+    Ok(value)
+}
+
+/// Copies what is not a hole; gives the length.
+fn copy(from: &File, to: &File) -> io::Result<u64> {
+    let length = seek(from, SeekFrom::End(0))?;
+    to.set_len(length)?;
+    let mut buffer = vec![0; STEP];
+    let mut at = 0;
+    while at < length {
+        let data = match seek(from, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(rustix::io::Errno::NXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        let end = seek(from, SeekFrom::Hole(data))?.min(length);
+        for place in (data..end).step_by(STEP) {
+            let part = &mut buffer[..STEP.min((end - place) as usize)];
+            from.read_exact_at(part, place)?;
+            to.write_all_at(part, place)?;
+        }
+        at = end;
+    }
+    Ok(length)
+}
+
+/// Adds erased blocks to write to.
+fn grow(file: &File, length: u64, format: &ImageFormat, more: u64) -> io::Result<()> {
+    let block = format.bytes(1);
+    let data = u64::from(format.page) * u64::from(format.pages_per_block);
+    let whole = length.div_ceil(block);
+    // A fiftieth is kept free, too.
+    let blocks = whole + whole / 16 + (more + more / 8).div_ceil(data) + BLOCKS_SPARE;
+    let erased = vec![0xFF; STEP];
+    for at in (length..blocks * block).step_by(STEP) {
+        file.write_all_at(&erased[..STEP.min((blocks * block - at) as usize)], at)?;
+    }
+    Ok(())
+}
+
+/// Cuts empty blocks off, but none that were there before.
+fn shrink(file: &File, length: u64, format: &ImageFormat) -> io::Result<()> {
+    let block = format.bytes(1);
+    let mut end = file.metadata()?.len();
+    let mut bytes = vec![0; block as usize];
+    while end > length.next_multiple_of(block) {
+        file.read_exact_at(&mut bytes, end - block)?;
+        // The mark of an erased block, in the first page or in its spare bytes.
+        let first = (format.page + format.oob) as usize;
+        let marks = bytes[..first].iter().filter(|byte| **byte != 0xFF).count();
+        if marks > 12 || bytes[first..].iter().any(|byte| *byte != 0xFF) {
+            break;
+        }
+        end -= block;
+    }
+    file.set_len(end)
+}

@@ -1,0 +1,152 @@
+//! Why an image was not made, read or changed.
+
+use nandlab_vfs::Errno;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// A name or path in bytes, as messages show it: `/a/b`, what is not text escaped.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shown(pub Vec<u8>);
+
+impl Shown {
+    /// A path in a tree.
+    pub fn path(path: &[u8]) -> Self {
+        Self([b"/", path].concat())
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                if character.is_control() || character == '\\' { write!(f, "{}", character.escape_default())? } else { write!(f, "{character}")? }
+            }
+            chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl serde::Serialize for Shown {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Why an image was not made, read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The operating system refused.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Its words.
+        error: io::Error,
+    },
+    /// Nothing that is known begins anywhere in the image.
+    #[error("{}: no known format: {tried}", path.display())]
+    Unknown {
+        /// The image.
+        path: PathBuf,
+        /// What was looked for.
+        tried: String,
+    },
+    /// A layer of the image cannot be opened.
+    #[error("{layer}: {why}")]
+    Open {
+        /// Which layer.
+        layer: &'static str,
+        /// What its reader says.
+        why: String,
+    },
+    /// A volume cannot be made.
+    #[error("{format}: {why}")]
+    Make {
+        /// The format.
+        format: &'static str,
+        /// What its maker says.
+        why: String,
+    },
+    /// The file system refused a call.
+    #[error("{path}: {error}{}", if why.is_empty() { String::new() } else { format!(" ({why})") })]
+    Call {
+        /// The entry.
+        path: Shown,
+        /// What it said.
+        error: Errno,
+        /// What lay behind that, if it is known.
+        why: String,
+    },
+    /// The format cannot hold an entry.
+    #[error("{path}: {what} is {found}, expected {expected}")]
+    Entry {
+        /// The entry.
+        path: Shown,
+        /// What is wrong with it.
+        what: &'static str,
+        /// What it is.
+        found: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// A list of entries makes no sense.
+    #[error("{}: line {line}: found {found:?}, expected {expected}", path.display())]
+    Line {
+        /// The list.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// What is there.
+        found: String,
+        /// What could be.
+        expected: &'static str,
+    },
+    /// An archive makes no sense.
+    #[error("{}: byte {offset}: {why}", path.display())]
+    Archive {
+        /// The archive.
+        path: PathBuf,
+        /// Where the entry begins.
+        offset: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// What was asked for cannot be.
+    #[error("{what}: found {found}, expected {expected}")]
+    Choice {
+        /// What was chosen.
+        what: &'static str,
+        /// As what.
+        found: String,
+        /// What it may be.
+        expected: String,
+    },
+}
+
+impl ImageError {
+    /// A failure of the operating system at a path.
+    pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::File { path, error }
+    }
+
+    /// Whether what was given is to blame, rather than damage found in the image.
+    pub fn is_bad_input(&self) -> bool {
+        !matches!(self, Self::Call { .. })
+    }
+}
+
+/// The result of everything here.
+pub type Result<T> = std::result::Result<T, ImageError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shown_on_one_line_whatever_their_bytes() {
+        assert_eq!(Shown::path(b"gr\xc3\xb6\xc3\x9fer/a\nb\\\xff\xfe\x1b[0m").to_string(), "/größer/a\\nb\\\\\\xff\\xfe\\u{1b}[0m");
+    }
+}

@@ -1,0 +1,256 @@
+//! An image in a file of the operating system, read and written through a few windows of memory.
+//!
+//! *Promises.* Memory is constant, whatever the file's length. What was written reads back at once, and is in the file after [`ImageFile::write_back`]. A file opened for reading is never changed. A
+//! *blank* file reads as erased flash (0xFF) where nothing was written, and takes no space there. *Knows nothing of* what the bytes mean.
+
+use nandlab_sim::{Backing, BackingError};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+/// Bytes of a window.
+const WINDOW: usize = 32 * 1024;
+/// Windows.
+const WINDOWS: usize = 32;
+/// No window of a file.
+const NONE: u64 = u64::MAX;
+
+#[derive(Debug)]
+struct Window {
+    /// Its number in the file.
+    number: u64,
+    used: u64,
+    dirty: bool,
+    bytes: Box<[u8]>,
+}
+
+/// An image in a file.
+#[derive(Debug)]
+pub struct ImageFile {
+    file: File,
+    len: u64,
+    writable: bool,
+    /// Of a blank file, by window, whether anything was written.
+    written: Option<Vec<bool>>,
+    windows: Vec<Window>,
+    clock: u64,
+}
+
+impl ImageFile {
+    /// Opens an image for reading; what is neither a regular file nor a block device is refused.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::of(File::open(path)?, false)
+    }
+
+    /// Opens an image for reading and writing.
+    pub fn open_writable(path: &Path) -> io::Result<Self> {
+        Self::of(OpenOptions::new().read(true).write(true).open(path)?, true)
+    }
+
+    /// An open file, which may be written if that is said.
+    pub fn of(file: File, writable: bool) -> io::Result<Self> {
+        use std::io::{Seek as _, SeekFrom};
+        use std::os::unix::fs::FileTypeExt as _;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() && !metadata.file_type().is_block_device() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let len = (&file).seek(SeekFrom::End(0))?;
+        Ok(Self { file, len, writable, written: None, windows: Vec::new(), clock: 0 })
+    }
+
+    /// Makes an empty file one of so many erased bytes.
+    pub fn blank(file: File, len: u64) -> io::Result<Self> {
+        file.set_len(len)?;
+        let written = vec![false; len.div_ceil(WINDOW as u64) as usize];
+        Ok(Self { file, len, writable: true, written: Some(written), windows: Vec::new(), clock: 0 })
+    }
+
+    /// Puts everything that was written into the file, and gives the file back, cut to `len` bytes; erased bytes that were never written before that are written now.
+    pub fn finish(mut self, len: u64) -> io::Result<File> {
+        self.write_back()?;
+        for number in self.written.iter().flatten().enumerate().filter(|(_, written)| !**written).map(|(number, _)| number as u64) {
+            let at = number * WINDOW as u64;
+            if at < len {
+                self.file.write_all_at(&[0xFF; WINDOW][..WINDOW.min((len - at) as usize)], at)?;
+            }
+        }
+        self.file.set_len(len)?;
+        Ok(self.file)
+    }
+
+    /// Puts everything that was written into the file.
+    pub fn write_back(&mut self) -> io::Result<()> {
+        for window in self.windows.iter_mut().filter(|window| window.dirty) {
+            store(&self.file, self.len, &mut self.written, window)?;
+        }
+        Ok(())
+    }
+
+    /// The window that holds `at`, read if it is not there.
+    fn window(&mut self, at: u64) -> io::Result<&mut Window> {
+        self.clock += 1;
+        let number = at / WINDOW as u64;
+        let index = match self.windows.iter().position(|window| window.number == number) {
+            Some(index) => index,
+            None => self.load(number)?,
+        };
+        let window = &mut self.windows[index];
+        window.used = self.clock;
+        Ok(window)
+    }
+
+    fn load(&mut self, number: u64) -> io::Result<usize> {
+        if self.windows.len() < WINDOWS {
+            self.windows.push(Window { number: NONE, used: 0, dirty: false, bytes: vec![0; WINDOW].into() });
+        }
+        let oldest = self.windows.iter().enumerate().min_by_key(|(_, window)| window.used).map_or(0, |(index, _)| index);
+        let window = &mut self.windows[oldest];
+        if window.dirty {
+            store(&self.file, self.len, &mut self.written, window)?;
+        }
+        window.number = NONE;
+        let at = number * WINDOW as u64;
+        let len = WINDOW.min((self.len - at) as usize);
+        if self.written.as_ref().is_some_and(|written| !written[number as usize]) {
+            window.bytes.fill(0xFF);
+        } else {
+            self.file.read_exact_at(&mut window.bytes[..len], at)?;
+        }
+        window.number = number;
+        Ok(oldest)
+    }
+
+    fn check(&self, offset: u64, count: usize) -> Result<(), BackingError> {
+        let outside = BackingError::OutOfRange { offset, count: count as u64, len: self.len };
+        if offset.checked_add(count as u64).is_some_and(|end| end <= self.len) { Ok(()) } else { Err(outside) }
+    }
+
+    /// Large accesses go by the windows, if none of these holds a part of them.
+    fn is_direct(&self, offset: u64, count: usize) -> bool {
+        let (first, last) = (offset / WINDOW as u64, (offset + count as u64) / WINDOW as u64);
+        count >= WINDOW && self.written.is_none() && !self.windows.iter().any(|window| (first..=last).contains(&window.number))
+    }
+}
+
+fn store(file: &File, len: u64, written: &mut Option<Vec<bool>>, window: &mut Window) -> io::Result<()> {
+    let at = window.number * WINDOW as u64;
+    file.write_all_at(&window.bytes[..WINDOW.min((len - at) as usize)], at)?;
+    if let Some(written) = written {
+        written[window.number as usize] = true;
+    }
+    window.dirty = false;
+    Ok(())
+}
+
+/// A failure in words that need no allocation.
+fn reason(error: &io::Error) -> BackingError {
+    BackingError::Io(match error.kind() {
+        io::ErrorKind::StorageFull => "no space left on the file system",
+        io::ErrorKind::QuotaExceeded => "disk quota exceeded",
+        io::ErrorKind::FileTooLarge => "file too large for the file system",
+        io::ErrorKind::UnexpectedEof => "file shorter than it was",
+        io::ErrorKind::PermissionDenied => "permission denied",
+        _ => "input/output error",
+    })
+}
+
+impl Backing for ImageFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
+        self.check(offset, buf.len())?;
+        if self.is_direct(offset, buf.len()) {
+            return self.file.read_exact_at(buf, offset).map_err(|error| reason(&error));
+        }
+        let (mut at, mut rest) = (offset, buf);
+        while !rest.is_empty() {
+            let within = (at % WINDOW as u64) as usize;
+            let (now, later) = rest.split_at_mut(rest.len().min(WINDOW - within));
+            now.copy_from_slice(&self.window(at).map_err(|error| reason(&error))?.bytes[within..within + now.len()]);
+            at += now.len() as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), BackingError> {
+        self.check(offset, data.len())?;
+        if !self.writable {
+            return Err(BackingError::Io("the image is open for reading only"));
+        }
+        if self.is_direct(offset, data.len()) {
+            return self.file.write_all_at(data, offset).map_err(|error| reason(&error));
+        }
+        let (mut at, mut rest) = (offset, data);
+        while !rest.is_empty() {
+            let within = (at % WINDOW as u64) as usize;
+            let (now, later) = rest.split_at(rest.len().min(WINDOW - within));
+            let window = self.window(at).map_err(|error| reason(&error))?;
+            let to = &mut window.bytes[within..within + now.len()];
+            if to != now {
+                to.copy_from_slice(now);
+                window.dirty = true;
+            }
+            at += now.len() as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// In the file, as far as the operating system is concerned; whoever replaces a file by another asks for more.
+    fn sync(&mut self) -> Result<(), BackingError> {
+        if self.writable { self.write_back().map_err(|error| reason(&error)) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_through_windows_and_past_them() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(3 << 20).unwrap();
+        let mut image = ImageFile::of(file, true).unwrap();
+        let data: Vec<u8> = (0..200_000u32).map(|at| (at % 251) as u8).collect();
+        image.write_at(1 << 20, &data).unwrap();
+        for at in (0..3 << 20).step_by(70_000) {
+            image.write_at(at, &[at as u8; 3]).unwrap();
+        }
+        let mut back = vec![0; data.len()];
+        image.read_at(1 << 20, &mut back).unwrap();
+        let different = back.iter().zip(&data).filter(|(a, b)| a != b).count();
+        assert!((1..=9).contains(&different), "{different}");
+        let file = image.finish(1 << 20).unwrap();
+        let mut byte = [0; 1];
+        file.read_exact_at(&mut byte, 70_001).unwrap();
+        assert_eq!((byte[0], file.metadata().unwrap().len()), (70_000u32 as u8, 1 << 20));
+    }
+
+    #[test]
+    fn a_blank_file_is_erased_where_nothing_was_written() {
+        let mut image = ImageFile::blank(tempfile::tempfile().unwrap(), 10_000_000).unwrap();
+        let mut bytes = [0; 4];
+        image.write_at(5_000_001, &[7]).unwrap();
+        image.read_at(5_000_000, &mut bytes).unwrap();
+        assert_eq!(bytes, [0xFF, 7, 0xFF, 0xFF]);
+        let file = image.finish(6_000_000).unwrap();
+        let mut all = vec![0; 6_000_000];
+        file.read_exact_at(&mut all, 0).unwrap();
+        assert_eq!(all.iter().filter(|byte| **byte != 0xFF).count(), 1);
+    }
+
+    #[test]
+    fn what_is_open_for_reading_or_lies_outside_is_not_written() {
+        let scratch = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(scratch.path(), [1; 100]).unwrap();
+        let mut image = ImageFile::open(scratch.path()).unwrap();
+        assert_eq!(image.write_at(0, &[2]), Err(BackingError::Io("the image is open for reading only")));
+        assert_eq!(image.read_at(99, &mut [0; 2]), Err(BackingError::OutOfRange { offset: 99, count: 2, len: 100 }));
+        assert_eq!(ImageFile::open(Path::new("/dev/null")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,41 @@
+//! Images of flash and of disks as trees of files: made, read, edited, checked, compared.
+//!
+//! *Promises.* An image is a file that may be larger than memory: a few MiB are held, and the list of entries. What reads never writes. Names are bytes; everything that an entry has (owner, permissions, times,
+//! links, devices, attributes, holes) goes in and out, without privileges, by way of archives and manifests. What a format cannot hold is an error that names the entry, or a listed loss.
+//!
+//! *Works in terms of* [`nandlab_vfs::FileSystem`] above and [`nandlab_sim::Backing`] below. *Knows nothing of* command lines.
+//!
+//! *Map.* `tree` what goes in: from `source` (`dir_in`, `tar_in`, `manifest`), changed by `table`, made to fit by `limits`; `make` images of it, by way of `target`, on the threads of `parallel`. `detect` what an image is,
+//! `volume` opens it over `file` and `overlay`; `walk` goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`. `edit`, `check`, `diff`, `history`, `dump`, `convert` what else is done.
+//!
+//! *Power loss.* A file that is made or changed is whole, or not there, or as it was.
+
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod convert;
+pub mod detect;
+pub mod dir_in;
+pub mod dir_out;
+pub mod diff;
+pub mod dump;
+pub mod edit;
+mod error;
+pub mod file;
+pub mod history;
+pub mod limits;
+pub mod make;
+pub mod manifest;
+pub mod overlay;
+mod parallel;
+pub mod sink;
+pub mod source;
+pub mod tar_in;
+pub mod tar_out;
+pub mod table;
+mod target;
+pub mod tree;
+pub mod volume;
+pub mod walk;
+
+pub use error::{ImageError, Result, Shown};

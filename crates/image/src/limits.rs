@@ -1,0 +1,252 @@
+//! What each format can hold of an entry.
+//!
+//! *Promises.* What a format cannot hold is an error that names the entry and what could be held; or, where losses are allowed, the entry is changed to what is nearest, or left out, and that is listed. What no
+//! image of a format ever holds (FAT's owners, permissions, and years before 1980), and parts of a second, are not held against an entry. *Knows nothing of* how an image is made.
+
+use crate::error::{ImageError, Result, Shown};
+use crate::tree::{Entry, Node, Tree};
+use crate::walk::Losses;
+use std::ops::RangeInclusive;
+
+/// What a format can hold.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of a name.
+    pub name_max: usize,
+    /// Bytes of a symbolic link's target; 0 for none at all.
+    pub target_max: usize,
+    /// Owners and groups.
+    pub id_max: u32,
+    /// Seconds of times.
+    pub seconds: RangeInclusive<i64>,
+    /// Major and minor numbers; nothing where there are neither devices nor pipes nor sockets.
+    pub device_max: Option<(u32, u32)>,
+    /// Bytes of a file.
+    pub size_max: u64,
+    /// Whether a file may have several names.
+    pub links: bool,
+    /// What names of attributes begin with.
+    pub spaces: &'static [&'static [u8]],
+    /// Whether there are owners and permissions, and times that are meant to be exact.
+    pub owners: bool,
+}
+
+const LINUX_SPACES: &[&[u8]] = &[b"user.", b"trusted.", b"security."];
+/// 12 and 20 bits, as Linux has them.
+const DEVICE_MAX: (u32, u32) = (0xFFF, 0xF_FFFF);
+
+/// JFFS2, as Linux's driver reads it.
+pub const JFFS2: Limits = Limits {
+    name_max: 254,
+    target_max: 254,
+    id_max: 0xFFFF,
+    seconds: 0..=u32::MAX as i64,
+    device_max: Some(DEVICE_MAX),
+    size_max: i32::MAX as u64,
+    links: true,
+    spaces: &[b"user.", b"trusted.", b"security.", b"system.posix_acl_access", b"system.posix_acl_default"],
+    owners: true,
+};
+
+/// ext2 and ext3 with inodes of 256 bytes; the file's limit is that of blocks of 1 KiB.
+pub const EXT: Limits = Limits {
+    name_max: 255,
+    target_max: 1023,
+    id_max: u32::MAX,
+    seconds: i32::MIN as i64..=0x3_7FFF_FFFF,
+    device_max: Some(DEVICE_MAX),
+    size_max: 16 << 30,
+    links: true,
+    spaces: LINUX_SPACES,
+    owners: true,
+};
+
+/// F2FS.
+pub const F2FS: Limits = Limits {
+    name_max: 255,
+    target_max: 4094,
+    id_max: u32::MAX,
+    seconds: i64::MIN..=i64::MAX,
+    device_max: Some(DEVICE_MAX),
+    size_max: 3 << 40,
+    links: true,
+    spaces: LINUX_SPACES,
+    owners: true,
+};
+
+/// FAT with long names.
+pub const FAT: Limits = Limits {
+    name_max: 765,
+    target_max: 0,
+    id_max: u32::MAX,
+    seconds: 315_532_800..=4_354_819_199,
+    device_max: None,
+    size_max: u32::MAX as u64,
+    links: false,
+    spaces: &[],
+    owners: false,
+};
+
+/// Something that does not fit.
+struct Misfit {
+    what: &'static str,
+    found: String,
+    expected: &'static str,
+    /// What is done about it, where losses are allowed.
+    instead: &'static str,
+}
+
+impl Limits {
+    /// Makes a tree one that fits. Without `lossy` nothing changes: the first thing that does not fit is an error.
+    pub fn fit(&self, tree: &mut Tree, lossy: bool) -> Result<Losses> {
+        let mut losses = Losses::default();
+        if !self.links {
+            self.unlink(tree, lossy, &mut losses)?;
+        }
+        let mut refused = None;
+        tree.entries.retain_mut(|(entry, _)| {
+            let Some(left) = (refused.is_none()).then(|| self.judge(entry)) else { return true };
+            for misfit in &left.1 {
+                if !lossy {
+                    refused.get_or_insert_with(|| ImageError::Entry {
+                        path: Shown::path(&entry.path),
+                        what: misfit.what,
+                        found: misfit.found.clone(),
+                        expected: misfit.expected,
+                    });
+                    return true;
+                }
+                losses.add(&entry.path, format!("{} is {}, expected {}: {}", misfit.what, misfit.found, misfit.expected, misfit.instead));
+            }
+            left.0
+        });
+        match refused {
+            Some(error) => Err(error),
+            None => Ok(losses),
+        }
+    }
+
+    /// Changes an entry to what is nearest; gives whether anything of it is left, and what did not fit. Nothing of it is changed for good where that is an error.
+    fn judge(&self, entry: &mut Entry) -> (bool, Vec<Misfit>) {
+        let (mut misfits, mut keep) = (Vec::new(), true);
+        let mut misfit = |what, found: String, expected, instead| misfits.push(Misfit { what, found, expected, instead });
+        if entry.name().len() > self.name_max {
+            misfit("length of the name", format!("{} bytes", entry.name().len()), "a shorter one (254 bytes in JFFS2, 255 in others)", "left out");
+            keep = false;
+        }
+        match &entry.node {
+            Node::Symlink { target } if target.len() > self.target_max || target.is_empty() => {
+                let expected = if self.target_max == 0 { "a format with symbolic links" } else { "1 byte to what the format holds (254 in JFFS2)" };
+                misfit("symbolic link's target", format!("{} bytes", target.len()), expected, "left out");
+                keep = false;
+            }
+            Node::File { size } if *size > self.size_max => {
+                misfit("length of the file", format!("{size} bytes"), "what the format holds (2 GiB in JFFS2, 4 GiB in FAT)", "left out");
+                keep = false;
+            }
+            Node::Character { device } | Node::Block { device } => match self.device_max {
+                Some(max) if device.0 <= max.0 && device.1 <= max.1 => {}
+                Some(_) => {
+                    misfit("device number", format!("{}:{}", device.0, device.1), "at most 4095:1048575", "left out");
+                    keep = false;
+                }
+                None => {
+                    misfit("kind", "a device".into(), "a format with devices", "left out");
+                    keep = false;
+                }
+            },
+            Node::Fifo | Node::Socket if self.device_max.is_none() => {
+                misfit("kind", "a pipe or socket".into(), "a format with pipes and sockets", "left out");
+                keep = false;
+            }
+            _ => {}
+        }
+        for (what, id) in [("owner", &mut entry.uid), ("group", &mut entry.gid)] {
+            if self.owners && *id > self.id_max {
+                misfit(what, id.to_string(), "16 bits", "65534 instead");
+                *id = 65534;
+            }
+        }
+        if !self.seconds.contains(&entry.mtime.secs) {
+            if self.owners {
+                misfit("time", format!("{} s since 1970", entry.mtime.secs), "within the format's years", "the nearest instead");
+            }
+            entry.mtime = nandlab_vfs::Time::new(entry.mtime.secs.clamp(*self.seconds.start(), *self.seconds.end()));
+        }
+        let fits = |name: &[u8]| self.spaces.iter().any(|space| name.starts_with(space));
+        for (name, _) in entry.xattrs.iter().filter(|(name, _)| !fits(name)) {
+            misfit("attribute", Shown(name.clone()).to_string(), "one of a space that the format has", "left out");
+        }
+        entry.xattrs.retain(|(name, _)| fits(name));
+        (keep, misfits)
+    }
+
+    /// Files with one name each.
+    fn unlink(&self, tree: &mut Tree, lossy: bool, losses: &mut Losses) -> Result<()> {
+        for at in 0..tree.entries.len() {
+            let (entry, _) = &tree.entries[at];
+            let Node::Link { to } = &entry.node else { continue };
+            if !lossy {
+                return Err(ImageError::Entry {
+                    path: Shown::path(&entry.path),
+                    what: "kind",
+                    found: format!("one more name of {}", Shown::path(to)),
+                    expected: "a format in which files have several names",
+                });
+            }
+            losses.add(&entry.path, format!("a copy instead of one more name of {}", Shown::path(to)));
+            let path = entry.path.clone();
+            let first = tree.entries[..at].iter().find(|(first, _)| first.path == *to).cloned();
+            if let Some((first, data)) = first {
+                tree.entries[at] = (Entry { path, ..first }, data);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Data;
+    use nandlab_vfs::Time;
+
+    fn tree(entries: impl IntoIterator<Item = Entry>) -> Tree {
+        let mut tree = Tree::default();
+        entries.into_iter().for_each(|entry| tree.push(entry, Data::default()));
+        tree.settle().unwrap();
+        tree
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error_or_a_listed_loss() {
+        let entry = |name: &str, node| Entry { node, ..Entry::directory(name.as_bytes()) };
+        let cases = [
+            (JFFS2, entry(&"n".repeat(255), Node::Fifo), true),
+            (JFFS2, Entry { uid: 70_000, ..entry("owned", Node::Fifo) }, false),
+            (JFFS2, Entry { mtime: Time::new(-1), ..entry("old", Node::Fifo) }, false),
+            (JFFS2, entry("l", Node::Symlink { target: vec![b'x'; 255] }), true),
+            (EXT, Entry { xattrs: vec![(b"system.x".into(), vec![])], ..entry("x", Node::Fifo) }, false),
+            (FAT, entry("l", Node::Symlink { target: b"x".into() }), true),
+            (FAT, entry("p", Node::Fifo), true),
+            (F2FS, entry("d", Node::Block { device: (4096, 0) }), true),
+        ];
+        for (limits, entry, gone) in cases {
+            let path = entry.path.clone();
+            let mut tree = tree([entry]);
+            let before = tree.entries.len();
+            let error = limits.fit(&mut tree.clone(), false).unwrap_err().to_string();
+            assert!(error.starts_with(&Shown::path(&path).to_string()), "{error}");
+            let losses = limits.fit(&mut tree, true).unwrap();
+            assert_eq!((losses.list.len(), before - tree.entries.len()), (1, usize::from(gone)), "{error}");
+            assert!(limits.fit(&mut tree, false).unwrap().is_empty(), "what is left fits");
+        }
+    }
+
+    #[test]
+    fn owners_and_parts_of_seconds_are_no_error_where_none_can_be_held() {
+        let mtime = Time { secs: 1_000_000_000, nanos: 5 };
+        let mut tree = tree([Entry { uid: u32::MAX, mode: 0o4711, mtime, ..Entry::directory(b"d") }, Entry { mtime, ..Entry::directory(b"") }]);
+        assert!(FAT.fit(&mut tree, false).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,291 @@
+//! Images made from trees.
+//!
+//! *Promises.* The same tree and choices give the same bytes, whatever the order of the tree's entries, the number of threads and the clock. Nothing is at the target's path before the image is whole. Memory
+//! holds the list of entries and a few MiB of contents. *Knows nothing of* where the tree comes from.
+
+use crate::error::{ImageError, Result};
+use crate::file::ImageFile;
+use crate::limits::{self, Limits};
+use crate::parallel;
+use crate::target::{Jffs2Target, Target, Volume};
+use crate::tree::{Node, Tree};
+use crate::walk::Losses;
+use nandlab_block::Image as Disk;
+use nandlab_jffs2::{Compression, Medium};
+use nandlab_mtd::{Image, ImageFormat, Layout};
+use nandlab_vfs::{Errno, FileSystem, Time};
+use std::fs::File;
+use std::path::Path;
+use tempfile::NamedTempFile;
+
+/// Bytes of a file that are prepared at once: whole pages of every format.
+const SPAN: u64 = 256 * 1024;
+/// Parts that are under way.
+const WINDOW: usize = 64;
+const MIB: u64 = 1 << 20;
+
+/// What is made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Format {
+    /// JFFS2 on flash of this shape.
+    Jffs2 {
+        /// What is done to data, byte order, medium.
+        choices: nandlab_jffs2::Format,
+        /// Bytes of a page and of its spare area in the image, and pages of a block.
+        shape: ImageFormat,
+    },
+    /// ext2, or ext3 with [`nandlab_ext::Format::journal`].
+    Ext(nandlab_ext::Format),
+    /// F2FS.
+    F2fs(nandlab_f2fs::Format),
+    /// FAT12, FAT16 or FAT32.
+    Fat(nandlab_fat::Format),
+}
+
+impl Format {
+    /// JFFS2 as mkfs.jffs2 makes it for NOR flash.
+    pub fn jffs2(block: u32, compression: Compression) -> Self {
+        let page = 256;
+        let shape = ImageFormat { page, oob: 0, pages_per_block: block / page, layout: Layout::Raw };
+        let choices = nandlab_jffs2::Format { medium: Some(Medium::Nor), compression, summary: false, ..nandlab_jffs2::Format::default() };
+        Self::Jffs2 { choices, shape }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Jffs2 { .. } => "JFFS2",
+            Self::Ext(choices) if choices.journal => "ext3",
+            Self::Ext(_) => "ext2",
+            Self::F2fs(_) => "F2FS",
+            Self::Fat(_) => "FAT",
+        }
+    }
+
+    /// What it can hold.
+    pub fn limits(&self) -> &'static Limits {
+        match self {
+            Self::Jffs2 { .. } => &limits::JFFS2,
+            Self::Ext(_) => &limits::EXT,
+            Self::F2fs(_) => &limits::F2FS,
+            Self::Fat(_) => &limits::FAT,
+        }
+    }
+
+    /// Bytes that a tree needs at most, roughly: the first size that is tried.
+    fn bytes(&self, tree: &Tree) -> u64 {
+        let up = |unit: u64| tree.entries.iter().map(move |(entry, _)| entry.size().div_ceil(unit) * unit).sum::<u64>();
+        let attributes: u64 = tree.entries.iter().flat_map(|(entry, _)| &entry.xattrs).map(|(name, value)| (name.len() + value.len()) as u64).sum();
+        let count = tree.entries.len() as u64;
+        match self {
+            Self::Jffs2 { shape, .. } => {
+                let block = u64::from(shape.page) * u64::from(shape.pages_per_block);
+                let nodes: u64 = tree.entries.iter().map(|(entry, _)| 260 + 2 * entry.name().len() as u64 + entry.size().div_ceil(4096) * 72).sum();
+                ((up(4) + nodes + 2 * attributes) * 106 / 100).div_ceil(block) * block + 12 * block
+            }
+            Self::Ext(choices) => {
+                let journal = if choices.journal { 20 * MIB } else { 0 };
+                ((up(4096) + count * 640 + 4 * attributes) * 112 / 100 + journal + 2 * MIB).next_multiple_of(MIB)
+            }
+            Self::F2fs(_) => ((up(4096) + count * 4400 + attributes) * 115 / 100 + 56 * MIB).next_multiple_of(2 * MIB),
+            Self::Fat(_) => ((up(32 * 1024).min(up(4096) + count * 2048) + count * 256) * 106 / 100 + 2 * MIB).next_multiple_of(MIB),
+        }
+    }
+}
+
+/// How an image is made.
+pub struct Making<'a> {
+    /// What.
+    pub format: Format,
+    /// Bytes of the image; without, as many as it takes.
+    pub size: Option<u64>,
+    /// What the format cannot hold is left out and listed, not an error.
+    pub lossy: bool,
+    /// Threads that prepare contents.
+    pub threads: usize,
+    /// Called with the bytes of contents that have been put in place.
+    pub progress: &'a mut dyn FnMut(u64),
+}
+
+impl std::fmt::Debug for Making<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Making").field("format", &self.format).field("size", &self.size).field("lossy", &self.lossy).finish_non_exhaustive()
+    }
+}
+
+/// What was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Made {
+    /// Bytes of the image.
+    pub bytes: u64,
+    /// Entries in it.
+    pub entries: usize,
+    /// What it does not hold.
+    pub losses: Losses,
+}
+
+/// Makes an image of a settled tree at `to`.
+pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
+    let losses = making.format.limits().fit(&mut tree, making.lossy)?;
+    let scratch = beside(to)?;
+    let mut made = making.fill(&tree, scratch.as_file(), to)?;
+    made.losses.list.splice(0..0, losses.list);
+    made.losses.more += losses.more;
+    scratch.persist(to).map_err(|error| ImageError::File { path: to.into(), error: error.error })?;
+    Ok(made)
+}
+
+/// A new file that is to take the place of `path`.
+pub fn beside(path: &Path) -> Result<NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".nandlab-").permissions(std::fs::Permissions::from_mode(0o666)).tempfile_in(dir).map_err(ImageError::file(dir))
+}
+
+impl Making<'_> {
+    fn fill(&mut self, tree: &Tree, file: &File, to: &Path) -> Result<Made> {
+        let mut bytes = self.size.unwrap_or_else(|| self.format.bytes(tree));
+        for attempt in 0.. {
+            match self.attempt(tree, file, to, bytes) {
+                // The estimate was too low.
+                Err(error) if attempt < 8 && self.size.is_none() && is_full(&error) => bytes = (bytes + bytes / 3).next_multiple_of(4 * MIB),
+                outcome => return outcome,
+            }
+        }
+        Ok(Made::default())
+    }
+
+    fn attempt(&mut self, tree: &Tree, file: &File, to: &Path, bytes: u64) -> Result<Made> {
+        let failed = |error| ImageError::File { path: to.into(), error };
+        let file = file.try_clone().map_err(failed)?;
+        file.set_len(0).map_err(failed)?;
+        let (bytes, losses) = match self.format.clone() {
+            Format::Jffs2 { choices, shape } => (self.jffs2(tree, file, to, bytes, (choices, shape))?, Losses::default()),
+            format => {
+                file.set_len(bytes).map_err(failed)?;
+                let disk = Disk::new(ImageFile::of(file, true).map_err(failed)?, 512);
+                let disk = disk.map_err(|error| ImageError::Make { format: format.name(), why: error.to_string() })?;
+                (bytes, self.disk(tree, disk, format, bytes)?)
+            }
+        };
+        Ok(Made { bytes, entries: tree.entries.len(), losses })
+    }
+
+    fn jffs2(&mut self, tree: &Tree, file: File, to: &Path, bytes: u64, what: (nandlab_jffs2::Format, ImageFormat)) -> Result<u64> {
+        let (choices, shape) = what;
+        let failed = |error| ImageError::File { path: to.into(), error };
+        let refused = |why: String| ImageError::Make { format: "JFFS2", why };
+        let block = u64::from(shape.page) * u64::from(shape.pages_per_block);
+        // The format's places are 32 bits; what is left empty is cut off.
+        let blocks = if self.size.is_some() { bytes / block } else { (bytes.min(0xFFFF_FFFF) / block).max(5) };
+        if self.size.is_some_and(|size| !size.is_multiple_of(block)) {
+            return Err(refused(format!("size of {bytes} bytes, expected whole blocks of {block}")));
+        }
+        let raw = shape.bytes(blocks as u32);
+        let medium = Image::new(ImageFile::blank(file, raw).map_err(failed)?, shape).map_err(|error| refused(error.to_string()))?;
+        let mut target = Jffs2Target::new(medium, &choices)?;
+        self.feed(tree, &mut target)?;
+        let (medium, used) = target.finish()?;
+        let bytes = if self.size.is_some() { raw } else { shape.bytes(used) };
+        medium.into_backing().finish(bytes).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    fn disk(&mut self, tree: &Tree, disk: Disk<ImageFile>, format: Format, bytes: u64) -> Result<Losses> {
+        let name = format.name();
+        let refused = |why: String| ImageError::Make { format: name, why };
+        match format {
+            Format::Ext(mut choices) => {
+                choices.inode_ratio = choices.inode_ratio.or_else(|| ratio(tree.entries.len() as u64, bytes));
+                let mut disk = disk;
+                nandlab_ext::format(&mut disk, &choices).map_err(|error| refused(error.to_string()))?;
+                let options = nandlab_ext::Options { mode: nandlab_ext::Mode::Unjournaled, barriers: false, ..Default::default() };
+                let fs = nandlab_ext::Ext::mount(disk, options).map_err(|error| refused(error.to_string()))?;
+                self.volume(tree, fs)
+            }
+            Format::F2fs(choices) => {
+                let mut disk = disk;
+                nandlab_f2fs::format(&mut disk, &choices).map_err(|error| too_small(name, &error.to_string(), matches!(error, nandlab_f2fs::FormatError::Size { .. })))?;
+                let options = nandlab_f2fs::Options { ordered: false, ..Default::default() };
+                let fs = nandlab_f2fs::F2fs::mount(disk, options).map_err(|error| refused(error.to_string()))?;
+                self.volume(tree, fs)
+            }
+            Format::Fat(choices) => {
+                let mut disk = disk;
+                nandlab_fat::format(&mut disk, &choices).map_err(|error| refused(error.to_string()))?;
+                let options = nandlab_fat::Options { barriers: false, ..Default::default() };
+                let fs = nandlab_fat::Fat::mount(disk, options).map_err(|error| refused(error.to_string()))?;
+                self.volume(tree, fs)
+            }
+            Format::Jffs2 { .. } => Err(refused("a format of flash on a disk".into())),
+        }
+    }
+
+    fn volume(&mut self, tree: &Tree, fs: impl FileSystem) -> Result<Losses> {
+        let mut target = Volume::new(fs, self.lossy);
+        self.feed(tree, &mut target)?;
+        target.finish().map(|(_, losses)| losses)
+    }
+
+    /// Contents are read and prepared on some threads and put in place on this one.
+    fn feed<T: Target>(&mut self, tree: &Tree, target: &mut T) -> Result<()> {
+        let prepare = target.prepare();
+        let work = |own: &mut (T::Scratch, Vec<u8>), job: Job| {
+            let Some((at, len)) = job.span else { return (job.entry, Ok(None)) };
+            own.1.resize(len as usize, 0);
+            let read = tree.entries[job.entry].1.read(at, &mut own.1);
+            (job.entry, read.map(|()| Some((len, prepare(&mut own.0, at, &own.1)))))
+        };
+        let start = || (T::scratch(), Vec::new());
+        parallel::in_order(self.threads, WINDOW, jobs(tree), start, work, |(entry, prepared)| match prepared? {
+            None => target.entry(&tree.entries[entry].0),
+            Some((len, part)) => {
+                target.part(part)?;
+                (self.progress)(len);
+                Ok(())
+            }
+        })
+    }
+}
+
+/// An entry, or a part of its contents.
+struct Job {
+    entry: usize,
+    span: Option<(u64, u64)>,
+}
+
+fn jobs(tree: &Tree) -> impl Iterator<Item = Job> + Send + '_ {
+    tree.entries.iter().enumerate().flat_map(|(number, (entry, data))| {
+        let size = if let Node::File { size } = entry.node { size } else { 0 };
+        let spans = (0..size.div_ceil(SPAN)).map(move |span| (span * SPAN, SPAN.min(size - span * SPAN)));
+        // Holes need no work; the last part says how long the file is.
+        let held = spans.filter(move |(at, len)| at + len == size || data.touches(*at, at + len));
+        let parts = held.map(move |span| Job { entry: number, span: Some(span) });
+        std::iter::once(Job { entry: number, span: None }).chain(parts)
+    })
+}
+
+fn is_full(error: &ImageError) -> bool {
+    matches!(error, ImageError::Call { error: Errno::NoSpace, .. })
+}
+
+fn too_small(format: &'static str, why: &str, small: bool) -> ImageError {
+    match small {
+        // A larger image may do.
+        true => ImageError::Call { path: crate::error::Shown::path(b""), error: Errno::NoSpace, why: why.into() },
+        false => ImageError::Make { format, why: why.into() },
+    }
+}
+
+/// Bytes for each inode, where the default would give too few of them.
+fn ratio(entries: u64, bytes: u64) -> Option<u32> {
+    let default = if bytes < 3 * MIB { 8192 } else if bytes < 512 * MIB { 4096 } else { 16_384 };
+    let needed = entries + entries / 8 + 64;
+    (bytes / default < needed).then(|| (bytes / needed).max(1024) as u32)
+}
+
+/// No time later than `latest`, as SOURCE_DATE_EPOCH has it.
+pub fn clamp_times(tree: &mut Tree, latest: Time) {
+    tree.entries.iter_mut().for_each(|(entry, _)| entry.mtime = entry.mtime.min(latest));
+}

@@ -1,0 +1,215 @@
+//! Where the entries of a tree go, one after the other, with their contents as they are read.
+//!
+//! *Promises.* No contents are ever in memory as a whole. Holes are told apart from data in steps of [`HOLE`] bytes, whatever the file system thinks of them. *Knows nothing of* where entries come from.
+
+use crate::error::Result;
+use crate::tree::{Data, Entry};
+
+/// Zeros of this length, at a multiple of it, are a hole.
+pub const HOLE: u64 = 4096;
+/// Bytes that are read at once.
+pub const STEP: usize = 256 * 1024;
+
+/// A file's contents, to be read from the beginning.
+pub trait Bytes {
+    /// Place and length of everything that is not a hole.
+    fn map(&mut self) -> Result<Vec<(u64, u64)>>;
+
+    /// Gives everything that is not a hole, in order: place and bytes.
+    fn each(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()>;
+}
+
+/// Takes entries.
+pub trait Sink {
+    /// Takes one; directories come before what is in them, hard links behind what they name.
+    fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()>;
+
+    /// No more come.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// Two sinks as one; the second gets no contents.
+pub struct Both<'a>(pub &'a mut dyn Sink, pub &'a mut dyn Sink);
+
+impl std::fmt::Debug for Both<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Both")
+    }
+}
+
+impl Sink for Both<'_> {
+    fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()> {
+        self.0.put(entry, bytes)?;
+        self.1.put(entry, &mut Nothing)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.0.finish()?;
+        self.1.finish()
+    }
+}
+
+/// Whether all bytes are zero.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<64>();
+    words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
+}
+
+/// The parts of `data`, which lies at `at` (a multiple of [`HOLE`]), that are no holes: where they begin in it and end.
+pub fn parts(at: u64, data: &[u8]) -> Vec<(usize, usize)> {
+    debug_assert!(at.is_multiple_of(HOLE));
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for (number, chunk) in data.chunks(HOLE as usize).enumerate() {
+        if is_zero(chunk) {
+            continue;
+        }
+        let (from, to) = (number * HOLE as usize, number * HOLE as usize + chunk.len());
+        match parts.last_mut() {
+            Some((_, end)) if *end == from => *end = to,
+            _ => parts.push((from, to)),
+        }
+    }
+    parts
+}
+
+/// Contents that can be read at any place.
+pub trait ReadAt {
+    /// Bytes in all.
+    fn size(&self) -> u64;
+
+    /// Where, from `at` on, something other than zeros may be, or the end.
+    fn next_data(&mut self, at: u64) -> u64;
+
+    /// Fills `buf`, which lies within the file.
+    fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()>;
+}
+
+/// [`Bytes`] of whatever can be read at any place. What the map says is what is given.
+#[derive(Debug)]
+pub struct Reading<R> {
+    inner: R,
+    map: Option<Vec<(u64, u64)>>,
+    buffer: Vec<u8>,
+}
+
+impl<R: ReadAt> Reading<R> {
+    /// Nothing is read yet.
+    pub fn new(inner: R) -> Self {
+        Self { inner, map: None, buffer: Vec::new() }
+    }
+
+    /// What was read from.
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+
+    /// Every part that is no hole, of at most [`STEP`] bytes.
+    fn scan(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let size = self.inner.size();
+        let mut at = 0;
+        loop {
+            let next = self.inner.next_data(at);
+            if next >= size {
+                return Ok(());
+            }
+            at = next / HOLE * HOLE;
+            self.buffer.resize(STEP.min((size - at) as usize), 0);
+            self.inner.read_at(at, &mut self.buffer)?;
+            for (from, to) in parts(at, &self.buffer) {
+                take(at + from as u64, &self.buffer[from..to])?;
+            }
+            at += self.buffer.len() as u64;
+        }
+    }
+}
+
+impl<R: ReadAt> Bytes for Reading<R> {
+    fn map(&mut self) -> Result<Vec<(u64, u64)>> {
+        if let Some(map) = &self.map {
+            return Ok(map.clone());
+        }
+        let mut map: Vec<(u64, u64)> = Vec::new();
+        self.scan(&mut |at, data| {
+            match map.last_mut() {
+                Some((from, len)) if *from + *len == at => *len += data.len() as u64,
+                _ => map.push((at, data.len() as u64)),
+            }
+            Ok(())
+        })?;
+        self.map = Some(map.clone());
+        Ok(map)
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let Some(map) = self.map.clone() else { return self.scan(take) };
+        for (from, len) in map {
+            for at in (from..from + len).step_by(STEP) {
+                self.buffer.resize(STEP.min((from + len - at) as usize), 0);
+                self.inner.read_at(at, &mut self.buffer)?;
+                take(at, &self.buffer)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// No contents.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nothing;
+
+impl Bytes for Nothing {
+    fn map(&mut self) -> Result<Vec<(u64, u64)>> {
+        Ok(Vec::new())
+    }
+
+    fn each(&mut self, _: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Contents in a file of the operating system.
+#[derive(Debug)]
+pub struct Stored<'a> {
+    /// Where they are.
+    pub data: &'a Data,
+    /// Bytes.
+    pub size: u64,
+}
+
+impl ReadAt for Stored<'_> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn next_data(&mut self, at: u64) -> u64 {
+        let next = self.data.extents.partition_point(|extent| extent.at + extent.len <= at);
+        self.data.extents.get(next).map_or(self.size, |extent| extent.at.max(at))
+    }
+
+    fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {
+        self.data.read(at, buf)
+    }
+}
+
+/// Gives a whole tree to a sink.
+pub fn pour(tree: &crate::tree::Tree, sink: &mut dyn Sink) -> Result<()> {
+    for (entry, data) in &tree.entries {
+        sink.put(entry, &mut Reading::new(Stored { data, size: entry.size() }))?;
+    }
+    sink.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_found_in_whole_steps_only() {
+        let mut data = vec![0; 4 * 4096 + 10];
+        data[4096 + 5] = 1;
+        data[2 * 4096] = 1;
+        data[4 * 4096 + 9] = 1;
+        assert_eq!(parts(0, &data), [(4096, 3 * 4096), (4 * 4096, 4 * 4096 + 10)]);
+        assert_eq!(parts(8192, &[0; 100]), []);
+    }
+}

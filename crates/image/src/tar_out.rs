@@ -1,0 +1,190 @@
+//! A tree as an archive (tar): ustar with PAX records where that is too little, readable by GNU tar, bsdtar and star.
+//!
+//! *Promises.* The same tree gives the same bytes. Nothing is lost: names and targets of any bytes and length, owners and times of any size, parts of seconds, attributes (`SCHILY.xattr.`), holes (GNU's
+//! sparse format 1.0), sockets (an empty file with `SCHILY.filetype=socket`, since no type is theirs).
+
+use crate::error::{ImageError, Result};
+use crate::sink::{Bytes, Sink};
+use crate::tree::{Entry, Node};
+use nandlab_vfs::Time;
+use std::io::Write;
+use std::path::PathBuf;
+use tar::{EntryType, Header};
+
+const BLOCK: usize = 512;
+
+/// An archive that is being written.
+#[derive(Debug)]
+pub struct TarOut<W> {
+    to: W,
+    /// For messages.
+    path: PathBuf,
+    records: Vec<u8>,
+}
+
+impl<W: Write> TarOut<W> {
+    /// An archive that goes to `to`, which messages call `path`.
+    pub fn new(to: W, path: impl Into<PathBuf>) -> Self {
+        Self { to, path: path.into(), records: Vec::new() }
+    }
+
+    /// What it was written to, once it has been finished.
+    pub fn into_inner(self) -> W {
+        self.to
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.to.write_all(bytes).map_err(ImageError::file(&self.path))
+    }
+
+    fn pad(&mut self, len: u64) -> Result<()> {
+        let rest = (len as usize).wrapping_neg() % BLOCK;
+        self.write(&[0; BLOCK][..rest])
+    }
+
+    /// One record: its length in decimal, itself included, then `key=value`.
+    fn record(&mut self, key: &[u8], value: &[u8]) {
+        let rest = key.len() + value.len() + 3;
+        let mut len = rest + 1;
+        while len != rest + len.to_string().len() {
+            len = rest + len.to_string().len();
+        }
+        self.records.extend([len.to_string().as_bytes(), b" ", key, b"=", value, b"\n"].concat());
+    }
+
+    /// A header as far as ustar goes; what does not fit becomes a record.
+    fn header(&mut self, entry: &Entry, sparse: bool) -> Header {
+        let mut header = Header::new_ustar();
+        let (kind, target) = match &entry.node {
+            Node::Directory => (EntryType::Directory, &[][..]),
+            Node::File { .. } | Node::Socket => (EntryType::Regular, &[][..]),
+            Node::Symlink { target } => (EntryType::Symlink, &target[..]),
+            Node::Link { to } => (EntryType::Link, &to[..]),
+            Node::Fifo => (EntryType::Fifo, &[][..]),
+            Node::Character { .. } => (EntryType::Char, &[][..]),
+            Node::Block { .. } => (EntryType::Block, &[][..]),
+        };
+        header.set_entry_type(kind);
+        header.set_mode(entry.mode.into());
+        let directory: &[u8] = if entry.node == Node::Directory { b"/" } else { b"" };
+        let name = if entry.path.is_empty() { b"./".to_vec() } else { [&entry.path, directory].concat() };
+        if [&name, target].iter().any(|text| text.len() > 100 && str::from_utf8(text).is_err()) {
+            self.record(b"hdrcharset", b"BINARY");
+        }
+        // A sparse file's name in the header is for those who do not know of holes.
+        let key: &[u8] = if sparse { b"GNU.sparse.name" } else { b"path" };
+        self.text(key, &name, sparse, &mut header.as_old_mut().name);
+        self.text(b"linkpath", target, false, &mut header.as_old_mut().linkname);
+        for (key, id) in [("uid", entry.uid), ("gid", entry.gid)] {
+            let small = u64::from(id.min(0o777_7777));
+            if key == "uid" { header.set_uid(small) } else { header.set_gid(small) }
+            if id > 0o777_7777 {
+                self.record(key.as_bytes(), id.to_string().as_bytes());
+            }
+        }
+        header.set_mtime(entry.mtime.secs.clamp(0, 0o777_7777_7777) as u64);
+        if entry.mtime.nanos > 0 || !(0..=0o777_7777_7777).contains(&entry.mtime.secs) {
+            self.record(b"mtime", seconds(entry.mtime).as_bytes());
+        }
+        if let Node::Character { device } | Node::Block { device } = entry.node {
+            for (key, number, major) in [("SCHILY.devmajor", device.0, true), ("SCHILY.devminor", device.1, false)] {
+                let small = number.min(0o777_7777);
+                // Both fields are in every ustar header.
+                _ = if major { header.set_device_major(small) } else { header.set_device_minor(small) };
+                if number > 0o777_7777 {
+                    self.record(key.as_bytes(), number.to_string().as_bytes());
+                }
+            }
+        }
+        if entry.node == Node::Socket {
+            self.record(b"SCHILY.filetype", b"socket");
+        }
+        for (name, value) in &entry.xattrs {
+            self.record(&[b"SCHILY.xattr.", &name[..]].concat(), value);
+        }
+        header
+    }
+
+    fn text(&mut self, key: &[u8], text: &[u8], always: bool, field: &mut [u8; 100]) {
+        let len = text.len().min(field.len());
+        field[..len].copy_from_slice(&text[..len]);
+        if always || text.len() > field.len() {
+            self.record(key, text);
+        }
+    }
+
+    fn put(&mut self, mut header: Header, stored: u64) -> Result<()> {
+        if stored > 0o777_7777_7777 {
+            self.record(b"size", stored.to_string().as_bytes());
+        }
+        if !self.records.is_empty() {
+            let mut extended = Header::new_ustar();
+            extended.set_entry_type(EntryType::XHeader);
+            extended.as_old_mut().name[..11].copy_from_slice(b"PaxHeaders/");
+            extended.set_mode(0o644);
+            extended.set_mtime(0);
+            (extended.set_uid(0), extended.set_gid(0));
+            extended.set_size(self.records.len() as u64);
+            extended.set_cksum();
+            self.write(extended.as_bytes())?;
+            let records = std::mem::take(&mut self.records);
+            self.write(&records)?;
+            self.pad(records.len() as u64)?;
+        }
+        // Beyond 8 GiB in base 256, for those who do not read the record.
+        header.set_size(stored);
+        header.set_cksum();
+        self.write(header.as_bytes())
+    }
+}
+
+/// As PAX has it, without zeros at the end.
+fn seconds(time: Time) -> String {
+    match time.nanos {
+        0 => time.secs.to_string(),
+        // Of a time before 1970 the fraction counts backwards.
+        nanos if time.secs < 0 => {
+            let secs = time.secs + 1;
+            let sign = if secs == 0 { "-" } else { "" };
+            format!("{sign}{secs}.{:09}", 1_000_000_000 - nanos).trim_end_matches('0').into()
+        }
+        nanos => format!("{}.{nanos:09}", time.secs).trim_end_matches('0').into(),
+    }
+}
+
+impl<W: Write> Sink for TarOut<W> {
+    fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()> {
+        let Node::File { size } = entry.node else {
+            let header = self.header(entry, false);
+            return self.put(header, 0);
+        };
+        let map = bytes.map()?;
+        let held: u64 = map.iter().map(|(_, len)| len).sum();
+        if held == size {
+            let header = self.header(entry, false);
+            self.put(header, size)?;
+            bytes.each(&mut |_, part| self.write(part))?;
+            return self.pad(size);
+        }
+        let mut list = format!("{}\n", map.len());
+        for (at, len) in &map {
+            list += &format!("{at}\n{len}\n");
+        }
+        let padded = list.len().next_multiple_of(BLOCK);
+        let mut list = list.into_bytes();
+        list.resize(padded, 0);
+        for (key, value) in [("GNU.sparse.major", 1), ("GNU.sparse.minor", 0), ("GNU.sparse.realsize", size)] {
+            self.record(key.as_bytes(), value.to_string().as_bytes());
+        }
+        let header = self.header(entry, true);
+        self.put(header, padded as u64 + held)?;
+        self.write(&list)?;
+        bytes.each(&mut |_, part| self.write(part))?;
+        self.pad(held)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.write(&[0; 2 * BLOCK])?;
+        self.to.flush().map_err(ImageError::file(&self.path))
+    }
+}

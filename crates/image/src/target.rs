@@ -1,0 +1,265 @@
+//! Where the entries of a tree are put when an image is made: any file system on a disk, or a medium of JFFS2.
+//!
+//! *Promises.* Entries and parts of contents go in the order in which they are given, with everything they have; what is prepared on other threads changes nothing. *Knows nothing of* files of the
+//! operating system.
+
+use crate::error::{ImageError, Result, Shown};
+use crate::sink::parts;
+use crate::tree::{Entry, Node};
+use crate::walk::Losses;
+use nandlab_jffs2::{Contents, Maker, Packer};
+use nandlab_mtd::Mtd;
+use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr, path};
+
+/// Takes a tree.
+pub trait Target {
+    /// What a thread keeps to prepare contents.
+    type Scratch;
+    /// Contents prepared.
+    type Part: Send;
+
+    /// How contents are prepared, on any thread: a part of a file that begins at a place.
+    fn prepare(&self) -> impl Fn(&mut Self::Scratch, u64, &[u8]) -> Self::Part + Send + Sync + 'static;
+
+    /// A thread's own.
+    fn scratch() -> Self::Scratch;
+
+    /// Takes an entry.
+    fn entry(&mut self, entry: &Entry) -> Result<()>;
+
+    /// Takes the next part of the contents of the entry before.
+    fn part(&mut self, part: Self::Part) -> Result<()>;
+}
+
+/// A mounted file system that is being filled.
+#[derive(Debug)]
+pub struct Volume<F> {
+    fs: F,
+    /// From the root down to where the last entry went.
+    open: Vec<(Entry, Ino)>,
+    file: Option<(Entry, Ino, u64)>,
+    lossy: bool,
+    losses: Losses,
+}
+
+/// Bytes of a file that are no holes, with their places in `data`, which lies at `at`.
+#[derive(Debug)]
+pub struct Runs {
+    at: u64,
+    data: Vec<u8>,
+    runs: Vec<(usize, usize)>,
+}
+
+impl<F: FileSystem> Volume<F> {
+    /// An empty file system. With `lossy` what it refuses is listed and left out.
+    pub fn new(fs: F, lossy: bool) -> Self {
+        Self { fs, open: Vec::new(), file: None, lossy, losses: Losses::default() }
+    }
+
+    /// Ends it: everything is on the medium.
+    pub fn finish(mut self) -> Result<(F, Losses)> {
+        self.end_file()?;
+        while !self.open.is_empty() {
+            self.close()?;
+        }
+        self.fs.unmount().map_err(|error| failed(b"", error))?;
+        Ok((self.fs, self.losses))
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some((entry, ino)) = self.open.pop() else { return Ok(()) };
+        // Last, since every name that is made changes its directory's time.
+        let change = SetAttr { mtime: Some(entry.mtime), atime: Some(entry.mtime), ..SetAttr::default() };
+        let set = self.fs.setattr(ino, &change, entry.mtime);
+        self.fs.forget(ino, 1);
+        set.map(drop).map_err(|error| failed(&entry.path, error))
+    }
+
+    fn end_file(&mut self) -> Result<()> {
+        let Some((entry, ino, end)) = self.file.take() else { return Ok(()) };
+        let mut outcome = Ok(());
+        if end < entry.size() {
+            let change = SetAttr { size: Some(entry.size()), mtime: Some(entry.mtime), ..SetAttr::default() };
+            outcome = self.fs.setattr(ino, &change, entry.mtime).map(drop);
+        }
+        self.fs.forget(ino, 1);
+        outcome.map_err(|error| failed(&entry.path, error))
+    }
+
+    fn refused(&mut self, entry: &Entry, what: &str, error: Errno) -> Result<()> {
+        if !self.lossy || matches!(error, Errno::NoSpace | Errno::Io) {
+            return Err(ImageError::Call { path: Shown::path(&entry.path), error, why: what.into() });
+        }
+        self.losses.add(&entry.path, format!("{what}: {error}: left out"));
+        Ok(())
+    }
+
+    fn describe(&mut self, entry: &Entry, ino: Ino) -> Result<()> {
+        for (name, value) in &entry.xattrs {
+            if let Err(error) = self.fs.setxattr(ino, name, value, SetXattr::Any, entry.mtime) {
+                self.refused(entry, &format!("attribute {} of {} bytes", Shown(name.clone()), value.len()), error)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn root(&mut self, entry: &Entry) -> Result<()> {
+        let change = SetAttr { mode: Some(entry.mode), uid: Some(entry.uid), gid: Some(entry.gid), ..SetAttr::default() };
+        match self.fs.setattr(Ino::ROOT, &change, entry.mtime) {
+            // FAT's root has no attributes at all.
+            Ok(_) | Err(Errno::NotPermitted) => {}
+            Err(error) => return Err(failed(b"", error)),
+        }
+        self.describe(entry, Ino::ROOT)?;
+        self.open.push((entry.clone(), Ino::ROOT));
+        Ok(())
+    }
+
+    fn make(&mut self, entry: &Entry, dir: Ino, node: NewNode<'_>) -> std::result::Result<Ino, Errno> {
+        let by = Caller { uid: entry.uid, gid: entry.gid, now: entry.mtime };
+        let made = self.fs.create(dir, entry.name(), node, entry.mode, by)?;
+        // A directory's set-gid bit is no business of ours.
+        let owners = made.uid == entry.uid && made.gid == entry.gid;
+        if (!owners || made.mode != entry.mode) && made.kind != FileType::Symlink {
+            let change = SetAttr { mode: Some(entry.mode), uid: Some(entry.uid), gid: Some(entry.gid), ..SetAttr::default() };
+            match self.fs.setattr(made.ino, &change, entry.mtime) {
+                // No owners, or no such permissions: nothing is held against an entry for that.
+                Ok(_) | Err(Errno::NotPermitted) => {}
+                Err(error) => {
+                    self.fs.forget(made.ino, 1);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(made.ino)
+    }
+
+    fn link(&mut self, entry: &Entry, dir: Ino, to: &[u8]) -> std::result::Result<(), Errno> {
+        let found = path::resolve(&mut self.fs, to)?;
+        let linked = self.fs.link(found.ino, dir, entry.name(), entry.mtime);
+        self.fs.forget(found.ino, 1 + u64::from(linked.is_ok()));
+        linked.map(drop)
+    }
+}
+
+fn failed(path: &[u8], error: Errno) -> ImageError {
+    ImageError::Call { path: Shown::path(path), error, why: String::new() }
+}
+
+impl<F: FileSystem> Target for Volume<F> {
+    type Scratch = ();
+    type Part = Runs;
+
+    fn prepare(&self) -> impl Fn(&mut (), u64, &[u8]) -> Runs + Send + Sync + 'static {
+        |(), at, data| Runs { at, runs: parts(at, data), data: data.to_vec() }
+    }
+
+    fn scratch() {}
+
+    fn entry(&mut self, entry: &Entry) -> Result<()> {
+        self.end_file()?;
+        if entry.path.is_empty() {
+            return self.root(entry);
+        }
+        let above = &entry.path[..entry.path.len().saturating_sub(entry.name().len() + 1)];
+        while self.open.last().is_some_and(|(open, _)| open.path.len() > above.len() || !above.starts_with(&open.path)) {
+            self.close()?;
+        }
+        let dir = match self.open.last() {
+            Some((open, ino)) if open.path == above => *ino,
+            _ => return self.refused(entry, "its directory is not there", Errno::NoEntry),
+        };
+        let made = match entry.node.made() {
+            Some(node) => self.make(entry, dir, node),
+            None => {
+                let Node::Link { to } = &entry.node else { return Ok(()) };
+                return self.link(entry, dir, to).or_else(|error| self.refused(entry, "one more name", error));
+            }
+        };
+        let ino = match made {
+            Ok(ino) => ino,
+            Err(error) => return self.refused(entry, "the entry", error),
+        };
+        self.describe(entry, ino)?;
+        match entry.node {
+            Node::Directory => self.open.push((entry.clone(), ino)),
+            Node::File { .. } => self.file = Some((entry.clone(), ino, 0)),
+            _ => self.fs.forget(ino, 1),
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, part: Runs) -> Result<()> {
+        let Some((entry, ino, end)) = &mut self.file else { return Ok(()) };
+        for (from, to) in part.runs {
+            let (mut from, at) = (from, part.at);
+            while from < to {
+                let count = self.fs.write(*ino, at + from as u64, &part.data[from..to], entry.mtime).map_err(|error| failed(&entry.path, error))?;
+                if count == 0 {
+                    return Err(failed(&entry.path, Errno::NoSpace));
+                }
+                from += count;
+            }
+            *end = at + to as u64;
+        }
+        Ok(())
+    }
+}
+
+/// A medium of JFFS2 that is being made.
+#[derive(Debug)]
+pub struct Jffs2Target<M> {
+    maker: Maker<M>,
+    choices: nandlab_jffs2::Format,
+}
+
+impl<M: Mtd> Jffs2Target<M> {
+    /// Erases the medium.
+    pub fn new(mtd: M, choices: &nandlab_jffs2::Format) -> Result<Self> {
+        Ok(Self { maker: Maker::new(mtd, choices).map_err(refused)?, choices: *choices })
+    }
+
+    /// Ends it: the medium, and how many of its blocks hold anything.
+    pub fn finish(self) -> Result<(M, u32)> {
+        self.maker.finish().map_err(refused)
+    }
+}
+
+fn refused(error: nandlab_jffs2::FormatError) -> ImageError {
+    match error {
+        nandlab_jffs2::FormatError::Call { path, error } => ImageError::Call { path: Shown::path(path.as_bytes()), error, why: String::new() },
+        error => ImageError::Make { format: "JFFS2", why: error.to_string() },
+    }
+}
+
+impl<M: Mtd> Target for Jffs2Target<M> {
+    type Scratch = Packer;
+    type Part = Contents;
+
+    fn prepare(&self) -> impl Fn(&mut Packer, u64, &[u8]) -> Contents + Send + Sync + 'static {
+        let choices = self.choices;
+        move |packer, at, data| Contents::part(packer, &choices, at, data)
+    }
+
+    fn scratch() -> Packer {
+        Packer::thorough()
+    }
+
+    fn entry(&mut self, entry: &Entry) -> Result<()> {
+        use nandlab_jffs2::Made;
+        let made = match (&entry.node, entry.node.made()) {
+            (Node::File { size }, _) => Made::Parts(*size),
+            (Node::Link { to }, _) => Made::Link(to),
+            (_, Some(node)) => Made::Node(node),
+            (_, None) => return Ok(()),
+        };
+        let xattrs: Vec<(&[u8], &[u8])> = entry.xattrs.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        let owner = (entry.uid, entry.gid);
+        let entry = nandlab_jffs2::Entry { path: &entry.path, made, mode: entry.mode, owner, mtime: entry.mtime, xattrs: &xattrs };
+        self.maker.add(&entry).map_err(refused)
+    }
+
+    fn part(&mut self, part: Contents) -> Result<()> {
+        self.maker.part(&part).map_err(refused)
+    }
+}

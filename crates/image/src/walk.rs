@@ -1,0 +1,273 @@
+//! A mounted file system as entries.
+//!
+//! *Promises.* Each name once, in the order of the paths, with everything its inode holds. Names that no directory can hold, a directory met twice, and what cannot be read is an error, or with
+//! [`Walk::salvage`] a loss that is reported, and the rest goes on: of a file's contents what can be read comes, what cannot becomes a hole.
+
+use crate::error::{ImageError, Result, Shown};
+use crate::sink::{HOLE, Nothing, ReadAt, Reading, Sink};
+use crate::tree::{Entry, Node, Xattrs};
+use nandlab_vfs::{Attr, Errno, FileSystem, FileType, Ino, check_name, path, tree};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The deepest directory that is looked into.
+const DEPTH_MAX: usize = 1000;
+/// The most losses that are listed.
+const LOSSES_MAX: usize = 10_000;
+
+/// Something that was not to be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// Of which entry.
+    pub path: Shown,
+    /// What, and why.
+    pub what: String,
+}
+
+/// Everything that was not to be had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// One by one.
+    pub list: Vec<Loss>,
+    /// Beyond the most that are listed.
+    pub more: u64,
+}
+
+impl Losses {
+    /// Adds one.
+    pub fn add(&mut self, path: &[u8], what: impl Into<String>) {
+        if self.list.len() < LOSSES_MAX { self.list.push(Loss { path: Shown::path(path), what: what.into() }) } else { self.more += 1 }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+/// A walk through a file system.
+pub struct Walk<'a> {
+    /// What is walked through.
+    pub fs: &'a mut dyn FileSystem,
+    /// What cannot be read is a loss instead of an error.
+    pub salvage: bool,
+    /// What was lost.
+    pub losses: Losses,
+    /// Called with the bytes of each file that was given.
+    pub progress: &'a mut dyn FnMut(u64),
+    /// First names of files that have several.
+    first_names: BTreeMap<Ino, Vec<u8>>,
+    directories: BTreeSet<Ino>,
+}
+
+impl std::fmt::Debug for Walk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Walk").field("salvage", &self.salvage).field("losses", &self.losses).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// A walk that fails where something cannot be read, unless `salvage`.
+    pub fn new(fs: &'a mut dyn FileSystem, salvage: bool, progress: &'a mut dyn FnMut(u64)) -> Self {
+        Self { fs, salvage, losses: Losses::default(), progress, first_names: BTreeMap::new(), directories: BTreeSet::new() }
+    }
+
+    /// Gives everything at and below `root`, whose own path becomes the empty one.
+    pub fn run(&mut self, root: &[u8], sink: &mut dyn Sink) -> Result<()> {
+        let attr = path::resolve(self.fs, root).map_err(|error| self.failed(root, error))?;
+        let outcome = self.visit(&attr, Vec::new(), 0, sink);
+        self.fs.forget(attr.ino, 1);
+        outcome?;
+        sink.finish()
+    }
+
+    fn failed(&self, path: &[u8], error: Errno) -> ImageError {
+        ImageError::Call { path: Shown::path(path), error, why: String::new() }
+    }
+
+    /// A failure as a loss, where that is wanted.
+    fn lose<T>(&mut self, path: &[u8], what: &str, error: Errno) -> Result<Option<T>> {
+        if !self.salvage {
+            return Err(ImageError::Call { path: Shown::path(path), error, why: what.into() });
+        }
+        self.losses.add(path, format!("{what}: {error}"));
+        Ok(None)
+    }
+
+    fn visit(&mut self, attr: &Attr, path: Vec<u8>, depth: usize, sink: &mut dyn Sink) -> Result<()> {
+        let Some(entry) = self.entry(attr, path)? else { return Ok(()) };
+        if let Node::File { size } = entry.node {
+            let mut bytes = Reading::new(Contents { fs: self.fs, attr, entry: &entry, salvage: self.salvage, lost: Vec::new() });
+            let outcome = sink.put(&entry, &mut bytes);
+            for (from, to) in bytes.into_inner().lost {
+                self.losses.add(&entry.path, format!("bytes {from} to {to} cannot be read"));
+            }
+            outcome?;
+            (self.progress)(size);
+            return Ok(());
+        }
+        sink.put(&entry, &mut Nothing)?;
+        if entry.node == Node::Directory {
+            if depth >= DEPTH_MAX || !self.directories.insert(attr.ino) {
+                return self.lose(&entry.path, "directory within itself, or too deep", Errno::Loop).map(|_: Option<()>| ());
+            }
+            self.below(attr, &entry.path, depth, sink)?;
+        }
+        Ok(())
+    }
+
+    fn below(&mut self, dir: &Attr, path: &[u8], depth: usize, sink: &mut dyn Sink) -> Result<()> {
+        let mut names = BTreeSet::new();
+        let listed = self.fs.readdir(dir.ino, 0, &mut |entry| {
+            names.insert(entry.name.to_vec());
+            true
+        });
+        if let Err(error) = listed {
+            self.lose::<()>(path, "names of the directory", error)?;
+        }
+        for name in names {
+            let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
+            let below = [path, separator, &name].concat();
+            if check_name(&name).is_err() {
+                self.lose::<()>(&below, "a name that no directory can hold", Errno::Invalid)?;
+                continue;
+            }
+            let attr = match self.fs.lookup(dir.ino, &name) {
+                Ok(attr) => attr,
+                Err(error) => {
+                    self.lose::<()>(&below, "inode", error)?;
+                    continue;
+                }
+            };
+            let outcome = self.visit(&attr, below, depth + 1, sink);
+            self.fs.forget(attr.ino, 1);
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, attr: &Attr, path: Vec<u8>) -> Result<Option<Entry>> {
+        let first = if attr.links > 1 && attr.kind != FileType::Directory { self.first_names.get(&attr.ino) } else { None };
+        let node = match attr.kind {
+            _ if first.is_some() => Node::Link { to: first.cloned().unwrap_or_default() },
+            FileType::Directory => Node::Directory,
+            FileType::File => Node::File { size: attr.size },
+            FileType::Symlink => match self.fs.readlink(attr.ino) {
+                Ok(target) => Node::Symlink { target },
+                Err(error) => return self.lose(&path, "target of the symbolic link", error),
+            },
+            FileType::Fifo => Node::Fifo,
+            FileType::Socket => Node::Socket,
+            FileType::Character => Node::Character { device: attr.device },
+            FileType::Block => Node::Block { device: attr.device },
+        };
+        if attr.links > 1 && first.is_none() && attr.kind != FileType::Directory {
+            self.first_names.insert(attr.ino, path.clone());
+        }
+        let xattrs = self.xattrs(attr.ino, &path)?;
+        Ok(Some(Entry { path, node, mode: attr.mode, uid: attr.uid, gid: attr.gid, mtime: attr.mtime, xattrs }))
+    }
+
+    fn xattrs(&mut self, ino: Ino, path: &[u8]) -> Result<Xattrs> {
+        let names = match self.fs.listxattr(ino) {
+            Ok(names) => names,
+            Err(Errno::NotSupported) => return Ok(Xattrs::new()),
+            Err(error) => self.lose(path, "names of attributes", error)?.unwrap_or_default(),
+        };
+        let mut xattrs = Xattrs::new();
+        for name in names {
+            match self.fs.getxattr(ino, &name) {
+                Ok(value) => xattrs.push((name, value)),
+                Err(error) => {
+                    let what = format!("attribute {}", Shown(name));
+                    self.lose::<()>(path, &what, error)?;
+                }
+            }
+        }
+        xattrs.sort();
+        Ok(xattrs)
+    }
+}
+
+/// A file's contents as the file system gives them.
+struct Contents<'a> {
+    fs: &'a mut dyn FileSystem,
+    attr: &'a Attr,
+    entry: &'a Entry,
+    salvage: bool,
+    /// What could not be read, from where to where.
+    lost: Vec<(u64, u64)>,
+}
+
+impl Contents<'_> {
+    fn read(&mut self, at: u64, buf: &mut [u8]) -> std::result::Result<(), Errno> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.fs.read(self.attr.ino, at + done as u64, &mut buf[done..])? {
+                // Shorter than it said: zeros.
+                0 => break,
+                count => done += count,
+            }
+        }
+        buf[done..].fill(0);
+        Ok(())
+    }
+
+    fn lose(&mut self, from: u64, to: u64) {
+        match self.lost.last_mut() {
+            Some((_, end)) if *end == from => *end = to,
+            Some((before, end)) if *before <= from && to <= *end => {}
+            _ => self.lost.push((from, to)),
+        }
+    }
+}
+
+impl ReadAt for Contents<'_> {
+    fn size(&self) -> u64 {
+        self.attr.size
+    }
+
+    fn next_data(&mut self, at: u64) -> u64 {
+        // A file without blocks is one hole, however long it says it is.
+        if self.attr.blocks == 0 && self.attr.size > 1 << 20 { self.attr.size } else { at }
+    }
+
+    fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {
+        match self.read(at, buf) {
+            Ok(()) => return Ok(()),
+            Err(error) if !self.salvage => {
+                return Err(ImageError::Call { path: Shown::path(&self.entry.path), error, why: format!("reading from byte {at}") });
+            }
+            Err(_) => {}
+        }
+        let mut from = at;
+        for part in buf.chunks_mut(HOLE as usize) {
+            let to = from + part.len() as u64;
+            if self.read(from, part).is_err() {
+                part.fill(0);
+                self.lose(from, to);
+            }
+            from = to;
+        }
+        Ok(())
+    }
+}
+
+/// The attributes and everything else of one path.
+pub fn one(fs: &mut dyn FileSystem, path: &[u8]) -> Result<(Attr, Entry)> {
+    let failed = |error| ImageError::Call { path: Shown::path(path), error, why: String::new() };
+    let attr = path::resolve(fs, path).map_err(failed)?;
+    let mut nothing = |_| {};
+    let mut walk = Walk::new(fs, false, &mut nothing);
+    let entry = walk.entry(&attr, path.to_vec());
+    fs.forget(attr.ino, 1);
+    let entry = entry?.ok_or(ImageError::Call { path: Shown::path(path), error: Errno::Io, why: String::new() })?;
+    Ok((attr, entry))
+}
+
+/// The names in a directory, sorted.
+pub fn names(fs: &mut dyn FileSystem, dir: Ino) -> std::result::Result<Vec<Vec<u8>>, Errno> {
+    let mut names: Vec<Vec<u8>> = tree::names(fs, dir)?.into_iter().map(|(name, _)| name).collect();
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,262 @@
+//! `nandlab image put`, `mkdir`, `rm`, `mv`: what changes an image, through its own file system.
+
+use super::options::{Image, bytes, source_date};
+use crate::failure::{Failure, Status};
+use nandlab_image::edit::edit;
+use nandlab_image::sink::{Reading, Stored};
+use nandlab_image::{ImageError, Shown, dir_in};
+use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, Time, path};
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+fn failed(path: &[u8], error: Errno) -> ImageError {
+    ImageError::Call { path: Shown::path(path.strip_prefix(b"/").unwrap_or(path)), error, why: String::new() }
+}
+
+/// SOURCE_DATE_EPOCH, or the clock.
+fn now() -> Result<Time, Failure> {
+    let clock = || {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Time { secs: since.as_secs() as i64, nanos: since.subsec_nanos() }
+    };
+    Ok(source_date()?.unwrap_or_else(clock))
+}
+
+/// Copy a file into an image, over what is there
+#[derive(Debug, clap::Args)]
+pub struct Put {
+    #[command(flatten)]
+    image: Image,
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Where it goes; into a directory under its own name
+    #[arg(value_name = "PATH")]
+    path: OsString,
+    /// Permissions, in octal [default: those of the file]
+    #[arg(long, value_parser = octal)]
+    mode: Option<u16>,
+    /// Owner and group [default: root's]
+    #[arg(long, default_value_t = 0)]
+    uid: u32,
+    /// Group
+    #[arg(long, default_value_t = 0)]
+    gid: u32,
+}
+
+fn octal(text: &str) -> Result<u16, String> {
+    u16::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777).ok_or_else(|| "expected permissions in octal, such as 0644".into())
+}
+
+impl Put {
+    /// Copies it.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let metadata = std::fs::metadata(&self.file).map_err(ImageError::file(&self.file))?;
+        if !metadata.is_file() {
+            return Err(ImageError::Choice { what: "source", found: self.file.display().to_string(), expected: "a file".into() }.into());
+        }
+        let data = dir_in::contents(&self.file, &metadata)?;
+        let mtime = Time { secs: metadata.mtime(), nanos: metadata.mtime_nsec() as u32 };
+        let mtime = source_date()?.map_or(mtime, |latest| mtime.min(latest));
+        let by = Caller { uid: self.uid, gid: self.gid, now: mtime };
+        let mode = self.mode.unwrap_or((metadata.mode() & 0o7777) as u16);
+        let size = metadata.len();
+        edit(&self.image.image, &self.image.shape.opening(), size, |volume| {
+            let fs = volume.fs()?;
+            let at = self.place(fs, bytes(&self.path))?;
+            let ino = new_file(fs, &at, mode, by).map_err(|error| failed(&at, error))?;
+            let mut contents = Reading::new(Stored { data: &data, size });
+            fill(fs, ino, &mut contents, size, mtime, &at)
+        })?;
+        Ok(Status::Done)
+    }
+
+    fn place(&self, fs: &mut dyn FileSystem, at: &[u8]) -> nandlab_image::Result<Vec<u8>> {
+        let name = self.file.file_name().map(bytes).unwrap_or_default();
+        match path::resolve(fs, at) {
+            Ok(attr) if attr.kind == FileType::Directory => {
+                fs.forget(attr.ino, 1);
+                Ok([at, b"/", name].concat())
+            }
+            Ok(attr) => {
+                fs.forget(attr.ino, 1);
+                Ok(at.to_vec())
+            }
+            Err(Errno::NoEntry) => Ok(at.to_vec()),
+            Err(error) => Err(failed(at, error)),
+        }
+    }
+}
+
+/// An empty file at a path, where a file may be already.
+fn new_file(fs: &mut dyn FileSystem, at: &[u8], mode: u16, by: Caller) -> Result<Ino, Errno> {
+    let (dir, name) = path::parent(fs, at)?;
+    let ino = match fs.lookup(dir, name) {
+        Ok(attr) if attr.kind == FileType::File => {
+            let change = SetAttr { size: Some(0), mode: Some(mode), ..SetAttr::default() };
+            fs.setattr(attr.ino, &change, by.now)?;
+            attr.ino
+        }
+        Ok(_) => return Err(Errno::Exists),
+        Err(Errno::NoEntry) => fs.create(dir, name, NewNode::File, mode, by)?.ino,
+        Err(error) => return Err(error),
+    };
+    fs.forget(dir, 1);
+    Ok(ino)
+}
+
+fn fill(
+    fs: &mut dyn FileSystem,
+    ino: Ino,
+    contents: &mut dyn nandlab_image::sink::Bytes,
+    size: u64,
+    now: Time,
+    at: &[u8],
+) -> nandlab_image::Result<()> {
+    let mut end = 0;
+    contents.each(&mut |from, data| {
+        let mut done = 0;
+        while done < data.len() {
+            match fs.write(ino, from + done as u64, &data[done..], now).map_err(|error| failed(at, error))? {
+                0 => return Err(failed(at, Errno::NoSpace)),
+                count => done += count,
+            }
+        }
+        end = from + data.len() as u64;
+        Ok(())
+    })?;
+    if end < size {
+        let change = SetAttr { size: Some(size), mtime: Some(now), ..SetAttr::default() };
+        fs.setattr(ino, &change, now).map_err(|error| failed(at, error))?;
+    }
+    fs.forget(ino, 1);
+    Ok(())
+}
+
+/// Make directories in an image
+#[derive(Debug, clap::Args)]
+pub struct Mkdir {
+    #[command(flatten)]
+    image: Image,
+    /// The directories
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+    /// And those above them, as far as they are missing
+    #[arg(short, long)]
+    parents: bool,
+    /// Permissions, in octal
+    #[arg(long, value_parser = octal, default_value = "0755")]
+    mode: u16,
+}
+
+impl Mkdir {
+    /// Makes them.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let by = Caller::root(now()?);
+        edit(&self.image.image, &self.image.shape.opening(), self.paths.len() as u64 * 4096, |volume| {
+            let fs = volume.fs()?;
+            self.paths.iter().try_for_each(|path| self.make(fs, bytes(path), by).map_err(|error| failed(bytes(path), error)))
+        })?;
+        Ok(Status::Done)
+    }
+
+    fn make(&self, fs: &mut dyn FileSystem, at: &[u8], by: Caller) -> Result<(), Errno> {
+        if self.parents {
+            let above = at.iter().enumerate().filter(|(place, byte)| **byte == b'/' && *place > 0).map(|(place, _)| &at[..place]);
+            for dir in above {
+                match self.one(fs, dir, by) {
+                    Ok(()) | Err(Errno::Exists) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.one(fs, at, by)
+    }
+
+    fn one(&self, fs: &mut dyn FileSystem, at: &[u8], by: Caller) -> Result<(), Errno> {
+        let (dir, name) = path::parent(fs, at)?;
+        let made = fs.mkdir(dir, name, self.mode, by)?;
+        fs.forget(made.ino, 1);
+        fs.forget(dir, 1);
+        Ok(())
+    }
+}
+
+/// Remove entries from an image
+#[derive(Debug, clap::Args)]
+pub struct Rm {
+    #[command(flatten)]
+    image: Image,
+    /// The entries
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+    /// Directories with everything in them
+    #[arg(short, long)]
+    recursive: bool,
+}
+
+impl Rm {
+    /// Removes them.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let now = now()?;
+        edit(&self.image.image, &self.image.shape.opening(), 0, |volume| {
+            let fs = volume.fs()?;
+            self.paths.iter().try_for_each(|path| self.remove(fs, bytes(path), now).map_err(|error| failed(bytes(path), error)))
+        })?;
+        Ok(Status::Done)
+    }
+
+    fn remove(&self, fs: &mut dyn FileSystem, at: &[u8], now: Time) -> Result<(), Errno> {
+        let (dir, name) = path::parent(fs, at)?;
+        let attr = fs.lookup(dir, name)?;
+        if attr.kind == FileType::Directory {
+            if self.recursive {
+                for below in nandlab_image::walk::names(fs, attr.ino)? {
+                    self.remove(fs, &[at, b"/", &below].concat(), now)?;
+                }
+            }
+            fs.rmdir(dir, name, now)?;
+        } else {
+            fs.unlink(dir, name, now)?;
+        }
+        fs.forget(attr.ino, 1);
+        fs.forget(dir, 1);
+        Ok(())
+    }
+}
+
+/// Move or rename an entry of an image, over what is there
+#[derive(Debug, clap::Args)]
+pub struct Mv {
+    #[command(flatten)]
+    image: Image,
+    /// The entry
+    #[arg(value_name = "FROM")]
+    from: OsString,
+    /// Its new path
+    #[arg(value_name = "TO")]
+    to: OsString,
+}
+
+impl Mv {
+    /// Moves it.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let now = now()?;
+        edit(&self.image.image, &self.image.shape.opening(), 4096, |volume| {
+            let fs = volume.fs()?;
+            let (from, to) = (bytes(&self.from), bytes(&self.to));
+            let mut rename = || {
+                let (from_dir, from_name) = path::parent(fs, from)?;
+                let (to_dir, to_name) = path::parent(fs, to)?;
+                fs.rename((from_dir, from_name), (to_dir, to_name), Rename::Replace, now)?;
+                fs.forget(from_dir, 1);
+                fs.forget(to_dir, 1);
+                Ok(())
+            };
+            rename().map_err(|error| failed(from, error))
+        })?;
+        Ok(Status::Done)
+    }
+}

@@ -1,0 +1,110 @@
+//! `nandlab image extract`.
+
+use super::options::{Image, bar, bytes, json, tell};
+use crate::failure::{Failure, Status};
+use crate::output::print;
+use nandlab_image::ImageError;
+use nandlab_image::dir_out::DirOut;
+use nandlab_image::make::beside;
+use nandlab_image::manifest::ManifestOut;
+use nandlab_image::sink::{Both, Sink};
+use nandlab_image::tar_out::TarOut;
+use nandlab_image::walk::{Losses, Walk};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+/// Take the tree out of an image, into a directory, an archive or a manifest
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Without privileges a directory cannot hold owners and devices: an archive holds everything.")]
+pub struct Args {
+    #[command(flatten)]
+    image: Image,
+    /// A directory that is empty or not there, an archive if the name ends in .tar (- for standard output),
+    /// or a manifest (mtree) without contents if it ends in .mtree
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+    /// What to take, with everything below it
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    path: OsString,
+    /// Beside a directory: write down everything that entries have, so that create makes the same of both
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Take all that can be had of a damaged image, and report what was lost
+    #[arg(long)]
+    salvage: bool,
+    /// Print what was taken and lost as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+struct Report {
+    files: u64,
+    bytes: u64,
+    losses: Losses,
+}
+
+impl Args {
+    /// Takes it out.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let mut report = Report { files: 0, bytes: 0, losses: Losses::default() };
+        let on_stdout = self.target == Path::new("-");
+        if on_stdout {
+            let mut sink = TarOut::new(BufWriter::with_capacity(1 << 20, io::stdout().lock()), &self.target);
+            self.walk(&mut sink, &mut report)?;
+        } else if let Some(extension) = self.target.extension().filter(|extension| *extension == "tar" || *extension == "mtree") {
+            let file = beside(&self.target)?;
+            let to = BufWriter::with_capacity(1 << 20, file.as_file());
+            if extension == "tar" {
+                self.walk(&mut TarOut::new(to, &self.target), &mut report)?;
+            } else {
+                self.walk(&mut ManifestOut::new(to, &self.target), &mut report)?;
+            }
+            file.persist(&self.target).map_err(|error| ImageError::File { path: self.target.clone(), error: error.error })?;
+        } else {
+            let mut sink = DirOut::new(&self.target)?;
+            match &self.manifest {
+                Some(path) => {
+                    let failed = |error| ImageError::File { path: path.clone(), error };
+                    let file = BufWriter::new(File::create(path).map_err(failed)?);
+                    self.walk(&mut Both(&mut sink, &mut ManifestOut::new(file, path)), &mut report)?;
+                }
+                None => self.walk(&mut sink, &mut report)?,
+            }
+            report.losses.list.append(&mut sink.losses.list);
+            report.losses.more += sink.losses.more;
+            if sink.owners_left > 0 && !self.json && self.manifest.is_none() {
+                eprintln!("nandlab: owners of {} entries not set, since that is root's; an archive keeps them", sink.owners_left);
+            }
+        }
+        if self.json && !on_stdout {
+            json(&report)?;
+        } else {
+            if !on_stdout {
+                print(&format!("{}: {} files, {} bytes\n", self.target.display(), report.files, report.bytes))?;
+            }
+            tell(&report.losses);
+        }
+        Ok(if report.losses.is_empty() { Status::Done } else { Status::Lost })
+    }
+
+    fn walk(&self, sink: &mut dyn Sink, report: &mut Report) -> Result<(), Failure> {
+        let mut volume = self.image.open()?;
+        let bar = bar(None, "extract");
+        let mut progress = |bytes| {
+            report.files += 1;
+            report.bytes += bytes;
+            bar.inc(bytes);
+        };
+        let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
+        let outcome = walk.run(bytes(&self.path), sink);
+        let losses = std::mem::take(&mut walk.losses);
+        report.losses = losses;
+        bar.finish_and_clear();
+        outcome.map_err(|error| volume.explain(error).into())
+    }
+}

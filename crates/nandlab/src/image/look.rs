@@ -1,0 +1,430 @@
+//! `nandlab image info`, `ls`, `cat`, `stat`, `check`: what looks and changes nothing.
+
+use super::options::{Image, bytes, json};
+use crate::failure::{Failure, Status};
+use crate::output::{failed, print};
+use nandlab_image::check::{Severity, check};
+use nandlab_image::sink::{Bytes, Sink};
+use nandlab_image::tree::{Entry, Node};
+use nandlab_image::volume::{Layer, Volume};
+use nandlab_image::walk::{self, Walk};
+use nandlab_image::{ImageError, Shown};
+use nandlab_vfs::{Attr, FileType, Ino};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Tell what an image is, layer by layer
+#[derive(Debug, clap::Args)]
+pub struct Info {
+    #[command(flatten)]
+    image: Image,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Space in a file system.
+#[derive(Debug, Serialize)]
+struct Space {
+    bytes: u64,
+    free: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct About<'a> {
+    layers: &'a [Layer],
+    space: Option<Space>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unrecovered: &'a Option<String>,
+}
+
+impl Info {
+    /// Tells it.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let mut volume = self.image.open()?;
+        let space = volume.fs().ok().and_then(|fs| fs.statfs().ok()).map(|all| {
+            let unit = u64::from(all.block_bytes);
+            Space { bytes: all.blocks * unit, free: all.free * unit }
+        });
+        if self.json {
+            json(&About { layers: &volume.layers, space, unrecovered: &volume.unrecovered })?;
+            return Ok(Status::Done);
+        }
+        let mut text = String::new();
+        volume.layers.iter().for_each(|layer| text += &line(layer));
+        if let Some(space) = space {
+            text += &format!("{} bytes for contents, {} free\n", space.bytes, space.free);
+        }
+        if let Some(why) = &volume.unrecovered {
+            text += &format!("its journal cannot be recovered: {why}\n");
+        }
+        print(&text)?;
+        Ok(Status::Done)
+    }
+}
+
+fn line(layer: &Layer) -> String {
+    match layer {
+        Layer::Flash { page, oob, block, blocks, oob_layout, bad } => {
+            let spare = oob_layout.map_or(String::new(), |layout| format!(" + {oob} spare ({layout})"));
+            let bad = if bad.is_empty() { String::new() } else { format!(", bad: {bad:?}") };
+            format!("flash: {blocks} blocks of {block} bytes, pages of {page}{spare}{bad}\n")
+        }
+        Layer::Ubi { leb, image_seq, erases, volumes } => {
+            let mut text = format!("UBI: logical blocks of {leb} bytes, image {image_seq:#x}, erased {} to {} times\n", erases.0, erases.1);
+            for volume in volumes {
+                let holds = volume.holds.map_or(String::new(), |holds| format!(", {holds}"));
+                let broken = if volume.corrupted { ", blocks are missing" } else { "" };
+                let (id, name, kind, lebs) = (volume.id, &volume.name, volume.kind, volume.lebs);
+                text += &format!("  volume {id} {name:?}: {kind}, {} blocks, {} of them mapped, {} bytes{holds}{broken}\n", lebs.0, lebs.1, volume.bytes);
+            }
+            text
+        }
+        Layer::Nftl { bytes } => format!("NFTL: a disk of {bytes} bytes\n"),
+        Layer::Jffs2 { endian, medium } => format!("JFFS2: {endian}-endian, {medium}\n"),
+        Layer::Ext { journal, block, blocks, inodes } => {
+            format!("{}: {blocks} blocks of {block} bytes, {inodes} inodes\n", if *journal { "ext3" } else { "ext2" })
+        }
+        Layer::F2fs { segments } => format!("F2FS: {segments} segments of 2 MiB for contents\n"),
+        Layer::Fat { bits, cluster, clusters } => format!("FAT{bits}: {clusters} clusters of {cluster} bytes\n"),
+    }
+}
+
+/// List a directory
+#[derive(Debug, clap::Args)]
+pub struct Ls {
+    #[command(flatten)]
+    image: Image,
+    /// What to list
+    #[arg(value_name = "PATH", default_value = "/")]
+    path: OsString,
+    /// With owner, permissions, length and time
+    #[arg(short)]
+    long: bool,
+    /// And everything below
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Print a list of entries as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// An entry for machines.
+#[derive(Debug, Serialize)]
+struct Described {
+    path: String,
+    kind: &'static str,
+    mode: String,
+    uid: u32,
+    gid: u32,
+    size: u64,
+    mtime: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<(u32, u32)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    xattrs: Vec<(String, String)>,
+}
+
+fn kind(node: &Node) -> (&'static str, char) {
+    match node {
+        Node::Directory => ("directory", 'd'),
+        Node::File { .. } => ("file", '-'),
+        Node::Symlink { .. } => ("symlink", 'l'),
+        Node::Link { .. } => ("link", 'h'),
+        Node::Fifo => ("fifo", 'p'),
+        Node::Socket => ("socket", 's'),
+        Node::Character { .. } => ("character", 'c'),
+        Node::Block { .. } => ("block", 'b'),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn described(entry: &Entry) -> Described {
+    let text = |bytes: &[u8]| Shown(bytes.to_vec()).to_string();
+    let target = match &entry.node {
+        Node::Symlink { target } => Some(text(target)),
+        Node::Link { to } => Some(Shown::path(to).to_string()),
+        _ => None,
+    };
+    let device = match entry.node {
+        Node::Character { device } | Node::Block { device } => Some(device),
+        _ => None,
+    };
+    Described {
+        path: Shown::path(&entry.path).to_string(),
+        kind: kind(&entry.node).0,
+        mode: format!("{:04o}", entry.mode),
+        uid: entry.uid,
+        gid: entry.gid,
+        size: entry.size(),
+        mtime: format!("{}.{:09}", entry.mtime.secs, entry.mtime.nanos),
+        target,
+        device,
+        xattrs: entry.xattrs.iter().map(|(name, value)| (text(name), hex(value))).collect(),
+    }
+}
+
+fn long(entry: &Entry) -> String {
+    let mut mode: Vec<char> = "rwxrwxrwx".chars().enumerate().map(|(at, letter)| if entry.mode >> (8 - at) & 1 == 1 { letter } else { '-' }).collect();
+    for (bit, at, set, unset) in [(0o4000, 2, 's', 'S'), (0o2000, 5, 's', 'S'), (0o1000, 8, 't', 'T')] {
+        if entry.mode & bit != 0 {
+            mode[at] = if mode[at] == 'x' { set } else { unset };
+        }
+    }
+    let mode: String = mode.into_iter().collect();
+    let size = match entry.node {
+        Node::Character { device } | Node::Block { device } => format!("{}:{}", device.0, device.1),
+        _ => entry.size().to_string(),
+    };
+    let arrow = match &entry.node {
+        Node::Symlink { target } => format!(" -> {}", Shown(target.clone())),
+        Node::Link { to } => format!(" link to {}", Shown::path(to)),
+        _ => String::new(),
+    };
+    let plus = if entry.xattrs.is_empty() { ' ' } else { '@' };
+    let (kind, mtime) = (kind(&entry.node).1, nandlab_image::manifest::date(entry.mtime));
+    format!("{kind}{mode}{plus} {:>5} {:>5} {size:>10} {mtime} ", entry.uid, entry.gid) + &arrow_name(entry, &arrow)
+}
+
+fn arrow_name(entry: &Entry, arrow: &str) -> String {
+    format!("{}{arrow}\n", Shown(entry.path.clone()))
+}
+
+/// Prints entries as they come.
+struct Printing<'a> {
+    out: io::StdoutLock<'a>,
+    ls: &'a Ls,
+    listed: Vec<Described>,
+}
+
+impl Sink for Printing<'_> {
+    fn put(&mut self, entry: &Entry, _: &mut dyn Bytes) -> nandlab_image::Result<()> {
+        if entry.path.is_empty() && entry.node == Node::Directory {
+            return Ok(());
+        }
+        if self.ls.json {
+            self.listed.push(described(entry));
+            return Ok(());
+        }
+        let text = if self.ls.long { long(entry) } else { arrow_name(entry, "") };
+        self.out.write_all(text.as_bytes()).map_err(ImageError::file("standard output"))
+    }
+
+    fn finish(&mut self) -> nandlab_image::Result<()> {
+        self.out.flush().map_err(ImageError::file("standard output"))
+    }
+}
+
+impl Ls {
+    /// Lists it.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let mut volume = self.image.open()?;
+        let mut sink = Printing { out: io::stdout().lock(), ls: &self, listed: Vec::new() };
+        let outcome = if self.recursive { all(&mut volume, bytes(&self.path), &mut sink) } else { one_level(&mut volume, bytes(&self.path), &mut sink) };
+        let listed = std::mem::take(&mut sink.listed);
+        drop(sink);
+        match outcome {
+            // A reader that has gone away is no failure.
+            Err(ImageError::File { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Status::Done),
+            outcome => outcome.map_err(|error| volume.explain(error))?,
+        }
+        if self.json {
+            json(&listed)?;
+        }
+        Ok(Status::Done)
+    }
+}
+
+fn all(volume: &mut Volume, path: &[u8], sink: &mut dyn Sink) -> nandlab_image::Result<()> {
+    Walk::new(volume.fs()?, false, &mut |_| {}).run(path, sink)
+}
+
+fn one_level(volume: &mut Volume, path: &[u8], sink: &mut dyn Sink) -> nandlab_image::Result<()> {
+    let fs = volume.fs()?;
+    let (attr, entry) = walk::one(fs, path)?;
+    if entry.node != Node::Directory {
+        let name = entry.name().to_vec();
+        sink.put(&Entry { path: name, ..entry }, &mut nandlab_image::sink::Nothing)?;
+        return sink.finish();
+    }
+    let dir = match attr.ino {
+        Ino::ROOT => Ino::ROOT,
+        _ => nandlab_vfs::path::resolve(fs, path).map_err(|error| call(path, error))?.ino,
+    };
+    let names = walk::names(fs, dir).map_err(|error| call(path, error))?;
+    for name in names {
+        let below = [path, b"/", &name].concat();
+        let (_, entry) = walk::one(fs, &below)?;
+        sink.put(&Entry { path: name, ..entry }, &mut nandlab_image::sink::Nothing)?;
+    }
+    sink.finish()
+}
+
+fn call(path: &[u8], error: nandlab_vfs::Errno) -> ImageError {
+    ImageError::Call { path: Shown::path(path.strip_prefix(b"/").unwrap_or(path)), error, why: String::new() }
+}
+
+/// Print what files hold
+#[derive(Debug, clap::Args)]
+pub struct Cat {
+    #[command(flatten)]
+    image: Image,
+    /// The files
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+}
+
+impl Cat {
+    /// Prints them.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let mut volume = self.image.open()?;
+        let mut out = io::stdout().lock();
+        let mut buffer = vec![0; nandlab_image::sink::STEP];
+        for path in &self.paths {
+            let path = bytes(path);
+            let outcome = cat(&mut volume, path, &mut buffer, &mut |data| out.write_all(data).map_err(ImageError::file("standard output")));
+            match outcome {
+                Err(ImageError::File { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Status::Done),
+                outcome => outcome.map_err(|error| volume.explain(error))?,
+            }
+        }
+        out.flush().map_err(|error| failed(Path::new("standard output"), error))?;
+        Ok(Status::Done)
+    }
+}
+
+fn cat(volume: &mut Volume, path: &[u8], buffer: &mut [u8], take: &mut dyn FnMut(&[u8]) -> nandlab_image::Result<()>) -> nandlab_image::Result<()> {
+    let fs = volume.fs()?;
+    let attr = nandlab_vfs::path::resolve(fs, path).map_err(|error| call(path, error))?;
+    if attr.kind != FileType::File {
+        let error = if attr.kind == FileType::Directory { nandlab_vfs::Errno::IsDirectory } else { nandlab_vfs::Errno::Invalid };
+        return Err(call(path, error));
+    }
+    let mut at = 0;
+    while at < attr.size {
+        let count = fs.read(attr.ino, at, buffer).map_err(|error| call(path, error))?;
+        if count == 0 {
+            break;
+        }
+        take(&buffer[..count])?;
+        at += count as u64;
+    }
+    fs.forget(attr.ino, 1);
+    Ok(())
+}
+
+/// Tell everything that is known of an entry
+#[derive(Debug, clap::Args)]
+pub struct Stat {
+    #[command(flatten)]
+    image: Image,
+    /// The entries
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+    /// Print a list of them as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Stated {
+    ino: u64,
+    links: u32,
+    blocks: u64,
+    atime: String,
+    ctime: String,
+    #[serde(flatten)]
+    entry: Described,
+}
+
+impl Stat {
+    /// Tells it.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let mut volume = self.image.open()?;
+        let mut all = Vec::new();
+        for path in &self.paths {
+            let normal = nandlab_image::tree::normal(bytes(path)).map_err(|why| ImageError::Choice {
+                what: "path",
+                found: path.to_string_lossy().into_owned(),
+                expected: format!("not {why}"),
+            })?;
+            let outcome = volume.fs().and_then(|fs| walk::one(fs, &normal));
+            let (attr, entry) = outcome.map_err(|error| volume.explain(error))?;
+            all.push(stated(&attr, &entry));
+        }
+        if self.json {
+            json(&all)?;
+            return Ok(Status::Done);
+        }
+        let mut text = String::new();
+        for one in &all {
+            let entry = &one.entry;
+            text += &format!("{}: {}, {} bytes in {} units of 512, inode {}, {} names\n", entry.path, entry.kind, entry.size, one.blocks, one.ino, one.links);
+            text += &format!("  mode {} owner {} group {}\n", entry.mode, entry.uid, entry.gid);
+            text += &format!("  modified {}, changed {}, accessed {}\n", entry.mtime, one.ctime, one.atime);
+            entry.target.iter().for_each(|target| text += &format!("  target {target}\n"));
+            entry.device.iter().for_each(|device| text += &format!("  device {}:{}\n", device.0, device.1));
+            entry.xattrs.iter().for_each(|(name, value)| text += &format!("  {name} = 0x{value}\n"));
+        }
+        print(&text)?;
+        Ok(Status::Done)
+    }
+}
+
+fn stated(attr: &Attr, entry: &Entry) -> Stated {
+    let time = |time: nandlab_vfs::Time| format!("{}.{:09}", time.secs, time.nanos);
+    Stated {
+        ino: attr.ino.0,
+        links: attr.links,
+        blocks: attr.blocks,
+        atime: time(attr.atime),
+        ctime: time(attr.ctime),
+        entry: described(entry),
+    }
+}
+
+/// Look for anything that is wrong with an image; changes nothing
+#[derive(Debug, clap::Args)]
+pub struct Check {
+    #[command(flatten)]
+    image: Image,
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    /// Looks.
+    pub fn execute(self) -> Result<Status, Failure> {
+        let mut volume = self.image.open()?;
+        let checked = check(&mut volume)?;
+        if self.json {
+            json(&checked)?;
+        } else {
+            let mut text = String::new();
+            for finding in &checked.findings {
+                let severity = match finding.severity {
+                    Severity::Note => "note",
+                    Severity::Waste => "waste",
+                    Severity::Damage => "damage",
+                };
+                text += &format!("{severity}: {}\n", finding.what);
+            }
+            if checked.more > 0 {
+                text += &format!("{} more\n", checked.more);
+            }
+            if checked.findings.is_empty() {
+                text += "nothing wrong\n";
+            }
+            print(&text)?;
+        }
+        Ok(if checked.worst() == Some(Severity::Damage) { Status::Problem } else { Status::Done })
+    }
+}

@@ -1,0 +1,135 @@
+//! What several verbs take and print.
+
+use crate::failure::Failure;
+use crate::output::print;
+use nandlab_image::detect::Hints;
+use nandlab_image::volume::{Access, Opening, Volume};
+use nandlab_image::walk::Losses;
+use nandlab_mtd::Layout;
+use nandlab_vfs::Time;
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Which image, and what is known of it.
+#[derive(Debug, clap::Args)]
+pub struct Image {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    #[command(flatten)]
+    pub shape: Shape,
+}
+
+/// What an image of flash does not say of itself; found out unless told.
+#[derive(Debug, clap::Args)]
+pub struct Shape {
+    /// Name or number of the UBI volume to look into [default: the first with a file system]
+    #[arg(long)]
+    pub volume: Option<String>,
+    /// Data bytes of an erase block [default: found out]
+    #[arg(long, value_parser = size)]
+    pub block: Option<u64>,
+    /// Data bytes of a page [default: found out]
+    #[arg(long, value_parser = size)]
+    pub page: Option<u64>,
+    /// Spare bytes behind each page in the image [default: found out]
+    #[arg(long, value_parser = size)]
+    pub oob: Option<u64>,
+    /// Who owns which spare bytes [default: as Linux has it]
+    #[arg(long, value_parser = layout)]
+    pub oob_layout: Option<Layout>,
+}
+
+impl Shape {
+    /// The same for the library.
+    pub fn opening(&self) -> Opening {
+        let small = |size: Option<u64>| size.and_then(|size| u32::try_from(size).ok());
+        let hints = Hints { block: small(self.block), page: small(self.page), oob: small(self.oob), layout: self.oob_layout };
+        Opening { hints, volume: self.volume.clone() }
+    }
+}
+
+impl Image {
+    /// Opens it for reading.
+    pub fn open(&self) -> Result<Volume, Failure> {
+        Ok(Volume::open(&self.image, &self.shape.opening(), Access::Read)?)
+    }
+}
+
+/// Bytes: a number with or without K, M, G, KiB, MiB, GiB.
+pub fn size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let shift = match text[digits..].trim().to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err("expected a size such as 131072, 128K or 64MiB".into()),
+    };
+    let number: u64 = text[..digits].parse().map_err(|_| "expected a size such as 131072, 128K or 64MiB".to_string())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "expected less than 2^64 bytes".into())
+}
+
+/// A layout by its name.
+pub fn layout(text: &str) -> Result<Layout, String> {
+    let all = [Layout::Raw, Layout::MarkerOnly, Layout::LinuxSmallPage, Layout::LinuxLargePage64, Layout::DiskOnChip];
+    let names: Vec<&str> = all.iter().map(|layout| nandlab_image::volume::layout_name(*layout)).collect();
+    let found = all.into_iter().zip(&names).find(|(_, name)| **name == text);
+    found.map(|(layout, _)| layout).ok_or_else(|| format!("expected one of {}", names.join(", ")))
+}
+
+/// A path in an image, as bytes.
+pub fn bytes(path: &OsStr) -> &[u8] {
+    path.as_bytes()
+}
+
+/// What SOURCE_DATE_EPOCH says: no time in what is made is later.
+pub fn source_date() -> Result<Option<Time>, Failure> {
+    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(None) };
+    let seconds = text.to_str().and_then(|text| text.parse().ok());
+    let bad = || nandlab_image::ImageError::Choice {
+        what: "SOURCE_DATE_EPOCH",
+        found: text.to_string_lossy().into_owned(),
+        expected: "seconds since 1970".into(),
+    };
+    Ok(Some(Time::new(seconds.ok_or_else(bad)?)))
+}
+
+/// Prints something as one line of JSON.
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(|error| crate::output::failed(Path::new("standard output"), error.into()))?;
+    print(&(text + "\n"))
+}
+
+/// Tells on standard error what was lost.
+pub fn tell(losses: &Losses) {
+    losses.list.iter().for_each(|loss| eprintln!("nandlab: {}: {}", loss.path, loss.what));
+    if losses.more > 0 {
+        eprintln!("nandlab: {} more", losses.more);
+    }
+}
+
+/// A bar that shows bytes.
+pub fn bar(total: Option<u64>, name: &str) -> indicatif::ProgressBar {
+    let template = if total.is_some() { "{prefix} [{wide_bar}] {bytes}/{total_bytes} {eta:>5}" } else { "{prefix} {bytes} {bytes_per_sec}" };
+    // Hidden by itself where standard error is no terminal.
+    let bar = indicatif::ProgressBar::new(total.unwrap_or(0)).with_prefix(name.to_string());
+    if let Ok(style) = indicatif::ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_binary_units() {
+        assert_eq!([size("512"), size("128K"), size("64 MiB"), size("1g")], [Ok(512), Ok(131_072), Ok(64 << 20), Ok(1 << 30)]);
+        assert!(["", "K", "1.5M", "3 apples", "99999999999T"].iter().all(|text| size(text).is_err()));
+    }
+}
