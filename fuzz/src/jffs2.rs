@@ -242,6 +242,9 @@ impl Bytes {
 
     /// Makes a node's checksums right: of its data, its own, its head's.
     fn mend(&mut self, at: usize) {
+        if at + HEAD > self.data.len() {
+            return;
+        }
         let byte = |bytes: &Self, from: usize| bytes.data.get(at + from).copied().unwrap_or_default() as usize;
         // Bytes before the data, bytes of data, places of the checksums of the data and of the node, bytes that the latter covers.
         let (fixed, len, of_data, own, covered) = match self.get16(at + 2) | 0x2000 {
