@@ -22,6 +22,8 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/gcc", "gcc"),
     ("/usr/lib/x86_64-linux-gnu/libc.a", "libc6-dev"),
     ("/usr/include/sys/acl.h", "libacl1-dev"),
+    ("/usr/bin/git", "git"),
+    ("/usr/bin/python3", "python3"),
 ];
 
 /// What the quick set needs: checkers that run on image files.

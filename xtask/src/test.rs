@@ -20,6 +20,7 @@ const SLOW: &[&str] = &[
     "camera_schemes_kernel",
     "iozone_kernel",
     "mounts",
+    "lived",
     "mounted",
     "posix",
     "boots",

@@ -62,12 +62,12 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
-    /// Contents of a directory changed now.
+    /// Contents of a directory changed now: its names, so that an fdatasync of it must bring them to the medium.
     fn touch_dir(&mut self, dir: u32, links: i32) -> Result<(), ExtError> {
         let mut inode = self.inode(dir)?;
         inode.touch(self.store.now);
         inode.links = inode.links.saturating_add_signed(links as i16);
-        if links == 0 { self.put_times(dir, &inode) } else { self.put_inode(dir, &inode) }
+        self.put_inode(dir, &inode)
     }
 
     /// The number to which an entry leads, and what is there.

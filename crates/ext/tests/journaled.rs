@@ -6,7 +6,7 @@ use common::{assert_clean, made_by_mke2fs, ram};
 use nandlab_block::{BlockDevice, Ram, Record, WriteLog};
 use nandlab_ext::{Checkpoint, Ext, Format, Mode, Options, Region, format};
 use nandlab_vfs::model::{Model, Rules};
-use nandlab_vfs::{FileSystem, Ino, SetAttr, Sync, Time};
+use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr, Sync, Time};
 
 const MODES: [Mode; 3] = [Mode::Journal, Mode::Ordered, Mode::Writeback];
 const WAYS: [Checkpoint; 3] = [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate];
@@ -124,6 +124,28 @@ fn an_fdatasync_makes_overwritten_contents_durable_in_every_mode() {
         let (file, mut found) = (ext.lookup(Ino::ROOT, b"file").unwrap().ino, vec![0; 3000]);
         ext.read(file, 1000, &mut found).unwrap();
         assert!(found == new, "{options:?}");
+    }
+}
+
+#[test]
+fn an_fdatasync_of_a_directory_makes_its_names_durable_in_every_mode() {
+    let modes = MODES.into_iter().flat_map(|mode| WAYS.map(|way| (mode, way))).chain([(Mode::Unjournaled, Checkpoint::Copy)]);
+    for (mode, checkpoint) in modes {
+        let options = Options { mode, checkpoint, ..Options::default() };
+        let mut disk = ext3(16 * 1024, 1024);
+        let mut ext = Ext::mount(&mut disk, options).unwrap();
+        for name in ["gone", "moved"] {
+            common::put(&mut ext, Ino::ROOT, name, &common::bytes(1, 5000));
+        }
+        ext.sync().unwrap();
+        ext.unlink(Ino::ROOT, b"gone", common::NOW).unwrap();
+        ext.fsync(Ino::ROOT, Sync::Data).unwrap();
+        ext.rename((Ino::ROOT, b"moved"), (Ino::ROOT, b"new"), Rename::Replace, common::NOW).unwrap();
+        ext.fsync(Ino::ROOT, Sync::Data).unwrap();
+        drop(ext);
+        let mut ext = Ext::mount(&mut disk, options).unwrap();
+        let found = ["gone", "moved", "new"].map(|name| ext.lookup(Ino::ROOT, name.as_bytes()).is_ok());
+        assert_eq!(found, [false, false, true], "{options:?}");
     }
 }
 

@@ -1,9 +1,11 @@
-//! `nandlab mount`: a stack's file system as a directory, until it is unmounted or interrupted.
+//! `nandlab mount`: the file system of a stack or of an image as a directory, until it is unmounted or interrupted.
 
 use crate::export::{ExportError, by_cause, causes, let_go};
 use crate::failure::{Failure, Status};
+use crate::image::Shape;
 use crate::output::print;
 use nandlab_host::mount::{self, STATS};
+use nandlab_image::volume::{Access, Volume};
 use nandlab_lab::Experiment;
 use nandlab_lab::run::{Live, live};
 use nandlab_stack::{Description, Document};
@@ -11,15 +13,15 @@ use nandlab_vfs::FileSystem;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Mount a stack's file system on a directory until Ctrl-C or umount
+/// Mount the file system of a stack or of an image on a directory until Ctrl-C or umount
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A description that says chip.save keeps what was written; chip.load brings it back. The file .nandlab.json in the directory, in no listing, says live what the flash does."
 )]
 pub struct Args {
-    /// A description of a stack with a file system, in TOML; what it says of a workload is left aside
-    #[arg(value_name = "STACK.toml")]
-    stack: PathBuf,
+    /// An image, or a description of a stack with a file system, in TOML (what it says of a workload is left aside)
+    #[arg(value_name = "IMAGE|STACK.toml")]
+    source: PathBuf,
     /// An existing directory
     #[arg(value_name = "DIR")]
     dir: PathBuf,
@@ -38,6 +40,8 @@ pub struct Args {
     /// Override a setting of the description, e.g. chip.size="256 MiB"
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    shape: Shape,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -51,26 +55,35 @@ enum Pace {
 impl Args {
     /// Serves until it is unmounted.
     pub fn execute(self) -> Result<Status, Failure> {
-        let (description, seed) = describe(Document::read(&self.stack, &self.set)?)?;
-        let served = live(&description, seed, |fs, below| self.serve(fs, &below))?;
+        if self.source.extension().is_none_or(|extension| extension != "toml") {
+            self.image()?;
+            return Ok(Status::Done);
+        }
+        let (description, seed) = describe(Document::read(&self.source, &self.set)?)?;
+        let served = live(&description, seed, |fs, below| self.stack(fs, &below))?;
         served?;
         Ok(Status::Done)
     }
 
-    fn serve(&self, fs: &mut dyn FileSystem, below: &Live<'_>) -> Result<(), Failure> {
-        let options = mount::Options {
-            read_only: self.read_only,
-            everybody: self.everybody,
-            threads: self.threads,
-            stats: Some(Box::new(|| stats(below))),
-            pace: (self.pace == Pace::Real).then(|| below.clock().clone()),
-            ..mount::Options::default()
-        };
+    fn image(&self) -> Result<(), Failure> {
+        let access = if self.read_only { Access::Read } else { Access::Write };
+        let mut volume = Volume::open(&self.source, &self.shape.opening(), access)?;
+        self.serve(volume.fs()?, mount::Options::default(), "")
+    }
+
+    fn stack(&self, fs: &mut dyn FileSystem, below: &Live<'_>) -> Result<(), Failure> {
+        let pace = (self.pace == Pace::Real).then(|| below.clock().clone());
+        let options = mount::Options { stats: Some(Box::new(|| stats(below))), pace, ..mount::Options::default() };
+        self.serve(fs, options, &format!("; {}", self.dir.join(STATS).display()))?;
+        print(&format!("{}\ndevice time {:.3} s\n", causes(&below.tally()), below.clock().now() as f64 / 1e9))
+    }
+
+    fn serve(&self, fs: &mut dyn FileSystem, options: mount::Options<'_>, besides: &str) -> Result<(), Failure> {
+        let options = mount::Options { read_only: self.read_only, everybody: self.everybody, threads: self.threads, ..options };
         let at = self.dir.clone();
         ctrlc::set_handler(move || let_go(&at)).map_err(ExportError::from)?;
-        let said = format!("{} until Ctrl-C or umount; {}\n", self.dir.display(), self.dir.join(STATS).display());
-        mount::serve(fs, &self.dir, options, || _ = print(&said)).map_err(ExportError::from)?;
-        print(&format!("{}\ndevice time {:.3} s\n", causes(&below.tally()), below.clock().now() as f64 / 1e9))
+        let said = format!("{} until Ctrl-C or umount{besides}\n", self.dir.display());
+        Ok(mount::serve(fs, &self.dir, options, || _ = print(&said)).map_err(ExportError::from)?)
     }
 }
 

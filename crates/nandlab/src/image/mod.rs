@@ -7,6 +7,8 @@ mod extract;
 mod look;
 mod options;
 
+pub use options::Shape;
+
 use crate::failure::{Failure, Status};
 use clap::Subcommand;
 
