@@ -135,7 +135,7 @@ fn shape(raw: u64, hints: &Hints, least_page: u32) -> Option<(u32, u32, u32)> {
     known
         .filter(|(page, oob)| hints.page.is_none_or(|hint| hint == *page) && hints.oob.is_none_or(|hint| hint == *oob))
         .map(|(page, oob)| (page, oob, raw / u64::from(page + oob)))
-        .find(|(page, oob, count)| raw % u64::from(page + oob) == 0 && count.is_power_of_two() && *page >= least_page)
+        .find(|(page, oob, count)| raw.is_multiple_of(u64::from(page + oob)) && count.is_power_of_two() && *page >= least_page)
         .map(|(page, oob, count)| (page, oob, count as u32))
 }
 
@@ -158,17 +158,11 @@ fn ubi(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> {
         }
     }
     let header = header?;
-    // The data begin at a page: the offset bounds its length.
-    let page = 1 << header.data_offset.trailing_zeros().min(14);
-    let least = if header.vid_offset >= 512 && header.data_offset == 2 * header.vid_offset { header.vid_offset } else { 512 };
+    // The volume header is in the second page, or in a sub-page of the first; then the data are in the second.
+    let page = if header.data_offset == 2 * header.vid_offset { header.vid_offset } else { header.data_offset };
+    let page = hints.page.unwrap_or(if page.is_power_of_two() { page.clamp(512, 16_384) } else { 512 });
     let raw = hints.block.map(u64::from).or_else(|| distance(&places)).unwrap_or(len);
-    let (mut page_found, oob, count) = shape(raw, hints, least.min(page))?;
-    let mut count = count;
-    if oob == 0 && hints.page.is_none() {
-        // Without spare bytes any page that the offsets allow will do.
-        let fits = page.min(4096).max(512);
-        (page_found, count) = (fits, (raw / u64::from(fits)) as u32);
-    }
+    let (page_found, oob, count) = shape(raw, hints, page)?;
     let format = ImageFormat { page: page_found, oob, pages_per_block: count, layout: layout(page_found, oob, hints) };
     Some(Detected::Flash(format, FlashKind::Ubi { vid: header.vid_offset }))
 }

@@ -42,7 +42,7 @@ pub const JFFS2: Limits = Limits {
     id_max: 0xFFFF,
     seconds: 0..=u32::MAX as i64,
     device_max: Some(DEVICE_MAX),
-    size_max: i32::MAX as u64,
+    size_max: u32::MAX as u64,
     links: true,
     spaces: &[b"user.", b"trusted.", b"security.", b"system.posix_acl_access", b"system.posix_acl_default"],
     owners: true,
@@ -141,7 +141,7 @@ impl Limits {
                 keep = false;
             }
             Node::File { size } if *size > self.size_max => {
-                misfit("length of the file", format!("{size} bytes"), "what the format holds (2 GiB in JFFS2, 4 GiB in FAT)", "left out");
+                misfit("length of the file", format!("{size} bytes"), "what the format holds (less than 4 GiB in JFFS2 and FAT)", "left out");
                 keep = false;
             }
             Node::Character { device } | Node::Block { device } => match self.device_max {

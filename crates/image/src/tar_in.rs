@@ -62,6 +62,9 @@ struct Reader<'a> {
     all: Pax,
 }
 
+/// Place and length of each part of a sparse file.
+type Map = Vec<(u64, u64)>;
+
 /// What stands before an entry, by keyword.
 type Pax = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -222,7 +225,7 @@ impl Reader<'_> {
     }
 
     /// The header has four parts, blocks behind it have more.
-    fn old_gnu(&self, header: &Header, at: u64) -> std::result::Result<(Vec<(u64, u64)>, u64, u64), String> {
+    fn old_gnu(&self, header: &Header, at: u64) -> std::result::Result<(Map, u64, u64), String> {
         let gnu = header.as_gnu().ok_or("a sparse file without a GNU header")?;
         let (mut map, mut from) = (Vec::new(), at + 512);
         let mut add = |offset: io::Result<u64>, length: io::Result<u64>| {
@@ -249,7 +252,7 @@ impl Reader<'_> {
     }
 
     /// A number of parts, then offset and length of each, a line each, up to a whole block.
-    fn map_in_front(&self, start: u64, stored: u64) -> std::result::Result<(Vec<(u64, u64)>, u64), String> {
+    fn map_in_front(&self, start: u64, stored: u64) -> std::result::Result<(Map, u64), String> {
         let (mut at, end) = (start, start + stored.min(MAP_MAX));
         let (mut numbers, mut line, mut block) = (Vec::new(), Vec::new(), [0; 512]);
         while at < end && numbers.first().is_none_or(|count: &u64| numbers.len() as u64 <= count.saturating_mul(2)) {

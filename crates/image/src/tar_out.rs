@@ -123,7 +123,8 @@ impl<W: Write> TarOut<W> {
             extended.as_old_mut().name[..11].copy_from_slice(b"PaxHeaders/");
             extended.set_mode(0o644);
             extended.set_mtime(0);
-            (extended.set_uid(0), extended.set_gid(0));
+            extended.set_uid(0);
+            extended.set_gid(0);
             extended.set_size(self.records.len() as u64);
             extended.set_cksum();
             self.write(extended.as_bytes())?;

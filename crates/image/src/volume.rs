@@ -16,15 +16,20 @@ use nandlab_jffs2::{Endian, Jffs2, Medium};
 use nandlab_mtd::{Image, ImageFormat, Layout, Mtd};
 use nandlab_sim::Backing;
 use nandlab_ubi::format::VolumeKind;
-use nandlab_ubi::{Headers, Ubi, VolumeDisk, VolumeMtd};
+use nandlab_ubi::{Headers, Ubi, UbiError, VolumeDisk, VolumeMtd};
 use nandlab_vfs::FileSystem;
 use serde::Serialize;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 type AnyMtd = Box<dyn Mtd>;
 type AnyDisk = Box<dyn BlockDevice>;
 /// Blocks without which JFFS2 is not mounted; a shorter image gets erased ones behind it.
 const JFFS2_BLOCKS_MIN: u64 = 5;
+
+/// Blocks for UBI's own work.
+const UBI_BLOCKS_SPARE: u64 = 8;
 
 /// What may be done to the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,16 +245,18 @@ impl Volume {
         let block = format.bytes(1);
         let least = if matches!(kind, FlashKind::Jffs2 { .. }) { JFFS2_BLOCKS_MIN } else { 1 };
         // An image may end where its last node does.
-        let len = found.div_ceil(block).max(least) * block;
-        let medium = Image::new(self.backing(access, len)?, format).map_err(|error| failed("flash", error))?;
-        let mut medium: AnyMtd = Box::new(medium);
+        let mut len = found.div_ceil(block).max(least) * block;
+        if let FlashKind::Ubi { vid } = kind {
+            len += self.ubi_lacks(format, vid, access, len)? * block;
+        }
+        let mut medium = self.medium(format, access, len)?;
         let geometry = medium.geometry().clone();
         let bad = (0..geometry.blocks).filter(|block| medium.is_bad(nandlab_mtd::Block(*block)) == Ok(true)).collect();
         self.layers.push(Layer::Flash {
             page: format.page,
             oob: format.oob,
             block: geometry.block_bytes(),
-            blocks: (found / block) as u32,
+            blocks: found.div_ceil(block) as u32,
             oob_layout: (format.oob > 0).then(|| layout_name(format.layout)),
             bad,
         });
@@ -265,6 +272,28 @@ impl Volume {
                 self.any_disk(Box::new(disk), access)
             }
         }
+    }
+
+    fn medium(&self, format: ImageFormat, access: Access, len: u64) -> Result<AnyMtd> {
+        let medium = Image::new(self.backing(access, len)?, format).map_err(|error| failed("flash", error))?;
+        Ok(Box::new(medium))
+    }
+
+    /// Erased blocks without which the volumes that an image promises do not fit: it may be shorter than the flash that it is meant for.
+    fn ubi_lacks(&self, format: ImageFormat, vid: u32, access: Access, len: u64) -> Result<u64> {
+        let options = nandlab_ubi::Options { headers: Headers::At(vid), ..nandlab_ubi::Options::default() };
+        // In an overlay, whatever is to come.
+        let lacks = match Ubi::attach(self.medium(format, Access::Read, len)?, options) {
+            Err(UbiError::NoSpace { needed, available }) => u64::from(needed.saturating_sub(available)) + UBI_BLOCKS_SPARE,
+            _ => 0,
+        };
+        if access == Access::Write && lacks > 0 {
+            let failed = |error| ImageError::File { path: self.path.clone(), error };
+            let file = OpenOptions::new().write(true).open(&self.path).map_err(failed)?;
+            let erased = vec![0xFF; format.bytes(1) as usize];
+            (0..lacks).try_for_each(|number| file.write_all_at(&erased, len + number * format.bytes(1))).map_err(failed)?;
+        }
+        Ok(lacks)
     }
 
     fn jffs2(&mut self, medium: AnyMtd, endian: Endian, kept: Medium, access: Access) -> Result<()> {

@@ -1,5 +1,8 @@
 //! A tree with a bit of everything, as an archive and as entries.
 
+// Each test uses a part of it.
+#![allow(dead_code)]
+
 use nandlab_image::make::{Format, Making, make};
 use nandlab_image::sink::pour;
 use nandlab_image::tar_in;
@@ -12,6 +15,9 @@ use nandlab_vfs::Time;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// CAP_NET_BIND_SERVICE, permitted and effective: the kernel shows none that makes no sense.
+const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub const ERASE: u32 = 64 * 1024;
 
@@ -57,7 +63,7 @@ pub fn tree(scratch: &Path, wide: bool) -> Tree {
     let owned = p.entry(b"etc/shadow", Node::File { size: 0 }, 0o640);
     (owned.uid, owned.gid) = (1000, 65_534);
     p.entry(b"etc/su", Node::File { size: 0 }, 0o4711).xattrs =
-        vec![(b"security.capability".into(), bytes(1, 20)), (b"trusted.empty".into(), vec![]), (b"user.a key".into(), bytes(2, 300))];
+        vec![(b"security.capability".into(), CAPABILITY.into()), (b"trusted.empty".into(), vec![]), (b"user.a key".into(), bytes(2, 300))];
     for size in [1, 4095, 4096, 4097, 60_000, 300_001] {
         p.file(format!("etc/of {size}").as_bytes(), size as u64, &[(0, bytes(size as u64, size))]);
     }

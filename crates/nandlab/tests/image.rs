@@ -1,0 +1,137 @@
+//! `nandlab image`: everyday work on images from the command line, and what each exit status means.
+
+mod command;
+
+use command::Lab;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+const FORMATS: [&str; 5] = ["jffs2", "ext2", "ext3", "f2fs", "fat"];
+
+/// A directory with some files.
+fn lab() -> Lab {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("tree/dir/below")).unwrap();
+    for (name, length) in [("one", 1), ("page", 4096), ("dir/longer", 100_000), ("dir/below/last", 7)] {
+        let bytes: Vec<u8> = (0..length).map(|at: u32| (at * at / 7) as u8).collect();
+        lab.write(&format!("tree/{name}"), &bytes);
+    }
+    fs::set_permissions(lab.path("tree/one"), fs::Permissions::from_mode(0o755)).unwrap();
+    lab
+}
+
+#[test]
+fn an_image_is_made_looked_into_changed_checked_and_extracted_in_every_format() {
+    let lab = lab();
+    for format in FORMATS {
+        let run = |words: &[&str]| lab.exits(0, &[&["image"], words].concat()).0;
+        run(&["create", "-f", format, "i", "tree"]);
+        let before = fs::read(lab.path("i")).unwrap();
+        let name = if format == "fat" { "FAT".into() } else if format.starts_with("ext") { format.into() } else { format.to_uppercase() };
+        assert!(run(&["info", "i"]).contains(&name), "{format}");
+        assert_eq!(run(&["cat", "i", "/dir/below/last"]).len() > 0, true, "{format}");
+        assert_eq!(run(&["check", "i"]), "nothing wrong\n", "{format}");
+        assert!(run(&["ls", "-l", "-R", "i"]).contains("100000"), "{format}");
+        assert!(run(&["stat", "--json", "i", "dir/longer"]).contains("\"size\":100000"), "{format}");
+        run(&["extract", "i", "out"]);
+        let (out, err) = lab.exits(i32::from(format.starts_with("ext")), &["image", "diff", "--ignore-times", "--ignore-owners", "tree", "out"]);
+        assert_eq!(out, if format.starts_with("ext") { "+ /lost+found\n" } else { "" }, "{format}: {err}");
+        assert!(fs::read(lab.path("i")).unwrap() == before, "{format}: looking changed the image");
+        run(&["mkdir", "-p", "i", "/new/deep"]);
+        run(&["put", "i", "tree/dir/longer", "/new/deep"]);
+        run(&["put", "i", "tree/page", "/one"]);
+        run(&["mv", "i", "/new/deep/longer", "/moved"]);
+        run(&["rm", "-r", "i", "/dir", "/new"]);
+        assert_eq!(run(&["check", "i"]), "nothing wrong\n", "{format}");
+        let listed = run(&["ls", "i"]);
+        let names: Vec<&str> = listed.lines().filter(|name| *name != "lost+found").collect();
+        assert_eq!(names, ["moved", "one", "page"], "{format}");
+        assert_eq!(lab.nandlab(&["image", "cat", "i", "/moved"]).stdout, fs::read(lab.path("tree/dir/longer")).unwrap(), "{format}");
+        assert_eq!(lab.nandlab(&["image", "cat", "i", "/one"]).stdout, fs::read(lab.path("tree/page")).unwrap(), "{format}");
+        fs::remove_dir_all(lab.path("out")).unwrap();
+    }
+}
+
+#[test]
+fn what_a_format_cannot_hold_names_the_entry_or_is_a_listed_loss() {
+    let lab = lab();
+    symlink("one", lab.path("tree/link")).unwrap();
+    lab.refuses(&["image", "create", "-f", "fat", "i", "tree"], "/link: symbolic link's target is 3 bytes");
+    assert!(!lab.path("i").exists(), "nothing is there before the image is whole");
+    let (_, err) = lab.exits(3, &["image", "create", "--lossy", "-f", "fat", "i", "tree"]);
+    assert!(err.contains("/link: ") && err.contains("left out"), "{err}");
+    lab.exits(0, &["image", "cat", "i", "one"]);
+}
+
+#[test]
+fn an_archive_and_a_manifest_carry_what_a_directory_cannot_hold() {
+    let lab = lab();
+    lab.write("table", b"/dev d 755 0 0 - - - - -\n/dev/console c 600 0 5 5 1 - - -\n/one f 4755 1000 100\n");
+    lab.exits(0, &["image", "create", "-f", "jffs2", "-D", "table", "i", "tree"]);
+    lab.exits(0, &["image", "extract", "i", "a.tar"]);
+    lab.exits(0, &["image", "create", "-f", "f2fs", "j", "a.tar"]);
+    lab.exits(0, &["image", "diff", "i", "j"]);
+    lab.exits(0, &["image", "diff", "i", "a.tar"]);
+    // As an ordinary user the device is not made in the directory, and told; the manifest has it.
+    lab.nandlab(&["image", "extract", "--manifest", "list", "i", "out"]);
+    lab.exits(0, &["image", "create", "-f", "ext2", "--root", "out", "k", "list"]);
+    let (out, _) = lab.exits(1, &["image", "diff", "i", "k"]);
+    assert_eq!(out, "+ /lost+found\n");
+}
+
+#[test]
+fn damage_is_found_told_and_worked_around() {
+    let lab = lab();
+    lab.exits(0, &["image", "create", "-f", "jffs2", "--compress", "none", "i", "tree"]);
+    let mut bytes = fs::read(lab.path("i")).unwrap();
+    let content = fs::read(lab.path("tree/dir/longer")).unwrap();
+    let at = bytes.windows(64).position(|window| window == &content[8192..8256]).unwrap();
+    bytes[at] ^= 1;
+    lab.write("i", &bytes);
+    let (out, _) = lab.exits(1, &["image", "check", "i"]);
+    assert!(out.contains("damage: byte 0x"), "{out}");
+    lab.exits(1, &["image", "extract", "i", "first"]);
+    let (_, err) = lab.exits(3, &["image", "extract", "--salvage", "i", "out"]);
+    assert!(err.contains("/dir/longer: bytes 8192 to 12288 cannot be read"), "{err}");
+    let saved = fs::read(lab.path("out/dir/longer")).unwrap();
+    assert!(saved[..8192] == content[..8192] && saved[12288..] == content[12288..] && saved[8192..12288].iter().all(|byte| *byte == 0));
+    assert_eq!(fs::read(lab.path("out/page")).unwrap(), fs::read(lab.path("tree/page")).unwrap());
+}
+
+#[test]
+fn deleted_files_come_back_from_jffs2() {
+    let lab = lab();
+    lab.exits(0, &["image", "create", "-f", "jffs2", "i", "tree"]);
+    lab.exits(0, &["image", "rm", "i", "/dir/longer"]);
+    let (out, _) = lab.exits(0, &["image", "history", "--deleted", "back", "i"]);
+    let line = out.lines().find(|line| line.starts_with("deleted: /dir/longer, inode ")).unwrap_or_else(|| panic!("{out}"));
+    let ino = line.split_whitespace().nth(3).unwrap().trim_end_matches(',');
+    assert_eq!(fs::read(lab.path("back").join(ino)).unwrap(), fs::read(lab.path("tree/dir/longer")).unwrap());
+}
+
+#[test]
+fn dumps_with_spare_bytes_are_known_and_changed_into_others() {
+    let lab = lab();
+    for (page, oob, block) in [("512", "16", "16K"), ("2K", "64", "128K"), ("4K", "128", "256K")] {
+        lab.exits(0, &["image", "create", "-f", "jffs2", "--page", page, "--oob", oob, "--block", block, "--size", "2M", "i", "tree"]);
+        let (out, _) = lab.exits(0, &["image", "info", "i"]);
+        assert!(out.contains(&format!("+ {oob} spare")) && out.contains("JFFS2: little-endian, nand"), "{out}");
+        lab.exits(0, &["image", "diff", "--ignore-times", "i", "tree"]);
+        lab.exits(3, &["image", "convert", "--to-oob", "0", "i", "flat"]);
+        lab.exits(0, &["image", "diff", "i", "flat"]);
+    }
+    lab.exits(0, &["image", "create", "-f", "jffs2", "--endian", "big", "big", "i"]);
+    lab.exits(0, &["image", "diff", "big", "i"]);
+}
+
+#[test]
+fn what_is_no_image_is_refused() {
+    let lab = lab();
+    lab.write("noise", &[0x5A; 100_000]);
+    lab.refuses(&["image", "info", "noise"], "noise: no known format");
+    lab.refuses(&["image", "ls", "nowhere"], "nowhere: No such file");
+    lab.refuses(&["image", "create", "-f", "jffs2", "i", "noise"], "noise: byte 0: no header");
+    lab.exits(0, &["image", "create", "-f", "jffs2", "i", "tree"]);
+    lab.exits(1, &["image", "cat", "i", "/not there"]);
+    lab.exits(1, &["image", "rm", "i", "/dir"]);
+}
