@@ -54,7 +54,13 @@ macro_rules! collect {
         for finding in report.findings {
             let severity = match finding.severity() {
                 Theirs::Damage => Severity::Damage,
-                other => if format!("{other:?}") == "Note" { Severity::Note } else { Severity::Waste },
+                other => {
+                    if format!("{other:?}") == "Note" {
+                        Severity::Note
+                    } else {
+                        Severity::Waste
+                    }
+                }
             };
             $checked.findings.push(Finding { severity, offset: $offset(&finding), what: finding.to_string() });
         }
@@ -65,7 +71,11 @@ macro_rules! collect {
 pub fn check(volume: &mut Volume) -> Result<Checked> {
     let mut checked = Checked::default();
     if let Some(why) = &volume.unrecovered {
-        checked.findings.push(Finding { severity: Severity::Damage, offset: None, what: format!("the journal cannot be recovered: {why}") });
+        checked.findings.push(Finding {
+            severity: Severity::Damage,
+            offset: None,
+            what: format!("the journal cannot be recovered: {why}"),
+        });
     }
     for layer in &volume.layers {
         if let Layer::Ubi { volumes, .. } = layer {
@@ -85,9 +95,15 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
             };
             collect!(checked, report, nandlab_jffs2::Severity, at);
         }
-        Some(Mounted::Ext(fs)) => collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_ext::Severity, |_: &_| None),
-        Some(Mounted::F2fs(fs)) => collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_f2fs::Severity, |_: &_| None),
-        Some(Mounted::Fat(fs)) => collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_fat::Severity, |_: &_| None),
+        Some(Mounted::Ext(fs)) => {
+            collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_ext::Severity, |_: &_| None)
+        }
+        Some(Mounted::F2fs(fs)) => {
+            collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_f2fs::Severity, |_: &_| None)
+        }
+        Some(Mounted::Fat(fs)) => {
+            collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_fat::Severity, |_: &_| None)
+        }
         None => {}
     }
     Ok(checked)

@@ -79,7 +79,8 @@ pub fn disk(head: &[u8]) -> Option<DiskKind> {
         return Some(DiskKind::Ext);
     }
     let sector = u16::from_le_bytes([*head.get(11)?, *head.get(12)?]);
-    let plausible = [512, 1024, 2048, 4096].contains(&sector) && head[13].is_power_of_two() && (1..=4).contains(&head[16]) && head[21] >= 0xF0;
+    let plausible =
+        [512, 1024, 2048, 4096].contains(&sector) && head[13].is_power_of_two() && (1..=4).contains(&head[16]) && head[21] >= 0xF0;
     (plausible && at(510, &[0x55, 0xAA])).then_some(DiskKind::Fat)
 }
 
@@ -207,7 +208,9 @@ fn jffs2(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> 
     let plain = (0, 0, from, sample.to_vec());
     let spares = SPARES.iter().copied().chain(hints.page.zip(hints.oob).filter(|(_, oob)| *oob > 0));
     let fits = |(page, oob): &(u32, u32)| {
-        len.is_multiple_of(u64::from(page + oob)) && hints.oob.is_none_or(|hint| hint == *oob) && hints.page.is_none_or(|hint| hint == *page)
+        len.is_multiple_of(u64::from(page + oob))
+            && hints.oob.is_none_or(|hint| hint == *oob)
+            && hints.page.is_none_or(|hint| hint == *page)
     };
     let with_spare = spares.filter(fits).map(|(page, oob)| {
         let (at, data) = without_spare(&sample[..sample.len().min(4 << 20)], from, page, oob);
@@ -252,7 +255,11 @@ fn block_of(look: &Look, at: u64, len: u64, page: u32, oob: u32) -> u32 {
 
 /// Linux's NFTL begins with its name in a block of pages of 512 bytes with 16 spare ones.
 fn nftl(sample: &[u8], from: u64, hints: &Hints) -> Option<Detected> {
-    let places: Vec<u64> = (0..sample.len().saturating_sub(6)).step_by(16).filter(|at| sample[*at..].starts_with(b"ANAND\0")).map(|at| from + at as u64).collect();
+    let places: Vec<u64> = (0..sample.len().saturating_sub(6))
+        .step_by(16)
+        .filter(|at| sample[*at..].starts_with(b"ANAND\0"))
+        .map(|at| from + at as u64)
+        .collect();
     let first = *places.first()?;
     if first % 528 != 0 {
         return None;

@@ -135,9 +135,16 @@ mod tests {
             tree.settle().unwrap();
             tree
         };
-        let a = tree(&[("both", Node::Fifo, 0o600), ("left", Node::Fifo, 0), ("mode", Node::Fifo, 0o600), ("size", Node::File { size: 5 }, 0)]);
-        let b = tree(&[("both", Node::Fifo, 0o600), ("mode", Node::Fifo, 0o644), ("right", Node::Fifo, 0), ("size", Node::File { size: 6 }, 0)]);
-        let found: Vec<String> = diff(&a, &b, Ignored::default()).unwrap().iter().map(|one| format!("{} {:?} {:?}", one.path, one.side, one.what)).collect();
+        let a =
+            tree(&[("both", Node::Fifo, 0o600), ("left", Node::Fifo, 0), ("mode", Node::Fifo, 0o600), ("size", Node::File { size: 5 }, 0)]);
+        let b = tree(&[
+            ("both", Node::Fifo, 0o600),
+            ("mode", Node::Fifo, 0o644),
+            ("right", Node::Fifo, 0),
+            ("size", Node::File { size: 6 }, 0),
+        ]);
+        let found: Vec<String> =
+            diff(&a, &b, Ignored::default()).unwrap().iter().map(|one| format!("{} {:?} {:?}", one.path, one.side, one.what)).collect();
         let expected = ["/left First []", "/mode Both [\"mode 0600, 0644\"]", "/right Second []", "/size Both [\"length 5, 6\"]"];
         assert_eq!(found, expected);
     }

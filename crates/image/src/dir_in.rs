@@ -32,7 +32,12 @@ pub fn read(root: &Path) -> Result<Tree> {
             let at = entry.path();
             if below.len() > PATH_MAX {
                 let found = format!("{} bytes", below.len());
-                return Err(ImageError::Entry { path: Shown::path(&below), what: "length of the path", found, expected: "at most 4096 bytes" });
+                return Err(ImageError::Entry {
+                    path: Shown::path(&below),
+                    what: "length of the path",
+                    found,
+                    expected: "at most 4096 bytes",
+                });
             }
             let metadata = entry.metadata().map_err(ImageError::file(&at))?;
             let (node, data) = node(&at, &below, &metadata, &mut first_names)?;

@@ -9,8 +9,8 @@ use crate::tree::{Entry, Node};
 use crate::walk::Losses;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, chownat, fchmod, fchown, fsetxattr, ftruncate, futimens, linkat, makedev,
-    mkdirat, mknodat, openat, symlinkat, utimensat,
+    AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, chownat, fchmod, fchown, fsetxattr, ftruncate, futimens,
+    linkat, makedev, mkdirat, mknodat, openat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -39,7 +39,11 @@ impl DirOut {
             Ok(mut entries) => {
                 if entries.next().is_some() {
                     let found = format!("{}, which is not empty", root.display());
-                    return Err(ImageError::Choice { what: "target", found, expected: "an empty directory, or one that is not there".into() });
+                    return Err(ImageError::Choice {
+                        what: "target",
+                        found,
+                        expected: "an empty directory, or one that is not there".into(),
+                    });
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => fs::create_dir(root).map_err(ImageError::file(root))?,
@@ -119,11 +123,13 @@ impl DirOut {
         let made = match &entry.node {
             Node::Symlink { target } => symlinkat(&target[..], dir, name),
             Node::Link { to } => match &self.top {
-                Some(top) => return linkat(top, &to[..], dir, name, AtFlags::empty()).or_else(|error| {
-                    // What it is linked to may be a device that could not be made.
-                    self.losses.add(&entry.path, format!("link to {}: {error}", Shown::path(to)));
-                    Ok(())
-                }),
+                Some(top) => {
+                    return linkat(top, &to[..], dir, name, AtFlags::empty()).or_else(|error| {
+                        // What it is linked to may be a device that could not be made.
+                        self.losses.add(&entry.path, format!("link to {}: {error}", Shown::path(to)));
+                        Ok(())
+                    });
+                }
                 None => Ok(()),
             },
             Node::Fifo => mknodat(dir, name, FileType::Fifo, mode, 0),

@@ -43,7 +43,8 @@ pub fn dump(path: &Path, opening: &Opening, take: &mut dyn FnMut(&Item) -> Resul
     let file = ImageFile::open(path).map_err(ImageError::file(path))?;
     let block = format.bytes(1);
     let whole = nandlab_sim::Backing::len(&file).div_ceil(block) * block;
-    let mut medium = Image::new(Overlay::new(file, whole), format).map_err(|error| ImageError::Open { layer: "flash", why: error.to_string() })?;
+    let mut medium =
+        Image::new(Overlay::new(file, whole), format).map_err(|error| ImageError::Open { layer: "flash", why: error.to_string() })?;
     let geometry = medium.geometry().clone();
     let mut bytes = Vec::new();
     for number in 0..geometry.blocks {

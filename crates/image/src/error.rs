@@ -20,7 +20,11 @@ impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
             for character in chunk.valid().chars() {
-                if character.is_control() || character == '\\' { write!(f, "{}", character.escape_default())? } else { write!(f, "{character}")? }
+                if character.is_control() || character == '\\' {
+                    write!(f, "{}", character.escape_default())?
+                } else {
+                    write!(f, "{character}")?
+                }
             }
             chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
         }

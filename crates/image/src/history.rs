@@ -140,8 +140,16 @@ impl History {
             }
             What::Inode { ino, version, mode, owner, size, mtime, range, compr, data } => {
                 let data = (start + data.start as u64, data.len() as u32);
-                let version =
-                    Version { version: *version, mode: *mode, owner: *owner, size: *size, time: *mtime, range: *range, compr: *compr, data };
+                let version = Version {
+                    version: *version,
+                    mode: *mode,
+                    owner: *owner,
+                    size: *size,
+                    time: *mtime,
+                    range: *range,
+                    compr: *compr,
+                    data,
+                };
                 self.versions.entry(*ino).or_default().push(version);
             }
             _ => {}
@@ -183,7 +191,13 @@ impl History {
             for version in versions {
                 let (from, len) = version.range;
                 let what = match len {
-                    0 => format!("{} bytes long, mode {:04o}, owner {}:{}", version.size, version.mode & 0o7777, version.owner.0, version.owner.1),
+                    0 => format!(
+                        "{} bytes long, mode {:04o}, owner {}:{}",
+                        version.size,
+                        version.mode & 0o7777,
+                        version.owner.0,
+                        version.owner.1
+                    ),
                     _ => format!("{} bytes long, bytes {from} to {} written", version.size, u64::from(from) + u64::from(len)),
                 };
                 events.push(Event { time: version.time, path: path.clone(), ino: *ino, version: version.version, what });
@@ -196,7 +210,8 @@ impl History {
     /// Files without a name, of which there are nodes.
     pub fn deleted(&self) -> Vec<Deleted> {
         let named: BTreeSet<u32> = self.current().into_values().collect();
-        let known: BTreeSet<u32> = self.namings.iter().filter(|naming| naming.kind == (FileType::File.mode() >> 12) as u8).map(|naming| naming.ino).collect();
+        let known: BTreeSet<u32> =
+            self.namings.iter().filter(|naming| naming.kind == (FileType::File.mode() >> 12) as u8).map(|naming| naming.ino).collect();
         let gone = self.versions.iter().filter(|(ino, _)| !named.contains(ino) && **ino != 1);
         let files = gone.filter_map(|(ino, versions)| Some((ino, versions.last()?)));
         files

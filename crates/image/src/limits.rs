@@ -131,17 +131,28 @@ impl Limits {
         let (mut misfits, mut keep) = (Vec::new(), true);
         let mut misfit = |what, found: String, expected, instead| misfits.push(Misfit { what, found, expected, instead });
         if entry.name().len() > self.name_max {
-            misfit("length of the name", format!("{} bytes", entry.name().len()), "a shorter one (254 bytes in JFFS2, 255 in others)", "left out");
+            misfit(
+                "length of the name",
+                format!("{} bytes", entry.name().len()),
+                "a shorter one (254 bytes in JFFS2, 255 in others)",
+                "left out",
+            );
             keep = false;
         }
         match &entry.node {
             Node::Symlink { target } if target.len() > self.target_max || target.is_empty() => {
-                let expected = if self.target_max == 0 { "a format with symbolic links" } else { "1 byte to what the format holds (254 in JFFS2)" };
+                let expected =
+                    if self.target_max == 0 { "a format with symbolic links" } else { "1 byte to what the format holds (254 in JFFS2)" };
                 misfit("symbolic link's target", format!("{} bytes", target.len()), expected, "left out");
                 keep = false;
             }
             Node::File { size } if *size > self.size_max => {
-                misfit("length of the file", format!("{size} bytes"), "what the format holds (less than 4 GiB in JFFS2 and FAT)", "left out");
+                misfit(
+                    "length of the file",
+                    format!("{size} bytes"),
+                    "what the format holds (less than 4 GiB in JFFS2 and FAT)",
+                    "left out",
+                );
                 keep = false;
             }
             Node::Character { device } | Node::Block { device } => match self.device_max {
@@ -246,7 +257,8 @@ mod tests {
     #[test]
     fn owners_and_parts_of_seconds_are_no_error_where_none_can_be_held() {
         let mtime = Time { secs: 1_000_000_000, nanos: 5 };
-        let mut tree = tree([Entry { uid: u32::MAX, mode: 0o4711, mtime, ..Entry::directory(b"d") }, Entry { mtime, ..Entry::directory(b"") }]);
+        let mut tree =
+            tree([Entry { uid: u32::MAX, mode: 0o4711, mtime, ..Entry::directory(b"d") }, Entry { mtime, ..Entry::directory(b"") }]);
         assert!(FAT.fit(&mut tree, false).unwrap().is_empty());
     }
 }

@@ -75,12 +75,14 @@ impl Format {
     /// Bytes that a tree needs at most, roughly: the first size that is tried.
     fn bytes(&self, tree: &Tree) -> u64 {
         let up = |unit: u64| tree.entries.iter().map(move |(entry, _)| entry.size().div_ceil(unit) * unit).sum::<u64>();
-        let attributes: u64 = tree.entries.iter().flat_map(|(entry, _)| &entry.xattrs).map(|(name, value)| (name.len() + value.len()) as u64).sum();
+        let attributes: u64 =
+            tree.entries.iter().flat_map(|(entry, _)| &entry.xattrs).map(|(name, value)| (name.len() + value.len()) as u64).sum();
         let count = tree.entries.len() as u64;
         match self {
             Self::Jffs2 { shape, .. } => {
                 let block = u64::from(shape.page) * u64::from(shape.pages_per_block);
-                let nodes: u64 = tree.entries.iter().map(|(entry, _)| 260 + 2 * entry.name().len() as u64 + entry.size().div_ceil(4096) * 72).sum();
+                let nodes: u64 =
+                    tree.entries.iter().map(|(entry, _)| 260 + 2 * entry.name().len() as u64 + entry.size().div_ceil(4096) * 72).sum();
                 ((up(4) + nodes + 2 * attributes) * 106 / 100).div_ceil(block) * block + 12 * block
             }
             Self::Ext(choices) => {
@@ -149,7 +151,9 @@ impl Making<'_> {
         for attempt in 0.. {
             match self.attempt(tree, file, to, bytes) {
                 // The estimate was too low.
-                Err(error) if attempt < 8 && self.size.is_none() && is_full(&error) => bytes = (bytes + bytes / 3).next_multiple_of(4 * MIB),
+                Err(error) if attempt < 8 && self.size.is_none() && is_full(&error) => {
+                    bytes = (bytes + bytes / 3).next_multiple_of(4 * MIB)
+                }
                 outcome => return outcome,
             }
         }
@@ -206,7 +210,8 @@ impl Making<'_> {
             }
             Format::F2fs(choices) => {
                 let mut disk = disk;
-                nandlab_f2fs::format(&mut disk, &choices).map_err(|error| too_small(name, &error.to_string(), matches!(error, nandlab_f2fs::FormatError::Size { .. })))?;
+                nandlab_f2fs::format(&mut disk, &choices)
+                    .map_err(|error| too_small(name, &error.to_string(), matches!(error, nandlab_f2fs::FormatError::Size { .. })))?;
                 let options = nandlab_f2fs::Options { ordered: false, ..Default::default() };
                 let fs = nandlab_f2fs::F2fs::mount(disk, options).map_err(|error| refused(error.to_string()))?;
                 self.volume(tree, fs)
@@ -280,7 +285,13 @@ fn too_small(format: &'static str, why: &str, small: bool) -> ImageError {
 
 /// Bytes for each inode, where the default would give too few of them.
 fn ratio(entries: u64, bytes: u64) -> Option<u32> {
-    let default = if bytes < 3 * MIB { 8192 } else if bytes < 512 * MIB { 4096 } else { 16_384 };
+    let default = if bytes < 3 * MIB {
+        8192
+    } else if bytes < 512 * MIB {
+        4096
+    } else {
+        16_384
+    };
     let needed = entries + entries / 8 + 64;
     (bytes / default < needed).then(|| (bytes / needed).max(1024) as u32)
 }

@@ -213,14 +213,15 @@ impl Reader<'_> {
         let node = match kind {
             b"dir" => Node::Directory,
             b"link" => {
-                let target = get("link").and_then(|target| unescaped(target)).ok_or_else(|| Wrong::Word(path.into(), "a link=TARGET with it"))?;
+                let target =
+                    get("link").and_then(|target| unescaped(target)).ok_or_else(|| Wrong::Word(path.into(), "a link=TARGET with it"))?;
                 Node::Symlink { target }
             }
             b"fifo" => Node::Fifo,
             b"socket" => Node::Socket,
             b"char" | b"block" => {
                 let text = get("device").cloned().unwrap_or_default();
-                let device = device(&text).ok_or_else(|| Wrong::Word(text, "device=linux,MAJOR,MINOR"))?;
+                let device = device(&text).ok_or(Wrong::Word(text, "device=linux,MAJOR,MINOR"))?;
                 if kind == b"char" { Node::Character { device } } else { Node::Block { device } }
             }
             b"file" => return self.file(path, words),
@@ -340,9 +341,11 @@ mod tests {
         let path = scratch.path().join("list");
         fs::create_dir(scratch.path().join("d")).unwrap();
         fs::write(scratch.path().join("d/f"), "12345").unwrap();
-        fs::write(&path, "#mtree\n/set type=file uid=5 gid=6 mode=0600\n. type=dir\nd type=dir \\\n mode=0700\nf\n..\ng contents=d/f\n").unwrap();
+        fs::write(&path, "#mtree\n/set type=file uid=5 gid=6 mode=0600\n. type=dir\nd type=dir \\\n mode=0700\nf\n..\ng contents=d/f\n")
+            .unwrap();
         let tree = read(&path, scratch.path()).unwrap();
-        let told: Vec<String> = tree.entries.iter().map(|(entry, _)| format!("{:?} {:o} {} {}", entry.path, entry.mode, entry.uid, entry.size())).collect();
+        let told: Vec<String> =
+            tree.entries.iter().map(|(entry, _)| format!("{:?} {:o} {} {}", entry.path, entry.mode, entry.uid, entry.size())).collect();
         assert_eq!(told, ["[] 600 5 0", "[100] 700 5 0", "[100, 47, 102] 600 5 5", "[103] 600 5 5"]);
         for (bad, line) in [("d type=dire\n", 1), ("#\n../x type=dir\n", 2), ("x type=char\n", 1), ("x type=dir mode=99\n", 1)] {
             fs::write(&path, bad).unwrap();
@@ -353,7 +356,12 @@ mod tests {
 
     #[test]
     fn dates_are_right_before_1970_and_after_2038() {
-        let cases = [(0, "1970-01-01 00:00:00"), (-1, "1969-12-31 23:59:59"), (951_782_400, "2000-02-29 00:00:00"), (4_102_444_800, "2100-01-01 00:00:00")];
+        let cases = [
+            (0, "1970-01-01 00:00:00"),
+            (-1, "1969-12-31 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (4_102_444_800, "2100-01-01 00:00:00"),
+        ];
         cases.iter().for_each(|(secs, text)| assert_eq!(date(Time::new(*secs)), *text));
     }
 }

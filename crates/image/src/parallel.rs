@@ -92,11 +92,18 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_micros(job % 7 * 50));
             job
         };
-        let outcome: Result<(), ()> = in_order(4, 8, 0..500, || (), work, |result| {
-            taken.fetch_add(1, Ordering::SeqCst);
-            results.push(result);
-            Ok(())
-        });
+        let outcome: Result<(), ()> = in_order(
+            4,
+            8,
+            0..500,
+            || (),
+            work,
+            |result| {
+                taken.fetch_add(1, Ordering::SeqCst);
+                results.push(result);
+                Ok(())
+            },
+        );
         assert_eq!((outcome, results), (Ok(()), (0..500).collect::<Vec<_>>()));
     }
 

@@ -139,10 +139,22 @@ mod tests {
         let text = "# a comment\n/dev d 755 0 0 - - - - -\n/dev/null c 666 0 0 1 3 0 0 -\n/dev/tty c 620 0 5 4 0 1 2 3\n/bin/su f 4755 0 0\n/bin r - 0 0\n";
         fs::write(scratch.path(), text.replace("/bin r - ", "/bin r 0 7 7\n#")).unwrap();
         apply(scratch.path(), &mut tree).unwrap();
-        let told: Vec<String> = tree.entries.iter().map(|(entry, _)| format!("{} {:o} {:?}", String::from_utf8_lossy(&entry.path), entry.mode, entry.node)).collect();
+        let told: Vec<String> = tree
+            .entries
+            .iter()
+            .map(|(entry, _)| format!("{} {:o} {:?}", String::from_utf8_lossy(&entry.path), entry.mode, entry.node))
+            .collect();
         assert!(told.contains(&"dev/tty3 620 Character { device: (4, 4) }".into()), "{told:?}");
         assert_eq!((told.len(), tree.find(b"bin/su").map(|entry| (entry.mode, entry.uid))), (9, Some((0o4755, 7))));
-        for bad in ["/x", "/x q 644 0 0", "/x f 999 0 0", "/nowhere f 644 0 0", "/bin c 644 0 0 1 1", "/../x d 755 0 0", "/t c 644 0 0 1 1 0 1 99999999"] {
+        for bad in [
+            "/x",
+            "/x q 644 0 0",
+            "/x f 999 0 0",
+            "/nowhere f 644 0 0",
+            "/bin c 644 0 0 1 1",
+            "/../x d 755 0 0",
+            "/t c 644 0 0 1 1 0 1 99999999",
+        ] {
             fs::write(scratch.path(), bad).unwrap();
             assert!(matches!(apply(scratch.path(), &mut tree.clone()), Err(ImageError::Line { line: 1, .. })), "{bad}");
         }

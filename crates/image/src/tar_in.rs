@@ -161,7 +161,9 @@ impl Reader<'_> {
             Some(text) => decimal(text).ok_or_else(|| format!("{key}: found {:?}, expected a number", String::from_utf8_lossy(text))),
             None => in_header.map_err(|error| error.to_string()),
         };
-        let id = |key: &str, in_header| number(key, in_header).and_then(|id| u32::try_from(id).map_err(|_| format!("{key} {id}, expected 32 bits")));
+        let id = |key: &str, in_header| {
+            number(key, in_header).and_then(|id| u32::try_from(id).map_err(|_| format!("{key} {id}, expected 32 bits")))
+        };
         let mtime = match pax.get(&b"mtime"[..]) {
             Some(text) => time(text).ok_or_else(|| format!("mtime: found {:?}, expected seconds", String::from_utf8_lossy(text)))?,
             // Base 256 is signed.

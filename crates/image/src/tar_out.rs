@@ -77,7 +77,11 @@ impl<W: Write> TarOut<W> {
         self.text(b"linkpath", target, false, &mut header.as_old_mut().linkname);
         for (key, id) in [("uid", entry.uid), ("gid", entry.gid)] {
             let small = u64::from(id.min(0o777_7777));
-            if key == "uid" { header.set_uid(small) } else { header.set_gid(small) }
+            if key == "uid" {
+                header.set_uid(small)
+            } else {
+                header.set_gid(small)
+            }
             if id > 0o777_7777 {
                 self.record(key.as_bytes(), id.to_string().as_bytes());
             }

@@ -194,7 +194,8 @@ impl<F: FileSystem> Target for Volume<F> {
         for (from, to) in part.runs {
             let (mut from, at) = (from, part.at);
             while from < to {
-                let count = self.fs.write(*ino, at + from as u64, &part.data[from..to], entry.mtime).map_err(|error| failed(&entry.path, error))?;
+                let count =
+                    self.fs.write(*ino, at + from as u64, &part.data[from..to], entry.mtime).map_err(|error| failed(&entry.path, error))?;
                 if count == 0 {
                     return Err(failed(&entry.path, Errno::NoSpace));
                 }
@@ -227,7 +228,9 @@ impl<M: Mtd> Jffs2Target<M> {
 
 fn refused(error: nandlab_jffs2::FormatError) -> ImageError {
     match error {
-        nandlab_jffs2::FormatError::Call { path, error } => ImageError::Call { path: Shown::path(path.as_bytes()), error, why: String::new() },
+        nandlab_jffs2::FormatError::Call { path, error } => {
+            ImageError::Call { path: Shown::path(path.as_bytes()), error, why: String::new() }
+        }
         error => ImageError::Make { format: "JFFS2", why: error.to_string() },
     }
 }

@@ -96,15 +96,7 @@ pub struct Entry {
 impl Entry {
     /// A directory that nobody described.
     pub fn directory(path: &[u8]) -> Self {
-        Self {
-            path: path.to_vec(),
-            node: Node::Directory,
-            mode: 0o755,
-            uid: 0,
-            gid: 0,
-            mtime: Time::default(),
-            xattrs: Xattrs::new(),
-        }
+        Self { path: path.to_vec(), node: Node::Directory, mode: 0o755, uid: 0, gid: 0, mtime: Time::default(), xattrs: Xattrs::new() }
     }
 
     /// The last component.

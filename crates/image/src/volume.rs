@@ -262,7 +262,13 @@ impl Volume {
         });
         match kind {
             FlashKind::Jffs2 { endian, markers } => {
-                let kept = if format.oob > 0 { Medium::Nand } else if markers { Medium::Nor } else { Medium::Unmarked };
+                let kept = if format.oob > 0 {
+                    Medium::Nand
+                } else if markers {
+                    Medium::Nor
+                } else {
+                    Medium::Unmarked
+                };
                 self.jffs2(medium, endian, kept, access)
             }
             FlashKind::Ubi { vid } => self.ubi(medium, vid, opening, access),
@@ -379,12 +385,20 @@ impl Volume {
                 if read_only && needs_recovery(&mut disk) {
                     // In the overlay. Where that fails the volume is shown as it is.
                     let recovered = Ext::mount(&mut disk, nandlab_ext::Options::default());
-                    self.unrecovered = recovered.map_err(|error| error.to_string()).and_then(|mut fs| fs.unmount().map_err(|error| error.to_string())).err();
+                    self.unrecovered = recovered
+                        .map_err(|error| error.to_string())
+                        .and_then(|mut fs| fs.unmount().map_err(|error| error.to_string()))
+                        .err();
                 }
                 let options = nandlab_ext::Options { read_only, ..Default::default() };
                 let fs = Ext::mount(disk, options).map_err(|error| failed("ext", error))?;
                 let layout = fs.layout();
-                let layer = Layer::Ext { journal: layout.compat & HAS_JOURNAL != 0, block: layout.block, blocks: layout.blocks, inodes: layout.inodes };
+                let layer = Layer::Ext {
+                    journal: layout.compat & HAS_JOURNAL != 0,
+                    block: layout.block,
+                    blocks: layout.blocks,
+                    inodes: layout.inodes,
+                };
                 (layer, Mounted::Ext(Box::new(fs)))
             }
             DiskKind::F2fs => {

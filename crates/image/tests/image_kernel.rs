@@ -104,7 +104,9 @@ fn the_kernel_sees_what_went_into_our_images() {
         trees.push((name, expected(&held(&archive(&tree), scratch.path()), name == "jffs2")));
         guest = guest.disk(Disk::File(image));
         script += &mount(name, device);
-        script += &format!(" && manifest /mnt {name} && /xattrs /mnt >/tmp/x && send {name} /tmp/x && umount /mnt || {{ echo {name} failed; exit 1; }}\n");
+        script += &format!(
+            " && manifest /mnt {name} && /xattrs /mnt >/tmp/x && send {name} /tmp/x && umount /mnt || {{ echo {name} failed; exit 1; }}\n"
+        );
     }
     let report = guest.script(script).run().unwrap().success().unwrap();
     for (name, (manifest, attributes)) in trees {

@@ -48,7 +48,8 @@ impl Contents {
             }
             let packed = packer.pack(choices.compression, page, page.len());
             contents.bytes.extend(packed.data);
-            let page = Page { at: start as u32 + (number * span) as u32, len: page.len() as u32, compr: packed.compr, end: contents.bytes.len() };
+            let page =
+                Page { at: start as u32 + (number * span) as u32, len: page.len() as u32, compr: packed.compr, end: contents.bytes.len() };
             contents.pages.push(page);
         }
         contents

@@ -153,7 +153,10 @@ fn read(endian: Endian, at: usize, head: Head, node: &[u8]) -> Option<(What, boo
         kind::DIRENT => {
             let raw = RawDirent::read(endian, &fixed::<DIRENT>(endian, node)?)?;
             let (name, sum) = part(DIRENT, raw.name_len.into());
-            (What::Name { dir: raw.pino, version: raw.version, ino: raw.ino, time: raw.mctime, kind: raw.kind, name }, sum == Some(raw.name_crc))
+            (
+                What::Name { dir: raw.pino, version: raw.version, ino: raw.ino, time: raw.mctime, kind: raw.kind, name },
+                sum == Some(raw.name_crc),
+            )
         }
         kind::XATTR => {
             let raw = RawXattr::read(endian, &fixed::<XATTR>(endian, node)?)?;

@@ -149,7 +149,12 @@ impl Past {
         } else {
             let mut text = String::new();
             for event in &told.events {
-                text += &format!("{} {}: {}\n", nandlab_image::manifest::date(nandlab_vfs::Time::new(event.time.into())), event.path, event.what);
+                text += &format!(
+                    "{} {}: {}\n",
+                    nandlab_image::manifest::date(nandlab_vfs::Time::new(event.time.into())),
+                    event.path,
+                    event.what
+                );
             }
             for file in &told.deleted {
                 text += &format!("deleted: {}, inode {}, {} bytes\n", file.path, file.ino, file.size);

@@ -78,7 +78,10 @@ fn line(layer: &Layer) -> String {
                 let holds = volume.holds.map_or(String::new(), |holds| format!(", {holds}"));
                 let broken = if volume.corrupted { ", blocks are missing" } else { "" };
                 let (id, name, kind, lebs) = (volume.id, &volume.name, volume.kind, volume.lebs);
-                text += &format!("  volume {id} {name:?}: {kind}, {} blocks, {} of them mapped, {} bytes{holds}{broken}\n", lebs.0, lebs.1, volume.bytes);
+                text += &format!(
+                    "  volume {id} {name:?}: {kind}, {} blocks, {} of them mapped, {} bytes{holds}{broken}\n",
+                    lebs.0, lebs.1, volume.bytes
+                );
             }
             text
         }
@@ -172,7 +175,8 @@ fn described(entry: &Entry) -> Described {
 }
 
 fn long(entry: &Entry) -> String {
-    let mut mode: Vec<char> = "rwxrwxrwx".chars().enumerate().map(|(at, letter)| if entry.mode >> (8 - at) & 1 == 1 { letter } else { '-' }).collect();
+    let mut mode: Vec<char> =
+        "rwxrwxrwx".chars().enumerate().map(|(at, letter)| if entry.mode >> (8 - at) & 1 == 1 { letter } else { '-' }).collect();
     for (bit, at, set, unset) in [(0o4000, 2, 's', 'S'), (0o2000, 5, 's', 'S'), (0o1000, 8, 't', 'T')] {
         if entry.mode & bit != 0 {
             mode[at] = if mode[at] == 'x' { set } else { unset };
@@ -227,7 +231,11 @@ impl Ls {
     pub fn execute(self) -> Result<Status, Failure> {
         let mut volume = self.image.open()?;
         let mut sink = Printing { out: io::stdout().lock(), ls: &self, listed: Vec::new() };
-        let outcome = if self.recursive { all(&mut volume, bytes(&self.path), &mut sink) } else { one_level(&mut volume, bytes(&self.path), &mut sink) };
+        let outcome = if self.recursive {
+            all(&mut volume, bytes(&self.path), &mut sink)
+        } else {
+            one_level(&mut volume, bytes(&self.path), &mut sink)
+        };
         let listed = std::mem::take(&mut sink.listed);
         drop(sink);
         match outcome {
@@ -300,7 +308,12 @@ impl Cat {
     }
 }
 
-fn cat(volume: &mut Volume, path: &[u8], buffer: &mut [u8], take: &mut dyn FnMut(&[u8]) -> nandlab_image::Result<()>) -> nandlab_image::Result<()> {
+fn cat(
+    volume: &mut Volume,
+    path: &[u8],
+    buffer: &mut [u8],
+    take: &mut dyn FnMut(&[u8]) -> nandlab_image::Result<()>,
+) -> nandlab_image::Result<()> {
     let fs = volume.fs()?;
     let attr = nandlab_vfs::path::resolve(fs, path).map_err(|error| call(path, error))?;
     if attr.kind != FileType::File {
@@ -366,7 +379,10 @@ impl Stat {
         let mut text = String::new();
         for one in &all {
             let entry = &one.entry;
-            text += &format!("{}: {}, {} bytes in {} units of 512, inode {}, {} names\n", entry.path, entry.kind, entry.size, one.blocks, one.ino, one.links);
+            text += &format!(
+                "{}: {}, {} bytes in {} units of 512, inode {}, {} names\n",
+                entry.path, entry.kind, entry.size, one.blocks, one.ino, one.links
+            );
             text += &format!("  mode {} owner {} group {}\n", entry.mode, entry.uid, entry.gid);
             text += &format!("  modified {}, changed {}, accessed {}\n", entry.mtime, one.ctime, one.atime);
             entry.target.iter().for_each(|target| text += &format!("  target {target}\n"));

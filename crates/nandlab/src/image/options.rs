@@ -114,7 +114,8 @@ pub fn tell(losses: &Losses) {
 
 /// A bar that shows bytes.
 pub fn bar(total: Option<u64>, name: &str) -> indicatif::ProgressBar {
-    let template = if total.is_some() { "{prefix} [{wide_bar}] {bytes}/{total_bytes} {eta:>5}" } else { "{prefix} {bytes} {bytes_per_sec}" };
+    let template =
+        if total.is_some() { "{prefix} [{wide_bar}] {bytes}/{total_bytes} {eta:>5}" } else { "{prefix} {bytes} {bytes_per_sec}" };
     // Hidden by itself where standard error is no terminal.
     let bar = indicatif::ProgressBar::new(total.unwrap_or(0)).with_prefix(name.to_string());
     if let Ok(style) = indicatif::ProgressStyle::with_template(template) {
