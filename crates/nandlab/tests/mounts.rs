@@ -60,7 +60,7 @@ fn stacks(dir: &Path) -> [(&'static str, std::path::PathBuf, String, String); 4]
 fn fill(dir: &Path, links: bool) {
     fs::create_dir_all(dir.join("a/b")).unwrap();
     for number in 0..60_u32 {
-        let contents: Vec<u8> = (0..number * 700).map(|at| (at * number >> 3) as u8).collect();
+        let contents: Vec<u8> = (0..number * 700).map(|at| ((at * number) >> 3) as u8).collect();
         fs::write(dir.join(format!("a/b/{number}")), contents).unwrap();
     }
     for number in (0..60).step_by(3) {

@@ -106,7 +106,7 @@ fn rate_of_bare(blocks: u32, op: f64, contents: bool, writes: u64) -> (f64, Done
     let mut some = |bare: &mut Bare, n: u64| {
         for i in 0..n {
             data[0] = i as u8;
-            let lpn = (u64::from(random.next_u32()) * u64::from(logical) >> 32) as u32;
+            let lpn = ((u64::from(random.next_u32()) * u64::from(logical)) >> 32) as u32;
             bare.write(lpn, &data);
         }
     };
