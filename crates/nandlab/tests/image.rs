@@ -13,7 +13,7 @@ fn lab() -> Lab {
     let lab = Lab::new();
     fs::create_dir_all(lab.path("tree/dir/below")).unwrap();
     for (name, length) in [("one", 1), ("page", 4096), ("dir/longer", 100_000), ("dir/below/last", 7)] {
-        let bytes: Vec<u8> = (0..length).map(|at: u32| (at * at / 7) as u8).collect();
+        let bytes: Vec<u8> = (0..length).map(|at: u32| (at.wrapping_mul(at ^ 0x5BD1).wrapping_mul(2_654_435_761) >> 23) as u8).collect();
         lab.write(&format!("tree/{name}"), &bytes);
     }
     fs::set_permissions(lab.path("tree/one"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -97,9 +97,10 @@ fn damage_is_found_told_and_worked_around() {
     lab.write("i", &bytes);
     let (out, _) = lab.exits(1, &["image", "check", "i"]);
     assert!(out.contains("damage: byte 0x"), "{out}");
-    lab.exits(1, &["image", "extract", "i", "first"]);
-    let (_, err) = lab.exits(3, &["image", "extract", "--salvage", "i", "out"]);
-    assert!(err.contains("/dir/longer: bytes 8192 to 12288 cannot be read"), "{err}");
+    for (words, to) in [(&["image", "extract", "i"][..], "first"), (&["image", "extract", "--salvage", "i"], "out")] {
+        let (_, err) = lab.exits(3, &[words, &[to]].concat());
+        assert!(err.contains("checksum of the data"), "{err}");
+    }
     let saved = fs::read(lab.path("out/dir/longer")).unwrap();
     assert!(saved[..8192] == content[..8192] && saved[12288..] == content[12288..] && saved[8192..12288].iter().all(|byte| *byte == 0));
     assert_eq!(fs::read(lab.path("out/page")).unwrap(), fs::read(lab.path("tree/page")).unwrap());

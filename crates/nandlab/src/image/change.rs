@@ -95,9 +95,12 @@ fn new_file(fs: &mut dyn FileSystem, at: &[u8], mode: u16, by: Caller) -> Result
     let (dir, name) = path::parent(fs, at)?;
     let ino = match fs.lookup(dir, name) {
         Ok(attr) if attr.kind == FileType::File => {
-            let change = SetAttr { size: Some(0), mode: Some(mode), ..SetAttr::default() };
-            fs.setattr(attr.ino, &change, by.now)?;
-            attr.ino
+            fs.setattr(attr.ino, &SetAttr { size: Some(0), ..SetAttr::default() }, by.now)?;
+            match fs.setattr(attr.ino, &SetAttr { mode: Some(mode), ..SetAttr::default() }, by.now) {
+                // FAT has no permissions; those of a new file are not kept either.
+                Ok(_) | Err(Errno::NotPermitted) => attr.ino,
+                Err(error) => return Err(error),
+            }
         }
         Ok(_) => return Err(Errno::Exists),
         Err(Errno::NoEntry) => fs.create(dir, name, NewNode::File, mode, by)?.ino,

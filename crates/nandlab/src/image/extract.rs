@@ -4,11 +4,13 @@ use super::options::{Image, bar, bytes, json, tell};
 use crate::failure::{Failure, Status};
 use crate::output::print;
 use nandlab_image::ImageError;
+use nandlab_image::check::{Severity, check};
 use nandlab_image::dir_out::DirOut;
 use nandlab_image::make::beside;
 use nandlab_image::manifest::ManifestOut;
 use nandlab_image::sink::{Both, Sink};
 use nandlab_image::tar_out::TarOut;
+use nandlab_image::volume::{Mounted, Volume};
 use nandlab_image::walk::{Losses, Walk};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -100,11 +102,25 @@ impl Args {
             report.bytes += bytes;
             bar.inc(bytes);
         };
+        let mut losses = damage(&mut volume)?;
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
         let outcome = walk.run(bytes(&self.path), sink);
-        let losses = std::mem::take(&mut walk.losses);
+        losses.list.append(&mut walk.losses.list);
+        losses.more += walk.losses.more;
         report.losses = losses;
         bar.finish_and_clear();
         outcome.map_err(|error| volume.explain(error).into())
     }
+}
+
+/// What JFFS2 leaves out without a word, as Linux does: nodes whose checksums are wrong. Other formats say so when they are read.
+fn damage(volume: &mut Volume) -> Result<Losses, Failure> {
+    let mut losses = Losses::default();
+    if matches!(volume.mounted, Some(Mounted::Jffs2(_))) {
+        let checked = check(volume)?;
+        let damage = checked.findings.iter().filter(|finding| finding.severity == Severity::Damage);
+        damage.for_each(|finding| losses.add(b"", finding.what.as_str()));
+        losses.more += checked.more;
+    }
+    Ok(losses)
 }
