@@ -53,14 +53,9 @@ macro_rules! collect {
         $checked.more += report.more;
         for finding in report.findings {
             let severity = match finding.severity() {
+                Theirs::Note => Severity::Note,
+                Theirs::Waste => Severity::Waste,
                 Theirs::Damage => Severity::Damage,
-                other => {
-                    if format!("{other:?}") == "Note" {
-                        Severity::Note
-                    } else {
-                        Severity::Waste
-                    }
-                }
             };
             $checked.findings.push(Finding { severity, offset: $offset(&finding), what: finding.to_string() });
         }
