@@ -49,3 +49,4 @@ pub use options::SeededBug;
 pub use options::{Commit, LogOptions, Memory, Options, Superblock};
 pub use shape::{Headers, Shape};
 pub use volume::{VolumeInfo, VolumeSpec};
+pub use work::Task;

@@ -106,7 +106,8 @@ impl Prepared<FlashFiles> {
         let chip = ChipSpec { contents: Contents::Kept, ..experiment.stack.chip.spec.clone() };
         let write_back = experiment.stack.write_back.map(|routine| routine.settings);
         let (ops, cut_short) = operations_on_files(experiment, limit)?;
-        Ok(Some(Self { subject: FlashFiles { chip, fs, write_back, seed: experiment.run.seed }, ops, cut_short }))
+        let ubi = if let Scheme::Ubi(ubi) = &experiment.stack.ftl.scheme { Some(ubi.clone()) } else { None };
+        Ok(Some(Self { subject: FlashFiles { chip, ubi, fs, write_back, seed: experiment.run.seed }, ops, cut_short }))
     }
 }
 

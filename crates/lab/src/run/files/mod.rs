@@ -41,7 +41,7 @@ use nandlab_sim::{Clock, Nanos};
 use nandlab_stack::{FsDescription, Parts};
 use nandlab_vfs::flusher::Flushed;
 use nandlab_vfs::write_back::Tally;
-use nandlab_vfs::{FileSystem, Ino, Time};
+use nandlab_vfs::{Ino, Time};
 use nandlab_workload::files::{Expected, FileCall, FileCalls};
 use nandlab_workload::{Op, Request};
 use phases::Phases;
@@ -234,6 +234,7 @@ fn play(
     let after = below.snapshot();
     phases.begin("unmount", clock.now(), after.tally(), &stream.borrow().below);
     top.fs().unmount().map_err(RunError::Unmount)?;
+    below.settle()?;
     let phases = phases.finish(clock.now(), &below.tally(), &stream.borrow().below);
     let Program { expected, calls_ns, actors, .. } = program;
     let measured = Measured { meter, before, after, steady: true };
@@ -274,7 +275,5 @@ impl Program<'_> {
 
 /// Mounts once more, without costs, and compares every file.
 fn prove(experiment: &Experiment, fs: &FsDescription, base: &mut Base, calls: &dyn FileCalls, expected: &Expected) -> Result<(), RunError> {
-    let mut mounted = base.mount_again(experiment, fs)?;
-    verify(&mut mounted, Ino::ROOT, expected, calls)?;
-    mounted.unmount().map_err(RunError::Unmount)
+    base.look_again(experiment, fs, |mut mounted| Ok(verify(&mut mounted, Ino::ROOT, expected, calls).map(|_| ())?))
 }
