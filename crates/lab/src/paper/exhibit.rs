@@ -37,6 +37,8 @@ pub enum Drawn {
     Lines,
     /// Joined by lines, over an axis on which twice as much is always as far.
     LinesOverLog,
+    /// The same for both axes.
+    LinesOverLogs,
 }
 
 /// Points over two axes.
@@ -84,12 +86,13 @@ impl Figure {
             mark: if self.drawn == Drawn::Dots { Mark::Points } else { Mark::Line },
             points: points.clone(),
         });
-        let across = if self.drawn == Drawn::LinesOverLog { Axis::log } else { Axis::linear };
+        let across = if matches!(self.drawn, Drawn::LinesOverLog | Drawn::LinesOverLogs) { Axis::log } else { Axis::linear };
+        let upwards = if self.drawn == Drawn::LinesOverLogs { Axis::log } else { Axis::linear };
         Plot {
             title: self.title.clone(),
             about: self.about.clone(),
             x: across(&self.x, self.of.0, points().map(|p| p.0)),
-            y: Axis::linear(&self.y, self.of.1, points().map(|p| p.1)),
+            y: upwards(&self.y, self.of.1, points().map(|p| p.1)),
             series: series.collect(),
             width: HALF,
             named: false,

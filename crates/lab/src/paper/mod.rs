@@ -8,6 +8,7 @@ mod ftl_study;
 mod jffs2_wb;
 mod jftl;
 mod page;
+mod ubil;
 
 pub use crate::report::number::Quantity;
 pub use exhibit::{Drawn, Exhibit, Figure, TableExhibit};
@@ -26,10 +27,11 @@ pub struct Paper {
 }
 
 /// Every publication, in the order in which their stacks stand on each other.
-pub const ALL: [Paper; 3] = [
+pub const ALL: [Paper; 4] = [
     Paper { id: "ftl-study", title: ftl_study::TITLE, reproduce: ftl_study::reproduce },
     Paper { id: "jftl", title: jftl::TITLE, reproduce: jftl::reproduce },
     Paper { id: "jffs2-wb", title: jffs2_wb::TITLE, reproduce: jffs2_wb::reproduce },
+    Paper { id: "ubil", title: ubil::TITLE, reproduce: ubil::reproduce },
 ];
 
 impl Paper {
