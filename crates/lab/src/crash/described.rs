@@ -146,7 +146,11 @@ fn refuse_unsuitable(experiment: &Experiment) -> Result<(), PrepareError> {
         return refuse("chip.blocks", format!("a chip of {bytes} bytes"), "at most 8 GiB, since the disk is read whole in every state");
     }
     if chip.spec.superblock.is_some() {
-        return refuse("chip.superblock", "true".into(), "false: in which order the dies of a superblock have ended at a cut is not modelled");
+        return refuse(
+            "chip.superblock",
+            "true".into(),
+            "false: in which order the dies of a superblock have ended at a cut is not modelled",
+        );
     }
     if let Some(path) = &chip.load {
         return refuse("chip.load", path.display().to_string(), "none: cuts are explored from a freshly formatted chip on");
