@@ -20,7 +20,7 @@ const VERBS: &[Verb] = &[
     ("tidy", "the house rules that a compiler does not see", tidy::run),
     ("bench", "the benchmarks, one after the other, nothing else running", bench::run),
     ("fuzz", "a reader of media against edited media: `fuzz TARGET EXECUTIONS [SEED]`, see docs/fuzzing.md", fuzz::run),
-    ("record", "the block traces of traces/, from the real kernel", record::run),
+    ("record", "the block traces of traces/, from the real kernel; `record rival [WORK...]` those of ext4 for `paper f2fs`", record::run),
 ];
 
 fn main() -> ExitCode {

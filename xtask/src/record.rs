@@ -33,8 +33,10 @@ const IDLE_LINES: u64 = 4;
 
 /// The verb.
 pub fn run(words: &[String]) -> Outcome {
-    if !words.is_empty() {
-        return Err("expected nothing".into());
+    match words {
+        [] => {}
+        [what, works @ ..] if what == "rival" => return rival(works),
+        _ => return Err("expected nothing, or \"rival\" and works of it".into()),
     }
     let oracle = Oracle::ready().map_err(|missing| missing.to_string())?;
     fs::create_dir_all(directory()).map_err(|why| why.to_string())?;
@@ -50,6 +52,16 @@ pub fn run(words: &[String]) -> Outcome {
     }
     print!("{rows}");
     fs::write(directory().join("README.md"), readme(&oracle, &rows)).map_err(|why| why.to_string())
+}
+
+/// ext4's requests for the works of the publication of F2FS, into `traces/f2fs-paper/`.
+fn rival(works: &[String]) -> Outcome {
+    let player = |words: &[&str]| crate::run(crate::cargo().args(words));
+    player(&["build", "-p", "nandlab-lab", "--bin", "play-files"])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let mut command = crate::cargo();
+    command.args(["run", "-p", "nandlab-lab", "--example", "record_rival", "--"]);
+    crate::run(command.arg(directory().join("f2fs-paper")).arg(target.join("debug/play-files")).args(works))
 }
 
 fn directory() -> PathBuf {

@@ -38,6 +38,8 @@ pub struct RunOptions {
     pub precondition: Precondition,
     /// How often over.
     pub precondition_overwrites: u64,
+    /// With zeros, which take no memory, rather than with bytes that differ from page to page.
+    pub precondition_zero: bool,
     /// When measuring begins.
     pub measure_from: MeasureFrom,
     /// Virtual time between two points of the series to begin with, ns; doubled when there are too many.
@@ -139,17 +141,20 @@ impl RunOptions {
         let depth = section.checked("queue-depth", usual, fine, "a number in a closed loop (run.open-loop = false)")?;
         let kinds = [("none", Precondition::None), ("sequential", Precondition::Sequential), ("random", Precondition::Random)];
         let precondition = section.choice("precondition", &kinds, Precondition::None)?;
-        let precondition_overwrites = if precondition == Precondition::None {
-            section.inapplicable(&["precondition-overwrites"], "precondition = \"sequential\" or \"random\"")?;
-            0
+        let (precondition_overwrites, precondition_zero) = if precondition == Precondition::None {
+            let keys = ["precondition-overwrites", "precondition-zero"];
+            section.inapplicable(&keys, "precondition = \"sequential\" or \"random\"")?;
+            (0, false)
         } else {
-            section.checked("precondition-overwrites", 1, |n| (1..=1_000_000).contains(n), "1 to 1000000")?
+            let times = section.checked("precondition-overwrites", 1, |n| (1..=1_000_000).contains(n), "1 to 1000000")?;
+            (times, section.or("precondition-zero", false)?)
         };
         let starts = [("start", MeasureFrom::Start), ("steady", MeasureFrom::Steady)];
         let measure_from = section.choice("measure-from", &starts, MeasureFrom::Start)?;
         let Time(series_interval) = section.checked("series-interval", Time(1_000_000), |t| t.0 > 0, "at least 1 ns")?;
         let seed = section.or("seed", 1)?;
-        let options = Self { open_loop, depth, precondition, precondition_overwrites, measure_from, series_interval, seed };
+        let options =
+            Self { open_loop, depth, precondition, precondition_overwrites, precondition_zero, measure_from, series_interval, seed };
         Ok((options, section.finish()?))
     }
 }
@@ -203,7 +208,10 @@ mod tests {
             ("[run]\nsead = 1", "run.sead: unknown key, did you mean \"seed\"?"),
             ("[experiment]\nname = 3", "experiment.name: found 3, expected text in quotes"),
             ("[experiment]\ntitle = \"x\"", "experiment.title: unknown key, expected one of name"),
-            ("[network]\n", "[network]: unknown section, expected [experiment], [chip], [ftl], [fs], [nvram], [host], [memory], [write-back], [workload], [run]"),
+            (
+                "[network]\n",
+                "[network]: unknown section, expected [experiment], [chip], [ftl], [fs], [nvram], [host], [memory], [write-back], [workload], [run]",
+            ),
             ("[wrokload]\n", "[wrokload]: unknown section, did you mean [workload]?"),
         ];
         for (text, expected) in cases {

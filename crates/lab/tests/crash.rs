@@ -54,7 +54,8 @@ fn layer(dies: u32, bug: Option<SeededBug>) -> Disk<PageMapped> {
     let blocks = if dies == 1 { 32 } else { 48 };
     let geometry = Geometry { dies, planes, ..Geometry::single_die(1024, 15, 8, blocks) };
     let rules = Rules { order: PageOrder::Ascending, partial_programs: 1 };
-    let chip = ChipSpec { geometry, timing, rules, reliability: Reliability::default(), contents: Contents::Kept, seed: 1, superblock: None };
+    let chip =
+        ChipSpec { geometry, timing, rules, reliability: Reliability::default(), contents: Contents::Kept, seed: 1, superblock: None };
     let over_provisioning = if dies == 1 { 1.0 } else { 0.65 };
     // Sequence numbers matter for whatever is newer than its map page.
     let map_interval = if bug == Some(SeededBug::IgnoreSequence) { 64 } else { 8 };

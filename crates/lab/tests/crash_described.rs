@@ -60,6 +60,34 @@ fn a_described_file_system_on_flash_survives_its_cuts() {
 }
 
 #[test]
+fn file_systems_on_a_volume_survive_their_cuts_with_every_memory_of_a_scan() {
+    let text = include_str!("../../../experiments/crash-ubi.toml");
+    let take = |more: &[&str]| {
+        let overrides: Vec<String> = more.iter().map(ToString::to_string).collect();
+        Experiment::take(Document::parse("crash-ubi.toml", Path::new("."), text, &overrides).unwrap()).unwrap()
+    };
+    let plan = Plan { cuts: Cuts::Sample(40), ..Plan::default() };
+    let ways: [&[&str]; 5] = [
+        &[],
+        &["ubi.headers=false"],
+        &["ubi.headers=false", "ubi.incremental=true", "ubi.chained=true"],
+        &["ubi.attach=scan", "ubi.log-blocks="],
+        &["ubi.attach=fastmap", "ubi.log-blocks="],
+    ];
+    for way in ways {
+        let prepared = Prepared::on_flash(&take(way), 1_000).unwrap().unwrap();
+        let report = explore(&prepared.subject, &prepared.ops, &plan).unwrap();
+        assert_eq!((report.states, report.violations_total), (40, 0), "{way:?}: {report}");
+    }
+    for way in [ways[1], ways[3]] {
+        let on_a_disk = [way, &["chip.blocks=160", "fs.type=ext3", "fs.block=1024", "fs.journal-size=1 MiB", "ubi.volume-size="]].concat();
+        let prepared = Prepared::files(&take(&on_a_disk), 40).unwrap().unwrap();
+        let report = explore(&prepared.subject, &prepared.ops, &plan).unwrap();
+        assert_eq!((report.states, report.violations_total), (40, 0), "{way:?}: {report}");
+    }
+}
+
+#[test]
 fn a_workload_longer_than_the_limit_is_cut_short_and_says_so() {
     let prepared = Prepared::new(&experiment(&[]), 20).unwrap();
     assert!(prepared.cut_short && prepared.ops.len() == 20);

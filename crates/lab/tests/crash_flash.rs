@@ -12,7 +12,7 @@ use nandlab_vfs::write_back::Settings;
 fn flash(blocks: u32, mount: Options, node_bytes: u32, write_back: Option<Settings>) -> FlashFiles {
     let mut chip = preset::find("nandsim-jftl").unwrap().spec();
     chip.geometry.blocks = blocks;
-    FlashFiles { chip, fs: Jffs2Description { mount, node_bytes, cache_bytes: 0 }, write_back, seed: 1 }
+    FlashFiles { chip, ubi: None, fs: Jffs2Description { mount, node_bytes, cache_bytes: 0 }, write_back, seed: 1 }
 }
 
 /// A pass of a few elements every few operations, and little memory: all three who write come to their turn.

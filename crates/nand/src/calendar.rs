@@ -347,7 +347,8 @@ mod tests {
             g.planes = 2;
             (t.multi_plane, t.cache_program) = (true, true);
         });
-        let ends: Vec<Nanos> = [(0, 0), (2, 0), (0, 1), (2, 1)].map(|(block, page)| c.program(Block(block), page, None, 0).1.end / US).into();
+        let ends: Vec<Nanos> =
+            [(0, 0), (2, 0), (0, 1), (2, 1)].map(|(block, page)| c.program(Block(block), page, None, 0).1.end / US).into();
         assert_eq!(ends, [200, 200, 400, 400]);
     }
 
@@ -399,7 +400,10 @@ mod tests {
     #[test]
     fn a_superblock_programs_a_page_of_every_plane_at_once_and_is_erased_at_once() {
         let spec = preset::find("slc-2k").unwrap().spec();
-        let (g, t) = (Geometry { dies: 2, planes: 2, ..spec.geometry.clone() }, Timing { multi_plane: true, bus_ps_per_byte: 0, ..spec.timing.clone() });
+        let (g, t) = (
+            Geometry { dies: 2, planes: 2, ..spec.geometry.clone() },
+            Timing { multi_plane: true, bus_ps_per_byte: 0, ..spec.timing.clone() },
+        );
         let joined = crate::ChipSpec { geometry: g, timing: t, ..spec }.in_superblocks();
         assert_eq!((joined.geometry.pages_per_block, joined.geometry.blocks, joined.geometry.dies), (256, 256, 1));
         let mut c = Calendar::new(&joined.geometry, &joined.timing, joined.superblock);

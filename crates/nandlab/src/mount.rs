@@ -60,7 +60,7 @@ impl Args {
             return Ok(Status::Done);
         }
         let (description, seed) = describe(Document::read(&self.source, &self.set)?)?;
-        let served = live(&description, seed, |fs, below| self.stack(fs, &below))?;
+        let served = live(&description, seed, |fs, below| self.stack(fs, below))?;
         served?;
         Ok(Status::Done)
     }

@@ -2,7 +2,8 @@
 
 use crate::dump::{self, DumpError, Loaded};
 use crate::file::PageFile;
-use crate::{ChipDescription, Description, Memory, Scheme};
+use crate::ubi::UbiDisk;
+use crate::{ChipDescription, Description, FsDescription, FsError, Memory, Scheme};
 use nandlab_block::BlockError;
 use nandlab_ftl::logblock::LogBlockFtl;
 use nandlab_ftl::mtdblock::MtdBlock;
@@ -13,6 +14,7 @@ use nandlab_ftl::{AttachError, Ftl};
 use nandlab_mtd::MtdError;
 use nandlab_nand::{Chip, ChipSpec, Contents, SpecError};
 use nandlab_sim::{Clock, Rail};
+use nandlab_ubi::UbiError;
 use std::io;
 use std::path::PathBuf;
 
@@ -120,6 +122,20 @@ pub enum BuildError {
     /// The write cache does not fit.
     #[error("nvram: {0}")]
     Cache(#[from] CacheError),
+    /// UBI cannot be had.
+    #[error("ubi: {0}")]
+    Ubi(#[from] UbiError),
+    /// The device has no such volume.
+    #[error("ubi.volume: found volumes {found}, expected one that is called \"{expected}\"")]
+    NoVolume {
+        /// The name.
+        expected: String,
+        /// Those that there are.
+        found: String,
+    },
+    /// The file system that lies on flash could not be made.
+    #[error(transparent)]
+    Fs(#[from] Box<FsError>),
     /// The layer could not write what it needs at the end.
     #[error("detaching the translation layer: {0}")]
     Detach(BlockError),
@@ -166,6 +182,14 @@ impl BareFlash {
     /// Whether what is on it is to be replaced by a new file system.
     pub fn is_to_be_formatted(&self, description: &Description) -> bool {
         description.ftl.format.applies(self.loaded)
+    }
+
+    /// Makes the file system, on the chip or on a volume of UBI's: a new one reads as erased, and nothing can come back in it, so that for JFFS2 it is an empty file system.
+    pub fn make(&mut self, description: &Description, fs: &FsDescription) -> Result<(), BuildError> {
+        match &description.ftl.scheme {
+            Scheme::Ubi(described) => Ok(described.format(&mut self.chip)?.settle()?),
+            _ => Ok(fs.make_on_flash(&mut self.chip).map_err(Box::new)?),
+        }
     }
 
     /// Puts it away: it is saved, if the description says where. Gives the chip.
@@ -225,6 +249,7 @@ pub fn new_chip(description: &ChipDescription) -> Result<Chip, BuildError> {
 /// Formats a layer on a chip.
 pub fn format_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
     let built: Result<Box<dyn Device>, AttachError> = match scheme {
+        Scheme::Ubi(described) => return UbiDisk::format(described, chip).map(boxed),
         Scheme::Page(options) => PageFtl::format(chip, options.clone()).map(boxed),
         Scheme::LogBlock(options) => LogBlockFtl::format(chip, options.clone()).map(boxed),
         Scheme::Nftl(options) => Nftl::format(chip, options.clone()).map(boxed),
@@ -237,6 +262,7 @@ pub fn format_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildEr
 /// Attaches the layer that is on a chip.
 pub fn attach_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
     let built: Result<Box<dyn Device>, AttachError> = match scheme {
+        Scheme::Ubi(described) => return UbiDisk::attach(described, chip).map(boxed),
         Scheme::Page(options) => PageFtl::attach(chip, options.clone()).map(boxed),
         Scheme::LogBlock(options) => LogBlockFtl::attach(chip, options.clone()).map(boxed),
         Scheme::Nftl(options) => Nftl::attach(chip, options.clone()).map(boxed),

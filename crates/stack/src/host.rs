@@ -3,11 +3,12 @@
 //! A platform is a table of instruction counts, most of them the real kernel's (`docs/kernel-costs.md`), and one assumption about the board: how long an instruction
 //! takes. Every entry says where it comes from, and each can be overridden. The driver's part is added to the chip's times, since it waits with the processor.
 
-use crate::value::Time;
+use crate::value::{Time, quote};
 use crate::{DescriptionError, Document, Section, Setting};
 use nandlab_jffs2::{Coded, Work};
 use nandlab_nand::Timing;
 use nandlab_sim::Nanos;
+use nandlab_ubi::AttachCost;
 
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,10 +197,48 @@ pub const OMAP_5912: [Cost; 30] = {
     costs
 };
 
+/// The platform of UBIL: Samsung's Apollon board, an OMAP 2420, ARM11 at 330 MHz, with SLC NAND. The same instructions again, and those of UBI.
+pub const OMAP_2420: [Cost; 35] = {
+    let mut costs = [cost("", 0.0, "", Label::Assumed, ""); 35];
+    let mut at = 0;
+    while at < OMAP_5912.len() {
+        costs[at] = OMAP_5912[at];
+        at += 1;
+    }
+    costs[0] = cost("instruction-ns", 6.06, "ns", Label::Assumed, "330 MHz at two cycles an instruction, as with the ARM9 platforms");
+    costs[10] = cost("ecc", 3_656.0, "instructions", Label::Measured, "eight times hamming-256: a page of 2 KiB");
+    costs[11] = cost("pio-ns-per-byte", 45.0, "ns", Label::Assumed, "as with the OMAP 5912: two bytes an access of 90 ns");
+    costs[29] = cost("tick-ms", 7.8125, "ms", Label::Assumed, "HZ = 128, as OMAP's timer of 32 KiHz had it in Linux 2.6.33");
+    costs[30] = cost(
+        "ubi-call",
+        500.0,
+        "instructions",
+        Label::Assumed,
+        "a call to a volume: its lock, the table of its blocks; small beside a page's transfer",
+    );
+    costs[31] = cost(
+        "ubi-header",
+        1_000.0,
+        "instructions",
+        Label::Assumed,
+        "a header that a scan looks at, besides its checksum: parsed, judged, entered; ubi-scan-header with MTD, NAND layer and simulated chip is five times as much",
+    );
+    costs[32] = cost(
+        "ubi-block",
+        850.0,
+        "instructions",
+        Label::Measured,
+        "ubi-tables: a block entered into the tables of wear-levelling and of logical blocks, whoever has found it",
+    );
+    costs[33] = cost("ubi-bad", 50.0, "instructions", Label::Assumed, "the driver looks a block up in its table of bad ones");
+    costs[34] = cost("crc-byte", 3.51, "instructions", Label::Measured, "crc-4096, a byte");
+    costs
+};
+
 /// The processor, as described.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostDescription {
-    /// As many as the platform's costs, which are the first of [`OMAP_5912`]'s keys.
+    /// As many as the platform's costs, which are the first of [`OMAP_2420`]'s keys.
     values: Vec<f64>,
     /// Added to each sector that is written, ns: the one constant of a translation layer that may be calibrated.
     pub layer_ns: Nanos,
@@ -209,21 +248,25 @@ impl HostDescription {
     /// Takes `[host]` out of a document; none if the processor costs nothing.
     pub(crate) fn take(document: &mut Document) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
         let mut section = document.section("host");
-        let platforms =
-            [("none", None), ("arm-400mhz", Some(&ARM_400MHZ[..])), ("pc-3ghz", Some(&PC_3GHZ[..])), ("omap5912", Some(&OMAP_5912[..]))];
+        let platforms = [
+            ("none", None),
+            ("arm-400mhz", Some(&ARM_400MHZ[..])),
+            ("pc-3ghz", Some(&PC_3GHZ[..])),
+            ("omap5912", Some(&OMAP_5912[..])),
+            ("omap2420", Some(&OMAP_2420[..])),
+        ];
         let platform = section.choice("platform", &platforms, None)?;
         let Some((name, costs)) =
             platforms.iter().find_map(|(name, costs)| costs.filter(|_| *costs == platform).map(|costs| (name, costs)))
         else {
-            section.inapplicable(&OMAP_5912.map(|cost| cost.key), "a platform (host.platform)")?;
+            section.inapplicable(&OMAP_2420.map(|cost| cost.key), "a platform (host.platform)")?;
             section.inapplicable(&["layer-extra"], "a platform (host.platform)")?;
             return Ok((None, section.finish()?));
         };
-        for (key, needs) in [(&OMAP_5912[13..15], "platform = \"pc-3ghz\" or \"omap5912\""), (&OMAP_5912[15..], "platform = \"omap5912\"")]
-        {
-            let others: Vec<&'static str> =
-                key.iter().map(|cost| cost.key).filter(|key| costs.iter().all(|cost| cost.key != *key)).collect();
-            section.inapplicable(&others, needs)?;
+        for cost in &OMAP_2420[costs.len()..] {
+            let having = platforms.iter().filter(|(_, costs)| costs.is_some_and(|costs| costs.iter().any(|known| known.key == cost.key)));
+            let names: Vec<String> = having.map(|(name, _)| quote(name)).collect();
+            section.inapplicable(&[cost.key], &format!("platform = {}", names.join(" or ")))?;
         }
         section.on_preset(name);
         let values = costs.iter().map(|cost| take_cost(&mut section, cost)).collect::<Result<_, _>>()?;
@@ -236,7 +279,7 @@ impl HostDescription {
     /// # Panics
     /// If no platform has such a key: a bug of the caller.
     pub fn value(&self, key: &str) -> f64 {
-        let at = OMAP_5912.iter().position(|cost| cost.key == key);
+        let at = OMAP_2420.iter().position(|cost| cost.key == key);
         self.values.get(at.expect("a key of the table")).copied().unwrap_or(0.0)
     }
 
@@ -263,6 +306,25 @@ impl HostDescription {
             (lzo.unpacked, self.value("unlzo-byte")),
             (rtime.plain + rtime.unpacked, self.value("rtime-byte")),
         ];
+        self.priced(&terms)
+    }
+
+    /// What an attach of UBI costs, besides the flash.
+    pub fn ubi_attach(&self, cost: &AttachCost) -> Nanos {
+        let AttachCost { headers, records, bad_checks, crc_bytes, inflated_bytes, packed_bytes, .. } = cost;
+        let terms = [
+            (*headers, self.value("ubi-header")),
+            (*records, self.value("ubi-block")),
+            (*bad_checks, self.value("ubi-bad")),
+            (*crc_bytes, self.value("crc-byte")),
+            (*inflated_bytes, self.value("inflate-byte")),
+            (*packed_bytes, self.value("inflate-packed-byte")),
+        ];
+        self.priced(&terms)
+    }
+
+    /// Counts of things, each of so many instructions, as time.
+    fn priced(&self, terms: &[(u64, f64)]) -> Nanos {
         let instructions: f64 = terms.iter().map(|(count, each)| *count as f64 * each).sum();
         (instructions * self.value("instruction-ns")).round() as Nanos
     }

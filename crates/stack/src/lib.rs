@@ -4,13 +4,13 @@
 //! that names file, line, column, key, what was found and what was expected. Every setting in effect is listed, defaults included. What is built
 //! from one description behaves alike for ever.
 //!
-//! *In terms of* `nand`, `ftl`, `mtd`, `block`, `vfs`, `fat`, `ext`, `jffs2`, and files of the operating system. *Knows nothing of* workloads, measurements, or how a description is used.
+//! *In terms of* `nand`, `ftl`, `mtd`, `block`, `vfs`, `fat`, `ext`, `f2fs`, `jffs2`, `ubi`, and files of the operating system. *Knows nothing of* workloads, measurements, or how a description is used.
 //!
 //! | module | its one idea |
 //! |---|---|
 //! | [`document`], [`section`] | TOML with places and overrides; keys taken one by one, the rest refused |
 //! | [`value`], [`units`] | what a key may hold: numbers, sizes, times, choices |
-//! | [`chip`], [`ftl`], [`fs`], [`nvram`], [`host`], [`page_cache`], [`mod@write_back`] | the sections that describe a stack |
+//! | [`chip`], [`ftl`], [`mod@ubi`], [`fs`], [`nvram`], [`host`], [`page_cache`], [`mod@write_back`] | the sections that describe a stack |
 //! | [`build`] | a description becomes a stack |
 //! | `memory` | the non-volatile memory, with the time that it takes |
 //! | [`dump`] | chips as `nanddump -o` and `nandwrite -o` exchange them |
@@ -33,6 +33,7 @@ pub mod page_cache;
 pub mod section;
 mod setting;
 mod suggest;
+pub mod ubi;
 pub mod units;
 pub mod value;
 pub mod write_back;
@@ -49,6 +50,7 @@ pub use nvram::NvramDescription;
 pub use page_cache::MemoryDescription;
 pub use section::Section;
 pub use setting::{Origin, Setting};
+pub use ubi::{UbiDescription, UbiFlash};
 pub use write_back::WriteBackDescription;
 
 /// A whole stack, described and checked.
@@ -80,6 +82,8 @@ impl Description {
         document.know("ftl");
         let (fs, of_fs) = FsDescription::take(document)?;
         let (ftl, more) = FtlDescription::take(document, &chip, fs.as_ref())?;
+        let on_volume = matches!(ftl.scheme, Scheme::Ubi(_));
+        let fs = fs.map(|fs| if on_volume { fs.on_volume() } else { fs });
         settings.extend(more.into_iter().chain(of_fs));
         let (nvram, more) = NvramDescription::take(document, &chip, fs.as_ref().is_some_and(FsDescription::knows_nvram))?;
         settings.extend(more);

@@ -2,10 +2,12 @@
 //!
 //! *Promises* the contract of [`Mtd`] on one die. An erase maps the logical block anew, whole or not at all; the old physical block is erased when
 //! the device works ([`Ubi::work`]) or needs it.
+//!
+//! A cut may have torn the first page of a block so that the whole block reads as erased; nobody above could tell. So a block that was mapped before the attach and reads as erased is mapped anew before its first page is programmed.
 
 use crate::format::VolumeKind;
 use crate::{Ubi, UbiError};
-use alloc::vec;
+use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Block, Corrected, Geometry, Mtd, MtdError, Page};
 
 /// A volume as flash.
@@ -14,6 +16,8 @@ pub struct VolumeMtd<M> {
     ubi: Ubi<M>,
     volume: u32,
     geometry: Geometry,
+    /// Logical blocks mapped since the attach: what reads as erased there is.
+    fresh: Vec<bool>,
 }
 
 impl<M: Mtd> VolumeMtd<M> {
@@ -25,7 +29,8 @@ impl<M: Mtd> VolumeMtd<M> {
         }
         let page = ubi.flash.shape.page;
         let geometry = Geometry::single_die(page, 0, info.leb_bytes / page, info.record.reserved);
-        Ok(Self { ubi, volume, geometry })
+        let fresh = vec![false; geometry.blocks as usize];
+        Ok(Self { ubi, volume, geometry, fresh })
     }
 
     /// The device.
@@ -57,6 +62,20 @@ impl<M: Mtd> VolumeMtd<M> {
             });
         }
         Ok((g.block_of(page).0, g.index_of(page) * g.page))
+    }
+
+    /// Makes sure that a logical block whose first page is about to be programmed was never programmed.
+    fn freshen(&mut self, lnum: u32) -> Result<(), UbiError> {
+        if !self.fresh[lnum as usize] && self.ubi.is_mapped(self.volume, lnum)? {
+            let mut page = vec![0; self.geometry.page as usize];
+            self.ubi.read(self.volume, lnum, 0, &mut page)?;
+            // Whoever programs a page twice shall be told.
+            if page.iter().all(|byte| *byte == 0xFF) {
+                self.ubi.renew(self.volume, lnum)?;
+            }
+        }
+        self.fresh[lnum as usize] = true;
+        Ok(())
     }
 
     fn block(&self, block: Block) -> Result<Page, MtdError> {
@@ -92,6 +111,9 @@ impl<M: Mtd> Mtd for VolumeMtd<M> {
         if data.is_empty() {
             return Ok(());
         }
+        if offset == 0 {
+            self.freshen(lnum).map_err(|e| error(e, page))?;
+        }
         self.ubi.write(self.volume, lnum, offset, data).map_err(|e| error(e, page))
     }
 
@@ -104,7 +126,9 @@ impl<M: Mtd> Mtd for VolumeMtd<M> {
 
     fn erase(&mut self, block: Block) -> Result<(), MtdError> {
         let page = self.block(block)?;
-        self.ubi.renew(self.volume, block.0).map_err(|e| error(e, page))
+        self.ubi.renew(self.volume, block.0).map_err(|e| error(e, page))?;
+        self.fresh[block.0 as usize] = true;
+        Ok(())
     }
 
     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {

@@ -17,6 +17,8 @@ pub struct AttachCost {
     pub crc_bytes: u64,
     /// Bytes that came out of a decompression.
     pub inflated_bytes: u64,
+    /// Bytes that went into it.
+    pub packed_bytes: u64,
     /// The most memory that the tables took, in bytes: what was found and what is kept, both at once. Tree nodes are taken to be two thirds full.
     pub peak_bytes: u64,
 }

@@ -298,13 +298,18 @@ impl<M: Mtd> Ubi<M> {
         Ok(self.flash.mtd.sync()?)
     }
 
-    /// Finishes all pending work and what the memory needs for a quick attach, and gives the flash back.
-    pub fn detach(mut self) -> Result<M, UbiError> {
+    /// Finishes all pending work and what the memory needs for a quick attach.
+    pub fn settle(&mut self) -> Result<(), UbiError> {
         if self.read_only.is_none() {
             self.flush_erases()?;
             self.keep_all()?;
         }
-        self.sync()?;
+        self.sync()
+    }
+
+    /// [Settles](Self::settle), and gives the flash back.
+    pub fn detach(mut self) -> Result<M, UbiError> {
+        self.settle()?;
         Ok(self.flash.mtd)
     }
 
@@ -316,6 +321,16 @@ impl<M: Mtd> Ubi<M> {
     /// The flash.
     pub fn medium(&self) -> &M {
         &self.flash.mtd
+    }
+
+    /// The flash, for adapters that keep books; what it holds is the device's.
+    pub fn medium_mut(&mut self) -> &mut M {
+        &mut self.flash.mtd
+    }
+
+    /// Whether a block holds a logical one.
+    pub fn is_used(&self, peb: u32) -> bool {
+        peb < self.wear.pebs() && matches!(self.wear.state(peb), State::Used | State::Protected | State::Scrub | State::Stuck)
     }
 
     /// The device in numbers.

@@ -91,6 +91,16 @@ impl<M: Mtd> VolumeDisk<M> {
         &self.ubi
     }
 
+    /// The device, for its background work.
+    pub fn ubi_mut(&mut self) -> &mut Ubi<M> {
+        &mut self.ubi
+    }
+
+    /// Gives the flash back as it is, as a power cut would.
+    pub fn into_medium(self) -> M {
+        self.ubi.into_medium()
+    }
+
     fn error(&self, error: UbiError, lnum: u32) -> BlockError {
         match error {
             UbiError::Mtd(MtdError::PowerCut) => BlockError::PowerCut,

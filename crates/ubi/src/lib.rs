@@ -43,9 +43,10 @@ pub use cost::AttachCost;
 pub use device::{Attached, Info, Ubi};
 pub use disk::VolumeDisk;
 pub use error::UbiError;
-pub use make::{ImageSpec, ImageVolume, image};
+pub use make::{Fill, ImageSpec, ImageVolume, image, image_to};
 #[doc(hidden)]
 pub use options::SeededBug;
 pub use options::{Commit, LogOptions, Memory, Options, Superblock};
 pub use shape::{Headers, Shape};
 pub use volume::{VolumeInfo, VolumeSpec};
+pub use work::Task;

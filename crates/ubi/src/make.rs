@@ -40,24 +40,48 @@ pub struct ImageSpec {
 
 /// The image, block after block: the volume table twice, then each volume's data.
 pub fn image(spec: &ImageSpec) -> Result<Vec<u8>, UbiError> {
+    let lengths: Vec<u64> = spec.volumes.iter().map(|volume| volume.data.len() as u64).collect();
+    let mut bytes = Vec::new();
+    let mut fill = |volume: usize, at: u64, data: &mut [u8]| {
+        data.copy_from_slice(&spec.volumes[volume].data[at as usize..at as usize + data.len()]);
+        Ok(())
+    };
+    image_to(spec, &lengths, &mut fill, &mut |block| {
+        bytes.extend(block);
+        Ok::<(), UbiError>(())
+    })?;
+    Ok(bytes)
+}
+
+/// Fills a buffer with a volume's data, by its place in the list, from an offset on.
+pub type Fill<'a, E> = &'a mut dyn FnMut(usize, u64, &mut [u8]) -> Result<(), E>;
+
+/// The same image, for data that are larger than memory: each volume has so many bytes, which `fill` gives (those in `spec` count for nothing), and `take` takes block after block.
+pub fn image_to<E: From<UbiError>>(
+    spec: &ImageSpec,
+    lengths: &[u64],
+    fill: Fill<'_, E>,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
     let shape = Shape::new(&spec.geometry, spec.headers)?;
     require(shape.has_headers(), "headers", 0, "headers")?;
     let mut records = vec![None; slots(shape.leb_bytes) as usize];
     let mut bodies = Vec::new();
-    for volume in &spec.volumes {
+    for (index, volume) in spec.volumes.iter().enumerate() {
+        let length = lengths.get(index).copied().unwrap_or(0);
         let first_free = records.iter().position(Option::is_none).unwrap_or(records.len());
         let id = volume.spec.id.map_or(first_free, |id| id as usize);
         let free = records.get(id).is_some_and(Option::is_none);
         require(free, "volume id", id as u64, "a free slot of the volume table")?;
         let alignment = volume.spec.alignment.max(1);
         let usable = (shape.leb_bytes - shape.leb_bytes % alignment).max(1);
-        let used = (volume.data.len() as u64).div_ceil(usable.into()) as u32;
+        let used = length.div_ceil(usable.into()) as u32;
         let sized = VolumeSpec { lebs: volume.spec.lebs.max(used), ..volume.spec.clone() };
         require(volume.spec.lebs == 0 || used <= volume.spec.lebs, "logical blocks", used.into(), "no more than the volume has")?;
         let record = sized.record(shape.leb_bytes, shape.page)?;
         let taken = records.iter().flatten().any(|other: &crate::format::Record| other.name == record.name);
         require(!taken, "volume with a name that is taken", id as u64, "names of their own")?;
-        bodies.push((id as u32, record.clone(), used, usable, &volume.data));
+        bodies.push((id as u32, record.clone(), used, usable, (index, length)));
         records[id] = Some(record);
     }
     let mut writer = Writer {
@@ -67,31 +91,37 @@ pub fn image(spec: &ImageSpec) -> Result<Vec<u8>, UbiError> {
     };
     let table = encode_table(&records);
     for lnum in 0..LAYOUT_LEBS {
-        writer.block(&VidHeader { volume: LAYOUT_VOLUME, lnum, compat: compat(LAYOUT_VOLUME), ..VidHeader::default() }, &table);
+        let vid = VidHeader { volume: LAYOUT_VOLUME, lnum, compat: compat(LAYOUT_VOLUME), ..VidHeader::default() };
+        take(writer.block(&vid, &table))?;
     }
-    for (id, record, used, usable, data) in bodies {
-        for (lnum, data) in (0..).zip(data.chunks(usable as usize)) {
+    let mut buffer = Vec::new();
+    for (id, record, used, usable, (index, length)) in bodies {
+        for (lnum, at) in (0..).zip((0..length).step_by(usable as usize)) {
+            buffer.resize((length - at).min(usable.into()) as usize, 0);
+            fill(index, at, &mut buffer)?;
             let vid = VidHeader { kind: record.kind, volume: id, lnum, data_pad: record.data_pad, ..VidHeader::default() };
-            let fixed = VidHeader { data_size: data.len() as u32, used_ebs: used, data_crc: crc(data), ..vid };
-            writer.block(if record.kind == VolumeKind::Static { &fixed } else { &vid }, data);
+            let fixed = VidHeader { data_size: buffer.len() as u32, used_ebs: used, data_crc: crc(&buffer), ..vid };
+            take(writer.block(if record.kind == VolumeKind::Static { &fixed } else { &vid }, &buffer))?;
         }
     }
-    Ok(writer.bytes)
+    Ok(())
 }
 
 struct Writer {
     shape: Shape,
     ec: EcHeader,
+    /// One erase block.
     bytes: Vec<u8>,
 }
 
 impl Writer {
-    fn block(&mut self, vid: &VidHeader, data: &[u8]) {
-        let at = self.bytes.len();
-        self.bytes.resize(at + self.shape.peb_bytes as usize, 0xFF);
-        put(&mut self.bytes, at, &self.ec.encode());
-        put(&mut self.bytes, at + self.shape.vid_offset as usize, &vid.encode());
-        put(&mut self.bytes, at + self.shape.data_offset as usize, data);
+    fn block(&mut self, vid: &VidHeader, data: &[u8]) -> &[u8] {
+        self.bytes.clear();
+        self.bytes.resize(self.shape.peb_bytes as usize, 0xFF);
+        put(&mut self.bytes, 0, &self.ec.encode());
+        put(&mut self.bytes, self.shape.vid_offset as usize, &vid.encode());
+        put(&mut self.bytes, self.shape.data_offset as usize, data);
+        &self.bytes
     }
 }
 

@@ -11,23 +11,46 @@ use crate::wear::State;
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Mtd, MtdError};
 
-impl<M: Mtd> Ubi<M> {
-    /// Whether there is work.
-    pub fn due(&self) -> bool {
-        self.read_only.is_none() && (self.wear.erases_due() > 0 || self.next_move().is_some() || self.memory_due())
-    }
+/// A step of background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// An erase.
+    Erase,
+    /// A move for wear.
+    Level,
+    /// A move away from bit flips.
+    Scrub,
+    /// What the memory of the scan needs.
+    Remember,
+}
 
-    /// Does one step: an erase, else a move, else what the memory needs. Gives whether there was one.
-    pub fn work(&mut self) -> Result<bool, UbiError> {
-        if !self.due() {
-            return Ok(false);
+impl<M: Mtd> Ubi<M> {
+    /// Which step of work is next: an erase, else a move, else what the memory needs.
+    pub fn due(&self) -> Option<Task> {
+        if self.read_only.is_some() {
+            return None;
         }
         if self.wear.erases_due() > 0 {
-            self.erase_one()?;
-        } else if let Some((from, to)) = self.next_move() {
-            self.move_contents(from, to)?;
-        } else {
-            self.memory_work()?;
+            return Some(Task::Erase);
+        }
+        match self.next_move() {
+            Some((from, _)) if self.wear.state(from) == State::Scrub => Some(Task::Scrub),
+            Some(_) => Some(Task::Level),
+            None => self.memory_due().then_some(Task::Remember),
+        }
+    }
+
+    /// Does the next step. Gives whether there was one.
+    pub fn work(&mut self) -> Result<bool, UbiError> {
+        let Some(task) = self.due() else { return Ok(false) };
+        match task {
+            Task::Erase => self.erase_one()?,
+            Task::Level | Task::Scrub => {
+                if let Some((from, to)) = self.next_move() {
+                    self.move_contents(from, to)?;
+                }
+            }
+            Task::Remember => self.memory_work()?,
         }
         Ok(true)
     }

@@ -132,7 +132,10 @@ fn what_the_kernel_wrote_is_attached() {
     }
 }
 
-/// Volumes with a life behind them; the medium is left as a cut would, or detached.
+/// Operations on volumes that a device has behind it.
+const LIFE: u64 = 20_000;
+
+/// Volumes with a life behind them, in which blocks were moved for wear; the medium is left as a cut would, or detached.
 fn life(shape: &Shape, memory: Memory, detach: bool) -> Dump {
     let mut random = rng(7, shape.name);
     let options = Options { wear_threshold: 2, image_seq: 77, ..shape.options(memory) };
@@ -144,7 +147,7 @@ fn life(shape: &Shape, memory: Memory, detach: bool) -> Dump {
     ubi.start_update(ids[0], 50_001).unwrap();
     ubi.write_update(ids[0], &noise(50_001, 3)).unwrap();
     let page = shape.format.page as usize;
-    for round in 0..1500 {
+    for round in 0..LIFE {
         let (id, lnum) = if round % 5 == 0 { (ids[2], random.random_range(0..9)) } else { (ids[1], random.random_range(0..40)) };
         let data = noise(page * random.random_range(1..5), round);
         match random.random_range(0..4) {
@@ -155,9 +158,14 @@ fn life(shape: &Shape, memory: Memory, detach: bool) -> Dump {
         if round % 3 == 0 {
             ubi.work().unwrap();
         }
+        if round % 1000 == 999 {
+            ubi.resize_volume(ids[1], 40 + (round / 1000 + 1) as u32 % 2).unwrap();
+            ubi.rename_volumes(&[(ids[0], "aligned"), (ids[2], "fixed")]).unwrap();
+            ubi.rename_volumes(&[(ids[0], "fixed"), (ids[2], "aligned")]).unwrap();
+        }
     }
     while ubi.work().unwrap() {}
-    assert!(ubi.info().moves > 0);
+    assert!(ubi.info().moves > 100, "{:?}", ubi.info());
     if detach { ubi.detach().unwrap() } else { ubi.into_medium() }
 }
 

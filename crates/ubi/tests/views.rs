@@ -179,6 +179,40 @@ fn jffs2_lives_on_a_volume() {
     }
 }
 
+/// A cut within the first program of a block may leave one that reads as erased and is not: it can be programmed all the same.
+#[test]
+fn a_block_whose_first_page_is_torn_can_be_programmed() {
+    let mut torn = 0;
+    for (name, options) in memories() {
+        let mut ubi = Ubi::format(chip(0, 64), options).unwrap();
+        let id = ubi.create_volume(&VolumeSpec { name: "flash".into(), lebs: 8, ..VolumeSpec::default() }).unwrap();
+        let mut chip = ubi.detach().unwrap();
+        let base = chip.fork().unwrap();
+        chip.start_log();
+        let mut flash = VolumeMtd::new(Ubi::attach(chip, options).unwrap(), id).unwrap();
+        flash.program(Page(0), &[1; 1024], &[]).unwrap();
+        flash.sync().unwrap();
+        let log = flash.ubi().medium().logged().to_vec();
+        let last = log.last().unwrap();
+        let mut states = CrashStates::new(base, &log);
+        for word in 0..16 {
+            let cut = states.at((last.start + last.end) / 2, nandlab_sim::mix(1, word)).unwrap();
+            let mut ubi = Ubi::attach(cut, options).unwrap();
+            let mapped = ubi.is_mapped(id, 0).unwrap();
+            let mut flash = VolumeMtd::new(ubi, id).unwrap();
+            let mut data = [0; 1024];
+            if flash.read(Page(0), &mut data, &mut []).is_ok() && data == [0xFF; 1024] {
+                torn += u32::from(mapped);
+                flash.program(Page(0), &[2; 1024], &[]).unwrap_or_else(|error| panic!("{name}, word {word}: {error}"));
+                flash.read(Page(0), &mut data, &mut []).unwrap();
+                assert_eq!(data, [2; 1024], "{name}, word {word}");
+                assert!(matches!(flash.program(Page(0), &[3; 1024], &[]), Err(MtdError::Illegal(..))), "{name}");
+            }
+        }
+    }
+    assert!(torn > 11, "{torn}");
+}
+
 #[test]
 fn a_volume_is_flash_whose_blocks_are_never_bad() {
     for (name, options) in memories() {

@@ -106,7 +106,8 @@ impl Prepared<FlashFiles> {
         let chip = ChipSpec { contents: Contents::Kept, ..experiment.stack.chip.spec.clone() };
         let write_back = experiment.stack.write_back.map(|routine| routine.settings);
         let (ops, cut_short) = operations_on_files(experiment, limit)?;
-        Ok(Some(Self { subject: FlashFiles { chip, fs, write_back, seed: experiment.run.seed }, ops, cut_short }))
+        let ubi = if let Scheme::Ubi(ubi) = &experiment.stack.ftl.scheme { Some(ubi.clone()) } else { None };
+        Ok(Some(Self { subject: FlashFiles { chip, ubi, fs, write_back, seed: experiment.run.seed }, ops, cut_short }))
     }
 }
 
@@ -145,7 +146,11 @@ fn refuse_unsuitable(experiment: &Experiment) -> Result<(), PrepareError> {
         return refuse("chip.blocks", format!("a chip of {bytes} bytes"), "at most 8 GiB, since the disk is read whole in every state");
     }
     if chip.spec.superblock.is_some() {
-        return refuse("chip.superblock", "true".into(), "false: in which order the dies of a superblock have ended at a cut is not modelled");
+        return refuse(
+            "chip.superblock",
+            "true".into(),
+            "false: in which order the dies of a superblock have ended at a cut is not modelled",
+        );
     }
     if let Some(path) = &chip.load {
         return refuse("chip.load", path.display().to_string(), "none: cuts are explored from a freshly formatted chip on");

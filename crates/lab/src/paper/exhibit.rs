@@ -1,6 +1,7 @@
 //! What a reproduction shows besides rows and claims: tables for terminal and page, plots for the page.
 
 use crate::report::axis::Axis;
+use crate::report::bars::{self, Bar, Length};
 use crate::report::markup::{Element, el};
 use crate::report::number::Quantity;
 use crate::report::plot::{HALF, Mark, Plot, Series};
@@ -13,6 +14,30 @@ pub enum Exhibit {
     Table(TableExhibit),
     /// Plots that stand side by side.
     Figures(String, Vec<Figure>),
+    /// Bars below each other.
+    Bars(BarExhibit),
+}
+
+/// Bars, each of one or more parts, in proportion to the longest.
+pub struct BarExhibit {
+    /// Heading.
+    pub title: String,
+    /// What it shows.
+    pub about: String,
+    /// Names of the parts.
+    pub keys: Vec<String>,
+    /// Name, parts, and what is written behind each.
+    pub bars: Vec<(String, Vec<f64>, String)>,
+}
+
+impl BarExhibit {
+    /// For the page.
+    pub fn draw(&self) -> Vec<Element> {
+        let bar = |(name, parts, note): &(String, Vec<f64>, String)| Bar { name: name.clone(), parts: parts.clone(), note: note.clone() };
+        let bars: Vec<Bar> = self.bars.iter().map(bar).collect();
+        let key = (self.keys.len() > 1).then(|| bars::legend(&self.keys));
+        key.into_iter().chain([bars::stacked(&self.title, &self.about, &self.keys, &bars, Length::Amount)]).collect()
+    }
 }
 
 /// A table of words and numbers.
@@ -37,6 +62,8 @@ pub enum Drawn {
     Lines,
     /// Joined by lines, over an axis on which twice as much is always as far.
     LinesOverLog,
+    /// The same for both axes.
+    LinesOverLogs,
 }
 
 /// Points over two axes.
@@ -84,12 +111,13 @@ impl Figure {
             mark: if self.drawn == Drawn::Dots { Mark::Points } else { Mark::Line },
             points: points.clone(),
         });
-        let across = if self.drawn == Drawn::LinesOverLog { Axis::log } else { Axis::linear };
+        let across = if matches!(self.drawn, Drawn::LinesOverLog | Drawn::LinesOverLogs) { Axis::log } else { Axis::linear };
+        let upwards = if self.drawn == Drawn::LinesOverLogs { Axis::log } else { Axis::linear };
         Plot {
             title: self.title.clone(),
             about: self.about.clone(),
             x: across(&self.x, self.of.0, points().map(|p| p.0)),
-            y: Axis::linear(&self.y, self.of.1, points().map(|p| p.1)),
+            y: upwards(&self.y, self.of.1, points().map(|p| p.1)),
             series: series.collect(),
             width: HALF,
             named: false,

@@ -4,13 +4,20 @@
 //! from the runs. What a publication leaves open is an assumption with its value, its label and a reason, and where it decides the result, all its values are run.
 
 mod exhibit;
+mod f2fs;
 mod ftl_study;
 mod jffs2_wb;
 mod jftl;
 mod page;
+mod ubil;
 
 pub use crate::report::number::Quantity;
-pub use exhibit::{Drawn, Exhibit, Figure, TableExhibit};
+/// What whoever records the rival's requests needs.
+pub mod f2fs_rival {
+    pub use super::f2fs::{MARK_BYTES, MARKS, PARTITION, Work, place_of_mark};
+}
+
+pub use exhibit::{BarExhibit, Drawn, Exhibit, Figure, TableExhibit};
 
 use crate::run::{Progress, RunError};
 use nandlab_stack::DescriptionError;
@@ -26,10 +33,12 @@ pub struct Paper {
 }
 
 /// Every publication, in the order in which their stacks stand on each other.
-pub const ALL: [Paper; 3] = [
+pub const ALL: [Paper; 5] = [
     Paper { id: "ftl-study", title: ftl_study::TITLE, reproduce: ftl_study::reproduce },
     Paper { id: "jftl", title: jftl::TITLE, reproduce: jftl::reproduce },
     Paper { id: "jffs2-wb", title: jffs2_wb::TITLE, reproduce: jffs2_wb::reproduce },
+    Paper { id: "ubil", title: ubil::TITLE, reproduce: ubil::reproduce },
+    Paper { id: "f2fs", title: f2fs::TITLE, reproduce: f2fs::reproduce },
 ];
 
 impl Paper {

@@ -22,6 +22,7 @@ pub fn html(of: &Reproduction) -> String {
     for exhibit in &of.exhibits {
         sections.push(match exhibit {
             Exhibit::Table(shown) => section(shown),
+            Exhibit::Bars(shown) => Section { title: shown.title.clone(), body: shown.draw() },
             Exhibit::Figures(title, plots) => {
                 let names = plots.first().map(|plot| plot.names.as_slice()).unwrap_or_default();
                 let names: Vec<(usize, &str)> = names.iter().map(String::as_str).enumerate().collect();

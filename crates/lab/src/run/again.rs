@@ -10,7 +10,7 @@ use nandlab_block::{BlockDevice as _, Lba};
 use nandlab_ftl::Tally;
 use nandlab_nand::Contents;
 use nandlab_sim::Nanos;
-use nandlab_stack::Stack;
+use nandlab_stack::{Scheme, Stack};
 use nandlab_workload::{Op, Request};
 
 /// What came of it.
@@ -24,10 +24,13 @@ pub struct Again {
     pub tally: Tally,
 }
 
-/// Serves the requests of `run`, from the mount on, on the stack of `experiment` behind the same mkfs; page contents are not kept.
+/// Serves the requests of `run`, from the mount on, on the stack of `experiment` behind the same mkfs; page contents are not kept, so that UBI, whose headers are contents, is refused.
 pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, RunError> {
     if run.phases.iter().any(|phase| phase.below.remaps > 0) {
         return Err(RunError::Remapped);
+    }
+    if matches!(experiment.stack.ftl.scheme, Scheme::Ubi(_)) {
+        return Err(RunError::NoContents);
     }
     let mut experiment = experiment.clone();
     experiment.stack.chip.spec.contents = Contents::Dropped;

@@ -21,7 +21,7 @@ mod steady;
 
 pub use again::{Again, run_again};
 pub use error::RunError;
-pub use files::{Below, FilesOutcome, Latency, Live, PhaseOutcome, Traffic, live, run_calls, run_files};
+pub use files::{Below, FilesOutcome, Latency, Live, PhaseOutcome, Traffic, live, run_calls, run_files, run_unproven};
 pub use steady::Steady;
 
 use crate::experiment::{Experiment, MeasureFrom, Precondition, RunOptions};
@@ -169,6 +169,16 @@ impl<'a> Server<'a> {
 
     /// Writes what is to be there before the workload; durable on return.
     pub fn precondition(&mut self, options: &RunOptions, watch: &mut dyn FnMut(Progress)) -> Result<(), RunError> {
+        if options.precondition_zero {
+            let usual = std::mem::replace(&mut self.payload, Payload::zero());
+            let outcome = self.prepare(options, watch);
+            self.payload = usual;
+            return outcome;
+        }
+        self.prepare(options, watch)
+    }
+
+    fn prepare(&mut self, options: &RunOptions, watch: &mut dyn FnMut(Progress)) -> Result<(), RunError> {
         self.phase = "precondition";
         let times = options.precondition_overwrites;
         match options.precondition {

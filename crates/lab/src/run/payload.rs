@@ -23,6 +23,11 @@ impl Payload {
         Self { data, sink: vec![0; BYTES as usize].into(), stamp_every: kept, stamp: 0 }
     }
 
+    /// Zeros.
+    pub fn zero() -> Self {
+        Self { data: vec![0; BYTES as usize].into(), sink: vec![0; BYTES as usize].into(), stamp_every: None, stamp: 0 }
+    }
+
     /// The next `length` bytes to write.
     #[inline]
     pub fn write(&mut self, length: u64) -> &[u8] {

@@ -78,6 +78,7 @@ mod tests {
             depth: depth.and_then(NonZeroU32::new).map_or(Depth::Unlimited, Depth::Limited),
             precondition: Precondition::None,
             precondition_overwrites: 0,
+            precondition_zero: false,
             measure_from: MeasureFrom::Start,
             series_interval: 1,
             seed: 1,

@@ -1,8 +1,10 @@
 //! Plays a workload on a directory of the operating system: what a guest runs on the real kernel's file system. The calls come from the same generators as everywhere.
 //!
 //! - `play-files DIRECTORY camera SHORTEST LONGEST TOTAL`: bytes of the shortest photo, of the longest, of all; the rest is the default.
+//! - `play-files DIRECTORY f2fs WORK DEVICE`: a work of the publication of F2FS; where a phase begins, a read behind the partition on the device says so, and what is clean leaves memory.
 //! - `play-files DIRECTORY iozone BYTES RECORD`: bytes of the file and of a record; the rest is the default.
 
+use nandlab_lab::paper::f2fs_rival::{Work, place_of_mark};
 use nandlab_workload::camera::{CameraMs500, CameraSpec};
 use nandlab_workload::files::{FileCall, FileCalls, FileId};
 use nandlab_workload::iozone::{Iozone, IozoneSpec};
@@ -70,13 +72,30 @@ fn stream(words: &[String]) -> Result<Box<dyn FileCalls>, Box<dyn Error>> {
     })
 }
 
+/// Says on the device that a phase begins.
+fn mark(device: &Path, number: u64) -> Result<(), Box<dyn Error>> {
+    File::open(device)?.read_exact_at(&mut [0; 512], place_of_mark(number))?;
+    Ok(fs::write("/proc/sys/vm/drop_caches", "3")?)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [dir, what @ ..] = &words[..] else { return Err("expected a directory and a workload".into()) };
-    let mut calls = stream(what)?;
+    let (mut calls, device) = match what {
+        [publication, work, device] if publication == "f2fs" => {
+            let work = Work::find(work).ok_or_else(|| format!("no work {work}"))?;
+            (work.open()?, Some(Path::new(device)))
+        }
+        _ => (stream(what)?, None),
+    };
+    let (mut phase, mut begun) = ("", 0);
     let mut player = Player { dir: Path::new(dir).into(), open: BTreeMap::new() };
     while let Some(call) = calls.next() {
+        if let Some(device) = device.filter(|_| calls.phase() != phase) {
+            mark(device, begun)?;
+            (phase, begun) = (calls.phase(), begun + 1);
+        }
         player.play(&*calls, call).map_err(|error| format!("{call} of {:?}: {error}", call.file().map(|file| calls.name(file))))?;
     }
-    Ok(())
+    device.map_or(Ok(()), |device| mark(device, begun))
 }

@@ -6,6 +6,7 @@ mod create;
 mod extract;
 mod look;
 mod options;
+mod ubi;
 
 pub use options::Shape;
 
@@ -14,7 +15,7 @@ use clap::Subcommand;
 
 /// Make, read, edit and check images of JFFS2, ext2, ext3, F2FS, FAT, UBI and dumps of NAND flash
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The format of an image is found by what is in it. Nothing but create, put, mkdir, rm and mv changes an image.\n\
+#[command(after_help = "The format of an image is found by what is in it. Nothing but create, ubinize, put, mkdir, rm and mv changes an image.\n\
     Exit status: 0 done, 1 a problem or a difference was found, 2 bad input, 3 done, but something was lost.")]
 pub struct Args {
     #[command(subcommand)]
@@ -24,6 +25,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Create(create::Args),
+    Ubinize(ubi::Ubinize),
     Info(look::Info),
     Ls(look::Ls),
     Cat(look::Cat),
@@ -45,6 +47,7 @@ impl Args {
     pub fn execute(self) -> Result<Status, Failure> {
         match self.verb {
             Verb::Create(args) => args.execute(),
+            Verb::Ubinize(args) => args.execute(),
             Verb::Info(args) => args.execute(),
             Verb::Ls(args) => args.execute(),
             Verb::Cat(args) => args.execute(),

@@ -167,6 +167,14 @@ impl FsDescription {
         self
     }
 
+    /// Flash is a volume of UBI's: no block is ever half erased, and no spare area says so.
+    pub(crate) fn on_volume(mut self) -> Self {
+        if let Volume::Jffs2(jffs2) = &mut self.volume {
+            jffs2.mount.medium = Some(nandlab_jffs2::Medium::Unmarked);
+        }
+        self
+    }
+
     /// Whether its metadata can live in a non-volatile memory.
     pub(crate) fn knows_nvram(&self) -> bool {
         matches!(self.volume, Volume::Fat(_))

@@ -6,6 +6,7 @@ mod page;
 
 use crate::chip::ChipDescription;
 use crate::dump::Loaded;
+use crate::ubi::UbiDescription;
 use crate::value::Value;
 use crate::value::{Take, quote};
 use crate::{DescriptionError, Document, FsDescription, Section, Setting};
@@ -33,6 +34,8 @@ pub enum Scheme {
     Nftl(NftlOptions),
     /// Linux's cache of one erase block.
     Mtdblock,
+    /// UBI, of which one volume is used: as a disk, or as the flash of a file system for flash.
+    Ubi(UbiDescription),
     /// None: a file system for flash lies on the chip itself.
     Bare,
 }
@@ -46,17 +49,19 @@ enum Name {
     Fast,
     Nftl,
     Mtdblock,
+    Ubi,
     Bare,
 }
 
 impl Name {
-    const ALL: [(&'static str, Self); 7] = [
+    const ALL: [(&'static str, Self); 8] = [
         ("page", Self::Page),
         ("bast", Self::Bast),
         ("sast", Self::Sast),
         ("fast", Self::Fast),
         ("nftl", Self::Nftl),
         ("mtdblock", Self::Mtdblock),
+        ("ubi", Self::Ubi),
         ("none", Self::Bare),
     ];
 
@@ -72,7 +77,7 @@ impl Name {
             Self::Sast => [&logblock::KEYS[..], &["victim", "group-blocks", "group-logs"]].concat(),
             Self::Fast => [&logblock::KEYS[..], &["mismatch", "pending", "owner"]].concat(),
             Self::Nftl => nftl::KEYS.to_vec(),
-            Self::Mtdblock | Self::Bare => Vec::new(),
+            Self::Mtdblock | Self::Ubi | Self::Bare => Vec::new(),
         }
     }
 
@@ -100,6 +105,7 @@ impl Scheme {
             Self::LogBlock(LogBlockOptions { scheme: LogScheme::Fast { .. }, .. }) => "fast",
             Self::Nftl(_) => "nftl",
             Self::Mtdblock => "mtdblock",
+            Self::Ubi(_) => "ubi",
             Self::Bare => "none",
         }
     }
@@ -157,18 +163,30 @@ impl FtlDescription {
     ) -> Result<(Self, Vec<Setting>), DescriptionError> {
         let mut section = document.section("ftl");
         let bare = fs.is_some_and(FsDescription::is_on_flash);
-        let name = section.choice("scheme", &Name::ALL, if bare { Name::Bare } else { Name::Page })?;
+        let usual = match (document.has("ubi"), bare) {
+            (true, _) => Name::Ubi,
+            (false, true) => Name::Bare,
+            (false, false) => Name::Page,
+        };
+        let name = section.choice("scheme", &Name::ALL, usual)?;
         match (bare, name) {
-            (true, Name::Bare) => {}
+            (true, Name::Bare) | (_, Name::Ubi) => {}
             (true, other) => {
-                return Err(section.refuse("scheme", &quote(other.text()), "\"none\", since fs.type = \"jffs2\" lies on flash itself"));
+                let expected = "\"none\" or \"ubi\", since fs.type = \"jffs2\" lies on flash itself";
+                return Err(section.refuse("scheme", &quote(other.text()), expected));
             }
             (false, Name::Bare) => {
                 return Err(section.refuse("scheme", "\"none\"", "a translation layer, or fs.type = \"jffs2\", which needs none"));
             }
             (false, _) => {}
         }
+        let mut of_ubi = Vec::new();
         let scheme = match name {
+            Name::Ubi => {
+                let (described, settings) = UbiDescription::take(document, chip)?;
+                of_ubi = settings;
+                Scheme::Ubi(described)
+            }
             Name::Page => Scheme::Page(page::take(&mut section, chip)?),
             Name::Bast | Name::Sast | Name::Fast => Scheme::LogBlock(logblock::take(&mut section, chip, name)?),
             Name::Nftl => Scheme::Nftl(nftl::take(&mut section, chip)?),
@@ -180,7 +198,11 @@ impl FtlDescription {
             return Err(section.refuse("format", "false", "true or \"auto\", since without chip.load there is nothing to attach"));
         }
         name.refuse_others(&mut section)?;
-        Ok((Self { scheme, format }, section.finish()?))
+        if name != Name::Ubi {
+            UbiDescription::refuse(document)?;
+        }
+        let settings = section.finish()?.into_iter().chain(of_ubi).collect();
+        Ok((Self { scheme, format }, settings))
     }
 }
 

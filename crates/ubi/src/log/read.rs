@@ -128,7 +128,8 @@ fn read_full<M: Mtd>(flash: &mut Flash<M>, log: &mut Log, replayed: Vec<(u32, En
     let Some(mut entries) = read_commit(flash, &log.current, &mut log.hurt)? else { return Ok(None) };
     replayed.into_iter().for_each(|(peb, entry)| entries[peb as usize] = entry);
     let mut found = Found { max_sqnum: log.current.sqnum, image_seq: log.current.image_seq, ..Found::default() };
-    flash.cost.records += entries.len() as u64;
+    // Those with a logical block are counted where they are added.
+    flash.cost.records += entries.iter().filter(|entry| entry.role != Role::Mapped).count() as u64;
     for (peb, entry) in (0..).zip(&entries) {
         if flash.is_bad(peb)? {
             found.bad += 1;
@@ -173,7 +174,10 @@ fn read_copy<M: Mtd>(flash: &mut Flash<M>, copy: &[u32], commit: u64, hurt: &mut
     // The whole, and each entry once more.
     let unpacked = entries.as_ref().map_or(0, |entries| 64 * entries.len() as u64);
     flash.cost.crc_bytes += length as u64 + unpacked;
-    flash.cost.inflated_bytes += if length as u64 == 64 + unpacked { 0 } else { unpacked };
+    if length as u64 != 64 + unpacked {
+        flash.cost.inflated_bytes += unpacked;
+        flash.cost.packed_bytes += length as u64;
+    }
     Ok(entries)
 }
 

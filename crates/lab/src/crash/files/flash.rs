@@ -1,12 +1,15 @@
-//! JFFS2 on flash itself as a subject, writing at once or behind the write-back routine.
+//! JFFS2 on flash itself, or on a volume of UBI's, as a subject; writing at once or behind the write-back routine.
 
 use super::oracle::{FilesOracle, Promise};
 use super::volume::{Mounted, Nature};
 use super::{Device, FileOp, go_on, perform, started};
 use crate::crash::subject::{Failure, GoOn, Subject};
 use nandlab_jffs2::{Finding, Jffs2, Severity};
+use nandlab_mtd::Mtd;
 use nandlab_nand::{Chip, ChipSpec};
+use nandlab_stack::BuildError;
 use nandlab_stack::fs::{Jffs2Description, Worked};
+use nandlab_stack::ubi::{OnChip, UbiDescription, UbiFlash};
 use nandlab_vfs::Time;
 use nandlab_vfs::write_back::{Settings, WriteBack};
 
@@ -15,6 +18,8 @@ use nandlab_vfs::write_back::{Settings, WriteBack};
 pub struct FlashFiles {
     /// The chip.
     pub chip: ChipSpec,
+    /// UBI on it, if there is one.
+    pub ubi: Option<UbiDescription>,
     /// The file system.
     pub fs: Jffs2Description,
     /// The routine in front of it.
@@ -38,6 +43,13 @@ impl FlashFiles {
     }
 
     fn mount(&self, chip: Chip) -> Result<Box<dyn Mounted<Chip>>, String> {
+        match &self.ubi {
+            None => self.mount_on(chip),
+            Some(ubi) => self.mount_on(volume(ubi, chip).map_err(|e| e.to_string())?),
+        }
+    }
+
+    fn mount_on<M: OnChip + 'static>(&self, chip: M) -> Result<Box<dyn Mounted<Chip>>, String> {
         let worked = self.fs.mount(chip, self.seed, None).map_err(|e| e.to_string())?;
         Ok(match self.write_back {
             None => Box::new(worked),
@@ -45,6 +57,10 @@ impl FlashFiles {
             Some(settings) => Box::new(WriteBack::new(worked, never as fn() -> Time, settings)),
         })
     }
+}
+
+fn volume(ubi: &UbiDescription, chip: Chip) -> Result<UbiFlash<Chip>, BuildError> {
+    UbiFlash::new(ubi, ubi.attach(chip, None)?, None)
 }
 
 fn never() -> Time {
@@ -58,7 +74,11 @@ impl Subject for FlashFiles {
 
     fn formatted(&self) -> Result<(Chip, FilesOracle), String> {
         let mut chip = Chip::new(self.chip.clone()).map_err(|e| e.to_string())?;
-        self.fs.make(&mut chip).map_err(|e| e.to_string())?;
+        match &self.ubi {
+            None => self.fs.make(&mut chip).map_err(|e| e.to_string())?,
+            // A new volume reads as erased, which is an empty file system.
+            Some(ubi) => chip = ubi.format(chip).map_err(|e| e.to_string())?.detach().map_err(|e| e.to_string())?,
+        }
         Ok((chip, FilesOracle::new(self.nature(), 1)))
     }
 
@@ -80,14 +100,14 @@ impl Subject for FlashFiles {
     }
 }
 
-fn damage(fs: &mut Jffs2<Chip>) -> Result<Vec<String>, String> {
+fn damage<M: Mtd>(fs: &mut Jffs2<M>) -> Result<Vec<String>, String> {
     let report = fs.check().map_err(|e| e.to_string())?;
     // A torn node is what a cut leaves, and does not count.
     let matters = |finding: &&Finding| finding.severity() == Severity::Damage && !matches!(finding, Finding::Node { .. });
     Ok(report.findings.iter().filter(matters).map(ToString::to_string).collect())
 }
 
-impl Mounted<Chip> for Worked<Chip> {
+impl<M: OnChip> Mounted<Chip> for Worked<M> {
     fn damage(&mut self, _: Promise) -> Result<Vec<String>, String> {
         damage(self.inner_mut())
     }
@@ -97,11 +117,11 @@ impl Mounted<Chip> for Worked<Chip> {
     }
 
     fn into_disk(self: Box<Self>) -> Chip {
-        self.into_inner().into_mtd()
+        self.into_inner().into_mtd().into_chip()
     }
 }
 
-impl<C: Fn() -> Time> Mounted<Chip> for WriteBack<Worked<Chip>, C> {
+impl<M: OnChip, C: Fn() -> Time> Mounted<Chip> for WriteBack<Worked<M>, C> {
     fn damage(&mut self, _: Promise) -> Result<Vec<String>, String> {
         // What waits is no business of the medium.
         damage(self.inner_mut().inner_mut())
@@ -112,6 +132,6 @@ impl<C: Fn() -> Time> Mounted<Chip> for WriteBack<Worked<Chip>, C> {
     }
 
     fn into_disk(self: Box<Self>) -> Chip {
-        self.into_inner().into_inner().into_mtd()
+        self.into_inner().into_inner().into_mtd().into_chip()
     }
 }

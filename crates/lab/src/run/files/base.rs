@@ -9,9 +9,10 @@ use crate::run::flash::Snapshot;
 use crate::run::{Progress, RunError, Server};
 use nandlab_block::BlockDevice;
 use nandlab_ftl::Tally;
+use nandlab_mtd::Mtd;
 use nandlab_nand::Chip;
 use nandlab_sim::Clock;
-use nandlab_stack::{BareFlash, Description, FsDescription, Parts, Stack};
+use nandlab_stack::{BareFlash, BuildError, Description, FsDescription, Parts, Scheme, Stack, UbiFlash};
 use nandlab_vfs::FileSystem;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,7 +28,8 @@ pub enum Base {
 /// What is below a mounted file system, to be looked at.
 pub enum Beneath<'a> {
     Disk(Driven<'a>),
-    Flash(DrivenFlash<'a>),
+    /// With UBI's volume on it, if that is where the file system lies.
+    Flash(DrivenFlash<'a>, Option<UbiFlash<DrivenFlash<'a>>>),
 }
 
 impl Beneath<'_> {
@@ -35,7 +37,7 @@ impl Beneath<'_> {
     pub fn tally(&self) -> Tally {
         match self {
             Self::Disk(disk) => *disk.device().tally(),
-            Self::Flash(flash) => flash.tally(),
+            Self::Flash(flash, _) => flash.tally(),
         }
     }
 
@@ -43,7 +45,15 @@ impl Beneath<'_> {
     pub fn snapshot(&self) -> Snapshot {
         match self {
             Self::Disk(disk) => Snapshot::of(&*disk.device()),
-            Self::Flash(flash) => flash.snapshot(),
+            Self::Flash(flash, _) => flash.snapshot(),
+        }
+    }
+
+    /// The file system is unmounted: what lies between it and the chip finishes its work.
+    pub fn settle(&self) -> Result<(), RunError> {
+        match self {
+            Self::Flash(_, Some(volume)) => Ok(volume.settle().map_err(BuildError::from)?),
+            _ => Ok(()),
         }
     }
 }
@@ -71,7 +81,7 @@ impl Base {
     fn flash(described: &Description, fs: &FsDescription) -> Result<Self, RunError> {
         let mut flash = Box::new(BareFlash::build(described)?);
         if flash.is_to_be_formatted(described) {
-            fs.make_on_flash(&mut flash.chip)?;
+            flash.make(described, fs)?;
         }
         Ok(Self::Flash(flash))
     }
@@ -124,21 +134,46 @@ impl Base {
             Self::Flash(flash) => {
                 let below = DrivenFlash::new(&mut flash.chip, &clock, described.host.is_some());
                 let driven = described.host.clone().map(|host| (host, clock));
-                let fs = fs.mount_on_flash(Box::new(below.clone()), seed, driven)?;
-                Ok(Volume { fs, parts: Parts::Untold { sectors: 0 }, below: Beneath::Flash(below) })
+                let volume = match &described.ftl.scheme {
+                    Scheme::Ubi(ubi) => {
+                        let device = ubi.attach(below.clone(), driven.as_ref().map(|(host, clock)| (host, clock)))?;
+                        Some(UbiFlash::new(ubi, device, driven.clone())?)
+                    }
+                    _ => None,
+                };
+                let mtd: Box<dyn Mtd> = match &volume {
+                    Some(volume) => Box::new(volume.clone()),
+                    None => Box::new(below.clone()),
+                };
+                let fs = fs.mount_on_flash(mtd, seed, driven)?;
+                Ok(Volume { fs, parts: Parts::Untold { sectors: 0 }, below: Beneath::Flash(below, volume) })
             }
         }
     }
 
-    /// Mounts once more, without costs.
-    pub fn mount_again<'a>(&'a mut self, experiment: &Experiment, fs: &FsDescription) -> Result<Box<dyn FileSystem + 'a>, RunError> {
-        match self {
+    /// Mounts once more, without costs, lets somebody look, and unmounts.
+    pub fn look_again(
+        &mut self,
+        experiment: &Experiment,
+        fs: &FsDescription,
+        look: impl FnOnce(&mut dyn FileSystem) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let (mut mounted, volume) = match self {
             Self::Disk(stack) => {
                 let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
-                Ok(fs.mount(Box::new(fs.partition(&mut stack.device)?), nvram)?.fs)
+                (fs.mount(Box::new(fs.partition(&mut stack.device)?), nvram)?.fs, None)
             }
-            Self::Flash(flash) => Ok(fs.mount_on_flash(Box::new(&mut flash.chip), experiment.run.seed, None)?),
-        }
+            Self::Flash(flash) => match &experiment.stack.ftl.scheme {
+                Scheme::Ubi(ubi) => {
+                    let volume = UbiFlash::new(ubi, ubi.attach(&mut flash.chip, None)?, None)?;
+                    (fs.mount_on_flash(Box::new(volume.clone()), experiment.run.seed, None)?, Some(volume))
+                }
+                _ => (fs.mount_on_flash(Box::new(&mut flash.chip), experiment.run.seed, None)?, None),
+            },
+        };
+        look(&mut *mounted)?;
+        mounted.unmount().map_err(RunError::Unmount)?;
+        Ok(volume.map_or(Ok(()), |volume| volume.settle().map_err(BuildError::from))?)
     }
 
     /// Looks at the blocks, and puts it all away.

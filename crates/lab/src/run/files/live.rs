@@ -36,7 +36,7 @@ impl Live<'_> {
 /// where the description says.
 ///
 /// The seed is for choices that Linux leaves to its clock.
-pub fn live<T>(described: &Description, seed: u64, hands: impl FnOnce(&mut dyn FileSystem, Live<'_>) -> T) -> Result<T, RunError> {
+pub fn live<T>(described: &Description, seed: u64, hands: impl FnOnce(&mut dyn FileSystem, &Live<'_>) -> T) -> Result<T, RunError> {
     let fs = described.fs.as_ref().ok_or(RunError::NoFileSystem)?;
     if described.chip.spec.contents == Contents::Dropped {
         return Err(RunError::NoContents);
@@ -46,8 +46,10 @@ pub fn live<T>(described: &Description, seed: u64, hands: impl FnOnce(&mut dyn F
     let stream = Rc::new(RefCell::new(Stream::new(false, 0, base.sector())));
     let Volume { fs, below, .. } = base.mount(described, fs, seed, &stream)?;
     let mut top = Top::new(fs, described.write_back, described.host.as_ref(), &clock);
-    let outcome = hands(top.fs(), Live { below, clock });
-    drop(top);
+    let live = Live { below, clock };
+    let outcome = hands(top.fs(), &live);
+    live.below.settle()?;
+    drop((top, live));
     base.close()?;
     Ok(outcome)
 }

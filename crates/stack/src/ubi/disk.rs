@@ -1,0 +1,189 @@
+//! A volume as a disk on a chip, as the lab sees a translation layer.
+//!
+//! Operations are counted by what they are for: the host's calls (headers and UBIL's log among them), erases, moves, what the next attach needs. Erases that a call cannot do without are the call's.
+
+use super::UbiDescription;
+use crate::{BuildError, Device};
+use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
+use nandlab_ftl::{Cause, Ftl, Tally};
+use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
+use nandlab_nand::Chip;
+use nandlab_ubi::{Task, Ubi, UbiError, VolumeDisk};
+
+/// A chip that counts operations under the cause that is on.
+#[derive(Debug)]
+pub(super) struct Tallied {
+    chip: Chip,
+    tally: Tally,
+    cause: Cause,
+}
+
+/// A volume as a disk.
+#[derive(Debug)]
+pub struct UbiDisk {
+    disk: VolumeDisk<Tallied>,
+    background: bool,
+}
+
+impl UbiDisk {
+    /// Formats the chip.
+    pub fn format(described: &UbiDescription, chip: Chip) -> Result<Self, BuildError> {
+        Self::of(described, described.format(Tallied::new(chip))?)
+    }
+
+    /// Attaches what is on the chip.
+    pub fn attach(described: &UbiDescription, chip: Chip) -> Result<Self, BuildError> {
+        Self::of(described, described.attach(Tallied::new(chip), None)?)
+    }
+
+    fn of(described: &UbiDescription, ubi: Ubi<Tallied>) -> Result<Self, BuildError> {
+        let volume = described.volume_of(&ubi)?;
+        let mut disk = VolumeDisk::new(ubi, volume)?;
+        disk.ubi_mut().medium_mut().cause = Cause::Host;
+        Ok(Self { disk, background: described.background })
+    }
+
+    fn tallied(&self) -> &Tallied {
+        self.disk.ubi().medium()
+    }
+
+    /// Does work under its own cause.
+    fn under<T>(&mut self, cause: Cause, work: impl FnOnce(&mut Ubi<Tallied>) -> Result<T, UbiError>) -> Result<T, UbiError> {
+        let ubi = self.disk.ubi_mut();
+        ubi.medium_mut().cause = cause;
+        let outcome = work(ubi);
+        ubi.medium_mut().cause = Cause::Host;
+        outcome
+    }
+
+    /// The device's thread has its turn. Its failure is not the call's: it shows in the next one.
+    fn turn(&mut self) {
+        let Some(task) = self.disk.ubi().due().filter(|_| self.background) else { return };
+        let cause = match task {
+            Task::Erase => Cause::Collection,
+            Task::Level => Cause::Wear,
+            Task::Scrub => Cause::Repair,
+            Task::Remember => Cause::Mapping,
+        };
+        let _ = self.under(cause, Ubi::work);
+    }
+}
+
+impl BlockDevice for UbiDisk {
+    fn geometry(&self) -> &BlockGeometry {
+        self.disk.geometry()
+    }
+
+    fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
+        self.disk.read(lba, buf)
+    }
+
+    fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
+        self.disk.write(lba, data)?;
+        let page = u64::from(self.tallied().chip.geometry().page);
+        let at = lba.0 * u64::from(self.geometry().sector);
+        let pages = (at + data.len() as u64).div_ceil(page) - at / page;
+        self.disk.ubi_mut().medium_mut().tally.host_pages += pages;
+        self.turn();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), BlockError> {
+        self.disk.flush()?;
+        self.turn();
+        Ok(())
+    }
+
+    fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
+        self.disk.discard(lba, sectors)?;
+        self.turn();
+        Ok(())
+    }
+}
+
+impl Ftl for UbiDisk {
+    type Medium = Chip;
+
+    fn medium(&self) -> &Chip {
+        &self.tallied().chip
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tallied().tally
+    }
+
+    /// Pages programmed in a block that holds a logical one.
+    fn valid_pages(&self, block: Block) -> u32 {
+        let chip = self.medium();
+        let pages = chip.geometry().pages_per_block;
+        let programmed = || (block.0 * pages..(block.0 + 1) * pages).filter(|page| chip.is_programmed(Page(*page))).count() as u32;
+        if self.disk.ubi().is_used(block.0) { programmed() } else { 0 }
+    }
+
+    fn detach(&mut self) -> Result<(), BlockError> {
+        self.disk.flush()?;
+        self.under(Cause::Mapping, Ubi::settle).map_err(|error| match error {
+            UbiError::Mtd(MtdError::PowerCut) => BlockError::PowerCut,
+            UbiError::Mtd(MtdError::Backing(why)) => BlockError::Backing(why),
+            _ => BlockError::WornOut,
+        })
+    }
+}
+
+impl Device for UbiDisk {
+    fn into_chip(self: Box<Self>) -> Chip {
+        self.disk.into_medium().chip
+    }
+}
+
+impl Tallied {
+    fn new(chip: Chip) -> Self {
+        Self { chip, tally: Tally::default(), cause: Cause::Attach }
+    }
+}
+
+impl Mtd for Tallied {
+    fn geometry(&self) -> &Geometry {
+        self.chip.geometry()
+    }
+
+    fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
+        self.tally.of(self.cause).reads += 1;
+        self.chip.read(page, data, oob)
+    }
+
+    fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
+        self.tally.of(self.cause).programs += 1;
+        self.chip.program(page, data, oob)
+    }
+
+    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+        self.tally.of(self.cause).copies += 1;
+        self.chip.copy(from, to, head, tail)
+    }
+
+    fn erase(&mut self, block: Block) -> Result<(), MtdError> {
+        self.tally.of(self.cause).erases += 1;
+        self.chip.erase(block)
+    }
+
+    fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
+        self.chip.is_bad(block)
+    }
+
+    fn mark_bad(&mut self, block: Block) -> Result<(), MtdError> {
+        self.chip.mark_bad(block)
+    }
+
+    fn issued(&self) -> Issued {
+        self.chip.issued()
+    }
+
+    fn fence(&mut self, mark: Issued) {
+        self.chip.fence(mark);
+    }
+
+    fn sync(&mut self) -> Result<(), MtdError> {
+        self.chip.sync()
+    }
+}

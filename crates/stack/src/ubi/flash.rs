@@ -1,0 +1,128 @@
+//! A volume as flash, for a file system that wants flash: in many hands, so that who runs the stack can put the device away when the file system is done.
+
+use super::UbiDescription;
+use crate::{BuildError, HostDescription};
+use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
+use nandlab_nand::Chip;
+use nandlab_sim::{Clock, Nanos};
+use nandlab_ubi::{Ubi, UbiError, VolumeMtd};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A volume whose device works between the calls; a clone is the same volume.
+#[derive(Debug)]
+pub struct UbiFlash<M> {
+    shared: Rc<RefCell<VolumeMtd<M>>>,
+    geometry: Geometry,
+    background: bool,
+    /// What a call costs the processor.
+    driven: Option<(Nanos, Clock)>,
+}
+
+impl<M> Clone for UbiFlash<M> {
+    fn clone(&self) -> Self {
+        let Self { shared, geometry, background, driven } = self;
+        Self { shared: shared.clone(), geometry: geometry.clone(), background: *background, driven: driven.clone() }
+    }
+}
+
+/// Flash that is a chip, or lies on one.
+pub trait OnChip: Mtd {
+    /// The chip as it is, without any further operation.
+    fn into_chip(self) -> Chip;
+}
+
+impl OnChip for Chip {
+    fn into_chip(self) -> Chip {
+        self
+    }
+}
+
+impl<M: Mtd> UbiFlash<M> {
+    /// The described volume of a device, whose calls take a processor's time if there is one.
+    pub fn new(described: &UbiDescription, ubi: Ubi<M>, driven: Option<(HostDescription, Clock)>) -> Result<Self, BuildError> {
+        let volume = described.volume_of(&ubi)?;
+        let volume = VolumeMtd::new(ubi, volume)?;
+        let geometry = volume.geometry().clone();
+        let driven = driven.map(|(host, clock)| (host.instructions("ubi-call"), clock));
+        Ok(Self { shared: Rc::new(RefCell::new(volume)), geometry, background: described.background, driven })
+    }
+
+    /// Finishes the device's work, so that the next attach is quick.
+    pub fn settle(&self) -> Result<(), UbiError> {
+        self.shared.borrow_mut().ubi_mut().settle()
+    }
+
+    /// Looks at the device.
+    pub fn look<T>(&self, look: impl FnOnce(&Ubi<M>) -> T) -> T {
+        look(self.shared.borrow().ubi())
+    }
+
+    fn spend(&self) {
+        if let Some((call, clock)) = &self.driven {
+            clock.spend(*call);
+        }
+    }
+
+    /// Makes a call that writes, then lets the device work. Its failure is not the call's: it shows in the next one.
+    fn write<T>(&mut self, call: impl FnOnce(&mut VolumeMtd<M>) -> Result<T, MtdError>) -> Result<T, MtdError> {
+        self.spend();
+        let volume = &mut *self.shared.borrow_mut();
+        let outcome = call(volume)?;
+        if self.background {
+            let _ = volume.ubi_mut().work();
+        }
+        Ok(outcome)
+    }
+}
+
+impl OnChip for UbiFlash<Chip> {
+    /// # Panics
+    /// If there is another clone: a bug of the caller.
+    fn into_chip(self) -> Chip {
+        Rc::into_inner(self.shared).expect("the last clone").into_inner().into_ubi().into_medium()
+    }
+}
+
+impl<M: Mtd> Mtd for UbiFlash<M> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
+        self.spend();
+        self.shared.borrow_mut().read(page, data, oob)
+    }
+
+    fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
+        self.write(|volume| volume.program(page, data, oob))
+    }
+
+    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+        self.write(|volume| volume.copy(from, to, head, tail))
+    }
+
+    fn erase(&mut self, block: Block) -> Result<(), MtdError> {
+        self.write(|volume| volume.erase(block))
+    }
+
+    fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
+        self.shared.borrow_mut().is_bad(block)
+    }
+
+    fn mark_bad(&mut self, block: Block) -> Result<(), MtdError> {
+        self.shared.borrow_mut().mark_bad(block)
+    }
+
+    fn issued(&self) -> Issued {
+        self.shared.borrow().ubi().medium().issued()
+    }
+
+    fn fence(&mut self, mark: Issued) {
+        self.shared.borrow_mut().ubi_mut().medium_mut().fence(mark);
+    }
+
+    fn sync(&mut self) -> Result<(), MtdError> {
+        self.shared.borrow_mut().sync()
+    }
+}
