@@ -93,9 +93,7 @@ pub fn latencies(cells: &Cells, op: Op) -> Exhibit {
     let verb = if op == Op::Write { "writes" } else { "reads" };
     Exhibit::Table(TableExhibit {
         title: format!("Latency of {verb}"),
-        about: format!(
-            "Mean / longest, in ms, over the length of the file. Reads follow the writes, so that what is still in memory is read from there."
-        ),
+        about: "Mean / longest, in ms, over the length of the file. Reads follow the writes, so that what is still in memory is read from there.".into(),
         heads: [String::new()].into_iter().chain(SIZES.iter().map(|size| mib(*size))).collect(),
         rows: (0..SYSTEMS.len()).flat_map(|system| BLOCKS.map(|block| row(system, block))).collect(),
     })

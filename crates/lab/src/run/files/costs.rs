@@ -45,7 +45,8 @@ impl<'a> CallCosts<'a> {
     /// Of the timer's interrupts in so much time.
     pub fn of_ticks(&self, from: Nanos, until: Nanos) -> Nanos {
         let (cost, period) = self.tick;
-        if period == 0 { 0 } else { (until / period - from / period) * cost }
+        let ticks_by = |moment: Nanos| moment.checked_div(period).unwrap_or(0);
+        (ticks_by(until) - ticks_by(from)) * cost
     }
 
     /// Of one call, in ns.
