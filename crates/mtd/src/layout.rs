@@ -173,9 +173,13 @@ mod tests {
             error.to_string(),
             "OOB layout LinuxLargePage64 on pages of 2048 + 128 bytes, expected pages of more than 512 bytes with 64 spare"
         );
-        for (layout, page, oob) in
-            [(Layout::Raw, 512, 5), (Layout::MarkerOnly, 512, 0), (Layout::MarkerOnly, 2048, 1), (Layout::LinuxSmallPage, 2048, 16), (Layout::DiskOnChip, 256, 16)]
-        {
+        for (layout, page, oob) in [
+            (Layout::Raw, 512, 5),
+            (Layout::MarkerOnly, 512, 0),
+            (Layout::MarkerOnly, 2048, 1),
+            (Layout::LinuxSmallPage, 2048, 16),
+            (Layout::DiskOnChip, 256, 16),
+        ] {
             assert!(layout.on(page, oob).is_err(), "{layout:?} {page} + {oob}");
         }
     }

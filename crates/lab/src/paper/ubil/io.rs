@@ -33,7 +33,11 @@ pub const SYSTEMS: [System; 6] = [
         settings: &[LOG, BARE, "ubi.incremental=true", "ubi.chained=true"],
     },
     System { key: "fastmap", name: "UBI, fastmap", settings: &["ubi.attach=fastmap"] },
-    System { key: "none", name: "JFFS2 without UBI", settings: &["ftl.scheme=none", "ubi.attach=", "ubi.volume-size=", "ubi.trust-free=", "chip.blocks=160"] },
+    System {
+        key: "none",
+        name: "JFFS2 without UBI",
+        settings: &["ftl.scheme=none", "ubi.attach=", "ubi.volume-size=", "ubi.trust-free=", "chip.blocks=160"],
+    },
 ];
 /// Systems by their places.
 pub const UBI: usize = 0;
