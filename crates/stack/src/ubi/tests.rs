@@ -1,4 +1,5 @@
 //! A volume in a stack keeps what is written.
+
 use super::*;
 use crate::{BareFlash, Description, Scheme, Stack};
 use nandlab_block::Lba;
