@@ -8,6 +8,7 @@ use nandlab_image::check::{Severity, check};
 use nandlab_image::dir_out::DirOut;
 use nandlab_image::make::beside;
 use nandlab_image::manifest::ManifestOut;
+use nandlab_image::raw::raw;
 use nandlab_image::sink::{Both, Sink};
 use nandlab_image::tar_out::TarOut;
 use nandlab_image::volume::{Mounted, Volume};
@@ -37,6 +38,9 @@ pub struct Args {
     /// Take all that can be had of a damaged image, and report what was lost
     #[arg(long)]
     salvage: bool,
+    /// Take the volume of UBI instead of what is in it, as a file
+    #[arg(long, conflicts_with_all = ["path", "manifest"])]
+    raw: bool,
     /// Print what was taken and lost as JSON
     #[arg(long)]
     json: bool,
@@ -55,7 +59,9 @@ impl Args {
     pub fn execute(self) -> Result<Status, Failure> {
         let mut report = Report { files: 0, bytes: 0, losses: Losses::default() };
         let on_stdout = self.target == Path::new("-");
-        if on_stdout {
+        if self.raw {
+            self.volume(&mut report)?;
+        } else if on_stdout {
             let mut sink = TarOut::new(BufWriter::with_capacity(1 << 20, io::stdout().lock()), &self.target);
             self.walk(&mut sink, &mut report)?;
         } else if let Some(extension) = self.target.extension().filter(|extension| *extension == "tar" || *extension == "mtree") {
@@ -94,8 +100,30 @@ impl Args {
         Ok(if report.losses.is_empty() { Status::Done } else { Status::Lost })
     }
 
+    /// Takes a volume as it is.
+    fn volume(&self, report: &mut Report) -> Result<(), Failure> {
+        let volume = self.image.open_damaged()?;
+        let opening = self.image.shape.opening();
+        let mut write = |to: &mut dyn io::Write| raw(&volume, &opening, to);
+        (report.bytes, report.losses) = if self.target == Path::new("-") {
+            write(&mut BufWriter::with_capacity(1 << 20, io::stdout().lock()))?
+        } else {
+            let file = beside(&self.target)?;
+            let done = write(&mut BufWriter::with_capacity(1 << 20, file.as_file()))?;
+            // With damage the file is there only where that was asked for.
+            if !done.1.is_empty() && !self.salvage {
+                let why = format!("{}: {}; --salvage takes what is left", self.target.display(), done.1.list[0].what);
+                return Err(ImageError::Open { layer: "UBI", why }.into());
+            }
+            file.persist(&self.target).map_err(|error| ImageError::File { path: self.target.clone(), error: error.error })?;
+            done
+        };
+        report.files = 1;
+        Ok(())
+    }
+
     fn walk(&self, sink: &mut dyn Sink, report: &mut Report) -> Result<(), Failure> {
-        let mut volume = self.image.open()?;
+        let mut volume = if self.salvage { self.image.open_damaged()? } else { self.image.open()? };
         let bar = bar(None, "extract");
         let mut progress = |bytes| {
             report.files += 1;
@@ -103,6 +131,7 @@ impl Args {
             bar.inc(bytes);
         };
         let mut losses = damage(&mut volume)?;
+        volume.troubles.iter().chain(&volume.unrecovered).for_each(|trouble| losses.add(b"", trouble.as_str()));
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
         let outcome = walk.run(bytes(&self.path), sink);
         losses.list.append(&mut walk.losses.list);
