@@ -7,12 +7,14 @@ use crate::detect::{self, Detected, DiskKind, Hints};
 use crate::copies;
 use crate::error::{ImageError, Result, Shown};
 use crate::place::Place;
+use crate::sink::{HOLE, STEP};
 use nandlab_block::{BlockDevice, Image as Disk, Lba};
 use nandlab_ext::Ext;
 use nandlab_f2fs::F2fs;
 use nandlab_fat::{Bits, Fat};
 use nandlab_jffs2::Jffs2;
 use nandlab_mtd::{Layout, Mtd};
+use nandlab_sim::Backing as _;
 use nandlab_vfs::FileSystem;
 use serde::Serialize;
 use std::path::Path;
@@ -213,6 +215,15 @@ impl Volume {
             Some(Mounted::F2fs(fs)) => Ok(&mut **fs),
             Some(Mounted::Fat(fs)) => Ok(&mut **fs),
             None => Err(ImageError::Unknown { path: path.into(), tried: "there is no file system in it that is known".into() }),
+        }
+    }
+
+    /// Bytes that a file in it may have at most, with what is read around small parts: see [`Walk::limit`](crate::walk::Walk::limit). JFFS2 compresses and bounds files itself.
+    pub fn limit(&self) -> u64 {
+        let len = self.place.raw().map_or(u64::MAX, |bytes| bytes.len());
+        match self.mounted {
+            Some(Mounted::Jffs2(_)) => u64::MAX,
+            _ => len.saturating_mul(STEP as u64 / HOLE).saturating_add(1 << 20),
         }
     }
 

@@ -53,6 +53,8 @@ pub struct Walk<'a> {
     pub salvage: bool,
     /// What was lost.
     pub losses: Losses,
+    /// Bytes that are read of a file at most: more than an image can hold is a circle in it.
+    pub limit: u64,
     /// Called with the bytes of each file that was given.
     pub progress: &'a mut dyn FnMut(u64),
     /// First names of files that have several.
@@ -69,7 +71,7 @@ impl std::fmt::Debug for Walk<'_> {
 impl<'a> Walk<'a> {
     /// A walk that fails where something cannot be read, unless `salvage`.
     pub fn new(fs: &'a mut dyn FileSystem, salvage: bool, progress: &'a mut dyn FnMut(u64)) -> Self {
-        Self { fs, salvage, losses: Losses::default(), progress, first_names: BTreeMap::new(), directories: BTreeSet::new() }
+        Self { fs, salvage, limit: u64::MAX, losses: Losses::default(), progress, first_names: BTreeMap::new(), directories: BTreeSet::new() }
     }
 
     /// Gives everything at and below `root`, whose own path becomes the empty one.
@@ -97,7 +99,7 @@ impl<'a> Walk<'a> {
     fn visit(&mut self, attr: &Attr, path: Vec<u8>, depth: usize, sink: &mut dyn Sink) -> Result<()> {
         let Some(entry) = self.entry(attr, path)? else { return Ok(()) };
         if let Node::File { size } = entry.node {
-            let mut bytes = Reading::new(Contents { fs: self.fs, attr, entry: &entry, salvage: self.salvage, lost: Vec::new() });
+            let mut bytes = Reading::new(Contents { fs: self.fs, attr, entry: &entry, salvage: self.salvage, left: self.limit, lost: Vec::new() });
             let outcome = sink.put(&entry, &mut bytes);
             for (from, to) in bytes.into_inner().lost {
                 self.losses.add(&entry.path, format!("bytes {from} to {to} cannot be read"));
@@ -195,6 +197,8 @@ struct Contents<'a> {
     attr: &'a Attr,
     entry: &'a Entry,
     salvage: bool,
+    /// Bytes that may still be read.
+    left: u64,
     /// What could not be read, from where to where.
     lost: Vec<(u64, u64)>,
 }
@@ -228,12 +232,22 @@ impl ReadAt for Contents<'_> {
     }
 
     fn next_data(&mut self, at: u64) -> u64 {
-        // A file without blocks is one hole, however long it says it is.
-        if self.attr.blocks == 0 && self.attr.size > 1 << 20 { self.attr.size } else { at }
+        if self.left == 0 {
+            self.lose(at, self.attr.size);
+            return self.attr.size;
+        }
+        // What cannot be told is read, which tells.
+        self.fs.next_data(self.attr.ino, at).unwrap_or(at)
     }
 
     fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {
+        self.left = self.left.saturating_sub(buf.len() as u64);
+        let circle = self.left == 0 && !self.salvage;
         match self.read(at, buf) {
+            Ok(()) if circle => {
+                let why = "more data than the image could hold".into();
+                return Err(ImageError::Call { path: Shown::path(&self.entry.path), error: Errno::Loop, why });
+            }
             Ok(()) => return Ok(()),
             Err(error) if !self.salvage => {
                 return Err(ImageError::Call { path: Shown::path(&self.entry.path), error, why: format!("reading from byte {at}") });

@@ -104,7 +104,7 @@ impl Args {
     fn volume(&self, report: &mut Report) -> Result<(), Failure> {
         let volume = self.image.open_damaged()?;
         let opening = self.image.shape.opening();
-        let mut write = |to: &mut dyn io::Write| raw(&volume, &opening, to);
+        let write = |to: &mut dyn io::Write| raw(&volume, &opening, to);
         (report.bytes, report.losses) = if self.target == Path::new("-") {
             write(&mut BufWriter::with_capacity(1 << 20, io::stdout().lock()))?
         } else {
@@ -132,7 +132,9 @@ impl Args {
         };
         let mut losses = damage(&mut volume)?;
         volume.troubles.iter().chain(&volume.unrecovered).for_each(|trouble| losses.add(b"", trouble.as_str()));
+        let limit = volume.limit();
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
+        walk.limit = limit;
         let outcome = walk.run(bytes(&self.path), sink);
         losses.list.append(&mut walk.losses.list);
         losses.more += walk.losses.more;
