@@ -16,6 +16,7 @@ const SLOW: &[&str] = &[
     "ubi_attach_kernel",
     "ubi_kernel",
     "paper",
+    "crash_described",
     "camera_kernel",
     "camera_schemes_kernel",
     "iozone_kernel",

@@ -307,7 +307,10 @@ fn what_we_wrote_is_attached_by_the_kernel_and_what_it_adds_by_us() {
         );
         let mut ubi = Ubi::attach(shape.dump(dump), shape.options(memory)).unwrap();
         let names: Vec<String> = ubi.volumes().into_iter().map(|volume| volume.record.name).collect();
-        let sent = report.files.keys().filter(|file| file.starts_with(&format!("{key}-")) && !file.contains("-left") && !file.ends_with("-medium"));
+        let sent = report
+            .files
+            .keys()
+            .filter(|file| file.starts_with(&format!("{key}-")) && !file.contains("-left") && !file.ends_with("-medium"));
         assert_eq!(names.len(), sent.count(), "{key}: volumes");
         for name in &names {
             assert_same(&contents(&mut ubi, name), &report.files[&format!("{key}-{name}")], &format!("{key}: {name}"));
