@@ -184,7 +184,7 @@ fn ubil_shows_figure_and_table_and_judges_the_claims() {
     parts(&paper, "ubil");
     let claims: Vec<_> =
         paper["claims"].as_array().unwrap().iter().map(|c| (c["id"].as_str().unwrap(), c["holds"].as_bool().unwrap())).collect();
-    // A log has a page for each block that is mapped and each that is erased: as many as there are headers.
+    // A block that is mapped costs a header or a page of the log, one each; old commits and logs are erased besides.
     let held = ["linear", "half", "seventy", "minimal", "better-with-size", "no-degradation"];
     let expected: Vec<_> = held.map(|id| (id, true)).into_iter().chain([("writes-gain", false), ("reads-same", true)]).collect();
     assert_eq!(claims, expected);
