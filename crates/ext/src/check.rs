@@ -12,6 +12,7 @@ use crate::{
 };
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 use nandlab_block::BlockDevice;
+use nandlab_vfs::FileType;
 
 /// What is known of an inode.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,8 +25,8 @@ struct Seen {
     parent: u32,
 }
 
-struct Walk {
-    report: Report,
+pub(crate) struct Walk {
+    pub(crate) report: Report,
     used: Vec<u64>,
     seen: Vec<Seen>,
     directories: Vec<u32>,
@@ -42,14 +43,23 @@ impl Walk {
         before == 0
     }
 
-    fn is_used(&self, block: u32) -> bool {
+    pub(crate) fn is_used(&self, block: u32) -> bool {
         self.used[block as usize / 64] >> (block % 64) & 1 == 1
+    }
+
+    /// An inode's type in records; 0 while it is not in use.
+    pub(crate) fn kind(&self, inode: u32) -> u8 {
+        self.seen[inode as usize].kind
     }
 }
 
 impl<D: BlockDevice> Ext<D> {
     /// Checks the volume as this mount sees it.
     pub fn check(&mut self) -> Result<Report, ExtError> {
+        Ok(self.walk()?.report)
+    }
+
+    pub(crate) fn walk(&mut self) -> Result<Walk, ExtError> {
         let layout = self.store.layout;
         let mut walk = Walk {
             report: Report::default(),
@@ -72,7 +82,7 @@ impl<D: BlockDevice> Ext<D> {
         self.check_tree(&mut walk)?;
         self.check_bitmaps(&mut walk)?;
         self.check_totals(&mut walk)?;
-        Ok(walk.report)
+        Ok(walk)
     }
 
     fn check_inode(&mut self, walk: &mut Walk, number: u32) -> Result<(), ExtError> {
@@ -107,6 +117,17 @@ impl<D: BlockDevice> Ext<D> {
         if inode.has_blocks(&layout) {
             let last = self.check_blocks(walk, number, &inode, &mut blocks)?;
             let size = u64::from(layout.block);
+            // As e2fsck has it: the block at the end may be there before the length says so.
+            let kept = last.saturating_sub(1) * size;
+            if kind == FileType::File && inode.size < kept {
+                let expected = last * size;
+                walk.report.add(Finding::Field {
+                    inode: number,
+                    field: "length of a file with blocks behind it",
+                    found: inode.size,
+                    expected,
+                });
+            }
             if inode.is_dir() && (!inode.size.is_multiple_of(size) || inode.size == 0) {
                 let expected = last * size;
                 walk.report.add(Finding::Field { inode: number, field: "length", found: inode.size, expected });

@@ -22,10 +22,10 @@ struct Seen {
     subdirs: u32,
 }
 
-struct Check {
-    report: Report,
+pub(crate) struct Check {
+    pub(crate) report: Report,
     /// Blocks in use, one bit each.
-    used: Vec<u8>,
+    pub(crate) used: Vec<u8>,
     /// Nodes that no file has claimed yet, with their addresses.
     nodes: BTreeMap<u32, u32>,
     inodes: BTreeMap<u32, Seen>,
@@ -37,6 +37,10 @@ struct Check {
 impl<D: BlockDevice> F2fs<D> {
     /// Checks the volume as it is in memory: what was recovered in memory counts.
     pub fn check(&mut self) -> Result<Report, F2fsError> {
+        Ok(self.walk_all()?.report)
+    }
+
+    pub(crate) fn walk_all(&mut self) -> Result<Check, F2fsError> {
         let mut check = Check {
             report: Report::default(),
             used: vec![0; (self.layout.segments_main * SEGMENT / 8) as usize],
@@ -79,7 +83,7 @@ impl<D: BlockDevice> F2fs<D> {
             }
         }
         check.report.used = check.valid;
-        Ok(check.report)
+        Ok(check)
     }
 
     /// A block belongs to a node.

@@ -118,7 +118,8 @@ impl<D: BlockDevice> F2fs<D> {
             let skipped = match self.bottom(ino, &way)? {
                 Err(depth) => {
                     let below = &way.steps[depth + 1..way.len];
-                    let into = below.iter().fold(0, |sum, (slot, _)| (sum * u64::from(N)) + u64::from(*slot)) * u64::from(N) + u64::from(way.slot);
+                    let into =
+                        below.iter().fold(0, |sum, (slot, _)| (sum * u64::from(N)) + u64::from(*slot)) * u64::from(N) + u64::from(way.slot);
                     u64::from(N).pow((way.len - depth) as u32) - into
                 }
                 Ok((nid, base, count)) => {

@@ -6,7 +6,9 @@
 use crate::{
     Fat, FatError,
     dir::{LongName, short_of},
+    finding::{Finding, Report},
     format::{DIR_SLOTS_MAX, Info, SLOT, Slot, SlotKind, UNKNOWN, attr, slot_kind, slot_size, slot_start},
+    mend::Fix,
     name,
     table::{Link, copies},
 };
@@ -18,204 +20,8 @@ use alloc::{
 };
 use nandlab_block::BlockDevice;
 
-/// The most findings that are kept.
-pub const FINDINGS_MAX: usize = 1000;
 /// Directories with longer paths are not visited.
 const PATH_MAX: usize = 4096;
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// A hint is stale; nothing is lost.
-    Note,
-    /// Space or part of a name is lost, no contents are; a power cut may leave it.
-    Waste,
-    /// Contents are lost or in danger.
-    Damage,
-}
-
-/// Something wrong.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Finding {
-    /// The volume was not unmounted.
-    #[error("marked as in use")]
-    InUse,
-    /// The copy of the boot sector is another.
-    #[error("boot sector and its copy in sector {sector} differ from byte {offset}")]
-    Backup {
-        /// Where the copy is.
-        sector: u32,
-        /// Where they differ first.
-        offset: usize,
-    },
-    /// The file system information is none.
-    #[error("no file system information in sector {0}")]
-    NoInfo(u32),
-    /// The number of free clusters is another.
-    #[error("{found} clusters are said to be free, {expected} are")]
-    FreeCount {
-        /// What is said.
-        found: u32,
-        /// What is.
-        expected: u32,
-    },
-    /// The copies of the table are not alike.
-    #[error("table copy {copy} differs from the first in sector {sector}")]
-    Copies {
-        /// The copy, from 1.
-        copy: u32,
-        /// The first sector that differs, counted from the table's beginning.
-        sector: u32,
-    },
-    /// The table does not begin with the media byte.
-    #[error("first table entry {found:#x}, expected the media byte {expected:#x} in it")]
-    Media {
-        /// The entry.
-        found: u32,
-        /// The media byte.
-        expected: u8,
-    },
-    /// Clusters that nothing uses.
-    #[error("{0} clusters are allocated and belong to no file")]
-    Lost(u32),
-    /// The first cluster is none.
-    #[error("{path}: first cluster {found}, expected a cluster")]
-    Start {
-        /// Whose.
-        path: String,
-        /// What is said.
-        found: u32,
-    },
-    /// A chain leads to what is no next cluster.
-    #[error("{path}: chain goes on from cluster {cluster} with entry {found:#x}")]
-    Chain {
-        /// Whose.
-        path: String,
-        /// The last good cluster.
-        cluster: u32,
-        /// Its entry.
-        found: u32,
-        /// Whether the chain is broken before the end of the file.
-        within: bool,
-    },
-    /// A cluster belongs to two.
-    #[error("{path}: cluster {cluster} belongs to another file too, or twice to this")]
-    CrossLink {
-        /// The second to be visited.
-        path: String,
-        /// The cluster.
-        cluster: u32,
-    },
-    /// Two names lead to one chain: a rename was cut short.
-    #[error("{path} and {other} are one file")]
-    TwoNames {
-        /// The second to be visited.
-        path: String,
-        /// The first.
-        other: String,
-    },
-    /// A file is longer than its chain.
-    #[error("{path}: {size} bytes, its clusters hold {held}")]
-    TooLong {
-        /// Whose.
-        path: String,
-        /// What is said.
-        size: u32,
-        /// Bytes of its chain.
-        held: u64,
-    },
-    /// A chain is longer than its file.
-    #[error("{path}: {clusters} clusters beyond its end")]
-    Excess {
-        /// Whose.
-        path: String,
-        /// Clusters too many.
-        clusters: u32,
-    },
-    /// A directory says that it has bytes.
-    #[error("{path}: directory with a length of {size} bytes")]
-    DirectorySize {
-        /// Whose.
-        path: String,
-        /// What is said.
-        size: u32,
-    },
-    /// A directory does not begin with itself.
-    #[error("{path}: no `.`, or one that leads elsewhere")]
-    Dot {
-        /// Whose.
-        path: String,
-    },
-    /// A directory does not name its parent.
-    #[error("{path}: `..` leads to cluster {found}, expected {expected}")]
-    DotDot {
-        /// Whose.
-        path: String,
-        /// Where it leads.
-        found: u32,
-        /// Where it should.
-        expected: u32,
-    },
-    /// Slots of a long name that belong to no entry.
-    #[error("{path}: slot {slot} is part of a long name that has no entry")]
-    LongName {
-        /// The directory.
-        path: String,
-        /// The slot.
-        slot: u32,
-    },
-    /// Two entries of one name.
-    #[error("{path}: twice in its directory, or with a short name that is")]
-    Twice {
-        /// The second.
-        path: String,
-    },
-    /// A path is too long to go on.
-    #[error("{path}: too deep")]
-    Deep {
-        /// Whose.
-        path: String,
-    },
-}
-
-impl Finding {
-    /// How much it matters.
-    pub fn severity(&self) -> Severity {
-        match self {
-            Self::InUse | Self::Backup { .. } | Self::NoInfo(_) | Self::FreeCount { .. } | Self::Media { .. } => Severity::Note,
-            Self::Copies { .. } | Self::Lost(_) | Self::Excess { .. } | Self::TwoNames { .. } => Severity::Waste,
-            Self::DotDot { .. } | Self::LongName { .. } | Self::DirectorySize { .. } => Severity::Waste,
-            Self::Chain { within, .. } if !within => Severity::Waste,
-            _ => Severity::Damage,
-        }
-    }
-}
-
-/// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// What is wrong.
-    pub findings: Vec<Finding>,
-    /// Findings that were not kept.
-    pub more: u64,
-    /// Files.
-    pub files: u64,
-    /// Directories, without the root.
-    pub directories: u64,
-    /// Free clusters.
-    pub free: u32,
-}
-
-impl Report {
-    /// The worst finding's severity.
-    pub fn worst(&self) -> Option<Severity> {
-        self.findings.iter().map(Finding::severity).max()
-    }
-
-    fn add(&mut self, finding: Finding) {
-        if self.findings.len() < FINDINGS_MAX { self.findings.push(finding) } else { self.more += 1 }
-    }
-}
 
 /// A directory still to be visited.
 struct Visit {
@@ -226,12 +32,23 @@ struct Visit {
 }
 
 /// What is known so far.
-struct Walk {
-    report: Report,
+pub(crate) struct Walk {
+    pub(crate) report: Report,
+    mending: bool,
+    /// What would mend it.
+    pub(crate) fixes: Vec<Fix>,
     used: Vec<u64>,
     /// Who begins where, for names of one chain.
     starts: BTreeMap<u32, Vec<u8>>,
     visits: Vec<Visit>,
+}
+
+impl Walk {
+    fn fix(&mut self, fix: Fix) {
+        if self.mending {
+            self.fixes.push(fix);
+        }
+    }
 }
 
 /// A chain as far as it was followed.
@@ -254,47 +71,58 @@ fn text(path: &[u8]) -> String {
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// Checks the volume as it is in memory: mount it read-only to judge the medium alone.
     pub fn check(&mut self) -> Result<Report, FatError> {
+        Ok(self.walk(false)?.report)
+    }
+
+    /// Looks at everything; with `mending`, what would mend it is noted too, which takes memory for each place.
+    pub(crate) fn walk(&mut self, mending: bool) -> Result<Walk, FatError> {
         let clusters = self.store.layout.clusters as usize;
         let used = vec![0; (clusters + 2).div_ceil(64)];
-        let mut walk = Walk { report: Report::default(), used, starts: BTreeMap::new(), visits: Vec::new() };
-        self.check_boot(&mut walk.report)?;
-        self.check_copies(&mut walk.report)?;
+        let mut walk = Walk { report: Report::default(), mending, fixes: Vec::new(), used, starts: BTreeMap::new(), visits: Vec::new() };
+        self.check_boot(&mut walk)?;
+        self.check_copies(&mut walk)?;
         self.check_root(&mut walk)?;
         while let Some(visit) = walk.visits.pop() {
             self.check_dir_slots(&mut walk, &visit)?;
         }
         self.check_counts(&mut walk)?;
-        Ok(walk.report)
+        Ok(walk)
     }
 
-    fn check_boot(&mut self, report: &mut Report) -> Result<(), FatError> {
+    fn check_boot(&mut self, walk: &mut Walk) -> Result<(), FatError> {
         let layout = self.store.layout;
         if self.is_marked_in_use() {
-            report.add(Finding::InUse);
+            walk.report.add(Finding::InUse);
         }
         if let Some(sector) = layout.backup {
             let boot = self.store.metadata(0)?.to_vec();
             let copy = self.store.metadata(sector)?;
             let state = layout.state_offset();
             if let Some(offset) = (0..512).find(|at| boot[*at] != copy[*at] && *at != state) {
-                report.add(Finding::Backup { sector, offset });
+                walk.report.add(Finding::Backup { sector, offset });
+                walk.fix(Fix::Backup(sector));
             }
         }
         let found = self.table.value(&mut self.store, 0)?;
         if found as u8 != layout.media {
-            report.add(Finding::Media { found, expected: layout.media });
+            walk.report.add(Finding::Media { found, expected: layout.media });
         }
         Ok(())
     }
 
-    fn check_copies(&mut self, report: &mut Report) -> Result<(), FatError> {
+    fn check_copies(&mut self, walk: &mut Walk) -> Result<(), FatError> {
         let layout = self.store.layout;
         for copy in 1..copies(&layout, layout.fat_start).count() as u32 {
+            let mut differs = false;
             for sector in 0..layout.fat_sectors {
                 let first = self.store.metadata(layout.fat_start + sector)?.to_vec();
-                if self.store.metadata(layout.fat_start + copy * layout.fat_sectors + sector)? != first {
-                    report.add(Finding::Copies { copy, sector });
-                    break;
+                let other = layout.fat_start + copy * layout.fat_sectors + sector;
+                if self.store.metadata(other)? != first {
+                    if !differs {
+                        walk.report.add(Finding::Copies { copy, sector });
+                    }
+                    differs = true;
+                    walk.fix(Fix::Copy { first: layout.fat_start + sector, copy: other });
                 }
             }
         }
@@ -342,7 +170,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     fn judge_chain(&self, walk: &mut Walk, path: &[u8], followed: &Followed, within: bool) {
         match followed.trouble {
-            Some(Trouble::Broken { cluster, found }) => walk.report.add(Finding::Chain { path: text(path), cluster, found, within }),
+            Some(Trouble::Broken { cluster, found }) => {
+                walk.fix(Fix::End(cluster));
+                walk.report.add(Finding::Chain { path: text(path), cluster, found, within });
+            }
             Some(Trouble::Crossed { cluster }) => walk.report.add(Finding::CrossLink { path: text(path), cluster }),
             None => {}
         }
@@ -361,26 +192,36 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     fn check_dir_slots(&mut self, walk: &mut Walk, visit: &Visit) -> Result<(), FatError> {
         let (mut long, mut names, mut shorts) = (LongName::default(), BTreeSet::new(), BTreeSet::new());
+        let mut long_places = Vec::new();
         for index in 0.. {
             let Some(place) = self.visit_place(visit, index) else { break };
             let slot = self.store.slot(place)?;
             let kind = slot_kind(&slot);
-            let orphan = |walk: &mut Walk, slot| walk.report.add(Finding::LongName { path: text(&visit.path), slot });
+            let places = &mut long_places;
+            let orphan = |walk: &mut Walk, places: &mut Vec<u64>, slot| {
+                places.drain(..).for_each(|place| walk.fix(Fix::Remove(place)));
+                walk.report.add(Finding::LongName { path: text(&visit.path), slot });
+            };
             if !visit.path.is_empty() && index < 2 {
-                self.check_dots(walk, visit, index, &slot);
+                self.check_dots(walk, visit, index, (&slot, place));
             }
             if kind == SlotKind::LongName {
                 if long.is_pending() && slot[0] & 0x40 != 0 || !long.take(&slot, index) {
-                    orphan(walk, index);
-                    long.take(&slot, index);
+                    orphan(walk, places, index);
+                    if !long.take(&slot, index) {
+                        walk.fix(Fix::Remove(place));
+                        continue;
+                    }
                 }
+                places.push(place);
                 continue;
             }
             let pending = long.is_pending();
             let named = (kind == SlotKind::Entry).then(|| long.finish(&short_of(&slot))).flatten();
             if pending && named.is_none() {
-                orphan(walk, index);
+                orphan(walk, places, index);
             }
+            places.clear();
             long = LongName::default();
             match kind {
                 SlotKind::End => break,
@@ -390,7 +231,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                     if !shorts.insert(short_of(&slot)) | !names.insert(name::fold(&units)) {
                         walk.report.add(Finding::Twice { path: text(&path) });
                     }
-                    self.check_entry(walk, visit, path, &slot)?;
+                    self.check_entry(walk, visit, path, (&slot, place))?;
                 }
                 _ => {}
             }
@@ -398,11 +239,14 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(())
     }
 
-    fn check_dots(&self, walk: &mut Walk, visit: &Visit, index: u32, slot: &Slot) {
+    fn check_dots(&self, walk: &mut Walk, visit: &Visit, index: u32, (slot, place): (&Slot, u64)) {
         let path = || text(&visit.path);
         let start = slot_start(slot, self.store.layout.bits);
         let expected: (&[u8; 11], u32) = [(b".          ", visit.start), (b"..         ", visit.parent)][index as usize];
         let named = slot[..11] == *expected.0 && slot[11] & attr::DIRECTORY != 0;
+        if named && start != expected.1 {
+            walk.fix(Fix::Start(place, expected.1));
+        }
         if index == 0 && !(named && start == expected.1) {
             walk.report.add(Finding::Dot { path: path() });
         }
@@ -411,7 +255,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
     }
 
-    fn check_entry(&mut self, walk: &mut Walk, visit: &Visit, path: Vec<u8>, slot: &Slot) -> Result<(), FatError> {
+    fn check_entry(&mut self, walk: &mut Walk, visit: &Visit, path: Vec<u8>, (slot, place): (&Slot, u64)) -> Result<(), FatError> {
         let layout = self.store.layout;
         let (start, size, directory) = (slot_start(slot, layout.bits), slot_size(slot), slot[11] & attr::DIRECTORY != 0);
         if directory {
@@ -420,10 +264,12 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             walk.report.files += 1
         }
         if directory && size != 0 {
+            walk.fix(Fix::Size(place, 0));
             walk.report.add(Finding::DirectorySize { path: text(&path), size });
         }
         if start == 0 && !directory {
             if size > 0 {
+                walk.fix(Fix::Size(place, 0));
                 walk.report.add(Finding::TooLong { path: text(&path), size, held: 0 });
             }
             return Ok(());
@@ -451,8 +297,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         let needed = self.clusters_for(u64::from(size));
         if followed.clusters < needed && followed.trouble.is_none() {
+            walk.fix(Fix::Size(place, held as u32));
             walk.report.add(Finding::TooLong { path: text(&path), size, held });
         } else if followed.clusters > needed {
+            // A file of no bytes has no chain at all.
+            walk.fix(if needed == 0 { Fix::Start(place, 0) } else { Fix::Cut { start, keep: needed } });
             walk.report.add(Finding::Excess { path: text(&path), clusters: followed.clusters - needed });
         }
         Ok(())
@@ -465,7 +314,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             match self.table.get(&mut self.store, cluster)? {
                 Link::Free => walk.report.free += 1,
                 Link::Bad => {}
-                _ => lost += u32::from(!used),
+                _ if used => {}
+                _ => {
+                    lost += 1;
+                    walk.fix(Fix::Free(cluster));
+                }
             }
         }
         if lost > 0 {
@@ -473,8 +326,12 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         let Some(sector) = layout.info else { return Ok(()) };
         match Info::parse(self.store.metadata(sector)?) {
-            None => walk.report.add(Finding::NoInfo(sector)),
+            None => {
+                walk.fix(Fix::Count(walk.report.free));
+                walk.report.add(Finding::NoInfo(sector));
+            }
             Some(info) if info.free != UNKNOWN && info.free != walk.report.free => {
+                walk.fix(Fix::Count(walk.report.free));
                 walk.report.add(Finding::FreeCount { found: info.free, expected: walk.report.free });
             }
             Some(_) => {}

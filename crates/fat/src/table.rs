@@ -13,7 +13,7 @@ use crate::{
 };
 use alloc::{
     boxed::Box,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map},
     vec::Vec,
 };
 use nandlab_block::BlockDevice;
@@ -260,6 +260,25 @@ pub(crate) fn copies(layout: &Layout, sector: u32) -> impl Iterator<Item = u32> 
     (0..count).map(move |copy| sector + copy * step)
 }
 
+/// Sets an entry in images of the table's sectors (of the first copy), which are read where they are missing.
+pub(crate) fn set_in<D: BlockDevice, N: BlockDevice>(
+    store: &mut Store<D, N>,
+    images: &mut BTreeMap<u32, Vec<u8>>,
+    cluster: u32,
+    value: u32,
+) -> Result<(), FatError> {
+    let (layout, place) = (store.layout, place(&store.layout, cluster));
+    for at in [place.bytes().start, place.bytes().end - 1] {
+        let (sector, within) = table_byte(&layout, at);
+        let image = match images.entry(sector) {
+            btree_map::Entry::Occupied(image) => image.into_mut(),
+            btree_map::Entry::Vacant(missing) => missing.insert(store.metadata(sector)?.to_vec()),
+        };
+        place.poke(image, at - within as u64, value);
+    }
+    Ok(())
+}
+
 fn first_copy(layout: &Layout) -> u32 {
     layout.fat_start + layout.active.unwrap_or(0) * layout.fat_sectors
 }
@@ -269,7 +288,8 @@ fn table_byte(layout: &Layout, at: u64) -> (u32, usize) {
     (first_copy(layout) + (at / u64::from(layout.sector)) as u32, (at % u64::from(layout.sector)) as usize)
 }
 
-fn end(layout: &Layout) -> u32 {
+/// The value that ends a chain.
+pub(crate) fn end(layout: &Layout) -> u32 {
     match layout.bits {
         Bits::Fat12 => 0xFFF,
         Bits::Fat16 => 0xFFFF,

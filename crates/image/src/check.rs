@@ -80,6 +80,10 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
             what: format!("the journal cannot be recovered: {why}"),
         });
     }
+    if volume.recovered {
+        let what = "the journal is still to be recovered: the volume was not unmounted".into();
+        checked.add(Finding { severity: Severity::Note, offset: None, what });
+    }
     for what in &volume.troubles {
         checked.add(Finding { severity: Severity::Damage, offset: None, what: what.clone() });
     }
@@ -115,7 +119,8 @@ fn check_ubi(volume: &Volume, checked: &mut Checked) -> Result<()> {
         checked.more += survey.checked.more;
         return Ok(());
     }
-    let Some(volumes) = volume.layers.iter().find_map(|layer| if let Layer::Ubi { volumes, .. } = layer { Some(volumes) } else { None }) else {
+    let Some(volumes) = volume.layers.iter().find_map(|layer| if let Layer::Ubi { volumes, .. } = layer { Some(volumes) } else { None })
+    else {
         return Ok(());
     };
     let mut ubi = volume.attached()?;

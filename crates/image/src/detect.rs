@@ -144,10 +144,10 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// A block's length in the image as pages with spare bytes: none where it is a power of two.
 fn shape(raw: u64, hints: &Hints, least_page: u32) -> Option<(u32, u32, u32)> {
     if raw.is_power_of_two() && hints.oob.unwrap_or(0) == 0 {
-        let page = hints.page.unwrap_or(least_page.max(512));
+        let page = hints.page.unwrap_or(least_page.max(512)).max(1);
         return (raw / u64::from(page) > 0).then_some((page, 0, (raw / u64::from(page)) as u32));
     }
-    let known = SPARES.iter().copied().chain(hints.page.zip(hints.oob));
+    let known = SPARES.iter().copied().chain(hints.page.zip(hints.oob).filter(|(page, oob)| *page > 0 && page.checked_add(*oob).is_some()));
     known
         .filter(|(page, oob)| hints.page.is_none_or(|hint| hint == *page) && hints.oob.is_none_or(|hint| hint == *oob))
         .map(|(page, oob)| (page, oob, raw / u64::from(page + oob)))
@@ -180,9 +180,11 @@ fn ubi(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> {
     let raw = hints.block.map(u64::from).or_else(|| distance(&places)).unwrap_or(len);
     let (page_found, oob, count) = shape(raw, hints, page)?;
     let format = ImageFormat { page: page_found, oob, pages_per_block: count, layout: layout(page_found, oob, hints) };
+    let (vid, page) = (u64::from(header.vid_offset), u64::from(page_found));
+    let inside = vid / page * (page + u64::from(oob)) + vid % page;
     let log = places.iter().any(|place| {
-        let at = (place - from) as usize + (header.vid_offset / page_found * (page_found + oob) + header.vid_offset % page_found) as usize;
-        let vid = sample.get(at..at + 64).map(|bytes| VidHeader::parse(bytes, format.page * count));
+        let at = (place - from + inside) as usize;
+        let vid = sample.get(at..at + 64).map(|bytes| VidHeader::parse(bytes, page_found.saturating_mul(count)));
         matches!(vid, Some(Parsed::Good(vid)) if VOLUMES.contains(&vid.volume))
     });
     Some(Detected::Flash(format, FlashKind::Ubi { vid: header.vid_offset, log }))
@@ -247,7 +249,8 @@ fn without_spare(sample: &[u8], from: u64, page: u32, oob: u32) -> (u64, Vec<u8>
 
 fn jffs2(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> {
     let plain = (0, 0, from, sample.to_vec());
-    let spares = SPARES.iter().copied().chain(hints.page.zip(hints.oob).filter(|(_, oob)| *oob > 0));
+    let told = hints.page.zip(hints.oob).filter(|(page, oob)| *page > 0 && *oob > 0 && page.checked_add(*oob).is_some());
+    let spares = SPARES.iter().copied().chain(told);
     let fits = |(page, oob): &(u32, u32)| {
         len.is_multiple_of(u64::from(page + oob))
             && hints.oob.is_none_or(|hint| hint == *oob)
@@ -294,6 +297,15 @@ fn block_of(look: &Look, at: u64, len: u64, page: u32, oob: u32) -> u32 {
     sizes.into_iter().find(|block| !crosses(*block) && (data % block == 0 || data < *block)).unwrap_or(64 << 10) as u32
 }
 
+/// Pages of an erase unit: each has its mark in the spare bytes of its second page (`struct nftl_uci1`, include/uapi/mtd/nftl-user.h).
+fn nftl_unit(sample: &[u8], from: u64) -> u32 {
+    let (first, skip) = (from.div_ceil(528), (from.div_ceil(528) * 528 - from) as usize);
+    let pages = sample.get(skip..).unwrap_or_default().chunks_exact(528).zip(first..);
+    let marked: Vec<u64> = pages.filter(|(page, _)| page[524..528] == [0x69, 0x3C, 0x69, 0x3C]).map(|(_, number)| number).collect();
+    let step = distance(&marked).map_or(32, |step| 1 << step.trailing_zeros().min(9));
+    if step >= 4 { step } else { 32 }
+}
+
 /// Linux's NFTL begins with its name in a block of pages of 512 bytes with 16 spare ones.
 fn nftl(sample: &[u8], from: u64, hints: &Hints) -> Option<Detected> {
     let places: Vec<u64> = (0..sample.len().saturating_sub(6))
@@ -305,7 +317,7 @@ fn nftl(sample: &[u8], from: u64, hints: &Hints) -> Option<Detected> {
     if first % 528 != 0 {
         return None;
     }
-    let pages_per_block = hints.block.map_or(32, |block| block / 512);
+    let pages_per_block = hints.block.map_or_else(|| nftl_unit(sample, from), |block| block / 512);
     let layout = hints.layout.unwrap_or(Layout::DiskOnChip);
     Some(Detected::Flash(ImageFormat { page: 512, oob: 16, pages_per_block, layout }, FlashKind::Nftl))
 }

@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use tempfile::NamedTempFile;
 
 /// Bytes that are copied at once.
 const STEP: usize = 1 << 20;
@@ -27,8 +28,6 @@ pub fn edit<T>(path: &Path, opening: &Opening, more: u64, work: impl FnOnce(&mut
     let scratch = beside(&real)?;
     let from = File::open(&real).map_err(failed)?;
     let length = copy(&from, scratch.as_file()).map_err(failed)?;
-    let metadata = from.metadata().map_err(failed)?;
-    fs::set_permissions(scratch.path(), metadata.permissions()).map_err(failed)?;
     let flash = match before {
         Detected::Flash(format, FlashKind::Jffs2 { .. }) => Some(format),
         _ => None,
@@ -43,15 +42,23 @@ pub fn edit<T>(path: &Path, opening: &Opening, more: u64, work: impl FnOnce(&mut
     if let Some(format) = flash {
         shrink(scratch.as_file(), length, &format).map_err(failed)?;
     }
-    scratch.as_file().sync_all().map_err(failed)?;
-    scratch.persist(&real).map_err(|error| failed(error.error))?;
-    let dir = real.parent().unwrap_or(Path::new("/"));
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(ImageError::file(dir))?;
+    replace(scratch, &from, &real)?;
     Ok(value)
 }
 
+/// The copy takes the place of `real`, which is open as `from`, durably.
+pub(crate) fn replace(scratch: NamedTempFile, from: &File, real: &Path) -> Result<()> {
+    let failed = |error| ImageError::File { path: real.into(), error };
+    let metadata = from.metadata().map_err(failed)?;
+    fs::set_permissions(scratch.path(), metadata.permissions()).map_err(failed)?;
+    scratch.as_file().sync_all().map_err(failed)?;
+    scratch.persist(real).map_err(|error| failed(error.error))?;
+    let dir = real.parent().unwrap_or(Path::new("/"));
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(ImageError::file(dir))
+}
+
 /// Copies what is not a hole; gives the length.
-fn copy(from: &File, to: &File) -> io::Result<u64> {
+pub(crate) fn copy(from: &File, to: &File) -> io::Result<u64> {
     let length = seek(from, SeekFrom::End(0))?;
     to.set_len(length)?;
     let mut buffer = vec![0; STEP];

@@ -21,6 +21,8 @@ const JFFS2_BLOCKS_MIN: u64 = 5;
 const UBI_BLOCKS_SPARE: u64 = 8;
 /// The most erased blocks that are added to an image of UBI that is shorter than the flash it is meant for.
 const UBI_BLOCKS_ADDED_MAX: u64 = 65_536;
+/// Times that UBI is attached with more blocks.
+const UBI_ATTEMPTS: u32 = 8;
 /// Bytes of a volume in which the beginning of a file system is looked for.
 const HEAD: usize = 64 << 10;
 
@@ -116,13 +118,18 @@ impl Volume {
 
     /// Erased blocks without which the volumes that an image promises do not fit: it may be shorter than the flash that it is meant for.
     fn ubi_lacks(&self, format: ImageFormat, vid: u32, access: Access, len: u64) -> Result<u64> {
-        // In an overlay, whatever is to come.
-        let lacks = match Ubi::attach(self.medium(format, Access::Read, len)?, ubi_options(vid, false)) {
-            Err(UbiError::NoSpace { needed, available }) => u64::from(needed.saturating_sub(available)) + UBI_BLOCKS_SPARE,
-            _ => 0,
-        };
-        if lacks > UBI_BLOCKS_ADDED_MAX {
-            return Ok(0);
+        let (mut lacks, blocks) = (0, len / format.bytes(1));
+        // In an overlay, whatever is to come. First each volume must fit, then all of them.
+        for _ in 0..UBI_ATTEMPTS {
+            let medium = self.medium(format, Access::Read, len + lacks * format.bytes(1))?;
+            lacks += match Ubi::attach(medium, ubi_options(vid, false)) {
+                Err(UbiError::NoSpace { needed, available }) => u64::from(needed.saturating_sub(available)) + UBI_BLOCKS_SPARE,
+                Err(UbiError::Refused { error, .. }) if error.field == "reserved blocks" => error.found.saturating_sub(blocks + lacks),
+                _ => break,
+            };
+            if lacks > UBI_BLOCKS_ADDED_MAX {
+                return Ok(0);
+            }
         }
         if access == Access::Write && lacks > 0 {
             self.place.extend(len, format.bytes(1), lacks)?;

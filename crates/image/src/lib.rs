@@ -6,12 +6,14 @@
 //! *Works in terms of* [`nandlab_vfs::FileSystem`] above and [`nandlab_sim::Backing`] below. *Knows nothing of* command lines.
 //!
 //! *Map.* `tree` what goes in: from `source` (`dir_in`, `tar_in`, `manifest`), changed by `table`, made to fit by `limits`; `make` images of it, by way of `target`, on the threads of `parallel`. `detect` what an image is,
-//! `volume` opens it over `file` and `overlay`; `walk` goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`. `edit`, `check`, `diff`, `history`, `dump`, `convert`, `ubinize` what else is done.
+//! `volume` (with `flash`, and `copies` of superblocks) opens it, wherever its `place` is, over `file` and `overlay`; `walk` goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`. `ubi` what UBI's headers say, `raw` a
+//! volume as it is. `edit`, `check`, `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is done.
 //!
 //! *Power loss.* A file that is made or changed is whole, or not there, or as it was.
 
 #![forbid(unsafe_code)]
 
+pub mod anew;
 pub mod check;
 pub mod convert;
 mod copies;
@@ -30,8 +32,10 @@ pub mod make;
 pub mod manifest;
 pub mod overlay;
 mod parallel;
+pub mod past;
 pub mod place;
 pub mod raw;
+pub mod repair;
 pub mod sink;
 pub mod source;
 pub mod table;

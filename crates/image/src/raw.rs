@@ -49,7 +49,10 @@ fn by_blocks(volume: &Volume, opening: &Opening, (vid, id): (u32, u32), to: &mut
             None if fixed => losses.add(b"", format!("{place}: found no block, expected one")),
             Some(held) if held.sound == Some(false) => {
                 let at = u64::from(held.peb) * u64::from(survey.shape.peb_bytes);
-                losses.add(b"", format!("{place}: at byte {at} of the flash, found another checksum than {:#x}, expected that", held.vid.data_crc));
+                losses.add(
+                    b"",
+                    format!("{place}: at byte {at} of the flash, found another checksum than {:#x}, expected that", held.vid.data_crc),
+                );
             }
             _ => {}
         }

@@ -8,7 +8,8 @@ use crate::error::{ImageError, Result};
 use nandlab_mtd::{Block, Corrected, Mtd, MtdError, Page};
 use nandlab_sim::{Backing, BackingError};
 use nandlab_ubi::format::{
-    EcHeader, HEADER_BYTES, LAYOUT_LEBS, LAYOUT_VOLUME, Parsed, RECORD_BYTES, Record, TableLimits, VidHeader, VolumeKind, crc, parse_table, slots,
+    EcHeader, HEADER_BYTES, LAYOUT_LEBS, LAYOUT_VOLUME, Parsed, RECORD_BYTES, Record, TableLimits, VidHeader, VolumeKind, crc, parse_table,
+    slots,
 };
 use nandlab_ubi::{Headers, Shape};
 use serde::Serialize;
@@ -94,7 +95,8 @@ impl Survey {
     }
 
     fn find(&mut self, severity: Severity, peb: u32, what: String) {
-        self.checked.add(Finding { severity, offset: Some(u64::from(peb) * u64::from(self.shape.peb_bytes)), what: format!("PEB {peb}: {what}") });
+        let at = u64::from(peb) * u64::from(self.shape.peb_bytes);
+        self.checked.add(Finding { severity, offset: Some(at), what: format!("PEB {peb}, byte {at:#x}: {what}") });
     }
 
     fn block(&mut self, mtd: &mut dyn Mtd, peb: u32, bytes: &[u8], whole: bool, until: u64) -> Result<()> {
@@ -207,7 +209,14 @@ impl Survey {
             let reserved = record.reserved.max(lnum.saturating_add(1)).max(one.vid.used_ebs);
             // More than there are blocks is not believed.
             let reserved = reserved.min(self.shape.pebs);
-            *record = Record { reserved, alignment: 1, data_pad: one.vid.data_pad, kind: one.vid.kind, name: id.to_string(), ..Record::default() };
+            *record = Record {
+                reserved,
+                alignment: 1,
+                data_pad: one.vid.data_pad,
+                kind: one.vid.kind,
+                name: id.to_string(),
+                ..Record::default()
+            };
         }
     }
 
@@ -218,7 +227,9 @@ impl Survey {
             let internal = held[0].vid.is_internal();
             let newest = held[0];
             match self.volumes.get(id) {
-                None if !internal => found.push((Severity::Note, newest.peb, format!("volume {id}, LEB {lnum}: a volume that is not in the table"))),
+                None if !internal => {
+                    found.push((Severity::Note, newest.peb, format!("volume {id}, LEB {lnum}: a volume that is not in the table")))
+                }
                 Some(record) if *lnum >= record.reserved => {
                     found.push((Severity::Note, newest.peb, format!("volume {id}, LEB {lnum}: expected below {}", record.reserved)))
                 }
@@ -232,7 +243,8 @@ impl Survey {
                 found.push((Severity::Damage, newest.peb, format!("volume {id}, LEB {lnum}: an unfinished copy, and no original")));
             }
             for old in &held[1..] {
-                let what = format!("volume {id}, LEB {lnum}: another copy, of sequence number {} beside {}", old.vid.sqnum, newest.vid.sqnum);
+                let what =
+                    format!("volume {id}, LEB {lnum}: another copy, of sequence number {} beside {}", old.vid.sqnum, newest.vid.sqnum);
                 found.push((Severity::Note, old.peb, what));
             }
         }
@@ -242,7 +254,8 @@ impl Survey {
     }
 
     fn missing(&self, id: u32, record: &Record) -> Vec<Finding> {
-        let finding = |what: String| Finding { severity: Severity::Damage, offset: None, what: format!("volume {id} ({}): {what}", record.name) };
+        let finding =
+            |what: String| Finding { severity: Severity::Damage, offset: None, what: format!("volume {id} ({}): {what}", record.name) };
         let mut findings = Vec::new();
         if record.updating {
             findings.push(finding("an update was begun and not finished".into()));

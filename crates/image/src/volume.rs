@@ -3,8 +3,8 @@
 //! *Promises.* [`Access::Read`] never changes the file: what a journal, a log or a volume table wants to have written goes to an [`Overlay`](crate::overlay). [`Access::Write`] changes the file it is given,
 //! which [`edit`](crate::edit) makes a copy. Each layer that fails to open says why. *Knows nothing of* trees.
 
-use crate::detect::{self, Detected, DiskKind, Hints};
 use crate::copies;
+use crate::detect::{self, Detected, DiskKind, Hints};
 use crate::error::{ImageError, Result, Shown};
 use crate::place::Place;
 use crate::sink::{HOLE, STEP};
@@ -156,6 +156,8 @@ pub struct Volume {
     pub detected: Detected,
     /// Why a journal that should have been recovered was not.
     pub unrecovered: Option<String>,
+    /// Whether a journal was recovered in the overlay: in the image it is not.
+    pub recovered: bool,
     /// What was wrong with layers that were opened all the same.
     pub troubles: Vec<String>,
     pub(crate) place: Place,
@@ -194,7 +196,8 @@ impl Volume {
     /// Opens an image, wherever it is.
     pub fn at(place: Place, opening: &Opening, access: Access) -> Result<Self> {
         let detected = detected_at(&place, &opening.hints, opening.salvage)?;
-        let mut volume = Self { layers: Vec::new(), mounted: None, detected, unrecovered: None, troubles: Vec::new(), place };
+        let mut volume =
+            Self { layers: Vec::new(), mounted: None, detected, unrecovered: None, recovered: false, troubles: Vec::new(), place };
         match detected {
             Detected::Disk(kind) => {
                 let backing = volume.place.open(access, 0)?;
@@ -274,10 +277,9 @@ impl Volume {
             if kind == DiskKind::Ext && needs_recovery(&mut disk) {
                 // In the overlay. Where that fails the volume is shown as it is.
                 let recovered = Ext::mount(&mut disk, nandlab_ext::Options::default());
-                self.unrecovered = recovered
-                    .map_err(|error| error.to_string())
-                    .and_then(|mut fs| fs.unmount().map_err(|error| error.to_string()))
-                    .err();
+                self.unrecovered =
+                    recovered.map_err(|error| error.to_string()).and_then(|mut fs| fs.unmount().map_err(|error| error.to_string())).err();
+                self.recovered = self.unrecovered.is_none();
             }
         }
         let (layer, mounted) = match mount(disk, kind, access == Access::Read) {
@@ -299,9 +301,15 @@ impl Volume {
 fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String> {
     let words = |error: &dyn std::fmt::Display| error.to_string();
     match kind {
-        DiskKind::Ext => Ext::mount(disk, nandlab_ext::Options { read_only: true, ..Default::default() }).map(drop).map_err(|error| words(&error)),
-        DiskKind::F2fs => F2fs::mount(disk, nandlab_f2fs::Options { read_only: true, ..Default::default() }).map(drop).map_err(|error| words(&error)),
-        DiskKind::Fat => Fat::mount(disk, nandlab_fat::Options { read_only: true, ..Default::default() }).map(drop).map_err(|error| words(&error)),
+        DiskKind::Ext => {
+            Ext::mount(disk, nandlab_ext::Options { read_only: true, ..Default::default() }).map(drop).map_err(|error| words(&error))
+        }
+        DiskKind::F2fs => {
+            F2fs::mount(disk, nandlab_f2fs::Options { read_only: true, ..Default::default() }).map(drop).map_err(|error| words(&error))
+        }
+        DiskKind::Fat => {
+            Fat::mount(disk, nandlab_fat::Options { read_only: true, ..Default::default() }).map(drop).map_err(|error| words(&error))
+        }
     }
 }
 

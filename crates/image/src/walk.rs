@@ -71,7 +71,15 @@ impl std::fmt::Debug for Walk<'_> {
 impl<'a> Walk<'a> {
     /// A walk that fails where something cannot be read, unless `salvage`.
     pub fn new(fs: &'a mut dyn FileSystem, salvage: bool, progress: &'a mut dyn FnMut(u64)) -> Self {
-        Self { fs, salvage, limit: u64::MAX, losses: Losses::default(), progress, first_names: BTreeMap::new(), directories: BTreeSet::new() }
+        Self {
+            fs,
+            salvage,
+            limit: u64::MAX,
+            losses: Losses::default(),
+            progress,
+            first_names: BTreeMap::new(),
+            directories: BTreeSet::new(),
+        }
     }
 
     /// Gives everything at and below `root`, whose own path becomes the empty one.
@@ -99,7 +107,8 @@ impl<'a> Walk<'a> {
     fn visit(&mut self, attr: &Attr, path: Vec<u8>, depth: usize, sink: &mut dyn Sink) -> Result<()> {
         let Some(entry) = self.entry(attr, path)? else { return Ok(()) };
         if let Node::File { size } = entry.node {
-            let mut bytes = Reading::new(Contents { fs: self.fs, attr, entry: &entry, salvage: self.salvage, left: self.limit, lost: Vec::new() });
+            let mut bytes =
+                Reading::new(Contents { fs: self.fs, attr, entry: &entry, salvage: self.salvage, left: self.limit, lost: Vec::new() });
             let outcome = sink.put(&entry, &mut bytes);
             for (from, to) in bytes.into_inner().lost {
                 self.losses.add(&entry.path, format!("bytes {from} to {to} cannot be read"));

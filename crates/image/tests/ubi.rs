@@ -155,7 +155,10 @@ fn damage_is_found_by_offset_and_the_rest_is_taken() {
     let mut bytes = good.clone();
     bytes[fixed + 2048 + 9] ^= 1;
     let findings = found(&bytes);
-    assert!(findings.iter().any(|one| one.what.contains("volume header: header checksum") && one.offset == Some(fixed as u64)), "{findings:?}");
+    assert!(
+        findings.iter().any(|one| one.what.contains("volume header: header checksum") && one.offset == Some(fixed as u64)),
+        "{findings:?}"
+    );
     assert!(findings.iter().any(|one| one.what.contains("LEB 2: no block, expected 3")), "{findings:?}");
     // One table is enough; without any the blocks tell of the volumes.
     let mut bytes = good.clone();

@@ -16,7 +16,7 @@ fn failed(path: &[u8], error: Errno) -> ImageError {
 }
 
 /// SOURCE_DATE_EPOCH, or the clock.
-fn now() -> Result<Time, Failure> {
+pub(super) fn now() -> Result<Time, Failure> {
     let clock = || {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Time { secs: since.as_secs() as i64, nanos: since.subsec_nanos() }

@@ -3,13 +3,14 @@
 use super::options::{Image, Shape, json, layout, size};
 use crate::failure::{Failure, Status};
 use crate::output::print;
+use nandlab_image::anew::anew;
 use nandlab_image::convert::convert;
 use nandlab_image::detect::Detected;
 use nandlab_image::diff::{Ignored, Side, diff};
 use nandlab_image::dump;
 use nandlab_image::volume::{Opening, detected};
 use nandlab_image::{ImageError, source};
-use nandlab_mtd::Layout;
+use nandlab_mtd::{ImageFormat, Layout};
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 
@@ -53,10 +54,11 @@ impl Diff {
     }
 }
 
-/// Write a dump of flash with other spare bytes; page and block stay as they are
+/// Write a dump of flash with other spare bytes; or make JFFS2 and UBI anew for other pages and blocks
 #[derive(Debug, clap::Args)]
 #[command(after_help = "What the new layout gives to error correction stays erased: nandwrite without -n computes it.\n\
-    For another byte order, page or format make a new image of the old one: nandlab image create --endian big NEW OLD.")]
+    With --to-page or --to-block the image is not carried over but made anew from the tree, or the volumes, that it holds: what it knows of its past is gone.\n\
+    For another byte order or format make a new image of the old one: nandlab image create --endian big NEW OLD.")]
 pub struct Convert {
     #[command(flatten)]
     image: Image,
@@ -64,8 +66,14 @@ pub struct Convert {
     #[arg(value_name = "NEW")]
     new: PathBuf,
     /// Spare bytes behind each page in the new dump; 0 for data only
+    #[arg(long, value_parser = size, value_name = "BYTES", required_unless_present_any = ["to_page", "to_block"])]
+    to_oob: Option<u64>,
+    /// Data bytes of a page of the new flash: the image is made anew
     #[arg(long, value_parser = size, value_name = "BYTES")]
-    to_oob: u64,
+    to_page: Option<u64>,
+    /// Data bytes of an erase block of the new flash: the image is made anew
+    #[arg(long, value_parser = size, value_name = "BYTES")]
+    to_block: Option<u64>,
     /// Who owns which of them [default: as Linux has it]
     #[arg(long, value_parser = layout, value_name = "LAYOUT")]
     to_layout: Option<Layout>,
@@ -85,12 +93,25 @@ impl Convert {
                 return Err(ImageError::Choice { what: "image", found, expected: "a dump of flash".into() }.into());
             }
         };
-        let oob = self.to_oob as u32;
-        let layout = self.to_layout.unwrap_or(match (shape.page, oob) {
+        let small = |size: u64| u32::try_from(size).unwrap_or(u32::MAX);
+        let page = self.to_page.map_or(shape.page, small);
+        let oob = self.to_oob.map_or(0, small);
+        let layout = self.to_layout.unwrap_or(match (page, oob) {
             (..=512, 16) => Layout::LinuxSmallPage,
             (513.., 64) => Layout::LinuxLargePage64,
             _ => Layout::MarkerOnly,
         });
+        if self.to_page.is_some() || self.to_block.is_some() {
+            let block = self.to_block.map_or(shape.page * shape.pages_per_block, small);
+            if page == 0 || block < page || !block.is_multiple_of(page) {
+                let found = format!("{block} bytes with pages of {page}");
+                return Err(ImageError::Choice { what: "block", found, expected: "whole pages".into() }.into());
+            }
+            let new = ImageFormat { page, oob, pages_per_block: block / page, layout };
+            let bytes = anew(image, &self.image.shape.opening(), new, &self.new)?;
+            print(&format!("{}: {bytes} bytes, made anew\n", self.new.display()))?;
+            return Ok(Status::Done);
+        }
         let converted = convert(image, shape, &self.new, oob, layout)?;
         if self.json {
             json(&converted)?;

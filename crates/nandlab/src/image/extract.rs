@@ -130,8 +130,7 @@ impl Args {
             report.bytes += bytes;
             bar.inc(bytes);
         };
-        let mut losses = damage(&mut volume)?;
-        volume.troubles.iter().chain(&volume.unrecovered).for_each(|trouble| losses.add(b"", trouble.as_str()));
+        let mut losses = damage(&mut volume, self.salvage)?;
         let limit = volume.limit();
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
         walk.limit = limit;
@@ -144,14 +143,17 @@ impl Args {
     }
 }
 
-/// What JFFS2 leaves out without a word, as Linux does: nodes whose checksums are wrong. Other formats say so when they are read.
-fn damage(volume: &mut Volume) -> Result<Losses, Failure> {
+/// What is wrong and where, in the format's own words: always for JFFS2, which leaves nodes with wrong checksums out without a word, as Linux does. Other formats say so when they are read.
+fn damage(volume: &mut Volume, salvage: bool) -> Result<Losses, Failure> {
     let mut losses = Losses::default();
-    if matches!(volume.mounted, Some(Mounted::Jffs2(_))) {
+    if salvage || matches!(volume.mounted, Some(Mounted::Jffs2(_))) {
         let checked = check(volume)?;
-        let damage = checked.findings.iter().filter(|finding| finding.severity == Severity::Damage);
-        damage.for_each(|finding| losses.add(b"", finding.what.as_str()));
+        for finding in checked.findings.iter().filter(|finding| finding.severity == Severity::Damage) {
+            losses.add(b"", finding.what.as_str());
+        }
         losses.more += checked.more;
+    } else {
+        volume.unrecovered.iter().for_each(|why| losses.add(b"", why.as_str()));
     }
     Ok(losses)
 }

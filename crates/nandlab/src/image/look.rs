@@ -3,7 +3,8 @@
 use super::options::{Image, bytes, json};
 use crate::failure::{Failure, Status};
 use crate::output::{failed, print};
-use nandlab_image::check::{Severity, check};
+use nandlab_image::check::{Checked, Severity, check};
+use nandlab_image::repair::repair;
 use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Layer, UbiVolume, Volume};
@@ -74,7 +75,8 @@ fn line(layer: &Layer) -> String {
         }
         Layer::Ubi { leb, image_seq, erases, log, volumes } => {
             let name = if *log { "UBIL" } else { "UBI" };
-            let mut text = format!("{name}: logical blocks of {leb} bytes, image {image_seq:#x}, erased {} to {} times\n", erases.0, erases.1);
+            let mut text =
+                format!("{name}: logical blocks of {leb} bytes, image {image_seq:#x}, erased {} to {} times\n", erases.0, erases.1);
             for volume in volumes {
                 let holds = volume.holds.map_or(String::new(), |holds| format!(", {holds}"));
                 let broken = if volume.corrupted { ", blocks are missing" } else { "" };
@@ -270,7 +272,9 @@ impl Ls {
             return Ok(Status::Done);
         }
         let line = |one: &UbiVolume| match self.long {
-            true => format!("{:>3} {:<7} {:>6} {:>12} {:<8} {}\n", one.id, one.kind, one.lebs.1, one.bytes, one.holds.unwrap_or("-"), one.name),
+            true => {
+                format!("{:>3} {:<7} {:>6} {:>12} {:<8} {}\n", one.id, one.kind, one.lebs.1, one.bytes, one.holds.unwrap_or("-"), one.name)
+            }
             false => format!("{}\n", one.name),
         };
         print(&volumes.iter().map(line).collect::<String>())?;
@@ -434,11 +438,18 @@ fn stated(attr: &Attr, entry: &Entry) -> Stated {
     }
 }
 
-/// Look for anything that is wrong with an image; changes nothing
+/// Look for anything that is wrong with an image
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Nothing is changed without --repair. What is repaired is written beside the image and takes its place only where nothing is damaged any more:\n\
+    journals and logs are recovered; bitmaps, tables, counts and links are made right; files without names get one in lost+found."
+)]
 pub struct Check {
     #[command(flatten)]
     image: Image,
+    /// Mend what can be mended without making anything up
+    #[arg(long)]
+    repair: bool,
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
@@ -447,28 +458,54 @@ pub struct Check {
 impl Check {
     /// Looks.
     pub fn execute(self) -> Result<Status, Failure> {
+        if self.repair {
+            return self.mend();
+        }
         let mut volume = self.image.open_damaged()?;
         let checked = check(&mut volume)?;
         if self.json {
             json(&checked)?;
         } else {
-            let mut text = String::new();
-            for finding in &checked.findings {
-                let severity = match finding.severity {
-                    Severity::Note => "note",
-                    Severity::Waste => "waste",
-                    Severity::Damage => "damage",
-                };
-                text += &format!("{severity}: {}\n", finding.what);
-            }
-            if checked.more > 0 {
-                text += &format!("{} more\n", checked.more);
-            }
-            if checked.findings.is_empty() {
-                text += "nothing wrong\n";
-            }
-            print(&text)?;
+            print(&told(&checked))?;
         }
         Ok(if checked.worst() == Some(Severity::Damage) { Status::Problem } else { Status::Done })
     }
+
+    fn mend(&self) -> Result<Status, Failure> {
+        let repaired = repair(&self.image.image, &self.image.shape.opening(), super::change::now()?)?;
+        if self.json {
+            json(&repaired)?;
+        } else {
+            let outcome = match (repaired.replaced, repaired.before.findings.is_empty()) {
+                (true, _) => "repaired; what is left:\n",
+                (false, true) => "",
+                (false, false) => "not repaired, the image is as it was; what would be left:\n",
+            };
+            print(&format!(
+                "{}{outcome}{}",
+                told(&repaired.before),
+                if outcome.is_empty() { String::new() } else { told(&repaired.after) }
+            ))?;
+        }
+        Ok(if repaired.replaced || repaired.before.findings.is_empty() { Status::Done } else { Status::Problem })
+    }
+}
+
+fn told(checked: &Checked) -> String {
+    let mut text = String::new();
+    for finding in &checked.findings {
+        let severity = match finding.severity {
+            Severity::Note => "note",
+            Severity::Waste => "waste",
+            Severity::Damage => "damage",
+        };
+        text += &format!("{severity}: {}\n", finding.what);
+    }
+    if checked.more > 0 {
+        text += &format!("{} more\n", checked.more);
+    }
+    if checked.findings.is_empty() {
+        text += "nothing wrong\n";
+    }
+    text
 }

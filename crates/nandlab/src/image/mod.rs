@@ -17,7 +17,7 @@ use clap::Subcommand;
 /// Make, read, edit and check images of JFFS2, ext2, ext3, F2FS, FAT, UBI and dumps of NAND flash
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The format of an image is found by what is in it. Nothing but create, ubinize, put, mkdir, rm and mv changes an image.\n\
+    after_help = "The format of an image is found by what is in it. Nothing but create, ubinize, put, mkdir, rm, mv and check --repair changes an image.\n\
     Exit status: 0 done, 1 a problem or a difference was found, 2 bad input, 3 done, but something was lost."
 )]
 pub struct Args {

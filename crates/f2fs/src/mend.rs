@@ -1,0 +1,72 @@
+//! Mends what follows from something else and says something else: counts, links, the longest run, valid blocks and nodes that nothing uses.
+//!
+//! *Promises.* A pass changes what one check can tell; it takes effect with the checkpoint of a sync or an unmount. While it is in doubt which block is whose, nothing is changed. *Knows nothing of* contents and names.
+
+use crate::{
+    F2fs, F2fsError,
+    check::Check,
+    finding::Finding,
+    format::{NULL, SEGMENT, inode, put32, put64},
+};
+use nandlab_block::BlockDevice;
+use nandlab_vfs::{Errno, Time};
+
+/// Whether it is in doubt which block is whose.
+fn in_doubt(check: &Check) -> bool {
+    let doubtful = |finding: &Finding| {
+        matches!(
+            finding,
+            Finding::Unreadable { .. }
+                | Finding::Stray { .. }
+                | Finding::CrossLink { .. }
+                | Finding::Invalid { .. }
+                | Finding::Summary { .. }
+        )
+    };
+    check.report.more > 0 || check.report.findings.iter().any(doubtful)
+}
+
+impl<D: BlockDevice> F2fs<D> {
+    /// Mends once what can be mended; gives how many findings that were. One may show the next.
+    pub fn mend(&mut self, now: Time) -> Result<u32, Errno> {
+        let check = self.look(Self::walk_all)?;
+        if in_doubt(&check) {
+            return Ok(0);
+        }
+        self.change(now, |f2fs| {
+            let mut mended = 0;
+            for finding in &check.report.findings {
+                mended += u32::from(f2fs.mend_one(finding, &check)?);
+            }
+            Ok(mended)
+        })
+    }
+
+    fn mend_one(&mut self, finding: &Finding, check: &Check) -> Result<bool, F2fsError> {
+        match finding {
+            Finding::Links { ino, expected, .. } => put32(self.node_mut(*ino)?, inode::LINKS, *expected),
+            Finding::Field { ino, field: "blocks", expected, .. } => put64(self.node_mut(*ino)?, inode::BLOCKS, *expected),
+            Finding::Field { ino, field: "longest run", .. } => {
+                let bytes = self.node_mut(*ino)?;
+                [0, 4, 8].iter().for_each(|at| put32(bytes, inode::EXTENT + at, 0));
+            }
+            Finding::LostNode { nid } => {
+                self.set_nat(*nid, 0, NULL)?;
+                self.nodes.forget(*nid);
+            }
+            Finding::LostBlocks { segment, .. } => {
+                for at in 0..SEGMENT as usize {
+                    let used = crate::format::bit(&check.used, (segment * SEGMENT) as usize + at);
+                    if self.segments.get(*segment).is_valid(at) && !used {
+                        self.segments.unmark((*segment, at))?;
+                    }
+                }
+            }
+            Finding::Count { what: "valid nodes", expected, .. } => self.checkpoint.nodes = *expected as u32,
+            Finding::Count { what: "valid inodes", expected, .. } => self.checkpoint.inodes = *expected as u32,
+            Finding::Count { what: "valid blocks", expected, .. } => self.checkpoint.valid_blocks = *expected,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}

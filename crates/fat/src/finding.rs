@@ -1,0 +1,200 @@
+//! What may be wrong with a volume, and how much it matters.
+
+use alloc::{string::String, vec::Vec};
+
+/// The most findings that are kept.
+pub const FINDINGS_MAX: usize = 1000;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// A hint is stale; nothing is lost.
+    Note,
+    /// Space or part of a name is lost, no contents are; a power cut may leave it.
+    Waste,
+    /// Contents are lost or in danger.
+    Damage,
+}
+
+/// Something wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Finding {
+    /// The volume was not unmounted.
+    #[error("marked as in use")]
+    InUse,
+    /// The copy of the boot sector is another.
+    #[error("boot sector and its copy in sector {sector} differ from byte {offset}")]
+    Backup {
+        /// Where the copy is.
+        sector: u32,
+        /// Where they differ first.
+        offset: usize,
+    },
+    /// The file system information is none.
+    #[error("no file system information in sector {0}")]
+    NoInfo(u32),
+    /// The number of free clusters is another.
+    #[error("{found} clusters are said to be free, {expected} are")]
+    FreeCount {
+        /// What is said.
+        found: u32,
+        /// What is.
+        expected: u32,
+    },
+    /// The copies of the table are not alike.
+    #[error("table copy {copy} differs from the first in sector {sector}")]
+    Copies {
+        /// The copy, from 1.
+        copy: u32,
+        /// The first sector that differs, counted from the table's beginning.
+        sector: u32,
+    },
+    /// The table does not begin with the media byte.
+    #[error("first table entry {found:#x}, expected the media byte {expected:#x} in it")]
+    Media {
+        /// The entry.
+        found: u32,
+        /// The media byte.
+        expected: u8,
+    },
+    /// Clusters that nothing uses.
+    #[error("{0} clusters are allocated and belong to no file")]
+    Lost(u32),
+    /// The first cluster is none.
+    #[error("{path}: first cluster {found}, expected a cluster")]
+    Start {
+        /// Whose.
+        path: String,
+        /// What is said.
+        found: u32,
+    },
+    /// A chain leads to what is no next cluster.
+    #[error("{path}: chain goes on from cluster {cluster} with entry {found:#x}")]
+    Chain {
+        /// Whose.
+        path: String,
+        /// The last good cluster.
+        cluster: u32,
+        /// Its entry.
+        found: u32,
+        /// Whether the chain is broken before the end of the file.
+        within: bool,
+    },
+    /// A cluster belongs to two.
+    #[error("{path}: cluster {cluster} belongs to another file too, or twice to this")]
+    CrossLink {
+        /// The second to be visited.
+        path: String,
+        /// The cluster.
+        cluster: u32,
+    },
+    /// Two names lead to one chain: a rename was cut short.
+    #[error("{path} and {other} are one file")]
+    TwoNames {
+        /// The second to be visited.
+        path: String,
+        /// The first.
+        other: String,
+    },
+    /// A file is longer than its chain.
+    #[error("{path}: {size} bytes, its clusters hold {held}")]
+    TooLong {
+        /// Whose.
+        path: String,
+        /// What is said.
+        size: u32,
+        /// Bytes of its chain.
+        held: u64,
+    },
+    /// A chain is longer than its file.
+    #[error("{path}: {clusters} clusters beyond its end")]
+    Excess {
+        /// Whose.
+        path: String,
+        /// Clusters too many.
+        clusters: u32,
+    },
+    /// A directory says that it has bytes.
+    #[error("{path}: directory with a length of {size} bytes")]
+    DirectorySize {
+        /// Whose.
+        path: String,
+        /// What is said.
+        size: u32,
+    },
+    /// A directory does not begin with itself.
+    #[error("{path}: no `.`, or one that leads elsewhere")]
+    Dot {
+        /// Whose.
+        path: String,
+    },
+    /// A directory does not name its parent.
+    #[error("{path}: `..` leads to cluster {found}, expected {expected}")]
+    DotDot {
+        /// Whose.
+        path: String,
+        /// Where it leads.
+        found: u32,
+        /// Where it should.
+        expected: u32,
+    },
+    /// Slots of a long name that belong to no entry.
+    #[error("{path}: slot {slot} is part of a long name that has no entry")]
+    LongName {
+        /// The directory.
+        path: String,
+        /// The slot.
+        slot: u32,
+    },
+    /// Two entries of one name.
+    #[error("{path}: twice in its directory, or with a short name that is")]
+    Twice {
+        /// The second.
+        path: String,
+    },
+    /// A path is too long to go on.
+    #[error("{path}: too deep")]
+    Deep {
+        /// Whose.
+        path: String,
+    },
+}
+
+impl Finding {
+    /// How much it matters.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::InUse | Self::Backup { .. } | Self::NoInfo(_) | Self::FreeCount { .. } | Self::Media { .. } => Severity::Note,
+            Self::Copies { .. } | Self::Lost(_) | Self::Excess { .. } | Self::TwoNames { .. } => Severity::Waste,
+            Self::DotDot { .. } | Self::LongName { .. } | Self::DirectorySize { .. } => Severity::Waste,
+            Self::Chain { within, .. } if !within => Severity::Waste,
+            _ => Severity::Damage,
+        }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// Findings that were not kept.
+    pub more: u64,
+    /// Files.
+    pub files: u64,
+    /// Directories, without the root.
+    pub directories: u64,
+    /// Free clusters.
+    pub free: u32,
+}
+
+impl Report {
+    /// The worst finding's severity.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(Finding::severity).max()
+    }
+
+    pub(crate) fn add(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX { self.findings.push(finding) } else { self.more += 1 }
+    }
+}

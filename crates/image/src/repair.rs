@@ -1,0 +1,192 @@
+//! Repair: what a mount puts right by itself (journals, logs, orphans, volume tables), and what follows from something else and says something else.
+//!
+//! *Promises.* A copy beside the image is mended, checked again, and takes the image's place only where nothing is lost or in danger in it any more; otherwise the image stays as it is, and what was found in the copy
+//! tells why. Contents that are damaged are not made up: [`extract`](crate::walk) takes what is left of them. *Knows nothing of* what a format counts as wrong: that is its own check's and its own mending's business.
+
+use crate::check::{Checked, Finding, Severity, check};
+use crate::copies;
+use crate::detect::{Detected, DiskKind, FlashKind};
+use crate::edit::{copy, replace};
+use crate::error::{ImageError, Result};
+use crate::file::ImageFile;
+use crate::make::beside;
+use crate::volume::{Access, AnyDisk, Mounted, Opening, Volume};
+use nandlab_block::{BlockDevice as _, Image as Disk, Lba};
+use nandlab_ext::Ext;
+use nandlab_f2fs::F2fs;
+use nandlab_fat::Fat;
+use nandlab_vfs::{Errno, FileSystem as _, Time};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::path::Path;
+
+/// Times that a volume is looked at: one mend may show the next.
+const PASSES: usize = 12;
+
+/// What came of a repair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Repaired {
+    /// What was wrong.
+    pub before: Checked,
+    /// What was wrong with the copy in the end.
+    pub after: Checked,
+    /// Whether the copy has taken the image's place.
+    pub replaced: bool,
+}
+
+/// Places and bytes.
+type Patches = Vec<(u64, Vec<u8>)>;
+
+/// Repairs the image at `path`; `now` is when what gets a new name changed.
+pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
+    let real = fs::canonicalize(path).map_err(ImageError::file(path))?;
+    let open = Opening { salvage: true, ..opening.clone() };
+    let looked = |path: &Path| {
+        let mut volume = Volume::open(path, &open, Access::Read)?;
+        let checked = check(&mut volume)?;
+        Ok::<_, ImageError>((volume.detected, checked))
+    };
+    let (detected, before) = looked(&real)?;
+    let unchanged = |after: Checked| Repaired { before: before.clone(), after, replaced: false };
+    if before.findings.is_empty() {
+        return Ok(unchanged(before.clone()));
+    }
+    if let Some(why) = hopeless(detected) {
+        let mut after = before.clone();
+        after.add(Finding { severity: Severity::Note, offset: None, what: why.into() });
+        return Ok(unchanged(after));
+    }
+    let scratch = beside(&real)?;
+    let from = File::open(&real).map_err(ImageError::file(&real))?;
+    copy(&from, scratch.as_file()).map_err(ImageError::file(&real))?;
+    match detected {
+        Detected::Disk(kind) => {
+            let file = ImageFile::open_writable(scratch.path()).map_err(ImageError::file(&real))?;
+            let disk = Disk::new(file, 512).map_err(|error| ImageError::Open { layer: "disk", why: error.to_string() })?;
+            mend_disk(&mut (Box::new(disk) as AnyDisk), kind, now)?;
+        }
+        Detected::Flash(..) => mend_flash(scratch.path(), opening, now)?,
+    }
+    let (_, after) = looked(scratch.path())?;
+    let better = (after.findings.len() as u64 + after.more, after.worst()) < (before.findings.len() as u64 + before.more, before.worst());
+    if after.worst() == Some(Severity::Damage) || after.worst() > before.worst() || !better {
+        return Ok(unchanged(after));
+    }
+    replace(scratch, &from, &real)?;
+    Ok(Repaired { before, after, replaced: true })
+}
+
+/// Why nothing can be done where nodes or blocks are what they are.
+fn hopeless(detected: Detected) -> Option<&'static str> {
+    match detected {
+        Detected::Flash(_, FlashKind::Jffs2 { .. }) => Some(
+            "JFFS2 has nothing that could be mended in place: its nodes are whole or do not count; extract --salvage and create make a new image",
+        ),
+        _ => None,
+    }
+}
+
+/// A mount that writes attaches UBI, recovers journals, and ends properly; then what is in the volume is mended.
+fn mend_flash(path: &Path, opening: &Opening, now: Time) -> Result<()> {
+    let mut volume = Volume::open(path, opening, Access::Write)?;
+    let failed = |error: Errno| ImageError::Open { layer: "file system", why: error.to_string() };
+    if let Some(Mounted::F2fs(fs)) = &mut volume.mounted {
+        while fs.mend(now).map_err(failed)? > 0 {}
+    }
+    if let Some(Mounted::Ext(fs)) = &mut volume.mounted {
+        fs.reconnect(now).map_err(failed)?;
+    }
+    if volume.mounted.is_some() {
+        volume.close()?;
+    }
+    let mounted = volume.mounted.take();
+    drop(volume);
+    let disk: Option<(AnyDisk, DiskKind)> = match mounted {
+        Some(Mounted::Ext(fs)) => Some((fs.into_device(), DiskKind::Ext)),
+        Some(Mounted::Fat(fs)) => Some((fs.into_parts().0, DiskKind::Fat)),
+        _ => None,
+    };
+    match disk {
+        Some((mut disk, kind)) => mend_disk(&mut disk, kind, now),
+        None => Ok(()),
+    }
+}
+
+fn mend_disk(disk: &mut AnyDisk, kind: DiskKind, now: Time) -> Result<()> {
+    // Where neither succeeds what is still wrong is found by the check that follows.
+    if settle(disk, kind).is_err() && copies::restore(disk, kind).is_some() {
+        _ = settle(disk, kind);
+    }
+    if kind == DiskKind::F2fs {
+        if let Ok(mut fs) = F2fs::mount(&mut *disk, nandlab_f2fs::Options::default()) {
+            for _ in 0..PASSES {
+                if !matches!(fs.mend(now), Ok(1..)) {
+                    break;
+                }
+            }
+            _ = fs.unmount();
+        }
+        return Ok(());
+    }
+    for _ in 0..PASSES {
+        let patches = patches(disk, kind);
+        if patches.is_empty() {
+            let named = kind == DiskKind::Ext
+                && Ext::mount(&mut *disk, nandlab_ext::Options::default()).is_ok_and(|mut fs| {
+                    let named = fs.reconnect(now);
+                    fs.unmount().is_ok() && named.is_ok_and(|count| count > 0)
+                });
+            if !named {
+                break;
+            }
+        }
+        for (at, bytes) in patches {
+            put(disk, at, &bytes)?;
+        }
+    }
+    _ = settle(disk, kind);
+    disk.flush().map_err(|error| ImageError::Open { layer: "disk", why: error.to_string() })
+}
+
+/// Mounts for writing and unmounts.
+fn settle(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String> {
+    let words = |error: &dyn std::fmt::Display| error.to_string();
+    match kind {
+        DiskKind::Ext => {
+            let mut fs = Ext::mount(disk, nandlab_ext::Options::default()).map_err(|error| words(&error))?;
+            fs.sync().and_then(|()| fs.unmount()).map_err(|error| words(&error))
+        }
+        DiskKind::F2fs => F2fs::mount(disk, nandlab_f2fs::Options::default()).map_err(|error| words(&error)).map(drop),
+        DiskKind::Fat => {
+            let mut fs = Fat::mount(disk, nandlab_fat::Options::default()).map_err(|error| words(&error))?;
+            fs.sync().and_then(|()| fs.unmount()).map_err(|error| words(&error))
+        }
+    }
+}
+
+fn patches(disk: &mut AnyDisk, kind: DiskKind) -> Patches {
+    match kind {
+        DiskKind::Ext => {
+            let mounted = Ext::mount(disk, nandlab_ext::Options { read_only: true, ..Default::default() });
+            let patches = mounted.and_then(|mut fs| fs.mend()).unwrap_or_default();
+            patches.into_iter().map(|patch| (patch.at, patch.bytes)).collect()
+        }
+        DiskKind::Fat => {
+            let mounted = Fat::mount(disk, nandlab_fat::Options { read_only: true, ..Default::default() });
+            let patches = mounted.and_then(|mut fs| fs.mend()).unwrap_or_default();
+            patches.into_iter().map(|patch| (patch.at, patch.bytes)).collect()
+        }
+        DiskKind::F2fs => Patches::new(),
+    }
+}
+
+/// Bytes anywhere on a disk.
+fn put(disk: &mut AnyDisk, at: u64, bytes: &[u8]) -> Result<()> {
+    let failed = |error: nandlab_block::BlockError| ImageError::Open { layer: "disk", why: error.to_string() };
+    let sector = u64::from(disk.geometry().sector);
+    let (first, within) = (at / sector, (at % sector) as usize);
+    let mut image = vec![0; (within + bytes.len()).next_multiple_of(sector as usize)];
+    disk.read(Lba(first), &mut image).map_err(failed)?;
+    image[within..within + bytes.len()].copy_from_slice(bytes);
+    disk.write(Lba(first), &image).map_err(failed)
+}
