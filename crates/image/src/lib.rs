@@ -6,7 +6,7 @@
 //! *Works in terms of* [`nandlab_vfs::FileSystem`] above and [`nandlab_sim::Backing`] below. *Knows nothing of* command lines.
 //!
 //! *Map.* `tree` what goes in: from `source` (`dir_in`, `tar_in`, `manifest`), changed by `table`, made to fit by `limits`; `make` images of it, by way of `target`, on the threads of `parallel`. `detect` what an image is,
-//! `volume` opens it over `file` and `overlay`; `walk` goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`. `edit`, `check`, `diff`, `history`, `dump`, `convert`, `ubinize` what else is done.
+//! `volume` opens it over `file` and `overlay`; `walk`, with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`. `edit`, `check`, `diff`, `history`, `dump`, `convert`, `ubinize` what else is done.
 //!
 //! *Power loss.* A file that is made or changed is whole, or not there, or as it was.
 
@@ -14,6 +14,7 @@
 
 pub mod check;
 pub mod convert;
+pub mod crew;
 pub mod detect;
 pub mod diff;
 pub mod dir_in;

@@ -390,7 +390,7 @@ impl Volume {
                         .and_then(|mut fs| fs.unmount().map_err(|error| error.to_string()))
                         .err();
                 }
-                let options = nandlab_ext::Options { read_only, ..Default::default() };
+                let options = nandlab_ext::Options { read_only, once: read_only, ..Default::default() };
                 let fs = Ext::mount(disk, options).map_err(|error| failed("ext", error))?;
                 let layout = fs.layout();
                 let layer = Layer::Ext {
