@@ -34,6 +34,18 @@ pub fn run(input: &[u8]) {
     });
 }
 
+/// The same medium, as edited, for others than this target.
+#[cfg(feature = "image")]
+pub(crate) fn edited(script: Script<'_>) -> Ram {
+    let seeds = seeds();
+    let mut disk = seeds[script.seed % seeds.len()].clone();
+    script.edits().for_each(|edit| disk.edit(edit));
+    if script.options & 0x80 == 0 {
+        mend(&mut disk.ram);
+    }
+    disk.ram
+}
+
 fn seeds() -> &'static [Disk] {
     static SEEDS: OnceLock<Vec<Disk>> = OnceLock::new();
     let plain = Options::default();

@@ -28,6 +28,15 @@ pub fn run(input: &[u8]) {
     });
 }
 
+/// The same medium, as edited, for others than this target.
+#[cfg(feature = "image")]
+pub(crate) fn edited(script: Script<'_>) -> Ram {
+    let seeds = seeds();
+    let mut disk = seeds[script.seed % seeds.len()].clone();
+    script.edits().for_each(|edit| disk.edit(edit));
+    disk.ram
+}
+
 fn seeds() -> &'static [Disk] {
     static SEEDS: OnceLock<Vec<Disk>> = OnceLock::new();
     SEEDS.get_or_init(|| [(Bits::Fat16, 1), (Bits::Fat12, 2), (Bits::Fat32, 2)].map(|(bits, cluster)| seed(bits, cluster)).into())

@@ -51,6 +51,16 @@ pub fn run(input: &[u8]) {
     });
 }
 
+/// The same medium, as edited, for others than this target.
+#[cfg(feature = "image")]
+pub(crate) fn edited(script: Script<'_>) -> (Vec<u8>, ImageFormat) {
+    let seeds = seeds();
+    let seed = &seeds[script.seed % seeds.len()];
+    let mut bytes = seed.bytes.clone();
+    script.edits().for_each(|edit| bytes.edit(edit));
+    (bytes.image(seed.format).into_backing(), seed.format)
+}
+
 fn seeds() -> &'static [Seed] {
     static SEEDS: OnceLock<Vec<Seed>> = OnceLock::new();
     SEEDS.get_or_init(|| {

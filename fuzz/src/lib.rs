@@ -19,6 +19,8 @@ pub mod fat;
 #[cfg(any(feature = "ext", feature = "f2fs", feature = "fat", feature = "jffs2"))]
 mod files;
 mod heap;
+#[cfg(feature = "image")]
+pub mod image;
 #[cfg(feature = "jffs2")]
 pub mod jffs2;
 #[cfg(feature = "ubi")]

@@ -12,9 +12,10 @@ use nandlab_ubi::format::{HEADER_BYTES, RECORD_BYTES, VolumeKind, crc, crc_of};
 use nandlab_ubi::{Headers, LogOptions, Memory, Options, Ubi, UbiError, VolumeSpec};
 use std::sync::OnceLock;
 
-const FORMAT: ImageFormat = ImageFormat { page: 1024, oob: 0, pages_per_block: 8, layout: Layout::Raw };
+/// The shape of all media.
+pub(crate) const FORMAT: ImageFormat = ImageFormat { page: 1024, oob: 0, pages_per_block: 8, layout: Layout::Raw };
 const BLOCK: usize = 8192;
-const BLOCKS: usize = 32;
+pub(crate) const BLOCKS: usize = 32;
 /// Where data begin in a block with headers: one page for each of them.
 const DATA: usize = 2048;
 
@@ -37,6 +38,21 @@ pub fn run(input: &[u8]) {
             survive(ubi, options, script.write);
         }
     });
+}
+
+/// The same medium, as edited, for others than this target.
+#[cfg(feature = "image")]
+pub(crate) fn edited(script: Script<'_>) -> Vec<u8> {
+    let seeds = seeds();
+    edited_from(&seeds[script.seed % seeds.len()].bytes, script)
+}
+
+/// Edits of another medium of this shape.
+#[cfg(feature = "image")]
+pub(crate) fn edited_from(seed: &[u8], script: Script<'_>) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    script.edits().for_each(|one| edit(&mut bytes, one));
+    bytes
 }
 
 fn seeds() -> &'static [Seed] {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const USAGE: &str =
-    "expected TARGET EXECUTIONS [SEED] or TARGET FILE: one of jffs2, ubi, f2fs, ext, fat, and how many runs, or an input to run again";
-const TARGETS: &[&str] = &["jffs2", "ubi", "f2fs", "ext", "fat"];
+    "expected TARGET EXECUTIONS [SEED] or TARGET FILE: one of jffs2, ubi, f2fs, ext, fat, image, and how many runs, or an input to run again";
+const TARGETS: &[&str] = &["jffs2", "ubi", "f2fs", "ext", "fat", "image"];
 
 /// Counters at every edge. What comparisons compare is not traced: it takes two thirds of the time, and the numbers that matter are in the language of the inputs.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \

@@ -205,6 +205,13 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
         })
     }
 
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64, Errno> {
+        self.look(|ext| {
+            let number = ext.check_file(ino)?;
+            ext.next_data(number, offset)
+        })
+    }
+
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
         self.change(now, |ext| ext.write_all(ino, offset, data))
     }

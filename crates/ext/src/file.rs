@@ -14,6 +14,8 @@ use nandlab_vfs::Errno;
 
 /// Bytes that are read at once.
 const STEP: usize = 64 * 1024;
+/// Runs of nothing that are looked through at once.
+const HOLE_STEPS: u32 = 4096;
 /// Longer files need a feature of their own.
 const SMALL_MAX: u64 = 0x7FFF_FFFF;
 
@@ -42,6 +44,25 @@ impl<D: BlockDevice> Ext<D> {
             done += length;
         }
         Ok(count)
+    }
+
+    /// Where from a byte on a file has blocks; so far as a bounded number of steps shows.
+    pub(crate) fn next_data(&mut self, number: u32, offset: u64) -> Result<u64, ExtError> {
+        let (inode, size) = (self.inode(number)?, self.store.layout.size() as u64);
+        let mut at = offset;
+        for _ in 0..HOLE_STEPS {
+            if at >= inode.size {
+                break;
+            }
+            let (index, _) = self.locate(at)?;
+            let most = (inode.size - at).div_ceil(size).min(u32::MAX.into()) as u32;
+            let found = self.mapped(number, &inode, index, most)?;
+            if found.block != 0 {
+                break;
+            }
+            at = (u64::from(index) + u64::from(found.run)) * size;
+        }
+        Ok(at.max(offset))
     }
 
     /// A byte of a file as block of it and byte in that.

@@ -1,6 +1,6 @@
 //! Extended attributes: in what an inode has left behind its fields, and in one block (Linux `fs/ext4/xattr.c`).
 //!
-//! *Promises.* Entries that lead out of their place are an error. A block that several inodes share is never changed. *Knows* the spaces user, trusted and security; those
+//! *Promises.* Entries that lead out of their place are an error. A block that several inodes share is never changed. *Knows* the spaces user, trusted and security, and access control lists; those
 //! of others stay as they are, unseen.
 
 use crate::{
@@ -11,7 +11,10 @@ use crate::{
 };
 use alloc::{vec, vec::Vec};
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{Errno, SetXattr};
+use nandlab_vfs::{
+    Errno, SetXattr,
+    acl::{self, Order},
+};
 
 const MAGIC: u32 = 0xEA02_0000;
 /// Bytes of an entry before its name.
@@ -20,7 +23,7 @@ const ENTRY: usize = 16;
 const BLOCK_HEADER: usize = 32;
 /// The longest value that any file system takes.
 const VALUE_MAX: usize = 64 * 1024;
-const SPACES: [(u8, &[u8]); 3] = [(1, b"user."), (4, b"trusted."), (6, b"security.")];
+const SPACES: [(u8, &[u8]); 5] = [(1, b"user."), (2, acl::ACCESS), (3, acl::DEFAULT), (4, b"trusted."), (6, b"security.")];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attribute {
@@ -53,7 +56,7 @@ fn split(name: &[u8]) -> Result<(u8, &[u8]), Errno> {
         return Err(Errno::Range);
     }
     let known = SPACES.iter().find_map(|(space, prefix)| Some((*space, name.strip_prefix(*prefix)?)));
-    known.filter(|(_, rest)| !rest.is_empty()).ok_or(Errno::NotSupported)
+    known.filter(|(space, rest)| rest.is_empty() == matches!(space, 2 | 3)).ok_or(Errno::NotSupported)
 }
 
 /// Reads entries from `from` on; values lie `base` bytes from the beginning plus their offset. `block` is for messages.
@@ -141,7 +144,7 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn get_attribute(&mut self, number: u32, name: &[u8]) -> Result<Vec<u8>, ExtError> {
         let (inode, (space, rest)) = (self.inode(number)?, split(name)?);
         let found = self.attributes(number, &inode)?.into_iter().find(|a| a.space == space && a.name == rest);
-        found.map(|attribute| attribute.value).ok_or_else(|| Errno::NoData.into())
+        Ok(acl::shown(name, found.ok_or(Errno::NoData)?.value, Order::Little)?)
     }
 
     pub(crate) fn list_attributes(&mut self, number: u32) -> Result<Vec<Vec<u8>>, ExtError> {
@@ -168,7 +171,8 @@ impl<D: BlockDevice> Ext<D> {
             all.remove(at);
         }
         if let Some(value) = value {
-            let mut new = Attribute { space, name: rest.to_vec(), value: value.to_vec(), inside: true };
+            let value = acl::stored(name, value, Order::Little)?;
+            let mut new = Attribute { space, name: rest.to_vec(), value, inside: true };
             let own = new.bytes() + 4;
             let sum = |inside| all.iter().filter(|a| a.inside == inside).map(Attribute::bytes).sum::<usize>() + own;
             new.inside = self.inside(&inode).is_some_and(|place| sum(true) + 4 <= place.len());

@@ -196,6 +196,13 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
         })
     }
 
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64, Errno> {
+        self.look(|f2fs| {
+            let number = f2fs.check_file(ino)?;
+            f2fs.next_data(number, offset)
+        })
+    }
+
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
         self.change(now, |f2fs| {
             let number = f2fs.check_file(ino)?;

@@ -52,7 +52,7 @@ impl<D: BlockDevice> F2fs<D> {
         for nid in self.nodes.all_waiting() {
             self.write_node(nid, 0)?;
         }
-        self.checkpoint.version += 1;
+        self.checkpoint.version = self.checkpoint.version.wrapping_add(1);
         self.flush_nat()?;
         self.flush_sit()?;
         self.write_pack(last)?;

@@ -189,6 +189,21 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(bytes)
     }
 
+    /// Where from a byte on a file has blocks.
+    pub(crate) fn next_data(&mut self, ino: u32, offset: u64) -> Result<u64, F2fsError> {
+        let size = self.size(ino)?;
+        let blocks = u32::try_from(size.div_ceil(BLOCK as u64)).unwrap_or(u32::MAX);
+        match u32::try_from(offset / BLOCK as u64) {
+            _ if self.is_inline(ino)? => Ok(offset),
+            // Nothing can be written that far out.
+            Err(_) => Ok(offset.max(size)),
+            Ok(index) => match self.next_block(ino, index, blocks)? {
+                next if next >= blocks => Ok(offset.max(size)),
+                next => Ok(offset.max(u64::from(next) * BLOCK as u64)),
+            },
+        }
+    }
+
     /// Writes at `offset`; gives how much found room.
     pub(crate) fn write_file(&mut self, ino: u32, offset: u64, data: &[u8]) -> Result<usize, F2fsError> {
         let end = offset.checked_add(data.len() as u64).ok_or(Errno::FileTooBig)?;

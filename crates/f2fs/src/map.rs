@@ -33,6 +33,8 @@ struct Way {
 }
 
 const N: u32 = NODE_SLOTS;
+/// Runs of nothing that are looked through at once.
+const HOLE_STEPS: u32 = 4096;
 /// Place of the root of what is three levels deep.
 const DOUBLE: u32 = 5 + 2 * N;
 
@@ -106,6 +108,45 @@ impl<D: BlockDevice> F2fs<D> {
         let at = if way.len == 0 { shape.slots_at() } else { 0 } + 4 * way.slot as usize;
         let addr = le32(self.node(nid)?, at);
         Ok(Some(Slot { ino, index, nid, number: way.slot as u16, at, addr }))
+    }
+
+    /// The first block from `index` on that is more than a hole, `end` where there is none; so far as a bounded number of steps shows.
+    pub(crate) fn next_block(&mut self, ino: u32, index: u32, end: u32) -> Result<u32, F2fsError> {
+        let (shape, mut index) = (self.shape(ino)?, index);
+        for _ in 0..HOLE_STEPS {
+            let Some(way) = way(index, shape.slots).filter(|_| index < end) else { return Ok(end) };
+            let skipped = match self.bottom(ino, &way)? {
+                Err(depth) => {
+                    let below = &way.steps[depth + 1..way.len];
+                    let into = below.iter().fold(0, |sum, (slot, _)| (sum * u64::from(N)) + u64::from(*slot)) * u64::from(N) + u64::from(way.slot);
+                    u64::from(N).pow((way.len - depth) as u32) - into
+                }
+                Ok((nid, base, count)) => {
+                    let bytes = self.node(nid)?;
+                    match (way.slot..count).position(|slot| le32(bytes, base + 4 * slot as usize) != NULL) {
+                        Some(at) => return Ok(index.saturating_add(at as u32).min(end)),
+                        None => u64::from(count.saturating_sub(way.slot)).max(1),
+                    }
+                }
+            };
+            index = u32::try_from(u64::from(index) + skipped).unwrap_or(end);
+        }
+        Ok(index.min(end))
+    }
+
+    /// The node at the end of a way: its number, where its addresses begin, how many there are; or how deep the way leads.
+    fn bottom(&mut self, ino: u32, way: &Way) -> Result<Result<(u32, usize, u32), usize>, F2fsError> {
+        let shape = self.shape(ino)?;
+        let (mut nid, mut base) = (ino, inode::NIDS);
+        for (depth, (slot, offset)) in way.steps[..way.len].iter().enumerate() {
+            let next = le32(self.node(nid)?, base + 4 * *slot as usize);
+            if next == 0 {
+                return Ok(Err(depth));
+            }
+            self.check_below(next, ino, *offset)?;
+            (nid, base) = (next, 0);
+        }
+        Ok(Ok(if way.len == 0 { (nid, shape.slots_at(), shape.slots) } else { (nid, 0, N) }))
     }
 
     /// A node is the one that belongs at this place of this file.

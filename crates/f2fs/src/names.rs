@@ -229,10 +229,10 @@ impl<D: BlockDevice> F2fs<D> {
             _ if self.links(ino)? == 0 => return Err(Errno::NoEntry.into()),
             kind => kind.unwrap_or(FileType::File),
         };
+        let links = self.links(ino)?.checked_add(1).ok_or(Errno::TooManyLinks)?;
         self.add_entry(dir, name, ino, kind)?;
         let now = self.now;
         let bytes = self.node_mut(ino)?;
-        let links = le32(bytes, inode::LINKS) + 1;
         put32(bytes, inode::LINKS, links);
         put_time(bytes, inode::CTIME, inode::CTIME_NANOS, now);
         self.needs_checkpoint.insert(ino);

@@ -5,7 +5,7 @@
 use crate::{
     F2fs, F2fsError,
     cache::Cache,
-    format::{FIRST_NID, NAT_ENTRIES, NULL, SEGMENT, bit, set_bit},
+    format::{BLOCK, FIRST_NID, NAT_ENTRIES, NULL, SEGMENT, bit, set_bit},
     summary::{NAT_JOURNAL, NatEntry},
 };
 use alloc::{collections::BTreeMap, vec::Vec};
@@ -122,9 +122,15 @@ impl<D: BlockDevice> F2fs<D> {
         later.extend(self.nat.changed.iter().map(|(nid, entry)| (*nid, *entry)));
         for block in 0..self.layout.nat_blocks() {
             let bytes = self.disk.read(self.nat_addr(block, false))?;
-            for at in 0..NAT_ENTRIES {
-                let nid = block * NAT_ENTRIES + at;
-                let entry = later.get(&nid).copied().unwrap_or_else(|| NatEntry::get(&bytes, at as usize * NatEntry::BYTES));
+            let first = block * NAT_ENTRIES;
+            let mut changed = later.range(first..first + NAT_ENTRIES).peekable();
+            // Most of the table is empty.
+            if changed.peek().is_none() && bytes[..] == [0; BLOCK] {
+                continue;
+            }
+            for nid in first..first + NAT_ENTRIES {
+                let on_disk = || NatEntry::get(&bytes, (nid - first) as usize * NatEntry::BYTES);
+                let entry = changed.next_if(|(changed, _)| **changed == nid).map_or_else(on_disk, |(_, entry)| *entry);
                 if entry.addr != NULL && nid >= FIRST_NID {
                     each(nid, entry);
                 }

@@ -145,12 +145,19 @@ impl Checkpoint {
         if user > u64::from(layout.segments_main) * u64::from(SEGMENT) || reserved >= layout.segments_main {
             return fail(24, "reserved segments", reserved, "fewer than there are");
         }
+        let (valid, nodes, inodes) = (le64(head, 16), le32(head, 144), le32(head, 148));
+        if valid > user {
+            return fail(16, "valid blocks", valid.min(u64::from(u32::MAX)) as u32, "no more than users may have");
+        }
+        if nodes > layout.nids() || inodes > nodes {
+            return fail(144, "valid nodes", nodes, "no more than their table has, nor fewer than inodes");
+        }
         let sit_map = if layout.payload == 0 { head[BITMAPS..BITMAPS + sit].to_vec() } else { vec![0; sit] };
         let nat_at = BITMAPS + if layout.payload == 0 { sit } else { 0 };
         Ok(Self {
             version: le64(head, 0),
             user_blocks: user,
-            valid_blocks: le64(head, 16),
+            valid_blocks: valid,
             reserved,
             overprovision,
             free: le32(head, 32),
@@ -158,8 +165,8 @@ impl Checkpoint {
             flags,
             blocks,
             start_sum,
-            nodes: le32(head, 144),
-            inodes: le32(head, 148),
+            nodes,
+            inodes,
             next_nid: le32(head, 152),
             elapsed: le64(head, 168),
             sit_map,

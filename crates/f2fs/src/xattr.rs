@@ -1,6 +1,6 @@
 //! Extended attributes: in the end of the inode's addresses, and from there on in a node of their own (`fs/f2fs/xattr.c`).
 //!
-//! *Promises.* Entries that lead out of their place are an error. *Knows* the spaces user, trusted and security; those of others stay as they are, unseen.
+//! *Promises.* Entries that lead out of their place are an error. *Knows* the spaces user, trusted and security, and access control lists; those of others stay as they are, unseen.
 
 use crate::{
     F2fs, F2fsError,
@@ -9,7 +9,10 @@ use crate::{
 };
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{Errno, FileType, SetXattr};
+use nandlab_vfs::{
+    Errno, FileType, SetXattr,
+    acl::{self, Order},
+};
 
 const MAGIC: u32 = 0xF2F5_2011;
 /// Bytes before the first entry.
@@ -18,7 +21,7 @@ const HEADER: usize = 24;
 const ENTRY: usize = 4;
 /// Bytes of a node of attributes.
 const NODE: usize = footer::NID;
-const SPACES: [(u8, &[u8]); 3] = [(1, b"user."), (4, b"trusted."), (6, b"security.")];
+const SPACES: [(u8, &[u8]); 5] = [(1, b"user."), (2, acl::ACCESS), (3, acl::DEFAULT), (4, b"trusted."), (6, b"security.")];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attribute {
@@ -33,7 +36,7 @@ fn split(name: &[u8]) -> Result<(u8, &[u8]), Errno> {
         return Err(Errno::Range);
     }
     let known = SPACES.iter().find_map(|(space, prefix)| Some((*space, name.strip_prefix(*prefix)?)));
-    known.filter(|(_, rest)| !rest.is_empty()).ok_or(Errno::NotSupported)
+    known.filter(|(space, rest)| rest.is_empty() == matches!(space, 2 | 3)).ok_or(Errno::NotSupported)
 }
 
 fn parse(bytes: &[u8], ino: u32) -> Result<Vec<Attribute>, F2fsError> {
@@ -88,7 +91,7 @@ impl<D: BlockDevice> F2fs<D> {
     pub(crate) fn get_attribute(&mut self, ino: u32, name: &[u8]) -> Result<Vec<u8>, F2fsError> {
         let (space, rest) = split(name)?;
         let found = self.attributes(ino)?.into_iter().find(|attribute| attribute.space == space && attribute.name == rest);
-        Ok(found.ok_or(Errno::NoData)?.value)
+        Ok(acl::shown(name, found.ok_or(Errno::NoData)?.value, Order::Little)?)
     }
 
     pub(crate) fn list_attributes(&mut self, ino: u32) -> Result<Vec<Vec<u8>>, F2fsError> {
@@ -116,7 +119,7 @@ impl<D: BlockDevice> F2fs<D> {
             if value.len() > NODE - HEADER - ENTRY {
                 return Err(Errno::TooBig.into());
             }
-            all.push(Attribute { space, name: rest.to_vec(), value: value.to_vec() });
+            all.push(Attribute { space, name: rest.to_vec(), value: acl::stored(name, value, Order::Little)? });
         }
         self.put_attributes(ino, &encode(&all))?;
         let now = self.now;

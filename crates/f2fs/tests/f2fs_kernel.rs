@@ -207,7 +207,7 @@ fn the_kernel_recovers_nodes_in_each_order_to_what_we_recover() {
 }
 
 /// Random calls on each much-used volume.
-const CALLS: u64 = 8000;
+const CALLS: u64 = 20_000;
 
 #[test]
 fn the_kernel_sees_what_many_calls_made_of_volumes_that_are_nearly_full() {

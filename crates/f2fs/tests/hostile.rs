@@ -6,7 +6,7 @@ use common::{NOW, bytes, fsck, mkdir, mount, put, ram, read_only};
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_f2fs::{F2fs, Finding, Format, Options, format};
 use nandlab_sim::mix;
-use nandlab_vfs::{Caller, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync};
+use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync};
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
@@ -184,6 +184,21 @@ fn node_at(disk: &mut Ram, nid: u32) -> u64 {
         }
     }
     found
+}
+
+#[test]
+fn as_many_links_as_can_be_counted_are_not_one_more() {
+    let mut disk = ram(60 * 1024);
+    format(&mut disk, &Format::default()).unwrap();
+    let mut f2fs = mount(&mut disk);
+    let file = put(&mut f2fs, Ino::ROOT, "file", b"contents");
+    f2fs.unmount().unwrap();
+    drop(f2fs);
+    let node = node_at(&mut disk, file.0 as u32);
+    poke(&mut disk, node + 12, &[0xFF; 4]);
+    let mut f2fs = mount(&mut disk);
+    assert_eq!(f2fs.link(file, Ino::ROOT, b"one more", NOW), Err(Errno::TooManyLinks));
+    assert_eq!(f2fs.lookup(Ino::ROOT, b"one more"), Err(Errno::NoEntry));
 }
 
 #[test]

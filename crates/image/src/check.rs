@@ -7,6 +7,9 @@ use crate::volume::{Layer, Mounted, Volume};
 use nandlab_vfs::Errno;
 use serde::Serialize;
 
+/// The most findings of UBI that are kept; other formats have limits of their own.
+const FINDINGS_MAX: usize = 1000;
+
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -24,7 +27,7 @@ pub enum Severity {
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,
-    /// Where in the file system it is, in bytes, where that is one place.
+    /// Where it is, in bytes of the file system, or for UBI of the flash's data, where that is one place.
     pub offset: Option<u64>,
     /// What it is.
     pub what: String,
@@ -40,6 +43,11 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// Adds one.
+    pub(crate) fn add(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX { self.findings.push(finding) } else { self.more += 1 }
+    }
+
     /// The worst finding.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
@@ -101,14 +109,10 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
             what: format!("the journal cannot be recovered: {why}"),
         });
     }
-    for layer in &volume.layers {
-        if let Layer::Ubi { volumes, .. } = layer {
-            for broken in volumes.iter().filter(|volume| volume.corrupted) {
-                let what = format!("UBI volume {} ({}): blocks are missing", broken.id, broken.name);
-                checked.findings.push(Finding { severity: Severity::Damage, offset: None, what });
-            }
-        }
+    for what in &volume.troubles {
+        checked.add(Finding { severity: Severity::Damage, offset: None, what: what.clone() });
     }
+    check_ubi(volume, &mut checked)?;
     match &mut volume.mounted {
         Some(Mounted::Jffs2(fs)) => {
             collect!(checked, fs.check().map_err(failed)?, nandlab_jffs2::Severity, place)
@@ -125,4 +129,25 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
         None => {}
     }
     Ok(checked)
+}
+
+/// UBI by its headers and checksums; where there are no headers by what its log says.
+fn check_ubi(volume: &Volume, checked: &mut Checked) -> Result<()> {
+    if let Some(survey) = volume.survey(None)? {
+        survey.checked.findings.into_iter().for_each(|finding| checked.add(finding));
+        checked.more += survey.checked.more;
+        return Ok(());
+    }
+    let Some(volumes) = volume.layers.iter().find_map(|layer| if let Layer::Ubi { volumes, .. } = layer { Some(volumes) } else { None }) else {
+        return Ok(());
+    };
+    let mut ubi = volume.attached()?;
+    for one in volumes.iter().filter(|one| one.kind == "static") {
+        let lost = ubi.check_volume(one.id).map_err(|error| ImageError::Open { layer: "UBI", why: error.to_string() })?;
+        for lnum in lost {
+            let what = format!("volume {} ({}), LEB {lnum}: no block with the right checksum", one.id, one.name);
+            checked.add(Finding { severity: Severity::Damage, offset: None, what });
+        }
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use crate::error::{ImageError, Result, Shown};
 use crate::sink::Fill;
 use crate::tree::Entry;
 use crate::volume::Volume;
-use crate::walk::{Losses, read_into};
+use crate::walk::{How, Losses, read_into};
 use nandlab_vfs::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -67,11 +67,11 @@ impl Hands {
 }
 
 /// Lets `lead` give files below `root`, and ends when all are done: what was lost of them.
-pub(crate) fn run(helpers: Helpers<'_>, root: &[u8], salvage: bool, lead: impl FnOnce(Hands) -> Result<()>) -> Result<Losses> {
+pub(crate) fn run(helpers: Helpers<'_>, root: &[u8], how: How, lead: impl FnOnce(Hands) -> Result<()>) -> Result<Losses> {
     let failed = Arc::new(AtomicBool::new(false));
     let (jobs, waiting) = sync_channel(WAITING);
     let waiting = Mutex::new(waiting);
-    let worker = || Worker { open: helpers.open, root, salvage, volume: None, losses: Losses::default() };
+    let worker = || Worker { open: helpers.open, root, how, volume: None, losses: Losses::default() };
     thread::scope(|scope| {
         let start = || scope.spawn(|| worker().run(&waiting, &failed));
         let threads: Vec<_> = (0..helpers.threads.max(1)).map(|_| start()).collect();
@@ -94,7 +94,7 @@ pub(crate) fn run(helpers: Helpers<'_>, root: &[u8], salvage: bool, lead: impl F
 struct Worker<'a> {
     open: &'a (dyn Fn() -> Result<Volume> + Sync),
     root: &'a [u8],
-    salvage: bool,
+    how: How,
     volume: Option<Volume>,
     losses: Losses,
 }
@@ -124,7 +124,7 @@ impl Worker<'_> {
             none => none.insert((self.open)()?),
         };
         let path = [self.root, b"/", &job.entry.path].concat();
-        let outcome = read_into(volume.fs()?, &path, &job.entry, self.salvage, &mut self.losses, job.fill);
+        let outcome = read_into(volume.fs()?, &path, &job.entry, self.how, &mut self.losses, job.fill);
         outcome.map_err(|error| volume.explain(error))
     }
 }

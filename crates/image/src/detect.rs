@@ -6,7 +6,8 @@
 use nandlab_jffs2::{Endian, What, survey};
 use nandlab_mtd::{ImageFormat, Layout};
 use nandlab_sim::Backing;
-use nandlab_ubi::format::{EcHeader, Parsed};
+use nandlab_ubi::format::{EcHeader, Parsed, VidHeader};
+use nandlab_ubi::log::VOLUMES;
 use serde::Serialize;
 
 /// Bytes that are looked through for the structures of flash.
@@ -27,6 +28,17 @@ pub enum DiskKind {
     Fat,
 }
 
+impl DiskKind {
+    /// As messages call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ext => "ext",
+            Self::F2fs => "F2FS",
+            Self::Fat => "FAT",
+        }
+    }
+}
+
 /// What lies on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlashKind {
@@ -37,10 +49,12 @@ pub enum FlashKind {
         /// Nodes that say that a block was erased.
         markers: bool,
     },
-    /// UBI, with its headers so many bytes into the block.
+    /// UBI, with or without a log (UBIL).
     Ubi {
-        /// The volume header.
+        /// Where the volume header lies in the block; 0 where there are no headers, only the log.
         vid: u32,
+        /// Whether there is a log.
+        log: bool,
     },
     /// NFTL.
     Nftl,
@@ -92,8 +106,9 @@ pub fn detect(image: &mut dyn Backing, hints: &Hints) -> Option<Detected> {
         return Some(Detected::Disk(kind));
     }
     let (from, sample) = sample(image)?;
-    if let Some(found) = ubi(&sample, from, image.len(), hints) {
-        return Some(found);
+    let found = ubi(&sample, from, image.len(), hints).or_else(|| ubi_by_log(&sample, image.len(), hints));
+    if found.is_some() {
+        return found;
     }
     jffs2(&sample, from, image.len(), hints).or_else(|| nftl(&sample, from, hints))
 }
@@ -165,7 +180,33 @@ fn ubi(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> {
     let raw = hints.block.map(u64::from).or_else(|| distance(&places)).unwrap_or(len);
     let (page_found, oob, count) = shape(raw, hints, page)?;
     let format = ImageFormat { page: page_found, oob, pages_per_block: count, layout: layout(page_found, oob, hints) };
-    Some(Detected::Flash(format, FlashKind::Ubi { vid: header.vid_offset }))
+    let log = places.iter().any(|place| {
+        let at = (place - from) as usize + (header.vid_offset / page_found * (page_found + oob) + header.vid_offset % page_found) as usize;
+        let vid = sample.get(at..at + 64).map(|bytes| VidHeader::parse(bytes, format.page * count));
+        matches!(vid, Some(Parsed::Good(vid)) if VOLUMES.contains(&vid.volume))
+    });
+    Some(Detected::Flash(format, FlashKind::Ubi { vid: header.vid_offset, log }))
+}
+
+/// Without headers: UBIL's super blocks and anchors say how many blocks there are, and how long blocks and pages are.
+fn ubi_by_log(sample: &[u8], len: u64, hints: &Hints) -> Option<Detected> {
+    let field = |at: usize| Some(u32::from_be_bytes(*sample.get(at..)?.first_chunk()?));
+    let places = (0..sample.len().saturating_sub(64)).step_by(4);
+    let magics = places.filter_map(|at| match &sample[at..at + 4] {
+        b"UBLS" => Some(at + 32),
+        b"UBLA" => Some(at + 16),
+        _ => None,
+    });
+    for at in magics {
+        let (blocks, block, page) = (field(at)?, field(at + 4)?, field(at + 8)?);
+        let pages = u64::from(blocks) * u64::from(block.checked_div(page).unwrap_or(0));
+        let whole = block > 0 && page > 0 && block.is_multiple_of(page) && field(at + 16) == Some(0);
+        let stride = len.checked_div(pages).filter(|stride| whole && len.is_multiple_of(pages) && *stride >= page.into());
+        let Some(oob) = stride.and_then(|stride| u32::try_from(stride - u64::from(page)).ok()) else { continue };
+        let format = ImageFormat { page, oob, pages_per_block: block / page, layout: layout(page, oob, hints) };
+        return Some(Detected::Flash(format, FlashKind::Ubi { vid: 0, log: true }));
+    }
+    None
 }
 
 /// What a run of bytes looks like as JFFS2.

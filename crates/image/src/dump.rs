@@ -55,7 +55,7 @@ pub fn dump(path: &Path, opening: &Opening, take: &mut dyn FnMut(&Item) -> Resul
         block_of(&mut medium, number, &mut bytes)?;
         match kind {
             FlashKind::Jffs2 { endian, .. } => jffs2(start, endian, &bytes, take)?,
-            FlashKind::Ubi { vid } => ubi(start, vid, &bytes, take)?,
+            FlashKind::Ubi { vid, .. } => ubi(start, vid, &bytes, take)?,
             FlashKind::Nftl => {
                 if bytes.starts_with(b"ANAND\0") {
                     take(&Item { at: start, len: 512, kind: "NFTL header", sound: true, says: String::new() })?;

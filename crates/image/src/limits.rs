@@ -31,7 +31,7 @@ pub struct Limits {
     pub owners: bool,
 }
 
-const LINUX_SPACES: &[&[u8]] = &[b"user.", b"trusted.", b"security."];
+const LINUX_SPACES: &[&[u8]] = &[b"user.", b"trusted.", b"security.", b"system.posix_acl_access", b"system.posix_acl_default"];
 /// 12 and 20 bits, as Linux has them.
 const DEVICE_MAX: (u32, u32) = (0xFFF, 0xF_FFFF);
 

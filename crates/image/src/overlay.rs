@@ -30,6 +30,11 @@ impl<B: Backing> Overlay<B> {
         Self { len: len.max(below.len()), below, changed: BTreeMap::new(), memory: Vec::new(), spilled: None }
     }
 
+    /// The first `len` bytes of an image.
+    pub fn cut(below: B, len: u64) -> Self {
+        Self { len: len.min(below.len()), ..Self::new(below, 0) }
+    }
+
     /// Bytes that have been changed, in whole chunks.
     pub fn changed_bytes(&self) -> u64 {
         (self.changed.len() * CHUNK) as u64

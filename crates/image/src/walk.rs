@@ -65,6 +65,8 @@ pub struct Walk<'a> {
     pub salvage: bool,
     /// What was lost.
     pub losses: Losses,
+    /// Bytes that are read of a file at most: more than an image can hold is a circle in it.
+    pub limit: u64,
     /// Called with the bytes of each file that was given.
     pub progress: &'a mut dyn FnMut(u64),
     /// Threads that take contents out, where a sink lets them.
@@ -85,13 +87,15 @@ impl<'a> Walk<'a> {
     /// A walk that fails where something cannot be read, unless `salvage`.
     pub fn new(fs: &'a mut dyn FileSystem, salvage: bool, progress: &'a mut dyn FnMut(u64)) -> Self {
         let (first_names, directories) = (BTreeMap::new(), BTreeSet::new());
-        Self { fs, salvage, losses: Losses::default(), progress, helpers: None, hands: None, first_names, directories }
+        let (losses, limit) = (Losses::default(), u64::MAX);
+        Self { fs, salvage, losses, limit, progress, helpers: None, hands: None, first_names, directories }
     }
 
     /// Gives everything at and below `root`, whose own path becomes the empty one.
     pub fn run(&mut self, root: &[u8], sink: &mut dyn Sink) -> Result<()> {
         let Some(helpers) = self.helpers else { return self.through(root, sink) };
-        let losses = crew::run(helpers, root, self.salvage, |hands| {
+        let how = How { salvage: self.salvage, limit: self.limit };
+        let losses = crew::run(helpers, root, how, |hands| {
             self.hands = Some(hands);
             let outcome = self.through(root, sink);
             // Also where the walk failed: what was begun is whole.
@@ -127,9 +131,10 @@ impl<'a> Walk<'a> {
         let Some(entry) = self.entry(attr, path)? else { return Ok(()) };
         if let Node::File { size } = entry.node {
             let begun = if self.hands.is_some() { sink.begin(&entry)? } else { None };
+            let how = How { salvage: self.salvage, limit: self.limit };
             match (&mut self.hands, begun) {
                 (Some(hands), Some(fill)) => hands.give(entry, fill)?,
-                _ => give(self.fs, attr, &entry, self.salvage, &mut self.losses, |bytes| sink.put(&entry, bytes))?,
+                _ => give(self.fs, attr, &entry, how, &mut self.losses, |bytes| sink.put(&entry, bytes))?,
             }
             (self.progress)(size);
             return Ok(());
@@ -217,16 +222,24 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// How contents are read.
+#[derive(Clone, Copy)]
+pub(crate) struct How {
+    pub salvage: bool,
+    /// Bytes of a file at most.
+    pub limit: u64,
+}
+
 /// Gives an inode's contents to whoever takes them.
 fn give<T>(
     fs: &mut dyn FileSystem,
     attr: &Attr,
     entry: &Entry,
-    salvage: bool,
+    how: How,
     losses: &mut Losses,
     take: impl FnOnce(&mut dyn Bytes) -> Result<T>,
 ) -> Result<T> {
-    let mut bytes = Reading::new(Contents { fs, attr, entry, salvage, lost: Vec::new() });
+    let mut bytes = Reading::new(Contents { fs, attr, entry, salvage: how.salvage, left: how.limit, lost: Vec::new() });
     let outcome = take(&mut bytes);
     for (from, to) in bytes.into_inner().lost {
         losses.add(&entry.path, format!("bytes {from} to {to} cannot be read"));
@@ -239,13 +252,13 @@ pub(crate) fn read_into(
     fs: &mut dyn FileSystem,
     path: &[u8],
     entry: &Entry,
-    salvage: bool,
+    how: How,
     losses: &mut Losses,
     fill: Box<dyn Fill>,
 ) -> Result<()> {
     let failed = |error| ImageError::Call { path: Shown::path(&entry.path), error, why: String::new() };
     let attr = path::resolve(fs, path).map_err(failed)?;
-    let outcome = give(fs, &attr, entry, salvage, losses, |bytes| fill.fill(entry, bytes));
+    let outcome = give(fs, &attr, entry, how, losses, |bytes| fill.fill(entry, bytes));
     fs.forget(attr.ino, 1);
     losses.merge(outcome?);
     Ok(())
@@ -257,6 +270,8 @@ struct Contents<'a> {
     attr: &'a Attr,
     entry: &'a Entry,
     salvage: bool,
+    /// Bytes that may still be read.
+    left: u64,
     /// What could not be read, from where to where.
     lost: Vec<(u64, u64)>,
 }
@@ -290,12 +305,22 @@ impl ReadAt for Contents<'_> {
     }
 
     fn next_data(&mut self, at: u64) -> u64 {
-        // A file without blocks is one hole, however long it says it is.
-        if self.attr.blocks == 0 && self.attr.size > 1 << 20 { self.attr.size } else { at }
+        if self.left == 0 {
+            self.lose(at, self.attr.size);
+            return self.attr.size;
+        }
+        // What cannot be told is read, which tells.
+        self.fs.next_data(self.attr.ino, at).unwrap_or(at)
     }
 
     fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {
+        self.left = self.left.saturating_sub(buf.len() as u64);
+        let circle = self.left == 0 && !self.salvage;
         match self.read(at, buf) {
+            Ok(()) if circle => {
+                let why = "more data than the image could hold".into();
+                return Err(ImageError::Call { path: Shown::path(&self.entry.path), error: Errno::Loop, why });
+            }
             Ok(()) => return Ok(()),
             Err(error) if !self.salvage => {
                 return Err(ImageError::Call { path: Shown::path(&self.entry.path), error, why: format!("reading from byte {at}") });

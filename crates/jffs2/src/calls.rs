@@ -184,6 +184,13 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
         })
     }
 
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64, Errno> {
+        self.look(|fs| {
+            let ino = fs.file(ino)?;
+            fs.next_data(ino, offset)
+        })
+    }
+
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
         self.change(now, |fs| {
             let ino = fs.file(ino)?;

@@ -22,6 +22,22 @@ impl<M: Mtd> Jffs2<M> {
         Ok(count)
     }
 
+    /// Where from a byte on a file has nodes with contents.
+    pub(crate) fn next_data(&mut self, ino: u32, offset: u64) -> Result<u64, Jffs2Error> {
+        let size = u64::from(self.load(ino)?.size);
+        let mut at = offset;
+        while at < size {
+            let Some(fragment) = self.load(ino)?.tree.at_or_after(at as u32) else { return Ok(size) };
+            at = at.max(fragment.start.into());
+            // A node that cannot be read is no hole: whoever reads there is told.
+            if self.read_head(fragment.node, ino).map_or(true, |raw| raw.compr != ZERO) {
+                break;
+            }
+            at = fragment.end.into();
+        }
+        Ok(at.max(offset))
+    }
+
     /// Fills `out` from `start` on, whatever the file's length.
     pub(crate) fn read_range(&mut self, ino: u32, start: u32, out: &mut [u8]) -> Result<(), Jffs2Error> {
         let end = start.saturating_add(out.len() as u32);

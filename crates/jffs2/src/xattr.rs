@@ -16,7 +16,10 @@ use alloc::{
     vec::Vec,
 };
 use nandlab_mtd::Mtd;
-use nandlab_vfs::{Errno, SetXattr};
+use nandlab_vfs::{
+    Errno, SetXattr,
+    acl::{self, Order},
+};
 
 /// The odd numbers of references.
 const DEAD: u32 = 1;
@@ -163,7 +166,8 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     pub(crate) fn get_xattr(&mut self, ino: u32, name: &[u8]) -> Result<Vec<u8>, Jffs2Error> {
-        Ok(self.find_xattr(ino, name)?.ok_or(Errno::NoData)?.1)
+        let (_, value) = self.find_xattr(ino, name)?.ok_or(Errno::NoData)?;
+        Ok(acl::shown(name, value, self.order())?)
     }
 
     pub(crate) fn list_xattrs(&mut self, ino: u32) -> Result<Vec<Vec<u8>>, Jffs2Error> {
@@ -177,7 +181,13 @@ impl<M: Mtd> Jffs2<M> {
         Ok(names.into_iter().collect())
     }
 
+    /// How lists are stored.
+    fn order(&self) -> Order {
+        if self.flash.endian == format::Endian::Little { Order::Little } else { Order::Big }
+    }
+
     pub(crate) fn set_xattr(&mut self, ino: u32, name: &[u8], value: &[u8], expect: SetXattr) -> Result<(), Jffs2Error> {
+        let value = &acl::stored(name, value, self.order())?[..];
         let old = self.find_xattr(ino, name)?;
         match (expect, &old) {
             _ if value.len() > 1 << 16 => return Err(Errno::TooBig.into()),

@@ -79,11 +79,15 @@ fn file_systems_on_a_volume_survive_their_cuts_with_every_memory_of_a_scan() {
         let report = explore(&prepared.subject, &prepared.ops, &plan).unwrap();
         assert_eq!((report.states, report.violations_total), (40, 0), "{way:?}: {report}");
     }
-    for way in [ways[1], ways[3]] {
-        let on_a_disk = [way, &["chip.blocks=160", "fs.type=ext3", "fs.block=1024", "fs.journal-size=1 MiB", "ubi.volume-size="]].concat();
-        let prepared = Prepared::files(&take(&on_a_disk), 40).unwrap().unwrap();
+    let on_disks: [&[&str]; 3] = [
+        &["chip.blocks=160", "fs.type=ext3", "fs.block=1024", "fs.journal-size=1 MiB", "ubi.volume-size="],
+        &["chip.blocks=512", "chip.pages-per-block=64", "fs.type=f2fs", "ubi.volume-size="],
+        &["chip.blocks=512", "fs.type=fat16", "ubi.volume-size="],
+    ];
+    for (way, disk) in [ways[1], ways[3], ways[4]].into_iter().flat_map(|way| on_disks.map(|disk| (way, disk))) {
+        let prepared = Prepared::files(&take(&[way, disk].concat()), 40).unwrap().unwrap();
         let report = explore(&prepared.subject, &prepared.ops, &plan).unwrap();
-        assert_eq!((report.states, report.violations_total), (40, 0), "{way:?}: {report}");
+        assert_eq!((report.states, report.violations_total), (40, 0), "{way:?} {disk:?}: {report}");
     }
 }
 

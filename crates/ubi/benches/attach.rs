@@ -1,8 +1,11 @@
 //! How long an attach of a device of 1 GiB takes on the wall, by a scan and by UBIL, and how long `ubireader_display_info` of ubi_reader takes for an image of the same device.
 //!
 //! Ours reads the image from a file that the page cache holds, opened anew in each round, through the whole of `Ubi::attach`: both headers of each block, or a commit, tables, everything checked; the number of volumes
-//! is printed. ubi_reader is a Python program: its time has the start of the interpreter, and it reads every block's headers too; it has no UBIL. Best of three rounds. The device has 8,192 blocks of 128 KiB, three quarters
+//! is printed. ubi_reader is a Python program: its time has the start of the interpreter, and it reads each block whole and sums it; it has no UBIL. Best of three rounds. The device has 8,192 blocks of 128 KiB, three quarters
 //! of them mapped. Needs `python3 -m venv` and, once, PyPI.
+
+#[path = "../tests/reader/mod.rs"]
+mod reader;
 
 use nandlab_mtd::{Image, ImageFormat, Layout, Mtd};
 use nandlab_sim::{Backing, BackingError};
@@ -73,23 +76,10 @@ fn ours(path: &Path, memory: Memory, expected: Attached) -> Duration {
     })
 }
 
-/// The program of ubi_reader, in an environment of its own.
-fn reader(target: &Path) -> PathBuf {
-    let venv = target.join("ubi_reader");
-    let program = venv.join("bin/ubireader_display_info");
-    if !program.exists() {
-        let made = Command::new("python3").arg("-m").arg("venv").arg(&venv).status();
-        assert!(made.is_ok_and(|status| status.success()), "python3 -m venv failed: install the Debian package python3-venv");
-        let installed = Command::new(venv.join("bin/pip")).args(["install", "--quiet", "ubi_reader==0.8.16"]).status().unwrap();
-        assert!(installed.success(), "pip could not install ubi_reader");
-    }
-    program
-}
-
 fn theirs(program: &Path, image: &Path) -> Duration {
     best(|| {
         let begun = Instant::now();
-        let output = Command::new(program).args(["--peb-size", "131072", "--ubi-only"]).arg(image).output().unwrap();
+        let output = Command::new(program).args(["--peb-size", "131072"]).arg(image).output().unwrap();
         let taken = begun.elapsed();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success() && text.contains("furnished"), "{text}{}", String::from_utf8_lossy(&output.stderr));
@@ -103,7 +93,7 @@ fn main() {
     let log = |superblock, commit, compress| Memory::Log(LogOptions { superblock, commit, compress, ..LogOptions::default() });
     make(&image, Memory::Scan);
     let scan = ours(&image, Memory::Scan, Attached::Scan);
-    let python = theirs(&reader(&target), &image);
+    let python = theirs(&reader::program("ubireader_display_info"), &image);
     println!("1 GiB, 8,192 blocks, three quarters mapped; best of {ROUNDS}; the file is in the page cache; reading it is in all times");
     let show = |name: &str, time: Duration| {
         println!(

@@ -1,16 +1,17 @@
-//! The real kernel's UBI on our media, and ours on its: with and without sub-pages, large pages and small, fastmap or not; and mtd-utils' images.
+//! The real kernel's UBI on our media, and ours on its: with and without sub-pages, large pages and small, fastmap or not; mtd-utils' images; and ubi_reader on all that is ours.
 //!
-//! Needs the tools of `nandlab-oracle`, and mtd-utils; fails naming the Debian package that is missing. Debian's kernel has no fastmap: `fastmap` makes a module that has.
+//! Needs the tools of `nandlab-oracle`, mtd-utils, and python3-venv with PyPI; fails naming the Debian package that is missing. Debian's kernel has no fastmap: `fastmap` makes a module that has.
 
 mod fastmap;
+mod reader;
 
 use nandlab_mtd::{Image, ImageFormat, Layout};
 use nandlab_oracle::{Disk, Guest, Oracle, Report};
-use nandlab_sim::rng;
+use nandlab_sim::{Rng, rng};
 use nandlab_ubi::format::{FLAG_AUTORESIZE, VolumeKind};
 use nandlab_ubi::{Attached, Headers, ImageSpec, ImageVolume, LogOptions, Memory, Options, Ubi, VolumeSpec, image};
 use rand::RngExt as _;
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duration};
 
 const FUNCTIONS: &str = include_str!("guest.sh");
 const PROGRAMS: [&str; 10] =
@@ -132,41 +133,131 @@ fn what_the_kernel_wrote_is_attached() {
     }
 }
 
-/// Operations on volumes that a device has behind it.
+/// Random operations on volumes that a device has behind it.
 const LIFE: u64 = 20_000;
 
-/// Volumes with a life behind them, in which blocks were moved for wear; the medium is left as a cut would, or detached.
-fn life(shape: &Shape, memory: Memory, detach: bool) -> Dump {
-    let mut random = rng(7, shape.name);
-    let options = Options { wear_threshold: 2, image_seq: 77, ..shape.options(memory) };
-    let mut ubi = Ubi::format(shape.empty(), options).unwrap();
-    let kinds = [("fixed", VolumeKind::Static, 8, 1), ("data", VolumeKind::Dynamic, 40, 1), ("aligned", VolumeKind::Dynamic, 9, 4096)];
-    let ids = kinds.map(|(name, kind, lebs, alignment)| {
-        ubi.create_volume(&VolumeSpec { name: name.into(), kind, lebs, alignment, ..VolumeSpec::default() }).unwrap()
-    });
-    ubi.start_update(ids[0], 50_001).unwrap();
-    ubi.write_update(ids[0], &noise(50_001, 3)).unwrap();
-    let page = shape.format.page as usize;
-    for round in 0..LIFE {
-        let (id, lnum) = if round % 5 == 0 { (ids[2], random.random_range(0..9)) } else { (ids[1], random.random_range(0..40)) };
-        let data = noise(page * random.random_range(1..5), round);
-        match random.random_range(0..4) {
-            0 => ubi.unmap(id, lnum).unwrap(),
-            1 if !ubi.is_mapped(id, lnum).unwrap() => ubi.write(id, lnum, 0, &data).unwrap(),
-            _ => ubi.change(id, lnum, &data).unwrap(),
-        }
-        if round % 3 == 0 {
-            ubi.work().unwrap();
-        }
-        if round % 1000 == 999 {
-            ubi.resize_volume(ids[1], 40 + (round / 1000 + 1) as u32 % 2).unwrap();
-            ubi.rename_volumes(&[(ids[0], "aligned"), (ids[2], "fixed")]).unwrap();
-            ubi.rename_volumes(&[(ids[0], "fixed"), (ids[2], "aligned")]).unwrap();
+/// A device that is used: volumes of the names that the guest knows, and one that comes and goes.
+struct Life {
+    ubi: Ubi<Dump>,
+    random: Rng,
+    lasting: [u32; 3],
+    page: usize,
+}
+
+/// What happened.
+#[derive(Debug, Default)]
+struct Happened {
+    made: u32,
+    removed: u32,
+    resized: u32,
+    renamed: u32,
+    unmapped: u32,
+    written: u32,
+    changed: u32,
+}
+
+impl Life {
+    fn begin(shape: &Shape, memory: Memory) -> Self {
+        let options = Options { wear_threshold: 2, image_seq: 77, ..shape.options(memory) };
+        let mut ubi = Ubi::format(shape.empty(), options).unwrap();
+        let kinds = [("fixed", VolumeKind::Static, 8, 1), ("data", VolumeKind::Dynamic, 32, 1), ("aligned", VolumeKind::Dynamic, 9, 4096)];
+        let lasting = kinds.map(|(name, kind, lebs, alignment)| {
+            ubi.create_volume(&VolumeSpec { name: name.into(), kind, lebs, alignment, ..VolumeSpec::default() }).unwrap()
+        });
+        ubi.start_update(lasting[0], 50_001).unwrap();
+        ubi.write_update(lasting[0], &noise(50_001, 3)).unwrap();
+        Self { ubi, random: rng(7, shape.name), lasting, page: shape.format.page as usize }
+    }
+
+    /// One operation.
+    fn step(&mut self, round: u64, happened: &mut Happened) {
+        let [_, data, aligned] = self.lasting;
+        match (self.random.random_range(0..200), self.ubi.find_volume("guest")) {
+            (0, None) => {
+                let lebs = self.random.random_range(1..7);
+                self.ubi.create_volume(&VolumeSpec { name: "guest".into(), lebs, ..VolumeSpec::default() }).unwrap();
+                happened.made += 1;
+            }
+            (0, Some(guest)) => {
+                self.ubi.remove_volume(guest).unwrap();
+                happened.removed += 1;
+            }
+            (1, _) => {
+                self.ubi.resize_volume(data, self.random.random_range(28..34)).unwrap();
+                happened.resized += 1;
+            }
+            (2, _) => {
+                let names = [data, aligned].map(|id| self.ubi.volume(id).unwrap().record.name);
+                self.ubi.rename_volumes(&[(data, &names[1]), (aligned, &names[0])]).unwrap();
+                happened.renamed += 1;
+            }
+            (3..20, Some(guest)) => self.block(guest, round, happened),
+            (20..60, _) => self.block(aligned, round, happened),
+            _ => self.block(data, round, happened),
         }
     }
-    while ubi.work().unwrap() {}
+
+    /// An operation on one of a volume's logical blocks, a few of which are hot.
+    fn block(&mut self, id: u32, round: u64, happened: &mut Happened) {
+        let lebs = self.ubi.volume(id).unwrap().record.reserved;
+        let places = if self.random.random_bool(0.7) { lebs.min(4) } else { lebs };
+        let lnum = self.random.random_range(0..places);
+        let data = noise(self.page * self.random.random_range(1..5), round);
+        match self.random.random_range(0..8) {
+            0 => {
+                self.ubi.unmap(id, lnum).unwrap();
+                happened.unmapped += 1;
+            }
+            1..4 if !self.ubi.is_mapped(id, lnum).unwrap() => {
+                let (first, rest) = data.split_at(self.page);
+                self.ubi.write(id, lnum, 0, first).unwrap();
+                self.ubi.write(id, lnum, self.page as u32, rest).unwrap();
+                happened.written += 1;
+            }
+            _ => {
+                self.ubi.change(id, lnum, &data).unwrap();
+                happened.changed += 1;
+            }
+        }
+    }
+}
+
+/// A device with a life behind it, in which blocks were moved for wear; the medium is left as a cut would, or detached.
+fn life(shape: &Shape, memory: Memory, detach: bool) -> Dump {
+    let (mut life, mut happened) = (Life::begin(shape, memory), Happened::default());
+    for round in 0..LIFE {
+        life.step(round, &mut happened);
+        // The thread wakes now and then, and does what there is; a cut leaves some of it.
+        while round % 3 == 0 && round + 10 < LIFE && life.ubi.work().unwrap() {}
+    }
+    let ubi = life.ubi;
+    println!("{}: {happened:?}, {:?}", shape.name, ubi.info());
+    let Happened { made, removed, resized, renamed, unmapped, written, changed } = happened;
+    assert!([made, removed, resized, renamed].iter().all(|&count| count > 25) && unmapped + written + changed > 19_000);
     assert!(ubi.info().moves > 100, "{:?}", ubi.info());
     if detach { ubi.detach().unwrap() } else { ubi.into_medium() }
+}
+
+/// What ubi_reader writes of a volume: up to the last logical block that is mapped; one that is not, even where an alignment shortens blocks, as a whole one.
+fn as_ubi_reader(ubi: &mut Ubi<Dump>, name: &str) -> Vec<u8> {
+    let id = ubi.find_volume(name).unwrap();
+    let whole = contents(ubi, name);
+    let (leb, hole) = (ubi.volume(id).unwrap().leb_bytes as usize, ubi.info().shape.leb_bytes as usize);
+    let mapped: Vec<bool> = (0..).take(whole.chunks(leb).len()).map(|lnum| ubi.is_mapped(id, lnum).unwrap()).collect();
+    let last = mapped.iter().rposition(|&mapped| mapped).map_or(0, |last| last + 1);
+    let blocks = whole.chunks(leb).zip(mapped).take(last);
+    blocks.flat_map(|(block, mapped)| if mapped { block.to_vec() } else { vec![0xFF; hole] }).collect()
+}
+
+/// ubi_reader finds the same volumes with the same bytes as a scan of ours.
+fn assert_ubi_reader_agrees(shape: &Shape, dump: &[u8], what: &str) {
+    let mut ubi = Ubi::attach(shape.dump(dump.to_vec()), shape.options(Memory::Scan)).unwrap();
+    let theirs = reader::volumes(dump, shape.format.page * shape.format.pages_per_block);
+    let names: BTreeSet<String> = ubi.volumes().into_iter().map(|volume| volume.record.name).collect();
+    assert_eq!(names, theirs.keys().cloned().collect(), "{what}");
+    for (name, bytes) in &theirs {
+        assert_same(&as_ubi_reader(&mut ubi, name), bytes, &format!("{what}: {name}, as ubi_reader extracts it"));
+    }
 }
 
 #[test]
@@ -188,6 +279,7 @@ fn what_we_wrote_is_attached_by_the_kernel_and_what_it_adds_by_us() {
             }
             let key = format!("{}-{kind}", shape.name);
             let dump = life(&shape, memory, detach).into_backing();
+            assert_ubi_reader_agrees(&shape, &dump, &key);
             let module = if kind.starts_with("fast") { "fastmap" } else { "" };
             script += &format!(
                 "dd if=/dev/vda of=/tmp/dump bs=65536 skip={} count={} status=none; key={key}; flash {} /tmp/dump && rm /tmp/dump && attach $key {module} && volumes $key &&
@@ -214,7 +306,10 @@ fn what_we_wrote_is_attached_by_the_kernel_and_what_it_adds_by_us() {
             "{key}"
         );
         let mut ubi = Ubi::attach(shape.dump(dump), shape.options(memory)).unwrap();
-        for name in ["fixed", "data", "aligned"] {
+        let names: Vec<String> = ubi.volumes().into_iter().map(|volume| volume.record.name).collect();
+        let sent = report.files.keys().filter(|file| file.starts_with(&format!("{key}-")) && !file.contains("-left") && !file.ends_with("-medium"));
+        assert_eq!(names.len(), sent.count(), "{key}: volumes");
+        for name in &names {
             assert_same(&contents(&mut ubi, name), &report.files[&format!("{key}-{name}")], &format!("{key}: {name}"));
         }
         let medium = shape.dump(report.files[&format!("{key}-medium")].clone());
@@ -280,6 +375,8 @@ fn images_are_ubinizes_and_flashed_as_ubiformat_does() {
         let ours = our_image(&shape, &fixed, &data, 9);
         // ubinize counts a volume's blocks as if they were not shortened by the alignment.
         assert_same(&ours, &ubinized(&shape, &fixed, &data, 9 * leb), shape.name);
+        let flashed = Ubi::flash_image(shape.empty(), shape.options(Memory::Scan), &ours).unwrap().detach().unwrap();
+        assert_ubi_reader_agrees(&shape, &flashed.into_backing(), shape.name);
         script += &format!(
             "dd if=/dev/vda of=/image bs=16384 skip={} count={} status=none; flash {} && /usr/sbin/ubiformat /dev/mtd0 -q -y $header -Q 99 -f /image && rm /image && medium {}-flashed &&
              attach {} && volumes {} && detach {} || exit 1\n",

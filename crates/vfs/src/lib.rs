@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+pub mod acl;
 mod attr;
 mod errno;
 pub mod flusher;
@@ -178,6 +179,12 @@ pub trait FileSystem {
         Err(Errno::NotSupported)
     }
 
+    /// Where, from `offset` of a file on, something else than a hole may be: nothing before it is anything but zeros. The file's length or more where nothing is. A file system that does not know answers `offset`.
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64, Errno> {
+        let _ = ino;
+        Ok(offset)
+    }
+
     /// What waits in memory to be written. A file system that defers nothing answers nothing.
     fn dirty(&self) -> Dirty {
         Dirty::default()
@@ -225,6 +232,7 @@ macro_rules! forward {
             forward!(@ setxattr(ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno>);
             forward!(@ listxattr(ino: Ino) -> Result<Vec<Vec<u8>>, Errno>);
             forward!(@ removexattr(ino: Ino, name: &[u8], now: Time) -> Result<(), Errno>);
+            forward!(@ next_data(ino: Ino, offset: u64) -> Result<u64, Errno>);
             forward!(@ write_back(bytes: u64, until: Time) -> Result<u64, Errno>);
             forward!(@ work(now: Time) -> Result<(), Errno>);
             fn forget(&mut self, ino: Ino, references: u64) {

@@ -19,6 +19,12 @@ use std::sync::Arc;
 /// CAP_NET_BIND_SERVICE, permitted and effective: the kernel shows none that makes no sense.
 const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
+/// `u::rwx,u:1000:r--,g::r-x,m::r-x,o::---`: the mask is the group's permissions in the mode.
+const ACL: [u8; 44] = [
+    2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 4, 0, 232, 3, 0, 0, 4, 0, 5, 0, 255, 255, 255, 255, 16, 0, 5, 0, 255, 255, 255, 255, 32, 0, 0, 0,
+    255, 255, 255, 255,
+];
+
 pub const ERASE: u32 = 64 * 1024;
 
 /// Bytes that do not compress to nothing, and are the same each time.
@@ -79,6 +85,8 @@ pub fn tree(scratch: &Path, wide: bool) -> Tree {
     p.entry(b"a second name", Node::Link { to: b"etc/su".into() }, 0);
     p.entry(b"dev/link too", Node::Link { to: b"link".into() }, 0);
     p.entry(b"names", Node::Directory, 0o700).xattrs = vec![(b"user.of a directory".into(), b"value".into())];
+    p.entry(b"acl", Node::Directory, 0o750).xattrs =
+        vec![(b"system.posix_acl_access".into(), ACL.into()), (b"system.posix_acl_default".into(), ACL.into())];
     for name in [&b"gr\xc3\xb6\xc3\x9fer"[..], b"\xff\xfe not text", b"new\nline", b"-dash", b"quote'\"\\", &[b'n'; 254]] {
         p.file(&[b"names/", name].concat(), 5, &[(0, b"12345".into())]);
     }

@@ -24,16 +24,15 @@ pub struct Again {
     pub tally: Tally,
 }
 
-/// Serves the requests of `run`, from the mount on, on the stack of `experiment` behind the same mkfs; page contents are not kept, so that UBI, whose headers are contents, is refused.
+/// Serves the requests of `run`, from the mount on, on the stack of `experiment` behind the same mkfs; page contents are kept only for UBI, whose headers are contents.
 pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, RunError> {
     if run.phases.iter().any(|phase| phase.below.remaps > 0) {
         return Err(RunError::Remapped);
     }
-    if matches!(experiment.stack.ftl.scheme, Scheme::Ubi(_)) {
-        return Err(RunError::NoContents);
-    }
     let mut experiment = experiment.clone();
-    experiment.stack.chip.spec.contents = Contents::Dropped;
+    if !matches!(experiment.stack.ftl.scheme, Scheme::Ubi(_)) {
+        experiment.stack.chip.spec.contents = Contents::Dropped;
+    }
     let fs = experiment.stack.fs.clone().ok_or(RunError::NoFileSystem)?;
     let mut stack = Stack::build(&experiment.stack)?;
     Server::new(&mut *stack.device, &stack.clock, &experiment).precondition(&experiment.run, &mut |_: Progress| ())?;

@@ -100,6 +100,19 @@ impl<'a> Driven<'a> {
 }
 
 impl Shared<'_> {
+    /// The driver returns when the chip is ready.
+    fn wait(&self) {
+        self.clock.wait_until(self.device.medium().issued().0);
+    }
+
+    fn flush(&mut self) -> Result<(), BlockError> {
+        self.device.flush()?;
+        if self.costs.is_some() {
+            self.wait();
+        }
+        Ok(())
+    }
+
     fn at_a_price(
         &mut self,
         costs: Costs,
@@ -111,7 +124,7 @@ impl Shared<'_> {
         let before = erases(self.device);
         self.clock.spend(costs.request + sectors * costs.sector + written * costs.sector_written);
         serve(self.device)?;
-        self.clock.wait_until(self.device.medium().issued().0);
+        self.wait();
         self.clock.spend((erases(self.device) - before) * costs.erase);
         Ok(())
     }
@@ -139,9 +152,9 @@ impl BlockDevice for Driven<'_> {
         Ok(())
     }
 
-    /// A driver that has waited has nothing left to flush: it costs no instructions.
+    /// A driver that has waited has nothing left to flush: it costs no instructions. What a layer writes at a flush, and what its thread does then, is waited for as ever.
     fn flush(&mut self) -> Result<(), BlockError> {
-        self.shared.borrow_mut().device.flush()?;
+        self.shared.borrow_mut().flush()?;
         self.tell(&Seen::Flush);
         Ok(())
     }

@@ -1,18 +1,15 @@
-//! `nandlab image diff`, `convert`, `history`, `dump`.
+//! `nandlab image diff`, `convert`, `dump`.
 
-use super::options::{Image, Shape, bar, json, layout, size};
+use super::options::{Image, Shape, json, layout, size};
 use crate::failure::{Failure, Status};
 use crate::output::print;
 use nandlab_image::convert::convert;
 use nandlab_image::detect::Detected;
 use nandlab_image::diff::{Ignored, Side, diff};
 use nandlab_image::dump;
-use nandlab_image::history::{Deleted, Event, History};
 use nandlab_image::volume::{Opening, detected};
 use nandlab_image::{ImageError, source};
 use nandlab_mtd::Layout;
-use serde::Serialize;
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 
@@ -104,67 +101,6 @@ impl Convert {
             }
         }
         Ok(if converted.cut > 0 { Status::Lost } else { Status::Done })
-    }
-}
-
-/// Tell what a JFFS2 image still knows of its past, and bring deleted files back
-#[derive(Debug, clap::Args)]
-pub struct Past {
-    #[command(flatten)]
-    image: Image,
-    /// Write the deleted files to this directory, each named by its inode
-    #[arg(long, value_name = "DIR")]
-    deleted: Option<PathBuf>,
-    /// Print events and deleted files as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Told {
-    events: Vec<Event>,
-    deleted: Vec<Deleted>,
-    damaged_nodes: u64,
-}
-
-impl Past {
-    /// Tells it.
-    pub fn execute(self) -> Result<Status, Failure> {
-        let mut volume = self.image.open()?;
-        let bar = bar(None, "history");
-        let history = History::read(&mut volume)?;
-        bar.finish_and_clear();
-        let told = Told { events: history.events(), deleted: history.deleted(), damaged_nodes: history.damaged };
-        let mut lost = 0;
-        if let Some(dir) = &self.deleted {
-            fs::create_dir_all(dir).map_err(ImageError::file(dir))?;
-            for file in &told.deleted {
-                let path = dir.join(file.ino.to_string());
-                let to = File::create_new(&path).map_err(ImageError::file(&path))?;
-                lost += history.contents(&mut volume, file.ino, None, &to)?;
-            }
-        }
-        if self.json {
-            json(&told)?;
-        } else {
-            let mut text = String::new();
-            for event in &told.events {
-                text += &format!(
-                    "{} {}: {}\n",
-                    nandlab_image::manifest::date(nandlab_vfs::Time::new(event.time.into())),
-                    event.path,
-                    event.what
-                );
-            }
-            for file in &told.deleted {
-                text += &format!("deleted: {}, inode {}, {} bytes\n", file.path, file.ino, file.size);
-            }
-            print(&text)?;
-        }
-        if lost > 0 {
-            eprintln!("nandlab: of the deleted files {lost} bytes are overwritten; they are holes");
-        }
-        Ok(if lost > 0 { Status::Lost } else { Status::Done })
     }
 }
 

@@ -9,9 +9,10 @@ use nandlab_image::crew::Helpers;
 use nandlab_image::dir_out::DirOut;
 use nandlab_image::make::beside;
 use nandlab_image::manifest::ManifestOut;
+use nandlab_image::raw::raw;
 use nandlab_image::sink::{Both, Sink};
 use nandlab_image::tar_out::TarOut;
-use nandlab_image::volume::{Access, Volume};
+use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::{Losses, Walk};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -46,6 +47,9 @@ pub struct Args {
     /// Threads that fill the files of a directory, each with the image open for itself [default: one for each processor, 2 at most]
     #[arg(long)]
     threads: Option<usize>,
+    /// Take the volume of UBI instead of what is in it, as a file
+    #[arg(long, conflicts_with_all = ["path", "manifest"])]
+    raw: bool,
     /// Print what was taken and lost as JSON
     #[arg(long)]
     json: bool,
@@ -64,7 +68,9 @@ impl Args {
     pub fn execute(self) -> Result<Status, Failure> {
         let mut report = Report { files: 0, bytes: 0, losses: Losses::default() };
         let on_stdout = self.target == Path::new("-");
-        if on_stdout {
+        if self.raw {
+            self.volume(&mut report)?;
+        } else if on_stdout {
             let mut sink = TarOut::new(BufWriter::with_capacity(1 << 20, io::stdout().lock()), &self.target);
             self.walk(&mut sink, &mut report)?;
         } else if let Some(extension) = self.target.extension().filter(|extension| *extension == "tar" || *extension == "mtree") {
@@ -102,8 +108,30 @@ impl Args {
         Ok(if report.losses.is_empty() { Status::Done } else { Status::Lost })
     }
 
+    /// Takes a volume as it is.
+    fn volume(&self, report: &mut Report) -> Result<(), Failure> {
+        let volume = self.image.open_damaged()?;
+        let opening = self.image.shape.opening();
+        let write = |to: &mut dyn io::Write| raw(&volume, &opening, to);
+        (report.bytes, report.losses) = if self.target == Path::new("-") {
+            write(&mut BufWriter::with_capacity(1 << 20, io::stdout().lock()))?
+        } else {
+            let file = beside(&self.target)?;
+            let done = write(&mut BufWriter::with_capacity(1 << 20, file.as_file()))?;
+            // With damage the file is there only where that was asked for.
+            if !done.1.is_empty() && !self.salvage {
+                let why = format!("{}: {}; --salvage takes what is left", self.target.display(), done.1.list[0].what);
+                return Err(ImageError::Open { layer: "UBI", why }.into());
+            }
+            file.persist(&self.target).map_err(|error| ImageError::File { path: self.target.clone(), error: error.error })?;
+            done
+        };
+        report.files = 1;
+        Ok(())
+    }
+
     fn walk(&self, sink: &mut dyn Sink, report: &mut Report) -> Result<(), Failure> {
-        let mut volume = self.image.open()?;
+        let mut volume = if self.salvage { self.image.open_damaged()? } else { self.image.open()? };
         let bar = bar(None, "extract");
         let mut progress = |bytes| {
             report.files += 1;
@@ -113,9 +141,12 @@ impl Args {
         let left_out = left_out(&mut volume)?;
         left_out.findings.iter().for_each(|finding| report.losses.add(b"", finding.what.as_str()));
         report.losses.more += left_out.more;
-        let threads = self.threads.unwrap_or_else(|| self.threads());
-        let again = || Volume::open(&self.image.image, &self.image.shape.opening(), Access::Read);
+        volume.troubles.iter().chain(&volume.unrecovered).for_each(|trouble| report.losses.add(b"", trouble.as_str()));
+        let (threads, limit) = (self.threads.unwrap_or_else(|| self.threads()), volume.limit());
+        let opening = Opening { salvage: self.salvage, ..self.image.shape.opening() };
+        let again = || Volume::open(&self.image.image, &opening, Access::Read);
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
+        walk.limit = limit;
         walk.helpers = (threads > 1).then_some(Helpers { threads, open: &again });
         let outcome = walk.run(bytes(&self.path), sink);
         let losses = std::mem::take(&mut walk.losses);

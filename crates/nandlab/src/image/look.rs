@@ -6,7 +6,7 @@ use crate::output::{failed, print};
 use nandlab_image::check::{Severity, check};
 use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Entry, Node};
-use nandlab_image::volume::{Layer, Volume};
+use nandlab_image::volume::{Layer, UbiVolume, Volume};
 use nandlab_image::walk::{self, Walk};
 use nandlab_image::{ImageError, Shown};
 use nandlab_vfs::{Attr, FileType, Ino};
@@ -72,8 +72,9 @@ fn line(layer: &Layer) -> String {
             let bad = if bad.is_empty() { String::new() } else { format!(", bad: {bad:?}") };
             format!("flash: {blocks} blocks of {block} bytes, pages of {page}{spare}{bad}\n")
         }
-        Layer::Ubi { leb, image_seq, erases, volumes } => {
-            let mut text = format!("UBI: logical blocks of {leb} bytes, image {image_seq:#x}, erased {} to {} times\n", erases.0, erases.1);
+        Layer::Ubi { leb, image_seq, erases, log, volumes } => {
+            let name = if *log { "UBIL" } else { "UBI" };
+            let mut text = format!("{name}: logical blocks of {leb} bytes, image {image_seq:#x}, erased {} to {} times\n", erases.0, erases.1);
             for volume in volumes {
                 let holds = volume.holds.map_or(String::new(), |holds| format!(", {holds}"));
                 let broken = if volume.corrupted { ", blocks are missing" } else { "" };
@@ -109,6 +110,9 @@ pub struct Ls {
     /// And everything below
     #[arg(short = 'R', long)]
     recursive: bool,
+    /// The volumes of UBI instead
+    #[arg(long)]
+    volumes: bool,
     /// Print a list of entries as JSON
     #[arg(long)]
     json: bool,
@@ -229,6 +233,9 @@ impl Sink for Printing<'_> {
 impl Ls {
     /// Lists it.
     pub fn execute(self) -> Result<Status, Failure> {
+        if self.volumes {
+            return self.list_volumes();
+        }
         let mut volume = self.image.open()?;
         let mut sink = Printing { out: io::stdout().lock(), ls: &self, listed: Vec::new() };
         let outcome = if self.recursive {
@@ -246,6 +253,27 @@ impl Ls {
         if self.json {
             json(&listed)?;
         }
+        Ok(Status::Done)
+    }
+}
+
+impl Ls {
+    fn list_volumes(&self) -> Result<Status, Failure> {
+        let volume = self.image.open_damaged()?;
+        let found = volume.layers.iter().find_map(|layer| if let Layer::Ubi { volumes, .. } = layer { Some(volumes) } else { None });
+        let Some(volumes) = found else {
+            let found = format!("{:?}", volume.detected);
+            return Err(ImageError::Choice { what: "image", found, expected: "UBI, which has volumes".into() }.into());
+        };
+        if self.json {
+            json(volumes)?;
+            return Ok(Status::Done);
+        }
+        let line = |one: &UbiVolume| match self.long {
+            true => format!("{:>3} {:<7} {:>6} {:>12} {:<8} {}\n", one.id, one.kind, one.lebs.1, one.bytes, one.holds.unwrap_or("-"), one.name),
+            false => format!("{}\n", one.name),
+        };
+        print(&volumes.iter().map(line).collect::<String>())?;
         Ok(Status::Done)
     }
 }
@@ -419,7 +447,7 @@ pub struct Check {
 impl Check {
     /// Looks.
     pub fn execute(self) -> Result<Status, Failure> {
-        let mut volume = self.image.open()?;
+        let mut volume = self.image.open_damaged()?;
         let checked = check(&mut volume)?;
         if self.json {
             json(&checked)?;

@@ -6,6 +6,7 @@ mod create;
 mod extract;
 mod look;
 mod options;
+mod past;
 mod ubi;
 
 pub use options::Shape;
@@ -40,7 +41,7 @@ enum Verb {
     Mv(change::Mv),
     Diff(compare::Diff),
     Convert(compare::Convert),
-    History(compare::Past),
+    History(past::Past),
     Dump(compare::Dump),
 }
 

@@ -28,6 +28,9 @@ pub struct Shape {
     /// Name or number of the UBI volume to look into [default: the first with a file system]
     #[arg(long)]
     pub volume: Option<String>,
+    /// Of UBI, show what was there when this sequence number was the last: history lists them
+    #[arg(long, value_name = "SEQUENCE")]
+    pub until: Option<u64>,
     /// Data bytes of an erase block [default: found out]
     #[arg(long, value_parser = size)]
     pub block: Option<u64>,
@@ -47,7 +50,7 @@ impl Shape {
     pub fn opening(&self) -> Opening {
         let small = |size: Option<u64>| size.and_then(|size| u32::try_from(size).ok());
         let hints = Hints { block: small(self.block), page: small(self.page), oob: small(self.oob), layout: self.oob_layout };
-        Opening { hints, volume: self.volume.clone() }
+        Opening { hints, volume: self.volume.clone(), until: self.until, salvage: false }
     }
 }
 
@@ -55,6 +58,11 @@ impl Image {
     /// Opens it for reading.
     pub fn open(&self) -> Result<Volume, Failure> {
         Ok(Volume::open(&self.image, &self.shape.opening(), Access::Read)?)
+    }
+
+    /// Opens it for reading, as far as it can be.
+    pub fn open_damaged(&self) -> Result<Volume, Failure> {
+        Ok(Volume::open(&self.image, &Opening { salvage: true, ..self.shape.opening() }, Access::Read)?)
     }
 }
 

@@ -90,7 +90,7 @@ fn phases(runs: &Runs, base: usize) -> Exhibit {
     }
     table(
         &format!("Benchmarks by phase: {}", BASES[base].1),
-        "Reading begins with cold caches on ext4; F2FS has a cache of 4 MiB here.",
+        "Reading of files begins with cold caches on ext4, and F2FS has a cache of 4 MiB; names stay in memory on both.",
         &["", "ext4, s", "F2FS, s", "ext4", "F2FS"],
         rows,
     )

@@ -108,7 +108,7 @@ impl Runs {
         let cleaned = policies.par_iter().map(|(policy, threaded)| watch.one(|| cleaning::run(*policy, *threaded, cleaning::SCALE)));
         let trees = DEPTHS.par_iter().map(|depth| watch.one(|| tree::count(depth)));
         let compared = pairs.par_iter().map(|(base, work)| {
-            let f2fs = watch.one(|| cells::live(work, BASES[*base].2))?;
+            let f2fs = watch.one(|| cells::live(work, &[BASES[*base].2, work.memory()].concat()))?;
             let ext4 = watch.one(|| cells::replayed(work, BASES[*base].2))?;
             Ok(Compared { work: *work, base: *base, f2fs: cells::phases(&f2fs), ext4 })
         });

@@ -102,6 +102,11 @@ impl Work {
         Self::all().find(|work| work.key == key)
     }
 
+    /// What F2FS needs for as much in memory as ext4 had: names and inodes stay there where nothing empties the caches.
+    pub fn memory(&self) -> &'static [&'static str] {
+        if self.make == Make::Bonnie { &["memory.size=64 MiB"] } else { &[] }
+    }
+
     /// Its stream.
     pub fn open(&self) -> Result<Box<dyn FileCalls>, SpecError> {
         let calls: Box<dyn FileCalls> = match self.make {

@@ -38,6 +38,7 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
         figures::break_even(&attaches),
         figures::table(&cells),
         figures::work(&cells),
+        figures::difference(&cells, &chip),
         figures::open(&cells),
     ];
     let result = PaperResult {

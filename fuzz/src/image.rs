@@ -1,0 +1,189 @@
+//! Images of every format, found out by what is in them: JFFS2, UBI with and without a log and with a file system in a volume, F2FS, ext, FAT, NFTL. Edits are those of the formats' own targets.
+//!
+//! *A run* does what `nandlab image` does: finds out what the bytes are, opens all layers, tells of them, checks, and extracts everything to an archive, as far as it can be had. The input says what is known of the shape.
+//! *Bound:* 24 MiB of heap.
+
+use crate::{edit::Script, ext, f2fs, fat, files, heap, jffs2, ubi};
+use nandlab_block::{BlockDevice, Lba, Ram};
+use nandlab_ftl::nftl::{Nftl, NftlOptions};
+use nandlab_image::check::check;
+use nandlab_image::detect::Hints;
+use nandlab_image::place::Place;
+use nandlab_image::raw::raw;
+use nandlab_image::tar_out::TarOut;
+use nandlab_image::volume::{Access, Opening, Volume};
+use nandlab_image::walk::Walk;
+use nandlab_mtd::{Image, ImageFormat, Layout};
+use nandlab_sim::{Backing, BackingError};
+use nandlab_ubi::{Options, Ubi, VolumeDisk, VolumeSpec};
+use nandlab_vfs::FileSystem;
+use std::sync::{Arc, OnceLock};
+
+const KINDS: usize = 7;
+const HEAP: usize = 24 << 20;
+const NFTL: ImageFormat = ImageFormat { page: 512, oob: 16, pages_per_block: 16, layout: Layout::DiskOnChip };
+const NFTL_BLOCKS: u32 = 48;
+
+/// One run.
+pub fn run(input: &[u8]) {
+    let script = Script::new(input);
+    let mut own = script;
+    own.seed /= KINDS;
+    seeds();
+    match script.seed % KINDS {
+        0 => {
+            let (bytes, format) = jffs2::edited(own);
+            survive(flash(bytes), format, script.options);
+        }
+        1 => survive(flash(ubi::edited(own)), ubi::FORMAT, script.options),
+        2 => survive(flash(ubi::edited_from(&seeds().0, own)), ubi::FORMAT, script.options),
+        3 => survive(disk(ext::edited(own)), NFTL, script.options),
+        4 => survive(disk(fat::edited(own)), NFTL, script.options),
+        5 => survive(disk(f2fs::edited(own)), NFTL, script.options),
+        _ => survive(flash(nftl(script)), NFTL, script.options),
+    }
+}
+
+/// A volume of UBI with FAT in it, and FAT on NFTL.
+fn seeds() -> &'static (Vec<u8>, Vec<u8>) {
+    static SEEDS: OnceLock<(Vec<u8>, Vec<u8>)> = OnceLock::new();
+    SEEDS.get_or_init(|| {
+        let bytes = vec![0xFF; ubi::FORMAT.bytes(ubi::BLOCKS as u32) as usize];
+        let mut ubi = Ubi::format(Image::new(bytes, ubi::FORMAT).expect("whole blocks"), Options::default()).expect("a flash without faults");
+        let id = ubi.create_volume(&VolumeSpec { name: "v".into(), lebs: 22, ..VolumeSpec::default() }).expect("room for a volume");
+        let disk = VolumeDisk::new(ubi, id).expect("a dynamic volume");
+        let ubi = planted(disk).into_ubi().expect("a flash without faults").detach().expect("a flash without faults");
+        let bytes = vec![0xFF; NFTL.bytes(NFTL_BLOCKS) as usize];
+        let options = NftlOptions { spare_units: 4, ..NftlOptions::default() };
+        let disk = Nftl::format(Image::new(bytes, NFTL).expect("whole blocks"), options).expect("a flash without faults");
+        (ubi.into_backing(), planted(disk).into_medium().into_backing())
+    })
+}
+
+fn planted<D: BlockDevice>(mut disk: D) -> D {
+    nandlab_fat::format(&mut disk, &nandlab_fat::Format::default()).expect("a disk of this size");
+    let mut fat = nandlab_fat::Fat::mount(&mut disk, nandlab_fat::Options::default()).expect("a new volume");
+    files::plant(&mut fat, 6, 3000).expect("room for the tree");
+    fat.unmount().expect("a disk without faults");
+    drop(fat);
+    disk
+}
+
+/// NFTL has no checksums that stand in the way.
+fn nftl(script: Script<'_>) -> Vec<u8> {
+    let mut bytes = seeds().1.clone();
+    let (len, block) = (bytes.len(), NFTL.bytes(1) as usize);
+    for edit in script.edits() {
+        let page = edit.place * 528 % len;
+        let at = page + if edit.verb & 1 == 0 { 512 + usize::from(edit.field) % 13 } else { usize::from(edit.field) * 2 };
+        match edit.verb % 12 {
+            0..8 => bytes[at] = edit.value as u8,
+            8 | 9 => bytes[at..at + 2].copy_from_slice(&(edit.value as u16).to_le_bytes()),
+            10 => bytes.copy_within(edit.value as usize % (len / block) * block..(edit.value as usize % (len / block) + 1) * block, page / block * block),
+            _ => bytes[page / block * block..(page / block + 1) * block].fill(edit.value as u8),
+        }
+    }
+    bytes
+}
+
+/// Bytes of flash that are opened several times.
+#[derive(Clone)]
+struct Flash(Arc<Vec<u8>>);
+
+impl Backing for Flash {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
+        let outside = BackingError::OutOfRange { offset, count: buf.len() as u64, len: self.len() };
+        let from = self.0.get(offset as usize..).and_then(|rest| rest.get(..buf.len())).ok_or(outside)?;
+        buf.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn write_at(&mut self, _: u64, _: &[u8]) -> Result<(), BackingError> {
+        panic!("what is opened for reading is written");
+    }
+
+    fn sync(&mut self) -> Result<(), BackingError> {
+        Ok(())
+    }
+}
+
+/// A disk as bytes.
+struct Disk(Ram);
+
+impl Backing for Disk {
+    fn len(&self) -> u64 {
+        self.0.geometry().bytes()
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
+        let outside = BackingError::OutOfRange { offset, count: buf.len() as u64, len: self.len() };
+        let (mut at, mut rest, mut sector) = (offset, buf, [0; 512]);
+        while !rest.is_empty() {
+            let within = (at % 512) as usize;
+            if within == 0 && rest.len() >= 512 {
+                let whole = rest.len() / 512 * 512;
+                let (now, later) = rest.split_at_mut(whole);
+                self.0.read(Lba(at / 512), now).map_err(|_| outside)?;
+                (at, rest) = (at + whole as u64, later);
+                continue;
+            }
+            self.0.read(Lba(at / 512), &mut sector).map_err(|_| outside)?;
+            let (now, later) = rest.split_at_mut(rest.len().min(512 - within));
+            now.copy_from_slice(&sector[within..within + now.len()]);
+            (at, rest) = (at + now.len() as u64, later);
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, _: u64, _: &[u8]) -> Result<(), BackingError> {
+        panic!("what is opened for reading is written");
+    }
+
+    fn sync(&mut self) -> Result<(), BackingError> {
+        Ok(())
+    }
+}
+
+fn flash(bytes: Vec<u8>) -> Place {
+    let bytes = Flash(Arc::new(bytes));
+    Place::bytes("flash", move || Box::new(bytes.clone()))
+}
+
+fn disk(ram: Ram) -> Place {
+    Place::bytes("disk", move || Box::new(Disk(ram.clone())))
+}
+
+/// Whatever the bytes are, they are told of, checked and extracted, or refused in words.
+fn survive(place: Place, format: ImageFormat, options: u8) {
+    let bit = |number: u8| options >> number & 1 != 0;
+    let known = Hints { block: Some(format.page * format.pages_per_block), page: Some(format.page), oob: Some(format.oob), layout: Some(format.layout) };
+    let opening = Opening {
+        hints: if bit(0) { Hints::default() } else { known },
+        volume: None,
+        until: bit(1).then(|| u64::from(options >> 4)),
+        salvage: !bit(2),
+    };
+    heap::bounded(HEAP, || match Volume::at(place, &opening, Access::Read) {
+        Err(error) => assert!(error.to_string().len() > 3, "an error says what is wrong"),
+        Ok(mut volume) => use_it(&mut volume, &opening),
+    });
+}
+
+fn use_it(volume: &mut Volume, opening: &Opening) {
+    _ = check(volume);
+    _ = raw(volume, opening, &mut std::io::sink());
+    let limit = volume.limit();
+    let Ok(fs) = volume.fs() else { return };
+    _ = fs.statfs();
+    let mut nothing = |_| {};
+    let mut walk = Walk::new(fs, true, &mut nothing);
+    walk.limit = limit;
+    let outcome = walk.run(b"", &mut TarOut::new(std::io::sink(), "archive"));
+    if let Err(error) = outcome.map_err(|error| volume.explain(error)) {
+        assert!(error.to_string().len() > 3, "an error says what is wrong");
+    }
+}
