@@ -6,6 +6,7 @@ mod packages;
 mod record;
 mod test;
 mod tidy;
+mod tools;
 
 use std::process::{Command, ExitCode};
 
@@ -19,6 +20,7 @@ const VERBS: &[Verb] = &[
     ("test", "every test, installing the Debian packages that they need; `test quick` leaves out the real kernel", test::run),
     ("tidy", "the house rules that a compiler does not see", tidy::run),
     ("bench", "the benchmarks, one after the other, nothing else running", bench::run),
+    ("tools", "docs/tools.md: what today's image tools lose, judged by the real kernel", tools::run),
     ("fuzz", "a reader of media against edited media: `fuzz TARGET EXECUTIONS [SEED]`, see docs/fuzzing.md", fuzz::run),
     ("record", "the block traces of traces/, from the real kernel; `record rival [WORK...]` those of ext4 for `paper f2fs`", record::run),
 ];

@@ -24,6 +24,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/include/sys/acl.h", "libacl1-dev"),
     ("/usr/bin/git", "git"),
     ("/usr/bin/python3", "python3"),
+    ("/usr/bin/time", "time"),
 ];
 
 /// What the quick set needs: checkers that run on image files.

@@ -29,6 +29,7 @@ const SLOW: &[&str] = &[
     "nbd_tools",
     "disk_file",
     "image_kernel",
+    "tools_kernel",
     "report_browser",
 ];
 

@@ -33,7 +33,12 @@ impl<D: BlockDevice> Ext<D> {
             let part = &mut buf[done..done + length];
             match found.block {
                 0 => part.fill(0),
-                block if whole > 0 => self.store.read_contents(block, part)?,
+                block if whole > 0 => self.store.read_contents(block, part, !self.options.once)?,
+                block if self.options.once => {
+                    let mut bytes = alloc::vec![0; size];
+                    self.store.read_contents(block, &mut bytes, false)?;
+                    part.copy_from_slice(&bytes[at..at + length]);
+                }
                 block => part.copy_from_slice(&self.store.block(block)?[at..at + length]),
             }
             done += length;
@@ -102,6 +107,9 @@ impl<D: BlockDevice> Ext<D> {
             self.zero_tail(number, &inode)?;
         }
         let (mut done, mut goal) = (0, self.nodes.goal(number, offset / size as u64));
+        let once = self.options.once && matches!(owner, Owner::File(_));
+        // Neighbours that go to the device together: the first block, how many, where they begin in the data.
+        let (mut first, mut blocks, mut from) = (0, 0, 0);
         while done < count {
             let (index, at) = self.locate(offset + done as u64)?;
             let length = (size - at).min(count - done);
@@ -111,6 +119,14 @@ impl<D: BlockDevice> Ext<D> {
             };
             // What begins behind the end holds nothing yet, whatever an unfinished commit has left there.
             let start = (offset + done as u64) - at as u64;
+            if once && fresh && at == 0 {
+                if block != first + blocks || from + blocks as usize * size != done {
+                    self.store.write_contents(first, &data[from..(from + blocks as usize * size).min(done)])?;
+                    (first, blocks, from) = (block, 0, done);
+                }
+                (blocks, done, goal) = (blocks + 1, done + length, block + 1);
+                continue;
+            }
             self.store.change_contents(owner, block, at, &data[done..done + length], fresh || start >= inode.size)?;
             if offset + (done + length) as u64 > inode.size {
                 self.store.cache.freshen(block);
@@ -118,6 +134,7 @@ impl<D: BlockDevice> Ext<D> {
             (done, goal) = (done + length, block + 1);
             self.relieve()?;
         }
+        self.store.write_contents(first, &data[from..(from + blocks as usize * size).min(done)])?;
         if done == 0 {
             return Err(Errno::NoSpace.into());
         }
@@ -130,7 +147,7 @@ impl<D: BlockDevice> Ext<D> {
         inode.touch(self.store.now);
         self.note_large(inode.size)?;
         // Logged contents are durable when their transaction is: an fdatasync waits for that too.
-        if grown || !matches!(owner, Owner::File(_)) {
+        if grown || self.options.once || !matches!(owner, Owner::File(_)) {
             self.put_inode(number, &inode)?
         } else {
             self.put_times(number, &inode)?

@@ -132,7 +132,10 @@ impl<D: BlockDevice> Ext<D> {
                     None => inode.block[slot] = next,
                     Some(block) => put32(self.store.edit(block, Class::Numbers)?, slot * 4, next),
                 }
-                self.put_inode(number, inode)?;
+                // Whoever writes once puts the inode when all is mapped.
+                if level < levels || !self.options.once {
+                    self.put_inode(number, inode)?;
+                }
             }
             place = Some(next);
         }

@@ -54,6 +54,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
     pub waiting_bytes_max: u64,
+    /// Contents are written once or read once, and so not kept: what is read comes from the device, and what new blocks hold goes there in the call that writes it.
+    pub once: bool,
 }
 
 impl Default for Options {
@@ -69,6 +71,7 @@ impl Default for Options {
             use_reserved: true,
             cache_bytes: 4 << 20,
             waiting_bytes_max: 8 << 20,
+            once: false,
         }
     }
 }

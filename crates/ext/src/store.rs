@@ -95,8 +95,8 @@ impl<D: BlockDevice> Store<D> {
         }
     }
 
-    /// Reads contents of files, whole blocks from `first` on.
-    pub fn read_contents(&mut self, first: u32, buf: &mut [u8]) -> Result<(), ExtError> {
+    /// Reads contents of files, whole blocks from `first` on; `keep` them for whoever reads them again.
+    pub fn read_contents(&mut self, first: u32, buf: &mut [u8], keep: bool) -> Result<(), ExtError> {
         let size = self.layout.size();
         let count = buf.len() / size;
         let mut at = 0;
@@ -110,10 +110,26 @@ impl<D: BlockDevice> Store<D> {
             let end = (at + 1..=count).find(cached).unwrap_or(count);
             let part = &mut buf[at * size..end * size];
             self.disk.read(first + at as u32, self.ratio, size, part)?;
-            for (block, data) in (first + at as u32..).zip(part.chunks_exact(size)) {
+            for (block, data) in (first + at as u32..).zip(part.chunks_exact(size)).filter(|_| keep) {
                 self.cache.keep(block, data.into());
             }
             at = end;
+        }
+        Ok(())
+    }
+
+    /// Contents of blocks that were just taken, on the medium at once; what they lack of whole blocks is zeros.
+    pub fn write_contents(&mut self, first: u32, data: &[u8]) -> Result<(), ExtError> {
+        let (whole, rest) = data.split_at(data.len() / self.layout.size() * self.layout.size());
+        let now = self.now;
+        self.changed_since.get_or_insert(now);
+        if !whole.is_empty() {
+            self.write_image(first, whole)?;
+        }
+        if !rest.is_empty() {
+            let mut last = vec![0; self.layout.size()];
+            last[..rest.len()].copy_from_slice(rest);
+            self.write_image(first + (whole.len() / self.layout.size()) as u32, &last)?;
         }
         Ok(())
     }

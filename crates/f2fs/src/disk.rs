@@ -84,6 +84,17 @@ impl<D: BlockDevice> Disk<D> {
         Ok(block)
     }
 
+    /// Reads blocks one behind the other.
+    pub fn read_run(&mut self, first: u32, buf: &mut [u8]) -> Result<(), F2fsError> {
+        if self.waiting.iter().all(|request| request.bytes.is_empty()) {
+            return Ok(self.device.read(Lba(u64::from(first) * self.sectors), buf)?);
+        }
+        for (addr, block) in (first..).zip(buf.chunks_exact_mut(BLOCK)) {
+            block.copy_from_slice(&self.read(addr)?);
+        }
+        Ok(())
+    }
+
     /// Writes a block of the tables or of a checkpoint.
     pub fn write(&mut self, addr: u32, block: &[u8]) -> Result<(), F2fsError> {
         self.write_to(TABLES, addr, block)

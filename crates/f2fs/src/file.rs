@@ -136,6 +136,10 @@ impl<D: BlockDevice> F2fs<D> {
             let (index, at) = ((offset + done as u64) / BLOCK as u64, (offset + done as u64) as usize % BLOCK);
             let part = &mut buf[done..len.min(done + BLOCK - at)];
             let Ok(index) = u32::try_from(index) else { return Err(Errno::FileTooBig.into()) };
+            if self.options.read_only && at == 0 {
+                done += self.read_through(ino, index, &mut buf[done..len])?;
+                continue;
+            }
             match self.page(ino, index) {
                 Ok(Some(page)) => part.copy_from_slice(&page[at..at + part.len()]),
                 // Nothing can be written that far out, a length may be anything.
@@ -145,6 +149,44 @@ impl<D: BlockDevice> F2fs<D> {
             done += part.len();
         }
         Ok(len)
+    }
+
+    /// Where a block of a file lies that is not in memory; none for a hole.
+    fn addr(&mut self, ino: u32, index: u32) -> Result<Option<u32>, F2fsError> {
+        match self.slot(ino, index, false) {
+            Ok(slot) => Ok(slot.map(|slot| slot.addr).filter(|addr| is_placed(*addr) && self.layout.place(*addr).is_some())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads blocks that lie one behind the other, from `index` on, and keeps none of them: who only reads, reads once. What is in memory, damaged or a hole is one block.
+    fn read_through(&mut self, ino: u32, index: u32, buf: &mut [u8]) -> Result<usize, F2fsError> {
+        let first = if self.pages.has((ino, index)) { None } else { self.addr(ino, index).unwrap_or(None) };
+        let Some(first) = first else {
+            let len = BLOCK.min(buf.len());
+            let part = &mut buf[..len];
+            match self.page(ino, index) {
+                Ok(Some(page)) => part.copy_from_slice(&page[..part.len()]),
+                Ok(None) | Err(F2fsError::Call(Errno::FileTooBig)) => part.fill(0),
+                Err(error) => return Err(error),
+            }
+            return Ok(len);
+        };
+        let len = buf.len();
+        if len < BLOCK {
+            buf.copy_from_slice(&self.disk.read(first)?[..len]);
+            return Ok(len);
+        }
+        let mut count = 1;
+        while let Some(next) = index.checked_add(count).filter(|_| (count as usize) < len / BLOCK) {
+            if self.pages.has((ino, next)) || !self.addr(ino, next).is_ok_and(|addr| addr == Some(first + count)) {
+                break;
+            }
+            count += 1;
+        }
+        let bytes = count as usize * BLOCK;
+        self.disk.read_run(first, &mut buf[..bytes])?;
+        Ok(bytes)
     }
 
     /// Where from a byte on a file has blocks.

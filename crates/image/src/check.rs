@@ -70,6 +70,35 @@ macro_rules! collect {
     }};
 }
 
+/// What a format leaves out without a word when it is read, as Linux does: nodes of JFFS2 whose checksums are wrong. Other formats say so when they are read.
+///
+/// A name that cannot be read is among them, though the file system has dropped it and a power cut may have torn it: what it named is nowhere to be seen.
+pub fn left_out(volume: &mut Volume) -> Result<Checked> {
+    let mut checked = Checked::default();
+    if let Some(Mounted::Jffs2(fs)) = &mut volume.mounted {
+        let mut report = fs.check_structure().map_err(failed)?;
+        let is_name = |finding: &nandlab_jffs2::Finding| matches!(finding, nandlab_jffs2::Finding::Node { kind: JFFS2_NAME, .. });
+        report.findings.retain(|finding| finding.severity() == nandlab_jffs2::Severity::Damage || is_name(finding));
+        collect!(checked, report, nandlab_jffs2::Severity, place);
+    }
+    Ok(checked)
+}
+
+/// The kind of JFFS2's nodes that hold a name.
+const JFFS2_NAME: u16 = 0xE001;
+
+/// Where a finding of JFFS2 is.
+fn place(finding: &nandlab_jffs2::Finding) -> Option<u64> {
+    match finding {
+        nandlab_jffs2::Finding::Garbage { at, .. } | nandlab_jffs2::Finding::Node { at, .. } => Some(u64::from(*at)),
+        _ => None,
+    }
+}
+
+fn failed(why: impl std::fmt::Display) -> ImageError {
+    ImageError::Call { path: Shown::path(b""), error: Errno::Io, why: why.to_string() }
+}
+
 /// Looks at everything in an opened image.
 pub fn check(volume: &mut Volume) -> Result<Checked> {
     let mut checked = Checked::default();
@@ -88,24 +117,18 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
         checked.add(Finding { severity: Severity::Damage, offset: None, what: what.clone() });
     }
     check_ubi(volume, &mut checked)?;
-    let failed = |why: String| ImageError::Call { path: Shown::path(b""), error: Errno::Io, why };
     match &mut volume.mounted {
         Some(Mounted::Jffs2(fs)) => {
-            let report = fs.check().map_err(|error| failed(error.to_string()))?;
-            let at = |finding: &nandlab_jffs2::Finding| match finding {
-                nandlab_jffs2::Finding::Garbage { at, .. } | nandlab_jffs2::Finding::Node { at, .. } => Some(u64::from(*at)),
-                _ => None,
-            };
-            collect!(checked, report, nandlab_jffs2::Severity, at);
+            collect!(checked, fs.check().map_err(failed)?, nandlab_jffs2::Severity, place)
         }
         Some(Mounted::Ext(fs)) => {
-            collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_ext::Severity, |_: &_| None)
+            collect!(checked, fs.check().map_err(failed)?, nandlab_ext::Severity, |_: &_| None)
         }
         Some(Mounted::F2fs(fs)) => {
-            collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_f2fs::Severity, |_: &_| None)
+            collect!(checked, fs.check().map_err(failed)?, nandlab_f2fs::Severity, |_: &_| None)
         }
         Some(Mounted::Fat(fs)) => {
-            collect!(checked, fs.check().map_err(|error| failed(error.to_string()))?, nandlab_fat::Severity, |_: &_| None)
+            collect!(checked, fs.check().map_err(failed)?, nandlab_fat::Severity, |_: &_| None)
         }
         None => {}
     }

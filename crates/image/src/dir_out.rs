@@ -4,7 +4,7 @@
 //! replaced. Without privileges what only root may make or set (devices, owners, attributes of the system) is counted and told, not an error: an archive or a manifest keeps it.
 
 use crate::error::{ImageError, Result, Shown};
-use crate::sink::{Bytes, Sink};
+use crate::sink::{Bytes, Fill, Sink};
 use crate::tree::{Entry, Node};
 use crate::walk::Losses;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -59,11 +59,6 @@ impl DirOut {
         })
     }
 
-    fn failed(&self, entry: &Entry, error: Errno) -> ImageError {
-        use std::os::unix::ffi::OsStrExt as _;
-        ImageError::File { path: self.root.join(std::ffi::OsStr::from_bytes(&entry.path)), error: error.into() }
-    }
-
     /// The directory that an entry goes into. Those that nothing more comes into get their attributes.
     fn dir_of(&mut self, entry: &Entry) -> Result<()> {
         let dir = entry.path.len().saturating_sub(entry.name().len() + 1);
@@ -88,33 +83,20 @@ impl DirOut {
 
     /// Owner, permissions, attributes and time of something open.
     fn describe(&mut self, entry: &Entry, fd: BorrowedFd<'_>) -> Result<()> {
-        if self.privileged {
-            fchown(fd, Some(uid(entry.uid)), Some(gid(entry.gid))).map_err(|error| self.failed(entry, error))?;
-        } else {
-            self.owners_left += 1;
-        }
-        for (name, value) in &entry.xattrs {
-            if let Err(error) = fsetxattr(fd, &name[..], value, XattrFlags::empty()) {
-                self.losses.add(&entry.path, format!("attribute {}: {error}", Shown(name.clone())));
-            }
-        }
-        fchmod(fd, Mode::from_raw_mode(entry.mode.into())).map_err(|error| self.failed(entry, error))?;
-        futimens(fd, &times(entry)).map_err(|error| self.failed(entry, error))
+        self.owners_left += u64::from(!self.privileged);
+        describe(&self.root, entry, fd, self.privileged, &mut self.losses)
     }
 
-    fn put_file(&mut self, entry: &Entry, bytes: &mut dyn Bytes, size: u64) -> Result<()> {
-        let Some((_, dir)) = self.open.last() else { return Ok(()) };
+    fn new_file(&mut self, entry: &Entry) -> Result<NewFile> {
+        let Some((_, dir)) = self.open.last() else { return Err(self.failed(entry, Errno::NOENT)) };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(openat(dir, entry.name(), flags, Mode::RUSR | Mode::WUSR).map_err(|error| self.failed(entry, error))?);
-        let mut end = 0;
-        bytes.each(&mut |at, data| {
-            end = at + data.len() as u64;
-            file.write_all_at(data, at).map_err(ImageError::file(&self.root))
-        })?;
-        if end < size {
-            ftruncate(&file, size).map_err(|error| self.failed(entry, error))?;
-        }
-        self.describe(entry, file.as_fd())
+        let file = openat(dir, entry.name(), flags, Mode::RUSR | Mode::WUSR).map_err(|error| self.failed(entry, error))?;
+        self.owners_left += u64::from(!self.privileged);
+        Ok(NewFile { file: file.into(), root: self.root.clone(), privileged: self.privileged })
+    }
+
+    fn failed(&self, entry: &Entry, error: Errno) -> ImageError {
+        failed(&self.root, entry, error)
     }
 
     fn put_node(&mut self, entry: &Entry) -> Result<()> {
@@ -162,6 +144,47 @@ impl DirOut {
     }
 }
 
+fn failed(root: &Path, entry: &Entry, error: Errno) -> ImageError {
+    use std::os::unix::ffi::OsStrExt as _;
+    ImageError::File { path: root.join(std::ffi::OsStr::from_bytes(&entry.path)), error: error.into() }
+}
+
+/// Owner, permissions, attributes and time; the owner where that may be set.
+fn describe(root: &Path, entry: &Entry, fd: BorrowedFd<'_>, privileged: bool, losses: &mut Losses) -> Result<()> {
+    if privileged {
+        fchown(fd, Some(uid(entry.uid)), Some(gid(entry.gid))).map_err(|error| failed(root, entry, error))?;
+    }
+    for (name, value) in &entry.xattrs {
+        if let Err(error) = fsetxattr(fd, &name[..], value, XattrFlags::empty()) {
+            losses.add(&entry.path, format!("attribute {}: {error}", Shown(name.clone())));
+        }
+    }
+    fchmod(fd, Mode::from_raw_mode(entry.mode.into())).map_err(|error| failed(root, entry, error))?;
+    futimens(fd, &times(entry)).map_err(|error| failed(root, entry, error))
+}
+
+/// A file that is there and has no contents yet. Its directory changes no more by what is done to it.
+struct NewFile {
+    file: File,
+    root: PathBuf,
+    privileged: bool,
+}
+
+impl Fill for NewFile {
+    fn fill(self: Box<Self>, entry: &Entry, bytes: &mut dyn Bytes) -> Result<Losses> {
+        let (mut end, mut losses) = (0, Losses::default());
+        bytes.each(&mut |at, data| {
+            end = at + data.len() as u64;
+            self.file.write_all_at(data, at).map_err(ImageError::file(&self.root))
+        })?;
+        if end < entry.size() {
+            ftruncate(&self.file, entry.size()).map_err(|error| failed(&self.root, entry, error))?;
+        }
+        describe(&self.root, entry, self.file.as_fd(), self.privileged, &mut losses)?;
+        Ok(losses)
+    }
+}
+
 fn uid(id: u32) -> rustix::fs::Uid {
     rustix::fs::Uid::from_raw(id)
 }
@@ -175,7 +198,24 @@ fn times(entry: &Entry) -> Timestamps {
     Timestamps { last_access: time, last_modification: time }
 }
 
+impl DirOut {
+    /// Goes to the directory of an entry that is not the root.
+    fn enter(&mut self, entry: &Entry) -> Result<()> {
+        nandlab_vfs::check_name(entry.name()).map_err(|error| ImageError::Call {
+            path: Shown::path(&entry.path),
+            error,
+            why: "as a name".into(),
+        })?;
+        self.dir_of(entry)
+    }
+}
+
 impl Sink for DirOut {
+    fn begin(&mut self, entry: &Entry) -> Result<Option<Box<dyn Fill>>> {
+        self.enter(entry)?;
+        Ok(Some(Box::new(self.new_file(entry)?)))
+    }
+
     fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()> {
         let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if entry.path.is_empty() {
@@ -188,14 +228,13 @@ impl Sink for DirOut {
             self.open.push((entry.clone(), root));
             return Ok(());
         }
-        nandlab_vfs::check_name(entry.name()).map_err(|error| ImageError::Call {
-            path: Shown::path(&entry.path),
-            error,
-            why: "as a name".into(),
-        })?;
-        self.dir_of(entry)?;
+        self.enter(entry)?;
         match entry.node {
-            Node::File { size } => self.put_file(entry, bytes, size),
+            Node::File { .. } => {
+                let losses = Box::new(self.new_file(entry)?).fill(entry, bytes)?;
+                self.losses.merge(losses);
+                Ok(())
+            }
             Node::Directory => {
                 let Some((_, dir)) = self.open.last() else { return Ok(()) };
                 mkdirat(dir, entry.name(), Mode::RWXU).map_err(|error| self.failed(entry, error))?;

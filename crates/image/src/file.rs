@@ -15,6 +15,8 @@ const WINDOW: usize = 32 * 1024;
 const WINDOWS: usize = 32;
 /// No window of a file.
 const NONE: u64 = u64::MAX;
+/// Writes of so many bytes that no window holds go past them: to read around them costs more.
+const PAST: usize = 4096;
 
 #[derive(Debug)]
 struct Window {
@@ -127,10 +129,10 @@ impl ImageFile {
         if offset.checked_add(count as u64).is_some_and(|end| end <= self.len) { Ok(()) } else { Err(outside) }
     }
 
-    /// Large accesses go by the windows, if none of these holds a part of them.
-    fn is_direct(&self, offset: u64, count: usize) -> bool {
-        let (first, last) = (offset / WINDOW as u64, (offset + count as u64) / WINDOW as u64);
-        count >= WINDOW && self.written.is_none() && !self.windows.iter().any(|window| (first..=last).contains(&window.number))
+    /// Accesses of at least so many bytes go by the windows, if none of these holds a part of them.
+    fn is_direct(&self, offset: u64, count: usize, least: usize) -> bool {
+        let (first, last) = (offset / WINDOW as u64, (offset + count as u64).saturating_sub(1) / WINDOW as u64);
+        count >= least && self.written.is_none() && !self.windows.iter().any(|window| (first..=last).contains(&window.number))
     }
 }
 
@@ -163,13 +165,18 @@ impl Backing for ImageFile {
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
         self.check(offset, buf.len())?;
-        if self.is_direct(offset, buf.len()) {
+        if self.is_direct(offset, buf.len(), WINDOW) {
             return self.file.read_exact_at(buf, offset).map_err(|error| reason(&error));
         }
         let (mut at, mut rest) = (offset, buf);
         while !rest.is_empty() {
             let within = (at % WINDOW as u64) as usize;
             let (now, later) = rest.split_at_mut(rest.len().min(WINDOW - within));
+            if self.is_direct(at, now.len(), WINDOW) {
+                self.file.read_exact_at(now, at).map_err(|error| reason(&error))?;
+                (at, rest) = (at + WINDOW as u64, later);
+                continue;
+            }
             now.copy_from_slice(&self.window(at).map_err(|error| reason(&error))?.bytes[within..within + now.len()]);
             at += now.len() as u64;
             rest = later;
@@ -182,13 +189,18 @@ impl Backing for ImageFile {
         if !self.writable {
             return Err(BackingError::Io("the image is open for reading only"));
         }
-        if self.is_direct(offset, data.len()) {
+        if self.is_direct(offset, data.len(), PAST) {
             return self.file.write_all_at(data, offset).map_err(|error| reason(&error));
         }
         let (mut at, mut rest) = (offset, data);
         while !rest.is_empty() {
             let within = (at % WINDOW as u64) as usize;
             let (now, later) = rest.split_at(rest.len().min(WINDOW - within));
+            if self.is_direct(at, now.len(), PAST) {
+                self.file.write_all_at(now, at).map_err(|error| reason(&error))?;
+                (at, rest) = (at + now.len() as u64, later);
+                continue;
+            }
             let window = self.window(at).map_err(|error| reason(&error))?;
             let to = &mut window.bytes[within..within + now.len()];
             if to != now {

@@ -6,7 +6,7 @@
 //! *Works in terms of* [`nandlab_vfs::FileSystem`] above and [`nandlab_sim::Backing`] below. *Knows nothing of* command lines.
 //!
 //! *Map.* `tree` what goes in: from `source` (`dir_in`, `tar_in`, `manifest`), changed by `table`, made to fit by `limits`; `make` images of it, by way of `target`, on the threads of `parallel`. `detect` what an image is,
-//! `volume` (with `flash`, and `copies` of superblocks) opens it, wherever its `place` is, over `file` and `overlay`; `walk` goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`. `ubi` what UBI's headers say, `raw` a
+//! `volume` (with `flash`, and `copies` of superblocks) opens it, wherever its `place` is, over `file` and `overlay`; `walk`, with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`. `ubi` what UBI's headers say, `raw` a
 //! volume as it is. `edit`, `check`, `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is done.
 //!
 //! *Power loss.* A file that is made or changed is whole, or not there, or as it was.
@@ -17,6 +17,7 @@ pub mod anew;
 pub mod check;
 pub mod convert;
 mod copies;
+pub mod crew;
 pub mod detect;
 pub mod diff;
 pub mod dir_in;

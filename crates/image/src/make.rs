@@ -20,8 +20,9 @@ use tempfile::NamedTempFile;
 
 /// Bytes of a file that are prepared at once: whole pages of every format.
 const SPAN: u64 = 256 * 1024;
-/// Parts that are under way.
-const WINDOW: usize = 64;
+/// Batches of parts that are under way, and the most parts of one.
+const WINDOW: usize = 24;
+const BATCH: usize = 64;
 const MIB: u64 = 1 << 20;
 
 /// What is made.
@@ -204,7 +205,8 @@ impl Making<'_> {
                 choices.inode_ratio = choices.inode_ratio.or_else(|| ratio(tree.entries.len() as u64, bytes));
                 let mut disk = disk;
                 nandlab_ext::format(&mut disk, &choices).map_err(|error| refused(error.to_string()))?;
-                let options = nandlab_ext::Options { mode: nandlab_ext::Mode::Unjournaled, barriers: false, ..Default::default() };
+                let options =
+                    nandlab_ext::Options { mode: nandlab_ext::Mode::Unjournaled, barriers: false, once: true, ..Default::default() };
                 let fs = nandlab_ext::Ext::mount(disk, options).map_err(|error| refused(error.to_string()))?;
                 self.volume(tree, fs)
             }
@@ -236,20 +238,22 @@ impl Making<'_> {
     /// Contents are read and prepared on some threads and put in place on this one.
     fn feed<T: Target>(&mut self, tree: &Tree, target: &mut T) -> Result<()> {
         let prepare = target.prepare();
-        let work = |own: &mut (T::Scratch, Vec<u8>), job: Job| {
+        let one = |own: &mut T::Scratch, job: Job| {
             let Some((at, len)) = job.span else { return (job.entry, Ok(None)) };
-            own.1.resize(len as usize, 0);
-            let read = tree.entries[job.entry].1.read(at, &mut own.1);
-            (job.entry, read.map(|()| Some((len, prepare(&mut own.0, at, &own.1)))))
+            let mut bytes = vec![0; len as usize];
+            let read = tree.entries[job.entry].1.read(at, &mut bytes);
+            (job.entry, read.map(|()| Some((len, prepare(own, at, bytes)))))
         };
-        let start = || (T::scratch(), Vec::new());
-        parallel::in_order(self.threads, WINDOW, jobs(tree), start, work, |(entry, prepared)| match prepared? {
-            None => target.entry(&tree.entries[entry].0),
-            Some((len, part)) => {
-                target.part(part)?;
-                (self.progress)(len);
-                Ok(())
-            }
+        let work = |own: &mut T::Scratch, batch: Vec<Job>| batch.into_iter().map(|job| one(own, job)).collect::<Vec<_>>();
+        parallel::in_order(self.threads, WINDOW, batches(jobs(tree)), T::scratch, work, |batch| {
+            batch.into_iter().try_for_each(|(entry, prepared)| match prepared? {
+                None => target.entry(&tree.entries[entry].0),
+                Some((len, part)) => {
+                    target.part(part)?;
+                    (self.progress)(len);
+                    Ok(())
+                }
+            })
         })
     }
 }
@@ -268,6 +272,20 @@ fn jobs(tree: &Tree) -> impl Iterator<Item = Job> + Send + '_ {
         let held = spans.filter(move |(at, len)| at + len == size || data.touches(*at, at + len));
         let parts = held.map(move |span| Job { entry: number, span: Some(span) });
         std::iter::once(Job { entry: number, span: None }).chain(parts)
+    })
+}
+
+/// Small jobs together, so that threads meet less often: no more than two spans of bytes.
+fn batches<'a>(jobs: impl Iterator<Item = Job> + Send + 'a) -> impl Iterator<Item = Vec<Job>> + Send + 'a {
+    let mut jobs = jobs;
+    std::iter::from_fn(move || {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while bytes < SPAN && batch.len() < BATCH {
+            let Some(job) = jobs.next() else { break };
+            bytes += job.span.map_or(0, |(_, len)| len);
+            batch.push(job);
+        }
+        (!batch.is_empty()).then_some(batch)
     })
 }
 

@@ -4,6 +4,7 @@
 
 use crate::error::Result;
 use crate::tree::{Data, Entry};
+use crate::walk::Losses;
 
 /// Zeros of this length, at a multiple of it, are a hole.
 pub const HOLE: u64 = 4096;
@@ -24,8 +25,19 @@ pub trait Sink {
     /// Takes one; directories come before what is in them, hard links behind what they name.
     fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()>;
 
+    /// Takes a file whose contents come later, perhaps on another thread; a sink that needs them at once takes nothing.
+    fn begin(&mut self, _: &Entry) -> Result<Option<Box<dyn Fill>>> {
+        Ok(None)
+    }
+
     /// No more come.
     fn finish(&mut self) -> Result<()>;
+}
+
+/// A file that was taken without its contents.
+pub trait Fill: Send {
+    /// Takes them, and ends the file; tells what could not be kept of it.
+    fn fill(self: Box<Self>, entry: &Entry, bytes: &mut dyn Bytes) -> Result<Losses>;
 }
 
 /// Two sinks as one; the second gets no contents.
@@ -41,6 +53,14 @@ impl Sink for Both<'_> {
     fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()> {
         self.0.put(entry, bytes)?;
         self.1.put(entry, &mut Nothing)
+    }
+
+    fn begin(&mut self, entry: &Entry) -> Result<Option<Box<dyn Fill>>> {
+        let begun = self.0.begin(entry)?;
+        if begun.is_some() {
+            self.1.put(entry, &mut Nothing)?;
+        }
+        Ok(begun)
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -19,7 +19,7 @@ pub trait Target {
     type Part: Send;
 
     /// How contents are prepared, on any thread: a part of a file that begins at a place.
-    fn prepare(&self) -> impl Fn(&mut Self::Scratch, u64, &[u8]) -> Self::Part + Send + Sync + 'static;
+    fn prepare(&self) -> impl Fn(&mut Self::Scratch, u64, Vec<u8>) -> Self::Part + Send + Sync + 'static;
 
     /// A thread's own.
     fn scratch() -> Self::Scratch;
@@ -150,8 +150,8 @@ impl<F: FileSystem> Target for Volume<F> {
     type Scratch = ();
     type Part = Runs;
 
-    fn prepare(&self) -> impl Fn(&mut (), u64, &[u8]) -> Runs + Send + Sync + 'static {
-        |(), at, data| Runs { at, runs: parts(at, data), data: data.to_vec() }
+    fn prepare(&self) -> impl Fn(&mut (), u64, Vec<u8>) -> Runs + Send + Sync + 'static {
+        |(), at, data| Runs { at, runs: parts(at, &data), data }
     }
 
     fn scratch() {}
@@ -239,9 +239,9 @@ impl<M: Mtd> Target for Jffs2Target<M> {
     type Scratch = Packer;
     type Part = Contents;
 
-    fn prepare(&self) -> impl Fn(&mut Packer, u64, &[u8]) -> Contents + Send + Sync + 'static {
+    fn prepare(&self) -> impl Fn(&mut Packer, u64, Vec<u8>) -> Contents + Send + Sync + 'static {
         let choices = self.choices;
-        move |packer, at, data| Contents::part(packer, &choices, at, data)
+        move |packer, at, data| Contents::part(packer, &choices, at, &data)
     }
 
     fn scratch() -> Packer {

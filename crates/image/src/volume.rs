@@ -318,7 +318,7 @@ fn mount(disk: AnyDisk, kind: DiskKind, read_only: bool) -> std::result::Result<
     let words = |error: &dyn std::fmt::Display| error.to_string();
     Ok(match kind {
         DiskKind::Ext => {
-            let options = nandlab_ext::Options { read_only, ..Default::default() };
+            let options = nandlab_ext::Options { read_only, once: read_only, ..Default::default() };
             let fs = Ext::mount(disk, options).map_err(|error| words(&error))?;
             let layout = fs.layout();
             let journal = layout.compat & HAS_JOURNAL != 0;

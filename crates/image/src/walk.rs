@@ -3,9 +3,10 @@
 //! *Promises.* Each name once, in the order of the paths, with everything its inode holds. Names that no directory can hold, a directory met twice, and what cannot be read is an error, or with
 //! [`Walk::salvage`] a loss that is reported, and the rest goes on: of a file's contents what can be read comes, what cannot becomes a hole.
 
+use crate::crew::{self, Hands, Helpers};
 use crate::error::{ImageError, Result, Shown};
-use crate::sink::{HOLE, Nothing, ReadAt, Reading, Sink};
-use crate::tree::{Entry, Node, Xattrs};
+use crate::sink::{Bytes, Fill, HOLE, Nothing, ReadAt, Reading, Sink};
+use crate::tree::{Entry, Node, Xattrs, order};
 use nandlab_vfs::{Attr, Errno, FileSystem, FileType, Ino, check_name, path, tree};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,17 @@ impl Losses {
         if self.list.len() < LOSSES_MAX { self.list.push(Loss { path: Shown::path(path), what: what.into() }) } else { self.more += 1 }
     }
 
+    /// Takes in others; the list is in the order of the paths then, and holds the first of them.
+    pub fn merge(&mut self, mut other: Self) {
+        if other.is_empty() {
+            return;
+        }
+        self.list.append(&mut other.list);
+        self.list.sort_by(|a, b| order(&a.path.0, &b.path.0));
+        self.more += other.more + self.list.len().saturating_sub(LOSSES_MAX) as u64;
+        self.list.truncate(LOSSES_MAX);
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -57,6 +69,9 @@ pub struct Walk<'a> {
     pub limit: u64,
     /// Called with the bytes of each file that was given.
     pub progress: &'a mut dyn FnMut(u64),
+    /// Threads that take contents out, where a sink lets them.
+    pub helpers: Option<Helpers<'a>>,
+    hands: Option<Hands>,
     /// First names of files that have several.
     first_names: BTreeMap<Ino, Vec<u8>>,
     directories: BTreeSet<Ino>,
@@ -71,19 +86,27 @@ impl std::fmt::Debug for Walk<'_> {
 impl<'a> Walk<'a> {
     /// A walk that fails where something cannot be read, unless `salvage`.
     pub fn new(fs: &'a mut dyn FileSystem, salvage: bool, progress: &'a mut dyn FnMut(u64)) -> Self {
-        Self {
-            fs,
-            salvage,
-            limit: u64::MAX,
-            losses: Losses::default(),
-            progress,
-            first_names: BTreeMap::new(),
-            directories: BTreeSet::new(),
-        }
+        let (first_names, directories) = (BTreeMap::new(), BTreeSet::new());
+        let (losses, limit) = (Losses::default(), u64::MAX);
+        Self { fs, salvage, losses, limit, progress, helpers: None, hands: None, first_names, directories }
     }
 
     /// Gives everything at and below `root`, whose own path becomes the empty one.
     pub fn run(&mut self, root: &[u8], sink: &mut dyn Sink) -> Result<()> {
+        let Some(helpers) = self.helpers else { return self.through(root, sink) };
+        let how = How { salvage: self.salvage, limit: self.limit };
+        let losses = crew::run(helpers, root, how, |hands| {
+            self.hands = Some(hands);
+            let outcome = self.through(root, sink);
+            // Also where the walk failed: what was begun is whole.
+            let rest = self.hands.take().map_or(Ok(()), Hands::end);
+            outcome.and(rest)
+        })?;
+        self.losses.merge(losses);
+        Ok(())
+    }
+
+    fn through(&mut self, root: &[u8], sink: &mut dyn Sink) -> Result<()> {
         let attr = path::resolve(self.fs, root).map_err(|error| self.failed(root, error))?;
         let outcome = self.visit(&attr, Vec::new(), 0, sink);
         self.fs.forget(attr.ino, 1);
@@ -107,13 +130,12 @@ impl<'a> Walk<'a> {
     fn visit(&mut self, attr: &Attr, path: Vec<u8>, depth: usize, sink: &mut dyn Sink) -> Result<()> {
         let Some(entry) = self.entry(attr, path)? else { return Ok(()) };
         if let Node::File { size } = entry.node {
-            let mut bytes =
-                Reading::new(Contents { fs: self.fs, attr, entry: &entry, salvage: self.salvage, left: self.limit, lost: Vec::new() });
-            let outcome = sink.put(&entry, &mut bytes);
-            for (from, to) in bytes.into_inner().lost {
-                self.losses.add(&entry.path, format!("bytes {from} to {to} cannot be read"));
+            let begun = if self.hands.is_some() { sink.begin(&entry)? } else { None };
+            let how = How { salvage: self.salvage, limit: self.limit };
+            match (&mut self.hands, begun) {
+                (Some(hands), Some(fill)) => hands.give(entry, fill)?,
+                _ => give(self.fs, attr, &entry, how, &mut self.losses, |bytes| sink.put(&entry, bytes))?,
             }
-            outcome?;
             (self.progress)(size);
             return Ok(());
         }
@@ -198,6 +220,48 @@ impl<'a> Walk<'a> {
         xattrs.sort();
         Ok(xattrs)
     }
+}
+
+/// How contents are read.
+#[derive(Clone, Copy)]
+pub(crate) struct How {
+    pub salvage: bool,
+    /// Bytes of a file at most.
+    pub limit: u64,
+}
+
+/// Gives an inode's contents to whoever takes them.
+fn give<T>(
+    fs: &mut dyn FileSystem,
+    attr: &Attr,
+    entry: &Entry,
+    how: How,
+    losses: &mut Losses,
+    take: impl FnOnce(&mut dyn Bytes) -> Result<T>,
+) -> Result<T> {
+    let mut bytes = Reading::new(Contents { fs, attr, entry, salvage: how.salvage, left: how.limit, lost: Vec::new() });
+    let outcome = take(&mut bytes);
+    for (from, to) in bytes.into_inner().lost {
+        losses.add(&entry.path, format!("bytes {from} to {to} cannot be read"));
+    }
+    outcome
+}
+
+/// Reads the file at `path`, which was met as `entry`, into where it goes.
+pub(crate) fn read_into(
+    fs: &mut dyn FileSystem,
+    path: &[u8],
+    entry: &Entry,
+    how: How,
+    losses: &mut Losses,
+    fill: Box<dyn Fill>,
+) -> Result<()> {
+    let failed = |error| ImageError::Call { path: Shown::path(&entry.path), error, why: String::new() };
+    let attr = path::resolve(fs, path).map_err(failed)?;
+    let outcome = give(fs, &attr, entry, how, losses, |bytes| fill.fill(entry, bytes));
+    fs.forget(attr.ino, 1);
+    losses.merge(outcome?);
+    Ok(())
 }
 
 /// A file's contents as the file system gives them.

@@ -143,6 +143,15 @@ pub(crate) fn note(findings: &mut Vec<Finding>, finding: Finding) {
 impl<M: Mtd> Jffs2<M> {
     /// Looks at everything. What a mount has repaired already is among the findings; mount read-only to have nothing repaired.
     pub fn check(&mut self) -> Result<Report, Jffs2Error> {
+        self.check_all(true)
+    }
+
+    /// Looks at everything but the bytes that files' nodes hold once they are unpacked: whoever reads those anyway is told of them.
+    pub fn check_structure(&mut self) -> Result<Report, Jffs2Error> {
+        self.check_all(false)
+    }
+
+    fn check_all(&mut self, unpack: bool) -> Result<Report, Jffs2Error> {
         let mut report = Report { findings: self.noted.clone(), ..Report::default() };
         let mut bytes = vec![0; self.space.block_bytes as usize];
         for block in 0..self.flash.blocks() {
@@ -156,7 +165,7 @@ impl<M: Mtd> Jffs2<M> {
         let named: Vec<u32> = self.known.iter().filter(|(_, known)| known.links > 0).map(|(ino, _)| *ino).collect();
         for ino in named {
             report.inodes += 1;
-            match self.check_inode(ino, &mut report) {
+            match self.check_inode(ino, unpack, &mut report) {
                 Ok(()) => {}
                 Err(error @ Jffs2Error::Flash(_)) => return Err(error),
                 Err(error) => report.add(Finding::Unreadable { ino, error }),
@@ -234,7 +243,7 @@ impl<M: Mtd> Jffs2<M> {
         }
     }
 
-    fn check_inode(&mut self, ino: u32, report: &mut Report) -> Result<(), Jffs2Error> {
+    fn check_inode(&mut self, ino: u32, unpack: bool, report: &mut Report) -> Result<(), Jffs2Error> {
         let inode = self.load(ino)?;
         let (kind, size, metadata) = (inode.kind, inode.size, inode.metadata);
         if kind == FileType::File {
@@ -245,7 +254,9 @@ impl<M: Mtd> Jffs2<M> {
                     report.add(Finding::Short { ino, found: size, expected });
                 }
             }
-            self.read_all(ino, size)?;
+            if unpack {
+                self.read_all(ino, size)?;
+            }
         }
         for name in self.list_xattrs(ino)? {
             self.get_xattr(ino, &name)?;

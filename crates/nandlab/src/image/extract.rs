@@ -4,20 +4,26 @@ use super::options::{Image, bar, bytes, json, tell};
 use crate::failure::{Failure, Status};
 use crate::output::print;
 use nandlab_image::ImageError;
-use nandlab_image::check::{Severity, check};
+use nandlab_image::check::{Severity, check, left_out};
+use nandlab_image::crew::Helpers;
 use nandlab_image::dir_out::DirOut;
 use nandlab_image::make::beside;
 use nandlab_image::manifest::ManifestOut;
 use nandlab_image::raw::raw;
 use nandlab_image::sink::{Both, Sink};
 use nandlab_image::tar_out::TarOut;
-use nandlab_image::volume::{Mounted, Volume};
+use nandlab_image::volume::{Access, Mounted, Opening, Volume};
 use nandlab_image::walk::{Losses, Walk};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
+
+/// Each thread takes the memory of a mount, of which there is one more.
+const THREADS_MAX: usize = 2;
+/// Bytes of an image for which one thread does.
+const SMALL: u64 = 4 << 20;
 
 /// Take the tree out of an image, into a directory, an archive or a manifest
 #[derive(Debug, clap::Args)]
@@ -38,6 +44,9 @@ pub struct Args {
     /// Take all that can be had of a damaged image, and report what was lost
     #[arg(long)]
     salvage: bool,
+    /// Threads that fill the files of a directory, each with the image open for itself [default: one for each processor, 2 at most]
+    #[arg(long)]
+    threads: Option<usize>,
     /// Take the volume of UBI instead of what is in it, as a file
     #[arg(long, conflicts_with_all = ["path", "manifest"])]
     raw: bool,
@@ -83,8 +92,7 @@ impl Args {
                 }
                 None => self.walk(&mut sink, &mut report)?,
             }
-            report.losses.list.append(&mut sink.losses.list);
-            report.losses.more += sink.losses.more;
+            report.losses.merge(std::mem::take(&mut sink.losses));
             if sink.owners_left > 0 && !self.json && self.manifest.is_none() {
                 eprintln!("nandlab: owners of {} entries not set, since that is root's; an archive keeps them", sink.owners_left);
             }
@@ -130,30 +138,39 @@ impl Args {
             report.bytes += bytes;
             bar.inc(bytes);
         };
-        let mut losses = damage(&mut volume, self.salvage)?;
-        let limit = volume.limit();
+        report.losses.merge(self.known_losses(&mut volume)?);
+        let (threads, limit) = (self.threads.unwrap_or_else(|| self.threads()), volume.limit());
+        let opening = Opening { salvage: self.salvage, ..self.image.shape.opening() };
+        let again = || Volume::open(&self.image.image, &opening, Access::Read);
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
         walk.limit = limit;
+        walk.helpers = (threads > 1).then_some(Helpers { threads, open: &again });
         let outcome = walk.run(bytes(&self.path), sink);
-        losses.list.append(&mut walk.losses.list);
-        losses.more += walk.losses.more;
-        report.losses = losses;
+        let losses = std::mem::take(&mut walk.losses);
+        report.losses.merge(losses);
         bar.finish_and_clear();
         outcome.map_err(|error| volume.explain(error).into())
     }
-}
 
-/// What is wrong and where, in the format's own words: always for JFFS2, which leaves nodes with wrong checksums out without a word, as Linux does. Other formats say so when they are read.
-fn damage(volume: &mut Volume, salvage: bool) -> Result<Losses, Failure> {
-    let mut losses = Losses::default();
-    if salvage || matches!(volume.mounted, Some(Mounted::Jffs2(_))) {
-        let checked = check(volume)?;
-        for finding in checked.findings.iter().filter(|finding| finding.severity == Severity::Damage) {
-            losses.add(b"", finding.what.as_str());
-        }
-        losses.more += checked.more;
-    } else {
-        volume.unrecovered.iter().for_each(|why| losses.add(b"", why.as_str()));
+    /// What is known to be missing before anything is read: in a salvage all damage that a check finds, with its place.
+    fn known_losses(&self, volume: &mut Volume) -> Result<Losses, Failure> {
+        let mut losses = Losses::default();
+        let found = if self.salvage && !matches!(volume.mounted, Some(Mounted::Jffs2(_))) {
+            let mut found = check(volume)?;
+            found.findings.retain(|finding| finding.severity == Severity::Damage);
+            found
+        } else {
+            volume.troubles.iter().chain(&volume.unrecovered).for_each(|trouble| losses.add(b"", trouble.as_str()));
+            left_out(volume)?
+        };
+        found.findings.iter().for_each(|finding| losses.add(b"", finding.what.as_str()));
+        losses.more += found.more;
+        Ok(losses)
     }
-    Ok(losses)
+
+    /// A small image is taken out before another thread has it open.
+    fn threads(&self) -> usize {
+        let small = std::fs::metadata(&self.image.image).is_ok_and(|image| image.len() < SMALL);
+        if small { 1 } else { std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX) }
+    }
 }

@@ -1,0 +1,130 @@
+//! Contents of files taken out on several threads, each of which has the image open for itself.
+//!
+//! *Promises.* What comes of it does not depend on the number of threads: losses are put in the order of the paths by whoever merges them, and of several failures the one of the earliest file counts. So many files at most
+//! are open. *Knows nothing of* where contents go.
+
+use crate::error::{ImageError, Result, Shown};
+use crate::sink::Fill;
+use crate::tree::Entry;
+use crate::volume::Volume;
+use crate::walk::{How, Losses, read_into};
+use nandlab_vfs::Errno;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// Files and bytes that go to a thread at once, unless one file has more.
+const BATCH: (usize, u64) = (16, 512 * 1024);
+/// Batches that wait.
+const WAITING: usize = 4;
+
+/// Threads that help a walk.
+#[derive(Clone, Copy)]
+pub struct Helpers<'a> {
+    /// How many.
+    pub threads: usize,
+    /// Opens the image once more, for reading.
+    pub open: &'a (dyn Fn() -> Result<Volume> + Sync),
+}
+
+struct Job {
+    number: usize,
+    entry: Entry,
+    fill: Box<dyn Fill>,
+}
+
+/// Where a walk gives its files.
+pub(crate) struct Hands {
+    jobs: SyncSender<Vec<Job>>,
+    batch: Vec<Job>,
+    bytes: u64,
+    given: usize,
+    failed: Arc<AtomicBool>,
+}
+
+impl Hands {
+    /// Gives a file.
+    pub fn give(&mut self, entry: Entry, fill: Box<dyn Fill>) -> Result<()> {
+        self.bytes += entry.size();
+        self.batch.push(Job { number: self.given, entry, fill });
+        self.given += 1;
+        if self.batch.len() >= BATCH.0 || self.bytes >= BATCH.1 { self.send() } else { Ok(()) }
+    }
+
+    /// Gives what is left; no more come.
+    pub fn end(mut self) -> Result<()> {
+        self.send()
+    }
+
+    fn send(&mut self) -> Result<()> {
+        self.bytes = 0;
+        let sent = self.jobs.send(std::mem::take(&mut self.batch));
+        // What it was is known to whom it happened, and told in place of this.
+        let told = ImageError::Call { path: Shown::path(b""), error: Errno::Io, why: "a thread failed".into() };
+        if sent.is_err() || self.failed.load(Ordering::Relaxed) { Err(told) } else { Ok(()) }
+    }
+}
+
+/// Lets `lead` give files below `root`, and ends when all are done: what was lost of them.
+pub(crate) fn run(helpers: Helpers<'_>, root: &[u8], how: How, lead: impl FnOnce(Hands) -> Result<()>) -> Result<Losses> {
+    let failed = Arc::new(AtomicBool::new(false));
+    let (jobs, waiting) = sync_channel(WAITING);
+    let waiting = Mutex::new(waiting);
+    let worker = || Worker { open: helpers.open, root, how, volume: None, losses: Losses::default() };
+    thread::scope(|scope| {
+        let start = || scope.spawn(|| worker().run(&waiting, &failed));
+        let threads: Vec<_> = (0..helpers.threads.max(1)).map(|_| start()).collect();
+        let outcome = lead(Hands { jobs, batch: Vec::new(), bytes: 0, given: 0, failed: failed.clone() });
+        let (mut losses, mut first) = (Losses::default(), None);
+        for thread in threads {
+            match thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+                Ok(more) => losses.merge(more),
+                Err((number, error)) if first.as_ref().is_none_or(|(other, _)| number < *other) => first = Some((number, error)),
+                Err(_) => {}
+            }
+        }
+        match first {
+            Some((_, error)) => Err(error),
+            None => outcome.map(|()| losses),
+        }
+    })
+}
+
+struct Worker<'a> {
+    open: &'a (dyn Fn() -> Result<Volume> + Sync),
+    root: &'a [u8],
+    how: How,
+    volume: Option<Volume>,
+    losses: Losses,
+}
+
+impl Worker<'_> {
+    /// Jobs come in their order, so that all before one that fails are done or under way.
+    fn run(mut self, waiting: &Mutex<Receiver<Vec<Job>>>, failed: &AtomicBool) -> std::result::Result<Losses, (usize, ImageError)> {
+        let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        while let Ok(batch) = next() {
+            for job in batch {
+                let number = job.number;
+                if let Err(error) = self.one(job) {
+                    failed.store(true, Ordering::Relaxed);
+                    return Err((number, error));
+                }
+            }
+            if failed.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(self.losses)
+    }
+
+    fn one(&mut self, job: Job) -> Result<()> {
+        let volume = match &mut self.volume {
+            Some(volume) => volume,
+            none => none.insert((self.open)()?),
+        };
+        let path = [self.root, b"/", &job.entry.path].concat();
+        let outcome = read_into(volume.fs()?, &path, &job.entry, self.how, &mut self.losses, job.fill);
+        outcome.map_err(|error| volume.explain(error))
+    }
+}

@@ -1,0 +1,66 @@
+//! What is taken out of an image does not depend on how many threads take it: files, losses, failures.
+
+mod common;
+
+use common::{archive, formats, made, tree};
+use nandlab_image::crew::Helpers;
+use nandlab_image::dir_out::DirOut;
+use nandlab_image::volume::{Access, Opening, Volume};
+use nandlab_image::walk::{Losses, Walk};
+use nandlab_image::{ImageError, dir_in};
+use std::fs;
+use std::path::Path;
+
+fn take(image: &Path, to: &Path, threads: usize, salvage: bool) -> Result<Losses, ImageError> {
+    let open = || Volume::open(image, &Opening::default(), Access::Read);
+    let (mut volume, mut sink, mut ignored) = (open()?, DirOut::new(to)?, |_| {});
+    let mut walk = Walk::new(volume.fs()?, salvage, &mut ignored);
+    walk.helpers = (threads > 0).then_some(Helpers { threads, open: &open });
+    let outcome = walk.run(b"", &mut sink);
+    let mut losses = std::mem::take(&mut walk.losses);
+    outcome.map_err(|error| volume.explain(error))?;
+    losses.merge(sink.losses);
+    Ok(losses)
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing_that_is_taken_out() {
+    for (name, format) in formats() {
+        let scratch = tempfile::tempdir().unwrap();
+        let image = scratch.path().join(name);
+        made(&tree(scratch.path(), false), format, &image, 2);
+        let taken = [0, 1, 3].map(|threads| {
+            let dir = scratch.path().join(format!("{threads}"));
+            let losses = take(&image, &dir, threads, false).unwrap();
+            (archive(&dir_in::read(&dir).unwrap()), losses)
+        });
+        assert!(taken[0] == taken[1] && taken[0] == taken[2], "{name}");
+    }
+}
+
+#[test]
+fn the_first_failure_counts_and_losses_come_in_the_order_of_the_paths() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("f2fs");
+    let (_, format) = formats().pop().unwrap();
+    let tree = tree(scratch.path(), false);
+    made(&tree, format, &image, 2);
+    // Inodes of files, each found by its name in it: none is what it was.
+    let mut bytes = fs::read(&image).unwrap();
+    for name in [&b"of 60000"[..], b"of 300001", b"sparse"] {
+        let block = |at: usize| at / 4096 * 4096;
+        let found: Vec<usize> = (0..bytes.len() - 20).filter(|at| bytes[*at..].starts_with(name)).map(block).collect();
+        let inode = found.into_iter().find(|at| bytes[at + 92..].starts_with(name)).unwrap();
+        // Numbers of blocks far outside, and no contents in the inode itself.
+        bytes[inode + 360..inode + 500].fill(0xEE);
+    }
+    fs::write(&image, bytes).unwrap();
+    let outcome = |threads, salvage| {
+        let dir = scratch.path().join(format!("{threads} {salvage}"));
+        take(&image, &dir, threads, salvage).map_err(|error| error.to_string())
+    };
+    let failures = [0, 1, 3].map(|threads| outcome(threads, false).unwrap_err());
+    assert!(failures[0].contains("of 300001") && failures.iter().all(|other| *other == failures[0]), "{failures:?}");
+    let losses = [0, 1, 3].map(|threads| outcome(threads, true).unwrap());
+    assert!(losses[0].list.len() >= 3 && losses.iter().all(|other| *other == losses[0]), "{losses:?}");
+}

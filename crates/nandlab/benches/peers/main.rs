@@ -1,0 +1,168 @@
+//! `nandlab image create` and `extract` beside the tools that do so today, of a tree of 17,000 entries and 215 MB: time and memory of whole commands, in one run.
+//!
+//! All get the same tree, in memory, and end when their output is in files there. Seconds on the wall are the best of some rounds, and count as far as nothing else runs; processor seconds are those of the same
+//! round, of all threads and children; memory is the largest that one process held. Needs mtd-utils, f2fs-tools, e2fsprogs, dosfstools, mtools, time, and python3 with venv and pip for jefferson, which it
+//! installs below the target directory. Words choose formats: jffs2, f2fs, ext3, fat. `$DUMP_F2FS` names a dump.f2fs that takes trees out (1.16); an older one takes single files only.
+
+mod measure;
+#[path = "../../../jffs2/benches/image/tree.rs"]
+mod tree;
+
+use measure::{Cost, cost, length, script, words};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const ROUNDS: u32 = 3;
+/// What all promise of memory: so much, and a hundredth of the image.
+const MEMORY: (f64, f64) = (100.0, 0.01);
+const JEFFERSON: &str = "jefferson==0.4.8";
+
+fn main() {
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let place = Path::new("/dev/shm");
+    let place = if place.is_dir() { place.into() } else { std::env::temp_dir() };
+    let scratch = tempfile::tempdir_in(place).expect("a directory for images");
+    let bench = Bench { at: scratch.path().into() };
+    let source = bench.source();
+    fs::create_dir(&source).and_then(|()| tree::make(&source)).expect("room for the tree, 225 MB");
+    println!("| what | tool | wall s | processor s | memory MB | image MB | |\n|---|---|---:|---:|---:|---:|---:|");
+    let formats: [(&str, &dyn Fn(&Bench)); 4] = [("jffs2", &jffs2), ("f2fs", &f2fs), ("ext3", &ext3), ("fat", &fat)];
+    for (name, run) in formats {
+        if chosen.is_empty() || chosen.iter().any(|word| word == name) {
+            run(&bench);
+        }
+    }
+}
+
+struct Bench {
+    at: PathBuf,
+}
+
+impl Bench {
+    fn source(&self) -> PathBuf {
+        self.at.join("tree")
+    }
+
+    fn image(&self, whose: &str) -> PathBuf {
+        self.at.join(whose)
+    }
+
+    fn clear(&self) {
+        for name in ["out", "list"] {
+            let dir = self.at.join(name);
+            if dir.exists() {
+                fs::remove_dir_all(&dir).expect("a directory of ours");
+            }
+        }
+    }
+
+    /// Two tools that make images of the tree, ours with these options.
+    fn create(&self, what: &str, tool: &str, options: &[&str], theirs: &dyn Fn(&Path) -> Vec<String>) {
+        let [other, image] = ["theirs", "ours"].map(|whose| self.image(whose));
+        let slow = cost(ROUNDS, &|| _ = fs::remove_file(&other), &|| theirs(&other));
+        let fast = cost(ROUNDS, &|| _ = fs::remove_file(&image), &|| {
+            let mut command = words([&env!("CARGO_BIN_EXE_nandlab"), &"image", &"create"]);
+            command.extend(options.iter().map(ToString::to_string));
+            command.extend(words([&image, &self.source()]));
+            command
+        });
+        lines(&format!("create {what}"), tool, (slow, length(&other)), (fast, length(&image)));
+    }
+
+    /// Two tools that take the tree out of their own images, theirs so many times.
+    fn extract(&self, what: &str, tool: &str, rounds: u32, from: &str, theirs: &dyn Fn(&Path, &Path) -> Vec<String>) {
+        let (other, image, out) = (self.image(from), self.image("ours"), self.at.join("out"));
+        let slow = cost(rounds, &|| self.clear(), &|| theirs(&other, &out));
+        let fast = cost(ROUNDS, &|| self.clear(), &|| words([&env!("CARGO_BIN_EXE_nandlab"), &"image", &"extract", &image, &out]));
+        lines(&format!("extract {what}"), tool, (slow, length(&other)), (fast, length(&image)));
+        self.clear();
+    }
+}
+
+fn lines(what: &str, tool: &str, theirs: (Cost, u64), ours: (Cost, u64)) {
+    for (name, (cost, bytes)) in [(tool, theirs), ("ours", ours)] {
+        let image = bytes as f64 / 1e6;
+        println!("| {what} | {name} | {:.2} | {:.2} | {:.1} | {image:.1} | |", cost.wall, cost.processor, cost.memory);
+    }
+    let (theirs, ours, image) = (theirs.0, ours.0, ours.1 as f64 / 1e6);
+    let (wall, processor) = (theirs.wall / ours.wall, theirs.processor / ours.processor);
+    let kept = if ours.memory < MEMORY.0 + MEMORY.1 * image { "memory within 100 MB + 1 %" } else { "**memory beyond 100 MB + 1 %**" };
+    println!("| {what} | theirs : ours | **{wall:.1}** | {processor:.1} | | | {kept} |");
+}
+
+fn jffs2(bench: &Bench) {
+    let ways: [(&str, &str, &str); 3] =
+        [("none", "none", "-m none"), ("lzo", "lzo", "-X lzo -x zlib -x rtime"), ("zlib", "zlib", "-x rtime")];
+    for (name, ours, theirs) in ways {
+        let options = ["--format", "jffs2", "--compress", ours];
+        bench.create(&format!("JFFS2, {name}"), "mkfs.jffs2", &options, &|image| {
+            let mut command = words([&"mkfs.jffs2", &"-l", &"-e", &"131072", &"-r", &bench.source(), &"-o", &image]);
+            command.extend(theirs.split(' ').map(String::from));
+            command
+        });
+    }
+    let jefferson = jefferson();
+    // It has to be shown the image whose time is quoted: its own matters little.
+    bench.extract("JFFS2, zlib", "jefferson", 1, "ours", &|image, to| words([&jefferson, &image, &"-d", &to]));
+}
+
+fn f2fs(bench: &Bench) {
+    bench.create("F2FS", "mkfs.f2fs, sload.f2fs", &["--format", "f2fs"], &|image| {
+        let (image, tree) = (image.display(), bench.source());
+        script(&format!("truncate -s 600M {image} && mkfs.f2fs -q {image} && sload.f2fs -f {} {image}", tree.display()))
+    });
+    let dump = std::env::var("DUMP_F2FS").unwrap_or_else(|_| "dump.f2fs".into());
+    if !takes_trees(&dump) {
+        println!("| extract F2FS | {dump} | | | | | takes out single files by their inode only |");
+        return;
+    }
+    // It ends with what its last question returned.
+    bench.extract("F2FS", "dump.f2fs", ROUNDS, "theirs", &|image, to| {
+        script(&format!("mkdir {0}; {dump} -r -f -P -L -o {0} {1}; test -n \"$(ls {0})\"", to.display(), image.display()))
+    });
+}
+
+/// Since 1.16.
+fn takes_trees(dump: &str) -> bool {
+    let help = Command::new(dump).arg("-h").output().unwrap_or_else(|error| panic!("{dump}: {error}: apt-get install f2fs-tools"));
+    [help.stdout, help.stderr].iter().any(|text| String::from_utf8_lossy(text).contains("-r dump"))
+}
+
+fn ext3(bench: &Bench) {
+    bench.create("ext3", "mke2fs -d", &["--format", "ext3"], &|image| {
+        words([&"mke2fs", &"-q", &"-t", &"ext3", &"-b", &"4096", &"-N", &"20000", &"-d", &bench.source(), &image, &"400M"])
+    });
+    bench.extract("ext3", "debugfs rdump", ROUNDS, "theirs", &|image, to| {
+        script(&format!("mkdir {0} && debugfs -R 'rdump / {0}' {1}", to.display(), image.display()))
+    });
+}
+
+/// A tree that FAT holds: without symbolic links.
+fn fat(bench: &Bench) {
+    let tree = bench.source();
+    let status = Command::new("find").arg(&tree).args(["-type", "l", "-delete"]).status().expect("find");
+    assert!(status.success(), "find: {status}");
+    bench.create("FAT32", "mkfs.vfat, mcopy", &["--format", "fat", "--lossy"], &|image| {
+        let image = image.display();
+        script(&format!("truncate -s 400M {image} && mkfs.vfat -F 32 {image} && mcopy -s -m -i {image} {}/* ::", tree.display()))
+    });
+    bench.extract("FAT32", "mcopy", ROUNDS, "theirs", &|image, to| {
+        script(&format!("mkdir {0} && mcopy -s -m -n -i {1} '::*' {0}", to.display(), image.display()))
+    });
+}
+
+/// Installs it once, in a directory of its own.
+fn jefferson() -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jefferson");
+    let program = place.join("bin/jefferson");
+    if !program.exists() {
+        let succeed = |command: &mut Command| {
+            let status = command.status().unwrap_or_else(|error| panic!("{error}: apt-get install python3-venv"));
+            assert!(status.success(), "{status}");
+        };
+        succeed(Command::new("python3").args(["-m", "venv"]).arg(&place));
+        succeed(Command::new(place.join("bin/pip")).args(["install", "--quiet", JEFFERSON]));
+    }
+    program
+}
