@@ -200,6 +200,12 @@ fn ubil_shows_figure_and_table_and_judges_the_claims() {
     assert!(headers == 16_384.0 && blocks == 8_192.0 && (16_384.0..16_450.0).contains(&pages), "{pages} {headers} {blocks}");
     let [pages, headers, blocks, ..] = cells("An attach of 1 GiB", "UBIL, detached")[..] else { panic!() };
     assert!(headers == 0.0 && (8_192.0..8_210.0).contains(&blocks) && (256.0..450.0).contains(&pages), "{pages} {headers} {blocks}");
+    // The erases of old commits and logs are what writes lose; nothing is left to be explained.
+    let [_, _, difference, log, collector, erases, rest] = cells("Where writes on UBIL differ", "write")[..] else { panic!() };
+    assert!(
+        difference > 0.0 && log < 0.0 && collector == 0.0 && erases > difference && rest.abs() < 0.1,
+        "{difference} {log} {erases} {rest}"
+    );
     let growth = |name: &str| cells("Growth", name)[0];
     assert!(growth("UBI, scan") == 1.0 && growth("UBIL") < 0.9 && growth("UBIL, incremental and chained") < 0.05);
     let page = std::fs::read_to_string(lab.path("ubil.html")).unwrap();
