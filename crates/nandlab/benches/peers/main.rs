@@ -27,8 +27,7 @@ fn main() {
     let source = bench.source();
     fs::create_dir(&source).and_then(|()| tree::make(&source)).expect("room for the tree, 225 MB");
     println!("| what | tool | wall s | processor s | memory MB | image MB | |\n|---|---|---:|---:|---:|---:|---:|");
-    let formats: [(&str, &dyn Fn(&Bench)); 4] = [("jffs2", &jffs2), ("f2fs", &f2fs), ("ext3", &ext3), ("fat", &fat)];
-    for (name, run) in formats {
+    for (name, run) in [("jffs2", jffs2 as fn(&Bench)), ("f2fs", f2fs), ("ext3", ext3), ("fat", fat)] {
         if chosen.is_empty() || chosen.iter().any(|word| word == name) {
             run(&bench);
         }
