@@ -210,7 +210,7 @@ mod tests {
             ("[experiment]\ntitle = \"x\"", "experiment.title: unknown key, expected one of name"),
             (
                 "[network]\n",
-                "[network]: unknown section, expected [experiment], [chip], [ftl], [fs], [nvram], [host], [memory], [write-back], [workload], [run]",
+                "[network]: unknown section, expected [experiment], [chip], [ftl], [fs], [ubi], [nvram], [host], [memory], [write-back], [workload], [run]",
             ),
             ("[wrokload]\n", "[wrokload]: unknown section, did you mean [workload]?"),
         ];
