@@ -264,15 +264,15 @@ impl<D: BlockDevice> F2fs<D> {
     /// Clears the slots of a node for blocks from `from` on; its first is block `base` of the file.
     fn clear_slots(&mut self, ino: u32, nid: u32, at: usize, base: u64, from: u32, count: u32) -> Result<(), F2fsError> {
         let first = u64::from(from).saturating_sub(base).min(count.into()) as u32;
-        for number in first..count {
-            let at = at + 4 * number as usize;
-            let addr = le32(self.node(nid)?, at);
-            if addr != NULL {
-                let index = (base + u64::from(number)) as u32;
-                self.clear_slot(&Slot { ino, index, nid, number: number as u16, at, addr })?;
-            }
+        let mut number = first;
+        loop {
+            let bytes = self.node(nid)?;
+            let mut slots = (number..count).map(|number| (number, le32(bytes, at + 4 * number as usize)));
+            let Some((found, addr)) = slots.find(|(_, addr)| *addr != NULL) else { return Ok(()) };
+            let index = (base + u64::from(found)) as u32;
+            self.clear_slot(&Slot { ino, index, nid, number: found as u16, at: at + 4 * found as usize, addr })?;
+            number = found + 1;
         }
-        Ok(())
     }
 
     /// What an inode's tree consists of, for checks and removal: nodes below the inode and slots with addresses.

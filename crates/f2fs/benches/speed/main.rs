@@ -1,7 +1,9 @@
-//! F2FS on a disk in memory: calls a second, images beside `sload.f2fs` and `dump.f2fs`, random writes on a simulated device.
+//! F2FS on a disk in memory: calls beside the kernel's, images beside `sload.f2fs` and `dump.f2fs`, random writes on a simulated device.
 //!
-//! The tree is that of JFFS2's benchmark. Seconds on the wall are the best of some rounds, and count as far as nothing else runs. Needs f2fs-tools.
+//! The tree is that of JFFS2's benchmark. Seconds on the wall are the best of some rounds, and count as far as nothing else runs. Needs f2fs-tools, root and loop devices.
 
+#[path = "../../../ext/benches/kernel/beside.rs"]
+mod beside;
 #[path = "../../../jffs2/benches/image/compare.rs"]
 mod compare;
 #[path = "../../../jffs2/benches/image/cost.rs"]

@@ -1,21 +1,17 @@
-//! How fast ext3 is here, over a disk in memory, beside the kernel's ext4 driver with the same volume through a loop device over a file in memory.
+//! The same calls on a file system here and on one of the kernel's, timed.
 //!
-//! Both do the same calls on volumes made by this crate, with data=ordered and a page cache that holds everything, and end each part with what makes it durable. The
-//! kernel pays for its system calls and for its loop device, and has its threads for the journal and for write-back on other processors; ours is one thread. Seconds are those
-//! of a clock on the wall, best of three rounds; the ratio is ours over the kernel's, above 1 where ours is faster. Needs root and loop devices.
+//! Each part ends with what makes it durable. The kernel pays for its system calls and its loop device, and has its threads on other processors; ours is one thread. Seconds are those of a clock on the wall, best of three rounds.
 
-use nandlab_block::{BlockDevice, Lba, Ram};
-use nandlab_ext::{Ext, Format, Options, format};
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Sync, Time};
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 const ROUNDS: u32 = 3;
-const VOLUME: u64 = 1 << 30;
+/// Bytes of a volume.
+pub const VOLUME: u64 = 1 << 30;
 const FILES: usize = 20_000;
 const DIRECTORIES: usize = 100;
 const LARGE: usize = 256 << 20;
@@ -38,8 +34,8 @@ trait Volume {
     fn sync(&mut self);
 }
 
-struct Ours {
-    ext: Ext<Ram>,
+struct Ours<F> {
+    fs: F,
     dirs: Vec<Ino>,
 }
 
@@ -49,37 +45,37 @@ fn name(file: usize) -> String {
     format!("file number {file}")
 }
 
-impl Volume for Ours {
+impl<F: FileSystem> Volume for Ours<F> {
     type Open = Ino;
 
     fn mkdir(&mut self, dir: usize) {
-        self.dirs.push(self.ext.mkdir(Ino::ROOT, format!("{dir}").as_bytes(), 0o755, Caller::root(NOW)).unwrap().ino);
+        self.dirs.push(self.fs.mkdir(Ino::ROOT, format!("{dir}").as_bytes(), 0o755, Caller::root(NOW)).unwrap().ino);
     }
     fn create(&mut self, dir: usize, file: usize) -> Ino {
-        self.ext.create(self.dirs[dir], name(file).as_bytes(), NewNode::File, 0o644, Caller::root(NOW)).unwrap().ino
+        self.fs.create(self.dirs[dir], name(file).as_bytes(), NewNode::File, 0o644, Caller::root(NOW)).unwrap().ino
     }
     fn write(&mut self, file: &mut Ino, at: usize, data: &[u8]) {
-        assert_eq!(self.ext.write(*file, at as u64, data, NOW), Ok(data.len()));
+        assert_eq!(self.fs.write(*file, at as u64, data, NOW), Ok(data.len()));
     }
     fn read(&mut self, file: &mut Ino, at: usize, data: &mut [u8]) {
-        assert_eq!(self.ext.read(*file, at as u64, data), Ok(data.len()));
+        assert_eq!(self.fs.read(*file, at as u64, data), Ok(data.len()));
     }
     fn fsync(&mut self, file: &mut Ino) {
-        self.ext.fsync(*file, Sync::All).unwrap();
+        self.fs.fsync(*file, Sync::All).unwrap();
     }
     fn close(&mut self, file: Ino) {
-        self.ext.forget(file, 1);
+        self.fs.forget(file, 1);
     }
     fn size(&mut self, dir: usize, file: usize) -> u64 {
-        let found = self.ext.lookup(self.dirs[dir], name(file).as_bytes()).unwrap();
-        self.ext.forget(found.ino, 1);
+        let found = self.fs.lookup(self.dirs[dir], name(file).as_bytes()).unwrap();
+        self.fs.forget(found.ino, 1);
         found.size
     }
     fn remove(&mut self, dir: usize, file: usize) {
-        self.ext.unlink(self.dirs[dir], name(file).as_bytes(), NOW).unwrap();
+        self.fs.unlink(self.dirs[dir], name(file).as_bytes(), NOW).unwrap();
     }
     fn sync(&mut self) {
-        self.ext.sync().unwrap();
+        self.fs.sync().unwrap();
     }
 }
 
@@ -147,7 +143,7 @@ const PARTS: [(&str, f64, &str); 7] = [
     ("remove files", FILES as f64, "files/s"),
 ];
 
-fn play<V: Volume>(volume: &mut V) -> [f64; PARTS.len()] {
+fn play<V: Volume>(volume: &mut V) -> Seconds {
     let (page, mut piece) = (vec![0x5a; PAGE], vec![0xa5; PIECE]);
     (0..DIRECTORIES + 1).for_each(|dir| volume.mkdir(dir));
     volume.sync();
@@ -194,43 +190,37 @@ fn play<V: Volume>(volume: &mut V) -> [f64; PARTS.len()] {
     [create, look, append, write, overwrite, read, remove]
 }
 
-fn formatted() -> Ram {
-    let mut disk = Ram::new(512, VOLUME / 512);
-    format(&mut disk, &Format { journal: true, inode_ratio: Some(8192), ..Format::default() }).unwrap();
-    disk
+/// Seconds of each part.
+pub type Seconds = [f64; PARTS.len()];
+
+/// One round of ours.
+pub fn ours(fs: impl FileSystem) -> Seconds {
+    play(&mut Ours { fs, dirs: Vec::new() })
 }
 
-fn ours() -> [f64; PARTS.len()] {
-    let options = Options { cache_bytes: 600 << 20, waiting_bytes_max: 512 << 20, ..Options::default() };
-    let mut volume = Ours { ext: Ext::mount(formatted(), options).unwrap(), dirs: Vec::new() };
-    play(&mut volume)
-}
-
-fn kernels() -> [f64; PARTS.len()] {
-    let image = Path::new("/dev/shm").join(format!("nandlab-bench-{}", std::process::id()));
-    let mut file = File::create(&image).unwrap_or_else(|error| panic!("{}: {error}", image.display()));
-    let (mut disk, mut piece) = (formatted(), vec![0; 1 << 20]);
-    for at in (0..VOLUME).step_by(piece.len()) {
-        disk.read(Lba(at / 512), &mut piece).unwrap();
-        file.write_all(&piece).unwrap();
-    }
-    drop((file, disk));
-    let dir = std::env::temp_dir().join(format!("nandlab-bench-{}", std::process::id()));
+/// One round of the kernel's, on an image in memory that `make` makes; nothing if the kernel does not mount it.
+pub fn kernels(kind: &str, options: &str, make: impl FnOnce(&Path)) -> Option<Seconds> {
+    let name = format!("nandlab-bench-{}", std::process::id());
+    let (image, dir) = (Path::new("/dev/shm").join(&name), std::env::temp_dir().join(&name));
+    make(&image);
     fs::create_dir_all(&dir).unwrap();
-    let mut volume = Kernels { dir, image };
-    let mounted = Command::new("mount").args(["-t", "ext3", "-o", "loop,data=ordered"]).arg(&volume.image).arg(&volume.dir).status();
-    assert!(mounted.is_ok_and(|status| status.success()), "mounting needs root and loop devices (apt-get install mount)");
-    play(&mut volume)
+    let mounted = Command::new("mount").args(["-t", kind, "-o", options]).arg(&image).arg(&dir).output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        fs::remove_file(&image).unwrap();
+        return None;
+    }
+    Some(play(&mut Kernels { dir, image }))
 }
 
-fn best(round: impl Fn() -> [f64; PARTS.len()]) -> [f64; PARTS.len()] {
+fn best(round: impl Fn() -> Seconds) -> Seconds {
     let rounds: Vec<_> = (0..ROUNDS).map(|_| round()).collect();
     std::array::from_fn(|part| rounds.iter().map(|round| round[part]).fold(f64::MAX, f64::min))
 }
 
-fn main() {
+/// Runs both, and prints a line for each part. The ratio is above 1 where ours is faster.
+pub fn table(title: &str, ours: impl Fn() -> Seconds, kernels: impl Fn() -> Seconds) {
     let (ours, kernels) = (best(ours), best(kernels));
-    println!("ext3, data=ordered, blocks of 4 KiB, 1 GiB in memory; best of {ROUNDS}");
+    println!("{title}; 1 GiB in memory, best of {ROUNDS}");
     println!("{:38} {:>12} {:>12} {:>9}  ratio", "", "ours", "kernel", "");
     for (((what, amount, unit), ours), kernel) in PARTS.iter().zip(ours).zip(kernels) {
         println!("{what:38} {:>12.0} {:>12.0} {unit:>9} {:>6.2}", amount / ours, amount / kernel, kernel / ours);
