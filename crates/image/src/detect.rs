@@ -175,7 +175,8 @@ fn ubi(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> {
     }
     let header = header?;
     // The volume header is in the second page, or in a sub-page of the first; then the data are in the second.
-    let page = if header.data_offset == 2 * header.vid_offset { header.vid_offset } else { header.data_offset };
+    let doubled = header.vid_offset.checked_mul(2);
+    let page = if doubled == Some(header.data_offset) { header.vid_offset } else { header.data_offset };
     let page = hints.page.unwrap_or(if page.is_power_of_two() { page.clamp(512, 16_384) } else { 512 });
     let raw = hints.block.map(u64::from).or_else(|| distance(&places)).unwrap_or(len);
     let (page_found, oob, count) = shape(raw, hints, page)?;
@@ -320,4 +321,19 @@ fn nftl(sample: &[u8], from: u64, hints: &Hints) -> Option<Detected> {
     let pages_per_block = hints.block.map_or_else(|| nftl_unit(sample, from), |block| block / 512);
     let layout = hints.layout.unwrap_or(Layout::DiskOnChip);
     Some(Detected::Flash(ImageFormat { page: 512, oob: 16, pages_per_block, layout }, FlashKind::Nftl))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_with_places_beyond_any_block_are_no_arithmetic() {
+        for (vid_offset, data_offset) in [(1 << 31, 0), (u32::MAX, u32::MAX - 1), (1 << 31 | 512, 1024)] {
+            let mut bytes = vec![0xFF; 1 << 20];
+            let header = EcHeader { ec: 1, vid_offset, data_offset, image_seq: 0 }.encode();
+            bytes.chunks_mut(1 << 17).for_each(|block| block[..header.len()].copy_from_slice(&header));
+            _ = detect(&mut bytes, &Hints::default());
+        }
+    }
 }
