@@ -19,6 +19,7 @@
 //! | `cells` | what each page and block holds besides data: programmed, torn, worn, bad |
 //! | `oob` | spare-area bytes, seven a page where a block agrees on the rest |
 //! | `contents` | page data: reference-counted slots, a backing store, or none |
+//! | `sparse` | a backing store for chips on which little is written |
 //! | `faults` | failures and bit errors, and the error correction against them |
 //! | `chip` | the `Mtd` implementation |
 //! | `log` | operations with their times, and their replay |
@@ -36,10 +37,12 @@ mod faults;
 mod log;
 mod oob;
 pub mod preset;
+mod sparse;
 mod spec;
 
 pub use cells::BlockCells;
 pub use chip::{Chip, Counts, ForkError};
 pub use contents::PageStore;
 pub use log::{CrashStates, Fate, LoggedKind, LoggedOp};
+pub use sparse::SparseStore;
 pub use spec::{ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Superblock, Timing};

@@ -32,7 +32,6 @@ pub mod log;
 mod make;
 mod options;
 mod shape;
-pub mod sparse;
 mod update;
 mod volume;
 mod wear;

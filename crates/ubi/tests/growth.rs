@@ -3,35 +3,13 @@
 //! A scan reads both headers of each block, so that it grows with the device. UBIL's full commit grows as well, by 64 bytes a block; a fastmap by 12. An incremental commit with a chain reads the same number of pages
 //! whatever the size. What is linear still: tables in memory, and asking the driver which blocks are bad.
 
-use nandlab_mtd::{Geometry, Page};
-use nandlab_nand::{Chip, ChipSpec, PageStore, preset};
-use nandlab_ubi::sparse::Pages;
+use nandlab_mtd::Geometry;
+use nandlab_nand::{Chip, ChipSpec, SparseStore, preset};
 use nandlab_ubi::{AttachCost, Attached, Commit, LogOptions, Memory, Options, Superblock, Ubi};
-
-/// Headers and tables.
-#[derive(Debug, Default)]
-struct Headers(Pages);
-
-impl PageStore for Headers {
-    fn read(&mut self, page: Page, data: &mut [u8]) -> Result<(), &'static str> {
-        self.0.read(page.0, data);
-        Ok(())
-    }
-
-    fn write(&mut self, page: Page, data: &[u8]) -> Result<(), &'static str> {
-        self.0.write(page.0, data);
-        Ok(())
-    }
-
-    fn forget(&mut self, first: Page, count: u32) -> Result<(), &'static str> {
-        self.0.forget(first.0, count);
-        Ok(())
-    }
-}
 
 fn chip(geometry: Geometry) -> Chip {
     let spec = preset::find("slc-2k").unwrap().spec();
-    Chip::with_store(ChipSpec { geometry, ..spec }, Box::<Headers>::default()).unwrap()
+    Chip::with_store(ChipSpec { geometry, ..spec }, Box::<SparseStore>::default()).unwrap()
 }
 
 /// Of 128 KiB blocks with pages of 2 KiB, the volume header in a page of its own.

@@ -1,11 +1,10 @@
 //! Attach times: devices of every size, built on chips that keep headers and tables only, attached after a clean detach and after changes without one.
 
 use super::super::PaperError;
-use nandlab_mtd::{Geometry, Mtd as _, Page};
-use nandlab_nand::{Chip, ChipSpec, PageStore, Timing};
+use nandlab_mtd::{Geometry, Mtd as _};
+use nandlab_nand::{Chip, ChipSpec, SparseStore, Timing};
 use nandlab_sim::Nanos;
 use nandlab_stack::HostDescription;
-use nandlab_ubi::sparse::Pages;
 use nandlab_ubi::{AttachCost, Attached, Commit, Headers, LogOptions, Memory, Options, Superblock, Ubi};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -100,27 +99,6 @@ pub struct Cell {
 /// All of them.
 pub struct Attaches(Vec<Cell>);
 
-/// Headers and tables.
-#[derive(Debug, Default)]
-struct Tables(Pages);
-
-impl PageStore for Tables {
-    fn read(&mut self, page: Page, data: &mut [u8]) -> Result<(), &'static str> {
-        self.0.read(page.0, data);
-        Ok(())
-    }
-
-    fn write(&mut self, page: Page, data: &[u8]) -> Result<(), &'static str> {
-        self.0.write(page.0, data);
-        Ok(())
-    }
-
-    fn forget(&mut self, first: Page, count: u32) -> Result<(), &'static str> {
-        self.0.forget(first.0, count);
-        Ok(())
-    }
-}
-
 impl Attaches {
     /// Builds and attaches everything, on a chip like this one.
     pub fn run(chip: &ChipSpec, host: &HostDescription, watch: &(dyn Fn(f64) + Sync)) -> Result<Self, PaperError> {
@@ -166,7 +144,7 @@ fn cell(way: usize, size: Size, chip: &ChipSpec, host: &HostDescription) -> Resu
     let options = Options { memory: WAYS[way].memory, headers: Headers::At(geometry.page), ..Options::default() };
     let data = vec![0xA5; geometry.page as usize];
     let spec = ChipSpec { timing: Timing { ..chip.timing.clone() }, geometry, ..chip.clone() };
-    let store: Box<dyn PageStore> = Box::<Tables>::default();
+    let store = Box::<SparseStore>::default();
     let chip = Chip::with_store(spec, store).map_err(|e| wrong(&e))?;
     let (ubi, id) = Ubi::furnished(chip, options, if size.large { 64 } else { 512 }, &data).map_err(|e| wrong(&e))?;
     let (mut ubi, clean) = attach(ubi.detach().map_err(|e| wrong(&e))?, options, host).map_err(|e| wrong(&e))?;
