@@ -6,7 +6,7 @@
 //! *Knows nothing of* flash, time, files.
 //!
 //! *Adapters.* [`Ram`], [`Nvram`] and [`Image`] are disks; [`Partition`] is a run of sectors; [`Counter`], [`Tracer`] and [`FaultInjector`]
-//! are [`Hook`]s beside a disk; [`WriteLog`] remembers every change, and [`cuts`] makes of it what a power cut could leave.
+//! are [`Hook`]s beside a disk; [`Recent`] keeps what may be needed again; [`WriteLog`] remembers every change, and [`cuts`] makes of it what a power cut could leave.
 //!
 //! *Power loss.* See [`BlockDevice`].
 
@@ -23,6 +23,7 @@ mod image;
 mod nvram;
 mod partition;
 mod ram;
+mod recent;
 mod tracer;
 mod write_log;
 
@@ -37,6 +38,7 @@ pub use image::{Image, ImageError};
 pub use nvram::Nvram;
 pub use partition::Partition;
 pub use ram::Ram;
+pub use recent::Recent;
 pub use tracer::{Event, Sink, Tracer};
 pub use write_log::{Record, WriteLog};
 

@@ -8,6 +8,7 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
+use nandlab_block::Recent;
 use nandlab_vfs::Time;
 
 /// What kind of metadata a block holds: at a power cut the kinds arrive in the order that [`commit`](crate::commit) says.
@@ -54,42 +55,34 @@ pub(crate) struct Cache {
     by_age: BTreeSet<(Time, u32)>,
     by_owner: BTreeSet<(Owner, u32)>,
     contents: usize,
-    /// Two generations: what is used moves to the young; when that is full, the old are dropped and the young are old.
-    young: BTreeMap<u32, Box<[u8]>>,
-    old: BTreeMap<u32, Box<[u8]>>,
-    room: usize,
+    /// What does not wait.
+    recent: Recent<u32, Box<[u8]>>,
 }
 
 impl Cache {
     /// Keeps up to `blocks` of what does not wait.
     pub fn new(blocks: usize) -> Self {
         let (waiting, by_age, by_owner) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { waiting, by_age, by_owner, contents: 0, young: BTreeMap::new(), old: BTreeMap::new(), room: (blocks / 2).max(8) }
+        Self { waiting, by_age, by_owner, contents: 0, recent: Recent::new(blocks) }
     }
 
     /// A block's bytes, if they are here.
     pub fn get(&mut self, block: u32) -> Option<&[u8]> {
-        if let Some(data) = self.old.remove(&block) {
-            self.keep(block, data);
-        }
         match self.waiting.get(&block) {
             Some(waiting) => Some(&waiting.data),
-            None => self.young.get(&block).map(|data| &**data),
+            None => self.recent.get(block).map(|data| &**data),
         }
     }
 
     /// Takes in a block that does not wait.
     pub fn keep(&mut self, block: u32, data: Box<[u8]>) {
-        if self.young.len() >= self.room {
-            self.old = core::mem::take(&mut self.young);
-        }
-        self.young.insert(block, data);
+        self.recent.insert(block, data);
     }
 
     /// The block to be changed, waiting from now on; none if it is not here.
     pub fn edit(&mut self, block: u32, owner: Owner, now: Time) -> Option<&mut [u8]> {
         if !self.waiting.contains_key(&block) {
-            let data = self.young.remove(&block).or_else(|| self.old.remove(&block))?;
+            let data = self.recent.remove(block)?;
             let before = (owner == Owner::Meta(Class::Numbers)).then(|| data.clone());
             self.wait(block, Waiting { data, since: now, owner, fresh: false, before });
         }
@@ -98,8 +91,7 @@ impl Cache {
 
     /// Replaces the block; it waits, since now unless it did already. A block is `fresh` until it is settled.
     pub fn replace(&mut self, block: u32, owner: Owner, now: Time, data: Box<[u8]>, fresh: bool) {
-        self.young.remove(&block);
-        self.old.remove(&block);
+        self.recent.remove(block);
         match self.waiting.get_mut(&block) {
             Some(waiting) if waiting.owner == owner => {
                 waiting.data = data;
@@ -137,8 +129,7 @@ impl Cache {
     /// Forgets a block, waiting or not.
     pub fn forget(&mut self, block: u32) {
         self.unwait(block);
-        self.young.remove(&block);
-        self.old.remove(&block);
+        self.recent.remove(block);
     }
 
     /// A waiting block has come to hold something to which nothing on the medium leads.
@@ -233,7 +224,7 @@ mod tests {
         for n in 0..100 {
             cache.keep(n, block(n as u8));
         }
-        assert!(cache.young.len() + cache.old.len() <= 16);
+        assert!(cache.recent.keys(..).len() <= 16);
         let found = [1000, 99, 3].map(|n| cache.get(n).map(|data| data[0]));
         assert_eq!(found, [Some(7), Some(99), None]);
         cache.settle(1000);

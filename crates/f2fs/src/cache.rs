@@ -9,6 +9,7 @@ use alloc::{
     vec::Vec,
 };
 use core::ops::RangeInclusive;
+use nandlab_block::Recent;
 use nandlab_vfs::Time;
 
 /// A block that waits.
@@ -22,42 +23,32 @@ struct Waiting {
 
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
-    /// Blocks of one generation of what does not wait.
-    room: usize,
     waiting: BTreeMap<K, Waiting>,
     by_age: BTreeSet<(Time, K)>,
-    // Two generations: what is used moves to the young one; when that is full, the old one goes.
-    young: BTreeMap<K, Block>,
-    old: BTreeMap<K, Block>,
+    /// What does not wait.
+    recent: Recent<K, Block>,
 }
 
 impl<K: Ord + Copy> Cache<K> {
     /// With room for so many blocks that do not wait.
     pub fn new(blocks: u64) -> Self {
-        let room = (blocks / 2).clamp(8, 1 << 20) as usize;
-        Self { room, waiting: BTreeMap::new(), by_age: BTreeSet::new(), young: BTreeMap::new(), old: BTreeMap::new() }
+        Self { waiting: BTreeMap::new(), by_age: BTreeSet::new(), recent: Recent::new(blocks.min(1 << 21) as usize) }
     }
 
     pub fn get(&mut self, key: K) -> Option<&[u8]> {
-        if let Some(block) = self.old.remove(&key) {
-            self.keep(key, block);
-        }
         match self.waiting.get(&key) {
             Some(waiting) => Some(&waiting.block),
-            None => self.young.get(&key).map(|block| &**block),
+            None => self.recent.get(key).map(|block| &**block),
         }
     }
 
     pub fn has(&self, key: K) -> bool {
-        self.waiting.contains_key(&key) || self.young.contains_key(&key) || self.old.contains_key(&key)
+        self.recent.contains(key) || self.waiting.contains_key(&key)
     }
 
     /// Keeps what does not wait.
     pub fn keep(&mut self, key: K, block: Block) {
-        if self.young.len() >= self.room {
-            self.old = core::mem::take(&mut self.young);
-        }
-        self.young.insert(key, block);
+        self.recent.insert(key, block);
     }
 
     /// The block to be changed, waiting from now on; none if it is not here.
@@ -71,7 +62,7 @@ impl<K: Ord + Copy> Cache<K> {
     /// As [`edit`](Self::edit), for a change that need not be durable with the file's contents, or for none: the block only waits to be written elsewhere.
     pub fn edit_lightly(&mut self, key: K, now: Time) -> Option<&mut [u8]> {
         if !self.waiting.contains_key(&key) {
-            let block = self.young.remove(&key).or_else(|| self.old.remove(&key))?;
+            let block = self.recent.remove(key)?;
             self.by_age.insert((now, key));
             self.waiting.insert(key, Waiting { block, since: now, light: true });
         }
@@ -85,8 +76,7 @@ impl<K: Ord + Copy> Cache<K> {
 
     /// A block that waits, since now unless it did already.
     pub fn put(&mut self, key: K, block: Block, now: Time) {
-        self.young.remove(&key);
-        self.old.remove(&key);
+        self.recent.remove(key);
         match self.waiting.get_mut(&key) {
             Some(waiting) => (waiting.block, waiting.light) = (block, false),
             None => {
@@ -108,13 +98,12 @@ impl<K: Ord + Copy> Cache<K> {
         if let Some(Waiting { since, .. }) = self.waiting.remove(&key) {
             self.by_age.remove(&(since, key));
         }
-        self.young.remove(&key);
-        self.old.remove(&key);
+        self.recent.remove(key);
     }
 
     /// Forgets all blocks of a range.
     pub fn forget_range(&mut self, range: RangeInclusive<K>) {
-        let keys: Vec<K> = [&self.young, &self.old].iter().flat_map(|kept| kept.range(range.clone()).map(|(key, _)| *key)).collect();
+        let keys = self.recent.keys(range.clone());
         let waiting: Vec<K> = self.waiting.range(range).map(|(key, _)| *key).collect();
         keys.into_iter().chain(waiting).for_each(|key| self.forget(key));
     }

@@ -144,7 +144,7 @@ impl<D: BlockDevice> F2fs<D> {
         if owner != ino {
             return Err(F2fsError::Node { nid: ino, field: "owner", found: owner.into(), expected: "itself: an inode" });
         }
-        self.node(ino)
+        Ok(bytes)
     }
 
     pub(crate) fn shape(&mut self, ino: u32) -> Result<Shape, F2fsError> {

@@ -8,6 +8,7 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
+use nandlab_block::Recent;
 use nandlab_vfs::{Ino, Time};
 
 /// Whom a waiting sector belongs to.
@@ -29,45 +30,35 @@ struct Waiting {
 /// Sectors in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
-    /// Sectors of one generation of what does not wait.
-    room: usize,
     waiting: BTreeMap<u32, Waiting>,
     by_age: BTreeSet<(Time, u32)>,
     by_owner: BTreeSet<(Owner, u32)>,
-    // Two generations: what is used moves to the young one; when that is full, the old one goes.
-    young: BTreeMap<u32, Box<[u8]>>,
-    old: BTreeMap<u32, Box<[u8]>>,
+    /// What does not wait.
+    recent: Recent<u32, Box<[u8]>>,
 }
 
 impl Cache {
     /// With room for `sectors` that do not wait.
     pub fn new(sectors: usize) -> Self {
-        let (young, old) = (BTreeMap::new(), BTreeMap::new());
-        Self { room: (sectors / 2).max(8), waiting: BTreeMap::new(), by_age: BTreeSet::new(), by_owner: BTreeSet::new(), young, old }
+        Self { waiting: BTreeMap::new(), by_age: BTreeSet::new(), by_owner: BTreeSet::new(), recent: Recent::new(sectors) }
     }
 
     pub fn get(&mut self, sector: u32) -> Option<&[u8]> {
-        if let Some(data) = self.old.remove(&sector) {
-            self.keep(sector, data);
-        }
         match self.waiting.get(&sector) {
             Some(waiting) => Some(&waiting.data),
-            None => self.young.get(&sector).map(|data| &**data),
+            None => self.recent.get(sector).map(|data| &**data),
         }
     }
 
     /// Keeps what does not wait.
     pub fn keep(&mut self, sector: u32, data: Box<[u8]>) {
-        if self.young.len() >= self.room {
-            self.old = core::mem::take(&mut self.young);
-        }
-        self.young.insert(sector, data);
+        self.recent.insert(sector, data);
     }
 
     /// The sector to be changed, waiting from now on; none if it is not here.
     pub fn edit(&mut self, sector: u32, owner: Owner, now: Time) -> Option<&mut [u8]> {
         if !self.waiting.contains_key(&sector) {
-            let data = self.young.remove(&sector).or_else(|| self.old.remove(&sector))?;
+            let data = self.recent.remove(sector)?;
             self.wait(sector, owner, now, data);
         }
         self.waiting.get_mut(&sector).map(|waiting| &mut *waiting.data)
@@ -75,8 +66,7 @@ impl Cache {
 
     /// Replaces the sector; it waits, since now unless it did already.
     pub fn replace(&mut self, sector: u32, owner: Owner, now: Time, data: Box<[u8]>) {
-        self.young.remove(&sector);
-        self.old.remove(&sector);
+        self.recent.remove(sector);
         match self.waiting.get_mut(&sector) {
             Some(waiting) => waiting.data = data,
             None => self.wait(sector, owner, now, data),
@@ -110,9 +100,8 @@ impl Cache {
         for sector in waiting {
             self.unwait(sector);
         }
-        for kept in [&mut self.young, &mut self.old] {
-            let gone: Vec<u32> = kept.range(from..end).map(|(sector, _)| *sector).collect();
-            gone.iter().for_each(|sector| drop(kept.remove(sector)));
+        for sector in self.recent.keys(from..end) {
+            self.recent.remove(sector);
         }
     }
 
@@ -163,21 +152,11 @@ mod tests {
         for n in 0..100 {
             cache.keep(n, sector(n as u8));
         }
-        assert!(cache.young.len() + cache.old.len() <= 16);
+        assert!(cache.recent.keys(..).len() <= 16);
         let found = [1000, 99, 3].map(|sector| cache.get(sector).map(|data| data[0]));
         assert_eq!(found, [Some(7), Some(99), None]);
         cache.settle(1000);
         assert_eq!((cache.waiting(), cache.get(1000)), (0, Some(&[7; 4][..])));
-    }
-
-    #[test]
-    fn what_is_used_outlives_what_is_not() {
-        let mut cache = Cache::new(16);
-        for n in 0..200 {
-            cache.keep(n, sector(0));
-            cache.get(0);
-        }
-        assert!(cache.get(0).is_some() && cache.get(1).is_none());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::sink::Fill;
 use crate::tree::Entry;
 use crate::volume::Volume;
 use crate::walk::{How, Losses, read_into};
-use nandlab_vfs::Errno;
+use nandlab_vfs::{Errno, FileSystem, Ino, path};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -71,7 +71,7 @@ pub(crate) fn run(helpers: Helpers<'_>, root: &[u8], how: How, lead: impl FnOnce
     let failed = Arc::new(AtomicBool::new(false));
     let (jobs, waiting) = sync_channel(WAITING);
     let waiting = Mutex::new(waiting);
-    let worker = || Worker { open: helpers.open, root, how, volume: None, losses: Losses::default() };
+    let worker = || Worker { open: helpers.open, root, how, volume: None, dir: None, losses: Losses::default() };
     thread::scope(|scope| {
         let start = || scope.spawn(|| worker().run(&waiting, &failed));
         let threads: Vec<_> = (0..helpers.threads.max(1)).map(|_| start()).collect();
@@ -96,6 +96,8 @@ struct Worker<'a> {
     root: &'a [u8],
     how: How,
     volume: Option<Volume>,
+    /// The directory of the last file: most have it in common with the one before.
+    dir: Option<(Vec<u8>, Ino)>,
     losses: Losses,
 }
 
@@ -124,7 +126,28 @@ impl Worker<'_> {
             none => none.insert((self.open)()?),
         };
         let path = [self.root, b"/", &job.entry.path].concat();
-        let outcome = read_into(volume.fs()?, &path, &job.entry, self.how, &mut self.losses, job.fill);
+        let outcome = volume.fs().and_then(|fs| {
+            let place = find(fs, &mut self.dir, &path).map_err(|error| ImageError::Call {
+                path: Shown::path(&job.entry.path),
+                error,
+                why: String::new(),
+            })?;
+            read_into(fs, place, &job.entry, self.how, &mut self.losses, job.fill)
+        });
         outcome.map_err(|error| volume.explain(error))
     }
+}
+
+/// Directory and name of a path; of the directory before, a reference is kept until another one is asked for.
+fn find<'a>(fs: &mut dyn FileSystem, kept: &mut Option<(Vec<u8>, Ino)>, path: &'a [u8]) -> std::result::Result<(Ino, &'a [u8]), Errno> {
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    let (above, name) = path[..end].split_at(path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1));
+    if let Some((_, dir)) = kept.take_if(|(kept, _)| kept != above) {
+        fs.forget(dir, 1);
+    }
+    let dir = match kept {
+        Some((_, dir)) => *dir,
+        None => kept.insert((above.to_vec(), path::resolve(fs, above)?.ino)).1,
+    };
+    Ok((dir, name))
 }

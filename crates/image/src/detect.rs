@@ -3,6 +3,7 @@
 //! *Promises.* Nothing is written; so much of the image is read and no more, whatever is in it. What a dump of flash does not say of itself (pages, spare areas, erase blocks) is inferred from where its
 //! structures lie. *Knows nothing of* whether what begins like a format is whole: opening it shows that.
 
+use memchr::memmem;
 use nandlab_jffs2::{Endian, What, survey};
 use nandlab_mtd::{ImageFormat, Layout};
 use nandlab_sim::Backing;
@@ -131,6 +132,11 @@ fn sample(image: &mut dyn Backing) -> Option<(u64, Vec<u8>)> {
     None
 }
 
+/// Where a magic number lies at a multiple of a step.
+fn places(sample: &[u8], magic: &'static [u8], step: usize) -> impl Iterator<Item = usize> {
+    memmem::find_iter(sample, magic).filter(move |at| at.is_multiple_of(step))
+}
+
 /// The distance of places of which the first may be anywhere and some may be missing.
 fn distance(places: &[u64]) -> Option<u64> {
     let steps = places.windows(2).map(|pair| pair[1] - pair[0]);
@@ -165,12 +171,12 @@ fn layout(page: u32, oob: u32, hints: &Hints) -> Layout {
 }
 
 fn ubi(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> {
-    let mut places = Vec::new();
+    let mut headers = Vec::new();
     let mut header = None;
-    for at in (0..sample.len().saturating_sub(64)).step_by(4).filter(|at| sample[*at..].starts_with(b"UBI#")) {
-        if let Parsed::Good(found) = EcHeader::parse(&sample[at..at + 64]) {
+    for at in places(sample, b"UBI#", 4) {
+        if let Some(Parsed::Good(found)) = sample.get(at..at + 64).map(EcHeader::parse) {
             header.get_or_insert(found);
-            places.push(from + at as u64);
+            headers.push(from + at as u64);
         }
     }
     let header = header?;
@@ -178,12 +184,12 @@ fn ubi(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> {
     let doubled = header.vid_offset.checked_mul(2);
     let page = if doubled == Some(header.data_offset) { header.vid_offset } else { header.data_offset };
     let page = hints.page.unwrap_or(if page.is_power_of_two() { page.clamp(512, 16_384) } else { 512 });
-    let raw = hints.block.map(u64::from).or_else(|| distance(&places)).unwrap_or(len);
+    let raw = hints.block.map(u64::from).or_else(|| distance(&headers)).unwrap_or(len);
     let (page_found, oob, count) = shape(raw, hints, page)?;
     let format = ImageFormat { page: page_found, oob, pages_per_block: count, layout: layout(page_found, oob, hints) };
     let (vid, page) = (u64::from(header.vid_offset), u64::from(page_found));
     let inside = vid / page * (page + u64::from(oob)) + vid % page;
-    let log = places.iter().any(|place| {
+    let log = headers.iter().any(|place| {
         let at = (place - from + inside) as usize;
         let vid = sample.get(at..at + 64).map(|bytes| VidHeader::parse(bytes, page_found.saturating_mul(count)));
         matches!(vid, Some(Parsed::Good(vid)) if VOLUMES.contains(&vid.volume))
@@ -194,16 +200,11 @@ fn ubi(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> {
 /// Without headers: UBIL's super blocks and anchors say how many blocks there are, and how long blocks and pages are.
 fn ubi_by_log(sample: &[u8], len: u64, hints: &Hints) -> Option<Detected> {
     let field = |at: usize| Some(u32::from_be_bytes(*sample.get(at..)?.first_chunk()?));
-    let places = (0..sample.len().saturating_sub(64)).step_by(4);
-    let magics = places.filter_map(|at| match &sample[at..at + 4] {
-        b"UBLS" => Some(at + 32),
-        b"UBLA" => Some(at + 16),
-        _ => None,
-    });
-    for at in magics {
-        let (blocks, block, page) = (field(at)?, field(at + 4)?, field(at + 8)?);
+    let supers = places(sample, b"UBLS", 4).map(|at| at + 32);
+    for at in supers.chain(places(sample, b"UBLA", 4).map(|at| at + 16)) {
+        let Some((((blocks, block), page), zero)) = field(at).zip(field(at + 4)).zip(field(at + 8)).zip(field(at + 16)) else { continue };
         let pages = u64::from(blocks) * u64::from(block.checked_div(page).unwrap_or(0));
-        let whole = block > 0 && page > 0 && block.is_multiple_of(page) && field(at + 16) == Some(0);
+        let whole = block > 0 && page > 0 && block.is_multiple_of(page) && zero == 0;
         let stride = len.checked_div(pages).filter(|stride| whole && len.is_multiple_of(pages) && *stride >= page.into());
         let Some(oob) = stride.and_then(|stride| u32::try_from(stride - u64::from(page)).ok()) else { continue };
         let format = ImageFormat { page, oob, pages_per_block: block / page, layout: layout(page, oob, hints) };
@@ -244,11 +245,16 @@ fn without_spare(sample: &[u8], from: u64, page: u32, oob: u32) -> (u64, Vec<u8>
     let stride = u64::from(page + oob);
     let skip = (stride - from % stride) % stride;
     let pages = sample.get(skip as usize..).unwrap_or_default().chunks(stride as usize);
-    let data = pages.flat_map(|cells| &cells[..cells.len().min(page as usize)]).copied().collect();
+    let mut data = Vec::with_capacity(sample.len());
+    pages.for_each(|cells| data.extend_from_slice(&cells[..cells.len().min(page as usize)]));
     ((from + skip) / stride * u64::from(page), data)
 }
 
 fn jffs2(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> {
+    // Spare bytes keep the alignment: where they are cut out, no more nodes begin than before.
+    if [Endian::Little, Endian::Big].into_iter().all(|endian| survey(endian, sample).next().is_none()) {
+        return None;
+    }
     let plain = (0, 0, from, sample.to_vec());
     let told = hints.page.zip(hints.oob).filter(|(page, oob)| *page > 0 && *oob > 0 && page.checked_add(*oob).is_some());
     let spares = SPARES.iter().copied().chain(told);
@@ -309,12 +315,7 @@ fn nftl_unit(sample: &[u8], from: u64) -> u32 {
 
 /// Linux's NFTL begins with its name in a block of pages of 512 bytes with 16 spare ones.
 fn nftl(sample: &[u8], from: u64, hints: &Hints) -> Option<Detected> {
-    let places: Vec<u64> = (0..sample.len().saturating_sub(6))
-        .step_by(16)
-        .filter(|at| sample[*at..].starts_with(b"ANAND\0"))
-        .map(|at| from + at as u64)
-        .collect();
-    let first = *places.first()?;
+    let first = from + places(sample, b"ANAND\0", 16).next()? as u64;
     if first % 528 != 0 {
         return None;
     }

@@ -72,7 +72,7 @@ impl Sink for Both<'_> {
 /// Whether all bytes are zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<64>();
-    words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
+    words.iter().all(|word| word.iter().fold(0, |bits, byte| bits | byte) == 0) && rest.iter().all(|byte| *byte == 0)
 }
 
 /// The parts of `data`, which lies at `at` (a multiple of [`HOLE`]), that are no holes: where they begin in it and end.

@@ -247,17 +247,16 @@ fn give<T>(
     outcome
 }
 
-/// Reads the file at `path`, which was met as `entry`, into where it goes.
+/// Reads the file `name` in a directory, which was met as `entry`, into where it goes.
 pub(crate) fn read_into(
     fs: &mut dyn FileSystem,
-    path: &[u8],
+    (dir, name): (Ino, &[u8]),
     entry: &Entry,
     how: How,
     losses: &mut Losses,
     fill: Box<dyn Fill>,
 ) -> Result<()> {
-    let failed = |error| ImageError::Call { path: Shown::path(&entry.path), error, why: String::new() };
-    let attr = path::resolve(fs, path).map_err(failed)?;
+    let attr = fs.lookup(dir, name).map_err(|error| ImageError::Call { path: Shown::path(&entry.path), error, why: String::new() })?;
     let outcome = give(fs, &attr, entry, how, losses, |bytes| fill.fill(entry, bytes));
     fs.forget(attr.ino, 1);
     losses.merge(outcome?);

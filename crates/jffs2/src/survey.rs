@@ -98,9 +98,12 @@ pub fn survey(endian: Endian, bytes: &[u8]) -> impl Iterator<Item = Seen> {
     let magic = if endian == Endian::Little { MAGIC.to_le_bytes() } else { MAGIC.to_be_bytes() };
     let mut at = 0;
     core::iter::from_fn(move || {
-        while let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<HEAD>()) {
-            if head[..2] == magic
-                && let Place::Node(found) = Head::read(endian, head)
+        while let Some(skip) = bytes.get(at..).and_then(|rest| memchr::memmem::find(rest, &magic)) {
+            at += skip.next_multiple_of(4);
+            if !skip.is_multiple_of(4) {
+                continue;
+            }
+            if let Place::Node(found) = Head::read(endian, bytes.get(at..)?.first_chunk::<HEAD>()?)
                 && let Some(node) = bytes.get(at..at.saturating_add(found.len as usize))
             {
                 let seen = seen(endian, at, found, node);
