@@ -3,11 +3,8 @@
 //! *Promises.* What waits is kept until it is settled or forgotten; the rest is evicted, the less recently used first. *Knows nothing of* what the blocks
 //! hold: owners are told apart, no more.
 
-use alloc::{
-    boxed::Box,
-    collections::{BTreeMap, BTreeSet},
-    vec::Vec,
-};
+use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
+use hashbrown::{HashMap, hash_map::Entry};
 use nandlab_block::Recent;
 use nandlab_vfs::Time;
 
@@ -51,7 +48,8 @@ struct Waiting {
 /// Blocks in memory.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    waiting: BTreeMap<u32, Waiting>,
+    /// Only looked into, never gone through.
+    waiting: HashMap<u32, Waiting>,
     by_age: BTreeSet<(Time, u32)>,
     by_owner: BTreeSet<(Owner, u32)>,
     contents: usize,
@@ -62,8 +60,13 @@ pub(crate) struct Cache {
 impl Cache {
     /// Keeps up to `blocks` of what does not wait.
     pub fn new(blocks: usize) -> Self {
-        let (waiting, by_age, by_owner) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        let (waiting, by_age, by_owner) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
         Self { waiting, by_age, by_owner, contents: 0, recent: Recent::new(blocks) }
+    }
+
+    /// Whether a block's bytes are here.
+    pub fn has(&self, block: u32) -> bool {
+        self.waiting.contains_key(&block) || self.recent.contains(block)
     }
 
     /// A block's bytes, if they are here.
@@ -81,12 +84,17 @@ impl Cache {
 
     /// The block to be changed, waiting from now on; none if it is not here.
     pub fn edit(&mut self, block: u32, owner: Owner, now: Time) -> Option<&mut [u8]> {
-        if !self.waiting.contains_key(&block) {
-            let data = self.recent.remove(block)?;
-            let before = (owner == Owner::Meta(Class::Numbers)).then(|| data.clone());
-            self.wait(block, Waiting { data, since: now, owner, fresh: false, before });
+        match self.waiting.entry(block) {
+            Entry::Occupied(waiting) => Some(&mut waiting.into_mut().data),
+            Entry::Vacant(place) => {
+                let data = self.recent.remove(block)?;
+                let before = (owner == Owner::Meta(Class::Numbers)).then(|| data.clone());
+                self.by_age.insert((now, block));
+                self.by_owner.insert((owner, block));
+                self.contents += usize::from(matches!(owner, Owner::File(_)));
+                Some(&mut place.insert(Waiting { data, since: now, owner, fresh: false, before }).data)
+            }
         }
-        self.waiting.get_mut(&block).map(|waiting| &mut *waiting.data)
     }
 
     /// Replaces the block; it waits, since now unless it did already. A block is `fresh` until it is settled.

@@ -67,7 +67,7 @@ impl<D: BlockDevice> Ext<D> {
         let numbers = self.store.layout.numbers();
         let Some(Way { slots, levels }) = way(index, numbers) else { return Ok(Mapped { block: 0, run: 1 }) };
         if levels == 0 {
-            let end = (slots[0] + most.max(1)).min(DIRECT);
+            let end = slots[0].saturating_add(most.max(1)).min(DIRECT);
             let run = run_of(inode.block[slots[0] as usize..end as usize].iter().copied());
             self.checked(number, inode.block[slots[0] as usize])?;
             return Ok(Mapped { block: inode.block[slots[0] as usize], run });
@@ -83,7 +83,7 @@ impl<D: BlockDevice> Ext<D> {
             let bytes = self.store.block(at)?;
             let slot = slots[level];
             if level == levels {
-                let end = (slot + most.max(1)).min(numbers);
+                let end = slot.saturating_add(most.max(1)).min(numbers);
                 let run = run_of((slot..end).map(|slot| le32(bytes, slot as usize * 4)));
                 let block = le32(bytes, slot as usize * 4);
                 return Ok(Mapped { block: self.checked(number, block)?, run });
@@ -96,50 +96,43 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Where a block of an inode lies, taken now if it has none; says whether it was. All that is needed is there, or nothing is taken: [`Errno::NoSpace`].
     pub(crate) fn map(&mut self, number: u32, inode: &mut Inode, index: u32, goal: u32) -> Result<(u32, bool), ExtError> {
-        let found = self.mapped(number, inode, index, 1)?.block;
-        if found != 0 {
-            return Ok((found, false));
-        }
         let Some(Way { slots, levels }) = way(index, self.store.layout.numbers()) else { return Err(Errno::FileTooBig.into()) };
-        let mut missing = levels as u32 + 1;
-        let mut at = inode.block[slots[0] as usize];
-        for slot in &slots[1..=levels] {
-            if at == 0 {
-                break;
-            }
-            missing -= 1;
-            at = le32(self.store.block(at)?, *slot as usize * 4);
-        }
-        if self.blocks_left() < missing {
-            return Err(Errno::NoSpace.into());
-        }
-        let mut goal = self.goal(number, inode, index, goal)?;
-        let mut place: Option<u32> = None;
+        let (mut goal, mut place, mut fresh) = (goal, None, false);
         for (level, slot) in slots.into_iter().enumerate().take(levels + 1) {
             let slot = slot as usize;
-            let mut next = match place {
+            let next = match place {
                 None => inode.block[slot],
                 Some(block) => le32(self.store.block(block)?, slot * 4),
             };
-            if next == 0 {
-                next = self.allocate_block(goal)?;
-                goal = next + 1;
-                inode.units += self.store.layout.block / 512;
-                if level < levels {
-                    self.store.fresh(next, Class::Numbers)?;
+            if next != 0 {
+                place = Some(self.checked(number, next)?);
+                continue;
+            }
+            if !fresh {
+                // Nothing below either: all of that is needed.
+                if self.blocks_left() < (levels + 1 - level) as u32 {
+                    return Err(Errno::NoSpace.into());
                 }
-                match place {
-                    None => inode.block[slot] = next,
-                    Some(block) => put32(self.store.edit(block, Class::Numbers)?, slot * 4, next),
-                }
-                // Whoever writes once puts the inode when all is mapped.
-                if level < levels || !self.options.once {
-                    self.put_inode(number, inode)?;
-                }
+                goal = self.goal(number, inode, index, goal)?;
+                fresh = true;
+            }
+            let next = self.allocate_block(goal)?;
+            goal = next + 1;
+            inode.units += self.store.layout.block / 512;
+            if level < levels {
+                self.store.fresh(next, Class::Numbers)?;
+            }
+            match place {
+                None => inode.block[slot] = next,
+                Some(block) => put32(self.store.edit(block, Class::Numbers)?, slot * 4, next),
+            }
+            // Whoever writes once puts the inode when all is mapped.
+            if level < levels || !self.options.once {
+                self.put_inode(number, inode)?;
             }
             place = Some(next);
         }
-        Ok((place.unwrap_or(0), true))
+        Ok((place.unwrap_or(0), fresh))
     }
 
     /// Where to look for a block: behind the one before it, which the caller may know as `goal`; otherwise near the numbers; otherwise in the inode's group.

@@ -58,7 +58,7 @@ impl<D: BlockDevice> Store<D> {
     }
 
     fn load(&mut self, block: u32) -> Result<(), ExtError> {
-        if self.cache.get(block).is_none() {
+        if !self.cache.has(block) {
             let mut data = vec![0; self.layout.size()];
             self.disk.read(block, self.ratio, self.layout.size(), &mut data)?;
             self.cache.keep(block, data.into());
@@ -106,7 +106,7 @@ impl<D: BlockDevice> Store<D> {
                 at += 1;
                 continue;
             }
-            let cached = |end: &usize| *end == count || self.cache.get(first + *end as u32).is_some();
+            let cached = |end: &usize| *end == count || self.cache.has(first + *end as u32);
             let end = (at + 1..=count).find(cached).unwrap_or(count);
             let part = &mut buf[at * size..end * size];
             self.disk.read(first + at as u32, self.ratio, size, part)?;

@@ -44,6 +44,7 @@ fn exercise<D: BlockDevice>(ext: &mut Ext<D>, budget: &mut u32, dir: Ino, depth:
         }
         let mut data = vec![0; 2000];
         _ = ext.read(attr.ino, attr.size.saturating_sub(1000), &mut data);
+        _ = ext.next_data(attr.ino, attr.size / 2);
         _ = ext.readlink(attr.ino);
         _ = ext.listxattr(attr.ino);
         _ = ext.setxattr(attr.ino, b"user.new", &data[..index * 7], SetXattr::Any, NOW);
@@ -203,4 +204,20 @@ fn features_that_are_not_understood_are_refused_by_name_or_not_written() {
     assert!(ext.is_read_only());
     assert_eq!(ext.mkdir(Ino::ROOT, b"new", 0o755, Caller::root(NOW)), Err(nandlab_vfs::Errno::ReadOnly));
     assert!(ext.lookup(Ino::ROOT, b"many").is_ok());
+}
+
+#[test]
+fn data_are_looked_for_in_files_longer_than_any_block_number() {
+    let mut disk = volume();
+    let large = number_of(&mut disk, "/many/below/LARGE");
+    let at = inode_at(&mut disk, large);
+    // The upper half of the size.
+    poke(&mut disk, at + 108, &[0, 0, 0xFF]);
+    let mut ext = read_only(&mut disk);
+    let size = ext.getattr(Ino(large)).unwrap().size;
+    assert!(size > 1 << 50, "{size}");
+    assert_eq!(ext.next_data(Ino(large), 0).unwrap(), 0);
+    // From a block of numbers, and behind all that has numbers.
+    assert_eq!(ext.next_data(Ino(large), 300_000).unwrap(), 300_000);
+    assert!(ext.next_data(Ino(large), 1 << 30).is_ok_and(|at| at > 1 << 30));
 }
