@@ -1,7 +1,7 @@
 //! An image in a file of the operating system, read and written through a few windows of memory.
 //!
 //! *Promises.* Memory is constant, whatever the file's length. What was written reads back at once, and is in the file after [`ImageFile::write_back`]. A file opened for reading is never changed. A
-//! *blank* file reads as erased flash (0xFF) where nothing was written, and takes no space there. *Knows nothing of* what the bytes mean.
+//! *blank* file reads as erased flash (0xFF) where nothing was written, an *empty* one as zeros, and takes no space there. *Knows nothing of* what the bytes mean.
 
 use nandlab_sim::{Backing, BackingError};
 use std::fs::{File, OpenOptions};
@@ -27,14 +27,29 @@ struct Window {
     bytes: Box<[u8]>,
 }
 
+/// A file that was just made.
+#[derive(Debug)]
+struct New {
+    /// What is read where nothing was written.
+    byte: u8,
+    /// By window, whether anything was written.
+    written: Vec<bool>,
+}
+
+impl New {
+    /// Whether the operating system gives the same where nothing was written.
+    fn is_empty(&self) -> bool {
+        self.byte == 0
+    }
+}
+
 /// An image in a file.
 #[derive(Debug)]
 pub struct ImageFile {
     file: File,
     len: u64,
     writable: bool,
-    /// Of a blank file, by window, whether anything was written.
-    written: Option<Vec<bool>>,
+    new: Option<New>,
     windows: Vec<Window>,
     clock: u64,
 }
@@ -59,23 +74,34 @@ impl ImageFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let len = (&file).seek(SeekFrom::End(0))?;
-        Ok(Self { file, len, writable, written: None, windows: Vec::new(), clock: 0 })
+        Ok(Self { file, len, writable, new: None, windows: Vec::new(), clock: 0 })
     }
 
     /// Makes an empty file one of so many erased bytes.
     pub fn blank(file: File, len: u64) -> io::Result<Self> {
+        Self::new(file, len, 0xFF)
+    }
+
+    /// Makes an empty file one of so many zeros.
+    pub fn empty(file: File, len: u64) -> io::Result<Self> {
+        Self::new(file, len, 0)
+    }
+
+    fn new(file: File, len: u64, byte: u8) -> io::Result<Self> {
         file.set_len(len)?;
         let written = vec![false; len.div_ceil(WINDOW as u64) as usize];
-        Ok(Self { file, len, writable: true, written: Some(written), windows: Vec::new(), clock: 0 })
+        Ok(Self { file, len, writable: true, new: Some(New { byte, written }), windows: Vec::new(), clock: 0 })
     }
 
     /// Puts everything that was written into the file, and gives the file back, cut to `len` bytes; erased bytes that were never written before that are written now.
     pub fn finish(mut self, len: u64) -> io::Result<File> {
         self.write_back()?;
-        for number in self.written.iter().flatten().enumerate().filter(|(_, written)| !**written).map(|(number, _)| number as u64) {
-            let at = number * WINDOW as u64;
-            if at < len {
-                self.file.write_all_at(&[0xFF; WINDOW][..WINDOW.min((len - at) as usize)], at)?;
+        if let Some(new) = self.new.filter(|new| !new.is_empty()) {
+            for (number, _) in new.written.iter().enumerate().filter(|(_, written)| !**written) {
+                let at = (number * WINDOW) as u64;
+                if at < len {
+                    self.file.write_all_at(&[new.byte; WINDOW][..WINDOW.min((len - at) as usize)], at)?;
+                }
             }
         }
         self.file.set_len(len)?;
@@ -85,7 +111,7 @@ impl ImageFile {
     /// Puts everything that was written into the file.
     pub fn write_back(&mut self) -> io::Result<()> {
         for window in self.windows.iter_mut().filter(|window| window.dirty) {
-            store(&self.file, self.len, &mut self.written, window)?;
+            store(&self.file, self.len, &mut self.new, window)?;
         }
         Ok(())
     }
@@ -110,15 +136,14 @@ impl ImageFile {
         let oldest = self.windows.iter().enumerate().min_by_key(|(_, window)| window.used).map_or(0, |(index, _)| index);
         let window = &mut self.windows[oldest];
         if window.dirty {
-            store(&self.file, self.len, &mut self.written, window)?;
+            store(&self.file, self.len, &mut self.new, window)?;
         }
         window.number = NONE;
         let at = number * WINDOW as u64;
         let len = WINDOW.min((self.len - at) as usize);
-        if self.written.as_ref().is_some_and(|written| !written[number as usize]) {
-            window.bytes.fill(0xFF);
-        } else {
-            self.file.read_exact_at(&mut window.bytes[..len], at)?;
+        match &self.new {
+            Some(new) if !new.written[number as usize] => window.bytes.fill(new.byte),
+            _ => self.file.read_exact_at(&mut window.bytes[..len], at)?,
         }
         window.number = number;
         Ok(oldest)
@@ -132,15 +157,25 @@ impl ImageFile {
     /// Accesses of at least so many bytes go by the windows, if none of these holds a part of them.
     fn is_direct(&self, offset: u64, count: usize, least: usize) -> bool {
         let (first, last) = (offset / WINDOW as u64, (offset + count as u64).saturating_sub(1) / WINDOW as u64);
-        count >= least && self.written.is_none() && !self.windows.iter().any(|window| (first..=last).contains(&window.number))
+        let held = || self.windows.iter().any(|window| (first..=last).contains(&window.number));
+        count >= least && self.new.as_ref().is_none_or(New::is_empty) && !held()
+    }
+
+    /// Writes by the windows.
+    fn write_direct(&mut self, data: &[u8], offset: u64) -> Result<(), BackingError> {
+        if let Some(new) = &mut self.new {
+            let (first, end) = (offset as usize / WINDOW, (offset as usize + data.len()).div_ceil(WINDOW));
+            new.written[first..end].fill(true);
+        }
+        self.file.write_all_at(data, offset).map_err(|error| reason(&error))
     }
 }
 
-fn store(file: &File, len: u64, written: &mut Option<Vec<bool>>, window: &mut Window) -> io::Result<()> {
+fn store(file: &File, len: u64, new: &mut Option<New>, window: &mut Window) -> io::Result<()> {
     let at = window.number * WINDOW as u64;
     file.write_all_at(&window.bytes[..WINDOW.min((len - at) as usize)], at)?;
-    if let Some(written) = written {
-        written[window.number as usize] = true;
+    if let Some(new) = new {
+        new.written[window.number as usize] = true;
     }
     window.dirty = false;
     Ok(())
@@ -190,14 +225,14 @@ impl Backing for ImageFile {
             return Err(BackingError::Io("the image is open for reading only"));
         }
         if self.is_direct(offset, data.len(), PAST) {
-            return self.file.write_all_at(data, offset).map_err(|error| reason(&error));
+            return self.write_direct(data, offset);
         }
         let (mut at, mut rest) = (offset, data);
         while !rest.is_empty() {
             let within = (at % WINDOW as u64) as usize;
             let (now, later) = rest.split_at(rest.len().min(WINDOW - within));
             if self.is_direct(at, now.len(), PAST) {
-                self.file.write_all_at(now, at).map_err(|error| reason(&error))?;
+                self.write_direct(now, at)?;
                 (at, rest) = (at + now.len() as u64, later);
                 continue;
             }
@@ -254,6 +289,25 @@ mod tests {
         let mut all = vec![0; 6_000_000];
         file.read_exact_at(&mut all, 0).unwrap();
         assert_eq!(all.iter().filter(|byte| **byte != 0xFF).count(), 1);
+    }
+
+    #[test]
+    fn an_empty_file_is_zeros_where_nothing_was_written() {
+        let mut image = ImageFile::empty(tempfile::tempfile().unwrap(), 1 << 20).unwrap();
+        image.write_at(100_000, &[7; 5000]).unwrap();
+        image.write_at(3, &[8]).unwrap();
+        let mut bytes = vec![9; 1 << 20];
+        image.read_at(0, &mut bytes).unwrap();
+        let mut expected = vec![0; 1 << 20];
+        expected[3] = 8;
+        expected[100_000..105_000].fill(7);
+        assert!(bytes == expected);
+        // In a window that holds a part of what went by it.
+        image.write_at(104_999, &[1, 2]).unwrap();
+        let file = image.finish(1 << 20).unwrap();
+        expected[104_999..105_001].copy_from_slice(&[1, 2]);
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes == expected);
     }
 
     #[test]

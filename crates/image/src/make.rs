@@ -168,8 +168,7 @@ impl Making<'_> {
         let (bytes, losses) = match self.format.clone() {
             Format::Jffs2 { choices, shape } => (self.jffs2(tree, file, to, bytes, (choices, shape))?, Losses::default()),
             format => {
-                file.set_len(bytes).map_err(failed)?;
-                let disk = Disk::new(ImageFile::of(file, true).map_err(failed)?, 512);
+                let disk = Disk::new(ImageFile::empty(file, bytes).map_err(failed)?, 512);
                 let disk = disk.map_err(|error| ImageError::Make { format: format.name(), why: error.to_string() })?;
                 (bytes, self.disk(tree, disk, format, bytes)?)
             }
