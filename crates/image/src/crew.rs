@@ -71,7 +71,7 @@ pub(crate) fn run(helpers: Helpers<'_>, root: &[u8], how: How, lead: impl FnOnce
     let failed = Arc::new(AtomicBool::new(false));
     let (jobs, waiting) = sync_channel(WAITING);
     let waiting = Mutex::new(waiting);
-    let worker = || Worker { open: helpers.open, root, how, volume: None, dir: None, losses: Losses::default() };
+    let worker = || Worker { open: helpers.open, root, how, volume: None, dir: None, losses: Losses::default(), buffer: Vec::new() };
     thread::scope(|scope| {
         let start = || scope.spawn(|| worker().run(&waiting, &failed));
         let threads: Vec<_> = (0..helpers.threads.max(1)).map(|_| start()).collect();
@@ -99,6 +99,7 @@ struct Worker<'a> {
     /// The directory of the last file: most have it in common with the one before.
     dir: Option<(Vec<u8>, Ino)>,
     losses: Losses,
+    buffer: Vec<u8>,
 }
 
 impl Worker<'_> {
@@ -132,7 +133,7 @@ impl Worker<'_> {
                 error,
                 why: String::new(),
             })?;
-            read_into(fs, place, &job.entry, self.how, &mut self.losses, job.fill)
+            read_into(fs, place, &job.entry, self.how, (&mut self.losses, &mut self.buffer), job.fill)
         });
         outcome.map_err(|error| volume.explain(error))
     }

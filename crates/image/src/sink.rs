@@ -115,12 +115,17 @@ pub struct Reading<R> {
 impl<R: ReadAt> Reading<R> {
     /// Nothing is read yet.
     pub fn new(inner: R) -> Self {
-        Self { inner, map: None, buffer: Vec::new() }
+        Self::with(inner, Vec::new())
     }
 
-    /// What was read from.
-    pub fn into_inner(self) -> R {
-        self.inner
+    /// The same, by a buffer that was used before, whatever is in it.
+    pub fn with(inner: R, buffer: Vec<u8>) -> Self {
+        Self { inner, map: None, buffer }
+    }
+
+    /// What was read from, and the buffer.
+    pub fn into_parts(self) -> (R, Vec<u8>) {
+        (self.inner, self.buffer)
     }
 
     /// Every part that is no hole, of at most [`STEP`] bytes.
@@ -133,14 +138,23 @@ impl<R: ReadAt> Reading<R> {
                 return Ok(());
             }
             at = next / HOLE * HOLE;
-            self.buffer.resize(STEP.min((size - at) as usize), 0);
-            self.inner.read_at(at, &mut self.buffer)?;
-            for (from, to) in parts(at, &self.buffer) {
-                take(at + from as u64, &self.buffer[from..to])?;
+            let part = room(&mut self.buffer, size - at);
+            self.inner.read_at(at, part)?;
+            for (from, to) in parts(at, part) {
+                take(at + from as u64, &part[from..to])?;
             }
-            at += self.buffer.len() as u64;
+            at += part.len() as u64;
         }
     }
+}
+
+/// So many bytes of a buffer, at most [`STEP`]; it only ever grows.
+fn room(buffer: &mut Vec<u8>, len: u64) -> &mut [u8] {
+    let len = STEP.min(usize::try_from(len).unwrap_or(STEP));
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    &mut buffer[..len]
 }
 
 impl<R: ReadAt> Bytes for Reading<R> {
@@ -164,9 +178,9 @@ impl<R: ReadAt> Bytes for Reading<R> {
         let Some(map) = self.map.clone() else { return self.scan(take) };
         for (from, len) in map {
             for at in (from..from + len).step_by(STEP) {
-                self.buffer.resize(STEP.min((from + len - at) as usize), 0);
-                self.inner.read_at(at, &mut self.buffer)?;
-                take(at, &self.buffer)?;
+                let part = room(&mut self.buffer, from + len - at);
+                self.inner.read_at(at, part)?;
+                take(at, part)?;
             }
         }
         Ok(())

@@ -316,7 +316,7 @@ impl Survey {
             VolumeKind::Dynamic => record.reserved,
             VolumeKind::Static => self.used_lebs(id).min(record.reserved),
         };
-        let last = self.current(id, lebs.saturating_sub(1)).filter(|_| record.kind == VolumeKind::Static);
+        let last = lebs.checked_sub(1).filter(|_| record.kind == VolumeKind::Static).and_then(|last| self.current(id, last));
         let short = last.map_or(0, |one| u64::from(leb_bytes.saturating_sub(one.vid.data_size)));
         let pebs = self.held.range((id, 0)..(id, lebs)).filter_map(|((_, lnum), _)| Some((*lnum, self.current(id, *lnum)?.peb))).collect();
         let len = u64::from(lebs) * u64::from(leb_bytes) - short;

@@ -72,6 +72,7 @@ pub struct Walk<'a> {
     /// Threads that take contents out, where a sink lets them.
     pub helpers: Option<Helpers<'a>>,
     hands: Option<Hands>,
+    buffer: Vec<u8>,
     /// First names of files that have several.
     first_names: BTreeMap<Ino, Vec<u8>>,
     directories: BTreeSet<Ino>,
@@ -88,7 +89,7 @@ impl<'a> Walk<'a> {
     pub fn new(fs: &'a mut dyn FileSystem, salvage: bool, progress: &'a mut dyn FnMut(u64)) -> Self {
         let (first_names, directories) = (BTreeMap::new(), BTreeSet::new());
         let (losses, limit) = (Losses::default(), u64::MAX);
-        Self { fs, salvage, losses, limit, progress, helpers: None, hands: None, first_names, directories }
+        Self { fs, salvage, losses, limit, progress, helpers: None, hands: None, buffer: Vec::new(), first_names, directories }
     }
 
     /// Gives everything at and below `root`, whose own path becomes the empty one.
@@ -134,7 +135,7 @@ impl<'a> Walk<'a> {
             let how = How { salvage: self.salvage, limit: self.limit };
             match (&mut self.hands, begun) {
                 (Some(hands), Some(fill)) => hands.give(entry, fill)?,
-                _ => give(self.fs, attr, &entry, how, &mut self.losses, |bytes| sink.put(&entry, bytes))?,
+                _ => give(self.fs, attr, &entry, how, (&mut self.losses, &mut self.buffer), |bytes| sink.put(&entry, bytes))?,
             }
             (self.progress)(size);
             return Ok(());
@@ -230,18 +231,21 @@ pub(crate) struct How {
     pub limit: u64,
 }
 
-/// Gives an inode's contents to whoever takes them.
+/// Gives an inode's contents to whoever takes them; what is lost is noted, and the buffer may have been used before.
 fn give<T>(
     fs: &mut dyn FileSystem,
     attr: &Attr,
     entry: &Entry,
     how: How,
-    losses: &mut Losses,
+    (losses, buffer): (&mut Losses, &mut Vec<u8>),
     take: impl FnOnce(&mut dyn Bytes) -> Result<T>,
 ) -> Result<T> {
-    let mut bytes = Reading::new(Contents { fs, attr, entry, salvage: how.salvage, left: how.limit, lost: Vec::new() });
+    let contents = Contents { fs, attr, entry, salvage: how.salvage, left: how.limit, lost: Vec::new() };
+    let mut bytes = Reading::with(contents, std::mem::take(buffer));
     let outcome = take(&mut bytes);
-    for (from, to) in bytes.into_inner().lost {
+    let contents;
+    (contents, *buffer) = bytes.into_parts();
+    for (from, to) in contents.lost {
         losses.add(&entry.path, format!("bytes {from} to {to} cannot be read"));
     }
     outcome
@@ -253,11 +257,11 @@ pub(crate) fn read_into(
     (dir, name): (Ino, &[u8]),
     entry: &Entry,
     how: How,
-    losses: &mut Losses,
+    (losses, buffer): (&mut Losses, &mut Vec<u8>),
     fill: Box<dyn Fill>,
 ) -> Result<()> {
     let attr = fs.lookup(dir, name).map_err(|error| ImageError::Call { path: Shown::path(&entry.path), error, why: String::new() })?;
-    let outcome = give(fs, &attr, entry, how, losses, |bytes| fill.fill(entry, bytes));
+    let outcome = give(fs, &attr, entry, how, (losses, buffer), |bytes| fill.fill(entry, bytes));
     fs.forget(attr.ino, 1);
     losses.merge(outcome?);
     Ok(())

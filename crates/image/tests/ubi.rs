@@ -12,7 +12,7 @@ use nandlab_image::ubinize::{Device, ubinize};
 use nandlab_image::volume::{Access, Layer, Opening, Volume};
 use nandlab_jffs2::{Compression, Medium};
 use nandlab_mtd::{Image, ImageFormat, Layout as MtdLayout};
-use nandlab_ubi::format::{LAYOUT_VOLUME, VolumeKind};
+use nandlab_ubi::format::{LAYOUT_VOLUME, Parsed, VidHeader, VolumeKind};
 use nandlab_ubi::{Headers, LogOptions, Memory, Options, Superblock, Ubi, VolumeSpec};
 use std::fs;
 use std::process::Command;
@@ -171,6 +171,23 @@ fn damage_is_found_by_offset_and_the_rest_is_taken() {
     let mut volume = opened(&image, &Opening { salvage: true, ..Opening::default() });
     assert!(volume.troubles[0].starts_with("UBI: "), "{:?}", volume.troubles);
     assert!(nandlab_image::walk::one(volume.fs().unwrap(), b"").is_ok(), "the file system in volume 0 is there");
+}
+
+#[test]
+fn a_static_volume_whose_blocks_say_that_they_are_a_dynamic_ones_is_empty() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("image");
+    let (mut bytes, _) = device(Options::default(), scratch.path(), 0);
+    fs::write(&image, &bytes).unwrap();
+    for lnum in 0..3 {
+        let at = block_of(&image, 1, lnum) + 2048;
+        let header = &mut bytes[at..at + 64];
+        let Parsed::Good(found) = VidHeader::parse(header, 28_672) else { panic!("a header") };
+        let changed = VidHeader { kind: VolumeKind::Dynamic, used_ebs: 0, data_size: 0, data_crc: 0, ..found };
+        header.copy_from_slice(&changed.encode());
+    }
+    fs::write(&image, &bytes).unwrap();
+    assert_eq!(raw_bytes(&image, "fixed").0, []);
 }
 
 #[test]
