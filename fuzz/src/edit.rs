@@ -60,6 +60,8 @@ pub struct Script<'a> {
     pub options: u8,
     /// Whether it is written to.
     pub write: bool,
+    /// How many 256ths of it are there, where not all of it is.
+    pub part: Option<u8>,
     edits: &'a [u8],
 }
 
@@ -67,7 +69,8 @@ impl<'a> Script<'a> {
     /// Takes an input apart; an empty one edits nothing.
     pub fn new(input: &'a [u8]) -> Self {
         let byte = |at: usize| input.get(at).copied().unwrap_or_default();
-        Self { seed: byte(0).into(), options: byte(1), write: byte(2) & 1 != 0, edits: input.get(4..).unwrap_or_default() }
+        let part = (byte(2) & 6 == 6).then(|| byte(3));
+        Self { seed: byte(0).into(), options: byte(1), write: byte(2) & 1 != 0, part, edits: input.get(4..).unwrap_or_default() }
     }
 
     /// The edits in their order. The upper bit of a verb says that its value is one of the special ones.

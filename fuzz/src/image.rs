@@ -1,4 +1,5 @@
-//! Images of every format, found out by what is in them: JFFS2, UBI with and without a log and with a file system in a volume, F2FS, ext, FAT, NFTL. Edits are those of the formats' own targets.
+//! Images of every format, found out by what is in them: JFFS2, UBI with and without a log and with a file system in a volume, F2FS, ext, FAT, NFTL. Edits are those of the formats' own targets; of some images only the
+//! beginning is there.
 //!
 //! *A run* does what `nandlab image` does: finds out what the bytes are, opens all layers, tells of them, checks, and extracts everything to an archive, as far as it can be had. The input says what is known of the shape.
 //! *Bound:* 24 MiB of heap.
@@ -8,6 +9,7 @@ use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_ftl::nftl::{Nftl, NftlOptions};
 use nandlab_image::check::check;
 use nandlab_image::detect::Hints;
+use nandlab_image::overlay::Overlay;
 use nandlab_image::place::Place;
 use nandlab_image::raw::raw;
 use nandlab_image::tar_out::TarOut;
@@ -31,18 +33,32 @@ pub fn run(input: &[u8]) {
     let mut own = script;
     own.seed /= KINDS;
     seeds();
-    match script.seed % KINDS {
+    let (place, format) = match script.seed % KINDS {
         0 | 6 => {
             let (bytes, format) = jffs2::edited(own);
-            survive(flash(bytes), format, script.options);
+            (flash(bytes), format)
         }
-        1 | 7 => survive(flash(ubi::edited(own)), ubi::FORMAT, script.options),
-        2 | 8 => survive(flash(ubi::edited_from(&seeds().0, own)), ubi::FORMAT, script.options),
-        3 | 9 => survive(disk(ext::edited(own)), NFTL, script.options),
-        4 | 10 => survive(disk(fat::edited(own)), NFTL, script.options),
-        5 | 11 => survive(disk(f2fs::edited(own)), NFTL, script.options),
-        _ => survive(flash(nftl(script)), NFTL, script.options),
-    }
+        1 | 7 => (flash(ubi::edited(own)), ubi::FORMAT),
+        2 | 8 => (flash(ubi::edited_from(&seeds().0, own)), ubi::FORMAT),
+        3 | 9 => (disk(ext::edited(own)), NFTL),
+        4 | 10 => (disk(fat::edited(own)), NFTL),
+        5 | 11 => (disk(f2fs::edited(own)), NFTL),
+        _ => (flash(nftl(script)), NFTL),
+    };
+    let place = match script.part {
+        Some(part) => cut(place, part),
+        None => place,
+    };
+    survive(place, format, script.options);
+}
+
+/// The beginning of an image, which may end within a sector or page.
+fn cut(whole: Place, part: u8) -> Place {
+    Place::bytes("part", move || {
+        let bytes = whole.raw().expect("bytes in memory");
+        let end = bytes.len() * u64::from(part) / 256 + u64::from(part % 5);
+        Box::new(Overlay::cut(bytes, end))
+    })
 }
 
 /// A volume of UBI with FAT in it, and FAT on NFTL.

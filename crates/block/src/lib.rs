@@ -121,6 +121,14 @@ pub enum BlockError {
     /// The sector's contents are lost.
     #[error("{0}: contents lost to a media error")]
     Lost(Lba),
+    /// The image that the disk is held in ends before.
+    #[error("byte {at} lies beyond the end of the image at byte {end}")]
+    Missing {
+        /// The first byte that is not there.
+        at: u64,
+        /// Where the image ends.
+        end: u64,
+    },
     /// No good block is left to write to; reading goes on.
     #[error("worn out: no erase block left to write to")]
     WornOut,
@@ -144,6 +152,17 @@ pub enum BlockError {
 impl From<PowerCut> for BlockError {
     fn from(_: PowerCut) -> Self {
         Self::PowerCut
+    }
+}
+
+impl BlockError {
+    /// The byte of a disk with sectors of so many bytes where it was met, if that is one place.
+    pub fn place(self, sector: u32) -> Option<u64> {
+        match self {
+            Self::Missing { at, .. } => Some(at),
+            Self::Lost(lba) | Self::OutOfRange { lba, .. } => lba.0.checked_mul(sector.into()),
+            _ => None,
+        }
     }
 }
 

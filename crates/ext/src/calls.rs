@@ -1,10 +1,11 @@
 //! The calls of [`FileSystem`], each checked here and carried out elsewhere.
 
 use crate::{Ext, ExtError, format::ROOT, inode::Inode, node::Life};
-use alloc::{vec, vec::Vec};
+use alloc::{string::ToString as _, vec, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{
-    Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NAME_MAX, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time,
+    Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NAME_MAX, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync,
+    Time,
 };
 
 impl<D: BlockDevice> Ext<D> {
@@ -306,6 +307,11 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
 
     fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
         if self.dirty().bytes == 0 { Ok(0) } else { self.write(|ext| ext.write_oldest(bytes, until)) }
+    }
+
+    fn cause(&mut self) -> Option<Cause> {
+        let error = self.take_fault()?;
+        Some(Cause { at: self.place_of_error(&error), what: error.to_string() })
     }
 
     fn due(&self) -> Option<Time> {

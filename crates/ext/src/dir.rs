@@ -99,6 +99,28 @@ pub(crate) fn put_record(bytes: &mut [u8], at: usize, length: usize, inode: u32,
     bytes[at + HEADER..at + HEADER + name.len()].copy_from_slice(name);
 }
 
+/// Blocks of a directory that cannot be had: the others are gone through before the first of these is told.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    first: Option<ExtError>,
+    count: u32,
+}
+
+impl Failures {
+    /// So many end it at once: a length that lies leads nowhere.
+    const MAX: u32 = 256;
+
+    pub fn add(&mut self, error: ExtError) -> Result<(), ExtError> {
+        let first = *self.first.get_or_insert(error);
+        self.count += 1;
+        if self.count < Self::MAX { Ok(()) } else { Err(first) }
+    }
+
+    pub fn told<T>(self, value: T) -> Result<T, ExtError> {
+        self.first.map_or(Ok(value), Err)
+    }
+}
+
 impl<D: BlockDevice> Ext<D> {
     /// Whether records tell types.
     pub(crate) fn types(&self) -> bool {
@@ -138,21 +160,25 @@ impl<D: BlockDevice> Ext<D> {
         Ok(None)
     }
 
-    /// Where a name is in a directory.
+    /// Where a name is in a directory, also beside blocks that cannot be had.
     pub(crate) fn find(&mut self, number: u32, name: &[u8]) -> Result<Option<Found>, ExtError> {
         let dir = self.inode(number)?;
-        if self.is_indexed(&dir)
-            && let Some(found) = self.find_indexed(number, &dir, name)?
-        {
-            return Ok(found);
-        }
-        for index in 0..self.dir_blocks(&dir) {
-            let block = self.dir_block(number, &dir, index)?;
-            if let Some(found) = self.find_in(block, name)? {
-                return Ok(Some(found));
+        let mut failures = Failures::default();
+        if self.is_indexed(&dir) {
+            match self.find_indexed(number, &dir, name) {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => {}
+                Err(error) => failures.add(error)?,
             }
         }
-        Ok(None)
+        for index in 0..self.dir_blocks(&dir) {
+            match self.dir_block(number, &dir, index).and_then(|block| self.find_in(block, name)) {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) => {}
+                Err(error) => failures.add(error)?,
+            }
+        }
+        failures.told(None)
     }
 
     pub(crate) fn is_indexed(&self, dir: &Inode) -> bool {

@@ -35,7 +35,7 @@ pub enum Finding {
         expected: u32,
     },
     /// Blocks that are marked as taken and that nothing uses.
-    #[error("group {group}: {count} blocks, the first {first}, are taken and used by nothing")]
+    #[error("group {group}: blocks that are taken and used by nothing: {count}, the first {first}")]
     LostBlocks {
         /// The group.
         group: u32,
@@ -45,7 +45,7 @@ pub enum Finding {
         first: u32,
     },
     /// Inodes that are marked as taken and that are not in use.
-    #[error("group {group}: {count} inodes, the first {first}, are taken and not in use")]
+    #[error("group {group}: inodes that are taken and not in use: {count}, the first {first}")]
     LostInodes {
         /// The group.
         group: u32,
@@ -103,7 +103,7 @@ pub enum Finding {
         expected: u64,
     },
     /// An inode has more or fewer names than it says.
-    #[error("inode {inode}: {found} links, {expected} names")]
+    #[error("inode {inode}: links are {found}, expected {expected} by its names")]
     Links {
         /// The inode.
         inode: u32,

@@ -217,6 +217,12 @@ pub struct Layout {
     pub extra_isize: u16,
 }
 
+/// The bytes that a volume takes by its own superblock, which lies in `head`, the first 2048 bytes of the device or more; none where that is not understood.
+pub fn declared_bytes(head: &[u8]) -> Option<u64> {
+    let layout = Layout::parse(head.get(SUPER_AT as usize..)?.get(..SUPER_BYTES)?).ok()?;
+    Some(u64::from(layout.blocks) * u64::from(layout.block))
+}
+
 impl Layout {
     /// Takes a superblock apart; refuses what is none, or is not understood.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ExtError> {

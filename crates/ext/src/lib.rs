@@ -70,6 +70,7 @@ mod node;
 mod order;
 mod orphan;
 mod past;
+mod place;
 mod plan;
 mod recover;
 mod regions;
@@ -79,7 +80,7 @@ mod xattr;
 
 pub use error::ExtError;
 pub use finding::{FINDINGS_MAX, Finding, Place, Report, Severity};
-pub use format::Layout;
+pub use format::{Layout, declared_bytes};
 pub use mend::Patch;
 pub use mkfs::{Format, FormatError, format};
 pub use mount::{Ext, Mode, Options};

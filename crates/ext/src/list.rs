@@ -5,7 +5,7 @@
 
 use crate::{
     Ext, ExtError,
-    dir::{Record, record},
+    dir::{Failures, Record, record},
     format::{compat, type_of_entry},
     hash::hash,
     htree::Hashed,
@@ -36,10 +36,13 @@ impl<D: BlockDevice> Ext<D> {
         let seed = self.store.layout.hash_seed;
         let low = (from >> 32) as u32;
         let indexed = self.is_indexed(&dir);
-        let path = if indexed { self.probe(number, &dir, |version| hash(b"", version, seed).map(|_| low << 1))? } else { None };
-        match path {
+        let path = if indexed { self.probe(number, &dir, |version| hash(b"", version, seed).map(|_| low << 1)) } else { Ok(None) };
+        match path.or_else(|error| self.list_around(number, &dir, error, each))? {
             Some(mut path) => loop {
-                let (names, next) = self.batch(number, &dir, &mut path)?;
+                let (names, next) = match self.batch(number, &dir, &mut path) {
+                    Ok(batch) => batch,
+                    Err(error) => return self.list_around(number, &dir, error, each),
+                };
                 if !self.give(names, from, each)? || next.is_none() {
                     return Ok(());
                 }
@@ -53,6 +56,12 @@ impl<D: BlockDevice> Ext<D> {
             }
             None => self.list_bytes(number, &dir, from, each),
         }
+    }
+
+    /// Where an index leads to what cannot be had: all names that can, perhaps for the second time, and then the error.
+    fn list_around<T>(&mut self, number: u32, dir: &Inode, error: ExtError, each: Each<'_>) -> Result<T, ExtError> {
+        _ = self.list_bytes(number, dir, 0, each);
+        Err(error)
     }
 
     /// Gives names by hash; says whether more are wanted.
@@ -88,16 +97,21 @@ impl<D: BlockDevice> Ext<D> {
     fn list_bytes(&mut self, number: u32, dir: &Inode, from: u64, each: Each<'_>) -> Result<(), ExtError> {
         let (size, types) = (u64::from(self.store.layout.block), self.types());
         let first = u32::try_from(from / size).unwrap_or(u32::MAX);
+        let mut failures = Failures::default();
         for index in first..self.dir_blocks(dir).max(first) {
-            let block = self.dir_block(number, dir, index)?;
-            let (start, mut at, mut found) = (u64::from(index) * size, 0, Vec::new());
-            let bytes = self.store.block(block)?;
-            while at < bytes.len() {
-                let record = record(bytes, at, block, types)?;
-                if record.is_listed(bytes) && start + at as u64 >= from {
-                    found.push((record, record.name_in(bytes).to_vec()));
+            let (start, mut found) = (u64::from(index) * size, Vec::new());
+            if let Err(error) = self.dir_block(number, dir, index).and_then(|block| {
+                let (bytes, mut at) = (self.store.block(block)?, 0);
+                while at < bytes.len() {
+                    let record = record(bytes, at, block, types)?;
+                    if record.is_listed(bytes) && start + at as u64 >= from {
+                        found.push((record, record.name_in(bytes).to_vec()));
+                    }
+                    at += record.length;
                 }
-                at += record.length;
+                Ok(())
+            }) {
+                failures.add(error)?;
             }
             for (record, name) in found {
                 // Behind this record, wherever the next begins.
@@ -106,6 +120,6 @@ impl<D: BlockDevice> Ext<D> {
                 }
             }
         }
-        Ok(())
+        failures.told(())
     }
 }

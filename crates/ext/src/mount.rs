@@ -13,7 +13,7 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
-use nandlab_block::BlockDevice;
+use nandlab_block::{BlockDevice, BlockError};
 use nandlab_jbd::{COMMIT_INTERVAL, Checkpoint};
 use nandlab_vfs::{Errno, Time};
 
@@ -121,7 +121,9 @@ impl<D: BlockDevice> Ext<D> {
         if !ext.options.read_only {
             match ext.end_orphans() {
                 Ok(()) => {}
-                Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => ext.fault = Some(error),
+                Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. } | ExtError::Device(BlockError::Missing { .. }))) => {
+                    ext.fault = Some(error);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -180,6 +182,11 @@ impl<D: BlockDevice> Ext<D> {
     /// What lay behind the last [`Errno::Io`], [`Errno::Unclean`] or [`Errno::ReadOnly`].
     pub fn fault(&self) -> Option<ExtError> {
         self.fault
+    }
+
+    /// The same, told once.
+    pub(crate) fn take_fault(&mut self) -> Option<ExtError> {
+        self.fault.take()
     }
 
     /// The device below; what is written there passes this mount by.

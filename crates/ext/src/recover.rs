@@ -49,6 +49,15 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
 }
 
 impl<D: BlockDevice> Ext<D> {
+    /// The byte behind the last that the journal's log takes; none where there is no journal.
+    pub fn journal_end(&mut self) -> Result<Option<u64>, ExtError> {
+        if !self.store.layout.has(compat::HAS_JOURNAL) {
+            return Ok(None);
+        }
+        let last = self.journal_runs()?.into_iter().map(|(first, run)| u64::from(first) + u64::from(run)).max();
+        Ok(last.map(|block| block * u64::from(self.store.layout.block)))
+    }
+
     /// Where the journal's blocks lie: runs of them, each its first block and how many.
     pub(crate) fn journal_runs(&mut self) -> Result<Vec<(u32, u32)>, ExtError> {
         let number = le32(self.store.superblock()?, sb::JOURNAL_INODE);

@@ -7,10 +7,11 @@ use crate::{
     node::{self, Shape, kind, put_time},
     superblock::feature,
 };
-use alloc::{vec, vec::Vec};
+use alloc::{string::ToString as _, vec, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{
-    Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NAME_MAX, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time,
+    Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NAME_MAX, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync,
+    Time,
 };
 
 impl<D: BlockDevice> F2fs<D> {
@@ -302,6 +303,11 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
             f2fs.disk.submit_all()?;
             Ok(((before - f2fs.pages.count()) * BLOCK) as u64)
         })
+    }
+
+    fn cause(&mut self) -> Option<Cause> {
+        let error = self.take_fault()?;
+        Some(Cause { at: self.place_of_error(&error), what: error.to_string() })
     }
 
     fn due(&self) -> Option<Time> {

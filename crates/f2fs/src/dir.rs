@@ -77,7 +77,7 @@ impl<D: BlockDevice> F2fs<D> {
             let Some((bytes, view)) = self.names(dir, None)? else { return Ok(None) };
             return Ok(view.find(bytes, name, hash, dir, 0)?.map(|entry| Found { dir, index: None, entry }));
         }
-        let (depth, extra) = self.depth(dir)?;
+        let ((depth, extra), mut failure) = (self.depth(dir)?, None);
         for level in 0..depth {
             let first = bucket(level, extra, hash);
             for index in first..first + bucket_blocks(level) {
@@ -85,14 +85,18 @@ impl<D: BlockDevice> F2fs<D> {
                 let found = match self.names(dir, Some(index)) {
                     Ok(Some((bytes, view))) => view.find(bytes, name, hash, dir, index)?,
                     Ok(None) | Err(F2fsError::Call(Errno::FileTooBig)) => None,
-                    Err(error) => return Err(error),
+                    // The name may be in another block.
+                    Err(error) => {
+                        failure.get_or_insert(error);
+                        None
+                    }
                 };
                 if let Some(entry) = found {
                     return Ok(Some(Found { dir, index: Some(index), entry }));
                 }
             }
         }
-        Ok(None)
+        failure.map_or(Ok(None), Err)
     }
 
     /// Adds a name that is not there.
@@ -192,24 +196,36 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(blocks)
     }
 
-    /// Every entry from a position on, `.` and `..` included, until `each` says no; each with the position behind it.
+    /// Every entry from a position on, `.` and `..` included, until `each` says no; each with the position behind it. A block that cannot be had is an error when all others have been gone through.
     pub(crate) fn each_entry(&mut self, dir: u32, from: u64, each: Each<'_>) -> Result<(), F2fsError> {
-        let first = u32::try_from(from / u64::from(SLOTS)).map_err(|_| Errno::Invalid)?;
+        let (first, mut failure) = (u32::try_from(from / u64::from(SLOTS)).map_err(|_| Errno::Invalid)?, None);
         for index in self.name_blocks(dir, first)? {
             let number = index.unwrap_or(0);
             let mut slot = if number == first { (from % u64::from(SLOTS)) as u32 } else { 0 };
             if index.is_none() && first > 0 {
                 break;
             }
-            while let Some((bytes, view)) = self.names(dir, index)? {
-                let Some(entry) = view.next(bytes, slot, dir, number)? else { break };
+            loop {
+                let next = match self.names(dir, index) {
+                    Ok(Some((bytes, view))) => view.next(bytes, slot, dir, number),
+                    Ok(None) => break,
+                    Err(error) => Err(error),
+                };
+                let entry = match next {
+                    Ok(Some(entry)) => entry,
+                    Ok(None) => break,
+                    Err(error) => {
+                        failure.get_or_insert(error);
+                        break;
+                    }
+                };
                 slot = entry.slot + 1;
                 if !each(index, &entry, u64::from(number) * u64::from(SLOTS) + u64::from(slot))? {
                     return Ok(());
                 }
             }
         }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     pub(crate) fn list(&mut self, dir: u32, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), F2fsError> {

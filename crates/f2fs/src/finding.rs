@@ -73,7 +73,7 @@ pub enum Finding {
         expected: u32,
     },
     /// Blocks of a segment that are marked as valid and that nothing uses.
-    #[error("segment {segment}: {count} valid blocks, the first {first}, are used by nothing")]
+    #[error("segment {segment}: valid blocks that are used by nothing: {count}, the first {first}")]
     LostBlocks {
         /// The segment.
         segment: u32,
@@ -107,7 +107,7 @@ pub enum Finding {
         expected: u64,
     },
     /// An inode has more or fewer names than it says.
-    #[error("inode {ino}: {found} links, {expected} names")]
+    #[error("inode {ino}: links are {found}, expected {expected} by its names")]
     Links {
         /// The inode.
         ino: u32,

@@ -17,7 +17,7 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
-use nandlab_block::BlockDevice;
+use nandlab_block::{BlockDevice, BlockError};
 use nandlab_vfs::{Errno, Time};
 
 /// How a volume is mounted.
@@ -160,15 +160,22 @@ pub struct F2fs<D> {
     pub(crate) options: Options,
     pub(crate) counts: Counts,
     state: State,
+    unrecovered: Option<F2fsError>,
     fault: Option<F2fsError>,
 }
 
 impl<D: BlockDevice> F2fs<D> {
-    /// Mounts a volume. What fsyncs made durable behind the last checkpoint is recovered first; unless read-only, a checkpoint then makes that good.
+    /// Mounts a volume. What fsyncs made durable behind the last checkpoint is recovered first; unless read-only, a checkpoint then makes that good. Read-only, a log that reaches beyond the end of the
+    /// device's image is left aside: see [`unrecovered`](Self::unrecovered).
     pub fn mount(device: D, options: Options) -> Result<Self, F2fsError> {
         let mut f2fs = Self::open(device, options)?;
-        f2fs.recover()?;
-        Ok(f2fs)
+        match f2fs.recover() {
+            Err(error @ F2fsError::Device(BlockError::Missing { .. })) if options.read_only => {
+                let plain = Self::open(f2fs.into_device(), options)?;
+                Ok(Self { unrecovered: Some(error), ..plain })
+            }
+            outcome => outcome.map(|()| f2fs),
+        }
     }
 
     /// Takes up a volume as its last checkpoint has it.
@@ -176,7 +183,7 @@ impl<D: BlockDevice> F2fs<D> {
         let mut disk = Disk::open(device)?;
         let layout = read_super(&mut disk)?;
         let checkpoint = Checkpoint::read(&mut disk, &layout)?;
-        let (journals, logs) = read_summaries(&mut disk, &layout, &checkpoint)?;
+        let (journals, logs) = read_summaries(&mut disk, &layout, &checkpoint, options.read_only)?;
         let entries = read_segments(&mut disk, &layout, &checkpoint, &journals)?;
         let segments = Segments::new(&layout, entries, logs.iter().map(|log| log.state.segment));
         let blocks = options.cache_bytes / crate::format::BLOCK as u64;
@@ -208,6 +215,7 @@ impl<D: BlockDevice> F2fs<D> {
             options,
             counts: Counts::default(),
             state: State::Mounted,
+            unrecovered: None,
             fault: None,
         })
     }
@@ -215,6 +223,11 @@ impl<D: BlockDevice> F2fs<D> {
     /// Shape and choices of the volume.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Why what fsyncs made durable behind the last checkpoint is not in what is shown.
+    pub fn unrecovered(&self) -> Option<F2fsError> {
+        self.unrecovered
     }
 
     /// What has been done since the mount.
@@ -235,6 +248,11 @@ impl<D: BlockDevice> F2fs<D> {
     /// What lay behind the last [`Errno::Io`], [`Errno::Unclean`] or [`Errno::ReadOnly`].
     pub fn fault(&self) -> Option<F2fsError> {
         self.fault
+    }
+
+    /// The same, told once.
+    pub(crate) fn take_fault(&mut self) -> Option<F2fsError> {
+        self.fault.take()
     }
 
     /// The device below; what is written there passes this mount by.
@@ -316,7 +334,7 @@ fn read_super<D: BlockDevice>(disk: &mut Disk<D>) -> Result<Layout, F2fsError> {
     };
     match read(0) {
         Ok(layout) => Ok(layout),
-        Err(first @ (F2fsError::Feature { .. } | F2fsError::Device(nandlab_block::BlockError::PowerCut))) => Err(first),
+        Err(first @ (F2fsError::Feature { .. } | F2fsError::Device(BlockError::PowerCut))) => Err(first),
         Err(first) => read(1).map_err(|_| first),
     }
 }
@@ -325,6 +343,7 @@ fn read_summaries<D: BlockDevice>(
     disk: &mut Disk<D>,
     layout: &Layout,
     checkpoint: &Checkpoint,
+    read_only: bool,
 ) -> Result<(Journals, [Log; log::COUNT]), F2fsError> {
     let start = checkpoint.start(layout);
     let mut next = start + checkpoint.start_sum;
@@ -359,7 +378,12 @@ fn read_summaries<D: BlockDevice>(
         let first = layout.start(log.state.segment);
         for (at, owner) in log.owners.iter_mut().enumerate() {
             if log.state.threaded || at < usize::from(log.state.next) {
-                *owner = Owner { nid: le32(&disk.read(first + at as u32)?, footer::NID), ..Owner::default() };
+                match disk.read(first + at as u32) {
+                    Ok(block) => *owner = Owner { nid: le32(&block, footer::NID), ..Owner::default() },
+                    // Who reads needs no owners.
+                    Err(F2fsError::Device(BlockError::Missing { .. })) if read_only => break,
+                    Err(error) => return Err(error),
+                }
             }
         }
     }

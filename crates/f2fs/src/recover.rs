@@ -16,7 +16,7 @@ use alloc::{
     collections::{BTreeMap, btree_map::Entry},
     vec::Vec,
 };
-use nandlab_block::BlockDevice;
+use nandlab_block::{BlockDevice, BlockError};
 use nandlab_vfs::{Errno, FileType};
 
 /// The last nodes of a file that count, by their place in the chain.
@@ -72,7 +72,11 @@ impl<D: BlockDevice> F2fs<D> {
         let mut seen = alloc::collections::BTreeSet::new();
         let mut next = self.next_addr(log::WARM_NODE).unwrap_or(NULL);
         while self.layout.place(next).is_some() && seen.insert(next) {
-            let bytes = self.disk.read(next)?;
+            let bytes = match self.disk.read(next) {
+                // Nothing was written behind the last checkpoint of an unmount.
+                Err(F2fsError::Device(BlockError::Missing { .. })) if self.checkpoint.flags & flag::UMOUNT != 0 => break,
+                outcome => outcome?,
+            };
             if !self.checkpoint.is_behind(le64(&bytes, footer::VERSION)) {
                 break;
             }

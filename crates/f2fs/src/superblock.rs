@@ -2,7 +2,7 @@
 
 use crate::{
     F2fsError,
-    format::{MAGIC, NAT_ENTRIES, SEGMENT, SIT_ENTRIES, crc, le32, le64},
+    format::{BLOCK, MAGIC, NAT_ENTRIES, SEGMENT, SIT_ENTRIES, crc, le32, le64},
 };
 use alloc::vec::Vec;
 
@@ -121,6 +121,12 @@ pub struct Layout {
     pub(crate) cold: Vec<[u8; 8]>,
     /// Ends of names whose files are hot.
     pub(crate) hot: Vec<[u8; 8]>,
+}
+
+/// The bytes that a volume takes by its own superblock, up to the end of its main area. The superblock, or its copy, lies in `head`, the first 8192 bytes of the device; none where neither is understood.
+pub fn declared_bytes(head: &[u8]) -> Option<u64> {
+    let layouts = head.chunks(BLOCK).take(2).filter_map(|block| Layout::parse(block.get(OFFSET..)?.get(..BYTES)?, u64::MAX).ok());
+    layouts.map(|layout| (u64::from(layout.main) + u64::from(layout.segments_main) * u64::from(SEGMENT)) * BLOCK as u64).next()
 }
 
 impl Layout {

@@ -8,9 +8,9 @@ use crate::{
     node::Node,
     time,
 };
-use alloc::vec::Vec;
+use alloc::{string::ToString as _, vec::Vec};
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, StatFs, Sync, Time};
+use nandlab_vfs::{Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, StatFs, Sync, Time};
 
 /// The longest name as bytes: each UTF-16 unit may take three.
 const NAME_BYTES_MAX: u32 = 3 * name::UNITS_MAX as u32;
@@ -228,15 +228,15 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     fn list(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), FatError> {
         let gone = self.check_dir(dir)?.place.is_none() && dir != Ino::ROOT;
-        let mut from = u32::try_from(from).unwrap_or(u32::MAX);
-        while let Some(found) = if gone { None } else { self.next_entry(dir, &mut from)? } {
+        let (mut from, mut failure) = (u32::try_from(from).unwrap_or(u32::MAX), None);
+        while let Some(found) = if gone { None } else { self.next_around(dir, &mut from, &mut failure)? } {
             let name = name::to_bytes(&found.name);
             let kind = if found.is_directory() { FileType::Directory } else { FileType::File };
             if !each(DirEntry { ino: self.nodes.number(found.place), kind, name: &name, next: u64::from(from) }) {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 }
 
@@ -339,6 +339,11 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
 
     fn unmount(&mut self) -> Result<(), Errno> {
         self.look(Self::close)
+    }
+
+    fn cause(&mut self) -> Option<Cause> {
+        let error = self.take_fault()?;
+        Some(Cause { at: self.place_of_error(&error), what: error.to_string() })
     }
 
     fn statfs(&mut self) -> Result<StatFs, Errno> {

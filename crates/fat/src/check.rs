@@ -199,8 +199,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             let kind = slot_kind(&slot);
             let places = &mut long_places;
             let orphan = |walk: &mut Walk, places: &mut Vec<u64>, slot| {
+                let at = places.first().copied().unwrap_or(place);
                 places.drain(..).for_each(|place| walk.fix(Fix::Remove(place)));
-                walk.report.add(Finding::LongName { path: text(&visit.path), slot });
+                walk.report.add(Finding::LongName { path: text(&visit.path), slot, at });
             };
             if !visit.path.is_empty() && index < 2 {
                 self.check_dots(walk, visit, index, (&slot, place));
@@ -229,7 +230,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                     let units = named.map_or_else(|| name::show(&short_of(&slot), slot[12]), |(units, _)| units);
                     let path = [&visit.path[..], b"/", &name::to_bytes(&units)].concat();
                     if !shorts.insert(short_of(&slot)) | !names.insert(name::fold(&units)) {
-                        walk.report.add(Finding::Twice { path: text(&path) });
+                        walk.report.add(Finding::Twice { path: text(&path), at: place });
                     }
                     self.check_entry(walk, visit, path, (&slot, place))?;
                 }
@@ -248,10 +249,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             walk.fix(Fix::Start(place, expected.1));
         }
         if index == 0 && !(named && start == expected.1) {
-            walk.report.add(Finding::Dot { path: path() });
+            walk.report.add(Finding::Dot { path: path(), at: place });
         }
         if index == 1 && !(named && start == expected.1) {
-            walk.report.add(Finding::DotDot { path: path(), found: if named { start } else { 0 }, expected: expected.1 });
+            walk.report.add(Finding::DotDot { path: path(), found: if named { start } else { 0 }, expected: expected.1, at: place });
         }
     }
 
@@ -265,21 +266,21 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         if directory && size != 0 {
             walk.fix(Fix::Size(place, 0));
-            walk.report.add(Finding::DirectorySize { path: text(&path), size });
+            walk.report.add(Finding::DirectorySize { path: text(&path), size, at: place });
         }
         if start == 0 && !directory {
             if size > 0 {
                 walk.fix(Fix::Size(place, 0));
-                walk.report.add(Finding::TooLong { path: text(&path), size, held: 0 });
+                walk.report.add(Finding::TooLong { path: text(&path), size, held: 0, at: place });
             }
             return Ok(());
         }
         if !layout.is_cluster(start) {
-            walk.report.add(Finding::Start { path: text(&path), found: start });
+            walk.report.add(Finding::Start { path: text(&path), found: start, at: place });
             return Ok(());
         }
         if let Some(other) = walk.starts.get(&start) {
-            let finding = Finding::TwoNames { path: text(&path), other: text(other) };
+            let finding = Finding::TwoNames { path: text(&path), other: text(other), at: place };
             walk.report.add(finding);
             return Ok(());
         }
@@ -298,11 +299,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let needed = self.clusters_for(u64::from(size));
         if followed.clusters < needed && followed.trouble.is_none() {
             walk.fix(Fix::Size(place, held as u32));
-            walk.report.add(Finding::TooLong { path: text(&path), size, held });
+            walk.report.add(Finding::TooLong { path: text(&path), size, held, at: place });
         } else if followed.clusters > needed {
             // A file of no bytes has no chain at all.
             walk.fix(if needed == 0 { Fix::Start(place, 0) } else { Fix::Cut { start, keep: needed } });
-            walk.report.add(Finding::Excess { path: text(&path), clusters: followed.clusters - needed });
+            walk.report.add(Finding::Excess { path: text(&path), clusters: followed.clusters - needed, at: place });
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::{
     removed::Removed,
 };
 use alloc::{collections::BTreeSet, vec, vec::Vec};
-use nandlab_block::BlockDevice;
+use nandlab_block::{BlockDevice, BlockError};
 use nandlab_vfs::{Errno, Ino};
 
 /// An entry in a directory.
@@ -128,15 +128,29 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(None)
     }
 
+    /// The same, going on behind sectors that cannot be had: the first such error is kept.
+    pub(crate) fn next_around(&mut self, dir: Ino, from: &mut u32, failure: &mut Option<FatError>) -> Result<Option<Found>, FatError> {
+        let slots = self.store.layout.sector / SLOT as u32;
+        loop {
+            match self.next_entry(dir, from) {
+                Err(error @ FatError::Device(_)) if error != FatError::Device(BlockError::PowerCut) && *from < DIR_SLOTS_MAX => {
+                    failure.get_or_insert(error);
+                    *from = (*from / slots + 1) * slots;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// The entry of this name, long or short, in whatever case.
     pub(crate) fn find(&mut self, dir: Ino, units: &[u16]) -> Result<Option<Found>, FatError> {
-        let (wanted, mut from) = (name::fold(units), 0);
-        while let Some(found) = self.next_entry(dir, &mut from)? {
+        let (wanted, mut from, mut failure) = (name::fold(units), 0, None);
+        while let Some(found) = self.next_around(dir, &mut from, &mut failure)? {
             if name::fold(&found.name) == wanted || name::fold(&name::show(&short_of(&found.slot), 0)) == wanted {
                 return Ok(Some(found));
             }
         }
-        Ok(None)
+        failure.map_or(Ok(None), Err)
     }
 
     /// The inode of an entry.
@@ -156,16 +170,16 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(ino)
     }
 
-    /// Counts the directories in a directory.
+    /// Counts the directories in a directory; who only reads counts those that can be had.
     pub(crate) fn count_subdirs(&mut self, dir: Ino) -> Result<(), FatError> {
-        let (mut from, mut subdirs) = (0, 0);
-        while let Some(found) = self.next_entry(dir, &mut from)? {
+        let (mut from, mut subdirs, mut failure) = (0, 0, None);
+        while let Some(found) = self.next_around(dir, &mut from, &mut failure)? {
             subdirs += u32::from(found.is_directory());
         }
         if let Some(node) = self.nodes.get_mut(dir) {
             node.subdirs = subdirs;
         }
-        Ok(())
+        failure.filter(|_| !self.options.read_only).map_or(Ok(()), Err)
     }
 
     pub(crate) fn is_empty_dir(&mut self, dir: Ino) -> Result<bool, FatError> {

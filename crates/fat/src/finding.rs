@@ -34,7 +34,7 @@ pub enum Finding {
     #[error("no file system information in sector {0}")]
     NoInfo(u32),
     /// The number of free clusters is another.
-    #[error("{found} clusters are said to be free, {expected} are")]
+    #[error("free clusters: {found}, expected {expected}")]
     FreeCount {
         /// What is said.
         found: u32,
@@ -58,7 +58,7 @@ pub enum Finding {
         expected: u8,
     },
     /// Clusters that nothing uses.
-    #[error("{0} clusters are allocated and belong to no file")]
+    #[error("clusters that are allocated and belong to no file: {0}")]
     Lost(u32),
     /// The first cluster is none.
     #[error("{path}: first cluster {found}, expected a cluster")]
@@ -67,6 +67,8 @@ pub enum Finding {
         path: String,
         /// What is said.
         found: u32,
+        /// Where its slot is, in bytes of the volume.
+        at: u64,
     },
     /// A chain leads to what is no next cluster.
     #[error("{path}: chain goes on from cluster {cluster} with entry {found:#x}")]
@@ -95,6 +97,8 @@ pub enum Finding {
         path: String,
         /// The first.
         other: String,
+        /// Where its slot is, in bytes of the volume.
+        at: u64,
     },
     /// A file is longer than its chain.
     #[error("{path}: {size} bytes, its clusters hold {held}")]
@@ -105,14 +109,18 @@ pub enum Finding {
         size: u32,
         /// Bytes of its chain.
         held: u64,
+        /// Where its slot is, in bytes of the volume.
+        at: u64,
     },
     /// A chain is longer than its file.
-    #[error("{path}: {clusters} clusters beyond its end")]
+    #[error("{path}: clusters beyond its end: {clusters}")]
     Excess {
         /// Whose.
         path: String,
         /// Clusters too many.
         clusters: u32,
+        /// Where its slot is, in bytes of the volume.
+        at: u64,
     },
     /// A directory says that it has bytes.
     #[error("{path}: directory with a length of {size} bytes")]
@@ -121,12 +129,16 @@ pub enum Finding {
         path: String,
         /// What is said.
         size: u32,
+        /// Where its slot is, in bytes of the volume.
+        at: u64,
     },
     /// A directory does not begin with itself.
     #[error("{path}: no `.`, or one that leads elsewhere")]
     Dot {
         /// Whose.
         path: String,
+        /// Where its slot is, in bytes of the volume.
+        at: u64,
     },
     /// A directory does not name its parent.
     #[error("{path}: `..` leads to cluster {found}, expected {expected}")]
@@ -137,6 +149,8 @@ pub enum Finding {
         found: u32,
         /// Where it should.
         expected: u32,
+        /// Where its slot is, in bytes of the volume.
+        at: u64,
     },
     /// Slots of a long name that belong to no entry.
     #[error("{path}: slot {slot} is part of a long name that has no entry")]
@@ -145,12 +159,16 @@ pub enum Finding {
         path: String,
         /// The slot.
         slot: u32,
+        /// Where its slot is, in bytes of the volume.
+        at: u64,
     },
     /// Two entries of one name.
     #[error("{path}: twice in its directory, or with a short name that is")]
     Twice {
         /// The second.
         path: String,
+        /// Where its slot is, in bytes of the volume.
+        at: u64,
     },
     /// A path is too long to go on.
     #[error("{path}: too deep")]

@@ -109,6 +109,12 @@ fn bad(offset: u16, field: &'static str, found: impl Into<u64>, expected: &'stat
     FatError::Boot { offset, field, found: found.into(), expected }
 }
 
+/// The bytes that a volume takes by its own boot sector, with which `head`, the first 512 bytes of the device or more, begins; none where that is not understood.
+pub fn declared_bytes(head: &[u8]) -> Option<u64> {
+    let layout = Layout::parse(head.get(..512)?).ok()?;
+    Some(u64::from(layout.sectors) * u64::from(layout.sector))
+}
+
 impl Layout {
     /// Reads a boot sector of at least 512 bytes.
     pub fn parse(boot: &[u8]) -> Result<Self, FatError> {

@@ -47,6 +47,7 @@ mod mount;
 mod name;
 mod node;
 mod nvram;
+mod place;
 mod removed;
 mod rename;
 mod store;
@@ -55,7 +56,7 @@ mod time;
 
 pub use error::FatError;
 pub use finding::{FINDINGS_MAX, Finding, Report, Severity};
-pub use format::{Bits, Layout};
+pub use format::{Bits, Layout, declared_bytes};
 pub use mend::Patch;
 pub use mkfs::{Format, FormatError, format};
 pub use mount::{Fat, Options};

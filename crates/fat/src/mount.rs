@@ -121,6 +121,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.fault
     }
 
+    /// The same, told once.
+    pub(crate) fn take_fault(&mut self) -> Option<FatError> {
+        self.fault.take()
+    }
+
     /// The device below; what is written there passes this mount by.
     pub fn device_mut(&mut self) -> &mut D {
         self.store.device_mut()

@@ -3,9 +3,14 @@
 //! *Promises.* Every structure is looked at, nothing is changed. *Knows nothing of* mending: see [`crate::edit`] for what a mount mends by itself.
 
 use crate::error::{ImageError, Result, Shown};
+use crate::sink::{Bytes, Sink};
+use crate::tree::Entry;
 use crate::volume::{Layer, Mounted, Volume};
+use crate::walk::Walk;
+use crate::words::placed;
 use nandlab_vfs::Errno;
 use serde::Serialize;
+use std::fmt;
 
 /// The most findings of UBI that are kept; other formats have limits of their own.
 const FINDINGS_MAX: usize = 1000;
@@ -40,6 +45,17 @@ pub struct Checked {
     pub findings: Vec<Finding>,
     /// Findings beyond those that are kept.
     pub more: u64,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Note => "note",
+            Severity::Waste => "waste",
+            Severity::Damage => "damage",
+        };
+        write!(f, "{severity}: {}", placed(self.offset, &self.what))
+    }
 }
 
 impl Checked {
@@ -117,22 +133,56 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
         checked.add(Finding { severity: Severity::Damage, offset: None, what: what.clone() });
     }
     check_ubi(volume, &mut checked)?;
+    if volume.lack.is_some() {
+        check_short(volume, &mut checked)?;
+        return Ok(checked);
+    }
     match &mut volume.mounted {
         Some(Mounted::Jffs2(fs)) => {
             collect!(checked, fs.check().map_err(failed)?, nandlab_jffs2::Severity, place)
         }
         Some(Mounted::Ext(fs)) => {
-            collect!(checked, fs.check().map_err(failed)?, nandlab_ext::Severity, |_: &_| None)
+            collect!(checked, fs.check().map_err(failed)?, nandlab_ext::Severity, |finding: &_| fs.place_of(finding))
         }
         Some(Mounted::F2fs(fs)) => {
-            collect!(checked, fs.check().map_err(failed)?, nandlab_f2fs::Severity, |_: &_| None)
+            collect!(checked, fs.check().map_err(failed)?, nandlab_f2fs::Severity, |finding: &_| fs.place_of(finding))
         }
         Some(Mounted::Fat(fs)) => {
-            collect!(checked, fs.check().map_err(failed)?, nandlab_fat::Severity, |_: &_| None)
+            collect!(checked, fs.check().map_err(failed)?, nandlab_fat::Severity, |finding: &_| fs.place_of(finding))
         }
         None => {}
     }
     Ok(checked)
+}
+
+/// Of a file system whose end is lacking: whatever cannot be had of its tree. What its structures say of each other cannot be told without all of them.
+fn check_short(volume: &mut Volume, checked: &mut Checked) -> Result<()> {
+    let limit = volume.limit();
+    let mut nothing = |_| {};
+    let mut walk = Walk::new(volume.fs()?, true, &mut nothing);
+    walk.limit = limit;
+    walk.run(b"", &mut Reader)?;
+    let losses = walk.losses;
+    for loss in losses.list {
+        checked.add(Finding { severity: Severity::Damage, offset: loss.offset, what: format!("{}: {}", loss.path, loss.what) });
+    }
+    checked.more += losses.more;
+    let what = "only the tree was looked at: bitmaps, tables and counts cannot be judged by a part of them".into();
+    checked.add(Finding { severity: Severity::Note, offset: None, what });
+    Ok(())
+}
+
+/// Reads contents, and keeps nothing.
+struct Reader;
+
+impl Sink for Reader {
+    fn put(&mut self, _: &Entry, bytes: &mut dyn Bytes) -> Result<()> {
+        bytes.each(&mut |_, _| Ok(()))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// UBI by its headers and checksums; where there are no headers by what its log says.

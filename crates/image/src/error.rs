@@ -1,6 +1,7 @@
 //! Why an image was not made, read or changed.
 
-use nandlab_vfs::Errno;
+use crate::words::placed;
+use nandlab_vfs::{Cause, Errno};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -36,6 +37,11 @@ impl serde::Serialize for Shown {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
+}
+
+/// Whether more than the caller's own mistake lies behind an error.
+pub(crate) fn has_cause(error: Errno) -> bool {
+    matches!(error, Errno::Io | Errno::Unclean | Errno::ReadOnly | Errno::NoSpace)
 }
 
 /// Why an image was not made, read or changed.
@@ -134,6 +140,17 @@ impl ImageError {
     pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |error| Self::File { path, error }
+    }
+
+    /// The same with what lay behind the refusal of a file system.
+    pub(crate) fn explained(self, cause: Option<Cause>) -> Self {
+        match (self, cause) {
+            (Self::Call { path, error, why }, Some(cause)) if has_cause(error) => {
+                let why = [why, placed(cause.at, &cause.what)].into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join(": ");
+                Self::Call { path, error, why }
+            }
+            (error, _) => error,
+        }
     }
 
     /// Whether what was given is to blame, rather than damage found in the image.

@@ -6,8 +6,8 @@
 //! *Works in terms of* [`nandlab_vfs::FileSystem`] above and [`nandlab_sim::Backing`] below. *Knows nothing of* command lines.
 //!
 //! *Map.* `tree` what goes in: from `source` (`dir_in`, `tar_in`, `manifest`), changed by `table`, made to fit by `limits`; `make` images of it, by way of `target`, on the threads of `parallel`. `detect` what an image is,
-//! `volume` (with `flash`, and `copies` of superblocks) opens it, wherever its `place` is, over `file` and `overlay`; `walk`, with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`. `ubi` what UBI's headers say, `raw` a
-//! volume as it is. `edit`, `check`, `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is done.
+//! `volume` (with `flash`, and `copies` of superblocks) opens it, wherever its `place` is, over `file` and `overlay`, a `short` one as far as it is there; `walk`, with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`. `ubi` what UBI's headers say, `raw` a
+//! volume as it is. `words` of messages; `edit`, `check`, `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is done.
 //!
 //! *Power loss.* A file that is made or changed is whole, or not there, or as it was.
 
@@ -37,6 +37,7 @@ pub mod past;
 pub mod place;
 pub mod raw;
 pub mod repair;
+mod short;
 pub mod sink;
 pub mod source;
 pub mod table;
@@ -48,5 +49,7 @@ pub mod ubi;
 pub mod ubinize;
 pub mod volume;
 pub mod walk;
+pub mod words;
 
 pub use error::{ImageError, Result, Shown};
+pub use short::Lack;

@@ -5,13 +5,17 @@
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
 use crate::overlay::Overlay;
-use crate::volume::Access;
+use crate::volume::{Access, AnyDisk};
+use nandlab_block::Image as Disk;
 use nandlab_sim::Backing;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
 
 type Opener = dyn Fn() -> Box<dyn Backing> + Send + Sync;
 
@@ -63,6 +67,18 @@ impl Place {
                 return Err(ImageError::Choice { what: "image to be written", found, expected: "a file".into() });
             }
         })
+    }
+
+    /// The bytes as a disk: whole sectors. A part of one at the end is left aside by who reads, and refused to who writes.
+    pub(crate) fn disk(&self, access: Access) -> Result<AnyDisk> {
+        let backing = self.open(access, 0)?;
+        let whole = backing.len() / SECTOR * SECTOR;
+        let disk: std::result::Result<AnyDisk, _> = if access == Access::Read && whole < backing.len() {
+            Disk::new(Overlay::cut(backing, whole), SECTOR as u32).map(|disk| Box::new(disk) as AnyDisk)
+        } else {
+            Disk::new(backing, SECTOR as u32).map(|disk| Box::new(disk) as AnyDisk)
+        };
+        disk.map_err(|error| ImageError::Open { layer: "disk", why: error.to_string() })
     }
 
     /// Adds erased bytes at the end of a file.

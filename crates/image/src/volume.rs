@@ -7,8 +7,9 @@ use crate::copies;
 use crate::detect::{self, Detected, DiskKind, Hints};
 use crate::error::{ImageError, Result, Shown};
 use crate::place::Place;
+use crate::short::{self, Lack, Short};
 use crate::sink::{HOLE, STEP};
-use nandlab_block::{BlockDevice, Image as Disk, Lba};
+use nandlab_block::{BlockDevice, Lba};
 use nandlab_ext::Ext;
 use nandlab_f2fs::F2fs;
 use nandlab_fat::{Bits, Fat};
@@ -158,6 +159,8 @@ pub struct Volume {
     pub unrecovered: Option<String>,
     /// Whether a journal was recovered in the overlay: in the image it is not.
     pub recovered: bool,
+    /// What the image lacks of the file system; nothing if that is whole.
+    pub lack: Option<Lack>,
     /// What was wrong with layers that were opened all the same.
     pub troubles: Vec<String>,
     pub(crate) place: Place,
@@ -196,13 +199,12 @@ impl Volume {
     /// Opens an image, wherever it is.
     pub fn at(place: Place, opening: &Opening, access: Access) -> Result<Self> {
         let detected = detected_at(&place, &opening.hints, opening.salvage)?;
-        let mut volume =
-            Self { layers: Vec::new(), mounted: None, detected, unrecovered: None, recovered: false, troubles: Vec::new(), place };
+        let (layers, troubles) = (Vec::new(), Vec::new());
+        let mut volume = Self { layers, mounted: None, detected, unrecovered: None, recovered: false, lack: None, troubles, place };
         match detected {
             Detected::Disk(kind) => {
-                let backing = volume.place.open(access, 0)?;
-                let disk = Disk::new(backing, 512).map_err(|error| failed("disk", error))?;
-                volume.disk(Box::new(disk), kind, opening, access)?;
+                let disk = volume.place.disk(access)?;
+                volume.disk(disk, kind, opening, access)?;
             }
             Detected::Flash(format, kind) => volume.open_flash(format, kind, opening, access)?,
         }
@@ -231,17 +233,11 @@ impl Volume {
     }
 
     /// Adds to an error what the file system knows of it.
-    pub fn explain(&self, error: ImageError) -> ImageError {
-        let ImageError::Call { path, error, why } = error else { return error };
-        let fault = match &self.mounted {
-            Some(Mounted::Jffs2(fs)) => fs.fault().map(|fault| fault.to_string()),
-            Some(Mounted::Ext(fs)) => fs.fault().map(|fault| fault.to_string()),
-            Some(Mounted::F2fs(fs)) => fs.fault().map(|fault| fault.to_string()),
-            Some(Mounted::Fat(fs)) => fs.fault().map(|fault| fault.to_string()),
-            None => None,
-        };
-        let why = [Some(why).filter(|why| !why.is_empty()), fault].into_iter().flatten().collect::<Vec<_>>().join(": ");
-        ImageError::Call { path, error, why }
+    pub fn explain(&mut self, error: ImageError) -> ImageError {
+        match self.fs() {
+            Ok(fs) => error.explained(fs.cause()),
+            Err(_) => error,
+        }
     }
 
     /// Ends the mount, with everything in the file.
@@ -263,25 +259,10 @@ impl Volume {
     }
 
     pub(crate) fn disk(&mut self, disk: AnyDisk, kind: DiskKind, opening: &Opening, access: Access) -> Result<()> {
-        let mut disk = disk;
-        if access == Access::Read {
-            if opening.salvage
-                && let Err(why) = probe(&mut disk, kind)
-            {
-                // In the overlay.
-                self.troubles.push(why);
-                if let Some(what) = copies::restore(&mut disk, kind) {
-                    self.troubles.push(what);
-                }
-            }
-            if kind == DiskKind::Ext && needs_recovery(&mut disk) {
-                // In the overlay. Where that fails the volume is shown as it is.
-                let recovered = Ext::mount(&mut disk, nandlab_ext::Options::default());
-                self.unrecovered =
-                    recovered.map_err(|error| error.to_string()).and_then(|mut fs| fs.unmount().map_err(|error| error.to_string())).err();
-                self.recovered = self.unrecovered.is_none();
-            }
-        }
+        let disk = match access {
+            Access::Read => self.readied(disk, kind, opening)?,
+            Access::Write => whole(disk, kind)?,
+        };
         let (layer, mounted) = match mount(disk, kind, access == Access::Read) {
             Ok(mounted) => mounted,
             // What lies around it can still be told.
@@ -291,10 +272,69 @@ impl Volume {
             }
             Err(why) => return Err(ImageError::Open { layer: kind.name(), why }),
         };
+        if let Mounted::F2fs(fs) = &mounted {
+            self.unrecovered = fs.unrecovered().map(|error| error.to_string());
+        }
         self.layers.push(layer);
         self.mounted = Some(mounted);
         Ok(())
     }
+
+    /// A disk that is only read, with everything in the overlay that a mount needs.
+    fn readied(&mut self, disk: AnyDisk, kind: DiskKind, opening: &Opening) -> Result<AnyDisk> {
+        let mut disk = self.lengthened(disk, kind);
+        if opening.salvage
+            && let Err(why) = probe(&mut disk, kind)
+        {
+            self.troubles.push(why);
+            if let Some(what) = copies::restore(&mut disk, kind) {
+                self.troubles.push(what);
+                // The copy may tell of another length.
+                disk = self.lengthened(disk, kind);
+            }
+        }
+        if kind == DiskKind::Ext && needs_recovery(&mut disk) {
+            // Where that fails the volume is shown as it is.
+            self.unrecovered = recover(&mut disk, self.lack).err();
+            self.recovered = self.unrecovered.is_none();
+        }
+        Ok(disk)
+    }
+
+    /// A disk that ends before its file system does reads as one that is as long, with nothing behind its end.
+    fn lengthened(&mut self, mut disk: AnyDisk, kind: DiskKind) -> AnyDisk {
+        let Some(lack) = short::lack(&mut disk, kind) else { return disk };
+        match Short::new(disk, lack) {
+            Ok(short) => {
+                self.troubles.push(lack.to_string());
+                self.lack = Some(lack);
+                Box::new(short)
+            }
+            Err(disk) => disk,
+        }
+    }
+}
+
+/// Refuses to write where a part of the file system is lacking.
+fn whole(mut disk: AnyDisk, kind: DiskKind) -> Result<AnyDisk> {
+    match short::lack(&mut disk, kind) {
+        Some(lack) => Err(failed(kind.name(), format!("{lack}; extract --salvage takes what is left"))),
+        None => Ok(disk),
+    }
+}
+
+/// Recovers ext3's journal, where all of it is there.
+fn recover(disk: &mut AnyDisk, lack: Option<Lack>) -> std::result::Result<(), String> {
+    if let Some(lack) = lack {
+        let mut fs =
+            Ext::mount(&mut *disk, nandlab_ext::Options { read_only: true, ..Default::default() }).map_err(|error| error.to_string())?;
+        let end = fs.journal_end().map_err(|error| error.to_string())?;
+        if let Some(end) = end.filter(|end| *end > lack.there) {
+            return Err(format!("it reaches to byte {end}, the image to byte {}", lack.there));
+        }
+    }
+    let mut fs = Ext::mount(disk, nandlab_ext::Options::default()).map_err(|error| error.to_string())?;
+    fs.unmount().map_err(|error| error.to_string())
 }
 
 /// Whether what is on a disk can be mounted.

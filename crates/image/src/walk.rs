@@ -4,12 +4,14 @@
 //! [`Walk::salvage`] a loss that is reported, and the rest goes on: of a file's contents what can be read comes, what cannot becomes a hole.
 
 use crate::crew::{self, Hands, Helpers};
-use crate::error::{ImageError, Result, Shown};
+use crate::error::{ImageError, Result, Shown, has_cause};
 use crate::sink::{Bytes, Fill, HOLE, Nothing, ReadAt, Reading, Sink};
 use crate::tree::{Entry, Node, Xattrs, order};
+use crate::words::placed;
 use nandlab_vfs::{Attr, Errno, FileSystem, FileType, Ino, check_name, path, tree};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// The deepest directory that is looked into.
 const DEPTH_MAX: usize = 1000;
@@ -21,8 +23,16 @@ const LOSSES_MAX: usize = 10_000;
 pub struct Loss {
     /// Of which entry.
     pub path: Shown,
+    /// Where what could not be had lies, in bytes of the disk or flash that holds the file system, if that is one place: the first of it.
+    pub offset: Option<u64>,
     /// What, and why.
     pub what: String,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, placed(self.offset, &self.what))
+    }
 }
 
 /// Everything that was not to be had.
@@ -37,7 +47,15 @@ pub struct Losses {
 impl Losses {
     /// Adds one.
     pub fn add(&mut self, path: &[u8], what: impl Into<String>) {
-        if self.list.len() < LOSSES_MAX { self.list.push(Loss { path: Shown::path(path), what: what.into() }) } else { self.more += 1 }
+        self.add_at(path, None, what);
+    }
+
+    /// Adds one whose place is known.
+    pub fn add_at(&mut self, path: &[u8], offset: Option<u64>, what: impl Into<String>) {
+        match self.list.len() {
+            ..LOSSES_MAX => self.list.push(Loss { path: Shown::path(path), offset, what: what.into() }),
+            _ => self.more += 1,
+        }
     }
 
     /// Takes in others; the list is in the order of the paths then, and holds the first of them.
@@ -108,7 +126,14 @@ impl<'a> Walk<'a> {
     }
 
     fn through(&mut self, root: &[u8], sink: &mut dyn Sink) -> Result<()> {
-        let attr = path::resolve(self.fs, root).map_err(|error| self.failed(root, error))?;
+        let attr = match path::resolve(self.fs, root) {
+            Ok(attr) => attr,
+            Err(error) if self.salvage && has_cause(error) => {
+                self.lose::<()>(root, "inode", error)?;
+                return sink.finish();
+            }
+            Err(error) => return Err(self.failed(root, error)),
+        };
         let outcome = self.visit(&attr, Vec::new(), 0, sink);
         self.fs.forget(attr.ino, 1);
         outcome?;
@@ -124,7 +149,8 @@ impl<'a> Walk<'a> {
         if !self.salvage {
             return Err(ImageError::Call { path: Shown::path(path), error, why: what.into() });
         }
-        self.losses.add(path, format!("{what}: {error}"));
+        let (offset, what) = told(self.fs, what.into(), error);
+        self.losses.add_at(path, offset, what);
         Ok(None)
     }
 
@@ -245,10 +271,18 @@ fn give<T>(
     let outcome = take(&mut bytes);
     let contents;
     (contents, *buffer) = bytes.into_parts();
-    for (from, to) in contents.lost {
-        losses.add(&entry.path, format!("bytes {from} to {to} cannot be read"));
+    for Lost { from, to, offset, why } in contents.lost {
+        losses.add_at(&entry.path, offset, format!("bytes {from} to {to} cannot be read{why}"));
     }
     outcome
+}
+
+/// A failure in words, with what the file system knows of it and its place.
+fn told(fs: &mut dyn FileSystem, what: String, error: Errno) -> (Option<u64>, String) {
+    match fs.cause().filter(|_| has_cause(error)) {
+        Some(cause) => (cause.at, format!("{what}: {}", cause.what)),
+        None => (None, format!("{what}: {error}")),
+    }
 }
 
 /// Reads the file `name` in a directory, which was met as `entry`, into where it goes.
@@ -275,9 +309,21 @@ struct Contents<'a> {
     salvage: bool,
     /// Bytes that may still be read.
     left: u64,
-    /// What could not be read, from where to where.
-    lost: Vec<(u64, u64)>,
+    /// What could not be read, in order.
+    lost: Vec<Lost>,
 }
+
+/// Bytes of a file that cannot be read.
+struct Lost {
+    from: u64,
+    to: u64,
+    /// Where the first of them should be.
+    offset: Option<u64>,
+    why: String,
+}
+
+/// The least that is tried to be read.
+const LEAST: usize = 512;
 
 impl Contents<'_> {
     fn read(&mut self, at: u64, buf: &mut [u8]) -> std::result::Result<(), Errno> {
@@ -293,11 +339,23 @@ impl Contents<'_> {
         Ok(())
     }
 
-    fn lose(&mut self, from: u64, to: u64) {
-        match self.lost.last_mut() {
-            Some((_, end)) if *end == from => *end = to,
-            Some((before, end)) if *before <= from && to <= *end => {}
-            _ => self.lost.push((from, to)),
+    /// Contents may be read twice, and what is lost of them is told once.
+    fn lose(&mut self, from: u64, to: u64, (offset, why): (Option<u64>, String)) {
+        let next = self.lost.partition_point(|lost| lost.from <= from);
+        match next.checked_sub(1).map(|before| &mut self.lost[before]) {
+            Some(before) if from <= before.to => before.to = before.to.max(to),
+            _ => self.lost.insert(next, Lost { from, to, offset, why }),
+        }
+    }
+
+    /// Reads what can be had of a part, and leaves zeros in place of the rest.
+    fn read_rest(&mut self, at: u64, buf: &mut [u8]) {
+        for (from, part) in (at..).step_by(LEAST).zip(buf.chunks_mut(LEAST)) {
+            if let Err(error) = self.read(from, part) {
+                part.fill(0);
+                let why = told(self.fs, String::new(), error);
+                self.lose(from, from + part.len() as u64, why);
+            }
         }
     }
 }
@@ -309,7 +367,7 @@ impl ReadAt for Contents<'_> {
 
     fn next_data(&mut self, at: u64) -> u64 {
         if self.left == 0 {
-            self.lose(at, self.attr.size);
+            self.lose(at, self.attr.size, (None, ": more data than the image could hold".into()));
             return self.attr.size;
         }
         // What cannot be told is read, which tells.
@@ -330,14 +388,10 @@ impl ReadAt for Contents<'_> {
             }
             Err(_) => {}
         }
-        let mut from = at;
-        for part in buf.chunks_mut(HOLE as usize) {
-            let to = from + part.len() as u64;
+        for (from, part) in (at..).step_by(HOLE as usize).zip(buf.chunks_mut(HOLE as usize)) {
             if self.read(from, part).is_err() {
-                part.fill(0);
-                self.lose(from, to);
+                self.read_rest(from, part);
             }
-            from = to;
         }
         Ok(())
     }

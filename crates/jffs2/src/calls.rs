@@ -8,9 +8,11 @@ use crate::{
     space::List,
     write::FILE_BYTES_MAX,
 };
-use alloc::vec::Vec;
+use alloc::{string::ToString as _, vec::Vec};
 use nandlab_mtd::Mtd;
-use nandlab_vfs::{Attr, Caller, DirEntry, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time};
+use nandlab_vfs::{
+    Attr, Caller, Cause, DirEntry, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time,
+};
 
 /// The unit of [`StatFs`].
 const BLOCK: u32 = 4096;
@@ -274,6 +276,11 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
             let ino = fs.number(ino)?;
             fs.remove_xattr(ino, name)
         })
+    }
+
+    fn cause(&mut self) -> Option<Cause> {
+        let error = self.take_fault()?;
+        Some(Cause { at: error.place(), what: error.to_string() })
     }
 
     fn due(&self) -> Option<Time> {

@@ -79,6 +79,14 @@ pub enum Jffs2Error {
 }
 
 impl Jffs2Error {
+    /// The byte of the flash where it was met, if it is one place.
+    pub fn place(self) -> Option<u64> {
+        match self {
+            Self::Incompatible { at, .. } | Self::Node { at, .. } | Self::Data { at, .. } => Some(at.into()),
+            _ => None,
+        }
+    }
+
     /// The number for the caller.
     pub fn errno(self) -> Errno {
         match self {

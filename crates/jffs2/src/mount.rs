@@ -193,6 +193,11 @@ impl<M: Mtd> Jffs2<M> {
         self.fault
     }
 
+    /// The same, told once.
+    pub(crate) fn take_fault(&mut self) -> Option<Jffs2Error> {
+        self.fault.take()
+    }
+
     /// The array below; what is done there passes this mount by.
     pub fn mtd_mut(&mut self) -> &mut M {
         self.flash.mtd_mut()

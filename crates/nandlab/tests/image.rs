@@ -60,6 +60,34 @@ fn an_image_is_made_looked_into_changed_checked_and_extracted_in_every_format() 
 }
 
 #[test]
+fn of_an_image_that_ends_too_early_what_is_there_is_had() {
+    let lab = lab();
+    for format in ["ext3", "f2fs", "fat"] {
+        let _ = lab.exits(0, &["image", "create", "-f", format, "i", "tree"]);
+        let (bytes, longer) = (fs::read(lab.path("i")).unwrap(), fs::read(lab.path("tree/dir/longer")).unwrap());
+        let middle = bytes.windows(64).position(|part| *part == longer[50_000..50_064]).unwrap() / 512 * 512;
+        lab.write("i", &bytes[..middle]);
+        let lacks = format!("the image ends at byte {middle}, its file system at byte ");
+        assert!(lab.exits(0, &["image", "info", "i"]).0.contains(&lacks), "{format}");
+        assert!(lab.exits(0, &["image", "ls", "-R", "i"]).0.contains("dir/longer"), "{format}");
+        lab.exits(0, &["image", "stat", "i", "dir/longer"]);
+        let beyond = format!("byte {middle} lies beyond the end of the image");
+        let (_, said) = lab.exits(1, &["image", "cat", "i", "dir/longer"]);
+        assert!(said.contains(&beyond), "{format}: {said}");
+        let (_, said) = lab.exits(1, &["image", "extract", "i", "out"]);
+        assert!(said.contains(&lacks) && said.contains("--salvage") && said.contains(&beyond), "{format}: {said}");
+        let (said, _) = lab.exits(1, &["image", "check", "i"]);
+        assert!(said.contains(&lacks) && said.contains(&beyond), "{format}: {said}");
+        let (said, _) = lab.exits(3, &["image", "extract", "--salvage", "--json", "i", "whole"]);
+        assert!(said.contains(&format!("\"offset\":{middle},")), "{format}: {said}");
+        assert!(fs::read(lab.path("whole/dir/longer")).unwrap()[..40_000] == longer[..40_000], "{format}");
+        lab.refuses(&["image", "rm", "i", "/one"], &lacks);
+        assert_eq!(fs::metadata(lab.path("i")).unwrap().len(), middle as u64, "{format}");
+        ["out", "whole"].iter().for_each(|dir| fs::remove_dir_all(lab.path(dir)).unwrap());
+    }
+}
+
+#[test]
 fn what_a_format_cannot_hold_names_the_entry_or_is_a_listed_loss() {
     let lab = lab();
     symlink("one", lab.path("tree/link")).unwrap();

@@ -25,7 +25,7 @@ pub mod path;
 pub mod tree;
 pub mod write_back;
 
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 
 pub use attr::{Attr, Caller, Dirty, FileType, Ino, NAME_MAX, NewNode, SetAttr, StatFs, Time, check_name};
 pub use errno::Errno;
@@ -76,6 +76,15 @@ pub enum Sync {
     /// The times and other attributes too: `fsync`.
     #[default]
     All,
+}
+
+/// What lay behind an error of a call, where more is known than its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Byte of the device where it was met, if that is one place.
+    pub at: Option<u64>,
+    /// In words.
+    pub what: String,
 }
 
 /// A mounted file system, by inodes.
@@ -202,6 +211,11 @@ pub trait FileSystem {
         None
     }
 
+    /// What lay behind the last error, told once.
+    fn cause(&mut self) -> Option<Cause> {
+        None
+    }
+
     /// Does what is due at `now`.
     fn work(&mut self, now: Time) -> Result<(), Errno> {
         let _ = now;
@@ -240,6 +254,9 @@ macro_rules! forward {
             }
             fn dirty(&self) -> Dirty {
                 (**self).dirty()
+            }
+            fn cause(&mut self) -> Option<Cause> {
+                (**self).cause()
             }
             fn due(&self) -> Option<Time> {
                 (**self).due()

@@ -303,6 +303,7 @@ fn number(error: BlockError) -> Errno {
         BlockError::OutOfRange { .. }
         | BlockError::BadLength { .. }
         | BlockError::Lost(_)
+        | BlockError::Missing { .. }
         | BlockError::PowerCut
         | BlockError::Unsupported
         | BlockError::Internal(_)

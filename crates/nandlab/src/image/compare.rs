@@ -9,6 +9,7 @@ use nandlab_image::detect::Detected;
 use nandlab_image::diff::{Ignored, Side, diff};
 use nandlab_image::dump;
 use nandlab_image::volume::{Opening, detected};
+use nandlab_image::words::counted;
 use nandlab_image::{ImageError, source};
 use nandlab_mtd::{ImageFormat, Layout};
 use std::io::{self, BufWriter, Write as _};
@@ -109,16 +110,21 @@ impl Convert {
             }
             let new = ImageFormat { page, oob, pages_per_block: block / page, layout };
             let bytes = anew(image, &self.image.shape.opening(), new, &self.new)?;
-            print(&format!("{}: {bytes} bytes, made anew\n", self.new.display()))?;
+            print(&format!("{}: {}, made anew\n", self.new.display(), counted(bytes, "byte")))?;
             return Ok(Status::Done);
         }
         let converted = convert(image, shape, &self.new, oob, layout)?;
         if self.json {
             json(&converted)?;
         } else {
-            print(&format!("{}: {} pages carried over, {} bad blocks\n", self.new.display(), converted.pages, converted.bad))?;
+            print(&format!(
+                "{}: {} carried over, {}\n",
+                self.new.display(),
+                counted(converted.pages, "page"),
+                counted(converted.bad, "bad block")
+            ))?;
             if converted.cut > 0 {
-                eprintln!("nandlab: of {} pages not all user bytes found a place", converted.cut);
+                eprintln!("nandlab: of {} not all user bytes found a place", counted(converted.cut, "page"));
             }
         }
         Ok(if converted.cut > 0 { Status::Lost } else { Status::Done })

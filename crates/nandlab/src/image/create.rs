@@ -6,6 +6,7 @@ use crate::output::print;
 use nandlab_image::make::{Format, Making, clamp_times, make};
 use nandlab_image::tree::Tree;
 use nandlab_image::volume::Opening;
+use nandlab_image::words::counted;
 use nandlab_image::{ImageError, source, table};
 use nandlab_jffs2::{Choice, Compression, Endian, Medium};
 use nandlab_mtd::{ImageFormat, Layout};
@@ -144,7 +145,7 @@ impl Args {
         if self.json {
             json(&made)?;
         } else {
-            print(&format!("{}: {} bytes, {} entries\n", self.image.display(), made.bytes, made.entries))?;
+            print(&format!("{}: {}, {}\n", self.image.display(), counted(made.bytes, "byte"), counted(made.entries as u64, "entry")))?;
             tell(&made.losses);
         }
         Ok(if made.losses.is_empty() { Status::Done } else { Status::Lost })

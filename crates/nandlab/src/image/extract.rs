@@ -14,6 +14,7 @@ use nandlab_image::sink::{Both, Sink};
 use nandlab_image::tar_out::TarOut;
 use nandlab_image::volume::{Access, Mounted, Opening, Volume};
 use nandlab_image::walk::{Losses, Walk};
+use nandlab_image::words::counted;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::File;
@@ -94,14 +95,15 @@ impl Args {
             }
             report.losses.merge(std::mem::take(&mut sink.losses));
             if sink.owners_left > 0 && !self.json && self.manifest.is_none() {
-                eprintln!("nandlab: owners of {} entries not set, since that is root's; an archive keeps them", sink.owners_left);
+                let owners = counted(sink.owners_left, "entry");
+                eprintln!("nandlab: owners of {owners} not set, since that is root's; an archive keeps them");
             }
         }
         if self.json && !on_stdout {
             json(&report)?;
         } else {
             if !on_stdout {
-                print(&format!("{}: {} files, {} bytes\n", self.target.display(), report.files, report.bytes))?;
+                print(&format!("{}: {}, {}\n", self.target.display(), counted(report.files, "file"), counted(report.bytes, "byte")))?;
             }
             tell(&report.losses);
         }
@@ -149,13 +151,16 @@ impl Args {
         let losses = std::mem::take(&mut walk.losses);
         report.losses.merge(losses);
         bar.finish_and_clear();
+        if let Some(lack) = volume.lack.filter(|_| outcome.is_err() && !self.salvage) {
+            eprintln!("nandlab: {lack}; --salvage takes what is left");
+        }
         outcome.map_err(|error| volume.explain(error).into())
     }
 
     /// What is known to be missing before anything is read: in a salvage all damage that a check finds, with its place.
     fn known_losses(&self, volume: &mut Volume) -> Result<Losses, Failure> {
         let mut losses = Losses::default();
-        let found = if self.salvage && !matches!(volume.mounted, Some(Mounted::Jffs2(_))) {
+        let found = if self.salvage && volume.lack.is_none() && !matches!(volume.mounted, Some(Mounted::Jffs2(_))) {
             let mut found = check(volume)?;
             found.findings.retain(|finding| finding.severity == Severity::Damage);
             found
@@ -163,7 +168,7 @@ impl Args {
             volume.troubles.iter().chain(&volume.unrecovered).for_each(|trouble| losses.add(b"", trouble.as_str()));
             left_out(volume)?
         };
-        found.findings.iter().for_each(|finding| losses.add(b"", finding.what.as_str()));
+        found.findings.iter().for_each(|finding| losses.add_at(b"", finding.offset, finding.what.as_str()));
         losses.more += found.more;
         Ok(losses)
     }

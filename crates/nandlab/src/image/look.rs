@@ -9,7 +9,8 @@ use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Layer, UbiVolume, Volume};
 use nandlab_image::walk::{self, Walk};
-use nandlab_image::{ImageError, Shown};
+use nandlab_image::words::counted;
+use nandlab_image::{ImageError, Lack, Shown};
 use nandlab_vfs::{Attr, FileType, Ino};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -38,6 +39,8 @@ struct About<'a> {
     layers: &'a [Layer],
     space: Option<Space>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    lack: Option<Lack>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     unrecovered: &'a Option<String>,
 }
 
@@ -50,13 +53,16 @@ impl Info {
             Space { bytes: all.blocks * unit, free: all.free * unit }
         });
         if self.json {
-            json(&About { layers: &volume.layers, space, unrecovered: &volume.unrecovered })?;
+            json(&About { layers: &volume.layers, space, lack: volume.lack, unrecovered: &volume.unrecovered })?;
             return Ok(Status::Done);
         }
         let mut text = String::new();
         volume.layers.iter().for_each(|layer| text += &line(layer));
         if let Some(space) = space {
             text += &format!("{} bytes for contents, {} free\n", space.bytes, space.free);
+        }
+        if let Some(lack) = &volume.lack {
+            text += &format!("{lack}\n");
         }
         if let Some(why) = &volume.unrecovered {
             text += &format!("its journal cannot be recovered: {why}\n");
@@ -82,8 +88,10 @@ fn line(layer: &Layer) -> String {
                 let broken = if volume.corrupted { ", blocks are missing" } else { "" };
                 let (id, name, kind, lebs) = (volume.id, &volume.name, volume.kind, volume.lebs);
                 text += &format!(
-                    "  volume {id} {name:?}: {kind}, {} blocks, {} of them mapped, {} bytes{holds}{broken}\n",
-                    lebs.0, lebs.1, volume.bytes
+                    "  volume {id} {name:?}: {kind}, {}, {} of them mapped, {}{holds}{broken}\n",
+                    counted(lebs.0, "block"),
+                    lebs.1,
+                    counted(volume.bytes, "byte")
                 );
             }
             text
@@ -412,8 +420,13 @@ impl Stat {
         for one in &all {
             let entry = &one.entry;
             text += &format!(
-                "{}: {}, {} bytes in {} units of 512, inode {}, {} names\n",
-                entry.path, entry.kind, entry.size, one.blocks, one.ino, one.links
+                "{}: {}, {} in {} of 512, inode {}, {}\n",
+                entry.path,
+                entry.kind,
+                counted(entry.size, "byte"),
+                counted(one.blocks, "unit"),
+                one.ino,
+                counted(one.links, "name")
             );
             text += &format!("  mode {} owner {} group {}\n", entry.mode, entry.uid, entry.gid);
             text += &format!("  modified {}, changed {}, accessed {}\n", entry.mtime, one.ctime, one.atime);
@@ -493,14 +506,7 @@ impl Check {
 
 fn told(checked: &Checked) -> String {
     let mut text = String::new();
-    for finding in &checked.findings {
-        let severity = match finding.severity {
-            Severity::Note => "note",
-            Severity::Waste => "waste",
-            Severity::Damage => "damage",
-        };
-        text += &format!("{severity}: {}\n", finding.what);
-    }
+    checked.findings.iter().for_each(|finding| text += &format!("{finding}\n"));
     if checked.more > 0 {
         text += &format!("{} more\n", checked.more);
     }

@@ -9,6 +9,7 @@ use nandlab_mtd::Layout;
 use nandlab_vfs::Time;
 use serde::Serialize;
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -114,9 +115,11 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Tells on standard error what was lost.
 pub fn tell(losses: &Losses) {
-    losses.list.iter().for_each(|loss| eprintln!("nandlab: {}: {}", loss.path, loss.what));
+    // A reader that has gone away is no failure.
+    let mut out = std::io::stderr().lock();
+    losses.list.iter().for_each(|loss| _ = writeln!(out, "nandlab: {loss}"));
     if losses.more > 0 {
-        eprintln!("nandlab: {} more", losses.more);
+        _ = writeln!(out, "nandlab: {} more", losses.more);
     }
 }
 

@@ -8,6 +8,7 @@ use nandlab_image::history::{Deleted, Event, History};
 use nandlab_image::past::{Former, contents, former};
 use nandlab_image::ubi::Version;
 use nandlab_image::volume::{Mounted, Volume};
+use nandlab_image::words::counted;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -73,7 +74,7 @@ impl Past {
                 );
             }
             for file in &told.deleted {
-                text += &format!("deleted: {}, inode {}, {} bytes\n", file.path, file.ino, file.size);
+                text += &format!("deleted: {}, inode {}, {}\n", file.path, file.ino, counted(file.size, "byte"));
             }
             print(&text)?;
         }

@@ -4,6 +4,7 @@ use super::options::size;
 use crate::failure::{Failure, Status};
 use crate::output::print;
 use nandlab_image::ubinize::{Device, ubinize};
+use nandlab_image::words::counted;
 use std::path::PathBuf;
 
 /// Make a UBI image of the volumes that a description (INI) names, byte for byte as ubinize does
@@ -39,7 +40,7 @@ impl Ubinize {
         let (block, page) = (small(self.block), small(self.page));
         let device = Device { block, page, sub_page: self.sub_page.map_or(page, small), image_seq: self.image_seq };
         let bytes = ubinize(&self.config, device, &self.image)?;
-        print(&format!("{}: {bytes} bytes\n", self.image.display()))?;
+        print(&format!("{}: {}\n", self.image.display(), counted(bytes, "byte")))?;
         Ok(Status::Done)
     }
 }
