@@ -1,4 +1,4 @@
-//! Mends what follows from something else and says something else: counts, links, the longest run, valid blocks and nodes that nothing uses.
+//! Mends what follows from something else and says something else: counts, links, the longest run, valid blocks and nodes that nothing uses. What has lost its name gets one in `lost+found`.
 //!
 //! *Promises.* A pass changes what one check can tell; it takes effect with the checkpoint of a sync or an unmount. While it is in doubt which block is whose, nothing is changed. *Knows nothing of* contents and names.
 
@@ -8,6 +8,7 @@ use crate::{
     finding::Finding,
     format::{NULL, SEGMENT, inode, put32, put64},
 };
+use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{Errno, Time};
 
@@ -37,6 +38,19 @@ impl<D: BlockDevice> F2fs<D> {
             let mut mended = 0;
             for finding in &check.report.findings {
                 mended += u32::from(f2fs.mend_one(finding, &check)?);
+            }
+            // New names take nodes and blocks, of which the check knows nothing.
+            let nameless = check.report.findings.iter().filter_map(|finding| match finding {
+                Finding::Nameless { ino } if mended == 0 => Some(*ino),
+                _ => None,
+            });
+            for ino in nameless.collect::<Vec<u32>>() {
+                match f2fs.reconnect(ino) {
+                    Ok(()) => mended += 1,
+                    // No room, or the name is taken: it stays as it is.
+                    Err(F2fsError::Call(_)) => {}
+                    Err(error) => return Err(error),
+                }
             }
             Ok(mended)
         })

@@ -6,14 +6,17 @@ use crate::{
     F2fs, F2fsError,
     dentry::{Entry, View, type_number},
     dir::Found,
-    format::{footer, inode, le16, le32, put16, put32, put64},
+    format::{NULL, footer, inode, le16, le32, put16, put32, put64},
     node::{Shape, kind, put_time, touch},
     superblock::feature,
 };
+use alloc::format;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{Caller, Errno, FileType, NewNode, Rename, check_name};
 
 const SETGID: u16 = 0o2000;
+/// Where what has lost its name goes.
+const LOST_FOUND: &[u8] = b"lost+found";
 /// The longest target.
 const TARGET_MAX: usize = 4095;
 
@@ -350,6 +353,22 @@ impl<D: BlockDevice> F2fs<D> {
             self.point_entry(&parent, to.0, FileType::Directory)?;
         }
         Ok(())
+    }
+
+    /// Gives an inode that has lost its name one in `lost+found`, its number; the directory is made where there is none. Links are left as they are.
+    pub(crate) fn reconnect(&mut self, ino: u32) -> Result<(), F2fsError> {
+        let (root, by) = (self.layout.root, Caller::root(self.now));
+        let dir = match self.find(root, LOST_FOUND)? {
+            Some(found) => self.child(&found)?,
+            None => self.make(root, LOST_FOUND, NewNode::Directory, 0o700, by)?,
+        };
+        let (name, kind) = (format!("#{ino}"), self.kind_of(ino)?);
+        self.check_free(dir, name.as_bytes())?;
+        self.reserve(6)?;
+        self.unreserve(6);
+        self.add_entry(dir, name.as_bytes(), ino, kind)?;
+        self.touch_dir(dir, i32::from(kind == FileType::Directory))?;
+        self.settle_moved(ino, NULL, (dir, name.as_bytes()))
     }
 
     fn kind_of(&mut self, ino: u32) -> Result<FileType, F2fsError> {

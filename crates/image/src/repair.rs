@@ -44,14 +44,14 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     let looked = |path: &Path| {
         let mut volume = Volume::open(path, &open, Access::Read)?;
         let checked = check(&mut volume)?;
-        Ok::<_, ImageError>((volume.detected, checked))
+        Ok::<_, ImageError>((volume.detected, volume.lack.is_some(), checked))
     };
-    let (detected, before) = looked(&real)?;
+    let (detected, short, before) = looked(&real)?;
     let unchanged = |after: Checked| Repaired { before: before.clone(), after, replaced: false };
     if before.findings.is_empty() {
         return Ok(unchanged(before.clone()));
     }
-    if let Some(why) = hopeless(detected) {
+    if let Some(why) = hopeless(detected, short) {
         let mut after = before.clone();
         after.add(Finding { severity: Severity::Note, offset: None, what: why.into() });
         return Ok(unchanged(after));
@@ -67,18 +67,24 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
         }
         Detected::Flash(..) => mend_flash(scratch.path(), opening, now)?,
     }
-    let (_, after) = looked(scratch.path())?;
-    let better = (after.findings.len() as u64 + after.more, after.worst()) < (before.findings.len() as u64 + before.more, before.worst());
-    if after.worst() == Some(Severity::Damage) || after.worst() > before.worst() || !better {
+    let (.., after) = looked(scratch.path())?;
+    if after.worst() == Some(Severity::Damage) || weight(&after) >= weight(&before) {
         return Ok(unchanged(after));
     }
     replace(scratch, &from, &real)?;
     Ok(Repaired { before, after, replaced: true })
 }
 
+/// How many findings there are, the worst first. Those that were not kept may be anything. UBI's own work leaves notes: blocks that wait to be erased.
+fn weight(checked: &Checked) -> [u64; 3] {
+    let count = |severity| checked.findings.iter().filter(|one| one.severity == severity).count() as u64;
+    [count(Severity::Damage) + checked.more, count(Severity::Waste), count(Severity::Note)]
+}
+
 /// Why nothing can be done where nodes or blocks are what they are.
-fn hopeless(detected: Detected) -> Option<&'static str> {
+fn hopeless(detected: Detected, short: bool) -> Option<&'static str> {
     match detected {
+        _ if short => Some("what the image lacks cannot be mended; extract --salvage and create make a new image of what is there"),
         Detected::Flash(_, FlashKind::Jffs2 { .. }) => Some(
             "JFFS2 has nothing that could be mended in place: its nodes are whole or do not count; extract --salvage and create make a new image",
         ),
@@ -91,7 +97,11 @@ fn mend_flash(path: &Path, opening: &Opening, now: Time) -> Result<()> {
     let mut volume = Volume::open(path, opening, Access::Write)?;
     let failed = |error: Errno| ImageError::Open { layer: "file system", why: error.to_string() };
     if let Some(Mounted::F2fs(fs)) = &mut volume.mounted {
-        while fs.mend(now).map_err(failed)? > 0 {}
+        for _ in 0..PASSES {
+            if fs.mend(now).map_err(failed)? == 0 {
+                break;
+            }
+        }
     }
     if let Some(Mounted::Ext(fs)) = &mut volume.mounted {
         fs.reconnect(now).map_err(failed)?;

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{archive, differences, extracted, formats, held, made, tree};
+use common::{archive, derange, differences, extracted, formats, held, judged, made, plain, tree};
 use nandlab_block::Image as Disk;
 use nandlab_image::check::{Severity, check};
 use nandlab_image::file::ImageFile;
@@ -16,35 +16,8 @@ use nandlab_sim::mix;
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Sync, Time};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 const NOW: Time = Time::new(1_700_000_000);
-
-/// What the format's own judge says, changing nothing; nothing if it is content.
-fn judged(image: &Path, name: &str) -> Option<String> {
-    let (package, program, options): (_, _, &[&str]) = match name {
-        "ext2" | "ext3" => ("e2fsprogs", "/sbin/e2fsck", &["-fn"]),
-        "f2fs" => ("f2fs-tools", "/sbin/fsck.f2fs", &["--dry-run"]),
-        _ => ("dosfstools", "/sbin/fsck.vfat", &["-n", "-V"]),
-    };
-    let output = Command::new(program).args(options).arg(image).output();
-    let output = output.unwrap_or_else(|error| panic!("{program}: {error}: apt-get install {package}"));
-    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    (!output.status.success()).then_some(text)
-}
-
-fn plain(scratch: &Path) -> Tree {
-    let mut tree = Tree::default();
-    for number in 0..40usize {
-        let (path, contents) = (scratch.join(format!("contents {number}")), common::bytes(number as u64, number * 500));
-        fs::write(&path, &contents).unwrap();
-        let name = format!("directory {}/a file with a name {number}", number % 3);
-        let entry = Entry { node: Node::File { size: contents.len() as u64 }, mode: 0o644, ..Entry::directory(name.as_bytes()) };
-        tree.push(entry, Data::whole(path, contents.len() as u64));
-    }
-    tree.settle().unwrap();
-    tree
-}
 
 fn images(scratch: &Path) -> Vec<(&'static str, Vec<u8>)> {
     let fat = ("fat", Format::Fat(nandlab_fat::Format::default()));
@@ -115,32 +88,7 @@ fn what_follows_from_something_else_is_made_right_and_nothing_is_lost() {
     for (name, good) in images(scratch.path()) {
         let image = scratch.path().join("image");
         let mut bytes = good.clone();
-        match name {
-            // The first group's bitmap of blocks, which its descriptor names, and its counts.
-            "ext2" | "ext3" => {
-                let block = 1024usize << bytes[1048];
-                let descriptor = if block == 1024 { 2048 } else { block };
-                let bitmap = u32::from_le_bytes(bytes[descriptor..descriptor + 4].try_into().unwrap()) as usize * block;
-                bytes[bitmap] = 0;
-                bytes[bitmap + block / 16] ^= 0xFF;
-                bytes[descriptor + 12] ^= 0x55;
-                bytes[1024 + 12] ^= 0x77;
-            }
-            // The second copy of the table.
-            "fat" => {
-                let reserved = usize::from(u16::from_le_bytes([bytes[14], bytes[15]]));
-                let sectors = usize::from(u16::from_le_bytes([bytes[22], bytes[23]]));
-                let second = (reserved + sectors) * 512;
-                bytes[second + 3..second + 60].fill(0);
-            }
-            // The number of links in the node of a file: its name is in it.
-            _ => {
-                let name = b"a file with a name 7\0";
-                let at = bytes.windows(name.len()).position(|window| window == name).unwrap() / 4096 * 4096;
-                let inode = (at..bytes.len()).step_by(4096).find(|at| bytes[at + 92..].starts_with(name)).unwrap();
-                bytes[inode + 12] = 9;
-            }
-        }
+        derange(name, &mut bytes);
         fs::write(&image, &bytes).unwrap();
         let outcome = repaired(&image);
         assert!(outcome.replaced && !outcome.before.findings.is_empty(), "{name}: {outcome:?}");
@@ -171,6 +119,43 @@ fn journals_logs_and_orphans_of_a_mount_that_never_ended_are_brought_to_an_end()
         let found = nandlab_image::walk::one(volume.fs().unwrap(), b"synced").unwrap();
         assert_eq!(found.1.size(), 5000, "{name}: what was synced is there");
     }
+}
+
+#[test]
+fn a_file_of_f2fs_that_has_lost_its_name_gets_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (image, contents) = (scratch.path().join("image"), scratch.path().join("contents"));
+    let lost = common::bytes(5, 9000);
+    fs::write(&contents, &lost).unwrap();
+    let mut tree = Tree::default();
+    // More names than an inode holds; one of a directory, too.
+    for number in 0..300 {
+        let name = format!("directory/a file of many {number:03}");
+        let entry = Entry { node: Node::File { size: 9000 }, mode: 0o640, ..Entry::directory(name.as_bytes()) };
+        tree.push(entry, Data::whole(contents.clone(), 9000));
+    }
+    tree.push(Entry { mode: 0o755, ..Entry::directory(b"directory/a directory of many/below") }, Data::default());
+    tree.settle().unwrap();
+    made(&tree, Format::F2fs(nandlab_f2fs::Format::default()), &image, 1);
+    let mut bytes = fs::read(&image).unwrap();
+    for name in [&b"a file of many 123"[..], b"a directory of many"] {
+        // A block of names: a bit for each slot of eight bytes, then entries, then the names.
+        const NAMES: usize = 30 + 214 * 11;
+        let mut places =
+            (0..bytes.len()).filter(|at| bytes[*at..].starts_with(name) && at % 4096 >= NAMES && (at % 4096 - NAMES).is_multiple_of(8));
+        let at = places.next().unwrap();
+        let (block, slot) = (at / 4096 * 4096, (at % 4096 - NAMES) / 8);
+        (slot..slot + name.len().div_ceil(8)).for_each(|slot| bytes[block + slot / 8] &= !(1 << (slot % 8)));
+    }
+    fs::write(&image, &bytes).unwrap();
+    let outcome = repaired(&image);
+    assert!(outcome.replaced && outcome.after.findings.is_empty(), "{outcome:?}");
+    assert_eq!(outcome.before.findings.iter().filter(|one| one.what.contains("has no name")).count(), 2, "{:?}", outcome.before);
+    assert_eq!(judged(&image, "f2fs"), None);
+    let found = held(&extracted(&image), scratch.path());
+    let below: Vec<_> = found.iter().filter(|(entry, _)| entry.path.starts_with(b"lost+found/#")).collect();
+    assert!(below.iter().any(|(_, contents)| *contents == lost), "{below:?}");
+    assert!(below.iter().any(|(entry, _)| entry.path.ends_with(b"/below")), "{below:?}");
 }
 
 /// Writes, syncs, removes a file that is open, and goes away without an end.

@@ -14,6 +14,7 @@ use nandlab_jffs2::Compression;
 use nandlab_vfs::Time;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 /// CAP_NET_BIND_SERVICE, permitted and effective: the kernel shows none that makes no sense.
@@ -174,4 +175,61 @@ pub fn differences(expected: &[(Entry, Vec<u8>)], found: &[(Entry, Vec<u8>)]) ->
     let extra = found.iter().filter(|(entry, _)| !expected.iter().any(|(other, _)| other.path == entry.path));
     extra.for_each(|(entry, _)| text += &format!("too many: {}\n", name(entry)));
     text
+}
+
+/// What the format's own judge says, changing nothing; nothing if it is content.
+pub fn judged(image: &Path, name: &str) -> Option<String> {
+    let (package, program, options): (_, _, &[&str]) = match name {
+        "ext2" | "ext3" => ("e2fsprogs", "/sbin/e2fsck", &["-fn"]),
+        "f2fs" => ("f2fs-tools", "/sbin/fsck.f2fs", &["--dry-run"]),
+        _ => ("dosfstools", "/sbin/fsck.vfat", &["-n", "-V"]),
+    };
+    let output = Command::new(program).args(options).arg(image).output();
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}: apt-get install {package}"));
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    (!output.status.success()).then(|| text.lines().take(20).collect::<Vec<_>>().join("\n"))
+}
+
+/// Forty files in three directories.
+pub fn plain(scratch: &Path) -> Tree {
+    let mut tree = Tree::default();
+    for number in 0..40usize {
+        let (path, contents) = (scratch.join(format!("contents {number}")), bytes(number as u64, number * 500));
+        std::fs::write(&path, &contents).unwrap();
+        let name = format!("directory {}/a file with a name {number}", number % 3);
+        let entry = Entry { node: Node::File { size: contents.len() as u64 }, mode: 0o644, ..Entry::directory(name.as_bytes()) };
+        tree.push(entry, Data::whole(path, contents.len() as u64));
+    }
+    tree.settle().unwrap();
+    tree
+}
+
+/// Makes wrong what follows from something else: a bitmap and counts, the second copy of a table, a number of links.
+pub fn derange(name: &str, bytes: &mut [u8]) {
+    match name {
+        // The first group's bitmap of blocks, which its descriptor names, and its counts.
+        "ext2" | "ext3" => {
+            let block = 1024usize << bytes[1048];
+            let descriptor = if block == 1024 { 2048 } else { block };
+            let bitmap = u32::from_le_bytes(bytes[descriptor..descriptor + 4].try_into().unwrap()) as usize * block;
+            bytes[bitmap] = 0;
+            bytes[bitmap + block / 16] ^= 0xFF;
+            bytes[descriptor + 12] ^= 0x55;
+            bytes[1024 + 12] ^= 0x77;
+        }
+        // The second copy of the table.
+        "fat" => {
+            let reserved = usize::from(u16::from_le_bytes([bytes[14], bytes[15]]));
+            let sectors = usize::from(u16::from_le_bytes([bytes[22], bytes[23]]));
+            let second = (reserved + sectors) * 512;
+            bytes[second + 3..second + 60].fill(0);
+        }
+        // The number of links in the node of a file: its name is in it.
+        _ => {
+            let name = b"a file with a name 7\0";
+            let at = bytes.windows(name.len()).position(|window| window == name).unwrap() / 4096 * 4096;
+            let inode = (at..bytes.len()).step_by(4096).find(|at| bytes[at + 92..].starts_with(name)).unwrap();
+            bytes[inode + 12] = 9;
+        }
+    }
 }
