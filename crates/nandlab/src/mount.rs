@@ -79,7 +79,8 @@ impl Args {
     }
 
     fn serve(&self, fs: &mut dyn FileSystem, options: mount::Options<'_>, besides: &str) -> Result<(), Failure> {
-        let options = mount::Options { read_only: self.read_only, everybody: self.everybody, threads: self.threads, ..options };
+        let source = self.source.canonicalize().unwrap_or_else(|_| self.source.clone()).display().to_string();
+        let options = mount::Options { source, read_only: self.read_only, everybody: self.everybody, threads: self.threads, ..options };
         let at = self.dir.clone();
         ctrlc::set_handler(move || let_go(&at)).map_err(ExportError::from)?;
         let said = format!("{} until Ctrl-C or umount{besides}\n", self.dir.display());

@@ -38,6 +38,8 @@ const MEMORY: u64 = 256 << 20;
 
 /// How a file system is mounted.
 pub struct Options<'a> {
+    /// What `df` and `findmnt` show as the source.
+    pub source: String,
     /// Refuses every change.
     pub read_only: bool,
     /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say `user_allow_other`.
@@ -55,13 +57,18 @@ pub struct Options<'a> {
 impl Default for Options<'_> {
     fn default() -> Self {
         let threads = NonZeroUsize::MIN.saturating_add(1);
-        Self { read_only: false, everybody: false, threads, limits: Limits::new(MEMORY), stats: None, pace: None }
+        let source = "nandlab".into();
+        Self { source, read_only: false, everybody: false, threads, limits: Limits::new(MEMORY), stats: None, pace: None }
     }
 }
 
 impl fmt::Debug for Options<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("read_only", &self.read_only).field("threads", &self.threads).finish_non_exhaustive()
+        f.debug_struct("Options")
+            .field("source", &self.source)
+            .field("read_only", &self.read_only)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,7 +90,8 @@ pub fn serve(fs: &mut dyn FileSystem, dir: &Path, options: Options<'_>, ready: i
 fn config(options: &Options<'_>) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName("nandlab".into()),
+        // A comma would begin another option.
+        MountOption::FSName(options.source.replace(',', "_")),
         MountOption::Subtype("nandlab".into()),
         MountOption::DefaultPermissions,
         MountOption::NoAtime,
