@@ -3,6 +3,8 @@
 //! *Promises.* What is stored and shown again is the same. As an attribute (`linux/posix_acl_xattr.h`, version 2, little-endian) each entry has 8 bytes; stored (`fs/ext4/acl.h`, `fs/jffs2/acl.h`, version 1) those of the owner, the
 //! group, the mask and all others have 4, since they name nobody. *Knows nothing of* rights.
 
+pub mod bits;
+
 use crate::Errno;
 use alloc::vec::Vec;
 
@@ -110,11 +112,11 @@ pub fn shown(name: &[u8], value: Vec<u8>, order: Order) -> Result<Vec<u8>, Errno
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// `u::rwx,u:1000:r--,g::r-x,m::rwx,o::---`
-    const LIST: [u8; 44] = [
+    pub const LIST: [u8; 44] = [
         2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 4, 0, 232, 3, 0, 0, 4, 0, 5, 0, 255, 255, 255, 255, 16, 0, 7, 0, 255, 255, 255,
         255, 32, 0, 0, 0, 255, 255, 255, 255,
     ];

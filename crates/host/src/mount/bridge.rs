@@ -2,6 +2,7 @@
 
 use super::STATS;
 use super::attributes::{file_attr, kind, node, time_or_now};
+use super::lists;
 use super::served::{Request as Queued, Served, now};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
@@ -147,9 +148,9 @@ fn bytes(name: &OsStr) -> Vec<u8> {
     name.as_bytes().to_vec()
 }
 
-/// A new inode's permission bits.
-fn permissions(mode: u32, umask: u32) -> u16 {
-    (mode & !umask & 0o7777) as u16
+/// A new inode's permission bits as asked for, and those that its maker's mask takes.
+fn permissions(mode: u32, umask: u32) -> (u16, u16) {
+    ((mode & 0o7777) as u16, (umask & 0o777) as u16)
 }
 
 /// One name of a listing, kept.
@@ -219,7 +220,9 @@ impl Filesystem for Bridge {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // What an old kernel refuses, it does without.
         _ = config.set_max_write(WRITE_MAX);
-        for wish in [InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO, InitFlags::FUSE_CACHE_SYMLINKS] {
+        let (listing, lists) =
+            (InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO, InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK);
+        for wish in [listing, lists, InitFlags::FUSE_CACHE_SYMLINKS] {
             _ = config.add_capabilities(wish);
         }
         Ok(())
@@ -248,7 +251,7 @@ impl Filesystem for Bridge {
 
     fn setattr(
         &self,
-        _: &Request,
+        request: &Request,
         node: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -267,10 +270,10 @@ impl Filesystem for Bridge {
         if node == STATS_NODE {
             return reply.error(Errno::EPERM);
         }
-        let now = now();
-        let [atime, mtime] = [atime, mtime].map(|asked| asked.map(|asked| time_or_now(asked, now)));
+        let by = caller(request);
+        let [atime, mtime] = [atime, mtime].map(|asked| asked.map(|asked| time_or_now(asked, by.now)));
         let change = SetAttr { mode: mode.map(|mode| (mode & 0o7777) as u16), uid, gid, size, atime, mtime };
-        self.ask_attr(reply, move |fs| fs.setattr(ino(node), &change, now));
+        self.ask_attr(reply, move |fs| lists::change(fs, ino(node), &change, by));
     }
 
     fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
@@ -286,12 +289,12 @@ impl Filesystem for Bridge {
     fn mknod(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, device: u32, reply: ReplyEntry) {
         let Some(made) = node(mode, device) else { return reply.error(Errno::EINVAL) };
         let (name, by) = (bytes(name), caller(request));
-        self.ask_entry(reply, move |fs| fs.create(ino(parent), &name, made, permissions(mode, umask), by));
+        self.ask_entry(reply, move |fs| lists::create(fs, ino(parent), &name, made, permissions(mode, umask), by));
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         let (name, by) = (bytes(name), caller(request));
-        self.ask_entry(reply, move |fs| fs.mkdir(ino(parent), &name, permissions(mode, umask), by));
+        self.ask_entry(reply, move |fs| lists::create(fs, ino(parent), &name, NewNode::Directory, permissions(mode, umask), by));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -301,7 +304,7 @@ impl Filesystem for Bridge {
 
     fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, _: i32, reply: ReplyCreate) {
         let (name, by) = (bytes(name), caller(request));
-        let verb = move |fs: &mut dyn FileSystem| fs.create(ino(parent), &name, NewNode::File, permissions(mode, umask), by);
+        let verb = move |fs: &mut dyn FileSystem| lists::create(fs, ino(parent), &name, NewNode::File, permissions(mode, umask), by);
         self.ask(verb, move |outcome| match outcome {
             Ok(attr) => reply.created(&FOR_EVER, &file_attr(&attr), Generation(0), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(error),
@@ -461,7 +464,7 @@ impl Filesystem for Bridge {
         );
     }
 
-    fn setxattr(&self, _: &Request, node: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32, reply: ReplyEmpty) {
+    fn setxattr(&self, request: &Request, node: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32, reply: ReplyEmpty) {
         // XATTR_CREATE and XATTR_REPLACE of <linux/xattr.h>.
         let expect = match flags {
             0 => SetXattr::Any,
@@ -469,13 +472,16 @@ impl Filesystem for Bridge {
             2 => SetXattr::Replace,
             _ => return reply.error(Errno::EINVAL),
         };
-        let (name, value): (_, Vec<u8>) = (bytes(name), value.into());
-        self.ask_empty(reply, move |fs| fs.setxattr(ino(node), &name, &value, expect, now()));
+        let (name, value, by) = (bytes(name), Vec::from(value), caller(request));
+        self.ask_empty(reply, move |fs| lists::set(fs, ino(node), &name, &value, expect, by));
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if node == STATS_NODE {
+            return reply.error(Errno::ENODATA);
+        }
         let name = bytes(name);
-        self.ask_xattr(reply, size, move |fs| fs.getxattr(ino(node), &name));
+        self.ask_xattr(reply, size, move |fs| lists::get(fs, ino(node), &name));
     }
 
     fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {

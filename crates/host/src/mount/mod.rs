@@ -12,10 +12,12 @@
 //! |---|---|
 //! | [`bridge`] | the kernel's requests become calls, put in a queue |
 //! | [`served`] | the file system with its clockwork, which answers the queue |
+//! | [`lists`] | access control lists beside permission bits |
 //! | [`attributes`] | types, times and device numbers, there and back |
 
 mod attributes;
 mod bridge;
+mod lists;
 mod served;
 
 use crate::HostError;
