@@ -126,6 +126,48 @@ fn a_long_listing_gives_each_name_once_though_names_go() {
 }
 
 #[test]
+fn a_listing_has_the_same_numbers_with_attributes_and_without() {
+    mounted(Options::default, |dir| {
+        let mut open = rustix::fs::Dir::new(fs::File::open(dir).unwrap()).unwrap();
+        let mut next = |from| {
+            open.seek(from).unwrap();
+            let entry = open.read().unwrap().unwrap();
+            (entry.file_name().to_owned(), entry.ino(), entry.offset())
+        };
+        // The kernel asks for attributes at the beginning, and further on if somebody wants them.
+        let (dot, own, after) = next(0);
+        assert_eq!((dot.as_bytes(), own), (&b"."[..], fs::metadata(dir).unwrap().ino()));
+        let entries: Vec<_> = rustix::fs::Dir::new(fs::File::open(dir).unwrap()).unwrap().map(Result::unwrap).collect();
+        let (above, number, _) = next(after);
+        assert_eq!((entries[1].file_name(), entries[1].ino()), (&*above, number));
+    });
+}
+
+#[test]
+fn lists_of_access_and_permission_bits_agree() {
+    mounted(Options::default, |dir| {
+        // `u::rwx,u:1000:rw-,g::r-x,m::rw-,o::---`
+        let entry = |tag: u8, bits: u8, id: u32| [&[tag, 0, bits, 0][..], &id.to_le_bytes()].concat();
+        let entries = [entry(1, 7, !0), entry(2, 6, 1000), entry(4, 5, !0), entry(16, 6, !0), entry(32, 0, !0)].concat();
+        let list = [&[2, 0, 0, 0][..], &entries].concat();
+        let (below, file) = (dir.join("below"), dir.join("below/file"));
+        fs::create_dir(&below).unwrap();
+        rustix::fs::setxattr(&below, "system.posix_acl_default", &list, XattrFlags::empty()).unwrap();
+        fs::write(&file, b"").unwrap();
+        let mode = || fs::metadata(&file).unwrap().mode() & 0o777;
+        assert_eq!(mode(), 0o660, "of 0666 what the list allows");
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+        let mut found = [0; 64];
+        let length = rustix::fs::getxattr(&file, "system.posix_acl_access", &mut found).unwrap();
+        assert_eq!((length, mode(), found[4 + 3 * 8 + 2]), (list.len(), 0o640, 4), "the mask is the group's bits");
+        let short = [&[2, 0, 0, 0][..], &entry(1, 6, !0), &entry(4, 0, !0), &entry(32, 4, !0)].concat();
+        rustix::fs::setxattr(&file, "system.posix_acl_access", &short, XattrFlags::empty()).unwrap();
+        assert_eq!(mode(), 0o604);
+        assert_eq!(rustix::fs::getxattr(&file, "system.posix_acl_access", &mut found), Err(Errno::NODATA), "the bits say it all");
+    });
+}
+
+#[test]
 fn statistics_are_there_for_those_who_know_their_name() {
     let with_stats = || {
         let mut asked = 0;

@@ -174,12 +174,18 @@ fn some_of(fs: &mut dyn FileSystem, dir: Ino, from: u64) -> Outcome<Vec<Listed>>
     Ok(listed)
 }
 
+/// The number of `.` or `..` in a listing: the directory above is not known.
+fn dot(dir: Ino, at: usize) -> INodeNo {
+    if at == 0 { INodeNo(dir.0) } else { UNKNOWN }
+}
+
 /// Fills a listing; each entry that is given counts as a lookup.
 fn list_plus(fs: &mut dyn FileSystem, dir: Ino, offset: u64, reply: &mut ReplyDirectoryPlus) -> Outcome<()> {
     let own = file_attr(&fs.getattr(dir)?);
     for (at, name) in DOTS.iter().enumerate().skip(offset as usize) {
-        // The kernel takes no inode from these two.
-        if reply.add(own.ino, at as u64 + 1, name, &FOR_EVER, &own, Generation(0)) {
+        // The kernel takes no inode from these two; the numbers are those of a listing without attributes.
+        let shown = FileAttr { ino: dot(dir, at), ..own };
+        if reply.add(shown.ino, at as u64 + 1, name, &FOR_EVER, &shown, Generation(0)) {
             return Ok(());
         }
     }
@@ -200,8 +206,7 @@ fn list_plus(fs: &mut dyn FileSystem, dir: Ino, offset: u64, reply: &mut ReplyDi
 
 fn list(fs: &mut dyn FileSystem, dir: Ino, offset: u64, reply: &mut ReplyDirectory) -> Outcome<()> {
     for (at, name) in DOTS.iter().enumerate().skip(offset as usize) {
-        let node = if at == 0 { INodeNo(dir.0) } else { UNKNOWN };
-        if reply.add(node, at as u64 + 1, FileType::Directory, name) {
+        if reply.add(dot(dir, at), at as u64 + 1, FileType::Directory, name) {
             return Ok(());
         }
     }
