@@ -225,7 +225,9 @@ impl Volume {
 
     /// Bytes that a file in it may have at most, with what is read around small parts: see [`Walk::limit`](crate::walk::Walk::limit). JFFS2 compresses and bounds files itself.
     pub fn limit(&self) -> u64 {
-        let len = self.place.raw().map_or(u64::MAX, |bytes| bytes.len());
+        let there = self.place.raw().map_or(u64::MAX, |bytes| bytes.len());
+        // Of what is lacking, no more is believed than there is of the rest, a few times.
+        let len = self.lack.map_or(there, |lack| lack.declared.min(there.saturating_mul(16)));
         match self.mounted {
             Some(Mounted::Jffs2(_)) => u64::MAX,
             _ => len.saturating_mul(STEP as u64 / HOLE).saturating_add(1 << 20),

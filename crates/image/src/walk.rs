@@ -5,7 +5,7 @@
 
 use crate::crew::{self, Hands, Helpers};
 use crate::error::{ImageError, Result, Shown, has_cause};
-use crate::sink::{Bytes, Fill, HOLE, Nothing, ReadAt, Reading, Sink};
+use crate::sink::{Bytes, Fill, HOLE, Nothing, ReadAt, Reading, STEP, Sink};
 use crate::tree::{Entry, Node, Xattrs, order};
 use crate::words::placed;
 use nandlab_vfs::{Attr, Errno, FileSystem, FileType, Ino, check_name, path, tree};
@@ -339,12 +339,15 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Contents may be read twice, and what is lost of them is told once.
-    fn lose(&mut self, from: u64, to: u64, (offset, why): (Option<u64>, String)) {
+    /// Contents may be read twice, and what is lost of them is told once; of what adjoins, why the first was.
+    fn lose(&mut self, from: u64, to: u64, why: impl FnOnce(&mut dyn FileSystem) -> (Option<u64>, String)) {
         let next = self.lost.partition_point(|lost| lost.from <= from);
         match next.checked_sub(1).map(|before| &mut self.lost[before]) {
             Some(before) if from <= before.to => before.to = before.to.max(to),
-            _ => self.lost.insert(next, Lost { from, to, offset, why }),
+            _ => {
+                let (offset, why) = why(self.fs);
+                self.lost.insert(next, Lost { from, to, offset, why });
+            }
         }
     }
 
@@ -353,8 +356,7 @@ impl Contents<'_> {
         for (from, part) in (at..).step_by(LEAST).zip(buf.chunks_mut(LEAST)) {
             if let Err(error) = self.read(from, part) {
                 part.fill(0);
-                let why = told(self.fs, String::new(), error);
-                self.lose(from, from + part.len() as u64, why);
+                self.lose(from, from + part.len() as u64, |fs| told(fs, String::new(), error));
             }
         }
     }
@@ -367,7 +369,7 @@ impl ReadAt for Contents<'_> {
 
     fn next_data(&mut self, at: u64) -> u64 {
         if self.left == 0 {
-            self.lose(at, self.attr.size, (None, ": more data than the image could hold".into()));
+            self.lose(at, self.attr.size, |_| (None, ": more data than the image could hold".into()));
             return self.attr.size;
         }
         // What cannot be told is read, which tells.
@@ -391,6 +393,8 @@ impl ReadAt for Contents<'_> {
         for (from, part) in (at..).step_by(HOLE as usize).zip(buf.chunks_mut(HOLE as usize)) {
             if self.read(from, part).is_err() {
                 self.read_rest(from, part);
+                // Nothing is read around what is lost: it counts as much as if there were.
+                self.left = self.left.saturating_sub(STEP as u64 - HOLE);
             }
         }
         Ok(())
