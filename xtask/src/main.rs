@@ -7,6 +7,7 @@ mod record;
 mod test;
 mod tidy;
 mod tools;
+mod xfstests;
 
 use std::process::{Command, ExitCode};
 
@@ -22,6 +23,11 @@ const VERBS: &[Verb] = &[
     ("bench", "the benchmarks, one after the other, nothing else running", bench::run),
     ("tools", "docs/tools.md: what today's image tools lose, judged by the real kernel", tools::run),
     ("fuzz", "a reader of media against edited media: `fuzz TARGET EXECUTIONS [SEED]`, see docs/fuzzing.md", fuzz::run),
+    (
+        "xfstests",
+        "the generic group of xfstests on mounted stacks: `xfstests CHECKOUT [STACK] [TEST...]`, see docs/posix.md",
+        xfstests::run,
+    ),
     ("record", "the block traces of traces/, from the real kernel; `record rival [WORK...]` those of ext4 for `paper f2fs`", record::run),
 ];
 

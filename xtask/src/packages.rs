@@ -32,17 +32,17 @@ pub const QUICK: &[&str] = &["dosfstools", "mtools", "e2fsprogs"];
 
 /// Installs what is missing of everything.
 pub fn ensure() -> Outcome {
-    install(|_| true)
+    install(NEEDED)
 }
 
 /// Installs what is missing of these packages.
 pub fn ensure_some(packages: &[&str]) -> Outcome {
-    install(|package| packages.contains(&package))
+    install(&NEEDED.iter().filter(|(_, package)| packages.contains(package)).copied().collect::<Vec<_>>())
 }
 
-fn install(wanted: impl Fn(&str) -> bool) -> Outcome {
-    let needed = NEEDED.iter().filter(|(file, package)| wanted(package) && !present(file));
-    let missing: Vec<&str> = needed.map(|&(_, package)| package).collect();
+/// Installs what is missing of these files, each with the package that brings it.
+pub fn install(needed: &[(&str, &str)]) -> Outcome {
+    let missing: Vec<&str> = needed.iter().filter(|(file, _)| !present(file)).map(|&(_, package)| package).collect();
     if missing.is_empty() {
         return Ok(());
     }
