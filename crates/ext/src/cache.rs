@@ -3,8 +3,11 @@
 //! *Promises.* What waits is kept until it is settled or forgotten; the rest is evicted, the less recently used first. *Knows nothing of* what the blocks
 //! hold: owners are told apart, no more.
 
-use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
-use hashbrown::{HashMap, hash_map::Entry};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    vec::Vec,
+};
 use nandlab_block::Recent;
 use nandlab_vfs::Time;
 
@@ -48,8 +51,7 @@ struct Waiting {
 /// Blocks in memory.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Only looked into, never gone through.
-    waiting: HashMap<u32, Waiting>,
+    waiting: BTreeMap<u32, Waiting>,
     by_age: BTreeSet<(Time, u32)>,
     by_owner: BTreeSet<(Owner, u32)>,
     contents: usize,
@@ -60,7 +62,7 @@ pub(crate) struct Cache {
 impl Cache {
     /// Keeps up to `blocks` of what does not wait.
     pub fn new(blocks: usize) -> Self {
-        let (waiting, by_age, by_owner) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
+        let (waiting, by_age, by_owner) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         Self { waiting, by_age, by_owner, contents: 0, recent: Recent::new(blocks) }
     }
 
