@@ -2,13 +2,14 @@
 //!
 //! The test makes our part of the table, demands that nothing is lost that a format can hold, and that the document says the same. With `$NANDLAB_TOOLS` it makes the whole table, into the file that is named so: `cargo
 //! xtask tools`. Needs root (the tree has devices and owners), the tools of `nandlab-oracle`, gcc with libc6-dev; the whole also mtd-utils, f2fs-tools, e2fsprogs, dosfstools, mtools, and python3 with venv and pip
-//! for jefferson. `$DUMP_F2FS` names a dump.f2fs that takes trees out (1.16): an older one takes single files only, and is left out.
+//! for jefferson and ubi_reader. `$DUMP_F2FS` names a dump.f2fs that takes trees out (1.16): an older one takes single files only, and is left out.
 
 mod damage;
 mod guest;
 mod seen;
 mod tools;
 mod tree;
+mod volumes;
 
 use guest::Image;
 use seen::{ASPECTS, Tree, differences, lost, of_dir};
@@ -29,10 +30,12 @@ struct Table {
     /// Ours only, unless the whole is wanted.
     whole: bool,
     jefferson: PathBuf,
+    ubi_reader: Option<PathBuf>,
     dump: String,
     create: Vec<Row>,
     extract: Vec<Row>,
     harmed: Vec<Row>,
+    volumes: Vec<Row>,
 }
 
 #[test]
@@ -69,8 +72,10 @@ impl Table {
             tree::make(&scratch.path().join(name), plain).unwrap_or_else(|error| panic!("the tree: {error}: devices and owners need root"));
         }
         let dump = std::env::var("DUMP_F2FS").unwrap_or_else(|_| "dump.f2fs".into());
-        let jefferson = if whole { jefferson() } else { PathBuf::new() };
-        Self { scratch, whole, jefferson, dump, create: Vec::new(), extract: Vec::new(), harmed: Vec::new() }
+        let jefferson = if whole { installed(JEFFERSON, "jefferson") } else { PathBuf::new() };
+        let ubi_reader = whole.then(|| installed(UBI_READER, "ubireader_extract_images"));
+        let (create, extract, harmed, volumes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { scratch, whole, jefferson, ubi_reader, dump, create, extract, harmed, volumes }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -82,7 +87,7 @@ impl Table {
     }
 
     fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.create.iter().chain(&self.extract).chain(&self.harmed)
+        self.create.iter().chain(&self.extract).chain(&self.harmed).chain(&self.volumes)
     }
 
     fn chosen(&self, tools: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
@@ -126,6 +131,8 @@ impl Table {
             let used = images.iter().find(|image| image.used && image.format == format.name).expect("it was made");
             self.take(format, &source, (&used.path, &judged.tree(used)));
         }
+        let volumes = volumes::rows(self.scratch.path(), &self.at("JFFS2-whole"), self.ubi_reader.as_deref());
+        self.volumes.extend(volumes.into_iter().map(|(tool, cells)| Row { format: "UBI", tool: tool.into(), cells }));
         judged.kernel
     }
 
@@ -181,7 +188,7 @@ impl Table {
                 .args(["-W", "-f", "${Package} ${Version}\\n", "mtd-utils", "f2fs-tools", "e2fsprogs", "mtools"])
                 .output();
             versions.extend(String::from_utf8_lossy(&query.expect("dpkg").stdout).lines().map(String::from));
-            versions.push(JEFFERSON.replace("==", " "));
+            versions.extend([JEFFERSON, UBI_READER].map(|one| one.replace("==", " ")));
             if takes_trees(&self.dump) {
                 versions.push("dump.f2fs 1.16".into());
             }
@@ -199,7 +206,14 @@ impl Table {
             damage::ALL.map(|(_, name)| name).join(" | ")
         );
         self.harmed.iter().for_each(|row| text += &line(row));
-        text + TAIL
+        let _ = writeln!(
+            text,
+            "{CHECKSUMS}\n{VOLUMES}\n| format | tool | {} |\n|---|---|{}",
+            volumes::STATES.join(" | "),
+            "---|".repeat(volumes::STATES.len())
+        );
+        self.volumes.iter().for_each(|row| text += &line(row));
+        text
     }
 }
 
@@ -219,11 +233,17 @@ const HARMED: &str = "## Used and harmed
 flipped in the contents of five files and in five names. Counted are entries that are missing, that hold something else, and that should not be there, beside the status with which the tool ended: a
 tool that never brings devices lacks these four here, too.
 ";
-const TAIL: &str = "
-Contents have no checksum in F2FS, ext3 and FAT, names in none of these three: whoever reads them cannot tell, the kernel neither. JFFS2 has both. ubi_reader takes out UBIFS, which nandlab does not speak, and so has
-no row.
+const CHECKSUMS: &str = "
+Contents have no checksum in F2FS, ext3 and FAT, names in none of these three: whoever reads them cannot tell, the kernel neither. JFFS2 has both.
+";
+const VOLUMES: &str = "## Volumes of UBI
+
+ubi_reader takes files out of UBIFS, which nandlab does not speak; of other volumes it makes files of bytes, as `extract --raw` does. So here are three volumes as bytes: JFFS2 and noise in dynamic ones, noise in a static one. *Used*:
+our UBI, whose media the kernel attaches, has changed blocks 120 times, updated the static volume, and was cut off, so that former versions of blocks are still there. *Truncated*: the image ends in its middle. Counted are
+volumes that are missing and that hold something else than was put there; erased bytes behind that are none of it. Blocks that are missing in a dynamic volume look as if they had never been written; only a static one tells.
 ";
 const JEFFERSON: &str = "jefferson==0.4.8";
+const UBI_READER: &str = "ubi_reader==0.8.10";
 
 fn cells(format: &Format, all: &Tree, found: &Tree) -> Vec<String> {
     let cell = |(aspect, (of, lost)): (&str, (usize, usize))| match lost {
@@ -240,17 +260,17 @@ fn takes_trees(dump: &str) -> bool {
     help.is_ok_and(|help| [help.stdout, help.stderr].iter().any(|text| String::from_utf8_lossy(text).contains("-r dump")))
 }
 
-/// Installs it once, in a directory of its own.
-fn jefferson() -> PathBuf {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jefferson");
-    let program = place.join("bin/jefferson");
+/// Installs a package of Python once, in a directory of its own; gives a program of it.
+fn installed(package: &str, program: &str) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(package.replace("==", "-"));
+    let program = place.join("bin").join(program);
     if !program.exists() {
         let succeed = |command: &mut Command| {
             let status = command.status().unwrap_or_else(|error| panic!("{error}: apt-get install python3-venv"));
             assert!(status.success(), "{status}");
         };
         succeed(Command::new("python3").args(["-m", "venv"]).arg(&place));
-        succeed(Command::new(place.join("bin/pip")).args(["install", "--quiet", JEFFERSON]));
+        succeed(Command::new(place.join("bin/pip")).args(["install", "--quiet", package]));
     }
     program
 }

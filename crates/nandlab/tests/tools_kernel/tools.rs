@@ -13,7 +13,8 @@ pub struct Format {
     pub takers: &'static [(&'static str, &'static str)],
 }
 
-const OURS: (&str, &str) = ("nandlab", "$NANDLAB image extract $IMAGE $OUT");
+/// On one thread: how far several have come where a file cannot be read is chance.
+const OURS: (&str, &str) = ("nandlab", "$NANDLAB image extract --threads 1 $IMAGE $OUT");
 const SALVAGE: (&str, &str) = ("nandlab --salvage", "$NANDLAB image extract --salvage $IMAGE $OUT");
 
 pub const FORMATS: [Format; 4] = [
