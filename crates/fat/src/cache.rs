@@ -33,6 +33,8 @@ pub(crate) struct Cache {
     waiting: BTreeMap<u32, Waiting>,
     by_age: BTreeSet<(Time, u32)>,
     by_owner: BTreeSet<(Owner, u32)>,
+    /// Sectors of contents that wait.
+    contents: usize,
     /// What does not wait.
     recent: Recent<u32, Box<[u8]>>,
 }
@@ -40,7 +42,12 @@ pub(crate) struct Cache {
 impl Cache {
     /// With room for `sectors` that do not wait.
     pub fn new(sectors: usize) -> Self {
-        Self { waiting: BTreeMap::new(), by_age: BTreeSet::new(), by_owner: BTreeSet::new(), recent: Recent::new(sectors) }
+        Self { waiting: BTreeMap::new(), by_age: BTreeSet::new(), by_owner: BTreeSet::new(), contents: 0, recent: Recent::new(sectors) }
+    }
+
+    /// Whether a sector is here.
+    pub fn has(&self, sector: u32) -> bool {
+        self.waiting.contains_key(&sector) || self.recent.contains(sector)
     }
 
     pub fn get(&mut self, sector: u32) -> Option<&[u8]> {
@@ -74,6 +81,7 @@ impl Cache {
     }
 
     fn wait(&mut self, sector: u32, owner: Owner, since: Time, data: Box<[u8]>) {
+        self.contents += usize::from(owner != Owner::Metadata);
         self.by_age.insert((since, sector));
         self.by_owner.insert((owner, sector));
         self.waiting.insert(sector, Waiting { data, since, owner });
@@ -81,6 +89,7 @@ impl Cache {
 
     fn unwait(&mut self, sector: u32) -> Option<Box<[u8]>> {
         let Waiting { data, since, owner } = self.waiting.remove(&sector)?;
+        self.contents -= usize::from(owner != Owner::Metadata);
         self.by_age.remove(&(since, sector));
         self.by_owner.remove(&(owner, sector));
         Some(data)
@@ -126,7 +135,7 @@ impl Cache {
 
     /// Waiting sectors that hold contents of files.
     pub fn waiting_contents(&self) -> usize {
-        self.waiting.len() - self.by_owner.range((Owner::Metadata, 0)..).count()
+        self.contents
     }
 
     /// Since when the oldest waits.

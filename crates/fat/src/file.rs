@@ -145,9 +145,15 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let mut bounce = alloc::vec![0; STEP.min((count + 2 * unit).next_multiple_of(unit))];
         while done < count {
             let (first, at, row) = self.sector_at(ino, offset + done as u64)?;
+            let whole = ((count - done) / unit).min(row as usize);
+            if self.options.once && at == 0 && whole > 0 {
+                self.store.read_contents(first, &mut buf[done..done + whole * unit], false)?;
+                done += whole * unit;
+                continue;
+            }
             let sectors = (at + count - done).div_ceil(unit).min(row as usize).min(bounce.len() / unit);
             let part = &mut bounce[..sectors * unit];
-            self.store.read_contents(first, part)?;
+            self.store.read_contents(first, part, !self.options.once)?;
             let length = (part.len() - at).min(count - done);
             buf[done..done + length].copy_from_slice(&part[at..at + length]);
             done += length;
@@ -170,7 +176,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         self.extend(ino, offset.min(end))?;
         let count = (end - offset) as usize;
-        self.fill(ino, offset, count, |at, part| part.copy_from_slice(&data[at..at + part.len()]))?;
+        self.fill(ino, offset, count, Some(data))?;
         let (node, now) = (self.nodes.get_mut(ino).ok_or(Errno::Stale)?, self.store.now);
         node.size = node.size.max(end as u32);
         node.mtime = crate::time::rounded(now, self.options.utc_offset_minutes);
@@ -184,7 +190,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let before = u64::from(self.nodes.get(ino).ok_or(Errno::Stale)?.size);
         if size > before {
             // A length of less than 4 GiB fits.
-            self.fill(ino, before, (size - before) as usize, |_, part| part.fill(0))?;
+            self.fill(ino, before, (size - before) as usize, None)?;
             let (node, now) = (self.nodes.get_mut(ino).ok_or(Errno::Stale)?, self.store.now);
             node.size = size as u32;
             self.nodes.touch(ino, true, now);
@@ -192,22 +198,30 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(())
     }
 
-    /// Puts `count` bytes at `offset`, where there are clusters; `source` fills the part that begins at a byte of all.
-    fn fill(&mut self, ino: Ino, offset: u64, count: usize, source: impl Fn(usize, &mut [u8])) -> Result<(), FatError> {
+    /// Puts `count` bytes of the data, or zeros, at `offset`, where there are clusters.
+    fn fill(&mut self, ino: Ino, offset: u64, count: usize, data: Option<&[u8]>) -> Result<(), FatError> {
         let (unit, size) = (self.store.sector(), u64::from(self.nodes.get(ino).map_or(0, |node| node.size)));
-        let (mut done, mut part) = (0, alloc::vec![0; unit]);
+        let zeros = alloc::vec![0; if data.is_none() { STEP.min(count) } else { 0 }];
+        let part = |from: usize, most: usize| {
+            let most = most.min(count - from);
+            data.map_or_else(|| &zeros[..most.min(zeros.len())], |data| &data[from..from + most])
+        };
+        let mut done = 0;
         while done < count {
-            let from = offset + done as u64;
-            let (first, at, row) = self.sector_at(ino, from)?;
+            let (first, at, row) = self.sector_at(ino, offset + done as u64)?;
+            // A sector that begins behind the end holds nothing yet.
+            let fresh = |done: usize, at: usize| offset + done as u64 - at as u64 >= size;
+            if self.options.once && at == 0 && fresh(done, at) {
+                let part = part(done, row as usize * unit);
+                self.store.write_fresh(first, part)?;
+                done += part.len();
+                continue;
+            }
             let mut at = at;
             for sector in first..first + row {
-                let length = (unit - at).min(count - done);
-                let part = &mut part[..length];
-                source(done, part);
-                // A sector that begins behind the end holds nothing yet.
-                let fresh = offset + done as u64 - at as u64 >= size;
-                self.store.change_contents(ino, sector, at, part, fresh)?;
-                (done, at) = (done + length, 0);
+                let part = part(done, unit - at);
+                self.store.change_contents(ino, sector, at, part, fresh(done, at))?;
+                (done, at) = (done + part.len(), 0);
                 if done == count {
                     break;
                 }

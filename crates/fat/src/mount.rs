@@ -34,6 +34,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
     pub waiting_bytes_max: u64,
+    /// Contents are written once or read once, and so not kept: what is read comes from the device, and what lies behind the end goes there in the call that writes it.
+    pub once: bool,
     /// Local time, which the medium has, minus UTC, in minutes.
     pub utc_offset_minutes: i16,
 }
@@ -51,6 +53,7 @@ impl Default for Options {
             barriers: true,
             cache_bytes: 4 << 20,
             waiting_bytes_max: 8 << 20,
+            once: false,
             utc_offset_minutes: 0,
         }
     }

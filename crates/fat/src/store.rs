@@ -126,8 +126,8 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         ((place / u64::from(self.layout.sector)) as u32, (place % u64::from(self.layout.sector)) as usize)
     }
 
-    /// Reads contents of files, whole sectors from `first` on.
-    pub fn read_contents(&mut self, first: u32, buf: &mut [u8]) -> Result<(), FatError> {
+    /// Reads contents of files, whole sectors from `first` on, and keeps them if they may be needed again.
+    pub fn read_contents(&mut self, first: u32, buf: &mut [u8], keep: bool) -> Result<(), FatError> {
         let size = self.sector();
         let count = buf.len() / size;
         let mut at = 0;
@@ -137,14 +137,31 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
                 at += 1;
                 continue;
             }
-            let cached = |end: &usize| *end == count || self.cache.get(first + *end as u32).is_some();
+            let cached = |end: &usize| *end == count || self.cache.has(first + *end as u32);
             let end = (at + 1..=count).find(cached).unwrap_or(count);
             let part = &mut buf[at * size..end * size];
             self.device.read(Lba(u64::from(first + at as u32) * self.ratio), part)?;
-            for (sector, data) in (first + at as u32..).zip(part.chunks_exact(size)) {
+            for (sector, data) in (first + at as u32..).zip(part.chunks_exact(size)).filter(|_| keep) {
                 self.cache.keep(sector, data.into());
             }
             at = end;
+        }
+        Ok(())
+    }
+
+    /// Contents of sectors that hold nothing yet, on the device at once; what they lack of whole sectors is zeros.
+    pub fn write_fresh(&mut self, first: u32, data: &[u8]) -> Result<(), FatError> {
+        self.mark_in_use()?;
+        self.cache.forget(first, data.len().div_ceil(self.sector()) as u32);
+        self.unflushed = true;
+        let (whole, rest) = data.split_at(data.len() / self.sector() * self.sector());
+        if !whole.is_empty() {
+            self.device.write(self.lba(first), whole)?;
+        }
+        if !rest.is_empty() {
+            let mut last = vec![0; self.sector()];
+            last[..rest.len()].copy_from_slice(rest);
+            self.device.write(self.lba(first + (whole.len() / self.sector()) as u32), &last)?;
         }
         Ok(())
     }

@@ -90,9 +90,12 @@ fn fat32_answers_like_the_reference() {
 fn every_set_of_options_answers_like_the_reference() {
     let base = Options::default();
     let tight = Options { cache_bytes: 8192, waiting_bytes_max: 16_384, discard: true, ..base };
-    for (seed, options) in
-        [(1, Options { sync: true, ..base }), (2, tight), (3, Options { barriers: false, utc_offset_minutes: 90, ..base })]
-    {
+    for (seed, options) in [
+        (1, Options { sync: true, ..base }),
+        (2, tight),
+        (3, Options { barriers: false, utc_offset_minutes: 90, ..base }),
+        (4, Options { once: true, ..base }),
+    ] {
         let mut disk = ram(32 * 1024);
         format(&mut disk, &Format::default()).unwrap();
         let mut fat = Fat::mount(&mut disk, options).unwrap();

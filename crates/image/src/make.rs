@@ -220,7 +220,7 @@ impl Making<'_> {
             Format::Fat(choices) => {
                 let mut disk = disk;
                 nandlab_fat::format(&mut disk, &choices).map_err(|error| refused(error.to_string()))?;
-                let options = nandlab_fat::Options { barriers: false, ..Default::default() };
+                let options = nandlab_fat::Options { barriers: false, once: true, ..Default::default() };
                 let fs = nandlab_fat::Fat::mount(disk, options).map_err(|error| refused(error.to_string()))?;
                 self.volume(tree, fs)
             }

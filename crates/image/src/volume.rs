@@ -373,7 +373,7 @@ fn mount(disk: AnyDisk, kind: DiskKind, read_only: bool) -> std::result::Result<
             (Layer::F2fs { segments: fs.valid_blocks().count() as u32 }, Mounted::F2fs(Box::new(fs)))
         }
         DiskKind::Fat => {
-            let options = nandlab_fat::Options { read_only, ..Default::default() };
+            let options = nandlab_fat::Options { read_only, once: read_only, ..Default::default() };
             let fs = Fat::mount(disk, options).map_err(|error| words(&error))?;
             let layout = fs.layout();
             let bits = match layout.bits {
