@@ -249,6 +249,15 @@ impl Survey {
             }
         }
         found.into_iter().for_each(|(severity, peb, what)| self.find(severity, peb, what));
+        let reserved = self.volumes.values().map(|record| u64::from(record.reserved)).sum::<u64>() + u64::from(LAYOUT_LEBS);
+        let blocks = self.shape.pebs as usize - self.bad.len();
+        if reserved > blocks as u64 {
+            // What ubinize makes has only blocks with contents; what was cut off a dynamic volume leaves no other trace.
+            let what = format!(
+                "volumes reserve {reserved} blocks, of which {blocks} are here: expected of an image to be flashed, or one cut short"
+            );
+            self.checked.add(Finding { severity: Severity::Note, offset: None, what });
+        }
         let missing: Vec<_> = self.volumes.iter().flat_map(|(id, record)| self.missing(*id, record)).collect();
         missing.into_iter().for_each(|finding| self.checked.add(finding));
     }

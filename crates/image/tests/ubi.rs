@@ -53,6 +53,10 @@ fn an_image_is_that_of_ubinize_and_its_volumes_are_looked_into() {
             told,
             [(0, "root", "dynamic", Some("JFFS2")), (1, "fixed", "static", Some("JFFS2")), (3, "data", "dynamic", Some("ext"))]
         );
+        let report = check(&mut opened(&at("ours"), &Opening::default())).unwrap();
+        let noted =
+            report.findings.iter().filter(|finding| finding.severity == Severity::Note && finding.what.starts_with("volumes reserve "));
+        assert_eq!(noted.count(), 1, "{:?}", report.findings);
     }
 }
 
