@@ -20,7 +20,7 @@ const JFFS2_BLOCKS_MIN: u64 = 5;
 /// Blocks for UBI's own work.
 const UBI_BLOCKS_SPARE: u64 = 8;
 /// The most erased blocks that are added to an image of UBI that is shorter than the flash it is meant for.
-const UBI_BLOCKS_ADDED_MAX: u64 = 65_536;
+pub(crate) const UBI_BLOCKS_ADDED_MAX: u64 = 65_536;
 /// Times that UBI is attached with more blocks.
 const UBI_ATTEMPTS: u32 = 8;
 /// Bytes of a volume in which the beginning of a file system is looked for.

@@ -5,7 +5,7 @@
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
-use crate::flash::no_volume;
+use crate::flash::{UBI_BLOCKS_ADDED_MAX, no_volume};
 use crate::ubi::Survey;
 use crate::volume::{Layer, Opening, Volume};
 use crate::walk::Losses;
@@ -40,25 +40,31 @@ fn by_blocks(volume: &Volume, opening: &Opening, (vid, id): (u32, u32), to: &mut
     let open = |why: &str| ImageError::Open { layer: "UBI", why: why.into() };
     let mut bytes = survey.assemble(medium, id).ok_or_else(|| open("logical blocks of no length"))?;
     let leb = bytes.leb_bytes();
+    let (lebs, most) = (bytes.len().div_ceil(u64::from(leb)), u64::from(survey.shape.pebs) + UBI_BLOCKS_ADDED_MAX);
+    // Those that are not there are written as well.
+    if lebs > most {
+        return Err(open(&format!(
+            "volume {id}: found {lebs} logical blocks, expected at most {most} in an image of {} blocks",
+            survey.shape.pebs
+        )));
+    }
     let fixed = survey.volumes.get(&id).is_some_and(|record| record.kind == VolumeKind::Static);
     let mut buffer = vec![0; leb as usize];
     for (lnum, at) in (0..bytes.len()).step_by(leb as usize).enumerate() {
         let part = &mut buffer[..u64::from(leb).min(bytes.len() - at) as usize];
-        let place = format!("LEB {lnum}, bytes {at} to {}", at + part.len() as u64);
+        let end = at + part.len() as u64;
+        let mut lose = |why: String| losses.add(b"", format!("LEB {lnum}, bytes {at} to {end}: {why}"));
         match survey.current(id, lnum as u32) {
-            None if fixed => losses.add(b"", format!("{place}: found no block, expected one")),
+            None if fixed => lose("found no block, expected one".into()),
             Some(held) if held.sound == Some(false) => {
                 let at = u64::from(held.peb) * u64::from(survey.shape.peb_bytes);
-                losses.add(
-                    b"",
-                    format!("{place}: at byte {at} of the flash, found another checksum than {:#x}, expected that", held.vid.data_crc),
-                );
+                lose(format!("at byte {at} of the flash, found another checksum than {:#x}, expected that", held.vid.data_crc));
             }
             _ => {}
         }
         if let Err(error) = bytes.read_at(at, part) {
             part.fill(0xFF);
-            losses.add(b"", format!("{place}: {error}"));
+            lose(error.to_string());
         }
         to.write_all(part).map_err(written)?;
     }

@@ -12,7 +12,7 @@ use nandlab_image::ubinize::{Device, ubinize};
 use nandlab_image::volume::{Access, Layer, Opening, Volume};
 use nandlab_jffs2::{Compression, Medium};
 use nandlab_mtd::{Image, ImageFormat, Layout as MtdLayout};
-use nandlab_ubi::format::{LAYOUT_VOLUME, Parsed, VidHeader, VolumeKind};
+use nandlab_ubi::format::{LAYOUT_VOLUME, Parsed, RECORD_BYTES, VidHeader, VolumeKind, crc};
 use nandlab_ubi::{Headers, LogOptions, Memory, Options, Superblock, Ubi, VolumeSpec};
 use std::fs;
 use std::process::Command;
@@ -192,6 +192,26 @@ fn a_static_volume_whose_blocks_say_that_they_are_a_dynamic_ones_is_empty() {
     }
     fs::write(&image, &bytes).unwrap();
     assert_eq!(raw_bytes(&image, "fixed").0, []);
+}
+
+#[test]
+fn a_volume_that_reserves_more_than_any_flash_has_is_not_written() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("image");
+    let (mut bytes, _) = device(Options::default(), scratch.path(), 0);
+    fs::write(&image, &bytes).unwrap();
+    for copy in 0..2 {
+        let record = &mut bytes[block_of(&image, LAYOUT_VOLUME, copy) + 4096..][RECORD_BYTES..][..RECORD_BYTES];
+        record[..4].copy_from_slice(&0x7000_0000u32.to_be_bytes());
+        // Of a dynamic volume all counts, whatever is there.
+        record[12] = 1;
+        let checksum = crc(&record[..RECORD_BYTES - 4]);
+        record[RECORD_BYTES - 4..].copy_from_slice(&checksum.to_be_bytes());
+    }
+    fs::write(&image, &bytes).unwrap();
+    let opening = Opening { volume: Some("fixed".into()), salvage: true, ..Opening::default() };
+    let error = raw(&opened(&image, &opening), &opening, &mut Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("found 1879048192 logical blocks, expected at most "), "{error}");
 }
 
 #[test]
