@@ -2,7 +2,7 @@
 //!
 //! All get the same tree, in memory, and end when their output is in files there. Seconds on the wall are the best of some rounds, and count as far as nothing else runs; processor seconds are those of the same
 //! round, of all threads and children; memory is the largest that one process held. Needs mtd-utils, f2fs-tools, e2fsprogs, dosfstools, mtools, time, and python3 with venv and pip for jefferson, which it
-//! installs below the target directory. Words choose formats: jffs2, f2fs, ext3, fat. `$DUMP_F2FS` names a dump.f2fs that takes trees out (1.16); an older one takes single files only.
+//! installs below the target directory. Words choose formats: jffs2, f2fs, ext3, fat. `$DUMP_F2FS` names a dump.f2fs that takes trees out, as its source does since the release of 1.16.0; an older one takes single files only.
 
 mod measure;
 #[path = "../../../jffs2/benches/image/tree.rs"]
@@ -122,7 +122,7 @@ fn f2fs(bench: &Bench) {
     });
 }
 
-/// Since 1.16.
+/// The release of 1.16.0 does not yet.
 fn takes_trees(dump: &str) -> bool {
     let help = Command::new(dump).arg("-h").output().unwrap_or_else(|error| panic!("{dump}: {error}: apt-get install f2fs-tools"));
     [help.stdout, help.stderr].iter().any(|text| String::from_utf8_lossy(text).contains("-r dump"))

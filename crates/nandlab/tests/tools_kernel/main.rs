@@ -2,7 +2,7 @@
 //!
 //! The test makes our part of the table, demands that nothing is lost that a format can hold, and that the document says the same. With `$NANDLAB_TOOLS` it makes the whole table, into the file that is named so: `cargo
 //! xtask tools`. Needs root (the tree has devices and owners), the tools of `nandlab-oracle`, gcc with libc6-dev; the whole also mtd-utils, f2fs-tools, e2fsprogs, dosfstools, mtools, and python3 with venv and pip
-//! for jefferson and ubi_reader. `$DUMP_F2FS` names a dump.f2fs that takes trees out (1.16): an older one takes single files only, and is left out.
+//! for jefferson and ubi_reader. `$DUMP_F2FS` names a dump.f2fs that takes trees out, as its source does since the release of 1.16.0: an older one takes single files only, and is left out.
 
 mod damage;
 mod guest;
@@ -190,7 +190,9 @@ impl Table {
             versions.extend(String::from_utf8_lossy(&query.expect("dpkg").stdout).lines().map(String::from));
             versions.extend([JEFFERSON, UBI_READER].map(|one| one.replace("==", " ")));
             if takes_trees(&self.dump) {
-                versions.push("dump.f2fs 1.16".into());
+                let told = Command::new(&self.dump).arg("-V").output().expect("it ran before");
+                let told = [told.stdout, told.stderr].concat();
+                versions.push(format!("{} from its source", String::from_utf8_lossy(&told).trim()));
             }
         }
         let _ = writeln!(text, "{}.\n", versions.join(", "));
