@@ -316,7 +316,7 @@ fn nftl_unit(sample: &[u8], from: u64) -> u32 {
 /// Linux's NFTL begins with its name in a block of pages of 512 bytes with 16 spare ones.
 fn nftl(sample: &[u8], from: u64, hints: &Hints) -> Option<Detected> {
     let first = from + places(sample, b"ANAND\0", 16).next()? as u64;
-    if first % 528 != 0 {
+    if !first.is_multiple_of(528) {
         return None;
     }
     let pages_per_block = hints.block.map_or_else(|| nftl_unit(sample, from), |block| block / 512);

@@ -212,8 +212,8 @@ fn a_log_that_is_not_all_there_is_left_aside() {
     let synced = opened(&image, false).fs().unwrap().lookup(Ino::ROOT, b"synced").unwrap();
     assert_eq!(synced.size, 5000, "the log rolls forward");
     // Its node is the only one with this name.
-    let nodes = (0..open.len()).step_by(4096).filter(|at| open[at + 92..].starts_with(b"synced"));
-    let node = nodes.last().unwrap();
+    let mut nodes = (0..open.len()).step_by(4096).filter(|at| open[at + 92..].starts_with(b"synced"));
+    let node = nodes.next_back().unwrap();
     fs::write(&image, &open[..node]).unwrap();
     let mut volume = opened(&image, false);
     let why = volume.unrecovered.clone().unwrap();
