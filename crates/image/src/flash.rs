@@ -242,8 +242,15 @@ impl Volume {
             Inside::Jffs2(endian) => {
                 let page = format.page;
                 let shape = ImageFormat { page, oob: 0, pages_per_block: (leb / page).max(1), layout: Layout::Raw };
-                let len = bytes.len().div_ceil(shape.bytes(1)).max(JFFS2_BLOCKS_MIN) * shape.bytes(1);
-                let medium = Image::new(Overlay::new(bytes, len), shape).map_err(|error| failed("flash", error))?;
+                let (lebs, most) = (bytes.lebs_held(), survey.lebs_max());
+                if lebs > most {
+                    self.troubles.push(format!("JFFS2 in volume {id}: found logical block {}, expected less than {most}", lebs - 1));
+                    return Ok(());
+                }
+                let held = (lebs * u64::from(leb)).min(bytes.len());
+                let len = held.div_ceil(shape.bytes(1)).max(JFFS2_BLOCKS_MIN) * shape.bytes(1);
+                let medium = Image::new(if len < bytes.len() { Overlay::cut(bytes, len) } else { Overlay::new(bytes, len) }, shape)
+                    .map_err(|error| failed("flash", error))?;
                 self.jffs2(Box::new(medium), endian, Medium::Unmarked, Access::Read)
             }
         }

@@ -5,7 +5,7 @@
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
-use crate::flash::{UBI_BLOCKS_ADDED_MAX, no_volume};
+use crate::flash::no_volume;
 use crate::ubi::Survey;
 use crate::volume::{Layer, Opening, Volume};
 use crate::walk::Losses;
@@ -40,7 +40,7 @@ fn by_blocks(volume: &Volume, opening: &Opening, (vid, id): (u32, u32), to: &mut
     let open = |why: &str| ImageError::Open { layer: "UBI", why: why.into() };
     let mut bytes = survey.assemble(medium, id).ok_or_else(|| open("logical blocks of no length"))?;
     let leb = bytes.leb_bytes();
-    let (lebs, most) = (bytes.len().div_ceil(u64::from(leb)), u64::from(survey.shape.pebs) + UBI_BLOCKS_ADDED_MAX);
+    let (lebs, most) = (bytes.len().div_ceil(u64::from(leb)), survey.lebs_max());
     // Those that are not there are written as well.
     if lebs > most {
         return Err(open(&format!(

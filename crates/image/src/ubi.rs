@@ -5,6 +5,7 @@
 
 use crate::check::{Checked, Finding, Severity};
 use crate::error::{ImageError, Result};
+use crate::flash::UBI_BLOCKS_ADDED_MAX;
 use nandlab_mtd::{Block, Corrected, Mtd, MtdError, Page};
 use nandlab_sim::{Backing, BackingError};
 use nandlab_ubi::format::{
@@ -317,6 +318,11 @@ impl Survey {
         self.held.range((id, 0)..=(id, u32::MAX)).count() as u32
     }
 
+    /// More logical blocks than any flash to which this image may belong has.
+    pub fn lebs_max(&self) -> u64 {
+        u64::from(self.shape.pebs) + UBI_BLOCKS_ADDED_MAX
+    }
+
     /// A volume as bytes.
     pub fn assemble<M: Mtd>(&self, medium: M, id: u32) -> Option<Assembled<M>> {
         let record = self.volumes.get(&id)?;
@@ -368,6 +374,11 @@ impl<M> Assembled<M> {
     /// Bytes of a logical block.
     pub fn leb_bytes(&self) -> u32 {
         self.leb_bytes
+    }
+
+    /// Logical blocks up to the last one that is there: behind it all is erased.
+    pub fn lebs_held(&self) -> u64 {
+        self.pebs.last_key_value().map_or(0, |(lnum, _)| u64::from(*lnum) + 1)
     }
 }
 

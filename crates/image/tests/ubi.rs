@@ -194,21 +194,29 @@ fn a_static_volume_whose_blocks_say_that_they_are_a_dynamic_ones_is_empty() {
     assert_eq!(raw_bytes(&image, "fixed").0, []);
 }
 
-#[test]
-fn a_volume_that_reserves_more_than_any_flash_has_is_not_written() {
-    let scratch = tempfile::tempdir().unwrap();
-    let image = scratch.path().join("image");
-    let (mut bytes, _) = device(Options::default(), scratch.path(), 0);
-    fs::write(&image, &bytes).unwrap();
+/// Makes the volume table say that a volume is dynamic and has so many blocks.
+fn reserve(image: &std::path::Path, volume: usize, lebs: u32) {
+    let mut bytes = fs::read(image).unwrap();
     for copy in 0..2 {
-        let record = &mut bytes[block_of(&image, LAYOUT_VOLUME, copy) + 4096..][RECORD_BYTES..][..RECORD_BYTES];
-        record[..4].copy_from_slice(&0x7000_0000u32.to_be_bytes());
-        // Of a dynamic volume all counts, whatever is there.
+        let record = &mut bytes[block_of(image, LAYOUT_VOLUME, copy) + 4096..][volume * RECORD_BYTES..][..RECORD_BYTES];
+        record[..4].copy_from_slice(&lebs.to_be_bytes());
         record[12] = 1;
         let checksum = crc(&record[..RECORD_BYTES - 4]);
         record[RECORD_BYTES - 4..].copy_from_slice(&checksum.to_be_bytes());
     }
-    fs::write(&image, &bytes).unwrap();
+    fs::write(image, &bytes).unwrap();
+}
+
+#[test]
+fn volumes_that_reserve_more_than_any_flash_has_are_read_as_far_as_they_are_there() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("image");
+    fs::write(&image, device(Options::default(), scratch.path(), 0).0).unwrap();
+    reserve(&image, 0, 0x7000_0000);
+    let mut volume = opened(&image, &Opening { salvage: true, ..Opening::default() });
+    assert!(nandlab_image::walk::one(volume.fs().unwrap(), b"").is_ok(), "the file system in volume 0 is there");
+    fs::write(&image, device(Options::default(), scratch.path(), 0).0).unwrap();
+    reserve(&image, 1, 0x7000_0000);
     let opening = Opening { volume: Some("fixed".into()), salvage: true, ..Opening::default() };
     let error = raw(&opened(&image, &opening), &opening, &mut Vec::new()).unwrap_err().to_string();
     assert!(error.contains("found 1879048192 logical blocks, expected at most "), "{error}");
