@@ -142,7 +142,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             self.cluster_at(ino, self.clusters_for(offset + count as u64) - 1)?;
         }
         let (mut done, unit) = (0, self.store.sector());
-        let mut bounce = alloc::vec![0; STEP.min((count + 2 * unit).next_multiple_of(unit))];
+        // What is read once comes past it, but for parts of sectors.
+        let step = if self.options.once { unit } else { STEP };
+        let mut bounce = alloc::vec![0; step.min((count + 2 * unit).next_multiple_of(unit))];
         while done < count {
             let (first, at, row) = self.sector_at(ino, offset + done as u64)?;
             let whole = ((count - done) / unit).min(row as usize);

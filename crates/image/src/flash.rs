@@ -5,7 +5,7 @@
 use crate::detect::{self, DiskKind, FlashKind};
 use crate::error::{ImageError, Result};
 use crate::overlay::Overlay;
-use crate::ubi::Survey;
+use crate::ubi::{BLOCKS_ADDED_MAX, Survey};
 use crate::volume::{Access, AnyMtd, Layer, Mounted, Opening, UbiVolume, Volume, failed, layout_name};
 use nandlab_block::{BlockDevice as _, Image as Disk};
 use nandlab_ftl::nftl::{Nftl, NftlOptions};
@@ -19,8 +19,6 @@ use nandlab_ubi::{Headers, LogOptions, Memory, Options, Ubi, UbiError, VolumeDis
 const JFFS2_BLOCKS_MIN: u64 = 5;
 /// Blocks for UBI's own work.
 const UBI_BLOCKS_SPARE: u64 = 8;
-/// The most erased blocks that are added to an image of UBI that is shorter than the flash it is meant for.
-pub(crate) const UBI_BLOCKS_ADDED_MAX: u64 = 65_536;
 /// Times that UBI is attached with more blocks.
 const UBI_ATTEMPTS: u32 = 8;
 /// Bytes of a volume in which the beginning of a file system is looked for.
@@ -127,7 +125,7 @@ impl Volume {
                 Err(UbiError::Refused { error, .. }) if error.field == "reserved blocks" => error.found.saturating_sub(blocks + lacks),
                 _ => break,
             };
-            if lacks > UBI_BLOCKS_ADDED_MAX {
+            if lacks > BLOCKS_ADDED_MAX {
                 return Ok(0);
             }
         }

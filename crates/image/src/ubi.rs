@@ -5,7 +5,6 @@
 
 use crate::check::{Checked, Finding, Severity};
 use crate::error::{ImageError, Result};
-use crate::flash::UBI_BLOCKS_ADDED_MAX;
 use nandlab_mtd::{Block, Corrected, Mtd, MtdError, Page};
 use nandlab_sim::{Backing, BackingError};
 use nandlab_ubi::format::{
@@ -15,6 +14,9 @@ use nandlab_ubi::format::{
 use nandlab_ubi::{Headers, Shape};
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// The most erased blocks that are added to an image that is shorter than the flash it is meant for.
+pub(crate) const BLOCKS_ADDED_MAX: u64 = 65_536;
 
 /// A physical block that holds, or once held, a logical one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,7 +322,7 @@ impl Survey {
 
     /// More logical blocks than any flash to which this image may belong has.
     pub fn lebs_max(&self) -> u64 {
-        u64::from(self.shape.pebs) + UBI_BLOCKS_ADDED_MAX
+        u64::from(self.shape.pebs) + BLOCKS_ADDED_MAX
     }
 
     /// A volume as bytes.
