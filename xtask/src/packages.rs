@@ -59,9 +59,14 @@ pub fn install(needed: &[(&str, &str)]) -> Outcome {
     };
     // The real kernel is taken out of its package, which needs the lists even where nothing is to be installed.
     apt(&["update"])?;
+    // All that are needed are named: apt-get would take away one that is there but too old to go with those that come.
     let mut words = vec!["install", "--yes", "--no-install-recommends"];
-    words.extend(&missing);
-    apt(&words).map_err(|why| format!("{why}; by hand: {hint}"))
+    words.extend(needed.iter().map(|(_, package)| package));
+    apt(&words).map_err(|why| format!("{why}; by hand: {hint}"))?;
+    match needed.iter().find(|(file, _)| !present(file)) {
+        Some((file, package)) => Err(format!("{file} is not there, although apt-get has installed {package}")),
+        None => Ok(()),
+    }
 }
 
 /// Merged and unmerged /usr alike.
