@@ -442,6 +442,14 @@ impl Export {
     }
 }
 
+/// A test that fails leaves no server behind.
+impl Drop for Export {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
 #[test]
 fn what_a_client_writes_to_an_export_is_there_when_the_saved_chip_is_exported_again() {
     let dir = tempfile::tempdir().unwrap();
