@@ -20,3 +20,22 @@ pub fn release(dir: &Path) -> Result<(), HostError> {
     };
     outcome.map_err(|source| HostError::Unmount { dir: dir.into(), source })
 }
+
+/// How a session ended. The kernel also calls a connection aborted that is unmounted just while a thread takes its next request.
+pub(crate) fn joined(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+        outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aborted_connection_is_an_end_and_other_failures_are_told() {
+        assert!(joined(Err(Errno::CONNABORTED.into())).is_ok());
+        assert_eq!(joined(Err(Errno::IO.into())).unwrap_err().raw_os_error(), Some(Errno::IO.raw_os_error()));
+    }
+}

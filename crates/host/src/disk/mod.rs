@@ -10,7 +10,7 @@
 
 mod files;
 
-use crate::{HostError, SharedDisk};
+use crate::{HostError, SharedDisk, release};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::{
     io::Errno,
@@ -102,7 +102,7 @@ impl DiskFile {
 
     fn end(&mut self, how: impl FnOnce(BackgroundSession) -> io::Result<()>) -> Result<(), HostError> {
         match self.session.take() {
-            Some(session) => how(session).map_err(|source| HostError::Session { dir: self.dir.clone(), source }),
+            Some(session) => release::joined(how(session)).map_err(|source| HostError::Session { dir: self.dir.clone(), source }),
             None => Ok(()),
         }
     }

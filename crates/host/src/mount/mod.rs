@@ -20,7 +20,7 @@ mod bridge;
 mod lists;
 mod served;
 
-use crate::HostError;
+use crate::{HostError, release};
 use fuser::{Config, MountOption, Session, SessionACL};
 use nandlab_sim::Clock;
 use nandlab_vfs::FileSystem;
@@ -85,8 +85,10 @@ pub fn serve(fs: &mut dyn FileSystem, dir: &Path, options: Options<'_>, ready: i
     ready();
     let mut served = Served::new(fs, options);
     while served.step(&requests) == Step::Served {}
-    session.join().map_err(|source| HostError::Session { dir: dir.clone(), source })?;
-    served.end().map_err(|why| HostError::FileSystem { dir, why })
+    let joined = release::joined(session.join());
+    // However the session ended, what was written is not lost with it.
+    served.end().map_err(|why| HostError::FileSystem { dir: dir.clone(), why })?;
+    joined.map_err(|source| HostError::Session { dir, source })
 }
 
 fn config(options: &Options<'_>) -> Config {
