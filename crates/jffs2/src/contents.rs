@@ -3,7 +3,13 @@
 //! *Promises.* The same data give the same contents, whoever compresses them and when; so whoever makes a medium of many files compresses them on several threads, and the medium is the same. *Knows nothing of* threads and of
 //! where on the medium a page comes to lie: what has to be divided there is unpacked again.
 
-use crate::{Format, Jffs2, Jffs2Error, Packer, format::INODE, room::For, summary::INODE_ENTRY, write::DATA_MIN};
+use crate::{
+    Choice, Format, Jffs2, Jffs2Error, Packer,
+    format::{INODE, crc},
+    room::For,
+    summary::INODE_ENTRY,
+    write::{DATA_MIN, Piece},
+};
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::Mtd;
 use nandlab_vfs::{Errno, FileSystem, Ino, SetAttr, Time};
@@ -16,8 +22,10 @@ struct Page {
     /// Bytes of the file in it.
     len: u32,
     compr: u8,
-    /// Where its compressed bytes end; they begin where those of the page before end.
+    /// Where its compressed bytes are, and their checksum.
+    from: usize,
     end: usize,
+    crc: u32,
 }
 
 /// A file's contents, compressed.
@@ -31,26 +39,39 @@ pub struct Contents {
 impl Contents {
     /// Compresses a file's data as [`Format::compression`] says, in pages of [`Format::page`] bytes. Of 4 GiB and more nothing is kept but the length, which [`populate`](crate::populate) refuses.
     pub fn new(packer: &mut Packer, choices: &Format, data: &[u8]) -> Self {
-        Self::part(packer, choices, 0, data)
+        Self::part(packer, choices, 0, data.to_vec())
     }
 
     /// The same for a part of a file that begins at `start`, a multiple of [`Format::page`], and ends at one or at the file's end.
-    pub fn part(packer: &mut Packer, choices: &Format, start: u64, data: &[u8]) -> Self {
+    pub fn part(packer: &mut Packer, choices: &Format, start: u64, data: Vec<u8>) -> Self {
         let mut contents = Self { len: start + data.len() as u64, ..Self::default() };
         if u32::try_from(contents.len).is_err() {
             return contents;
         }
         let span = choices.page.max(1) as usize;
+        let packs = choices.compression.choice != Choice::None;
+        contents.bytes.reserve(if packs { data.len() } else { 0 });
         for (number, page) in data.chunks(span).enumerate() {
             // The last page says how long the file is, unless it is a whole one.
             if page.len() == span && is_zero(page) {
                 continue;
             }
             let packed = packer.pack(choices.compression, page, page.len());
-            contents.bytes.extend(packed.data);
-            let page =
-                Page { at: start as u32 + (number * span) as u32, len: page.len() as u32, compr: packed.compr, end: contents.bytes.len() };
-            contents.pages.push(page);
+            let from = if packs { contents.bytes.len() } else { number * span };
+            if packs {
+                contents.bytes.extend(packed.data);
+            }
+            contents.pages.push(Page {
+                at: start as u32 + (number * span) as u32,
+                len: page.len() as u32,
+                compr: packed.compr,
+                from,
+                end: from + packed.data.len(),
+                crc: crc(packed.data),
+            });
+        }
+        if !packs {
+            contents.bytes = data;
         }
         contents
     }
@@ -67,7 +88,7 @@ impl Contents {
 
     /// Bytes that the nodes of the file take on a medium, if none has to be divided.
     pub fn stored_bytes(&self) -> u64 {
-        (self.bytes.len() + self.pages.len() * (INODE + 2)) as u64
+        self.pages.iter().map(|page| (page.end - page.from + INODE + 2) as u64).sum()
     }
 }
 
@@ -88,9 +109,9 @@ impl<M: Mtd> Jffs2<M> {
 
     /// Appends to a file of `known` bytes, with zeros up to where the contents begin. Gives its length.
     pub(crate) fn write_part(&mut self, ino: Ino, contents: &Contents, known: u32, now: Time) -> Result<u32, Errno> {
-        let (mut start, mut known) = (0, known);
+        let mut known = known;
         for page in &contents.pages {
-            let packed = &contents.bytes[start..page.end];
+            let packed = &contents.bytes[page.from..page.end];
             self.change(now, |fs| {
                 let ino = fs.file(ino)?;
                 if page.at > known {
@@ -98,7 +119,7 @@ impl<M: Mtd> Jffs2<M> {
                 }
                 fs.put_page(ino, page, packed)
             })?;
-            (start, known) = (page.end, page.at + page.len);
+            known = page.at + page.len;
         }
         Ok(known)
     }
@@ -106,7 +127,8 @@ impl<M: Mtd> Jffs2<M> {
     fn put_page(&mut self, ino: u32, page: &Page, packed: &[u8]) -> Result<(), Jffs2Error> {
         let room = self.reserve(INODE as u32 + DATA_MIN.min(page.len), INODE_ENTRY, For::Write)? - INODE as u32;
         if packed.len() <= room as usize {
-            return self.put_piece(ino, page.at, (page.compr, page.len), packed, For::Write).map(drop);
+            let piece = Piece { compr: page.compr, len: page.len, data: packed, crc: page.crc };
+            return self.put_piece(ino, page.at, piece, For::Write).map(drop);
         }
         let mut data = vec![0; page.len as usize];
         let place = page.at;
@@ -131,8 +153,8 @@ mod tests {
         data[4096] = 1;
         let contents = Contents::new(&mut Packer::default(), &choices, &data);
         assert_eq!((contents.len(), contents.pages.len()), (data.len() as u64, 2));
-        assert_eq!(contents.bytes.len(), 4096 + 5);
-        assert_eq!(contents.pages[1], Page { at: 3 * 4096, len: 5, compr: 0, end: 4096 + 5 });
+        assert_eq!(contents.stored_bytes(), 4096 + 5 + 2 * (INODE as u64 + 2));
+        assert_eq!(contents.pages[1], Page { at: 3 * 4096, len: 5, compr: 0, from: 3 * 4096, end: 3 * 4096 + 5, crc: 0 });
         assert!(Contents::default().is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! The array as a run of bytes, with the buffer for a page that is not full yet.
 //!
 //! *Promises.* What was appended reads back at once, on the medium or not. Where pages are programmed whole (NAND) bytes wait until theirs is full or is padded; elsewhere (NOR) they
-//! are on the medium when [`append`](Flash::append) returns. Bytes beyond error correction are given as read: checksums decide. *Knows nothing of* nodes, except of a block's clean marker.
+//! are on the medium when [`append`](Flash::append) returns, unless the medium is being made. Bytes beyond error correction are given as read: checksums decide. *Knows nothing of* nodes, except of a block's clean marker.
 
 use crate::format::{self, Endian, HEAD, Head, MAGIC, MARKER_OOB, kind};
 use alloc::{vec, vec::Vec};
@@ -34,6 +34,8 @@ pub(crate) struct Flash<M> {
     geometry: Geometry,
     pub medium: Medium,
     pub endian: Endian,
+    /// Bytes wait for their page although they need not.
+    pub gathers: bool,
     /// The page that is being filled, from its first byte on.
     waiting: Vec<u8>,
     waiting_at: u32,
@@ -57,6 +59,7 @@ impl<M: Mtd> Flash<M> {
             geometry,
             medium,
             endian: Endian::Little,
+            gathers: false,
             waiting,
             waiting_at: 0,
             waiting_len: 0,
@@ -160,16 +163,22 @@ impl<M: Mtd> Flash<M> {
         Ok(())
     }
 
-    /// Appends bytes at `at`: behind those before, or at the beginning of a page when none wait. Then come zeros up to a multiple of four.
+    /// Appends bytes at `at`: behind those before, or, where pages are programmed whole, at the beginning of one when none wait. Then come zeros up to a multiple of four; where pages are not, what is erased.
     pub fn append(&mut self, at: u32, parts: &[&[u8]]) -> Result<(), Append> {
-        if !self.is_buffered() {
+        if !self.is_buffered() && !self.gathers {
             return self.program_bytes(at, parts).map_err(|(page_at, error)| fate(error, page_at));
         }
         if self.waiting_len == 0 {
-            self.waiting_at = at;
+            let in_page = at % self.geometry.page;
+            if in_page > 0 {
+                self.load(Page(at / self.geometry.page)).map_err(Append::Flash)?;
+                self.waiting[..in_page as usize].copy_from_slice(&self.last[..in_page as usize]);
+            }
+            (self.waiting_at, self.waiting_len) = (at - in_page, in_page as usize);
         }
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        let padding = &[0; 3][..format::pad(len as u32) as usize - len];
+        let byte = if self.is_buffered() { 0 } else { 0xFF };
+        let padding = &[byte; 3][..format::pad(len as u32) as usize - len];
         for part in parts.iter().copied().chain([padding]) {
             self.fill(part)?;
         }
@@ -199,12 +208,17 @@ impl<M: Mtd> Flash<M> {
         Ok(())
     }
 
-    /// Fills the rest of the page, with a padding node where one fits, and programs it. Gives the length of the rest.
+    /// Fills the rest of the page, with a padding node where one fits, and programs it. Gives the length of the rest; where bytes need not wait it stays erased.
     pub fn pad(&mut self) -> Result<u32, Append> {
         if self.waiting_len == 0 {
             return Ok(0);
         }
         let (len, page) = (self.waiting_len, self.waiting.len());
+        if !self.is_buffered() {
+            self.waiting[len..].fill(0xFF);
+            self.program_waiting()?;
+            return Ok(0);
+        }
         let rest = (page - len) as u32;
         self.waiting[len..].fill(0);
         if len + HEAD < page {
@@ -223,6 +237,11 @@ impl<M: Mtd> Flash<M> {
                 let (page, in_page) = (Page(at / self.geometry.page), (at % self.geometry.page) as usize);
                 let page_at = at - in_page as u32;
                 let step = bytes.len().min(self.last.len() - in_page);
+                if self.waiting_len > 0 && page_at == self.waiting_at {
+                    self.waiting[in_page..in_page + step].iter_mut().zip(bytes).for_each(|(to, from)| *to &= from);
+                    (bytes, at) = (&bytes[step..], at.wrapping_add(step as u32));
+                    continue;
+                }
                 self.load(page).map_err(|error| (page_at, error))?;
                 for (to, from) in self.last[in_page..].iter_mut().zip(&bytes[..step]) {
                     // What is programmed already stays: only ones become zeros.

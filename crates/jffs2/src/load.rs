@@ -65,7 +65,7 @@ impl<M: Mtd> Jffs2<M> {
         let stamp = self.stamp;
         if !self.core.contains_key(&ino) {
             let inode = self.read_inode(ino)?;
-            self.core.insert(ino, inode);
+            self.core.insert(ino, alloc::boxed::Box::new(inode));
         }
         let inode = self.core.get_mut(&ino).ok_or(Errno::Stale)?;
         inode.stamp = stamp;
@@ -74,6 +74,13 @@ impl<M: Mtd> Jffs2<M> {
 
     pub(crate) fn links(&self, ino: u32) -> u32 {
         self.known.get(&ino).map_or(0, |known| known.links)
+    }
+
+    /// Forgets an inode that nobody refers to.
+    pub(crate) fn unload(&mut self, ino: u32) {
+        if !self.references.contains_key(&ino) {
+            self.core.remove(&ino);
+        }
     }
 
     /// Forgets inodes that nobody refers to, the oldest half, when there are too many.

@@ -141,8 +141,10 @@ pub struct Maker<M> {
     fs: Jffs2<M>,
     packer: Packer,
     choices: Format,
-    /// Of directories: set last, since every name that is made changes its directory's time.
+    /// Of directories: set when they are left, since every name that is made changes its directory's time.
     times: BTreeMap<Vec<u8>, Time>,
+    /// The directory of the last entry, and of those above it the ones that were gone through.
+    dirs: Vec<(Vec<u8>, Ino)>,
     open: Option<Open>,
 }
 
@@ -158,22 +160,22 @@ struct Open {
 }
 
 impl<M: Mtd> Maker<M> {
-    /// Erases a medium.
+    /// Takes a medium, whatever is on it.
     pub fn new(mtd: M, choices: &Format) -> Result<Self, FormatError> {
-        let mut fs = Jffs2::mount(format(mtd, choices)?, choices.options())?;
-        in_order(&mut fs);
-        Ok(Self { fs, packer: Packer::thorough(), choices: *choices, times: BTreeMap::new(), open: None })
+        let fs = Jffs2::anew(mtd, choices.endian, choices.options())?;
+        Ok(Self { fs, packer: Packer::thorough(), choices: *choices, times: BTreeMap::new(), dirs: Vec::new(), open: None })
     }
 
     /// Puts an entry on it.
     pub fn add(&mut self, entry: &Entry<'_>) -> Result<(), FormatError> {
         self.close()?;
         check(entry)?;
-        let ino = make(&mut self.fs, &mut self.packer, &self.choices, entry).map_err(|error| failed(entry.path, error))?;
+        let dir = self.enter(entry.path)?;
+        let ino = self.make(dir, entry).map_err(|error| failed(entry.path, error))?;
         match entry.made {
             Made::Node(NewNode::Directory) => _ = self.times.insert(entry.path.to_vec(), entry.mtime),
             Made::Parts(len) => self.open = Some(Open { path: entry.path.to_vec(), ino, mtime: entry.mtime, known: 0, len }),
-            _ => {}
+            _ => self.unload(ino),
         }
         Ok(())
     }
@@ -192,21 +194,24 @@ impl<M: Mtd> Maker<M> {
             let change = SetAttr { size: Some(open.len), mtime: Some(open.mtime), ..SetAttr::default() };
             self.fs.setattr(open.ino, &change, open.mtime).map_err(|error| failed(&open.path, error))?;
         }
+        self.unload(open.ino);
         Ok(())
+    }
+
+    /// An entry is done; directories are not, and stay in memory.
+    fn unload(&mut self, ino: Ino) {
+        if let Ok(ino) = u32::try_from(ino.0) {
+            self.fs.unload(ino);
+        }
     }
 
     /// Ends it: the medium, and how many of its blocks, from the first on, hold anything.
     pub fn finish(mut self) -> Result<(M, u32), FormatError> {
         self.close()?;
-        for (path, time) in &self.times {
-            let set = |fs: &mut Jffs2<M>| {
-                let dir = path::resolve(fs, path)?.ino;
-                let set = fs.setattr(dir, &SetAttr { mtime: Some(*time), ..SetAttr::default() }, *time);
-                fs.forget(dir, 1);
-                set
-            };
-            set(&mut self.fs).map_err(|error| failed(path, error))?;
+        while !self.dirs.is_empty() {
+            self.leave()?;
         }
+        self.fs.erase_rest()?;
         self.fs.unmount().map_err(|error| failed(b"", error))?;
         let blocks = self.fs.flash.blocks();
         let free: BTreeSet<u32> = self.fs.space.listed(List::Free).collect();
@@ -219,20 +224,13 @@ fn failed(path: &[u8], error: Errno) -> FormatError {
     FormatError::Call { path: text(path), error }
 }
 
-/// From the first block on, so that the rest of an image, which is empty, can be cut off. A mount takes the last one first, as Linux does.
-fn in_order<M: Mtd>(fs: &mut Jffs2<M>) {
-    let mut free: Vec<u32> = fs.space.listed(List::Free).collect();
-    free.sort_unstable();
-    free.into_iter().for_each(|block| fs.space.file(block, List::Free));
-}
-
 fn text(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
 /// Refuses what the format cannot hold.
 fn check(entry: &Entry<'_>) -> Result<(), FormatError> {
-    let name = entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().len() as i64;
+    let name = name(entry.path).len() as i64;
     let (target, device) = match entry.made {
         Made::Node(NewNode::Symlink { target }) => (target.len() as i64, (0, 0)),
         Made::Node(node) => (1, node.device()),
@@ -260,40 +258,73 @@ fn check(entry: &Entry<'_>) -> Result<(), FormatError> {
     }
 }
 
-fn make<M: Mtd>(fs: &mut Jffs2<M>, packer: &mut Packer, choices: &Format, entry: &Entry<'_>) -> Result<Ino, Errno> {
-    let by = Caller { uid: entry.owner.0, gid: entry.owner.1, now: entry.mtime };
-    if entry.path.is_empty() {
-        let change = SetAttr { mode: Some(entry.mode), uid: Some(by.uid), gid: Some(by.gid), ..SetAttr::default() };
-        fs.setattr(Ino::ROOT, &change, by.now)?;
-        return set_xattrs(fs, Ino::ROOT, entry).map(|()| Ino::ROOT);
+impl<M: Mtd> Maker<M> {
+    fn make(&mut self, dir: Ino, entry: &Entry<'_>) -> Result<Ino, Errno> {
+        let by = Caller { uid: entry.owner.0, gid: entry.owner.1, now: entry.mtime };
+        if entry.path.is_empty() {
+            let change = SetAttr { mode: Some(entry.mode), uid: Some(by.uid), gid: Some(by.gid), ..SetAttr::default() };
+            self.fs.setattr(Ino::ROOT, &change, by.now)?;
+            return set_xattrs(&mut self.fs, Ino::ROOT, entry).map(|()| Ino::ROOT);
+        }
+        let (fs, name) = (&mut self.fs, name(entry.path));
+        let made = match entry.made {
+            Made::Link(to) => path::resolve(fs, to).and_then(|found| {
+                let linked = fs.link(found.ino, dir, name, by.now);
+                fs.forget(found.ino, 1);
+                linked
+            }),
+            Made::Node(node) => fs.create(dir, name, node, entry.mode, by),
+            Made::File(_) | Made::Packed(_) | Made::Parts(_) => fs.create(dir, name, NewNode::File, entry.mode, by),
+        }?;
+        let filled = match entry.made {
+            Made::File(data) => fs.write_contents(made.ino, &Contents::new(&mut self.packer, &self.choices, data), by.now),
+            Made::Packed(contents) => fs.write_contents(made.ino, contents, by.now),
+            _ => Ok(()),
+        };
+        let outcome = filled.and_then(|()| if matches!(entry.made, Made::Link(_)) { Ok(()) } else { set_xattrs(fs, made.ino, entry) });
+        // The directory's set-gid bit, if it has one, is no business of ours.
+        let outcome = outcome.and_then(|()| {
+            let wrong = made.gid != by.gid && !matches!(entry.made, Made::Link(_))
+                || made.kind == FileType::Directory && made.mode != entry.mode & 0o7777;
+            let change = SetAttr { gid: Some(by.gid), mode: Some(entry.mode), mtime: Some(by.now), ..SetAttr::default() };
+            if wrong { fs.setattr(made.ino, &change, by.now).map(drop) } else { Ok(()) }
+        });
+        fs.forget(made.ino, 1);
+        outcome.map(|()| made.ino)
     }
-    let (dir, name) = path::parent(fs, entry.path)?;
-    let made = match entry.made {
-        Made::Link(to) => path::resolve(fs, to).and_then(|found| {
-            let linked = fs.link(found.ino, dir, name, by.now);
-            fs.forget(found.ino, 1);
-            linked
-        }),
-        Made::Node(node) => fs.create(dir, name, node, entry.mode, by),
-        Made::File(_) | Made::Packed(_) | Made::Parts(_) => fs.create(dir, name, NewNode::File, entry.mode, by),
-    };
-    fs.forget(dir, 1);
-    let made = made?;
-    let filled = match entry.made {
-        Made::File(data) => fs.write_contents(made.ino, &Contents::new(packer, choices, data), by.now),
-        Made::Packed(contents) => fs.write_contents(made.ino, contents, by.now),
-        _ => Ok(()),
-    };
-    let outcome = filled.and_then(|()| if matches!(entry.made, Made::Link(_)) { Ok(()) } else { set_xattrs(fs, made.ino, entry) });
-    // The directory's set-gid bit, if it has one, is no business of ours.
-    let outcome = outcome.and_then(|()| {
-        let wrong = made.gid != by.gid && !matches!(entry.made, Made::Link(_))
-            || made.kind == FileType::Directory && made.mode != entry.mode & 0o7777;
-        let change = SetAttr { gid: Some(by.gid), mode: Some(entry.mode), mtime: Some(by.now), ..SetAttr::default() };
-        if wrong { fs.setattr(made.ino, &change, by.now).map(drop) } else { Ok(()) }
-    });
-    fs.forget(made.ino, 1);
-    outcome.map(|()| made.ino)
+
+    /// The directory of an entry; those that it does not lie in are left.
+    fn enter(&mut self, path: &[u8]) -> Result<Ino, FormatError> {
+        let above = path.strip_suffix(name(path)).unwrap_or_default();
+        let above = above.strip_suffix(b"/").unwrap_or(above);
+        let lies_in = |dir: &[u8]| dir.is_empty() || above.strip_prefix(dir).is_some_and(|rest| matches!(rest.first(), None | Some(b'/')));
+        while self.dirs.last().is_some_and(|(dir, _)| !lies_in(dir)) {
+            self.leave()?;
+        }
+        match self.dirs.last() {
+            Some((dir, ino)) if dir == above => Ok(*ino),
+            _ => {
+                let ino = path::resolve(&mut self.fs, above).map_err(|error| failed(path, error))?.ino;
+                self.dirs.push((above.to_vec(), ino));
+                Ok(ino)
+            }
+        }
+    }
+
+    fn leave(&mut self) -> Result<(), FormatError> {
+        let Some((path, ino)) = self.dirs.pop() else { return Ok(()) };
+        let set = self
+            .times
+            .get(&path)
+            .map_or(Ok(()), |time| self.fs.setattr(ino, &SetAttr { mtime: Some(*time), ..SetAttr::default() }, *time).map(drop));
+        self.fs.forget(ino, 1);
+        set.map_err(|error| failed(&path, error))
+    }
+}
+
+/// The last component.
+fn name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 fn set_xattrs<M: Mtd>(fs: &mut Jffs2<M>, ino: Ino, entry: &Entry<'_>) -> Result<(), Errno> {

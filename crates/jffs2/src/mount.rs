@@ -5,12 +5,12 @@ use crate::{
     compress::Packer,
     flash::Flash,
     inode::{Inode, Known},
-    scan,
-    space::Space,
+    scan::{self, Found},
+    space::{List, Space},
     summary::Collected,
     xattr::Xattrs,
 };
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_mtd::Mtd;
 use nandlab_vfs::{Errno, Time};
 
@@ -99,7 +99,7 @@ pub struct Jffs2<M> {
     pub(crate) space: Space,
     pub(crate) known: BTreeMap<u32, Known>,
     /// Inodes in use, or used lately.
-    pub(crate) core: BTreeMap<u32, Inode>,
+    pub(crate) core: BTreeMap<u32, Box<Inode>>,
     /// How often callers refer to inodes.
     pub(crate) references: BTreeMap<u32, u64>,
     pub(crate) xattrs: Xattrs,
@@ -114,6 +114,8 @@ pub struct Jffs2<M> {
     pub(crate) stamp: u64,
     /// Places are known and nodes may be marked on the medium.
     pub(crate) built: bool,
+    /// Nothing that lies in blocks to be erased can count again.
+    pub(crate) erases_late: bool,
     /// Blocks one after the other in which a write failed.
     pub(crate) failing: u32,
     /// Reused: a node as it goes to the medium, one as it comes from there, a page of a file.
@@ -141,6 +143,32 @@ impl<M: Mtd> Jffs2<M> {
         };
         let mut space = Space::new(flash.blocks(), flash.block_bytes());
         let found = scan::scan(&mut flash, &mut space, &options)?;
+        Self::over(flash, space, found, options)
+    }
+
+    /// An empty file system on a medium on which nothing counts, whatever it holds: blocks are erased when their turn comes, from the first one on, and the rest by [`erase_rest`](Self::erase_rest).
+    pub(crate) fn anew(mtd: M, endian: Endian, options: Options) -> Result<Self, Jffs2Error> {
+        let mut flash = open(mtd, &options)?;
+        (flash.endian, flash.gathers) = (endian, true);
+        let mut space = Space::new(flash.blocks(), flash.block_bytes());
+        for block in 0..flash.blocks() {
+            match flash.is_bad(block)? {
+                true => space.retire(block),
+                false => space.file(block, List::ErasePending),
+            }
+        }
+        let mut jffs2 = Self::over(flash, space, Found::nothing(), options)?;
+        jffs2.erases_late = true;
+        Ok(jffs2)
+    }
+
+    /// Erases what was not needed.
+    pub(crate) fn erase_rest(&mut self) -> Result<(), Jffs2Error> {
+        while self.erase_pending()? {}
+        Ok(())
+    }
+
+    fn over(flash: Flash<M>, space: Space, found: Found, options: Options) -> Result<Self, Jffs2Error> {
         let mut jffs2 = Self {
             limits: Limits::of(flash.blocks(), flash.block_bytes()),
             options: Options { read_only: options.read_only || found.read_only, ..options },
@@ -157,6 +185,7 @@ impl<M: Mtd> Jffs2<M> {
             now: Time::default(),
             stamp: 0,
             built: false,
+            erases_late: false,
             failing: 0,
             node: Vec::new(),
             raw: Vec::new(),

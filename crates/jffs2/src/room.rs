@@ -84,7 +84,7 @@ impl<M: Mtd> Jffs2<M> {
     /// Erases until what is kept for collecting is erased indeed. After a power cut a block that was only to be erased may hold something that counts again: a name's removal
     /// that was given up.
     fn erase_enough(&mut self) -> Result<(), Jffs2Error> {
-        while self.space.count(List::Free) < self.limits.write && self.erase_pending()? {}
+        while !self.erases_late && self.space.count(List::Free) < self.limits.write && self.erase_pending()? {}
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl<M: Mtd> Jffs2<M> {
                 self.collected.disable();
                 return Ok(());
             };
-            if self.append(&node, State::Normal, Owner::None)?.is_some() {
+            if self.append([&node, &[]], State::Normal, Owner::None)?.is_some() {
                 self.space.close(block);
             }
             return Ok(());
@@ -208,7 +208,9 @@ impl<M: Mtd> Jffs2<M> {
 
     /// What replaces these blocks' contents is on the medium now.
     fn refile_waiting(&mut self) {
-        while let Some(block) = self.space.first(List::ErasableWaiting) {
+        while self.space.count(List::ErasableWaiting) > 0
+            && let Some(block) = self.space.first(List::ErasableWaiting)
+        {
             let list = if self.throw() == 0 { List::Erasable } else { List::ErasePending };
             self.space.file(block, list);
         }
@@ -237,10 +239,11 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// Puts a node where [`reserve`](Self::reserve) made room; nothing where the page failed and room must be made elsewhere.
-    pub(crate) fn append(&mut self, node: &[u8], state: State, owner: Owner) -> Result<Option<u32>, Jffs2Error> {
+    /// Its data may come apart from its head and names.
+    pub(crate) fn append(&mut self, node: [&[u8]; 2], state: State, owner: Owner) -> Result<Option<u32>, Jffs2Error> {
         let Some(block) = self.space.next else { return Err(Jffs2Error::Stuck) };
         let (at, page) = (self.space.end_of(block), self.flash.waiting_at());
-        match self.flash.append(at, &[node]) {
+        match self.flash.append(at, &node) {
             Ok(()) => {}
             Err(Append::Failed { page_at }) => {
                 self.recover(page_at)?;
@@ -248,11 +251,11 @@ impl<M: Mtd> Jffs2<M> {
             }
             Err(Append::Flash(error)) => return Err(error.into()),
         }
-        let len = pad(node.len() as u32);
+        let len = pad((node[0].len() + node[1].len()) as u32);
         (self.work.nodes, self.work.bytes) = (self.work.nodes + 1, self.work.bytes + u64::from(len));
         self.space.link(NodeRef { at, len, state, owner });
-        if owner != Owner::None || state != State::Normal {
-            self.collected.add(self.flash.endian, node, at - block * self.space.block_bytes);
+        if self.options.summary && (owner != Owner::None || state != State::Normal) {
+            self.collected.add(self.flash.endian, node[0], at - block * self.space.block_bytes);
         }
         if let Owner::Inode(ino) = owner {
             self.known.entry(ino).or_default().nodes.insert(at);
@@ -325,7 +328,7 @@ impl<M: Mtd> Jffs2<M> {
             if self.space.get(node.at).is_none_or(|old| old.state == State::Obsolete) {
                 return Ok(());
             }
-            if let Some(at) = self.append(bytes, node.state, node.owner)? {
+            if let Some(at) = self.append([bytes, &[]], node.state, node.owner)? {
                 self.moved(node.at, at, node.owner);
                 return self.obsolete(node.at);
             }

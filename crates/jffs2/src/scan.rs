@@ -56,6 +56,13 @@ pub(crate) struct Found {
     current: Collected,
 }
 
+impl Found {
+    /// As on a medium where nothing is.
+    pub fn nothing() -> Self {
+        Self { highest_ino: 1, ..Self::default() }
+    }
+}
+
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
@@ -95,7 +102,7 @@ pub(crate) fn detect<M: Mtd>(flash: &mut Flash<M>) -> Result<Endian, Jffs2Error>
 
 /// Looks at every block and files it.
 pub(crate) fn scan<M: Mtd>(flash: &mut Flash<M>, space: &mut Space, options: &Options) -> Result<Found, Jffs2Error> {
-    let mut found = Found { highest_ino: 1, ..Found::default() };
+    let mut found = Found::nothing();
     let mut bytes = vec![0; flash.block_bytes() as usize];
     for block in 0..flash.blocks() {
         found.current.reset();

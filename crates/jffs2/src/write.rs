@@ -21,21 +21,24 @@ pub(crate) const DATA_MIN: u32 = 128;
 /// The longest file: what the field holds, and `s_maxbytes` of `fs/jffs2/fs.c`.
 pub(crate) const FILE_BYTES_MAX: u64 = u32::MAX as u64;
 
+/// Some bytes of a file as a node holds them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    pub compr: u8,
+    /// Bytes of the file.
+    pub len: u32,
+    pub data: &'a [u8],
+    pub crc: u32,
+}
+
 impl<M: Mtd> Jffs2<M> {
-    /// Puts a node with the bytes `data` of it; room for it has been made.
+    /// Puts a node with the bytes `data`, whose checksum it has; room for it has been made.
     fn put_inode(&mut self, raw: &mut RawInode, data: &[u8]) -> Result<u32, Jffs2Error> {
         raw.csize = if raw.compr == ZERO { 0 } else { data.len() as u32 };
-        raw.data_crc = crc(data);
         let whole_page = raw.dsize >= PAGE || raw.offset.is_multiple_of(PAGE) && raw.dsize.saturating_add(raw.offset) == raw.isize;
         let state = if whole_page { State::Pristine } else { State::Normal };
         loop {
-            let mut node = core::mem::take(&mut self.node);
-            node.clear();
-            node.extend(raw.write(self.flash.endian));
-            node.extend(data);
-            let put = self.append(&node, state, Owner::Inode(raw.ino));
-            self.node = node;
-            if let Some(at) = put? {
+            if let Some(at) = self.append([&raw.write(self.flash.endian), data], state, Owner::Inode(raw.ino))? {
                 return Ok(at);
             }
             self.reserve(INODE as u32 + data.len() as u32, INODE_ENTRY, For::Collection)?;
@@ -50,7 +53,7 @@ impl<M: Mtd> Jffs2<M> {
             node.clear();
             node.extend(raw.write(self.flash.endian));
             node.extend(name);
-            let put = self.append(&node, state, Owner::Inode(raw.pino));
+            let put = self.append([&node, &[]], state, Owner::Inode(raw.pino));
             self.node = node;
             if let Some(at) = put? {
                 return Ok(at);
@@ -97,7 +100,7 @@ impl<M: Mtd> Jffs2<M> {
         let inode = self.load(ino)?;
         change(inode);
         let mut raw = inode.next_node(ino);
-        raw.dsize = data.len() as u32;
+        (raw.dsize, raw.data_crc) = (data.len() as u32, crc(&data));
         let at = self.put_inode(&mut raw, &data)?;
         let inode = self.load(ino)?;
         inode.attr_version = raw.version;
@@ -110,10 +113,10 @@ impl<M: Mtd> Jffs2<M> {
         self.reserve(INODE as u32 + inode.data.len() as u32, INODE_ENTRY, For::Write)?;
         let data = core::mem::take(&mut inode.data);
         let mut raw = inode.next_node(ino);
-        raw.dsize = data.len() as u32;
+        (raw.dsize, raw.data_crc) = (data.len() as u32, crc(&data));
         inode.metadata = Some(self.put_inode(&mut raw, &data)?);
         (inode.attr_version, inode.data) = (raw.version, data);
-        self.core.insert(ino, inode);
+        self.core.insert(ino, alloc::boxed::Box::new(inode));
         Ok(())
     }
 
@@ -231,31 +234,25 @@ impl<M: Mtd> Jffs2<M> {
         let room = (room - INODE as u32).min(data.len() as u32);
         let mut packer = core::mem::take(&mut self.packer);
         let packed = packer.pack(self.options.compression, data, room as usize);
-        let outcome = self.put_piece(ino, offset, (packed.compr, packed.taken as u32), packed.data, who);
+        let piece = Piece { compr: packed.compr, len: packed.taken as u32, data: packed.data, crc: crc(packed.data) };
+        let outcome = self.put_piece(ino, offset, piece, who);
         self.packer = packer;
         outcome
     }
 
-    pub(crate) fn put_piece(
-        &mut self,
-        ino: u32,
-        offset: u32,
-        (compr, taken): (u8, u32),
-        packed: &[u8],
-        who: For,
-    ) -> Result<u32, Jffs2Error> {
+    pub(crate) fn put_piece(&mut self, ino: u32, offset: u32, piece: Piece<'_>, who: For) -> Result<u32, Jffs2Error> {
         let now = seconds(self.now);
         let inode = self.load(ino)?;
         if who != For::Collection {
             (inode.mtime, inode.ctime) = (now, now);
         }
         let mut raw = inode.next_node(ino);
-        raw.isize = raw.isize.max(offset + taken);
-        (raw.offset, raw.dsize, raw.compr) = (offset, taken, compr);
-        debug_assert!(compr != NONE || packed.len() == taken as usize);
-        let at = self.put_inode(&mut raw, packed)?;
+        raw.isize = raw.isize.max(offset + piece.len);
+        (raw.offset, raw.dsize, raw.compr, raw.data_crc) = (offset, piece.len, piece.compr, piece.crc);
+        debug_assert!(piece.compr != NONE || piece.data.len() == piece.len as usize);
+        let at = self.put_inode(&mut raw, piece.data)?;
         self.load(ino)?.size = raw.isize;
         self.enter_data(at, &raw)?;
-        Ok(taken)
+        Ok(piece.len)
     }
 }

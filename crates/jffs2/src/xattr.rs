@@ -238,7 +238,7 @@ impl<M: Mtd> Jffs2<M> {
     fn put(&mut self, node: &[u8], entry: u32, owner: Owner, who: For) -> Result<u32, Jffs2Error> {
         loop {
             self.reserve(format::pad(node.len() as u32), entry, who)?;
-            if let Some(at) = self.append(node, State::Pristine, owner)? {
+            if let Some(at) = self.append([node, &[]], State::Pristine, owner)? {
                 return Ok(at);
             }
         }

@@ -57,6 +57,9 @@ fn a_tree_is_whole_on_every_medium_and_the_same_every_time() {
                 let what = format!("{choices:?}");
                 let [first, again] = [0, 1].map(|_| populate(nor(12, 32 * 1024), &choices, entries(&data)).unwrap().into_backing());
                 assert!(first == again, "{what}");
+                // Whatever was there before.
+                let used = nor_of(bytes(3, first.len()), 32 * 1024);
+                assert!(first == populate(used, &choices, entries(&data)).unwrap().into_backing(), "{what}");
                 assert_whole(nor_of(first, 32 * 1024), &data, &what);
                 assert_whole(populate(nand(NAND, 12), &choices, entries(&data)).unwrap(), &data, &what);
             }

@@ -1,18 +1,19 @@
 //! LZO1X for media that are written once and read often: of all ways to divide the source into literals and copies, nearly the shortest.
 //!
 //! The shortest way to each place is known once all places before it have been looked at: each hands on to those that one literal, or a copy of any length from any of the candidates, leads to. What a run of
-//! literals costs depends on its length, so the length is carried along with the shortest way; a longer way that would have been better off with its literals is lost, which is the "nearly".
+//! literals costs depends on its length, so the length is carried along with the shortest way; a longer way that would have been better off with its literals is lost, and so is a copy of three bytes from a place that
+//! is as dear as the next one: that is the "nearly".
 
 use super::{CLOSE, FAR, NEAR, TAIL};
 use alloc::vec::Vec;
 
 /// Places that are tried for a copy.
-const CANDIDATES: u32 = 12;
-/// A copy so long is taken without looking for others.
+const CANDIDATES: u32 = 32;
+/// A copy so long is as good as any longer one.
 const ENOUGH: usize = 48;
 /// Copies of two bytes reach so far, right behind one to three literals.
 const PAIR: usize = 0x400;
-const HASH_BITS: u32 = 13;
+const HASH_BITS: u32 = 14;
 const PAIR_BITS: u32 = 11;
 
 /// The best way known to a place: how its last step came there.
@@ -48,7 +49,6 @@ impl Best {
     /// Finds the way; what is left after its last copy is literals.
     pub fn search(&mut self, source: &[u8]) {
         self.begin(source.len());
-        let mut skip = 0;
         for at in 0..source.len() {
             let from = self.steps[at];
             self.relax(
@@ -59,7 +59,8 @@ impl Best {
                 continue;
             }
             let (candidate, pair) = self.enter(source, at);
-            if at == 0 || at < skip {
+            // Where the next place costs no more, all but the shortest copies from here are as good from there.
+            if at == 0 || self.steps[at + 1].cost <= from.cost {
                 continue;
             }
             if pair >= self.base && (1..=3).contains(&from.run) {
@@ -68,10 +69,7 @@ impl Best {
                     self.relax(at + 2, Step { cost: from.cost + 2, run: 0, len: 2, distance: distance as u32 });
                 }
             }
-            let longest = self.copies(source, at, candidate);
-            if longest >= ENOUGH {
-                skip = at + longest;
-            }
+            self.copies(source, at, candidate);
         }
         self.trace(source.len());
     }
@@ -87,8 +85,8 @@ impl Best {
         self.steps.clear();
         self.steps.resize(len + 1, UNKNOWN);
         self.steps[0] = Step { cost: 0, ..UNKNOWN };
-        self.before.clear();
-        self.before.resize(len, 0);
+        // Each place of it is written before it is read.
+        self.before.resize(len.max(self.before.len()), 0);
     }
 
     fn relax(&mut self, at: usize, step: Step) {
@@ -110,8 +108,8 @@ impl Best {
         (triple, pair)
     }
 
-    /// Hands on to all places that copies from the candidates lead to; gives the longest copy's length.
-    fn copies(&mut self, source: &[u8], at: usize, mut candidate: u32) -> usize {
+    /// Hands on to all places that copies from the candidates lead to.
+    fn copies(&mut self, source: &[u8], at: usize, mut candidate: u32) {
         let from = self.steps[at];
         let (mut longest, limit) = (2, source.len() - at);
         for _ in 0..CANDIDATES {
@@ -127,7 +125,7 @@ impl Best {
             let may_be_longer = source[place + longest] == source[at + longest];
             let len = if may_be_longer { common(&source[place..], &source[at..]) } else { 0 };
             if len > longest {
-                let first = if len >= ENOUGH { len } else { longest + 1 };
+                let first = longest + 1;
                 for (len, known) in (first..).zip(&mut self.steps[at + first..=at + len]) {
                     let cost = from.cost + price(len, distance, from.run);
                     if cost < known.cost {
@@ -141,7 +139,6 @@ impl Best {
             }
             candidate = self.before[place];
         }
-        longest
     }
 
     /// Goes the best way back from the end.
