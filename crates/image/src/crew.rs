@@ -1,10 +1,10 @@
-//! Contents of files taken out on several threads, each of which has the image open for itself.
+//! Contents of files taken out on several threads, each of which has the image open for itself, or gets the contents of short files read.
 //!
 //! *Promises.* What comes of it does not depend on the number of threads: losses are put in the order of the paths by whoever merges them, and of several failures the one of the earliest file counts. So many files at most
 //! are open. *Knows nothing of* where contents go.
 
 use crate::error::{ImageError, Result, Shown};
-use crate::sink::Fill;
+use crate::sink::{Fill, Held};
 use crate::tree::Entry;
 use crate::volume::Volume;
 use crate::walk::{How, Losses, read_into};
@@ -26,12 +26,15 @@ pub struct Helpers<'a> {
     pub threads: usize,
     /// Opens the image once more, for reading.
     pub open: &'a (dyn Fn() -> Result<Volume> + Sync),
+    /// Contents take work before they can be written, which is theirs too; otherwise only long files are read by them.
+    pub unpack: bool,
 }
 
 struct Job {
     number: usize,
     entry: Entry,
     fill: Box<dyn Fill>,
+    held: Option<Held>,
 }
 
 /// Where a walk gives its files.
@@ -45,9 +48,9 @@ pub(crate) struct Hands {
 
 impl Hands {
     /// Gives a file.
-    pub fn give(&mut self, entry: Entry, fill: Box<dyn Fill>) -> Result<()> {
+    pub fn give(&mut self, entry: Entry, fill: Box<dyn Fill>, held: Option<Held>) -> Result<()> {
         self.bytes += entry.size();
-        self.batch.push(Job { number: self.given, entry, fill });
+        self.batch.push(Job { number: self.given, entry, fill, held });
         self.given += 1;
         if self.batch.len() >= BATCH.0 || self.bytes >= BATCH.1 { self.send() } else { Ok(()) }
     }
@@ -66,8 +69,19 @@ impl Hands {
     }
 }
 
+/// A failure, and whether it happened to a thread, which has told its cause.
+pub(crate) struct Failed {
+    pub error: ImageError,
+    pub explained: bool,
+}
+
 /// Lets `lead` give files below `root`, and ends when all are done: what was lost of them.
-pub(crate) fn run(helpers: Helpers<'_>, root: &[u8], how: How, lead: impl FnOnce(Hands) -> Result<()>) -> Result<Losses> {
+pub(crate) fn run(
+    helpers: Helpers<'_>,
+    root: &[u8],
+    how: How,
+    lead: impl FnOnce(Hands) -> Result<()>,
+) -> std::result::Result<Losses, Failed> {
     let failed = Arc::new(AtomicBool::new(false));
     let (jobs, waiting) = sync_channel(WAITING);
     let waiting = Mutex::new(waiting);
@@ -85,8 +99,8 @@ pub(crate) fn run(helpers: Helpers<'_>, root: &[u8], how: How, lead: impl FnOnce
             }
         }
         match first {
-            Some((_, error)) => Err(error),
-            None => outcome.map(|()| losses),
+            Some((_, error)) => Err(Failed { error, explained: true }),
+            None => outcome.map(|()| losses).map_err(|error| Failed { error, explained: false }),
         }
     })
 }
@@ -122,6 +136,10 @@ impl Worker<'_> {
     }
 
     fn one(&mut self, job: Job) -> Result<()> {
+        if let Some(mut held) = job.held {
+            self.losses.merge(job.fill.fill(&job.entry, &mut held)?);
+            return Ok(());
+        }
         let volume = match &mut self.volume {
             Some(volume) => volume,
             none => none.insert((self.open)()?),

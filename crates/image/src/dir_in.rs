@@ -8,27 +8,103 @@ use nandlab_vfs::{FileType, Time};
 use rustix::fs::{SeekFrom, lgetxattr, llistxattr, major, minor, seek};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// Directories are read by so many threads: to look at an entry takes the operating system's time.
+const THREADS: usize = 2;
 
 /// The tree below a directory, settled.
 pub fn read(root: &Path) -> Result<Tree> {
     let mut tree = Tree::default();
-    let mut first_names = BTreeMap::new();
-    let mut left = vec![(root.to_path_buf(), Vec::new())];
     let metadata = fs::metadata(root).map_err(ImageError::file(root))?;
     if !metadata.is_dir() {
         return Err(ImageError::Choice { what: "source", found: root.display().to_string(), expected: "a directory".into() });
     }
     tree.push(described(root, Vec::new(), Node::Directory, &metadata)?, Data::default());
-    while let Some((dir, path)) = left.pop() {
-        for entry in fs::read_dir(&dir).map_err(ImageError::file(&dir))? {
-            let entry = entry.map_err(ImageError::file(&dir))?;
+    let scan = Scan {
+        state: Mutex::new(State { left: vec![(root.to_path_buf(), Vec::new())], ..State::default() }),
+        first_names: Mutex::default(),
+        more: Condvar::new(),
+    };
+    thread::scope(|scope| {
+        (1..THREADS).for_each(|_| _ = scope.spawn(|| scan.run()));
+        scan.run();
+    });
+    let state = scan.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = state.failed {
+        return Err(error);
+    }
+    tree.entries.extend(state.found);
+    tree.settle()?;
+    Ok(tree)
+}
+
+/// The first name that was seen of each file with several.
+type FirstNames = BTreeMap<(u64, u64), Vec<u8>>;
+
+#[derive(Default)]
+struct State {
+    /// Directories that nobody has read yet: where, and their paths.
+    left: Vec<(PathBuf, Vec<u8>)>,
+    found: Vec<(Entry, Data)>,
+    /// Threads at a directory.
+    busy: usize,
+    failed: Option<ImageError>,
+}
+
+/// A directory that is being read, with everything below.
+struct Scan {
+    state: Mutex<State>,
+    first_names: Mutex<FirstNames>,
+    more: Condvar,
+}
+
+impl Scan {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads directories until there are none left, or one fails.
+    fn run(&self) {
+        let mut state = self.lock();
+        loop {
+            if state.failed.is_some() || state.left.is_empty() && state.busy == 0 {
+                return self.more.notify_all();
+            }
+            let Some((dir, path)) = state.left.pop() else {
+                state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            state.busy += 1;
+            drop(state);
+            let read = self.directory(&dir, &path);
+            state = self.lock();
+            state.busy -= 1;
+            match read {
+                Ok(found) => {
+                    let directories = found.iter().filter(|(entry, _)| entry.node == Node::Directory);
+                    state.left.extend(directories.map(|(entry, _)| (dir.join(OsStr::from_bytes(entry.name())), entry.path.clone())));
+                    state.found.extend(found);
+                }
+                Err(error) => state.failed = Some(error),
+            }
+            self.more.notify_all();
+        }
+    }
+
+    fn directory(&self, dir: &Path, path: &[u8]) -> Result<Vec<(Entry, Data)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(dir).map_err(ImageError::file(dir))? {
+            let entry = entry.map_err(ImageError::file(dir))?;
             let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
-            let below = [&path, separator, entry.file_name().as_bytes()].concat();
+            let below = [path, separator, entry.file_name().as_bytes()].concat();
             let at = entry.path();
             if below.len() > PATH_MAX {
                 let found = format!("{} bytes", below.len());
@@ -40,15 +116,11 @@ pub fn read(root: &Path) -> Result<Tree> {
                 });
             }
             let metadata = entry.metadata().map_err(ImageError::file(&at))?;
-            let (node, data) = node(&at, &below, &metadata, &mut first_names)?;
-            if node == Node::Directory {
-                left.push((at.clone(), below.clone()));
-            }
-            tree.push(described(&at, below, node, &metadata)?, data);
+            let (node, data) = node(&at, &below, &metadata, &self.first_names)?;
+            found.push((described(&at, below, node, &metadata)?, data));
         }
+        Ok(found)
     }
-    tree.settle()?;
-    Ok(tree)
 }
 
 fn described(at: &Path, path: Vec<u8>, node: Node, metadata: &Metadata) -> Result<Entry> {
@@ -58,8 +130,9 @@ fn described(at: &Path, path: Vec<u8>, node: Node, metadata: &Metadata) -> Resul
     Ok(Entry { path, node, mode, uid: metadata.uid(), gid: metadata.gid(), mtime, xattrs })
 }
 
-fn node(at: &Path, path: &[u8], metadata: &Metadata, first_names: &mut BTreeMap<(u64, u64), Vec<u8>>) -> Result<(Node, Data)> {
+fn node(at: &Path, path: &[u8], metadata: &Metadata, first_names: &Mutex<FirstNames>) -> Result<(Node, Data)> {
     if metadata.nlink() > 1 && !metadata.is_dir() {
+        let mut first_names = first_names.lock().unwrap_or_else(PoisonError::into_inner);
         match first_names.get(&(metadata.dev(), metadata.ino())) {
             Some(first) => return Ok((Node::Link { to: first.clone() }, Data::default())),
             None => _ = first_names.insert((metadata.dev(), metadata.ino()), path.to_vec()),

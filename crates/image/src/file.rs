@@ -3,6 +3,7 @@
 //! *Promises.* Memory is constant, whatever the file's length. What was written reads back at once, and is in the file after [`ImageFile::write_back`]. A file opened for reading is never changed. A
 //! *blank* file reads as erased flash (0xFF) where nothing was written, an *empty* one as zeros, and takes no space there. *Knows nothing of* what the bytes mean.
 
+use crate::sink::is_zero;
 use nandlab_sim::{Backing, BackingError};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -161,11 +162,15 @@ impl ImageFile {
         count >= least && self.new.as_ref().is_none_or(New::is_empty) && !held()
     }
 
-    /// Writes by the windows.
+    /// Writes by the windows; zeros where nothing was written are there already.
     fn write_direct(&mut self, data: &[u8], offset: u64) -> Result<(), BackingError> {
         if let Some(new) = &mut self.new {
             let (first, end) = (offset as usize / WINDOW, (offset as usize + data.len()).div_ceil(WINDOW));
-            new.written[first..end].fill(true);
+            let written = &mut new.written[first..end];
+            if is_zero(data) && !written.contains(&true) {
+                return Ok(());
+            }
+            written.fill(true);
         }
         self.file.write_all_at(data, offset).map_err(|error| reason(&error))
     }

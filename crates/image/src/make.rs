@@ -46,7 +46,7 @@ pub enum Format {
 impl Format {
     /// JFFS2 as mkfs.jffs2 makes it for NOR flash.
     pub fn jffs2(block: u32, compression: Compression) -> Self {
-        let page = 256;
+        let page = nor_page(block.into());
         let shape = ImageFormat { page, oob: 0, pages_per_block: block / page, layout: Layout::Raw };
         let choices = nandlab_jffs2::Format { medium: Some(Medium::Nor), compression, summary: false, ..nandlab_jffs2::Format::default() };
         Self::Jffs2 { choices, shape }
@@ -94,6 +94,11 @@ impl Format {
             Self::Fat(_) => ((up(32 * 1024).min(up(4096) + count * 2048) + count * 256) * 106 / 100 + 2 * MIB).next_multiple_of(MIB),
         }
     }
+}
+
+/// Bytes that are programmed at once where any number can be: many, since each time costs.
+pub fn nor_page(block: u64) -> u32 {
+    if block.is_multiple_of(4096) { 4096 } else { 256 }
 }
 
 /// How an image is made.
@@ -239,9 +244,8 @@ impl Making<'_> {
         let prepare = target.prepare();
         let one = |own: &mut T::Scratch, job: Job| {
             let Some((at, len)) = job.span else { return (job.entry, Ok(None)) };
-            let mut bytes = vec![0; len as usize];
-            let read = tree.entries[job.entry].1.read(at, &mut bytes);
-            (job.entry, read.map(|()| Some((len, prepare(own, at, bytes)))))
+            let read = tree.entries[job.entry].1.part(at, len as usize);
+            (job.entry, read.map(|bytes| Some((len, prepare(own, at, bytes)))))
         };
         let work = |own: &mut T::Scratch, batch: Vec<Job>| batch.into_iter().map(|job| one(own, job)).collect::<Vec<_>>();
         parallel::in_order(self.threads, WINDOW, batches(jobs(tree)), T::scratch, work, |batch| {

@@ -201,6 +201,37 @@ impl Bytes for Nothing {
     }
 }
 
+/// Contents that were read before: of a short file, all that is no hole.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// Place and length, in order.
+    map: Vec<(u64, u64)>,
+    bytes: Vec<u8>,
+}
+
+impl Held {
+    /// Takes the next part.
+    pub fn add(&mut self, at: u64, data: &[u8]) {
+        self.map.push((at, data.len() as u64));
+        self.bytes.extend_from_slice(data);
+    }
+}
+
+impl Bytes for Held {
+    fn map(&mut self) -> Result<Vec<(u64, u64)>> {
+        Ok(self.map.clone())
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let mut rest = &self.bytes[..];
+        self.map.iter().try_for_each(|(at, len)| {
+            let (part, later) = rest.split_at(*len as usize);
+            rest = later;
+            take(*at, part)
+        })
+    }
+}
+
 /// Contents in a file of the operating system.
 #[derive(Debug)]
 pub struct Stored<'a> {

@@ -241,7 +241,7 @@ impl<M: Mtd> Target for Jffs2Target<M> {
 
     fn prepare(&self) -> impl Fn(&mut Packer, u64, Vec<u8>) -> Contents + Send + Sync + 'static {
         let choices = self.choices;
-        move |packer, at, data| Contents::part(packer, &choices, at, &data)
+        move |packer, at, data| Contents::part(packer, &choices, at, data)
     }
 
     fn scratch() -> Packer {

@@ -152,11 +152,40 @@ impl Data {
         self.extents.get(next).is_some_and(|extent| extent.at < to)
     }
 
+    /// So many bytes of the contents from `at` on.
+    pub fn part(&self, at: u64, len: usize) -> Result<Vec<u8>> {
+        match (&self.origin, &self.extents[..]) {
+            // All of it from a file: no need of zeros first.
+            (Some(Origin::Path(path)), [extent]) if extent.at == 0 && at + len as u64 <= extent.len => {
+                let mut out = Vec::with_capacity(len);
+                let file = File::open(path).map_err(ImageError::file(path))?;
+                while out.len() < len {
+                    let from = extent.from + at + out.len() as u64;
+                    let failed = |error| Err(ImageError::file(path)(error));
+                    match rustix::io::pread(&file, rustix::buffer::spare_capacity(&mut out), from) {
+                        Ok(0) => return failed(std::io::ErrorKind::UnexpectedEof.into()),
+                        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                        Err(error) => return failed(error.into()),
+                    }
+                }
+                out.truncate(len);
+                Ok(out)
+            }
+            _ => {
+                let mut out = vec![0; len];
+                self.read(at, &mut out)?;
+                Ok(out)
+            }
+        }
+    }
+
     /// Fills `out` with the contents from `at` on.
     pub fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
-        out.fill(0);
         let end = at + out.len() as u64;
-        let Some(origin) = self.origin.as_ref().filter(|_| self.touches(at, end)) else { return Ok(()) };
+        let Some(origin) = self.origin.as_ref().filter(|_| self.touches(at, end)) else {
+            out.fill(0);
+            return Ok(());
+        };
         let opened;
         let (file, path) = match origin {
             Origin::Path(path) => {
@@ -166,11 +195,15 @@ impl Data {
             Origin::Open(file, path) => (&**file, path),
         };
         let first = self.extents.partition_point(|extent| extent.at + extent.len <= at);
+        let mut filled = 0;
         for extent in self.extents[first..].iter().take_while(|extent| extent.at < end) {
             let (from, to) = (extent.at.max(at), (extent.at + extent.len).min(end));
-            let part = &mut out[(from - at) as usize..(to - at) as usize];
+            let (hole, part) = out[filled..(to - at) as usize].split_at_mut((from - at) as usize - filled);
+            hole.fill(0);
             file.read_exact_at(part, extent.from + (from - extent.at)).map_err(ImageError::file(path))?;
+            filled = (to - at) as usize;
         }
+        out[filled..].fill(0);
         Ok(())
     }
 }
@@ -185,7 +218,9 @@ pub struct Tree {
 /// The order of paths: a directory before what is in it, and that before the directory's next sibling.
 pub fn order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     let rank = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
-    a.iter().map(rank).cmp(b.iter().map(rank))
+    let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    let alike = 8 * a_words.iter().zip(b_words).take_while(|(a, b)| a == b).count();
+    a[alike..].iter().map(rank).cmp(b[alike..].iter().map(rank))
 }
 
 /// A path from anywhere as one from the root: without slashes too many, and `.`. Refuses what leads upwards or is no name.

@@ -5,7 +5,7 @@
 
 use crate::crew::{self, Hands, Helpers};
 use crate::error::{ImageError, Result, Shown, has_cause};
-use crate::sink::{Bytes, Fill, HOLE, Nothing, ReadAt, Reading, STEP, Sink};
+use crate::sink::{Bytes, Fill, HOLE, Held, Nothing, ReadAt, Reading, STEP, Sink};
 use crate::tree::{Entry, Node, Xattrs, order};
 use crate::words::placed;
 use nandlab_vfs::{Attr, Errno, FileSystem, FileType, Ino, check_name, path, tree};
@@ -120,8 +120,17 @@ impl<'a> Walk<'a> {
             // Also where the walk failed: what was begun is whole.
             let rest = self.hands.take().map_or(Ok(()), Hands::end);
             outcome.and(rest)
-        })?;
-        self.losses.merge(losses);
+        });
+        match losses {
+            Ok(losses) => self.losses.merge(losses),
+            Err(failed) => {
+                // What else was met here meanwhile is not the cause of that.
+                if failed.explained {
+                    self.fs.cause();
+                }
+                return Err(failed.error);
+            }
+        }
         Ok(())
     }
 
@@ -160,7 +169,19 @@ impl<'a> Walk<'a> {
             let begun = if self.hands.is_some() { sink.begin(&entry)? } else { None };
             let how = How { salvage: self.salvage, limit: self.limit };
             match (&mut self.hands, begun) {
-                (Some(hands), Some(fill)) => hands.give(entry, fill)?,
+                (Some(hands), Some(fill)) => {
+                    let here = size <= STEP as u64 && self.helpers.is_some_and(|helpers| !helpers.unpack);
+                    let mut held = here.then(Held::default);
+                    if let Some(held) = &mut held {
+                        give(self.fs, attr, &entry, how, (&mut self.losses, &mut self.buffer), |bytes| {
+                            bytes.each(&mut |at, data| {
+                                held.add(at, data);
+                                Ok(())
+                            })
+                        })?;
+                    }
+                    hands.give(entry, fill, held)?;
+                }
                 _ => give(self.fs, attr, &entry, how, (&mut self.losses, &mut self.buffer), |bytes| sink.put(&entry, bytes))?,
             }
             (self.progress)(size);
