@@ -60,6 +60,18 @@ fn an_image_is_made_looked_into_changed_checked_and_extracted_in_every_format() 
 }
 
 #[test]
+fn the_blocks_of_a_volume_are_as_long_as_asked_for() {
+    let lab = lab();
+    for bytes in [1024, 2048, 4096] {
+        lab.exits(0, &["image", "create", "-f", "ext3", "--block-size", &bytes.to_string(), "i", "tree"]);
+        assert_eq!(1024 << fs::read(lab.path("i")).unwrap()[1024 + 24], bytes, "s_log_block_size");
+        assert_eq!(lab.exits(0, &["image", "check", "i"]).0, "nothing wrong\n", "{bytes}");
+    }
+    lab.refuses(&["image", "create", "-f", "ext2", "--block-size", "3000", "i", "tree"], "3000, expected 1024, 2048 or 4096 bytes");
+    lab.refuses(&["image", "create", "-f", "f2fs", "--block-size", "4096", "i", "tree"], "--block-size");
+}
+
+#[test]
 fn of_an_image_that_ends_too_early_what_is_there_is_had() {
     let lab = lab();
     for format in ["ext3", "f2fs", "fat"] {

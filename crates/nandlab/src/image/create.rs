@@ -52,6 +52,17 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     jffs2: Jffs2,
+    #[command(flatten)]
+    ext: Ext,
+}
+
+/// Of ext2 and ext3 only.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "ext2, ext3")]
+struct Ext {
+    /// Bytes of a block of the volume: 1024, 2048 or 4096 [default: as mke2fs has it, 1024 below 512 MiB]
+    #[arg(long, value_parser = size)]
+    block_size: Option<u64>,
 }
 
 /// Of JFFS2 only.
@@ -162,10 +173,15 @@ impl Args {
 
     fn format(&self, now: Time) -> Result<Format, Failure> {
         let label = self.label.clone().unwrap_or_default();
+        if let (Some(bytes), false) = (self.ext.block_size, matches!(self.format, Kind::Ext2 | Kind::Ext3)) {
+            let expected = "nothing: it is of ext2 and ext3 only".into();
+            return Err(ImageError::Choice { what: "--block-size", found: bytes.to_string(), expected }.into());
+        }
         Ok(match self.format {
             Kind::Jffs2 => self.jffs2.format()?,
             Kind::Ext2 | Kind::Ext3 => Format::Ext(nandlab_ext::Format {
                 journal: self.format == Kind::Ext3,
+                block: self.ext.block_size.map(|bytes| bytes.try_into().unwrap_or(u32::MAX)),
                 label: label.into_bytes(),
                 now,
                 ..Default::default()
@@ -182,7 +198,7 @@ impl Args {
 impl Jffs2 {
     fn format(&self) -> Result<Format, Failure> {
         let bad = |what, found: u64, expected: &str| ImageError::Choice { what, found: found.to_string(), expected: expected.into() };
-        let page = self.page.unwrap_or(256);
+        let page = self.page.unwrap_or_else(|| nandlab_image::make::nor_page(self.block).into());
         if !self.block.is_multiple_of(page) || !(8192..=4 << 20).contains(&self.block) {
             return Err(bad("block", self.block, "whole pages, 8 KiB to 4 MiB").into());
         }

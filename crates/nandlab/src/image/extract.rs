@@ -143,10 +143,11 @@ impl Args {
         report.losses.merge(self.known_losses(&mut volume)?);
         let (threads, limit) = (self.threads.unwrap_or_else(|| self.threads()), volume.limit());
         let opening = Opening { salvage: self.salvage, ..self.image.shape.opening() };
+        let unpack = matches!(volume.mounted, Some(Mounted::Jffs2(_)));
         let again = || Volume::open(&self.image.image, &opening, Access::Read);
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
         walk.limit = limit;
-        walk.helpers = (threads > 1).then_some(Helpers { threads, open: &again });
+        walk.helpers = (threads > 1).then_some(Helpers { threads, open: &again, unpack });
         let outcome = walk.run(bytes(&self.path), sink);
         let losses = std::mem::take(&mut walk.losses);
         report.losses.merge(losses);
