@@ -8,12 +8,14 @@ mod measure;
 #[path = "../../../jffs2/benches/image/tree.rs"]
 mod tree;
 
-use measure::{Cost, cost, length, script, words};
+use measure::{Cost, Side, in_turn, length, script, words};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const ROUNDS: u32 = 3;
+/// Rounds of what takes seconds, and of what takes less than one.
+const SLOW: u32 = 3;
+const QUICK: u32 = 9;
 /// What all promise of memory: so much, and a hundredth of the image.
 const MEMORY: (f64, f64) = (100.0, 0.01);
 const JEFFERSON: &str = "jefferson==0.4.8";
@@ -57,24 +59,30 @@ impl Bench {
     }
 
     /// Two tools that make images of the tree, ours with these options.
-    fn create(&self, what: &str, tool: &str, options: &[&str], theirs: &dyn Fn(&Path) -> Vec<String>) {
+    fn create(&self, what: &str, tool: &str, rounds: u32, options: &[&str], theirs: &dyn Fn(&Path) -> Vec<String>) {
         let [other, image] = ["theirs", "ours"].map(|whose| self.image(whose));
-        let slow = cost(ROUNDS, &|| _ = fs::remove_file(&other), &|| theirs(&other));
-        let fast = cost(ROUNDS, &|| _ = fs::remove_file(&image), &|| {
+        let ours = || {
             let mut command = words([&env!("CARGO_BIN_EXE_nandlab"), &"image", &"create"]);
             command.extend(options.iter().map(ToString::to_string));
             command.extend(words([&image, &self.source()]));
             command
-        });
-        lines(&format!("create {what}"), tool, (slow, length(&other)), (fast, length(&image)));
+        };
+        let costs = in_turn([
+            Side { rounds, ready: &|| _ = fs::remove_file(&other), command: &|| theirs(&other) },
+            Side { rounds, ready: &|| _ = fs::remove_file(&image), command: &ours },
+        ]);
+        lines(&format!("create {what}"), tool, (costs[0], length(&other)), (costs[1], length(&image)));
     }
 
     /// Two tools that take the tree out of their own images, theirs so many times.
     fn extract(&self, what: &str, tool: &str, rounds: u32, from: &str, theirs: &dyn Fn(&Path, &Path) -> Vec<String>) {
         let (other, image, out) = (self.image(from), self.image("ours"), self.at.join("out"));
-        let slow = cost(rounds, &|| self.clear(), &|| theirs(&other, &out));
-        let fast = cost(ROUNDS, &|| self.clear(), &|| words([&env!("CARGO_BIN_EXE_nandlab"), &"image", &"extract", &image, &out]));
-        lines(&format!("extract {what}"), tool, (slow, length(&other)), (fast, length(&image)));
+        let ours = || words([&env!("CARGO_BIN_EXE_nandlab"), &"image", &"extract", &image, &out]);
+        let costs = in_turn([
+            Side { rounds, ready: &|| self.clear(), command: &|| theirs(&other, &out) },
+            Side { rounds: QUICK, ready: &|| self.clear(), command: &ours },
+        ]);
+        lines(&format!("extract {what}"), tool, (costs[0], length(&other)), (costs[1], length(&image)));
         self.clear();
     }
 }
@@ -91,11 +99,10 @@ fn lines(what: &str, tool: &str, theirs: (Cost, u64), ours: (Cost, u64)) {
 }
 
 fn jffs2(bench: &Bench) {
-    let ways: [(&str, &str, &str); 3] =
-        [("none", "none", "-m none"), ("lzo", "lzo", "-X lzo -x zlib -x rtime"), ("zlib", "zlib", "-x rtime")];
-    for (name, ours, theirs) in ways {
-        let options = ["--format", "jffs2", "--compress", ours];
-        bench.create(&format!("JFFS2, {name}"), "mkfs.jffs2", &options, &|image| {
+    let ways = [("none", QUICK, "-m none"), ("lzo", SLOW, "-X lzo -x zlib -x rtime"), ("zlib", SLOW, "-x rtime")];
+    for (name, rounds, theirs) in ways {
+        let options = ["--format", "jffs2", "--compress", name];
+        bench.create(&format!("JFFS2, {name}"), "mkfs.jffs2", rounds, &options, &|image| {
             let mut command = words([&"mkfs.jffs2", &"-l", &"-e", &"131072", &"-r", &bench.source(), &"-o", &image]);
             command.extend(theirs.split(' ').map(String::from));
             command
@@ -107,7 +114,7 @@ fn jffs2(bench: &Bench) {
 }
 
 fn f2fs(bench: &Bench) {
-    bench.create("F2FS", "mkfs.f2fs, sload.f2fs", &["--format", "f2fs"], &|image| {
+    bench.create("F2FS", "mkfs.f2fs, sload.f2fs", QUICK, &["--format", "f2fs"], &|image| {
         let (image, tree) = (image.display(), bench.source());
         script(&format!("truncate -s 600M {image} && mkfs.f2fs -q {image} && sload.f2fs -f {} {image}", tree.display()))
     });
@@ -117,7 +124,7 @@ fn f2fs(bench: &Bench) {
         return;
     }
     // It ends with what its last question returned.
-    bench.extract("F2FS", "dump.f2fs", ROUNDS, "theirs", &|image, to| {
+    bench.extract("F2FS", "dump.f2fs", QUICK, "theirs", &|image, to| {
         script(&format!("mkdir {0}; {dump} -r -f -P -L -o {0} {1}; test -n \"$(ls {0})\"", to.display(), image.display()))
     });
 }
@@ -129,10 +136,10 @@ fn takes_trees(dump: &str) -> bool {
 }
 
 fn ext3(bench: &Bench) {
-    bench.create("ext3", "mke2fs -d", &["--format", "ext3"], &|image| {
+    bench.create("ext3", "mke2fs -d", QUICK, &["--format", "ext3", "--block-size", "4096"], &|image| {
         words([&"mke2fs", &"-q", &"-t", &"ext3", &"-b", &"4096", &"-N", &"20000", &"-d", &bench.source(), &image, &"400M"])
     });
-    bench.extract("ext3", "debugfs rdump", ROUNDS, "theirs", &|image, to| {
+    bench.extract("ext3", "debugfs rdump", QUICK, "theirs", &|image, to| {
         script(&format!("mkdir {0} && debugfs -R 'rdump / {0}' {1}", to.display(), image.display()))
     });
 }
@@ -143,11 +150,11 @@ fn fat(bench: &Bench) {
     let unwanted = ["-type", "l", "-delete", "-o", "-type", "f", "-links", "+1", "-delete"];
     let status = Command::new("find").arg(&tree).args(unwanted).status().expect("find");
     assert!(status.success(), "find: {status}");
-    bench.create("FAT32", "mkfs.vfat, mcopy", &["--format", "fat", "--lossy"], &|image| {
+    bench.create("FAT32", "mkfs.vfat, mcopy", QUICK, &["--format", "fat", "--lossy"], &|image| {
         let image = image.display();
         script(&format!("truncate -s 400M {image} && mkfs.vfat -F 32 {image} && mcopy -s -m -i {image} {}/* ::", tree.display()))
     });
-    bench.extract("FAT32", "mcopy", ROUNDS, "theirs", &|image, to| {
+    bench.extract("FAT32", "mcopy", QUICK, "theirs", &|image, to| {
         script(&format!("mkdir {0} && mcopy -s -m -n -i {1} '::*' {0}", to.display(), image.display()))
     });
 }

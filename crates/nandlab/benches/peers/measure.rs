@@ -15,14 +15,24 @@ pub struct Cost {
     pub memory: f64,
 }
 
-/// The best of some rounds, before each of which something is made ready.
-pub fn cost(rounds: u32, ready: &dyn Fn(), command: &dyn Fn() -> Vec<String>) -> Cost {
-    let one = || {
-        ready();
-        run(&command())
-    };
-    let first = one();
-    (1..rounds).map(|_| one()).fold(first, |best, new| if new.wall < best.wall { new } else { best })
+/// What is measured: what is made ready before, and a command.
+pub struct Side<'a> {
+    pub rounds: u32,
+    pub ready: &'a dyn Fn(),
+    pub command: &'a dyn Fn() -> Vec<String>,
+}
+
+/// The best of some rounds of each, in turn, so that what else the machine does meets both.
+pub fn in_turn(sides: [Side<'_>; 2]) -> [Cost; 2] {
+    let mut best = [None::<Cost>; 2];
+    for round in 0..sides.iter().map(|side| side.rounds).max().unwrap_or(0) {
+        for (side, best) in sides.iter().zip(&mut best).filter(|(side, _)| round < side.rounds) {
+            (side.ready)();
+            let new = run(&(side.command)());
+            *best = Some(best.filter(|best| best.wall <= new.wall).unwrap_or(new));
+        }
+    }
+    best.map(|best| best.expect("at least one round"))
 }
 
 fn run(words: &[String]) -> Cost {
