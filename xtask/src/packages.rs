@@ -42,11 +42,11 @@ pub fn ensure_some(packages: &[&str]) -> Outcome {
 
 /// Installs what is missing of these files, each with the package that brings it.
 pub fn install(needed: &[(&str, &str)]) -> Outcome {
-    let missing: Vec<&str> = needed.iter().filter(|(file, _)| !present(file)).map(|&(_, package)| package).collect();
-    if missing.is_empty() {
+    let missing = || needed.iter().filter(|(file, _)| !present(file)).map(|&(_, package)| package).collect::<Vec<_>>();
+    if missing().is_empty() {
         return Ok(());
     }
-    let hint = format!("apt-get install --no-install-recommends {}", missing.join(" "));
+    let hint = format!("apt-get install --no-install-recommends {}", missing().join(" "));
     if !Path::new("/usr/bin/apt-get").exists() {
         return Err(format!("missing programs, and no apt-get to install them with; on Debian: {hint}"));
     }
@@ -59,10 +59,11 @@ pub fn install(needed: &[(&str, &str)]) -> Outcome {
     };
     // The real kernel is taken out of its package, which needs the lists even where nothing is to be installed.
     apt(&["update"])?;
-    // All that are needed are named: apt-get would take away one that is there but too old to go with those that come.
-    let mut words = vec!["install", "--yes", "--no-install-recommends"];
-    words.extend(needed.iter().map(|(_, package)| package));
-    apt(&words).map_err(|why| format!("{why}; by hand: {hint}"))?;
+    // What is there and does not go with a package that comes is taken away by apt-get. In a second round it comes back, in a version that does.
+    for _ in 0..2 {
+        let words = [&["install", "--yes", "--no-install-recommends"][..], &missing()].concat();
+        apt(&words).map_err(|why| format!("{why}; by hand: {hint}"))?;
+    }
     match needed.iter().find(|(file, _)| !present(file)) {
         Some((file, package)) => Err(format!("{file} is not there, although apt-get has installed {package}")),
         None => Ok(()),
