@@ -47,10 +47,11 @@ requests overwrite-requests overwrite 16 /mnt/dir/other
 requests create-requests create 16 /mnt/sub
 umount /mnt
 
-# Chains of several units, on a medium with room for them: sector 5 ten times, each in a unit of its own; then others in the same units.
+# Chains of several units, on a medium with room for them: sector 5 ten times, each in a unit of its own; then others in the same units. Three such chains, lest
+# the clock interrupts the only run of a step.
 empty 128
-kernel grow nftl-write 10 5 0
-kernel walk-to-free nftl-write 10 6 0
+kernel_each grow "nftl-write 10 5 0" "nftl-write 10 37 0" "nftl-write 10 69 0"
+kernel_each walk-to-free "nftl-write 10 6 0" "nftl-write 10 38 0" "nftl-write 10 70 0"
 kernel six nftl-write 5 7 0
 kernel read-10 nftl-read 100 5 0
 kernel read-6 nftl-read 100 7 0

@@ -4,7 +4,18 @@
 kernel() {
     local key=$1
     shift
-    echo "$*" >/dev/costs && cat /dev/costs >/tmp/lines && send $key /tmp/lines || { echo "$key failed"; exit 1; }
+    kernel_each $key "$*"
+}
+
+# kernel_each KEY COMMAND...: several such paths in turn, their lines under one key.
+kernel_each() {
+    local key=$1 command
+    shift
+    : >/tmp/lines
+    for command; do
+        echo "$command" >/dev/costs && cat /dev/costs >>/tmp/lines || { echo "$key failed"; exit 1; }
+    done
+    send $key /tmp/lines || { echo "$key failed"; exit 1; }
 }
 
 # user KEY WHAT COUNT PATH: system calls, see timed.c.
