@@ -38,7 +38,7 @@ pub fn read(root: &Path) -> Result<Tree> {
         scan.run();
     });
     let state = scan.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Some(error) = state.failed {
+    if let Some((_, error)) = state.failed {
         return Err(error);
     }
     tree.entries.extend(state.found);
@@ -56,7 +56,22 @@ struct State {
     found: Vec<(Entry, Data)>,
     /// Threads at a directory.
     busy: usize,
-    failed: Option<ImageError>,
+    /// Of the directories that could not be read the first by its path: it does not depend on the threads.
+    failed: Option<(Vec<u8>, ImageError)>,
+}
+
+impl State {
+    fn take(&mut self, dir: &Path, path: Vec<u8>, read: Result<Vec<(Entry, Data)>>) {
+        match read {
+            Ok(found) => {
+                let directories = found.iter().filter(|(entry, _)| entry.node == Node::Directory);
+                self.left.extend(directories.map(|(entry, _)| (dir.join(OsStr::from_bytes(entry.name())), entry.path.clone())));
+                self.found.extend(found);
+            }
+            Err(error) if self.failed.as_ref().is_none_or(|(first, _)| path < *first) => self.failed = Some((path, error)),
+            Err(_) => {}
+        }
+    }
 }
 
 /// A directory that is being read, with everything below.
@@ -71,31 +86,21 @@ impl Scan {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads directories until there are none left, or one fails.
+    /// Reads directories until there are none left.
     fn run(&self) {
         let mut state = self.lock();
-        loop {
-            if state.failed.is_some() || state.left.is_empty() && state.busy == 0 {
-                return self.more.notify_all();
-            }
+        while !state.left.is_empty() || state.busy > 0 {
             let Some((dir, path)) = state.left.pop() else {
                 state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             state.busy += 1;
             drop(state);
+            let busy = Busy(self);
             let read = self.directory(&dir, &path);
+            self.lock().take(&dir, path, read);
+            drop(busy);
             state = self.lock();
-            state.busy -= 1;
-            match read {
-                Ok(found) => {
-                    let directories = found.iter().filter(|(entry, _)| entry.node == Node::Directory);
-                    state.left.extend(directories.map(|(entry, _)| (dir.join(OsStr::from_bytes(entry.name())), entry.path.clone())));
-                    state.found.extend(found);
-                }
-                Err(error) => state.failed = Some(error),
-            }
-            self.more.notify_all();
         }
     }
 
@@ -120,6 +125,16 @@ impl Scan {
             found.push((described(&at, below, node, &metadata)?, data));
         }
         Ok(found)
+    }
+}
+
+/// A thread at a directory: it goes even if it panics, and nobody waits for it forever.
+struct Busy<'a>(&'a Scan);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.lock().busy -= 1;
+        self.0.more.notify_all();
     }
 }
 

@@ -8,7 +8,9 @@ use nandlab_image::dir_out::DirOut;
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::{Losses, Walk};
 use nandlab_image::{ImageError, dir_in};
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use std::fs;
+use std::iter;
 use std::path::Path;
 
 /// So many threads, and whether these read all contents.
@@ -66,4 +68,21 @@ fn the_first_failure_counts_and_losses_come_in_the_order_of_the_paths() {
     assert!(failures[0].contains("of 300001") && failures.iter().all(|other| *other == failures[0]), "{failures:?}");
     let losses = CREWS.map(|crew| outcome(crew, true).unwrap());
     assert!(losses[0].list.len() >= 3 && losses.iter().all(|other| *other == losses[0]), "{losses:?}");
+}
+
+#[test]
+fn of_directories_that_cannot_be_read_the_first_by_its_path_is_told() {
+    let scratch = tempfile::tempdir().unwrap();
+    for top in ["c", "a", "d", "b"] {
+        // Deeper than a path may be long, so one inside the other.
+        let mut dir = fs::File::open(scratch.path()).unwrap();
+        for name in iter::once(top).chain(iter::repeat_n(&*"x".repeat(250), 17)) {
+            mkdirat(&dir, name, Mode::RWXU).unwrap();
+            dir = openat(&dir, name, OFlags::DIRECTORY, Mode::empty()).unwrap().into();
+        }
+    }
+    for _ in 0..20 {
+        let error = dir_in::read(scratch.path()).map(drop).unwrap_err().to_string();
+        assert!(error.contains("a/xxx"), "{error}");
+    }
 }

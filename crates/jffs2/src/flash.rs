@@ -34,8 +34,8 @@ pub(crate) struct Flash<M> {
     geometry: Geometry,
     pub medium: Medium,
     pub endian: Endian,
-    /// Bytes wait for their page although they need not.
-    pub gathers: bool,
+    /// A medium is being made, on which nothing counts before its end: bytes wait for their page although they need not.
+    pub making: bool,
     /// The page that is being filled, from its first byte on.
     waiting: Vec<u8>,
     waiting_at: u32,
@@ -59,7 +59,7 @@ impl<M: Mtd> Flash<M> {
             geometry,
             medium,
             endian: Endian::Little,
-            gathers: false,
+            making: false,
             waiting,
             waiting_at: 0,
             waiting_len: 0,
@@ -165,7 +165,7 @@ impl<M: Mtd> Flash<M> {
 
     /// Appends bytes at `at`: behind those before, or, where pages are programmed whole, at the beginning of one when none wait. Then come zeros up to a multiple of four; where pages are not, what is erased.
     pub fn append(&mut self, at: u32, parts: &[&[u8]]) -> Result<(), Append> {
-        if !self.is_buffered() && !self.gathers {
+        if !self.is_buffered() && !self.making {
             return self.program_bytes(at, parts).map_err(|(page_at, error)| fate(error, page_at));
         }
         if self.waiting_len == 0 {

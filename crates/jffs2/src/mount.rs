@@ -114,8 +114,6 @@ pub struct Jffs2<M> {
     pub(crate) stamp: u64,
     /// Places are known and nodes may be marked on the medium.
     pub(crate) built: bool,
-    /// Nothing that lies in blocks to be erased can count again.
-    pub(crate) erases_late: bool,
     /// Blocks one after the other in which a write failed.
     pub(crate) failing: u32,
     /// Reused: a node as it goes to the medium, one as it comes from there, a page of a file.
@@ -149,7 +147,7 @@ impl<M: Mtd> Jffs2<M> {
     /// An empty file system on a medium on which nothing counts, whatever it holds: blocks are erased when their turn comes, from the first one on, and the rest by [`erase_rest`](Self::erase_rest).
     pub(crate) fn anew(mtd: M, endian: Endian, options: Options) -> Result<Self, Jffs2Error> {
         let mut flash = open(mtd, &options)?;
-        (flash.endian, flash.gathers) = (endian, true);
+        (flash.endian, flash.making) = (endian, true);
         let mut space = Space::new(flash.blocks(), flash.block_bytes());
         for block in 0..flash.blocks() {
             match flash.is_bad(block)? {
@@ -157,9 +155,7 @@ impl<M: Mtd> Jffs2<M> {
                 false => space.file(block, List::ErasePending),
             }
         }
-        let mut jffs2 = Self::over(flash, space, Found::nothing(), options)?;
-        jffs2.erases_late = true;
-        Ok(jffs2)
+        Self::over(flash, space, Found::nothing(), options)
     }
 
     /// Erases what was not needed.
@@ -185,7 +181,6 @@ impl<M: Mtd> Jffs2<M> {
             now: Time::default(),
             stamp: 0,
             built: false,
-            erases_late: false,
             failing: 0,
             node: Vec::new(),
             raw: Vec::new(),

@@ -82,9 +82,9 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// Erases until what is kept for collecting is erased indeed. After a power cut a block that was only to be erased may hold something that counts again: a name's removal
-    /// that was given up.
+    /// that was given up. On a medium that is being made nothing can.
     fn erase_enough(&mut self) -> Result<(), Jffs2Error> {
-        while !self.erases_late && self.space.count(List::Free) < self.limits.write && self.erase_pending()? {}
+        while !self.flash.making && self.space.count(List::Free) < self.limits.write && self.erase_pending()? {}
         Ok(())
     }
 
