@@ -1,6 +1,7 @@
 //! Edits of a disk: words, bytes and sectors, mostly where structure lies.
 //!
-//! *Knows nothing of* formats: a format says which sectors are worth an edit, and mends its checksums afterwards.
+//! *Knows nothing of* formats: a format says which sectors are worth an edit, and mends its
+//! checksums afterwards.
 
 use crate::edit::Edit;
 use nandlab_block::{BlockDevice, Lba, Ram};
@@ -17,11 +18,15 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Takes as structure every sector that is not empty and has many zeros: contents of files here have few.
+    /// Takes as structure every sector that is not empty and has many zeros: contents of files here
+    /// have few.
     pub fn new(mut ram: Ram) -> Self {
         let sectors = ram.geometry().sectors;
         let places = (0..sectors).filter(|lba| {
-            let zeros = sector(&mut ram, *lba).iter().filter(|byte| **byte == 0).count();
+            let zeros = sector(&mut ram, *lba)
+                .iter()
+                .filter(|byte| **byte == 0)
+                .count();
             (60..SECTOR).contains(&zeros)
         });
         let places: Vec<u64> = places.collect();
@@ -31,7 +36,12 @@ impl Disk {
 
     /// One edit.
     pub fn edit(&mut self, edit: Edit) {
-        let Edit { verb, field, place, value } = edit;
+        let Edit {
+            verb,
+            field,
+            place,
+            value,
+        } = edit;
         let lba = self.places[place % self.places.len()];
         let other = self.places[value as usize % self.places.len()];
         let mut data = sector(&mut self.ram, lba);
@@ -42,7 +52,12 @@ impl Disk {
             1 => data[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes()),
             2 => data[at + (value >> 8 & 1) as usize] = value as u8,
             3 => {
-                let old = u32::from_le_bytes([data[word], data[word + 1], data[word + 2], data[word + 3]]);
+                let old = u32::from_le_bytes([
+                    data[word],
+                    data[word + 1],
+                    data[word + 2],
+                    data[word + 3],
+                ]);
                 data[word..word + 4].copy_from_slice(&old.wrapping_add(value).to_le_bytes());
             }
             4 => data = sector(&mut self.ram, other),

@@ -1,8 +1,11 @@
-//! The language of inputs: four bytes that choose the medium and how it is used, then edits of eight bytes each.
+//! The language of inputs: four bytes that choose the medium and how it is used, then edits of
+//! eight bytes each.
 //!
-//! *Promises.* Every sequence of bytes is an input; a tail of fewer bytes than an edit is nothing. Fields lie at fixed places, so that the fuzzer's comparisons and its dictionary find them.
+//! *Promises.* Every sequence of bytes is an input; a tail of fewer bytes than an edit is nothing.
+//! Fields lie at fixed places, so that the fuzzer's comparisons and its dictionary find them.
 
-/// Numbers at which something changes: ends of ranges, sizes of structures, places in media of these sizes, magic numbers.
+/// Numbers at which something changes: ends of ranges, sizes of structures, places in media of
+/// these sizes, magic numbers.
 const SPECIAL: [u32; 32] = [
     0,
     1,
@@ -70,15 +73,31 @@ impl<'a> Script<'a> {
     pub fn new(input: &'a [u8]) -> Self {
         let byte = |at: usize| input.get(at).copied().unwrap_or_default();
         let part = (byte(2) & 6 == 6).then(|| byte(3));
-        Self { seed: byte(0).into(), options: byte(1), write: byte(2) & 1 != 0, part, edits: input.get(4..).unwrap_or_default() }
+        Self {
+            seed: byte(0).into(),
+            options: byte(1),
+            write: byte(2) & 1 != 0,
+            part,
+            edits: input.get(4..).unwrap_or_default(),
+        }
     }
 
-    /// The edits in their order. The upper bit of a verb says that its value is one of the special ones.
+    /// The edits in their order. The upper bit of a verb says that its value is one of the special
+    /// ones.
     pub fn edits(&self) -> impl Iterator<Item = Edit> + use<'a> {
         self.edits.chunks_exact(8).map(|e| {
             let value = u32::from_le_bytes([e[4], e[5], e[6], e[7]]);
-            let value = if e[0] & 0x80 == 0 { value } else { SPECIAL[value as usize % SPECIAL.len()] };
-            Edit { verb: e[0] & 0x7F, field: e[1], place: u16::from_le_bytes([e[2], e[3]]).into(), value }
+            let value = if e[0] & 0x80 == 0 {
+                value
+            } else {
+                SPECIAL[value as usize % SPECIAL.len()]
+            };
+            Edit {
+                verb: e[0] & 0x7F,
+                field: e[1],
+                place: u16::from_le_bytes([e[2], e[3]]).into(),
+                value,
+            }
         })
     }
 }

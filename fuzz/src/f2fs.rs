@@ -1,7 +1,9 @@
-//! F2FS: edits of any structure; the checksums of both checkpoints are right again afterwards, unless the input says not to.
+//! F2FS: edits of any structure; the checksums of both checkpoints are right again afterwards,
+//! unless the input says not to.
 //!
-//! *A run*, as the input says, mounts the volume without writing, checks it, walks and reads; or mounts it to write, walks and changes, unmounts and mounts once more.
-//! *Bound:* 4 MiB of heap, with what was written.
+//! *A run*, as the input says, mounts the volume without writing, checks it, walks and reads; or
+//! mounts it to write, walks and changes, unmounts and mounts once more. *Bound:* 4 MiB of heap,
+//! with what was written.
 
 use crate::{
     disk::Disk,
@@ -49,7 +51,16 @@ pub(crate) fn edited(script: Script<'_>) -> Ram {
 fn seeds() -> &'static [Disk] {
     static SEEDS: OnceLock<Vec<Disk>> = OnceLock::new();
     let plain = Options::default();
-    SEEDS.get_or_init(|| vec![seed(plain), seed(Options { inline_data: false, inline_names: false, ..plain })])
+    SEEDS.get_or_init(|| {
+        vec![
+            seed(plain),
+            seed(Options {
+                inline_data: false,
+                inline_names: false,
+                ..plain
+            }),
+        ]
+    })
 }
 
 /// A volume with fsyncs behind its last checkpoint.
@@ -58,9 +69,13 @@ fn seed(options: Options) -> Disk {
     format(&mut ram, &Format::default()).expect("a volume of this size");
     let mut f2fs = F2fs::mount(&mut ram, options).expect("a new volume");
     files::plant(&mut f2fs, 12, 30_000).expect("room for the tree");
-    let large = f2fs.lookup(Ino::ROOT, b"large").expect("it was planted").ino;
+    let large = f2fs
+        .lookup(Ino::ROOT, b"large")
+        .expect("it was planted")
+        .ino;
     for at in 0..4 {
-        f2fs.write(large, at * 5_000_000, b"far out", NOW).expect("room");
+        f2fs.write(large, at * 5_000_000, b"far out", NOW)
+            .expect("room");
         f2fs.fsync(large, Sync::All).expect("a disk without faults");
     }
     drop(f2fs);
@@ -72,7 +87,9 @@ fn mend(ram: &mut Ram) {
     for start in [SEGMENT, 2 * SEGMENT] {
         let mut head = block(ram, start);
         seal(ram, start, &mut head);
-        let blocks = u64::from(u32::from_le_bytes([head[136], head[137], head[138], head[139]]));
+        let blocks = u64::from(u32::from_le_bytes([
+            head[136], head[137], head[138], head[139],
+        ]));
         if (2..SEGMENT).contains(&blocks) {
             let mut last = block(ram, start + blocks - 1);
             seal(ram, start + blocks - 1, &mut last);
@@ -82,7 +99,8 @@ fn mend(ram: &mut Ram) {
 
 fn block(ram: &mut Ram, number: u64) -> Vec<u8> {
     let mut data = vec![0; BLOCK];
-    ram.read(Lba(number * 8), &mut data).expect("a block of the disk");
+    ram.read(Lba(number * 8), &mut data)
+        .expect("a block of the disk");
     data
 }
 
@@ -93,21 +111,52 @@ fn seal(ram: &mut Ram, number: u64, data: &mut [u8]) {
     let mut hasher = crc32fast::Hasher::new_with_initial(!0xF2F5_2010);
     hasher.update(&data[..at]);
     data[at..at + 4].copy_from_slice(&(!hasher.finalize()).to_le_bytes());
-    ram.write(Lba(number * 8), data).expect("a block of the disk");
+    ram.write(Lba(number * 8), data)
+        .expect("a block of the disk");
 }
 
 fn survive(ram: &mut Ram, script: Script<'_>) {
     let bit = |number: u8| script.options >> number & 1 != 0;
     let own = Options::default();
-    let options =
-        Options { cache_bytes: 64 * 1024, discard: bit(1), roll_forward: !bit(2), inline_data: !bit(3), inline_names: !bit(4), ..own };
+    let options = Options {
+        cache_bytes: 64 * 1024,
+        discard: bit(1),
+        roll_forward: !bit(2),
+        inline_data: !bit(3),
+        inline_names: !bit(4),
+        ..own
+    };
     if !script.write {
-        let Ok(mut f2fs) = F2fs::mount(ram, Options { read_only: true, ..options }) else { return };
+        let Ok(mut f2fs) = F2fs::mount(
+            ram,
+            Options {
+                read_only: true,
+                ..options
+            },
+        ) else {
+            return;
+        };
         _ = f2fs.check();
-        return files::walk(&mut f2fs, Budget { names: 60, reads: 40, write: false });
+        return files::walk(
+            &mut f2fs,
+            Budget {
+                names: 60,
+                reads: 40,
+                write: false,
+            },
+        );
     }
-    let Ok(mut f2fs) = F2fs::mount(&mut *ram, options) else { return };
-    files::walk(&mut f2fs, Budget { names: 30, reads: 0, write: true });
+    let Ok(mut f2fs) = F2fs::mount(&mut *ram, options) else {
+        return;
+    };
+    files::walk(
+        &mut f2fs,
+        Budget {
+            names: 30,
+            reads: 0,
+            write: true,
+        },
+    );
     _ = f2fs.sync();
     _ = f2fs.unmount();
     drop(f2fs);

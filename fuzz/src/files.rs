@@ -1,8 +1,11 @@
 //! A walk over a mounted file system that does a bit of everything, and files to begin with.
 //!
-//! *Promises.* Whatever the file system answers, the walk ends after a stated number of names and bytes. Errors are welcome.
+//! *Promises.* Whatever the file system answers, the walk ends after a stated number of names and
+//! bytes. Errors are welcome.
 
-use nandlab_vfs::{Attr, Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync, Time};
+use nandlab_vfs::{
+    Attr, Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync, Time,
+};
 
 /// When everything happens.
 pub const NOW: Time = Time::new(1_000_000_000);
@@ -37,9 +40,13 @@ fn below<F: FileSystem>(fs: &mut F, budget: &mut Budget, dir: Ino, depth: u32) {
         });
     }
     for (index, (name, kind)) in names.into_iter().enumerate() {
-        let Some(left) = budget.names.checked_sub(1) else { return };
+        let Some(left) = budget.names.checked_sub(1) else {
+            return;
+        };
         budget.names = left;
-        let Ok(attr) = fs.lookup(dir, &name) else { continue };
+        let Ok(attr) = fs.lookup(dir, &name) else {
+            continue;
+        };
         if kind == FileType::Directory && depth < 6 {
             below(fs, budget, attr.ino, depth + 1);
         }
@@ -56,7 +63,11 @@ fn look<F: FileSystem>(fs: &mut F, budget: &mut Budget, attr: Attr) {
     let mut data = [0; 4096];
     for at in [0, attr.size / 2, attr.size.saturating_sub(1000)] {
         // A short file is read at once.
-        let left = if at > 0 && attr.size < 4096 { None } else { budget.reads.checked_sub(1) };
+        let left = if at > 0 && attr.size < 4096 {
+            None
+        } else {
+            budget.reads.checked_sub(1)
+        };
         let Some(left) = left else { break };
         budget.reads = left;
         _ = fs.read(attr.ino, at, &mut data);
@@ -64,7 +75,12 @@ fn look<F: FileSystem>(fs: &mut F, budget: &mut Budget, attr: Attr) {
     if attr.kind == FileType::Symlink {
         _ = fs.readlink(attr.ino);
     }
-    for name in fs.listxattr(attr.ino).unwrap_or_default().into_iter().take(5) {
+    for name in fs
+        .listxattr(attr.ino)
+        .unwrap_or_default()
+        .into_iter()
+        .take(5)
+    {
         _ = fs.getxattr(attr.ino, &name);
     }
 }
@@ -74,12 +90,42 @@ fn change<F: FileSystem>(fs: &mut F, dir: Ino, name: &[u8], attr: Attr, turn: us
     let data = [turn as u8; 600];
     match turn % 10 {
         0 => _ = fs.write(ino, attr.size.min(20_000), &data, NOW),
-        1 => _ = fs.setattr(ino, &SetAttr { size: Some(attr.size / 2), ..SetAttr::default() }, NOW),
+        1 => {
+            _ = fs.setattr(
+                ino,
+                &SetAttr {
+                    size: Some(attr.size / 2),
+                    ..SetAttr::default()
+                },
+                NOW,
+            )
+        }
         2 => _ = fs.unlink(dir, name, NOW),
-        3 => _ = fs.rename((dir, name), (Ino::ROOT, format!("moved {turn}").as_bytes()), Rename::Replace, NOW),
-        4 => _ = fs.create(dir, format!("a new file {turn}").as_bytes(), NewNode::File, 0o644, by).map(|new| fs.forget(new.ino, 1)),
+        3 => {
+            _ = fs.rename(
+                (dir, name),
+                (Ino::ROOT, format!("moved {turn}").as_bytes()),
+                Rename::Replace,
+                NOW,
+            )
+        }
+        4 => {
+            _ = fs
+                .create(
+                    dir,
+                    format!("a new file {turn}").as_bytes(),
+                    NewNode::File,
+                    0o644,
+                    by,
+                )
+                .map(|new| fs.forget(new.ino, 1))
+        }
         5 => _ = fs.setxattr(ino, b"user.k", &data[..50], SetXattr::Any, NOW),
-        6 => _ = fs.link(ino, Ino::ROOT, b"linked", NOW).map(|new| fs.forget(new.ino, 1)),
+        6 => {
+            _ = fs
+                .link(ino, Ino::ROOT, b"linked", NOW)
+                .map(|new| fs.forget(new.ino, 1))
+        }
         7 => _ = fs.write(ino, 1000, &data, NOW),
         8 => _ = fs.removexattr(ino, b"user.k", NOW),
         _ => _ = fs.rmdir(dir, name, NOW),
@@ -89,36 +135,79 @@ fn change<F: FileSystem>(fs: &mut F, dir: Ino, name: &[u8], attr: Attr, turn: us
     }
 }
 
-/// A tree with something of everything, `scale` times 300 bytes the largest of its many small files.
+/// A tree with something of everything, `scale` times 300 bytes the largest of its many small
+/// files.
 pub fn plant<F: FileSystem>(fs: &mut F, files: u64, large: usize) -> Result<(), Errno> {
     let by = Caller::root(NOW);
-    let dir = fs.mkdir(Ino::ROOT, b"directory with a long name", 0o755, by)?.ino;
+    let dir = fs
+        .mkdir(Ino::ROOT, b"directory with a long name", 0o755, by)?
+        .ino;
     let low = fs.mkdir(dir, b"below", 0o755, by)?.ino;
     for number in 0..files {
-        put(fs, low, &format!("file number {number}"), &text(number, 130 * number as usize))?;
+        put(
+            fs,
+            low,
+            &format!("file number {number}"),
+            &text(number, 130 * number as usize),
+        )?;
     }
-    let file = put(fs, Ino::ROOT, "large", &[text(1, large / 2), noise(1, large / 2)].concat())?;
+    let file = put(
+        fs,
+        Ino::ROOT,
+        "large",
+        &[text(1, large / 2), noise(1, large / 2)].concat(),
+    )?;
     fs.write(file, 3 * large as u64, b"behind a gap", NOW)?;
-    fs.setattr(file, &SetAttr { size: Some(3 * large as u64 - 500), ..SetAttr::default() }, NOW)?;
+    fs.setattr(
+        file,
+        &SetAttr {
+            size: Some(3 * large as u64 - 500),
+            ..SetAttr::default()
+        },
+        NOW,
+    )?;
     fs.unlink(low, b"file number 3", NOW)?;
-    fs.rename((low, b"file number 4"), (dir, b"moved"), Rename::Replace, NOW)?;
+    fs.rename(
+        (low, b"file number 4"),
+        (dir, b"moved"),
+        Rename::Replace,
+        NOW,
+    )?;
     // Not every file system has these.
     let all = [
         fs.setxattr(file, b"user.k", b"value", SetXattr::Any, NOW),
         fs.setxattr(dir, b"user.other", &[7; 90], SetXattr::Any, NOW),
         fs.symlink(dir, b"link", b"target", by).map(drop),
         fs.symlink(low, b"longer link", &[b's'; 100], by).map(drop),
-        fs.create(dir, b"null", NewNode::Character { device: (1, 3) }, 0o666, by).map(drop),
+        fs.create(
+            dir,
+            b"null",
+            NewNode::Character { device: (1, 3) },
+            0o666,
+            by,
+        )
+        .map(drop),
         fs.link(file, dir, b"second name", NOW).map(drop),
     ];
-    match all.into_iter().find(|one| !matches!(one, Ok(()) | Err(Errno::NotSupported | Errno::NotPermitted))) {
+    match all
+        .into_iter()
+        .find(|one| !matches!(one, Ok(()) | Err(Errno::NotSupported | Errno::NotPermitted)))
+    {
         Some(error) => error,
         None => fs.sync(),
     }
 }
 
 fn put<F: FileSystem>(fs: &mut F, dir: Ino, name: &str, data: &[u8]) -> Result<Ino, Errno> {
-    let file = fs.create(dir, name.as_bytes(), NewNode::File, 0o644, Caller::root(NOW))?.ino;
+    let file = fs
+        .create(
+            dir,
+            name.as_bytes(),
+            NewNode::File,
+            0o644,
+            Caller::root(NOW),
+        )?
+        .ino;
     let mut done = 0;
     while done < data.len() {
         done += fs.write(file, done as u64, &data[done..], NOW)?;
@@ -128,11 +217,15 @@ fn put<F: FileSystem>(fs: &mut F, dir: Ino, name: &str, data: &[u8]) -> Result<I
 
 /// Bytes that nothing compresses.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|at| nandlab_sim::mix(seed, at / 8).to_le_bytes()[(at % 8) as usize]).collect()
+    (0..len as u64)
+        .map(|at| nandlab_sim::mix(seed, at / 8).to_le_bytes()[(at % 8) as usize])
+        .collect()
 }
 
 /// Bytes that everything compresses.
 fn text(seed: u64, len: usize) -> Vec<u8> {
-    let word = |at: u64| ["flash ", "node ", "erase ", "block ", "\n"][(nandlab_sim::mix(seed, at) % 5) as usize];
+    let word = |at: u64| {
+        ["flash ", "node ", "erase ", "block ", "\n"][(nandlab_sim::mix(seed, at) % 5) as usize]
+    };
     (0..).flat_map(|at| word(at).bytes()).take(len).collect()
 }

@@ -21,5 +21,8 @@ pub fn bounded(bytes: usize, run: impl FnOnce()) {
     if MOST.fetch_max(taken, Ordering::Relaxed) < taken {
         eprintln!("heap of one run: {taken} bytes, of {bytes} at most");
     }
-    assert!(taken <= bytes, "{taken} bytes of heap, at most {bytes} promised");
+    assert!(
+        taken <= bytes,
+        "{taken} bytes of heap, at most {bytes} promised"
+    );
 }

@@ -1,8 +1,10 @@
-//! Images of every format, found out by what is in them: JFFS2, UBI with and without a log and with a file system in a volume, F2FS, ext, FAT, NFTL. Edits are those of the formats' own targets; of some images only the
-//! beginning is there.
+//! Images of every format, found out by what is in them: JFFS2, UBI with and without a log and with
+//! a file system in a volume, F2FS, ext, FAT, NFTL. Edits are those of the formats' own targets; of
+//! some images only the beginning is there.
 //!
-//! *A run* does what `nandlab image` does: finds out what the bytes are, opens all layers, tells of them, checks, and extracts everything to an archive, as far as it can be had. The input says what is known of the shape.
-//! *Bound:* 24 MiB of heap.
+//! *A run* does what `nandlab image` does: finds out what the bytes are, opens all layers, tells of
+//! them, checks, and extracts everything to an archive, as far as it can be had. The input says
+//! what is known of the shape. *Bound:* 24 MiB of heap.
 
 use crate::{edit::Script, ext, f2fs, fat, files, heap, jffs2, ubi};
 use nandlab_block::{BlockDevice, Lba, Ram};
@@ -24,7 +26,12 @@ use std::sync::{Arc, OnceLock};
 /// NFTL is a tenth as quick as the others: it gets one of so many.
 const KINDS: usize = 13;
 const HEAP: usize = 24 << 20;
-const NFTL: ImageFormat = ImageFormat { page: 512, oob: 16, pages_per_block: 16, layout: Layout::DiskOnChip };
+const NFTL: ImageFormat = ImageFormat {
+    page: 512,
+    oob: 16,
+    pages_per_block: 16,
+    layout: Layout::DiskOnChip,
+};
 const NFTL_BLOCKS: u32 = 40;
 
 /// One run.
@@ -66,21 +73,42 @@ fn seeds() -> &'static (Vec<u8>, Vec<u8>) {
     static SEEDS: OnceLock<(Vec<u8>, Vec<u8>)> = OnceLock::new();
     SEEDS.get_or_init(|| {
         let bytes = vec![0xFF; ubi::FORMAT.bytes(ubi::BLOCKS as u32) as usize];
-        let mut ubi =
-            Ubi::format(Image::new(bytes, ubi::FORMAT).expect("whole blocks"), Options::default()).expect("a flash without faults");
-        let id = ubi.create_volume(&VolumeSpec { name: "v".into(), lebs: 22, ..VolumeSpec::default() }).expect("room for a volume");
+        let mut ubi = Ubi::format(
+            Image::new(bytes, ubi::FORMAT).expect("whole blocks"),
+            Options::default(),
+        )
+        .expect("a flash without faults");
+        let id = ubi
+            .create_volume(&VolumeSpec {
+                name: "v".into(),
+                lebs: 22,
+                ..VolumeSpec::default()
+            })
+            .expect("room for a volume");
         let disk = VolumeDisk::new(ubi, id).expect("a dynamic volume");
-        let ubi = planted(disk).into_ubi().expect("a flash without faults").detach().expect("a flash without faults");
+        let ubi = planted(disk)
+            .into_ubi()
+            .expect("a flash without faults")
+            .detach()
+            .expect("a flash without faults");
         let bytes = vec![0xFF; NFTL.bytes(NFTL_BLOCKS) as usize];
-        let options = NftlOptions { spare_units: 4, ..NftlOptions::default() };
-        let disk = Nftl::format(Image::new(bytes, NFTL).expect("whole blocks"), options).expect("a flash without faults");
-        (ubi.into_backing(), planted(disk).into_medium().into_backing())
+        let options = NftlOptions {
+            spare_units: 4,
+            ..NftlOptions::default()
+        };
+        let disk = Nftl::format(Image::new(bytes, NFTL).expect("whole blocks"), options)
+            .expect("a flash without faults");
+        (
+            ubi.into_backing(),
+            planted(disk).into_medium().into_backing(),
+        )
     })
 }
 
 fn planted<D: BlockDevice>(mut disk: D) -> D {
     nandlab_fat::format(&mut disk, &nandlab_fat::Format::default()).expect("a disk of this size");
-    let mut fat = nandlab_fat::Fat::mount(&mut disk, nandlab_fat::Options::default()).expect("a new volume");
+    let mut fat =
+        nandlab_fat::Fat::mount(&mut disk, nandlab_fat::Options::default()).expect("a new volume");
     files::plant(&mut fat, 6, 3000).expect("room for the tree");
     fat.unmount().expect("a disk without faults");
     drop(fat);
@@ -93,12 +121,18 @@ fn nftl(script: Script<'_>) -> Vec<u8> {
     let (len, block) = (bytes.len(), NFTL.bytes(1) as usize);
     for edit in script.edits() {
         let page = edit.place * 528 % len;
-        let at = page + if edit.verb & 1 == 0 { 512 + usize::from(edit.field) % 13 } else { usize::from(edit.field) * 2 };
+        let at = page
+            + if edit.verb & 1 == 0 {
+                512 + usize::from(edit.field) % 13
+            } else {
+                usize::from(edit.field) * 2
+            };
         match edit.verb % 12 {
             0..8 => bytes[at] = edit.value as u8,
             8 | 9 => bytes[at..at + 2].copy_from_slice(&(edit.value as u16).to_le_bytes()),
             10 => bytes.copy_within(
-                edit.value as usize % (len / block) * block..(edit.value as usize % (len / block) + 1) * block,
+                edit.value as usize % (len / block) * block
+                    ..(edit.value as usize % (len / block) + 1) * block,
                 page / block * block,
             ),
             _ => bytes[page / block * block..(page / block + 1) * block].fill(edit.value as u8),
@@ -117,8 +151,16 @@ impl Backing for Flash {
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        let outside = BackingError::OutOfRange { offset, count: buf.len() as u64, len: self.len() };
-        let from = self.0.get(offset as usize..).and_then(|rest| rest.get(..buf.len())).ok_or(outside)?;
+        let outside = BackingError::OutOfRange {
+            offset,
+            count: buf.len() as u64,
+            len: self.len(),
+        };
+        let from = self
+            .0
+            .get(offset as usize..)
+            .and_then(|rest| rest.get(..buf.len()))
+            .ok_or(outside)?;
         buf.copy_from_slice(from);
         Ok(())
     }
@@ -141,7 +183,11 @@ impl Backing for Disk {
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        let outside = BackingError::OutOfRange { offset, count: buf.len() as u64, len: self.len() };
+        let outside = BackingError::OutOfRange {
+            offset,
+            count: buf.len() as u64,
+            len: self.len(),
+        };
         let (mut at, mut rest, mut sector) = (offset, buf, [0; 512]);
         while !rest.is_empty() {
             let within = (at % 512) as usize;
@@ -152,7 +198,9 @@ impl Backing for Disk {
                 (at, rest) = (at + whole as u64, later);
                 continue;
             }
-            self.0.read(Lba(at / 512), &mut sector).map_err(|_| outside)?;
+            self.0
+                .read(Lba(at / 512), &mut sector)
+                .map_err(|_| outside)?;
             let (now, later) = rest.split_at_mut(rest.len().min(512 - within));
             now.copy_from_slice(&sector[within..within + now.len()]);
             (at, rest) = (at + now.len() as u64, later);

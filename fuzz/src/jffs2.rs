@@ -1,7 +1,9 @@
 //! JFFS2: edits of nodes, after which a node's checksums are right again.
 //!
-//! *A run*, as the input says, mounts the medium without writing, checks it, walks the tree and reads; or mounts it to write, walks and changes, collects garbage, unmounts and mounts once more.
-//! *Bound:* 1 MiB of heap (the compressors' tables) and 12 bytes for each byte of the medium, which is there itself.
+//! *A run*, as the input says, mounts the medium without writing, checks it, walks the tree and
+//! reads; or mounts it to write, walks and changes, collects garbage, unmounts and mounts once
+//! more. *Bound:* 1 MiB of heap (the compressors' tables) and 12 bytes for each byte of the medium,
+//! which is there itself.
 
 use crate::{
     edit::{Edit, Script},
@@ -17,12 +19,24 @@ const BLOCK: usize = 8192;
 const BLOCKS: usize = 8;
 const HEAD: usize = 12;
 /// Kinds of nodes: all known ones, and unknown ones of each sort.
-const KINDS: [u16; 12] = [0xE001, 0xE002, 0x2003, 0x2004, 0x2006, 0xE008, 0xE009, 0xC001, 0xE0F0, 0xA0F0, 0x60F0, 0x20F0];
+const KINDS: [u16; 12] = [
+    0xE001, 0xE002, 0x2003, 0x2004, 0x2006, 0xE008, 0xE009, 0xC001, 0xE0F0, 0xA0F0, 0x60F0, 0x20F0,
+];
 const HEAP_PER_BYTE: usize = 12;
 const HEAP_FIXED: usize = 1 << 20;
 
-const NOR: ImageFormat = ImageFormat { page: 256, oob: 0, pages_per_block: 32, layout: Layout::Raw };
-const NAND: ImageFormat = ImageFormat { page: 512, oob: 16, pages_per_block: 16, layout: Layout::LinuxSmallPage };
+const NOR: ImageFormat = ImageFormat {
+    page: 256,
+    oob: 0,
+    pages_per_block: 32,
+    layout: Layout::Raw,
+};
+const NAND: ImageFormat = ImageFormat {
+    page: 512,
+    oob: 16,
+    pages_per_block: 16,
+    layout: Layout::LinuxSmallPage,
+};
 
 /// A medium as bytes in two parts, so that nodes are in one piece.
 #[derive(Clone)]
@@ -47,7 +61,11 @@ pub fn run(input: &[u8]) {
     heap::bounded(HEAP_FIXED + HEAP_PER_BYTE * BLOCKS * BLOCK, || {
         let mut bytes = seed.bytes.clone();
         script.edits().for_each(|edit| bytes.edit(edit));
-        survive(bytes.image(seed.format), options(seed.options, script.options), script.write);
+        survive(
+            bytes.image(seed.format),
+            options(seed.options, script.options),
+            script.write,
+        );
     });
 }
 
@@ -65,63 +83,149 @@ fn seeds() -> &'static [Seed] {
     static SEEDS: OnceLock<Vec<Seed>> = OnceLock::new();
     SEEDS.get_or_init(|| {
         let plain = Options::default();
-        let one = |lzo, zlib, rtime| Compression { choice: Choice::Priority, lzo, zlib, rtime };
+        let one = |lzo, zlib, rtime| Compression {
+            choice: Choice::Priority,
+            lzo,
+            zlib,
+            rtime,
+        };
         vec![
-            seed(NOR, Options { summary: false, ..plain }),
+            seed(
+                NOR,
+                Options {
+                    summary: false,
+                    ..plain
+                },
+            ),
             seed(NOR, plain),
             seed(NAND, plain),
-            seed(NAND, Options { medium: Some(Medium::Unmarked), compression: one(false, true, false), ..plain }),
-            seed(NOR, Options { endian: Some(Endian::Big), compression: one(false, false, true), ..plain }),
-            seed(NOR, Options { compression: Compression::NONE, summary: false, ..plain }),
+            seed(
+                NAND,
+                Options {
+                    medium: Some(Medium::Unmarked),
+                    compression: one(false, true, false),
+                    ..plain
+                },
+            ),
+            seed(
+                NOR,
+                Options {
+                    endian: Some(Endian::Big),
+                    compression: one(false, false, true),
+                    ..plain
+                },
+            ),
+            seed(
+                NOR,
+                Options {
+                    compression: Compression::NONE,
+                    summary: false,
+                    ..plain
+                },
+            ),
         ]
     })
 }
 
 fn seed(format: ImageFormat, options: Options) -> Seed {
-    let mtd = Image::new(vec![0xFF; format.bytes(BLOCKS as u32) as usize], format).expect("whole blocks");
+    let mtd =
+        Image::new(vec![0xFF; format.bytes(BLOCKS as u32) as usize], format).expect("whole blocks");
     let mut fs = Jffs2::mount(mtd, options).expect("an empty medium");
     files::plant(&mut fs, 8, 5000).expect("room for the tree");
     fs.unmount().expect("a medium without faults");
     let raw = fs.into_mtd().into_backing();
     let (page, oob) = (format.page as usize, format.oob as usize);
-    let part = |from: usize, to: usize| raw.chunks(page + oob).flat_map(|page| page[from..to].to_vec()).collect();
+    let part = |from: usize, to: usize| {
+        raw.chunks(page + oob)
+            .flat_map(|page| page[from..to].to_vec())
+            .collect()
+    };
     let endian = options.endian.unwrap_or_default();
-    let mut bytes = Bytes { data: part(0, page), oob: part(page, page + oob), endian, nodes: Vec::new() };
+    let mut bytes = Bytes {
+        data: part(0, page),
+        oob: part(page, page + oob),
+        endian,
+        nodes: Vec::new(),
+    };
     bytes.nodes = bytes.find();
     assert!(bytes.nodes.len() > 30, "{} nodes", bytes.nodes.len());
-    Seed { bytes, format, options }
+    Seed {
+        bytes,
+        format,
+        options,
+    }
 }
 
 /// The seed's own way to mount, with some of the choices turned over.
 fn options(own: Options, bits: u8) -> Options {
     let bit = |number: u8| bits >> number & 1 != 0;
-    let choice = [Choice::Priority, Choice::Size, Choice::FavourLzo, Choice::None][usize::from(bits >> 6)];
+    let choice = [
+        Choice::Priority,
+        Choice::Size,
+        Choice::FavourLzo,
+        Choice::None,
+    ][usize::from(bits >> 6)];
     Options {
         endian: if bit(0) { own.endian } else { None },
         summary: own.summary != bit(1),
         sync: bit(2),
         sync_collects: !bit(3),
         resume: bit(4),
-        medium: if bit(5) { Some(Medium::Unmarked) } else { own.medium },
-        compression: Compression { choice, ..own.compression },
+        medium: if bit(5) {
+            Some(Medium::Unmarked)
+        } else {
+            own.medium
+        },
+        compression: Compression {
+            choice,
+            ..own.compression
+        },
         inodes_kept: 4,
         ..own
     }
 }
 
 fn survive<M: Mtd>(mtd: M, options: Options, write: bool) {
-    if write { use_it(mtd, options) } else { look(mtd, Options { read_only: true, ..options }) }
+    if write {
+        use_it(mtd, options)
+    } else {
+        look(
+            mtd,
+            Options {
+                read_only: true,
+                ..options
+            },
+        )
+    }
 }
 
 fn look<M: Mtd>(mtd: M, options: Options) {
-    let Ok(mut fs) = Jffs2::mount(mtd, options) else { return };
+    let Ok(mut fs) = Jffs2::mount(mtd, options) else {
+        return;
+    };
     _ = fs.check();
-    files::walk(&mut fs, Budget { names: 60, reads: 40, write: false });
+    files::walk(
+        &mut fs,
+        Budget {
+            names: 60,
+            reads: 40,
+            write: false,
+        },
+    );
 }
 
 fn use_it<M: Mtd>(mut mtd: M, options: Options) {
-    let Ok(mut fs) = Jffs2::mount(&mut mtd, options) else { return };
-    files::walk(&mut fs, Budget { names: 25, reads: 0, write: true });
+    let Ok(mut fs) = Jffs2::mount(&mut mtd, options) else {
+        return;
+    };
+    files::walk(
+        &mut fs,
+        Budget {
+            names: 25,
+            reads: 0,
+            write: true,
+        },
+    );
     for _ in 0..10 {
         _ = FileSystem::work(&mut fs, NOW);
     }
@@ -133,12 +237,24 @@ fn use_it<M: Mtd>(mut mtd: M, options: Options) {
 impl Bytes {
     fn get16(&self, at: usize) -> u16 {
         let word = [self.data[at], self.data[at + 1]];
-        if self.endian == Endian::Little { u16::from_le_bytes(word) } else { u16::from_be_bytes(word) }
+        if self.endian == Endian::Little {
+            u16::from_le_bytes(word)
+        } else {
+            u16::from_be_bytes(word)
+        }
     }
 
     fn get32(&self, at: usize) -> u32 {
-        let word = self.data.get(at..at + 4).and_then(|word| word.try_into().ok()).unwrap_or_default();
-        if self.endian == Endian::Little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) }
+        let word = self
+            .data
+            .get(at..at + 4)
+            .and_then(|word| word.try_into().ok())
+            .unwrap_or_default();
+        if self.endian == Endian::Little {
+            u32::from_le_bytes(word)
+        } else {
+            u32::from_be_bytes(word)
+        }
     }
 
     fn put(&mut self, at: usize, value: &[u8]) {
@@ -148,20 +264,39 @@ impl Bytes {
     }
 
     fn put32(&mut self, at: usize, value: u32) {
-        self.put(at, &if self.endian == Endian::Little { value.to_le_bytes() } else { value.to_be_bytes() });
+        self.put(
+            at,
+            &if self.endian == Endian::Little {
+                value.to_le_bytes()
+            } else {
+                value.to_be_bytes()
+            },
+        );
     }
 
     fn put16(&mut self, at: usize, value: u16) {
-        self.put(at, &if self.endian == Endian::Little { value.to_le_bytes() } else { value.to_be_bytes() });
+        self.put(
+            at,
+            &if self.endian == Endian::Little {
+                value.to_le_bytes()
+            } else {
+                value.to_be_bytes()
+            },
+        );
     }
 
     /// Where nodes begin.
     fn find(&self) -> Vec<usize> {
         let (mut all, mut at) = (Vec::new(), 0);
         while at + HEAD <= self.data.len() {
-            let is_node = self.get16(at) == 0x1985 && crc(&self.data[at..at + 8]) == self.get32(at + 8);
+            let is_node =
+                self.get16(at) == 0x1985 && crc(&self.data[at..at + 8]) == self.get32(at + 8);
             all.extend(is_node.then_some(at));
-            at += if is_node { (self.get32(at + 4) as usize).max(HEAD).next_multiple_of(4) } else { 4 };
+            at += if is_node {
+                (self.get32(at + 4) as usize).max(HEAD).next_multiple_of(4)
+            } else {
+                4
+            };
         }
         all
     }
@@ -226,7 +361,10 @@ impl Bytes {
     /// A copy of a node where its block, or another, is still erased; it gets a number of its own.
     fn append(&mut self, from: usize, value: u32, field: u8) {
         let start = value as usize % BLOCKS * BLOCK;
-        let used = self.data[start..start + BLOCK].iter().rposition(|byte| *byte != 0xFF).map_or(0, |last| last + 1);
+        let used = self.data[start..start + BLOCK]
+            .iter()
+            .rposition(|byte| *byte != 0xFF)
+            .map_or(0, |last| last + 1);
         let (to, len) = (start + used.next_multiple_of(4), self.len(from));
         if to + len <= start + BLOCK {
             self.data.copy_within(from..from + len, to);
@@ -255,13 +393,28 @@ impl Bytes {
         if at + HEAD > self.data.len() {
             return;
         }
-        let byte = |bytes: &Self, from: usize| bytes.data.get(at + from).copied().unwrap_or_default() as usize;
-        // Bytes before the data, bytes of data, places of the checksums of the data and of the node, bytes that the latter covers.
+        let byte = |bytes: &Self, from: usize| {
+            bytes.data.get(at + from).copied().unwrap_or_default() as usize
+        };
+        // Bytes before the data, bytes of data, places of the checksums of the data and of the
+        // node, bytes that the latter covers.
         let (fixed, len, of_data, own, covered) = match self.get16(at + 2) | 0x2000 {
             0xE001 => (40, byte(self, 28), 36, 32, 32),
             0xE002 => (68, self.get32(at + 48) as usize, 60, 64, 60),
-            0x2006 => (32, (self.get32(at + 4) as usize).saturating_sub(32), 24, 28, 24),
-            0xE008 => (32, byte(self, 21) + 1 + usize::from(self.get16(at + 22)), 24, 28, 28),
+            0x2006 => (
+                32,
+                (self.get32(at + 4) as usize).saturating_sub(32),
+                24,
+                28,
+                24,
+            ),
+            0xE008 => (
+                32,
+                byte(self, 21) + 1 + usize::from(self.get16(at + 22)),
+                24,
+                28,
+                28,
+            ),
             0xE009 => (28, 0, 24, 24, 24),
             _ => (HEAD, 0, 8, 8, 8),
         };
@@ -282,7 +435,10 @@ impl Bytes {
         let bytes = match format.oob as usize {
             0 => self.data,
             oob => {
-                let pages = self.data.chunks(format.page as usize).zip(self.oob.chunks(oob));
+                let pages = self
+                    .data
+                    .chunks(format.page as usize)
+                    .zip(self.oob.chunks(oob));
                 let mut bytes = Vec::with_capacity(self.data.len() + self.oob.len());
                 pages.for_each(|(data, oob)| {
                     bytes.extend_from_slice(data);

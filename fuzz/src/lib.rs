@@ -1,9 +1,13 @@
 //! What is fuzzed, and with what: inputs are lists of edits of a good medium, not media.
 //!
-//! *Promises.* One input gives one medium and one run on it, on every machine. A run panics on what must not be: a panic below, or more heap than the bound that its module states. Time is the fuzzer's to limit.
+//! *Promises.* One input gives one medium and one run on it, on every machine. A run panics on what
+//! must not be: a panic below, or more heap than the bound that its module states. Time is the
+//! fuzzer's to limit.
 //!
-//! *Why edits.* Nearly every structure on flash has a checksum, so nearly every change of a medium's bytes ends where the checksum is compared. An edit says what it changes and then makes the checksums right again, or on
-//! purpose does not; what lies behind the comparison is reached by the first mutation.
+//! *Why edits.* Nearly every structure on flash has a checksum, so nearly every change of a
+//! medium's bytes ends where the checksum is compared. An edit says what it changes and then makes
+//! the checksums right again, or on purpose does not; what lies behind the comparison is reached by
+//! the first mutation.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,9 @@
-//! UBI: edits of headers, volume tables, fastmaps and logs, after which their checksums are right again.
+//! UBI: edits of headers, volume tables, fastmaps and logs, after which their checksums are right
+//! again.
 //!
-//! *A run* attaches the medium, reads and checks its volumes; if the input says so it changes and resizes them, makes one more, lets UBI work, detaches the medium and attaches it again.
-//! *Bound:* 1 MiB of heap and 4 bytes for each byte of the medium, which is there itself.
+//! *A run* attaches the medium, reads and checks its volumes; if the input says so it changes and
+//! resizes them, makes one more, lets UBI work, detaches the medium and attaches it again. *Bound:*
+//! 1 MiB of heap and 4 bytes for each byte of the medium, which is there itself.
 
 use crate::{
     edit::{Edit, Script},
@@ -13,7 +15,12 @@ use nandlab_ubi::{Headers, LogOptions, Memory, Options, Ubi, UbiError, VolumeSpe
 use std::sync::OnceLock;
 
 /// The shape of all media.
-pub(crate) const FORMAT: ImageFormat = ImageFormat { page: 1024, oob: 0, pages_per_block: 8, layout: Layout::Raw };
+pub(crate) const FORMAT: ImageFormat = ImageFormat {
+    page: 1024,
+    oob: 0,
+    pages_per_block: 8,
+    layout: Layout::Raw,
+};
 const BLOCK: usize = 8192;
 pub(crate) const BLOCKS: usize = 32;
 /// Where data begin in a block with headers: one page for each of them.
@@ -32,8 +39,13 @@ pub fn run(input: &[u8]) {
     heap::bounded((1 << 20) + 4 * BLOCK * BLOCKS, || {
         let mut bytes = seed.bytes.clone();
         script.edits().for_each(|one| edit(&mut bytes, one));
-        // Another way of remembering than that of the seed: attaching must cope with what it does not know.
-        let options = if script.options & 1 == 0 { seed.options } else { seeds[script.options as usize / 2 % seeds.len()].options };
+        // Another way of remembering than that of the seed: attaching must cope with what it does
+        // not know.
+        let options = if script.options & 1 == 0 {
+            seed.options
+        } else {
+            seeds[script.options as usize / 2 % seeds.len()].options
+        };
         if let Ok(ubi) = attach(bytes, options) {
             survive(ubi, options, script.write);
         }
@@ -57,10 +69,36 @@ pub(crate) fn edited_from(seed: &[u8], script: Script<'_>) -> Vec<u8> {
 
 fn seeds() -> &'static [Seed] {
     static SEEDS: OnceLock<Vec<Seed>> = OnceLock::new();
-    let with = |memory| Options { memory, wear_threshold: 16, bad_per_1024: 100, ..Options::default() };
-    let log = |compress| with(Memory::Log(LogOptions { blocks: 2, compress, ..LogOptions::default() }));
-    let all = [with(Memory::Fastmap), with(Memory::Scan), log(false), log(true), Options { headers: Headers::None, ..log(false) }];
-    SEEDS.get_or_init(|| all.map(|options| Seed { bytes: medium(options), options }).into())
+    let with = |memory| Options {
+        memory,
+        wear_threshold: 16,
+        bad_per_1024: 100,
+        ..Options::default()
+    };
+    let log = |compress| {
+        with(Memory::Log(LogOptions {
+            blocks: 2,
+            compress,
+            ..LogOptions::default()
+        }))
+    };
+    let all = [
+        with(Memory::Fastmap),
+        with(Memory::Scan),
+        log(false),
+        log(true),
+        Options {
+            headers: Headers::None,
+            ..log(false)
+        },
+    ];
+    SEEDS.get_or_init(|| {
+        all.map(|options| Seed {
+            bytes: medium(options),
+            options,
+        })
+        .into()
+    })
 }
 
 fn attach(bytes: Vec<u8>, options: Options) -> Result<Ubi<Image<Vec<u8>>>, UbiError> {
@@ -69,9 +107,21 @@ fn attach(bytes: Vec<u8>, options: Options) -> Result<Ubi<Image<Vec<u8>>>, UbiEr
 
 fn medium(options: Options) -> Vec<u8> {
     let fill = || -> Result<Vec<u8>, UbiError> {
-        let mut ubi = Ubi::format(Image::new(vec![0xFF; BLOCK * BLOCKS], FORMAT).expect("whole blocks"), options)?;
-        let fixed = ubi.create_volume(&VolumeSpec { name: "fixed".into(), kind: VolumeKind::Static, lebs: 3, ..VolumeSpec::default() })?;
-        let data = ubi.create_volume(&VolumeSpec { name: "data".into(), lebs: 6, ..VolumeSpec::default() })?;
+        let mut ubi = Ubi::format(
+            Image::new(vec![0xFF; BLOCK * BLOCKS], FORMAT).expect("whole blocks"),
+            options,
+        )?;
+        let fixed = ubi.create_volume(&VolumeSpec {
+            name: "fixed".into(),
+            kind: VolumeKind::Static,
+            lebs: 3,
+            ..VolumeSpec::default()
+        })?;
+        let data = ubi.create_volume(&VolumeSpec {
+            name: "data".into(),
+            lebs: 6,
+            ..VolumeSpec::default()
+        })?;
         ubi.start_update(fixed, 9000)?;
         ubi.write_update(fixed, &[7; 9000])?;
         for i in 0..20 {
@@ -99,7 +149,11 @@ fn survive(mut ubi: Ubi<Image<Vec<u8>>>, options: Options, write: bool) {
     if !write {
         return;
     }
-    _ = ubi.create_volume(&VolumeSpec { name: "new".into(), lebs: 1, ..VolumeSpec::default() });
+    _ = ubi.create_volume(&VolumeSpec {
+        name: "new".into(),
+        lebs: 1,
+        ..VolumeSpec::default()
+    });
     for _ in 0..30 {
         if !matches!(ubi.work(), Ok(true)) {
             break;
@@ -111,7 +165,12 @@ fn survive(mut ubi: Ubi<Image<Vec<u8>>>, options: Options, write: bool) {
 }
 
 fn edit(bytes: &mut [u8], edit: Edit) {
-    let Edit { verb, field, place, value } = edit;
+    let Edit {
+        verb,
+        field,
+        place,
+        value,
+    } = edit;
     let (block, inner) = (place % BLOCKS * BLOCK, place / BLOCKS);
     let other = value as usize % (BLOCKS + 2);
     let headed = bytes[block..].starts_with(b"UBI#");
@@ -131,7 +190,9 @@ fn edit(bytes: &mut [u8], edit: Edit) {
             let old = u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
             bytes[at..at + 4].copy_from_slice(&old.wrapping_add(value).to_be_bytes());
         }
-        4 if other >= BLOCKS => bytes[block..block + BLOCK].fill(if other == BLOCKS { 0xFF } else { 0 }),
+        4 if other >= BLOCKS => {
+            bytes[block..block + BLOCK].fill(if other == BLOCKS { 0xFF } else { 0 })
+        }
         4 => bytes.copy_within(other * BLOCK..(other + 1) * BLOCK, block),
         5 => return bytes[value as usize % (BLOCK * BLOCKS)] ^= 1 << (field % 8),
         _ => return bytes[at..at + 4].copy_from_slice(&value.to_be_bytes()),
@@ -159,9 +220,15 @@ fn mend(data: &mut [u8]) {
         }
         b"UBLS" => seal(&mut data[..1024], 1020),
         b"UBLC" => {
-            data[64..].chunks_exact_mut(64).take(BLOCKS).for_each(|entry| seal(entry, 60));
+            data[64..]
+                .chunks_exact_mut(64)
+                .take(BLOCKS)
+                .for_each(|entry| seal(entry, 60));
             let stored = u32::from_be_bytes([data[16], data[17], data[18], data[19]]) as usize;
-            let sum = crc_of(&[&data[..60], &data[64..64usize.saturating_add(stored).min(data.len())]]);
+            let sum = crc_of(&[
+                &data[..60],
+                &data[64..64usize.saturating_add(stored).min(data.len())],
+            ]);
             data[60..64].copy_from_slice(&sum.to_be_bytes());
         }
         b"UBLL" => {
@@ -170,8 +237,13 @@ fn mend(data: &mut [u8]) {
             data[60..64].copy_from_slice(&sum.to_be_bytes());
         }
         // Only where a table was: other data have no checksums of their own.
-        _ if data[..RECORD_BYTES * 4].chunks_exact(RECORD_BYTES).any(|record| record[4..8] == [0, 0, 0, 1] || record[12] != 0) => {
-            data[..RECORD_BYTES * 4].chunks_exact_mut(RECORD_BYTES).for_each(|record| seal(record, RECORD_BYTES - 4));
+        _ if data[..RECORD_BYTES * 4]
+            .chunks_exact(RECORD_BYTES)
+            .any(|record| record[4..8] == [0, 0, 0, 1] || record[12] != 0) =>
+        {
+            data[..RECORD_BYTES * 4]
+                .chunks_exact_mut(RECORD_BYTES)
+                .for_each(|record| seal(record, RECORD_BYTES - 4));
         }
         _ => {}
     }

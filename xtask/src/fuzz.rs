@@ -1,6 +1,8 @@
-//! Coverage-guided fuzzing of what reads media: libFuzzer around the runs of `fuzz/`, on the stable compiler.
+//! Coverage-guided fuzzing of what reads media: libFuzzer around the runs of `fuzz/`, on the stable
+//! compiler.
 //!
-//! The instrumentation is a pass of LLVM that every rustc has; sanitizers, which only nightly has, would find little in code without `unsafe`.
+//! The instrumentation is a pass of LLVM that every rustc has; sanitizers, which only nightly has,
+//! would find little in code without `unsafe`.
 
 use crate::{Outcome, cargo, root};
 use std::collections::VecDeque;
@@ -11,11 +13,13 @@ use std::process::{Command, Stdio};
 const USAGE: &str = "expected TARGET EXECUTIONS [SEED] or TARGET FILE: one of jffs2, ubi, f2fs, ext, fat, image, and how many runs, or an input to run again";
 const TARGETS: &[&str] = &["jffs2", "ubi", "f2fs", "ext", "fat", "image"];
 
-/// Counters at every edge. What comparisons compare is not traced: it takes two thirds of the time, and the numbers that matter are in the language of the inputs.
+/// Counters at every edge. What comparisons compare is not traced: it takes two thirds of the time,
+/// and the numbers that matter are in the language of the inputs.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing";
-/// Seconds on the wall after which a run counts as one that does not end: a hundred thousand times the usual, since a directory that has been made a hundred times as long takes a quarter of a second, and a busy
-/// machine twenty times that.
+/// Seconds on the wall after which a run counts as one that does not end: a hundred thousand times
+/// the usual, since a directory that has been made a hundred times as long takes a quarter of a
+/// second, and a busy machine twenty times that.
 const SECONDS_MAX: u32 = 60;
 /// Bytes of an input at most: some sixty edits.
 const INPUT_BYTES_MAX: u32 = 512;
@@ -40,45 +44,88 @@ pub fn run(words: &[String]) -> Outcome {
         return crate::run(Command::new(program).args(limits()).arg(what));
     }
     let executions: u64 = what.parse().map_err(|_| format!("{what}: {USAGE}"))?;
-    let seed: u32 = seed.parse().map_err(|_| format!("{seed}: expected a number as seed"))?;
-    let (corpus, found) = (keep.join("corpus").join(target), keep.join("found").join(target));
+    let seed: u32 = seed
+        .parse()
+        .map_err(|_| format!("{seed}: expected a number as seed"))?;
+    let (corpus, found) = (
+        keep.join("corpus").join(target),
+        keep.join("found").join(target),
+    );
     for dir in [&corpus, &found] {
         std::fs::create_dir_all(dir).map_err(|why| format!("{}: {why}", dir.display()))?;
     }
     let mut command = Command::new(program);
-    command.args(limits()).arg(format!("-runs={executions}")).arg(format!("-seed={seed}")).arg(format!("-max_len={INPUT_BYTES_MAX}"));
-    command.arg("-print_final_stats=1").arg(format!("-artifact_prefix={}/", found.display())).arg(corpus);
+    command
+        .args(limits())
+        .arg(format!("-runs={executions}"))
+        .arg(format!("-seed={seed}"))
+        .arg(format!("-max_len={INPUT_BYTES_MAX}"));
+    command
+        .arg("-print_final_stats=1")
+        .arg(format!("-artifact_prefix={}/", found.display()))
+        .arg(corpus);
     watch(&mut command, target)
 }
 
 fn limits() -> [String; 2] {
-    [format!("-timeout={SECONDS_MAX}"), format!("-rss_limit_mb={PROCESS_MIB_MAX}")]
+    [
+        format!("-timeout={SECONDS_MAX}"),
+        format!("-rss_limit_mb={PROCESS_MIB_MAX}"),
+    ]
 }
 
 /// Where programs, inputs worth keeping and findings lie.
 fn keep() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join("fuzz")
 }
 
 fn build(target: &str) -> Result<PathBuf, String> {
-    if Command::new("c++").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        return Err("no C++ compiler, which libFuzzer needs; on Debian: apt-get install g++".into());
+    if Command::new("c++")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_err()
+    {
+        return Err(
+            "no C++ compiler, which libFuzzer needs; on Debian: apt-get install g++".into(),
+        );
     }
     let host = host()?;
     let mut command = cargo();
-    command.current_dir(root().join("fuzz")).env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", keep());
+    command
+        .current_dir(root().join("fuzz"))
+        .env("RUSTFLAGS", FLAGS)
+        .env("CARGO_TARGET_DIR", keep());
     // With a target named, programs that only run during the build are built without coverage.
-    command.args(["build", "--locked", "--release", "--bin", target, "--features", target, "--target", &host]);
+    command.args([
+        "build",
+        "--locked",
+        "--release",
+        "--bin",
+        target,
+        "--features",
+        target,
+        "--target",
+        &host,
+    ]);
     crate::run(&mut command)?;
     Ok(keep().join(host).join("release").join(target))
 }
 
 fn host() -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let told = Command::new(rustc).arg("-vV").output().map_err(|why| format!("rustc: {why}"))?;
+    let told = Command::new(rustc)
+        .arg("-vV")
+        .output()
+        .map_err(|why| format!("rustc: {why}"))?;
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    told.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned).ok_or_else(|| "rustc -vV names no host".into())
+    told.lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
+        .ok_or_else(|| "rustc -vV names no host".into())
 }
 
 /// What libFuzzer tells, of which the last counts.
@@ -116,7 +163,11 @@ impl Told {
 }
 
 fn watch(command: &mut Command, target: &str) -> Outcome {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(|why| format!("{target}: {why}"))?;
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|why| format!("{target}: {why}"))?;
     let (mut told, mut tail) = (Told::default(), VecDeque::new());
     for line in BufReader::new(child.stderr.take().ok_or("no pipe to the fuzzer")?).split(b'\n') {
         let line = String::from_utf8_lossy(&line.map_err(|why| why.to_string())?).into_owned();
@@ -134,14 +185,22 @@ fn watch(command: &mut Command, target: &str) -> Outcome {
     if !status.success() {
         tail.iter().for_each(|line| eprintln!("{line}"));
     }
-    println!("{target}: executions {}, {} a second, slowest {} s, features {}", told.executions, told.rate, told.slowest, told.features);
-    println!("{target}: heap of one run {}; process {} MiB", told.heap, told.resident);
+    println!(
+        "{target}: executions {}, {} a second, slowest {} s, features {}",
+        told.executions, told.rate, told.slowest, told.features
+    );
+    println!(
+        "{target}: heap of one run {}; process {} MiB",
+        told.heap, told.resident
+    );
     match (status.success(), told.input) {
         (true, _) => {
             println!("{target}: findings none");
             Ok(())
         }
-        (false, Some(input)) => Err(format!("a finding; again by: cargo xtask fuzz {target} {input}")),
+        (false, Some(input)) => Err(format!(
+            "a finding; again by: cargo xtask fuzz {target} {input}"
+        )),
         (false, None) => Err(format!("{target}: {status}")),
     }
 }

@@ -18,17 +18,41 @@ type Outcome = Result<(), String>;
 type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
 
 const VERBS: &[Verb] = &[
-    ("test", "every test, installing the Debian packages that they need; `test quick` leaves out the real kernel", test::run),
-    ("tidy", "the house rules that a compiler does not see", tidy::run),
-    ("bench", "the benchmarks, one after the other, nothing else running", bench::run),
-    ("tools", "docs/tools.md: what today's image tools lose, judged by the real kernel", tools::run),
-    ("fuzz", "a reader of media against edited media: `fuzz TARGET EXECUTIONS [SEED]`, see docs/fuzzing.md", fuzz::run),
+    (
+        "test",
+        "every test, installing the Debian packages that they need; `test quick` leaves out the real kernel",
+        test::run,
+    ),
+    (
+        "tidy",
+        "the house rules that a compiler does not see",
+        tidy::run,
+    ),
+    (
+        "bench",
+        "the benchmarks, one after the other, nothing else running",
+        bench::run,
+    ),
+    (
+        "tools",
+        "docs/tools.md: what today's image tools lose, judged by the real kernel",
+        tools::run,
+    ),
+    (
+        "fuzz",
+        "a reader of media against edited media: `fuzz TARGET EXECUTIONS [SEED]`, see docs/fuzzing.md",
+        fuzz::run,
+    ),
     (
         "xfstests",
         "the generic group of xfstests on mounted stacks: `xfstests CHECKOUT [STACK] [TEST...]`, see docs/posix.md",
         xfstests::run,
     ),
-    ("record", "the block traces of traces/, from the real kernel; `record rival [WORK...]` those of ext4 for `paper f2fs`", record::run),
+    (
+        "record",
+        "the block traces of traces/, from the real kernel; `record rival [WORK...]` those of ext4 for `paper f2fs`",
+        record::run,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -36,7 +60,9 @@ fn main() -> ExitCode {
     let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
     let Some((_, _, run)) = VERBS.iter().find(|v| v.0 == verb) else {
         eprintln!("usage: cargo xtask VERB");
-        VERBS.iter().for_each(|(name, what, _)| eprintln!("  {name:8} {what}"));
+        VERBS
+            .iter()
+            .for_each(|(name, what, _)| eprintln!("  {name:8} {what}"));
         return ExitCode::from(2);
     };
     match run(&rest) {
@@ -53,7 +79,11 @@ fn run(command: &mut Command) -> Outcome {
     let shown = format!(
         "{} {}",
         command.get_program().display(),
-        command.get_args().map(|a| a.display().to_string()).collect::<Vec<_>>().join(" ")
+        command
+            .get_args()
+            .map(|a| a.display().to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
     );
     eprintln!("$ {shown}");
     match command.status() {
@@ -70,5 +100,7 @@ fn cargo() -> Command {
 
 /// The root of the checkout.
 fn root() -> &'static std::path::Path {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the checkout")
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the checkout")
 }

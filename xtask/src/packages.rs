@@ -1,4 +1,5 @@
-//! The Debian packages that tests need: checked by what they bring, installed where something is missing.
+//! The Debian packages that tests need: checked by what they bring, installed where something is
+//! missing.
 
 use crate::{Outcome, run};
 use std::path::Path;
@@ -37,44 +38,78 @@ pub fn ensure() -> Outcome {
 
 /// Installs what is missing of these packages.
 pub fn ensure_some(packages: &[&str]) -> Outcome {
-    install(&NEEDED.iter().filter(|(_, package)| packages.contains(package)).copied().collect::<Vec<_>>())
+    install(
+        &NEEDED
+            .iter()
+            .filter(|(_, package)| packages.contains(package))
+            .copied()
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// Installs what is missing of these files, each with the package that brings it.
 pub fn install(needed: &[(&str, &str)]) -> Outcome {
-    let missing = || needed.iter().filter(|(file, _)| !present(file)).map(|&(_, package)| package).collect::<Vec<_>>();
+    let missing = || {
+        needed
+            .iter()
+            .filter(|(file, _)| !present(file))
+            .map(|&(_, package)| package)
+            .collect::<Vec<_>>()
+    };
     if missing().is_empty() {
         return Ok(());
     }
-    let hint = format!("apt-get install --no-install-recommends {}", missing().join(" "));
+    let hint = format!(
+        "apt-get install --no-install-recommends {}",
+        missing().join(" ")
+    );
     if !Path::new("/usr/bin/apt-get").exists() {
-        return Err(format!("missing programs, and no apt-get to install them with; on Debian: {hint}"));
+        return Err(format!(
+            "missing programs, and no apt-get to install them with; on Debian: {hint}"
+        ));
     }
     let apt = |words: &[&str]| {
-        let mut command = if is_root() { Command::new("apt-get") } else { Command::new("sudo") };
+        let mut command = if is_root() {
+            Command::new("apt-get")
+        } else {
+            Command::new("sudo")
+        };
         if !is_root() {
             command.arg("apt-get");
         }
         run(command.env("DEBIAN_FRONTEND", "noninteractive").args(words))
     };
-    // The real kernel is taken out of its package, which needs the lists even where nothing is to be installed.
+    // The real kernel is taken out of its package, which needs the lists even where nothing is to
+    // be installed.
     apt(&["update"])?;
-    // What is there and does not go with a package that comes is taken away by apt-get. In a second round it comes back, in a version that does.
+    // What is there and does not go with a package that comes is taken away by apt-get. In a second
+    // round it comes back, in a version that does.
     for _ in 0..2 {
-        let words = [&["install", "--yes", "--no-install-recommends"][..], &missing()].concat();
+        let words = [
+            &["install", "--yes", "--no-install-recommends"][..],
+            &missing(),
+        ]
+        .concat();
         apt(&words).map_err(|why| format!("{why}; by hand: {hint}"))?;
     }
     match needed.iter().find(|(file, _)| !present(file)) {
-        Some((file, package)) => Err(format!("{file} is not there, although apt-get has installed {package}")),
+        Some((file, package)) => Err(format!(
+            "{file} is not there, although apt-get has installed {package}"
+        )),
         None => Ok(()),
     }
 }
 
 /// Merged and unmerged /usr alike.
 fn present(file: &str) -> bool {
-    Path::new(file).exists() || Path::new("/usr").join(file.trim_start_matches('/')).exists()
+    Path::new(file).exists()
+        || Path::new("/usr")
+            .join(file.trim_start_matches('/'))
+            .exists()
 }
 
 fn is_root() -> bool {
-    std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0).unwrap_or(false)
+    std::fs::metadata("/proc/self")
+        .map(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
+        .unwrap_or(false)
 }

@@ -1,7 +1,8 @@
 //! `record`: the block traces of `traces/`, recorded from the real kernel.
 //!
-//! A guest makes a file system on an exported disk and works on it (`record.sh`); the export writes every request down. The README beside
-//! the traces is written from the same run, so that what it says of them is true.
+//! A guest makes a file system on an exported disk and works on it (`record.sh`); the export writes
+//! every request down. The README beside the traces is written from the same run, so that what it
+//! says of them is true.
 
 use crate::{Outcome, root};
 use nandlab_block::Ram;
@@ -19,7 +20,11 @@ use nandlab_workload::{
 use std::{fmt::Write as _, fs, path::PathBuf, time::Instant};
 
 /// A file system and how the guest makes it.
-const KINDS: [(&str, &str); 3] = [("ext4", "mkfs.ext4 -qF -b 4096"), ("f2fs", "mkfs.f2fs -q"), ("vfat", "mkfs.vfat")];
+const KINDS: [(&str, &str); 3] = [
+    ("ext4", "mkfs.ext4 -qF -b 4096"),
+    ("f2fs", "mkfs.f2fs -q"),
+    ("vfat", "mkfs.vfat"),
+];
 /// Bytes of each disk.
 const DISK_BYTES: u64 = 96 << 20;
 /// Bytes of a sector.
@@ -46,7 +51,9 @@ pub fn run(words: &[String]) -> Outcome {
         let lines = record_one(&oracle, name, make)?;
         let (row, found) = row(name)?;
         if found != lines {
-            return Err(format!("{name}: {found} lines in the file, {lines} were written"));
+            return Err(format!(
+                "{name}: {found} lines in the file, {lines} were written"
+            ));
         }
         rows += &row;
     }
@@ -58,10 +65,23 @@ pub fn run(words: &[String]) -> Outcome {
 fn rival(works: &[String]) -> Outcome {
     let player = |words: &[&str]| crate::run(crate::cargo().args(words));
     player(&["build", "-p", "nandlab-lab", "--bin", "play-files"])?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let mut command = crate::cargo();
-    command.args(["run", "-p", "nandlab-lab", "--example", "record_rival", "--"]);
-    crate::run(command.arg(directory().join("f2fs-paper")).arg(target.join("debug/play-files")).args(works))
+    command.args([
+        "run",
+        "-p",
+        "nandlab-lab",
+        "--example",
+        "record_rival",
+        "--",
+    ]);
+    crate::run(
+        command
+            .arg(directory().join("f2fs-paper"))
+            .arg(target.join("debug/play-files"))
+            .args(works),
+    )
 }
 
 fn directory() -> PathBuf {
@@ -79,17 +99,35 @@ fn record_one(oracle: &Oracle, name: &str, make: &str) -> Result<u64, String> {
     let start = Instant::now();
     let clock = move || start.elapsed().as_nanos() as u64;
     let ram = Ram::new(SECTOR, DISK_BYTES / u64::from(SECTOR));
-    let (disk, recording) = record(ram, file, &format!("{name}.img"), clock).map_err(|why| failed(&why))?;
+    let (disk, recording) =
+        record(ram, file, &format!("{name}.img"), clock).map_err(|why| failed(&why))?;
     let sockets = tempfile::tempdir().map_err(|why| failed(&why))?;
     let socket = sockets.path().join("disk");
-    let server =
-        Server::start(SharedDisk::new(Box::new(disk)), &Address::Unix(socket.clone()), Options::default()).map_err(|why| failed(&why))?;
-    let (program, script) = (format!("/usr/sbin/{}", make.split(' ').next().unwrap_or_default()), include_str!("record.sh"));
-    let mut guest = oracle.guest().disk(Disk::Nbd { socket }).program(program).file("/noise", noise(0, NOISE));
+    let server = Server::start(
+        SharedDisk::new(Box::new(disk)),
+        &Address::Unix(socket.clone()),
+        Options::default(),
+    )
+    .map_err(|why| failed(&why))?;
+    let (program, script) = (
+        format!("/usr/sbin/{}", make.split(' ').next().unwrap_or_default()),
+        include_str!("record.sh"),
+    );
+    let mut guest = oracle
+        .guest()
+        .disk(Disk::Nbd { socket })
+        .program(program)
+        .file("/noise", noise(0, NOISE));
     for i in 0..FILES {
-        guest = guest.file(format!("/tree/d{}/file{i}", i % 15), noise(i + 1, file_bytes(i)));
+        guest = guest.file(
+            format!("/tree/d{}/file{i}", i % 15),
+            noise(i + 1, file_bytes(i)),
+        );
     }
-    let report = guest.script(format!("type={name} make='/usr/sbin/{make}'\n{script}")).run().and_then(Report::success);
+    let report = guest
+        .script(format!("type={name} make='/usr/sbin/{make}'\n{script}"))
+        .run()
+        .and_then(Report::success);
     let report = report.map_err(|why| failed(&why))?;
     eprintln!("{name}: {:.1} s", report.wall.as_secs_f64());
     server.stop().map_err(|why| failed(&why))?;
@@ -103,34 +141,51 @@ fn file_bytes(i: u64) -> usize {
 }
 
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    (0..bytes as u64 / 8 + 1).flat_map(|word| mix(seed, word).to_le_bytes()).take(bytes).collect()
+    (0..bytes as u64 / 8 + 1)
+        .flat_map(|word| mix(seed, word).to_le_bytes())
+        .take(bytes)
+        .collect()
 }
 
-/// What a trace holds, as a row of the README, and its number of lines. Fails if a line does not parse or a request leaves the disk.
+/// What a trace holds, as a row of the README, and its number of lines. Fails if a line does not
+/// parse or a request leaves the disk.
 fn row(name: &str) -> Result<(String, u64), String> {
     let text = fs::read(path(name)).map_err(|why| format!("{}: {why}", path(name).display()))?;
     let mut reader = Reader::new(&text, Format::Fio, trace::Options::default());
     let survey = Survey::of(&mut reader).map_err(|why| format!("{name}: {why}"))?;
     let counts = *reader.counts();
-    let expected =
-        trace::Counts { lines: counts.lines, requests: counts.lines - IDLE_LINES, ignored: IDLE_LINES, ..trace::Counts::default() };
+    let expected = trace::Counts {
+        lines: counts.lines,
+        requests: counts.lines - IDLE_LINES,
+        ignored: IDLE_LINES,
+        ..trace::Counts::default()
+    };
     if counts != expected {
         return Err(format!("{name}: found {counts:?}, expected {expected:?}"));
     }
     if survey.end > DISK_BYTES {
-        return Err(format!("{name}: requests up to byte {}, expected at most {DISK_BYTES}", survey.end));
+        return Err(format!(
+            "{name}: requests up to byte {}, expected at most {DISK_BYTES}",
+            survey.end
+        ));
     }
     let [reads, writes, flushes, discards] = survey.requests;
     let [read, written, _, discarded] = survey.bytes;
     let seconds = survey.duration as f64 / 1e9;
-    let mut row = format!("| [{name}.iolog]({name}.iolog) | {} | {reads} | {writes} | {flushes} | {discards} ", counts.lines);
+    let mut row = format!(
+        "| [{name}.iolog]({name}.iolog) | {} | {reads} | {writes} | {flushes} | {discards} ",
+        counts.lines
+    );
     // Writing to a string cannot fail.
     _ = writeln!(row, "| {read} | {written} | {discarded} | {seconds:.1} |");
     Ok((row, counts.lines))
 }
 
 fn readme(oracle: &Oracle, rows: &str) -> String {
-    let made: String = KINDS.iter().map(|(_, make)| format!("- `{make} /dev/vda`\n")).collect();
+    let made: String = KINDS
+        .iter()
+        .map(|(_, make)| format!("- `{make} /dev/vda`\n"))
+        .collect();
     format!(
         "# Block traces of real file systems\n\n\
          Every request that Linux {release} sent to a disk of {DISK_BYTES} bytes (sectors of {SECTOR} bytes) while it did the same work on three file\n\
@@ -163,7 +218,10 @@ mod tests {
             let (row, lines) = row(name).unwrap();
             assert!(readme.contains(&row), "{name}: the README lacks\n{row}");
             assert!((4_000..20_000).contains(&lines), "{name}: {lines} lines");
-            assert!(fs::metadata(path(name)).unwrap().len() <= 600 << 10, "{name}");
+            assert!(
+                fs::metadata(path(name)).unwrap().len() <= 600 << 10,
+                "{name}"
+            );
         }
     }
 }

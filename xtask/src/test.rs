@@ -2,7 +2,8 @@
 
 use crate::{Outcome, cargo, packages, root, tidy};
 
-/// Test binaries that boot the real kernel, mount things, start a browser or run a whole publication: all but the quick set.
+/// Test binaries that boot the real kernel, mount things, start a browser or run a whole
+/// publication: all but the quick set.
 const SLOW: &[&str] = &[
     "kernel",
     "nftl_kernel",
@@ -45,14 +46,20 @@ pub fn run(words: &[String]) -> Outcome {
 fn everything() -> Outcome {
     tidy::run(&[])?;
     packages::ensure()?;
-    crate::run(cargo().current_dir(root()).args(["test", "--workspace", "--no-fail-fast"]))
+    crate::run(
+        cargo()
+            .current_dir(root())
+            .args(["test", "--workspace", "--no-fail-fast"]),
+    )
 }
 
 fn quick() -> Outcome {
     tidy::run(&[])?;
     packages::ensure_some(packages::QUICK)?;
     let mut command = cargo();
-    command.current_dir(root()).args(["test", "--workspace", "--lib", "--bins"]);
+    command
+        .current_dir(root())
+        .args(["test", "--workspace", "--lib", "--bins"]);
     for name in quick_binaries()? {
         command.args(["--test", &name]);
     }
@@ -62,11 +69,19 @@ fn quick() -> Outcome {
 /// The integration tests of every crate, by name, without the slow ones.
 fn quick_binaries() -> Result<Vec<String>, String> {
     let mut names = Vec::new();
-    for member in std::fs::read_dir(root().join("crates")).map_err(|e| e.to_string())?.flatten() {
-        let Ok(tests) = std::fs::read_dir(member.path().join("tests")) else { continue };
+    for member in std::fs::read_dir(root().join("crates"))
+        .map_err(|e| e.to_string())?
+        .flatten()
+    {
+        let Ok(tests) = std::fs::read_dir(member.path().join("tests")) else {
+            continue;
+        };
         for test in tests.flatten() {
             let path = test.path();
-            if let (Some("rs"), Some(stem)) = (path.extension().and_then(|e| e.to_str()), path.file_stem().and_then(|s| s.to_str())) {
+            if let (Some("rs"), Some(stem)) = (
+                path.extension().and_then(|e| e.to_str()),
+                path.file_stem().and_then(|s| s.to_str()),
+            ) {
                 names.push(stem.to_owned());
             }
         }

@@ -9,6 +9,8 @@ pub fn run(words: &[String]) -> Outcome {
     }
     packages::ensure()?;
     let mut command = cargo();
-    command.current_dir(root()).env("NANDLAB_TOOLS", root().join("docs/tools.md"));
+    command
+        .current_dir(root())
+        .env("NANDLAB_TOOLS", root().join("docs/tools.md"));
     crate::run(command.args(["test", "--package", "nandlab", "--test", "tools_kernel"]))
 }

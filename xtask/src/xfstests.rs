@@ -1,7 +1,10 @@
-//! `xfstests`: the generic group of a checkout of xfstests on mounted stacks, held against the list of what passes.
+//! `xfstests`: the generic group of a checkout of xfstests on mounted stacks, held against the list
+//! of what passes.
 //!
-//! The tests run in a mount and process namespace of their own (`enter.sh`), where `mount` (`mount.sh`) starts `nandlab mount` for a description; both go with the run,
-//! and so does a test that takes too long. The list, `crates/nandlab/tests/xfstests/verdicts.txt`, says why what does not pass cannot.
+//! The tests run in a mount and process namespace of their own (`enter.sh`), where `mount`
+//! (`mount.sh`) starts `nandlab mount` for a description; both go with the run, and so does a test
+//! that takes too long. The list, `crates/nandlab/tests/xfstests/verdicts.txt`, says why what does
+//! not pass cannot.
 
 mod verdicts;
 
@@ -53,7 +56,10 @@ const NEEDED: &[(&str, &str)] = &[
 const STACKS: [(&str, &str); 3] = [
     ("ext3", "[ftl]\nscheme = \"page\"\n[fs]\ntype = \"ext3\"\n"),
     ("f2fs", "[ftl]\nscheme = \"page\"\n[fs]\ntype = \"f2fs\"\n"),
-    ("jffs2", "[ftl]\nscheme = \"none\"\n[fs]\ntype = \"jffs2\"\n"),
+    (
+        "jffs2",
+        "[ftl]\nscheme = \"none\"\n[fs]\ntype = \"jffs2\"\n",
+    ),
 ];
 const CHIP: &str = "[chip]\npreset = \"slc-2k\"\nsize = \"512 MiB\"\n";
 /// The longest that a test may take.
@@ -63,50 +69,93 @@ const DANGEROUS: &str = "dangerous";
 
 /// The verb.
 pub fn run(words: &[String]) -> Outcome {
-    let [checkout, asked @ ..] = words else { return Err("expected CHECKOUT [STACK] [TEST...]".into()) };
+    let [checkout, asked @ ..] = words else {
+        return Err("expected CHECKOUT [STACK] [TEST...]".into());
+    };
     let checkout = fs::canonicalize(checkout).map_err(|why| format!("{checkout}: {why}"))?;
-    let one = asked.first().and_then(|word| STACKS.iter().find(|(name, _)| name == word));
-    let (stacks, asked) = one.map_or((&STACKS[..], asked), |one| (std::slice::from_ref(one), &asked[1..]));
+    let one = asked
+        .first()
+        .and_then(|word| STACKS.iter().find(|(name, _)| name == word));
+    let (stacks, asked) = one.map_or((&STACKS[..], asked), |one| {
+        (std::slice::from_ref(one), &asked[1..])
+    });
     packages::install(NEEDED)?;
     if !checkout.join("ltp/fsstress").exists() {
         crate::run(Command::new("make").current_dir(&checkout))?;
     }
-    crate::run(cargo().current_dir(root()).args(["build", "--package", "nandlab"]))?;
+    crate::run(
+        cargo()
+            .current_dir(root())
+            .args(["build", "--package", "nandlab"]),
+    )?;
     let path = root().join("crates/nandlab/tests/xfstests/verdicts.txt");
     let text = fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))?;
     let list = List::parse(&text, &STACKS.map(|(name, _)| name))?;
-    let asked = if asked.is_empty() { generic(&checkout, &list)? } else { asked.to_vec() };
+    let asked = if asked.is_empty() {
+        generic(&checkout, &list)?
+    } else {
+        asked.to_vec()
+    };
     judge(&checkout, stacks, &list, &asked)
 }
 
-/// Runs the tests on each stack, and writes the list that would be right beside xfstests' own results.
-fn judge(checkout: &Path, stacks: &[(&'static str, &str)], list: &List, asked: &[String]) -> Outcome {
+/// Runs the tests on each stack, and writes the list that would be right beside xfstests' own
+/// results.
+fn judge(
+    checkout: &Path,
+    stacks: &[(&'static str, &str)],
+    list: &List,
+    asked: &[String],
+) -> Outcome {
     let (mut right, mut wrong) = (list.clone(), Vec::new());
     for &(stack, layers) in stacks {
         let place = Place::new(stack, layers)?;
-        let found = place.judge(checkout, asked.iter().filter(|test| !list.left_out(stack, test)).cloned().collect())?;
+        let found = place.judge(
+            checkout,
+            asked
+                .iter()
+                .filter(|test| !list.left_out(stack, test))
+                .cloned()
+                .collect(),
+        )?;
         eprintln!("{stack}: {}", verdicts::counts(&found));
         wrong.extend(list.differences(stack, &found));
         wrong.extend(place.failures());
         right.update(stack, &found);
         let path = target().join("xfstests/verdicts.txt");
-        fs::write(&path, right.text(&STACKS.map(|(name, _)| name))).map_err(|why| format!("{}: {why}", path.display()))?;
+        fs::write(&path, right.text(&STACKS.map(|(name, _)| name)))
+            .map_err(|why| format!("{}: {why}", path.display()))?;
     }
-    if wrong.is_empty() { Ok(()) } else { Err(format!("{} differences\n  {}", wrong.len(), wrong.join("\n  "))) }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
+            "{} differences\n  {}",
+            wrong.len(),
+            wrong.join("\n  ")
+        ))
+    }
 }
 
-/// The tests of the generic group that are meant to be run unattended and soon end, and those that are listed.
+/// The tests of the generic group that are meant to be run unattended and soon end, and those that
+/// are listed.
 fn generic(checkout: &Path, list: &List) -> Result<Vec<String>, String> {
     let directory = checkout.join("tests/generic");
     let mut found = Vec::new();
-    for entry in fs::read_dir(&directory).map_err(|why| format!("{}: {why}", directory.display()))?.flatten() {
+    for entry in fs::read_dir(&directory)
+        .map_err(|why| format!("{}: {why}", directory.display()))?
+        .flatten()
+    {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.len() < 3 || !name.bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
         let text = fs::read(entry.path()).map_err(|why| why.to_string())?;
         let text = String::from_utf8_lossy(&text);
-        let groups = text.lines().find_map(|line| line.strip_prefix("_begin_fstest ")).unwrap_or_default();
+        let groups = text
+            .lines()
+            .find_map(|line| line.strip_prefix("_begin_fstest "))
+            .unwrap_or_default();
         let has = |group: &str| groups.split_whitespace().any(|word| word == group);
         let test = format!("generic/{name}");
         if list.names(&test) || has("auto") && has("quick") && !has(DANGEROUS) {
@@ -130,10 +179,19 @@ impl Place {
     fn new(stack: &'static str, layers: &str) -> Result<Self, String> {
         let failed = |why: std::io::Error| why.to_string();
         // Other users go through here.
-        let work = tempfile::Builder::new().prefix("xfstests").permissions(mode(0o755)).tempdir().map_err(failed)?;
+        let work = tempfile::Builder::new()
+            .prefix("xfstests")
+            .permissions(mode(0o755))
+            .tempdir()
+            .map_err(failed)?;
         let kept = target().join("xfstests").join(stack);
         _ = fs::remove_dir_all(&kept);
-        for directory in [&kept, &work.path().join("bin"), &work.path().join("test"), &work.path().join("scratch")] {
+        for directory in [
+            &kept,
+            &work.path().join("bin"),
+            &work.path().join("test"),
+            &work.path().join("scratch"),
+        ] {
             fs::create_dir_all(directory).map_err(failed)?;
         }
         for device in ["test.toml", "scratch.toml"] {
@@ -147,7 +205,11 @@ impl Place {
     }
 
     /// Runs these tests, each within the limit.
-    fn judge(&self, checkout: &Path, mut tests: Vec<String>) -> Result<Vec<(String, Found)>, String> {
+    fn judge(
+        &self,
+        checkout: &Path,
+        mut tests: Vec<String>,
+    ) -> Result<Vec<(String, Found)>, String> {
         let mut found = Vec::new();
         while !tests.is_empty() {
             let mut child = self.check(checkout, &tests)?;
@@ -160,32 +222,61 @@ impl Place {
             child.wait().map_err(|why| why.to_string())?;
             found.append(&mut watch.found);
             if let Some(test) = hung {
-                let hung = Found { verdict: Verdict::Hung, reason: format!("nothing said for {} s", LIMIT.as_secs()) };
+                let hung = Found {
+                    verdict: Verdict::Hung,
+                    reason: format!("nothing said for {} s", LIMIT.as_secs()),
+                };
                 eprintln!("{} {test} {hung}", self.stack);
                 found.push((test, hung));
             }
             let before = tests.len();
             tests.retain(|test| !found.iter().any(|(of, _)| of == test));
             if tests.len() == before {
-                return Err(format!("{}: xfstests says nothing of {tests:?}", self.stack));
+                return Err(format!(
+                    "{}: xfstests says nothing of {tests:?}",
+                    self.stack
+                ));
             }
         }
         // Where media lie is of no interest.
         let own = format!("{}/", self.work.path().display());
-        found.iter_mut().for_each(|(_, found)| found.reason = found.reason.replace(&own, ""));
+        found
+            .iter_mut()
+            .for_each(|(_, found)| found.reason = found.reason.replace(&own, ""));
         Ok(found)
     }
 
     fn check(&self, checkout: &Path, tests: &[String]) -> Result<Child, String> {
         let at = |name: &str| self.work.path().join(name);
         let mut command = Command::new("unshare");
-        command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash"]).arg(at("enter"));
+        command
+            .args([
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+                "bash",
+            ])
+            .arg(at("enter"));
         let program = target().join("debug/nandlab");
-        command.args([self.work.path(), checkout, &self.kept, &program]).arg("./check").args(tests);
-        command.env("NANDLAB", &program).env("NANDLAB_FAILURES", self.kept.join("failures"));
-        command.env("FSTYP", "fuse").env("FUSE_SUBTYP", ".nandlab").env("HOST_OPTIONS", "/nonexistent");
-        command.env("TEST_DEV", at("test.toml")).env("TEST_DIR", at("test"));
-        command.env("SCRATCH_DEV", at("scratch.toml")).env("SCRATCH_MNT", at("scratch"));
+        command
+            .args([self.work.path(), checkout, &self.kept, &program])
+            .arg("./check")
+            .args(tests);
+        command
+            .env("NANDLAB", &program)
+            .env("NANDLAB_FAILURES", self.kept.join("failures"));
+        command
+            .env("FSTYP", "fuse")
+            .env("FUSE_SUBTYP", ".nandlab")
+            .env("HOST_OPTIONS", "/nonexistent");
+        command
+            .env("TEST_DEV", at("test.toml"))
+            .env("TEST_DIR", at("test"));
+        command
+            .env("SCRATCH_DEV", at("scratch.toml"))
+            .env("SCRATCH_MNT", at("scratch"));
         command.env("RESULT_BASE", &self.kept).env("LC_ALL", "C");
         let told = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         told.map_err(|why| format!("unshare (as root): {why}"))
@@ -194,7 +285,10 @@ impl Place {
     /// What ended otherwise than by being unmounted.
     fn failures(&self) -> Vec<String> {
         let text = fs::read(self.kept.join("failures")).unwrap_or_default();
-        String::from_utf8_lossy(&text).lines().map(|line| format!("{}: {line}", self.stack)).collect()
+        String::from_utf8_lossy(&text)
+            .lines()
+            .map(|line| format!("{}: {line}", self.stack))
+            .collect()
     }
 }
 
@@ -223,7 +317,11 @@ struct Watch {
 
 impl Watch {
     fn new(limit: Duration) -> Self {
-        Self { limit, line: String::new(), found: Vec::new() }
+        Self {
+            limit,
+            line: String::new(),
+            found: Vec::new(),
+        }
     }
 
     /// To the end, or to the limit of a test, which it then names.
@@ -232,7 +330,9 @@ impl Watch {
         loop {
             match pieces.recv_timeout(self.limit.saturating_sub(since.elapsed())) {
                 Ok(piece) => self.hear(stack, &String::from_utf8_lossy(&piece)),
-                Err(RecvTimeoutError::Timeout) => return verdicts::test_of(&self.line).map(str::to_string),
+                Err(RecvTimeoutError::Timeout) => {
+                    return verdicts::test_of(&self.line).map(str::to_string);
+                }
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
             since = Instant::now();

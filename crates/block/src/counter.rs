@@ -49,7 +49,11 @@ impl<D> Hooked<D, Counts> {
 }
 
 impl Hook for Counts {
-    fn after(&mut self, request: &Request, outcome: Result<(), BlockError>) -> Result<(), BlockError> {
+    fn after(
+        &mut self,
+        request: &Request,
+        outcome: Result<(), BlockError>,
+    ) -> Result<(), BlockError> {
         let count = match request.op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
@@ -82,13 +86,37 @@ mod tests {
         disk.discard(Lba(0), 5).unwrap();
         disk.flush().unwrap();
         disk.read(Lba(8), &mut [0; 512]).unwrap_err();
-        disk.remap(&[Remap { from: Lba(0), to: Lba(8) }]).unwrap_err();
+        disk.remap(&[Remap {
+            from: Lba(0),
+            to: Lba(8),
+        }])
+        .unwrap_err();
         let expected = Counts {
-            reads: Count { requests: 1, sectors: 2, failed: 1 },
-            writes: Count { requests: 2, sectors: 4, failed: 0 },
-            flushes: Count { requests: 1, sectors: 0, failed: 0 },
-            discards: Count { requests: 1, sectors: 5, failed: 0 },
-            remaps: Count { requests: 0, sectors: 0, failed: 1 },
+            reads: Count {
+                requests: 1,
+                sectors: 2,
+                failed: 1,
+            },
+            writes: Count {
+                requests: 2,
+                sectors: 4,
+                failed: 0,
+            },
+            flushes: Count {
+                requests: 1,
+                sectors: 0,
+                failed: 0,
+            },
+            discards: Count {
+                requests: 1,
+                sectors: 5,
+                failed: 0,
+            },
+            remaps: Count {
+                requests: 0,
+                sectors: 0,
+                failed: 1,
+            },
         };
         assert_eq!((disk.reset(), disk.counts()), (expected, Counts::default()));
     }

@@ -1,25 +1,36 @@
 //! The states that a power cut may leave, made from a log of changes.
 //!
-//! A cut after the first `k` changes of a log finds everything up to the last flush among them on the medium. Of the
-//! changes after that flush each sector of each write, on its own, has arrived or not; where two arrived at one sector the
-//! later wins. These are exactly the states that [`BlockDevice`] allows, whatever order the device wrote in: a sector's value is that of
-//! the last change that arrived. A flush that was under way when the power went is the cut before it. A remap is whole and durable
-//! in every cut behind it, whatever became of the writes before it.
+//! A cut after the first `k` changes of a log finds everything up to the last flush among them on
+//! the medium. Of the changes after that flush each sector of each write, on its own, has arrived
+//! or not; where two arrived at one sector the later wins. These are exactly the states that
+//! [`BlockDevice`] allows, whatever order the device wrote in: a sector's value is that of the last
+//! change that arrived. A flush that was under way when the power went is the cut before it. A
+//! remap is whole and durable in every cut behind it, whatever became of the writes before it.
 //!
 //! *Knows nothing of* file systems: what recovery must find is the caller's to judge.
 
 use crate::{BlockDevice, BlockError, Lba, Record};
 use nandlab_sim::mix;
 
-/// Pieces in which a discard arrives. A discard may span the disk, so that sector by sector would take too long.
+/// Pieces in which a discard arrives. A discard may span the disk, so that sector by sector would
+/// take too long.
 const DISCARD_PIECES: u64 = 64;
 
-/// Brings `disk`, which holds what it held when the log began, to the state after a cut behind the last of `records`.
+/// Brings `disk`, which holds what it held when the log began, to the state after a cut behind the
+/// last of `records`.
 ///
-/// For each change after the last flush, by its index, and each of its sectors, `keep` says whether it arrived (a discard is
-/// asked about in up to 64 pieces, by their first sectors). The state is durable in `disk` on return.
-pub fn replay<D: BlockDevice>(records: &[Record], disk: &mut D, mut keep: impl FnMut(usize, Lba) -> bool) -> Result<(), BlockError> {
-    let settled = records.iter().rposition(|record| *record == Record::Flush).map_or(0, |last| last + 1);
+/// For each change after the last flush, by its index, and each of its sectors, `keep` says whether
+/// it arrived (a discard is asked about in up to 64 pieces, by their first sectors). The state is
+/// durable in `disk` on return.
+pub fn replay<D: BlockDevice>(
+    records: &[Record],
+    disk: &mut D,
+    mut keep: impl FnMut(usize, Lba) -> bool,
+) -> Result<(), BlockError> {
+    let settled = records
+        .iter()
+        .rposition(|record| *record == Record::Flush)
+        .map_or(0, |last| last + 1);
     for (index, record) in records.iter().enumerate() {
         if index < settled {
             record.apply(disk)?;
@@ -38,26 +49,45 @@ impl Record {
             Self::Discard { lba, sectors } => disk.discard(*lba, *sectors),
             Self::Remap { pairs, data } => {
                 let sector = disk.geometry().sector.max(1) as usize;
-                // By what the sectors held then: what the writes before would have left of them must not matter.
-                pairs.iter().try_for_each(|pair| disk.discard(pair.from, 1))?;
-                pairs.iter().zip(data.chunks(sector)).try_for_each(|(pair, data)| disk.write(pair.to, data))
+                // By what the sectors held then: what the writes before would have left of them
+                // must not matter.
+                pairs
+                    .iter()
+                    .try_for_each(|pair| disk.discard(pair.from, 1))?;
+                pairs
+                    .iter()
+                    .zip(data.chunks(sector))
+                    .try_for_each(|(pair, data)| disk.write(pair.to, data))
             }
             Self::Flush => Ok(()),
         }
     }
 
     /// Makes those parts of the change that `keep` accepts.
-    fn apply_torn(&self, disk: &mut impl BlockDevice, mut keep: impl FnMut(Lba) -> bool) -> Result<(), BlockError> {
+    fn apply_torn(
+        &self,
+        disk: &mut impl BlockDevice,
+        mut keep: impl FnMut(Lba) -> bool,
+    ) -> Result<(), BlockError> {
         match self {
             Self::Write { lba, data } => {
                 let sector = disk.geometry().sector.max(1) as usize;
                 let sectors = (lba.0..).map(Lba).zip(data.chunks(sector));
-                sectors.filter(|(lba, _)| keep(*lba)).try_for_each(|(lba, part)| disk.write(lba, part))
+                sectors
+                    .filter(|(lba, _)| keep(*lba))
+                    .try_for_each(|(lba, part)| disk.write(lba, part))
             }
             Self::Discard { lba, sectors } => {
-                let (end, piece) = (lba.0.saturating_add(*sectors), sectors.div_ceil(DISCARD_PIECES).max(1));
-                let starts = (0..DISCARD_PIECES).map(|i| lba.0.saturating_add(i * piece)).take_while(|start| *start < end);
-                starts.filter(|start| keep(Lba(*start))).try_for_each(|start| disk.discard(Lba(start), piece.min(end - start)))
+                let (end, piece) = (
+                    lba.0.saturating_add(*sectors),
+                    sectors.div_ceil(DISCARD_PIECES).max(1),
+                );
+                let starts = (0..DISCARD_PIECES)
+                    .map(|i| lba.0.saturating_add(i * piece))
+                    .take_while(|start| *start < end);
+                starts
+                    .filter(|start| keep(Lba(*start)))
+                    .try_for_each(|start| disk.discard(Lba(start), piece.min(end - start)))
             }
             Self::Remap { .. } => self.apply(disk),
             Self::Flush => Ok(()),
@@ -82,8 +112,8 @@ impl CutId {
             1 => true,
             variant => {
                 let state = mix(mix(seed, self.cut as u64), u64::from(variant));
-                // Each state has its own odds, from one in eight to seven in eight, so that states which miss almost
-                // nothing and states which have almost nothing both occur.
+                // Each state has its own odds, from one in eight to seven in eight, so that states
+                // which miss almost nothing and states which have almost nothing both occur.
                 let odds = 1 + state % 7;
                 mix(mix(state, record as u64), lba.0) % 8 < odds
             }
@@ -91,7 +121,8 @@ impl CutId {
     }
 }
 
-/// Every cut of a log from before the first change to after the last, in order, in one or more variants each.
+/// Every cut of a log from before the first change to after the last, in order, in one or more
+/// variants each.
 pub struct Cuts<'a, D> {
     records: &'a [Record],
     /// The medium with the first `settled` changes on it.
@@ -103,15 +134,25 @@ pub struct Cuts<'a, D> {
 }
 
 impl<'a, D: BlockDevice + Clone> Cuts<'a, D> {
-    /// From `base`, the medium when the log began. At most `variants` states a cut (at least one); a cut with nothing pending has but one.
+    /// From `base`, the medium when the log began. At most `variants` states a cut (at least one);
+    /// a cut with nothing pending has but one.
     pub fn new(records: &'a [Record], base: D, seed: u64, variants: u32) -> Self {
-        Self { records, disk: base, settled: 0, next: CutId { cut: 0, variant: 0 }, seed, variants }
+        Self {
+            records,
+            disk: base,
+            settled: 0,
+            next: CutId { cut: 0, variant: 0 },
+            seed,
+            variants,
+        }
     }
 
     fn make(&mut self, id: CutId) -> Result<D, BlockError> {
         let pending = &self.records[self.settled..id.cut];
         if pending.last() == Some(&Record::Flush) {
-            pending.iter().try_for_each(|record| record.apply(&mut self.disk))?;
+            pending
+                .iter()
+                .try_for_each(|record| record.apply(&mut self.disk))?;
             self.settled = id.cut;
             return Ok(self.disk.clone());
         }
@@ -133,7 +174,17 @@ impl<D: BlockDevice + Clone> Iterator for Cuts<'_, D> {
         }
         let state = self.make(id).map(|disk| (id, disk));
         let more = id.variant + 1 < self.variants && self.settled < id.cut;
-        self.next = if more { CutId { variant: id.variant + 1, ..id } } else { CutId { cut: id.cut + 1, variant: 0 } };
+        self.next = if more {
+            CutId {
+                variant: id.variant + 1,
+                ..id
+            }
+        } else {
+            CutId {
+                cut: id.cut + 1,
+                variant: 0,
+            }
+        };
         Some(state)
     }
 }
@@ -161,9 +212,16 @@ mod tests {
             let sectors = 1 + (word >> 8) % (SECTORS - lba);
             match (word >> 16) % 7 {
                 0 => log.flush().unwrap(),
-                6 => log.remap(&[Remap { from: Lba(lba), to: Lba((word >> 24) % SECTORS) }]).unwrap(),
+                6 => log
+                    .remap(&[Remap {
+                        from: Lba(lba),
+                        to: Lba((word >> 24) % SECTORS),
+                    }])
+                    .unwrap(),
                 1 => log.discard(Lba(lba), sectors).unwrap(),
-                _ => log.write(Lba(lba), &vec![n; 16 * sectors as usize]).unwrap(),
+                _ => log
+                    .write(Lba(lba), &vec![n; 16 * sectors as usize])
+                    .unwrap(),
             }
         }
         log
@@ -178,14 +236,21 @@ mod tests {
                 Record::Write { lba, data } => (*lba, data.chunks(16).map(|s| s[0]).collect()),
                 Record::Discard { lba, sectors } => (*lba, vec![0; *sectors as usize]),
                 Record::Remap { pairs, data } => {
-                    for (lba, value) in pairs.iter().map(|pair| (pair.from, 0)).chain(pairs.iter().map(|pair| (pair.to, data[0]))) {
+                    for (lba, value) in pairs
+                        .iter()
+                        .map(|pair| (pair.from, 0))
+                        .chain(pairs.iter().map(|pair| (pair.to, data[0])))
+                    {
                         sectors[lba.0 as usize] = BTreeSet::from([value]);
                         current[lba.0 as usize] = value;
                     }
                     continue;
                 }
                 Record::Flush => {
-                    sectors = current.iter().map(|value| BTreeSet::from([*value])).collect();
+                    sectors = current
+                        .iter()
+                        .map(|value| BTreeSet::from([*value]))
+                        .collect();
                     continue;
                 }
             };
@@ -205,7 +270,11 @@ mod tests {
                 let (id, mut disk) = state.unwrap();
                 let allowed = allowed(&log.records()[..id.cut]);
                 for (at, value) in contents(&mut disk).into_iter().enumerate() {
-                    assert!(allowed[at].contains(&value), "seed {seed} {id:?}: sector {at} holds {value}, allowed {:?}", allowed[at]);
+                    assert!(
+                        allowed[at].contains(&value),
+                        "seed {seed} {id:?}: sector {at} holds {value}, allowed {:?}",
+                        allowed[at]
+                    );
                 }
             }
         }
@@ -237,8 +306,14 @@ mod tests {
     fn every_cut_is_visited_and_both_extremes_with_it() {
         let log = random_log(1);
         let mut device = Ram::new(16, SECTORS);
-        let ids: Vec<CutId> = log.cuts(Ram::new(16, SECTORS), 1, 2).map(|state| state.unwrap().0).collect();
-        assert_eq!(ids.iter().map(|id| id.cut).collect::<BTreeSet<_>>(), (0..=60).collect());
+        let ids: Vec<CutId> = log
+            .cuts(Ram::new(16, SECTORS), 1, 2)
+            .map(|state| state.unwrap().0)
+            .collect();
+        assert_eq!(
+            ids.iter().map(|id| id.cut).collect::<BTreeSet<_>>(),
+            (0..=60).collect()
+        );
         for cut in 0..=60 {
             let settled = cut == 0 || log.records()[cut - 1] == Record::Flush;
             let states = ids.iter().filter(|id| id.cut == cut).count();
@@ -246,8 +321,16 @@ mod tests {
             if cut > 0 {
                 log.records()[cut - 1].apply(&mut device).unwrap();
             }
-            let last = log.cuts(Ram::new(16, SECTORS), 1, 2).map(Result::unwrap).filter(|(id, _)| id.cut == cut).last();
-            assert_eq!(contents(&mut last.unwrap().1), contents(&mut device), "cut {cut} with everything arrived");
+            let last = log
+                .cuts(Ram::new(16, SECTORS), 1, 2)
+                .map(Result::unwrap)
+                .filter(|(id, _)| id.cut == cut)
+                .last();
+            assert_eq!(
+                contents(&mut last.unwrap().1),
+                contents(&mut device),
+                "cut {cut} with everything arrived"
+            );
         }
     }
 
@@ -261,7 +344,8 @@ mod tests {
             log.state(&mut again, 9, id).unwrap();
             assert_eq!(contents(&mut again), contents(&mut disk), "{id:?}");
             let mut whole = Ram::new(16, SECTORS);
-            log.state(&mut whole, 9, CutId { variant: 1, ..id }).unwrap();
+            log.state(&mut whole, 9, CutId { variant: 1, ..id })
+                .unwrap();
             torn += u32::from(contents(&mut whole) != contents(&mut disk));
         }
         assert!(torn > 50, "only {torn} states differ from an orderly stop");
@@ -276,7 +360,8 @@ mod tests {
             asked.push(lba.0);
             true
         };
-        log.replay(1, &mut Ram::new(512, 1 << 50), &mut keep).unwrap();
+        log.replay(1, &mut Ram::new(512, 1 << 50), &mut keep)
+            .unwrap();
         assert!(asked.len() <= 64 && asked[0] == 5 && asked.is_sorted());
     }
 }

@@ -1,7 +1,8 @@
 //! Makes chosen requests fail, and hangs the device on a power rail.
 //!
-//! *Promises.* A request that fails has either not reached the device below or, where the fault says so, been served in full:
-//! the fault plan alone decides. *Knows nothing of* torn writes: see [`WriteLog`](crate::WriteLog).
+//! *Promises.* A request that fails has either not reached the device below or, where the fault
+//! says so, been served in full: the fault plan alone decides. *Knows nothing of* torn writes: see
+//! [`WriteLog`](crate::WriteLog).
 
 use crate::{BlockError, Hook, Hooked, Lba, Op, Request};
 use alloc::vec::Vec;
@@ -21,7 +22,13 @@ pub struct Fault {
 impl Fault {
     /// Every request of this kind fails with `error` before it reaches the device.
     pub fn new(op: Op, error: BlockError) -> Self {
-        Self { op, sectors: 0..u64::MAX, when: Schedule::always(), error, served: false }
+        Self {
+            op,
+            sectors: 0..u64::MAX,
+            when: Schedule::always(),
+            error,
+            served: false,
+        }
     }
 
     /// Reading any of `sectors` fails for good with [`BlockError::Lost`] of the first of them.
@@ -41,14 +48,18 @@ impl Fault {
 
     /// The device serves the request, the caller hears of a failure all the same.
     pub fn served(self) -> Self {
-        Self { served: true, ..self }
+        Self {
+            served: true,
+            ..self
+        }
     }
 
     /// The error with which this fault answers `request`, if it does.
     fn strikes(&mut self, request: &Request) -> Option<BlockError> {
         let end = request.lba.0.saturating_add(request.sectors);
         let anywhere = matches!(request.op, Op::Flush | Op::Remap);
-        let matches = request.op == self.op && (anywhere || request.lba.0 < self.sectors.end && self.sectors.start < end);
+        let matches = request.op == self.op
+            && (anywhere || request.lba.0 < self.sectors.end && self.sectors.start < end);
         (matches && self.when.fires()).then(|| match self.error {
             BlockError::Lost(_) => BlockError::Lost(Lba(request.lba.0.max(self.sectors.start))),
             error => error,
@@ -78,8 +89,8 @@ impl<D> Hooked<D, Faults> {
         self.hook.list.push(fault);
     }
 
-    /// Hangs the device on `rail`: every write, flush, discard and remap takes a step before it begins, and everything
-    /// fails while the power is off. A cut falls between requests.
+    /// Hangs the device on `rail`: every write, flush, discard and remap takes a step before it
+    /// begins, and everything fails while the power is off. A cut falls between requests.
     pub fn powered_by(mut self, rail: Rail) -> Self {
         self.hook.rail = Some(rail);
         self
@@ -163,10 +174,19 @@ mod tests {
     #[test]
     fn faults_count_their_requests_independently() {
         let worn = Fault::new(Op::Flush, BlockError::WornOut).when(Schedule::listed([0, 2]));
-        let unsupported = Fault::new(Op::Flush, BlockError::Unsupported).when(Schedule::listed([0, 1]));
+        let unsupported =
+            Fault::new(Op::Flush, BlockError::Unsupported).when(Schedule::listed([0, 1]));
         let mut disk = disk([worn, unsupported]);
         let outcomes = [(); 4].map(|()| disk.flush());
-        assert_eq!(outcomes, [Err(BlockError::WornOut), Err(BlockError::Unsupported), Err(BlockError::WornOut), Ok(())]);
+        assert_eq!(
+            outcomes,
+            [
+                Err(BlockError::WornOut),
+                Err(BlockError::Unsupported),
+                Err(BlockError::WornOut),
+                Ok(())
+            ]
+        );
     }
 
     #[test]
@@ -174,7 +194,10 @@ mod tests {
         let rail = Rail::new();
         let mut disk = disk([]).powered_by(rail.clone());
         rail.cut_at(3);
-        assert_eq!((disk.write(Lba(0), &[1; 512]), first_byte(&mut disk, 0)), (Ok(()), 1));
+        assert_eq!(
+            (disk.write(Lba(0), &[1; 512]), first_byte(&mut disk, 0)),
+            (Ok(()), 1)
+        );
         assert_eq!((disk.flush(), disk.discard(Lba(0), 1)), (Ok(()), Ok(())));
         assert_eq!(disk.write(Lba(0), &[2; 512]), Err(BlockError::PowerCut));
         assert_eq!(disk.read(Lba(0), &mut [0; 512]), Err(BlockError::PowerCut));

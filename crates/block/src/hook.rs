@@ -1,7 +1,8 @@
-//! What adapters that only look on, or only refuse, have in common: one device that tells a hook about every request.
+//! What adapters that only look on, or only refuse, have in common: one device that tells a hook
+//! about every request.
 //!
-//! *Promises* that the hook sees each request once before and once after.
-//! *Knows nothing of* what the hook does. [`Counter`](crate::Counter), [`Tracer`](crate::Tracer) and
+//! *Promises* that the hook sees each request once before and once after. *Knows nothing of* what
+//! the hook does. [`Counter`](crate::Counter), [`Tracer`](crate::Tracer) and
 //! [`FaultInjector`](crate::FaultInjector) are hooks.
 
 use crate::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
@@ -40,8 +41,13 @@ pub trait Hook {
         Ok(())
     }
 
-    /// After the request was served, or refused by [`before`](Hook::before); gives the outcome that the caller sees.
-    fn after(&mut self, request: &Request, outcome: Result<(), BlockError>) -> Result<(), BlockError> {
+    /// After the request was served, or refused by [`before`](Hook::before); gives the outcome that
+    /// the caller sees.
+    fn after(
+        &mut self,
+        request: &Request,
+        outcome: Result<(), BlockError>,
+    ) -> Result<(), BlockError> {
         let _ = request;
         outcome
     }
@@ -72,8 +78,15 @@ impl<D, H> Hooked<D, H> {
 }
 
 impl<D: BlockDevice, H: Hook> Hooked<D, H> {
-    fn around(&mut self, request: Request, serve: impl FnOnce(&mut D) -> Result<(), BlockError>) -> Result<(), BlockError> {
-        let outcome = self.hook.before(&request).and_then(|()| serve(&mut self.inner));
+    fn around(
+        &mut self,
+        request: Request,
+        serve: impl FnOnce(&mut D) -> Result<(), BlockError>,
+    ) -> Result<(), BlockError> {
+        let outcome = self
+            .hook
+            .before(&request)
+            .and_then(|()| serve(&mut self.inner));
         self.hook.after(&request, outcome)
     }
 
@@ -94,24 +107,59 @@ impl<D: BlockDevice, H: Hook> BlockDevice for Hooked<D, H> {
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         let sectors = self.sectors(buf.len());
-        self.around(Request { op: Op::Read, lba, sectors }, |inner| inner.read(lba, buf))
+        self.around(
+            Request {
+                op: Op::Read,
+                lba,
+                sectors,
+            },
+            |inner| inner.read(lba, buf),
+        )
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         let sectors = self.sectors(data.len());
-        self.around(Request { op: Op::Write, lba, sectors }, |inner| inner.write(lba, data))
+        self.around(
+            Request {
+                op: Op::Write,
+                lba,
+                sectors,
+            },
+            |inner| inner.write(lba, data),
+        )
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
-        self.around(Request { op: Op::Flush, lba: Lba(0), sectors: 0 }, |inner| inner.flush())
+        self.around(
+            Request {
+                op: Op::Flush,
+                lba: Lba(0),
+                sectors: 0,
+            },
+            |inner| inner.flush(),
+        )
     }
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
-        self.around(Request { op: Op::Discard, lba, sectors }, |inner| inner.discard(lba, sectors))
+        self.around(
+            Request {
+                op: Op::Discard,
+                lba,
+                sectors,
+            },
+            |inner| inner.discard(lba, sectors),
+        )
     }
 
     fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
         let lba = pairs.first().map_or(Lba(0), |pair| pair.to);
-        self.around(Request { op: Op::Remap, lba, sectors: pairs.len() as u64 }, |inner| inner.remap(pairs))
+        self.around(
+            Request {
+                op: Op::Remap,
+                lba,
+                sectors: pairs.len() as u64,
+            },
+            |inner| inner.remap(pairs),
+        )
     }
 }

@@ -1,7 +1,7 @@
 //! A disk held in an image: sector `n` lies at byte `n * sector`, nothing else is in it.
 //!
-//! *Promises.* What was written is in the image at once and durable after a flush. *Knows nothing of* what the image
-//! lies in (see [`Backing`]) or of partition tables.
+//! *Promises.* What was written is in the image at once and durable after a flush. *Knows nothing
+//! of* what the image lies in (see [`Backing`]) or of partition tables.
 
 use crate::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_sim::{Backing, BackingError};
@@ -13,7 +13,9 @@ pub enum ImageError {
     #[error("sector of {0} bytes, expected at least 1")]
     BadSector(u32),
     /// The image does not end where a sector ends.
-    #[error("image of {found} bytes ends {excess} bytes into a sector, expected a multiple of {sector} bytes")]
+    #[error(
+        "image of {found} bytes ends {excess} bytes into a sector, expected a multiple of {sector} bytes"
+    )]
     BadLength {
         /// The image's length in bytes.
         found: u64,
@@ -36,17 +38,34 @@ impl<B: Backing> Image<B> {
     /// The disk in `backing`, whose length is the disk's.
     pub fn new(backing: B, sector_bytes: u32) -> Result<Self, ImageError> {
         let found = backing.len();
-        let excess = found.checked_rem(u64::from(sector_bytes)).ok_or(ImageError::BadSector(sector_bytes))?;
+        let excess = found
+            .checked_rem(u64::from(sector_bytes))
+            .ok_or(ImageError::BadSector(sector_bytes))?;
         if excess > 0 {
-            return Err(ImageError::BadLength { found, excess, sector: sector_bytes });
+            return Err(ImageError::BadLength {
+                found,
+                excess,
+                sector: sector_bytes,
+            });
         }
-        let geometry = BlockGeometry { sector: sector_bytes, sectors: found / u64::from(sector_bytes), page: sector_bytes };
-        Ok(Self { backing, geometry, read_only: false })
+        let geometry = BlockGeometry {
+            sector: sector_bytes,
+            sectors: found / u64::from(sector_bytes),
+            page: sector_bytes,
+        };
+        Ok(Self {
+            backing,
+            geometry,
+            read_only: false,
+        })
     }
 
     /// The same disk, refusing every write and discard.
     pub fn read_only(self) -> Self {
-        Self { read_only: true, ..self }
+        Self {
+            read_only: true,
+            ..self
+        }
     }
 
     /// Gives the image back.
@@ -59,7 +78,11 @@ impl<B: Backing> Image<B> {
     }
 
     fn check_writable(&self) -> Result<(), BlockError> {
-        if self.read_only { Err(BlockError::ReadOnly) } else { Ok(()) }
+        if self.read_only {
+            Err(BlockError::ReadOnly)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -86,13 +109,19 @@ impl<B: Backing> BlockDevice for Image<B> {
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
-        if self.read_only { Ok(()) } else { Ok(self.backing.sync()?) }
+        if self.read_only {
+            Ok(())
+        } else {
+            Ok(self.backing.sync()?)
+        }
     }
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         self.geometry.check_sectors(lba, sectors)?;
         self.check_writable()?;
-        Ok(self.backing.punch(self.offset(lba), sectors * u64::from(self.geometry.sector))?)
+        Ok(self
+            .backing
+            .punch(self.offset(lba), sectors * u64::from(self.geometry.sector))?)
     }
 }
 
@@ -114,8 +143,14 @@ mod tests {
     #[test]
     fn an_image_that_ends_inside_a_sector_is_refused_with_its_numbers() {
         let error = Image::new(vec![0u8; 1030], 512).unwrap_err();
-        assert_eq!(error.to_string(), "image of 1030 bytes ends 6 bytes into a sector, expected a multiple of 512 bytes");
-        assert_eq!(Image::new(Vec::new(), 0).unwrap_err(), ImageError::BadSector(0));
+        assert_eq!(
+            error.to_string(),
+            "image of 1030 bytes ends 6 bytes into a sector, expected a multiple of 512 bytes"
+        );
+        assert_eq!(
+            Image::new(Vec::new(), 0).unwrap_err(),
+            ImageError::BadSector(0)
+        );
     }
 
     #[test]
@@ -148,7 +183,10 @@ mod tests {
     #[test]
     fn a_failing_backing_is_an_error_of_the_disk() {
         let mut disk = Image::new(Shrunk(vec![0; 512]), 512).unwrap();
-        assert_eq!(disk.read(Lba(1), &mut [0; 512]), Err(BlockError::Backing("access outside the image")));
+        assert_eq!(
+            disk.read(Lba(1), &mut [0; 512]),
+            Err(BlockError::Backing("access outside the image"))
+        );
         assert_eq!(disk.flush(), Err(BlockError::Backing("input/output error")));
     }
 }

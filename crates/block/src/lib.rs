@@ -1,12 +1,14 @@
 //! A disk: sectors that can be read and overwritten in any order.
 //!
-//! *Promises* only the contract of [`BlockDevice`]; translation layers, RAM disks and image files implement it,
-//! block file systems and exports stand on it, and the adapters here wrap it.
+//! *Promises* only the contract of [`BlockDevice`]; translation layers, RAM disks and image files
+//! implement it, block file systems and exports stand on it, and the adapters here wrap it.
 //!
 //! *Knows nothing of* flash, time, files.
 //!
-//! *Adapters.* [`Ram`], [`Nvram`] and [`Image`] are disks; [`Partition`] is a run of sectors; [`Counter`], [`Tracer`] and [`FaultInjector`]
-//! are [`Hook`]s beside a disk; [`Recent`] keeps what may be needed again; [`WriteLog`] remembers every change, and [`cuts`] makes of it what a power cut could leave.
+//! *Adapters.* [`Ram`], [`Nvram`] and [`Image`] are disks; [`Partition`] is a run of sectors;
+//! [`Counter`], [`Tracer`] and [`FaultInjector`] are [`Hook`]s beside a disk; [`Recent`] keeps what
+//! may be needed again; [`WriteLog`] remembers every change, and [`cuts`] makes of it what a power
+//! cut could leave.
 //!
 //! *Power loss.* See [`BlockDevice`].
 
@@ -69,10 +71,14 @@ impl BlockGeometry {
         self.sectors * u64::from(self.sector)
     }
 
-    /// Refuses an extent that is not whole sectors inside the disk; otherwise gives its length in sectors.
+    /// Refuses an extent that is not whole sectors inside the disk; otherwise gives its length in
+    /// sectors.
     pub fn check(&self, lba: Lba, bytes: usize) -> Result<u64, BlockError> {
         if !bytes.is_multiple_of(self.sector as usize) {
-            return Err(BlockError::BadLength { found: bytes, sector: self.sector });
+            return Err(BlockError::BadLength {
+                found: bytes,
+                sector: self.sector,
+            });
         }
         let count = (bytes / self.sector as usize) as u64;
         self.check_sectors(lba, count)?;
@@ -83,7 +89,11 @@ impl BlockGeometry {
     pub fn check_sectors(&self, lba: Lba, count: u64) -> Result<(), BlockError> {
         match lba.0.checked_add(count) {
             Some(end) if end <= self.sectors => Ok(()),
-            _ => Err(BlockError::OutOfRange { lba, count, sectors: self.sectors }),
+            _ => Err(BlockError::OutOfRange {
+                lba,
+                count,
+                sectors: self.sectors,
+            }),
         }
     }
 }
@@ -141,7 +151,8 @@ pub enum BlockError {
     /// The device cannot be written.
     #[error("read-only device")]
     ReadOnly,
-    /// The layer broke its own rules or those of the layer below; the device refuses everything from here on.
+    /// The layer broke its own rules or those of the layer below; the device refuses everything
+    /// from here on.
     #[error("internal error: {0}")]
     Internal(&'static str),
     /// The file that backs the device failed.
@@ -168,23 +179,27 @@ impl BlockError {
 
 /// A disk.
 ///
-/// **Durability.** A write that returned is visible to every later read. It is durable when a later [`flush`](BlockDevice::flush) has
-/// returned; before that a power cut may keep or lose it, sector by sector, in any order.
+/// **Durability.** A write that returned is visible to every later read. It is durable when a later
+/// [`flush`](BlockDevice::flush) has returned; before that a power cut may keep or lose it, sector
+/// by sector, in any order.
 ///
-/// **Power loss.** After a cut each sector holds what it held at the last flush that returned, or what some later write or discard gave it:
-/// never a mixture within a sector, never anything else. `flush` never reports success for what is not durable.
+/// **Power loss.** After a cut each sector holds what it held at the last flush that returned, or
+/// what some later write or discard gave it: never a mixture within a sector, never anything else.
+/// `flush` never reports success for what is not durable.
 pub trait BlockDevice {
     /// The disk's shape.
     fn geometry(&self) -> &BlockGeometry;
 
-    /// A request for this sector will come soon, after at most a few others: whoever keeps a large map may fetch its entry meanwhile. Only a hint, for the simulation's own speed; it changes
+    /// A request for this sector will come soon, after at most a few others: whoever keeps a large
+    /// map may fetch its entry meanwhile. Only a hint, for the simulation's own speed; it changes
     /// nothing that can be observed.
     fn expect(&mut self, lba: Lba) {
         let _ = lba;
     }
 
-    /// What is written from now on lives about as long as other data of this stream: 0 is rewritten soonest, larger numbers live longer. Only a hint, for a device that keeps data of
-    /// different lives apart; one with fewer streams takes its last for all beyond.
+    /// What is written from now on lives about as long as other data of this stream: 0 is rewritten
+    /// soonest, larger numbers live longer. Only a hint, for a device that keeps data of different
+    /// lives apart; one with fewer streams takes its last for all beyond.
     fn stream(&mut self, stream: u8) {
         let _ = stream;
     }
@@ -201,8 +216,8 @@ pub trait BlockDevice {
     /// Forgets the contents of sectors; they read as zeros. Durable like a write.
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError>;
 
-    /// Each `to` takes over the contents of its `from`, `from` becomes as if discarded: all pairs or none, durable on
-    /// return, without copying. JFTL's dedicated interface, today's SHARE.
+    /// Each `to` takes over the contents of its `from`, `from` becomes as if discarded: all pairs
+    /// or none, durable on return, without copying. JFTL's dedicated interface, today's SHARE.
     fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
         let _ = pairs;
         Err(BlockError::Unsupported)

@@ -1,7 +1,8 @@
 //! Memory that keeps its contents without power, behind the interface of a disk.
 //!
-//! *Promises.* A sector that was written is durable at once and never torn; a longer write can be cut between any two of its sectors.
-//! While the power is off nothing is served, and when it is back everything is there. *Knows nothing of* what it is used for.
+//! *Promises.* A sector that was written is durable at once and never torn; a longer write can be
+//! cut between any two of its sectors. While the power is off nothing is served, and when it is
+//! back everything is there. *Knows nothing of* what it is used for.
 
 use crate::{BlockDevice, BlockError, BlockGeometry, Lba, Ram};
 use nandlab_sim::Rail;
@@ -19,7 +20,10 @@ impl Nvram {
     /// # Panics
     /// As [`Ram::new`].
     pub fn new(sector_bytes: u32, sectors: u64, rail: Rail) -> Self {
-        Self { ram: Ram::new(sector_bytes, sectors), rail }
+        Self {
+            ram: Ram::new(sector_bytes, sectors),
+            rail,
+        }
     }
 }
 
@@ -68,12 +72,18 @@ mod tests {
         rail.cut_at(6);
         assert_eq!(nvram.write(Lba(0), &[2; 4 * 64]), Err(BlockError::PowerCut));
         assert_eq!(nvram.write(Lba(9), &[2; 64]), Err(BlockError::PowerCut));
-        assert_eq!((nvram.flush(), nvram.discard(Lba(0), 1)), (Err(BlockError::PowerCut), Err(BlockError::PowerCut)));
+        assert_eq!(
+            (nvram.flush(), nvram.discard(Lba(0), 1)),
+            (Err(BlockError::PowerCut), Err(BlockError::PowerCut))
+        );
         assert_eq!(nvram.read(Lba(0), &mut [0; 64]), Err(BlockError::PowerCut));
         rail.restore();
         let mut buf = [0; 10 * 64];
         nvram.read(Lba(0), &mut buf).unwrap();
-        assert_eq!([buf[0], buf[64], buf[128], buf[192], buf[9 * 64]], [2, 2, 1, 1, 0]);
+        assert_eq!(
+            [buf[0], buf[64], buf[128], buf[192], buf[9 * 64]],
+            [2, 2, 1, 1, 0]
+        );
     }
 
     #[test]

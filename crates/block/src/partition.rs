@@ -1,7 +1,7 @@
 //! A run of sectors of a disk as a disk of its own.
 //!
-//! *Promises* that nothing outside the run is read or changed, and that errors speak of the partition's own sectors.
-//! *Knows nothing of* partition tables.
+//! *Promises* that nothing outside the run is read or changed, and that errors speak of the
+//! partition's own sectors. *Knows nothing of* partition tables.
 
 use crate::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use alloc::vec::Vec;
@@ -18,8 +18,15 @@ impl<D: BlockDevice> Partition<D> {
     /// The `sectors` sectors of `inner` from `start` on; refused if they leave the disk.
     pub fn new(inner: D, start: Lba, sectors: u64) -> Result<Self, BlockError> {
         inner.geometry().check_sectors(start, sectors)?;
-        let geometry = BlockGeometry { sectors, ..*inner.geometry() };
-        Ok(Self { inner, start: start.0, geometry })
+        let geometry = BlockGeometry {
+            sectors,
+            ..*inner.geometry()
+        };
+        Ok(Self {
+            inner,
+            start: start.0,
+            geometry,
+        })
     }
 
     /// Gives the whole disk back.
@@ -52,12 +59,16 @@ impl<D: BlockDevice> BlockDevice for Partition<D> {
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         self.geometry.check(lba, buf.len())?;
-        self.inner.read(self.shift(lba), buf).map_err(|e| self.shift_back(e))
+        self.inner
+            .read(self.shift(lba), buf)
+            .map_err(|e| self.shift_back(e))
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         self.geometry.check(lba, data.len())?;
-        self.inner.write(self.shift(lba), data).map_err(|e| self.shift_back(e))
+        self.inner
+            .write(self.shift(lba), data)
+            .map_err(|e| self.shift_back(e))
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
@@ -66,7 +77,9 @@ impl<D: BlockDevice> BlockDevice for Partition<D> {
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         self.geometry.check_sectors(lba, sectors)?;
-        self.inner.discard(self.shift(lba), sectors).map_err(|e| self.shift_back(e))
+        self.inner
+            .discard(self.shift(lba), sectors)
+            .map_err(|e| self.shift_back(e))
     }
 
     fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
@@ -74,7 +87,10 @@ impl<D: BlockDevice> BlockDevice for Partition<D> {
         for pair in pairs {
             self.geometry.check_sectors(pair.from, 1)?;
             self.geometry.check_sectors(pair.to, 1)?;
-            shifted.push(Remap { from: self.shift(pair.from), to: self.shift(pair.to) });
+            shifted.push(Remap {
+                from: self.shift(pair.from),
+                to: self.shift(pair.to),
+            });
         }
         self.inner.remap(&shifted).map_err(|e| self.shift_back(e))
     }
@@ -97,11 +113,23 @@ mod tests {
     #[test]
     fn nothing_outside_can_be_reached() {
         let mut part = Partition::new(Ram::new(512, 16), Lba(4), 8).unwrap();
-        let outside = |lba, count| Err(BlockError::OutOfRange { lba: Lba(lba), count, sectors: 8 });
+        let outside = |lba, count| {
+            Err(BlockError::OutOfRange {
+                lba: Lba(lba),
+                count,
+                sectors: 8,
+            })
+        };
         assert_eq!(part.read(Lba(8), &mut [0; 512]), outside(8, 1));
         assert_eq!(part.write(Lba(7), &[0; 1024]), outside(7, 2));
         assert_eq!(part.discard(Lba(u64::MAX), 1), outside(u64::MAX, 1));
-        assert_eq!(part.remap(&[Remap { from: Lba(0), to: Lba(9) }]), outside(9, 1));
+        assert_eq!(
+            part.remap(&[Remap {
+                from: Lba(0),
+                to: Lba(9)
+            }]),
+            outside(9, 1)
+        );
         assert!(Partition::new(Ram::new(512, 16), Lba(9), 8).is_err());
     }
 
@@ -110,9 +138,15 @@ mod tests {
         let mut disk = FaultInjector::new(Ram::new(512, 16));
         disk.add(Fault::lost(6..7));
         let mut part = Partition::new(disk, Lba(4), 8).unwrap();
-        assert_eq!(part.read(Lba(0), &mut [0; 8 * 512]), Err(BlockError::Lost(Lba(2))));
+        assert_eq!(
+            part.read(Lba(0), &mut [0; 8 * 512]),
+            Err(BlockError::Lost(Lba(2)))
+        );
         disk = part.into_inner();
         disk.add(Fault::new(Op::Flush, BlockError::WornOut));
-        assert_eq!(Partition::new(disk, Lba(4), 8).unwrap().flush(), Err(BlockError::WornOut));
+        assert_eq!(
+            Partition::new(disk, Lba(4), 8).unwrap().flush(),
+            Err(BlockError::WornOut)
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! A disk in memory that takes memory only for what was written and is not zero.
 //!
-//! *Promises.* Every write and discard is durable at once. A clone shares what neither has changed since, so that a
-//! disk can be forked at every crash point. *Knows nothing of* power: see [`Nvram`](crate::Nvram).
+//! *Promises.* Every write and discard is durable at once. A clone shares what neither has changed
+//! since, so that a disk can be forked at every crash point. *Knows nothing of* power: see
+//! [`Nvram`](crate::Nvram).
 
 use crate::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use alloc::{collections::BTreeMap, sync::Arc, vec};
@@ -24,9 +25,20 @@ impl Ram {
     /// If a sector has no bytes, or the disk 2^64 or more: a bug of the caller.
     pub fn new(sector_bytes: u32, sectors: u64) -> Self {
         assert!(sector_bytes > 0, "a sector of no bytes");
-        assert!(sectors.checked_mul(u64::from(sector_bytes)).is_some(), "a disk of 2^64 bytes or more");
+        assert!(
+            sectors.checked_mul(u64::from(sector_bytes)).is_some(),
+            "a disk of 2^64 bytes or more"
+        );
         let chunk = sector_bytes as usize * (CHUNK_BYTES / sector_bytes).max(1) as usize;
-        Self { geometry: BlockGeometry { sector: sector_bytes, sectors, page: sector_bytes }, chunk, chunks: BTreeMap::new() }
+        Self {
+            geometry: BlockGeometry {
+                sector: sector_bytes,
+                sectors,
+                page: sector_bytes,
+            },
+            chunk,
+            chunks: BTreeMap::new(),
+        }
     }
 
     /// Bytes of memory that the contents take, those shared with clones included.
@@ -37,7 +49,11 @@ impl Ram {
     /// Where `offset` lies, and how many of `left` bytes lie in the same chunk.
     fn locate(&self, offset: u64, left: u64) -> (u64, usize, usize) {
         let at = (offset % self.chunk as u64) as usize;
-        (offset / self.chunk as u64, at, left.min((self.chunk - at) as u64) as usize)
+        (
+            offset / self.chunk as u64,
+            at,
+            left.min((self.chunk - at) as u64) as usize,
+        )
     }
 
     fn offset(&self, lba: Lba) -> u64 {
@@ -82,7 +98,10 @@ impl BlockDevice for Ram {
             if !self.chunks.contains_key(&index) && part.iter().all(|byte| *byte == 0) {
                 continue;
             }
-            let chunk = self.chunks.entry(index).or_insert_with(|| vec![0; self.chunk].into());
+            let chunk = self
+                .chunks
+                .entry(index)
+                .or_insert_with(|| vec![0; self.chunk].into());
             Arc::make_mut(chunk)[at..at + count].copy_from_slice(part);
         }
         Ok(())
@@ -102,15 +121,21 @@ impl BlockDevice for Ram {
             self.clear(last, (start % chunk) as usize, (end - start) as usize);
             return Ok(());
         }
-        // A disk may be far larger than what it holds, so whole chunks are dropped by what is there, not by address.
+        // A disk may be far larger than what it holds, so whole chunks are dropped by what is
+        // there, not by address.
         let mut tail = self.chunks.split_off(&first);
         self.chunks.append(&mut tail.split_off(&last));
-        self.clear(first.wrapping_sub(1), (start % chunk) as usize, (first * chunk - start) as usize);
+        self.clear(
+            first.wrapping_sub(1),
+            (start % chunk) as usize,
+            (first * chunk - start) as usize,
+        );
         self.clear(last, 0, (end % chunk) as usize);
         Ok(())
     }
 
-    /// All contents are taken before any is given, so that chains and circles of pairs mean what they say.
+    /// All contents are taken before any is given, so that chains and circles of pairs mean what
+    /// they say.
     fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
         for pair in pairs {
             self.geometry.check_sectors(pair.from, 1)?;
@@ -121,8 +146,13 @@ impl BlockDevice for Ram {
         for (pair, data) in pairs.iter().zip(taken.chunks_exact_mut(sector)) {
             self.read(pair.from, data)?;
         }
-        pairs.iter().try_for_each(|pair| self.discard(pair.from, 1))?;
-        pairs.iter().zip(taken.chunks_exact(sector)).try_for_each(|(pair, data)| self.write(pair.to, data))
+        pairs
+            .iter()
+            .try_for_each(|pair| self.discard(pair.from, 1))?;
+        pairs
+            .iter()
+            .zip(taken.chunks_exact(sector))
+            .try_for_each(|(pair, data)| self.write(pair.to, data))
     }
 }
 
@@ -143,21 +173,42 @@ mod tests {
         let mut disk = Ram::new(512, 1 << 54);
         assert_eq!((disk.allocated_bytes(), byte(&mut disk, 1 << 53)), (0, 0));
         disk.write(Lba(1 << 53), &[7; 512]).unwrap();
-        assert_eq!((disk.allocated_bytes(), byte(&mut disk, 1 << 53)), (16 * 1024, 7));
+        assert_eq!(
+            (disk.allocated_bytes(), byte(&mut disk, 1 << 53)),
+            (16 * 1024, 7)
+        );
         disk.discard(Lba(0), 1 << 54).unwrap();
         assert_eq!((disk.allocated_bytes(), byte(&mut disk, 1 << 53)), (0, 0));
     }
 
     #[test]
     fn discard_clears_its_sectors_and_no_others() {
-        // 32 sectors of 512 bytes make a chunk: extents inside one, across an edge, on the edges, over whole ones.
-        for (lba, sectors) in [(3, 4), (30, 4), (32, 32), (0, 32), (31, 66), (5, 0), (32, 0), (100, 28)] {
+        // 32 sectors of 512 bytes make a chunk: extents inside one, across an edge, on the edges,
+        // over whole ones.
+        for (lba, sectors) in [
+            (3, 4),
+            (30, 4),
+            (32, 32),
+            (0, 32),
+            (31, 66),
+            (5, 0),
+            (32, 0),
+            (100, 28),
+        ] {
             let mut disk = Ram::new(512, 128);
             disk.write(Lba(0), &[9; 128 * 512]).unwrap();
             disk.discard(Lba(lba), sectors).unwrap();
             for at in 0..128 {
-                let expected = if (lba..lba + sectors).contains(&at) { 0 } else { 9 };
-                assert_eq!(byte(&mut disk, at), expected, "sector {at} after discarding {sectors} at {lba}");
+                let expected = if (lba..lba + sectors).contains(&at) {
+                    0
+                } else {
+                    9
+                };
+                assert_eq!(
+                    byte(&mut disk, at),
+                    expected,
+                    "sector {at} after discarding {sectors} at {lba}"
+                );
             }
         }
     }
@@ -176,10 +227,24 @@ mod tests {
     fn remap_moves_contents_and_leaves_zeros() {
         let mut disk = Ram::new(512, 64);
         (0..8).for_each(|lba| disk.write(Lba(lba), &[lba as u8 + 1; 512]).unwrap());
-        let pair = |from, to| Remap { from: Lba(from), to: Lba(to) };
+        let pair = |from, to| Remap {
+            from: Lba(from),
+            to: Lba(to),
+        };
         // One plain move, one from nothing, a chain, a circle, and nowhere.
-        disk.remap(&[pair(0, 40), pair(50, 1), pair(2, 3), pair(3, 4), pair(5, 6), pair(6, 5), pair(7, 7)]).unwrap();
-        let found: Vec<u8> = [0, 40, 1, 2, 3, 4, 5, 6, 7].map(|lba| byte(&mut disk, lba)).into();
+        disk.remap(&[
+            pair(0, 40),
+            pair(50, 1),
+            pair(2, 3),
+            pair(3, 4),
+            pair(5, 6),
+            pair(6, 5),
+            pair(7, 7),
+        ])
+        .unwrap();
+        let found: Vec<u8> = [0, 40, 1, 2, 3, 4, 5, 6, 7]
+            .map(|lba| byte(&mut disk, lba))
+            .into();
         assert_eq!(found, [0, 1, 0, 0, 3, 4, 7, 6, 8]);
     }
 
@@ -187,18 +252,54 @@ mod tests {
     fn a_remap_with_one_bad_pair_changes_nothing() {
         let mut disk = Ram::new(512, 8);
         disk.write(Lba(1), &[1; 512]).unwrap();
-        let outside = BlockError::OutOfRange { lba: Lba(8), count: 1, sectors: 8 };
+        let outside = BlockError::OutOfRange {
+            lba: Lba(8),
+            count: 1,
+            sectors: 8,
+        };
         for (from, to) in [(2, 8), (8, 2)] {
-            let pairs = [Remap { from: Lba(1), to: Lba(0) }, Remap { from: Lba(from), to: Lba(to) }];
-            assert_eq!((disk.remap(&pairs), byte(&mut disk, 0), byte(&mut disk, 1)), (Err(outside), 0, 1));
+            let pairs = [
+                Remap {
+                    from: Lba(1),
+                    to: Lba(0),
+                },
+                Remap {
+                    from: Lba(from),
+                    to: Lba(to),
+                },
+            ];
+            assert_eq!(
+                (disk.remap(&pairs), byte(&mut disk, 0), byte(&mut disk, 1)),
+                (Err(outside), 0, 1)
+            );
         }
     }
 
     #[test]
     fn requests_outside_the_disk_are_refused() {
         let mut disk = Ram::new(512, 8);
-        assert_eq!(disk.write(Lba(7), &[0; 1024]), Err(BlockError::OutOfRange { lba: Lba(7), count: 2, sectors: 8 }));
-        assert_eq!(disk.read(Lba(0), &mut [0; 100]), Err(BlockError::BadLength { found: 100, sector: 512 }));
-        assert_eq!(disk.discard(Lba(u64::MAX), 2), Err(BlockError::OutOfRange { lba: Lba(u64::MAX), count: 2, sectors: 8 }));
+        assert_eq!(
+            disk.write(Lba(7), &[0; 1024]),
+            Err(BlockError::OutOfRange {
+                lba: Lba(7),
+                count: 2,
+                sectors: 8
+            })
+        );
+        assert_eq!(
+            disk.read(Lba(0), &mut [0; 100]),
+            Err(BlockError::BadLength {
+                found: 100,
+                sector: 512
+            })
+        );
+        assert_eq!(
+            disk.discard(Lba(u64::MAX), 2),
+            Err(BlockError::OutOfRange {
+                lba: Lba(u64::MAX),
+                count: 2,
+                sectors: 8
+            })
+        );
     }
 }

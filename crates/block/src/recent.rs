@@ -1,6 +1,7 @@
 //! What was read or written before and may be needed again, within a bound.
 //!
-//! *Promises.* What is used outlives what is not, and no more is kept than there is room for. The same thing asked for again and again is found without a search. *Knows nothing of* what is kept.
+//! *Promises.* What is used outlives what is not, and no more is kept than there is room for. The
+//! same thing asked for again and again is found without a search. *Knows nothing of* what is kept.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::ops::RangeBounds;
@@ -25,13 +26,22 @@ struct Generation<K, V> {
 
 impl<K, V> Default for Generation<K, V> {
     fn default() -> Self {
-        Self { places: BTreeMap::new(), slots: Vec::new(), free: Vec::new() }
+        Self {
+            places: BTreeMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
     }
 }
 
 impl<K: Ord + Copy, V> Generation<K, V> {
     fn insert(&mut self, key: K, value: V) -> usize {
-        let slot = self.places.get(&key).copied().or_else(|| self.free.pop()).unwrap_or(self.slots.len());
+        let slot = self
+            .places
+            .get(&key)
+            .copied()
+            .or_else(|| self.free.pop())
+            .unwrap_or(self.slots.len());
         if slot == self.slots.len() {
             self.slots.push(None);
         }
@@ -50,7 +60,12 @@ impl<K: Ord + Copy, V> Generation<K, V> {
 impl<K: Ord + Copy, V> Recent<K, V> {
     /// With room for so many, and at least sixteen.
     pub fn new(room: usize) -> Self {
-        Self { young: Generation::default(), old: Generation::default(), room: (room / 2).max(8), last: None }
+        Self {
+            young: Generation::default(),
+            old: Generation::default(),
+            room: (room / 2).max(8),
+            last: None,
+        }
     }
 
     /// Finds one, which counts as a use.
@@ -74,7 +89,9 @@ impl<K: Ord + Copy, V> Recent<K, V> {
 
     /// Whether it is kept.
     pub fn contains(&self, key: K) -> bool {
-        self.last.is_some_and(|(last, _)| last == key) || self.young.places.contains_key(&key) || self.old.places.contains_key(&key)
+        self.last.is_some_and(|(last, _)| last == key)
+            || self.young.places.contains_key(&key)
+            || self.old.places.contains_key(&key)
     }
 
     /// Keeps one that is not kept yet, or in place of what is; tells where.
@@ -100,7 +117,12 @@ impl<K: Ord + Copy, V> Recent<K, V> {
 
     /// The keys of a range that are kept.
     pub fn keys(&self, range: impl RangeBounds<K> + Clone) -> Vec<K> {
-        let of = |kept: &Generation<K, V>| kept.places.range(range.clone()).map(|(key, _)| *key).collect::<Vec<_>>();
+        let of = |kept: &Generation<K, V>| {
+            kept.places
+                .range(range.clone())
+                .map(|(key, _)| *key)
+                .collect::<Vec<_>>()
+        };
         [of(&self.young), of(&self.old)].concat()
     }
 }
@@ -116,7 +138,11 @@ mod tests {
             recent.insert(n, n);
             recent.get(0);
         }
-        assert!(recent.get(0).copied() == Some(0) && recent.get(1).copied().is_none() && recent.contains(199));
+        assert!(
+            recent.get(0).copied() == Some(0)
+                && recent.get(1).copied().is_none()
+                && recent.contains(199)
+        );
         assert!(recent.keys(..).len() <= 16);
     }
 
@@ -126,16 +152,37 @@ mod tests {
         for n in 0..8 {
             recent.insert(n, n);
         }
-        assert_eq!((recent.get(3).copied(), recent.remove(3), recent.get(3).copied(), recent.contains(3)), (Some(3), Some(3), None, false));
+        assert_eq!(
+            (
+                recent.get(3).copied(),
+                recent.remove(3),
+                recent.get(3).copied(),
+                recent.contains(3)
+            ),
+            (Some(3), Some(3), None, false)
+        );
         // In the room of what went, beside what is asked for again.
         recent.get(4);
         recent.insert(9, 90);
-        assert_eq!((recent.get(4).copied(), recent.get(9).copied()), (Some(4), Some(90)));
+        assert_eq!(
+            (recent.get(4).copied(), recent.get(9).copied()),
+            (Some(4), Some(90))
+        );
         recent.insert(9, 91);
-        assert_eq!((recent.get(9).copied(), recent.keys(2..=4)), (Some(91), alloc::vec![2, 4]));
+        assert_eq!(
+            (recent.get(9).copied(), recent.keys(2..=4)),
+            (Some(91), alloc::vec![2, 4])
+        );
         // A generation later, too.
         (20..28).for_each(|n| recent.insert(n, n));
         recent.insert(2, 200);
-        assert_eq!((recent.get(2).copied(), recent.remove(2), recent.get(2).copied()), (Some(200), Some(200), None));
+        assert_eq!(
+            (
+                recent.get(2).copied(),
+                recent.remove(2),
+                recent.get(2).copied()
+            ),
+            (Some(200), Some(200), None)
+        );
     }
 }

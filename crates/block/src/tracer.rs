@@ -1,4 +1,5 @@
-//! Tells a sink about every request and how it ended. *Knows nothing of* time or of where the trace goes.
+//! Tells a sink about every request and how it ended. *Knows nothing of* time or of where the trace
+//! goes.
 
 use crate::{BlockError, Hook, Hooked, Request};
 
@@ -26,8 +27,15 @@ impl<D, F: FnMut(&Event)> Hooked<D, Sink<F>> {
 }
 
 impl<F: FnMut(&Event)> Hook for Sink<F> {
-    fn after(&mut self, request: &Request, outcome: Result<(), BlockError>) -> Result<(), BlockError> {
-        (self.0)(&Event { request: *request, outcome });
+    fn after(
+        &mut self,
+        request: &Request,
+        outcome: Result<(), BlockError>,
+    ) -> Result<(), BlockError> {
+        (self.0)(&Event {
+            request: *request,
+            outcome,
+        });
         outcome
     }
 }
@@ -45,8 +53,26 @@ mod tests {
         disk.write(Lba(2), &[0; 1024]).unwrap();
         disk.discard(Lba(8), 1).unwrap_err();
         disk.flush().unwrap();
-        let event = |op, lba, sectors, outcome| Event { request: Request { op, lba: Lba(lba), sectors }, outcome };
-        let outside = Err(BlockError::OutOfRange { lba: Lba(8), count: 1, sectors: 8 });
-        assert_eq!(events, [event(Op::Write, 2, 2, Ok(())), event(Op::Discard, 8, 1, outside), event(Op::Flush, 0, 0, Ok(()))]);
+        let event = |op, lba, sectors, outcome| Event {
+            request: Request {
+                op,
+                lba: Lba(lba),
+                sectors,
+            },
+            outcome,
+        };
+        let outside = Err(BlockError::OutOfRange {
+            lba: Lba(8),
+            count: 1,
+            sectors: 8,
+        });
+        assert_eq!(
+            events,
+            [
+                event(Op::Write, 2, 2, Ok(())),
+                event(Op::Discard, 8, 1, outside),
+                event(Op::Flush, 0, 0, Ok(()))
+            ]
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Records everything that changes a disk, contents included, in the order in which it was asked.
 //!
-//! *Promises.* From a copy of the disk as it was and the log, every state that a power cut could leave can be made;
-//! see [`cuts`](crate::cuts). Memory grows with what is written. *Knows nothing of* who writes. Requests that failed are
-//! not recorded: over a device that fails halfway the log promises nothing. Remap is offered where the device offers it.
+//! *Promises.* From a copy of the disk as it was and the log, every state that a power cut could
+//! leave can be made; see [`cuts`](crate::cuts). Memory grows with what is written. *Knows nothing
+//! of* who writes. Requests that failed are not recorded: over a device that fails halfway the log
+//! promises nothing. Remap is offered where the device offers it.
 
 use crate::{BlockDevice, BlockError, BlockGeometry, CutId, Cuts, Lba, Remap, cuts};
 use alloc::{boxed::Box, vec, vec::Vec};
@@ -45,10 +46,14 @@ pub struct WriteLog<D> {
 impl<D: BlockDevice> WriteLog<D> {
     /// Begins to record. Keep a copy of `inner` to replay onto.
     pub fn new(inner: D) -> Self {
-        Self { inner, records: Vec::new() }
+        Self {
+            inner,
+            records: Vec::new(),
+        }
     }
 
-    /// The changes so far, oldest first. Their number after an acknowledged sync marks that sync in the log.
+    /// The changes so far, oldest first. Their number after an acknowledged sync marks that sync in
+    /// the log.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
@@ -63,18 +68,30 @@ impl<D: BlockDevice> WriteLog<D> {
         (self.inner, self.records)
     }
 
-    /// Brings `disk` to one state that a cut after the first `upto` changes may leave: see [`cuts::replay`].
-    pub fn replay<T: BlockDevice>(&self, upto: usize, disk: &mut T, keep: impl FnMut(usize, Lba) -> bool) -> Result<(), BlockError> {
+    /// Brings `disk` to one state that a cut after the first `upto` changes may leave: see
+    /// [`cuts::replay`].
+    pub fn replay<T: BlockDevice>(
+        &self,
+        upto: usize,
+        disk: &mut T,
+        keep: impl FnMut(usize, Lba) -> bool,
+    ) -> Result<(), BlockError> {
         cuts::replay(&self.records[..upto.min(self.records.len())], disk, keep)
     }
 
-    /// States that cuts may leave, at most `variants` for each cut point, as forks of `base`: see [`Cuts`].
+    /// States that cuts may leave, at most `variants` for each cut point, as forks of `base`: see
+    /// [`Cuts`].
     pub fn cuts<T: BlockDevice + Clone>(&self, base: T, seed: u64, variants: u32) -> Cuts<'_, T> {
         Cuts::new(&self.records, base, seed, variants)
     }
 
     /// The one state of [`cuts`](WriteLog::cuts) that bears this name, made in `disk`.
-    pub fn state<T: BlockDevice>(&self, disk: &mut T, seed: u64, id: CutId) -> Result<(), BlockError> {
+    pub fn state<T: BlockDevice>(
+        &self,
+        disk: &mut T,
+        seed: u64,
+        id: CutId,
+    ) -> Result<(), BlockError> {
         self.replay(id.cut, disk, |record, lba| id.keeps(seed, record, lba))
     }
 }
@@ -94,7 +111,10 @@ impl<D: BlockDevice> BlockDevice for WriteLog<D> {
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         self.inner.write(lba, data)?;
-        self.records.push(Record::Write { lba, data: data.into() });
+        self.records.push(Record::Write {
+            lba,
+            data: data.into(),
+        });
         Ok(())
     }
 
@@ -117,7 +137,10 @@ impl<D: BlockDevice> BlockDevice for WriteLog<D> {
             self.inner.read(pair.from, data)?;
         }
         self.inner.remap(pairs)?;
-        self.records.push(Record::Remap { pairs: pairs.into(), data: data.into() });
+        self.records.push(Record::Remap {
+            pairs: pairs.into(),
+            data: data.into(),
+        });
         Ok(())
     }
 }

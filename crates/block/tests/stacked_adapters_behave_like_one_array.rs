@@ -1,8 +1,10 @@
-//! The promise: however disks and adapters are stacked, what comes back is what a plain array of bytes would hold, and a
-//! request that the contract forbids is refused and changes nothing. A failure prints the seed and the step that replay it.
+//! The promise: however disks and adapters are stacked, what comes back is what a plain array of
+//! bytes would hold, and a request that the contract forbids is refused and changes nothing. A
+//! failure prints the seed and the step that replay it.
 
 use nandlab_block::{
-    BlockDevice, BlockError, Counter, Event, Fault, FaultInjector, Image, Lba, Nvram, Op, Partition, Ram, Tracer, WriteLog,
+    BlockDevice, BlockError, Counter, Event, Fault, FaultInjector, Image, Lba, Nvram, Op,
+    Partition, Ram, Tracer, WriteLog,
 };
 use nandlab_sim::{Rail, Schedule, mix};
 
@@ -16,14 +18,19 @@ struct Model(Vec<u8>);
 impl Model {
     fn extent(&self, lba: u64, bytes: usize) -> Option<std::ops::Range<usize>> {
         let inside = lba.checked_add((bytes / SECTOR) as u64)? <= SECTORS;
-        (bytes.is_multiple_of(SECTOR) && inside).then(|| lba as usize * SECTOR..lba as usize * SECTOR + bytes)
+        (bytes.is_multiple_of(SECTOR) && inside)
+            .then(|| lba as usize * SECTOR..lba as usize * SECTOR + bytes)
     }
 }
 
 /// One random request to both; returns whether the contract allows it.
 fn step(disk: &mut dyn BlockDevice, model: &mut Model, word: u64) -> (Op, bool) {
     // Mostly inside the disk, sometimes across its end or far outside; mostly whole sectors.
-    let lba = if word.is_multiple_of(97) { u64::MAX - word % 3 } else { (word >> 8) % (SECTORS + 2) };
+    let lba = if word.is_multiple_of(97) {
+        u64::MAX - word % 3
+    } else {
+        (word >> 8) % (SECTORS + 2)
+    };
     let odd = usize::from((word >> 24).is_multiple_of(31));
     let bytes = (word >> 16) as usize % 6 * SECTOR + odd;
     let extent = model.extent(lba, bytes);
@@ -40,13 +47,22 @@ fn step(disk: &mut dyn BlockDevice, model: &mut Model, word: u64) -> (Op, bool) 
         3..=5 => {
             let data: Vec<u8> = (0..bytes as u64).map(|i| mix(word, i) as u8).collect();
             assert_eq!(disk.write(Lba(lba), &data).is_ok(), extent.is_some());
-            extent.clone().into_iter().for_each(|extent| model.0[extent].copy_from_slice(&data));
+            extent
+                .clone()
+                .into_iter()
+                .for_each(|extent| model.0[extent].copy_from_slice(&data));
             (Op::Write, extent.is_some())
         }
         6 => {
             let extent = model.extent(lba, bytes - odd);
-            assert_eq!(disk.discard(Lba(lba), (bytes / SECTOR) as u64).is_ok(), extent.is_some());
-            extent.clone().into_iter().for_each(|extent| model.0[extent].fill(0));
+            assert_eq!(
+                disk.discard(Lba(lba), (bytes / SECTOR) as u64).is_ok(),
+                extent.is_some()
+            );
+            extent
+                .clone()
+                .into_iter()
+                .for_each(|extent| model.0[extent].fill(0));
             (Op::Discard, extent.is_some())
         }
         _ => {
@@ -70,7 +86,10 @@ impl Drop for Replay {
 fn check(name: &'static str, mut disk: impl BlockDevice) {
     let mut model = Model(vec![0; SECTORS as usize * SECTOR]);
     let mut replay = Replay(name, 1, 0);
-    assert_eq!((disk.geometry().sector as usize, disk.geometry().sectors), (SECTOR, SECTORS));
+    assert_eq!(
+        (disk.geometry().sector as usize, disk.geometry().sectors),
+        (SECTOR, SECTORS)
+    );
     for n in 0..STEPS {
         replay.2 = n;
         step(&mut disk, &mut model, mix(replay.1, n));
@@ -81,17 +100,26 @@ fn check(name: &'static str, mut disk: impl BlockDevice) {
 fn each_kind_of_disk_is_an_array() {
     check("ram", Ram::new(SECTOR as u32, SECTORS));
     check("nvram", Nvram::new(SECTOR as u32, SECTORS, Rail::new()));
-    check("image", Image::new(vec![0; SECTORS as usize * SECTOR], SECTOR as u32).unwrap());
+    check(
+        "image",
+        Image::new(vec![0; SECTORS as usize * SECTOR], SECTOR as u32).unwrap(),
+    );
 }
 
 #[test]
 fn a_stack_of_every_adapter_is_an_array() {
-    let part = |start| Partition::new(Ram::new(SECTOR as u32, SECTORS + 1000), Lba(start), SECTORS).unwrap();
+    let part = |start| {
+        Partition::new(Ram::new(SECTOR as u32, SECTORS + 1000), Lba(start), SECTORS).unwrap()
+    };
     check("partition", part(250));
     check("log", WriteLog::new(Counter::new(part(1))));
-    let mut idle = FaultInjector::new(Tracer::new(part(1000), |_: &Event| {})).powered_by(Rail::new());
+    let mut idle =
+        FaultInjector::new(Tracer::new(part(1000), |_: &Event| {})).powered_by(Rail::new());
     idle.add(Fault::new(Op::Write, BlockError::WornOut).when(Schedule::never()));
-    check("all", Partition::new(WriteLog::new(Counter::new(Box::new(idle))), Lba(0), SECTORS).unwrap());
+    check(
+        "all",
+        Partition::new(WriteLog::new(Counter::new(Box::new(idle))), Lba(0), SECTORS).unwrap(),
+    );
 }
 
 #[test]
@@ -111,7 +139,10 @@ fn neighbouring_partitions_never_meet() {
 #[test]
 fn the_tally_and_the_trace_agree_with_what_was_asked() {
     let mut events = 0u64;
-    let mut disk = Counter::new(Tracer::new(Ram::new(SECTOR as u32, SECTORS), |event: &Event| events += u64::from(event.outcome.is_ok())));
+    let mut disk = Counter::new(Tracer::new(
+        Ram::new(SECTOR as u32, SECTORS),
+        |event: &Event| events += u64::from(event.outcome.is_ok()),
+    ));
     let mut model = Model(vec![0; SECTORS as usize * SECTOR]);
     let mut asked = [[0u64; 2]; 4];
     for n in 0..STEPS {
@@ -119,7 +150,8 @@ fn the_tally_and_the_trace_agree_with_what_was_asked() {
         asked[op as usize][usize::from(fine)] += 1;
     }
     let counts = disk.counts();
-    let tally = [counts.reads, counts.writes, counts.flushes, counts.discards].map(|c| [c.failed, c.requests]);
+    let tally = [counts.reads, counts.writes, counts.flushes, counts.discards]
+        .map(|c| [c.failed, c.requests]);
     assert_eq!(tally, asked);
     drop(disk);
     assert_eq!(events, asked.iter().map(|row| row[1]).sum::<u64>());
@@ -144,5 +176,8 @@ fn an_injected_failure_leaves_the_array_as_it_was() {
         disk.read(Lba(lba as u64), &mut buf).unwrap();
         assert_eq!(buf, [model[lba]; SECTOR], "seed 4, step {n}");
     }
-    assert!((STEPS / 5..STEPS / 2).contains(&failed), "{failed} of {STEPS} failed");
+    assert!(
+        (STEPS / 5..STEPS / 2).contains(&failed),
+        "{failed} of {STEPS} failed"
+    );
 }

@@ -1,7 +1,8 @@
-//! Blocks in memory: what waits to be written, and, within a bound, what was read or written before.
+//! Blocks in memory: what waits to be written, and, within a bound, what was read or written
+//! before.
 //!
-//! *Promises.* What waits is kept until it is settled or forgotten; the rest is evicted, the less recently used first. *Knows nothing of* what the blocks
-//! hold: owners are told apart, no more.
+//! *Promises.* What waits is kept until it is settled or forgotten; the rest is evicted, the less
+//! recently used first. *Knows nothing of* what the blocks hold: owners are told apart, no more.
 
 use alloc::{
     boxed::Box,
@@ -11,7 +12,8 @@ use alloc::{
 use nandlab_block::Recent;
 use nandlab_vfs::Time;
 
-/// What kind of metadata a block holds: at a power cut the kinds arrive in the order that [`commit`](crate::commit) says.
+/// What kind of metadata a block holds: at a power cut the kinds arrive in the order that
+/// [`commit`](crate::commit) says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     /// Block and inode bitmaps.
@@ -63,7 +65,13 @@ impl Cache {
     /// Keeps up to `blocks` of what does not wait.
     pub fn new(blocks: usize) -> Self {
         let (waiting, by_age, by_owner) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { waiting, by_age, by_owner, contents: 0, recent: Recent::new(blocks) }
+        Self {
+            waiting,
+            by_age,
+            by_owner,
+            contents: 0,
+            recent: Recent::new(blocks),
+        }
     }
 
     /// Whether a block's bytes are here.
@@ -94,12 +102,23 @@ impl Cache {
                 self.by_age.insert((now, block));
                 self.by_owner.insert((owner, block));
                 self.contents += usize::from(matches!(owner, Owner::File(_)));
-                Some(&mut place.insert(Waiting { data, since: now, owner, fresh: false, before }).data)
+                Some(
+                    &mut place
+                        .insert(Waiting {
+                            data,
+                            since: now,
+                            owner,
+                            fresh: false,
+                            before,
+                        })
+                        .data,
+                )
             }
         }
     }
 
-    /// Replaces the block; it waits, since now unless it did already. A block is `fresh` until it is settled.
+    /// Replaces the block; it waits, since now unless it did already. A block is `fresh` until it
+    /// is settled.
     pub fn replace(&mut self, block: u32, owner: Owner, now: Time, data: Box<[u8]>, fresh: bool) {
         self.recent.remove(block);
         match self.waiting.get_mut(&block) {
@@ -109,7 +128,16 @@ impl Cache {
             }
             _ => {
                 self.unwait(block);
-                self.wait(block, Waiting { data, since: now, owner, fresh, before: None });
+                self.wait(
+                    block,
+                    Waiting {
+                        data,
+                        since: now,
+                        owner,
+                        fresh,
+                        before: None,
+                    },
+                );
             }
         }
     }
@@ -122,7 +150,9 @@ impl Cache {
     }
 
     fn unwait(&mut self, block: u32) -> Option<Box<[u8]>> {
-        let Waiting { data, since, owner, .. } = self.waiting.remove(&block)?;
+        let Waiting {
+            data, since, owner, ..
+        } = self.waiting.remove(&block)?;
         self.by_age.remove(&(since, block));
         self.by_owner.remove(&(owner, block));
         self.contents -= usize::from(matches!(owner, Owner::File(_)));
@@ -157,34 +187,55 @@ impl Cache {
 
     /// Whether a waiting block holds something to which nothing on the medium leads.
     pub fn is_fresh(&self, block: u32) -> bool {
-        self.waiting.get(&block).is_some_and(|waiting| waiting.fresh)
+        self.waiting
+            .get(&block)
+            .is_some_and(|waiting| waiting.fresh)
     }
 
     /// The waiting blocks of an owner, in order.
     pub fn of(&self, owner: Owner) -> Vec<u32> {
-        self.by_owner.range((owner, 0)..=(owner, u32::MAX)).map(|(_, block)| *block).collect()
+        self.by_owner
+            .range((owner, 0)..=(owner, u32::MAX))
+            .map(|(_, block)| *block)
+            .collect()
     }
 
-    /// Waiting contents of all files that something on the medium may lead to once metadata is written, in the order of their places.
+    /// Waiting contents of all files that something on the medium may lead to once metadata is
+    /// written, in the order of their places.
     pub fn fresh_contents(&self) -> Vec<u32> {
-        let contents = self.by_owner.range(..(Owner::Meta(Class::Bitmap), 0)).map(|(_, block)| *block);
+        let contents = self
+            .by_owner
+            .range(..(Owner::Meta(Class::Bitmap), 0))
+            .map(|(_, block)| *block);
         let mut fresh: Vec<u32> = contents.filter(|block| self.is_fresh(*block)).collect();
         fresh.sort_unstable();
         fresh
     }
 
-    /// Waiting contents of files, oldest first: up to `blocks`, and all that wait since `until` or longer; in the order of their places.
+    /// Waiting contents of files, oldest first: up to `blocks`, and all that wait since `until` or
+    /// longer; in the order of their places.
     pub fn oldest_contents(&self, blocks: usize, until: Time) -> Vec<u32> {
-        let contents = self.by_age.iter().filter(|(_, block)| self.waiting.get(block).is_some_and(|w| matches!(w.owner, Owner::File(_))));
-        let mut chosen: Vec<u32> =
-            contents.enumerate().take_while(|(index, (since, _))| *index < blocks || *since <= until).map(|(_, (_, b))| *b).collect();
+        let contents = self.by_age.iter().filter(|(_, block)| {
+            self.waiting
+                .get(block)
+                .is_some_and(|w| matches!(w.owner, Owner::File(_)))
+        });
+        let mut chosen: Vec<u32> = contents
+            .enumerate()
+            .take_while(|(index, (since, _))| *index < blocks || *since <= until)
+            .map(|(_, (_, b))| *b)
+            .collect();
         chosen.sort_unstable();
         chosen
     }
 
     /// All waiting structure, in order.
     pub fn structure(&self) -> Vec<u32> {
-        let mut blocks: Vec<u32> = self.by_owner.range((Owner::Meta(Class::Bitmap), 0)..).map(|(_, block)| *block).collect();
+        let mut blocks: Vec<u32> = self
+            .by_owner
+            .range((Owner::Meta(Class::Bitmap), 0)..)
+            .map(|(_, block)| *block)
+            .collect();
         blocks.sort_unstable();
         blocks
     }
@@ -206,8 +257,15 @@ impl Cache {
 
     /// Since when the oldest contents wait.
     pub fn contents_since(&self) -> Option<Time> {
-        let is_contents = |block| self.waiting.get(block).is_some_and(|waiting| matches!(waiting.owner, Owner::File(_)));
-        self.by_age.iter().find(|(_, block)| is_contents(block)).map(|(since, _)| *since)
+        let is_contents = |block| {
+            self.waiting
+                .get(block)
+                .is_some_and(|waiting| matches!(waiting.owner, Owner::File(_)))
+        };
+        self.by_age
+            .iter()
+            .find(|(_, block)| is_contents(block))
+            .map(|(since, _)| *since)
     }
 
     /// Since when the oldest waits.
@@ -238,7 +296,10 @@ mod tests {
         let found = [1000, 99, 3].map(|n| cache.get(n).map(|data| data[0]));
         assert_eq!(found, [Some(7), Some(99), None]);
         cache.settle(1000);
-        assert_eq!((cache.waiting(), cache.waiting_contents(), cache.get(1000)), (0, 0, Some(&[7; 4][..])));
+        assert_eq!(
+            (cache.waiting(), cache.waiting_contents(), cache.get(1000)),
+            (0, 0, Some(&[7; 4][..]))
+        );
     }
 
     #[test]
@@ -246,7 +307,10 @@ mod tests {
         let mut cache = Cache::new(16);
         cache.replace(3, META, Time::new(1), block(1), true);
         cache.replace(3, A, Time::new(2), block(2), false);
-        assert_eq!((cache.of(META), cache.of(A), cache.waiting_contents()), (Vec::new(), [3].to_vec(), 1));
+        assert_eq!(
+            (cache.of(META), cache.of(A), cache.waiting_contents()),
+            (Vec::new(), [3].to_vec(), 1)
+        );
         assert!(!cache.is_fresh(3) && cache.since() == Some(Time::new(2)));
     }
 
@@ -261,6 +325,9 @@ mod tests {
         assert_eq!(cache.oldest_contents(1, Time::MIN), [10]);
         assert_eq!(cache.oldest_contents(0, Time::new(3)), [10, 20, 30]);
         assert_eq!(cache.fresh_contents(), [20]);
-        assert_eq!((cache.waiting(), cache.waiting_contents(), cache.since()), (5, 4, Some(Time::new(0))));
+        assert_eq!(
+            (cache.waiting(), cache.waiting_contents(), cache.since()),
+            (5, 4, Some(Time::new(0)))
+        );
     }
 }

@@ -4,8 +4,8 @@ use crate::{Ext, ExtError, format::ROOT, inode::Inode, node::Life};
 use alloc::{string::ToString as _, vec, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{
-    Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NAME_MAX, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync,
-    Time,
+    Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NAME_MAX, NewNode,
+    Rename, SetAttr, SetXattr, StatFs, Sync, Time,
 };
 
 impl<D: BlockDevice> Ext<D> {
@@ -21,7 +21,11 @@ impl<D: BlockDevice> Ext<D> {
 
     fn attr_of(&self, number: u32, inode: &Inode) -> Result<Attr, ExtError> {
         Ok(Attr {
-            ino: if number == ROOT { Ino::ROOT } else { Ino(number.into()) },
+            ino: if number == ROOT {
+                Ino::ROOT
+            } else {
+                Ino(number.into())
+            },
             kind: inode.kind().ok_or(Errno::Unclean)?,
             mode: inode.mode & 0o7777,
             uid: inode.uid,
@@ -68,12 +72,21 @@ impl<D: BlockDevice> Ext<D> {
             self.resize(number, &mut inode, size)?;
             inode.mtime = inode.rounded(now);
         }
-        inode.mode = change.mode.map_or(inode.mode, |mode| inode.mode & !0o7777 | mode & 0o7777);
-        (inode.uid, inode.gid) = (change.uid.unwrap_or(inode.uid), change.gid.unwrap_or(inode.gid));
+        inode.mode = change
+            .mode
+            .map_or(inode.mode, |mode| inode.mode & !0o7777 | mode & 0o7777);
+        (inode.uid, inode.gid) = (
+            change.uid.unwrap_or(inode.uid),
+            change.gid.unwrap_or(inode.gid),
+        );
         inode.atime = change.atime.map_or(inode.atime, |time| inode.rounded(time));
         inode.mtime = change.mtime.map_or(inode.mtime, |time| inode.rounded(time));
         inode.ctime = inode.rounded(now);
-        let only_times = SetAttr { atime: None, mtime: None, ..*change } == SetAttr::default();
+        let only_times = SetAttr {
+            atime: None,
+            mtime: None,
+            ..*change
+        } == SetAttr::default();
         if only_times {
             self.put_times(number, &inode)?
         } else {
@@ -88,15 +101,27 @@ impl<D: BlockDevice> Ext<D> {
             return Err(Errno::Invalid.into());
         }
         let (size, fast) = (inode.size, inode.is_fast_link(&self.store.layout));
-        let most = if fast { 60 } else { u64::from(self.store.layout.block) };
+        let most = if fast {
+            60
+        } else {
+            u64::from(self.store.layout.block)
+        };
         if size == 0 || size > most {
             let expected = "1 to 60 bytes in the inode, or up to a block";
-            return Err(ExtError::Inode { inode: number, field: "length of a symbolic link", found: size, expected });
+            return Err(ExtError::Inode {
+                inode: number,
+                field: "length of a symbolic link",
+                found: size,
+                expected,
+            });
         }
         let mut target = vec![0; size as usize];
         if fast {
             let bytes = inode.block.iter().flat_map(|word| word.to_le_bytes());
-            target.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+            target
+                .iter_mut()
+                .zip(bytes)
+                .for_each(|(to, from)| *to = from);
         } else {
             self.read_file(number, 0, &mut target)?;
         }
@@ -155,7 +180,14 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
         self.change(now, |ext| ext.set(ino, change, now))
     }
 
-    fn create(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno> {
+    fn create(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<Attr, Errno> {
         self.change(by.now, |ext| {
             let dir = ext.number(dir)?;
             let number = ext.make(dir, name, node, mode, by)?;
@@ -185,7 +217,13 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
         })
     }
 
-    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno> {
+    fn rename(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.change(now, |ext| {
             let (old, new) = (ext.number(from.0)?, ext.number(to.0)?);
             ext.rename_name((old, from.1), (new, to.1), how)
@@ -217,7 +255,12 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
         self.change(now, |ext| ext.write_all(ino, offset, data))
     }
 
-    fn readdir(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno> {
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
         self.look(|ext| {
             let dir = ext.number(dir)?;
             ext.list(dir, from, each)
@@ -250,9 +293,12 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
     fn statfs(&mut self) -> Result<StatFs, Errno> {
         self.look(|ext| {
             let layout = &ext.store.layout;
-            let headers = (0..layout.groups).filter(|group| layout.has_super(*group)).count() as u32;
-            let overhead =
-                layout.first + headers * (1 + layout.desc_blocks() + layout.reserved_gdt) + layout.groups * (2 + layout.table_blocks());
+            let headers = (0..layout.groups)
+                .filter(|group| layout.has_super(*group))
+                .count() as u32;
+            let overhead = layout.first
+                + headers * (1 + layout.desc_blocks() + layout.reserved_gdt)
+                + layout.groups * (2 + layout.table_blocks());
             let free = ext.free_blocks;
             Ok(StatFs {
                 block_bytes: layout.block,
@@ -274,7 +320,14 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
         })
     }
 
-    fn setxattr(&mut self, ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno> {
+    fn setxattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        expect: SetXattr,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.change(now, |ext| {
             let number = ext.number(ino)?;
             ext.alive(number)?;
@@ -300,18 +353,31 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
 
     fn dirty(&self) -> Dirty {
         if self.is_journaled() {
-            return Dirty { bytes: self.dirty_bytes(), since: self.dirty_since() };
+            return Dirty {
+                bytes: self.dirty_bytes(),
+                since: self.dirty_since(),
+            };
         }
-        Dirty { bytes: self.waiting_bytes(), since: self.store.cache.since() }
+        Dirty {
+            bytes: self.waiting_bytes(),
+            since: self.store.cache.since(),
+        }
     }
 
     fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
-        if self.dirty().bytes == 0 { Ok(0) } else { self.write(|ext| ext.write_oldest(bytes, until)) }
+        if self.dirty().bytes == 0 {
+            Ok(0)
+        } else {
+            self.write(|ext| ext.write_oldest(bytes, until))
+        }
     }
 
     fn cause(&mut self) -> Option<Cause> {
         let error = self.take_fault()?;
-        Some(Cause { at: self.place_of_error(&error), what: error.to_string() })
+        Some(Cause {
+            at: self.place_of_error(&error),
+            what: error.to_string(),
+        })
     }
 
     fn due(&self) -> Option<Time> {

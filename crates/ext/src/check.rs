@@ -1,7 +1,9 @@
 //! Finds what is wrong with a volume.
 //!
-//! *Promises.* Every inode is visited once, every block of numbers or names once, whatever the volume says; memory is one bit a block, eight bytes an inode and the
-//! inodes of all directories. At most [`FINDINGS_MAX`](crate::FINDINGS_MAX) findings are kept, the rest counted. Nothing is written.
+//! *Promises.* Every inode is visited once, every block of numbers or names once, whatever the
+//! volume says; memory is one bit a block, eight bytes an inode and the inodes of all directories.
+//! At most [`FINDINGS_MAX`](crate::FINDINGS_MAX) findings are kept, the rest counted. Nothing is
+//! written.
 
 use crate::{
     Ext, ExtError,
@@ -71,7 +73,9 @@ impl<D: BlockDevice> Ext<D> {
         if self.is_marked_in_use() {
             walk.report.add(Finding::InUse);
         }
-        (0..layout.blocks).filter(|block| self.is_structure(*block)).for_each(|block| _ = walk.mark(block));
+        (0..layout.blocks)
+            .filter(|block| self.is_structure(*block))
+            .for_each(|block| _ = walk.mark(block));
         for number in 1..=layout.inodes {
             self.check_inode(&mut walk, number)?;
         }
@@ -89,7 +93,10 @@ impl<D: BlockDevice> Ext<D> {
         let layout = self.store.layout;
         let inode = match self.inode(number) {
             Err(error @ ExtError::Inode { .. }) => {
-                walk.report.add(Finding::Unreadable { inode: number, error });
+                walk.report.add(Finding::Unreadable {
+                    inode: number,
+                    error,
+                });
                 return Ok(());
             }
             inode => inode?,
@@ -99,7 +106,12 @@ impl<D: BlockDevice> Ext<D> {
             return Ok(());
         }
         let Some(kind) = inode.kind() else {
-            walk.report.add(Finding::Field { inode: number, field: "mode", found: inode.mode.into(), expected: 0o100_000 });
+            walk.report.add(Finding::Field {
+                inode: number,
+                field: "mode",
+                found: inode.mode.into(),
+                expected: 0o100_000,
+            });
             return Ok(());
         };
         walk.seen[number as usize].kind = entry_type(kind);
@@ -130,12 +142,22 @@ impl<D: BlockDevice> Ext<D> {
             }
             if inode.is_dir() && (!inode.size.is_multiple_of(size) || inode.size == 0) {
                 let expected = last * size;
-                walk.report.add(Finding::Field { inode: number, field: "length", found: inode.size, expected });
+                walk.report.add(Finding::Field {
+                    inode: number,
+                    field: "length",
+                    found: inode.size,
+                    expected,
+                });
             }
         }
         let units = u64::from(blocks * (layout.block / 512));
         if units != u64::from(inode.units) {
-            walk.report.add(Finding::Field { inode: number, field: "units of 512 bytes", found: inode.units.into(), expected: units });
+            walk.report.add(Finding::Field {
+                inode: number,
+                field: "units of 512 bytes",
+                found: inode.units.into(),
+                expected: units,
+            });
         }
         Ok(())
     }
@@ -153,10 +175,18 @@ impl<D: BlockDevice> Ext<D> {
         new
     }
 
-    fn check_attributes(&mut self, walk: &mut Walk, number: u32, inode: &Inode) -> Result<u32, ExtError> {
+    fn check_attributes(
+        &mut self,
+        walk: &mut Walk,
+        number: u32,
+        inode: &Inode,
+    ) -> Result<u32, ExtError> {
         match self.list_attributes(number) {
             Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => {
-                walk.report.add(Finding::Unreadable { inode: number, error });
+                walk.report.add(Finding::Unreadable {
+                    inode: number,
+                    error,
+                });
             }
             outcome => drop(outcome?),
         }
@@ -171,8 +201,15 @@ impl<D: BlockDevice> Ext<D> {
         Ok(1)
     }
 
-    /// Visits all blocks of an inode, counting them; gives the number behind the last that holds contents.
-    fn check_blocks(&mut self, walk: &mut Walk, number: u32, inode: &Inode, count: &mut u32) -> Result<u64, ExtError> {
+    /// Visits all blocks of an inode, counting them; gives the number behind the last that holds
+    /// contents.
+    fn check_blocks(
+        &mut self,
+        walk: &mut Walk,
+        number: u32,
+        inode: &Inode,
+        count: &mut u32,
+    ) -> Result<u64, ExtError> {
         let n = u64::from(self.store.layout.numbers());
         let (mut last, mut first) = (0, 0);
         for (slot, block) in inode.block.iter().enumerate() {
@@ -186,8 +223,18 @@ impl<D: BlockDevice> Ext<D> {
         Ok(last)
     }
 
-    fn check_below(&mut self, walk: &mut Walk, number: u32, block: u32, levels: u32, first: u64, count: &mut u32) -> Result<u64, ExtError> {
-        let Some(below) = levels.checked_sub(1) else { return Ok(first + 1) };
+    fn check_below(
+        &mut self,
+        walk: &mut Walk,
+        number: u32,
+        block: u32,
+        levels: u32,
+        first: u64,
+        count: &mut u32,
+    ) -> Result<u64, ExtError> {
+        let Some(below) = levels.checked_sub(1) else {
+            return Ok(first + 1);
+        };
         let each = u64::from(self.store.layout.numbers()).pow(below);
         let bytes = self.store.block(block)?.to_vec();
         let mut last = 0;
@@ -195,7 +242,14 @@ impl<D: BlockDevice> Ext<D> {
             let next = le32(&bytes, slot * 4);
             if next != 0 && self.claim(walk, number, next) {
                 *count += 1;
-                last = last.max(self.check_below(walk, number, next, below, first + slot as u64 * each, count)?);
+                last = last.max(self.check_below(
+                    walk,
+                    number,
+                    next,
+                    below,
+                    first + slot as u64 * each,
+                    count,
+                )?);
             }
         }
         Ok(last)
@@ -206,7 +260,9 @@ impl<D: BlockDevice> Ext<D> {
         // No more than what was visited: a length that lies leads nowhere.
         let most = inode.units / (self.store.layout.block / 512);
         for index in 0..self.dir_blocks(&inode).min(most) {
-            let outcome = self.dir_block(dir, &inode, index).and_then(|block| self.check_block_of_names(walk, dir, &inode, block));
+            let outcome = self
+                .dir_block(dir, &inode, index)
+                .and_then(|block| self.check_block_of_names(walk, dir, &inode, block));
             match outcome {
                 Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => {
                     walk.report.add(Finding::Unreadable { inode: dir, error })
@@ -217,7 +273,13 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    fn check_block_of_names(&mut self, walk: &mut Walk, dir: u32, inode: &Inode, block: u32) -> Result<(), ExtError> {
+    fn check_block_of_names(
+        &mut self,
+        walk: &mut Walk,
+        dir: u32,
+        inode: &Inode,
+        block: u32,
+    ) -> Result<(), ExtError> {
         let (types, bytes) = (self.types(), self.store.block(block)?.to_vec());
         let mut at = 0;
         while at < bytes.len() {
@@ -228,27 +290,55 @@ impl<D: BlockDevice> Ext<D> {
                 continue;
             }
             let name = record.name_in(&bytes);
-            let seen = walk.seen.get(record.inode as usize).copied().unwrap_or_default();
+            let seen = walk
+                .seen
+                .get(record.inode as usize)
+                .copied()
+                .unwrap_or_default();
             if seen.kind == 0 {
-                walk.report.add(Finding::Dangling { dir, block, offset, found: record.inode });
+                walk.report.add(Finding::Dangling {
+                    dir,
+                    block,
+                    offset,
+                    found: record.inode,
+                });
                 continue;
             }
             if types && seen.kind != record.kind {
-                walk.report.add(Finding::Type { dir, block, offset, found: record.kind, expected: seen.kind });
+                walk.report.add(Finding::Type {
+                    dir,
+                    block,
+                    offset,
+                    found: record.kind,
+                    expected: seen.kind,
+                });
             }
             let seen = &mut walk.seen[record.inode as usize];
             seen.names = seen.names.saturating_add(1);
             match name {
-                b"." if record.inode != dir => walk.report.add(Finding::Dots { dir, name: ".", found: record.inode, expected: dir }),
+                b"." if record.inode != dir => walk.report.add(Finding::Dots {
+                    dir,
+                    name: ".",
+                    found: record.inode,
+                    expected: dir,
+                }),
                 b"." | b".." => continue,
                 _ if seen.kind == 2 && seen.parent != 0 => {
                     let (first, inode) = (seen.parent, record.inode);
-                    walk.report.add(Finding::TwoParents { inode, first, second: dir });
+                    walk.report.add(Finding::TwoParents {
+                        inode,
+                        first,
+                        second: dir,
+                    });
                 }
                 _ => seen.parent = dir,
             }
             if self.is_indexed(inode)
-                && self.find_indexed(dir, inode, name)?.flatten().map(|f| (f.block, f.record.at)) != Some((block, offset as usize))
+                && self
+                    .find_indexed(dir, inode, name)?
+                    .flatten()
+                    .map(|f| (f.block, f.record.at))
+                    != Some((block, offset as usize))
             {
                 walk.report.add(Finding::Index { dir, block, offset });
             }
@@ -285,10 +375,20 @@ impl<D: BlockDevice> Ext<D> {
 
     fn check_parent(&mut self, walk: &mut Walk, number: u32, parent: u32) -> Result<(), ExtError> {
         match self.parent_entry(number) {
-            Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => walk.report.add(Finding::Unreadable { inode: number, error }),
+            Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => {
+                walk.report.add(Finding::Unreadable {
+                    inode: number,
+                    error,
+                })
+            }
             Err(error) => return Err(error),
             Ok(found) if found.record.inode != parent => {
-                walk.report.add(Finding::Dots { dir: number, name: "..", found: found.record.inode, expected: parent });
+                walk.report.add(Finding::Dots {
+                    dir: number,
+                    name: "..",
+                    found: found.record.inode,
+                    expected: parent,
+                });
             }
             Ok(_) => {}
         }
@@ -314,7 +414,10 @@ impl<D: BlockDevice> Ext<D> {
             let (mut lost, mut first, mut free) = (0, 0, 0);
             for at in 0..end {
                 match (walk.is_used(start + at), taken(at)) {
-                    (true, false) => walk.report.add(Finding::FreeBlock { block: start + at, inode: 0 }),
+                    (true, false) => walk.report.add(Finding::FreeBlock {
+                        block: start + at,
+                        inode: 0,
+                    }),
                     (false, true) => {
                         first = if lost == 0 { start + at } else { first };
                         lost += 1;
@@ -325,9 +428,19 @@ impl<D: BlockDevice> Ext<D> {
                 free += u32::from(!taken(at));
             }
             if lost > 0 {
-                walk.report.add(Finding::LostBlocks { group, count: lost, first });
+                walk.report.add(Finding::LostBlocks {
+                    group,
+                    count: lost,
+                    first,
+                });
             }
-            self.count(walk, "free blocks", Place::Group(group), counts.free_blocks.into(), free);
+            self.count(
+                walk,
+                "free blocks",
+                Place::Group(group),
+                counts.free_blocks.into(),
+                free,
+            );
             self.check_inode_bitmap(walk, group)?;
         }
         for (block, expected) in core::mem::take(&mut walk.attributes) {
@@ -344,7 +457,10 @@ impl<D: BlockDevice> Ext<D> {
         let bitmap = self.store.block(counts.inode_bitmap)?.to_vec();
         let (mut lost, mut first, mut free, mut directories) = (0, 0, 0, 0);
         for at in 0..layout.inodes_per_group {
-            let (inode, taken) = (group * layout.inodes_per_group + at + 1, bitmap[at as usize / 8] >> (at % 8) & 1 == 1);
+            let (inode, taken) = (
+                group * layout.inodes_per_group + at + 1,
+                bitmap[at as usize / 8] >> (at % 8) & 1 == 1,
+            );
             let kind = walk.seen[inode as usize].kind;
             if kind != 0 && !taken {
                 walk.report.add(Finding::FreeInode { inode });
@@ -356,16 +472,37 @@ impl<D: BlockDevice> Ext<D> {
             directories += u32::from(kind == 2);
         }
         if lost > 0 {
-            walk.report.add(Finding::LostInodes { group, count: lost, first });
+            walk.report.add(Finding::LostInodes {
+                group,
+                count: lost,
+                first,
+            });
         }
-        self.count(walk, "free inodes", Place::Group(group), counts.free_inodes.into(), free);
-        self.count(walk, "directories", Place::Group(group), counts.directories.into(), directories);
+        self.count(
+            walk,
+            "free inodes",
+            Place::Group(group),
+            counts.free_inodes.into(),
+            free,
+        );
+        self.count(
+            walk,
+            "directories",
+            Place::Group(group),
+            counts.directories.into(),
+            directories,
+        );
         Ok(())
     }
 
     fn count(&self, walk: &mut Walk, what: &'static str, place: Place, found: u32, expected: u32) {
         if found != expected {
-            walk.report.add(Finding::Count { what, place, found, expected });
+            walk.report.add(Finding::Count {
+                what,
+                place,
+                found,
+                expected,
+            });
         }
     }
 
@@ -373,8 +510,16 @@ impl<D: BlockDevice> Ext<D> {
     fn check_totals(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
         let bytes = self.store.superblock()?;
         let said = (le32(bytes, sb::FREE_BLOCKS), le32(bytes, sb::FREE_INODES));
-        let sum = |count: fn(&crate::groups::Group) -> u16| self.groups.iter().map(|group| u32::from(count(group))).sum();
-        let are = (sum(|group| group.free_blocks), sum(|group| group.free_inodes));
+        let sum = |count: fn(&crate::groups::Group) -> u16| {
+            self.groups
+                .iter()
+                .map(|group| u32::from(count(group)))
+                .sum()
+        };
+        let are = (
+            sum(|group| group.free_blocks),
+            sum(|group| group.free_inodes),
+        );
         self.count(walk, "free blocks", Place::Super, said.0, are.0);
         self.count(walk, "free inodes", Place::Super, said.1, are.1);
         Ok(())

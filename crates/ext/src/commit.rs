@@ -1,4 +1,5 @@
-//! Bringing what waits to the medium, in the order that the [crate](crate#power-loss) promises; with a journal see `journaled`.
+//! Bringing what waits to the medium, in the order that the [crate](crate#power-loss) promises;
+//! with a journal see `journaled`.
 
 use crate::{
     Ext, ExtError,
@@ -44,20 +45,30 @@ impl<D: BlockDevice> Ext<D> {
     /// The superblock's counts, which may be behind the groups' until the volume is synced.
     fn put_counts(&mut self) -> Result<(), ExtError> {
         // With a journal they are brought up to date when it is closed, as Linux has it.
-        if self.is_journaled() { Ok(()) } else { self.put_counts_now() }
+        if self.is_journaled() {
+            Ok(())
+        } else {
+            self.put_counts_now()
+        }
     }
 
     pub(crate) fn put_counts_now(&mut self) -> Result<(), ExtError> {
-        let counts = [(sb::FREE_BLOCKS, self.free_blocks), (sb::FREE_INODES, self.free_inodes)];
+        let counts = [
+            (sb::FREE_BLOCKS, self.free_blocks),
+            (sb::FREE_INODES, self.free_inodes),
+        ];
         let bytes = self.store.superblock()?;
         if counts.iter().any(|(at, count)| le32(bytes, *at) != *count) {
             let bytes = self.store.superblock_mut()?;
-            counts.iter().for_each(|(at, count)| put32(bytes, *at, *count));
+            counts
+                .iter()
+                .for_each(|(at, count)| put32(bytes, *at, *count));
         }
         Ok(())
     }
 
-    /// Brings all waiting metadata to the medium, with the contents to which it leads; everything written is durable afterwards.
+    /// Brings all waiting metadata to the medium, with the contents to which it leads; everything
+    /// written is durable afterwards.
     pub(crate) fn commit(&mut self) -> Result<(), ExtError> {
         if self.is_journaled() {
             self.commit_through_journal()?;
@@ -93,10 +104,14 @@ impl<D: BlockDevice> Ext<D> {
         self.store.write(&contents)
     }
 
-    /// What nothing on the medium leads to yet, bitmaps in which it is taken, as is all that was before, and counts.
+    /// What nothing on the medium leads to yet, bitmaps in which it is taken, as is all that was
+    /// before, and counts.
     fn write_new(&mut self) -> Result<(), ExtError> {
         let kinds = [Class::Numbers, Class::Inode, Class::Directory];
-        let mut new: Vec<u32> = kinds.into_iter().flat_map(|class| self.store.cache.of(Owner::Meta(class))).collect();
+        let mut new: Vec<u32> = kinds
+            .into_iter()
+            .flat_map(|class| self.store.cache.of(Owner::Meta(class)))
+            .collect();
         new.retain(|block| self.store.cache.is_fresh(*block));
         // Counts are only as good as a check makes them: no step is theirs alone.
         new.extend(self.store.cache.of(Owner::Meta(Class::Counts)));
@@ -110,11 +125,14 @@ impl<D: BlockDevice> Ext<D> {
         self.store.write(&new)
     }
 
-    /// Blocks of numbers on the medium in which what was taken is added; what was given back stays until no length covers it.
+    /// Blocks of numbers on the medium in which what was taken is added; what was given back stays
+    /// until no length covers it.
     fn write_more_numbers(&mut self) -> Result<(), ExtError> {
         let mut whole = Vec::new();
         for block in self.store.cache.of(Owner::Meta(Class::Numbers)) {
-            let Some((before, now)) = self.store.cache.numbers(block) else { continue };
+            let Some((before, now)) = self.store.cache.numbers(block) else {
+                continue;
+            };
             let both = with_removed(before, now);
             if both == now {
                 whole.push(block);
@@ -126,14 +144,20 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     fn pause(&mut self) -> Result<(), ExtError> {
-        if self.options.barriers { self.store.barrier() } else { Ok(()) }
+        if self.options.barriers {
+            self.store.barrier()
+        } else {
+            Ok(())
+        }
     }
 
     /// On the medium nothing leads any more to what was given back.
     fn committed(&mut self) -> Result<(), ExtError> {
         let held = core::mem::take(&mut self.held);
         if self.options.discard {
-            held.freed.iter().try_for_each(|(first, count)| self.store.discard(*first, *count))?;
+            held.freed
+                .iter()
+                .try_for_each(|(first, count)| self.store.discard(*first, *count))?;
         }
         self.order.clear();
         self.changed.clear();
@@ -160,7 +184,8 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Asks that one block of names reaches the medium before another; commits if the opposite was asked for before.
+    /// Asks that one block of names reaches the medium before another; commits if the opposite was
+    /// asked for before.
     pub(crate) fn ordered(&mut self, first: u32, then: u32) -> Result<(), ExtError> {
         if !self.is_journaled() && first != then && !self.order.ask(first, then) {
             self.commit()?;
@@ -180,7 +205,9 @@ impl<D: BlockDevice> Ext<D> {
             return self.write_oldest_journaled(bytes, until);
         }
         let before = self.waiting_bytes();
-        let blocks = bytes.div_ceil(u64::from(self.store.layout.block)).min(usize::MAX as u64) as usize;
+        let blocks = bytes
+            .div_ceil(u64::from(self.store.layout.block))
+            .min(usize::MAX as u64) as usize;
         let contents: Vec<u32> = self.store.cache.oldest_contents(blocks, until);
         self.store.write(&contents)?;
         let overdue = self.store.cache.since().is_some_and(|since| since <= until);
@@ -194,7 +221,10 @@ impl<D: BlockDevice> Ext<D> {
 /// Numbers as they are, and where there is none any more, those from before.
 fn with_removed(before: &[u8], now: &[u8]) -> Vec<u8> {
     let pairs = before.chunks_exact(4).zip(now.chunks_exact(4));
-    pairs.flat_map(|(before, now)| if *now == [0; 4] { before } else { now }).copied().collect()
+    pairs
+        .flat_map(|(before, now)| if *now == [0; 4] { before } else { now })
+        .copied()
+        .collect()
 }
 
 #[cfg(test)]
@@ -204,7 +234,10 @@ mod tests {
     #[test]
     fn numbers_that_went_stay_beside_those_that_came() {
         assert_eq!(
-            with_removed(&[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]),
+            with_removed(
+                &[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0],
+                &[0, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]
+            ),
             [1, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]
         );
     }

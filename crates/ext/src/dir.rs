@@ -1,7 +1,9 @@
-//! Directories as blocks of records: finding, adding, removing, listing names one block after the other.
+//! Directories as blocks of records: finding, adding, removing, listing names one block after the
+//! other.
 //!
-//! *Promises.* A record that leaves its block, or is too short for its name, is an error with its place; a directory with a hole too. Records that stay do
-//! not move, except when an index splits a block. *Knows nothing of* what inodes hold.
+//! *Promises.* A record that leaves its block, or is too short for its name, is an error with its
+//! place; a directory with a hole too. Records that stay do not move, except when an index splits a
+//! block. *Knows nothing of* what inodes hold.
 
 use crate::{
     Ext, ExtError,
@@ -35,7 +37,11 @@ impl Record {
 
     /// Bytes that it needs for itself.
     pub fn used(&self) -> usize {
-        if self.inode == 0 { 0 } else { Self::needed(self.name) }
+        if self.inode == 0 {
+            0
+        } else {
+            Self::needed(self.name)
+        }
     }
 
     pub fn name_in<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
@@ -52,21 +58,46 @@ impl Record {
     }
 }
 
-/// Reads the record at a byte of a block, which is `block` in messages. The type byte is part of the length where the volume has no types.
+/// Reads the record at a byte of a block, which is `block` in messages. The type byte is part of
+/// the length where the volume has no types.
 pub(crate) fn record(bytes: &[u8], at: usize, block: u32, types: bool) -> Result<Record, ExtError> {
-    let wrong = |field, found: usize, expected| ExtError::Block { block, offset: at as u32, field, found: found as u64, expected };
+    let wrong = |field, found: usize, expected| ExtError::Block {
+        block,
+        offset: at as u32,
+        field,
+        found: found as u64,
+        expected,
+    };
     if at + HEADER > bytes.len() {
         return Err(wrong("record", at, "room for 8 bytes"));
     }
     let (inode, length) = (le32(bytes, at), usize::from(le16(bytes, at + 4)));
-    let name = if types { usize::from(bytes[at + 6]) } else { usize::from(le16(bytes, at + 6)) };
+    let name = if types {
+        usize::from(bytes[at + 6])
+    } else {
+        usize::from(le16(bytes, at + 6))
+    };
     if length < HEADER + usize::from(inode != 0) || length % 4 != 0 || at + length > bytes.len() {
-        return Err(wrong("length of a record", length, "a multiple of 4, up to the end of the block"));
+        return Err(wrong(
+            "length of a record",
+            length,
+            "a multiple of 4, up to the end of the block",
+        ));
     }
     if HEADER + name > length || name > 255 || (inode != 0 && name == 0) {
-        return Err(wrong("length of a name", name, "1 to 255 bytes within its record"));
+        return Err(wrong(
+            "length of a name",
+            name,
+            "1 to 255 bytes within its record",
+        ));
     }
-    Ok(Record { at, length, inode, name, kind: if types { bytes[at + 7] } else { 0 } })
+    Ok(Record {
+        at,
+        length,
+        inode,
+        name,
+        kind: if types { bytes[at + 7] } else { 0 },
+    })
 }
 
 /// Where a name is.
@@ -78,8 +109,14 @@ pub(crate) struct Found {
     pub before: Option<usize>,
 }
 
-/// Where in a block a record of `needed` bytes fits: the record that has room, and the bytes of that which it needs for itself.
-pub(crate) fn room(bytes: &[u8], block: u32, types: bool, needed: usize) -> Result<Option<Record>, ExtError> {
+/// Where in a block a record of `needed` bytes fits: the record that has room, and the bytes of
+/// that which it needs for itself.
+pub(crate) fn room(
+    bytes: &[u8],
+    block: u32,
+    types: bool,
+    needed: usize,
+) -> Result<Option<Record>, ExtError> {
     let mut at = 0;
     while at < bytes.len() {
         let record = record(bytes, at, block, types)?;
@@ -92,14 +129,22 @@ pub(crate) fn room(bytes: &[u8], block: u32, types: bool, needed: usize) -> Resu
 }
 
 /// Writes a record.
-pub(crate) fn put_record(bytes: &mut [u8], at: usize, length: usize, inode: u32, name: &[u8], kind: u8) {
+pub(crate) fn put_record(
+    bytes: &mut [u8],
+    at: usize,
+    length: usize,
+    inode: u32,
+    name: &[u8],
+    kind: u8,
+) {
     put32(bytes, at, inode);
     put16(bytes, at + 4, length as u16);
     (bytes[at + 6], bytes[at + 7]) = (name.len() as u8, kind);
     bytes[at + HEADER..at + HEADER + name.len()].copy_from_slice(name);
 }
 
-/// Blocks of a directory that cannot be had: the others are gone through before the first of these is told.
+/// Blocks of a directory that cannot be had: the others are gone through before the first of these
+/// is told.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     first: Option<ExtError>,
@@ -113,7 +158,11 @@ impl Failures {
     pub fn add(&mut self, error: ExtError) -> Result<(), ExtError> {
         let first = *self.first.get_or_insert(error);
         self.count += 1;
-        if self.count < Self::MAX { Ok(()) } else { Err(first) }
+        if self.count < Self::MAX {
+            Ok(())
+        } else {
+            Err(first)
+        }
     }
 
     pub fn told<T>(self, value: T) -> Result<T, ExtError> {
@@ -133,9 +182,19 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Where a block of a directory lies.
-    pub(crate) fn dir_block(&mut self, number: u32, dir: &Inode, index: u32) -> Result<u32, ExtError> {
+    pub(crate) fn dir_block(
+        &mut self,
+        number: u32,
+        dir: &Inode,
+        index: u32,
+    ) -> Result<u32, ExtError> {
         match self.mapped(number, dir, index, 1)?.block {
-            0 => Err(ExtError::Inode { inode: number, field: "block of a directory", found: 0, expected: "no hole" }),
+            0 => Err(ExtError::Inode {
+                inode: number,
+                field: "block of a directory",
+                found: 0,
+                expected: "no hole",
+            }),
             block => Ok(block),
         }
     }
@@ -150,9 +209,19 @@ impl<D: BlockDevice> Ext<D> {
             if record.inode != 0 && record.name_in(bytes) == name {
                 if record.inode > inodes {
                     let expected = "an inode of the volume";
-                    return Err(ExtError::Block { block, offset: at as u32, field: "inode", found: record.inode.into(), expected });
+                    return Err(ExtError::Block {
+                        block,
+                        offset: at as u32,
+                        field: "inode",
+                        found: record.inode.into(),
+                        expected,
+                    });
                 }
-                return Ok(Some(Found { block, record, before }));
+                return Ok(Some(Found {
+                    block,
+                    record,
+                    before,
+                }));
             }
             before = Some(at);
             at += record.length;
@@ -172,7 +241,10 @@ impl<D: BlockDevice> Ext<D> {
             }
         }
         for index in 0..self.dir_blocks(&dir) {
-            match self.dir_block(number, &dir, index).and_then(|block| self.find_in(block, name)) {
+            match self
+                .dir_block(number, &dir, index)
+                .and_then(|block| self.find_in(block, name))
+            {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
                 Err(error) => failures.add(error)?,
@@ -195,7 +267,14 @@ impl<D: BlockDevice> Ext<D> {
         }
         for index in 0..self.dir_blocks(&dir) {
             let block = self.dir_block(number, &dir, index)?;
-            if room(self.store.block(block)?, block, types, Record::needed(name.len()))?.is_some() {
+            if room(
+                self.store.block(block)?,
+                block,
+                types,
+                Record::needed(name.len()),
+            )?
+            .is_some()
+            {
                 return Ok(Some(block));
             }
         }
@@ -203,7 +282,13 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Adds a name that is not there yet, of an inode whose type is `kind` in records.
-    pub(crate) fn add_entry(&mut self, number: u32, name: &[u8], child: u32, kind: u8) -> Result<(), ExtError> {
+    pub(crate) fn add_entry(
+        &mut self,
+        number: u32,
+        name: &[u8],
+        child: u32,
+        kind: u8,
+    ) -> Result<(), ExtError> {
         let (mut dir, kind) = (self.inode(number)?, if self.types() { kind } else { 0 });
         if self.is_indexed(&dir) {
             if self.insert_indexed(number, &mut dir, name, child, kind)? {
@@ -220,19 +305,43 @@ impl<D: BlockDevice> Ext<D> {
                 return Ok(());
             }
         }
-        if blocks == 1 && self.store.layout.has(compat::DIR_INDEX) && self.make_indexed(number, &mut dir)? {
+        if blocks == 1
+            && self.store.layout.has(compat::DIR_INDEX)
+            && self.make_indexed(number, &mut dir)?
+        {
             return self.add_entry(number, name, child, kind);
         }
         let (_, block) = self.append_block(number, &mut dir)?;
         let size = self.store.layout.size();
-        put_record(self.store.fresh(block, Class::Directory)?, 0, size, child, name, kind);
+        put_record(
+            self.store.fresh(block, Class::Directory)?,
+            0,
+            size,
+            child,
+            name,
+            kind,
+        );
         Ok(())
     }
 
     /// Adds a name to a block if it fits.
-    pub(crate) fn add_in(&mut self, block: u32, name: &[u8], child: u32, kind: u8) -> Result<bool, ExtError> {
+    pub(crate) fn add_in(
+        &mut self,
+        block: u32,
+        name: &[u8],
+        child: u32,
+        kind: u8,
+    ) -> Result<bool, ExtError> {
         let types = self.types();
-        let Some(host) = room(self.store.block(block)?, block, types, Record::needed(name.len()))? else { return Ok(false) };
+        let Some(host) = room(
+            self.store.block(block)?,
+            block,
+            types,
+            Record::needed(name.len()),
+        )?
+        else {
+            return Ok(false);
+        };
         let bytes = self.store.edit(block, Class::Directory)?;
         let used = host.used();
         if used > 0 {
@@ -242,8 +351,13 @@ impl<D: BlockDevice> Ext<D> {
         Ok(true)
     }
 
-    /// One more block at the end of a directory; its bytes are the caller's to fill. Gives its place in the directory and in the volume.
-    pub(crate) fn append_block(&mut self, number: u32, dir: &mut Inode) -> Result<(u32, u32), ExtError> {
+    /// One more block at the end of a directory; its bytes are the caller's to fill. Gives its
+    /// place in the directory and in the volume.
+    pub(crate) fn append_block(
+        &mut self,
+        number: u32,
+        dir: &mut Inode,
+    ) -> Result<(u32, u32), ExtError> {
         let index = self.dir_blocks(dir);
         if u64::from(index + 1) * u64::from(self.store.layout.block) > i32::MAX as u64 {
             return Err(Errno::NoSpace.into());
@@ -268,7 +382,12 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Lets a name mean another inode.
-    pub(crate) fn point_entry(&mut self, found: &Found, child: u32, kind: u8) -> Result<(), ExtError> {
+    pub(crate) fn point_entry(
+        &mut self,
+        found: &Found,
+        child: u32,
+        kind: u8,
+    ) -> Result<(), ExtError> {
         let types = self.types();
         let bytes = self.store.edit(found.block, Class::Directory)?;
         put32(bytes, found.record.at, child);
@@ -300,7 +419,12 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn parent_entry(&mut self, number: u32) -> Result<Found, ExtError> {
         let dir = self.inode(number)?;
         let block = self.dir_block(number, &dir, 0)?;
-        let missing = ExtError::Inode { inode: number, field: "parent", found: 0, expected: "an entry .. in its first block" };
+        let missing = ExtError::Inode {
+            inode: number,
+            field: "parent",
+            found: 0,
+            expected: "an entry .. in its first block",
+        };
         self.find_in(block, b"..")?.ok_or(missing)
     }
 

@@ -1,6 +1,7 @@
 //! The device, with the journal in between if changes go through one.
 //!
-//! *Promises.* Reading gives what was written last, in whichever of the two it is. *Knows nothing of* what blocks hold.
+//! *Promises.* Reading gives what was written last, in whichever of the two it is. *Knows nothing
+//! of* what blocks hold.
 
 use crate::ExtError;
 use alloc::boxed::Box;
@@ -47,9 +48,17 @@ impl<D: BlockDevice> Disk<D> {
     }
 
     /// Reads whole blocks of `size` bytes, each `ratio` sectors, from `first` on.
-    pub fn read(&mut self, first: u32, ratio: u64, size: usize, data: &mut [u8]) -> Result<(), ExtError> {
+    pub fn read(
+        &mut self,
+        first: u32,
+        ratio: u64,
+        size: usize,
+        data: &mut [u8],
+    ) -> Result<(), ExtError> {
         let Self::Journaled(journal) = self else {
-            return Ok(self.device_mut().read(Lba(u64::from(first) * ratio), data)?);
+            return Ok(self
+                .device_mut()
+                .read(Lba(u64::from(first) * ratio), data)?);
         };
         let count = data.len() / size;
         let (first, mut at) = (u64::from(first), 0);
@@ -59,8 +68,13 @@ impl<D: BlockDevice> Disk<D> {
                 at += 1;
                 continue;
             }
-            let end = (at + 1..count).find(|end| journal.pending(first + *end as u64).is_some()).unwrap_or(count);
-            journal.device_mut().read(Lba((first + at as u64) * ratio), &mut data[at * size..end * size])?;
+            let end = (at + 1..count)
+                .find(|end| journal.pending(first + *end as u64).is_some())
+                .unwrap_or(count);
+            journal.device_mut().read(
+                Lba((first + at as u64) * ratio),
+                &mut data[at * size..end * size],
+            )?;
             at = end;
         }
         Ok(())

@@ -26,7 +26,9 @@ pub enum ExtError {
         expected: &'static str,
     },
     /// The volume has a feature without which it cannot be understood.
-    #[error("superblock, byte 96: incompatible feature {bit:#x}, {name}, expected none but filetype and needs_recovery")]
+    #[error(
+        "superblock, byte 96: incompatible feature {bit:#x}, {name}, expected none but filetype and needs_recovery"
+    )]
     Feature {
         /// Its bit.
         bit: u32,
@@ -34,7 +36,9 @@ pub enum ExtError {
         name: &'static str,
     },
     /// Blocks of the volume and sectors of the device do not go together.
-    #[error("volume has blocks of {block} bytes, the device sectors of {sector}: expected a multiple")]
+    #[error(
+        "volume has blocks of {block} bytes, the device sectors of {sector}: expected a multiple"
+    )]
     Sectors {
         /// Bytes of the volume's block.
         block: u32,
@@ -92,7 +96,9 @@ impl ExtError {
             Self::Call(errno) => errno,
             Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
             Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
-            Self::Journal(_) | Self::Group { .. } | Self::Inode { .. } | Self::Block { .. } => Errno::Unclean,
+            Self::Journal(_) | Self::Group { .. } | Self::Inode { .. } | Self::Block { .. } => {
+                Errno::Unclean
+            }
             Self::Device(_) => Errno::Io,
         }
     }

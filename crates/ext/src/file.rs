@@ -1,7 +1,7 @@
 //! The contents of files.
 //!
-//! *Promises.* What was never written reads as zeros, also where a file was cut short and grew again. A write that finds no space for all of it writes the
-//! beginning. *Knows nothing of* names.
+//! *Promises.* What was never written reads as zeros, also where a file was cut short and grew
+//! again. A write that finds no space for all of it writes the beginning. *Knows nothing of* names.
 
 use crate::{
     Ext, ExtError,
@@ -21,15 +21,28 @@ const SMALL_MAX: u64 = 0x7FFF_FFFF;
 
 impl<D: BlockDevice> Ext<D> {
     /// Reads what an inode's blocks hold; gives the bytes read.
-    pub(crate) fn read_file(&mut self, number: u32, offset: u64, buf: &mut [u8]) -> Result<usize, ExtError> {
+    pub(crate) fn read_file(
+        &mut self,
+        number: u32,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize, ExtError> {
         let (inode, size) = (self.inode(number)?, self.store.layout.size());
         let count = (buf.len() as u64).min(inode.size.saturating_sub(offset)) as usize;
         let mut done = 0;
         while done < count {
             let (index, at) = self.locate(offset + done as u64)?;
-            let whole = if at == 0 { ((count - done) / size).min(STEP / size) } else { 0 };
+            let whole = if at == 0 {
+                ((count - done) / size).min(STEP / size)
+            } else {
+                0
+            };
             let found = self.mapped(number, &inode, index, whole.max(1) as u32)?;
-            let length = if whole > 0 { (found.run as usize).min(whole) * size } else { (size - at).min(count - done) };
+            let length = if whole > 0 {
+                (found.run as usize).min(whole) * size
+            } else {
+                (size - at).min(count - done)
+            };
             let part = &mut buf[done..done + length];
             match found.block {
                 0 => part.fill(0),
@@ -73,24 +86,35 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Writes into a file, one transaction's worth after the other; gives the bytes written.
-    pub(crate) fn write_file(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
+    pub(crate) fn write_file(
+        &mut self,
+        number: u32,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize, ExtError> {
         let most = self.store.layout.file_bytes_max();
         if offset >= most {
             return Err(Errno::FileTooBig.into());
         }
-        let count = data.len().min((most - offset).min(usize::MAX as u64) as usize);
+        let count = data
+            .len()
+            .min((most - offset).min(usize::MAX as u64) as usize);
         let (inode, size) = (self.inode(number)?, self.store.layout.size());
         let mut done = 0;
         while done < count {
             let (_, at) = self.locate(offset + done as u64)?;
             let blocks = (at + count - done).div_ceil(size).min(u32::MAX as usize) as u32;
             let part = self.blocks_at_once(&inode, blocks);
-            let length = (part as usize).saturating_mul(size).saturating_sub(at).min(count - done);
+            let length = (part as usize)
+                .saturating_mul(size)
+                .saturating_sub(at)
+                .min(count - done);
             self.reserve(&inode, part)?;
-            let written = match self.write_part(number, offset + done as u64, &data[done..done + length]) {
-                Err(ExtError::Call(Errno::NoSpace)) if done > 0 => break,
-                outcome => outcome?,
-            };
+            let written =
+                match self.write_part(number, offset + done as u64, &data[done..done + length]) {
+                    Err(ExtError::Call(Errno::NoSpace)) if done > 0 => break,
+                    outcome => outcome?,
+                };
             done += written;
             if written < length {
                 break;
@@ -108,7 +132,8 @@ impl<D: BlockDevice> Ext<D> {
         }
         let (mut done, mut goal) = (0, self.nodes.goal(number, offset / size as u64));
         let once = self.options.once && matches!(owner, Owner::File(_));
-        // Neighbours that go to the device together: the first block, how many, where they begin in the data.
+        // Neighbours that go to the device together: the first block, how many, where they begin in
+        // the data.
         let (mut first, mut blocks, mut from) = (0, 0, 0);
         while done < count {
             let (index, at) = self.locate(offset + done as u64)?;
@@ -117,24 +142,37 @@ impl<D: BlockDevice> Ext<D> {
                 Err(ExtError::Call(Errno::NoSpace)) => break,
                 outcome => outcome?,
             };
-            // What begins behind the end holds nothing yet, whatever an unfinished commit has left there.
+            // What begins behind the end holds nothing yet, whatever an unfinished commit has left
+            // there.
             let start = (offset + done as u64) - at as u64;
             if once && fresh && at == 0 {
                 if block != first + blocks || from + blocks as usize * size != done {
-                    self.store.write_contents(first, &data[from..(from + blocks as usize * size).min(done)])?;
+                    self.store.write_contents(
+                        first,
+                        &data[from..(from + blocks as usize * size).min(done)],
+                    )?;
                     (first, blocks, from) = (block, 0, done);
                 }
                 (blocks, done, goal) = (blocks + 1, done + length, block + 1);
                 continue;
             }
-            self.store.change_contents(owner, block, at, &data[done..done + length], fresh || start >= inode.size)?;
+            self.store.change_contents(
+                owner,
+                block,
+                at,
+                &data[done..done + length],
+                fresh || start >= inode.size,
+            )?;
             if offset + (done + length) as u64 > inode.size {
                 self.store.cache.freshen(block);
             }
             (done, goal) = (done + length, block + 1);
             self.relieve()?;
         }
-        self.store.write_contents(first, &data[from..(from + blocks as usize * size).min(done)])?;
+        self.store.write_contents(
+            first,
+            &data[from..(from + blocks as usize * size).min(done)],
+        )?;
         if done == 0 {
             return Err(Errno::NoSpace.into());
         }
@@ -155,7 +193,8 @@ impl<D: BlockDevice> Ext<D> {
         Ok(done)
     }
 
-    /// Zeros behind the end of a file in its last block, where what was cut off may lie still; before a longer length they are on the medium.
+    /// Zeros behind the end of a file in its last block, where what was cut off may lie still;
+    /// before a longer length they are on the medium.
     pub(crate) fn zero_tail(&mut self, number: u32, inode: &Inode) -> Result<(), ExtError> {
         let (index, at) = self.locate(inode.size)?;
         if at == 0 {
@@ -165,7 +204,8 @@ impl<D: BlockDevice> Ext<D> {
         if block != 0 && self.store.block(block)?[at..].iter().any(|byte| *byte != 0) {
             let zeros = alloc::vec![0; self.store.layout.size() - at];
             let owner = self.owner(number, inode);
-            self.store.change_contents(owner, block, at, &zeros, false)?;
+            self.store
+                .change_contents(owner, block, at, &zeros, false)?;
             self.store.cache.freshen(block);
         }
         Ok(())
@@ -186,14 +226,22 @@ impl<D: BlockDevice> Ext<D> {
         let unit = u64::from(self.store.layout.block);
         if self.store.cache.waiting_contents() as u64 * unit > self.options.waiting_bytes_max {
             let half = (self.options.waiting_bytes_max / 2 / unit).max(1) as usize;
-            let oldest = self.store.cache.oldest_contents(half, nandlab_vfs::Time::MIN);
+            let oldest = self
+                .store
+                .cache
+                .oldest_contents(half, nandlab_vfs::Time::MIN);
             self.store.write(&oldest)?;
         }
         Ok(())
     }
 
     /// Changes a file's length; the caller puts the inode.
-    pub(crate) fn resize(&mut self, number: u32, inode: &mut Inode, size: u64) -> Result<(), ExtError> {
+    pub(crate) fn resize(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        size: u64,
+    ) -> Result<(), ExtError> {
         if size > self.store.layout.file_bytes_max() {
             return Err(Errno::FileTooBig.into());
         }
@@ -204,7 +252,8 @@ impl<D: BlockDevice> Ext<D> {
         } else if size < inode.size {
             inode.size = size;
             let block = u64::from(self.store.layout.block);
-            // What is cut off in the last block is zeroed once the length is durable, or with it: before, it may be needed.
+            // What is cut off in the last block is zeroed once the length is durable, or with it:
+            // before, it may be needed.
             if self.logs_contents(inode) {
                 self.zero_tail(number, inode)?;
             } else if !at_boundary(size, block as usize) {
@@ -213,7 +262,11 @@ impl<D: BlockDevice> Ext<D> {
             self.nodes.set_goal(number, 0, 0);
             let listed = self.add_orphan(number, inode)?;
             self.put_inode(number, inode)?;
-            self.trim(number, inode, size.div_ceil(block).min(u32::MAX.into()) as u32)?;
+            self.trim(
+                number,
+                inode,
+                size.div_ceil(block).min(u32::MAX.into()) as u32,
+            )?;
             if listed {
                 self.drop_orphan(number, inode)?;
             }

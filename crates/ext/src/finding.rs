@@ -123,7 +123,9 @@ pub enum Finding {
         error: crate::ExtError,
     },
     /// A name leads to an inode that is not in use.
-    #[error("directory {dir}, block {block}, byte {offset}: leads to inode {found}, which is not in use")]
+    #[error(
+        "directory {dir}, block {block}, byte {offset}: leads to inode {found}, which is not in use"
+    )]
     Dangling {
         /// The directory.
         dir: u32,
@@ -213,10 +215,23 @@ impl Finding {
     /// How much it matters.
     pub fn severity(&self) -> Severity {
         match self {
-            Self::InUse | Self::Count { place: Place::Super, .. } => Severity::Note,
-            Self::Count { .. } | Self::LostBlocks { .. } | Self::LostInodes { .. } | Self::Nameless { .. } => Severity::Waste,
-            // More links than names keep an inode too long, fewer end it too early; a directory ends when it has no name.
-            Self::Links { found, expected, directory, .. } if *directory || found >= expected => Severity::Waste,
+            Self::InUse
+            | Self::Count {
+                place: Place::Super,
+                ..
+            } => Severity::Note,
+            Self::Count { .. }
+            | Self::LostBlocks { .. }
+            | Self::LostInodes { .. }
+            | Self::Nameless { .. } => Severity::Waste,
+            // More links than names keep an inode too long, fewer end it too early; a directory
+            // ends when it has no name.
+            Self::Links {
+                found,
+                expected,
+                directory,
+                ..
+            } if *directory || found >= expected => Severity::Waste,
             _ => Severity::Damage,
         }
     }
@@ -239,7 +254,11 @@ pub struct Report {
 
 impl Report {
     pub(crate) fn add(&mut self, finding: Finding) {
-        if self.findings.len() < FINDINGS_MAX { self.findings.push(finding) } else { self.more += 1 }
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding)
+        } else {
+            self.more += 1
+        }
     }
 
     /// The worst of all; none if nothing was found.

@@ -1,6 +1,7 @@
 //! The bytes of a volume: superblock, group descriptors, inodes, names of the features.
 //!
-//! *Promises* to say where things lie and what values mean (Linux `fs/ext2/ext2.h`, `Documentation/filesystems/ext4`), nothing more; everything is little-endian.
+//! *Promises* to say where things lie and what values mean (Linux `fs/ext2/ext2.h`,
+//! `Documentation/filesystems/ext4`), nothing more; everything is little-endian.
 
 use crate::ExtError;
 use nandlab_vfs::FileType;
@@ -139,7 +140,8 @@ pub(crate) mod flags {
     pub const JOURNAL_DATA: u32 = 0x4000;
     /// The directory has an index.
     pub const INDEX: u32 = 0x1000;
-    /// Set, the inode means something that is not understood here: encrypted, extents, inline data, value of an attribute.
+    /// Set, the inode means something that is not understood here: encrypted, extents, inline data,
+    /// value of an attribute.
     pub const FOREIGN: u32 = 0x800 | 0x8_0000 | 0x20_0000 | 0x1000_0000;
 }
 
@@ -175,7 +177,9 @@ pub(crate) fn entry_type(kind: FileType) -> u8 {
 /// The reverse of [`entry_type`].
 pub(crate) fn type_of_entry(byte: u8) -> Option<FileType> {
     use FileType::{Block, Character, Directory, Fifo, File, Socket, Symlink};
-    [File, Directory, Character, Block, Fifo, Socket, Symlink].into_iter().find(|kind| entry_type(*kind) == byte)
+    [File, Directory, Character, Block, Fifo, Socket, Symlink]
+        .into_iter()
+        .find(|kind| entry_type(*kind) == byte)
 }
 
 /// Shape and choices of a volume, as its superblock has them.
@@ -211,13 +215,15 @@ pub struct Layout {
     pub ro_compat: u32,
     /// Seed of the directory hash.
     pub hash_seed: [u32; 4],
-    /// The directory hash: 0 legacy, 1 half MD4, 2 TEA, for names as signed bytes; 3, 4, 5 the same unsigned.
+    /// The directory hash: 0 legacy, 1 half MD4, 2 TEA, for names as signed bytes; 3, 4, 5 the same
+    /// unsigned.
     pub hash_version: u8,
     /// Bytes after the first 128 of an inode that new inodes use.
     pub extra_isize: u16,
 }
 
-/// The bytes that a volume takes by its own superblock, which lies in `head`, the first 2048 bytes of the device or more; none where that is not understood.
+/// The bytes that a volume takes by its own superblock, which lies in `head`, the first 2048 bytes
+/// of the device or more; none where that is not understood.
 pub fn declared_bytes(head: &[u8]) -> Option<u64> {
     let layout = Layout::parse(head.get(SUPER_AT as usize..)?.get(..SUPER_BYTES)?).ok()?;
     Some(u64::from(layout.blocks) * u64::from(layout.block))
@@ -226,19 +232,43 @@ pub fn declared_bytes(head: &[u8]) -> Option<u64> {
 impl Layout {
     /// Takes a superblock apart; refuses what is none, or is not understood.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ExtError> {
-        let wrong = |at: usize, field, found: u32, expected| ExtError::Super { offset: at as u16, field, found, expected };
-        let check = |ok: bool, at: usize, field, found: u32, expected| if ok { Ok(()) } else { Err(wrong(at, field, found, expected)) };
+        let wrong = |at: usize, field, found: u32, expected| ExtError::Super {
+            offset: at as u16,
+            field,
+            found,
+            expected,
+        };
+        let check = |ok: bool, at: usize, field, found: u32, expected| {
+            if ok {
+                Ok(())
+            } else {
+                Err(wrong(at, field, found, expected))
+            }
+        };
         let magic = le16(bytes, sb::MAGIC);
         check(magic == MAGIC, sb::MAGIC, "magic", magic.into(), "0xef53")?;
         let (revision, log) = (le32(bytes, sb::REVISION), le32(bytes, sb::LOG_BLOCK));
         check(revision <= 1, sb::REVISION, "revision", revision, "0 or 1")?;
-        check(log <= 2, sb::LOG_BLOCK, "block size", log, "0, 1 or 2: 1024, 2048 or 4096 bytes")?;
+        check(
+            log <= 2,
+            sb::LOG_BLOCK,
+            "block size",
+            log,
+            "0, 1 or 2: 1024, 2048 or 4096 bytes",
+        )?;
         let feature = |at| if revision == 0 { 0 } else { le32(bytes, at) };
-        let (compat, incompat, ro_compat) = (feature(sb::COMPAT), feature(sb::INCOMPAT), feature(sb::RO_COMPAT));
+        let (compat, incompat, ro_compat) = (
+            feature(sb::COMPAT),
+            feature(sb::INCOMPAT),
+            feature(sb::RO_COMPAT),
+        );
         let unknown = incompat & !incompat::KNOWN;
         if unknown != 0 {
             let bit = 1 << unknown.trailing_zeros();
-            let name = incompat::NAMES.iter().find(|(known, _)| *known == bit).map_or("one without a name", |(_, name)| name);
+            let name = incompat::NAMES
+                .iter()
+                .find(|(known, _)| *known == bit)
+                .map_or("one without a name", |(_, name)| name);
             return Err(ExtError::Feature { bit, name });
         }
         let dynamic = revision == 1;
@@ -252,39 +282,92 @@ impl Layout {
             groups: 0,
             inodes: word(sb::INODES),
             inodes_per_group: word(sb::INODES_PER_GROUP),
-            inode_size: if dynamic { le16(bytes, sb::INODE_SIZE).into() } else { INODE_OLD },
+            inode_size: if dynamic {
+                le16(bytes, sb::INODE_SIZE).into()
+            } else {
+                INODE_OLD
+            },
             first_inode: if dynamic { word(sb::FIRST_INODE) } else { 11 },
             reserved: word(sb::RESERVED),
-            reserved_gdt: if compat & compat::RESIZE_INODE != 0 { le16(bytes, sb::RESERVED_GDT).into() } else { 0 },
+            reserved_gdt: if compat & compat::RESIZE_INODE != 0 {
+                le16(bytes, sb::RESERVED_GDT).into()
+            } else {
+                0
+            },
             compat,
             incompat,
             ro_compat,
             hash_seed: core::array::from_fn(|i| word(sb::HASH_SEED + 4 * i)),
-            hash_version: if hash < 3 && flags & FLAG_UNSIGNED != 0 { hash + 3 } else { hash },
+            hash_version: if hash < 3 && flags & FLAG_UNSIGNED != 0 {
+                hash + 3
+            } else {
+                hash
+            },
             extra_isize: 0,
         };
         layout.check(&check)?;
         layout.groups = (layout.blocks - layout.first).div_ceil(layout.per_group);
         let needed = u64::from(layout.groups) * u64::from(layout.inodes_per_group);
-        check(u64::from(layout.inodes) == needed, sb::INODES, "inodes", layout.inodes, "inodes of a group times groups")?;
+        check(
+            u64::from(layout.inodes) == needed,
+            sb::INODES,
+            "inodes",
+            layout.inodes,
+            "inodes of a group times groups",
+        )?;
         if layout.inode_size > INODE_OLD {
             let most = layout.inode_size - INODE_OLD;
             let wanted = u32::from(le16(bytes, sb::WANT_EXTRA));
-            layout.extra_isize = if wanted >= 28 && wanted <= most && wanted % 4 == 0 { wanted } else { 32.min(most) } as u16;
+            layout.extra_isize = if wanted >= 28 && wanted <= most && wanted % 4 == 0 {
+                wanted
+            } else {
+                32.min(most)
+            } as u16;
         }
         Ok(layout)
     }
 
-    fn check(&self, check: &impl Fn(bool, usize, &'static str, u32, &'static str) -> Result<(), ExtError>) -> Result<(), ExtError> {
+    fn check(
+        &self,
+        check: &impl Fn(bool, usize, &'static str, u32, &'static str) -> Result<(), ExtError>,
+    ) -> Result<(), ExtError> {
         let bits = self.block * 8;
         let first = u32::from(self.block == 1024);
-        check(self.first == first, sb::FIRST, "first block", self.first, "1 for blocks of 1024 bytes, otherwise 0")?;
-        check(self.blocks > first + 8, sb::BLOCKS, "blocks", self.blocks, "more than 9")?;
+        check(
+            self.first == first,
+            sb::FIRST,
+            "first block",
+            self.first,
+            "1 for blocks of 1024 bytes, otherwise 0",
+        )?;
+        check(
+            self.blocks > first + 8,
+            sb::BLOCKS,
+            "blocks",
+            self.blocks,
+            "more than 9",
+        )?;
         let per_group = (256..=bits).contains(&self.per_group) && self.per_group.is_multiple_of(8);
-        check(per_group, sb::PER_GROUP, "blocks of a group", self.per_group, "a multiple of 8, from 256 to 8 times the bytes of a block")?;
-        let size = self.inode_size.is_power_of_two() && (INODE_OLD..=self.block).contains(&self.inode_size);
-        check(size, sb::INODE_SIZE, "bytes of an inode", self.inode_size, "a power of two from 128 to the bytes of a block")?;
-        let inodes = (1..=bits).contains(&self.inodes_per_group) && self.inodes_per_group.is_multiple_of(self.block / self.inode_size);
+        check(
+            per_group,
+            sb::PER_GROUP,
+            "blocks of a group",
+            self.per_group,
+            "a multiple of 8, from 256 to 8 times the bytes of a block",
+        )?;
+        let size = self.inode_size.is_power_of_two()
+            && (INODE_OLD..=self.block).contains(&self.inode_size);
+        check(
+            size,
+            sb::INODE_SIZE,
+            "bytes of an inode",
+            self.inode_size,
+            "a power of two from 128 to the bytes of a block",
+        )?;
+        let inodes = (1..=bits).contains(&self.inodes_per_group)
+            && self
+                .inodes_per_group
+                .is_multiple_of(self.block / self.inode_size);
         check(
             inodes,
             sb::INODES_PER_GROUP,
@@ -293,7 +376,13 @@ impl Layout {
             "whole blocks of them, up to 8 times the bytes of a block",
         )?;
         let first_inode = (11..self.inodes.max(12)).contains(&self.first_inode);
-        check(first_inode, sb::FIRST_INODE, "first inode", self.first_inode, "11 or more, within the volume")?;
+        check(
+            first_inode,
+            sb::FIRST_INODE,
+            "first inode",
+            self.first_inode,
+            "11 or more, within the volume",
+        )?;
         check(
             self.reserved_gdt <= self.block / 4,
             sb::RESERVED_GDT,
@@ -340,12 +429,18 @@ impl Layout {
 
     /// The group of a block, and its place there.
     pub(crate) fn group_of(&self, block: u32) -> (u32, u32) {
-        ((block - self.first) / self.per_group, (block - self.first) % self.per_group)
+        (
+            (block - self.first) / self.per_group,
+            (block - self.first) % self.per_group,
+        )
     }
 
     /// The group of an inode, and its place there.
     pub(crate) fn inode_group(&self, inode: u32) -> (u32, u32) {
-        ((inode - 1) / self.inodes_per_group, (inode - 1) % self.inodes_per_group)
+        (
+            (inode - 1) / self.inodes_per_group,
+            (inode - 1) % self.inodes_per_group,
+        )
     }
 
     /// Whether a number from the medium can be a block with contents.
@@ -355,22 +450,36 @@ impl Layout {
 
     /// Whether the group begins with a copy of superblock and descriptors.
     pub(crate) fn has_super(&self, group: u32) -> bool {
-        let power = |base: u32| core::iter::successors(Some(base), |n| n.checked_mul(base)).take_while(|n| *n <= group).any(|n| n == group);
-        self.ro_compat & ro_compat::SPARSE_SUPER == 0 || group <= 1 || [3, 5, 7].into_iter().any(power)
+        let power = |base: u32| {
+            core::iter::successors(Some(base), |n| n.checked_mul(base))
+                .take_while(|n| *n <= group)
+                .any(|n| n == group)
+        };
+        self.ro_compat & ro_compat::SPARSE_SUPER == 0
+            || group <= 1
+            || [3, 5, 7].into_iter().any(power)
     }
 
     /// Where the superblock lies: block and byte in it.
     pub(crate) fn super_place(&self) -> (u32, usize) {
-        if self.block == 1024 { (1, 0) } else { (0, SUPER_AT as usize) }
+        if self.block == 1024 {
+            (1, 0)
+        } else {
+            (0, SUPER_AT as usize)
+        }
     }
 
     /// Where a group's descriptor lies: block and byte in it.
     pub(crate) fn desc_place(&self, group: u32) -> (u32, usize) {
         let each = self.block / DESC;
-        (self.first + 1 + group / each, (group % each * DESC) as usize)
+        (
+            self.first + 1 + group / each,
+            (group % each * DESC) as usize,
+        )
     }
 
-    /// Bytes of the longest file: three levels of block numbers, and `i_blocks` in 32 bits counts units of 512 bytes.
+    /// Bytes of the longest file: three levels of block numbers, and `i_blocks` in 32 bits counts
+    /// units of 512 bytes.
     pub(crate) fn file_bytes_max(&self) -> u64 {
         let (numbers, block) = (u64::from(self.numbers()), u64::from(self.block));
         let mapped = (u64::from(DIRECT) + numbers + numbers.pow(2) + numbers.pow(3)) * block;

@@ -1,8 +1,9 @@
 //! Groups: which blocks and inodes are free, and which of them to take.
 //!
-//! *Promises.* What is given back is not given out before the next commit: on the medium something may still lead to it. Counts in memory, descriptors and bitmaps agree
-//! after every call. Places are chosen as Linux does (`fs/ext3/balloc.c`, `ialloc.c`): blocks after the one before, files beside their directory,
-//! directories spread. *Knows nothing of* who takes what.
+//! *Promises.* What is given back is not given out before the next commit: on the medium something
+//! may still lead to it. Counts in memory, descriptors and bitmaps agree after every call. Places
+//! are chosen as Linux does (`fs/ext3/balloc.c`, `ialloc.c`): blocks after the one before, files
+//! beside their directory, directories spread. *Knows nothing of* who takes what.
 
 use crate::{
     Ext, ExtError,
@@ -51,10 +52,17 @@ pub(crate) fn read<D: BlockDevice>(store: &mut Store<D>) -> Result<Vec<Group>, E
             ("inode table", found.table, layout.table_blocks()),
         ];
         for (field, place, length) in places {
-            let inside = layout.is_block(place) && place.checked_add(length).is_some_and(|end| end <= layout.blocks);
+            let inside = layout.is_block(place)
+                && place
+                    .checked_add(length)
+                    .is_some_and(|end| end <= layout.blocks);
             // Descriptors of their own must not be taken for a bitmap.
             if !inside || place <= layout.first + layout.desc_blocks() {
-                return Err(ExtError::Group { group, field, found: place });
+                return Err(ExtError::Group {
+                    group,
+                    field,
+                    found: place,
+                });
             }
         }
         groups.push(found);
@@ -82,7 +90,9 @@ impl Held {
 
     /// The bitmap in which whatever was taken before is taken still.
     pub fn union(&self, bitmap: u32, now: &[u8]) -> Option<Vec<u8>> {
-        self.before.get(&bitmap).map(|before| before.iter().zip(now).map(|(a, b)| a | b).collect())
+        self.before
+            .get(&bitmap)
+            .map(|before| before.iter().zip(now).map(|(a, b)| a | b).collect())
     }
 }
 
@@ -93,13 +103,22 @@ fn bit(bytes: &[u8], at: u32) -> bool {
 impl<D: BlockDevice> Ext<D> {
     /// Blocks that may be taken now.
     pub(crate) fn blocks_left(&self) -> u32 {
-        let reserved = if self.options.use_reserved { 0 } else { self.store.layout.reserved };
-        self.free_blocks.saturating_sub(self.held.blocks).saturating_sub(reserved)
+        let reserved = if self.options.use_reserved {
+            0
+        } else {
+            self.store.layout.reserved
+        };
+        self.free_blocks
+            .saturating_sub(self.held.blocks)
+            .saturating_sub(reserved)
     }
 
     /// Brings a group's counts to its descriptor.
     fn put_group(&mut self, group: u32) -> Result<(), ExtError> {
-        let ((block, at), counts) = (self.store.layout.desc_place(group), self.groups[group as usize]);
+        let ((block, at), counts) = (
+            self.store.layout.desc_place(group),
+            self.groups[group as usize],
+        );
         let bytes = self.store.edit(block, Class::Counts)?;
         put16(bytes, at + desc::FREE_BLOCKS, counts.free_blocks);
         put16(bytes, at + desc::FREE_INODES, counts.free_inodes);
@@ -107,7 +126,8 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// The first bit from `from` on, below `end`, that is clear in the bitmap now and was at the last commit.
+    /// The first bit from `from` on, below `end`, that is clear in the bitmap now and was at the
+    /// last commit.
     fn clear_bit(&mut self, bitmap: u32, from: u32, end: u32) -> Result<Option<u32>, ExtError> {
         let bytes = self.store.block(bitmap)?;
         let before = self.held.before.get(&bitmap);
@@ -115,7 +135,11 @@ impl<D: BlockDevice> Ext<D> {
         // Words without any are gone by at once: whoever looks from the beginning finds many.
         let words = bytes[from as usize / 8..].as_chunks::<8>().0;
         let full = words.iter().take_while(|word| **word == [0xFF; 8]).count() as u32 * 64;
-        let mut at = if full > 0 { (from / 8 * 8).saturating_add(full) } else { from };
+        let mut at = if full > 0 {
+            (from / 8 * 8).saturating_add(full)
+        } else {
+            from
+        };
         while at < end {
             let free = !taken(at as usize / 8) >> (at % 8);
             if free != 0 {
@@ -132,31 +156,52 @@ impl<D: BlockDevice> Ext<D> {
         let bytes = self.store.block(bitmap)?;
         let before = self.held.before.get(&bitmap);
         let mut whole = from.div_ceil(8) as usize..end as usize / 8;
-        Ok(whole.find(|byte| bytes[*byte] | before.map_or(0, |before| before[*byte]) == 0).map(|byte| byte as u32 * 8))
+        Ok(whole
+            .find(|byte| bytes[*byte] | before.map_or(0, |before| before[*byte]) == 0)
+            .map(|byte| byte as u32 * 8))
     }
 
     /// Sets or clears a bit that must be the other way; what is cleared is held.
     fn flip(&mut self, bitmap: u32, at: u32, set: bool) -> Result<(), ExtError> {
         let bytes = self.store.edit(bitmap, Class::Bitmap)?;
         if bit(bytes, at) == set {
-            let (field, expected) = if set { ("bit of something free", "0") } else { ("bit of something in use", "1") };
-            return Err(ExtError::Block { block: bitmap, offset: at / 8, field, found: set.into(), expected });
+            let (field, expected) = if set {
+                ("bit of something free", "0")
+            } else {
+                ("bit of something in use", "1")
+            };
+            return Err(ExtError::Block {
+                block: bitmap,
+                offset: at / 8,
+                field,
+                found: set.into(),
+                expected,
+            });
         }
         if !set {
-            let before = self.held.before.entry(bitmap).or_insert_with(|| (&*bytes).into());
+            let before = self
+                .held
+                .before
+                .entry(bitmap)
+                .or_insert_with(|| (&*bytes).into());
             before[at as usize / 8] |= 1 << (at % 8);
         }
         bytes[at as usize / 8] ^= 1 << (at % 8);
         Ok(())
     }
 
-    /// Takes a block, at `goal` or as near behind it as can be; there must be one left, see [`blocks_left`](Self::blocks_left).
+    /// Takes a block, at `goal` or as near behind it as can be; there must be one left, see
+    /// [`blocks_left`](Self::blocks_left).
     pub(crate) fn allocate_block(&mut self, goal: u32) -> Result<u32, ExtError> {
         let layout = self.store.layout;
         if self.blocks_left() == 0 {
             return Err(Errno::NoSpace.into());
         }
-        let (group, within) = layout.group_of(if layout.is_block(goal) { goal } else { layout.first });
+        let (group, within) = layout.group_of(if layout.is_block(goal) {
+            goal
+        } else {
+            layout.first
+        });
         for step in 0..=layout.groups {
             let at = (group + step) % layout.groups;
             // The first group comes twice: what lies before the goal is the last choice.
@@ -170,16 +215,22 @@ impl<D: BlockDevice> Ext<D> {
         Err(Errno::NoSpace.into())
     }
 
-    /// A free block of a group: the goal, one of the 64 to which it belongs, the first of eight in a row, any.
+    /// A free block of a group: the goal, one of the 64 to which it belongs, the first of eight in
+    /// a row, any.
     fn free_block(&mut self, group: u32, from: u32) -> Result<Option<u32>, ExtError> {
-        let (bitmap, end) = (self.groups[group as usize].block_bitmap, self.store.layout.group_blocks(group));
+        let (bitmap, end) = (
+            self.groups[group as usize].block_bitmap,
+            self.store.layout.group_blocks(group),
+        );
         let near = end.min((from + 63) & !63);
         if let Some(found) = self.clear_bit(bitmap, from, near)? {
             return Ok(Some(found));
         }
         match self.clear_byte(bitmap, from, end)? {
             // Blocks may be free before the eight.
-            Some(row) if row >= 8 && row - 8 >= from => Ok(self.clear_bit(bitmap, row - 8, row + 1)?),
+            Some(row) if row >= 8 && row - 8 >= from => {
+                Ok(self.clear_bit(bitmap, row - 8, row + 1)?)
+            }
             Some(row) => Ok(Some(row)),
             None => self.clear_bit(bitmap, from, end),
         }
@@ -187,10 +238,19 @@ impl<D: BlockDevice> Ext<D> {
 
     fn take_block(&mut self, group: u32, within: u32) -> Result<u32, ExtError> {
         let layout = self.store.layout;
-        let (block, bitmap) = (layout.group_start(group) + within, self.groups[group as usize].block_bitmap);
+        let (block, bitmap) = (
+            layout.group_start(group) + within,
+            self.groups[group as usize].block_bitmap,
+        );
         if self.is_structure(block) {
             let expected = "1: the block holds bitmaps, inodes or descriptors";
-            return Err(ExtError::Block { block: bitmap, offset: within / 8, field: "bit of something free", found: 0, expected });
+            return Err(ExtError::Block {
+                block: bitmap,
+                offset: within / 8,
+                field: "bit of something free",
+                found: 0,
+                expected,
+            });
         }
         self.flip(bitmap, within, true)?;
         let counts = &mut self.groups[group as usize];
@@ -208,15 +268,27 @@ impl<D: BlockDevice> Ext<D> {
         }
         let (group, within) = layout.group_of(block);
         let own = &self.groups[group as usize];
-        let header = if layout.has_super(group) { 1 + layout.desc_blocks() + layout.reserved_gdt } else { 0 };
+        let header = if layout.has_super(group) {
+            1 + layout.desc_blocks() + layout.reserved_gdt
+        } else {
+            0
+        };
         let table = own.table..own.table + layout.table_blocks();
-        within < header || block == own.block_bitmap || block == own.inode_bitmap || table.contains(&block)
+        within < header
+            || block == own.block_bitmap
+            || block == own.inode_bitmap
+            || table.contains(&block)
     }
 
     /// Gives a block back.
     pub(crate) fn free_block_of(&mut self, inode: u32, block: u32) -> Result<(), ExtError> {
         if self.is_structure(block) {
-            return Err(ExtError::Inode { inode, field: "block", found: block.into(), expected: "a block for contents" });
+            return Err(ExtError::Inode {
+                inode,
+                field: "block",
+                found: block.into(),
+                expected: "a block for contents",
+            });
         }
         let (group, within) = self.store.layout.group_of(block);
         self.flip(self.groups[group as usize].block_bitmap, within, false)?;
@@ -233,8 +305,14 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Takes an inode for something in the directory `parent`; `spread` is a number by which directories in the root scatter.
-    pub(crate) fn allocate_inode(&mut self, parent: u32, directory: bool, spread: u32) -> Result<u32, ExtError> {
+    /// Takes an inode for something in the directory `parent`; `spread` is a number by which
+    /// directories in the root scatter.
+    pub(crate) fn allocate_inode(
+        &mut self,
+        parent: u32,
+        directory: bool,
+        spread: u32,
+    ) -> Result<u32, ExtError> {
         let layout = self.store.layout;
         let home = layout.inode_group(parent).0;
         let first = match directory {
@@ -243,12 +321,18 @@ impl<D: BlockDevice> Ext<D> {
         };
         for step in 0..layout.groups {
             let group = (first + step) % layout.groups;
-            let reserved = if group == 0 { layout.first_inode - 1 } else { 0 };
+            let reserved = if group == 0 {
+                layout.first_inode - 1
+            } else {
+                0
+            };
             let counts = self.groups[group as usize];
             if counts.free_inodes == 0 || reserved >= layout.inodes_per_group {
                 continue;
             }
-            if let Some(found) = self.clear_bit(counts.inode_bitmap, reserved, layout.inodes_per_group)? {
+            if let Some(found) =
+                self.clear_bit(counts.inode_bitmap, reserved, layout.inodes_per_group)?
+            {
                 self.flip(counts.inode_bitmap, found, true)?;
                 let counts = &mut self.groups[group as usize];
                 counts.free_inodes -= 1;
@@ -261,31 +345,48 @@ impl<D: BlockDevice> Ext<D> {
         Err(Errno::NoSpace.into())
     }
 
-    /// Orlov's choice: directories of the root go where few are, others near their parent while it is not crowded.
+    /// Orlov's choice: directories of the root go where few are, others near their parent while it
+    /// is not crowded.
     fn group_for_directory(&self, home: u32, top: bool, spread: u32) -> u32 {
         let count = self.store.layout.groups;
         let (inodes, blocks) = (self.free_inodes / count, self.free_blocks / count);
-        let roomy = |group: &Group| u32::from(group.free_inodes) >= inodes.max(1) && u32::from(group.free_blocks) >= blocks;
+        let roomy = |group: &Group| {
+            u32::from(group.free_inodes) >= inodes.max(1) && u32::from(group.free_blocks) >= blocks
+        };
         let from = if top { spread % count } else { home };
-        let groups = (0..count).map(|step| (from + step) % count).filter(|group| roomy(&self.groups[*group as usize]));
+        let groups = (0..count)
+            .map(|step| (from + step) % count)
+            .filter(|group| roomy(&self.groups[*group as usize]));
         let directories = |group: &u32| self.groups[*group as usize].directories;
         if top {
             return groups.min_by_key(directories).unwrap_or(home);
         }
-        let all: u32 = self.groups.iter().map(|group| u32::from(group.directories)).sum();
+        let all: u32 = self
+            .groups
+            .iter()
+            .map(|group| u32::from(group.directories))
+            .sum();
         let most = all / count + self.store.layout.inodes_per_group / 16;
-        groups.into_iter().find(|group| u32::from(directories(group)) < most).unwrap_or(home)
+        groups
+            .into_iter()
+            .find(|group| u32::from(directories(group)) < most)
+            .unwrap_or(home)
     }
 
     /// The directory's group, otherwise one found in growing steps, otherwise any.
     fn group_for_file(&self, home: u32, parent: u32) -> u32 {
         let count = self.store.layout.groups;
-        let roomy = |group: u32| self.groups[group as usize].free_inodes > 0 && self.groups[group as usize].free_blocks > 0;
+        let roomy = |group: u32| {
+            self.groups[group as usize].free_inodes > 0
+                && self.groups[group as usize].free_blocks > 0
+        };
         if roomy(home) {
             return home;
         }
         let start = home.wrapping_add(parent) % count;
-        let steps = core::iter::successors(Some(1u32), |step| step.checked_mul(2).filter(|step| *step < count));
+        let steps = core::iter::successors(Some(1u32), |step| {
+            step.checked_mul(2).filter(|step| *step < count)
+        });
         let mut group = start;
         for step in steps {
             group = (group + step) % count;

@@ -1,7 +1,9 @@
-//! The index of a directory: its first block, and blocks below that, order the blocks of names by the hash of the names (Linux `fs/ext4/namei.c`).
+//! The index of a directory: its first block, and blocks below that, order the blocks of names by
+//! the hash of the names (Linux `fs/ext4/namei.c`).
 //!
-//! *Promises.* An index that makes no sense is not used: the directory is searched block by block then. Where names of one hash lie in several blocks, the lowest bit
-//! of the later ones' hash is set. *Knows nothing of* records but through `dir`.
+//! *Promises.* An index that makes no sense is not used: the directory is searched block by block
+//! then. Where names of one hash lie in several blocks, the lowest bit of the later ones' hash is
+//! set. *Knows nothing of* records but through `dir`.
 
 use crate::{
     Ext, ExtError,
@@ -39,7 +41,11 @@ impl Level {
 
     /// The lowest hash that a pair is for.
     fn hash(&self, bytes: &[u8], at: usize) -> u32 {
-        if at == 0 { 0 } else { le32(bytes, self.place(at)) }
+        if at == 0 {
+            0
+        } else {
+            le32(bytes, self.place(at))
+        }
     }
 
     fn leads_to(&self, bytes: &[u8], at: usize) -> u32 {
@@ -51,7 +57,8 @@ impl Level {
 /// A name with its hash and its record.
 pub(crate) type Hashed = (u32, Record, Vec<u8>);
 
-/// The way from the first block to names with a hash: one or two levels, and the block of the directory with the names.
+/// The way from the first block to names with a hash: one or two levels, and the block of the
+/// directory with the names.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     levels: Vec<Level>,
@@ -62,7 +69,11 @@ pub(crate) struct Path {
 impl<D: BlockDevice> Ext<D> {
     /// The hash that an index says it uses; the superblock says whether bytes are signed.
     fn hash_version(&self, stored: u8) -> u8 {
-        if stored < 3 && self.store.layout.hash_version >= 3 { stored + 3 } else { stored }
+        if stored < 3 && self.store.layout.hash_version >= 3 {
+            stored + 3
+        } else {
+            stored
+        }
     }
 
     /// A level of the index; none if it makes no sense.
@@ -70,60 +81,116 @@ impl<D: BlockDevice> Ext<D> {
         let size = self.store.layout.size();
         let pairs = if root { ROOT_PAIRS } else { NODE_PAIRS };
         let bytes = self.store.block(block)?;
-        let (limit, count) = (usize::from(le16(bytes, pairs)), usize::from(le16(bytes, pairs + 2)));
+        let (limit, count) = (
+            usize::from(le16(bytes, pairs)),
+            usize::from(le16(bytes, pairs + 2)),
+        );
         if limit != (size - pairs) / 8 || count == 0 || count > limit {
             return Ok(None);
         }
-        let mut level = Level { block, pairs, count, limit, at: 0 };
+        let mut level = Level {
+            block,
+            pairs,
+            count,
+            limit,
+            at: 0,
+        };
         let (mut low, mut high) = (1, count);
         while low < high {
             let middle = (low + high) / 2;
-            if level.hash(bytes, middle) <= hash { low = middle + 1 } else { high = middle }
+            if level.hash(bytes, middle) <= hash {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         level.at = low - 1;
         Ok(Some(level))
     }
 
-    /// The way to names with the hash that `of` computes from the index's version; none if the index cannot be used.
-    pub(crate) fn probe(&mut self, number: u32, dir: &Inode, of: impl Fn(u8) -> Option<u32>) -> Result<Option<Path>, ExtError> {
+    /// The way to names with the hash that `of` computes from the index's version; none if the
+    /// index cannot be used.
+    pub(crate) fn probe(
+        &mut self,
+        number: u32,
+        dir: &Inode,
+        of: impl Fn(u8) -> Option<u32>,
+    ) -> Result<Option<Path>, ExtError> {
         let (blocks, first) = (self.dir_blocks(dir), self.dir_block(number, dir, 0)?);
         let bytes = self.store.block(first)?;
-        let (stored, length, below, unused) = (bytes[INFO + 4], bytes[INFO + 5], bytes[INFO + 6], bytes[INFO + 7]);
+        let (stored, length, below, unused) = (
+            bytes[INFO + 4],
+            bytes[INFO + 5],
+            bytes[INFO + 6],
+            bytes[INFO + 7],
+        );
         let plain = le32(bytes, INFO) == 0 && length == 8 && below <= 1 && unused & 1 == 0;
         let version = self.hash_version(stored);
-        let Some(hash) = of(version).filter(|_| plain) else { return Ok(None) };
+        let Some(hash) = of(version).filter(|_| plain) else {
+            return Ok(None);
+        };
         let (mut levels, mut block) = (Vec::with_capacity(2), first);
         loop {
-            let Some(level) = self.level(block, levels.is_empty(), hash)? else { return Ok(None) };
+            let Some(level) = self.level(block, levels.is_empty(), hash)? else {
+                return Ok(None);
+            };
             let next = level.leads_to(self.store.block(block)?, level.at);
             levels.push(level);
             if next == 0 || next >= blocks {
                 return Ok(None);
             }
             if levels.len() > usize::from(below) {
-                return Ok(Some(Path { levels, version, leaf: next }));
+                return Ok(Some(Path {
+                    levels,
+                    version,
+                    leaf: next,
+                }));
             }
             block = self.dir_block(number, dir, next)?;
         }
     }
 
-    fn probe_name(&mut self, number: u32, dir: &Inode, name: &[u8]) -> Result<Option<(Path, u32)>, ExtError> {
+    fn probe_name(
+        &mut self,
+        number: u32,
+        dir: &Inode,
+        name: &[u8],
+    ) -> Result<Option<(Path, u32)>, ExtError> {
         let seed = self.store.layout.hash_seed;
-        let Some(path) = self.probe(number, dir, |version| hash(name, version, seed))? else { return Ok(None) };
+        let Some(path) = self.probe(number, dir, |version| hash(name, version, seed))? else {
+            return Ok(None);
+        };
         Ok(hash(name, path.version, seed).map(|hash| (path, hash)))
     }
 
     /// Goes on to the next block of names; gives the lowest hash that it is for.
-    pub(crate) fn step(&mut self, number: u32, dir: &Inode, path: &mut Path) -> Result<Option<u32>, ExtError> {
+    pub(crate) fn step(
+        &mut self,
+        number: u32,
+        dir: &Inode,
+        path: &mut Path,
+    ) -> Result<Option<u32>, ExtError> {
         let blocks = self.dir_blocks(dir);
-        let Some(depth) = path.levels.iter().rposition(|level| level.at + 1 < level.count) else { return Ok(None) };
+        let Some(depth) = path
+            .levels
+            .iter()
+            .rposition(|level| level.at + 1 < level.count)
+        else {
+            return Ok(None);
+        };
         path.levels[depth].at += 1;
         let level = path.levels[depth];
         let bytes = self.store.block(level.block)?;
         let (hash, mut next) = (level.hash(bytes, level.at), level.leads_to(bytes, level.at));
         let wrong = |block, found: u32| {
             let expected = "a block of the directory with pairs, or with names";
-            ExtError::Block { block, offset: 0, field: "pair of the index", found: found.into(), expected }
+            ExtError::Block {
+                block,
+                offset: 0,
+                field: "pair of the index",
+                found: found.into(),
+                expected,
+            }
         };
         for below in depth + 1..path.levels.len() {
             if next >= blocks {
@@ -147,12 +214,19 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Looks a name up by the index: none if that cannot be used.
-    pub(crate) fn find_indexed(&mut self, number: u32, dir: &Inode, name: &[u8]) -> Result<Option<Option<Found>>, ExtError> {
+    pub(crate) fn find_indexed(
+        &mut self,
+        number: u32,
+        dir: &Inode,
+        name: &[u8],
+    ) -> Result<Option<Option<Found>>, ExtError> {
         if matches!(name, b"." | b"..") {
             let first = self.dir_block(number, dir, 0)?;
             return Ok(Some(self.find_in(first, name)?));
         }
-        let Some((mut path, hash)) = self.probe_name(number, dir, name)? else { return Ok(None) };
+        let Some((mut path, hash)) = self.probe_name(number, dir, name)? else {
+            return Ok(None);
+        };
         loop {
             let leaf = self.leaf(number, dir, &path)?;
             if let Some(found) = self.find_in(leaf, name)? {
@@ -167,7 +241,12 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The block of names to which a name belongs.
-    pub(crate) fn leaf_of(&mut self, number: u32, dir: &Inode, name: &[u8]) -> Result<Option<u32>, ExtError> {
+    pub(crate) fn leaf_of(
+        &mut self,
+        number: u32,
+        dir: &Inode,
+        name: &[u8],
+    ) -> Result<Option<u32>, ExtError> {
         match self.probe_name(number, dir, name)? {
             Some((path, _)) => Ok(Some(self.leaf(number, dir, &path)?)),
             None => Ok(None),
@@ -175,13 +254,24 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Adds a name by the index; false if that cannot be used.
-    pub(crate) fn insert_indexed(&mut self, number: u32, dir: &mut Inode, name: &[u8], child: u32, kind: u8) -> Result<bool, ExtError> {
-        let Some((path, hash)) = self.probe_name(number, dir, name)? else { return Ok(false) };
+    pub(crate) fn insert_indexed(
+        &mut self,
+        number: u32,
+        dir: &mut Inode,
+        name: &[u8],
+        child: u32,
+        kind: u8,
+    ) -> Result<bool, ExtError> {
+        let Some((path, hash)) = self.probe_name(number, dir, name)? else {
+            return Ok(false);
+        };
         let leaf = self.leaf(number, dir, &path)?;
         if self.add_in(leaf, name, child, kind)? {
             return Ok(true);
         }
-        let Some(path) = self.make_room(number, dir, path, hash)? else { return Ok(false) };
+        let Some(path) = self.make_room(number, dir, path, hash)? else {
+            return Ok(false);
+        };
         let target = self.split(number, dir, &path, leaf, hash)?;
         if self.add_in(target, name, child, kind)? {
             return Ok(true);
@@ -191,8 +281,16 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// Makes sure that the lowest level has room for one more pair.
-    fn make_room(&mut self, number: u32, dir: &mut Inode, path: Path, hash: u32) -> Result<Option<Path>, ExtError> {
-        let Some(low) = path.levels.last().copied() else { return Ok(None) };
+    fn make_room(
+        &mut self,
+        number: u32,
+        dir: &mut Inode,
+        path: Path,
+        hash: u32,
+    ) -> Result<Option<Path>, ExtError> {
+        let Some(low) = path.levels.last().copied() else {
+            return Ok(None);
+        };
         if low.count < low.limit {
             return Ok(Some(path));
         }
@@ -202,9 +300,16 @@ impl<D: BlockDevice> Ext<D> {
         }
         let (index, block) = self.append_block(number, dir)?;
         let size = self.store.layout.size();
-        let from = if path.levels.len() == 1 { 0 } else { low.count / 2 };
+        let from = if path.levels.len() == 1 {
+            0
+        } else {
+            low.count / 2
+        };
         let old = self.store.block(low.block)?;
-        let (middle, moved) = (low.hash(old, from), old[low.place(from)..low.place(low.count)].to_vec());
+        let (middle, moved) = (
+            low.hash(old, from),
+            old[low.place(from)..low.place(low.count)].to_vec(),
+        );
         let node = self.store.fresh(block, Class::Directory)?;
         put_record(node, 0, size, 0, b"", 0);
         node[NODE_PAIRS..NODE_PAIRS + moved.len()].copy_from_slice(&moved);
@@ -218,7 +323,11 @@ impl<D: BlockDevice> Ext<D> {
         } else {
             self.insert_pair(&root, middle, index)?;
             self.ordered(root.block, low.block)?;
-            put16(self.store.edit(low.block, Class::Directory)?, low.pairs + 2, from as u16);
+            put16(
+                self.store.edit(low.block, Class::Directory)?,
+                low.pairs + 2,
+                from as u16,
+            );
         }
         self.probe(number, dir, |_| Some(hash))
     }
@@ -238,17 +347,34 @@ impl<D: BlockDevice> Ext<D> {
     fn hashed(&mut self, block: u32, version: u8) -> Result<Vec<Hashed>, ExtError> {
         let seed = self.store.layout.hash_seed;
         let names = self.names_in(block)?;
-        let mut hashed: Vec<_> = names.into_iter().map(|(r, name)| (hash(&name, version, seed).unwrap_or(0), r, name)).collect();
+        let mut hashed: Vec<_> = names
+            .into_iter()
+            .map(|(r, name)| (hash(&name, version, seed).unwrap_or(0), r, name))
+            .collect();
         hashed.sort_by_key(|(hash, ..)| *hash);
         Ok(hashed)
     }
 
-    /// Moves the upper half of a full block's names to a new block; gives the one to which names of `hash` belong.
-    fn split(&mut self, number: u32, dir: &mut Inode, path: &Path, leaf: u32, hash: u32) -> Result<u32, ExtError> {
+    /// Moves the upper half of a full block's names to a new block; gives the one to which names of
+    /// `hash` belong.
+    fn split(
+        &mut self,
+        number: u32,
+        dir: &mut Inode,
+        path: &Path,
+        leaf: u32,
+        hash: u32,
+    ) -> Result<u32, ExtError> {
         let names = self.hashed(leaf, path.version)?;
         let Some(low) = path.levels.last().filter(|_| names.len() > 1) else {
             let expected = "at least two names in a full block";
-            return Err(ExtError::Block { block: leaf, offset: 0, field: "names", found: names.len() as u64, expected });
+            return Err(ExtError::Block {
+                block: leaf,
+                offset: 0,
+                field: "names",
+                found: names.len() as u64,
+                expected,
+            });
         };
         let all: usize = names.iter().map(|(_, record, _)| record.used()).sum();
         let (mut at, mut bytes) = (0, 0);
@@ -263,17 +389,29 @@ impl<D: BlockDevice> Ext<D> {
         self.insert_pair(low, middle | u32::from(goes_on), index)?;
         self.ordered(low.block, leaf)?;
         self.fill(leaf, &names[..at], false)?;
-        Ok(if hash >= middle && !(goes_on && hash == middle) { block } else { leaf })
+        Ok(if hash >= middle && !(goes_on && hash == middle) {
+            block
+        } else {
+            leaf
+        })
     }
 
     /// Fills a block with these names.
     fn fill(&mut self, block: u32, names: &[Hashed], fresh: bool) -> Result<(), ExtError> {
         let size = self.store.layout.size();
-        let bytes = if fresh { self.store.fresh(block, Class::Directory)? } else { self.store.edit(block, Class::Directory)? };
+        let bytes = if fresh {
+            self.store.fresh(block, Class::Directory)?
+        } else {
+            self.store.edit(block, Class::Directory)?
+        };
         bytes.fill(0);
         let mut at = 0;
         for (count, (_, record, name)) in (1..).zip(names) {
-            let length = if count == names.len() { size - at } else { record.used() };
+            let length = if count == names.len() {
+                size - at
+            } else {
+                record.used()
+            };
             put_record(bytes, at, length, record.inode, name, record.kind);
             at += length;
         }
@@ -283,14 +421,23 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Gives a directory of one full block an index; false if the block does not begin as it should.
+    /// Gives a directory of one full block an index; false if the block does not begin as it
+    /// should.
     pub(crate) fn make_indexed(&mut self, number: u32, dir: &mut Inode) -> Result<bool, ExtError> {
-        let (types, size, stored) = (self.types(), self.store.layout.size(), self.store.layout.hash_version % 3);
+        let (types, size, stored) = (
+            self.types(),
+            self.store.layout.size(),
+            self.store.layout.hash_version % 3,
+        );
         let first = self.dir_block(number, dir, 0)?;
         let bytes = self.store.block(first)?;
         let dot = record(bytes, 0, first, types)?;
         let dotdot = record(bytes, dot.length, first, types)?;
-        if dot.length != 12 || dot.name_in(bytes) != b"." || dotdot.name_in(bytes) != b".." || self.store.layout.hash_version > 5 {
+        if dot.length != 12
+            || dot.name_in(bytes) != b"."
+            || dotdot.name_in(bytes) != b".."
+            || self.store.layout.hash_version > 5
+        {
             return Ok(false);
         }
         let kinds = (dot.kind, dotdot.kind);
@@ -310,8 +457,14 @@ impl<D: BlockDevice> Ext<D> {
         Ok(true)
     }
 
-    /// All names of the blocks to which a path leads, with their hashes; `path` goes on to the next hash, if there is one.
-    pub(crate) fn batch(&mut self, number: u32, dir: &Inode, path: &mut Path) -> Result<(Vec<Hashed>, Option<u32>), ExtError> {
+    /// All names of the blocks to which a path leads, with their hashes; `path` goes on to the next
+    /// hash, if there is one.
+    pub(crate) fn batch(
+        &mut self,
+        number: u32,
+        dir: &Inode,
+        path: &mut Path,
+    ) -> Result<(Vec<Hashed>, Option<u32>), ExtError> {
         /// Names of one hash in more blocks than this are a volume's mischief.
         const BLOCKS_MAX: usize = 64;
         let mut names = vec![];
@@ -324,7 +477,12 @@ impl<D: BlockDevice> Ext<D> {
             }
         }
         let expected = "no more than 64";
-        Err(ExtError::Inode { inode: number, field: "blocks with names of one hash", found: BLOCKS_MAX as u64 + 1, expected })
+        Err(ExtError::Inode {
+            inode: number,
+            field: "blocks with names of one hash",
+            found: BLOCKS_MAX as u64 + 1,
+            expected,
+        })
     }
 
     /// The version of a directory's index, or what it would be.

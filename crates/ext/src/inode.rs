@@ -1,7 +1,8 @@
 //! Inodes as the tables hold them.
 //!
-//! *Promises.* [`Inode`] is what an inode says; [`put`](Inode::put) changes those bytes only, so that attributes and fields of others stay. *Knows nothing
-//! of* where inodes lie but [`Ext::inode`] and [`Ext::put_inode`].
+//! *Promises.* [`Inode`] is what an inode says; [`put`](Inode::put) changes those bytes only, so
+//! that attributes and fields of others stay. *Knows nothing of* where inodes lie but
+//! [`Ext::inode`] and [`Ext::put_inode`].
 
 use crate::{
     Ext, ExtError,
@@ -67,10 +68,27 @@ impl Inode {
         let mode = le16(bytes, 0);
         let room = bytes.len() - INODE_OLD as usize;
         // An extra length that leads beyond the inode means nothing.
-        let extra = if room >= 4 { usize::from(le16(bytes, 128)) } else { 0 };
+        let extra = if room >= 4 {
+            usize::from(le16(bytes, 128))
+        } else {
+            0
+        };
         let extra = if extra <= room { extra } else { 0 };
-        let time = |at, more: usize| time::decode(le32(bytes, at), if extra >= more + 4 - 128 { le32(bytes, more) } else { 0 });
-        let high = if FileType::from_mode(mode) == Some(FileType::File) { le32(bytes, 108) } else { 0 };
+        let time = |at, more: usize| {
+            time::decode(
+                le32(bytes, at),
+                if extra >= more + 4 - 128 {
+                    le32(bytes, more)
+                } else {
+                    0
+                },
+            )
+        };
+        let high = if FileType::from_mode(mode) == Some(FileType::File) {
+            le32(bytes, 108)
+        } else {
+            0
+        };
         let [atime, ctime, mtime] = TIMES.map(|(at, more)| time(at, more));
         Self {
             mode,
@@ -154,7 +172,11 @@ impl Inode {
 
     /// Whether a symbolic link's target lies in the inode itself.
     pub fn is_fast_link(&self, layout: &Layout) -> bool {
-        let attributes = if self.attributes == 0 { 0 } else { layout.block / 512 };
+        let attributes = if self.attributes == 0 {
+            0
+        } else {
+            layout.block / 512
+        };
         self.kind() == Some(FileType::Symlink) && self.units == attributes
     }
 
@@ -170,7 +192,9 @@ impl Inode {
     /// A device's numbers, in the old form or the new.
     pub fn device(&self) -> (u32, u32) {
         match (self.kind(), self.block[0], self.block[1]) {
-            (Some(FileType::Character | FileType::Block), 0, new) => (new >> 8 & 0xFFF, new & 0xFF | new >> 12 & 0xF_FF00),
+            (Some(FileType::Character | FileType::Block), 0, new) => {
+                (new >> 8 & 0xFFF, new & 0xFF | new >> 12 & 0xF_FF00)
+            }
             (Some(FileType::Character | FileType::Block), old, _) => (old >> 8 & 0xFF, old & 0xFF),
             _ => (0, 0),
         }
@@ -191,16 +215,27 @@ impl<D: BlockDevice> Ext<D> {
         let layout = &self.store.layout;
         let (group, index) = layout.inode_group(inode);
         let each = layout.block / layout.inode_size;
-        (self.groups[group as usize].table + index / each, (index % each * layout.inode_size) as usize)
+        (
+            self.groups[group as usize].table + index / each,
+            (index % each * layout.inode_size) as usize,
+        )
     }
 
     /// What an inode's bytes say.
     pub(crate) fn inode(&mut self, inode: u32) -> Result<Inode, ExtError> {
-        let ((block, at), size) = (self.inode_place(inode), self.store.layout.inode_size as usize);
+        let ((block, at), size) = (
+            self.inode_place(inode),
+            self.store.layout.inode_size as usize,
+        );
         let found = Inode::parse(&self.store.block(block)?[at..at + size]);
         if found.flags & flags::FOREIGN != 0 && found.links > 0 {
             let expected = "none of encrypt, extents, inline data and attribute value";
-            return Err(ExtError::Inode { inode, field: "flags", found: found.flags.into(), expected });
+            return Err(ExtError::Inode {
+                inode,
+                field: "flags",
+                found: found.flags.into(),
+                expected,
+            });
         }
         Ok(found)
     }
@@ -222,7 +257,10 @@ impl<D: BlockDevice> Ext<D> {
 
     /// An inode's bytes, to be changed.
     pub(crate) fn inode_bytes_mut(&mut self, inode: u32) -> Result<&mut [u8], ExtError> {
-        let ((block, at), size) = (self.inode_place(inode), self.store.layout.inode_size as usize);
+        let ((block, at), size) = (
+            self.inode_place(inode),
+            self.store.layout.inode_size as usize,
+        );
         Ok(&mut self.store.edit(block, Class::Inode)?[at..at + size])
     }
 }

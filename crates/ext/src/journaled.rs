@@ -1,14 +1,17 @@
 //! Bringing what waits to the medium through a journal, in ext3's three modes.
 //!
-//! *Promises.* Between two commits a call's changes are all there or none; a call that changes more than one transaction holds is divided where a crash may fall. All that
-//! waits makes one transaction: as with Linux's, an fsync of one file commits the changes of all. *Knows nothing of* the log: `jbd` does.
+//! *Promises.* Between two commits a call's changes are all there or none; a call that changes more
+//! than one transaction holds is divided where a crash may fall. All that waits makes one
+//! transaction: as with Linux's, an fsync of one file commits the changes of all. *Knows nothing
+//! of* the log: `jbd` does.
 
 use crate::{Ext, ExtError, Mode, cache::Owner, format::flags, inode::Inode};
 use nandlab_block::BlockDevice;
 use nandlab_jbd::{Journal, JournalError};
 use nandlab_vfs::{FileType, Time};
 
-/// Blocks that one call may change beside contents: a rename over a file between two indexed directories whose blocks split, with all bitmaps, counts and inodes.
+/// Blocks that one call may change beside contents: a rename over a file between two indexed
+/// directories whose blocks split, with all bitmaps, counts and inodes.
 const CALL_CREDITS: u32 = 40;
 /// Blocks that giving back one more block may change.
 const STEP_CREDITS: u32 = 10;
@@ -17,18 +20,27 @@ const CREDITS_MIN: u32 = 64;
 
 /// A moment as the journal counts it.
 fn nanos(time: Time) -> u64 {
-    (time.secs.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(time.nanos.into())
+    (time.secs.max(0) as u64)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(time.nanos.into())
 }
 
 /// And back.
 fn moment(nanos: u64) -> Time {
-    Time { secs: (nanos / 1_000_000_000) as i64, nanos: (nanos % 1_000_000_000) as u32 }
+    Time {
+        secs: (nanos / 1_000_000_000) as i64,
+        nanos: (nanos % 1_000_000_000) as u32,
+    }
 }
 
 /// Refuses a journal whose transactions hold too little for a call.
 pub(crate) fn check_size<D: BlockDevice>(journal: &Journal<D>) -> Result<(), ExtError> {
     match journal.credits_max() {
-        most if most < CREDITS_MIN => Err(JournalError::TooLarge { credits: CREDITS_MIN, most }.into()),
+        most if most < CREDITS_MIN => Err(JournalError::TooLarge {
+            credits: CREDITS_MIN,
+            most,
+        }
+        .into()),
         _ => Ok(()),
     }
 }
@@ -40,13 +52,19 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Whether contents of an inode go through the journal.
     pub(crate) fn logs_contents(&self, inode: &Inode) -> bool {
-        let asked = self.options.mode == Mode::Journal || inode.flags & flags::JOURNAL_DATA != 0 || inode.kind() != Some(FileType::File);
+        let asked = self.options.mode == Mode::Journal
+            || inode.flags & flags::JOURNAL_DATA != 0
+            || inode.kind() != Some(FileType::File);
         self.is_journaled() && asked
     }
 
     /// What an inode's contents are to the cache.
     pub(crate) fn owner(&self, number: u32, inode: &Inode) -> Owner {
-        if self.logs_contents(inode) { Owner::Meta(crate::cache::Class::Contents) } else { Owner::File(number) }
+        if self.logs_contents(inode) {
+            Owner::Meta(crate::cache::Class::Contents)
+        } else {
+            Owner::File(number)
+        }
     }
 
     /// Blocks that the next transaction has by now.
@@ -54,26 +72,36 @@ impl<D: BlockDevice> Ext<D> {
         (self.store.cache.waiting_structure() + self.store.revoked.len()) as u32
     }
 
-    /// What a write of so many blocks changes at most: them, if they are logged, the blocks of numbers that lead to them, and where those are taken.
+    /// What a write of so many blocks changes at most: them, if they are logged, the blocks of
+    /// numbers that lead to them, and where those are taken.
     fn credits_of_write(&self, blocks: u32, logged: bool) -> u32 {
         let layout = &self.store.layout;
         let numbers = blocks / layout.numbers() + 4;
         let taken = blocks.saturating_add(numbers).min(layout.groups);
-        if logged { blocks } else { 0 }.saturating_add(numbers + taken + taken.min(layout.desc_blocks()))
+        if logged { blocks } else { 0 }
+            .saturating_add(numbers + taken + taken.min(layout.desc_blocks()))
     }
 
-    /// How many of so many blocks one transaction takes: a write of up to half a transaction is not divided.
+    /// How many of so many blocks one transaction takes: a write of up to half a transaction is not
+    /// divided.
     pub(crate) fn blocks_at_once(&self, inode: &Inode, blocks: u32) -> u32 {
-        let Some(journal) = self.store.disk.journal() else { return blocks };
+        let Some(journal) = self.store.disk.journal() else {
+            return blocks;
+        };
         let (logged, most) = (self.logs_contents(inode), journal.credits_max());
-        let mut part = if logged { blocks.min((most / 2).max(1)) } else { blocks };
+        let mut part = if logged {
+            blocks.min((most / 2).max(1))
+        } else {
+            blocks
+        };
         while part > 1 && self.credits_of_write(part, logged) + CALL_CREDITS > most {
             part = part.div_ceil(2);
         }
         part
     }
 
-    /// Before a call that writes so many blocks: commits what waits if it and the call are too much for one transaction.
+    /// Before a call that writes so many blocks: commits what waits if it and the call are too much
+    /// for one transaction.
     pub(crate) fn reserve(&mut self, inode: &Inode, blocks: u32) -> Result<(), ExtError> {
         let needed = self.credits_of_write(blocks, self.logs_contents(inode));
         self.make_way(needed.saturating_add(CALL_CREDITS))
@@ -84,7 +112,8 @@ impl<D: BlockDevice> Ext<D> {
         self.make_way(CALL_CREDITS)
     }
 
-    /// While an inode's blocks are given back, where a crash may fall: what its orphan entry says is enough to go on.
+    /// While an inode's blocks are given back, where a crash may fall: what its orphan entry says
+    /// is enough to go on.
     pub(crate) fn breathe(&mut self, number: u32, inode: &Inode) -> Result<(), ExtError> {
         match self.store.disk.journal().map(Journal::credits_max) {
             Some(most) if self.credits() + STEP_CREDITS > most => {
@@ -105,7 +134,9 @@ impl<D: BlockDevice> Ext<D> {
     /// When what waits is to be committed; none while nothing waits, and without a journal.
     pub(crate) fn commit_due(&self) -> Option<Time> {
         let since = self.store.changed_since.filter(|_| self.is_journaled())?;
-        Some(moment(nanos(since).saturating_add(self.options.commit_interval)))
+        Some(moment(
+            nanos(since).saturating_add(self.options.commit_interval),
+        ))
     }
 
     /// The contents that the mode wants on the medium before the structure that leads to them.
@@ -121,15 +152,25 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Makes a transaction of all structure that waits, and commits it.
     fn log_structure(&mut self, since: u64) -> Result<(), ExtError> {
-        let (blocks, credits, store) = (self.store.cache.structure(), self.credits(), &mut self.store);
-        let Some(journal) = store.disk.journal_mut() else { return Ok(()) };
+        let (blocks, credits, store) = (
+            self.store.cache.structure(),
+            self.credits(),
+            &mut self.store,
+        );
+        let Some(journal) = store.disk.journal_mut() else {
+            return Ok(());
+        };
         if credits == 0 {
             store.changed_since = None;
             return Ok(());
         }
         let mut handle = journal.start(credits, since)?;
         for block in &blocks {
-            journal.replace(&mut handle, (*block).into(), store.cache.get(*block).unwrap_or_default())?;
+            journal.replace(
+                &mut handle,
+                (*block).into(),
+                store.cache.get(*block).unwrap_or_default(),
+            )?;
         }
         for block in core::mem::take(&mut store.revoked) {
             journal.revoke(&mut handle, block.into())?;
@@ -153,27 +194,52 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
-    /// Bytes of contents, and of committed blocks that are not at home: the running transaction cannot be written back.
+    /// Bytes of contents, and of committed blocks that are not at home: the running transaction
+    /// cannot be written back.
     pub(crate) fn dirty_bytes(&self) -> u64 {
         let committed = self.store.disk.journal().map_or(0, Journal::dirty_blocks);
-        (self.store.cache.waiting_contents() + committed) as u64 * u64::from(self.store.layout.block)
+        (self.store.cache.waiting_contents() + committed) as u64
+            * u64::from(self.store.layout.block)
     }
 
     /// Since when the oldest of these wait.
     pub(crate) fn dirty_since(&self) -> Option<Time> {
-        let committed = self.store.disk.journal().and_then(Journal::dirty_since).map(moment);
-        self.store.cache.contents_since().into_iter().chain(committed).min()
+        let committed = self
+            .store
+            .disk
+            .journal()
+            .and_then(Journal::dirty_since)
+            .map(moment);
+        self.store
+            .cache
+            .contents_since()
+            .into_iter()
+            .chain(committed)
+            .min()
     }
 
     /// Writes the oldest of them: contents first, then what is committed home.
-    pub(crate) fn write_oldest_journaled(&mut self, bytes: u64, until: Time) -> Result<u64, ExtError> {
+    pub(crate) fn write_oldest_journaled(
+        &mut self,
+        bytes: u64,
+        until: Time,
+    ) -> Result<u64, ExtError> {
         let before = self.dirty_bytes();
-        let blocks = bytes.div_ceil(u64::from(self.store.layout.block)).min(usize::MAX as u64) as usize;
+        let blocks = bytes
+            .div_ceil(u64::from(self.store.layout.block))
+            .min(usize::MAX as u64) as usize;
         let contents = self.store.cache.oldest_contents(blocks, until);
         self.store.write(&contents)?;
         let mut left = blocks.saturating_sub(contents.len());
-        let Some(journal) = self.store.disk.journal_mut() else { return Ok(0) };
-        while journal.dirty_blocks() > 0 && (left > 0 || journal.dirty_since().is_some_and(|since| moment(since) <= until)) {
+        let Some(journal) = self.store.disk.journal_mut() else {
+            return Ok(0);
+        };
+        while journal.dirty_blocks() > 0
+            && (left > 0
+                || journal
+                    .dirty_since()
+                    .is_some_and(|since| moment(since) <= until))
+        {
             left = left.saturating_sub(journal.write_back(left.clamp(1, 32))?);
         }
         Ok(before.saturating_sub(self.dirty_bytes()))

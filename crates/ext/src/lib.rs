@@ -1,43 +1,61 @@
 //! ext2 and ext3 over a disk.
 //!
-//! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them, with blocks of 1, 2 and 4 KiB, indexed directories, and a journal in
-//! each of ext3's [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check) finds what is wrong with one. Incompatible features that are not understood
-//! are refused by name, others of which only writing needs to know make the mount read-only. A journal that must be recovered is, before anything is written. No volume,
-//! whatever its bytes, makes any of them panic, loop for ever or take more memory than the cache it was given, what waits to be written, 24 bytes a group, the
-//! inodes in use, a transaction and what the journal holds back, and, for a check, one bit a block and eight bytes an inode.
+//! *Promises.* [`Ext`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux has them,
+//! with blocks of 1, 2 and 4 KiB, indexed directories, and a journal in each of ext3's
+//! [modes](Mode); [`format`](mkfs::format) makes one, byte by byte as mke2fs; [`check`](Ext::check)
+//! finds what is wrong with one. Incompatible features that are not understood are refused by name,
+//! others of which only writing needs to know make the mount read-only. A journal that must be
+//! recovered is, before anything is written. No volume, whatever its bytes, makes any of them
+//! panic, loop for ever or take more memory than the cache it was given, what waits to be written,
+//! 24 bytes a group, the inodes in use, a transaction and what the journal holds back, and, for a
+//! check, one bit a block and eight bytes an inode.
 //!
-//! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, processes or clocks.
+//! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, processes or
+//! clocks.
 //!
 //! # Writing
 //!
-//! Blocks are allocated when a call writes, next to the block before. Contents and structure wait in memory until fsync, sync or write-back. All changes of structure go
-//! through `store`: a block to be changed, a block newly taken, a block given back. A commit takes all of them at once.
+//! Blocks are allocated when a call writes, next to the block before. Contents and structure wait
+//! in memory until fsync, sync or write-back. All changes of structure go through `store`: a block
+//! to be changed, a block newly taken, a block given back. A commit takes all of them at once.
 //!
 //! # Power loss, with a journal
 //!
-//! What waits becomes one transaction: at an fsync, when [`due`](nandlab_vfs::FileSystem::due), and before a call for which it has no room. After a cut the mount leaves the volume as
-//! it was behind some transaction, and a check has nothing to mend. What was fsynced is there. Beyond that, by [`Mode`]:
-//! - *journal*: contents too are those behind that transaction; a write of up to half a transaction is not torn;
-//! - *ordered*: what a file's new blocks hold was written to that file; blocks overwritten in place are as old, as new or as mixed as the device leaves them;
+//! What waits becomes one transaction: at an fsync, when [`due`](nandlab_vfs::FileSystem::due), and
+//! before a call for which it has no room. After a cut the mount leaves the volume as it was behind
+//! some transaction, and a check has nothing to mend. What was fsynced is there. Beyond that, by
+//! [`Mode`]:
+//! - *journal*: contents too are those behind that transaction; a write of up to half a transaction
+//!   is not torn;
+//! - *ordered*: what a file's new blocks hold was written to that file; blocks overwritten in place
+//!   are as old, as new or as mixed as the device leaves them;
 //! - *writeback*: what was not fsynced may be anything.
 //!
-//! Without barriers the device may take writes in any order, and nothing of this is sure, as with Linux's `barrier=0`.
+//! Without barriers the device may take writes in any order, and nothing of this is sure, as with
+//! Linux's `barrier=0`.
 //!
-//! With [`Checkpoint::Remap`] committed blocks come home without being written again (JFTL), where the device can; with [`Checkpoint::RemapLate`] many transactions at once.
+//! With [`Checkpoint::Remap`] committed blocks come home without being written again (JFTL), where
+//! the device can; with [`Checkpoint::RemapLate`] many transactions at once.
 //!
 //! # Power loss, without
 //!
-//! A commit goes in steps, each durable before the next begins: new contents, new blocks of structure, bitmaps in which everything old and new is taken; numbers of new blocks where
-//! others were; inodes; numbers that are gone, names, of a renamed file the new one first; bitmaps as they are now, zeros behind lengths that were cut. A step with nothing to write
-//! waits for nothing. What is given back is not given out before the commit has ended, and an inode's links outlive its names. So after a cut
+//! A commit goes in steps, each durable before the next begins: new contents, new blocks of
+//! structure, bitmaps in which everything old and new is taken; numbers of new blocks where others
+//! were; inodes; numbers that are gone, names, of a renamed file the new one first; bitmaps as they
+//! are now, zeros behind lengths that were cut. A step with nothing to write waits for nothing.
+//! What is given back is not given out before the commit has ended, and an inode's links outlive
+//! its names. So after a cut
 //! - what was fsynced is there, byte for byte, under its name;
 //! - no block belongs to two files, and none in use is marked as free;
 //! - a file's length never covers what was not written for it;
-//! - what may remain is for a check (e2fsck) to mend before the volume is written again: names of inodes that never were, two names of one file whose rename was under way,
-//!   names that are in two blocks of a directory whose index was growing, blocks and inodes that nothing uses, blocks behind a file's length, counts.
+//! - what may remain is for a check (e2fsck) to mend before the volume is written again: names of
+//!   inodes that never were, two names of one file whose rename was under way, names that are in
+//!   two blocks of a directory whose index was growing, blocks and inodes that nothing uses, blocks
+//!   behind a file's length, counts.
 //!
-//! That holds where the device writes blocks whole; a block of names torn between sectors is beyond what ext2 can mend.
-//! With [`Options::barriers`] off the order is the same, but only the end of a commit waits for the device, as in Linux.
+//! That holds where the device writes blocks whole; a block of names torn between sectors is beyond
+//! what ext2 can mend. With [`Options::barriers`] off the order is the same, but only the end of a
+//! commit waits for the device, as in Linux.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,7 +1,8 @@
 //! The beginning and the end of an inode.
 //!
-//! *Promises.* An inode that loses its last name keeps its contents while it is referred to. Without a journal its links are on the medium until
-//! the loss of the name is: so a name there never leads to what is gone. With one, it is an orphan. *Knows nothing of* directories.
+//! *Promises.* An inode that loses its last name keeps its contents while it is referred to.
+//! Without a journal its links are on the medium until the loss of the name is: so a name there
+//! never leads to what is gone. With one, it is an orphan. *Knows nothing of* directories.
 
 use crate::{Ext, ExtError, inode::Inode, node::Life};
 use nandlab_block::BlockDevice;
@@ -27,14 +28,26 @@ impl<D: BlockDevice> Ext<D> {
             }
             return self.put_inode(number, &stored);
         }
-        stored.links = if last { 0 } else { stored.links.saturating_sub(1) };
+        stored.links = if last {
+            0
+        } else {
+            stored.links.saturating_sub(1)
+        };
         if !last {
             return self.put_inode(number, &stored);
         }
         self.add_orphan(number, &mut stored)?;
         self.put_inode(number, &stored)?;
         self.nodes.set_life(number, Life::Nameless);
-        if self.nodes.get(number).is_none_or(|node| node.references == 0) { self.destroy(number) } else { Ok(()) }
+        if self
+            .nodes
+            .get(number)
+            .is_none_or(|node| node.references == 0)
+        {
+            self.destroy(number)
+        } else {
+            Ok(())
+        }
     }
 
     /// The loss of its last name is durable.
@@ -43,7 +56,15 @@ impl<D: BlockDevice> Ext<D> {
         let mut inode = self.inode(number)?;
         inode.links = 0;
         self.put_inode(number, &inode)?;
-        if self.nodes.get(number).is_none_or(|node| node.references == 0) { self.destroy(number) } else { Ok(()) }
+        if self
+            .nodes
+            .get(number)
+            .is_none_or(|node| node.references == 0)
+        {
+            self.destroy(number)
+        } else {
+            Ok(())
+        }
     }
 
     /// Gives back an inode that nobody refers to, and all that it holds.

@@ -1,7 +1,8 @@
 //! Listing directories, and where to go on.
 //!
-//! *Promises.* A name that neither came nor went is listed once, even while an index moves names: indexed directories, and those that will be, are listed by
-//! hash; others from byte to byte. Two names of one directory whose hashes both agree would be taken for one: 63 bits.
+//! *Promises.* A name that neither came nor went is listed once, even while an index moves names:
+//! indexed directories, and those that will be, are listed by hash; others from byte to byte. Two
+//! names of one directory whose hashes both agree would be taken for one: 63 bits.
 
 use crate::{
     Ext, ExtError,
@@ -19,7 +20,9 @@ type Each<'a> = &'a mut dyn FnMut(DirEntry<'_>) -> bool;
 
 /// A second hash, for names whose first agree (FNV-1a).
 fn second(name: &[u8]) -> u32 {
-    name.iter().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    name.iter().fold(0x811C_9DC5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 /// The place of a name in a listing by hash.
@@ -36,7 +39,13 @@ impl<D: BlockDevice> Ext<D> {
         let seed = self.store.layout.hash_seed;
         let low = (from >> 32) as u32;
         let indexed = self.is_indexed(&dir);
-        let path = if indexed { self.probe(number, &dir, |version| hash(b"", version, seed).map(|_| low << 1)) } else { Ok(None) };
+        let path = if indexed {
+            self.probe(number, &dir, |version| {
+                hash(b"", version, seed).map(|_| low << 1)
+            })
+        } else {
+            Ok(None)
+        };
         match path.or_else(|error| self.list_around(number, &dir, error, each))? {
             Some(mut path) => loop {
                 let (names, next) = match self.batch(number, &dir, &mut path) {
@@ -51,22 +60,35 @@ impl<D: BlockDevice> Ext<D> {
                 let block = self.dir_block(number, &dir, 0)?;
                 let version = self.index_version(None);
                 let names = self.names_in(block)?;
-                let hashed = names.into_iter().map(|(record, name)| (hash(&name, version, seed).unwrap_or(0), record, name)).collect();
+                let hashed = names
+                    .into_iter()
+                    .map(|(record, name)| (hash(&name, version, seed).unwrap_or(0), record, name))
+                    .collect();
                 self.give(hashed, from, each).map(drop)
             }
             None => self.list_bytes(number, &dir, from, each),
         }
     }
 
-    /// Where an index leads to what cannot be had: all names that can, perhaps for the second time, and then the error.
-    fn list_around<T>(&mut self, number: u32, dir: &Inode, error: ExtError, each: Each<'_>) -> Result<T, ExtError> {
+    /// Where an index leads to what cannot be had: all names that can, perhaps for the second time,
+    /// and then the error.
+    fn list_around<T>(
+        &mut self,
+        number: u32,
+        dir: &Inode,
+        error: ExtError,
+        each: Each<'_>,
+    ) -> Result<T, ExtError> {
         _ = self.list_bytes(number, dir, 0, each);
         Err(error)
     }
 
     /// Gives names by hash; says whether more are wanted.
     fn give(&mut self, names: Vec<Hashed>, from: u64, each: Each<'_>) -> Result<bool, ExtError> {
-        let mut placed: Vec<_> = names.into_iter().map(|(hash, record, name)| (place(hash, &name), record, name)).collect();
+        let mut placed: Vec<_> = names
+            .into_iter()
+            .map(|(hash, record, name)| (place(hash, &name), record, name))
+            .collect();
         placed.retain(|(place, ..)| *place >= from);
         placed.sort_by_key(|(place, ..)| *place);
         for (place, record, name) in placed {
@@ -88,13 +110,32 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
-    fn give_one(&mut self, record: &Record, name: &[u8], next: u64, each: Each<'_>) -> Result<bool, ExtError> {
-        let Some(kind) = self.kind_of(record)? else { return Ok(true) };
+    fn give_one(
+        &mut self,
+        record: &Record,
+        name: &[u8],
+        next: u64,
+        each: Each<'_>,
+    ) -> Result<bool, ExtError> {
+        let Some(kind) = self.kind_of(record)? else {
+            return Ok(true);
+        };
         let ino = Ino(u64::from(record.inode));
-        Ok(each(DirEntry { ino, kind, name, next }))
+        Ok(each(DirEntry {
+            ino,
+            kind,
+            name,
+            next,
+        }))
     }
 
-    fn list_bytes(&mut self, number: u32, dir: &Inode, from: u64, each: Each<'_>) -> Result<(), ExtError> {
+    fn list_bytes(
+        &mut self,
+        number: u32,
+        dir: &Inode,
+        from: u64,
+        each: Each<'_>,
+    ) -> Result<(), ExtError> {
         let (size, types) = (u64::from(self.store.layout.block), self.types());
         let first = u32::try_from(from / size).unwrap_or(u32::MAX);
         let mut failures = Failures::default();

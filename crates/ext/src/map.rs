@@ -1,7 +1,9 @@
-//! Which block of the volume holds which block of an inode: twelve numbers in the inode, then one, two and three levels of blocks of numbers.
+//! Which block of the volume holds which block of an inode: twelve numbers in the inode, then one,
+//! two and three levels of blocks of numbers.
 //!
-//! *Promises.* A number that leads to what is no block for contents is an error and is not followed. Taking and giving back keep the inode's count of units. *Knows
-//! nothing of* what the blocks hold.
+//! *Promises.* A number that leads to what is no block for contents is an error and is not
+//! followed. Taking and giving back keep the inode's count of units. *Knows nothing of* what the
+//! blocks hold.
 
 use crate::{
     Ext, ExtError,
@@ -23,7 +25,10 @@ struct Way {
 fn way(index: u32, numbers: u32) -> Option<Way> {
     let (n, mut rest) = (u64::from(numbers), u64::from(index));
     if index < DIRECT {
-        return Some(Way { slots: [index, 0, 0, 0], levels: 0 });
+        return Some(Way {
+            slots: [index, 0, 0, 0],
+            levels: 0,
+        });
     }
     rest -= u64::from(DIRECT);
     for levels in 1..=3usize {
@@ -40,7 +45,8 @@ fn way(index: u32, numbers: u32) -> Option<Way> {
     None
 }
 
-/// The slots on the way to a block within three levels, and how many levels there are below the inode: for who makes a volume.
+/// The slots on the way to a block within three levels, and how many levels there are below the
+/// inode: for who makes a volume.
 pub(crate) fn slots(index: u32, numbers: u32) -> ([u32; 4], usize) {
     way(index, numbers).map_or(([0; 4], 0), |way| (way.slots, way.levels))
 }
@@ -57,28 +63,49 @@ pub(crate) struct Mapped {
 impl<D: BlockDevice> Ext<D> {
     fn checked(&self, inode: u32, block: u32) -> Result<u32, ExtError> {
         if block != 0 && self.is_structure(block) {
-            return Err(ExtError::Inode { inode, field: "block", found: block.into(), expected: "a block for contents" });
+            return Err(ExtError::Inode {
+                inode,
+                field: "block",
+                found: block.into(),
+                expected: "a block for contents",
+            });
         }
         Ok(block)
     }
 
     /// Where a block of an inode lies; looks no further than `most` blocks.
-    pub(crate) fn mapped(&mut self, number: u32, inode: &Inode, index: u32, most: u32) -> Result<Mapped, ExtError> {
+    pub(crate) fn mapped(
+        &mut self,
+        number: u32,
+        inode: &Inode,
+        index: u32,
+        most: u32,
+    ) -> Result<Mapped, ExtError> {
         let numbers = self.store.layout.numbers();
-        let Some(Way { slots, levels }) = way(index, numbers) else { return Ok(Mapped { block: 0, run: 1 }) };
+        let Some(Way { slots, levels }) = way(index, numbers) else {
+            return Ok(Mapped { block: 0, run: 1 });
+        };
         if levels == 0 {
             let end = slots[0].saturating_add(most.max(1)).min(DIRECT);
             let run = run_of(inode.block[slots[0] as usize..end as usize].iter().copied());
             self.checked(number, inode.block[slots[0] as usize])?;
-            return Ok(Mapped { block: inode.block[slots[0] as usize], run });
+            return Ok(Mapped {
+                block: inode.block[slots[0] as usize],
+                run,
+            });
         }
         let mut at = self.checked(number, inode.block[slots[0] as usize])?;
         for level in 1..=levels {
             if at == 0 {
                 // Nothing below a missing block of numbers.
                 let below = u64::from(numbers).pow((levels + 1 - level) as u32);
-                let into = slots[level..=levels].iter().fold(0, |sum, slot| sum * u64::from(numbers) + u64::from(*slot));
-                return Ok(Mapped { block: 0, run: (below - into).min(u64::from(most.max(1))) as u32 });
+                let into = slots[level..=levels]
+                    .iter()
+                    .fold(0, |sum, slot| sum * u64::from(numbers) + u64::from(*slot));
+                return Ok(Mapped {
+                    block: 0,
+                    run: (below - into).min(u64::from(most.max(1))) as u32,
+                });
             }
             let bytes = self.store.block(at)?;
             let slot = slots[level];
@@ -86,7 +113,10 @@ impl<D: BlockDevice> Ext<D> {
                 let end = slot.saturating_add(most.max(1)).min(numbers);
                 let run = run_of((slot..end).map(|slot| le32(bytes, slot as usize * 4)));
                 let block = le32(bytes, slot as usize * 4);
-                return Ok(Mapped { block: self.checked(number, block)?, run });
+                return Ok(Mapped {
+                    block: self.checked(number, block)?,
+                    run,
+                });
             }
             let next = le32(bytes, slot as usize * 4);
             at = self.checked(number, next)?;
@@ -94,9 +124,18 @@ impl<D: BlockDevice> Ext<D> {
         Ok(Mapped { block: 0, run: 1 })
     }
 
-    /// Where a block of an inode lies, taken now if it has none; says whether it was. All that is needed is there, or nothing is taken: [`Errno::NoSpace`].
-    pub(crate) fn map(&mut self, number: u32, inode: &mut Inode, index: u32, goal: u32) -> Result<(u32, bool), ExtError> {
-        let Some(Way { slots, levels }) = way(index, self.store.layout.numbers()) else { return Err(Errno::FileTooBig.into()) };
+    /// Where a block of an inode lies, taken now if it has none; says whether it was. All that is
+    /// needed is there, or nothing is taken: [`Errno::NoSpace`].
+    pub(crate) fn map(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        index: u32,
+        goal: u32,
+    ) -> Result<(u32, bool), ExtError> {
+        let Some(Way { slots, levels }) = way(index, self.store.layout.numbers()) else {
+            return Err(Errno::FileTooBig.into());
+        };
         let (mut goal, mut place, mut fresh) = (goal, None, false);
         for (level, slot) in slots.into_iter().enumerate().take(levels + 1) {
             let slot = slot as usize;
@@ -135,7 +174,8 @@ impl<D: BlockDevice> Ext<D> {
         Ok((place.unwrap_or(0), fresh))
     }
 
-    /// Where to look for a block: behind the one before it, which the caller may know as `goal`; otherwise near the numbers; otherwise in the inode's group.
+    /// Where to look for a block: behind the one before it, which the caller may know as `goal`;
+    /// otherwise near the numbers; otherwise in the inode's group.
     fn goal(&mut self, number: u32, inode: &Inode, index: u32, goal: u32) -> Result<u32, ExtError> {
         if goal != 0 {
             return Ok(goal);
@@ -144,11 +184,20 @@ impl<D: BlockDevice> Ext<D> {
             Some(before) => self.mapped(number, inode, before, 1)?.block,
             None => 0,
         };
-        Ok(if before != 0 { before + 1 } else { self.inode_goal(number) })
+        Ok(if before != 0 {
+            before + 1
+        } else {
+            self.inode_goal(number)
+        })
     }
 
     /// Gives back all blocks from `index` on, with the numbers that lead to nothing then.
-    pub(crate) fn trim(&mut self, number: u32, inode: &mut Inode, index: u32) -> Result<(), ExtError> {
+    pub(crate) fn trim(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        index: u32,
+    ) -> Result<(), ExtError> {
         for slot in index.min(DIRECT)..DIRECT {
             let block = core::mem::take(&mut inode.block[slot as usize]);
             if block != 0 {
@@ -159,7 +208,10 @@ impl<D: BlockDevice> Ext<D> {
         let (n, mut first) = (u64::from(self.store.layout.numbers()), u64::from(DIRECT));
         for levels in 1..=3u32 {
             let slot = (DIRECT + levels - 1) as usize;
-            let (end, from) = (first + n.pow(levels), u64::from(index).saturating_sub(first));
+            let (end, from) = (
+                first + n.pow(levels),
+                u64::from(index).saturating_sub(first),
+            );
             if inode.block[slot] != 0 && u64::from(index) < end {
                 let top = self.checked(number, inode.block[slot])?;
                 if self.trim_below(number, inode, top, levels, from)? {
@@ -172,8 +224,16 @@ impl<D: BlockDevice> Ext<D> {
         self.put_inode(number, inode)
     }
 
-    /// Gives back what a block of numbers leads to from its `from`th on; says whether it leads to nothing then.
-    fn trim_below(&mut self, number: u32, inode: &mut Inode, block: u32, levels: u32, from: u64) -> Result<bool, ExtError> {
+    /// Gives back what a block of numbers leads to from its `from`th on; says whether it leads to
+    /// nothing then.
+    fn trim_below(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        block: u32,
+        levels: u32,
+        from: u64,
+    ) -> Result<bool, ExtError> {
         let n = u64::from(self.store.layout.numbers());
         let each = n.pow(levels - 1);
         for slot in from / each..n {
@@ -184,7 +244,11 @@ impl<D: BlockDevice> Ext<D> {
             }
             self.checked(number, next)?;
             let into = from.saturating_sub(slot * each);
-            let empty = if levels > 1 { self.trim_below(number, inode, next, levels - 1, into)? } else { true };
+            let empty = if levels > 1 {
+                self.trim_below(number, inode, next, levels - 1, into)?
+            } else {
+                true
+            };
             if empty {
                 // Between two transactions nothing leads to what is free.
                 if from > 0 || self.is_journaled() {
@@ -206,7 +270,9 @@ impl<D: BlockDevice> Ext<D> {
 
 /// How many of these numbers follow each other, or are all 0.
 fn run_of(mut numbers: impl Iterator<Item = u32>) -> u32 {
-    let Some(first) = numbers.next() else { return 1 };
+    let Some(first) = numbers.next() else {
+        return 1;
+    };
     let step = u32::from(first != 0);
     let mut expected = first.wrapping_add(step);
     let mut run = 1;

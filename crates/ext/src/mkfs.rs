@@ -1,13 +1,15 @@
 //! Making a volume, with the choices of mke2fs.
 //!
-//! *Promises* byte by byte what `mke2fs -t ext2` and `-t ext3` make of e2fsprogs 1.47 with its own configuration, given the same size, identity and time. Everything
-//! that a mount or a check looks at is written, whatever was there before; blocks for contents are left as they are. *Knows nothing of* mounted volumes.
+//! *Promises* byte by byte what `mke2fs -t ext2` and `-t ext3` make of e2fsprogs 1.47 with its own
+//! configuration, given the same size, identity and time. Everything that a mount or a check looks
+//! at is written, whatever was there before; blocks for contents are left as they are. *Knows
+//! nothing of* mounted volumes.
 
 use crate::{
     ExtError,
     format::{
-        DESC, DIRECT, FLAG_SIGNED, INODE_OLD, JOURNAL_INODE, Layout, MAGIC, RESIZE_INODE, ROOT, STATE_CLEAN, SUPER_BYTES, desc, put16,
-        put32, sb,
+        DESC, DIRECT, FLAG_SIGNED, INODE_OLD, JOURNAL_INODE, Layout, MAGIC, RESIZE_INODE, ROOT,
+        STATE_CLEAN, SUPER_BYTES, desc, put16, put32, sb,
     },
     inode::Inode,
     plan::Plan,
@@ -30,7 +32,8 @@ pub struct Format {
     pub block: Option<u32>,
     /// Bytes of an inode, 128 to the block's.
     pub inode_size: u32,
-    /// Bytes of the volume for each inode; by default 8192 below 3 MiB, 4096 below 512 MiB, 16 384, 32 768 from 4 TiB on.
+    /// Bytes of the volume for each inode; by default 8192 below 3 MiB, 4096 below 512 MiB, 16 384,
+    /// 32 768 from 4 TiB on.
     pub inode_ratio: Option<u32>,
     /// Percent of the blocks that only the superuser may take.
     pub reserved_percent: u32,
@@ -95,12 +98,26 @@ pub fn format<D: BlockDevice>(mut device: D, choices: &Format) -> Result<Layout,
     let plan = Plan::new(device.geometry().bytes(), choices)?;
     let unit = device.geometry().sector;
     if !plan.layout.block.is_multiple_of(unit) {
-        return Err(FormatError::Choice { what: "sector of the device", found: unit.into(), expected: "a divisor of the block" });
+        return Err(FormatError::Choice {
+            what: "sector of the device",
+            found: unit.into(),
+            expected: "a divisor of the block",
+        });
     }
-    let mut maker = Maker { device: &mut device, layout: plan.layout, choices, cursor: 0, ratio: u64::from(plan.layout.block / unit) };
+    let mut maker = Maker {
+        device: &mut device,
+        layout: plan.layout,
+        choices,
+        cursor: 0,
+        ratio: u64::from(plan.layout.block / unit),
+    };
     maker.make(&plan)?;
     device.flush()?;
-    Ok(crate::store::Store::open(crate::disk::Disk::Plain(device), 0).map_err(FormatError::Unreadable)?.layout)
+    Ok(
+        crate::store::Store::open(crate::disk::Disk::Plain(device), 0)
+            .map_err(FormatError::Unreadable)?
+            .layout,
+    )
 }
 
 struct Maker<'a, D> {
@@ -114,7 +131,9 @@ struct Maker<'a, D> {
 
 impl<D: BlockDevice> Maker<'_, D> {
     fn write(&mut self, block: u32, data: &[u8]) -> Result<(), FormatError> {
-        Ok(self.device.write(Lba(u64::from(block) * self.ratio), data)?)
+        Ok(self
+            .device
+            .write(Lba(u64::from(block) * self.ratio), data)?)
     }
 
     fn zero(&mut self, block: u32, count: u32) -> Result<(), FormatError> {
@@ -129,7 +148,11 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     /// Blocks of superblock and descriptors at a group's beginning.
     fn header(&self, group: u32) -> u32 {
-        if self.layout.has_super(group) { 1 + self.layout.desc_blocks() + self.layout.reserved_gdt } else { 0 }
+        if self.layout.has_super(group) {
+            1 + self.layout.desc_blocks() + self.layout.reserved_gdt
+        } else {
+            0
+        }
     }
 
     /// Blocks of a group's own structure: they are its first.
@@ -156,11 +179,25 @@ impl<D: BlockDevice> Maker<'_, D> {
         self.make_root(&mut root)?;
         self.make_lost(&mut lost)?;
         // Once there were bad blocks in the first inode; only times are left.
-        table.push((1, Inode { mode: 0, links: 0, extra: 0, btime: None, ..root }, true));
+        table.push((
+            1,
+            Inode {
+                mode: 0,
+                links: 0,
+                extra: 0,
+                btime: None,
+                ..root
+            },
+            true,
+        ));
         table.push((ROOT, root, false));
         let resize = self.make_resize()?;
         table.push((RESIZE_INODE, resize, false));
-        let journal = if plan.journal_blocks > 0 { Some(self.make_journal(plan.journal_blocks)?) } else { None };
+        let journal = if plan.journal_blocks > 0 {
+            Some(self.make_journal(plan.journal_blocks)?)
+        } else {
+            None
+        };
         table.extend(journal.map(|journal| (JOURNAL_INODE, journal, false)));
         table.push((11, lost, false));
         for group in 0..layout.groups {
@@ -177,7 +214,10 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     fn inode(&self, kind: FileType, mode: u16) -> Inode {
         let now = Time::new(self.choices.now.secs);
-        Inode { btime: (self.layout.inode_size > INODE_OLD).then_some(now), ..Inode::new(kind, mode, (0, 0), now, &self.layout) }
+        Inode {
+            btime: (self.layout.inode_size > INODE_OLD).then_some(now),
+            ..Inode::new(kind, mode, (0, 0), now, &self.layout)
+        }
     }
 
     fn units(&self, blocks: u32) -> u32 {
@@ -187,7 +227,11 @@ impl<D: BlockDevice> Maker<'_, D> {
     fn names(&self, entries: &[(u32, usize, &[u8])]) -> Vec<u8> {
         let (mut bytes, mut at) = (vec![0; self.layout.size()], 0);
         for (inode, length, name) in entries {
-            let length = if *length == 0 { bytes.len() - at } else { *length };
+            let length = if *length == 0 {
+                bytes.len() - at
+            } else {
+                *length
+            };
             let kind = if *inode == 0 { 0 } else { 2 };
             crate::dir::put_record(&mut bytes, at, length, *inode, name, kind);
             at += length;
@@ -197,7 +241,8 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     fn make_root(&mut self, root: &mut Inode) -> Result<(), FormatError> {
         let block = self.take();
-        (root.links, root.size, root.units, root.block[0]) = (3, self.layout.block.into(), self.units(1), block);
+        (root.links, root.size, root.units, root.block[0]) =
+            (3, self.layout.block.into(), self.units(1), block);
         let bytes = self.names(&[(ROOT, 12, b"."), (ROOT, 12, b".."), (11, 0, b"lost+found")]);
         self.write(block, &bytes)
     }
@@ -205,27 +250,42 @@ impl<D: BlockDevice> Maker<'_, D> {
     /// A directory of 16 KiB, as far as its inode reaches, so that a check need not allocate.
     fn make_lost(&mut self, lost: &mut Inode) -> Result<(), FormatError> {
         let count = DIRECT.min(16 * 1024 / self.layout.block).max(2);
-        (lost.links, lost.size, lost.units) = (2, (count * self.layout.block).into(), self.units(count));
+        (lost.links, lost.size, lost.units) =
+            (2, (count * self.layout.block).into(), self.units(count));
         for index in 0..count {
             let block = self.take();
             lost.block[index as usize] = block;
-            let bytes = if index == 0 { self.names(&[(11, 12, b"."), (ROOT, 0, b"..")]) } else { self.names(&[(0, 0, b"")]) };
+            let bytes = if index == 0 {
+                self.names(&[(11, 12, b"."), (ROOT, 0, b"..")])
+            } else {
+                self.names(&[(0, 0, b"")])
+            };
             self.write(block, &bytes)?;
         }
         Ok(())
     }
 
-    /// The inode that holds the blocks kept for descriptors: each of the first group's leads to the copies' of the others.
+    /// The inode that holds the blocks kept for descriptors: each of the first group's leads to the
+    /// copies' of the others.
     fn make_resize(&mut self) -> Result<Inode, FormatError> {
         let layout = self.layout;
         let mut inode = self.inode(FileType::File, 0o600);
         let numbers = u64::from(layout.numbers());
         inode.size = (numbers * numbers + numbers + u64::from(DIRECT)) * u64::from(layout.block);
-        let (block, copies) = (self.take(), (1..layout.groups).filter(|group| layout.has_super(*group)).collect::<Vec<_>>());
+        let (block, copies) = (
+            self.take(),
+            (1..layout.groups)
+                .filter(|group| layout.has_super(*group))
+                .collect::<Vec<_>>(),
+        );
         let mut double = vec![0; layout.size()];
         for index in 0..layout.reserved_gdt {
             let place = layout.first + 1 + layout.desc_blocks() + index;
-            put32(&mut double, ((layout.desc_blocks() + index) % layout.numbers()) as usize * 4, place);
+            put32(
+                &mut double,
+                ((layout.desc_blocks() + index) % layout.numbers()) as usize * 4,
+                place,
+            );
             let mut bytes = vec![0; layout.size()];
             for (at, group) in (0..layout.size()).step_by(4).zip(&copies) {
                 put32(&mut bytes, at, place + group * layout.per_group);
@@ -243,7 +303,8 @@ impl<D: BlockDevice> Maker<'_, D> {
         let numbers = self.layout.numbers();
         let mut inode = self.inode(FileType::File, 0o600);
         inode.size = u64::from(count) * u64::from(self.layout.block);
-        // Blocks of numbers that are being filled, by level, from 1: where they lie and what they hold.
+        // Blocks of numbers that are being filled, by level, from 1: where they lie and what they
+        // hold.
         let mut open: [Option<(u32, Vec<u8>)>; 4] = Default::default();
         let mut taken = 0;
         for index in 0..count {
@@ -257,10 +318,18 @@ impl<D: BlockDevice> Maker<'_, D> {
                 taken += 1;
                 match level {
                     0 => inode.block[slots[0] as usize] = block,
-                    _ => put32(&mut open[level].as_mut().map_or(&mut Vec::new(), |(_, bytes)| bytes)[..], slots[level] as usize * 4, block),
+                    _ => put32(
+                        &mut open[level]
+                            .as_mut()
+                            .map_or(&mut Vec::new(), |(_, bytes)| bytes)[..],
+                        slots[level] as usize * 4,
+                        block,
+                    ),
                 }
                 if level < levels {
-                    if let Some((place, bytes)) = open[level + 1].replace((block, vec![0; self.layout.size()])) {
+                    if let Some((place, bytes)) =
+                        open[level + 1].replace((block, vec![0; self.layout.size()]))
+                    {
                         self.write(place, &bytes)?;
                     }
                 } else {
@@ -282,8 +351,18 @@ impl<D: BlockDevice> Maker<'_, D> {
     /// A journal's first block: version 2, nothing in it (Linux `include/linux/jbd.h`).
     fn journal_superblock(&self, count: u32) -> Vec<u8> {
         let mut bytes = vec![0; self.layout.size()];
-        let words = [(0, 0xC03B_3998), (4, 4), (12, self.layout.block), (16, count), (20, 1), (24, 1), (64, 1)];
-        words.iter().for_each(|(at, word): &(usize, u32)| bytes[*at..*at + 4].copy_from_slice(&word.to_be_bytes()));
+        let words = [
+            (0, 0xC03B_3998),
+            (4, 4),
+            (12, self.layout.block),
+            (16, count),
+            (20, 1),
+            (24, 1),
+            (64, 1),
+        ];
+        words.iter().for_each(|(at, word): &(usize, u32)| {
+            bytes[*at..*at + 4].copy_from_slice(&word.to_be_bytes())
+        });
         bytes[48..64].copy_from_slice(&self.choices.uuid);
         bytes
     }
@@ -291,7 +370,9 @@ impl<D: BlockDevice> Maker<'_, D> {
     /// Blocks of a group that hold contents by now.
     fn contents(&self, group: u32) -> u32 {
         let (start, own) = (self.layout.group_start(group), self.own(group));
-        (self.cursor + 1).saturating_sub(start + own).min(self.layout.group_blocks(group) - own)
+        (self.cursor + 1)
+            .saturating_sub(start + own)
+            .min(self.layout.group_blocks(group) - own)
     }
 
     fn inodes_used(group: u32) -> u32 {
@@ -309,7 +390,10 @@ impl<D: BlockDevice> Maker<'_, D> {
             }
             bytes
         };
-        let blocks = bitmap(self.own(group) + self.contents(group), layout.group_blocks(group));
+        let blocks = bitmap(
+            self.own(group) + self.contents(group),
+            layout.group_blocks(group),
+        );
         let inodes = bitmap(Self::inodes_used(group), layout.inodes_per_group);
         self.write(place, &blocks)?;
         self.write(place + 1, &inodes)?;
@@ -318,11 +402,22 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     fn put_inodes(&mut self, inodes: &[(u32, Inode, bool)]) -> Result<(), FormatError> {
         let (layout, size) = (self.layout, self.layout.inode_size as usize);
-        let blocks = layout.table_blocks().min((11 * layout.inode_size).div_ceil(layout.block));
+        let blocks = layout
+            .table_blocks()
+            .min((11 * layout.inode_size).div_ceil(layout.block));
         let mut bytes = vec![0; blocks as usize * layout.size()];
         for (number, inode, only_times) in inodes {
             let slot = &mut bytes[(*number as usize - 1) * size..*number as usize * size];
-            let inode = if *only_times { Inode { size: 0, units: 0, block: [0; 15], ..*inode } } else { *inode };
+            let inode = if *only_times {
+                Inode {
+                    size: 0,
+                    units: 0,
+                    block: [0; 15],
+                    ..*inode
+                }
+            } else {
+                *inode
+            };
             inode.put(slot);
         }
         let place = layout.group_start(0) + self.header(0) + 2;
@@ -330,13 +425,17 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     fn free_blocks(&self) -> u32 {
-        (0..self.layout.groups).map(|group| self.layout.group_blocks(group) - self.own(group) - self.contents(group)).sum()
+        (0..self.layout.groups)
+            .map(|group| self.layout.group_blocks(group) - self.own(group) - self.contents(group))
+            .sum()
     }
 
     fn superblock(&self, journal_blocks: u32, journal: Option<&Inode>) -> Vec<u8> {
         let (layout, choices, mut bytes) = (&self.layout, self.choices, vec![0; SUPER_BYTES]);
         let now = choices.now.secs as u32;
-        let overhead = layout.first + (0..layout.groups).map(|group| self.own(group)).sum::<u32>() + journal_blocks;
+        let overhead = layout.first
+            + (0..layout.groups).map(|group| self.own(group)).sum::<u32>()
+            + journal_blocks;
         let log = layout.block.ilog2() - 10;
         let words = [
             (sb::INODES, layout.inodes),
@@ -363,7 +462,9 @@ impl<D: BlockDevice> Maker<'_, D> {
             (sb::FLAGS, FLAG_SIGNED),
             (sb::OVERHEAD, overhead),
         ];
-        words.iter().for_each(|(at, word)| put32(&mut bytes, *at, *word));
+        words
+            .iter()
+            .for_each(|(at, word)| put32(&mut bytes, *at, *word));
         put16(&mut bytes, sb::MOUNTS_MAX, u16::MAX);
         put16(&mut bytes, sb::MAGIC, MAGIC);
         put16(&mut bytes, sb::STATE, STATE_CLEAN);
@@ -379,8 +480,15 @@ impl<D: BlockDevice> Maker<'_, D> {
         if let Some(journal) = journal {
             put32(&mut bytes, sb::JOURNAL_INODE, JOURNAL_INODE);
             bytes[sb::JOURNAL_BACKUP] = 1;
-            let copy = journal.block.iter().copied().chain([(journal.size >> 32) as u32, journal.size as u32]);
-            (0..).step_by(4).zip(copy).for_each(|(at, word)| put32(&mut bytes, sb::JOURNAL_BLOCKS + at, word));
+            let copy = journal
+                .block
+                .iter()
+                .copied()
+                .chain([(journal.size >> 32) as u32, journal.size as u32]);
+            (0..)
+                .step_by(4)
+                .zip(copy)
+                .for_each(|(at, word)| put32(&mut bytes, sb::JOURNAL_BLOCKS + at, word));
         }
         bytes
     }
@@ -395,7 +503,11 @@ impl<D: BlockDevice> Maker<'_, D> {
             put32(slot, desc::INODE_BITMAP, place + 1);
             put32(slot, desc::TABLE, place + 2);
             put16(slot, desc::FREE_BLOCKS, free as u16);
-            put16(slot, desc::FREE_INODES, (layout.inodes_per_group - Self::inodes_used(group)) as u16);
+            put16(
+                slot,
+                desc::FREE_INODES,
+                (layout.inodes_per_group - Self::inodes_used(group)) as u16,
+            );
             put16(slot, desc::DIRECTORIES, if group == 0 { 2 } else { 0 });
             put16(slot, desc::FLAGS, desc::ZEROED);
         }
@@ -403,9 +515,18 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     /// A superblock, or a copy of it, and the descriptors behind it.
-    fn put_header(&mut self, group: u32, superblock: &[u8], descriptors: &[u8]) -> Result<(), FormatError> {
+    fn put_header(
+        &mut self,
+        group: u32,
+        superblock: &[u8],
+        descriptors: &[u8],
+    ) -> Result<(), FormatError> {
         let mut block = vec![0; self.layout.size()];
-        let (first, at) = if group == 0 { self.layout.super_place() } else { (self.layout.group_start(group), 0) };
+        let (first, at) = if group == 0 {
+            self.layout.super_place()
+        } else {
+            (self.layout.group_start(group), 0)
+        };
         block[at..at + SUPER_BYTES].copy_from_slice(superblock);
         put16(&mut block[at..], sb::GROUP, group as u16);
         if group > 0 {

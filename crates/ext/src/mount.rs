@@ -20,7 +20,8 @@ use nandlab_vfs::{Errno, Time};
 /// What goes through the journal of a volume that has one (`data=` of Linux's ext3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing: the volume is written as ext2 is, as Linux's ext2 driver does with a volume of ext3.
+    /// Nothing: the volume is written as ext2 is, as Linux's ext2 driver does with a volume of
+    /// ext3.
     Unjournaled,
     /// Contents and structure.
     Journal,
@@ -54,7 +55,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
     pub waiting_bytes_max: u64,
-    /// Contents are written once or read once, and so not kept: what is read comes from the device, and what new blocks hold goes there in the call that writes it.
+    /// Contents are written once or read once, and so not kept: what is read comes from the device,
+    /// and what new blocks hold goes there in the call that writes it.
     pub once: bool,
 }
 
@@ -96,7 +98,8 @@ pub struct Ext<D> {
     pub(crate) nodes: Nodes,
     /// Inodes of which more than times changed since the last commit.
     pub(crate) changed: BTreeSet<u32>,
-    /// Inodes that have lost some of several names since the last commit: how many. The medium is told later.
+    /// Inodes that have lost some of several names since the last commit: how many. The medium is
+    /// told later.
     pub(crate) fewer: BTreeMap<u32, u16>,
     /// The list of orphans on the medium, its first one last.
     pub(crate) orphans: Vec<u32>,
@@ -106,7 +109,8 @@ pub struct Ext<D> {
     /// The number that the next inode made is told apart by from earlier ones of its number.
     pub(crate) generation: u32,
     state: State,
-    /// The medium said that the volume was not in use and had no errors; otherwise only a check may say so again.
+    /// The medium said that the volume was not in use and had no errors; otherwise only a check may
+    /// say so again.
     was_clean: bool,
     /// The medium says that the volume is in use.
     marked: bool,
@@ -114,14 +118,23 @@ pub struct Ext<D> {
 }
 
 impl<D: BlockDevice> Ext<D> {
-    /// Mounts a volume; recovers its journal first if that is needed. One with features that only readers understand is mounted read-only, and as it is.
+    /// Mounts a volume; recovers its journal first if that is needed. One with features that only
+    /// readers understand is mounted read-only, and as it is.
     pub fn mount(device: D, options: Options) -> Result<Self, ExtError> {
-        let disk = if options.read_only { Disk::Plain(device) } else { crate::recover::recover(device, options)? };
+        let disk = if options.read_only {
+            Disk::Plain(device)
+        } else {
+            crate::recover::recover(device, options)?
+        };
         let mut ext = Self::open(disk, options)?;
         if !ext.options.read_only {
             match ext.end_orphans() {
                 Ok(()) => {}
-                Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. } | ExtError::Device(BlockError::Missing { .. }))) => {
+                Err(
+                    error @ (ExtError::Inode { .. }
+                    | ExtError::Block { .. }
+                    | ExtError::Device(BlockError::Missing { .. })),
+                ) => {
                     ext.fault = Some(error);
                 }
                 Err(error) => return Err(error),
@@ -135,14 +148,20 @@ impl<D: BlockDevice> Ext<D> {
         let mut store = Store::open(disk, options.cache_bytes)?;
         let layout = store.layout;
         let bytes = store.superblock()?;
-        let (state, uuid, written) = (le16(bytes, sb::STATE), le32(bytes, sb::UUID), le32(bytes, sb::WRITE_TIME));
+        let (state, uuid, written) = (
+            le16(bytes, sb::STATE),
+            le32(bytes, sb::UUID),
+            le32(bytes, sb::WRITE_TIME),
+        );
         // Until a call says what time it is.
         store.now = Time::new(written.into());
         let unrecovered = layout.incompat & incompat::RECOVER != 0;
         let plain = store.disk.journal().is_none();
-        let read_only = options.read_only || layout.ro_compat & !ro_compat::KNOWN != 0 || unrecovered && plain;
+        let read_only =
+            options.read_only || layout.ro_compat & !ro_compat::KNOWN != 0 || unrecovered && plain;
         let groups = groups::read(&mut store)?;
-        let sum = |count: fn(&Group) -> u16| groups.iter().map(|group| u32::from(count(group))).sum();
+        let sum =
+            |count: fn(&Group) -> u16| groups.iter().map(|group| u32::from(count(group))).sum();
         Ok(Self {
             store,
             free_blocks: sum(|group| group.free_blocks),
@@ -155,7 +174,10 @@ impl<D: BlockDevice> Ext<D> {
             fewer: BTreeMap::new(),
             orphans: Vec::new(),
             cut: BTreeSet::new(),
-            options: Options { read_only, ..options },
+            options: Options {
+                read_only,
+                ..options
+            },
             generation: uuid,
             state: State::Mounted,
             was_clean: state & STATE_CLEAN != 0 && state & STATE_ERRORS == 0,
@@ -174,7 +196,8 @@ impl<D: BlockDevice> Ext<D> {
         self.options.read_only
     }
 
-    /// Whether the medium says that the volume is in use: by this mount, or by one that ended in a power cut.
+    /// Whether the medium says that the volume is in use: by this mount, or by one that ended in a
+    /// power cut.
     pub fn is_marked_in_use(&self) -> bool {
         !self.was_clean || self.marked
     }
@@ -194,13 +217,17 @@ impl<D: BlockDevice> Ext<D> {
         self.store.device_mut()
     }
 
-    /// Ends the mount without writing anything: after [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
+    /// Ends the mount without writing anything: after
+    /// [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
     pub fn into_device(self) -> D {
         self.store.into_device()
     }
 
     /// A call that changes nothing.
-    pub(crate) fn look<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, ExtError>) -> Result<T, Errno> {
+    pub(crate) fn look<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, ExtError>,
+    ) -> Result<T, Errno> {
         if self.state == State::Unmounted {
             return Err(Errno::Io);
         }
@@ -208,8 +235,13 @@ impl<D: BlockDevice> Ext<D> {
         self.report(outcome)
     }
 
-    /// A call that may change something, now. One that finds no space is tried again when a commit can make some.
-    pub(crate) fn change<T>(&mut self, now: Time, mut call: impl FnMut(&mut Self) -> Result<T, ExtError>) -> Result<T, Errno> {
+    /// A call that may change something, now. One that finds no space is tried again when a commit
+    /// can make some.
+    pub(crate) fn change<T>(
+        &mut self,
+        now: Time,
+        mut call: impl FnMut(&mut Self) -> Result<T, ExtError>,
+    ) -> Result<T, Errno> {
         self.store.now = now;
         self.write(|ext| {
             if ext.commit_due().is_some_and(|due| due <= now) {
@@ -236,7 +268,10 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// A call that writes.
-    pub(crate) fn write<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, ExtError>) -> Result<T, Errno> {
+    pub(crate) fn write<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, ExtError>,
+    ) -> Result<T, Errno> {
         if self.state == State::Failed {
             return self.report(Err(ExtError::Failed));
         }
@@ -256,7 +291,8 @@ impl<D: BlockDevice> Ext<D> {
         self.state == State::Mounted && !self.options.read_only
     }
 
-    /// Before the first change: the medium says that the volume is in use, or that its journal is to be recovered. Then it stays clean: the journal sees to that.
+    /// Before the first change: the medium says that the volume is in use, or that its journal is
+    /// to be recovered. Then it stays clean: the journal sees to that.
     pub(crate) fn mark_in_use(&mut self) -> Result<(), ExtError> {
         let journaled = self.is_journaled();
         if self.marked || !self.was_clean && !journaled {
@@ -265,7 +301,11 @@ impl<D: BlockDevice> Ext<D> {
         self.marked = true;
         let now = self.store.now;
         let bytes = self.store.superblock_mut()?;
-        let (state, mounts, features) = (le16(bytes, sb::STATE), le16(bytes, sb::MOUNTS), le32(bytes, sb::INCOMPAT));
+        let (state, mounts, features) = (
+            le16(bytes, sb::STATE),
+            le16(bytes, sb::MOUNTS),
+            le32(bytes, sb::INCOMPAT),
+        );
         if journaled {
             put32(bytes, sb::INCOMPAT, features | incompat::RECOVER);
         } else {

@@ -1,6 +1,7 @@
 //! Making, linking and removing names.
 //!
-//! *Promises.* A call that fails has changed nothing. *Knows nothing of* how directories find names, nor of who may ask.
+//! *Promises.* A call that fails has changed nothing. *Knows nothing of* how directories find
+//! names, nor of who may ask.
 
 use crate::{
     Ext, ExtError,
@@ -15,7 +16,8 @@ use nandlab_block::BlockDevice;
 use nandlab_vfs::{Caller, Errno, FileType, NewNode, check_name};
 
 const SETGID: u16 = 0o2000;
-/// Bytes of a symbolic link's target that fit where an inode has block numbers, with a NUL behind them.
+/// Bytes of a symbolic link's target that fit where an inode has block numbers, with a NUL behind
+/// them.
 const FAST_MAX: usize = 59;
 /// The longest target.
 const TARGET_MAX: usize = 4095;
@@ -24,20 +26,34 @@ impl<D: BlockDevice> Ext<D> {
     /// A directory's inode, in use.
     pub(crate) fn check_dir(&mut self, number: u32) -> Result<Inode, ExtError> {
         let inode = self.alive(number)?;
-        if inode.is_dir() { Ok(inode) } else { Err(Errno::NotDirectory.into()) }
+        if inode.is_dir() {
+            Ok(inode)
+        } else {
+            Err(Errno::NotDirectory.into())
+        }
     }
 
-    /// An inode in use: named or referred to. Its links are those that it has, not what the medium says yet.
+    /// An inode in use: named or referred to. Its links are those that it has, not what the medium
+    /// says yet.
     pub(crate) fn alive(&mut self, number: u32) -> Result<Inode, ExtError> {
         let mut inode = self.inode(number)?;
         match self.nodes.get(number) {
             None if inode.links == 0 => return Err(Errno::Stale.into()),
             Some(node) if node.life != Life::Named => inode.links = 0,
-            _ => inode.links = inode.links.saturating_sub(self.fewer.get(&number).copied().unwrap_or(0)),
+            _ => {
+                inode.links = inode
+                    .links
+                    .saturating_sub(self.fewer.get(&number).copied().unwrap_or(0))
+            }
         }
         if inode.kind().is_none() {
             let expected = "a mode with a known type";
-            return Err(ExtError::Inode { inode: number, field: "mode", found: inode.mode.into(), expected });
+            return Err(ExtError::Inode {
+                inode: number,
+                field: "mode",
+                found: inode.mode.into(),
+                expected,
+            });
         }
         Ok(inode)
     }
@@ -62,7 +78,8 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
-    /// Contents of a directory changed now: its names, so that an fdatasync of it must bring them to the medium.
+    /// Contents of a directory changed now: its names, so that an fdatasync of it must bring them
+    /// to the medium.
     fn touch_dir(&mut self, dir: u32, links: i32) -> Result<(), ExtError> {
         let mut inode = self.inode(dir)?;
         inode.touch(self.store.now);
@@ -73,7 +90,8 @@ impl<D: BlockDevice> Ext<D> {
     /// The number to which an entry leads, and what is there.
     pub(crate) fn child(&mut self, found: &Found) -> Result<(u32, Inode), ExtError> {
         let (number, layout) = (found.record.inode, &self.store.layout);
-        let there = number == crate::format::ROOT || (layout.first_inode..=layout.inodes).contains(&number);
+        let there =
+            number == crate::format::ROOT || (layout.first_inode..=layout.inodes).contains(&number);
         let wrong = |found_inode: u32, expected| ExtError::Block {
             block: found.block,
             offset: found.record.at as u32,
@@ -90,7 +108,14 @@ impl<D: BlockDevice> Ext<D> {
         }
     }
 
-    pub(crate) fn make(&mut self, dir: u32, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<u32, ExtError> {
+    pub(crate) fn make(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<u32, ExtError> {
         let parent = self.check_free(dir, name)?;
         let (kind, directory) = (node.kind(), node == NewNode::Directory);
         if let NewNode::Symlink { target } = node {
@@ -111,7 +136,9 @@ impl<D: BlockDevice> Ext<D> {
         }
         // What an earlier inode left behind its fields are not this one's attributes.
         self.inode_bytes_mut(number)?.fill(0);
-        let outcome = self.fill_inode(number, &mut inode, dir, node).and_then(|()| self.add_entry(dir, name, number, entry_type(kind)));
+        let outcome = self
+            .fill_inode(number, &mut inode, dir, node)
+            .and_then(|()| self.add_entry(dir, name, number, entry_type(kind)));
         if let Err(error) = outcome {
             self.undo_inode(number, &mut inode)?;
             return Err(error);
@@ -125,11 +152,21 @@ impl<D: BlockDevice> Ext<D> {
             return Err(Errno::Invalid.into());
         }
         let most = TARGET_MAX.min(self.store.layout.size() - 1);
-        if target.len() > most { Err(Errno::NameTooLong.into()) } else { Ok(()) }
+        if target.len() > most {
+            Err(Errno::NameTooLong.into())
+        } else {
+            Ok(())
+        }
     }
 
     /// What a new inode holds from the beginning.
-    fn fill_inode(&mut self, number: u32, inode: &mut Inode, parent: u32, node: NewNode<'_>) -> Result<(), ExtError> {
+    fn fill_inode(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        parent: u32,
+        node: NewNode<'_>,
+    ) -> Result<(), ExtError> {
         match node {
             NewNode::Directory => self.fill_dir(number, inode, parent)?,
             NewNode::Symlink { target } if target.len() <= FAST_MAX => {
@@ -154,7 +191,11 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The contents of a new directory: itself and its parent.
     fn fill_dir(&mut self, number: u32, inode: &mut Inode, parent: u32) -> Result<(), ExtError> {
-        let kind = if self.types() { entry_type(FileType::Directory) } else { 0 };
+        let kind = if self.types() {
+            entry_type(FileType::Directory)
+        } else {
+            0
+        };
         let (block, _) = self.map(number, inode, 0, 0)?;
         let size = self.store.layout.size();
         let bytes = self.store.fresh(block, Class::Directory)?;
@@ -180,7 +221,12 @@ impl<D: BlockDevice> Ext<D> {
         self.touch_dir(dir, 0)
     }
 
-    pub(crate) fn remove(&mut self, dir: u32, name: &[u8], directory: bool) -> Result<(), ExtError> {
+    pub(crate) fn remove(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        directory: bool,
+    ) -> Result<(), ExtError> {
         let found = self.need(dir, name)?;
         let (number, inode) = self.child(&found)?;
         match (inode.is_dir(), directory) {
@@ -196,7 +242,12 @@ impl<D: BlockDevice> Ext<D> {
         self.lose_name(number, &inode)
     }
 
-    pub(crate) fn rename_name(&mut self, from: (u32, &[u8]), to: (u32, &[u8]), how: nandlab_vfs::Rename) -> Result<(), ExtError> {
+    pub(crate) fn rename_name(
+        &mut self,
+        from: (u32, &[u8]),
+        to: (u32, &[u8]),
+        how: nandlab_vfs::Rename,
+    ) -> Result<(), ExtError> {
         use nandlab_vfs::Rename::{Exchange, NoReplace};
         let source = self.need(from.0, from.1)?;
         let (moved, inode) = self.child(&source)?;
@@ -216,7 +267,9 @@ impl<D: BlockDevice> Ext<D> {
             return Err(Errno::Invalid.into());
         }
         match target {
-            Some(target) if how == Exchange => self.exchange(from.0, (source, moved, inode), to.0, target),
+            Some(target) if how == Exchange => {
+                self.exchange(from.0, (source, moved, inode), to.0, target)
+            }
             Some(target) => self.replace(from, (source, moved, inode), to.0, target),
             None => self.move_name(from, (source, moved, inode), to),
         }
@@ -251,11 +304,20 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     fn check_links(&mut self, dir: u32, more: bool) -> Result<(), ExtError> {
-        if more && self.inode(dir)?.links >= LINKS_MAX { Err(Errno::TooManyLinks.into()) } else { Ok(()) }
+        if more && self.inode(dir)?.links >= LINKS_MAX {
+            Err(Errno::TooManyLinks.into())
+        } else {
+            Ok(())
+        }
     }
 
     /// To where no name is.
-    fn move_name(&mut self, from: (u32, &[u8]), (source, moved, inode): (Found, u32, Inode), to: (u32, &[u8])) -> Result<(), ExtError> {
+    fn move_name(
+        &mut self,
+        from: (u32, &[u8]),
+        (source, moved, inode): (Found, u32, Inode),
+        to: (u32, &[u8]),
+    ) -> Result<(), ExtError> {
         let directory = inode.is_dir();
         self.check_links(to.0, directory && from.0 != to.0)?;
         if let Some(place) = self.place_for(to.0, to.1)? {
@@ -271,7 +333,13 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// To where a name is that loses its inode.
-    fn replace(&mut self, from: (u32, &[u8]), (source, moved, inode): (Found, u32, Inode), to: u32, target: Found) -> Result<(), ExtError> {
+    fn replace(
+        &mut self,
+        from: (u32, &[u8]),
+        (source, moved, inode): (Found, u32, Inode),
+        to: u32,
+        target: Found,
+    ) -> Result<(), ExtError> {
         let (lost, gone) = self.child(&target)?;
         match (inode.is_dir(), gone.is_dir()) {
             (_, true) if self.is_inside(from.0, lost)? => return Err(Errno::NotEmpty.into()),
@@ -291,7 +359,13 @@ impl<D: BlockDevice> Ext<D> {
         self.lose_name(lost, &gone)
     }
 
-    fn exchange(&mut self, from: u32, (source, moved, inode): (Found, u32, Inode), to: u32, target: Found) -> Result<(), ExtError> {
+    fn exchange(
+        &mut self,
+        from: u32,
+        (source, moved, inode): (Found, u32, Inode),
+        to: u32,
+        target: Found,
+    ) -> Result<(), ExtError> {
         let (other, twin) = self.child(&target)?;
         if twin.is_dir() && self.is_inside(from, other)? {
             return Err(Errno::Invalid.into());
@@ -303,7 +377,11 @@ impl<D: BlockDevice> Ext<D> {
         }
         self.point_entry(&source, other, twin.kind().map_or(0, entry_type))?;
         self.point_entry(&target, moved, inode.kind().map_or(0, entry_type))?;
-        let (gained, lost) = if from == to { (0, 0) } else { (balance, -balance) };
+        let (gained, lost) = if from == to {
+            (0, 0)
+        } else {
+            (balance, -balance)
+        };
         self.touch_dir(from, gained)?;
         self.touch_dir(to, lost)?;
         self.settle_moved(from, to, moved)?;

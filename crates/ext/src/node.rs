@@ -1,6 +1,7 @@
 //! Inodes in use: who refers to them, and whether they have a name.
 //!
-//! *Promises.* An inode is here while it is referred to or has lost its last name. *Knows nothing of* what inodes hold: that is in their table.
+//! *Promises.* An inode is here while it is referred to or has lost its last name. *Knows nothing
+//! of* what inodes hold: that is in their table.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -39,7 +40,9 @@ impl Nodes {
 
     /// Gives references back; says whether there are none now.
     pub fn forget(&mut self, number: u32, references: u64) -> bool {
-        let Some(node) = self.0.get_mut(&number) else { return false };
+        let Some(node) = self.0.get_mut(&number) else {
+            return false;
+        };
         node.references = node.references.saturating_sub(references);
         node.references == 0
     }
@@ -54,12 +57,19 @@ impl Nodes {
 
     /// Inodes in this state.
     pub fn in_life(&self, life: Life) -> Vec<u32> {
-        self.0.iter().filter(|(_, node)| node.life == life).map(|(number, _)| *number).collect()
+        self.0
+            .iter()
+            .filter(|(_, node)| node.life == life)
+            .map(|(number, _)| *number)
+            .collect()
     }
 
     /// Where a block would best lie; 0 where nothing is known.
     pub fn goal(&self, number: u32, index: u64) -> u32 {
-        self.0.get(&number).filter(|node| node.goal.0 == index).map_or(0, |node| node.goal.1)
+        self.0
+            .get(&number)
+            .filter(|node| node.goal.0 == index)
+            .map_or(0, |node| node.goal.1)
     }
 
     pub fn set_goal(&mut self, number: u32, index: u64, goal: u32) {

@@ -1,4 +1,5 @@
-//! Which blocks of names must reach the medium before which, where there is no journal: a name's new place before its old one is gone.
+//! Which blocks of names must reach the medium before which, where there is no journal: a name's
+//! new place before its old one is gone.
 //!
 //! *Promises.* What is asked for never goes in a circle. *Knows nothing of* names.
 
@@ -15,7 +16,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Asks that `first` goes before `then`; false, and nothing asked, if the opposite was asked for before.
+    /// Asks that `first` goes before `then`; false, and nothing asked, if the opposite was asked
+    /// for before.
     pub fn ask(&mut self, first: u32, then: u32) -> bool {
         if first == then || self.leads(then, first) {
             return false;
@@ -42,7 +44,12 @@ impl Order {
         let mut left: BTreeSet<u32> = blocks.iter().copied().collect();
         let mut groups = Vec::new();
         while !left.is_empty() {
-            let later: BTreeSet<u32> = left.iter().filter_map(|block| self.after.get(block)).flatten().copied().collect();
+            let later: BTreeSet<u32> = left
+                .iter()
+                .filter_map(|block| self.after.get(block))
+                .flatten()
+                .copied()
+                .collect();
             let group: Vec<u32> = left.difference(&later).copied().collect();
             if group.is_empty() {
                 // Cannot be, there is no circle; if it were, all would go at once.

@@ -1,7 +1,9 @@
-//! Orphans: inodes that a crash must not leave as they are, in a list on the medium (`fs/ext3/namei.c`).
+//! Orphans: inodes that a crash must not leave as they are, in a list on the medium
+//! (`fs/ext3/namei.c`).
 //!
-//! *Promises.* With a journal, an inode without names or one that is being cut short is in the list from the transaction on that makes it so, until the one in which its blocks are free.
-//! Without one, a list that a crash has left is carried out, and none is made.
+//! *Promises.* With a journal, an inode without names or one that is being cut short is in the list
+//! from the transaction on that makes it so, until the one in which its blocks are free. Without
+//! one, a list that a crash has left is carried out, and none is made.
 //!
 //! The superblock has the first, the field for the time of deletion the next of each.
 
@@ -14,7 +16,8 @@ use alloc::{collections::BTreeSet, vec::Vec};
 use nandlab_block::BlockDevice;
 
 impl<D: BlockDevice> Ext<D> {
-    /// Puts an inode into the list; false if there is no need to, or it is there. The caller puts the inode.
+    /// Puts an inode into the list; false if there is no need to, or it is there. The caller puts
+    /// the inode.
     pub(crate) fn add_orphan(&mut self, number: u32, inode: &mut Inode) -> Result<bool, ExtError> {
         if !self.is_journaled() || self.orphans.contains(&number) {
             return Ok(false);
@@ -27,7 +30,9 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Takes an inode out of the list, if it is there; the caller puts the inode.
     pub(crate) fn drop_orphan(&mut self, number: u32, inode: &mut Inode) -> Result<(), ExtError> {
-        let Some(at) = self.orphans.iter().position(|orphan| *orphan == number) else { return Ok(()) };
+        let Some(at) = self.orphans.iter().position(|orphan| *orphan == number) else {
+            return Ok(());
+        };
         let next = at.checked_sub(1).map_or(0, |at| self.orphans[at]);
         self.orphans.remove(at);
         inode.dtime = 0;
@@ -42,7 +47,8 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Ends inodes that a crash has left without a name, and cuts those that were being cut. A list that makes no sense is followed as far as it does.
+    /// Ends inodes that a crash has left without a name, and cuts those that were being cut. A list
+    /// that makes no sense is followed as far as it does.
     pub(crate) fn end_orphans(&mut self) -> Result<(), ExtError> {
         let first = le32(self.store.superblock()?, sb::LAST_ORPHAN);
         if first == 0 {
@@ -76,7 +82,10 @@ impl<D: BlockDevice> Ext<D> {
         if inode.links == 0 {
             self.destroy(number)?;
         } else {
-            let blocks = inode.size.div_ceil(u64::from(self.store.layout.block)).min(u32::MAX.into()) as u32;
+            let blocks = inode
+                .size
+                .div_ceil(u64::from(self.store.layout.block))
+                .min(u32::MAX.into()) as u32;
             if inode.has_blocks(&self.store.layout) {
                 self.trim(number, &mut inode, blocks)?;
                 self.zero_tail(number, &inode)?;

@@ -1,7 +1,9 @@
 //! Files that are no more: inodes that were given back and still say where their contents lay.
 //!
-//! *Promises.* Nothing is written. Linux's ext2 leaves the numbers of blocks in an inode that it gives back; ext3 and ext4 clear them, so that there is nothing to be had. Blocks that have been given to others since are counted.
-//! *Knows nothing of* names: those lie in gaps of directories, if anywhere.
+//! *Promises.* Nothing is written. Linux's ext2 leaves the numbers of blocks in an inode that it
+//! gives back; ext3 and ext4 clear them, so that there is nothing to be had. Blocks that have been
+//! given to others since are counted. *Knows nothing of* names: those lie in gaps of directories,
+//! if anywhere.
 
 use crate::{Ext, ExtError, inode::Inode};
 use alloc::vec::Vec;
@@ -32,24 +34,45 @@ impl<D: BlockDevice> Ext<D> {
     pub fn deleted(&mut self) -> Result<Vec<Deleted>, ExtError> {
         let (layout, mut all) = (self.store.layout, Vec::new());
         for number in layout.first_inode..=layout.inodes {
-            let Ok(inode) = self.inode(number) else { continue };
+            let Ok(inode) = self.inode(number) else {
+                continue;
+            };
             let file = inode.kind() == Some(FileType::File) && inode.links == 0 && inode.dtime != 0;
             if !file || inode.size == 0 || inode.block.iter().all(|block| *block == 0) {
                 continue;
             }
             let mut reused = 0;
             // Numbers that lead nowhere: the inode has been used for something else.
-            if self.each_part(number, &inode, &mut |_, block, bytes| reused += if block { bytes } else { 0 }).is_err() {
+            if self
+                .each_part(number, &inode, &mut |_, block, bytes| {
+                    reused += if block { bytes } else { 0 }
+                })
+                .is_err()
+            {
                 continue;
             }
             let (mode, owner) = (inode.mode & 0o7777, (inode.uid, inode.gid));
-            all.push(Deleted { inode: number, dtime: inode.dtime, size: inode.size, mtime: inode.mtime, mode, owner, reused });
+            all.push(Deleted {
+                inode: number,
+                dtime: inode.dtime,
+                size: inode.size,
+                mtime: inode.mtime,
+                mode,
+                owner,
+                reused,
+            });
         }
         Ok(all)
     }
 
-    /// Parts of a file that have blocks: where they begin, whether the block is in use, how many bytes.
-    fn each_part(&mut self, number: u32, inode: &Inode, each: &mut dyn FnMut(u64, bool, u64)) -> Result<(), ExtError> {
+    /// Parts of a file that have blocks: where they begin, whether the block is in use, how many
+    /// bytes.
+    fn each_part(
+        &mut self,
+        number: u32,
+        inode: &Inode,
+        each: &mut dyn FnMut(u64, bool, u64),
+    ) -> Result<(), ExtError> {
         let size = u64::from(self.store.layout.block);
         let (mut index, mut steps) = (0u64, 0u64);
         while index * size < inode.size {
@@ -65,7 +88,11 @@ impl<D: BlockDevice> Ext<D> {
             } else {
                 index += u64::from(found.run.max(1));
             }
-            steps += if found.block == 0 { 1 } else { u64::from(found.run) };
+            steps += if found.block == 0 {
+                1
+            } else {
+                u64::from(found.run)
+            };
             // A file with more blocks, or numbers of blocks, than the volume is none.
             if steps > 4 * u64::from(self.store.layout.blocks) + 4096 {
                 return Err(nandlab_vfs::Errno::Loop.into());
@@ -76,15 +103,28 @@ impl<D: BlockDevice> Ext<D> {
 
     fn is_taken(&mut self, block: u32) -> Result<bool, ExtError> {
         let layout = self.store.layout;
-        let Some(at) = block.checked_sub(layout.first) else { return Ok(true) };
+        let Some(at) = block.checked_sub(layout.first) else {
+            return Ok(true);
+        };
         let group = at / layout.per_group;
-        let Some(bitmap) = self.groups.get(group as usize).map(|group| group.block_bitmap) else { return Ok(true) };
+        let Some(bitmap) = self
+            .groups
+            .get(group as usize)
+            .map(|group| group.block_bitmap)
+        else {
+            return Ok(true);
+        };
         let bit = at % layout.per_group;
         Ok(self.store.block(bitmap)?[bit as usize / 8] >> (bit % 8) & 1 == 1)
     }
 
     /// Reads what the blocks of such a file hold now; gives the bytes read.
-    pub fn read_deleted(&mut self, deleted: &Deleted, offset: u64, buf: &mut [u8]) -> Result<usize, ExtError> {
+    pub fn read_deleted(
+        &mut self,
+        deleted: &Deleted,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize, ExtError> {
         self.read_file(deleted.inode, offset, buf)
     }
 }

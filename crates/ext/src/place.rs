@@ -1,6 +1,7 @@
 //! Where on the device an error or a finding is.
 //!
-//! *Promises.* The first byte of the smallest structure that is meant, by arithmetic alone: nothing is read. *Knows nothing of* what is wrong there.
+//! *Promises.* The first byte of the smallest structure that is meant, by arithmetic alone: nothing
+//! is read. *Knows nothing of* what is wrong there.
 
 use crate::{
     Ext, ExtError,
@@ -15,7 +16,9 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     fn inode_byte(&self, inode: u32) -> Option<u64> {
-        (1..=self.store.layout.inodes).contains(&inode).then(|| self.byte(self.inode_place(inode)))
+        (1..=self.store.layout.inodes)
+            .contains(&inode)
+            .then(|| self.byte(self.inode_place(inode)))
     }
 
     fn group_byte(&self, group: u32) -> u64 {
@@ -30,18 +33,32 @@ impl<D: BlockDevice> Ext<D> {
             ExtError::Group { group, .. } => Some(self.group_byte(group)),
             ExtError::Inode { inode, .. } => self.inode_byte(inode),
             ExtError::Block { block, offset, .. } => Some(self.byte((block, offset as usize))),
-            ExtError::Call(_) | ExtError::Feature { .. } | ExtError::Sectors { .. } | ExtError::Journal(_) | ExtError::Failed => None,
+            ExtError::Call(_)
+            | ExtError::Feature { .. }
+            | ExtError::Sectors { .. }
+            | ExtError::Journal(_)
+            | ExtError::Failed => None,
         }
     }
 
     /// The byte of the device where a finding is, if it is one place.
     pub fn place_of(&mut self, finding: &Finding) -> Option<u64> {
         match *finding {
-            Finding::InUse | Finding::Count { place: Place::Super, .. } => Some(SUPER_AT),
-            Finding::Count { place: Place::Group(group), .. } => Some(self.group_byte(group)),
-            Finding::Count { place: Place::Block(block), .. } | Finding::FreeBlock { block, .. } | Finding::CrossLink { block, .. } => {
-                Some(self.byte((block, 0)))
+            Finding::InUse
+            | Finding::Count {
+                place: Place::Super,
+                ..
+            } => Some(SUPER_AT),
+            Finding::Count {
+                place: Place::Group(group),
+                ..
+            } => Some(self.group_byte(group)),
+            Finding::Count {
+                place: Place::Block(block),
+                ..
             }
+            | Finding::FreeBlock { block, .. }
+            | Finding::CrossLink { block, .. } => Some(self.byte((block, 0))),
             Finding::LostBlocks { first, .. } => Some(self.byte((first, 0))),
             Finding::LostInodes { first: inode, .. }
             | Finding::Nameless { inode }
@@ -52,10 +69,12 @@ impl<D: BlockDevice> Ext<D> {
             | Finding::TwoParents { inode, .. }
             | Finding::Dots { dir: inode, .. }
             | Finding::Adrift { inode } => self.inode_byte(inode),
-            Finding::Unreadable { inode, ref error } => self.place_of_error(error).or_else(|| self.inode_byte(inode)),
-            Finding::Dangling { block, offset, .. } | Finding::Type { block, offset, .. } | Finding::Index { block, offset, .. } => {
-                Some(self.byte((block, offset as usize)))
-            }
+            Finding::Unreadable { inode, ref error } => self
+                .place_of_error(error)
+                .or_else(|| self.inode_byte(inode)),
+            Finding::Dangling { block, offset, .. }
+            | Finding::Type { block, offset, .. }
+            | Finding::Index { block, offset, .. } => Some(self.byte((block, offset as usize))),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How large everything in a new volume is: the arithmetic of mke2fs.
 //!
-//! *Promises* the numbers of e2fsprogs 1.47, or an error that says what does not fit. Writes nothing.
+//! *Promises* the numbers of e2fsprogs 1.47, or an error that says what does not fit. Writes
+//! nothing.
 
 use crate::{
     Format, FormatError,
@@ -15,15 +16,33 @@ pub(crate) struct Plan {
     pub journal_blocks: u32,
 }
 
-fn choice(ok: bool, what: &'static str, found: u64, expected: &'static str) -> Result<(), FormatError> {
-    if ok { Ok(()) } else { Err(FormatError::Choice { what, found, expected }) }
+fn choice(
+    ok: bool,
+    what: &'static str,
+    found: u64,
+    expected: &'static str,
+) -> Result<(), FormatError> {
+    if ok {
+        Ok(())
+    } else {
+        Err(FormatError::Choice {
+            what,
+            found,
+            expected,
+        })
+    }
 }
 
 impl Plan {
     pub fn new(bytes: u64, choices: &Format) -> Result<Self, FormatError> {
         let small = bytes < 512 * MIB;
         let block = choices.block.unwrap_or(if small { 1024 } else { 4096 });
-        choice(matches!(block, 1024 | 2048 | 4096), "block", block.into(), "1024, 2048 or 4096 bytes")?;
+        choice(
+            matches!(block, 1024 | 2048 | 4096),
+            "block",
+            block.into(),
+            "1024, 2048 or 4096 bytes",
+        )?;
         let size = choices.inode_size;
         choice(
             size.is_power_of_two() && (INODE_OLD..=block).contains(&size),
@@ -31,37 +50,70 @@ impl Plan {
             size.into(),
             "a power of two from 128 to the block",
         )?;
-        choice(choices.label.len() <= 16, "label", choices.label.len() as u64, "up to 16 bytes")?;
-        choice(choices.reserved_percent <= 50, "reserved blocks", choices.reserved_percent.into(), "up to 50 percent")?;
+        choice(
+            choices.label.len() <= 16,
+            "label",
+            choices.label.len() as u64,
+            "up to 16 bytes",
+        )?;
+        choice(
+            choices.reserved_percent <= 50,
+            "reserved blocks",
+            choices.reserved_percent.into(),
+            "up to 50 percent",
+        )?;
         let ratio = u64::from(choices.inode_ratio.unwrap_or(match bytes {
             _ if bytes < 3 * MIB => 8192,
             _ if small => 4096,
             _ if bytes < 4 * MIB * MIB => 16_384,
             _ => 32_768,
         }));
-        choice((1024..=1 << 26).contains(&ratio), "bytes for each inode", ratio, "from 1024 to 64 MiB")?;
+        choice(
+            (1024..=1 << 26).contains(&ratio),
+            "bytes for each inode",
+            ratio,
+            "from 1024 to 64 MiB",
+        )?;
         // Whole pages, as mke2fs has it.
         let blocks = bytes / 4096 * (4096 / u64::from(block));
-        let too_large = FormatError::Size { bytes, why: "more than 2^32 - 1 blocks" };
-        let blocks = u32::try_from(blocks).ok().filter(|blocks| *blocks < u32::MAX).ok_or(too_large)?;
+        let too_large = FormatError::Size {
+            bytes,
+            why: "more than 2^32 - 1 blocks",
+        };
+        let blocks = u32::try_from(blocks)
+            .ok()
+            .filter(|blocks| *blocks < u32::MAX)
+            .ok_or(too_large)?;
         let inodes = (u64::from(blocks) * u64::from(block) / ratio).min(u32::MAX.into()) as u32;
         let mut layout = base(block, choices);
         layout.blocks = blocks;
         fit(&mut layout, bytes, inodes)?;
-        layout.reserved = (u64::from(layout.blocks) * u64::from(choices.reserved_percent) / 100) as u32;
+        layout.reserved =
+            (u64::from(layout.blocks) * u64::from(choices.reserved_percent) / 100) as u32;
         let journal_blocks = match choices.journal_blocks {
             _ if !choices.journal => 0,
             Some(blocks) => blocks,
             None => journal_default(layout.blocks),
         };
         if journal_blocks > 0 {
-            choice((1024..=10_240_000).contains(&journal_blocks), "journal", journal_blocks.into(), "from 1024 to 10 240 000 blocks")?;
+            choice(
+                (1024..=10_240_000).contains(&journal_blocks),
+                "journal",
+                journal_blocks.into(),
+                "from 1024 to 10 240 000 blocks",
+            )?;
             if journal_blocks > layout.blocks / 2 {
-                return Err(FormatError::Size { bytes, why: "no room for the journal" });
+                return Err(FormatError::Size {
+                    bytes,
+                    why: "no room for the journal",
+                });
             }
             layout.compat |= compat::HAS_JOURNAL;
         }
-        Ok(Self { layout, journal_blocks })
+        Ok(Self {
+            layout,
+            journal_blocks,
+        })
     }
 }
 
@@ -83,15 +135,23 @@ fn base(block: u32, choices: &Format) -> Layout {
         ro_compat: ro_compat::SPARSE_SUPER | ro_compat::LARGE_FILE,
         hash_seed: [0; 4],
         hash_version: 1,
-        extra_isize: if choices.inode_size > INODE_OLD { 32 } else { 0 },
+        extra_isize: if choices.inode_size > INODE_OLD {
+            32
+        } else {
+            0
+        },
     }
 }
 
-/// Groups and inodes for the blocks; a last group too small for its own structure and 50 blocks is left out.
+/// Groups and inodes for the blocks; a last group too small for its own structure and 50 blocks is
+/// left out.
 fn fit(layout: &mut Layout, bytes: u64, wanted: u32) -> Result<(), FormatError> {
     loop {
         if layout.blocks <= layout.first + 8 {
-            return Err(FormatError::Size { bytes, why: "too few blocks" });
+            return Err(FormatError::Size {
+                bytes,
+                why: "too few blocks",
+            });
         }
         layout.groups = (layout.blocks - layout.first).div_ceil(layout.per_group);
         let per_block = layout.block / layout.inode_size;
@@ -103,20 +163,37 @@ fn fit(layout: &mut Layout, bytes: u64, wanted: u32) -> Result<(), FormatError> 
         if !layout.inodes_per_group.is_multiple_of(per_block) {
             layout.inodes_per_group = layout.inodes_per_group.next_multiple_of(per_block);
         }
-        layout.inodes = layout.groups.checked_mul(layout.inodes_per_group).ok_or(FormatError::Size { bytes, why: "too many inodes" })?;
+        layout.inodes =
+            layout
+                .groups
+                .checked_mul(layout.inodes_per_group)
+                .ok_or(FormatError::Size {
+                    bytes,
+                    why: "too many inodes",
+                })?;
         layout.reserved_gdt = reserved_gdt(layout);
         let last = layout.groups - 1;
         let rest = (layout.blocks - layout.first) % layout.per_group;
-        let header = if layout.has_super(last) { 1 + layout.desc_blocks() + layout.reserved_gdt } else { 0 };
+        let header = if layout.has_super(last) {
+            1 + layout.desc_blocks() + layout.reserved_gdt
+        } else {
+            0
+        };
         let own = 2 + layout.table_blocks() + header;
         if own + 20 > layout.per_group.min(layout.blocks - layout.first) {
-            return Err(FormatError::Size { bytes, why: "no room behind the inodes and descriptors" });
+            return Err(FormatError::Size {
+                bytes,
+                why: "no room behind the inodes and descriptors",
+            });
         }
         if rest == 0 || rest >= own + 50 {
             return Ok(());
         }
         if last == 0 {
-            return Err(FormatError::Size { bytes, why: "no room behind the inodes and descriptors" });
+            return Err(FormatError::Size {
+                bytes,
+                why: "no room behind the inodes and descriptors",
+            });
         }
         layout.blocks -= rest;
     }
@@ -124,7 +201,11 @@ fn fit(layout: &mut Layout, bytes: u64, wanted: u32) -> Result<(), FormatError> 
 
 /// Blocks to be kept for more descriptors: so that the volume can grow to 1024 times its size.
 fn reserved_gdt(layout: &Layout) -> u32 {
-    let most = if layout.blocks < u32::MAX / 1024 { layout.blocks * 1024 } else { u32::MAX };
+    let most = if layout.blocks < u32::MAX / 1024 {
+        layout.blocks * 1024
+    } else {
+        u32::MAX
+    };
     let groups = (most - layout.first).div_ceil(layout.per_group);
     (groups.div_ceil(layout.block / DESC) - layout.desc_blocks()).min(layout.numbers())
 }

@@ -1,30 +1,54 @@
-//! What a mount does first: it finds the journal, and recovers it if the last mount ended in a crash.
+//! What a mount does first: it finds the journal, and recovers it if the last mount ended in a
+//! crash.
 //!
-//! *Promises.* Done twice, it does the same. A volume that is then written without its journal says that there is nothing to recover. *Knows nothing of* the journal's format:
-//! `jbd` does.
+//! *Promises.* Done twice, it does the same. A volume that is then written without its journal says
+//! that there is nothing to recover. *Knows nothing of* the journal's format: `jbd` does.
 
 use crate::{
     Ext, ExtError, Mode, Options,
     disk::Disk,
-    format::{JOURNAL_INODE, STATE_ERRORS, compat, incompat, le16, le32, put16, put32, ro_compat, sb},
+    format::{
+        JOURNAL_INODE, STATE_ERRORS, compat, incompat, le16, le32, put16, put32, ro_compat, sb,
+    },
     journaled::check_size,
 };
 use alloc::{boxed::Box, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_jbd::{Journal, Map};
 
-/// Recovers the journal if the volume asks for it and may be written; gives the device back, within its journal if changes shall go through it.
+/// Recovers the journal if the volume asks for it and may be written; gives the device back, within
+/// its journal if changes shall go through it.
 pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Disk<D>, ExtError> {
-    let mut probe = Ext::open(Disk::Plain(device), Options { read_only: true, ..options })?;
+    let mut probe = Ext::open(
+        Disk::Plain(device),
+        Options {
+            read_only: true,
+            ..options
+        },
+    )?;
     let layout = *probe.layout();
     let needed = layout.incompat & incompat::RECOVER != 0;
     let journaled = layout.has(compat::HAS_JOURNAL) && options.mode != Mode::Unjournaled;
     if layout.ro_compat & !ro_compat::KNOWN != 0 || !needed && !journaled {
         return Ok(probe.store.disk);
     }
-    let map: Map = probe.journal_runs()?.into_iter().flat_map(|(first, run)| (first..first + run).map(u64::from)).collect();
-    let Options { checkpoint, barriers, commit_interval, .. } = options;
-    let choices = nandlab_jbd::Options { checkpoint, barriers, commit_interval, clean_blocks: 1 };
+    let map: Map = probe
+        .journal_runs()?
+        .into_iter()
+        .flat_map(|(first, run)| (first..first + run).map(u64::from))
+        .collect();
+    let Options {
+        checkpoint,
+        barriers,
+        commit_interval,
+        ..
+    } = options;
+    let choices = nandlab_jbd::Options {
+        checkpoint,
+        barriers,
+        commit_interval,
+        clean_blocks: 1,
+    };
     let journal = Journal::load(probe.into_device(), map, layout.block, choices)?;
     let error = journal.error();
     let disk = if journaled {
@@ -39,8 +63,24 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
     let mut ext = Ext::open(disk, options)?;
     let bytes = ext.store.superblock_mut()?;
     let (features, state) = (le32(bytes, sb::INCOMPAT), le16(bytes, sb::STATE));
-    put32(bytes, sb::INCOMPAT, if journaled { features } else { features & !incompat::RECOVER });
-    put16(bytes, sb::STATE, if error == 0 { state } else { state | STATE_ERRORS });
+    put32(
+        bytes,
+        sb::INCOMPAT,
+        if journaled {
+            features
+        } else {
+            features & !incompat::RECOVER
+        },
+    );
+    put16(
+        bytes,
+        sb::STATE,
+        if error == 0 {
+            state
+        } else {
+            state | STATE_ERRORS
+        },
+    );
     ext.write_super()?;
     if let Some(journal) = ext.store.disk.journal_mut() {
         journal.clear_error()?;
@@ -54,7 +94,11 @@ impl<D: BlockDevice> Ext<D> {
         if !self.store.layout.has(compat::HAS_JOURNAL) {
             return Ok(None);
         }
-        let last = self.journal_runs()?.into_iter().map(|(first, run)| u64::from(first) + u64::from(run)).max();
+        let last = self
+            .journal_runs()?
+            .into_iter()
+            .map(|(first, run)| u64::from(first) + u64::from(run))
+            .max();
         Ok(last.map(|block| block * u64::from(self.store.layout.block)))
     }
 
@@ -62,16 +106,27 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn journal_runs(&mut self) -> Result<Vec<(u32, u32)>, ExtError> {
         let number = le32(self.store.superblock()?, sb::JOURNAL_INODE);
         if number != JOURNAL_INODE {
-            return Err(ExtError::Super { offset: sb::JOURNAL_INODE as u16, field: "journal", found: number, expected: "inode 8" });
+            return Err(ExtError::Super {
+                offset: sb::JOURNAL_INODE as u16,
+                field: "journal",
+                found: number,
+                expected: "inode 8",
+            });
         }
         let inode = self.inode(number)?;
-        let blocks = (inode.size / u64::from(self.store.layout.block)).min(self.store.layout.blocks.into()) as u32;
+        let blocks = (inode.size / u64::from(self.store.layout.block))
+            .min(self.store.layout.blocks.into()) as u32;
         let (mut homes, mut index) = (Vec::new(), 0);
         while index < blocks {
             let found = self.mapped(number, &inode, index, blocks - index)?;
             if found.block == 0 {
                 let expected = "no hole in the journal";
-                return Err(ExtError::Inode { inode: number, field: "block", found: 0, expected });
+                return Err(ExtError::Inode {
+                    inode: number,
+                    field: "block",
+                    found: 0,
+                    expected,
+                });
             }
             let run = found.run.min(blocks - index);
             homes.push((found.block, run));

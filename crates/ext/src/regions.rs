@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use nandlab_block::BlockDevice;
 
-/// What a stretch of a volume is for. The rest holds contents of files, directories and blocks of numbers.
+/// What a stretch of a volume is for. The rest holds contents of files, directories and blocks of
+/// numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Region {
     /// Superblocks and group descriptors, with the room kept for more of them.
@@ -26,14 +27,21 @@ impl<D: BlockDevice> Ext<D> {
         for group in 0..layout.groups {
             let (start, own) = (layout.group_start(group), self.groups[group as usize]);
             if layout.has_super(group) {
-                found.push((start..start + 1 + layout.desc_blocks() + layout.reserved_gdt, Region::Super));
+                found.push((
+                    start..start + 1 + layout.desc_blocks() + layout.reserved_gdt,
+                    Region::Super,
+                ));
             }
             let bitmaps = [own.block_bitmap, own.inode_bitmap];
             found.extend(bitmaps.map(|block| (block..block + 1, Region::Bitmaps)));
             found.push((own.table..own.table + layout.table_blocks(), Region::Inodes));
         }
         if layout.has(compat::HAS_JOURNAL) {
-            found.extend(self.journal_runs()?.into_iter().map(|(first, run)| (first..first + run, Region::Journal)));
+            found.extend(
+                self.journal_runs()?
+                    .into_iter()
+                    .map(|(first, run)| (first..first + run, Region::Journal)),
+            );
         }
         found.sort_by_key(|(range, _)| range.start);
         Ok(found)

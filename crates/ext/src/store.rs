@@ -1,8 +1,10 @@
 //! The volume as blocks: device, journal and cache behind one face.
 //!
-//! *Promises.* Nothing is written by itself: [`write`](Store::write) and [`barrier`](Store::barrier) are the whole of it. Every change of metadata goes through
-//! [`edit`](Store::edit) or [`fresh`](Store::fresh), every block given back through [`release`](Store::release), so that a journal learns of all of them.
-//! *Knows nothing of* inodes, names or bitmaps.
+//! *Promises.* Nothing is written by itself: [`write`](Store::write) and
+//! [`barrier`](Store::barrier) are the whole of it. Every change of metadata goes through
+//! [`edit`](Store::edit) or [`fresh`](Store::fresh), every block given back through
+//! [`release`](Store::release), so that a journal learns of all of them. *Knows nothing of* inodes,
+//! names or bitmaps.
 
 use crate::{
     ExtError,
@@ -42,15 +44,32 @@ impl<D: BlockDevice> Store<D> {
         let layout = Layout::parse(&read_super(device)?)?;
         let (unit, sectors) = (device.geometry().sector, device.geometry().sectors);
         if !layout.block.is_multiple_of(unit) {
-            return Err(ExtError::Sectors { block: layout.block, sector: unit });
+            return Err(ExtError::Sectors {
+                block: layout.block,
+                sector: unit,
+            });
         }
         let ratio = u64::from(layout.block / unit);
         if u64::from(layout.blocks) * ratio > sectors {
-            return Err(ExtError::Super { offset: 4, field: "blocks", found: layout.blocks, expected: "no more than the device has" });
+            return Err(ExtError::Super {
+                offset: 4,
+                field: "blocks",
+                found: layout.blocks,
+                expected: "no more than the device has",
+            });
         }
         let cache = Cache::new((cache / u64::from(layout.block)) as usize);
         let revoked = BTreeSet::new();
-        Ok(Self { layout, disk, cache, revoked, now: Time::default(), changed_since: None, unflushed: false, ratio })
+        Ok(Self {
+            layout,
+            disk,
+            cache,
+            revoked,
+            now: Time::default(),
+            changed_since: None,
+            unflushed: false,
+            ratio,
+        })
     }
 
     fn lba(&self, block: u32) -> Lba {
@@ -60,7 +79,8 @@ impl<D: BlockDevice> Store<D> {
     fn load(&mut self, block: u32) -> Result<(), ExtError> {
         if !self.cache.has(block) {
             let mut data = vec![0; self.layout.size()];
-            self.disk.read(block, self.ratio, self.layout.size(), &mut data)?;
+            self.disk
+                .read(block, self.ratio, self.layout.size(), &mut data)?;
             self.cache.keep(block, data.into());
         }
         Ok(())
@@ -77,26 +97,40 @@ impl<D: BlockDevice> Store<D> {
         self.load(block)?;
         let now = self.now;
         self.changed_since.get_or_insert(now);
-        Ok(self.cache.edit(block, Owner::Meta(class), now).unwrap_or_default())
+        Ok(self
+            .cache
+            .edit(block, Owner::Meta(class), now)
+            .unwrap_or_default())
     }
 
     /// A block just allocated for metadata: zeros, to be filled.
     pub fn fresh(&mut self, block: u32, class: Class) -> Result<&mut [u8], ExtError> {
         let (data, now) = (vec![0; self.layout.size()].into(), self.now);
-        self.cache.replace(block, Owner::Meta(class), now, data, true);
+        self.cache
+            .replace(block, Owner::Meta(class), now, data, true);
         self.edit(block, class)
     }
 
     /// A block was given back: what it holds is void, also in the journal.
     pub fn release(&mut self, block: u32) {
         self.cache.forget(block);
-        if self.disk.journal().is_some_and(|journal| journal.is_logged(block.into())) {
+        if self
+            .disk
+            .journal()
+            .is_some_and(|journal| journal.is_logged(block.into()))
+        {
             self.revoked.insert(block);
         }
     }
 
-    /// Reads contents of files, whole blocks from `first` on; `keep` them for whoever reads them again.
-    pub fn read_contents(&mut self, first: u32, buf: &mut [u8], keep: bool) -> Result<(), ExtError> {
+    /// Reads contents of files, whole blocks from `first` on; `keep` them for whoever reads them
+    /// again.
+    pub fn read_contents(
+        &mut self,
+        first: u32,
+        buf: &mut [u8],
+        keep: bool,
+    ) -> Result<(), ExtError> {
         let size = self.layout.size();
         let count = buf.len() / size;
         let mut at = 0;
@@ -110,7 +144,10 @@ impl<D: BlockDevice> Store<D> {
             let end = (at + 1..=count).find(cached).unwrap_or(count);
             let part = &mut buf[at * size..end * size];
             self.disk.read(first + at as u32, self.ratio, size, part)?;
-            for (block, data) in (first + at as u32..).zip(part.chunks_exact(size)).filter(|_| keep) {
+            for (block, data) in (first + at as u32..)
+                .zip(part.chunks_exact(size))
+                .filter(|_| keep)
+            {
                 self.cache.keep(block, data.into());
             }
             at = end;
@@ -118,7 +155,8 @@ impl<D: BlockDevice> Store<D> {
         Ok(())
     }
 
-    /// Contents of blocks that were just taken, on the medium at once; what they lack of whole blocks is zeros.
+    /// Contents of blocks that were just taken, on the medium at once; what they lack of whole
+    /// blocks is zeros.
     pub fn write_contents(&mut self, first: u32, data: &[u8]) -> Result<(), ExtError> {
         let (whole, rest) = data.split_at(data.len() / self.layout.size() * self.layout.size());
         let now = self.now;
@@ -134,8 +172,16 @@ impl<D: BlockDevice> Store<D> {
         Ok(())
     }
 
-    /// Changes part of a block of contents. What is not changed is what it holds, or zeros if it was just allocated, `fresh`.
-    pub fn change_contents(&mut self, owner: Owner, block: u32, at: usize, data: &[u8], fresh: bool) -> Result<(), ExtError> {
+    /// Changes part of a block of contents. What is not changed is what it holds, or zeros if it
+    /// was just allocated, `fresh`.
+    pub fn change_contents(
+        &mut self,
+        owner: Owner,
+        block: u32,
+        at: usize,
+        data: &[u8],
+        fresh: bool,
+    ) -> Result<(), ExtError> {
         let now = self.now;
         self.changed_since.get_or_insert(now);
         if fresh || data.len() == self.layout.size() {
@@ -151,18 +197,26 @@ impl<D: BlockDevice> Store<D> {
         Ok(())
     }
 
-    /// Writes waiting blocks to the device, in requests as long as they are neighbours, and settles them; `blocks` in order.
+    /// Writes waiting blocks to the device, in requests as long as they are neighbours, and settles
+    /// them; `blocks` in order.
     pub fn write(&mut self, blocks: &[u32]) -> Result<(), ExtError> {
         let most = REQUEST_MAX / self.layout.size();
         let mut at = 0;
         while at < blocks.len() {
-            let run = blocks[at..].iter().zip(blocks[at]..).take(most).take_while(|(block, next)| **block == *next).count();
+            let run = blocks[at..]
+                .iter()
+                .zip(blocks[at]..)
+                .take(most)
+                .take_while(|(block, next)| **block == *next)
+                .count();
             let mut data = Vec::with_capacity(run * self.layout.size());
             for block in &blocks[at..at + run] {
                 data.extend_from_slice(self.cache.get(*block).unwrap_or_default());
             }
             self.write_image(blocks[at], &data)?;
-            blocks[at..at + run].iter().for_each(|block| self.cache.settle(*block));
+            blocks[at..at + run]
+                .iter()
+                .for_each(|block| self.cache.settle(*block));
             at += run;
         }
         Ok(())
@@ -194,7 +248,10 @@ impl<D: BlockDevice> Store<D> {
     pub fn discard(&mut self, first: u32, count: u32) -> Result<(), ExtError> {
         self.unflushed = true;
         let lba = self.lba(first);
-        Ok(self.disk.device_mut().discard(lba, u64::from(count) * self.ratio)?)
+        Ok(self
+            .disk
+            .device_mut()
+            .discard(lba, u64::from(count) * self.ratio)?)
     }
 
     /// The superblock.
@@ -222,9 +279,15 @@ impl<D: BlockDevice> Store<D> {
 fn read_super<D: BlockDevice>(device: &mut D) -> Result<Vec<u8>, ExtError> {
     let unit = u64::from(device.geometry().sector);
     if unit == 0 || unit > 4096 || !unit.is_power_of_two() {
-        return Err(ExtError::Sectors { block: 1024, sector: unit as u32 });
+        return Err(ExtError::Sectors {
+            block: 1024,
+            sector: unit as u32,
+        });
     }
-    let (first, end) = (SUPER_AT / unit, (SUPER_AT + SUPER_BYTES as u64).div_ceil(unit));
+    let (first, end) = (
+        SUPER_AT / unit,
+        (SUPER_AT + SUPER_BYTES as u64).div_ceil(unit),
+    );
     let mut bytes = vec![0; ((end - first) * unit) as usize];
     device.read(Lba(first), &mut bytes)?;
     let at = (SUPER_AT - first * unit) as usize;

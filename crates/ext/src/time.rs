@@ -1,4 +1,5 @@
-//! Times as inodes have them: 32 bits of seconds, and where the inode has room 2 bits above them and 30 bits of nanoseconds (Linux `fs/ext4/ext4.h`).
+//! Times as inodes have them: 32 bits of seconds, and where the inode has room 2 bits above them
+//! and 30 bits of nanoseconds (Linux `fs/ext4/ext4.h`).
 
 use nandlab_vfs::Time;
 
@@ -10,14 +11,21 @@ pub(crate) fn encode(time: Time) -> (u32, u32) {
 }
 
 pub(crate) fn decode(low: u32, extra: u32) -> Time {
-    Time { secs: i64::from(low as i32) + (i64::from(extra & 3) << 32), nanos: (extra >> 2).min(999_999_999) }
+    Time {
+        secs: i64::from(low as i32) + (i64::from(extra & 3) << 32),
+        nanos: (extra >> 2).min(999_999_999),
+    }
 }
 
-/// A time as an inode can hold it: without the other 32 bits whole seconds, the nearest year there is.
+/// A time as an inode can hold it: without the other 32 bits whole seconds, the nearest year there
+/// is.
 pub(crate) fn rounded(time: Time, extra: bool) -> Time {
     const MAX: i64 = i32::MAX as i64;
     match extra {
-        true => Time { secs: time.secs.clamp(i32::MIN.into(), MAX + (3 << 32)), nanos: time.nanos },
+        true => Time {
+            secs: time.secs.clamp(i32::MIN.into(), MAX + (3 << 32)),
+            nanos: time.nanos,
+        },
         false => Time::new(time.secs.clamp(i32::MIN.into(), MAX)),
     }
 }
@@ -28,8 +36,21 @@ mod tests {
 
     #[test]
     fn times_come_back_from_1901_to_2446() {
-        for secs in [i32::MIN.into(), -1, 0, 1, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, 0x1_0000_0000, 0x3_7FFF_FFFF] {
-            let time = Time { secs, nanos: 999_999_999 };
+        for secs in [
+            i32::MIN.into(),
+            -1,
+            0,
+            1,
+            0x7FFF_FFFF,
+            0x8000_0000,
+            0xFFFF_FFFF,
+            0x1_0000_0000,
+            0x3_7FFF_FFFF,
+        ] {
+            let time = Time {
+                secs,
+                nanos: 999_999_999,
+            };
             let (low, extra) = encode(rounded(time, true));
             assert_eq!(decode(low, extra), time);
         }

@@ -1,6 +1,8 @@
-//! Extended attributes: in what an inode has left behind its fields, and in one block (Linux `fs/ext4/xattr.c`).
+//! Extended attributes: in what an inode has left behind its fields, and in one block (Linux
+//! `fs/ext4/xattr.c`).
 //!
-//! *Promises.* Entries that lead out of their place are an error. A block that several inodes share is never changed. *Knows* the spaces user, trusted and security, and access control lists; those
+//! *Promises.* Entries that lead out of their place are an error. A block that several inodes share
+//! is never changed. *Knows* the spaces user, trusted and security, and access control lists; those
 //! of others stay as they are, unseen.
 
 use crate::{
@@ -23,7 +25,13 @@ const ENTRY: usize = 16;
 const BLOCK_HEADER: usize = 32;
 /// The longest value that any file system takes.
 const VALUE_MAX: usize = 64 * 1024;
-const SPACES: [(u8, &[u8]); 5] = [(1, b"user."), (2, acl::ACCESS), (3, acl::DEFAULT), (4, b"trusted."), (6, b"security.")];
+const SPACES: [(u8, &[u8]); 5] = [
+    (1, b"user."),
+    (2, acl::ACCESS),
+    (3, acl::DEFAULT),
+    (4, b"trusted."),
+    (6, b"security."),
+];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attribute {
@@ -41,7 +49,10 @@ impl Attribute {
 
     /// The hash that a block has of each entry.
     fn hash(&self) -> u32 {
-        let name = self.name.iter().fold(0u32, |hash, byte| hash.rotate_left(5) ^ u32::from(*byte));
+        let name = self
+            .name
+            .iter()
+            .fold(0u32, |hash, byte| hash.rotate_left(5) ^ u32::from(*byte));
         self.value.chunks(4).fold(name, |hash, part| {
             let mut word = [0; 4];
             word[..part.len()].copy_from_slice(part);
@@ -55,31 +66,61 @@ fn split(name: &[u8]) -> Result<(u8, &[u8]), Errno> {
     if name.len() > nandlab_vfs::NAME_MAX {
         return Err(Errno::Range);
     }
-    let known = SPACES.iter().find_map(|(space, prefix)| Some((*space, name.strip_prefix(*prefix)?)));
-    known.filter(|(space, rest)| rest.is_empty() == matches!(space, 2 | 3)).ok_or(Errno::NotSupported)
+    let known = SPACES
+        .iter()
+        .find_map(|(space, prefix)| Some((*space, name.strip_prefix(*prefix)?)));
+    known
+        .filter(|(space, rest)| rest.is_empty() == matches!(space, 2 | 3))
+        .ok_or(Errno::NotSupported)
 }
 
-/// Reads entries from `from` on; values lie `base` bytes from the beginning plus their offset. `block` is for messages.
-fn parse(bytes: &[u8], from: usize, base: usize, block: u32, inside: bool) -> Result<Vec<Attribute>, ExtError> {
+/// Reads entries from `from` on; values lie `base` bytes from the beginning plus their offset.
+/// `block` is for messages.
+fn parse(
+    bytes: &[u8],
+    from: usize,
+    base: usize,
+    block: u32,
+    inside: bool,
+) -> Result<Vec<Attribute>, ExtError> {
     let (mut at, mut all) = (from, Vec::new());
-    let wrong =
-        |at: usize, found: usize, expected| ExtError::Block { block, offset: at as u32, field: "attribute", found: found as u64, expected };
+    let wrong = |at: usize, found: usize, expected| ExtError::Block {
+        block,
+        offset: at as u32,
+        field: "attribute",
+        found: found as u64,
+        expected,
+    };
     while at + 4 <= bytes.len() && le32(bytes, at) != 0 {
         if at + ENTRY > bytes.len() {
             return Err(wrong(at, bytes.len() - at, "room for an entry"));
         }
-        let (name, offset, size) = (usize::from(bytes[at]), base + usize::from(le16(bytes, at + 2)), le32(bytes, at + 8) as usize);
+        let (name, offset, size) = (
+            usize::from(bytes[at]),
+            base + usize::from(le16(bytes, at + 2)),
+            le32(bytes, at + 8) as usize,
+        );
         let end = at + ENTRY + name;
         if end > bytes.len() || le32(bytes, at + 4) != 0 {
-            return Err(wrong(at, name, "a name and a value within the place of attributes"));
+            return Err(wrong(
+                at,
+                name,
+                "a name and a value within the place of attributes",
+            ));
         }
         let value = match size {
             0 => &[],
-            _ => {
-                bytes.get(offset..).and_then(|rest| rest.get(..size)).ok_or(wrong(at, offset, "a value within the place of attributes"))?
-            }
+            _ => bytes
+                .get(offset..)
+                .and_then(|rest| rest.get(..size))
+                .ok_or(wrong(at, offset, "a value within the place of attributes"))?,
         };
-        all.push(Attribute { space: bytes[at + 1], name: bytes[at + ENTRY..end].to_vec(), value: value.to_vec(), inside });
+        all.push(Attribute {
+            space: bytes[at + 1],
+            name: bytes[at + ENTRY..end].to_vec(),
+            value: value.to_vec(),
+            inside,
+        });
         at = at + ENTRY + name.next_multiple_of(4);
     }
     Ok(all)
@@ -106,23 +147,41 @@ fn put(bytes: &mut [u8], from: usize, base: usize, all: &[&Attribute], hashed: b
 impl<D: BlockDevice> Ext<D> {
     /// Where in an inode's bytes attributes may lie.
     fn inside(&self, inode: &Inode) -> Option<core::ops::Range<usize>> {
-        let (from, end) = (INODE_OLD as usize + usize::from(inode.extra), self.store.layout.inode_size as usize);
+        let (from, end) = (
+            INODE_OLD as usize + usize::from(inode.extra),
+            self.store.layout.inode_size as usize,
+        );
         (inode.extra > 0 && from % 4 == 0 && from + 4 + ENTRY < end).then_some(from..end)
     }
 
     /// The block of attributes, checked.
-    pub(crate) fn attribute_block(&mut self, number: u32, inode: &Inode) -> Result<Option<u32>, ExtError> {
+    pub(crate) fn attribute_block(
+        &mut self,
+        number: u32,
+        inode: &Inode,
+    ) -> Result<Option<u32>, ExtError> {
         let block = inode.attributes;
         if block == 0 {
             return Ok(None);
         }
         if self.is_structure(block) {
             let expected = "a block for contents";
-            return Err(ExtError::Inode { inode: number, field: "block of attributes", found: block.into(), expected });
+            return Err(ExtError::Inode {
+                inode: number,
+                field: "block of attributes",
+                found: block.into(),
+                expected,
+            });
         }
         let magic = le32(self.store.block(block)?, 0);
         if magic != MAGIC {
-            return Err(ExtError::Block { block, offset: 0, field: "magic of attributes", found: magic.into(), expected: "0xea020000" });
+            return Err(ExtError::Block {
+                block,
+                offset: 0,
+                field: "magic of attributes",
+                found: magic.into(),
+                expected: "0xea020000",
+            });
         }
         Ok(Some(block))
     }
@@ -136,15 +195,28 @@ impl<D: BlockDevice> Ext<D> {
             }
         }
         if let Some(block) = self.attribute_block(number, inode)? {
-            all.extend(parse(self.store.block(block)?, BLOCK_HEADER, 0, block, false)?);
+            all.extend(parse(
+                self.store.block(block)?,
+                BLOCK_HEADER,
+                0,
+                block,
+                false,
+            )?);
         }
         Ok(all)
     }
 
     pub(crate) fn get_attribute(&mut self, number: u32, name: &[u8]) -> Result<Vec<u8>, ExtError> {
         let (inode, (space, rest)) = (self.inode(number)?, split(name)?);
-        let found = self.attributes(number, &inode)?.into_iter().find(|a| a.space == space && a.name == rest);
-        Ok(acl::shown(name, found.ok_or(Errno::NoData)?.value, Order::Little)?)
+        let found = self
+            .attributes(number, &inode)?
+            .into_iter()
+            .find(|a| a.space == space && a.name == rest);
+        Ok(acl::shown(
+            name,
+            found.ok_or(Errno::NoData)?.value,
+            Order::Little,
+        )?)
     }
 
     pub(crate) fn list_attributes(&mut self, number: u32) -> Result<Vec<Vec<u8>>, ExtError> {
@@ -153,18 +225,30 @@ impl<D: BlockDevice> Ext<D> {
             let (_, prefix) = SPACES.iter().find(|(space, _)| *space == attribute.space)?;
             Some([*prefix, &attribute.name].concat())
         };
-        Ok(self.attributes(number, &inode)?.iter().filter_map(full).collect())
+        Ok(self
+            .attributes(number, &inode)?
+            .iter()
+            .filter_map(full)
+            .collect())
     }
 
     /// Sets an attribute, or removes it.
-    pub(crate) fn set_attribute(&mut self, number: u32, name: &[u8], value: Option<&[u8]>, expect: SetXattr) -> Result<(), ExtError> {
+    pub(crate) fn set_attribute(
+        &mut self,
+        number: u32,
+        name: &[u8],
+        value: Option<&[u8]>,
+        expect: SetXattr,
+    ) -> Result<(), ExtError> {
         let (mut inode, (space, rest)) = (self.inode(number)?, split(name)?);
         let mut all = self.attributes(number, &inode)?;
         let there = all.iter().position(|a| a.space == space && a.name == rest);
         match (value, expect, there) {
             (Some(value), ..) if value.len() > VALUE_MAX => return Err(Errno::TooBig.into()),
             (Some(_), SetXattr::Create, Some(_)) => return Err(Errno::Exists.into()),
-            (Some(_), SetXattr::Replace, None) | (None, _, None) => return Err(Errno::NoData.into()),
+            (Some(_), SetXattr::Replace, None) | (None, _, None) => {
+                return Err(Errno::NoData.into());
+            }
             _ => {}
         }
         if let Some(at) = there {
@@ -172,10 +256,23 @@ impl<D: BlockDevice> Ext<D> {
         }
         if let Some(value) = value {
             let value = acl::stored(name, value, Order::Little)?;
-            let mut new = Attribute { space, name: rest.to_vec(), value, inside: true };
+            let mut new = Attribute {
+                space,
+                name: rest.to_vec(),
+                value,
+                inside: true,
+            };
             let own = new.bytes() + 4;
-            let sum = |inside| all.iter().filter(|a| a.inside == inside).map(Attribute::bytes).sum::<usize>() + own;
-            new.inside = self.inside(&inode).is_some_and(|place| sum(true) + 4 <= place.len());
+            let sum = |inside| {
+                all.iter()
+                    .filter(|a| a.inside == inside)
+                    .map(Attribute::bytes)
+                    .sum::<usize>()
+                    + own
+            };
+            new.inside = self
+                .inside(&inode)
+                .is_some_and(|place| sum(true) + 4 <= place.len());
             if !new.inside && sum(false) + BLOCK_HEADER > self.store.layout.size() {
                 return Err(Errno::NoSpace.into());
             }
@@ -186,7 +283,12 @@ impl<D: BlockDevice> Ext<D> {
         self.put_inode(number, &inode)
     }
 
-    fn put_attributes(&mut self, number: u32, inode: &mut Inode, all: &[Attribute]) -> Result<(), ExtError> {
+    fn put_attributes(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        all: &[Attribute],
+    ) -> Result<(), ExtError> {
         // The block first: it may find no space.
         let mut outside: Vec<&Attribute> = all.iter().filter(|a| !a.inside).collect();
         outside.sort_by_key(|a| (a.space, a.name.len(), a.name.clone()));
@@ -208,8 +310,16 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    fn put_attribute_block(&mut self, number: u32, inode: &mut Inode, all: &[&Attribute]) -> Result<(), ExtError> {
-        let (old, size) = (self.attribute_block(number, inode)?, self.store.layout.size());
+    fn put_attribute_block(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+        all: &[&Attribute],
+    ) -> Result<(), ExtError> {
+        let (old, size) = (
+            self.attribute_block(number, inode)?,
+            self.store.layout.size(),
+        );
         if all.is_empty() {
             return self.drop_attribute_block(number, inode);
         }
@@ -217,19 +327,28 @@ impl<D: BlockDevice> Ext<D> {
         put32(&mut image, 0, MAGIC);
         put32(&mut image, 4, 1);
         put32(&mut image, 8, 1);
-        put32(&mut image, 12, all.iter().fold(0u32, |hash, a| hash.rotate_left(16) ^ a.hash()));
+        put32(
+            &mut image,
+            12,
+            all.iter()
+                .fold(0u32, |hash, a| hash.rotate_left(16) ^ a.hash()),
+        );
         put(&mut image, BLOCK_HEADER, 0, all, true);
         let alone = match old {
             Some(block) => le32(self.store.block(block)?, 4) <= 1,
             None => false,
         };
         if let Some(block) = old.filter(|_| alone) {
-            self.store.edit(block, Class::Inode)?.copy_from_slice(&image);
+            self.store
+                .edit(block, Class::Inode)?
+                .copy_from_slice(&image);
             return Ok(());
         }
         let goal = self.inode_goal(number);
         let block = self.allocate_block(goal)?;
-        self.store.fresh(block, Class::Inode)?.copy_from_slice(&image);
+        self.store
+            .fresh(block, Class::Inode)?
+            .copy_from_slice(&image);
         self.drop_attribute_block(number, inode)?;
         inode.attributes = block;
         inode.units += self.store.layout.block / 512;
@@ -237,8 +356,14 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// The inode lets go of its block of attributes, which others may share.
-    pub(crate) fn drop_attribute_block(&mut self, number: u32, inode: &mut Inode) -> Result<(), ExtError> {
-        let Some(block) = self.attribute_block(number, inode)? else { return Ok(()) };
+    pub(crate) fn drop_attribute_block(
+        &mut self,
+        number: u32,
+        inode: &mut Inode,
+    ) -> Result<(), ExtError> {
+        let Some(block) = self.attribute_block(number, inode)? else {
+            return Ok(());
+        };
         let sharers = le32(self.store.block(block)?, 4);
         if sharers > 1 {
             put32(self.store.edit(block, Class::Inode)?, 4, sharers - 1);

@@ -1,4 +1,5 @@
-//! Power cuts at every write of a mixed run: what was fsynced is there under its name, nothing is damaged, and going on works.
+//! Power cuts at every write of a mixed run: what was fsynced is there under its name, nothing is
+//! damaged, and going on works.
 
 mod common;
 
@@ -9,8 +10,9 @@ use nandlab_sim::mix;
 use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr, Sync, Time, path};
 use std::collections::BTreeMap;
 
-/// What must be there after a cut: for each path the contents, once so many changes had been made. A file that is being
-/// changed again may have either contents, or anything while it is none of these.
+/// What must be there after a cut: for each path the contents, once so many changes had been made.
+/// A file that is being changed again may have either contents, or anything while it is none of
+/// these.
 #[derive(Clone, Debug, PartialEq)]
 enum Promise {
     /// Exactly this.
@@ -65,7 +67,12 @@ impl Story<'_> {
     fn create(&mut self, path: &str, data: &[u8]) {
         let (dir, name) = self.dir(path);
         self.set(path, Promise::Open);
-        let file = put(&mut self.ext, dir, std::str::from_utf8(&name).unwrap(), data);
+        let file = put(
+            &mut self.ext,
+            dir,
+            std::str::from_utf8(&name).unwrap(),
+            data,
+        );
         self.ext.fsync(file, Sync::All).unwrap();
         self.ext.forget(file, 1);
         self.set(path, Promise::Holds(data.to_vec()));
@@ -73,14 +80,27 @@ impl Story<'_> {
 
     /// Appends in fsynced pieces, as a camera does.
     fn append(&mut self, path: &str, piece: usize, count: usize) {
-        let Promise::Holds(mut data) = self.now[path].clone() else { panic!("{path} is not settled") };
+        let Promise::Holds(mut data) = self.now[path].clone() else {
+            panic!("{path} is not settled")
+        };
         let (dir, name) = self.dir(path);
         let file = self.ext.lookup(dir, &name).unwrap().ino;
         for index in 0..count {
             let more = bytes(mix(data.len() as u64, index as u64), piece);
             self.set(path, Promise::Begins(data.clone()));
-            self.ext.write(file, data.len() as u64, &more, common::NOW).unwrap();
-            self.ext.fsync(file, if index % 2 == 0 { Sync::Data } else { Sync::All }).unwrap();
+            self.ext
+                .write(file, data.len() as u64, &more, common::NOW)
+                .unwrap();
+            self.ext
+                .fsync(
+                    file,
+                    if index % 2 == 0 {
+                        Sync::Data
+                    } else {
+                        Sync::All
+                    },
+                )
+                .unwrap();
             data.extend(more);
             self.set(path, Promise::Holds(data.clone()));
         }
@@ -91,7 +111,12 @@ impl Story<'_> {
     fn scribble(&mut self, path: &str, length: usize) {
         let (dir, name) = self.dir(path);
         self.set(path, Promise::Open);
-        let file = put(&mut self.ext, dir, std::str::from_utf8(&name).unwrap(), &bytes(length as u64, length));
+        let file = put(
+            &mut self.ext,
+            dir,
+            std::str::from_utf8(&name).unwrap(),
+            &bytes(length as u64, length),
+        );
         self.ext.forget(file, 1);
     }
 
@@ -106,11 +131,22 @@ impl Story<'_> {
     }
 
     fn truncate(&mut self, path: &str, size: usize, durable: bool) {
-        let Promise::Holds(data) = self.now[path].clone() else { panic!("{path} is not settled") };
+        let Promise::Holds(data) = self.now[path].clone() else {
+            panic!("{path} is not settled")
+        };
         let (dir, name) = self.dir(path);
         let file = self.ext.lookup(dir, &name).unwrap().ino;
         self.set(path, Promise::Cut(data.clone(), size));
-        self.ext.setattr(file, &SetAttr { size: Some(size as u64), ..SetAttr::default() }, common::NOW).unwrap();
+        self.ext
+            .setattr(
+                file,
+                &SetAttr {
+                    size: Some(size as u64),
+                    ..SetAttr::default()
+                },
+                common::NOW,
+            )
+            .unwrap();
         if durable {
             self.ext.fsync(file, Sync::All).unwrap();
             self.set(path, Promise::Holds(data[..size].to_vec()));
@@ -120,19 +156,25 @@ impl Story<'_> {
 
     /// Makes a file longer, which nobody makes durable.
     fn grow(&mut self, path: &str, piece: usize) {
-        let Promise::Holds(mut data) = self.now[path].clone() else { panic!("{path} is not settled") };
+        let Promise::Holds(mut data) = self.now[path].clone() else {
+            panic!("{path} is not settled")
+        };
         let (dir, name) = self.dir(path);
         let (file, size) = (self.ext.lookup(dir, &name).unwrap().ino, data.len());
         let more = bytes(size as u64, piece);
         data.extend(&more);
         self.set(path, Promise::Grown(size, data));
-        self.ext.write(file, size as u64, &more, common::NOW).unwrap();
+        self.ext
+            .write(file, size as u64, &more, common::NOW)
+            .unwrap();
         self.ext.forget(file, 1);
     }
 
     /// Makes a file durable that is longer now.
     fn fsync(&mut self, path: &str) {
-        let Promise::Grown(_, data) = self.now[path].clone() else { panic!("{path} is not longer") };
+        let Promise::Grown(_, data) = self.now[path].clone() else {
+            panic!("{path} is not longer")
+        };
         let (dir, name) = self.dir(path);
         let file = self.ext.lookup(dir, &name).unwrap().ino;
         self.ext.fsync(file, Sync::All).unwrap();
@@ -142,12 +184,22 @@ impl Story<'_> {
 
     /// Moves a file that is settled, to where nothing or a settled file is.
     fn rename(&mut self, from: &str, to: &str) {
-        let Promise::Holds(data) = self.now[from].clone() else { panic!("{from} is not settled") };
+        let Promise::Holds(data) = self.now[from].clone() else {
+            panic!("{from} is not settled")
+        };
         let ((old, old_name), (new, new_name)) = (self.dir(from), self.dir(to));
         self.now.insert(to.into(), Promise::Open);
-        self.now.insert(from.into(), Promise::Either(to.into(), data.clone()));
+        self.now
+            .insert(from.into(), Promise::Either(to.into(), data.clone()));
         self.promise();
-        self.ext.rename((old, &old_name), (new, &new_name), Rename::Replace, common::NOW).unwrap();
+        self.ext
+            .rename(
+                (old, &old_name),
+                (new, &new_name),
+                Rename::Replace,
+                common::NOW,
+            )
+            .unwrap();
         self.ext.sync().unwrap();
         self.now.remove(from);
         self.set(to, Promise::Holds(data));
@@ -177,7 +229,11 @@ fn record(kib: u64, choices: &Format, tell: fn(&mut Story<'_>)) -> Run {
     story.ext.unmount().unwrap();
     let promises = story.promises;
     let log = story.ext.into_device();
-    Run { records: log.into_parts().1, base, promises }
+    Run {
+        records: log.into_parts().1,
+        base,
+        promises,
+    }
 }
 
 /// All kinds of changes, with room enough.
@@ -188,19 +244,28 @@ fn mixed(story: &mut Story<'_>) {
     story.mkdir("/a directory/below");
     for number in 0..25 {
         // Long names, so that directories grow and entries cross sectors.
-        story.create(&format!("/a directory/below/a file with quite a long name, number {number}"), &bytes(number, 700 * number as usize));
+        story.create(
+            &format!("/a directory/below/a file with quite a long name, number {number}"),
+            &bytes(number, 700 * number as usize),
+        );
     }
     story.append("/first", 512, 40);
     story.rename("/first", "/a directory/renamed");
     story.scribble("/a directory/scribble", 100_000);
     for number in 0..8 {
-        story.unlink(&format!("/a directory/below/a file with quite a long name, number {}", number * 3));
+        story.unlink(&format!(
+            "/a directory/below/a file with quite a long name, number {}",
+            number * 3
+        ));
         story.create(&format!("/reuse {number}"), &bytes(100 + number, 9000));
     }
     story.truncate("/a directory/renamed", 5000, true);
     story.append("/a directory/renamed", 3000, 5);
     story.rename("/reuse 1", "/reuse 2");
-    story.rename("/a directory/below/a file with quite a long name, number 1", "/a directory/below/b");
+    story.rename(
+        "/a directory/below/a file with quite a long name, number 1",
+        "/a directory/below/b",
+    );
     story.truncate("/reuse 5", 0, true);
     story.append("/reuse 5", 2500, 3);
     story.ext.write_back(1 << 20, Time::MAX).unwrap();
@@ -212,12 +277,19 @@ fn mixed(story: &mut Story<'_>) {
 fn churn(story: &mut Story<'_>) {
     story.mkdir("/d");
     for round in 0..30u64 {
-        story.create(&format!("/d/kept for a while {round}"), &bytes(round, 6000 + 300 * (round as usize % 4)));
+        story.create(
+            &format!("/d/kept for a while {round}"),
+            &bytes(round, 6000 + 300 * (round as usize % 4)),
+        );
         story.create(&format!("/cut {round}"), &bytes(round + 50, 8000));
         if round >= 3 {
             // Not durable until the next create makes it so, while that takes the space.
             story.unlink(&format!("/d/kept for a while {}", round - 3));
-            story.truncate(&format!("/cut {}", round - 3), 700 * (round as usize % 3), false);
+            story.truncate(
+                &format!("/cut {}", round - 3),
+                700 * (round as usize % 3),
+                false,
+            );
         }
         if round >= 5 {
             story.unlink(&format!("/cut {}", round - 5));
@@ -230,7 +302,8 @@ fn churn(story: &mut Story<'_>) {
     }
 }
 
-/// Files with and without blocks of numbers that are cut short and grow while others are made durable.
+/// Files with and without blocks of numbers that are cut short and grow while others are made
+/// durable.
 fn lengths(story: &mut Story<'_>) {
     for round in 0..16u64 {
         let (path, turn) = (format!("/file {round}"), round as usize);
@@ -255,7 +328,9 @@ fn held<D: BlockDevice>(ext: &mut Ext<D>, path: &str) -> Option<Vec<u8>> {
 /// Whether these are the bytes; where e2fsck has mended, perhaps up to the end of the last block.
 fn are(found: &[u8], data: &[u8], mended: bool) -> bool {
     let rest = found.strip_prefix(data);
-    rest.is_some_and(|rest| rest.is_empty() || mended && rest.len() < 4096 && rest.iter().all(|byte| *byte == 0))
+    rest.is_some_and(|rest| {
+        rest.is_empty() || mended && rest.len() < 4096 && rest.iter().all(|byte| *byte == 0)
+    })
 }
 
 fn assert_kept<D: BlockDevice>(ext: &mut Ext<D>, promises: &Promises, id: &str, mended: bool) {
@@ -275,9 +350,15 @@ fn assert_kept<D: BlockDevice>(ext: &mut Ext<D>, promises: &Promises, id: &str, 
                 found.len() >= *least && are(found, &data[..most], mended)
             }),
             Promise::Begins(data) => found.as_ref().is_some_and(|found| found.starts_with(data)),
-            Promise::Either(other, data) => found.as_ref() == Some(data) || held(ext, other).as_ref() == Some(data),
+            Promise::Either(other, data) => {
+                found.as_ref() == Some(data) || held(ext, other).as_ref() == Some(data)
+            }
         };
-        assert!(kept, "{id}: {path} holds {:?} bytes, promised {promise:.60?}", found.map(|data| data.len()));
+        assert!(
+            kept,
+            "{id}: {path} holds {:?} bytes, promised {promise:.60?}",
+            found.map(|data| data.len())
+        );
     }
 }
 
@@ -305,14 +386,24 @@ fn assert_goes_on(disk: &mut Ram, promises: &Promises, id: &str) {
         return;
     }
     for number in 0..6 {
-        let file = put(&mut ext, Ino::ROOT, &format!("afterwards {number}"), &bytes(number, 1200));
-        ext.fsync(file, Sync::All).unwrap_or_else(|error| panic!("{id}: {error} {:?}", ext.fault()));
+        let file = put(
+            &mut ext,
+            Ino::ROOT,
+            &format!("afterwards {number}"),
+            &bytes(number, 1200),
+        );
+        ext.fsync(file, Sync::All)
+            .unwrap_or_else(|error| panic!("{id}: {error} {:?}", ext.fault()));
     }
     ext.unlink(Ino::ROOT, b"afterwards 3", common::NOW).unwrap();
     ext.unmount().unwrap();
     let mut ext = mount(&mut *disk);
     assert_kept(&mut ext, promises, id, true);
-    assert_eq!(held(&mut ext, "/afterwards 5"), Some(bytes(5, 1200)), "{id}");
+    assert_eq!(
+        held(&mut ext, "/afterwards 5"),
+        Some(bytes(5, 1200)),
+        "{id}"
+    );
     ext.unmount().unwrap();
     common::assert_clean(disk, &format!("{id}: after going on"));
 }
@@ -327,21 +418,38 @@ fn assert_fsck_mends(disk: &mut Ram, promises: &Promises, id: &str) -> Ram {
     assert!(matches!(output.status.code(), Some(0 | 1)), "{id}: {text}");
     assert!(!text.contains("multiply-claimed"), "{id}: {text}");
     let mut mended = common::load(&path);
-    assert_kept(&mut read_only(&mut mended), promises, &format!("{id} after e2fsck: {text}"), true);
+    assert_kept(
+        &mut read_only(&mut mended),
+        promises,
+        &format!("{id} after e2fsck: {text}"),
+        true,
+    );
     common::assert_clean(&mut mended, id);
     mended
 }
 
 fn cut_everywhere(kib: u64, choices: &Format, variants: u32) {
-    cut_run(&record(kib, choices, mixed), &format!("{choices:?}"), variants);
+    cut_run(
+        &record(kib, choices, mixed),
+        &format!("{choices:?}"),
+        variants,
+    );
 }
 
 fn cut_run(run: &Run, choices: &str, variants: u32) {
-    let (Run { records, base, promises }, mut fscks) = (run, 0);
+    let (
+        Run {
+            records,
+            base,
+            promises,
+        },
+        mut fscks,
+    ) = (run, 0);
     for state in nandlab_block::Cuts::new(records, base.clone(), 7, variants) {
         let (CutId { cut, variant }, mut disk) = state.unwrap();
         let id = format!("{choices} cut {cut} variant {variant}");
-        // What was promised by the last change before the cut: every promise made after it came later.
+        // What was promised by the last change before the cut: every promise made after it came
+        // later.
         let at = promises.partition_point(|(changes, _)| *changes <= cut);
         let now = &promises[at - 1].1;
         assert_kept(&mut read_only(&mut disk), now, &id, false);
@@ -353,7 +461,11 @@ fn cut_run(run: &Run, choices: &str, variants: u32) {
             fscks += 1;
         }
     }
-    assert!(records.len() > 300 && fscks > 10, "{} changes, {fscks} volumes for e2fsck", records.len());
+    assert!(
+        records.len() > 300 && fscks > 10,
+        "{} changes, {fscks} volumes for e2fsck",
+        records.len()
+    );
 }
 
 #[test]
@@ -363,12 +475,30 @@ fn cuts_lose_nothing_that_was_fsynced_on_small_blocks() {
 
 #[test]
 fn cuts_lose_nothing_that_was_fsynced_on_large_blocks() {
-    cut_everywhere(10_000, &Format { block: Some(4096), ..Format::default() }, 3);
+    cut_everywhere(
+        10_000,
+        &Format {
+            block: Some(4096),
+            ..Format::default()
+        },
+        3,
+    );
 }
 
 #[test]
 fn cuts_never_show_what_took_the_place_of_something_else() {
-    cut_run(&record(400, &Format { inode_ratio: Some(2048), ..Format::default() }, churn), "little room", 6);
+    cut_run(
+        &record(
+            400,
+            &Format {
+                inode_ratio: Some(2048),
+                ..Format::default()
+            },
+            churn,
+        ),
+        "little room",
+        6,
+    );
 }
 
 #[test]

@@ -12,17 +12,32 @@ use proptest::prelude::*;
 /// A volume with something of everything, the directory `many` with an index.
 fn volume() -> Ram {
     let mut disk = ram(1200);
-    format(&mut disk, &Format { inode_ratio: Some(4096), ..Format::default() }).unwrap();
+    format(
+        &mut disk,
+        &Format {
+            inode_ratio: Some(4096),
+            ..Format::default()
+        },
+    )
+    .unwrap();
     let mut ext = mount(&mut disk);
     let many = mkdir(&mut ext, Ino::ROOT, "many");
     let below = mkdir(&mut ext, many, "below");
     for number in 0..90 {
-        put(&mut ext, many, &format!("a file with a long name, so that an index is needed {number}"), &bytes(number, 100));
+        put(
+            &mut ext,
+            many,
+            &format!("a file with a long name, so that an index is needed {number}"),
+            &bytes(number, 100),
+        );
     }
     let large = put(&mut ext, below, "LARGE", &bytes(1, 400_000));
-    ext.setxattr(large, b"user.inside", b"value", SetXattr::Any, NOW).unwrap();
-    ext.setxattr(large, b"user.outside", &[5; 300], SetXattr::Any, NOW).unwrap();
-    ext.symlink(below, b"slow", &[b's'; 100], Caller::root(NOW)).unwrap();
+    ext.setxattr(large, b"user.inside", b"value", SetXattr::Any, NOW)
+        .unwrap();
+    ext.setxattr(large, b"user.outside", &[5; 300], SetXattr::Any, NOW)
+        .unwrap();
+    ext.symlink(below, b"slow", &[b's'; 100], Caller::root(NOW))
+        .unwrap();
     ext.unmount().unwrap();
     disk
 }
@@ -36,9 +51,13 @@ fn exercise<D: BlockDevice>(ext: &mut Ext<D>, budget: &mut u32, dir: Ino, depth:
     });
     let by = Caller::root(NOW);
     for (index, (name, kind)) in names.into_iter().enumerate() {
-        let Some(left) = budget.checked_sub(1) else { return };
+        let Some(left) = budget.checked_sub(1) else {
+            return;
+        };
         *budget = left;
-        let Ok(attr) = ext.lookup(dir, &name) else { continue };
+        let Ok(attr) = ext.lookup(dir, &name) else {
+            continue;
+        };
         if kind == FileType::Directory && depth < 6 {
             exercise(ext, budget, attr.ino, depth + 1);
         }
@@ -47,13 +66,43 @@ fn exercise<D: BlockDevice>(ext: &mut Ext<D>, budget: &mut u32, dir: Ino, depth:
         _ = ext.next_data(attr.ino, attr.size / 2);
         _ = ext.readlink(attr.ino);
         _ = ext.listxattr(attr.ino);
-        _ = ext.setxattr(attr.ino, b"user.new", &data[..index * 7], SetXattr::Any, NOW);
+        _ = ext.setxattr(
+            attr.ino,
+            b"user.new",
+            &data[..index * 7],
+            SetXattr::Any,
+            NOW,
+        );
         match index % 6 {
             0 => _ = ext.write(attr.ino, attr.size.min(100_000), &data, NOW),
-            1 => _ = ext.setattr(attr.ino, &SetAttr { size: Some(attr.size / 2), ..SetAttr::default() }, NOW),
+            1 => {
+                _ = ext.setattr(
+                    attr.ino,
+                    &SetAttr {
+                        size: Some(attr.size / 2),
+                        ..SetAttr::default()
+                    },
+                    NOW,
+                )
+            }
             2 => _ = ext.unlink(dir, &name, NOW),
-            3 => _ = ext.rename((dir, &name), (Ino::ROOT, format!("moved {index} {depth}").as_bytes()), Rename::Replace, NOW),
-            4 => _ = ext.create(dir, format!("a new file {index}").as_bytes(), NewNode::File, 0o644, by),
+            3 => {
+                _ = ext.rename(
+                    (dir, &name),
+                    (Ino::ROOT, format!("moved {index} {depth}").as_bytes()),
+                    Rename::Replace,
+                    NOW,
+                )
+            }
+            4 => {
+                _ = ext.create(
+                    dir,
+                    format!("a new file {index}").as_bytes(),
+                    NewNode::File,
+                    0o644,
+                    by,
+                )
+            }
             _ => _ = ext.rmdir(dir, &name, NOW),
         }
         _ = ext.fsync(attr.ino, Sync::All);
@@ -63,9 +112,25 @@ fn exercise<D: BlockDevice>(ext: &mut Ext<D>, budget: &mut u32, dir: Ino, depth:
 
 /// Mounts, checks, uses and unmounts.
 fn survive(disk: &mut Ram) {
-    let Ok(mut ext) = Ext::mount(&mut *disk, Options { read_only: true, ..Options::default() }) else { return };
+    let Ok(mut ext) = Ext::mount(
+        &mut *disk,
+        Options {
+            read_only: true,
+            ..Options::default()
+        },
+    ) else {
+        return;
+    };
     _ = ext.check();
-    let Ok(mut ext) = Ext::mount(&mut *disk, Options { cache_bytes: 16 * 1024, ..Options::default() }) else { return };
+    let Ok(mut ext) = Ext::mount(
+        &mut *disk,
+        Options {
+            cache_bytes: 16 * 1024,
+            ..Options::default()
+        },
+    ) else {
+        return;
+    };
     exercise(&mut ext, &mut 120, Ino::ROOT, 0);
     _ = ext.statfs();
     _ = ext.sync();
@@ -88,7 +153,9 @@ fn structure(disk: &mut Ram) -> Vec<u64> {
         let mut data = vec![0; 1024];
         disk.read(Lba(block * 2), &mut data).unwrap();
         // Contents of files are random, structure has many zeros.
-        if data.iter().filter(|byte| **byte == 0).count() > 200 && data.iter().any(|byte| *byte != 0) {
+        if data.iter().filter(|byte| **byte == 0).count() > 200
+            && data.iter().any(|byte| *byte != 0)
+        {
             blocks.push(block * 1024);
         }
     }
@@ -133,7 +200,10 @@ fn inode_at(disk: &mut Ram, inode: u64) -> u64 {
 }
 
 fn number_of(disk: &mut Ram, path: &str) -> u64 {
-    nandlab_vfs::path::resolve(&mut read_only(disk), path.as_bytes()).unwrap().ino.0
+    nandlab_vfs::path::resolve(&mut read_only(disk), path.as_bytes())
+        .unwrap()
+        .ino
+        .0
 }
 
 fn word_at(disk: &mut Ram, at: u64) -> u32 {
@@ -155,10 +225,43 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
             },
             |f| matches!(f, Finding::CrossLink { .. }),
         ),
-        ("stray block", |d, large, _| poke(d, large + 44, &3u32.to_le_bytes()), |f| matches!(f, Finding::Stray { block: 3, .. })),
-        ("units", |d, large, _| poke(d, large + 28, &[9, 9]), |f| matches!(f, Finding::Field { field: "units of 512 bytes", .. })),
-        ("links", |d, large, _| poke(d, large + 26, &[7]), |f| matches!(f, Finding::Links { found: 7, expected: 1, .. })),
-        ("ended inode", |d, large, _| poke(d, large + 26, &[0]), |f| matches!(f, Finding::Dangling { .. })),
+        (
+            "stray block",
+            |d, large, _| poke(d, large + 44, &3u32.to_le_bytes()),
+            |f| matches!(f, Finding::Stray { block: 3, .. }),
+        ),
+        (
+            "units",
+            |d, large, _| poke(d, large + 28, &[9, 9]),
+            |f| {
+                matches!(
+                    f,
+                    Finding::Field {
+                        field: "units of 512 bytes",
+                        ..
+                    }
+                )
+            },
+        ),
+        (
+            "links",
+            |d, large, _| poke(d, large + 26, &[7]),
+            |f| {
+                matches!(
+                    f,
+                    Finding::Links {
+                        found: 7,
+                        expected: 1,
+                        ..
+                    }
+                )
+            },
+        ),
+        (
+            "ended inode",
+            |d, large, _| poke(d, large + 26, &[0]),
+            |f| matches!(f, Finding::Dangling { .. }),
+        ),
         (
             "index",
             |d, _, dir| {
@@ -175,12 +278,31 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
             },
             |f| matches!(f, Finding::Unreadable { .. }),
         ),
-        ("free count", |d, _, _| poke(d, 2048 + 12, &[1, 0]), |f| matches!(f, Finding::Count { what: "free blocks", .. })),
-        ("in use", |d, _, _| poke(d, 1024 + 58, &[0]), |f| *f == Finding::InUse),
+        (
+            "free count",
+            |d, _, _| poke(d, 2048 + 12, &[1, 0]),
+            |f| {
+                matches!(
+                    f,
+                    Finding::Count {
+                        what: "free blocks",
+                        ..
+                    }
+                )
+            },
+        ),
+        (
+            "in use",
+            |d, _, _| poke(d, 1024 + 58, &[0]),
+            |f| *f == Finding::InUse,
+        ),
     ];
     for (what, harm, seen) in harms {
         let mut disk = volume();
-        let (large, many) = (number_of(&mut disk, "many/below/LARGE"), number_of(&mut disk, "many"));
+        let (large, many) = (
+            number_of(&mut disk, "many/below/LARGE"),
+            number_of(&mut disk, "many"),
+        );
         let (large, many) = (inode_at(&mut disk, large), inode_at(&mut disk, many));
         harm(&mut disk, large, many);
         let found = read_only(&mut disk).check().unwrap().findings;
@@ -197,12 +319,24 @@ fn features_that_are_not_understood_are_refused_by_name_or_not_written() {
     let mut disk = volume();
     poke(&mut disk, 1024 + 96, &[0x42]);
     let refused = Ext::mount(&mut disk, Options::default()).unwrap_err();
-    assert!(matches!(refused, ExtError::Feature { bit: 0x40, name: "extent" }), "{refused}");
+    assert!(
+        matches!(
+            refused,
+            ExtError::Feature {
+                bit: 0x40,
+                name: "extent"
+            }
+        ),
+        "{refused}"
+    );
     let mut disk = volume();
     poke(&mut disk, 1024 + 100, &[0x0B]);
     let mut ext = mount(&mut disk);
     assert!(ext.is_read_only());
-    assert_eq!(ext.mkdir(Ino::ROOT, b"new", 0o755, Caller::root(NOW)), Err(nandlab_vfs::Errno::ReadOnly));
+    assert_eq!(
+        ext.mkdir(Ino::ROOT, b"new", 0o755, Caller::root(NOW)),
+        Err(nandlab_vfs::Errno::ReadOnly)
+    );
     assert!(ext.lookup(Ino::ROOT, b"many").is_ok());
 }
 
@@ -219,5 +353,8 @@ fn data_are_looked_for_in_files_longer_than_any_block_number() {
     assert_eq!(ext.next_data(Ino(large), 0).unwrap(), 0);
     // From a block of numbers, and behind all that has numbers.
     assert_eq!(ext.next_data(Ino(large), 300_000).unwrap(), 300_000);
-    assert!(ext.next_data(Ino(large), 1 << 30).is_ok_and(|at| at > 1 << 30));
+    assert!(
+        ext.next_data(Ino(large), 1 << 30)
+            .is_ok_and(|at| at > 1 << 30)
+    );
 }

@@ -1,4 +1,5 @@
-//! The real kernel reads what went through our journal, and recovers what we left in it; we recover what it left when it was killed.
+//! The real kernel reads what went through our journal, and recovers what we left in it; we recover
+//! what it left when it was killed.
 
 mod common;
 
@@ -35,12 +36,42 @@ fn block(mode: Mode) -> u32 {
 /// A volume after many calls.
 fn used(mode: Mode, checkpoint: Checkpoint, left: Left, seed: u64) -> Ram {
     let mut disk = ram(64 * 1024);
-    format(&mut disk, &Format { journal: true, block: Some(block(mode)), journal_blocks: Some(1024), ..Format::default() }).unwrap();
-    let mut ext = Ext::mount(&mut disk, Options { mode, checkpoint, ..Options::default() }).unwrap();
-    ext.rmdir(nandlab_vfs::Ino::ROOT, b"lost+found", nandlab_vfs::Time::new(1_000_000_000)).unwrap();
-    let mut model = Model::new(seed, Rules { xattrs: mode != Mode::Journal, ..Rules::unix() });
+    format(
+        &mut disk,
+        &Format {
+            journal: true,
+            block: Some(block(mode)),
+            journal_blocks: Some(1024),
+            ..Format::default()
+        },
+    )
+    .unwrap();
+    let mut ext = Ext::mount(
+        &mut disk,
+        Options {
+            mode,
+            checkpoint,
+            ..Options::default()
+        },
+    )
+    .unwrap();
+    ext.rmdir(
+        nandlab_vfs::Ino::ROOT,
+        b"lost+found",
+        nandlab_vfs::Time::new(1_000_000_000),
+    )
+    .unwrap();
+    let mut model = Model::new(
+        seed,
+        Rules {
+            xattrs: mode != Mode::Journal,
+            ..Rules::unix()
+        },
+    );
     for _ in 0..4 {
-        model.run(&mut ext, CALLS / 4).unwrap_or_else(|mismatch| panic!("{mode:?} {checkpoint:?}: {mismatch} ({:?})", ext.fault()));
+        model.run(&mut ext, CALLS / 4).unwrap_or_else(|mismatch| {
+            panic!("{mode:?} {checkpoint:?}: {mismatch} ({:?})", ext.fault())
+        });
         ext.sync().unwrap();
     }
     if left == Left::Unmounted {
@@ -58,29 +89,51 @@ fn used(mode: Mode, checkpoint: Checkpoint, left: Left, seed: u64) -> Ram {
 fn the_kernel_reads_what_went_through_our_journal_and_recovers_what_we_left_in_it() {
     let scratch = tempfile::tempdir().unwrap();
     let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let (mut guest, mut script, mut ours) = (oracle.guest().timeout(PATIENCE), "mp ext4 || exit 1\n".to_string(), Vec::new());
+    let (mut guest, mut script, mut ours) = (
+        oracle.guest().timeout(PATIENCE),
+        "mp ext4 || exit 1\n".to_string(),
+        Vec::new(),
+    );
     let mut devices = 'a'..;
     for (seed, mode) in (1..).zip([Mode::Journal, Mode::Ordered, Mode::Writeback]) {
-        let crashed = [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate].map(|checkpoint| (checkpoint, Left::Crashed));
-        for (checkpoint, left) in crashed.into_iter().chain([(Checkpoint::Remap, Left::Unmounted)]) {
+        let crashed = [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate]
+            .map(|checkpoint| (checkpoint, Left::Crashed));
+        for (checkpoint, left) in crashed
+            .into_iter()
+            .chain([(Checkpoint::Remap, Left::Unmounted)])
+        {
             let name = format!("{mode:?}-{checkpoint:?}-{left:?}");
             let mut disk = used(mode, checkpoint, left, seed);
             assert_eq!(needs_recovery(&mut disk), left == Left::Crashed);
             let path = scratch.path().join(&name);
             save(&mut disk, &path);
-            let mut ext = Ext::mount(&mut disk, Options { mode, checkpoint, ..Options::default() }).unwrap();
+            let mut ext = Ext::mount(
+                &mut disk,
+                Options {
+                    mode,
+                    checkpoint,
+                    ..Options::default()
+                },
+            )
+            .unwrap();
             ours.push((name.clone(), manifest(&mut ext)));
             ext.unmount().unwrap();
             assert_clean(&mut disk, &name);
             guest = guest.disk(Disk::File(path));
             let device = devices.next().unwrap();
-            script += &format!("mount -t ext3 /dev/vd{device} /mnt && manifest /mnt {name} && umount /mnt || exit 1\n");
+            script += &format!(
+                "mount -t ext3 /dev/vd{device} /mnt && manifest /mnt {name} && umount /mnt || exit 1\n"
+            );
         }
     }
     let report = guest.script(script).run().unwrap().success().unwrap();
     for (name, ours) in ours {
         assert!(ours.len() > 60, "{name}: a tree worth comparing");
-        assert_eq!(differences(&ours, &report.manifests[&name]), "", "{name}: our tree, as the kernel sees it");
+        assert_eq!(
+            differences(&ours, &report.manifests[&name]),
+            "",
+            "{name}: our tree, as the kernel sees it"
+        );
         assert_clean(&mut load(&scratch.path().join(&name)), &name);
     }
 }
@@ -111,7 +164,15 @@ fn we_recover_what_the_kernel_left_when_it_was_killed_to_the_tree_that_it_recove
     let (mut guest, mut script) = (oracle.guest().timeout(PATIENCE), WORK.to_string());
     for ((mode, block), device) in modes.iter().zip('a'..) {
         let mut disk = ram(48 * 1024);
-        format(&mut disk, &Format { journal: true, block: Some(*block), ..Format::default() }).unwrap();
+        format(
+            &mut disk,
+            &Format {
+                journal: true,
+                block: Some(*block),
+                ..Format::default()
+            },
+        )
+        .unwrap();
         save(&mut disk, &scratch.path().join(mode));
         guest = guest.disk(Disk::File(scratch.path().join(mode)));
         script += &format!("work /dev/vd{device} /{mode} {mode} &\n");
@@ -122,23 +183,40 @@ fn we_recover_what_the_kernel_left_when_it_was_killed_to_the_tree_that_it_recove
     running.kill();
     assert!(running.wait().unwrap().qemu_killed);
 
-    let (mut guest, mut script, mut ours) = (oracle.guest().timeout(PATIENCE), "mp ext4 || exit 1\n".to_string(), Vec::new());
+    let (mut guest, mut script, mut ours) = (
+        oracle.guest().timeout(PATIENCE),
+        "mp ext4 || exit 1\n".to_string(),
+        Vec::new(),
+    );
     for ((mode, _), device) in modes.iter().zip('a'..) {
         let path = scratch.path().join(mode);
         for checkpoint in [Checkpoint::Copy, Checkpoint::Remap] {
             let mut disk = load(&path);
             assert!(needs_recovery(&mut disk));
-            let mut ext = Ext::mount(&mut disk, Options { checkpoint, ..Options::default() }).unwrap();
+            let mut ext = Ext::mount(
+                &mut disk,
+                Options {
+                    checkpoint,
+                    ..Options::default()
+                },
+            )
+            .unwrap();
             ours.push((mode, manifest(&mut ext)));
             ext.unmount().unwrap();
             assert_clean(&mut disk, mode);
         }
         guest = guest.disk(Disk::File(path));
-        script += &format!("mount -t ext3 /dev/vd{device} /mnt && manifest /mnt {mode} && umount /mnt || exit 1\n");
+        script += &format!(
+            "mount -t ext3 /dev/vd{device} /mnt && manifest /mnt {mode} && umount /mnt || exit 1\n"
+        );
     }
     let report = guest.script(script).run().unwrap().success().unwrap();
     for (mode, ours) in ours {
         assert!(ours.len() > 100, "{mode}: a tree worth comparing");
-        assert_eq!(differences(&report.manifests[*mode], &ours), "", "{mode}: the kernel's recovery and ours");
+        assert_eq!(
+            differences(&report.manifests[*mode], &ours),
+            "",
+            "{mode}: the kernel's recovery and ours"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Blocks in memory: those that wait to be written, and those that may be needed again.
 //!
-//! *Promises.* What waits is kept until it is settled or forgotten; what does not wait takes at most twice the room it was given. *Knows nothing of*
-//! devices, nor of what the blocks hold.
+//! *Promises.* What waits is kept until it is settled or forgotten; what does not wait takes at
+//! most twice the room it was given. *Knows nothing of* devices, nor of what the blocks hold.
 
 use crate::disk::Block;
 use alloc::{
@@ -32,7 +32,11 @@ pub(crate) struct Cache<K> {
 impl<K: Ord + Copy> Cache<K> {
     /// With room for so many blocks that do not wait.
     pub fn new(blocks: u64) -> Self {
-        Self { waiting: BTreeMap::new(), by_age: BTreeSet::new(), recent: Recent::new(blocks.min(1 << 21) as usize) }
+        Self {
+            waiting: BTreeMap::new(),
+            by_age: BTreeSet::new(),
+            recent: Recent::new(blocks.min(1 << 21) as usize),
+        }
     }
 
     pub fn get(&mut self, key: K) -> Option<&[u8]> {
@@ -59,14 +63,24 @@ impl<K: Ord + Copy> Cache<K> {
         Some(&mut waiting.block)
     }
 
-    /// As [`edit`](Self::edit), for a change that need not be durable with the file's contents, or for none: the block only waits to be written elsewhere.
+    /// As [`edit`](Self::edit), for a change that need not be durable with the file's contents, or
+    /// for none: the block only waits to be written elsewhere.
     pub fn edit_lightly(&mut self, key: K, now: Time) -> Option<&mut [u8]> {
         if !self.waiting.contains_key(&key) {
             let block = self.recent.remove(key)?;
             self.by_age.insert((now, key));
-            self.waiting.insert(key, Waiting { block, since: now, light: true });
+            self.waiting.insert(
+                key,
+                Waiting {
+                    block,
+                    since: now,
+                    light: true,
+                },
+            );
         }
-        self.waiting.get_mut(&key).map(|waiting| &mut *waiting.block)
+        self.waiting
+            .get_mut(&key)
+            .map(|waiting| &mut *waiting.block)
     }
 
     /// Whether a block waits, and was only ever edited lightly since it began to.
@@ -81,7 +95,14 @@ impl<K: Ord + Copy> Cache<K> {
             Some(waiting) => (waiting.block, waiting.light) = (block, false),
             None => {
                 self.by_age.insert((now, key));
-                self.waiting.insert(key, Waiting { block, since: now, light: false });
+                self.waiting.insert(
+                    key,
+                    Waiting {
+                        block,
+                        since: now,
+                        light: false,
+                    },
+                );
             }
         }
     }
@@ -105,7 +126,9 @@ impl<K: Ord + Copy> Cache<K> {
     pub fn forget_range(&mut self, range: RangeInclusive<K>) {
         let keys = self.recent.keys(range.clone());
         let waiting: Vec<K> = self.waiting.range(range).map(|(key, _)| *key).collect();
-        keys.into_iter().chain(waiting).for_each(|key| self.forget(key));
+        keys.into_iter()
+            .chain(waiting)
+            .for_each(|key| self.forget(key));
     }
 
     pub fn is_waiting(&self, key: K) -> bool {
@@ -122,7 +145,9 @@ impl<K: Ord + Copy> Cache<K> {
     }
 
     pub fn waiting_blocks(&self) -> impl Iterator<Item = (K, &[u8])> {
-        self.waiting.iter().map(|(key, waiting)| (*key, &*waiting.block))
+        self.waiting
+            .iter()
+            .map(|(key, waiting)| (*key, &*waiting.block))
     }
 
     pub fn count(&self) -> usize {

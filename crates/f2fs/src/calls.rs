@@ -10,8 +10,8 @@ use crate::{
 use alloc::{string::ToString as _, vec, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{
-    Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NAME_MAX, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync,
-    Time,
+    Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NAME_MAX, NewNode,
+    Rename, SetAttr, SetXattr, StatFs, Sync, Time,
 };
 
 impl<D: BlockDevice> F2fs<D> {
@@ -31,7 +31,11 @@ impl<D: BlockDevice> F2fs<D> {
         let kind = kind(bytes).ok_or(Errno::Unclean)?;
         let birth = layout.has(feature::BIRTH) && Shape::of(bytes, &layout).extra >= 24;
         let mut attr = Attr {
-            ino: if number == root { Ino::ROOT } else { Ino(number.into()) },
+            ino: if number == root {
+                Ino::ROOT
+            } else {
+                Ino(number.into())
+            },
             kind,
             mode: le16(bytes, inode::MODE) & 0o7777,
             uid: le32(bytes, inode::UID),
@@ -39,7 +43,9 @@ impl<D: BlockDevice> F2fs<D> {
             links: le32(bytes, inode::LINKS),
             size: le64(bytes, inode::SIZE),
             // The inode's own block does not count.
-            blocks: le64(bytes, inode::BLOCKS).saturating_sub(1).saturating_mul(8),
+            blocks: le64(bytes, inode::BLOCKS)
+                .saturating_sub(1)
+                .saturating_mul(8),
             device: (0, 0),
             atime: node::time(bytes, inode::ATIME, inode::ATIME_NANOS),
             mtime: node::time(bytes, inode::MTIME, inode::MTIME_NANOS),
@@ -74,7 +80,12 @@ impl<D: BlockDevice> F2fs<D> {
         if let Some(size) = change.size {
             self.check_file(ino)?;
             self.resize(number, size)?;
-            put_time(self.node_mut(number)?, inode::MTIME, inode::MTIME_NANOS, now);
+            put_time(
+                self.node_mut(number)?,
+                inode::MTIME,
+                inode::MTIME_NANOS,
+                now,
+            );
         }
         let bytes = self.node_mut(number)?;
         if let Some(mode) = change.mode {
@@ -82,8 +93,14 @@ impl<D: BlockDevice> F2fs<D> {
             put16(bytes, inode::MODE, kept | mode & 0o7777);
         }
         let words = [(inode::UID, change.uid), (inode::GID, change.gid)];
-        words.iter().filter_map(|(at, value)| Some((*at, (*value)?))).for_each(|(at, value)| put32(bytes, at, value));
-        let times = [(inode::ATIME, inode::ATIME_NANOS, change.atime), (inode::MTIME, inode::MTIME_NANOS, change.mtime)];
+        words
+            .iter()
+            .filter_map(|(at, value)| Some((*at, (*value)?)))
+            .for_each(|(at, value)| put32(bytes, at, value));
+        let times = [
+            (inode::ATIME, inode::ATIME_NANOS, change.atime),
+            (inode::MTIME, inode::MTIME_NANOS, change.mtime),
+        ];
         for (secs, nanos, time) in times {
             if let Some(time) = time {
                 put_time(bytes, secs, nanos, time);
@@ -101,14 +118,23 @@ impl<D: BlockDevice> F2fs<D> {
         let size = self.size(number)?;
         if size == 0 || size > BLOCK as u64 {
             let expected = "1 to 4096 bytes";
-            return Err(F2fsError::Node { nid: number, field: "length of a symbolic link", found: size, expected });
+            return Err(F2fsError::Node {
+                nid: number,
+                field: "length of a symbolic link",
+                found: size,
+                expected,
+            });
         }
         let mut target = vec![0; size as usize];
         self.read_file(number, 0, &mut target)?;
         Ok(target)
     }
 
-    fn on<T>(&mut self, ino: Ino, call: impl FnOnce(&mut Self, u32) -> Result<T, F2fsError>) -> Result<T, Errno> {
+    fn on<T>(
+        &mut self,
+        ino: Ino,
+        call: impl FnOnce(&mut Self, u32) -> Result<T, F2fsError>,
+    ) -> Result<T, Errno> {
         self.look(|f2fs| {
             let number = f2fs.number(ino)?;
             f2fs.alive(number)?;
@@ -129,7 +155,9 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
 
     fn forget(&mut self, ino: Ino, references: u64) {
         let Ok(number) = self.number(ino) else { return };
-        let Some(count) = self.references.get_mut(&number) else { return };
+        let Some(count) = self.references.get_mut(&number) else {
+            return;
+        };
         *count = count.saturating_sub(references);
         if *count > 0 {
             return;
@@ -149,7 +177,14 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
         self.change(now, |f2fs| f2fs.set(ino, change, now))
     }
 
-    fn create(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno> {
+    fn create(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<Attr, Errno> {
         self.change(by.now, |f2fs| {
             let dir = f2fs.number(dir)?;
             let number = f2fs.make(dir, name, node, mode, by)?;
@@ -179,7 +214,13 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
         })
     }
 
-    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno> {
+    fn rename(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.change(now, |f2fs| {
             let (old, new) = (f2fs.number(from.0)?, f2fs.number(to.0)?);
             f2fs.rename_name((old, from.1), (new, to.1), how)
@@ -207,11 +248,20 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
         self.change(now, |f2fs| {
             let number = f2fs.check_file(ino)?;
-            if data.is_empty() { Ok(0) } else { f2fs.write_file(number, offset, data) }
+            if data.is_empty() {
+                Ok(0)
+            } else {
+                f2fs.write_file(number, offset, data)
+            }
         })
     }
 
-    fn readdir(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno> {
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
         self.look(|f2fs| {
             let dir = f2fs.number(dir)?;
             f2fs.list(dir, from, each)
@@ -243,7 +293,9 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
     fn statfs(&mut self) -> Result<StatFs, Errno> {
         self.look(|f2fs| {
             let (checkpoint, layout) = (&f2fs.checkpoint, &f2fs.layout);
-            let free = checkpoint.user_blocks.saturating_sub(checkpoint.valid_blocks);
+            let free = checkpoint
+                .user_blocks
+                .saturating_sub(checkpoint.valid_blocks);
             let nids = u64::from(layout.nids() - FIRST_NID);
             let nodes = u64::from(checkpoint.nodes);
             Ok(StatFs {
@@ -262,7 +314,14 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
         self.on(ino, |f2fs, number| f2fs.get_attribute(number, name))
     }
 
-    fn setxattr(&mut self, ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno> {
+    fn setxattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        expect: SetXattr,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.change(now, |f2fs| {
             let number = f2fs.number(ino)?;
             f2fs.alive(number)?;
@@ -284,7 +343,10 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
 
     fn dirty(&self) -> Dirty {
         // Nodes wait for a checkpoint, which falls due by itself.
-        Dirty { bytes: (self.pages.count() * BLOCK) as u64, since: self.pages.oldest().map(|(since, _)| since) }
+        Dirty {
+            bytes: (self.pages.count() * BLOCK) as u64,
+            since: self.pages.oldest().map(|(since, _)| since),
+        }
     }
 
     fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
@@ -307,12 +369,19 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
 
     fn cause(&mut self) -> Option<Cause> {
         let error = self.take_fault()?;
-        Some(Cause { at: self.place_of_error(&error), what: error.to_string() })
+        Some(Cause {
+            at: self.place_of_error(&error),
+            what: error.to_string(),
+        })
     }
 
     fn due(&self) -> Option<Time> {
         let times = [self.checkpoint_due(), self.cleaning_due()];
-        times.into_iter().flatten().min().filter(|_| self.is_writable())
+        times
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|_| self.is_writable())
     }
 
     fn work(&mut self, now: Time) -> Result<(), Errno> {

@@ -1,6 +1,7 @@
 //! Checking a volume: every node, every block, every name, against the tables.
 //!
-//! *Promises.* Nothing is changed. Takes one bit a block and some bytes a node. *Knows nothing of* how to mend what it finds.
+//! *Promises.* Nothing is changed. Takes one bit a block and some bytes a node. *Knows nothing of*
+//! how to mend what it finds.
 
 use crate::{
     F2fs, F2fsError,
@@ -74,12 +75,20 @@ impl<D: BlockDevice> F2fs<D> {
         self.check_segments(&mut check)?;
         let counts = [
             ("valid nodes", u64::from(self.checkpoint.nodes), count_nodes),
-            ("valid inodes", u64::from(self.checkpoint.inodes), count_inodes),
+            (
+                "valid inodes",
+                u64::from(self.checkpoint.inodes),
+                count_inodes,
+            ),
             ("valid blocks", self.checkpoint.valid_blocks, check.valid),
         ];
         for (what, found, expected) in counts {
             if found != expected {
-                check.report.add(Finding::Count { what, found, expected });
+                check.report.add(Finding::Count {
+                    what,
+                    found,
+                    expected,
+                });
             }
         }
         check.report.used = check.valid;
@@ -103,7 +112,11 @@ impl<D: BlockDevice> F2fs<D> {
         if !self.segments.get(segment).is_valid(at) {
             check.report.add(Finding::Invalid { nid, addr });
         }
-        check.owners.entry(segment).or_default().push((at as u32, nid, slot));
+        check
+            .owners
+            .entry(segment)
+            .or_default()
+            .push((at as u32, nid, slot));
     }
 
     fn check_inode(&mut self, ino: u32, check: &mut Check) -> Result<(), F2fsError> {
@@ -115,7 +128,10 @@ impl<D: BlockDevice> F2fs<D> {
         let (said, xattr) = (le64(bytes, inode::BLOCKS), le32(bytes, inode::XATTR_NID));
         let extent = [0, 4, 8].map(|at| le32(bytes, inode::EXTENT + at));
         let mut parts = Vec::new();
-        let plain = matches!(kind, Some(FileType::File | FileType::Directory | FileType::Symlink));
+        let plain = matches!(
+            kind,
+            Some(FileType::File | FileType::Directory | FileType::Symlink)
+        );
         if plain && flags & (inode::INLINE_DATA | inode::INLINE_DENTRY) == 0 {
             self.walk(ino, &mut |part| match part {
                 Part::Slot { addr: 0, .. } => {}
@@ -127,13 +143,29 @@ impl<D: BlockDevice> F2fs<D> {
             match part {
                 Part::Node(nid) => match check.nodes.remove(&nid) {
                     Some(addr) => self.claim(addr, (nid, 0), check),
-                    None => check.report.add(Finding::CrossLink { nid: ino, addr: nid }),
+                    None => check.report.add(Finding::CrossLink {
+                        nid: ino,
+                        addr: nid,
+                    }),
                 },
-                Part::Slot { nid, number, index, addr } => {
+                Part::Slot {
+                    nid,
+                    number,
+                    index,
+                    addr,
+                } => {
                     self.claim(addr, (nid, number), check);
                     let inside = index.checked_sub(extent[0]).filter(|at| *at < extent[2]);
-                    if let Some(expected) = inside.map(|at| extent[1].wrapping_add(at)).filter(|expected| *expected != addr) {
-                        check.report.add(Finding::Field { ino, field: "longest run", found: expected.into(), expected: addr.into() });
+                    if let Some(expected) = inside
+                        .map(|at| extent[1].wrapping_add(at))
+                        .filter(|expected| *expected != addr)
+                    {
+                        check.report.add(Finding::Field {
+                            ino,
+                            field: "longest run",
+                            found: expected.into(),
+                            expected: addr.into(),
+                        });
                     }
                 }
             }
@@ -143,11 +175,19 @@ impl<D: BlockDevice> F2fs<D> {
             blocks += 1;
             match check.nodes.remove(&xattr) {
                 Some(addr) => self.claim(addr, (xattr, 0), check),
-                None => check.report.add(Finding::CrossLink { nid: ino, addr: xattr }),
+                None => check.report.add(Finding::CrossLink {
+                    nid: ino,
+                    addr: xattr,
+                }),
             }
         }
         if said != blocks {
-            check.report.add(Finding::Field { ino, field: "blocks", found: said, expected: blocks });
+            check.report.add(Finding::Field {
+                ino,
+                field: "blocks",
+                found: said,
+                expected: blocks,
+            });
         }
         self.list_attributes(ino)?;
         match kind {
@@ -173,7 +213,14 @@ impl<D: BlockDevice> F2fs<D> {
             let slot = entry.slot;
             let mut wrong = |field, found, expected| {
                 if found != expected {
-                    check.report.add(Finding::Entry { dir, index, slot, field, found, expected });
+                    check.report.add(Finding::Entry {
+                        dir,
+                        index,
+                        slot,
+                        field,
+                        found,
+                        expected,
+                    });
                 }
             };
             wrong("hash", entry.hash, hash(&entry.name));
@@ -190,29 +237,56 @@ impl<D: BlockDevice> F2fs<D> {
                 _ => {}
             }
             let Some(seen) = check.inodes.get_mut(&entry.ino) else {
-                check.report.add(Finding::Dangling { dir, found: entry.ino });
+                check.report.add(Finding::Dangling {
+                    dir,
+                    found: entry.ino,
+                });
                 continue;
             };
             seen.names += 1;
-            let Ok(bytes) = self.inode(entry.ino) else { continue };
+            let Ok(bytes) = self.inode(entry.ino) else {
+                continue;
+            };
             let expected = kind(bytes).map_or(0, type_number);
             wrong("type", entry.kind.into(), expected.into());
             if expected == type_number(FileType::Directory) {
                 if let Some(parent) = check.inodes.get_mut(&dir) {
                     parent.subdirs += 1;
                 }
-                let up = self.find(entry.ino, b"..")?.map_or(0, |found| found.entry.ino);
+                let up = self
+                    .find(entry.ino, b"..")?
+                    .map_or(0, |found| found.entry.ino);
                 if up != dir {
-                    check.report.add(Finding::Field { ino: entry.ino, field: "parent", found: up.into(), expected: dir.into() });
+                    check.report.add(Finding::Field {
+                        ino: entry.ino,
+                        field: "parent",
+                        found: up.into(),
+                        expected: dir.into(),
+                    });
                 }
             }
             // A name that its hash does not lead to.
-            if self.find(dir, &entry.name)?.is_none_or(|found| found.entry.ino != entry.ino) {
-                check.report.add(Finding::Entry { dir, index, slot, field: "bucket", found: index, expected: entry.hash });
+            if self
+                .find(dir, &entry.name)?
+                .is_none_or(|found| found.entry.ino != entry.ino)
+            {
+                check.report.add(Finding::Entry {
+                    dir,
+                    index,
+                    slot,
+                    field: "bucket",
+                    found: index,
+                    expected: entry.hash,
+                });
             }
         }
         if dots != 2 {
-            check.report.add(Finding::Field { ino: dir, field: "entries of itself and its parent", found: dots, expected: 2 });
+            check.report.add(Finding::Field {
+                ino: dir,
+                field: "entries of itself and its parent",
+                found: dots,
+                expected: 2,
+            });
         }
         Ok(())
     }
@@ -220,7 +294,10 @@ impl<D: BlockDevice> F2fs<D> {
     fn check_links(&mut self, check: &mut Check) -> Result<(), F2fsError> {
         for (ino, seen) in core::mem::take(&mut check.inodes) {
             let Ok(bytes) = self.inode(ino) else { continue };
-            let (links, directory) = (le32(bytes, inode::LINKS), kind(bytes) == Some(FileType::Directory));
+            let (links, directory) = (
+                le32(bytes, inode::LINKS),
+                kind(bytes) == Some(FileType::Directory),
+            );
             let root = ino == self.layout.root;
             if seen.names == 0 && !root && !self.orphans.contains(&ino) {
                 check.report.add(Finding::Nameless { ino });
@@ -232,7 +309,11 @@ impl<D: BlockDevice> F2fs<D> {
                 _ => seen.names,
             };
             if links != expected {
-                check.report.add(Finding::Links { ino, found: links, expected });
+                check.report.add(Finding::Links {
+                    ino,
+                    found: links,
+                    expected,
+                });
             }
         }
         Ok(())
@@ -242,24 +323,44 @@ impl<D: BlockDevice> F2fs<D> {
     fn check_segments(&mut self, check: &mut Check) -> Result<(), F2fsError> {
         for segment in 0..self.layout.segments_main {
             let first = (segment * SEGMENT) as usize;
-            let lost = |at: &usize| self.segments.get(segment).is_valid(*at) && !crate::format::bit(&check.used, first + at);
+            let lost = |at: &usize| {
+                self.segments.get(segment).is_valid(*at)
+                    && !crate::format::bit(&check.used, first + at)
+            };
             let lost: Vec<usize> = (0..SEGMENT as usize).filter(lost).collect();
             if let Some(at) = lost.first() {
                 let first = self.layout.start(segment) + *at as u32;
-                check.report.add(Finding::LostBlocks { segment, count: lost.len() as u32, first });
+                check.report.add(Finding::LostBlocks {
+                    segment,
+                    count: lost.len() as u32,
+                    first,
+                });
             }
-            let Some(used) = check.owners.remove(&segment) else { continue };
+            let Some(used) = check.owners.remove(&segment) else {
+                continue;
+            };
             let owners = self.owners_of(segment)?;
             for (at, expected, slot) in used {
-                let (found, data) = (owners[at as usize].nid, usize::from(self.segments.get(segment).entry.kind) < log::DATA);
+                let (found, data) = (
+                    owners[at as usize].nid,
+                    usize::from(self.segments.get(segment).entry.kind) < log::DATA,
+                );
                 if found != expected || data && u32::from(owners[at as usize].slot) != slot {
-                    check.report.add(Finding::Summary { addr: self.layout.start(segment) + at, found, expected });
+                    check.report.add(Finding::Summary {
+                        addr: self.layout.start(segment) + at,
+                        found,
+                        expected,
+                    });
                 }
             }
         }
         let logs = self.log_segments();
         if (0..log::COUNT).any(|one| (one + 1..log::COUNT).any(|other| logs[one] == logs[other])) {
-            check.report.add(Finding::Count { what: "segments of logs", found: 0, expected: log::COUNT as u64 });
+            check.report.add(Finding::Count {
+                what: "segments of logs",
+                found: 0,
+                expected: log::COUNT as u64,
+            });
         }
         Ok(())
     }

@@ -1,12 +1,17 @@
-//! Taking checkpoints, and the fsyncs that do without (publication, sections 2.2 and 2.7; `fs/f2fs/checkpoint.c`, `file.c`).
+//! Taking checkpoints, and the fsyncs that do without (publication, sections 2.2 and 2.7;
+//! `fs/f2fs/checkpoint.c`, `file.c`).
 //!
-//! *Promises.* A checkpoint is there as a whole or not at all: it overwrites nothing that the one before it needs, and its last block is written when all else is
-//! durable. Until then that one and the nodes that fsyncs wrote behind it stay whole. *Knows nothing of* what the nodes say.
+//! *Promises.* A checkpoint is there as a whole or not at all: it overwrites nothing that the one
+//! before it needs, and its last block is written when all else is durable. Until then that one and
+//! the nodes that fsyncs wrote behind it stay whole. *Knows nothing of* what the nodes say.
 
 use crate::{
     F2fs, F2fsError,
     disk::zeros,
-    format::{BLOCK, SEGMENT, SIT_ENTRIES, bit, footer, inode, is_direct, le32, log, node_offset, put16, put32, set_bit},
+    format::{
+        BLOCK, SEGMENT, SIT_ENTRIES, bit, footer, inode, is_direct, le32, log, node_offset, put16,
+        put32, set_bit,
+    },
     node::kind,
     pack::flag,
     summary::{self, Journals, SIT_JOURNAL, SitEntry},
@@ -21,7 +26,10 @@ pub(crate) const ORPHANS: usize = 1020;
 impl<D: BlockDevice> F2fs<D> {
     /// Whether memory knows more than the last checkpoint.
     fn is_changed(&self) -> bool {
-        self.changed_since.is_some() || self.nodes.count() > 0 || !self.nat.changed.is_empty() || !self.segments.changed.is_empty()
+        self.changed_since.is_some()
+            || self.nodes.count() > 0
+            || !self.nat.changed.is_empty()
+            || !self.segments.changed.is_empty()
     }
 
     /// Makes everything durable but contents that wait; `last` if the volume is left.
@@ -30,8 +38,13 @@ impl<D: BlockDevice> F2fs<D> {
             return self.disk.flush();
         }
         self.write_checkpoint(last)?;
-        // A log that has run out may go on with what has become clean; Linux refuses a volume that says otherwise.
-        if self.logs.iter().any(|log| u32::from(log.state.next) >= SEGMENT) {
+        // A log that has run out may go on with what has become clean; Linux refuses a volume that
+        // says otherwise.
+        if self
+            .logs
+            .iter()
+            .any(|log| u32::from(log.state.next) >= SEGMENT)
+        {
             for number in 0..log::COUNT {
                 if u32::from(self.logs[number].state.next) >= SEGMENT {
                     self.switch_log(number)?;
@@ -42,9 +55,14 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// Before the first change after a mount: nodes from now on are told from those that an earlier mount left behind.
+    /// Before the first change after a mount: nodes from now on are told from those that an earlier
+    /// mount left behind.
     pub(crate) fn begin(&mut self) -> Result<(), F2fsError> {
-        if self.checkpoint.flags & flag::UMOUNT == 0 { Ok(()) } else { self.write_checkpoint(false) }
+        if self.checkpoint.flags & flag::UMOUNT == 0 {
+            Ok(())
+        } else {
+            self.write_checkpoint(false)
+        }
     }
 
     fn write_checkpoint(&mut self, last: bool) -> Result<(), F2fsError> {
@@ -66,22 +84,41 @@ impl<D: BlockDevice> F2fs<D> {
         self.first_time = self.first_time.map(|_| self.now);
         self.needs_checkpoint.clear();
         self.chain_broken = u32::from(self.logs[log::WARM_NODE].state.next) >= SEGMENT;
-        self.changed_since = if self.pages.count() > 0 { Some(self.now) } else { None };
+        self.changed_since = if self.pages.count() > 0 {
+            Some(self.now)
+        } else {
+            None
+        };
         self.counts.checkpoints += 1;
         Ok(())
     }
 
-    /// Writes what changed of the segment information table: into the journal what fits, the rest into the other copies of its blocks.
+    /// Writes what changed of the segment information table: into the journal what fits, the rest
+    /// into the other copies of its blocks.
     fn flush_sit(&mut self) -> Result<(), F2fsError> {
         let mut changed = core::mem::take(&mut self.segments.changed);
-        changed.extend(self.sit_journal.drain(..).map(|(segment, _)| segment).filter(|segment| *segment < self.layout.segments_main));
+        changed.extend(
+            self.sit_journal
+                .drain(..)
+                .map(|(segment, _)| segment)
+                .filter(|segment| *segment < self.layout.segments_main),
+        );
         let mut blocks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        changed.iter().for_each(|segment| blocks.entry(segment / SIT_ENTRIES).or_default().push(*segment));
+        changed.iter().for_each(|segment| {
+            blocks
+                .entry(segment / SIT_ENTRIES)
+                .or_default()
+                .push(*segment)
+        });
         let mut blocks: Vec<_> = blocks.into_iter().collect();
         blocks.sort_by_key(|(block, segments)| (segments.len(), *block));
         for (block, segments) in blocks {
             if self.sit_journal.len() + segments.len() <= SIT_JOURNAL {
-                self.sit_journal.extend(segments.iter().map(|segment| (*segment, self.segments.get(*segment).entry.clone())));
+                self.sit_journal.extend(
+                    segments
+                        .iter()
+                        .map(|segment| (*segment, self.segments.get(*segment).entry.clone())),
+                );
             } else {
                 self.write_sit_block(block)?;
             }
@@ -92,7 +129,10 @@ impl<D: BlockDevice> F2fs<D> {
     fn write_sit_block(&mut self, block: u32) -> Result<(), F2fsError> {
         let mut bytes = zeros();
         for at in 0..SIT_ENTRIES.min(self.layout.segments_main - block * SIT_ENTRIES) {
-            self.segments.get(block * SIT_ENTRIES + at).entry.put(&mut bytes, at as usize * SitEntry::BYTES);
+            self.segments
+                .get(block * SIT_ENTRIES + at)
+                .entry
+                .put(&mut bytes, at as usize * SitEntry::BYTES);
         }
         let second = !bit(&self.checkpoint.sit_map, block as usize);
         let addr = self.layout.sit + block + if second { self.layout.sit_blocks() } else { 0 };
@@ -103,40 +143,84 @@ impl<D: BlockDevice> F2fs<D> {
     /// The pack: head, bitmaps, orphans, summaries, and the head again.
     fn write_pack(&mut self, last: bool) -> Result<(), F2fsError> {
         let logs = self.log_segments();
-        let journals =
-            Journals { nat: self.nat.journal.iter().map(|(nid, entry)| (*nid, *entry)).collect(), sit: self.sit_journal.clone() };
+        let journals = Journals {
+            nat: self
+                .nat
+                .journal
+                .iter()
+                .map(|(nid, entry)| (*nid, *entry))
+                .collect(),
+            sit: self.sit_journal.clone(),
+        };
         let orphans = self.orphan_blocks();
         let used: Vec<&[summary::Owner]> = self.logs[..log::DATA]
             .iter()
-            .map(|log| &log.owners[..if log.state.threaded { SEGMENT as usize } else { usize::from(log.state.next).min(SEGMENT as usize) }])
+            .map(|log| {
+                &log.owners[..if log.state.threaded {
+                    SEGMENT as usize
+                } else {
+                    usize::from(log.state.next).min(SEGMENT as usize)
+                }]
+            })
             .collect();
         let compact = summary::compact_blocks(used.iter().map(|owners| owners.len()).sum()) < 3;
-        let mut summaries = if compact { summary::compact(&journals, &used) } else { Vec::new() };
+        let mut summaries = if compact {
+            summary::compact(&journals, &used)
+        } else {
+            Vec::new()
+        };
         if !compact {
             for (number, log) in self.logs[..log::DATA].iter().enumerate() {
-                let (nat, sit) = ((number == log::HOT_DATA).then_some(&journals), (number == log::COLD_DATA).then_some(&journals));
+                let (nat, sit) = (
+                    (number == log::HOT_DATA).then_some(&journals),
+                    (number == log::COLD_DATA).then_some(&journals),
+                );
                 summaries.push(summary::block(&log.owners, false, nat, sit));
             }
         }
         if last {
-            summaries.extend(self.logs[log::DATA..].iter().map(|log| summary::block(&log.owners, true, None, None)));
+            summaries.extend(
+                self.logs[log::DATA..]
+                    .iter()
+                    .map(|log| summary::block(&log.owners, true, None, None)),
+            );
         }
-        let free =
-            (0..self.segments.len()).filter(|segment| self.segments.get(*segment).entry.valid == 0 && !logs.contains(segment)).count();
-        let (states, elapsed) = (core::array::from_fn(|number| self.logs[number].state), self.mtime());
+        let free = (0..self.segments.len())
+            .filter(|segment| {
+                self.segments.get(*segment).entry.valid == 0 && !logs.contains(segment)
+            })
+            .count();
+        let (states, elapsed) = (
+            core::array::from_fn(|number| self.logs[number].state),
+            self.mtime(),
+        );
         let pack = &mut self.checkpoint;
-        let cleared =
-            flag::UMOUNT | flag::ORPHANS | flag::COMPACT | flag::FASTBOOT | flag::NAT_BITS | flag::NO_CRC_RECOVERY | flag::TRIMMED;
+        let cleared = flag::UMOUNT
+            | flag::ORPHANS
+            | flag::COMPACT
+            | flag::FASTBOOT
+            | flag::NAT_BITS
+            | flag::NO_CRC_RECOVERY
+            | flag::TRIMMED;
         pack.flags = pack.flags & !cleared | flag::CRC_RECOVERY;
-        for (on, bit) in [(last, flag::UMOUNT), (compact, flag::COMPACT), (!orphans.is_empty(), flag::ORPHANS)] {
+        for (on, bit) in [
+            (last, flag::UMOUNT),
+            (compact, flag::COMPACT),
+            (!orphans.is_empty(), flag::ORPHANS),
+        ] {
             pack.flags |= if on { bit } else { 0 };
         }
-        (pack.logs, pack.free, pack.elapsed, pack.second) = (states, free as u32, elapsed, !pack.second);
+        (pack.logs, pack.free, pack.elapsed, pack.second) =
+            (states, free as u32, elapsed, !pack.second);
         pack.start_sum = 1 + self.layout.payload + orphans.len() as u32;
         pack.blocks = pack.start_sum + summaries.len() as u32 + 1;
         let head = pack.encode(&self.layout);
         let (mut addr, payload) = (pack.start(&self.layout), pack.payload(&self.layout));
-        for block in core::iter::once(&head).chain(&payload).chain(&orphans).chain(&summaries) {
+        for block in core::iter::once(&head)
+            .chain(&payload)
+            .chain(&orphans)
+            .chain(&summaries)
+        {
             self.disk.write(addr, block)?;
             addr += 1;
         }
@@ -150,7 +234,9 @@ impl<D: BlockDevice> F2fs<D> {
         let count = orphans.len().div_ceil(ORPHANS) as u16;
         let block = |(number, part): (usize, &[u32])| {
             let mut block = zeros();
-            part.iter().enumerate().for_each(|(at, ino)| put32(&mut block, 4 * at, *ino));
+            part.iter()
+                .enumerate()
+                .for_each(|(at, ino)| put32(&mut block, 4 * at, *ino));
             put16(&mut block, BLOCK - 12, number as u16 + 1);
             put16(&mut block, BLOCK - 10, count);
             put32(&mut block, BLOCK - 8, part.len() as u32);
@@ -159,7 +245,8 @@ impl<D: BlockDevice> F2fs<D> {
         orphans.chunks(ORPHANS).enumerate().map(block).collect()
     }
 
-    /// Makes an inode durable: by nodes behind the checkpoint if those will lead to it, otherwise by a checkpoint.
+    /// Makes an inode durable: by nodes behind the checkpoint if those will lead to it, otherwise
+    /// by a checkpoint.
     pub(crate) fn sync_inode(&mut self, ino: u32, what: Sync) -> Result<(), F2fsError> {
         let lean = what == Sync::Data;
         let wrote = self.write_pages_of(ino, lean)?;
@@ -171,44 +258,72 @@ impl<D: BlockDevice> F2fs<D> {
             self.disk.flush()?;
         }
         for nid in &nodes {
-            let dentry = if *nid == ino && self.nat.fresh.contains(&ino) { footer::DENTRY } else { 0 };
+            let dentry = if *nid == ino && self.nat.fresh.contains(&ino) {
+                footer::DENTRY
+            } else {
+                0
+            };
             self.write_node(*nid, footer::FSYNC | dentry)?;
         }
         self.counts.roll_forwards += u64::from(!nodes.is_empty());
         self.disk.flush()
     }
 
-    /// Nodes of a file that wait and that a roll-forward takes up; if `lean` without those that contents do not need.
+    /// Nodes of a file that wait and that a roll-forward takes up; if `lean` without those that
+    /// contents do not need.
     fn waiting_nodes(&self, ino: u32, lean: bool) -> Vec<u32> {
         let of = |bytes: &[u8]| le32(bytes, footer::INO) == ino && is_direct(node_offset(bytes));
-        let waiting = self.nodes.waiting_blocks().filter(|(_, bytes)| of(bytes)).map(|(nid, _)| nid);
-        waiting.filter(|nid| !lean || !self.nodes.is_light(*nid)).collect()
+        let waiting = self
+            .nodes
+            .waiting_blocks()
+            .filter(|(_, bytes)| of(bytes))
+            .map(|(nid, _)| nid);
+        waiting
+            .filter(|nid| !lean || !self.nodes.is_light(*nid))
+            .collect()
     }
 
-    /// Whether nodes behind the checkpoint would not lead to all of an inode (`need_do_checkpoint`).
+    /// Whether nodes behind the checkpoint would not lead to all of an inode
+    /// (`need_do_checkpoint`).
     fn needs_whole(&mut self, ino: u32) -> Result<bool, F2fsError> {
-        if self.options.logs == 2 || !self.options.roll_forward || self.chain_broken || self.needs_checkpoint.contains(&ino) {
+        if self.options.logs == 2
+            || !self.options.roll_forward
+            || self.chain_broken
+            || self.needs_checkpoint.contains(&ino)
+        {
             return Ok(true);
         }
-        // A roll-forward has all that the checkpoint has, what was given out since, and for new files perhaps blocks of names and nodes above.
-        let more = self.since_checkpoint + self.since_checkpoint / 512 + self.nat.fresh.len() as u64 + 16;
+        // A roll-forward has all that the checkpoint has, what was given out since, and for new
+        // files perhaps blocks of names and nodes above.
+        let more =
+            self.since_checkpoint + self.since_checkpoint / 512 + self.nat.fresh.len() as u64 + 16;
         if self.checkpoint_valid + more > self.checkpoint.user_blocks {
             return Ok(true);
         }
         let bytes = self.inode(ino)?;
-        let (kind, links, parent) = (kind(bytes), le32(bytes, inode::LINKS), le32(bytes, inode::PARENT));
+        let (kind, links, parent) = (
+            kind(bytes),
+            le32(bytes, inode::LINKS),
+            le32(bytes, inode::PARENT),
+        );
         Ok(kind != Some(FileType::File) || links != 1 || self.nat.fresh.contains(&parent))
     }
 
     /// When changes have waited long enough.
     pub(crate) fn checkpoint_due(&self) -> Option<Time> {
-        self.changed_since.map(|since| later(since, self.options.checkpoint_interval))
+        self.changed_since
+            .map(|since| later(since, self.options.checkpoint_interval))
     }
 }
 
 /// So many nanoseconds later.
 pub(crate) fn later(time: Time, nanos: u64) -> Time {
     let sum = u64::from(time.nanos) + nanos % 1_000_000_000;
-    let secs = time.secs.saturating_add((nanos / 1_000_000_000 + sum / 1_000_000_000) as i64);
-    Time { secs, nanos: (sum % 1_000_000_000) as u32 }
+    let secs = time
+        .secs
+        .saturating_add((nanos / 1_000_000_000 + sum / 1_000_000_000) as i64);
+    Time {
+        secs,
+        nanos: (sum % 1_000_000_000) as u32,
+    }
 }

@@ -1,6 +1,8 @@
-//! Names in a block, or in the part of an inode that takes their place: a bitmap of slots, an entry for each, 8 bytes of name for each.
+//! Names in a block, or in the part of an inode that takes their place: a bitmap of slots, an entry
+//! for each, 8 bytes of name for each.
 //!
-//! *Promises.* A name that leads out of its block is an error. *Knows nothing of* which block a name belongs into, save its hash.
+//! *Promises.* A name that leads out of its block is an error. *Knows nothing of* which block a
+//! name belongs into, save its hash.
 
 use crate::{
     F2fsError,
@@ -36,14 +38,24 @@ pub(crate) struct Entry {
 
 impl View {
     /// A block of its own.
-    pub const BLOCK: Self = Self { slots: SLOTS, bitmap: 0, entries: 30, names: 30 + ENTRY * SLOTS as usize };
+    pub const BLOCK: Self = Self {
+        slots: SLOTS,
+        bitmap: 0,
+        entries: 30,
+        names: 30 + ENTRY * SLOTS as usize,
+    };
 
     /// In an inode.
     pub fn inline(shape: &Shape) -> Self {
         let (at, bytes) = (shape.inline_at(), shape.inline_max());
         let slots = bytes * 8 / ((ENTRY + NAME) * 8 + 1);
         let entries = at + bytes - (ENTRY + NAME) * slots;
-        Self { slots: slots as u32, bitmap: at, entries, names: entries + ENTRY * slots }
+        Self {
+            slots: slots as u32,
+            bitmap: at,
+            entries,
+            names: entries + ENTRY * slots,
+        }
     }
 
     fn is_used(&self, bytes: &[u8], slot: u32) -> bool {
@@ -60,7 +72,13 @@ impl View {
     }
 
     /// The first entry from `slot` on. `dir` and `index` are for messages.
-    pub fn next(&self, bytes: &[u8], mut slot: u32, dir: u32, index: u32) -> Result<Option<Entry>, F2fsError> {
+    pub fn next(
+        &self,
+        bytes: &[u8],
+        mut slot: u32,
+        dir: u32,
+        index: u32,
+    ) -> Result<Option<Entry>, F2fsError> {
         while slot < self.slots {
             if !self.is_used(bytes, slot) {
                 slot += 1;
@@ -74,7 +92,14 @@ impl View {
             }
             if len > 255 || slot + slots_for(len.into()) > self.slots {
                 let (found, expected) = (len.into(), "1 to 255 bytes that fit into the block");
-                return Err(F2fsError::Entry { dir, index, slot, field: "length of a name", found, expected });
+                return Err(F2fsError::Entry {
+                    dir,
+                    index,
+                    slot,
+                    field: "length of a name",
+                    found,
+                    expected,
+                });
             }
             let name = self.names + NAME * slot as usize;
             return Ok(Some(Entry {
@@ -88,13 +113,23 @@ impl View {
         Ok(None)
     }
 
-    pub fn find(&self, bytes: &[u8], name: &[u8], hash: u32, dir: u32, index: u32) -> Result<Option<Entry>, F2fsError> {
+    pub fn find(
+        &self,
+        bytes: &[u8],
+        name: &[u8],
+        hash: u32,
+        dir: u32,
+        index: u32,
+    ) -> Result<Option<Entry>, F2fsError> {
         let mut slot = 0;
         while slot < self.slots {
             let (at, start) = (self.at(slot), self.names + NAME * slot as usize);
             if !self.is_used(bytes, slot) {
                 slot += 1;
-            } else if le32(bytes, at) == hash && usize::from(le16(bytes, at + 8)) == name.len() && bytes[start..].starts_with(name) {
+            } else if le32(bytes, at) == hash
+                && usize::from(le16(bytes, at + 8)) == name.len()
+                && bytes[start..].starts_with(name)
+            {
                 return self.next(bytes, slot, dir, index);
             } else {
                 slot += slots_for(le16(bytes, at + 8).into()).max(1);
@@ -107,7 +142,11 @@ impl View {
     pub fn room(&self, bytes: &[u8], name: usize) -> Option<u32> {
         let (need, mut run) = (slots_for(name), 0);
         for slot in 0..self.slots {
-            run = if self.is_used(bytes, slot) { 0 } else { run + 1 };
+            run = if self.is_used(bytes, slot) {
+                0
+            } else {
+                run + 1
+            };
             if run == need {
                 return Some(slot + 1 - need);
             }
@@ -135,7 +174,8 @@ impl View {
     }
 
     pub fn remove(&self, bytes: &mut [u8], entry: &Entry) {
-        (entry.slot..entry.slot + slots_for(entry.name.len())).for_each(|slot| self.set_used(bytes, slot, false));
+        (entry.slot..entry.slot + slots_for(entry.name.len()))
+            .for_each(|slot| self.set_used(bytes, slot, false));
     }
 
     pub fn is_empty(&self, bytes: &[u8]) -> bool {
@@ -162,7 +202,9 @@ pub(crate) fn type_number(kind: FileType) -> u8 {
 
 pub(crate) fn type_of(number: u8) -> Option<FileType> {
     use FileType::*;
-    [File, Directory, Character, Block, Fifo, Socket, Symlink].into_iter().find(|kind| type_number(*kind) == number)
+    [File, Directory, Character, Block, Fifo, Socket, Symlink]
+        .into_iter()
+        .find(|kind| type_number(*kind) == number)
 }
 
 /// A name's hash: TEA over 16 bytes at a time (`fs/f2fs/hash.c`).
@@ -177,8 +219,16 @@ pub(crate) fn hash(name: &[u8]) -> u32 {
         let (mut b0, mut b1, mut sum) = (state[0], state[1], 0u32);
         for _ in 0..16 {
             sum = sum.wrapping_add(0x9E37_79B9);
-            b0 = b0.wrapping_add((b1 << 4).wrapping_add(words[0]) ^ b1.wrapping_add(sum) ^ (b1 >> 5).wrapping_add(words[1]));
-            b1 = b1.wrapping_add((b0 << 4).wrapping_add(words[2]) ^ b0.wrapping_add(sum) ^ (b0 >> 5).wrapping_add(words[3]));
+            b0 = b0.wrapping_add(
+                (b1 << 4).wrapping_add(words[0])
+                    ^ b1.wrapping_add(sum)
+                    ^ (b1 >> 5).wrapping_add(words[1]),
+            );
+            b1 = b1.wrapping_add(
+                (b0 << 4).wrapping_add(words[2])
+                    ^ b0.wrapping_add(sum)
+                    ^ (b0 >> 5).wrapping_add(words[3]),
+            );
         }
         state = [state[0].wrapping_add(b0), state[1].wrapping_add(b1)];
         if rest.len() <= 16 {
@@ -194,7 +244,9 @@ fn words(rest: &[u8]) -> [u32; 4] {
     let pad = pad | pad << 16;
     let mut words = [pad; 4];
     for (word, part) in words.iter_mut().zip(rest.chunks(4)) {
-        *word = part.iter().fold(pad, |word, byte| word << 8 | u32::from(*byte));
+        *word = part
+            .iter()
+            .fold(pad, |word, byte| word << 8 | u32::from(*byte));
     }
     words
 }
@@ -205,8 +257,20 @@ mod tests {
 
     #[test]
     fn names_in_an_inode_have_the_places_that_linux_gives_them() {
-        let view = View::inline(&Shape { extra: 0, slots: 873, xattr: 50 });
-        assert_eq!(view, View { slots: 182, bitmap: 364, entries: 364 + 30, names: 364 + 30 + 182 * 11 });
+        let view = View::inline(&Shape {
+            extra: 0,
+            slots: 873,
+            xattr: 50,
+        });
+        assert_eq!(
+            view,
+            View {
+                slots: 182,
+                bitmap: 364,
+                entries: 364 + 30,
+                names: 364 + 30 + 182 * 11
+            }
+        );
     }
 
     #[test]
@@ -215,14 +279,29 @@ mod tests {
         for (number, len) in [1usize, 8, 9, 255].into_iter().enumerate() {
             let name = alloc::vec![b'a' + number as u8; len];
             let slot = view.room(&bytes, len).unwrap();
-            view.put(&mut bytes, &Entry { slot, hash: hash(&name), ino: 9, kind: 1, name });
+            view.put(
+                &mut bytes,
+                &Entry {
+                    slot,
+                    hash: hash(&name),
+                    ino: 9,
+                    kind: 1,
+                    name,
+                },
+            );
         }
-        let found = view.find(&bytes, b"ccccccccc", hash(b"ccccccccc"), 3, 0).unwrap().unwrap();
+        let found = view
+            .find(&bytes, b"ccccccccc", hash(b"ccccccccc"), 3, 0)
+            .unwrap()
+            .unwrap();
         assert_eq!((found.slot, found.ino), (2, 9));
         view.remove(&mut bytes, &found);
         assert_eq!(view.next(&bytes, 1, 3, 0).unwrap().unwrap().slot, 1);
         assert_eq!(view.next(&bytes, 2, 3, 0).unwrap().unwrap().slot, 4);
-        assert_eq!((view.room(&bytes, 16), view.room(&bytes, 17)), (Some(2), Some(36)));
+        assert_eq!(
+            (view.room(&bytes, 16), view.room(&bytes, 17)),
+            (Some(2), Some(36))
+        );
         bytes[30 + 8] = 255;
         bytes[30 + 9] = 255;
         assert!(view.next(&bytes, 0, 3, 0).is_err());

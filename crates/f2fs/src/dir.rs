@@ -1,4 +1,5 @@
-//! Directories: levels of buckets by hash, twice as many on each level as on the one above (publication, section 2.4; `fs/f2fs/dir.c`).
+//! Directories: levels of buckets by hash, twice as many on each level as on the one above
+//! (publication, section 2.4; `fs/f2fs/dir.c`).
 //!
 //! *Knows nothing of* what names lead to.
 
@@ -23,7 +24,8 @@ pub(crate) struct Found {
     pub entry: Entry,
 }
 
-/// Is told a block (none: the inode), an entry in it and the position behind; says whether to go on.
+/// Is told a block (none: the inode), an entry in it and the position behind; says whether to go
+/// on.
 type Each<'a> = &'a mut dyn FnMut(Option<u32>, &Entry, u64) -> Result<bool, F2fsError>;
 
 fn buckets(level: u32, extra: u32) -> u64 {
@@ -36,7 +38,9 @@ fn bucket_blocks(level: u32) -> u64 {
 
 /// First block of a hash's bucket on a level.
 fn bucket(level: u32, extra: u32, hash: u32) -> u64 {
-    let above: u64 = (0..level).map(|level| buckets(level, extra) * bucket_blocks(level)).sum();
+    let above: u64 = (0..level)
+        .map(|level| buckets(level, extra) * bucket_blocks(level))
+        .sum();
     above + u64::from(hash) % buckets(level, extra) * bucket_blocks(level)
 }
 
@@ -47,7 +51,10 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn depth(&mut self, dir: u32) -> Result<(u32, u32), F2fsError> {
         let bytes = self.inode(dir)?;
-        Ok((le32(bytes, inode::DEPTH).min(LEVELS), u32::from(bytes[inode::DIR_LEVEL]).min(30)))
+        Ok((
+            le32(bytes, inode::DEPTH).min(LEVELS),
+            u32::from(bytes[inode::DIR_LEVEL]).min(30),
+        ))
     }
 
     /// The block, or the inode, in which an entry is.
@@ -74,14 +81,22 @@ impl<D: BlockDevice> F2fs<D> {
     pub(crate) fn find(&mut self, dir: u32, name: &[u8]) -> Result<Option<Found>, F2fsError> {
         let hash = hash(name);
         if self.has_inline_names(dir)? {
-            let Some((bytes, view)) = self.names(dir, None)? else { return Ok(None) };
-            return Ok(view.find(bytes, name, hash, dir, 0)?.map(|entry| Found { dir, index: None, entry }));
+            let Some((bytes, view)) = self.names(dir, None)? else {
+                return Ok(None);
+            };
+            return Ok(view.find(bytes, name, hash, dir, 0)?.map(|entry| Found {
+                dir,
+                index: None,
+                entry,
+            }));
         }
         let ((depth, extra), mut failure) = (self.depth(dir)?, None);
         for level in 0..depth {
             let first = bucket(level, extra, hash);
             for index in first..first + bucket_blocks(level) {
-                let Ok(index) = u32::try_from(index) else { return Ok(None) };
+                let Ok(index) = u32::try_from(index) else {
+                    return Ok(None);
+                };
                 let found = match self.names(dir, Some(index)) {
                     Ok(Some((bytes, view))) => view.find(bytes, name, hash, dir, index)?,
                     Ok(None) | Err(F2fsError::Call(Errno::FileTooBig)) => None,
@@ -92,7 +107,11 @@ impl<D: BlockDevice> F2fs<D> {
                     }
                 };
                 if let Some(entry) = found {
-                    return Ok(Some(Found { dir, index: Some(index), entry }));
+                    return Ok(Some(Found {
+                        dir,
+                        index: Some(index),
+                        entry,
+                    }));
                 }
             }
         }
@@ -100,8 +119,20 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// Adds a name that is not there.
-    pub(crate) fn add_entry(&mut self, dir: u32, name: &[u8], ino: u32, kind: FileType) -> Result<(), F2fsError> {
-        let mut entry = Entry { slot: 0, hash: hash(name), ino, kind: type_number(kind), name: name.to_vec() };
+    pub(crate) fn add_entry(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        ino: u32,
+        kind: FileType,
+    ) -> Result<(), F2fsError> {
+        let mut entry = Entry {
+            slot: 0,
+            hash: hash(name),
+            ino,
+            kind: type_number(kind),
+            name: name.to_vec(),
+        };
         if self.has_inline_names(dir)? {
             let (bytes, view) = self.names(dir, None)?.ok_or(F2fsError::Failed)?;
             if let Some(slot) = view.room(bytes, name.len()) {
@@ -163,7 +194,9 @@ impl<D: BlockDevice> F2fs<D> {
         put64(inode, inode::SIZE, BLOCK as u64);
         put32(inode, inode::DEPTH, 1);
         let page = self.page_mut(dir, 0)?;
-        entries.iter().for_each(|entry| View::BLOCK.put(page, entry));
+        entries
+            .iter()
+            .for_each(|entry| View::BLOCK.put(page, entry));
         Ok(())
     }
 
@@ -177,31 +210,53 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// The entry leads elsewhere from now on.
-    pub(crate) fn point_entry(&mut self, found: &Found, ino: u32, kind: FileType) -> Result<(), F2fsError> {
+    pub(crate) fn point_entry(
+        &mut self,
+        found: &Found,
+        ino: u32,
+        kind: FileType,
+    ) -> Result<(), F2fsError> {
         let (bytes, view) = self.names_mut(found.dir, found.index)?;
         view.point(bytes, found.entry.slot, ino, type_number(kind));
         Ok(())
     }
 
-    /// Blocks with names, in order, from `from` on; one without a number where names are in the inode.
+    /// Blocks with names, in order, from `from` on; one without a number where names are in the
+    /// inode.
     fn name_blocks(&mut self, dir: u32, from: u32) -> Result<Vec<Option<u32>>, F2fsError> {
         if self.has_inline_names(dir)? {
             return Ok(alloc::vec![None]);
         }
         let mut blocks = Vec::new();
         self.walk(dir, &mut |part| match part {
-            Part::Slot { index, addr, .. } if addr != NULL && index >= from => blocks.push(Some(index)),
+            Part::Slot { index, addr, .. } if addr != NULL && index >= from => {
+                blocks.push(Some(index))
+            }
             _ => {}
         })?;
         Ok(blocks)
     }
 
-    /// Every entry from a position on, `.` and `..` included, until `each` says no; each with the position behind it. A block that cannot be had is an error when all others have been gone through.
-    pub(crate) fn each_entry(&mut self, dir: u32, from: u64, each: Each<'_>) -> Result<(), F2fsError> {
-        let (first, mut failure) = (u32::try_from(from / u64::from(SLOTS)).map_err(|_| Errno::Invalid)?, None);
+    /// Every entry from a position on, `.` and `..` included, until `each` says no; each with the
+    /// position behind it. A block that cannot be had is an error when all others have been gone
+    /// through.
+    pub(crate) fn each_entry(
+        &mut self,
+        dir: u32,
+        from: u64,
+        each: Each<'_>,
+    ) -> Result<(), F2fsError> {
+        let (first, mut failure) = (
+            u32::try_from(from / u64::from(SLOTS)).map_err(|_| Errno::Invalid)?,
+            None,
+        );
         for index in self.name_blocks(dir, first)? {
             let number = index.unwrap_or(0);
-            let mut slot = if number == first { (from % u64::from(SLOTS)) as u32 } else { 0 };
+            let mut slot = if number == first {
+                (from % u64::from(SLOTS)) as u32
+            } else {
+                0
+            };
             if index.is_none() && first > 0 {
                 break;
             }
@@ -220,7 +275,11 @@ impl<D: BlockDevice> F2fs<D> {
                     }
                 };
                 slot = entry.slot + 1;
-                if !each(index, &entry, u64::from(number) * u64::from(SLOTS) + u64::from(slot))? {
+                if !each(
+                    index,
+                    &entry,
+                    u64::from(number) * u64::from(SLOTS) + u64::from(slot),
+                )? {
                     return Ok(());
                 }
             }
@@ -228,7 +287,12 @@ impl<D: BlockDevice> F2fs<D> {
         failure.map_or(Ok(()), Err)
     }
 
-    pub(crate) fn list(&mut self, dir: u32, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), F2fsError> {
+    pub(crate) fn list(
+        &mut self,
+        dir: u32,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), F2fsError> {
         self.check_dir(dir)?;
         let root = self.layout.root;
         self.each_entry(dir, from, &mut |index, entry, next| {
@@ -244,8 +308,17 @@ impl<D: BlockDevice> F2fs<D> {
                 expected: "1 to 7",
             };
             let kind = type_of(entry.kind).ok_or(wrong)?;
-            let ino = if entry.ino == root { Ino::ROOT } else { Ino(entry.ino.into()) };
-            Ok(each(DirEntry { ino, kind, name: &entry.name, next }))
+            let ino = if entry.ino == root {
+                Ino::ROOT
+            } else {
+                Ino(entry.ino.into())
+            };
+            Ok(each(DirEntry {
+                ino,
+                kind,
+                name: &entry.name,
+                next,
+            }))
         })
     }
 

@@ -1,6 +1,7 @@
 //! The device in blocks of 4096 bytes, the blocks of a log in requests of many.
 //!
-//! *Promises.* What was written is read back, whether its request has gone out or not; a flush sends out what waits. *Knows nothing of* what the blocks hold.
+//! *Promises.* What was written is read back, whether its request has gone out or not; a flush
+//! sends out what waits. *Knows nothing of* what the blocks hold.
 
 use crate::{
     F2fsError,
@@ -19,7 +20,8 @@ pub(crate) fn zeros() -> Block {
 
 /// The device's stream for tables and checkpoints, which are overwritten most often.
 const TABLES: usize = 0;
-/// Its streams for the logs, in the order of their numbers: what is expected to live longer has a larger one.
+/// Its streams for the logs, in the order of their numbers: what is expected to live longer has a
+/// larger one.
 const STREAMS: [usize; log::COUNT] = [1, 4, 6, 2, 3, 5];
 
 /// Blocks that follow each other and wait to be written at once.
@@ -60,7 +62,13 @@ impl<D: BlockDevice> Disk<D> {
         match sector {
             1.. if (BLOCK as u32).is_multiple_of(sector) => {
                 let sectors = (BLOCK as u32 / sector).into();
-                Ok(Self { device, sectors, unsettled: false, request_bytes: BLOCK, waiting: Default::default() })
+                Ok(Self {
+                    device,
+                    sectors,
+                    unsettled: false,
+                    request_bytes: BLOCK,
+                    waiting: Default::default(),
+                })
             }
             _ => Err(F2fsError::Sectors { sector }),
         }
@@ -68,7 +76,10 @@ impl<D: BlockDevice> Disk<D> {
 
     /// Requests are as long as this from now on.
     pub fn with_requests(self, bytes: u64) -> Self {
-        Self { request_bytes: (bytes as usize).clamp(BLOCK, 16 << 20), ..self }
+        Self {
+            request_bytes: (bytes as usize).clamp(BLOCK, 16 << 20),
+            ..self
+        }
     }
 
     pub fn blocks(&self) -> u64 {
@@ -77,9 +88,15 @@ impl<D: BlockDevice> Disk<D> {
 
     pub fn read(&mut self, addr: u32) -> Result<Block, F2fsError> {
         let mut block = zeros();
-        match self.waiting.iter().find_map(|request| Some(&request.bytes[request.place(addr)?])) {
+        match self
+            .waiting
+            .iter()
+            .find_map(|request| Some(&request.bytes[request.place(addr)?]))
+        {
             Some(bytes) => block.copy_from_slice(bytes),
-            None => self.device.read(Lba(u64::from(addr) * self.sectors), &mut block)?,
+            None => self
+                .device
+                .read(Lba(u64::from(addr) * self.sectors), &mut block)?,
         }
         Ok(block)
     }
@@ -87,7 +104,9 @@ impl<D: BlockDevice> Disk<D> {
     /// Reads blocks one behind the other.
     pub fn read_run(&mut self, first: u32, buf: &mut [u8]) -> Result<(), F2fsError> {
         if self.waiting.iter().all(|request| request.bytes.is_empty()) {
-            return Ok(self.device.read(Lba(u64::from(first) * self.sectors), buf)?);
+            return Ok(self
+                .device
+                .read(Lba(u64::from(first) * self.sectors), buf)?);
         }
         for (addr, block) in (first..).zip(buf.chunks_exact_mut(BLOCK)) {
             block.copy_from_slice(&self.read(addr)?);
@@ -109,9 +128,15 @@ impl<D: BlockDevice> Disk<D> {
         self.unsettled = true;
         if self.request_bytes <= BLOCK {
             self.device.stream(stream as u8);
-            return Ok(self.device.write(Lba(u64::from(addr) * self.sectors), block)?);
+            return Ok(self
+                .device
+                .write(Lba(u64::from(addr) * self.sectors), block)?);
         }
-        if let Some(bytes) = self.waiting.iter_mut().find_map(|request| request.place(addr).map(|place| &mut request.bytes[place])) {
+        if let Some(bytes) = self
+            .waiting
+            .iter_mut()
+            .find_map(|request| request.place(addr).map(|place| &mut request.bytes[place]))
+        {
             bytes.copy_from_slice(block);
             return Ok(());
         }
@@ -131,7 +156,8 @@ impl<D: BlockDevice> Disk<D> {
         let Request { first, bytes } = &mut self.waiting[stream];
         if !bytes.is_empty() {
             self.device.stream(stream as u8);
-            self.device.write(Lba(u64::from(*first) * self.sectors), bytes)?;
+            self.device
+                .write(Lba(u64::from(*first) * self.sectors), bytes)?;
             bytes.clear();
         }
         Ok(())
@@ -145,12 +171,19 @@ impl<D: BlockDevice> Disk<D> {
     /// Everything written so far is durable.
     pub fn flush(&mut self) -> Result<(), F2fsError> {
         self.submit_all()?;
-        if core::mem::take(&mut self.unsettled) { Ok(self.device.flush()?) } else { Ok(()) }
+        if core::mem::take(&mut self.unsettled) {
+            Ok(self.device.flush()?)
+        } else {
+            Ok(())
+        }
     }
 
     pub fn discard(&mut self, addr: u32, blocks: u32) -> Result<(), F2fsError> {
         self.submit_all()?;
-        match self.device.discard(Lba(u64::from(addr) * self.sectors), u64::from(blocks) * self.sectors) {
+        match self.device.discard(
+            Lba(u64::from(addr) * self.sectors),
+            u64::from(blocks) * self.sectors,
+        ) {
             Err(nandlab_block::BlockError::Unsupported) => Ok(()),
             outcome => Ok(outcome?),
         }
@@ -164,20 +197,36 @@ mod tests {
 
     #[test]
     fn blocks_of_a_log_go_out_together_and_are_read_before_they_do() {
-        let mut disk = Disk::open(Counter::new(Ram::new(512, 8 * 64))).unwrap().with_requests(4 * BLOCK as u64);
+        let mut disk = Disk::open(Counter::new(Ram::new(512, 8 * 64)))
+            .unwrap()
+            .with_requests(4 * BLOCK as u64);
         let block = |byte: u8| vec![byte; BLOCK];
         for i in 0..6u32 {
-            disk.write_log(log::WARM_DATA, 8 + i, &block(i as u8)).unwrap();
-            disk.write_log(log::WARM_NODE, 32 + i, &block(100 + i as u8)).unwrap();
+            disk.write_log(log::WARM_DATA, 8 + i, &block(i as u8))
+                .unwrap();
+            disk.write_log(log::WARM_NODE, 32 + i, &block(100 + i as u8))
+                .unwrap();
         }
         disk.write(9, &block(77)).unwrap();
         disk.write(13, &block(78)).unwrap();
         let read = |disk: &mut Disk<_>, addr| disk.read(addr).unwrap()[0];
-        assert_eq!([8, 9, 13, 32, 37].map(|addr| read(&mut disk, addr)), [0, 77, 78, 100, 105]);
+        assert_eq!(
+            [8, 9, 13, 32, 37].map(|addr| read(&mut disk, addr)),
+            [0, 77, 78, 100, 105]
+        );
         // Two requests have gone out, each full.
         assert_eq!(disk.device.counts().writes.requests, 2);
         disk.flush().unwrap();
-        assert_eq!((disk.device.counts().writes.requests, disk.device.counts().flushes.requests), (5, 1));
-        assert_eq!([8, 9, 13, 32, 37].map(|addr| read(&mut disk, addr)), [0, 77, 78, 100, 105]);
+        assert_eq!(
+            (
+                disk.device.counts().writes.requests,
+                disk.device.counts().flushes.requests
+            ),
+            (5, 1)
+        );
+        assert_eq!(
+            [8, 9, 13, 32, 37].map(|addr| read(&mut disk, addr)),
+            [0, 77, 78, 100, 105]
+        );
     }
 }

@@ -100,7 +100,10 @@ impl F2fsError {
             Self::Call(errno) => errno,
             Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
             Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
-            Self::NoCheckpoint { .. } | Self::Block { .. } | Self::Node { .. } | Self::Entry { .. } => Errno::Unclean,
+            Self::NoCheckpoint { .. }
+            | Self::Block { .. }
+            | Self::Node { .. }
+            | Self::Entry { .. } => Errno::Unclean,
             Self::Device(_) => Errno::Io,
         }
     }

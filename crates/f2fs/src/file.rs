@@ -1,6 +1,7 @@
 //! Contents: read, written, cut, in blocks of their own or in the inode.
 //!
-//! *Promises.* A block that waits has been paid for; what lies behind a file's end reads as zeros when the file grows. *Knows nothing of* names.
+//! *Promises.* A block that waits has been paid for; what lies behind a file's end reads as zeros
+//! when the file grows. *Knows nothing of* names.
 
 use crate::{
     F2fs, F2fsError,
@@ -39,10 +40,20 @@ impl<D: BlockDevice> F2fs<D> {
         if self.pages.has((ino, index)) {
             return Ok(true);
         }
-        let Some(slot) = self.slot(ino, index, false)?.filter(|slot| is_placed(slot.addr)) else { return Ok(false) };
+        let Some(slot) = self
+            .slot(ino, index, false)?
+            .filter(|slot| is_placed(slot.addr))
+        else {
+            return Ok(false);
+        };
         if self.layout.place(slot.addr).is_none() {
             let expected = "a block of the main area";
-            return Err(F2fsError::Node { nid: slot.nid, field: "address of contents", found: slot.addr.into(), expected });
+            return Err(F2fsError::Node {
+                nid: slot.nid,
+                field: "address of contents",
+                found: slot.addr.into(),
+                expected,
+            });
         }
         let block = self.disk.read(slot.addr)?;
         self.pages.keep((ino, index), block);
@@ -51,7 +62,11 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// A block of a file; none for a hole.
     pub(crate) fn page(&mut self, ino: u32, index: u32) -> Result<Option<&[u8]>, F2fsError> {
-        Ok(if self.load_page(ino, index)? { self.pages.get((ino, index)) } else { None })
+        Ok(if self.load_page(ino, index)? {
+            self.pages.get((ino, index))
+        } else {
+            None
+        })
     }
 
     /// A block of a file to be changed; a hole becomes zeros.
@@ -64,24 +79,46 @@ impl<D: BlockDevice> F2fs<D> {
         self.pages.edit((ino, index), now).ok_or(F2fsError::Failed)
     }
 
-    /// Writes a block that waits: to a new place, or where that is wanted and nothing forbids it to the place it has.
+    /// Writes a block that waits: to a new place, or where that is wanted and nothing forbids it to
+    /// the place it has.
     pub(crate) fn write_page(&mut self, ino: u32, index: u32, why: Why) -> Result<(), F2fsError> {
-        let Some(slot) = self.slot(ino, index, false)?.filter(|slot| slot.addr != NULL) else {
+        let Some(slot) = self
+            .slot(ino, index, false)?
+            .filter(|slot| slot.addr != NULL)
+        else {
             return Err(F2fsError::Failed);
         };
         let cleaning = why == Why::Cleaning || self.pages.is_light((ino, index));
         let bytes = self.inode(ino)?;
-        let (directory, advise) = (kind(bytes) == Some(FileType::Directory), bytes[inode::ADVISE]);
-        let log = self.data_log(directory && !cleaning, cleaning || advise & inode::ADVISE_COLD != 0, advise & inode::ADVISE_HOT != 0);
+        let (directory, advise) = (
+            kind(bytes) == Some(FileType::Directory),
+            bytes[inode::ADVISE],
+        );
+        let log = self.data_log(
+            directory && !cleaning,
+            cleaning || advise & inode::ADVISE_COLD != 0,
+            advise & inode::ADVISE_HOT != 0,
+        );
         if !directory && !cleaning && is_placed(slot.addr) && self.stays(why) {
             let Self { pages, disk, .. } = self;
-            disk.write_log(log, slot.addr, pages.get((ino, index)).ok_or(F2fsError::Failed)?)?;
+            disk.write_log(
+                log,
+                slot.addr,
+                pages.get((ino, index)).ok_or(F2fsError::Failed)?,
+            )?;
             self.counts.in_place += 1;
             self.pages.settle((ino, index));
             return Ok(());
         }
         let version = self.nat_entry(slot.nid)?.version;
-        let addr = self.allocate(log, Owner { nid: slot.nid, version, slot: slot.number })?;
+        let addr = self.allocate(
+            log,
+            Owner {
+                nid: slot.nid,
+                version,
+                slot: slot.number,
+            },
+        )?;
         let Self { pages, disk, .. } = self;
         disk.write_log(log, addr, pages.get((ino, index)).ok_or(F2fsError::Failed)?)?;
         self.set_addr(&slot, addr)?;
@@ -109,7 +146,9 @@ impl<D: BlockDevice> F2fs<D> {
         let waiting = self.pages.waiting((ino, 0)..=(ino, u32::MAX));
         let few = matches!(self.options.in_place, InPlace::Fsync(most) if lean || waiting.len() <= most as usize);
         let why = if few { Why::Fsync } else { Why::WriteBack };
-        waiting.iter().try_for_each(|(ino, index)| self.write_page(*ino, *index, why))?;
+        waiting
+            .iter()
+            .try_for_each(|(ino, index)| self.write_page(*ino, *index, why))?;
         Ok(!waiting.is_empty())
     }
 
@@ -123,7 +162,12 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    pub(crate) fn read_file(&mut self, ino: u32, offset: u64, buf: &mut [u8]) -> Result<usize, F2fsError> {
+    pub(crate) fn read_file(
+        &mut self,
+        ino: u32,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize, F2fsError> {
         let size = self.size(ino)?;
         let len = size.saturating_sub(offset).min(buf.len() as u64) as usize;
         if self.is_inline(ino)? {
@@ -133,9 +177,14 @@ impl<D: BlockDevice> F2fs<D> {
         }
         let mut done = 0;
         while done < len {
-            let (index, at) = ((offset + done as u64) / BLOCK as u64, (offset + done as u64) as usize % BLOCK);
+            let (index, at) = (
+                (offset + done as u64) / BLOCK as u64,
+                (offset + done as u64) as usize % BLOCK,
+            );
             let part = &mut buf[done..len.min(done + BLOCK - at)];
-            let Ok(index) = u32::try_from(index) else { return Err(Errno::FileTooBig.into()) };
+            let Ok(index) = u32::try_from(index) else {
+                return Err(Errno::FileTooBig.into());
+            };
             if self.options.read_only && at == 0 {
                 done += self.read_through(ino, index, &mut buf[done..len])?;
                 continue;
@@ -154,14 +203,21 @@ impl<D: BlockDevice> F2fs<D> {
     /// Where a block of a file lies that is not in memory; none for a hole.
     fn addr(&mut self, ino: u32, index: u32) -> Result<Option<u32>, F2fsError> {
         match self.slot(ino, index, false) {
-            Ok(slot) => Ok(slot.map(|slot| slot.addr).filter(|addr| is_placed(*addr) && self.layout.place(*addr).is_some())),
+            Ok(slot) => Ok(slot
+                .map(|slot| slot.addr)
+                .filter(|addr| is_placed(*addr) && self.layout.place(*addr).is_some())),
             Err(error) => Err(error),
         }
     }
 
-    /// Reads blocks that lie one behind the other, from `index` on, and keeps none of them: who only reads, reads once. What is in memory, damaged or a hole is one block.
+    /// Reads blocks that lie one behind the other, from `index` on, and keeps none of them: who
+    /// only reads, reads once. What is in memory, damaged or a hole is one block.
     fn read_through(&mut self, ino: u32, index: u32, buf: &mut [u8]) -> Result<usize, F2fsError> {
-        let first = if self.pages.has((ino, index)) { None } else { self.addr(ino, index).unwrap_or(None) };
+        let first = if self.pages.has((ino, index)) {
+            None
+        } else {
+            self.addr(ino, index).unwrap_or(None)
+        };
         let Some(first) = first else {
             let len = BLOCK.min(buf.len());
             let part = &mut buf[..len];
@@ -178,8 +234,15 @@ impl<D: BlockDevice> F2fs<D> {
             return Ok(len);
         }
         let mut count = 1;
-        while let Some(next) = index.checked_add(count).filter(|_| (count as usize) < len / BLOCK) {
-            if self.pages.has((ino, next)) || !self.addr(ino, next).is_ok_and(|addr| addr == Some(first + count)) {
+        while let Some(next) = index
+            .checked_add(count)
+            .filter(|_| (count as usize) < len / BLOCK)
+        {
+            if self.pages.has((ino, next))
+                || !self
+                    .addr(ino, next)
+                    .is_ok_and(|addr| addr == Some(first + count))
+            {
                 break;
             }
             count += 1;
@@ -205,8 +268,15 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// Writes at `offset`; gives how much found room.
-    pub(crate) fn write_file(&mut self, ino: u32, offset: u64, data: &[u8]) -> Result<usize, F2fsError> {
-        let end = offset.checked_add(data.len() as u64).ok_or(Errno::FileTooBig)?;
+    pub(crate) fn write_file(
+        &mut self,
+        ino: u32,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize, F2fsError> {
+        let end = offset
+            .checked_add(data.len() as u64)
+            .ok_or(Errno::FileTooBig)?;
         if self.is_inline(ino)? {
             let shape = self.shape(ino)?;
             if end <= shape.inline_max() as u64 {
@@ -237,7 +307,13 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(done)
     }
 
-    fn write_part(&mut self, ino: u32, index: u64, at: usize, data: &[u8]) -> Result<(), F2fsError> {
+    fn write_part(
+        &mut self,
+        ino: u32,
+        index: u64,
+        at: usize,
+        data: &[u8],
+    ) -> Result<(), F2fsError> {
         self.balance()?;
         let index = u32::try_from(index).map_err(|_| Errno::FileTooBig)?;
         if data.len() == BLOCK && !self.pages.has((ino, index)) {
@@ -248,8 +324,15 @@ impl<D: BlockDevice> F2fs<D> {
         } else {
             self.page_mut(ino, index)?[at..at + data.len()].copy_from_slice(data);
         }
-        let (end, now) = (u64::from(index) * BLOCK as u64 + (at + data.len()) as u64, self.now);
-        let bytes = if end > self.size(ino)? { self.node_mut(ino)? } else { self.node_mut_lightly(ino)? };
+        let (end, now) = (
+            u64::from(index) * BLOCK as u64 + (at + data.len()) as u64,
+            self.now,
+        );
+        let bytes = if end > self.size(ino)? {
+            self.node_mut(ino)?
+        } else {
+            self.node_mut_lightly(ino)?
+        };
         put64(bytes, inode::SIZE, le64(bytes, inode::SIZE).max(end));
         touch(bytes, now);
         Ok(())
@@ -275,13 +358,16 @@ impl<D: BlockDevice> F2fs<D> {
 
     pub(crate) fn resize(&mut self, ino: u32, size: u64) -> Result<(), F2fsError> {
         let (shape, before) = (self.shape(ino)?, self.size(ino)?);
-        if size > u64::from(u32::MAX) * BLOCK as u64 || size.div_ceil(BLOCK as u64) > self.blocks_max(ino)? {
+        if size > u64::from(u32::MAX) * BLOCK as u64
+            || size.div_ceil(BLOCK as u64) > self.blocks_max(ino)?
+        {
             return Err(Errno::FileTooBig.into());
         }
         if self.is_inline(ino)? {
             if size <= shape.inline_max() as u64 {
                 let bytes = self.node_mut(ino)?;
-                bytes[shape.inline_at() + size as usize..shape.inline_at() + shape.inline_max()].fill(0);
+                bytes[shape.inline_at() + size as usize..shape.inline_at() + shape.inline_max()]
+                    .fill(0);
                 if size == 0 {
                     bytes[inode::INLINE] &= !inode::DATA_EXIST;
                 }
@@ -303,12 +389,19 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// What lies behind a file's end in its last block becomes zeros: an append in place of which a power cut left only the contents.
+    /// What lies behind a file's end in its last block becomes zeros: an append in place of which a
+    /// power cut left only the contents.
     fn clear_tail(&mut self, ino: u32) -> Result<(), F2fsError> {
         let size = self.size(ino)?;
         let (index, at) = (size / BLOCK as u64, size as usize % BLOCK);
-        let Ok(index) = u32::try_from(index) else { return Ok(()) };
-        if at > 0 && self.page(ino, index)?.is_some_and(|page| page[at..].iter().any(|byte| *byte != 0)) {
+        let Ok(index) = u32::try_from(index) else {
+            return Ok(());
+        };
+        if at > 0
+            && self
+                .page(ino, index)?
+                .is_some_and(|page| page[at..].iter().any(|byte| *byte != 0))
+        {
             self.page_mut(ino, index)?[at..].fill(0);
         }
         Ok(())
@@ -320,14 +413,26 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(u64::from(self.shape(ino)?.slots) + 2 * N + 2 * N * N + N * N * N)
     }
 
-    /// Moves a block of contents as cleaning does: into memory, and at once to the log of cold data if `now`.
-    pub(crate) fn move_page(&mut self, ino: u32, index: u32, at_once: bool) -> Result<(), F2fsError> {
+    /// Moves a block of contents as cleaning does: into memory, and at once to the log of cold data
+    /// if `now`.
+    pub(crate) fn move_page(
+        &mut self,
+        ino: u32,
+        index: u32,
+        at_once: bool,
+    ) -> Result<(), F2fsError> {
         if !self.load_page(ino, index)? {
             return Ok(());
         }
         let now = self.time();
-        self.pages.edit_lightly((ino, index), now).ok_or(F2fsError::Failed)?;
-        if at_once { self.write_page(ino, index, Why::Cleaning) } else { Ok(()) }
+        self.pages
+            .edit_lightly((ino, index), now)
+            .ok_or(F2fsError::Failed)?;
+        if at_once {
+            self.write_page(ino, index, Why::Cleaning)
+        } else {
+            Ok(())
+        }
     }
 
     /// A hole where an empty block of a directory was.
@@ -339,18 +444,23 @@ impl<D: BlockDevice> F2fs<D> {
         }
     }
 
-    /// Before something changes: what waits is written, space is made, a checkpoint is taken, each when it is time.
+    /// Before something changes: what waits is written, space is made, a checkpoint is taken, each
+    /// when it is time.
     pub(crate) fn balance(&mut self) -> Result<(), F2fsError> {
         let waiting_max = (self.options.waiting_bytes_max / BLOCK as u64).max(16) as usize;
         let total = u64::from(self.layout.segments_main) * u64::from(SEGMENT);
         let room = total.saturating_sub(self.checkpoint.valid_blocks);
         let owed = (self.pages.count() + self.nodes.count()) as u64;
-        if self.nodes.count() > waiting_max.max(64) || self.segments.stale + 2 * owed + 256 > room / 2 && self.segments.stale + owed > 256 {
+        if self.nodes.count() > waiting_max.max(64)
+            || self.segments.stale + 2 * owed + 256 > room / 2 && self.segments.stale + owed > 256
+        {
             self.write_all_pages(true)?;
             self.take_checkpoint(false)?;
         } else if self.pages.count() > waiting_max {
             while self.pages.count() > waiting_max / 2 {
-                let Some((_, (ino, index))) = self.pages.oldest() else { break };
+                let Some((_, (ino, index))) = self.pages.oldest() else {
+                    break;
+                };
                 self.write_page(ino, index, Why::WriteBack)?;
             }
         }

@@ -147,7 +147,10 @@ impl Finding {
     pub fn severity(&self) -> Severity {
         match self {
             Self::InUse => Severity::Note,
-            Self::Count { .. } | Self::LostBlocks { .. } | Self::LostNode { .. } | Self::Nameless { .. } => Severity::Waste,
+            Self::Count { .. }
+            | Self::LostBlocks { .. }
+            | Self::LostNode { .. }
+            | Self::Nameless { .. } => Severity::Waste,
             _ => Severity::Damage,
         }
     }
@@ -170,7 +173,11 @@ pub struct Report {
 
 impl Report {
     pub(crate) fn add(&mut self, finding: Finding) {
-        if self.findings.len() < FINDINGS_MAX { self.findings.push(finding) } else { self.more += 1 }
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding)
+        } else {
+            self.more += 1
+        }
     }
 
     /// The worst of all; none if nothing was found.

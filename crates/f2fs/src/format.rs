@@ -1,4 +1,5 @@
-//! Sizes, constants and byte order that all parts of the format share; where the fields of inodes and nodes lie (Linux `include/linux/f2fs_fs.h`).
+//! Sizes, constants and byte order that all parts of the format share; where the fields of inodes
+//! and nodes lie (Linux `include/linux/f2fs_fs.h`).
 //!
 //! *Knows nothing of* what is valid: whoever reads a field judges it.
 
@@ -61,7 +62,11 @@ pub(crate) fn bit(map: &[u8], at: usize) -> bool {
 
 pub(crate) fn set_bit(map: &mut [u8], at: usize, on: bool) {
     let mask = 0x80 >> (at % 8);
-    if on { map[at / 8] |= mask } else { map[at / 8] &= !mask }
+    if on {
+        map[at / 8] |= mask
+    } else {
+        map[at / 8] &= !mask
+    }
 }
 
 /// Whether a number is that of a block with a place.
@@ -153,7 +158,8 @@ pub(crate) fn node_offset(node: &[u8]) -> u32 {
     le32(node, footer::FLAG) >> footer::OFFSET_SHIFT
 }
 
-/// Whether a node at this place in the tree holds block addresses (or attributes), rather than node numbers.
+/// Whether a node at this place in the tree holds block addresses (or attributes), rather than node
+/// numbers.
 pub(crate) fn is_direct(offset: u32) -> bool {
     const DOUBLE: u32 = 5 + 2 * NODE_SLOTS;
     match offset {
@@ -180,12 +186,16 @@ mod tests {
         let mut map = [0; 2];
         set_bit(&mut map, 0, true);
         set_bit(&mut map, 15, true);
-        assert_eq!((map, bit(&map, 15), bit(&map, 14)), ([0x80, 1], true, false));
+        assert_eq!(
+            (map, bit(&map, 15), bit(&map, 14)),
+            ([0x80, 1], true, false)
+        );
     }
 
     #[test]
     fn indirect_nodes_are_known_by_their_place() {
-        let indirect: alloc::vec::Vec<u32> = (0..5000).filter(|offset| !is_direct(*offset)).collect();
+        let indirect: alloc::vec::Vec<u32> =
+            (0..5000).filter(|offset| !is_direct(*offset)).collect();
         assert_eq!(indirect, [3, 1022, 2041, 2042, 3061, 4080]);
         assert!(is_direct(footer::XATTR_OFFSET));
     }

@@ -1,4 +1,5 @@
-//! A file's tree: from the number of a block in a file to the slot that has its address (publication, section 2.1; `fs/f2fs/node.c`).
+//! A file's tree: from the number of a block in a file to the slot that has its address
+//! (publication, section 2.1; `fs/f2fs/node.c`).
 //!
 //! *Promises.* A tree that leads to other files' nodes is an error. *Knows nothing of* contents.
 
@@ -40,11 +41,17 @@ const DOUBLE: u32 = 5 + 2 * N;
 
 fn way(index: u32, slots: u32) -> Option<Way> {
     let to = |steps: &[(u32, u32)], slot| {
-        let mut way = Way { len: steps.len(), slot, ..Way::default() };
+        let mut way = Way {
+            len: steps.len(),
+            slot,
+            ..Way::default()
+        };
         way.steps[..steps.len()].copy_from_slice(steps);
         Some(way)
     };
-    let Some(mut i) = index.checked_sub(slots) else { return to(&[], index) };
+    let Some(mut i) = index.checked_sub(slots) else {
+        return to(&[], index);
+    };
     for direct in 0..2 {
         if i < N {
             return to(&[(direct, 1 + direct)], i);
@@ -61,7 +68,14 @@ fn way(index: u32, slots: u32) -> Option<Way> {
         return None;
     }
     let middle = DOUBLE + 1 + i / (N * N) * (N + 1);
-    to(&[(4, DOUBLE), (i / (N * N), middle), (i / N % N, middle + 1 + i / N % N)], i % N)
+    to(
+        &[
+            (4, DOUBLE),
+            (i / (N * N), middle),
+            (i / N % N, middle + 1 + i / N % N),
+        ],
+        i % N,
+    )
 }
 
 /// First block of a file that a direct node at this place lists; none for other nodes.
@@ -74,7 +88,10 @@ pub(crate) fn first_index(offset: u32, slots: u32) -> Option<u32> {
         _ if offset < DOUBLE => slots + 2 * N + N * N + (offset - 5 - N) * N,
         _ => {
             let below = offset - DOUBLE - 1;
-            slots + 2 * N + 2 * N * N + (below / (N + 1) * N + below % (N + 1) - 1).checked_mul(N)?
+            slots
+                + 2 * N
+                + 2 * N * N
+                + (below / (N + 1) * N + below % (N + 1) - 1).checked_mul(N)?
         }
     })
 }
@@ -86,7 +103,12 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// The slot of a block; none where no node is. With `grow`, nodes are made.
-    pub(crate) fn slot(&mut self, ino: u32, index: u32, grow: bool) -> Result<Option<Slot>, F2fsError> {
+    pub(crate) fn slot(
+        &mut self,
+        ino: u32,
+        index: u32,
+        grow: bool,
+    ) -> Result<Option<Slot>, F2fsError> {
         let shape = self.shape(ino)?;
         let way = way(index, shape.slots).ok_or(Errno::FileTooBig)?;
         let (mut nid, mut base) = (ino, inode::NIDS);
@@ -107,24 +129,39 @@ impl<D: BlockDevice> F2fs<D> {
         }
         let at = if way.len == 0 { shape.slots_at() } else { 0 } + 4 * way.slot as usize;
         let addr = le32(self.node(nid)?, at);
-        Ok(Some(Slot { ino, index, nid, number: way.slot as u16, at, addr }))
+        Ok(Some(Slot {
+            ino,
+            index,
+            nid,
+            number: way.slot as u16,
+            at,
+            addr,
+        }))
     }
 
-    /// The first block from `index` on that is more than a hole, `end` where there is none; so far as a bounded number of steps shows.
+    /// The first block from `index` on that is more than a hole, `end` where there is none; so far
+    /// as a bounded number of steps shows.
     pub(crate) fn next_block(&mut self, ino: u32, index: u32, end: u32) -> Result<u32, F2fsError> {
         let (shape, mut index) = (self.shape(ino)?, index);
         for _ in 0..HOLE_STEPS {
-            let Some(way) = way(index, shape.slots).filter(|_| index < end) else { return Ok(end) };
+            let Some(way) = way(index, shape.slots).filter(|_| index < end) else {
+                return Ok(end);
+            };
             let skipped = match self.bottom(ino, &way)? {
                 Err(depth) => {
                     let below = &way.steps[depth + 1..way.len];
-                    let into =
-                        below.iter().fold(0, |sum, (slot, _)| (sum * u64::from(N)) + u64::from(*slot)) * u64::from(N) + u64::from(way.slot);
+                    let into = below
+                        .iter()
+                        .fold(0, |sum, (slot, _)| (sum * u64::from(N)) + u64::from(*slot))
+                        * u64::from(N)
+                        + u64::from(way.slot);
                     u64::from(N).pow((way.len - depth) as u32) - into
                 }
                 Ok((nid, base, count)) => {
                     let bytes = self.node(nid)?;
-                    match (way.slot..count).position(|slot| le32(bytes, base + 4 * slot as usize) != NULL) {
+                    match (way.slot..count)
+                        .position(|slot| le32(bytes, base + 4 * slot as usize) != NULL)
+                    {
                         Some(at) => return Ok(index.saturating_add(at as u32).min(end)),
                         None => u64::from(count.saturating_sub(way.slot)).max(1),
                     }
@@ -135,8 +172,13 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(index.min(end))
     }
 
-    /// The node at the end of a way: its number, where its addresses begin, how many there are; or how deep the way leads.
-    fn bottom(&mut self, ino: u32, way: &Way) -> Result<Result<(u32, usize, u32), usize>, F2fsError> {
+    /// The node at the end of a way: its number, where its addresses begin, how many there are; or
+    /// how deep the way leads.
+    fn bottom(
+        &mut self,
+        ino: u32,
+        way: &Way,
+    ) -> Result<Result<(u32, usize, u32), usize>, F2fsError> {
         let shape = self.shape(ino)?;
         let (mut nid, mut base) = (ino, inode::NIDS);
         for (depth, (slot, offset)) in way.steps[..way.len].iter().enumerate() {
@@ -147,7 +189,11 @@ impl<D: BlockDevice> F2fs<D> {
             self.check_below(next, ino, *offset)?;
             (nid, base) = (next, 0);
         }
-        Ok(Ok(if way.len == 0 { (nid, shape.slots_at(), shape.slots) } else { (nid, 0, N) }))
+        Ok(Ok(if way.len == 0 {
+            (nid, shape.slots_at(), shape.slots)
+        } else {
+            (nid, 0, N)
+        }))
     }
 
     /// A node is the one that belongs at this place of this file.
@@ -155,10 +201,20 @@ impl<D: BlockDevice> F2fs<D> {
         let bytes = self.node(nid)?;
         let (owner, found) = (le32(bytes, footer::INO), node_offset(bytes));
         if owner != ino {
-            return Err(F2fsError::Node { nid, field: "owner", found: owner.into(), expected: "the file that leads here" });
+            return Err(F2fsError::Node {
+                nid,
+                field: "owner",
+                found: owner.into(),
+                expected: "the file that leads here",
+            });
         }
         if found != offset {
-            return Err(F2fsError::Node { nid, field: "place in the tree", found: found.into(), expected: "that where it was found" });
+            return Err(F2fsError::Node {
+                nid,
+                field: "place in the tree",
+                found: found.into(),
+                expected: "that where it was found",
+            });
         }
         Ok(())
     }
@@ -182,12 +238,19 @@ impl<D: BlockDevice> F2fs<D> {
             Some(at) => [slot.index + 1, start.wrapping_add(at + 1), len - at - 1],
             None if !is_placed(addr) || !waits => return Ok(()),
             None if len == 0 => [slot.index, addr, 1],
-            None if Some(slot.index) == first.checked_add(len) && Some(addr) == start.checked_add(len) => [first, start, len + 1],
+            None if Some(slot.index) == first.checked_add(len)
+                && Some(addr) == start.checked_add(len) =>
+            {
+                [first, start, len + 1]
+            }
             None => return Ok(()),
         };
         let bytes = self.node_mut(slot.ino)?;
         let changed = if changed[2] == 0 { [0; 3] } else { changed };
-        [0, 4, 8].iter().zip(changed).for_each(|(at, value)| put32(bytes, inode::EXTENT + at, value));
+        [0, 4, 8]
+            .iter()
+            .zip(changed)
+            .for_each(|(at, value)| put32(bytes, inode::EXTENT + at, value));
         Ok(())
     }
 
@@ -239,7 +302,14 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    fn cut_node(&mut self, ino: u32, nid: u32, depth: u32, base: u64, from: u32) -> Result<(), F2fsError> {
+    fn cut_node(
+        &mut self,
+        ino: u32,
+        nid: u32,
+        depth: u32,
+        base: u64,
+        from: u32,
+    ) -> Result<(), F2fsError> {
         if depth == 0 {
             self.clear_slots(ino, nid, 0, base, from, N)?;
         } else {
@@ -258,29 +328,57 @@ impl<D: BlockDevice> F2fs<D> {
                 }
             }
         }
-        if base >= u64::from(from) { self.free_node(nid, ino) } else { Ok(()) }
+        if base >= u64::from(from) {
+            self.free_node(nid, ino)
+        } else {
+            Ok(())
+        }
     }
 
     /// Clears the slots of a node for blocks from `from` on; its first is block `base` of the file.
-    fn clear_slots(&mut self, ino: u32, nid: u32, at: usize, base: u64, from: u32, count: u32) -> Result<(), F2fsError> {
+    fn clear_slots(
+        &mut self,
+        ino: u32,
+        nid: u32,
+        at: usize,
+        base: u64,
+        from: u32,
+        count: u32,
+    ) -> Result<(), F2fsError> {
         let first = u64::from(from).saturating_sub(base).min(count.into()) as u32;
         let mut number = first;
         loop {
             let bytes = self.node(nid)?;
-            let mut slots = (number..count).map(|number| (number, le32(bytes, at + 4 * number as usize)));
-            let Some((found, addr)) = slots.find(|(_, addr)| *addr != NULL) else { return Ok(()) };
+            let mut slots =
+                (number..count).map(|number| (number, le32(bytes, at + 4 * number as usize)));
+            let Some((found, addr)) = slots.find(|(_, addr)| *addr != NULL) else {
+                return Ok(());
+            };
             let index = (base + u64::from(found)) as u32;
-            self.clear_slot(&Slot { ino, index, nid, number: found as u16, at: at + 4 * found as usize, addr })?;
+            self.clear_slot(&Slot {
+                ino,
+                index,
+                nid,
+                number: found as u16,
+                at: at + 4 * found as usize,
+                addr,
+            })?;
             number = found + 1;
         }
     }
 
-    /// What an inode's tree consists of, for checks and removal: nodes below the inode and slots with addresses.
+    /// What an inode's tree consists of, for checks and removal: nodes below the inode and slots
+    /// with addresses.
     pub(crate) fn walk(&mut self, ino: u32, each: &mut dyn FnMut(Part)) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
         let bytes = self.inode(ino)?.to_vec();
         for number in 0..shape.slots {
-            each(Part::Slot { nid: ino, number, index: number, addr: le32(&bytes, shape.slots_at() + 4 * number as usize) });
+            each(Part::Slot {
+                nid: ino,
+                number,
+                index: number,
+                addr: le32(&bytes, shape.slots_at() + 4 * number as usize),
+            });
         }
         let mut base = u64::from(shape.slots);
         for (child, depth) in [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2)] {
@@ -306,12 +404,26 @@ impl<D: BlockDevice> F2fs<D> {
         each(Part::Node(nid));
         let bytes = self.node(nid)?.to_vec();
         for number in 0..N {
-            let (word, index) = (le32(&bytes, 4 * number as usize), base + u64::from(number) * u64::from(N).pow(depth));
+            let (word, index) = (
+                le32(&bytes, 4 * number as usize),
+                base + u64::from(number) * u64::from(N).pow(depth),
+            );
             match depth {
-                0 => each(Part::Slot { nid, number, index: index as u32, addr: word }),
+                0 => each(Part::Slot {
+                    nid,
+                    number,
+                    index: index as u32,
+                    addr: word,
+                }),
                 _ if word != 0 => {
                     let width = if depth == 2 { N + 1 } else { 1 };
-                    self.walk_node(ino, word, (depth - 1, offset + 1 + number * width), index, each)?;
+                    self.walk_node(
+                        ino,
+                        word,
+                        (depth - 1, offset + 1 + number * width),
+                        index,
+                        each,
+                    )?;
                 }
                 _ => {}
             }
@@ -326,7 +438,12 @@ pub(crate) enum Part {
     /// A node below the inode.
     Node(u32),
     /// A slot of a direct node or the inode.
-    Slot { nid: u32, number: u32, index: u32, addr: u32 },
+    Slot {
+        nid: u32,
+        number: u32,
+        index: u32,
+        addr: u32,
+    },
 }
 
 #[cfg(test)]
@@ -354,8 +471,16 @@ mod tests {
             1_057_000_000,
         ] {
             let way = way(index, 873).unwrap();
-            let offset = if way.len == 0 { 0 } else { way.steps[way.len - 1].1 };
-            assert_eq!(first_index(offset, 873), Some(index - way.slot), "{index}: {way:?}");
+            let offset = if way.len == 0 {
+                0
+            } else {
+                way.steps[way.len - 1].1
+            };
+            assert_eq!(
+                first_index(offset, 873),
+                Some(index - way.slot),
+                "{index}: {way:?}"
+            );
         }
         assert_eq!(way(873 + 2 * N + 2 * N * N + N * N * N, 873), None);
         assert_eq!(way(2_075_557, 873).unwrap().steps[0].1, DOUBLE);

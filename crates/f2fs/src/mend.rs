@@ -1,6 +1,9 @@
-//! Mends what follows from something else and says something else: counts, links, the longest run, valid blocks and nodes that nothing uses. What has lost its name gets one in `lost+found`.
+//! Mends what follows from something else and says something else: counts, links, the longest run,
+//! valid blocks and nodes that nothing uses. What has lost its name gets one in `lost+found`.
 //!
-//! *Promises.* A pass changes what one check can tell; it takes effect with the checkpoint of a sync or an unmount. While it is in doubt which block is whose, nothing is changed. *Knows nothing of* contents and names.
+//! *Promises.* A pass changes what one check can tell; it takes effect with the checkpoint of a
+//! sync or an unmount. While it is in doubt which block is whose, nothing is changed. *Knows
+//! nothing of* contents and names.
 
 use crate::{
     F2fs, F2fsError,
@@ -40,10 +43,14 @@ impl<D: BlockDevice> F2fs<D> {
                 mended += u32::from(f2fs.mend_one(finding, &check)?);
             }
             // New names take nodes and blocks, of which the check knows nothing.
-            let nameless = check.report.findings.iter().filter_map(|finding| match finding {
-                Finding::Nameless { ino } if mended == 0 => Some(*ino),
-                _ => None,
-            });
+            let nameless = check
+                .report
+                .findings
+                .iter()
+                .filter_map(|finding| match finding {
+                    Finding::Nameless { ino } if mended == 0 => Some(*ino),
+                    _ => None,
+                });
             for ino in nameless.collect::<Vec<u32>>() {
                 match f2fs.reconnect(ino) {
                     Ok(()) => mended += 1,
@@ -58,11 +65,24 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn mend_one(&mut self, finding: &Finding, check: &Check) -> Result<bool, F2fsError> {
         match finding {
-            Finding::Links { ino, expected, .. } => put32(self.node_mut(*ino)?, inode::LINKS, *expected),
-            Finding::Field { ino, field: "blocks", expected, .. } => put64(self.node_mut(*ino)?, inode::BLOCKS, *expected),
-            Finding::Field { ino, field: "longest run", .. } => {
+            Finding::Links { ino, expected, .. } => {
+                put32(self.node_mut(*ino)?, inode::LINKS, *expected)
+            }
+            Finding::Field {
+                ino,
+                field: "blocks",
+                expected,
+                ..
+            } => put64(self.node_mut(*ino)?, inode::BLOCKS, *expected),
+            Finding::Field {
+                ino,
+                field: "longest run",
+                ..
+            } => {
                 let bytes = self.node_mut(*ino)?;
-                [0, 4, 8].iter().for_each(|at| put32(bytes, inode::EXTENT + at, 0));
+                [0, 4, 8]
+                    .iter()
+                    .for_each(|at| put32(bytes, inode::EXTENT + at, 0));
             }
             Finding::LostNode { nid } => {
                 self.set_nat(*nid, 0, NULL)?;
@@ -76,9 +96,21 @@ impl<D: BlockDevice> F2fs<D> {
                     }
                 }
             }
-            Finding::Count { what: "valid nodes", expected, .. } => self.checkpoint.nodes = *expected as u32,
-            Finding::Count { what: "valid inodes", expected, .. } => self.checkpoint.inodes = *expected as u32,
-            Finding::Count { what: "valid blocks", expected, .. } => self.checkpoint.valid_blocks = *expected,
+            Finding::Count {
+                what: "valid nodes",
+                expected,
+                ..
+            } => self.checkpoint.nodes = *expected as u32,
+            Finding::Count {
+                what: "valid inodes",
+                expected,
+                ..
+            } => self.checkpoint.inodes = *expected as u32,
+            Finding::Count {
+                what: "valid blocks",
+                expected,
+                ..
+            } => self.checkpoint.valid_blocks = *expected,
             _ => return Ok(false),
         }
         Ok(true)

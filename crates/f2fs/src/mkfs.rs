@@ -1,4 +1,5 @@
-//! Making a volume: as mkfs.f2fs 1.15 makes it, byte by byte but for its name of the running kernel (`mkfs/f2fs_format.c`).
+//! Making a volume: as mkfs.f2fs 1.15 makes it, byte by byte but for its name of the running kernel
+//! (`mkfs/f2fs_format.c`).
 //!
 //! *Knows nothing of* what will be on the volume.
 
@@ -6,7 +7,10 @@ use crate::{
     F2fsError,
     dentry::{Entry, View, type_number},
     disk::{Block, Disk, zeros},
-    format::{BLOCK, MAGIC, NAT_ENTRIES, NULL, SEGMENT, SIT_ENTRIES, footer, inode, log, put16, put32, put64, set_bit},
+    format::{
+        BLOCK, MAGIC, NAT_ENTRIES, NULL, SEGMENT, SIT_ENTRIES, footer, inode, log, put16, put32,
+        put64, set_bit,
+    },
     node::{put_time, touch},
     pack::{Checkpoint, LogState, flag},
     summary::{self, Journals, NatEntry, Owner, SitEntry},
@@ -21,8 +25,9 @@ const BITMAPS: u32 = 4092 - 192;
 const ROOT: u32 = 3;
 /// Beginnings of name extensions whose files are written once: media, archives.
 const COLD: [&str; 36] = [
-    "mp", "wm", "og", "jp", "avi", "m4v", "m4p", "mkv", "mov", "webm", "wav", "m4a", "3gp", "opus", "flac", "gif", "png", "svg", "webp",
-    "jar", "deb", "iso", "gz", "xz", "zst", "pdf", "pyc", "ttc", "ttf", "exe", "apk", "cnt", "exo", "odex", "vdex", "so",
+    "mp", "wm", "og", "jp", "avi", "m4v", "m4p", "mkv", "mov", "webm", "wav", "m4a", "3gp", "opus",
+    "flac", "gif", "png", "svg", "webp", "jar", "deb", "iso", "gz", "xz", "zst", "pdf", "pyc",
+    "ttc", "ttf", "exe", "apk", "cnt", "exo", "odex", "vdex", "so",
 ];
 /// Of files that are rewritten often: databases, virtual disks.
 const HOT: [&str; 4] = ["db", "vmdk", "vdi", "qcow2"];
@@ -40,7 +45,8 @@ pub struct Format {
     pub label: String,
     /// The volume's identity (`-U`).
     pub uuid: [u8; 16],
-    /// Number of the first checkpoint; mkfs.f2fs draws one. Should differ from those that the device has had.
+    /// Number of the first checkpoint; mkfs.f2fs draws one. Should differ from those that the
+    /// device has had.
     pub checkpoint: u64,
     /// What made the volume, at most 255 bytes.
     pub maker: String,
@@ -105,21 +111,43 @@ struct Plan {
 }
 
 fn plan(blocks: u64, choices: &Format) -> Result<Plan, FormatError> {
-    let (per_sec, per_zone) = (choices.segs_per_sec, choices.segs_per_sec.saturating_mul(choices.secs_per_zone));
-    for (field, found) in [("segments of a section", per_sec), ("sections of a zone", choices.secs_per_zone)] {
+    let (per_sec, per_zone) = (
+        choices.segs_per_sec,
+        choices.segs_per_sec.saturating_mul(choices.secs_per_zone),
+    );
+    for (field, found) in [
+        ("segments of a section", per_sec),
+        ("sections of a zone", choices.secs_per_zone),
+    ] {
         if !(1..=1 << 14).contains(&found) {
-            return Err(FormatError::Choice { field, found: found.into(), expected: "1 to 16384" });
+            return Err(FormatError::Choice {
+                field,
+                found: found.into(),
+                expected: "1 to 16384",
+            });
         }
     }
     if choices.label.encode_utf16().count() > 511 || choices.maker.len() > 255 {
-        return Err(FormatError::Choice { field: "length of a label", found: choices.label.len() as u64, expected: "at most 511" });
+        return Err(FormatError::Choice {
+            field: "length of a label",
+            found: choices.label.len() as u64,
+            expected: "at most 511",
+        });
     }
-    if choices.overprovision.is_some_and(|percent| !(0.01..100.0).contains(&percent)) {
-        return Err(FormatError::Choice { field: "overprovision", found: 0, expected: "0.01 to 99.99 percent" });
+    if choices
+        .overprovision
+        .is_some_and(|percent| !(0.01..100.0).contains(&percent))
+    {
+        return Err(FormatError::Choice {
+            field: "overprovision",
+            found: 0,
+            expected: "0.01 to 99.99 percent",
+        });
     }
     let zone_blocks = u64::from(per_zone) * u64::from(SEGMENT);
     let segment0 = 2u64.next_multiple_of(zone_blocks);
-    let segments = blocks.saturating_sub(segment0) / u64::from(SEGMENT) / u64::from(per_zone) * u64::from(per_zone);
+    let segments = blocks.saturating_sub(segment0) / u64::from(SEGMENT) / u64::from(per_zone)
+        * u64::from(per_zone);
     let small = |main: u64| FormatError::Size { segments, main };
     if segments < 9 || segments > u64::from(u32::MAX / SEGMENT - per_zone) {
         return Err(small(0));
@@ -131,7 +159,9 @@ fn plan(blocks: u64, choices: &Format) -> Result<Plan, FormatError> {
         true => (sit_map.div_ceil(BLOCK as u32), BITMAPS),
         false => (0, BITMAPS - sit_map),
     };
-    let nat_wanted = (total.saturating_sub(2 + sit) * SEGMENT).div_ceil(NAT_ENTRIES).div_ceil(SEGMENT);
+    let nat_wanted = (total.saturating_sub(2 + sit) * SEGMENT)
+        .div_ceil(NAT_ENTRIES)
+        .div_ceil(SEGMENT);
     let nat = 2 * nat_wanted.min(nat_map * 8 / SEGMENT);
     let rest = total.checked_sub(2 + sit + nat).ok_or(small(0))?;
     let meta = 2 + sit + nat + rest.div_ceil(SEGMENT);
@@ -139,7 +169,8 @@ fn plan(blocks: u64, choices: &Format) -> Result<Plan, FormatError> {
     let ssa = meta_zones * per_zone - 2 - sit - nat;
     let zones = (total / per_zone).checked_sub(meta_zones).ok_or(small(0))?;
     let main = zones * per_zone;
-    let (reserved, overprovision) = keep_back(main, per_sec, choices.overprovision).ok_or(small(main.into()))?;
+    let (reserved, overprovision) =
+        keep_back(main, per_sec, choices.overprovision).ok_or(small(main.into()))?;
     if zones <= 6 || overprovision >= main {
         return Err(small(main.into()));
     }
@@ -165,7 +196,12 @@ fn plan(blocks: u64, choices: &Format) -> Result<Plan, FormatError> {
         cold: Vec::new(),
         hot: Vec::new(),
     };
-    Ok(Plan { layout, reserved, overprovision, logs: first_logs(zones, per_zone) })
+    Ok(Plan {
+        layout,
+        reserved,
+        overprovision,
+        logs: first_logs(zones, per_zone),
+    })
 }
 
 /// The first segments of the logs: nodes and names at the beginning, contents further out.
@@ -177,11 +213,16 @@ fn first_logs(zones: u32, per_zone: u32) -> [u32; log::COUNT] {
     [hot, warm, cold, 0, per_zone, 2 * per_zone]
 }
 
-/// Segments reserved for cleaning, and those kept back in all: where none are asked for, so that most is left.
+/// Segments reserved for cleaning, and those kept back in all: where none are asked for, so that
+/// most is left.
 fn keep_back(main: u32, per_sec: u32, percent: Option<f64>) -> Option<(u32, u32)> {
     let reserved = |percent: f64| (2.0 * (100.0 / percent + 1.0) + 6.0) * f64::from(per_sec);
     let best = || {
-        let (first, step, count) = if main < 256 { (10.0, 5.0, 18) } else { (0.01, 0.01, 1000) };
+        let (first, step, count) = if main < 256 {
+            (10.0, 5.0, 18)
+        } else {
+            (0.01, 0.01, 1000)
+        };
         let (mut candidate, mut best) = (first, (0.0, 0.0));
         for _ in 0..count {
             let kept = reserved(candidate);
@@ -201,8 +242,13 @@ fn keep_back(main: u32, per_sec: u32, percent: Option<f64>) -> Option<(u32, u32)
         return None;
     }
     let reserved = reserved(percent) as u32;
-    let left = main.checked_sub(reserved).filter(|_| main - 2 >= reserved)?;
-    Some((reserved, (f64::from(left) * percent / 100.0) as u32 + reserved))
+    let left = main
+        .checked_sub(reserved)
+        .filter(|_| main - 2 >= reserved)?;
+    Some((
+        reserved,
+        (f64::from(left) * percent / 100.0) as u32 + reserved,
+    ))
 }
 
 fn superblock(layout: &Layout, choices: &Format) -> Block {
@@ -242,7 +288,11 @@ fn superblock(layout: &Layout, choices: &Format) -> Block {
     put16(sb, at::MINOR, 15);
     put64(sb, at::BLOCKS, layout.blocks);
     sb[at::UUID..at::UUID + 16].copy_from_slice(&layout.uuid);
-    choices.label.encode_utf16().enumerate().for_each(|(i, unit)| put16(sb, at::LABEL + 2 * i, unit));
+    choices
+        .label
+        .encode_utf16()
+        .enumerate()
+        .for_each(|(i, unit)| put16(sb, at::LABEL + 2 * i, unit));
     for (i, extension) in COLD.iter().chain(&HOT).enumerate() {
         let at = at::EXTENSIONS + 8 * i;
         sb[at..at + extension.len()].copy_from_slice(extension.as_bytes());
@@ -270,13 +320,23 @@ fn root(addr: u32, contents: u32, now: Time) -> (Block, Block) {
     put64(&mut node, footer::VERSION, 1);
     put32(&mut node, footer::NEXT, addr + 1);
     for (slot, name) in [(0, &b"."[..]), (1, b"..")] {
-        let entry = Entry { slot, hash: 0, ino: ROOT, kind: type_number(FileType::Directory), name: name.to_vec() };
+        let entry = Entry {
+            slot,
+            hash: 0,
+            ino: ROOT,
+            kind: type_number(FileType::Directory),
+            name: name.to_vec(),
+        };
         View::BLOCK.put(&mut names, &entry);
     }
     (node, names)
 }
 
-fn write<D: BlockDevice>(disk: &mut Disk<D>, plan: &Plan, choices: &Format) -> Result<(), F2fsError> {
+fn write<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    plan: &Plan,
+    choices: &Format,
+) -> Result<(), F2fsError> {
     let layout = &plan.layout;
     // What was there must not be taken for a part of this.
     disk.discard(0, layout.blocks as u32)?;
@@ -285,11 +345,19 @@ fn write<D: BlockDevice>(disk: &mut Disk<D>, plan: &Plan, choices: &Format) -> R
     for block in 0..layout.nat_blocks() {
         disk.write(layout.nat + 2 * block - block % SEGMENT, &zero)?;
     }
-    let (at, contents) = (layout.start(plan.logs[log::HOT_NODE]), layout.start(plan.logs[log::HOT_DATA]));
+    let (at, contents) = (
+        layout.start(plan.logs[log::HOT_NODE]),
+        layout.start(plan.logs[log::HOT_DATA]),
+    );
     let mut nat = zeros();
     // The first two are never nodes; fsck.f2fs wants them taken.
     for (nid, addr) in [(1, 1), (2, 1), (ROOT, at)] {
-        NatEntry { version: 0, ino: nid, addr }.put(&mut nat, nid as usize * NatEntry::BYTES);
+        NatEntry {
+            version: 0,
+            ino: nid,
+            addr,
+        }
+        .put(&mut nat, nid as usize * NatEntry::BYTES);
     }
     disk.write(layout.nat, &nat)?;
     let (node, names) = root(at, contents, choices.now);
@@ -304,7 +372,12 @@ fn write<D: BlockDevice>(disk: &mut Disk<D>, plan: &Plan, choices: &Format) -> R
     disk.flush()
 }
 
-fn write_packs<D: BlockDevice>(disk: &mut Disk<D>, plan: &Plan, choices: &Format, root: u32) -> Result<(), F2fsError> {
+fn write_packs<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    plan: &Plan,
+    choices: &Format,
+    root: u32,
+) -> Result<(), F2fsError> {
     let layout = &plan.layout;
     let used = |number: usize| number == log::HOT_NODE || number == log::HOT_DATA;
     let mut pack = Checkpoint {
@@ -314,7 +387,11 @@ fn write_packs<D: BlockDevice>(disk: &mut Disk<D>, plan: &Plan, choices: &Format
         reserved: plan.reserved,
         overprovision: plan.overprovision,
         free: layout.segments_main - log::COUNT as u32,
-        logs: core::array::from_fn(|number| LogState { segment: plan.logs[number], next: used(number).into(), threaded: false }),
+        logs: core::array::from_fn(|number| LogState {
+            segment: plan.logs[number],
+            next: used(number).into(),
+            threaded: false,
+        }),
         flags: flag::UMOUNT | flag::COMPACT | flag::TRIMMED,
         blocks: 6 + layout.payload,
         start_sum: 1 + layout.payload,
@@ -328,8 +405,22 @@ fn write_packs<D: BlockDevice>(disk: &mut Disk<D>, plan: &Plan, choices: &Format
         crc: 0,
     };
     let mut owners = summary::nobody();
-    owners[0] = Owner { nid: ROOT, version: 0, slot: 0 };
-    let journals = Journals { nat: vec![(ROOT, NatEntry { version: 0, ino: ROOT, addr: root })], sit: first_segments(plan) };
+    owners[0] = Owner {
+        nid: ROOT,
+        version: 0,
+        slot: 0,
+    };
+    let journals = Journals {
+        nat: vec![(
+            ROOT,
+            NatEntry {
+                version: 0,
+                ino: ROOT,
+                addr: root,
+            },
+        )],
+        sit: first_segments(plan),
+    };
     let (bits_bytes, bits_blocks) = nat_bits_size(layout);
     if pack.blocks + bits_blocks <= SEGMENT {
         pack.flags |= flag::NAT_BITS;
@@ -339,12 +430,20 @@ fn write_packs<D: BlockDevice>(disk: &mut Disk<D>, plan: &Plan, choices: &Format
     blocks.extend(pack.payload(layout));
     blocks.extend(summary::compact(&journals, &[&owners[..1]]));
     blocks.push(summary::block(&owners, true, None, None));
-    blocks.extend([summary::block(&summary::nobody(), true, None, None), summary::block(&summary::nobody(), true, None, None), head]);
+    blocks.extend([
+        summary::block(&summary::nobody(), true, None, None),
+        summary::block(&summary::nobody(), true, None, None),
+        head,
+    ]);
     for (addr, block) in (layout.cp..).zip(&blocks) {
         disk.write(addr, block)?;
     }
     if pack.flags & flag::NAT_BITS != 0 {
-        let bits = nat_bits(u64::from(pack.crc) << 32 | pack.version, bits_bytes, bits_blocks);
+        let bits = nat_bits(
+            u64::from(pack.crc) << 32 | pack.version,
+            bits_bytes,
+            bits_blocks,
+        );
         for (addr, block) in (layout.cp + SEGMENT - bits_blocks..).zip(bits.chunks(BLOCK)) {
             disk.write(addr, block)?;
         }
@@ -361,7 +460,12 @@ fn write_packs<D: BlockDevice>(disk: &mut Disk<D>, plan: &Plan, choices: &Format
 /// The logs' segments, as the journal has them.
 fn first_segments(plan: &Plan) -> Vec<(u32, SitEntry)> {
     let entry = |number: usize| {
-        let mut entry = SitEntry { kind: number as u8, valid: 0, map: [0; 64], mtime: 0 };
+        let mut entry = SitEntry {
+            kind: number as u8,
+            valid: 0,
+            map: [0; 64],
+            mtime: 0,
+        };
         if number == log::HOT_NODE || number == log::HOT_DATA {
             entry.valid = 1;
             set_bit(&mut entry.map, 0, true);
@@ -371,7 +475,8 @@ fn first_segments(plan: &Plan) -> Vec<(u32, SitEntry)> {
     [3, 4, 5, 0, 1, 2].into_iter().map(entry).collect()
 }
 
-/// Bytes of each of the two bitmaps that say which blocks of the table are full and which empty, and blocks of both.
+/// Bytes of each of the two bitmaps that say which blocks of the table are full and which empty,
+/// and blocks of both.
 fn nat_bits_size(layout: &Layout) -> (usize, u32) {
     let bytes = layout.segments_nat as usize * 32;
     (bytes, (2 * bytes + 8).div_ceil(BLOCK) as u32)
@@ -389,7 +494,9 @@ const _: () = assert!(NULL == 0, "a block of zeros is a table of nothing");
 
 #[cfg(test)]
 pub(crate) fn test_layout() -> Layout {
-    plan(16384, &Format::default()).map(|plan| plan.layout).unwrap()
+    plan(16384, &Format::default())
+        .map(|plan| plan.layout)
+        .unwrap()
 }
 
 #[cfg(test)]
@@ -412,17 +519,51 @@ mod tests {
             (40_000, [2, 88, 39, 19868, 207, 403, 9933, 4966]),
         ];
         for (mib, expected) in table {
-            let Plan { layout, reserved, overprovision, logs } = plan(mib * 256, &Format::default()).unwrap();
-            let areas = [layout.segments_sit, layout.segments_nat, layout.segments_ssa, layout.segments_main];
-            let found = [areas[0], areas[1], areas[2], areas[3], reserved, overprovision, logs[log::WARM_DATA], logs[log::COLD_DATA]];
+            let Plan {
+                layout,
+                reserved,
+                overprovision,
+                logs,
+            } = plan(mib * 256, &Format::default()).unwrap();
+            let areas = [
+                layout.segments_sit,
+                layout.segments_nat,
+                layout.segments_ssa,
+                layout.segments_main,
+            ];
+            let found = [
+                areas[0],
+                areas[1],
+                areas[2],
+                areas[3],
+                reserved,
+                overprovision,
+                logs[log::WARM_DATA],
+                logs[log::COLD_DATA],
+            ];
             assert_eq!(found, expected, "{mib} MiB");
         }
     }
 
     #[test]
     fn devices_too_small_are_refused() {
-        assert!(matches!(plan(30 * 256, &Format::default()), Err(FormatError::Size { .. })));
-        assert!(matches!(plan(0, &Format::default()), Err(FormatError::Size { .. })));
-        assert!(matches!(plan(65536, &Format { segs_per_sec: 0, ..Format::default() }), Err(FormatError::Choice { .. })));
+        assert!(matches!(
+            plan(30 * 256, &Format::default()),
+            Err(FormatError::Size { .. })
+        ));
+        assert!(matches!(
+            plan(0, &Format::default()),
+            Err(FormatError::Size { .. })
+        ));
+        assert!(matches!(
+            plan(
+                65536,
+                &Format {
+                    segs_per_sec: 0,
+                    ..Format::default()
+                }
+            ),
+            Err(FormatError::Choice { .. })
+        ));
     }
 }

@@ -29,43 +29,52 @@ pub struct Options {
     pub inline_data: bool,
     /// Names of small directories lie in their inodes (`inline_dentry`).
     pub inline_names: bool,
-    /// Segments that have become clean are discarded on the device, behind the checkpoint that makes them so.
+    /// Segments that have become clean are discarded on the device, behind the checkpoint that
+    /// makes them so.
     pub discard: bool,
     /// Nothing is ever written; what a power cut left behind the checkpoint is recovered in memory.
     pub read_only: bool,
     /// An fsync rolls forward; otherwise each takes a checkpoint.
     pub roll_forward: bool,
-    /// Logs fill holes when few sections are clean (`mode=adaptive` of Linux); otherwise only cleaning makes room (`mode=lfs`).
+    /// Logs fill holes when few sections are clean (`mode=adaptive` of Linux); otherwise only
+    /// cleaning makes room (`mode=lfs`).
     pub threaded: bool,
-    /// When contents are overwritten where they lie rather than written to a new place (`ipu_policy` of Linux). Needs `threaded`.
+    /// When contents are overwritten where they lie rather than written to a new place
+    /// (`ipu_policy` of Linux). Needs `threaded`.
     pub in_place: InPlace,
     /// How cleaning chooses where space is short.
     pub foreground: Policy,
     /// How it chooses when there is time (`atgc` of Linux makes this [`Policy::AgeThreshold`]).
     pub background: Policy,
-    /// An fsync's contents are durable before its nodes are written. Linux leaves that out (`fsync_mode=posix`): there a cut during an fsync can take what
-    /// earlier ones had made durable in the same block, where the device writes out of order.
+    /// An fsync's contents are durable before its nodes are written. Linux leaves that out
+    /// (`fsync_mode=posix`): there a cut during an fsync can take what earlier ones had made
+    /// durable in the same block, where the device writes out of order.
     pub ordered: bool,
-    /// Age at which changes fall due for a checkpoint, in nanoseconds (`cp_interval` of Linux: 60 s).
+    /// Age at which changes fall due for a checkpoint, in nanoseconds (`cp_interval` of Linux: 60
+    /// s).
     pub checkpoint_interval: u64,
-    /// Time between two sections cleaned in the background, in nanoseconds; 0 for none (`gc_max_sleep_time` of Linux: 60 s).
+    /// Time between two sections cleaned in the background, in nanoseconds; 0 for none
+    /// (`gc_max_sleep_time` of Linux: 60 s).
     pub cleaning_interval: u64,
     /// Bytes of the cache for what does not wait to be written, of nodes and of contents each.
     pub cache_bytes: u64,
-    /// Bytes of the longest request that blocks of one log are written with, one behind the other: 4096, one block (Linux: as the device has it, typically 512 KiB).
+    /// Bytes of the longest request that blocks of one log are written with, one behind the other:
+    /// 4096, one block (Linux: as the device has it, typically 512 KiB).
     pub request_bytes: u64,
     /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
     pub waiting_bytes_max: u64,
 }
 
-/// When contents are overwritten where they lie. Never those of directories, nor what cleaning moves.
+/// When contents are overwritten where they lie. Never those of directories, nor what cleaning
+/// moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InPlace {
     /// Never, as the publication.
     Never,
     /// Where more than so many percent of the volume are in use: Linux's `F2FS_IPU_UTIL`, there 70.
     Above(u8),
-    /// By an fsync of at most so many blocks, and by every fdatasync: Linux's `F2FS_IPU_FSYNC` and its default, there 8 blocks.
+    /// By an fsync of at most so many blocks, and by every fdatasync: Linux's `F2FS_IPU_FSYNC` and
+    /// its default, there 8 blocks.
     Fsync(u32),
 }
 
@@ -165,14 +174,18 @@ pub struct F2fs<D> {
 }
 
 impl<D: BlockDevice> F2fs<D> {
-    /// Mounts a volume. What fsyncs made durable behind the last checkpoint is recovered first; unless read-only, a checkpoint then makes that good. Read-only, a log that reaches beyond the end of the
-    /// device's image is left aside: see [`unrecovered`](Self::unrecovered).
+    /// Mounts a volume. What fsyncs made durable behind the last checkpoint is recovered first;
+    /// unless read-only, a checkpoint then makes that good. Read-only, a log that reaches beyond
+    /// the end of the device's image is left aside: see [`unrecovered`](Self::unrecovered).
     pub fn mount(device: D, options: Options) -> Result<Self, F2fsError> {
         let mut f2fs = Self::open(device, options)?;
         match f2fs.recover() {
             Err(error @ F2fsError::Device(BlockError::Missing { .. })) if options.read_only => {
                 let plain = Self::open(f2fs.into_device(), options)?;
-                Ok(Self { unrecovered: Some(error), ..plain })
+                Ok(Self {
+                    unrecovered: Some(error),
+                    ..plain
+                })
             }
             outcome => outcome.map(|()| f2fs),
         }
@@ -260,13 +273,17 @@ impl<D: BlockDevice> F2fs<D> {
         &mut self.disk.device
     }
 
-    /// Ends the mount without writing anything: after [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
+    /// Ends the mount without writing anything: after
+    /// [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
     pub fn into_device(self) -> D {
         self.disk.device
     }
 
     /// A call that changes nothing.
-    pub(crate) fn look<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, F2fsError>) -> Result<T, Errno> {
+    pub(crate) fn look<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, F2fsError>,
+    ) -> Result<T, Errno> {
         if self.state == State::Unmounted {
             return Err(Errno::Io);
         }
@@ -279,7 +296,11 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// A call that changes something, now.
-    pub(crate) fn change<T>(&mut self, now: Time, call: impl FnOnce(&mut Self) -> Result<T, F2fsError>) -> Result<T, Errno> {
+    pub(crate) fn change<T>(
+        &mut self,
+        now: Time,
+        call: impl FnOnce(&mut Self) -> Result<T, F2fsError>,
+    ) -> Result<T, Errno> {
         self.now = now;
         self.first_time.get_or_insert(now);
         self.write(|f2fs| {
@@ -291,7 +312,10 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// A call that writes.
-    pub(crate) fn write<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, F2fsError>) -> Result<T, Errno> {
+    pub(crate) fn write<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, F2fsError>,
+    ) -> Result<T, Errno> {
         if self.state == State::Failed {
             return self.look(|_| Err(F2fsError::Failed));
         }
@@ -330,11 +354,16 @@ fn read_super<D: BlockDevice>(disk: &mut Disk<D>) -> Result<Layout, F2fsError> {
     let blocks = disk.blocks();
     let mut read = |addr: u32| {
         let block = disk.read(addr)?;
-        Layout::parse(&block[superblock::OFFSET..superblock::OFFSET + superblock::BYTES], blocks)
+        Layout::parse(
+            &block[superblock::OFFSET..superblock::OFFSET + superblock::BYTES],
+            blocks,
+        )
     };
     match read(0) {
         Ok(layout) => Ok(layout),
-        Err(first @ (F2fsError::Feature { .. } | F2fsError::Device(BlockError::PowerCut))) => Err(first),
+        Err(first @ (F2fsError::Feature { .. } | F2fsError::Device(BlockError::PowerCut))) => {
+            Err(first)
+        }
         Err(first) => read(1).map_err(|_| first),
     }
 }
@@ -351,13 +380,24 @@ fn read_summaries<D: BlockDevice>(
         next += 1;
         disk.read(next - 1)
     };
-    let mut logs = checkpoint.logs.map(|state| Log { state, owners: summary::nobody() });
+    let mut logs = checkpoint.logs.map(|state| Log {
+        state,
+        owners: summary::nobody(),
+    });
     let mut journals = Journals::default();
     if checkpoint.flags & flag::COMPACT != 0 {
-        let used = core::array::from_fn(|i| if logs[i].state.threaded { SEGMENT as usize } else { usize::from(logs[i].state.next) });
+        let used = core::array::from_fn(|i| {
+            if logs[i].state.threaded {
+                SEGMENT as usize
+            } else {
+                usize::from(logs[i].state.next)
+            }
+        });
         let (read, owners) = summary::read_compact(used, || take(disk))?;
         journals = read;
-        logs.iter_mut().zip(owners).for_each(|(log, owners)| log.owners = owners);
+        logs.iter_mut()
+            .zip(owners)
+            .for_each(|(log, owners)| log.owners = owners);
     } else {
         for (number, log) in logs[..log::DATA].iter_mut().enumerate() {
             let block = take(disk)?;
@@ -379,7 +419,12 @@ fn read_summaries<D: BlockDevice>(
         for (at, owner) in log.owners.iter_mut().enumerate() {
             if log.state.threaded || at < usize::from(log.state.next) {
                 match disk.read(first + at as u32) {
-                    Ok(block) => *owner = Owner { nid: le32(&block, footer::NID), ..Owner::default() },
+                    Ok(block) => {
+                        *owner = Owner {
+                            nid: le32(&block, footer::NID),
+                            ..Owner::default()
+                        }
+                    }
                     // Who reads needs no owners.
                     Err(F2fsError::Device(BlockError::Missing { .. })) if read_only => break,
                     Err(error) => return Err(error),
@@ -413,8 +458,17 @@ fn read_segments<D: BlockDevice>(
     for (segment, entry) in entries.iter_mut().enumerate() {
         let counted: u32 = entry.map.iter().map(|byte| byte.count_ones()).sum();
         if counted != u32::from(entry.valid) || usize::from(entry.kind) >= log::COUNT {
-            let (block, expected) = (layout.start(segment as u32), "as many as its bitmap has, of one of six types");
-            return Err(F2fsError::Block { block, offset: 0, field: "valid blocks of a segment", found: entry.valid.into(), expected });
+            let (block, expected) = (
+                layout.start(segment as u32),
+                "as many as its bitmap has, of one of six types",
+            );
+            return Err(F2fsError::Block {
+                block,
+                offset: 0,
+                field: "valid blocks of a segment",
+                found: entry.valid.into(),
+                expected,
+            });
         }
     }
     Ok(entries)

@@ -1,6 +1,7 @@
 //! Making, linking and removing names, and the end of inodes without any.
 //!
-//! *Promises.* A call that fails has changed nothing but caches. *Knows nothing of* how directories find names, nor of who may ask.
+//! *Promises.* A call that fails has changed nothing but caches. *Knows nothing of* how directories
+//! find names, nor of who may ask.
 
 use crate::{
     F2fs, F2fsError,
@@ -40,7 +41,11 @@ impl<D: BlockDevice> F2fs<D> {
     /// Refuses all but directories in use.
     pub(crate) fn check_dir(&mut self, dir: u32) -> Result<(), F2fsError> {
         self.alive(dir)?;
-        if self.is_dir(dir)? { Ok(()) } else { Err(Errno::NotDirectory.into()) }
+        if self.is_dir(dir)? {
+            Ok(())
+        } else {
+            Err(Errno::NotDirectory.into())
+        }
     }
 
     /// The entry of a name that must be there.
@@ -90,7 +95,14 @@ impl<D: BlockDevice> F2fs<D> {
         }
     }
 
-    pub(crate) fn make(&mut self, dir: u32, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<u32, F2fsError> {
+    pub(crate) fn make(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<u32, F2fsError> {
         self.check_free(dir, name)?;
         if let NewNode::Symlink { target } = node {
             match target {
@@ -99,14 +111,16 @@ impl<D: BlockDevice> F2fs<D> {
                 _ => {}
             }
         }
-        // The inode, its contents, a block of names and the nodes above: a call that begins finds room for all.
+        // The inode, its contents, a block of names and the nodes above: a call that begins finds
+        // room for all.
         self.reserve(8)?;
         self.unreserve(8);
         let parent = self.inode(dir)?;
         let (parent_mode, parent_gid) = (le16(parent, inode::MODE), le32(parent, inode::GID));
         let directory = node == NewNode::Directory;
         let inherits = parent_mode & SETGID != 0;
-        let mode = node.kind().mode() | mode & 0o7777 | if inherits && directory { SETGID } else { 0 };
+        let mode =
+            node.kind().mode() | mode & 0o7777 | if inherits && directory { SETGID } else { 0 };
         let ino = self.new_node(None, 0, directory)?;
         let owner = (by.uid, if inherits { parent_gid } else { by.gid });
         self.fill_inode(ino, mode, owner, by, (dir, name))?;
@@ -117,30 +131,63 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// The fields that every new inode has.
-    fn fill_inode(&mut self, ino: u32, mode: u16, owner: (u32, u32), by: Caller, at: (u32, &[u8])) -> Result<(), F2fsError> {
-        let (kind, features, options) = (FileType::from_mode(mode), self.layout.features, self.options);
-        let advise = if kind == Some(FileType::File) { self.temperature(at.1) } else { 0 };
+    fn fill_inode(
+        &mut self,
+        ino: u32,
+        mode: u16,
+        owner: (u32, u32),
+        by: Caller,
+        at: (u32, &[u8]),
+    ) -> Result<(), F2fsError> {
+        let (kind, features, options) = (
+            FileType::from_mode(mode),
+            self.layout.features,
+            self.options,
+        );
+        let advise = if kind == Some(FileType::File) {
+            self.temperature(at.1)
+        } else {
+            0
+        };
         let generation = self.given_out as u32 ^ ino;
         let bytes = self.node_mut(ino)?;
         put16(bytes, inode::MODE, mode);
         bytes[inode::ADVISE] = advise;
         bytes[inode::INLINE] = inode::INLINE_XATTR
             | match kind {
-                Some(FileType::File | FileType::Symlink) if options.inline_data => inode::INLINE_DATA,
+                Some(FileType::File | FileType::Symlink) if options.inline_data => {
+                    inode::INLINE_DATA
+                }
                 Some(FileType::Directory) if options.inline_names => inode::INLINE_DENTRY,
                 _ => 0,
             };
         if features & feature::EXTRA_ATTR != 0 {
             bytes[inode::INLINE] |= inode::EXTRA_ATTR;
             put16(bytes, inode::EXTRA_SIZE, 36);
-            put16(bytes, inode::XATTR_SLOTS, if features & feature::FLEXIBLE_XATTR != 0 { inode::DEFAULT_XATTR_SLOTS as u16 } else { 0 });
+            put16(
+                bytes,
+                inode::XATTR_SLOTS,
+                if features & feature::FLEXIBLE_XATTR != 0 {
+                    inode::DEFAULT_XATTR_SLOTS as u16
+                } else {
+                    0
+                },
+            );
             if features & feature::BIRTH != 0 {
                 put_time(bytes, inode::BIRTH, inode::BIRTH_NANOS, by.now);
             }
         }
         put32(bytes, inode::UID, owner.0);
         put32(bytes, inode::GID, owner.1);
-        put32(bytes, inode::LINKS, if kind == Some(FileType::Directory) { 2 } else { 1 });
+        put32(
+            bytes,
+            inode::LINKS,
+            if kind == Some(FileType::Directory) {
+                2
+            } else {
+                1
+            },
+        );
         put64(bytes, inode::BLOCKS, 1);
         put_time(bytes, inode::ATIME, inode::ATIME_NANOS, by.now);
         touch(bytes, by.now);
@@ -164,13 +211,29 @@ impl<D: BlockDevice> F2fs<D> {
     /// How long contents of a file will live, by its name (publication, section 2.3).
     fn temperature(&self, name: &[u8]) -> u8 {
         let has = |extension: &[u8; 8]| {
-            let extension = extension.split(|byte| *byte == 0).next().unwrap_or_default();
-            let behind = (1..name.len()).filter(|at| name[*at] == b'.').map(|at| &name[at + 1..]);
+            let extension = extension
+                .split(|byte| *byte == 0)
+                .next()
+                .unwrap_or_default();
+            let behind = (1..name.len())
+                .filter(|at| name[*at] == b'.')
+                .map(|at| &name[at + 1..]);
             !extension.is_empty()
-                && behind.clone().any(|rest| rest.get(..extension.len()).is_some_and(|start| start.eq_ignore_ascii_case(extension)))
+                && behind.clone().any(|rest| {
+                    rest.get(..extension.len())
+                        .is_some_and(|start| start.eq_ignore_ascii_case(extension))
+                })
         };
-        let cold = if self.layout.cold.iter().any(has) { inode::ADVISE_COLD } else { 0 };
-        if cold == 0 && self.layout.hot.iter().any(has) { inode::ADVISE_HOT } else { cold }
+        let cold = if self.layout.cold.iter().any(has) {
+            inode::ADVISE_COLD
+        } else {
+            0
+        };
+        if cold == 0 && self.layout.hot.iter().any(has) {
+            inode::ADVISE_HOT
+        } else {
+            cold
+        }
     }
 
     /// What a new inode holds from the beginning.
@@ -184,7 +247,11 @@ impl<D: BlockDevice> F2fs<D> {
                 let bytes = self.node_mut(ino)?;
                 match major < 256 && minor < 256 {
                     true => put32(bytes, at, major << 8 | minor),
-                    false => put32(bytes, at + 4, minor & 0xFF | major << 8 | (minor & !0xFF) << 12),
+                    false => put32(
+                        bytes,
+                        at + 4,
+                        minor & 0xFF | major << 8 | (minor & !0xFF) << 12,
+                    ),
                 }
                 Ok(())
             }
@@ -192,7 +259,8 @@ impl<D: BlockDevice> F2fs<D> {
         }
     }
 
-    /// Without [`write_file`](Self::write_file), which may take a checkpoint on the way: no inode is on the medium before its name is known.
+    /// Without [`write_file`](Self::write_file), which may take a checkpoint on the way: no inode
+    /// is on the medium before its name is known.
     fn fill_link(&mut self, ino: u32, target: &[u8]) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
         let fits = self.is_inline(ino)? && target.len() <= shape.inline_max();
@@ -210,14 +278,31 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn fill_dir(&mut self, ino: u32, parent: u32) -> Result<(), F2fsError> {
         let kind = type_number(FileType::Directory);
-        let dots =
-            [(0, ino, &b"."[..]), (1, parent, b"..")].map(|(slot, ino, name)| Entry { slot, hash: 0, ino, kind, name: name.to_vec() });
+        let dots = [(0, ino, &b"."[..]), (1, parent, b"..")].map(|(slot, ino, name)| Entry {
+            slot,
+            hash: 0,
+            ino,
+            kind,
+            name: name.to_vec(),
+        });
         let shape = self.shape(ino)?;
         let inline = self.has_inline_names(ino)?;
-        let size = if inline { shape.inline_max() as u64 } else { crate::format::BLOCK as u64 };
+        let size = if inline {
+            shape.inline_max() as u64
+        } else {
+            crate::format::BLOCK as u64
+        };
         put64(self.node_mut(ino)?, inode::SIZE, size);
-        let view = if inline { View::inline(&shape) } else { View::BLOCK };
-        let bytes = if inline { self.node_mut(ino)? } else { self.page_mut(ino, 0)? };
+        let view = if inline {
+            View::inline(&shape)
+        } else {
+            View::BLOCK
+        };
+        let bytes = if inline {
+            self.node_mut(ino)?
+        } else {
+            self.page_mut(ino, 0)?
+        };
         dots.iter().for_each(|entry| view.put(bytes, entry));
         Ok(())
     }
@@ -242,7 +327,12 @@ impl<D: BlockDevice> F2fs<D> {
         self.touch_dir(dir, 0)
     }
 
-    pub(crate) fn remove(&mut self, dir: u32, name: &[u8], directory: bool) -> Result<(), F2fsError> {
+    pub(crate) fn remove(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        directory: bool,
+    ) -> Result<(), F2fsError> {
         let found = self.need(dir, name)?;
         let ino = self.child(&found)?;
         match (self.is_dir(ino)?, directory) {
@@ -262,7 +352,11 @@ impl<D: BlockDevice> F2fs<D> {
     pub(crate) fn lose_name(&mut self, ino: u32) -> Result<(), F2fsError> {
         let (now, directory) = (self.now, self.is_dir(ino)?);
         let bytes = self.node_mut(ino)?;
-        let links = if directory { 0 } else { le32(bytes, inode::LINKS).saturating_sub(1) };
+        let links = if directory {
+            0
+        } else {
+            le32(bytes, inode::LINKS).saturating_sub(1)
+        };
         put32(bytes, inode::LINKS, links);
         put_time(bytes, inode::CTIME, inode::CTIME_NANOS, now);
         self.needs_checkpoint.insert(ino);
@@ -279,8 +373,12 @@ impl<D: BlockDevice> F2fs<D> {
     /// An inode ends, with everything that it has.
     pub(crate) fn destroy(&mut self, ino: u32) -> Result<(), F2fsError> {
         self.orphans.remove(&ino);
-        let special = !matches!(kind(self.inode(ino)?), Some(FileType::File | FileType::Directory | FileType::Symlink));
-        let inline = self.inode(ino)?[inode::INLINE] & (inode::INLINE_DATA | inode::INLINE_DENTRY) != 0;
+        let special = !matches!(
+            kind(self.inode(ino)?),
+            Some(FileType::File | FileType::Directory | FileType::Symlink)
+        );
+        let inline =
+            self.inode(ino)?[inode::INLINE] & (inode::INLINE_DATA | inode::INLINE_DENTRY) != 0;
         if !special && !inline {
             self.cut(ino, 0)?;
         }
@@ -293,7 +391,12 @@ impl<D: BlockDevice> F2fs<D> {
         self.free_node(ino, ino)
     }
 
-    pub(crate) fn rename_name(&mut self, from: (u32, &[u8]), to: (u32, &[u8]), how: Rename) -> Result<(), F2fsError> {
+    pub(crate) fn rename_name(
+        &mut self,
+        from: (u32, &[u8]),
+        to: (u32, &[u8]),
+        how: Rename,
+    ) -> Result<(), F2fsError> {
         let source = self.need(from.0, from.1)?;
         let moved = self.child(&source)?;
         check_name(to.1)?;
@@ -314,7 +417,9 @@ impl<D: BlockDevice> F2fs<D> {
         self.reserve(6)?;
         self.unreserve(6);
         match target {
-            Some(target) if how == Rename::Exchange => self.exchange((from, source, moved), to, target),
+            Some(target) if how == Rename::Exchange => {
+                self.exchange((from, source, moved), to, target)
+            }
             Some(target) => self.replace((from, source, moved), to, target),
             None => self.move_name((from, moved), to),
         }
@@ -322,7 +427,12 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// The parent that a directory names.
     fn parent_entry(&mut self, dir: u32) -> Result<Found, F2fsError> {
-        let missing = F2fsError::Node { nid: dir, field: "entry of the parent", found: 0, expected: "one" };
+        let missing = F2fsError::Node {
+            nid: dir,
+            field: "entry of the parent",
+            found: 0,
+            expected: "one",
+        };
         self.find(dir, b"..")?.ok_or(missing)
     }
 
@@ -355,7 +465,8 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// Gives an inode that has lost its name one in `lost+found`, its number; the directory is made where there is none. Links are left as they are.
+    /// Gives an inode that has lost its name one in `lost+found`, its number; the directory is made
+    /// where there is none. Links are left as they are.
     pub(crate) fn reconnect(&mut self, ino: u32) -> Result<(), F2fsError> {
         let (root, by) = (self.layout.root, Caller::root(self.now));
         let dir = match self.find(root, LOST_FOUND)? {
@@ -376,7 +487,11 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// To where no name is.
-    fn move_name(&mut self, (from, moved): ((u32, &[u8]), u32), to: (u32, &[u8])) -> Result<(), F2fsError> {
+    fn move_name(
+        &mut self,
+        (from, moved): ((u32, &[u8]), u32),
+        to: (u32, &[u8]),
+    ) -> Result<(), F2fsError> {
         let kind = self.kind_of(moved)?;
         let directory = i32::from(kind == FileType::Directory);
         self.add_entry(to.0, to.1, moved, kind)?;
@@ -389,7 +504,12 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// To where a name is that loses its inode.
-    fn replace(&mut self, (from, source, moved): ((u32, &[u8]), Found, u32), to: (u32, &[u8]), target: Found) -> Result<(), F2fsError> {
+    fn replace(
+        &mut self,
+        (from, source, moved): ((u32, &[u8]), Found, u32),
+        to: (u32, &[u8]),
+        target: Found,
+    ) -> Result<(), F2fsError> {
         let lost = self.child(&target)?;
         let (kind, directory) = (self.kind_of(moved)?, self.is_dir(moved)?);
         match (directory, self.is_dir(lost)?) {
@@ -408,13 +528,19 @@ impl<D: BlockDevice> F2fs<D> {
         self.lose_name(lost)
     }
 
-    fn exchange(&mut self, (from, source, moved): ((u32, &[u8]), Found, u32), to: (u32, &[u8]), target: Found) -> Result<(), F2fsError> {
+    fn exchange(
+        &mut self,
+        (from, source, moved): ((u32, &[u8]), Found, u32),
+        to: (u32, &[u8]),
+        target: Found,
+    ) -> Result<(), F2fsError> {
         let other = self.child(&target)?;
         let (kind, twin) = (self.kind_of(moved)?, self.kind_of(other)?);
         if twin == FileType::Directory && self.is_inside(from.0, other)? {
             return Err(Errno::Invalid.into());
         }
-        let balance = i32::from(twin == FileType::Directory) - i32::from(kind == FileType::Directory);
+        let balance =
+            i32::from(twin == FileType::Directory) - i32::from(kind == FileType::Directory);
         self.point_entry(&source, other, twin)?;
         self.point_entry(&target, moved, kind)?;
         let gained = if from.0 == to.0 { 0 } else { balance };
@@ -441,7 +567,12 @@ impl<D: BlockDevice> F2fs<D> {
         let bytes = self.node(nid)?;
         let (owner, place) = (le32(bytes, footer::INO), crate::format::node_offset(bytes));
         if owner != ino || nid == ino || place != footer::XATTR_OFFSET {
-            return Err(F2fsError::Node { nid, field: "owner", found: owner.into(), expected: "the file whose attributes it has" });
+            return Err(F2fsError::Node {
+                nid,
+                field: "owner",
+                found: owner.into(),
+                expected: "the file whose attributes it has",
+            });
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The node address table: where each node lies. Changes wait here until a checkpoint.
 //!
-//! *Promises.* A number that was given back is not given out before a checkpoint knows that. *Knows nothing of* what nodes hold.
+//! *Promises.* A number that was given back is not given out before a checkpoint knows that. *Knows
+//! nothing of* what nodes hold.
 
 use crate::{
     F2fs, F2fsError,
@@ -24,7 +25,12 @@ pub(crate) struct Nat {
 
 impl Nat {
     pub fn new(cache_blocks: u64) -> Self {
-        Self { changed: BTreeMap::new(), journal: BTreeMap::new(), blocks: Cache::new(cache_blocks), fresh: Default::default() }
+        Self {
+            changed: BTreeMap::new(),
+            journal: BTreeMap::new(),
+            blocks: Cache::new(cache_blocks),
+            fresh: Default::default(),
+        }
     }
 }
 
@@ -37,9 +43,19 @@ impl<D: BlockDevice> F2fs<D> {
 
     pub(crate) fn nat_entry(&mut self, nid: u32) -> Result<NatEntry, F2fsError> {
         if nid < FIRST_NID || nid >= self.layout.nids() {
-            return Err(F2fsError::Node { nid, field: "number", found: nid.into(), expected: "a number of the node address table" });
+            return Err(F2fsError::Node {
+                nid,
+                field: "number",
+                found: nid.into(),
+                expected: "a number of the node address table",
+            });
         }
-        if let Some(entry) = self.nat.changed.get(&nid).or_else(|| self.nat.journal.get(&nid)) {
+        if let Some(entry) = self
+            .nat
+            .changed
+            .get(&nid)
+            .or_else(|| self.nat.journal.get(&nid))
+        {
             return Ok(*entry);
         }
         let block = nid / NAT_ENTRIES;
@@ -70,17 +86,27 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// A number that no node has.
     pub(crate) fn free_nid(&mut self) -> Result<u32, F2fsError> {
-        let (from, end) = (self.checkpoint.next_nid.clamp(FIRST_NID + 1, self.layout.nids() - 1), self.layout.nids());
+        let (from, end) = (
+            self.checkpoint
+                .next_nid
+                .clamp(FIRST_NID + 1, self.layout.nids() - 1),
+            self.layout.nids(),
+        );
         for nid in (from..end).chain(FIRST_NID + 1..from) {
             if !self.nat.changed.contains_key(&nid) && self.nat_entry(nid)?.addr == NULL {
-                self.checkpoint.next_nid = if nid + 1 < end { nid + 1 } else { FIRST_NID + 1 };
+                self.checkpoint.next_nid = if nid + 1 < end {
+                    nid + 1
+                } else {
+                    FIRST_NID + 1
+                };
                 return Ok(nid);
             }
         }
         Err(Errno::NoSpace.into())
     }
 
-    /// Writes what changed: into the journal what fits, by blocks with the fewest changes first, the rest into the table's other copies.
+    /// Writes what changed: into the journal what fits, by blocks with the fewest changes first,
+    /// the rest into the table's other copies.
     pub(crate) fn flush_nat(&mut self) -> Result<(), F2fsError> {
         let mut changes = core::mem::take(&mut self.nat.journal);
         changes.extend(core::mem::take(&mut self.nat.changed));
@@ -90,7 +116,12 @@ impl<D: BlockDevice> F2fs<D> {
             return Ok(());
         }
         let mut blocks: BTreeMap<u32, Vec<(u32, NatEntry)>> = BTreeMap::new();
-        changes.into_iter().for_each(|(nid, entry)| blocks.entry(nid / NAT_ENTRIES).or_default().push((nid, entry)));
+        changes.into_iter().for_each(|(nid, entry)| {
+            blocks
+                .entry(nid / NAT_ENTRIES)
+                .or_default()
+                .push((nid, entry))
+        });
         let mut blocks: Vec<_> = blocks.into_iter().collect();
         blocks.sort_by_key(|(block, entries)| (entries.len(), *block));
         for (block, entries) in blocks {
@@ -103,7 +134,11 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    fn write_nat_block(&mut self, block: u32, entries: &[(u32, NatEntry)]) -> Result<(), F2fsError> {
+    fn write_nat_block(
+        &mut self,
+        block: u32,
+        entries: &[(u32, NatEntry)],
+    ) -> Result<(), F2fsError> {
         let mut bytes = self.disk.read(self.nat_addr(block, false))?;
         for (nid, entry) in entries {
             entry.put(&mut bytes, (nid % NAT_ENTRIES) as usize * NatEntry::BYTES);
@@ -117,7 +152,10 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// All numbers with a node, by their entries; for checks.
-    pub(crate) fn all_nodes(&mut self, each: &mut dyn FnMut(u32, NatEntry)) -> Result<(), F2fsError> {
+    pub(crate) fn all_nodes(
+        &mut self,
+        each: &mut dyn FnMut(u32, NatEntry),
+    ) -> Result<(), F2fsError> {
         let mut later = self.nat.journal.clone();
         later.extend(self.nat.changed.iter().map(|(nid, entry)| (*nid, *entry)));
         for block in 0..self.layout.nat_blocks() {
@@ -130,7 +168,9 @@ impl<D: BlockDevice> F2fs<D> {
             }
             for nid in first..first + NAT_ENTRIES {
                 let on_disk = || NatEntry::get(&bytes, (nid - first) as usize * NatEntry::BYTES);
-                let entry = changed.next_if(|(changed, _)| **changed == nid).map_or_else(on_disk, |(_, entry)| *entry);
+                let entry = changed
+                    .next_if(|(changed, _)| **changed == nid)
+                    .map_or_else(on_disk, |(_, entry)| *entry);
                 if entry.addr != NULL && nid >= FIRST_NID {
                     each(nid, entry);
                 }

@@ -1,12 +1,15 @@
 //! Nodes: inodes and the blocks that list blocks, found by number, written to new places.
 //!
-//! *Promises.* A node that does not say its own number, or an inode whose parts would not fit into it, is an error and never used. *Knows nothing of* the shape of
-//! files' trees.
+//! *Promises.* A node that does not say its own number, or an inode whose parts would not fit into
+//! it, is an error and never used. *Knows nothing of* the shape of files' trees.
 
 use crate::{
     F2fs, F2fsError, Layout,
     disk::zeros,
-    format::{INODE_SLOTS, NEW, NULL, crc, footer, inode, is_placed, le16, le32, le64, node_offset, put32, put64},
+    format::{
+        INODE_SLOTS, NEW, NULL, crc, footer, inode, is_placed, le16, le32, le64, node_offset,
+        put32, put64,
+    },
     summary::Owner,
     superblock::feature,
 };
@@ -27,13 +30,25 @@ pub(crate) struct Shape {
 impl Shape {
     pub fn of(bytes: &[u8], layout: &Layout) -> Self {
         let flags = bytes[inode::INLINE];
-        let extra = if flags & inode::EXTRA_ATTR != 0 { usize::from(le16(bytes, inode::EXTRA_SIZE)) } else { 0 };
+        let extra = if flags & inode::EXTRA_ATTR != 0 {
+            usize::from(le16(bytes, inode::EXTRA_SIZE))
+        } else {
+            0
+        };
         let xattr = match extra {
-            4.. if layout.has(feature::FLEXIBLE_XATTR) => u32::from(le16(bytes, inode::XATTR_SLOTS)),
-            _ if flags & (inode::INLINE_XATTR | inode::INLINE_DENTRY) != 0 => inode::DEFAULT_XATTR_SLOTS,
+            4.. if layout.has(feature::FLEXIBLE_XATTR) => {
+                u32::from(le16(bytes, inode::XATTR_SLOTS))
+            }
+            _ if flags & (inode::INLINE_XATTR | inode::INLINE_DENTRY) != 0 => {
+                inode::DEFAULT_XATTR_SLOTS
+            }
             _ => 0,
         };
-        Self { extra, slots: INODE_SLOTS.saturating_sub(extra as u32 / 4 + xattr), xattr }
+        Self {
+            extra,
+            slots: INODE_SLOTS.saturating_sub(extra as u32 / 4 + xattr),
+            xattr,
+        }
     }
 
     /// Where the addresses begin.
@@ -64,40 +79,80 @@ impl Shape {
 /// The checksum of an inode.
 fn checksum(bytes: &[u8], layout: &Layout) -> u32 {
     let seed = crc(!0, &layout.uuid);
-    let seed = crc(crc(seed, &bytes[footer::INO..footer::INO + 4]), &bytes[inode::GENERATION..inode::GENERATION + 4]);
-    crc(crc(crc(seed, &bytes[..inode::CHECKSUM]), &[0; 4]), &bytes[inode::CHECKSUM + 4..])
+    let seed = crc(
+        crc(seed, &bytes[footer::INO..footer::INO + 4]),
+        &bytes[inode::GENERATION..inode::GENERATION + 4],
+    );
+    crc(
+        crc(crc(seed, &bytes[..inode::CHECKSUM]), &[0; 4]),
+        &bytes[inode::CHECKSUM + 4..],
+    )
 }
 
 fn has_checksum(bytes: &[u8], layout: &Layout) -> bool {
-    let extra = bytes[inode::INLINE] & inode::EXTRA_ATTR != 0 && le16(bytes, inode::EXTRA_SIZE) >= 12;
+    let extra =
+        bytes[inode::INLINE] & inode::EXTRA_ATTR != 0 && le16(bytes, inode::EXTRA_SIZE) >= 12;
     extra && layout.has(feature::INODE_CHECKSUM)
 }
 
 /// Judges a node that was read.
 pub(crate) fn check(bytes: &[u8], nid: u32, layout: &Layout) -> Result<(), F2fsError> {
-    let fail = |field, found: u64, expected| Err(F2fsError::Node { nid, field, found, expected });
+    let fail = |field, found: u64, expected| {
+        Err(F2fsError::Node {
+            nid,
+            field,
+            found,
+            expected,
+        })
+    };
     if le32(bytes, footer::NID) != nid {
-        return fail("number in its footer", le32(bytes, footer::NID).into(), "its own");
+        return fail(
+            "number in its footer",
+            le32(bytes, footer::NID).into(),
+            "its own",
+        );
     }
     if le32(bytes, footer::INO) != nid {
         return Ok(());
     }
-    let extra = if bytes[inode::INLINE] & inode::EXTRA_ATTR != 0 { le16(bytes, inode::EXTRA_SIZE) } else { 0 };
+    let extra = if bytes[inode::INLINE] & inode::EXTRA_ATTR != 0 {
+        le16(bytes, inode::EXTRA_SIZE)
+    } else {
+        0
+    };
     if !extra.is_multiple_of(4) || extra > 64 {
-        return fail("bytes of extra attributes", extra.into(), "a multiple of 4, at most 64");
+        return fail(
+            "bytes of extra attributes",
+            extra.into(),
+            "a multiple of 4, at most 64",
+        );
     }
     let shape = Shape::of(bytes, layout);
     if shape.slots < 12 {
         return fail("room for attributes", shape.xattr.into(), "less");
     }
     if has_checksum(bytes, layout) && le32(bytes, inode::CHECKSUM) != checksum(bytes, layout) {
-        return fail("checksum", le32(bytes, inode::CHECKSUM).into(), "that of its bytes");
+        return fail(
+            "checksum",
+            le32(bytes, inode::CHECKSUM).into(),
+            "that of its bytes",
+        );
     }
     if FileType::from_mode(le16(bytes, inode::MODE)).is_none() {
-        return fail("mode", le16(bytes, inode::MODE).into(), "a mode with a known type");
+        return fail(
+            "mode",
+            le16(bytes, inode::MODE).into(),
+            "a mode with a known type",
+        );
     }
-    if bytes[inode::INLINE] & inode::INLINE_DATA != 0 && le64(bytes, inode::SIZE) > shape.inline_max() as u64 {
-        return fail("length of contents in the inode", le64(bytes, inode::SIZE), "what fits");
+    if bytes[inode::INLINE] & inode::INLINE_DATA != 0
+        && le64(bytes, inode::SIZE) > shape.inline_max() as u64
+    {
+        return fail(
+            "length of contents in the inode",
+            le64(bytes, inode::SIZE),
+            "what fits",
+        );
     }
     Ok(())
 }
@@ -109,7 +164,12 @@ impl<D: BlockDevice> F2fs<D> {
         }
         let entry = self.nat_entry(nid)?;
         if !is_placed(entry.addr) || self.layout.place(entry.addr).is_none() {
-            return Err(F2fsError::Node { nid, field: "address", found: entry.addr.into(), expected: "a block of the main area" });
+            return Err(F2fsError::Node {
+                nid,
+                field: "address",
+                found: entry.addr.into(),
+                expected: "a block of the main area",
+            });
         }
         let block = self.disk.read(entry.addr)?;
         check(&block, nid, &self.layout)?;
@@ -142,7 +202,12 @@ impl<D: BlockDevice> F2fs<D> {
         let bytes = self.node(ino)?;
         let owner = le32(bytes, footer::INO);
         if owner != ino {
-            return Err(F2fsError::Node { nid: ino, field: "owner", found: owner.into(), expected: "itself: an inode" });
+            return Err(F2fsError::Node {
+                nid: ino,
+                field: "owner",
+                found: owner.into(),
+                expected: "itself: an inode",
+            });
         }
         Ok(bytes)
     }
@@ -175,7 +240,12 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// A new node of zeros at a place in a file's tree; an inode if it has no `ino` yet.
-    pub(crate) fn new_node(&mut self, ino: Option<u32>, offset: u32, directory: bool) -> Result<u32, F2fsError> {
+    pub(crate) fn new_node(
+        &mut self,
+        ino: Option<u32>,
+        offset: u32,
+        directory: bool,
+    ) -> Result<u32, F2fsError> {
         self.reserve(1)?;
         let nid = match self.free_nid() {
             Ok(nid) => nid,
@@ -192,11 +262,21 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// A node of zeros under a number that is free; its block has been reserved.
-    pub(crate) fn place_node(&mut self, nid: u32, ino: u32, offset: u32, directory: bool) -> Result<(), F2fsError> {
+    pub(crate) fn place_node(
+        &mut self,
+        nid: u32,
+        ino: u32,
+        offset: u32,
+        directory: bool,
+    ) -> Result<(), F2fsError> {
         let mut block = zeros();
         put32(&mut block, footer::NID, nid);
         put32(&mut block, footer::INO, ino);
-        put32(&mut block, footer::FLAG, offset << footer::OFFSET_SHIFT | u32::from(!directory));
+        put32(
+            &mut block,
+            footer::FLAG,
+            offset << footer::OFFSET_SHIFT | u32::from(!directory),
+        );
         self.set_nat(nid, ino, NEW)?;
         self.checkpoint.nodes += 1;
         self.checkpoint.inodes += u32::from(nid == ino);
@@ -227,13 +307,32 @@ impl<D: BlockDevice> F2fs<D> {
     /// Writes a node to the next place of its log; with `marks` of an fsync.
     pub(crate) fn write_node(&mut self, nid: u32, marks: u32) -> Result<(), F2fsError> {
         let bytes = self.node(nid)?;
-        let (flags, ino, offset) =
-            (le32(bytes, footer::FLAG) & !(footer::FSYNC | footer::DENTRY) | marks, le32(bytes, footer::INO), node_offset(bytes));
+        let (flags, ino, offset) = (
+            le32(bytes, footer::FLAG) & !(footer::FSYNC | footer::DENTRY) | marks,
+            le32(bytes, footer::INO),
+            node_offset(bytes),
+        );
         let log = self.node_log(offset, flags & footer::COLD != 0);
         let old = self.nat_entry(nid)?.addr;
-        let addr = self.allocate(log, Owner { nid, version: 0, slot: 0 })?;
-        let (mark, next, now) = (self.checkpoint.mark(), self.next_addr(log).unwrap_or(NULL), self.time());
-        let Self { nodes, layout, disk, .. } = self;
+        let addr = self.allocate(
+            log,
+            Owner {
+                nid,
+                version: 0,
+                slot: 0,
+            },
+        )?;
+        let (mark, next, now) = (
+            self.checkpoint.mark(),
+            self.next_addr(log).unwrap_or(NULL),
+            self.time(),
+        );
+        let Self {
+            nodes,
+            layout,
+            disk,
+            ..
+        } = self;
         let bytes = nodes.edit(nid, now).ok_or(F2fsError::Failed)?;
         put32(bytes, footer::FLAG, flags);
         put64(bytes, footer::VERSION, mark);
@@ -254,7 +353,10 @@ impl<D: BlockDevice> F2fs<D> {
 
 /// One of the three times that every inode has, by the offsets of its halves.
 pub(crate) fn time(bytes: &[u8], secs: usize, nanos: usize) -> Time {
-    Time { secs: le64(bytes, secs) as i64, nanos: le32(bytes, nanos).min(999_999_999) }
+    Time {
+        secs: le64(bytes, secs) as i64,
+        nanos: le32(bytes, nanos).min(999_999_999),
+    }
 }
 
 pub(crate) fn put_time(bytes: &mut [u8], secs: usize, nanos: usize, time: Time) {

@@ -1,6 +1,8 @@
-//! The first and last block of a checkpoint pack, between which everything else of it lies (Linux `fs/f2fs/checkpoint.c`).
+//! The first and last block of a checkpoint pack, between which everything else of it lies (Linux
+//! `fs/f2fs/checkpoint.c`).
 //!
-//! *Promises.* A pack is taken only if both are whole and of one version. *Knows nothing of* when checkpoints are written.
+//! *Promises.* A pack is taken only if both are whole and of one version. *Knows nothing of* when
+//! checkpoints are written.
 
 use crate::{
     F2fsError, Layout,
@@ -70,12 +72,21 @@ impl Checkpoint {
 
     /// The mark of nodes that were written behind this checkpoint.
     pub fn mark(&self) -> u64 {
-        self.version | if self.flags & flag::CRC_RECOVERY != 0 { u64::from(self.crc) << 32 } else { 0 }
+        self.version
+            | if self.flags & flag::CRC_RECOVERY != 0 {
+                u64::from(self.crc) << 32
+            } else {
+                0
+            }
     }
 
     /// Whether a node with this mark was written behind this checkpoint.
     pub fn is_behind(&self, mark: u64) -> bool {
-        if self.flags & flag::NO_CRC_RECOVERY != 0 { mark << 32 == self.version << 32 } else { mark == self.mark() }
+        if self.flags & flag::NO_CRC_RECOVERY != 0 {
+            mark << 32 == self.version << 32
+        } else {
+            mark == self.mark()
+        }
     }
 
     /// The newer of the two packs.
@@ -83,16 +94,29 @@ impl Checkpoint {
         let first = Self::read_pack(disk, layout, false)?;
         let second = Self::read_pack(disk, layout, true)?;
         let newest = match (first, second) {
-            (Some(first), Some(second)) => Some(if second.version > first.version { second } else { first }),
+            (Some(first), Some(second)) => Some(if second.version > first.version {
+                second
+            } else {
+                first
+            }),
             (first, second) => first.or(second),
         };
-        newest.ok_or(F2fsError::NoCheckpoint { first: layout.cp, second: layout.cp + SEGMENT })
+        newest.ok_or(F2fsError::NoCheckpoint {
+            first: layout.cp,
+            second: layout.cp + SEGMENT,
+        })
     }
 
-    fn read_pack<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout, second: bool) -> Result<Option<Self>, F2fsError> {
+    fn read_pack<D: BlockDevice>(
+        disk: &mut Disk<D>,
+        layout: &Layout,
+        second: bool,
+    ) -> Result<Option<Self>, F2fsError> {
         let start = layout.cp + if second { SEGMENT } else { 0 };
         let head = disk.read(start)?;
-        let Some(sum) = checksum(&head) else { return Ok(None) };
+        let Some(sum) = checksum(&head) else {
+            return Ok(None);
+        };
         let blocks = le32(&head, 136);
         if !(2..=SEGMENT).contains(&blocks) {
             return Ok(None);
@@ -117,42 +141,97 @@ impl Checkpoint {
 
     fn parse(head: &[u8], layout: &Layout, block: u32) -> Result<Self, F2fsError> {
         let fail = |offset: usize, field, found: u32, expected| {
-            Err(F2fsError::Block { block, offset: offset as u32, field, found: found.into(), expected })
+            Err(F2fsError::Block {
+                block,
+                offset: offset as u32,
+                field,
+                found: found.into(),
+                expected,
+            })
         };
         let flags = le32(head, 132);
         if flags & (flag::LARGE_NAT_BITMAP | flag::DISABLED | flag::RESIZE) != 0 {
-            return fail(132, "flags", flags, "no large_nat_bitmap, no disabled checkpoints, no resizing");
+            return fail(
+                132,
+                "flags",
+                flags,
+                "no large_nat_bitmap, no disabled checkpoints, no resizing",
+            );
         }
-        let (sit, nat) = (layout.sit_blocks() as usize / 8, layout.nat_blocks() as usize / 8);
+        let (sit, nat) = (
+            layout.sit_blocks() as usize / 8,
+            layout.nat_blocks() as usize / 8,
+        );
         let in_head = nat + if layout.payload == 0 { sit } else { 0 };
-        if le32(head, 156) as usize != sit || le32(head, 160) as usize != nat || BITMAPS + in_head > CRC {
-            return fail(156, "bytes of the tables' bitmaps", le32(head, 156), "one bit a block");
+        if le32(head, 156) as usize != sit
+            || le32(head, 160) as usize != nat
+            || BITMAPS + in_head > CRC
+        {
+            return fail(
+                156,
+                "bytes of the tables' bitmaps",
+                le32(head, 156),
+                "one bit a block",
+            );
         }
         let mut logs = [LogState::default(); log::COUNT];
         for (number, log) in logs.iter_mut().enumerate() {
-            let (segments, offsets, of) = if number < log::DATA { (84, 116, number) } else { (36, 68, number - log::DATA) };
-            *log =
-                LogState { segment: le32(head, segments + 4 * of), next: le16(head, offsets + 2 * of), threaded: head[176 + number] != 0 };
+            let (segments, offsets, of) = if number < log::DATA {
+                (84, 116, number)
+            } else {
+                (36, 68, number - log::DATA)
+            };
+            *log = LogState {
+                segment: le32(head, segments + 4 * of),
+                next: le16(head, offsets + 2 * of),
+                threaded: head[176 + number] != 0,
+            };
             if log.segment >= layout.segments_main || u32::from(log.next) > SEGMENT {
-                return fail(segments + 4 * of, "segment of a log", log.segment, "a segment of the main area");
+                return fail(
+                    segments + 4 * of,
+                    "segment of a log",
+                    log.segment,
+                    "a segment of the main area",
+                );
             }
         }
         let (blocks, start_sum) = (le32(head, 136), le32(head, 140));
         if start_sum <= layout.payload || start_sum >= blocks {
-            return fail(140, "first block of summaries", start_sum, "a block of the pack");
+            return fail(
+                140,
+                "first block of summaries",
+                start_sum,
+                "a block of the pack",
+            );
         }
         let (reserved, overprovision, user) = (le32(head, 24), le32(head, 28), le64(head, 8));
-        if user > u64::from(layout.segments_main) * u64::from(SEGMENT) || reserved >= layout.segments_main {
+        if user > u64::from(layout.segments_main) * u64::from(SEGMENT)
+            || reserved >= layout.segments_main
+        {
             return fail(24, "reserved segments", reserved, "fewer than there are");
         }
         let (valid, nodes, inodes) = (le64(head, 16), le32(head, 144), le32(head, 148));
         if valid > user {
-            return fail(16, "valid blocks", valid.min(u64::from(u32::MAX)) as u32, "no more than users may have");
+            return fail(
+                16,
+                "valid blocks",
+                valid.min(u64::from(u32::MAX)) as u32,
+                "no more than users may have",
+            );
         }
         if nodes > layout.nids() || inodes > nodes {
-            return fail(144, "valid nodes", nodes, "no more than their table has, nor fewer than inodes");
+            return fail(
+                144,
+                "valid nodes",
+                nodes,
+                "no more than their table has, nor fewer than inodes",
+            );
         }
-        let sit_map = if layout.payload == 0 { head[BITMAPS..BITMAPS + sit].to_vec() } else { vec![0; sit] };
+        let sit_map = if layout.payload == 0 {
+            head[BITMAPS..BITMAPS + sit].to_vec()
+        } else {
+            vec![0; sit]
+        };
         let nat_at = BITMAPS + if layout.payload == 0 { sit } else { 0 };
         Ok(Self {
             version: le64(head, 0),
@@ -179,13 +258,22 @@ impl Checkpoint {
     /// The first and last block; sets the checksum.
     pub fn encode(&mut self, layout: &Layout) -> Block {
         let mut head = zeros();
-        for (at, value) in [(0, self.version), (8, self.user_blocks), (16, self.valid_blocks), (168, self.elapsed)] {
+        for (at, value) in [
+            (0, self.version),
+            (8, self.user_blocks),
+            (16, self.valid_blocks),
+            (168, self.elapsed),
+        ] {
             put64(&mut head, at, value);
         }
         head[36..68].fill(0xFF);
         head[84..116].fill(0xFF);
         for (number, log) in self.logs.iter().enumerate() {
-            let (segments, offsets, of) = if number < log::DATA { (84, 116, number) } else { (36, 68, number - log::DATA) };
+            let (segments, offsets, of) = if number < log::DATA {
+                (84, 116, number)
+            } else {
+                (36, 68, number - log::DATA)
+            };
             put32(&mut head, segments + 4 * of, log.segment);
             put16(&mut head, offsets + 2 * of, log.next);
             head[176 + number] = log.threaded.into();
@@ -204,7 +292,9 @@ impl Checkpoint {
             (160, self.nat_map.len() as u32),
             (164, CRC as u32),
         ];
-        words.iter().for_each(|(at, value)| put32(&mut head, *at, *value));
+        words
+            .iter()
+            .for_each(|(at, value)| put32(&mut head, *at, *value));
         let mut at = BITMAPS;
         if layout.payload == 0 {
             head[at..at + self.sit_map.len()].copy_from_slice(&self.sit_map);

@@ -1,7 +1,10 @@
-//! What the log still holds of the past: inodes as they once were, and the contents that they led to.
+//! What the log still holds of the past: inodes as they once were, and the contents that they led
+//! to.
 //!
-//! *Promises.* Every block of the main area is read once; only what passes for an inode counts. Contents are those in the inode and those of the addresses in it, as long as their blocks have not been given to others
-//! since: what further nodes once said is not known. Nothing is written. *Knows nothing of* names in directories: an inode has the name that it was made with.
+//! *Promises.* Every block of the main area is read once; only what passes for an inode counts.
+//! Contents are those in the inode and those of the addresses in it, as long as their blocks have
+//! not been given to others since: what further nodes once said is not known. Nothing is written.
+//! *Knows nothing of* names in directories: an inode has the name that it was made with.
 
 use crate::{
     F2fs, F2fsError,
@@ -55,7 +58,10 @@ impl<D: BlockDevice> F2fs<D> {
         let bytes = self.disk.read(addr)?;
         let ino = le32(&bytes, footer::INO);
         let name = usize::from(le32(&bytes, inode::NAME_LEN).min(u16::MAX.into()) as u16);
-        let inode = ino != 0 && le32(&bytes, footer::NID) == ino && le32(&bytes, footer::FLAG) >> footer::OFFSET_SHIFT == 0 && name <= 255;
+        let inode = ino != 0
+            && le32(&bytes, footer::NID) == ino
+            && le32(&bytes, footer::FLAG) >> footer::OFFSET_SHIFT == 0
+            && name <= 255;
         if !inode || check(&bytes, ino, &self.layout).is_err() {
             return Ok(None);
         }
@@ -74,19 +80,35 @@ impl<D: BlockDevice> F2fs<D> {
         }))
     }
 
-    /// Gives the contents that a version led to, as far as they are still there: place in the file and bytes. Holes are left out. Gives how many bytes are not to be had.
-    pub fn contents_of(&mut self, version: &Version, each: &mut dyn FnMut(u64, &[u8])) -> Result<u64, F2fsError> {
+    /// Gives the contents that a version led to, as far as they are still there: place in the file
+    /// and bytes. Holes are left out. Gives how many bytes are not to be had.
+    pub fn contents_of(
+        &mut self,
+        version: &Version,
+        each: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<u64, F2fsError> {
         let bytes = self.disk.read(version.addr)?;
         check(&bytes, version.ino, &self.layout)?;
-        let (shape, size, block) = (Shape::of(&bytes, &self.layout), version.size, bytes.len() as u64);
+        let (shape, size, block) = (
+            Shape::of(&bytes, &self.layout),
+            version.size,
+            bytes.len() as u64,
+        );
         if bytes[inode::INLINE] & inode::INLINE_DATA != 0 {
-            each(0, &bytes[shape.inline_at()..shape.inline_at() + (size as usize).min(shape.inline_max())]);
+            each(
+                0,
+                &bytes[shape.inline_at()
+                    ..shape.inline_at() + (size as usize).min(shape.inline_max())],
+            );
             return Ok(0);
         }
         let mut lost = 0;
         let direct = u64::from(shape.slots).min(size.div_ceil(block)) as u32;
         for index in 0..direct {
-            let (addr, at) = (le32(&bytes, shape.slots_at() + 4 * index as usize), u64::from(index) * block);
+            let (addr, at) = (
+                le32(&bytes, shape.slots_at() + 4 * index as usize),
+                u64::from(index) * block,
+            );
             let part = block.min(size - at);
             match addr {
                 NULL => {}
@@ -106,7 +128,9 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// Whether a block's summary still names the file.
     fn is_still_of(&mut self, addr: u32, ino: u32) -> Result<bool, F2fsError> {
-        let Some((segment, at)) = self.layout.place(addr) else { return Ok(false) };
+        let Some((segment, at)) = self.layout.place(addr) else {
+            return Ok(false);
+        };
         Ok(self.owners_of(segment)?[at].nid == ino)
     }
 }

@@ -1,6 +1,7 @@
 //! Where on the device an error or a finding is.
 //!
-//! *Promises.* The first byte of the block that is meant, or of what is wrong in it; none where the tables cannot tell any more. *Knows nothing of* what is wrong there.
+//! *Promises.* The first byte of the block that is meant, or of what is wrong in it; none where the
+//! tables cannot tell any more. *Knows nothing of* what is wrong there.
 
 use crate::{F2fs, F2fsError, finding::Finding, format::BLOCK, superblock};
 use nandlab_block::BlockDevice;
@@ -29,21 +30,32 @@ impl<D: BlockDevice> F2fs<D> {
     pub fn place_of_error(&mut self, error: &F2fsError) -> Option<u64> {
         match *error {
             F2fsError::Device(error) => error.place(self.disk.device.geometry().sector),
-            F2fsError::Super { offset, .. } => Some((superblock::OFFSET + usize::from(offset)) as u64),
+            F2fsError::Super { offset, .. } => {
+                Some((superblock::OFFSET + usize::from(offset)) as u64)
+            }
             F2fsError::NoCheckpoint { first, .. } => Some(byte(first)),
             F2fsError::Block { block, offset, .. } => Some(byte(block) + u64::from(offset)),
             F2fsError::Node { nid, .. } => self.node_byte(nid),
             F2fsError::Entry { dir, index, .. } => self.names_byte(dir, index),
-            F2fsError::Call(_) | F2fsError::Feature { .. } | F2fsError::Sectors { .. } | F2fsError::Failed => None,
+            F2fsError::Call(_)
+            | F2fsError::Feature { .. }
+            | F2fsError::Sectors { .. }
+            | F2fsError::Failed => None,
         }
     }
 
     /// The byte of the device where a finding is, if it is one place.
     pub fn place_of(&mut self, finding: &Finding) -> Option<u64> {
         match *finding {
-            Finding::InUse | Finding::Count { .. } => Some(byte(self.checkpoint.start(&self.layout))),
-            Finding::Unreadable { nid, ref error } => self.place_of_error(error).or_else(|| self.node_byte(nid)),
-            Finding::CrossLink { addr, .. } | Finding::Invalid { addr, .. } | Finding::Summary { addr, .. } => Some(byte(addr)),
+            Finding::InUse | Finding::Count { .. } => {
+                Some(byte(self.checkpoint.start(&self.layout)))
+            }
+            Finding::Unreadable { nid, ref error } => {
+                self.place_of_error(error).or_else(|| self.node_byte(nid))
+            }
+            Finding::CrossLink { addr, .. }
+            | Finding::Invalid { addr, .. }
+            | Finding::Summary { addr, .. } => Some(byte(addr)),
             Finding::LostBlocks { first, .. } => Some(byte(first)),
             Finding::Stray { nid, .. }
             | Finding::LostNode { nid }

@@ -1,12 +1,17 @@
-//! After a power cut: what fsyncs made durable behind the last checkpoint is taken up again (publication, section 2.7; `fs/f2fs/recovery.c`).
+//! After a power cut: what fsyncs made durable behind the last checkpoint is taken up again
+//! (publication, section 2.7; `fs/f2fs/recovery.c`).
 //!
-//! *Promises.* Nothing that recovery reads is overwritten before a checkpoint has its outcome, so that it can be cut short and begun again. Read-only it happens
-//! in memory. *Knows nothing of* how the nodes came to be written, but that each names the place of the next.
+//! *Promises.* Nothing that recovery reads is overwritten before a checkpoint has its outcome, so
+//! that it can be cut short and begun again. Read-only it happens in memory. *Knows nothing of* how
+//! the nodes came to be written, but that each names the place of the next.
 
 use crate::{
     F2fs, F2fsError,
     checkpoint::ORPHANS,
-    format::{BLOCK, FIRST_NID, NEW, NODE_SLOTS, NULL, footer, inode, is_direct, is_placed, le32, le64, log, node_offset, put32, put64},
+    format::{
+        BLOCK, FIRST_NID, NEW, NODE_SLOTS, NULL, footer, inode, is_direct, is_placed, le32, le64,
+        log, node_offset, put32, put64,
+    },
     map::first_index,
     node::{self, Shape, kind},
     pack::flag,
@@ -55,9 +60,13 @@ impl<D: BlockDevice> F2fs<D> {
             return Ok(());
         }
         for (segment, owners) in changed {
-            self.disk.write(self.layout.ssa + segment, &summary::block(&owners, false, None, None))?;
+            self.disk.write(
+                self.layout.ssa + segment,
+                &summary::block(&owners, false, None, None),
+            )?;
         }
-        // All logs go elsewhere: where they stood may lie what was recovered, or what would be needed to do it again.
+        // All logs go elsewhere: where they stood may lie what was recovered, or what would be
+        // needed to do it again.
         if recovered || !chain.is_empty() {
             (0..log::COUNT).try_for_each(|number| self.switch_log(number))?;
         }
@@ -74,7 +83,11 @@ impl<D: BlockDevice> F2fs<D> {
         while self.layout.place(next).is_some() && seen.insert(next) {
             let bytes = match self.disk.read(next) {
                 // Nothing was written behind the last checkpoint of an unmount.
-                Err(F2fsError::Device(BlockError::Missing { .. })) if self.checkpoint.flags & flag::UMOUNT != 0 => break,
+                Err(F2fsError::Device(BlockError::Missing { .. }))
+                    if self.checkpoint.flags & flag::UMOUNT != 0 =>
+                {
+                    break;
+                }
                 outcome => outcome?,
             };
             if !self.checkpoint.is_behind(le64(&bytes, footer::VERSION)) {
@@ -114,7 +127,11 @@ impl<D: BlockDevice> F2fs<D> {
         let mut files: BTreeMap<u32, Fsynced> = BTreeMap::new();
         for (at, addr) in chain.iter().enumerate() {
             let bytes = self.disk.read(*addr)?;
-            let (nid, ino, flags) = (le32(&bytes, footer::NID), le32(&bytes, footer::INO), le32(&bytes, footer::FLAG));
+            let (nid, ino, flags) = (
+                le32(&bytes, footer::NID),
+                le32(&bytes, footer::INO),
+                le32(&bytes, footer::FLAG),
+            );
             if flags & footer::FSYNC == 0 || !is_direct(node_offset(&bytes)) {
                 continue;
             }
@@ -131,7 +148,10 @@ impl<D: BlockDevice> F2fs<D> {
                     continue;
                 }
             }
-            let file = files.entry(ino).or_insert(Fsynced { last: at, dentry: None });
+            let file = files.entry(ino).or_insert(Fsynced {
+                last: at,
+                dentry: None,
+            });
             file.last = at;
             if named {
                 file.dentry = Some(at);
@@ -144,14 +164,20 @@ impl<D: BlockDevice> F2fs<D> {
     fn revive(&mut self, ino: u32, found: &[u8]) -> Result<(), F2fsError> {
         node::check(found, ino, &self.layout)?;
         if ino <= FIRST_NID || self.nat_entry(ino)?.addr != NULL {
-            return Err(F2fsError::Node { nid: ino, field: "inode behind the checkpoint", found: ino.into(), expected: "a free number" });
+            return Err(F2fsError::Node {
+                nid: ino,
+                field: "inode behind the checkpoint",
+                found: ino.into(),
+                expected: "a free number",
+            });
         }
         let shape = Shape::of(found, &self.layout);
         self.reserve(1)?;
         self.place_node(ino, ino, 0, false)?;
         let bytes = self.node_mut(ino)?;
         bytes[..inode::EXTENT].copy_from_slice(&found[..inode::EXTENT]);
-        bytes[inode::SLOTS..shape.slots_at()].copy_from_slice(&found[inode::SLOTS..shape.slots_at()]);
+        bytes[inode::SLOTS..shape.slots_at()]
+            .copy_from_slice(&found[inode::SLOTS..shape.slots_at()]);
         bytes[inode::INLINE] = found[inode::INLINE] & (inode::INLINE_XATTR | inode::EXTRA_ATTR);
         put64(bytes, inode::SIZE, 0);
         put64(bytes, inode::BLOCKS, 1);
@@ -160,12 +186,19 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    fn roll_forward(&mut self, chain: &[u32], files: &BTreeMap<u32, Fsynced>, changed: &mut Changed) -> Result<(), F2fsError> {
+    fn roll_forward(
+        &mut self,
+        chain: &[u32],
+        files: &BTreeMap<u32, Fsynced>,
+        changed: &mut Changed,
+    ) -> Result<(), F2fsError> {
         for (at, addr) in chain.iter().enumerate() {
             let bytes = self.disk.read(*addr)?;
             let (nid, ino) = (le32(&bytes, footer::NID), le32(&bytes, footer::INO));
             // What was written after the last mark of a file was not made durable.
-            let Some(file) = files.get(&ino).filter(|file| at <= file.last) else { continue };
+            let Some(file) = files.get(&ino).filter(|file| at <= file.last) else {
+                continue;
+            };
             match self.alive(ino) {
                 Ok(()) => {}
                 // A later file took its name.
@@ -186,14 +219,25 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn take_over_inode(&mut self, ino: u32, found: &[u8]) -> Result<(), F2fsError> {
         let bytes = self.node_mut(ino)?;
-        let keep = [(inode::MODE, 2), (inode::ADVISE, 1), (inode::UID, 8), (inode::SIZE, 8), (inode::ATIME, 36), (inode::FLAGS, 4)];
-        keep.iter().for_each(|(at, len)| bytes[*at..at + len].copy_from_slice(&found[*at..at + len]));
+        let keep = [
+            (inode::MODE, 2),
+            (inode::ADVISE, 1),
+            (inode::UID, 8),
+            (inode::SIZE, 8),
+            (inode::ATIME, 36),
+            (inode::FLAGS, 4),
+        ];
+        keep.iter()
+            .for_each(|(at, len)| bytes[*at..at + len].copy_from_slice(&found[*at..at + len]));
         Ok(())
     }
 
     /// The name that an inode remembers leads to it from now on.
     fn take_over_name(&mut self, ino: u32, found: &[u8]) -> Result<(), F2fsError> {
-        let (dir, len) = (le32(found, inode::PARENT), le32(found, inode::NAME_LEN) as usize);
+        let (dir, len) = (
+            le32(found, inode::PARENT),
+            le32(found, inode::NAME_LEN) as usize,
+        );
         let name = found[inode::NAME..inode::NAME + len.min(255)].to_vec();
         nandlab_vfs::check_name(&name)?;
         self.check_dir(dir)?;
@@ -208,7 +252,12 @@ impl<D: BlockDevice> F2fs<D> {
         self.add_entry(dir, &name, ino, FileType::File)
     }
 
-    fn take_over_contents(&mut self, ino: u32, found: &[u8], changed: &mut Changed) -> Result<(), F2fsError> {
+    fn take_over_contents(
+        &mut self,
+        ino: u32,
+        found: &[u8],
+        changed: &mut Changed,
+    ) -> Result<(), F2fsError> {
         let (offset, is_inode) = (node_offset(found), le32(found, footer::NID) == ino);
         if offset == footer::XATTR_OFFSET {
             return self.take_over_attributes(ino, found);
@@ -234,13 +283,24 @@ impl<D: BlockDevice> F2fs<D> {
                 bytes[shape.slots_at()..shape.inline_at() + shape.inline_max()].fill(0);
             }
         }
-        let Some(first) = first_index(offset, shape.slots) else { return Ok(()) };
-        let (count, base) = if is_inode { (shape.slots, shape.slots_at()) } else { (NODE_SLOTS, 0) };
+        let Some(first) = first_index(offset, shape.slots) else {
+            return Ok(());
+        };
+        let (count, base) = if is_inode {
+            (shape.slots, shape.slots_at())
+        } else {
+            (NODE_SLOTS, 0)
+        };
         if self.is_inline(ino)? {
             return Ok(());
         }
         for number in 0..count {
-            self.take_over_block(ino, first + number, le32(found, base + 4 * number as usize), changed)?;
+            self.take_over_block(
+                ino,
+                first + number,
+                le32(found, base + 4 * number as usize),
+                changed,
+            )?;
         }
         Ok(())
     }
@@ -248,7 +308,12 @@ impl<D: BlockDevice> F2fs<D> {
     fn take_over_inline(&mut self, ino: u32, shape: &Shape, found: &[u8]) -> Result<(), F2fsError> {
         let (size, inline) = (self.size(ino)?, self.is_inline(ino)?);
         if size > shape.inline_max() as u64 {
-            return Err(F2fsError::Node { nid: ino, field: "length of contents in the inode", found: size, expected: "what fits" });
+            return Err(F2fsError::Node {
+                nid: ino,
+                field: "length of contents in the inode",
+                found: size,
+                expected: "what fits",
+            });
         }
         if !inline {
             self.cut(ino, 0)?;
@@ -261,7 +326,13 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// A block of a file lies where the fsync put it.
-    fn take_over_block(&mut self, ino: u32, index: u32, to: u32, changed: &mut Changed) -> Result<(), F2fsError> {
+    fn take_over_block(
+        &mut self,
+        ino: u32,
+        index: u32,
+        to: u32,
+        changed: &mut Changed,
+    ) -> Result<(), F2fsError> {
         let before = self.slot(ino, index, false)?.map_or(NULL, |slot| slot.addr);
         if before == to {
             return Ok(());
@@ -296,24 +367,43 @@ impl<D: BlockDevice> F2fs<D> {
         }
         let entry = &self.segments.get(segment).entry;
         let of_log = (0..log::DATA).find(|number| self.logs[*number].state.segment == segment);
-        let kind = if entry.valid > 0 { usize::from(entry.kind) } else { of_log.unwrap_or(log::WARM_DATA) };
+        let kind = if entry.valid > 0 {
+            usize::from(entry.kind)
+        } else {
+            of_log.unwrap_or(log::WARM_DATA)
+        };
         let mtime = self.mtime();
         self.segments.mark((segment, at), kind, mtime)?;
         self.set_addr(&slot, to)?;
         let version = self.nat_entry(slot.nid)?.version;
-        self.changed_owners(segment, changed)?[at] = Owner { nid: slot.nid, version, slot: slot.number };
+        self.changed_owners(segment, changed)?[at] = Owner {
+            nid: slot.nid,
+            version,
+            slot: slot.number,
+        };
         Ok(())
     }
 
-    fn changed_owners<'a>(&mut self, segment: u32, changed: &'a mut Changed) -> Result<&'a mut Owners, F2fsError> {
+    fn changed_owners<'a>(
+        &mut self,
+        segment: u32,
+        changed: &'a mut Changed,
+    ) -> Result<&'a mut Owners, F2fsError> {
         Ok(match changed.entry(segment) {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(place) => place.insert(self.owners_of(segment)?),
         })
     }
 
-    /// A block that another place of some file had at the checkpoint: since then that place has got another.
-    fn give_up(&mut self, segment: u32, at: usize, addr: u32, changed: &mut Changed) -> Result<(), F2fsError> {
+    /// A block that another place of some file had at the checkpoint: since then that place has got
+    /// another.
+    fn give_up(
+        &mut self,
+        segment: u32,
+        at: usize,
+        addr: u32,
+        changed: &mut Changed,
+    ) -> Result<(), F2fsError> {
         let owner = self.changed_owners(segment, changed)?[at];
         if let Some((ino, index)) = self.slot_of(owner, addr)?
             && let Some(slot) = self.slot(ino, index, false)?

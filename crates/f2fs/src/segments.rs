@@ -1,7 +1,9 @@
-//! The segments of the main area in memory: which blocks are valid, which must not be written yet, who may be cleaned.
+//! The segments of the main area in memory: which blocks are valid, which must not be written yet,
+//! who may be cleaned.
 //!
-//! *Promises.* A block that the last checkpoint or a roll-forward may still need is never given out: not before the next checkpoint. *Knows nothing of*
-//! where the table lies on the medium, nor of what the blocks hold.
+//! *Promises.* A block that the last checkpoint or a roll-forward may still need is never given
+//! out: not before the next checkpoint. *Knows nothing of* where the table lies on the medium, nor
+//! of what the blocks hold.
 
 use crate::{
     F2fsError, Layout,
@@ -45,13 +47,19 @@ pub(crate) struct Segments {
     pub changed: BTreeSet<u32>,
     /// Blocks that only the next checkpoint sets free.
     pub stale: u64,
-    /// Sections that cleaning in the background has taken on: what they held waits to be written elsewhere.
+    /// Sections that cleaning in the background has taken on: what they held waits to be written
+    /// elsewhere.
     pub chosen: BTreeSet<u32>,
 }
 
 impl Segments {
     pub fn new(layout: &Layout, entries: Vec<SitEntry>, logs: impl Iterator<Item = u32>) -> Self {
-        let blank = |entry: SitEntry| Segment { held: entry.map, held_count: entry.valid, used: entry.valid > 0, entry };
+        let blank = |entry: SitEntry| Segment {
+            held: entry.map,
+            held_count: entry.valid,
+            used: entry.valid > 0,
+            entry,
+        };
         let mut segments = Self {
             all: entries.into_iter().map(blank).collect(),
             per_sec: layout.segs_per_sec,
@@ -119,12 +127,23 @@ impl Segments {
     }
 
     /// A block becomes valid, of this type of segment.
-    pub fn mark(&mut self, (number, at): (u32, usize), kind: usize, mtime: u64) -> Result<(), F2fsError> {
+    pub fn mark(
+        &mut self,
+        (number, at): (u32, usize),
+        kind: usize,
+        mtime: u64,
+    ) -> Result<(), F2fsError> {
         self.take(number);
         let segment = &mut self.all[number as usize];
         if bit(&segment.entry.map, at) {
             let expected = "a block that is not valid";
-            return Err(F2fsError::Block { block: number, offset: at as u32, field: "block of a segment", found: at as u64, expected });
+            return Err(F2fsError::Block {
+                block: number,
+                offset: at as u32,
+                field: "block of a segment",
+                found: at as u64,
+                expected,
+            });
         }
         segment.entry.mtime = match (segment.entry.mtime, u64::from(segment.entry.valid)) {
             (0, _) => mtime,
@@ -160,7 +179,13 @@ impl Segments {
         let segment = &mut self.all[number as usize];
         if !bit(&segment.entry.map, at) {
             let expected = "a valid block";
-            return Err(F2fsError::Block { block: number, offset: at as u32, field: "block of a segment", found: at as u64, expected });
+            return Err(F2fsError::Block {
+                block: number,
+                offset: at as u32,
+                field: "block of a segment",
+                found: at as u64,
+                expected,
+            });
         }
         segment.entry.valid -= 1;
         set_bit(&mut segment.entry.map, at, false);
@@ -169,7 +194,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Valid blocks are now those of a checkpoint on the medium: gives the segments that have become clean.
+    /// Valid blocks are now those of a checkpoint on the medium: gives the segments that have
+    /// become clean.
     pub fn checkpointed(&mut self, logs: &[u32]) -> Vec<u32> {
         self.stale = 0;
         let mut freed = Vec::new();
@@ -186,17 +212,28 @@ impl Segments {
         freed
     }
 
-    /// A clean segment: in the section of `near` if there is one behind it, otherwise in a clean section from `hint` on, in a zone without a log if there is one.
+    /// A clean segment: in the section of `near` if there is one behind it, otherwise in a clean
+    /// section from `hint` on, in a zone without a log if there is one.
     pub fn find_clean(&self, near: u32, hint: u32, zone: u32, logs: &[u32]) -> Option<u32> {
         let end = (near / self.per_sec + 1) * self.per_sec;
         if let Some(next) = (near + 1..end).find(|segment| !self.get(*segment).used) {
             return Some(next);
         }
         let sections = self.used.len() as u32;
-        let clean = || (0..sections).map(|i| (hint / self.per_sec + i) % sections).filter(|section| self.used[*section as usize] == 0);
-        let lonely = |section: &u32| !logs.iter().any(|log| log / self.per_sec / zone == section / zone);
+        let clean = || {
+            (0..sections)
+                .map(|i| (hint / self.per_sec + i) % sections)
+                .filter(|section| self.used[*section as usize] == 0)
+        };
+        let lonely = |section: &u32| {
+            !logs
+                .iter()
+                .any(|log| log / self.per_sec / zone == section / zone)
+        };
         let section = clean().find(lonely).or_else(|| clean().next());
-        section.map(|section| section * self.per_sec).or_else(|| (0..self.len()).find(|segment| !self.get(*segment).used))
+        section
+            .map(|section| section * self.per_sec)
+            .or_else(|| (0..self.len()).find(|segment| !self.get(*segment).used))
     }
 
     /// The segment with most room for threaded logging, of this type, that no log has.
@@ -208,8 +245,15 @@ impl Segments {
                 && !logs.contains(&(*number as u32))
         };
         // One with nothing valid is better left to become clean.
-        let candidates = self.all.iter().enumerate().filter(fits).filter(|(_, segment)| segment.entry.valid > 0);
-        candidates.min_by_key(|(_, segment)| segment.held_count).map(|(number, _)| number as u32)
+        let candidates = self
+            .all
+            .iter()
+            .enumerate()
+            .filter(fits)
+            .filter(|(_, segment)| segment.entry.valid > 0);
+        candidates
+            .min_by_key(|(_, segment)| segment.held_count)
+            .map(|(number, _)| number as u32)
     }
 }
 
@@ -219,8 +263,19 @@ pub(crate) mod tests {
 
     /// Eight segments, each a section, none used but the first, which a log has.
     pub(crate) fn segments() -> Segments {
-        let layout = Layout { segs_per_sec: 1, segments_main: 8, ..crate::mkfs::test_layout() };
-        let entries = (0..8).map(|_| SitEntry { kind: 0, valid: 0, map: [0; 64], mtime: 0 }).collect();
+        let layout = Layout {
+            segs_per_sec: 1,
+            segments_main: 8,
+            ..crate::mkfs::test_layout()
+        };
+        let entries = (0..8)
+            .map(|_| SitEntry {
+                kind: 0,
+                valid: 0,
+                map: [0; 64],
+                mtime: 0,
+            })
+            .collect();
         Segments::new(&layout, entries, [0].into_iter())
     }
 

@@ -1,4 +1,5 @@
-//! Summaries: to which node each block of a segment belongs, with the journals that ride in them; in blocks of their own, and compact in a checkpoint pack.
+//! Summaries: to which node each block of a segment belongs, with the journals that ride in them;
+//! in blocks of their own, and compact in a checkpoint pack.
 //!
 //! *Promises.* What leads out of a block is never followed. *Knows nothing of* logs and tables.
 
@@ -38,7 +39,11 @@ pub(crate) fn nobody() -> Owners {
 }
 
 fn get(block: &[u8], at: usize) -> Owner {
-    Owner { nid: le32(block, at), version: block[at + 4], slot: le16(block, at + 5) }
+    Owner {
+        nid: le32(block, at),
+        version: block[at + 4],
+        slot: le16(block, at + 5),
+    }
 }
 
 fn put(block: &mut [u8], at: usize, owner: Owner) {
@@ -59,7 +64,11 @@ impl NatEntry {
     pub const BYTES: usize = 9;
 
     pub fn get(block: &[u8], at: usize) -> Self {
-        Self { version: block[at], ino: le32(block, at + 1), addr: le32(block, at + 5) }
+        Self {
+            version: block[at],
+            ino: le32(block, at + 1),
+            addr: le32(block, at + 5),
+        }
     }
 
     pub fn put(self, block: &mut [u8], at: usize) {
@@ -84,7 +93,12 @@ impl SitEntry {
     pub fn get(block: &[u8], at: usize) -> Self {
         let head = le16(block, at);
         let map = core::array::from_fn(|i| block[at + 2 + i]);
-        Self { kind: (head >> 10) as u8, valid: head & 0x3FF, map, mtime: le64(block, at + 66) }
+        Self {
+            kind: (head >> 10) as u8,
+            valid: head & 0x3FF,
+            map,
+            mtime: le64(block, at + 66),
+        }
     }
 
     pub fn put(&self, block: &mut [u8], at: usize) {
@@ -104,12 +118,18 @@ pub(crate) struct Journals {
 impl Journals {
     pub fn read_nat(&mut self, bytes: &[u8]) {
         let count = usize::from(le16(bytes, 0)).min(NAT_JOURNAL);
-        self.nat = (0..count).map(|i| 2 + i * 13).map(|at| (le32(bytes, at), NatEntry::get(bytes, at + 4))).collect();
+        self.nat = (0..count)
+            .map(|i| 2 + i * 13)
+            .map(|at| (le32(bytes, at), NatEntry::get(bytes, at + 4)))
+            .collect();
     }
 
     pub fn read_sit(&mut self, bytes: &[u8]) {
         let count = usize::from(le16(bytes, 0)).min(SIT_JOURNAL);
-        self.sit = (0..count).map(|i| 2 + i * 78).map(|at| (le32(bytes, at), SitEntry::get(bytes, at + 4))).collect();
+        self.sit = (0..count)
+            .map(|i| 2 + i * 78)
+            .map(|at| (le32(bytes, at), SitEntry::get(bytes, at + 4)))
+            .collect();
     }
 
     fn write_nat(&self, bytes: &mut [u8]) {
@@ -131,7 +151,9 @@ impl Journals {
 
 /// The owners in a block of the summary area or a whole summary in a pack.
 pub(crate) fn owners(block: &[u8]) -> Owners {
-    (0..SEGMENT as usize).map(|i| get(block, i * ENTRY)).collect()
+    (0..SEGMENT as usize)
+        .map(|i| get(block, i * ENTRY))
+        .collect()
 }
 
 /// The journal's bytes in a whole summary.
@@ -139,10 +161,19 @@ pub(crate) fn journal(block: &[u8]) -> &[u8] {
     &block[JOURNAL..JOURNAL + JOURNAL_BYTES]
 }
 
-/// A whole summary; of hot data in a pack with the journal of addresses, of cold data with that of segments.
-pub(crate) fn block(owners: &Owners, nodes: bool, nat: Option<&Journals>, sit: Option<&Journals>) -> Block {
+/// A whole summary; of hot data in a pack with the journal of addresses, of cold data with that of
+/// segments.
+pub(crate) fn block(
+    owners: &Owners,
+    nodes: bool,
+    nat: Option<&Journals>,
+    sit: Option<&Journals>,
+) -> Block {
     let mut block = zeros();
-    owners.iter().enumerate().for_each(|(i, owner)| put(&mut block, i * ENTRY, *owner));
+    owners
+        .iter()
+        .enumerate()
+        .for_each(|(i, owner)| put(&mut block, i * ENTRY, *owner));
     let journal = &mut block[JOURNAL..JOURNAL + JOURNAL_BYTES];
     if let Some(journals) = nat {
         journals.write_nat(journal);
@@ -154,7 +185,8 @@ pub(crate) fn block(owners: &Owners, nodes: bool, nat: Option<&Journals>, sit: O
     block
 }
 
-/// How many blocks the owners of so many data blocks take, compact; 3 for those that do not fit into two.
+/// How many blocks the owners of so many data blocks take, compact; 3 for those that do not fit
+/// into two.
 pub(crate) fn compact_blocks(entries: usize) -> u32 {
     const FIRST: usize = (FOOTER - 2 * JOURNAL_BYTES) / ENTRY;
     const MORE: usize = FOOTER / ENTRY;
@@ -184,7 +216,10 @@ pub(crate) fn compact(journals: &Journals, used: &[&[Owner]]) -> Vec<Block> {
 }
 
 /// Reads compact summaries; `used` says how many entries each data log has, `next` gives blocks.
-pub(crate) fn read_compact<E>(used: [usize; 3], mut next: impl FnMut() -> Result<Block, E>) -> Result<(Journals, [Owners; 3]), E> {
+pub(crate) fn read_compact<E>(
+    used: [usize; 3],
+    mut next: impl FnMut() -> Result<Block, E>,
+) -> Result<(Journals, [Owners; 3]), E> {
     let mut journals = Journals::default();
     let mut block = next()?;
     journals.read_nat(&block[..JOURNAL_BYTES]);
@@ -210,16 +245,48 @@ mod tests {
 
     #[test]
     fn compact_summaries_come_back() {
-        let owners: Owners = (0..512).map(|i| Owner { nid: i * 7, version: i as u8, slot: i as u16 }).collect();
-        let entry = SitEntry { kind: 4, valid: 300, map: [5; 64], mtime: 9 };
-        let journals = Journals { nat: vec![(8, NatEntry { version: 1, ino: 8, addr: 77 })], sit: vec![(3, entry)] };
+        let owners: Owners = (0..512)
+            .map(|i| Owner {
+                nid: i * 7,
+                version: i as u8,
+                slot: i as u16,
+            })
+            .collect();
+        let entry = SitEntry {
+            kind: 4,
+            valid: 300,
+            map: [5; 64],
+            mtime: 9,
+        };
+        let journals = Journals {
+            nat: vec![(
+                8,
+                NatEntry {
+                    version: 1,
+                    ino: 8,
+                    addr: 77,
+                },
+            )],
+            sit: vec![(3, entry)],
+        };
         let blocks = compact(&journals, &[&owners[..512], &owners[..100], &owners[..1]]);
         assert_eq!(blocks.len() as u32, compact_blocks(613));
         let mut blocks = blocks.into_iter();
         let (read, all) = read_compact::<()>([512, 100, 1], || blocks.next().ok_or(())).unwrap();
         assert_eq!((read.nat, read.sit), (journals.nat, journals.sit));
-        assert_eq!((&all[0], &all[1][..100], &all[2][..2]), (&owners, &owners[..100], &[owners[0], Owner::default()][..]));
-        assert_eq!((compact_blocks(439), compact_blocks(440), compact_blocks(1023), compact_blocks(1024)), (1, 2, 2, 3));
+        assert_eq!(
+            (&all[0], &all[1][..100], &all[2][..2]),
+            (&owners, &owners[..100], &[owners[0], Owner::default()][..])
+        );
+        assert_eq!(
+            (
+                compact_blocks(439),
+                compact_blocks(440),
+                compact_blocks(1023),
+                compact_blocks(1024)
+            ),
+            (1, 2, 2, 3)
+        );
         assert_eq!(crate::format::BLOCK - FOOTER, 5);
     }
 }

@@ -1,4 +1,5 @@
-//! The superblock: shape of the volume, checked so far that no address computed from it can leave the volume.
+//! The superblock: shape of the volume, checked so far that no address computed from it can leave
+//! the volume.
 
 use crate::{
     F2fsError,
@@ -123,10 +124,20 @@ pub struct Layout {
     pub(crate) hot: Vec<[u8; 8]>,
 }
 
-/// The bytes that a volume takes by its own superblock, up to the end of its main area. The superblock, or its copy, lies in `head`, the first 8192 bytes of the device; none where neither is understood.
+/// The bytes that a volume takes by its own superblock, up to the end of its main area. The
+/// superblock, or its copy, lies in `head`, the first 8192 bytes of the device; none where neither
+/// is understood.
 pub fn declared_bytes(head: &[u8]) -> Option<u64> {
-    let layouts = head.chunks(BLOCK).take(2).filter_map(|block| Layout::parse(block.get(OFFSET..)?.get(..BYTES)?, u64::MAX).ok());
-    layouts.map(|layout| (u64::from(layout.main) + u64::from(layout.segments_main) * u64::from(SEGMENT)) * BLOCK as u64).next()
+    let layouts = head
+        .chunks(BLOCK)
+        .take(2)
+        .filter_map(|block| Layout::parse(block.get(OFFSET..)?.get(..BYTES)?, u64::MAX).ok());
+    layouts
+        .map(|layout| {
+            (u64::from(layout.main) + u64::from(layout.segments_main) * u64::from(SEGMENT))
+                * BLOCK as u64
+        })
+        .next()
 }
 
 impl Layout {
@@ -134,7 +145,12 @@ impl Layout {
     pub(crate) fn parse(bytes: &[u8], device_blocks: u64) -> Result<Self, F2fsError> {
         let expect = |offset: usize, field, expected: u32, text| match le32(bytes, offset) {
             found if found == expected => Ok(()),
-            found => Err(F2fsError::Super { offset: offset as u16, field, found: found.into(), expected: text }),
+            found => Err(F2fsError::Super {
+                offset: offset as u16,
+                field,
+                found: found.into(),
+                expected: text,
+            }),
         };
         expect(at::MAGIC, "magic number", MAGIC, "0xF2F52010")?;
         check_crc(bytes)?;
@@ -173,7 +189,10 @@ impl Layout {
     }
 
     fn with_extensions(mut self, bytes: &[u8]) -> Self {
-        let (cold, hot) = (le32(bytes, at::EXTENSION_COUNT).min(64) as usize, usize::from(bytes[at::HOT_EXTENSIONS]));
+        let (cold, hot) = (
+            le32(bytes, at::EXTENSION_COUNT).min(64) as usize,
+            usize::from(bytes[at::HOT_EXTENSIONS]),
+        );
         let extension = |i: usize| core::array::from_fn(|j| bytes[at::EXTENSIONS + 8 * i + j]);
         self.cold = (0..cold).map(extension).collect();
         self.hot = (cold..(cold + hot).min(64)).map(extension).collect();
@@ -182,13 +201,36 @@ impl Layout {
 
     /// Areas follow each other, have the sizes that their contents need, and end on the device.
     fn check(&self, segment0: u32, sections: u32, device_blocks: u64) -> Result<(), F2fsError> {
-        let fail = |offset: usize, field, found: u64, expected| Err(F2fsError::Super { offset: offset as u16, field, found, expected });
-        let after = |start: u32, segments: u32| u64::from(start) + u64::from(segments) * u64::from(SEGMENT);
+        let fail = |offset: usize, field, found: u64, expected| {
+            Err(F2fsError::Super {
+                offset: offset as u16,
+                field,
+                found,
+                expected,
+            })
+        };
+        let after =
+            |start: u32, segments: u32| u64::from(start) + u64::from(segments) * u64::from(SEGMENT);
         let areas = [
             (at::CP, "checkpoint area", self.cp, u64::from(segment0)),
-            (at::SIT, "segment information table", self.sit, after(self.cp, 2)),
-            (at::NAT, "node address table", self.nat, after(self.sit, self.segments_sit)),
-            (at::SSA, "segment summary area", self.ssa, after(self.nat, self.segments_nat)),
+            (
+                at::SIT,
+                "segment information table",
+                self.sit,
+                after(self.cp, 2),
+            ),
+            (
+                at::NAT,
+                "node address table",
+                self.nat,
+                after(self.sit, self.segments_sit),
+            ),
+            (
+                at::SSA,
+                "segment summary area",
+                self.ssa,
+                after(self.nat, self.segments_nat),
+            ),
         ];
         for (offset, field, found, expected) in areas {
             if u64::from(found) != expected {
@@ -197,24 +239,62 @@ impl Layout {
         }
         let end = after(self.main, self.segments_main);
         if u64::from(self.main) < after(self.ssa, self.segments_ssa) || segment0 < 2 {
-            return fail(at::MAIN, "main area", self.main.into(), "a place behind the summaries");
+            return fail(
+                at::MAIN,
+                "main area",
+                self.main.into(),
+                "a place behind the summaries",
+            );
         }
         if end > self.blocks.min(device_blocks) || end > u64::from(u32::MAX) {
-            return fail(at::BLOCKS, "end of the main area", end, "a block of the device");
+            return fail(
+                at::BLOCKS,
+                "end of the main area",
+                end,
+                "a block of the device",
+            );
         }
         let per_sec = u64::from(self.segs_per_sec);
-        if per_sec == 0 || u64::from(sections) * per_sec != u64::from(self.segments_main) || self.segments_main < 6 {
-            return fail(at::SEGMENTS_MAIN, "segments of the main area", self.segments_main.into(), "whole sections, at least 6 segments");
+        if per_sec == 0
+            || u64::from(sections) * per_sec != u64::from(self.segments_main)
+            || self.segments_main < 6
+        {
+            return fail(
+                at::SEGMENTS_MAIN,
+                "segments of the main area",
+                self.segments_main.into(),
+                "whole sections, at least 6 segments",
+            );
         }
         if self.secs_per_zone == 0 || self.secs_per_zone > sections {
-            return fail(at::SECS_PER_ZONE, "sections of a zone", self.secs_per_zone.into(), "1 to all of them");
+            return fail(
+                at::SECS_PER_ZONE,
+                "sections of a zone",
+                self.secs_per_zone.into(),
+                "1 to all of them",
+            );
         }
-        let pairs = self.segments_sit.is_multiple_of(2) && self.segments_nat.is_multiple_of(2) && self.segments_nat > 0;
-        if !pairs || self.sit_blocks() * SIT_ENTRIES < self.segments_main || self.segments_ssa * SEGMENT < self.segments_main {
-            return fail(at::SEGMENTS_SIT, "segments of the tables", self.segments_sit.into(), "two copies with room for all segments");
+        let pairs = self.segments_sit.is_multiple_of(2)
+            && self.segments_nat.is_multiple_of(2)
+            && self.segments_nat > 0;
+        if !pairs
+            || self.sit_blocks() * SIT_ENTRIES < self.segments_main
+            || self.segments_ssa * SEGMENT < self.segments_main
+        {
+            return fail(
+                at::SEGMENTS_SIT,
+                "segments of the tables",
+                self.segments_sit.into(),
+                "two copies with room for all segments",
+            );
         }
         if self.payload > SEGMENT / 2 {
-            return fail(at::CP_PAYLOAD, "blocks of bitmaps", self.payload.into(), "at most 256");
+            return fail(
+                at::CP_PAYLOAD,
+                "blocks of bitmaps",
+                self.payload.into(),
+                "at most 256",
+            );
         }
         Ok(())
     }
@@ -246,7 +326,8 @@ impl Layout {
     /// The segment of a block and the block's place in it; none outside of the main area.
     pub(crate) fn place(&self, addr: u32) -> Option<(u32, usize)> {
         let block = addr.checked_sub(self.main)?;
-        (block / SEGMENT < self.segments_main).then_some((block / SEGMENT, (block % SEGMENT) as usize))
+        (block / SEGMENT < self.segments_main)
+            .then_some((block / SEGMENT, (block % SEGMENT) as usize))
     }
 
     pub(crate) fn has(&self, feature: u32) -> bool {
@@ -261,19 +342,28 @@ fn check_crc(bytes: &[u8]) -> Result<(), F2fsError> {
     let (found, expected) = (le32(bytes, at::CRC), crc(MAGIC, &bytes[..at::CRC]));
     match found == expected && le32(bytes, at::CHECKSUM_OFFSET) as usize == at::CRC {
         true => Ok(()),
-        false => {
-            Err(F2fsError::Super { offset: at::CRC as u16, field: "checksum", found: found.into(), expected: "that of the bytes before" })
-        }
+        false => Err(F2fsError::Super {
+            offset: at::CRC as u16,
+            field: "checksum",
+            found: found.into(),
+            expected: "that of the bytes before",
+        }),
     }
 }
 
 fn check_features(features: u32) -> Result<(), F2fsError> {
     let known = FEATURES.iter().fold(0, |all, (bit, ..)| all | bit);
-    if let Some((bit, _, name)) = FEATURES.iter().find(|(bit, understood, _)| features & bit != 0 && !understood) {
+    if let Some((bit, _, name)) = FEATURES
+        .iter()
+        .find(|(bit, understood, _)| features & bit != 0 && !understood)
+    {
         return Err(F2fsError::Feature { bit: *bit, name });
     }
     match features & !known {
         0 => Ok(()),
-        unknown => Err(F2fsError::Feature { bit: unknown & unknown.wrapping_neg(), name: "one without a name here" }),
+        unknown => Err(F2fsError::Feature {
+            bit: unknown & unknown.wrapping_neg(),
+            name: "one without a name here",
+        }),
     }
 }

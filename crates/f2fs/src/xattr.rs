@@ -1,6 +1,8 @@
-//! Extended attributes: in the end of the inode's addresses, and from there on in a node of their own (`fs/f2fs/xattr.c`).
+//! Extended attributes: in the end of the inode's addresses, and from there on in a node of their
+//! own (`fs/f2fs/xattr.c`).
 //!
-//! *Promises.* Entries that lead out of their place are an error. *Knows* the spaces user, trusted and security, and access control lists; those of others stay as they are, unseen.
+//! *Promises.* Entries that lead out of their place are an error. *Knows* the spaces user, trusted
+//! and security, and access control lists; those of others stay as they are, unseen.
 
 use crate::{
     F2fs, F2fsError,
@@ -21,7 +23,13 @@ const HEADER: usize = 24;
 const ENTRY: usize = 4;
 /// Bytes of a node of attributes.
 const NODE: usize = footer::NID;
-const SPACES: [(u8, &[u8]); 5] = [(1, b"user."), (2, acl::ACCESS), (3, acl::DEFAULT), (4, b"trusted."), (6, b"security.")];
+const SPACES: [(u8, &[u8]); 5] = [
+    (1, b"user."),
+    (2, acl::ACCESS),
+    (3, acl::DEFAULT),
+    (4, b"trusted."),
+    (6, b"security."),
+];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attribute {
@@ -35,26 +43,47 @@ fn split(name: &[u8]) -> Result<(u8, &[u8]), Errno> {
     if name.len() > nandlab_vfs::NAME_MAX {
         return Err(Errno::Range);
     }
-    let known = SPACES.iter().find_map(|(space, prefix)| Some((*space, name.strip_prefix(*prefix)?)));
-    known.filter(|(space, rest)| rest.is_empty() == matches!(space, 2 | 3)).ok_or(Errno::NotSupported)
+    let known = SPACES
+        .iter()
+        .find_map(|(space, prefix)| Some((*space, name.strip_prefix(*prefix)?)));
+    known
+        .filter(|(space, rest)| rest.is_empty() == matches!(space, 2 | 3))
+        .ok_or(Errno::NotSupported)
 }
 
 fn parse(bytes: &[u8], ino: u32) -> Result<Vec<Attribute>, F2fsError> {
     if bytes.len() < HEADER || le32(bytes, 0) == 0 {
         return Ok(Vec::new());
     }
-    let wrong = |field, found: u32, expected| F2fsError::Node { nid: ino, field, found: found.into(), expected };
+    let wrong = |field, found: u32, expected| F2fsError::Node {
+        nid: ino,
+        field,
+        found: found.into(),
+        expected,
+    };
     if le32(bytes, 0) != MAGIC {
-        return Err(wrong("magic number of attributes", le32(bytes, 0), "0xF2F52011"));
+        return Err(wrong(
+            "magic number of attributes",
+            le32(bytes, 0),
+            "0xF2F52011",
+        ));
     }
     let (mut at, mut all) = (HEADER, Vec::new());
     while at + ENTRY <= bytes.len() && le32(bytes, at) != 0 {
         let (name, value) = (usize::from(bytes[at + 1]), usize::from(le16(bytes, at + 2)));
         let (start, end) = (at + ENTRY + name, at + ENTRY + name + value);
         if end > bytes.len() {
-            return Err(wrong("attribute", at as u32, "a name and a value within the place of attributes"));
+            return Err(wrong(
+                "attribute",
+                at as u32,
+                "a name and a value within the place of attributes",
+            ));
         }
-        all.push(Attribute { space: bytes[at], name: bytes[at + ENTRY..start].to_vec(), value: bytes[start..end].to_vec() });
+        all.push(Attribute {
+            space: bytes[at],
+            name: bytes[at + ENTRY..start].to_vec(),
+            value: bytes[start..end].to_vec(),
+        });
         at = end.next_multiple_of(4);
     }
     Ok(all)
@@ -90,8 +119,15 @@ impl<D: BlockDevice> F2fs<D> {
 
     pub(crate) fn get_attribute(&mut self, ino: u32, name: &[u8]) -> Result<Vec<u8>, F2fsError> {
         let (space, rest) = split(name)?;
-        let found = self.attributes(ino)?.into_iter().find(|attribute| attribute.space == space && attribute.name == rest);
-        Ok(acl::shown(name, found.ok_or(Errno::NoData)?.value, Order::Little)?)
+        let found = self
+            .attributes(ino)?
+            .into_iter()
+            .find(|attribute| attribute.space == space && attribute.name == rest);
+        Ok(acl::shown(
+            name,
+            found.ok_or(Errno::NoData)?.value,
+            Order::Little,
+        )?)
     }
 
     pub(crate) fn list_attributes(&mut self, ino: u32) -> Result<Vec<Vec<u8>>, F2fsError> {
@@ -102,10 +138,18 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(self.attributes(ino)?.into_iter().filter_map(full).collect())
     }
 
-    pub(crate) fn set_attribute(&mut self, ino: u32, name: &[u8], value: Option<&[u8]>, expect: SetXattr) -> Result<(), F2fsError> {
+    pub(crate) fn set_attribute(
+        &mut self,
+        ino: u32,
+        name: &[u8],
+        value: Option<&[u8]>,
+        expect: SetXattr,
+    ) -> Result<(), F2fsError> {
         let (space, rest) = split(name)?;
         let mut all = self.attributes(ino)?;
-        let at = all.iter().position(|attribute| attribute.space == space && attribute.name == rest);
+        let at = all
+            .iter()
+            .position(|attribute| attribute.space == space && attribute.name == rest);
         match (at, expect) {
             (Some(_), SetXattr::Create) => return Err(Errno::Exists.into()),
             (None, SetXattr::Replace) => return Err(Errno::NoData.into()),
@@ -119,7 +163,11 @@ impl<D: BlockDevice> F2fs<D> {
             if value.len() > NODE - HEADER - ENTRY {
                 return Err(Errno::TooBig.into());
             }
-            all.push(Attribute { space, name: rest.to_vec(), value: acl::stored(name, value, Order::Little)? });
+            all.push(Attribute {
+                space,
+                name: rest.to_vec(),
+                value: acl::stored(name, value, Order::Little)?,
+            });
         }
         self.put_attributes(ino, &encode(&all))?;
         let now = self.now;
@@ -129,7 +177,10 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn put_attributes(&mut self, ino: u32, all: &[u8]) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
-        let (room, nid) = (shape.xattr_bytes(), le32(self.inode(ino)?, inode::XATTR_NID));
+        let (room, nid) = (
+            shape.xattr_bytes(),
+            le32(self.inode(ino)?, inode::XATTR_NID),
+        );
         if all.len() > room + NODE {
             return Err(Errno::NoSpace.into());
         }
@@ -141,7 +192,11 @@ impl<D: BlockDevice> F2fs<D> {
                 put32(self.node_mut(ino)?, inode::XATTR_NID, 0);
             }
             (false, _) => {
-                let nid = if nid == 0 { self.new_xattr_node(ino)? } else { nid };
+                let nid = if nid == 0 {
+                    self.new_xattr_node(ino)?
+                } else {
+                    nid
+                };
                 let bytes = self.node_mut(nid)?;
                 bytes[..NODE].fill(0);
                 bytes[..outside.len()].copy_from_slice(outside);
@@ -180,8 +235,16 @@ mod tests {
     #[test]
     fn attributes_come_back() {
         let all = alloc::vec![
-            Attribute { space: 1, name: b"a".to_vec(), value: Vec::new() },
-            Attribute { space: 6, name: b"longer".to_vec(), value: alloc::vec![7; 301] },
+            Attribute {
+                space: 1,
+                name: b"a".to_vec(),
+                value: Vec::new()
+            },
+            Attribute {
+                space: 6,
+                name: b"longer".to_vec(),
+                value: alloc::vec![7; 301]
+            },
         ];
         let mut bytes = encode(&all);
         assert_eq!(parse(&bytes, 4).unwrap(), all);

@@ -1,4 +1,5 @@
-//! Power cuts at every write of a mixed run: what was fsynced is there under its name, nothing is damaged, and going on works.
+//! Power cuts at every write of a mixed run: what was fsynced is there under its name, nothing is
+//! damaged, and going on works.
 
 mod common;
 
@@ -9,8 +10,9 @@ use nandlab_sim::mix;
 use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr, Sync, Time, path};
 use std::collections::BTreeMap;
 
-/// What must be there after a cut: for each path the contents, once so many changes had been made. A file that is being
-/// changed again may have either contents, or anything while it is none of these.
+/// What must be there after a cut: for each path the contents, once so many changes had been made.
+/// A file that is being changed again may have either contents, or anything while it is none of
+/// these.
 #[derive(Clone, Debug, PartialEq)]
 enum Promise {
     /// Exactly this.
@@ -49,8 +51,17 @@ struct Story<'a> {
 impl<'a> Story<'a> {
     fn begin(disk: &'a mut Ram, options: Options, now: Promises) -> Self {
         let f2fs = F2fs::mount(WriteLog::new(disk), options).unwrap();
-        let (dirs, in_place) = (BTreeMap::from([(String::new(), Ino::ROOT)]), options.in_place != InPlace::Never);
-        Self { f2fs, promises: vec![(0, now.clone())], now, dirs, in_place }
+        let (dirs, in_place) = (
+            BTreeMap::from([(String::new(), Ino::ROOT)]),
+            options.in_place != InPlace::Never,
+        );
+        Self {
+            f2fs,
+            promises: vec![(0, now.clone())],
+            now,
+            dirs,
+            in_place,
+        }
     }
 }
 
@@ -74,7 +85,12 @@ impl Story<'_> {
     fn create(&mut self, path: &str, data: &[u8]) {
         let (dir, name) = self.dir(path);
         self.set(path, Promise::Open);
-        let file = put(&mut self.f2fs, dir, std::str::from_utf8(&name).unwrap(), data);
+        let file = put(
+            &mut self.f2fs,
+            dir,
+            std::str::from_utf8(&name).unwrap(),
+            data,
+        );
         self.f2fs.fsync(file, Sync::All).unwrap();
         self.f2fs.forget(file, 1);
         self.set(path, Promise::Holds(data.to_vec()));
@@ -82,14 +98,27 @@ impl Story<'_> {
 
     /// Appends in fsynced pieces, as a camera does.
     fn append(&mut self, path: &str, piece: usize, count: usize) {
-        let Promise::Holds(mut data) = self.now[path].clone() else { panic!("{path} is not settled") };
+        let Promise::Holds(mut data) = self.now[path].clone() else {
+            panic!("{path} is not settled")
+        };
         let (dir, name) = self.dir(path);
         let file = self.f2fs.lookup(dir, &name).unwrap().ino;
         for index in 0..count {
             let more = bytes(mix(data.len() as u64, index as u64), piece);
             self.set(path, Promise::Begins(data.clone()));
-            self.f2fs.write(file, data.len() as u64, &more, common::NOW).unwrap();
-            self.f2fs.fsync(file, if index % 2 == 0 { Sync::Data } else { Sync::All }).unwrap();
+            self.f2fs
+                .write(file, data.len() as u64, &more, common::NOW)
+                .unwrap();
+            self.f2fs
+                .fsync(
+                    file,
+                    if index % 2 == 0 {
+                        Sync::Data
+                    } else {
+                        Sync::All
+                    },
+                )
+                .unwrap();
             data.extend(more);
             self.set(path, Promise::Holds(data.clone()));
         }
@@ -100,7 +129,12 @@ impl Story<'_> {
     fn scribble(&mut self, path: &str, length: usize) {
         let (dir, name) = self.dir(path);
         self.set(path, Promise::Open);
-        let file = put(&mut self.f2fs, dir, std::str::from_utf8(&name).unwrap(), &bytes(length as u64, length));
+        let file = put(
+            &mut self.f2fs,
+            dir,
+            std::str::from_utf8(&name).unwrap(),
+            &bytes(length as u64, length),
+        );
         self.f2fs.forget(file, 1);
     }
 
@@ -115,12 +149,27 @@ impl Story<'_> {
     }
 
     fn truncate(&mut self, path: &str, size: usize, durable: bool) {
-        let Promise::Holds(data) = self.now[path].clone() else { panic!("{path} is not settled") };
+        let Promise::Holds(data) = self.now[path].clone() else {
+            panic!("{path} is not settled")
+        };
         let (dir, name) = self.dir(path);
         let file = self.f2fs.lookup(dir, &name).unwrap().ino;
-        let cut = if self.in_place { Promise::Zeroed } else { Promise::Cut };
+        let cut = if self.in_place {
+            Promise::Zeroed
+        } else {
+            Promise::Cut
+        };
         self.set(path, cut(data.clone(), size));
-        self.f2fs.setattr(file, &SetAttr { size: Some(size as u64), ..SetAttr::default() }, common::NOW).unwrap();
+        self.f2fs
+            .setattr(
+                file,
+                &SetAttr {
+                    size: Some(size as u64),
+                    ..SetAttr::default()
+                },
+                common::NOW,
+            )
+            .unwrap();
         if durable {
             self.f2fs.fsync(file, Sync::All).unwrap();
             self.set(path, Promise::Holds(data[..size].to_vec()));
@@ -130,12 +179,22 @@ impl Story<'_> {
 
     /// Moves a file that is settled, to where nothing or a settled file is.
     fn rename(&mut self, from: &str, to: &str) {
-        let Promise::Holds(data) = self.now[from].clone() else { panic!("{from} is not settled") };
+        let Promise::Holds(data) = self.now[from].clone() else {
+            panic!("{from} is not settled")
+        };
         let ((old, old_name), (new, new_name)) = (self.dir(from), self.dir(to));
         self.now.insert(to.into(), Promise::Open);
-        self.now.insert(from.into(), Promise::Either(to.into(), data.clone()));
+        self.now
+            .insert(from.into(), Promise::Either(to.into(), data.clone()));
         self.promise();
-        self.f2fs.rename((old, &old_name), (new, &new_name), Rename::Replace, common::NOW).unwrap();
+        self.f2fs
+            .rename(
+                (old, &old_name),
+                (new, &new_name),
+                Rename::Replace,
+                common::NOW,
+            )
+            .unwrap();
         self.f2fs.sync().unwrap();
         self.now.remove(from);
         self.set(to, Promise::Holds(data));
@@ -145,7 +204,13 @@ impl Story<'_> {
     fn clean_background(&mut self) {
         let before = self.f2fs.counts().cleaned_background;
         while self.f2fs.counts().cleaned_background == before {
-            let nothing = |f2fs: &F2fs<_>| panic!("nothing to clean: {:?}, {:?}", f2fs.counts(), f2fs.valid_blocks().collect::<Vec<_>>());
+            let nothing = |f2fs: &F2fs<_>| {
+                panic!(
+                    "nothing to clean: {:?}, {:?}",
+                    f2fs.counts(),
+                    f2fs.valid_blocks().collect::<Vec<_>>()
+                )
+            };
             let due = self.f2fs.due().unwrap_or_else(|| nothing(&self.f2fs));
             self.f2fs.work(due).unwrap();
         }
@@ -163,8 +228,15 @@ fn record(mib: u64, choices: &Format, options: Options, tell: fn(&mut Story<'_>)
     record_behind(mib, choices, options, |_| (), tell)
 }
 
-/// Makes a run behind another that is not cut. The device writes blocks whole: no checksum would tell a torn node.
-fn record_behind(mib: u64, choices: &Format, options: Options, before: fn(&mut Story<'_>), tell: fn(&mut Story<'_>)) -> Run {
+/// Makes a run behind another that is not cut. The device writes blocks whole: no checksum would
+/// tell a torn node.
+fn record_behind(
+    mib: u64,
+    choices: &Format,
+    options: Options,
+    before: fn(&mut Story<'_>),
+    tell: fn(&mut Story<'_>),
+) -> Run {
     let mut disk = Ram::new(4096, mib * 256);
     format(&mut disk, choices).unwrap();
     let mut story = Story::begin(&mut disk, options, Promises::new());
@@ -179,7 +251,11 @@ fn record_behind(mib: u64, choices: &Format, options: Options, before: fn(&mut S
     story.f2fs.unmount().unwrap();
     let promises = story.promises;
     let log = story.f2fs.into_device();
-    Run { records: log.into_parts().1, base, promises }
+    Run {
+        records: log.into_parts().1,
+        base,
+        promises,
+    }
 }
 
 /// All kinds of changes, with room enough.
@@ -190,19 +266,28 @@ fn mixed(story: &mut Story<'_>) {
     story.mkdir("/a directory/below");
     for number in 0..25 {
         // Long names, so that directories grow and entries cross sectors.
-        story.create(&format!("/a directory/below/a file with quite a long name, number {number}"), &bytes(number, 700 * number as usize));
+        story.create(
+            &format!("/a directory/below/a file with quite a long name, number {number}"),
+            &bytes(number, 700 * number as usize),
+        );
     }
     story.append("/first", 512, 40);
     story.rename("/first", "/a directory/renamed");
     story.scribble("/a directory/scribble", 100_000);
     for number in 0..8 {
-        story.unlink(&format!("/a directory/below/a file with quite a long name, number {}", number * 3));
+        story.unlink(&format!(
+            "/a directory/below/a file with quite a long name, number {}",
+            number * 3
+        ));
         story.create(&format!("/reuse {number}"), &bytes(100 + number, 9000));
     }
     story.truncate("/a directory/renamed", 5000, true);
     story.append("/a directory/renamed", 3000, 5);
     story.rename("/reuse 1", "/reuse 2");
-    story.rename("/a directory/below/a file with quite a long name, number 1", "/a directory/below/b");
+    story.rename(
+        "/a directory/below/a file with quite a long name, number 1",
+        "/a directory/below/b",
+    );
     story.truncate("/reuse 5", 0, true);
     story.append("/reuse 5", 2500, 3);
     story.f2fs.write_back(1 << 20, Time::MAX).unwrap();
@@ -214,12 +299,19 @@ fn mixed(story: &mut Story<'_>) {
 fn churn(story: &mut Story<'_>) {
     story.mkdir("/d");
     for round in 0..30u64 {
-        story.create(&format!("/d/kept for a while {round}"), &bytes(round, 6000 + 6000 * (round as usize % 4)));
+        story.create(
+            &format!("/d/kept for a while {round}"),
+            &bytes(round, 6000 + 6000 * (round as usize % 4)),
+        );
         story.create(&format!("/cut {round}"), &bytes(round + 50, 8000));
         if round >= 3 {
             // Not durable until the next create makes it so, while that takes the space.
             story.unlink(&format!("/d/kept for a while {}", round - 3));
-            story.truncate(&format!("/cut {}", round - 3), 700 * (round as usize % 3), false);
+            story.truncate(
+                &format!("/cut {}", round - 3),
+                700 * (round as usize % 3),
+                false,
+            );
         }
         if round >= 5 {
             story.unlink(&format!("/cut {}", round - 5));
@@ -236,17 +328,29 @@ fn churn(story: &mut Story<'_>) {
 fn scatter(story: &mut Story<'_>) {
     let name = |number: u64| format!("old {number}");
     for number in 0..220 {
-        let file = put(&mut story.f2fs, Ino::ROOT, &name(number), &bytes(number, 40_000));
+        let file = put(
+            &mut story.f2fs,
+            Ino::ROOT,
+            &name(number),
+            &bytes(number, 40_000),
+        );
         story.f2fs.forget(file, 1);
     }
     story.f2fs.write_back(u64::MAX, Time::MAX).unwrap();
     for number in (0..220).step_by(2) {
-        story.f2fs.unlink(Ino::ROOT, name(number).as_bytes(), common::NOW).unwrap();
-        story.now.insert(format!("/{}", name(number + 1)), Promise::Holds(bytes(number + 1, 40_000)));
+        story
+            .f2fs
+            .unlink(Ino::ROOT, name(number).as_bytes(), common::NOW)
+            .unwrap();
+        story.now.insert(
+            format!("/{}", name(number + 1)),
+            Promise::Holds(bytes(number + 1, 40_000)),
+        );
     }
 }
 
-/// Cleaning in the background while files are made durable, written back in part, changed and removed.
+/// Cleaning in the background while files are made durable, written back in part, changed and
+/// removed.
 fn tidy(story: &mut Story<'_>) {
     story.create("/new 0", &bytes(0, 9000));
     story.clean_background();
@@ -269,7 +373,10 @@ fn tidy(story: &mut Story<'_>) {
     story.f2fs.sync().unwrap();
     story.create("/last", &bytes(9, 20_000));
     let counts = story.f2fs.counts();
-    assert!(counts.cleaned_background == 2 && counts.moved_background > 200, "{counts:?}");
+    assert!(
+        counts.cleaned_background == 2 && counts.moved_background > 200,
+        "{counts:?}"
+    );
 }
 
 /// Hardly a clean section, nothing quite full.
@@ -280,7 +387,10 @@ fn crowd(story: &mut Story<'_>) {
     while story.f2fs.counts().cleaned < 3 {
         for number in 0..40 {
             let place = mix(round, number) % 1400 * 4096;
-            story.f2fs.write(file, place, &bytes(mix(round, number), 4096), common::NOW).unwrap();
+            story
+                .f2fs
+                .write(file, place, &bytes(mix(round, number), 4096), common::NOW)
+                .unwrap();
         }
         story.f2fs.fsync(file, Sync::All).unwrap();
         round += 1;
@@ -318,22 +428,40 @@ fn assert_kept<D: BlockDevice>(f2fs: &mut F2fs<D>, promises: &Promises, id: &str
             Promise::Open => true,
             Promise::Holds(data) => found.as_ref() == Some(data),
             Promise::Gone(data) => found.as_ref().is_none_or(|found| found == data),
-            Promise::Cut(data, size) => found.as_ref().is_some_and(|found| found == data || found == &data[..*size]),
+            Promise::Cut(data, size) => found
+                .as_ref()
+                .is_some_and(|found| found == data || found == &data[..*size]),
             Promise::Zeroed(data, size) => found.as_ref().is_some_and(|found| {
-                let zeros = |found: &[u8]| found.iter().zip(&data[*size..]).all(|(found, before)| *found == 0 || found == before);
-                found.starts_with(&data[..*size]) && (found.len() == *size || found.len() == data.len() && zeros(&found[*size..]))
+                let zeros = |found: &[u8]| {
+                    found
+                        .iter()
+                        .zip(&data[*size..])
+                        .all(|(found, before)| *found == 0 || found == before)
+                };
+                found.starts_with(&data[..*size])
+                    && (found.len() == *size || found.len() == data.len() && zeros(&found[*size..]))
             }),
             Promise::Begins(data) => found.as_ref().is_some_and(|found| found.starts_with(data)),
-            Promise::Either(other, data) => found.as_ref() == Some(data) || held(f2fs, other).as_ref() == Some(data),
+            Promise::Either(other, data) => {
+                found.as_ref() == Some(data) || held(f2fs, other).as_ref() == Some(data)
+            }
         };
-        assert!(kept, "{id}: {path} holds {:?} bytes, promised {promise:.60?}", found.map(|data| data.len()));
+        assert!(
+            kept,
+            "{id}: {path} holds {:?} bytes, promised {promise:.60?}",
+            found.map(|data| data.len())
+        );
     }
 }
 
 /// What a cut may not leave, once what was durable behind the checkpoint is recovered: anything.
 fn damage(disk: &mut Ram) -> Vec<Finding> {
     let report = read_only(disk).check().unwrap();
-    report.findings.into_iter().filter(|finding| *finding != Finding::InUse).collect()
+    report
+        .findings
+        .into_iter()
+        .filter(|finding| *finding != Finding::InUse)
+        .collect()
 }
 
 /// Another mount goes on: makes, fills and removes files, and everything promised is still there.
@@ -341,16 +469,27 @@ fn assert_goes_on(disk: &mut Ram, promises: &Promises, id: &str) {
     let mut f2fs = mount(&mut *disk);
     assert_kept(&mut f2fs, promises, id);
     for number in 0..6 {
-        let file = put(&mut f2fs, Ino::ROOT, &format!("afterwards {number}"), &bytes(number, 1200));
-        f2fs.fsync(file, Sync::All).unwrap_or_else(|error| panic!("{id}: {error} {:?}", f2fs.fault()));
+        let file = put(
+            &mut f2fs,
+            Ino::ROOT,
+            &format!("afterwards {number}"),
+            &bytes(number, 1200),
+        );
+        f2fs.fsync(file, Sync::All)
+            .unwrap_or_else(|error| panic!("{id}: {error} {:?}", f2fs.fault()));
         f2fs.forget(file, 1);
     }
-    f2fs.unlink(Ino::ROOT, b"afterwards 3", common::NOW).unwrap();
+    f2fs.unlink(Ino::ROOT, b"afterwards 3", common::NOW)
+        .unwrap();
     // And ends without an unmount.
     f2fs.sync().unwrap();
     let mut f2fs = mount(&mut *disk);
     assert_kept(&mut f2fs, promises, id);
-    assert_eq!(held(&mut f2fs, "/afterwards 5"), Some(bytes(5, 1200)), "{id}");
+    assert_eq!(
+        held(&mut f2fs, "/afterwards 5"),
+        Some(bytes(5, 1200)),
+        "{id}"
+    );
     f2fs.unmount().unwrap();
     common::assert_clean(disk, &format!("{id}: after going on"));
 }
@@ -367,9 +506,17 @@ fn assert_recovers_again(disk: &Ram, promises: &Promises, id: &str) {
     }
 }
 
-/// Judges one of so many states that cuts may leave; of those with `sample` above 1 by a full check only one of so many.
+/// Judges one of so many states that cuts may leave; of those with `sample` above 1 by a full check
+/// only one of so many.
 fn cut_run(run: &Run, name: &str, variants: u32, every: u64, sample: u64) {
-    let (Run { records, base, promises }, mut fscks) = (run, 0);
+    let (
+        Run {
+            records,
+            base,
+            promises,
+        },
+        mut fscks,
+    ) = (run, 0);
     for state in nandlab_block::Cuts::new(records, base.clone(), 7, variants) {
         let (CutId { cut, variant }, mut disk) = state.unwrap();
         let word = mix(cut as u64, u64::from(variant));
@@ -377,7 +524,8 @@ fn cut_run(run: &Run, name: &str, variants: u32, every: u64, sample: u64) {
             continue;
         }
         let id = format!("{name} cut {cut} variant {variant}");
-        // What was promised by the last change before the cut: every promise made after it came later.
+        // What was promised by the last change before the cut: every promise made after it came
+        // later.
         let at = promises.partition_point(|(changes, _)| *changes <= cut);
         let now = &promises[at - 1].1;
         assert_kept(&mut read_only(&mut disk), now, &id);
@@ -392,49 +540,103 @@ fn cut_run(run: &Run, name: &str, variants: u32, every: u64, sample: u64) {
             fscks += 1;
         }
     }
-    println!("{name}: {} changes, {fscks} volumes for fsck.f2fs", records.len());
+    println!(
+        "{name}: {} changes, {fscks} volumes for fsck.f2fs",
+        records.len()
+    );
     assert!(records.len() > 300 && fscks > 10);
 }
 
 #[test]
 fn cuts_lose_nothing_that_was_fsynced() {
     let defaults = Options::default();
-    cut_run(&record(60, &Format::default(), defaults, mixed), "defaults", 3, 1, 3);
-    let bare = Options { logs: 4, inline_data: false, inline_names: false, ..defaults };
-    cut_run(&record(60, &Format::default(), bare, mixed), "nothing in inodes, four logs", 2, 1, 3);
+    cut_run(
+        &record(60, &Format::default(), defaults, mixed),
+        "defaults",
+        3,
+        1,
+        3,
+    );
+    let bare = Options {
+        logs: 4,
+        inline_data: false,
+        inline_names: false,
+        ..defaults
+    };
+    cut_run(
+        &record(60, &Format::default(), bare, mixed),
+        "nothing in inodes, four logs",
+        2,
+        1,
+        3,
+    );
 }
 
 #[test]
 fn cuts_lose_nothing_where_every_fsync_is_a_checkpoint() {
-    let options = Options { logs: 2, ..Options::default() };
-    cut_run(&record(60, &Format::default(), options, mixed), "two logs", 2, 1, 3);
+    let options = Options {
+        logs: 2,
+        ..Options::default()
+    };
+    cut_run(
+        &record(60, &Format::default(), options, mixed),
+        "two logs",
+        2,
+        1,
+        3,
+    );
 }
 
 /// Every write is cut, and every state checked in full.
 #[test]
 fn cuts_at_every_write_lose_nothing_while_sections_are_cleaned_in_the_foreground() {
-    let options = Options { threaded: false, ..Options::default() };
+    let options = Options {
+        threaded: false,
+        ..Options::default()
+    };
     let run = record_behind(60, &Format::default(), options, crowd, squeeze);
     cut_run(&run, "cleaned in the foreground", 1, 1, 1);
 }
 
 #[test]
 fn cuts_at_every_write_lose_nothing_while_sections_are_cleaned_in_the_background() {
-    let options = Options { inline_data: false, checkpoint_interval: 3_600_000_000_000, ..Options::default() };
+    let options = Options {
+        inline_data: false,
+        checkpoint_interval: 3_600_000_000_000,
+        ..Options::default()
+    };
     let run = record_behind(100, &Format::default(), options, scatter, tidy);
     cut_run(&run, "cleaned in the background", 1, 1, 1);
 }
 
 #[test]
 fn cuts_lose_nothing_that_was_overwritten_in_place() {
-    let options = Options { in_place: InPlace::Fsync(8), ..Options::default() };
-    cut_run(&record(60, &Format::default(), options, mixed), "in place", 2, 1, 3);
+    let options = Options {
+        in_place: InPlace::Fsync(8),
+        ..Options::default()
+    };
+    cut_run(
+        &record(60, &Format::default(), options, mixed),
+        "in place",
+        2,
+        1,
+        3,
+    );
 }
 
 #[test]
 fn cuts_lose_nothing_while_room_is_little() {
     for threaded in [true, false] {
-        let options = Options { threaded, ..Options::default() };
-        cut_run(&record(60, &Format::default(), options, churn), &format!("little room, threaded {threaded}"), 1, 3, 3);
+        let options = Options {
+            threaded,
+            ..Options::default()
+        };
+        cut_run(
+            &record(60, &Format::default(), options, churn),
+            &format!("little room, threaded {threaded}"),
+            1,
+            3,
+            3,
+        );
     }
 }

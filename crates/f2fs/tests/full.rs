@@ -1,4 +1,5 @@
-//! Random calls give the answers of the reference file system on volumes that are 95 % full all the time, with cleaning in the foreground and in the background and with threaded logging.
+//! Random calls give the answers of the reference file system on volumes that are 95 % full all the
+//! time, with cleaning in the foreground and in the background and with threaded logging.
 
 mod common;
 
@@ -27,9 +28,14 @@ fn age(mib: u64, choices: &Format, options: Options, seed: u64, calls: u64) -> C
     for round in 0..ROUNDS {
         aging.run(&mut f2fs, calls / ROUNDS);
         aging.model.release(&mut f2fs);
-        f2fs.unmount().unwrap_or_else(|error| panic!("{error} ({:?})", f2fs.fault()));
+        f2fs.unmount()
+            .unwrap_or_else(|error| panic!("{error} ({:?})", f2fs.fault()));
         let counts = f2fs.counts();
-        println!("{mib} MiB, {} logs, round {round}, {} %: {counts:?}", options.logs, aging.percent());
+        println!(
+            "{mib} MiB, {} logs, round {round}, {} %: {counts:?}",
+            options.logs,
+            aging.percent()
+        );
         sum.cleaned += counts.cleaned;
         sum.cleaned_background += counts.cleaned_background;
         sum.threaded += counts.threaded;
@@ -38,7 +44,11 @@ fn age(mib: u64, choices: &Format, options: Options, seed: u64, calls: u64) -> C
         assert_clean(&mut disk, &what);
         f2fs = F2fs::mount(&mut disk, options).unwrap();
         aging.model.compare(&mut f2fs).unwrap();
-        assert_eq!(room(&mut f2fs), before, "segments hold what the volume says is in use");
+        assert_eq!(
+            room(&mut f2fs),
+            before,
+            "segments hold what the volume says is in use"
+        );
     }
     assert!(aging.percent() >= FULL, "{} % full", aging.percent());
     sum
@@ -47,26 +57,64 @@ fn age(mib: u64, choices: &Format, options: Options, seed: u64, calls: u64) -> C
 #[test]
 fn six_logs_go_on() {
     let counts = age(128, &Format::default(), Options::default(), 1, 36_000);
-    assert!(counts.threaded > 5000 && counts.cleaned_background > 20, "{counts:?}");
+    assert!(
+        counts.threaded > 5000 && counts.cleaned_background > 20,
+        "{counts:?}"
+    );
 }
 
 #[test]
 fn four_logs_go_on_that_fill_no_holes() {
-    let background = Policy::AgeThreshold(AgeThreshold { seconds: 300, ..AgeThreshold::default() });
-    let counts = age(128, &Format::default(), Options { logs: 4, threaded: false, background, ..Options::default() }, 2, 36_000);
-    assert!(counts.cleaned > 100 && counts.cleaned_background > 10 && counts.threaded == 0, "{counts:?}");
+    let background = Policy::AgeThreshold(AgeThreshold {
+        seconds: 300,
+        ..AgeThreshold::default()
+    });
+    let counts = age(
+        128,
+        &Format::default(),
+        Options {
+            logs: 4,
+            threaded: false,
+            background,
+            ..Options::default()
+        },
+        2,
+        36_000,
+    );
+    assert!(
+        counts.cleaned > 100 && counts.cleaned_background > 10 && counts.threaded == 0,
+        "{counts:?}"
+    );
 }
 
 #[test]
 fn two_logs_go_on_though_every_fsync_is_a_checkpoint() {
-    let counts = age(128, &Format::default(), Options { logs: 2, ..Options::default() }, 3, 36_000);
+    let counts = age(
+        128,
+        &Format::default(),
+        Options {
+            logs: 2,
+            ..Options::default()
+        },
+        3,
+        36_000,
+    );
     assert!(counts.threaded > 5000, "{counts:?}");
 }
 
 #[test]
 fn contents_are_overwritten_in_place_where_that_is_wanted() {
     for (seed, in_place) in (4..).zip([InPlace::Above(70), InPlace::Fsync(8)]) {
-        let counts = age(96, &Format::default(), Options { in_place, ..Options::default() }, seed, 9000);
+        let counts = age(
+            96,
+            &Format::default(),
+            Options {
+                in_place,
+                ..Options::default()
+            },
+            seed,
+            9000,
+        );
         assert!(counts.in_place > 1000, "{in_place:?}: {counts:?}");
     }
 }
@@ -74,9 +122,20 @@ fn contents_are_overwritten_in_place_where_that_is_wanted() {
 #[test]
 fn sections_and_zones_of_several_segments_go_on() {
     for (seed, segs_per_sec, threaded) in [(6, 2, true), (7, 3, false)] {
-        let choices = Format { segs_per_sec, secs_per_zone: 2, ..Format::default() };
-        let options = Options { threaded, foreground: Policy::CostBenefit, ..Options::default() };
+        let choices = Format {
+            segs_per_sec,
+            secs_per_zone: 2,
+            ..Format::default()
+        };
+        let options = Options {
+            threaded,
+            foreground: Policy::CostBenefit,
+            ..Options::default()
+        };
         let counts = age(320, &choices, options, seed, 6000);
-        assert!(counts.cleaned > 10 || threaded && counts.threaded > 1000, "{counts:?}");
+        assert!(
+            counts.cleaned > 10 || threaded && counts.threaded > 1000,
+            "{counts:?}"
+        );
     }
 }

@@ -6,7 +6,9 @@ use common::{NOW, bytes, fsck, mkdir, mount, put, ram, read_only};
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_f2fs::{F2fs, Finding, Format, Options, format};
 use nandlab_sim::mix;
-use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync};
+use nandlab_vfs::{
+    Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync,
+};
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
@@ -18,19 +20,40 @@ fn volume() -> Ram {
     let many = mkdir(&mut f2fs, Ino::ROOT, "many");
     let below = mkdir(&mut f2fs, many, "below");
     for number in 0..400 {
-        put(&mut f2fs, many, &format!("a file with a long name, so that levels are needed {number}"), &bytes(number, 10));
+        put(
+            &mut f2fs,
+            many,
+            &format!("a file with a long name, so that levels are needed {number}"),
+            &bytes(number, 10),
+        );
     }
     let large = put(&mut f2fs, below, "LARGE", &bytes(1, 400_000));
-    f2fs.write(large, 9_000_000, &bytes(2, 100_000), NOW).unwrap();
-    f2fs.setxattr(large, b"user.inside", b"value", SetXattr::Any, NOW).unwrap();
-    f2fs.setxattr(large, b"user.outside", &[5; 300], SetXattr::Any, NOW).unwrap();
-    f2fs.symlink(below, b"link", &[b's'; 100], Caller::root(NOW)).unwrap();
-    f2fs.create(below, b"device", NewNode::Block { device: (8, 1) }, 0o600, Caller::root(NOW)).unwrap();
+    f2fs.write(large, 9_000_000, &bytes(2, 100_000), NOW)
+        .unwrap();
+    f2fs.setxattr(large, b"user.inside", b"value", SetXattr::Any, NOW)
+        .unwrap();
+    f2fs.setxattr(large, b"user.outside", &[5; 300], SetXattr::Any, NOW)
+        .unwrap();
+    f2fs.symlink(below, b"link", &[b's'; 100], Caller::root(NOW))
+        .unwrap();
+    f2fs.create(
+        below,
+        b"device",
+        NewNode::Block { device: (8, 1) },
+        0o600,
+        Caller::root(NOW),
+    )
+    .unwrap();
     let held = put(&mut f2fs, below, "orphan", &bytes(3, 9000));
     f2fs.unlink(below, b"orphan", NOW).unwrap();
     f2fs.sync().unwrap();
     for number in 0..5 {
-        let file = put(&mut f2fs, below, &format!("new {number}"), &bytes(number, 9000 * number as usize));
+        let file = put(
+            &mut f2fs,
+            below,
+            &format!("new {number}"),
+            &bytes(number, 9000 * number as usize),
+        );
         f2fs.fsync(file, Sync::All).unwrap();
     }
     f2fs.write(large, 50_000, &bytes(4, 9000), NOW).unwrap();
@@ -58,9 +81,13 @@ fn exercise<D: BlockDevice>(f2fs: &mut F2fs<D>, budget: &mut u32, dir: Ino, dept
     });
     let by = Caller::root(NOW);
     for (index, (name, kind)) in names.into_iter().enumerate() {
-        let Some(left) = budget.checked_sub(1) else { return };
+        let Some(left) = budget.checked_sub(1) else {
+            return;
+        };
         *budget = left;
-        let Ok(attr) = f2fs.lookup(dir, &name) else { continue };
+        let Ok(attr) = f2fs.lookup(dir, &name) else {
+            continue;
+        };
         if kind == FileType::Directory && depth < 6 {
             exercise(f2fs, budget, attr.ino, depth + 1);
         }
@@ -68,13 +95,43 @@ fn exercise<D: BlockDevice>(f2fs: &mut F2fs<D>, budget: &mut u32, dir: Ino, dept
         _ = f2fs.read(attr.ino, attr.size.saturating_sub(1000), &mut data);
         _ = f2fs.readlink(attr.ino);
         _ = f2fs.listxattr(attr.ino);
-        _ = f2fs.setxattr(attr.ino, b"user.new", &data[..index * 7], SetXattr::Any, NOW);
+        _ = f2fs.setxattr(
+            attr.ino,
+            b"user.new",
+            &data[..index * 7],
+            SetXattr::Any,
+            NOW,
+        );
         match index % 6 {
             0 => _ = f2fs.write(attr.ino, attr.size.min(100_000), &data, NOW),
-            1 => _ = f2fs.setattr(attr.ino, &SetAttr { size: Some(attr.size / 2), ..SetAttr::default() }, NOW),
+            1 => {
+                _ = f2fs.setattr(
+                    attr.ino,
+                    &SetAttr {
+                        size: Some(attr.size / 2),
+                        ..SetAttr::default()
+                    },
+                    NOW,
+                )
+            }
             2 => _ = f2fs.unlink(dir, &name, NOW),
-            3 => _ = f2fs.rename((dir, &name), (Ino::ROOT, format!("moved {index} {depth}").as_bytes()), Rename::Replace, NOW),
-            4 => _ = f2fs.create(dir, format!("a new file {index}").as_bytes(), NewNode::File, 0o644, by),
+            3 => {
+                _ = f2fs.rename(
+                    (dir, &name),
+                    (Ino::ROOT, format!("moved {index} {depth}").as_bytes()),
+                    Rename::Replace,
+                    NOW,
+                )
+            }
+            4 => {
+                _ = f2fs.create(
+                    dir,
+                    format!("a new file {index}").as_bytes(),
+                    NewNode::File,
+                    0o644,
+                    by,
+                )
+            }
             _ => _ = f2fs.rmdir(dir, &name, NOW),
         }
         _ = f2fs.fsync(attr.ino, Sync::All);
@@ -84,9 +141,25 @@ fn exercise<D: BlockDevice>(f2fs: &mut F2fs<D>, budget: &mut u32, dir: Ino, dept
 
 /// Mounts, checks, uses and unmounts.
 fn survive(disk: &mut Ram) {
-    let Ok(mut f2fs) = F2fs::mount(&mut *disk, Options { read_only: true, ..Options::default() }) else { return };
+    let Ok(mut f2fs) = F2fs::mount(
+        &mut *disk,
+        Options {
+            read_only: true,
+            ..Options::default()
+        },
+    ) else {
+        return;
+    };
     _ = f2fs.check();
-    let Ok(mut f2fs) = F2fs::mount(&mut *disk, Options { cache_bytes: 64 * 1024, ..Options::default() }) else { return };
+    let Ok(mut f2fs) = F2fs::mount(
+        &mut *disk,
+        Options {
+            cache_bytes: 64 * 1024,
+            ..Options::default()
+        },
+    ) else {
+        return;
+    };
     exercise(&mut f2fs, &mut 100, Ino::ROOT, 0);
     _ = f2fs.statfs();
     _ = f2fs.sync();
@@ -109,7 +182,9 @@ fn structure(disk: &mut Ram) -> Vec<u64> {
         let mut data = vec![0; 4096];
         disk.read(Lba(block * 8), &mut data).unwrap();
         // Contents of files are random, structure has many zeros.
-        if data.iter().filter(|byte| **byte == 0).count() > 800 && data.iter().any(|byte| *byte != 0) {
+        if data.iter().filter(|byte| **byte == 0).count() > 800
+            && data.iter().any(|byte| *byte != 0)
+        {
             blocks.push(block * 4096);
         }
     }
@@ -157,7 +232,11 @@ fn blocks_of_pack(disk: &mut Ram, pack: u64) -> Vec<u64> {
     let (start, mut head) = ((1 + pack) * 512 * 4096, vec![0; 4096]);
     disk.read(Lba(start / 512), &mut head).unwrap();
     let blocks = u64::from(u32::from_le_bytes(head[136..140].try_into().unwrap()));
-    if blocks > 1 && blocks < 512 { vec![start, start + (blocks - 1) * 4096] } else { vec![start] }
+    if blocks > 1 && blocks < 512 {
+        vec![start, start + (blocks - 1) * 4096]
+    } else {
+        vec![start]
+    }
 }
 
 fn seal(disk: &mut Ram, block: u64) {
@@ -197,7 +276,10 @@ fn as_many_links_as_can_be_counted_are_not_one_more() {
     let node = node_at(&mut disk, file.0 as u32);
     poke(&mut disk, node + 12, &[0xFF; 4]);
     let mut f2fs = mount(&mut disk);
-    assert_eq!(f2fs.link(file, Ino::ROOT, b"one more", NOW), Err(Errno::TooManyLinks));
+    assert_eq!(
+        f2fs.link(file, Ino::ROOT, b"one more", NOW),
+        Err(Errno::TooManyLinks)
+    );
     assert_eq!(f2fs.lookup(Ino::ROOT, b"one more"), Err(Errno::NoEntry));
 }
 
@@ -205,12 +287,43 @@ fn as_many_links_as_can_be_counted_are_not_one_more() {
 fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
     type Seen = fn(&Finding) -> bool;
     let harms: [(&str, u64, &[u8], Seen); 6] = [
-        ("blocks", 24, &[9, 9], |f| matches!(f, Finding::Field { field: "blocks", .. })),
-        ("links", 12, &[7], |f| matches!(f, Finding::Links { found: 7, expected: 1, .. })),
-        ("stray address", 360, &[0xFF, 0xFF, 0xFF, 0x70], |f| matches!(f, Finding::Stray { addr: 0x70FF_FFFF, .. })),
-        ("shared address", 364, &[], |f| matches!(f, Finding::CrossLink { .. })),
-        ("footer", 4072, &[0xFE], |f| matches!(f, Finding::Unreadable { .. })),
-        ("mode", 0, &[0, 0], |f| matches!(f, Finding::Unreadable { .. })),
+        ("blocks", 24, &[9, 9], |f| {
+            matches!(
+                f,
+                Finding::Field {
+                    field: "blocks",
+                    ..
+                }
+            )
+        }),
+        ("links", 12, &[7], |f| {
+            matches!(
+                f,
+                Finding::Links {
+                    found: 7,
+                    expected: 1,
+                    ..
+                }
+            )
+        }),
+        ("stray address", 360, &[0xFF, 0xFF, 0xFF, 0x70], |f| {
+            matches!(
+                f,
+                Finding::Stray {
+                    addr: 0x70FF_FFFF,
+                    ..
+                }
+            )
+        }),
+        ("shared address", 364, &[], |f| {
+            matches!(f, Finding::CrossLink { .. })
+        }),
+        ("footer", 4072, &[0xFE], |f| {
+            matches!(f, Finding::Unreadable { .. })
+        }),
+        ("mode", 0, &[0, 0], |f| {
+            matches!(f, Finding::Unreadable { .. })
+        }),
     ];
     for (what, at, value, seen) in harms {
         let mut disk = ram(60 * 1024);
@@ -221,7 +334,15 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
         let node = node_at(&mut disk, file.0 as u32);
         let mut first = vec![0; 512];
         disk.read(Lba(node / 512), &mut first).unwrap();
-        poke(&mut disk, node + at, if what == "shared address" { &first[360..364] } else { value });
+        poke(
+            &mut disk,
+            node + at,
+            if what == "shared address" {
+                &first[360..364]
+            } else {
+                value
+            },
+        );
         let found = read_only(&mut disk).check().unwrap().findings;
         assert!(found.iter().any(seen), "{what}: {found:?}");
         let (content, text) = fsck(&mut disk);

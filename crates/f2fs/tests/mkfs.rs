@@ -42,7 +42,11 @@ fn assert_same(mib: u64, options: &[&str], choices: &Format) {
         let (one, other) = (block(&mut ours, number), block(&mut theirs, number));
         if let Some(at) = one.iter().zip(&other).position(|(a, b)| a != b) {
             let end = (at + 16).min(4096);
-            panic!("{mib} MiB {options:?}: block {number}, byte {at}: {:?}, mkfs.f2fs {:?}", &one[at..end], &other[at..end]);
+            panic!(
+                "{mib} MiB {options:?}: block {number}, byte {at}: {:?}, mkfs.f2fs {:?}",
+                &one[at..end],
+                &other[at..end]
+            );
         }
     }
     assert_clean(&mut ours, &format!("{mib} MiB {options:?}"));
@@ -58,24 +62,78 @@ fn volumes_are_what_mkfs_makes() {
 #[test]
 fn choices_are_those_of_mkfs() {
     let base = Format::default();
-    assert_same(200, &["-s", "2"], &Format { segs_per_sec: 2, ..base.clone() });
-    assert_same(300, &["-s", "2", "-z", "3"], &Format { segs_per_sec: 2, secs_per_zone: 3, ..base.clone() });
-    assert_same(128, &["-l", "größer"], &Format { label: "größer".into(), ..base.clone() });
-    assert_same(128, &["-o", "40"], &Format { overprovision: Some(40.0), ..base });
+    assert_same(
+        200,
+        &["-s", "2"],
+        &Format {
+            segs_per_sec: 2,
+            ..base.clone()
+        },
+    );
+    assert_same(
+        300,
+        &["-s", "2", "-z", "3"],
+        &Format {
+            segs_per_sec: 2,
+            secs_per_zone: 3,
+            ..base.clone()
+        },
+    );
+    assert_same(
+        128,
+        &["-l", "größer"],
+        &Format {
+            label: "größer".into(),
+            ..base.clone()
+        },
+    );
+    assert_same(
+        128,
+        &["-o", "40"],
+        &Format {
+            overprovision: Some(40.0),
+            ..base
+        },
+    );
 }
 
 #[test]
 fn features_that_are_not_understood_are_refused_by_name() {
     let mut disk = made_by_mkfs(100, &["-O", "encrypt"]);
     let refused = F2fs::mount(&mut disk, Options::default()).unwrap_err();
-    assert_eq!(refused, F2fsError::Feature { bit: 1, name: "encrypt" });
-    let mut disk = made_by_mkfs(100, &["-O", "extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found,flexible_inline_xattr"]);
+    assert_eq!(
+        refused,
+        F2fsError::Feature {
+            bit: 1,
+            name: "encrypt"
+        }
+    );
+    let mut disk = made_by_mkfs(
+        100,
+        &[
+            "-O",
+            "extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found,flexible_inline_xattr",
+        ],
+    );
     assert_clean(&mut disk, "features that are understood");
 }
 
 #[test]
 fn devices_too_small_are_refused() {
-    assert!(matches!(format(&mut ram(30 * 1024), &Format::default()), Err(FormatError::Size { .. })));
-    let error = format(&mut ram(100 * 1024), &Format { secs_per_zone: 0, ..Format::default() }).unwrap_err();
-    assert_eq!(error.to_string(), "sections of a zone is 0, expected 1 to 16384");
+    assert!(matches!(
+        format(&mut ram(30 * 1024), &Format::default()),
+        Err(FormatError::Size { .. })
+    ));
+    let error = format(
+        &mut ram(100 * 1024),
+        &Format {
+            secs_per_zone: 0,
+            ..Format::default()
+        },
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "sections of a zone is 0, expected 1 to 16384"
+    );
 }

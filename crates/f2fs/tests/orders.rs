@@ -1,4 +1,5 @@
-//! Whatever the order in which the nodes of a file lie behind the last checkpoint, what was fsynced is recovered, and nothing else: the eight cases of Linux's `fs/f2fs/recovery.c`.
+//! Whatever the order in which the nodes of a file lie behind the last checkpoint, what was fsynced
+//! is recovered, and nothing else: the eight cases of Linux's `fs/f2fs/recovery.c`.
 //!
 //! What Linux makes of the same volumes is asked in `f2fs_kernel.rs`.
 
@@ -26,12 +27,20 @@ fn found<D: BlockDevice>(f2fs: &mut F2fs<D>, number: usize) -> Found {
 fn assert_recovered(number: usize) {
     let case = CASES[number];
     let mut disk = volume(&[(number, case)]);
-    assert_eq!(found(&mut read_only(&mut disk), number), case.found, "{case:?} in memory");
+    assert_eq!(
+        found(&mut read_only(&mut disk), number),
+        case.found,
+        "{case:?} in memory"
+    );
     let mut f2fs = mount(&mut disk);
     assert_eq!(found(&mut f2fs, number), case.found, "{case:?}");
     f2fs.unmount().unwrap();
     assert_clean(&mut disk, &name(number));
-    assert_eq!(found(&mut mount(&mut disk), number), case.found, "{case:?} later");
+    assert_eq!(
+        found(&mut mount(&mut disk), number),
+        case.found,
+        "{case:?} later"
+    );
 }
 
 #[test]

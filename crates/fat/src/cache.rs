@@ -1,7 +1,8 @@
 //! Sectors in memory: those that wait to be written, and those that may be needed again.
 //!
-//! *Promises.* What waits is kept until it is settled or forgotten; what does not wait takes at most twice the room it was given. *Knows nothing of*
-//! devices or of what the sectors hold, save whom they belong to.
+//! *Promises.* What waits is kept until it is settled or forgotten; what does not wait takes at
+//! most twice the room it was given. *Knows nothing of* devices or of what the sectors hold, save
+//! whom they belong to.
 
 use alloc::{
     boxed::Box,
@@ -42,7 +43,13 @@ pub(crate) struct Cache {
 impl Cache {
     /// With room for `sectors` that do not wait.
     pub fn new(sectors: usize) -> Self {
-        Self { waiting: BTreeMap::new(), by_age: BTreeSet::new(), by_owner: BTreeSet::new(), contents: 0, recent: Recent::new(sectors) }
+        Self {
+            waiting: BTreeMap::new(),
+            by_age: BTreeSet::new(),
+            by_owner: BTreeSet::new(),
+            contents: 0,
+            recent: Recent::new(sectors),
+        }
     }
 
     /// Whether a sector is here.
@@ -68,7 +75,9 @@ impl Cache {
             let data = self.recent.remove(sector)?;
             self.wait(sector, owner, now, data);
         }
-        self.waiting.get_mut(&sector).map(|waiting| &mut *waiting.data)
+        self.waiting
+            .get_mut(&sector)
+            .map(|waiting| &mut *waiting.data)
     }
 
     /// Replaces the sector; it waits, since now unless it did already.
@@ -105,7 +114,11 @@ impl Cache {
     /// Forgets sectors, waiting or not.
     pub fn forget(&mut self, from: u32, count: u32) {
         let end = from.saturating_add(count);
-        let waiting: Vec<u32> = self.waiting.range(from..end).map(|(sector, _)| *sector).collect();
+        let waiting: Vec<u32> = self
+            .waiting
+            .range(from..end)
+            .map(|(sector, _)| *sector)
+            .collect();
         for sector in waiting {
             self.unwait(sector);
         }
@@ -116,14 +129,25 @@ impl Cache {
 
     /// The waiting sectors of an owner, in order.
     pub fn of(&self, owner: Owner) -> Vec<u32> {
-        self.by_owner.range((owner, 0)..=(owner, u32::MAX)).map(|(_, sector)| *sector).collect()
+        self.by_owner
+            .range((owner, 0)..=(owner, u32::MAX))
+            .map(|(_, sector)| *sector)
+            .collect()
     }
 
-    /// Waiting contents of files, oldest first: up to `sectors`, and all that wait since `until` or longer; in the order of their places.
+    /// Waiting contents of files, oldest first: up to `sectors`, and all that wait since `until` or
+    /// longer; in the order of their places.
     pub fn oldest_contents(&self, sectors: usize, until: Time) -> Vec<u32> {
-        let contents = self.by_age.iter().filter(|(_, sector)| self.waiting.get(sector).is_some_and(|w| w.owner != Owner::Metadata));
-        let mut chosen: Vec<u32> =
-            contents.enumerate().take_while(|(index, (since, _))| *index < sectors || *since <= until).map(|(_, (_, s))| *s).collect();
+        let contents = self.by_age.iter().filter(|(_, sector)| {
+            self.waiting
+                .get(sector)
+                .is_some_and(|w| w.owner != Owner::Metadata)
+        });
+        let mut chosen: Vec<u32> = contents
+            .enumerate()
+            .take_while(|(index, (since, _))| *index < sectors || *since <= until)
+            .map(|(_, (_, s))| *s)
+            .collect();
         chosen.sort_unstable();
         chosen
     }
@@ -178,8 +202,14 @@ mod tests {
         cache.edit(10, A, Time::new(9)).unwrap()[0] = 1;
         assert_eq!(cache.oldest_contents(1, Time::MIN), [10]);
         assert_eq!(cache.oldest_contents(0, Time::new(3)), [10, 20, 30]);
-        assert_eq!((cache.waiting(), cache.waiting_contents(), cache.since()), (5, 4, Some(Time::new(0))));
+        assert_eq!(
+            (cache.waiting(), cache.waiting_contents(), cache.since()),
+            (5, 4, Some(Time::new(0)))
+        );
         cache.forget(10, 11);
-        assert_eq!((cache.of(A), cache.of(Owner::Metadata)), ([30, 40].to_vec(), [5].to_vec()));
+        assert_eq!(
+            (cache.of(A), cache.of(Owner::Metadata)),
+            ([30, 40].to_vec(), [5].to_vec())
+        );
     }
 }

@@ -10,7 +10,10 @@ use crate::{
 };
 use alloc::{string::ToString as _, vec::Vec};
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, StatFs, Sync, Time};
+use nandlab_vfs::{
+    Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename,
+    SetAttr, StatFs, Sync, Time,
+};
 
 /// The longest name as bytes: each UTF-16 unit may take three.
 const NAME_BYTES_MAX: u32 = 3 * name::UNITS_MAX as u32;
@@ -18,7 +21,11 @@ const WRITE: u16 = 0o222;
 
 fn check_name(name: &[u8]) -> Result<(), FatError> {
     let bad = matches!(name, b"" | b"." | b"..") || name.contains(&b'/') || name.contains(&0);
-    if bad { Err(Errno::Invalid.into()) } else { Ok(()) }
+    if bad {
+        Err(Errno::Invalid.into())
+    } else {
+        Ok(())
+    }
 }
 
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
@@ -41,14 +48,22 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// A directory in which names may be made.
     pub(crate) fn check_alive(&self, dir: Ino) -> Result<(), FatError> {
         let gone = self.check_dir(dir)?.place.is_none() && dir != Ino::ROOT;
-        if gone { Err(Errno::NoEntry.into()) } else { Ok(()) }
+        if gone {
+            Err(Errno::NoEntry.into())
+        } else {
+            Ok(())
+        }
     }
 
     /// The entry of a name that must be there.
     pub(crate) fn need(&mut self, dir: Ino, name: &[u8]) -> Result<Found, FatError> {
         check_name(name)?;
         self.check_dir(dir)?;
-        if self.nodes.get(dir).is_some_and(|node| node.place.is_none() && dir != Ino::ROOT) {
+        if self
+            .nodes
+            .get(dir)
+            .is_some_and(|node| node.place.is_none() && dir != Ino::ROOT)
+        {
             return Err(Errno::NoEntry.into());
         }
         let units = name::to_units(name)?;
@@ -66,7 +81,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         };
         Ok(Attr {
             ino,
-            kind: if node.directory { FileType::Directory } else { FileType::File },
+            kind: if node.directory {
+                FileType::Directory
+            } else {
+                FileType::File
+            },
             mode,
             uid: options.uid,
             gid: options.gid,
@@ -75,7 +94,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 (true, true) => 2 + node.subdirs,
                 (true, false) => 1,
             },
-            size: if node.directory { u64::from(node.chain.len().max(1)) * cluster } else { u64::from(node.size) },
+            size: if node.directory {
+                u64::from(node.chain.len().max(1)) * cluster
+            } else {
+                u64::from(node.size)
+            },
             blocks: u64::from(node.size).div_ceil(cluster) * cluster / 512,
             device: (0, 0),
             atime: node.atime,
@@ -93,7 +116,13 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(attr)
     }
 
-    fn make(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, now: Time) -> Result<Attr, FatError> {
+    fn make(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        now: Time,
+    ) -> Result<Attr, FatError> {
         check_name(name)?;
         self.check_dir(dir)?;
         let units = name::to_new_units(name)?;
@@ -121,7 +150,12 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             parent.subdirs += 1;
         }
         self.touch_dir(dir);
-        let node = Node::from_slot(&found.slot, found.place, self.store.layout.bits, self.options.utc_offset_minutes);
+        let node = Node::from_slot(
+            &found.slot,
+            found.place,
+            self.store.layout.bits,
+            self.options.utc_offset_minutes,
+        );
         let ino = self.nodes.insert(node);
         self.refer(ino)
     }
@@ -130,7 +164,14 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     fn new_slot(&self, directory: bool, start: u32, now: Time) -> Slot {
         let offset = self.options.utc_offset_minutes;
         let mut node = Node::root(start);
-        (node.directory, node.attr) = (directory, if directory { attr::DIRECTORY } else { attr::ARCHIVE });
+        (node.directory, node.attr) = (
+            directory,
+            if directory {
+                attr::DIRECTORY
+            } else {
+                attr::ARCHIVE
+            },
+        );
         (node.atime, node.mtime, node.btime) = (now, now, now);
         let mut slot = [0; SLOT];
         node.put(&mut slot, self.store.layout.bits, offset);
@@ -140,8 +181,12 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// The contents of a new directory: itself and its parent.
     fn fill_dir(&mut self, start: u32, slot: &Slot, parent: Ino) -> Result<(), FatError> {
         self.zero_cluster(start);
-        let place = u64::from(self.store.layout.cluster_sector(start)) * u64::from(self.store.layout.sector);
-        let names: [(&[u8; 11], u32, u64); 2] = [(b".          ", start, 0), (b"..         ", self.parent_start(parent), SLOT as u64)];
+        let place = u64::from(self.store.layout.cluster_sector(start))
+            * u64::from(self.store.layout.sector);
+        let names: [(&[u8; 11], u32, u64); 2] = [
+            (b".          ", start, 0),
+            (b"..         ", self.parent_start(parent), SLOT as u64),
+        ];
         for (name, start, at) in names {
             let mut dot = *slot;
             dot[..11].copy_from_slice(name);
@@ -173,7 +218,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// An inode's entry is gone.
     pub(crate) fn lose_name(&mut self, ino: Ino) -> Result<(), FatError> {
         self.nodes.move_to(ino, None);
-        if self.nodes.get(ino).is_some_and(|node| node.references == 0) { self.destroy(ino) } else { Ok(()) }
+        if self.nodes.get(ino).is_some_and(|node| node.references == 0) {
+            self.destroy(ino)
+        } else {
+            Ok(())
+        }
     }
 
     /// Frees what is kept only because somebody refers to it.
@@ -184,10 +233,15 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(())
     }
 
-    /// The attribute byte for new permission bits: the format has one bit, "read-only", for all bits to write.
+    /// The attribute byte for new permission bits: the format has one bit, "read-only", for all
+    /// bits to write.
     fn mode_attr(&self, ino: Ino, mode: u16) -> Result<u8, FatError> {
         let node = self.nodes.get(ino).ok_or(Errno::Stale)?;
-        let mask = if node.directory { self.options.dmask } else { self.options.fmask };
+        let mask = if node.directory {
+            self.options.dmask
+        } else {
+            self.options.fmask
+        };
         let (asked, full) = (mode & 0o7777 & !mask, 0o777 & !mask);
         let writable = match asked & WRITE {
             write if write == full & WRITE => true,
@@ -197,13 +251,20 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         if asked & !WRITE != full & !WRITE {
             return Err(Errno::NotPermitted.into());
         }
-        Ok(if writable { node.attr & !attr::READ_ONLY } else { node.attr | attr::READ_ONLY })
+        Ok(if writable {
+            node.attr & !attr::READ_ONLY
+        } else {
+            node.attr | attr::READ_ONLY
+        })
     }
 
     fn set(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, FatError> {
         let node = self.nodes.get(ino).ok_or(Errno::Stale)?;
-        let mode = change.mode.map_or(Ok(node.attr), |mode| self.mode_attr(ino, mode))?;
-        let owners = change.uid.is_none_or(|uid| uid == self.options.uid) && change.gid.is_none_or(|gid| gid == self.options.gid);
+        let mode = change
+            .mode
+            .map_or(Ok(node.attr), |mode| self.mode_attr(ino, mode))?;
+        let owners = change.uid.is_none_or(|uid| uid == self.options.uid)
+            && change.gid.is_none_or(|gid| gid == self.options.gid);
         if !owners {
             return Err(Errno::NotPermitted.into());
         }
@@ -220,19 +281,41 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         if change.size.is_some() {
             node.mtime = time::rounded(now, offset);
         }
-        node.atime = change.atime.map_or(node.atime, |atime| time::day(atime, offset));
-        node.mtime = change.mtime.map_or(node.mtime, |mtime| time::rounded(mtime, offset));
+        node.atime = change
+            .atime
+            .map_or(node.atime, |atime| time::day(atime, offset));
+        node.mtime = change
+            .mtime
+            .map_or(node.mtime, |mtime| time::rounded(mtime, offset));
         self.nodes.touch(ino, false, now);
         self.attr(ino)
     }
 
-    fn list(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), FatError> {
+    fn list(
+        &mut self,
+        dir: Ino,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), FatError> {
         let gone = self.check_dir(dir)?.place.is_none() && dir != Ino::ROOT;
         let (mut from, mut failure) = (u32::try_from(from).unwrap_or(u32::MAX), None);
-        while let Some(found) = if gone { None } else { self.next_around(dir, &mut from, &mut failure)? } {
+        while let Some(found) = if gone {
+            None
+        } else {
+            self.next_around(dir, &mut from, &mut failure)?
+        } {
             let name = name::to_bytes(&found.name);
-            let kind = if found.is_directory() { FileType::Directory } else { FileType::File };
-            if !each(DirEntry { ino: self.nodes.number(found.place), kind, name: &name, next: u64::from(from) }) {
+            let kind = if found.is_directory() {
+                FileType::Directory
+            } else {
+                FileType::File
+            };
+            if !each(DirEntry {
+                ino: self.nodes.number(found.place),
+                kind,
+                name: &name,
+                next: u64::from(from),
+            }) {
                 return Ok(());
             }
         }
@@ -250,8 +333,13 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
     }
 
     fn forget(&mut self, ino: Ino, references: u64) {
-        let Some(node) = self.nodes.get_mut(ino) else { return };
-        node.references = node.references.saturating_sub(references).max(u64::from(ino == Ino::ROOT));
+        let Some(node) = self.nodes.get_mut(ino) else {
+            return;
+        };
+        node.references = node
+            .references
+            .saturating_sub(references)
+            .max(u64::from(ino == Ino::ROOT));
         let (unused, nameless) = (node.references == 0, node.place.is_none());
         if unused && nameless && self.is_writable() {
             // A failure shows at the next call that writes.
@@ -268,8 +356,16 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
         self.change(now, |fat| fat.set(ino, change, now))
     }
 
-    /// Files and directories; the format has nothing else ([`Errno::NotPermitted`]). Mode and owner are the mount's.
-    fn create(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, _: u16, by: Caller) -> Result<Attr, Errno> {
+    /// Files and directories; the format has nothing else ([`Errno::NotPermitted`]). Mode and owner
+    /// are the mount's.
+    fn create(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        _: u16,
+        by: Caller,
+    ) -> Result<Attr, Errno> {
         self.change(by.now, |fat| fat.make(dir, name, node, by.now))
     }
 
@@ -290,8 +386,15 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
         self.change(now, |fat| fat.remove(dir, name, true))
     }
 
-    /// Not [`Rename::Exchange`], which the format cannot keep whole over a power cut: [`Errno::Invalid`].
-    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno> {
+    /// Not [`Rename::Exchange`], which the format cannot keep whole over a power cut:
+    /// [`Errno::Invalid`].
+    fn rename(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.change(now, |fat| {
             check_name(to.1)?;
             fat.rename_entry(from, to, how)
@@ -315,11 +418,20 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
         self.change(now, |fat| {
             fat.check_file(ino)?;
-            if data.is_empty() { Ok(0) } else { fat.write_file(ino, offset, data) }
+            if data.is_empty() {
+                Ok(0)
+            } else {
+                fat.write_file(ino, offset, data)
+            }
         })
     }
 
-    fn readdir(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno> {
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
         self.look(|fat| fat.list(dir, from, each))
     }
 
@@ -343,7 +455,10 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
 
     fn cause(&mut self) -> Option<Cause> {
         let error = self.take_fault()?;
-        Some(Cause { at: self.place_of_error(&error), what: error.to_string() })
+        Some(Cause {
+            at: self.place_of_error(&error),
+            what: error.to_string(),
+        })
     }
 
     fn statfs(&mut self) -> Result<StatFs, Errno> {
@@ -351,16 +466,36 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
             let free = u64::from(fat.table.count_free(&mut fat.store)?);
             let layout = &fat.store.layout;
             let (block_bytes, blocks) = (layout.cluster_bytes(), u64::from(layout.clusters));
-            Ok(StatFs { block_bytes, blocks, free, available: free, name_max: NAME_BYTES_MAX, ..StatFs::default() })
+            Ok(StatFs {
+                block_bytes,
+                blocks,
+                free,
+                available: free,
+                name_max: NAME_BYTES_MAX,
+                ..StatFs::default()
+            })
         })
     }
 
     fn dirty(&self) -> Dirty {
-        let oldest = self.store.cache.since().into_iter().chain(self.nodes.since()).min();
-        Dirty { bytes: self.waiting_bytes(), since: oldest }
+        let oldest = self
+            .store
+            .cache
+            .since()
+            .into_iter()
+            .chain(self.nodes.since())
+            .min();
+        Dirty {
+            bytes: self.waiting_bytes(),
+            since: oldest,
+        }
     }
 
     fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
-        if self.waiting_bytes() == 0 { Ok(0) } else { self.write(|fat| fat.write_oldest(bytes, until)) }
+        if self.waiting_bytes() == 0 {
+            Ok(0)
+        } else {
+            self.write(|fat| fat.write_oldest(bytes, until))
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! Finds what is wrong with a volume.
 //!
-//! *Promises.* Every name is visited once, every chain followed once, whatever the volume says; memory is one bit a cluster, the names of one directory
-//! and the path of every file and directory. At most [`FINDINGS_MAX`] findings are kept, the rest counted. Nothing is written.
+//! *Promises.* Every name is visited once, every chain followed once, whatever the volume says;
+//! memory is one bit a cluster, the names of one directory and the path of every file and
+//! directory. At most [`FINDINGS_MAX`] findings are kept, the rest counted. Nothing is written.
 
 use crate::{
     Fat, FatError,
     dir::{LongName, short_of},
     finding::{Finding, Report},
-    format::{DIR_SLOTS_MAX, Info, SLOT, Slot, SlotKind, UNKNOWN, attr, slot_kind, slot_size, slot_start},
+    format::{
+        DIR_SLOTS_MAX, Info, SLOT, Slot, SlotKind, UNKNOWN, attr, slot_kind, slot_size, slot_start,
+    },
     mend::Fix,
     name,
     table::{Link, copies},
@@ -65,7 +68,11 @@ enum Trouble {
 }
 
 fn text(path: &[u8]) -> String {
-    if path.is_empty() { "/".into() } else { String::from_utf8_lossy(path).into_owned() }
+    if path.is_empty() {
+        "/".into()
+    } else {
+        String::from_utf8_lossy(path).into_owned()
+    }
 }
 
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
@@ -74,11 +81,19 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(self.walk(false)?.report)
     }
 
-    /// Looks at everything; with `mending`, what would mend it is noted too, which takes memory for each place.
+    /// Looks at everything; with `mending`, what would mend it is noted too, which takes memory for
+    /// each place.
     pub(crate) fn walk(&mut self, mending: bool) -> Result<Walk, FatError> {
         let clusters = self.store.layout.clusters as usize;
         let used = vec![0; (clusters + 2).div_ceil(64)];
-        let mut walk = Walk { report: Report::default(), mending, fixes: Vec::new(), used, starts: BTreeMap::new(), visits: Vec::new() };
+        let mut walk = Walk {
+            report: Report::default(),
+            mending,
+            fixes: Vec::new(),
+            used,
+            starts: BTreeMap::new(),
+            visits: Vec::new(),
+        };
         self.check_boot(&mut walk)?;
         self.check_copies(&mut walk)?;
         self.check_root(&mut walk)?;
@@ -105,7 +120,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         let found = self.table.value(&mut self.store, 0)?;
         if found as u8 != layout.media {
-            walk.report.add(Finding::Media { found, expected: layout.media });
+            walk.report.add(Finding::Media {
+                found,
+                expected: layout.media,
+            });
         }
         Ok(())
     }
@@ -122,7 +140,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                         walk.report.add(Finding::Copies { copy, sector });
                     }
                     differs = true;
-                    walk.fix(Fix::Copy { first: layout.fat_start + sector, copy: other });
+                    walk.fix(Fix::Copy {
+                        first: layout.fat_start + sector,
+                        copy: other,
+                    });
                 }
             }
         }
@@ -137,14 +158,31 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             self.judge_chain(walk, &[], &followed, true);
             clusters = followed.list;
         }
-        walk.visits.push(Visit { path: Vec::new(), clusters, start: 0, parent: 0 });
+        walk.visits.push(Visit {
+            path: Vec::new(),
+            clusters,
+            start: 0,
+            parent: 0,
+        });
         Ok(())
     }
 
     /// Follows a chain and takes its clusters.
-    fn follow(&mut self, walk: &mut Walk, start: u32, directory: bool) -> Result<Followed, FatError> {
+    fn follow(
+        &mut self,
+        walk: &mut Walk,
+        start: u32,
+        directory: bool,
+    ) -> Result<Followed, FatError> {
         let most = DIR_SLOTS_MAX * SLOT as u32 / self.store.layout.cluster_bytes();
-        let (mut followed, mut at) = (Followed { clusters: 0, list: Vec::new(), trouble: None }, start);
+        let (mut followed, mut at) = (
+            Followed {
+                clusters: 0,
+                list: Vec::new(),
+                trouble: None,
+            },
+            start,
+        );
         loop {
             let (word, bit) = (at as usize / 64, 1 << (at % 64));
             if walk.used[word] & bit != 0 {
@@ -172,9 +210,17 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         match followed.trouble {
             Some(Trouble::Broken { cluster, found }) => {
                 walk.fix(Fix::End(cluster));
-                walk.report.add(Finding::Chain { path: text(path), cluster, found, within });
+                walk.report.add(Finding::Chain {
+                    path: text(path),
+                    cluster,
+                    found,
+                    within,
+                });
             }
-            Some(Trouble::Crossed { cluster }) => walk.report.add(Finding::CrossLink { path: text(path), cluster }),
+            Some(Trouble::Crossed { cluster }) => walk.report.add(Finding::CrossLink {
+                path: text(path),
+                cluster,
+            }),
             None => {}
         }
     }
@@ -183,25 +229,37 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     fn visit_place(&self, visit: &Visit, index: u32) -> Option<u64> {
         let (layout, at) = (&self.store.layout, u64::from(index) * SLOT as u64);
         if visit.path.is_empty() && layout.root_cluster == 0 {
-            return (index < layout.root_slots).then(|| u64::from(layout.root_start) * u64::from(layout.sector) + at);
+            return (index < layout.root_slots)
+                .then(|| u64::from(layout.root_start) * u64::from(layout.sector) + at);
         }
         let bytes = u64::from(layout.cluster_bytes());
         let cluster = visit.clusters.get((at / bytes) as usize)?;
-        (index < DIR_SLOTS_MAX).then(|| u64::from(layout.cluster_sector(*cluster)) * u64::from(layout.sector) + at % bytes)
+        (index < DIR_SLOTS_MAX).then(|| {
+            u64::from(layout.cluster_sector(*cluster)) * u64::from(layout.sector) + at % bytes
+        })
     }
 
     fn check_dir_slots(&mut self, walk: &mut Walk, visit: &Visit) -> Result<(), FatError> {
-        let (mut long, mut names, mut shorts) = (LongName::default(), BTreeSet::new(), BTreeSet::new());
+        let (mut long, mut names, mut shorts) =
+            (LongName::default(), BTreeSet::new(), BTreeSet::new());
         let mut long_places = Vec::new();
         for index in 0.. {
-            let Some(place) = self.visit_place(visit, index) else { break };
+            let Some(place) = self.visit_place(visit, index) else {
+                break;
+            };
             let slot = self.store.slot(place)?;
             let kind = slot_kind(&slot);
             let places = &mut long_places;
             let orphan = |walk: &mut Walk, places: &mut Vec<u64>, slot| {
                 let at = places.first().copied().unwrap_or(place);
-                places.drain(..).for_each(|place| walk.fix(Fix::Remove(place)));
-                walk.report.add(Finding::LongName { path: text(&visit.path), slot, at });
+                places
+                    .drain(..)
+                    .for_each(|place| walk.fix(Fix::Remove(place)));
+                walk.report.add(Finding::LongName {
+                    path: text(&visit.path),
+                    slot,
+                    at,
+                });
             };
             if !visit.path.is_empty() && index < 2 {
                 self.check_dots(walk, visit, index, (&slot, place));
@@ -218,7 +276,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 continue;
             }
             let pending = long.is_pending();
-            let named = (kind == SlotKind::Entry).then(|| long.finish(&short_of(&slot))).flatten();
+            let named = (kind == SlotKind::Entry)
+                .then(|| long.finish(&short_of(&slot)))
+                .flatten();
             if pending && named.is_none() {
                 orphan(walk, places, index);
             }
@@ -227,10 +287,16 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             match kind {
                 SlotKind::End => break,
                 SlotKind::Entry => {
-                    let units = named.map_or_else(|| name::show(&short_of(&slot), slot[12]), |(units, _)| units);
+                    let units = named.map_or_else(
+                        || name::show(&short_of(&slot), slot[12]),
+                        |(units, _)| units,
+                    );
                     let path = [&visit.path[..], b"/", &name::to_bytes(&units)].concat();
                     if !shorts.insert(short_of(&slot)) | !names.insert(name::fold(&units)) {
-                        walk.report.add(Finding::Twice { path: text(&path), at: place });
+                        walk.report.add(Finding::Twice {
+                            path: text(&path),
+                            at: place,
+                        });
                     }
                     self.check_entry(walk, visit, path, (&slot, place))?;
                 }
@@ -243,22 +309,43 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     fn check_dots(&self, walk: &mut Walk, visit: &Visit, index: u32, (slot, place): (&Slot, u64)) {
         let path = || text(&visit.path);
         let start = slot_start(slot, self.store.layout.bits);
-        let expected: (&[u8; 11], u32) = [(b".          ", visit.start), (b"..         ", visit.parent)][index as usize];
+        let expected: (&[u8; 11], u32) = [
+            (b".          ", visit.start),
+            (b"..         ", visit.parent),
+        ][index as usize];
         let named = slot[..11] == *expected.0 && slot[11] & attr::DIRECTORY != 0;
         if named && start != expected.1 {
             walk.fix(Fix::Start(place, expected.1));
         }
         if index == 0 && !(named && start == expected.1) {
-            walk.report.add(Finding::Dot { path: path(), at: place });
+            walk.report.add(Finding::Dot {
+                path: path(),
+                at: place,
+            });
         }
         if index == 1 && !(named && start == expected.1) {
-            walk.report.add(Finding::DotDot { path: path(), found: if named { start } else { 0 }, expected: expected.1, at: place });
+            walk.report.add(Finding::DotDot {
+                path: path(),
+                found: if named { start } else { 0 },
+                expected: expected.1,
+                at: place,
+            });
         }
     }
 
-    fn check_entry(&mut self, walk: &mut Walk, visit: &Visit, path: Vec<u8>, (slot, place): (&Slot, u64)) -> Result<(), FatError> {
+    fn check_entry(
+        &mut self,
+        walk: &mut Walk,
+        visit: &Visit,
+        path: Vec<u8>,
+        (slot, place): (&Slot, u64),
+    ) -> Result<(), FatError> {
         let layout = self.store.layout;
-        let (start, size, directory) = (slot_start(slot, layout.bits), slot_size(slot), slot[11] & attr::DIRECTORY != 0);
+        let (start, size, directory) = (
+            slot_start(slot, layout.bits),
+            slot_size(slot),
+            slot[11] & attr::DIRECTORY != 0,
+        );
         if directory {
             walk.report.directories += 1
         } else {
@@ -266,21 +353,38 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         if directory && size != 0 {
             walk.fix(Fix::Size(place, 0));
-            walk.report.add(Finding::DirectorySize { path: text(&path), size, at: place });
+            walk.report.add(Finding::DirectorySize {
+                path: text(&path),
+                size,
+                at: place,
+            });
         }
         if start == 0 && !directory {
             if size > 0 {
                 walk.fix(Fix::Size(place, 0));
-                walk.report.add(Finding::TooLong { path: text(&path), size, held: 0, at: place });
+                walk.report.add(Finding::TooLong {
+                    path: text(&path),
+                    size,
+                    held: 0,
+                    at: place,
+                });
             }
             return Ok(());
         }
         if !layout.is_cluster(start) {
-            walk.report.add(Finding::Start { path: text(&path), found: start, at: place });
+            walk.report.add(Finding::Start {
+                path: text(&path),
+                found: start,
+                at: place,
+            });
             return Ok(());
         }
         if let Some(other) = walk.starts.get(&start) {
-            let finding = Finding::TwoNames { path: text(&path), other: text(other), at: place };
+            let finding = Finding::TwoNames {
+                path: text(&path),
+                other: text(other),
+                at: place,
+            };
             walk.report.add(finding);
             return Ok(());
         }
@@ -290,20 +394,43 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.judge_chain(walk, &path, &followed, directory || held < u64::from(size));
         if directory {
             if path.len() > PATH_MAX {
-                walk.report.add(Finding::Deep { path: text(&path[..64]) });
+                walk.report.add(Finding::Deep {
+                    path: text(&path[..64]),
+                });
             } else {
-                walk.visits.push(Visit { path, clusters: followed.list, start, parent: visit.start });
+                walk.visits.push(Visit {
+                    path,
+                    clusters: followed.list,
+                    start,
+                    parent: visit.start,
+                });
             }
             return Ok(());
         }
         let needed = self.clusters_for(u64::from(size));
         if followed.clusters < needed && followed.trouble.is_none() {
             walk.fix(Fix::Size(place, held as u32));
-            walk.report.add(Finding::TooLong { path: text(&path), size, held, at: place });
+            walk.report.add(Finding::TooLong {
+                path: text(&path),
+                size,
+                held,
+                at: place,
+            });
         } else if followed.clusters > needed {
             // A file of no bytes has no chain at all.
-            walk.fix(if needed == 0 { Fix::Start(place, 0) } else { Fix::Cut { start, keep: needed } });
-            walk.report.add(Finding::Excess { path: text(&path), clusters: followed.clusters - needed, at: place });
+            walk.fix(if needed == 0 {
+                Fix::Start(place, 0)
+            } else {
+                Fix::Cut {
+                    start,
+                    keep: needed,
+                }
+            });
+            walk.report.add(Finding::Excess {
+                path: text(&path),
+                clusters: followed.clusters - needed,
+                at: place,
+            });
         }
         Ok(())
     }
@@ -325,7 +452,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         if lost > 0 {
             walk.report.add(Finding::Lost(lost));
         }
-        let Some(sector) = layout.info else { return Ok(()) };
+        let Some(sector) = layout.info else {
+            return Ok(());
+        };
         match Info::parse(self.store.metadata(sector)?) {
             None => {
                 walk.fix(Fix::Count(walk.report.free));
@@ -333,7 +462,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             }
             Some(info) if info.free != UNKNOWN && info.free != walk.report.free => {
                 walk.fix(Fix::Count(walk.report.free));
-                walk.report.add(Finding::FreeCount { found: info.free, expected: walk.report.free });
+                walk.report.add(Finding::FreeCount {
+                    found: info.free,
+                    expected: walk.report.free,
+                });
             }
             Some(_) => {}
         }

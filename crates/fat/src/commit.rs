@@ -13,10 +13,16 @@ use nandlab_vfs::{Ino, Sync, Time};
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// Brings an inode's slot up to date, in memory.
     pub(crate) fn put_node(&mut self, ino: Ino) -> Result<(), FatError> {
-        let Some(node) = self.nodes.get(ino) else { return Ok(()) };
+        let Some(node) = self.nodes.get(ino) else {
+            return Ok(());
+        };
         if let Some(place) = node.place.filter(|_| node.pending.since.is_some()) {
             let mut slot = self.store.slot(place)?;
-            node.put(&mut slot, self.store.layout.bits, self.options.utc_offset_minutes);
+            node.put(
+                &mut slot,
+                self.store.layout.bits,
+                self.options.utc_offset_minutes,
+            );
             self.store.put_slot(place, &slot)?;
         }
         self.nodes.settle(ino);
@@ -25,7 +31,13 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Lets the slot say no more than the file now has; what it has more may not be written yet.
     pub(crate) fn put_shrunk(&mut self, ino: Ino) -> Result<(), FatError> {
-        let Some((place, size)) = self.nodes.get(ino).and_then(|node| Some((node.place?, node.size))) else { return Ok(()) };
+        let Some((place, size)) = self
+            .nodes
+            .get(ino)
+            .and_then(|node| Some((node.place?, node.size)))
+        else {
+            return Ok(());
+        };
         let mut slot = self.store.slot(place)?;
         if crate::format::slot_size(&slot) > size {
             crate::format::put32(&mut slot, 28, size);
@@ -40,7 +52,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     pub(crate) fn sync_node(&mut self, ino: Ino, what: Sync) -> Result<(), FatError> {
         let contents = self.store.cache.of(Owner::File(ino));
         self.store.write_contents(&contents)?;
-        if self.nodes.get(ino).is_some_and(|node| node.pending.data || what == Sync::All) {
+        if self
+            .nodes
+            .get(ino)
+            .is_some_and(|node| node.pending.data || what == Sync::All)
+        {
             self.put_node(ino)?;
         }
         self.commit()
@@ -69,9 +85,16 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Brings the hints of FAT32 up to date, in memory.
     fn put_info(&mut self) -> Result<(), FatError> {
-        let Some(sector) = self.store.layout.info else { return Ok(()) };
-        let Some(before) = Info::parse(self.store.metadata(sector)?) else { return Ok(()) };
-        let now = Info { free: self.table.free_hint().unwrap_or(UNKNOWN), last: self.table.last() };
+        let Some(sector) = self.store.layout.info else {
+            return Ok(());
+        };
+        let Some(before) = Info::parse(self.store.metadata(sector)?) else {
+            return Ok(());
+        };
+        let now = Info {
+            free: self.table.free_hint().unwrap_or(UNKNOWN),
+            last: self.table.last(),
+        };
         if now != before {
             now.put(self.store.metadata_mut(sector)?);
         }
@@ -83,8 +106,15 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let layout = self.store.layout;
         let waiting = self.store.cache.of(Owner::Metadata);
         let tables = layout.fat_start..layout.root_start;
-        let others = waiting.iter().copied().filter(|sector| !tables.contains(sector));
-        let new = |sector: &u32| layout.sector_cluster(*sector).is_some_and(|cluster| self.table.is_new(cluster));
+        let others = waiting
+            .iter()
+            .copied()
+            .filter(|sector| !tables.contains(sector));
+        let new = |sector: &u32| {
+            layout
+                .sector_cluster(*sector)
+                .is_some_and(|cluster| self.table.is_new(cluster))
+        };
         let (new, old): (Vec<u32>, Vec<u32>) = others.partition(new);
         self.write_table(Phase::New)?;
         self.write_directories(&new)?;
@@ -97,14 +127,20 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.step()?;
         self.write_table(Phase::Free)?;
         self.store.barrier()?;
-        waiting.iter().for_each(|sector| self.store.cache.settle(*sector));
+        waiting
+            .iter()
+            .for_each(|sector| self.store.cache.settle(*sector));
         self.removed.clear();
         let freed = self.table.committed();
         self.release(&freed)
     }
 
     fn step(&mut self) -> Result<(), FatError> {
-        if self.options.barriers { self.store.barrier() } else { Ok(()) }
+        if self.options.barriers {
+            self.store.barrier()
+        } else {
+            Ok(())
+        }
     }
 
     fn write_table(&mut self, phase: Phase) -> Result<(), FatError> {
@@ -133,24 +169,31 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 count += 1;
             }
             let sector = layout.cluster_sector(first);
-            self.store.release(sector, count * layout.cluster_sectors, self.options.discard)?;
+            self.store
+                .release(sector, count * layout.cluster_sectors, self.options.discard)?;
         }
         Ok(())
     }
 
     /// Bytes that wait, an inode newer than its slot counted as a sector.
     pub(crate) fn waiting_bytes(&self) -> u64 {
-        (self.store.cache.waiting() + self.nodes.pending().len()) as u64 * self.store.sector() as u64
+        (self.store.cache.waiting() + self.nodes.pending().len()) as u64
+            * self.store.sector() as u64
     }
 
     /// Writes the oldest of what waits; gives by how many bytes less waits.
     pub(crate) fn write_oldest(&mut self, bytes: u64, until: Time) -> Result<u64, FatError> {
         let before = self.waiting_bytes();
-        let sectors = bytes.div_ceil(self.store.sector() as u64).min(usize::MAX as u64) as usize;
+        let sectors = bytes
+            .div_ceil(self.store.sector() as u64)
+            .min(usize::MAX as u64) as usize;
         let contents = self.store.cache.oldest_contents(sectors, until);
         self.store.write_contents(&contents)?;
         let overdue = |since: Option<Time>| since.is_some_and(|since| since <= until);
-        if before - self.waiting_bytes() < bytes || overdue(self.store.cache.since()) || overdue(self.nodes.since()) {
+        if before - self.waiting_bytes() < bytes
+            || overdue(self.store.cache.since())
+            || overdue(self.nodes.since())
+        {
             self.put_all()?;
             self.commit()?;
         }

@@ -1,7 +1,9 @@
 //! Directories: slots, and the entries that they make up.
 //!
-//! *Promises.* A long name counts only if its slots are whole and belong to their entry; otherwise the short name does. The first empty slot ends a directory.
-//! New entries take the first run of free slots that is long enough. *Knows nothing of* what entries are linked to, except that a directory may need one more cluster.
+//! *Promises.* A long name counts only if its slots are whole and belong to their entry; otherwise
+//! the short name does. The first empty slot ends a directory. New entries take the first run of
+//! free slots that is long enough. *Knows nothing of* what entries are linked to, except that a
+//! directory may need one more cluster.
 
 use crate::{
     Fat, FatError,
@@ -53,13 +55,21 @@ impl LongName {
     pub fn take(&mut self, slot: &Slot, index: u32) -> bool {
         let number = slot[0] & 0x3F;
         if slot[0] & 0x40 != 0 && (1..=20).contains(&number) {
-            *self = Self { units: vec![0; usize::from(number) * name::SLOT_UNITS], left: Some(number), sum: slot[13], first: index };
+            *self = Self {
+                units: vec![0; usize::from(number) * name::SLOT_UNITS],
+                left: Some(number),
+                sum: slot[13],
+                first: index,
+            };
         } else if number == 0 || self.left != Some(number) || slot[13] != self.sum {
             self.left = None;
             return false;
         }
         self.left = Some(number - 1);
-        for (unit, at) in self.units[usize::from(number - 1) * name::SLOT_UNITS..].iter_mut().zip(name::unit_places()) {
+        for (unit, at) in self.units[usize::from(number - 1) * name::SLOT_UNITS..]
+            .iter_mut()
+            .zip(name::unit_places())
+        {
             *unit = format::le16(slot, at);
         }
         true
@@ -74,10 +84,18 @@ impl LongName {
     pub fn finish(&mut self, short: &Short) -> Option<(Vec<u16>, u32)> {
         let left = self.left.take();
         let mut units = core::mem::take(&mut self.units);
-        units.truncate(units.iter().position(|unit| *unit == 0).unwrap_or(units.len()));
+        units.truncate(
+            units
+                .iter()
+                .position(|unit| *unit == 0)
+                .unwrap_or(units.len()),
+        );
         let dots = units.iter().all(|unit| *unit == u16::from(b'.'));
-        let valid = (1..=name::UNITS_MAX).contains(&units.len()) && !units.contains(&u16::from(b'/')) && !dots;
-        (left == Some(0) && valid && self.sum == name::checksum(short)).then_some((units, self.first))
+        let valid = (1..=name::UNITS_MAX).contains(&units.len())
+            && !units.contains(&u16::from(b'/'))
+            && !dots;
+        (left == Some(0) && valid && self.sum == name::checksum(short))
+            .then_some((units, self.first))
     }
 }
 
@@ -85,7 +103,8 @@ impl LongName {
 struct Survey {
     /// All short names.
     shorts: BTreeSet<Short>,
-    /// The first slot of a free run that is long enough, or the one from which the directory must grow.
+    /// The first slot of a free run that is long enough, or the one from which the directory must
+    /// grow.
     first: u32,
     /// The first slot that was never used.
     end: u32,
@@ -104,11 +123,17 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         let bytes = u64::from(layout.cluster_bytes());
         let cluster = self.cluster_at(dir, (at / bytes) as u32)?;
-        Ok(cluster.map(|(cluster, _)| u64::from(layout.cluster_sector(cluster)) * u64::from(layout.sector) + at % bytes))
+        Ok(cluster.map(|(cluster, _)| {
+            u64::from(layout.cluster_sector(cluster)) * u64::from(layout.sector) + at % bytes
+        }))
     }
 
     /// The next entry from slot `from` on, which moves behind it.
-    pub(crate) fn next_entry(&mut self, dir: Ino, from: &mut u32) -> Result<Option<Found>, FatError> {
+    pub(crate) fn next_entry(
+        &mut self,
+        dir: Ino,
+        from: &mut u32,
+    ) -> Result<Option<Found>, FatError> {
         let mut long = LongName::default();
         while let Some(place) = self.slot_place(dir, *from)? {
             let (slot, index) = (self.store.slot(place)?, *from);
@@ -119,8 +144,17 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 SlotKind::Entry => {
                     *from += 1;
                     let short = short_of(&slot);
-                    let (name, first) = long.finish(&short).unwrap_or_else(|| (name::show(&short, slot[12]), index));
-                    return Ok(Some(Found { dir, first, last: index, place, slot, name }));
+                    let (name, first) = long
+                        .finish(&short)
+                        .unwrap_or_else(|| (name::show(&short, slot[12]), index));
+                    return Ok(Some(Found {
+                        dir,
+                        first,
+                        last: index,
+                        place,
+                        slot,
+                        name,
+                    }));
                 }
             }
             *from += 1;
@@ -129,11 +163,18 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     /// The same, going on behind sectors that cannot be had: the first such error is kept.
-    pub(crate) fn next_around(&mut self, dir: Ino, from: &mut u32, failure: &mut Option<FatError>) -> Result<Option<Found>, FatError> {
+    pub(crate) fn next_around(
+        &mut self,
+        dir: Ino,
+        from: &mut u32,
+        failure: &mut Option<FatError>,
+    ) -> Result<Option<Found>, FatError> {
         let slots = self.store.layout.sector / SLOT as u32;
         loop {
             match self.next_entry(dir, from) {
-                Err(error @ FatError::Device(_)) if error != FatError::Device(BlockError::PowerCut) && *from < DIR_SLOTS_MAX => {
+                Err(error @ FatError::Device(_))
+                    if error != FatError::Device(BlockError::PowerCut) && *from < DIR_SLOTS_MAX =>
+                {
                     failure.get_or_insert(error);
                     *from = (*from / slots + 1) * slots;
                 }
@@ -146,7 +187,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     pub(crate) fn find(&mut self, dir: Ino, units: &[u16]) -> Result<Option<Found>, FatError> {
         let (wanted, mut from, mut failure) = (name::fold(units), 0, None);
         while let Some(found) = self.next_around(dir, &mut from, &mut failure)? {
-            if name::fold(&found.name) == wanted || name::fold(&name::show(&short_of(&found.slot), 0)) == wanted {
+            if name::fold(&found.name) == wanted
+                || name::fold(&name::show(&short_of(&found.slot), 0)) == wanted
+            {
                 return Ok(Some(found));
             }
         }
@@ -158,7 +201,12 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         if let Some(ino) = self.nodes.at(found.place) {
             return Ok(ino);
         }
-        let node = Node::from_slot(&found.slot, found.place, self.store.layout.bits, self.options.utc_offset_minutes);
+        let node = Node::from_slot(
+            &found.slot,
+            found.place,
+            self.store.layout.bits,
+            self.options.utc_offset_minutes,
+        );
         let ino = self.nodes.insert(node);
         if found.is_directory() {
             let counted = self.count_subdirs(ino);
@@ -179,7 +227,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         if let Some(node) = self.nodes.get_mut(dir) {
             node.subdirs = subdirs;
         }
-        failure.filter(|_| !self.options.read_only).map_or(Ok(()), Err)
+        failure
+            .filter(|_| !self.options.read_only)
+            .map_or(Ok(()), Err)
     }
 
     pub(crate) fn is_empty_dir(&mut self, dir: Ino) -> Result<bool, FatError> {
@@ -188,10 +238,15 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Looks for `need` free slots in a row.
     fn survey(&mut self, dir: Ino, need: u32) -> Result<Survey, FatError> {
-        let (mut shorts, mut free, mut first, mut end, mut index) = (BTreeSet::new(), 0, None, None, 0);
+        let (mut shorts, mut free, mut first, mut end, mut index) =
+            (BTreeSet::new(), 0, None, None, 0);
         while let Some(place) = self.slot_place(dir, index)? {
             let slot = self.store.slot(place)?;
-            let kind = if end.is_some() { SlotKind::End } else { slot_kind(&slot) };
+            let kind = if end.is_some() {
+                SlotKind::End
+            } else {
+                slot_kind(&slot)
+            };
             match kind {
                 SlotKind::End | SlotKind::Deleted => free += 1,
                 _ => free = 0,
@@ -210,13 +265,24 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 break;
             }
         }
-        Ok(Survey { shorts, first: first.unwrap_or(index - free), end: end.unwrap_or(index) })
+        Ok(Survey {
+            shorts,
+            first: first.unwrap_or(index - free),
+            end: end.unwrap_or(index),
+        })
     }
 
-    /// Makes an entry: `slot` without its name. Gives its first slot, its last, and the place of the last.
+    /// Makes an entry: `slot` without its name. Gives its first slot, its last, and the place of
+    /// the last.
     ///
     /// `instead` is the entry that it will take the place of: their short names may be the same.
-    pub(crate) fn add_entry(&mut self, dir: Ino, units: &[u16], slot: &Slot, instead: Option<&Found>) -> Result<Found, FatError> {
+    pub(crate) fn add_entry(
+        &mut self,
+        dir: Ino,
+        units: &[u16],
+        slot: &Slot,
+        instead: Option<&Found>,
+    ) -> Result<Found, FatError> {
         let alias = match self.same_alias(dir, units)? {
             Some(alias) => alias,
             None => self.new_alias(dir, units, instead)?,
@@ -236,25 +302,44 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             self.end_at(dir, first + need)?;
         }
         let slot = slots[slots.len() - 1];
-        Ok(Found { dir, first, last: first + need - 1, place, slot, name: units.into() })
+        Ok(Found {
+            dir,
+            first,
+            last: first + need - 1,
+            place,
+            slot,
+            name: units.into(),
+        })
     }
 
-    /// A short name that no other entry of the directory has, and none that the medium may have there still.
-    fn new_alias(&mut self, dir: Ino, units: &[u16], instead: Option<&Found>) -> Result<Alias, FatError> {
+    /// A short name that no other entry of the directory has, and none that the medium may have
+    /// there still.
+    fn new_alias(
+        &mut self,
+        dir: Ino,
+        units: &[u16],
+        instead: Option<&Found>,
+    ) -> Result<Alias, FatError> {
         // As many slots as the name may need: with the short name known it may be one only.
         let most = units.len().div_ceil(name::SLOT_UNITS) as u32 + 1;
         let (shorts, start) = (self.survey(dir, most)?.shorts, self.dir_start(dir));
         let kept = instead.map(|found| short_of(&found.slot));
         let taken = |short: &Short| shorts.contains(short) || self.removed.has_short(start, short);
-        Ok(name::alias(units, |short| taken(short) && kept.as_ref() != Some(short))?)
+        Ok(name::alias(units, |short| {
+            taken(short) && kept.as_ref() != Some(short)
+        })?)
     }
 
-    /// The short name of an entry that was taken away, if a new one of its name takes the very slots: then the medium never has both. Any other of
-    /// the name is taken off the medium first.
+    /// The short name of an entry that was taken away, if a new one of its name takes the very
+    /// slots: then the medium never has both. Any other of the name is taken off the medium first.
     fn same_alias(&mut self, dir: Ino, units: &[u16]) -> Result<Option<Alias>, FatError> {
         let (same, slots, first) = match self.removed.named(self.dir_start(dir), units)[..] {
             [] => return Ok(None),
-            [entry] if entry.name == units => (name::alias(units, |short| *short != entry.short).ok(), entry.slots, entry.first),
+            [entry] if entry.name == units => (
+                name::alias(units, |short| *short != entry.short).ok(),
+                entry.slots,
+                entry.first,
+            ),
             _ => (None, 0, 0),
         };
         let fits = |alias: &Alias| entry_slots(units, alias, &[0; SLOT]).len() as u32 == slots;
@@ -267,7 +352,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(None)
     }
 
-    /// The first cluster of a directory, by which it is told from others; 0 for a root that has none.
+    /// The first cluster of a directory, by which it is told from others; 0 for a root that has
+    /// none.
     fn dir_start(&self, dir: Ino) -> u32 {
         self.nodes.get(dir).map_or(0, |node| node.start)
     }
@@ -304,19 +390,37 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// Takes an entry away.
     pub(crate) fn remove_entry(&mut self, found: &Found) -> Result<(), FatError> {
         for index in found.first..=found.last {
-            let Some(place) = self.slot_place(found.dir, index)? else { break };
+            let Some(place) = self.slot_place(found.dir, index)? else {
+                break;
+            };
             let mut slot = self.store.slot(place)?;
             slot[0] = 0xE5;
             self.store.put_slot(place, &slot)?;
         }
-        let (first, slots, start) = (found.first, found.last - found.first + 1, self.dir_start(found.dir));
-        self.removed.add(start, Removed { first, slots, short: short_of(&found.slot), name: found.name.clone() });
+        let (first, slots, start) = (
+            found.first,
+            found.last - found.first + 1,
+            self.dir_start(found.dir),
+        );
+        self.removed.add(
+            start,
+            Removed {
+                first,
+                slots,
+                short: short_of(&found.slot),
+                name: found.name.clone(),
+            },
+        );
         Ok(())
     }
 }
 
 fn entry_slots(units: &[u16], alias: &Alias, slot: &Slot) -> Vec<Slot> {
-    let mut slots = if alias.long { name::long_slots(units, &alias.short) } else { vec![] };
+    let mut slots = if alias.long {
+        name::long_slots(units, &alias.short)
+    } else {
+        vec![]
+    };
     let mut own = *slot;
     own[..11].copy_from_slice(&alias.short);
     own[12] = alias.case;

@@ -36,7 +36,9 @@ pub enum FatError {
         device: u32,
     },
     /// A chain of clusters does not go on as it should.
-    #[error("cluster {cluster}: table entry {found:#x} in the chain from {start}, expected {expected}")]
+    #[error(
+        "cluster {cluster}: table entry {found:#x} in the chain from {start}, expected {expected}"
+    )]
     Chain {
         /// First cluster of the chain; 0 where a chain is missing.
         start: u32,
@@ -48,7 +50,9 @@ pub enum FatError {
         expected: &'static str,
     },
     /// The memory for metadata holds what another volume still needs.
-    #[error("metadata memory holds {sectors} sectors of volume {found:08x} with {total} sectors, expected volume {expected:08x}")]
+    #[error(
+        "metadata memory holds {sectors} sectors of volume {found:08x} with {total} sectors, expected volume {expected:08x}"
+    )]
     ForeignNvram {
         /// The volume it belongs to.
         found: u32,
@@ -60,7 +64,9 @@ pub enum FatError {
         sectors: u32,
     },
     /// The memory for metadata is too small, or its sectors do not divide the volume's.
-    #[error("metadata memory of {bytes} bytes in sectors of {sector}: expected room for at least {least} sectors of {volume} bytes")]
+    #[error(
+        "metadata memory of {bytes} bytes in sectors of {sector}: expected room for at least {least} sectors of {volume} bytes"
+    )]
     SmallNvram {
         /// Its bytes.
         bytes: u64,
@@ -82,7 +88,10 @@ impl FatError {
         match self {
             Self::Call(errno) => errno,
             Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
-            Self::Boot { .. } | Self::Sectors { .. } | Self::ForeignNvram { .. } | Self::SmallNvram { .. } => Errno::Invalid,
+            Self::Boot { .. }
+            | Self::Sectors { .. }
+            | Self::ForeignNvram { .. }
+            | Self::SmallNvram { .. } => Errno::Invalid,
             Self::Device(_) | Self::Nvram(_) | Self::Chain { .. } => Errno::Io,
         }
     }

@@ -10,8 +10,13 @@ pub(crate) const FILE_BYTES_MAX: u64 = u32::MAX as u64;
 const STEP: usize = 64 * 1024;
 
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
-    /// The cluster at a place of an inode's chain, and how many neighbours follow it there as far as known; none beyond the end.
-    pub(crate) fn cluster_at(&mut self, ino: Ino, index: u32) -> Result<Option<(u32, u32)>, FatError> {
+    /// The cluster at a place of an inode's chain, and how many neighbours follow it there as far
+    /// as known; none beyond the end.
+    pub(crate) fn cluster_at(
+        &mut self,
+        ino: Ino,
+        index: u32,
+    ) -> Result<Option<(u32, u32)>, FatError> {
         let layout = self.store.layout;
         loop {
             let node = self.nodes.get(ino).ok_or(Errno::Stale)?;
@@ -19,16 +24,31 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 return Ok(node.chain.at(index));
             }
             let (start, last) = (node.start, node.chain.last());
-            let wrong = |cluster, found, expected| FatError::Chain { start, cluster, found, expected };
+            let wrong = |cluster, found, expected| FatError::Chain {
+                start,
+                cluster,
+                found,
+                expected,
+            };
             let next = match last {
-                _ if node.chain.len() > layout.clusters => return Err(wrong(last.unwrap_or(0), start, "an end of the chain")),
+                _ if node.chain.len() > layout.clusters => {
+                    return Err(wrong(last.unwrap_or(0), start, "an end of the chain"));
+                }
                 None if start == 0 && !node.directory => return Ok(None),
-                None if !layout.is_cluster(start) => return Err(wrong(0, start, "a first cluster")),
+                None if !layout.is_cluster(start) => {
+                    return Err(wrong(0, start, "a first cluster"));
+                }
                 None => start,
                 Some(last) => match self.table.get(&mut self.store, last)? {
                     Link::Next(next) => next,
                     Link::End => return Ok(None),
-                    _ => return Err(wrong(last, self.table.value(&mut self.store, last)?, "a next cluster or the end")),
+                    _ => {
+                        return Err(wrong(
+                            last,
+                            self.table.value(&mut self.store, last)?,
+                            "a next cluster or the end",
+                        ));
+                    }
                 },
             };
             if let Some(node) = self.nodes.get_mut(ino) {
@@ -71,18 +91,24 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Makes a file's chain `clusters` long if there is so much space; gives its length.
     fn grow(&mut self, ino: Ino, clusters: u32) -> Result<u32, FatError> {
-        let Some(last) = clusters.checked_sub(1) else { return Ok(0) };
+        let Some(last) = clusters.checked_sub(1) else {
+            return Ok(0);
+        };
         loop {
             match self.cluster_at(ino, last) {
                 Ok(Some(_)) => return Ok(clusters),
                 Ok(None) => {}
                 // Nothing of the file lies there: a cut may have left it so.
-                Err(FatError::Chain { cluster, .. }) if self.is_beyond_end(ino) => self.table.cut(&mut self.store, cluster)?,
+                Err(FatError::Chain { cluster, .. }) if self.is_beyond_end(ino) => {
+                    self.table.cut(&mut self.store, cluster)?
+                }
                 Err(error) => return Err(error),
             }
             match self.allocate() {
                 Ok(cluster) => self.append(ino, cluster)?,
-                Err(FatError::Call(Errno::NoSpace)) => return Ok(self.nodes.get(ino).map_or(0, |node| node.chain.len())),
+                Err(FatError::Call(Errno::NoSpace)) => {
+                    return Ok(self.nodes.get(ino).map_or(0, |node| node.chain.len()));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -93,7 +119,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let bytes = u64::from(self.store.layout.cluster_bytes());
         self.nodes.get(ino).is_some_and(|node| {
             let walked = node.chain.len();
-            (1..=self.store.layout.clusters).contains(&walked) && u64::from(node.size) <= u64::from(walked) * bytes
+            (1..=self.store.layout.clusters).contains(&walked)
+                && u64::from(node.size) <= u64::from(walked) * bytes
         })
     }
 
@@ -105,8 +132,12 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 core::mem::take(&mut node.start)
             }
             Some(last) => {
-                let Some((last, _)) = self.cluster_at(ino, last)? else { return Ok(()) };
-                let Link::Next(next) = self.table.get(&mut self.store, last)? else { return Ok(()) };
+                let Some((last, _)) = self.cluster_at(ino, last)? else {
+                    return Ok(());
+                };
+                let Link::Next(next) = self.table.get(&mut self.store, last)? else {
+                    return Ok(());
+                };
                 self.table.cut(&mut self.store, last)?;
                 next
             }
@@ -121,20 +152,40 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         bytes.div_ceil(u64::from(self.store.layout.cluster_bytes())) as u32
     }
 
-    /// The sector that holds a byte of a file, the byte's place in it, and how many sectors lie in a row from there as far as known.
+    /// The sector that holds a byte of a file, the byte's place in it, and how many sectors lie in
+    /// a row from there as far as known.
     fn sector_at(&mut self, ino: Ino, offset: u64) -> Result<(u32, usize, u32), FatError> {
         let layout = self.store.layout;
-        let (sector, size) = (offset / u64::from(layout.sector), u64::from(layout.cluster_sectors));
+        let (sector, size) = (
+            offset / u64::from(layout.sector),
+            u64::from(layout.cluster_sectors),
+        );
         let start = self.nodes.get(ino).map_or(0, |node| node.start);
-        let missing = FatError::Chain { start, cluster: 0, found: 0, expected: "a chain as long as the file" };
-        let (cluster, count) = self.cluster_at(ino, (sector / size) as u32)?.ok_or(missing)?;
+        let missing = FatError::Chain {
+            start,
+            cluster: 0,
+            found: 0,
+            expected: "a chain as long as the file",
+        };
+        let (cluster, count) = self
+            .cluster_at(ino, (sector / size) as u32)?
+            .ok_or(missing)?;
         let within = (sector % size) as u32;
         let row = u64::from(count) * size - u64::from(within);
-        Ok((layout.cluster_sector(cluster) + within, (offset % u64::from(layout.sector)) as usize, row.min(u64::from(u32::MAX)) as u32))
+        Ok((
+            layout.cluster_sector(cluster) + within,
+            (offset % u64::from(layout.sector)) as usize,
+            row.min(u64::from(u32::MAX)) as u32,
+        ))
     }
 
     /// Reads what a file holds; gives the bytes read.
-    pub(crate) fn read_file(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, FatError> {
+    pub(crate) fn read_file(
+        &mut self,
+        ino: Ino,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize, FatError> {
         let size = u64::from(self.nodes.get(ino).ok_or(Errno::Stale)?.size);
         let count = (buf.len() as u64).min(size.saturating_sub(offset)) as usize;
         if count > 0 {
@@ -149,11 +200,15 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             let (first, at, row) = self.sector_at(ino, offset + done as u64)?;
             let whole = ((count - done) / unit).min(row as usize);
             if self.options.once && at == 0 && whole > 0 {
-                self.store.read_contents(first, &mut buf[done..done + whole * unit], false)?;
+                self.store
+                    .read_contents(first, &mut buf[done..done + whole * unit], false)?;
                 done += whole * unit;
                 continue;
             }
-            let sectors = (at + count - done).div_ceil(unit).min(row as usize).min(bounce.len() / unit);
+            let sectors = (at + count - done)
+                .div_ceil(unit)
+                .min(row as usize)
+                .min(bounce.len() / unit);
             let part = &mut bounce[..sectors * unit];
             self.store.read_contents(first, part, !self.options.once)?;
             let length = (part.len() - at).min(count - done);
@@ -164,13 +219,19 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     /// Writes into a file; gives the bytes written.
-    pub(crate) fn write_file(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize, FatError> {
+    pub(crate) fn write_file(
+        &mut self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize, FatError> {
         if offset >= FILE_BYTES_MAX {
             return Err(Errno::FileTooBig.into());
         }
         let end = offset.saturating_add(data.len() as u64).min(FILE_BYTES_MAX);
         let size = u64::from(self.nodes.get(ino).ok_or(Errno::Stale)?.size);
-        let room = u64::from(self.grow(ino, self.clusters_for(end))?) * u64::from(self.store.layout.cluster_bytes());
+        let room = u64::from(self.grow(ino, self.clusters_for(end))?)
+            * u64::from(self.store.layout.cluster_bytes());
         let end = end.min(room);
         if end <= offset {
             self.trim(ino, self.clusters_for(size))?;
@@ -201,12 +262,24 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     /// Puts `count` bytes of the data, or zeros, at `offset`, where there are clusters.
-    fn fill(&mut self, ino: Ino, offset: u64, count: usize, data: Option<&[u8]>) -> Result<(), FatError> {
-        let (unit, size) = (self.store.sector(), u64::from(self.nodes.get(ino).map_or(0, |node| node.size)));
+    fn fill(
+        &mut self,
+        ino: Ino,
+        offset: u64,
+        count: usize,
+        data: Option<&[u8]>,
+    ) -> Result<(), FatError> {
+        let (unit, size) = (
+            self.store.sector(),
+            u64::from(self.nodes.get(ino).map_or(0, |node| node.size)),
+        );
         let zeros = alloc::vec![0; if data.is_none() { STEP.min(count) } else { 0 }];
         let part = |from: usize, most: usize| {
             let most = most.min(count - from);
-            data.map_or_else(|| &zeros[..most.min(zeros.len())], |data| &data[from..from + most])
+            data.map_or_else(
+                || &zeros[..most.min(zeros.len())],
+                |data| &data[from..from + most],
+            )
         };
         let mut done = 0;
         while done < count {
@@ -222,7 +295,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             let mut at = at;
             for sector in first..first + row {
                 let part = part(done, unit - at);
-                self.store.change_contents(ino, sector, at, part, fresh(done, at))?;
+                self.store
+                    .change_contents(ino, sector, at, part, fresh(done, at))?;
                 (done, at) = (done + part.len(), 0);
                 if done == count {
                     break;
@@ -238,7 +312,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         let unit = self.store.sector() as u64;
         if self.store.cache.waiting_contents() as u64 * unit > self.options.waiting_bytes_max {
             let half = (self.options.waiting_bytes_max / 2 / unit).max(1) as usize;
-            let oldest = self.store.cache.oldest_contents(half, nandlab_vfs::Time::MIN);
+            let oldest = self
+                .store
+                .cache
+                .oldest_contents(half, nandlab_vfs::Time::MIN);
             self.store.write_contents(&oldest)?;
         }
         Ok(())
@@ -267,7 +344,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(())
     }
 
-    /// Forgets a file that has no name and no reference: its contents need not be written, its clusters are free.
+    /// Forgets a file that has no name and no reference: its contents need not be written, its
+    /// clusters are free.
     pub(crate) fn destroy(&mut self, ino: Ino) -> Result<(), FatError> {
         for sector in self.store.cache.of(Owner::File(ino)) {
             self.store.cache.forget(sector, 1);

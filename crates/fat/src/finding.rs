@@ -182,9 +182,17 @@ impl Finding {
     /// How much it matters.
     pub fn severity(&self) -> Severity {
         match self {
-            Self::InUse | Self::Backup { .. } | Self::NoInfo(_) | Self::FreeCount { .. } | Self::Media { .. } => Severity::Note,
-            Self::Copies { .. } | Self::Lost(_) | Self::Excess { .. } | Self::TwoNames { .. } => Severity::Waste,
-            Self::DotDot { .. } | Self::LongName { .. } | Self::DirectorySize { .. } => Severity::Waste,
+            Self::InUse
+            | Self::Backup { .. }
+            | Self::NoInfo(_)
+            | Self::FreeCount { .. }
+            | Self::Media { .. } => Severity::Note,
+            Self::Copies { .. } | Self::Lost(_) | Self::Excess { .. } | Self::TwoNames { .. } => {
+                Severity::Waste
+            }
+            Self::DotDot { .. } | Self::LongName { .. } | Self::DirectorySize { .. } => {
+                Severity::Waste
+            }
             Self::Chain { within, .. } if !within => Severity::Waste,
             _ => Severity::Damage,
         }
@@ -213,6 +221,10 @@ impl Report {
     }
 
     pub(crate) fn add(&mut self, finding: Finding) {
-        if self.findings.len() < FINDINGS_MAX { self.findings.push(finding) } else { self.more += 1 }
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding)
+        } else {
+            self.more += 1
+        }
     }
 }

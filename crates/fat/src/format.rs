@@ -1,6 +1,8 @@
-//! The bytes on the medium: boot sector, file system information, directory slots. All numbers are little-endian.
+//! The bytes on the medium: boot sector, file system information, directory slots. All numbers are
+//! little-endian.
 //!
-//! *Knows nothing of* how they are read or written, and judges only what would make the volume unreadable.
+//! *Knows nothing of* how they are read or written, and judges only what would make the volume
+//! unreadable.
 
 use crate::FatError;
 
@@ -105,11 +107,22 @@ pub struct Layout {
     pub media: u8,
 }
 
-fn bad(offset: u16, field: &'static str, found: impl Into<u64>, expected: &'static str) -> FatError {
-    FatError::Boot { offset, field, found: found.into(), expected }
+fn bad(
+    offset: u16,
+    field: &'static str,
+    found: impl Into<u64>,
+    expected: &'static str,
+) -> FatError {
+    FatError::Boot {
+        offset,
+        field,
+        found: found.into(),
+        expected,
+    }
 }
 
-/// The bytes that a volume takes by its own boot sector, with which `head`, the first 512 bytes of the device or more, begins; none where that is not understood.
+/// The bytes that a volume takes by its own boot sector, with which `head`, the first 512 bytes of
+/// the device or more, begins; none where that is not understood.
 pub fn declared_bytes(head: &[u8]) -> Option<u64> {
     let layout = Layout::parse(head.get(..512)?).ok()?;
     Some(u64::from(layout.sectors) * u64::from(layout.sector))
@@ -118,14 +131,28 @@ pub fn declared_bytes(head: &[u8]) -> Option<u64> {
 impl Layout {
     /// Reads a boot sector of at least 512 bytes.
     pub fn parse(boot: &[u8]) -> Result<Self, FatError> {
-        let (sector, cluster_sectors, reserved) = (u32::from(le16(boot, 11)), u32::from(boot[13]), u32::from(le16(boot, 14)));
+        let (sector, cluster_sectors, reserved) = (
+            u32::from(le16(boot, 11)),
+            u32::from(boot[13]),
+            u32::from(le16(boot, 14)),
+        );
         let (fats, root_slots, media) = (u32::from(boot[16]), u32::from(le16(boot, 17)), boot[21]);
         let (short_fat, long_fat) = (u32::from(le16(boot, 22)), le32(boot, 36));
         if !(512..=4096).contains(&sector) || !sector.is_power_of_two() {
-            return Err(bad(11, "bytes per sector", sector, "512, 1024, 2048 or 4096"));
+            return Err(bad(
+                11,
+                "bytes per sector",
+                sector,
+                "512, 1024, 2048 or 4096",
+            ));
         }
         if !cluster_sectors.is_power_of_two() {
-            return Err(bad(13, "sectors per cluster", cluster_sectors, "a power of two"));
+            return Err(bad(
+                13,
+                "sectors per cluster",
+                cluster_sectors,
+                "a power of two",
+            ));
         }
         if reserved == 0 {
             return Err(bad(14, "reserved sectors", reserved, "at least 1"));
@@ -174,28 +201,51 @@ impl Layout {
     fn measure(&mut self) -> Result<(), FatError> {
         let slots = self.sector / SLOT as u32;
         if !self.root_slots.is_multiple_of(slots) {
-            return Err(bad(17, "root directory entries", self.root_slots, "whole sectors"));
+            return Err(bad(
+                17,
+                "root directory entries",
+                self.root_slots,
+                "whole sectors",
+            ));
         }
-        let root_start = u64::from(self.fat_start) + u64::from(self.fats) * u64::from(self.fat_sectors);
+        let root_start =
+            u64::from(self.fat_start) + u64::from(self.fats) * u64::from(self.fat_sectors);
         let data_start = root_start + u64::from(self.root_slots / slots);
-        let data = u64::from(self.sectors).checked_sub(data_start).filter(|data| *data >= u64::from(self.cluster_sectors));
+        let data = u64::from(self.sectors)
+            .checked_sub(data_start)
+            .filter(|data| *data >= u64::from(self.cluster_sectors));
         let Some(data) = data else {
-            return Err(bad(19, "sectors", self.sectors, "room for the tables and a cluster"));
+            return Err(bad(
+                19,
+                "sectors",
+                self.sectors,
+                "room for the tables and a cluster",
+            ));
         };
         // What lies before the data is no longer than the volume, which fits 32 bits.
         (self.root_start, self.data_start) = (root_start as u32, data_start as u32);
         let clusters = (data / u64::from(self.cluster_sectors)) as u32;
         if self.bits != Bits::Fat32 {
-            self.bits = if clusters <= FAT12_MAX { Bits::Fat12 } else { Bits::Fat16 };
+            self.bits = if clusters <= FAT12_MAX {
+                Bits::Fat12
+            } else {
+                Bits::Fat16
+            };
         }
-        let entries = u64::from(self.fat_sectors) * u64::from(self.sector) * 8 / u64::from(self.bits.count());
+        let entries =
+            u64::from(self.fat_sectors) * u64::from(self.sector) * 8 / u64::from(self.bits.count());
         let most = match self.bits {
             Bits::Fat32 => FAT32_MAX,
             _ => FAT16_MAX,
         };
         self.clusters = clusters.min(entries.saturating_sub(2).min(u64::from(u32::MAX)) as u32);
         if self.clusters == 0 || self.clusters > most {
-            return Err(bad(19, "clusters", self.clusters, "1 to 65524, on FAT32 to 268435444"));
+            return Err(bad(
+                19,
+                "clusters",
+                self.clusters,
+                "1 to 65524, on FAT32 to 268435444",
+            ));
         }
         Ok(())
     }
@@ -217,7 +267,9 @@ impl Layout {
         if !self.is_cluster(self.root_cluster) {
             return Err(bad(44, "root cluster", self.root_cluster, "a cluster"));
         }
-        let reserved = |at| Some(u32::from(le16(boot, at))).filter(|sector| (1..self.fat_start).contains(sector));
+        let reserved = |at| {
+            Some(u32::from(le16(boot, at))).filter(|sector| (1..self.fat_start).contains(sector))
+        };
         (self.info, self.backup) = (reserved(48), reserved(50));
         Ok(())
     }
@@ -261,8 +313,12 @@ pub(crate) struct Info {
 impl Info {
     /// None where the sector is something else.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let known = bytes[..4] == *b"RRaA" && bytes[484..488] == *b"rrAa" && bytes[510..512] == SIGNATURE;
-        known.then(|| Self { free: le32(bytes, 488), last: le32(bytes, 492) })
+        let known =
+            bytes[..4] == *b"RRaA" && bytes[484..488] == *b"rrAa" && bytes[510..512] == SIGNATURE;
+        known.then(|| Self {
+            free: le32(bytes, 488),
+            last: le32(bytes, 492),
+        })
     }
 
     pub fn put(self, bytes: &mut [u8]) {
@@ -300,14 +356,23 @@ pub(crate) fn slot_kind(slot: &Slot) -> SlotKind {
         (0xE5, _) => SlotKind::Deleted,
         (_, mode) if mode & 0x3F == attr::LONG_NAME => SlotKind::LongName,
         (_, mode) if mode & attr::VOLUME != 0 => SlotKind::Label,
-        (b'.', _) if slot[1..11].iter().all(|b| *b == b' ') || slot[1] == b'.' && slot[2..11].iter().all(|b| *b == b' ') => SlotKind::Dot,
+        (b'.', _)
+            if slot[1..11].iter().all(|b| *b == b' ')
+                || slot[1] == b'.' && slot[2..11].iter().all(|b| *b == b' ') =>
+        {
+            SlotKind::Dot
+        }
         _ => SlotKind::Entry,
     }
 }
 
 /// The first cluster that a slot names; 0 for none.
 pub(crate) fn slot_start(slot: &Slot, bits: Bits) -> u32 {
-    let high = if bits == Bits::Fat32 { u32::from(le16(slot, 20)) << 16 } else { 0 };
+    let high = if bits == Bits::Fat32 {
+        u32::from(le16(slot, 20)) << 16
+    } else {
+        0
+    };
     high | u32::from(le16(slot, 26))
 }
 
@@ -341,9 +406,22 @@ mod tests {
     #[test]
     fn the_parts_of_a_32_mib_volume_lie_where_the_arithmetic_says() {
         let layout = Layout::parse(&boot()).unwrap();
-        let found = (layout.bits, layout.fat_start, layout.root_start, layout.data_start, layout.clusters);
+        let found = (
+            layout.bits,
+            layout.fat_start,
+            layout.root_start,
+            layout.data_start,
+            layout.clusters,
+        );
         assert_eq!(found, (Bits::Fat16, 1, 129, 161, 16_343));
-        assert_eq!((layout.cluster_sector(3), layout.sector_cluster(168), layout.sector_cluster(160)), (165, Some(3), None));
+        assert_eq!(
+            (
+                layout.cluster_sector(3),
+                layout.sector_cluster(168),
+                layout.sector_cluster(160)
+            ),
+            (165, Some(3), None)
+        );
     }
 
     #[test]
@@ -351,19 +429,28 @@ mod tests {
         let mut wrong = boot();
         wrong[13] = 3;
         let text = Layout::parse(&wrong).unwrap_err().to_string();
-        assert_eq!(text, "boot sector, byte 13: sectors per cluster is 3, expected a power of two");
+        assert_eq!(
+            text,
+            "boot sector, byte 13: sectors per cluster is 3, expected a power of two"
+        );
         let places: [(usize, u16); 6] = [(11, 1000), (14, 0), (16, 0), (17, 3), (21, 1), (22, 0)];
         for (at, value) in places {
             let mut wrong = boot();
             put16(&mut wrong, at, value);
-            assert!(matches!(Layout::parse(&wrong), Err(FatError::Boot { .. })), "byte {at}");
+            assert!(
+                matches!(Layout::parse(&wrong), Err(FatError::Boot { .. })),
+                "byte {at}"
+            );
         }
     }
 
     #[test]
     fn no_boot_sector_makes_arithmetic_overflow() {
         let extremes = [0u32, 1, 2, 127, 128, 255, 0x7FFF, 0x8000, 0xFFFF, u32::MAX];
-        for (a, b) in extremes.iter().flat_map(|a| extremes.iter().map(move |b| (*a, *b))) {
+        for (a, b) in extremes
+            .iter()
+            .flat_map(|a| extremes.iter().map(move |b| (*a, *b)))
+        {
             let mut wild = boot();
             put16(&mut wild, 22, 0);
             put32(&mut wild, 32, a);
@@ -372,7 +459,10 @@ mod tests {
             put32(&mut wild, 44, b);
             wild[16] = 255;
             if let Ok(layout) = Layout::parse(&wild) {
-                assert!(layout.cluster_sector(layout.clusters + 1) < layout.sectors, "{layout:?}");
+                assert!(
+                    layout.cluster_sector(layout.clusters + 1) < layout.sectors,
+                    "{layout:?}"
+                );
             }
         }
     }

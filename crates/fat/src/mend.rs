@@ -1,7 +1,9 @@
 //! What would mend a volume: bytes that follow from others and say something else.
 //!
-//! *Promises.* Nothing is written: whoever asks writes the patches to the device, when this mount is over, and asks again, since one may show the next. The first copy of the table counts. A chain that leads nowhere ends where
-//! it does, and a file with it; clusters that belong to nobody are free. *Knows nothing of* what two files claim: that stays as it is.
+//! *Promises.* Nothing is written: whoever asks writes the patches to the device, when this mount
+//! is over, and asks again, since one may show the next. The first copy of the table counts. A
+//! chain that leads nowhere ends where it does, and a file with it; clusters that belong to nobody
+//! are free. *Knows nothing of* what two files claim: that stays as it is.
 
 use crate::{
     Fat, FatError,
@@ -56,7 +58,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             // Nothing else is wrong: nothing speaks against saying so.
             let at = self.store.layout.state_offset();
             let state = self.store.metadata(0)?[at] & !IN_USE;
-            return Ok(vec![Patch { at: at as u64, bytes: vec![state] }]);
+            return Ok(vec![Patch {
+                at: at as u64,
+                bytes: vec![state],
+            }]);
         }
         let (mut patches, mut tables) = (Vec::new(), BTreeMap::new());
         for fix in fixes {
@@ -64,7 +69,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         let layout = self.store.layout;
         for (sector, bytes) in tables {
-            patches.extend(copies(&layout, sector).map(|copy| Patch { at: self.byte(copy), bytes: bytes.clone() }));
+            patches.extend(copies(&layout, sector).map(|copy| Patch {
+                at: self.byte(copy),
+                bytes: bytes.clone(),
+            }));
         }
         Ok(patches)
     }
@@ -73,7 +81,12 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         u64::from(sector) * u64::from(self.store.layout.sector)
     }
 
-    fn patch(&mut self, fix: Fix, patches: &mut Vec<Patch>, tables: &mut BTreeMap<u32, Vec<u8>>) -> Result<(), FatError> {
+    fn patch(
+        &mut self,
+        fix: Fix,
+        patches: &mut Vec<Patch>,
+        tables: &mut BTreeMap<u32, Vec<u8>>,
+    ) -> Result<(), FatError> {
         let layout = self.store.layout;
         match fix {
             Fix::Cut { start, keep } => {
@@ -88,29 +101,53 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             }
             Fix::End(cluster) => set_in(&mut self.store, tables, cluster, end(&layout))?,
             Fix::Free(cluster) => set_in(&mut self.store, tables, cluster, 0)?,
-            Fix::Size(at, size) => patches.push(Patch { at: at + 28, bytes: size.to_le_bytes().to_vec() }),
-            Fix::Remove(at) => patches.push(Patch { at, bytes: vec![0xE5] }),
+            Fix::Size(at, size) => patches.push(Patch {
+                at: at + 28,
+                bytes: size.to_le_bytes().to_vec(),
+            }),
+            Fix::Remove(at) => patches.push(Patch {
+                at,
+                bytes: vec![0xE5],
+            }),
             Fix::Start(at, start) => {
                 let mut slot = self.store.slot(at)?;
                 put_slot_start(&mut slot, layout.bits, start);
-                patches.push(Patch { at, bytes: slot[..SLOT].to_vec() });
+                patches.push(Patch {
+                    at,
+                    bytes: slot[..SLOT].to_vec(),
+                });
             }
             Fix::Count(free) => {
-                let Some(sector) = layout.info else { return Ok(()) };
+                let Some(sector) = layout.info else {
+                    return Ok(());
+                };
                 let mut bytes = self.store.metadata(sector)?.to_vec();
                 match Info::parse(&bytes) {
                     Some(_) => put32(&mut bytes, 488, free),
-                    None => Info { free, last: UNKNOWN }.put(&mut bytes),
+                    None => Info {
+                        free,
+                        last: UNKNOWN,
+                    }
+                    .put(&mut bytes),
                 }
-                patches.push(Patch { at: self.byte(sector), bytes });
+                patches.push(Patch {
+                    at: self.byte(sector),
+                    bytes,
+                });
             }
             Fix::Backup(sector) => {
                 let bytes = self.store.metadata(0)?.to_vec();
-                patches.push(Patch { at: self.byte(sector), bytes });
+                patches.push(Patch {
+                    at: self.byte(sector),
+                    bytes,
+                });
             }
             Fix::Copy { first, copy } => {
                 let bytes = self.store.metadata(first)?.to_vec();
-                patches.push(Patch { at: self.byte(copy), bytes });
+                patches.push(Patch {
+                    at: self.byte(copy),
+                    bytes,
+                });
             }
         }
         Ok(())

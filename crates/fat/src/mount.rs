@@ -34,7 +34,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
     pub waiting_bytes_max: u64,
-    /// Contents are written once or read once, and so not kept: what is read comes from the device, and what lies behind the end goes there in the call that writes it.
+    /// Contents are written once or read once, and so not kept: what is read comes from the device,
+    /// and what lies behind the end goes there in the call that writes it.
     pub once: bool,
     /// Local time, which the medium has, minus UTC, in minutes.
     pub utc_offset_minutes: i16,
@@ -87,8 +88,9 @@ impl<D: BlockDevice> Fat<D> {
 }
 
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
-    /// Mounts a volume whose table and directories are held in `nvram` until they are evicted or the volume is unmounted. What the memory holds of
-    /// this volume counts, not what is on the device: a volume that was not unmounted must be mounted with its memory.
+    /// Mounts a volume whose table and directories are held in `nvram` until they are evicted or
+    /// the volume is unmounted. What the memory holds of this volume counts, not what is on the
+    /// device: a volume that was not unmounted must be mounted with its memory.
     pub fn mount_with_nvram(device: D, nvram: N, options: Options) -> Result<Self, FatError> {
         Self::open(device, Some(nvram), options)
     }
@@ -102,9 +104,21 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         // Hints of a mount that ended in a power cut are stale.
         let info = info.filter(|_| !store.is_marked());
         let known = |value: u32| Some(value).filter(|value| *value != UNKNOWN);
-        let table = Table::new(&store.layout, info.and_then(|info| known(info.free)), info.and_then(|info| known(info.last)));
+        let table = Table::new(
+            &store.layout,
+            info.and_then(|info| known(info.free)),
+            info.and_then(|info| known(info.last)),
+        );
         let nodes = Nodes::new(Node::root(store.layout.root_cluster));
-        let mut fat = Self { store, table, nodes, removed: Names::default(), options, state: State::Mounted, fault: None };
+        let mut fat = Self {
+            store,
+            table,
+            nodes,
+            removed: Names::default(),
+            options,
+            state: State::Mounted,
+            fault: None,
+        };
         fat.count_subdirs(nandlab_vfs::Ino::ROOT)?;
         Ok(fat)
     }
@@ -114,7 +128,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         &self.store.layout
     }
 
-    /// Whether the medium says that the volume is in use: by this mount, or by one that ended in a power cut.
+    /// Whether the medium says that the volume is in use: by this mount, or by one that ended in a
+    /// power cut.
     pub fn is_marked_in_use(&self) -> bool {
         self.store.is_marked()
     }
@@ -134,13 +149,17 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.store.device_mut()
     }
 
-    /// Ends the mount without writing anything: after [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
+    /// Ends the mount without writing anything: after
+    /// [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
     pub fn into_parts(self) -> (D, Option<N>) {
         self.store.into_parts()
     }
 
     /// A call that changes nothing.
-    pub(crate) fn look<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, FatError>) -> Result<T, Errno> {
+    pub(crate) fn look<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, FatError>,
+    ) -> Result<T, Errno> {
         if self.state == State::Unmounted {
             return Err(Errno::Io);
         }
@@ -149,7 +168,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     /// A call that may change something, now.
-    pub(crate) fn change<T>(&mut self, now: Time, call: impl FnOnce(&mut Self) -> Result<T, FatError>) -> Result<T, Errno> {
+    pub(crate) fn change<T>(
+        &mut self,
+        now: Time,
+        call: impl FnOnce(&mut Self) -> Result<T, FatError>,
+    ) -> Result<T, Errno> {
         self.store.now = now;
         self.write(|fat| {
             let value = call(fat)?;
@@ -161,7 +184,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     /// A call that writes.
-    pub(crate) fn write<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, FatError>) -> Result<T, Errno> {
+    pub(crate) fn write<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, FatError>,
+    ) -> Result<T, Errno> {
         if self.state == State::Failed {
             return self.report(Err(FatError::Failed));
         }

@@ -1,7 +1,9 @@
-//! Inodes, which the format does not have: made when an entry is looked up, found again by the place of its slot.
+//! Inodes, which the format does not have: made when an entry is looked up, found again by the
+//! place of its slot.
 //!
-//! *Promises.* One inode for one slot as long as it is referred to or waits to be written; the number stays when the slot moves or goes. *Knows nothing
-//! of* sectors: it holds what a slot says, and as much of the chain as was walked.
+//! *Promises.* One inode for one slot as long as it is referred to or waits to be written; the
+//! number stays when the slot moves or goes. *Knows nothing of* sectors: it holds what a slot says,
+//! and as much of the chain as was walked.
 
 use crate::{
     format::{self, Bits, SLOT, Slot, attr, le16, put16, put32},
@@ -39,7 +41,8 @@ impl Chain {
         self.0.last().map(|run| run.cluster + run.count - 1)
     }
 
-    /// The cluster at a place of the chain, and how many neighbours follow it there, itself included.
+    /// The cluster at a place of the chain, and how many neighbours follow it there, itself
+    /// included.
     pub fn at(&self, index: u32) -> Option<(u32, u32)> {
         let run = self.0[..self.0.partition_point(|run| run.index <= index)].last()?;
         let into = index - run.index;
@@ -50,7 +53,11 @@ impl Chain {
         let index = self.len();
         match self.0.last_mut() {
             Some(run) if run.cluster + run.count == cluster => run.count += 1,
-            _ => self.0.push(Run { index, cluster, count: 1 }),
+            _ => self.0.push(Run {
+                index,
+                cluster,
+                count: 1,
+            }),
         }
     }
 
@@ -74,7 +81,8 @@ pub(crate) struct Pending {
 /// An inode.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Byte of the volume at which its slot lies; none for the root and for what has no name any more.
+    /// Byte of the volume at which its slot lies; none for the root and for what has no name any
+    /// more.
     pub place: Option<u64>,
     pub directory: bool,
     pub attr: u8,
@@ -112,14 +120,27 @@ impl Node {
     }
 
     pub fn from_slot(slot: &Slot, place: u64, bits: Bits, offset_minutes: i16) -> Self {
-        let stamp = |date, time, hundredths| time::decode(Stamp { date, time, hundredths }, offset_minutes);
+        let stamp = |date, time, hundredths| {
+            time::decode(
+                Stamp {
+                    date,
+                    time,
+                    hundredths,
+                },
+                offset_minutes,
+            )
+        };
         let directory = slot[11] & attr::DIRECTORY != 0;
         Self {
             place: Some(place),
             directory,
             attr: slot[11],
             start: format::slot_start(slot, bits),
-            size: if directory { 0 } else { format::slot_size(slot) },
+            size: if directory {
+                0
+            } else {
+                format::slot_size(slot)
+            },
             atime: stamp(le16(slot, 18), 0, 0),
             mtime: stamp(le16(slot, 24), le16(slot, 22), 0),
             btime: stamp(le16(slot, 16), le16(slot, 14), slot[13]),
@@ -133,7 +154,8 @@ impl Node {
         slot[11] = self.attr;
         format::put_slot_start(slot, bits, self.start);
         put32(slot, 28, self.size);
-        let [accessed, modified, born] = [self.atime, self.mtime, self.btime].map(|time| time::encode(time, offset_minutes));
+        let [accessed, modified, born] =
+            [self.atime, self.mtime, self.btime].map(|time| time::encode(time, offset_minutes));
         put16(slot, 18, accessed.date);
         put16(slot, 22, modified.time);
         put16(slot, 24, modified.date);
@@ -159,7 +181,12 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     pub fn new(root: Node) -> Self {
-        Self { nodes: BTreeMap::from([(Ino::ROOT, root)]), by_place: BTreeMap::new(), pending: BTreeSet::new(), spare: SPARE }
+        Self {
+            nodes: BTreeMap::from([(Ino::ROOT, root)]),
+            by_place: BTreeMap::new(),
+            pending: BTreeSet::new(),
+            spare: SPARE,
+        }
     }
 
     pub fn get(&self, ino: Ino) -> Option<&Node> {
@@ -182,7 +209,10 @@ impl Nodes {
 
     /// Takes up an inode that was not known.
     pub fn insert(&mut self, node: Node) -> Ino {
-        let own = node.place.map(|place| Ino(place / SLOT as u64)).filter(|ino| !self.nodes.contains_key(ino) && *ino > Ino::ROOT);
+        let own = node
+            .place
+            .map(|place| Ino(place / SLOT as u64))
+            .filter(|ino| !self.nodes.contains_key(ino) && *ino > Ino::ROOT);
         let ino = own.unwrap_or_else(|| {
             self.spare += 1;
             Ino(self.spare)
@@ -196,7 +226,9 @@ impl Nodes {
 
     /// The inode's slot lies elsewhere now, or nowhere.
     pub fn move_to(&mut self, ino: Ino, place: Option<u64>) {
-        let Some(node) = self.nodes.get_mut(&ino) else { return };
+        let Some(node) = self.nodes.get_mut(&ino) else {
+            return;
+        };
         if let Some(before) = core::mem::replace(&mut node.place, place) {
             self.by_place.remove(&before);
         }
@@ -232,7 +264,10 @@ impl Nodes {
 
     /// Since when the oldest of these waits.
     pub fn since(&self) -> Option<Time> {
-        self.pending.iter().filter_map(|ino| self.nodes.get(ino)?.pending.since).min()
+        self.pending
+            .iter()
+            .filter_map(|ino| self.nodes.get(ino)?.pending.since)
+            .min()
     }
 
     /// Forgets an inode that nobody refers to and that needs nothing written.
@@ -246,7 +281,11 @@ impl Nodes {
 
     /// Inodes that have lost their names.
     pub fn nameless(&self) -> Vec<Ino> {
-        self.nodes.iter().filter(|(ino, node)| node.place.is_none() && **ino != Ino::ROOT).map(|(ino, _)| *ino).collect()
+        self.nodes
+            .iter()
+            .filter(|(ino, node)| node.place.is_none() && **ino != Ino::ROOT)
+            .map(|(ino, _)| *ino)
+            .collect()
     }
 }
 
@@ -257,11 +296,27 @@ mod tests {
     #[test]
     fn a_chain_finds_its_clusters_and_their_neighbours() {
         let mut chain = Chain::default();
-        [5, 6, 7, 20, 21, 9].into_iter().for_each(|cluster| chain.push(cluster));
+        [5, 6, 7, 20, 21, 9]
+            .into_iter()
+            .for_each(|cluster| chain.push(cluster));
         let all: Vec<_> = (0..7).map(|index| chain.at(index)).collect();
-        assert_eq!(all, [Some((5, 3)), Some((6, 2)), Some((7, 1)), Some((20, 2)), Some((21, 1)), Some((9, 1)), None]);
+        assert_eq!(
+            all,
+            [
+                Some((5, 3)),
+                Some((6, 2)),
+                Some((7, 1)),
+                Some((20, 2)),
+                Some((21, 1)),
+                Some((9, 1)),
+                None
+            ]
+        );
         chain.truncate(4);
-        assert_eq!((chain.len(), chain.last(), chain.at(4)), (4, Some(20), None));
+        assert_eq!(
+            (chain.len(), chain.last(), chain.at(4)),
+            (4, Some(20), None)
+        );
         chain.truncate(0);
         assert_eq!((chain.len(), chain.last()), (0, None));
     }
@@ -282,11 +337,19 @@ mod tests {
     #[test]
     fn a_number_outlives_its_place() {
         let mut nodes = Nodes::new(Node::root(0));
-        let node = |place| Node { place: Some(place), ..Node::root(2) };
+        let node = |place| Node {
+            place: Some(place),
+            ..Node::root(2)
+        };
         let first = nodes.insert(node(6400));
         nodes.move_to(first, Some(9600));
         let second = nodes.insert(node(6400));
-        assert!(first == Ino(200) && second != first && nodes.at(6400) == Some(second) && nodes.at(9600) == Some(first));
+        assert!(
+            first == Ino(200)
+                && second != first
+                && nodes.at(6400) == Some(second)
+                && nodes.at(9600) == Some(first)
+        );
         assert_eq!(nodes.number(9600), first);
     }
 }

@@ -1,7 +1,10 @@
-//! A memory that survives a power cut, in front of the metadata of a volume: whatever sector it holds is newer than the one on flash.
+//! A memory that survives a power cut, in front of the metadata of a volume: whatever sector it
+//! holds is newer than the one on flash.
 //!
-//! *Promises.* A sector that was put is durable at once, whole as far as the memory's own sectors are, and goes to flash only when it is evicted or the volume is
-//! unmounted. *Needs* a memory whose sectors are written whole and are durable on return. *Knows nothing of* what the sectors hold.
+//! *Promises.* A sector that was put is durable at once, whole as far as the memory's own sectors
+//! are, and goes to flash only when it is evicted or the volume is unmounted. *Needs* a memory
+//! whose sectors are written whole and are durable on return. *Knows nothing of* what the sectors
+//! hold.
 //!
 //! # Layout
 //!
@@ -18,8 +21,9 @@
 //! | S.. | one tag a slot: the sector that it holds (4 bytes, 0: none), and the CRC-32 of these 4 bytes and bytes 16..24 (4 bytes); a tag that does not fit its CRC is none |
 //! | from the next multiple of S | `slots` times B bytes |
 //!
-//! **Power loss.** A slot's data is written before its tag, and a tag is cleared only when the data is durable on flash or the sector's cluster is free there. So each tag
-//! names the newest contents of its sector at every moment. Two tags never name one sector.
+//! **Power loss.** A slot's data is written before its tag, and a tag is cleared only when the data
+//! is durable on flash or the sector's cluster is free there. So each tag names the newest contents
+//! of its sector at every moment. Two tags never name one sector.
 
 use crate::{
     FatError,
@@ -62,17 +66,42 @@ struct Slot {
 impl<N: BlockDevice> Nvram<N> {
     /// Takes up what the memory holds for this volume, or begins afresh.
     pub fn open(memory: N, layout: &Layout) -> Result<Self, FatError> {
-        let (sector, unit, bytes) = (u64::from(memory.geometry().sector), u64::from(layout.sector), memory.geometry().bytes());
-        let slots = (bytes.saturating_sub(2 * sector) / (unit + TAG)).min(u64::from(u32::MAX / 2)) as u32;
-        if sector < HEADER as u64 || !unit.is_multiple_of(sector) || !sector.is_multiple_of(TAG) || slots < SLOTS_MIN {
-            return Err(FatError::SmallNvram { bytes, sector: sector as u32, least: SLOTS_MIN, volume: layout.sector });
+        let (sector, unit, bytes) = (
+            u64::from(memory.geometry().sector),
+            u64::from(layout.sector),
+            memory.geometry().bytes(),
+        );
+        let slots =
+            (bytes.saturating_sub(2 * sector) / (unit + TAG)).min(u64::from(u32::MAX / 2)) as u32;
+        if sector < HEADER as u64
+            || !unit.is_multiple_of(sector)
+            || !sector.is_multiple_of(TAG)
+            || slots < SLOTS_MIN
+        {
+            return Err(FatError::SmallNvram {
+                bytes,
+                sector: sector as u32,
+                least: SLOTS_MIN,
+                volume: layout.sector,
+            });
         }
         let data_start = sector + (u64::from(slots) * TAG).next_multiple_of(sector);
         let mut volume = [0; 8];
         put32(&mut volume, 0, layout.volume_id);
         put32(&mut volume, 4, layout.sectors);
         let (held, by_use, free) = (BTreeMap::new(), BTreeSet::new(), (0..slots).rev().collect());
-        let mut nvram = Self { memory, volume, sector, unit, slots, data_start, held, by_use, free, uses: 0 };
+        let mut nvram = Self {
+            memory,
+            volume,
+            sector,
+            unit,
+            slots,
+            data_start,
+            held,
+            by_use,
+            free,
+            uses: 0,
+        };
         nvram.load()?;
         Ok(nvram)
     }
@@ -89,11 +118,15 @@ impl<N: BlockDevice> Nvram<N> {
     }
 
     fn read(&mut self, at: u64, buf: &mut [u8]) -> Result<(), FatError> {
-        self.memory.read(Lba(at / self.sector), buf).map_err(FatError::Nvram)
+        self.memory
+            .read(Lba(at / self.sector), buf)
+            .map_err(FatError::Nvram)
     }
 
     fn write(&mut self, at: u64, data: &[u8]) -> Result<(), FatError> {
-        self.memory.write(Lba(at / self.sector), data).map_err(FatError::Nvram)
+        self.memory
+            .write(Lba(at / self.sector), data)
+            .map_err(FatError::Nvram)
     }
 
     fn tags(&mut self) -> Result<Vec<u8>, FatError> {
@@ -122,18 +155,28 @@ impl<N: BlockDevice> Nvram<N> {
     fn refuse_foreign(&mut self, header: &[u8]) -> Result<(), FatError> {
         let volume: [u8; 8] = core::array::from_fn(|at| header[16 + at]);
         let tags = self.tags()?;
-        let sectors = tags.chunks_exact(TAG as usize).filter_map(|tag| tagged(tag, &volume)).count() as u32;
+        let sectors = tags
+            .chunks_exact(TAG as usize)
+            .filter_map(|tag| tagged(tag, &volume))
+            .count() as u32;
         if sectors == 0 {
             return Ok(());
         }
         let (found, total, expected) = (le32(&volume, 0), le32(&volume, 4), le32(&self.volume, 0));
-        Err(FatError::ForeignNvram { found, total, expected, sectors })
+        Err(FatError::ForeignNvram {
+            found,
+            total,
+            expected,
+            sectors,
+        })
     }
 
     fn take_up(&mut self) -> Result<(), FatError> {
         let tags = self.tags()?;
         for (number, tag) in (0..self.slots).zip(tags.chunks_exact(TAG as usize)) {
-            if let Some(sector) = tagged(tag, &self.volume).filter(|sector| !self.held.contains_key(sector)) {
+            if let Some(sector) =
+                tagged(tag, &self.volume).filter(|sector| !self.held.contains_key(sector))
+            {
                 self.hold(sector, number);
             }
         }
@@ -144,7 +187,13 @@ impl<N: BlockDevice> Nvram<N> {
 
     fn hold(&mut self, sector: u32, number: u32) {
         self.uses += 1;
-        if let Some(before) = self.held.insert(sector, Slot { number, used: self.uses }) {
+        if let Some(before) = self.held.insert(
+            sector,
+            Slot {
+                number,
+                used: self.uses,
+            },
+        ) {
             self.by_use.remove(&(before.used, sector));
         }
         self.by_use.insert((self.uses, sector));
@@ -161,20 +210,25 @@ impl<N: BlockDevice> Nvram<N> {
 
     /// The sector's contents, if they are here.
     pub fn get(&mut self, sector: u32, buf: &mut [u8]) -> Result<bool, FatError> {
-        let Some(slot) = self.held.get(&sector).copied() else { return Ok(false) };
+        let Some(slot) = self.held.get(&sector).copied() else {
+            return Ok(false);
+        };
         self.hold(sector, slot.number);
         self.read(self.place(slot.number), buf)?;
         Ok(true)
     }
 
-    /// Stores a sector; false if there is no slot for it, and some must be [evicted](Self::eldest) first.
+    /// Stores a sector; false if there is no slot for it, and some must be [evicted](Self::eldest)
+    /// first.
     pub fn put(&mut self, sector: u32, data: &[u8]) -> Result<bool, FatError> {
         if let Some(slot) = self.held.get(&sector).copied() {
             self.write(self.place(slot.number), data)?;
             self.hold(sector, slot.number);
             return Ok(true);
         }
-        let Some(number) = self.free.pop() else { return Ok(false) };
+        let Some(number) = self.free.pop() else {
+            return Ok(false);
+        };
         self.write(self.place(number), data)?;
         self.set_tag(number, sector)?;
         self.hold(sector, number);
@@ -183,7 +237,11 @@ impl<N: BlockDevice> Nvram<N> {
 
     /// What was used longest ago: an eighth of all.
     pub fn eldest(&self) -> Vec<u32> {
-        self.by_use.iter().take(self.slots as usize / 8).map(|(_, sector)| *sector).collect()
+        self.by_use
+            .iter()
+            .take(self.slots as usize / 8)
+            .map(|(_, sector)| *sector)
+            .collect()
     }
 
     /// Lets go of a sector, which is durable on flash or needed no more.
@@ -203,7 +261,11 @@ impl<N: BlockDevice> Nvram<N> {
         self.read(start, &mut tags)?;
         let within = (at % self.sector) as usize;
         put32(&mut tags, within, sector);
-        let crc = if sector == 0 { 0 } else { tag_crc(sector, &self.volume) };
+        let crc = if sector == 0 {
+            0
+        } else {
+            tag_crc(sector, &self.volume)
+        };
         put32(&mut tags, within + 4, crc);
         self.write(start, &tags)
     }

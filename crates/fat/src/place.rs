@@ -1,6 +1,7 @@
 //! Where on the device an error or a finding is.
 //!
-//! *Promises.* The first byte of the structure that is meant, by arithmetic alone: nothing is read. *Knows nothing of* what is wrong there.
+//! *Promises.* The first byte of the structure that is meant, by arithmetic alone: nothing is read.
+//! *Knows nothing of* what is wrong there.
 
 use crate::{Fat, FatError, finding::Finding};
 use nandlab_block::BlockDevice;
@@ -33,14 +34,20 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             Finding::InUse => Some(self.store.layout.state_offset() as u64),
             Finding::Backup { sector, offset } => Some(self.sector_byte(sector) + offset as u64),
             Finding::NoInfo(sector) => Some(self.sector_byte(sector)),
-            Finding::FreeCount { .. } => self.store.layout.info.map(|sector| self.sector_byte(sector)),
+            Finding::FreeCount { .. } => self
+                .store
+                .layout
+                .info
+                .map(|sector| self.sector_byte(sector)),
             Finding::Copies { copy, sector } => {
                 let layout = &self.store.layout;
                 Some(self.sector_byte(layout.fat_start + copy * layout.fat_sectors + sector))
             }
             Finding::Media { .. } => Some(self.entry_byte(0)),
             Finding::Chain { cluster, .. } => Some(self.entry_byte(cluster)),
-            Finding::CrossLink { cluster, .. } => Some(self.sector_byte(self.store.layout.cluster_sector(cluster))),
+            Finding::CrossLink { cluster, .. } => {
+                Some(self.sector_byte(self.store.layout.cluster_sector(cluster)))
+            }
             Finding::Start { at, .. }
             | Finding::TwoNames { at, .. }
             | Finding::TooLong { at, .. }

@@ -1,6 +1,7 @@
 //! Names that were taken away since the last commit: on the medium they may be there still.
 //!
-//! *Promises.* At most one name a slot, however often names come and go. *Knows nothing of* the slots that are there now.
+//! *Promises.* At most one name a slot, however often names come and go. *Knows nothing of* the
+//! slots that are there now.
 
 use crate::name::{self, Short};
 use alloc::{collections::BTreeMap, vec::Vec};
@@ -30,20 +31,28 @@ impl Names {
     /// An entry is taken away. Where another lay since the last commit, the medium has that one.
     pub fn add(&mut self, dir: u32, entry: Removed) {
         let last = entry.first + entry.slots - 1;
-        let lay = self.0.range((dir, entry.first)..=(dir, u32::MAX)).next().is_some_and(|(_, other)| other.first <= last);
+        let lay = self
+            .0
+            .range((dir, entry.first)..=(dir, u32::MAX))
+            .next()
+            .is_some_and(|(_, other)| other.first <= last);
         if !lay {
             self.0.insert((dir, last), entry);
         }
     }
 
     fn of(&self, dir: u32) -> impl Iterator<Item = &Removed> {
-        self.0.range((dir, 0)..=(dir, u32::MAX)).map(|(_, entry)| entry)
+        self.0
+            .range((dir, 0)..=(dir, u32::MAX))
+            .map(|(_, entry)| entry)
     }
 
     /// The entries of a directory that had this name, long or short.
     pub fn named(&self, dir: u32, units: &[u16]) -> Vec<&Removed> {
         let folded = name::fold(units);
-        self.of(dir).filter(|entry| entry.is_named(&folded)).collect()
+        self.of(dir)
+            .filter(|entry| entry.is_named(&folded))
+            .collect()
     }
 
     /// Whether an entry of a directory had this short name.
@@ -62,7 +71,12 @@ mod tests {
     use super::*;
 
     fn entry(first: u32, slots: u32, text: &str) -> Removed {
-        Removed { first, slots, short: *b"SHORT~1    ", name: text.encode_utf16().collect() }
+        Removed {
+            first,
+            slots,
+            short: *b"SHORT~1    ",
+            name: text.encode_utf16().collect(),
+        }
     }
 
     #[test]
@@ -79,8 +93,20 @@ mod tests {
         }
         let found: Vec<u32> = names.of(0).map(|entry| entry.first).collect();
         assert_eq!(found, [1, 4, 7]);
-        let named = |dir, text: &str| names.named(dir, &text.encode_utf16().collect::<Vec<_>>()).len();
-        assert_eq!([named(0, "FIRST"), named(0, "over it"), named(0, "short~1"), named(9, "first")], [1, 0, 3, 0]);
+        let named = |dir, text: &str| {
+            names
+                .named(dir, &text.encode_utf16().collect::<Vec<_>>())
+                .len()
+        };
+        assert_eq!(
+            [
+                named(0, "FIRST"),
+                named(0, "over it"),
+                named(0, "short~1"),
+                named(9, "first")
+            ],
+            [1, 0, 3, 0]
+        );
         assert!(names.has_short(0, b"SHORT~1    ") && !names.has_short(9, b"SHORT~1    "));
         names.clear();
         assert_eq!(names.of(0).count(), 0);

@@ -1,8 +1,9 @@
 //! Rename: the one call that changes two places, which the format cannot do at once.
 //!
-//! **Power loss.** Where all slots involved lie in what the device writes whole, old name and new change together. Otherwise the new entry is made durable before the
-//! old one is taken away: a cut between leaves the file under both names, which lead to one chain, never under none. A file that is replaced is
-//! replaced in its own slot, at once.
+//! **Power loss.** Where all slots involved lie in what the device writes whole, old name and new
+//! change together. Otherwise the new entry is made durable before the old one is taken away: a cut
+//! between leaves the file under both names, which lead to one chain, never under none. A file that
+//! is replaced is replaced in its own slot, at once.
 
 use crate::{
     Fat, FatError,
@@ -14,7 +15,12 @@ use nandlab_block::BlockDevice;
 use nandlab_vfs::{Errno, Ino, Rename, Time};
 
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
-    pub(crate) fn rename_entry(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename) -> Result<(), FatError> {
+    pub(crate) fn rename_entry(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+    ) -> Result<(), FatError> {
         let old = self.need(from.0, from.1)?;
         self.check_alive(to.0)?;
         let units = name::to_new_units(to.1)?;
@@ -33,7 +39,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         if let Some(target) = &target {
             self.check_replace(&old, target, from.0)?;
         }
-        // The slot as it stands in the directory: what the inode knows better may not be written yet.
+        // The slot as it stands in the directory: what the inode knows better may not be written
+        // yet.
         let new = match target {
             Some(target) => self.take_over(target, &old.slot)?,
             None => {
@@ -74,17 +81,26 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         new[12] = target.slot[12];
         let ino = self.node_of(&target)?;
         self.store.put_slot(target.place, &new)?;
-        if let Some(dir) = self.nodes.get_mut(target.dir).filter(|_| target.is_directory()) {
+        if let Some(dir) = self
+            .nodes
+            .get_mut(target.dir)
+            .filter(|_| target.is_directory())
+        {
             dir.subdirs = dir.subdirs.saturating_sub(1);
         }
         self.lose_name(ino)?;
-        Ok(Found { slot: new, ..target })
+        Ok(Found {
+            slot: new,
+            ..target
+        })
     }
 
     /// Lets a directory's `..` name its parent.
     pub(crate) fn put_parent(&mut self, dir: Ino, parent: Ino) -> Result<(), FatError> {
         let start = self.parent_start(parent);
-        let Some(place) = self.slot_place(dir, 1)? else { return Ok(()) };
+        let Some(place) = self.slot_place(dir, 1)? else {
+            return Ok(());
+        };
         let mut slot = self.store.slot(place)?;
         if slot[..11] == *b"..         " {
             put_slot_start(&mut slot, self.store.layout.bits, start);
@@ -95,7 +111,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// How a `..` names a directory: the root by 0.
     pub(crate) fn parent_start(&self, parent: Ino) -> u32 {
-        if parent == Ino::ROOT { 0 } else { self.nodes.get(parent).map_or(0, |node| node.start) }
+        if parent == Ino::ROOT {
+            0
+        } else {
+            self.nodes.get(parent).map_or(0, |node| node.start)
+        }
     }
 
     /// Whether all slots of two entries lie in one piece that the device writes whole.
@@ -131,7 +151,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             return Ok(true);
         }
         let sought = self.nodes.get(ancestor).map_or(0, |node| node.start);
-        let (layout, mut at) = (self.store.layout, self.nodes.get(dir).map_or(0, |node| node.start));
+        let (layout, mut at) = (
+            self.store.layout,
+            self.nodes.get(dir).map_or(0, |node| node.start),
+        );
         if dir == Ino::ROOT {
             return Ok(false);
         }
@@ -143,14 +166,20 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             if at == 0 || at == layout.root_cluster || !layout.is_cluster(at) {
                 return Ok(false);
             }
-            let place = u64::from(layout.cluster_sector(at)) * u64::from(layout.sector) + SLOT as u64;
+            let place =
+                u64::from(layout.cluster_sector(at)) * u64::from(layout.sector) + SLOT as u64;
             let slot = self.store.slot(place)?;
             if slot[..11] != *b"..         " || slot[11] & attr::DIRECTORY == 0 {
                 return Ok(false);
             }
             at = crate::format::slot_start(&slot, layout.bits);
         }
-        Err(FatError::Chain { start: sought, cluster: at, found: at, expected: "a way up to the root" })
+        Err(FatError::Chain {
+            start: sought,
+            cluster: at,
+            found: at,
+            expected: "a way up to the root",
+        })
     }
 
     /// The directory's time of modification is now.

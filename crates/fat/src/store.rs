@@ -1,8 +1,10 @@
 //! The volume as sectors: device, metadata memory and cache behind one face.
 //!
-//! *Promises.* Metadata is read from the cache, then the memory, then the device, and written to the memory where there is one. Contents of files go to the device, in
-//! requests as long as their sectors are neighbours. Nothing is written by itself: [`write_contents`](Store::write_contents),
-//! [`write_metadata`](Store::write_metadata) and [`barrier`](Store::barrier) are the whole of it. *Knows nothing of* tables, names or files.
+//! *Promises.* Metadata is read from the cache, then the memory, then the device, and written to
+//! the memory where there is one. Contents of files go to the device, in requests as long as their
+//! sectors are neighbours. Nothing is written by itself: [`write_contents`](Store::write_contents),
+//! [`write_metadata`](Store::write_metadata) and [`barrier`](Store::barrier) are the whole of it.
+//! *Knows nothing of* tables, names or files.
 
 use crate::{
     FatError,
@@ -51,17 +53,40 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         let layout = Layout::parse(&boot)?;
         let unit = device.geometry().sector;
         if !layout.sector.is_multiple_of(unit) {
-            return Err(FatError::Sectors { volume: layout.sector, device: unit });
+            return Err(FatError::Sectors {
+                volume: layout.sector,
+                device: unit,
+            });
         }
         let (ratio, sectors) = (u64::from(layout.sector / unit), device.geometry().sectors);
         if u64::from(layout.sectors) * ratio > sectors {
             let found = u64::from(layout.sectors);
-            return Err(FatError::Boot { offset: 19, field: "sectors", found, expected: "no more than the device has" });
+            return Err(FatError::Boot {
+                offset: 19,
+                field: "sectors",
+                found,
+                expected: "no more than the device has",
+            });
         }
-        let mark = if boot[layout.state_offset()] & 1 != 0 { Mark::Old } else { Mark::Clean };
-        let nvram = nvram.map(|memory| Nvram::open(memory, &layout)).transpose()?;
+        let mark = if boot[layout.state_offset()] & 1 != 0 {
+            Mark::Old
+        } else {
+            Mark::Clean
+        };
+        let nvram = nvram
+            .map(|memory| Nvram::open(memory, &layout))
+            .transpose()?;
         let cache = Cache::new((cache / u64::from(layout.sector)) as usize);
-        Ok(Self { layout, device, nvram, cache, now: Time::default(), unflushed: false, ratio, mark })
+        Ok(Self {
+            layout,
+            device,
+            nvram,
+            cache,
+            now: Time::default(),
+            unflushed: false,
+            ratio,
+            mark,
+        })
     }
 
     pub fn sector(&self) -> usize {
@@ -87,13 +112,22 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
     pub fn metadata_mut(&mut self, sector: u32) -> Result<&mut [u8], FatError> {
         self.fetch(sector)?;
         let now = self.now;
-        Ok(self.cache.edit(sector, Owner::Metadata, now).unwrap_or_default())
+        Ok(self
+            .cache
+            .edit(sector, Owner::Metadata, now)
+            .unwrap_or_default())
     }
 
     fn fetch(&mut self, sector: u32) -> Result<(), FatError> {
         if self.cache.get(sector).is_none() {
             let mut data = vec![0; self.sector()];
-            if !matches!(self.nvram.as_mut().map(|nvram| nvram.get(sector, &mut data)).transpose()?, Some(true)) {
+            if !matches!(
+                self.nvram
+                    .as_mut()
+                    .map(|nvram| nvram.get(sector, &mut data))
+                    .transpose()?,
+                Some(true)
+            ) {
                 self.device.read(self.lba(sector), &mut data)?;
             }
             self.cache.keep(sector, data.into());
@@ -123,11 +157,20 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
 
     /// A byte of the volume as sector and byte in it.
     pub fn split(&self, place: u64) -> (u32, usize) {
-        ((place / u64::from(self.layout.sector)) as u32, (place % u64::from(self.layout.sector)) as usize)
+        (
+            (place / u64::from(self.layout.sector)) as u32,
+            (place % u64::from(self.layout.sector)) as usize,
+        )
     }
 
-    /// Reads contents of files, whole sectors from `first` on, and keeps them if they may be needed again.
-    pub fn read_contents(&mut self, first: u32, buf: &mut [u8], keep: bool) -> Result<(), FatError> {
+    /// Reads contents of files, whole sectors from `first` on, and keeps them if they may be needed
+    /// again.
+    pub fn read_contents(
+        &mut self,
+        first: u32,
+        buf: &mut [u8],
+        keep: bool,
+    ) -> Result<(), FatError> {
         let size = self.sector();
         let count = buf.len() / size;
         let mut at = 0;
@@ -140,8 +183,12 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
             let cached = |end: &usize| *end == count || self.cache.has(first + *end as u32);
             let end = (at + 1..=count).find(cached).unwrap_or(count);
             let part = &mut buf[at * size..end * size];
-            self.device.read(Lba(u64::from(first + at as u32) * self.ratio), part)?;
-            for (sector, data) in (first + at as u32..).zip(part.chunks_exact(size)).filter(|_| keep) {
+            self.device
+                .read(Lba(u64::from(first + at as u32) * self.ratio), part)?;
+            for (sector, data) in (first + at as u32..)
+                .zip(part.chunks_exact(size))
+                .filter(|_| keep)
+            {
                 self.cache.keep(sector, data.into());
             }
             at = end;
@@ -149,10 +196,12 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         Ok(())
     }
 
-    /// Contents of sectors that hold nothing yet, on the device at once; what they lack of whole sectors is zeros.
+    /// Contents of sectors that hold nothing yet, on the device at once; what they lack of whole
+    /// sectors is zeros.
     pub fn write_fresh(&mut self, first: u32, data: &[u8]) -> Result<(), FatError> {
         self.mark_in_use()?;
-        self.cache.forget(first, data.len().div_ceil(self.sector()) as u32);
+        self.cache
+            .forget(first, data.len().div_ceil(self.sector()) as u32);
         self.unflushed = true;
         let (whole, rest) = data.split_at(data.len() / self.sector() * self.sector());
         if !whole.is_empty() {
@@ -161,13 +210,24 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         if !rest.is_empty() {
             let mut last = vec![0; self.sector()];
             last[..rest.len()].copy_from_slice(rest);
-            self.device.write(self.lba(first + (whole.len() / self.sector()) as u32), &last)?;
+            self.device.write(
+                self.lba(first + (whole.len() / self.sector()) as u32),
+                &last,
+            )?;
         }
         Ok(())
     }
 
-    /// Changes part of a sector of a file. What is not changed is what it holds, or zeros if it is `fresh`.
-    pub fn change_contents(&mut self, file: Ino, sector: u32, at: usize, data: &[u8], fresh: bool) -> Result<(), FatError> {
+    /// Changes part of a sector of a file. What is not changed is what it holds, or zeros if it is
+    /// `fresh`.
+    pub fn change_contents(
+        &mut self,
+        file: Ino,
+        sector: u32,
+        at: usize,
+        data: &[u8],
+        fresh: bool,
+    ) -> Result<(), FatError> {
         let (owner, now) = (Owner::File(file), self.now);
         if fresh || data.len() == self.sector() {
             let mut whole: Box<[u8]> = vec![0; self.sector()].into();
@@ -195,14 +255,21 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         let most = REQUEST_MAX / self.sector();
         let mut at = 0;
         while at < sectors.len() {
-            let run = sectors[at..].iter().zip(sectors[at]..).take(most).take_while(|(sector, next)| **sector == *next).count();
+            let run = sectors[at..]
+                .iter()
+                .zip(sectors[at]..)
+                .take(most)
+                .take_while(|(sector, next)| **sector == *next)
+                .count();
             let mut data = Vec::with_capacity(run * self.sector());
             for sector in &sectors[at..at + run] {
                 data.extend_from_slice(self.cache.get(*sector).unwrap_or_default());
             }
             self.unflushed = true;
             self.device.write(self.lba(sectors[at]), &data)?;
-            sectors[at..at + run].iter().for_each(|sector| self.cache.settle(*sector));
+            sectors[at..at + run]
+                .iter()
+                .for_each(|sector| self.cache.settle(*sector));
             at += run;
         }
         Ok(())
@@ -225,25 +292,32 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
 
     /// Moves sectors from the memory to the device.
     fn evict(&mut self, sectors: &[u32]) -> Result<(), FatError> {
-        let Some(nvram) = &mut self.nvram else { return Ok(()) };
+        let Some(nvram) = &mut self.nvram else {
+            return Ok(());
+        };
         let mut data = vec![0; self.layout.sector as usize];
         for sector in sectors {
             nvram.get(*sector, &mut data)?;
-            self.device.write(Lba(u64::from(*sector) * self.ratio), &data)?;
+            self.device
+                .write(Lba(u64::from(*sector) * self.ratio), &data)?;
         }
         self.device.flush()?;
         self.unflushed = false;
         sectors.iter().try_for_each(|sector| nvram.release(*sector))
     }
 
-    /// Clusters have become free: what memory and cache hold of their sectors is void, and the device need not keep it.
+    /// Clusters have become free: what memory and cache hold of their sectors is void, and the
+    /// device need not keep it.
     pub fn release(&mut self, sector: u32, count: u32, discard: bool) -> Result<(), FatError> {
         self.cache.forget(sector, count);
         if let Some(nvram) = &mut self.nvram {
             (sector..sector + count).try_for_each(|sector| nvram.release(sector))?;
         }
         if discard {
-            self.device.discard(Lba(u64::from(sector) * self.ratio), u64::from(count) * self.ratio)?;
+            self.device.discard(
+                Lba(u64::from(sector) * self.ratio),
+                u64::from(count) * self.ratio,
+            )?;
             self.unflushed = true;
         }
         Ok(())
@@ -277,7 +351,8 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         Ok(self.device.write(Lba(0), &boot)?)
     }
 
-    /// The end of the mount, with nothing waiting: brings all metadata to the device and takes the mark away.
+    /// The end of the mount, with nothing waiting: brings all metadata to the device and takes the
+    /// mark away.
     pub fn close(&mut self) -> Result<(), FatError> {
         if let Some(nvram) = &self.nvram {
             let all: Vec<u32> = nvram.sectors().collect();
@@ -314,12 +389,20 @@ fn read_boot<D: BlockDevice>(device: &mut D) -> Result<Vec<u8>, FatError> {
     let unit = device.geometry().sector as usize;
     let mut boot = vec![0; unit.max(1).next_multiple_of(512).max(unit).min(64 * 1024)];
     if unit > boot.len() || !boot.len().is_multiple_of(unit.max(1)) || unit > 4096 {
-        return Err(FatError::Sectors { volume: 512, device: unit as u32 });
+        return Err(FatError::Sectors {
+            volume: 512,
+            device: unit as u32,
+        });
     }
     device.read(Lba(0), &mut boot)?;
     if boot[510..512] != crate::format::SIGNATURE {
         let found = u64::from(crate::format::le16(&boot, 510));
-        return Err(FatError::Boot { offset: 510, field: "signature", found, expected: "0xaa55" });
+        return Err(FatError::Boot {
+            offset: 510,
+            field: "signature",
+            found,
+            expected: "0xaa55",
+        });
     }
     Ok(boot)
 }

@@ -1,8 +1,10 @@
 //! The file allocation table: which cluster follows which, which are free.
 //!
-//! *Promises.* The table in memory is the truth; what is not yet on the medium is known entry by entry, together with what the medium says. From that the
-//! images of each [`Phase`] of a commit are made, so that on the medium a cluster is never free and in use at once. A cluster that was freed is
-//! given out again only after the commit that made its freedom durable. *Knows nothing of* directories and contents.
+//! *Promises.* The table in memory is the truth; what is not yet on the medium is known entry by
+//! entry, together with what the medium says. From that the images of each [`Phase`] of a commit
+//! are made, so that on the medium a cluster is never free and in use at once. A cluster that was
+//! freed is given out again only after the commit that made its freedom durable. *Knows nothing of*
+//! directories and contents.
 //!
 //! **Allocation** is next-fit as in Linux: from the cluster after the one allocated last.
 
@@ -32,7 +34,8 @@ pub(crate) enum Link {
 /// The order in which entries reach the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// Clusters that were free get their chain; nothing on the medium leads to them yet. So do links to them that arrive in the same sector.
+    /// Clusters that were free get their chain; nothing on the medium leads to them yet. So do
+    /// links to them that arrive in the same sector.
     New,
     /// Ends of chains that go on now.
     Link,
@@ -68,7 +71,15 @@ impl Table {
     pub fn new(layout: &Layout, free: Option<u32>, last: Option<u32>) -> Self {
         let last = last.filter(|last| layout.is_cluster(*last)).unwrap_or(2);
         let free = free.filter(|free| *free <= layout.clusters);
-        Self { changed: BTreeMap::new(), freed: BTreeSet::new(), late: BTreeSet::new(), scattered: false, last, free, counted: false }
+        Self {
+            changed: BTreeMap::new(),
+            freed: BTreeSet::new(),
+            late: BTreeSet::new(),
+            scattered: false,
+            last,
+            free,
+            counted: false,
+        }
     }
 
     pub fn last(&self) -> u32 {
@@ -90,25 +101,45 @@ impl Table {
         self.changed.get(&cluster) == Some(&0)
     }
 
-    /// Whether on the medium the chain goes on behind the cluster, though otherwise or not at all here.
+    /// Whether on the medium the chain goes on behind the cluster, though otherwise or not at all
+    /// here.
     pub fn is_cut(&self, layout: &Layout, cluster: u32) -> bool {
-        self.changed.get(&cluster).is_some_and(|medium| matches!(link(layout, *medium), Link::Next(_)))
+        self.changed
+            .get(&cluster)
+            .is_some_and(|medium| matches!(link(layout, *medium), Link::Next(_)))
     }
 
-    pub fn get<D: BlockDevice, N: BlockDevice>(&self, store: &mut Store<D, N>, cluster: u32) -> Result<Link, FatError> {
+    pub fn get<D: BlockDevice, N: BlockDevice>(
+        &self,
+        store: &mut Store<D, N>,
+        cluster: u32,
+    ) -> Result<Link, FatError> {
         let raw = raw(store, cluster)?;
         Ok(link(&store.layout, raw))
     }
 
     /// The entry as it stands, for messages and comparisons.
-    pub fn value<D: BlockDevice, N: BlockDevice>(&self, store: &mut Store<D, N>, cluster: u32) -> Result<u32, FatError> {
+    pub fn value<D: BlockDevice, N: BlockDevice>(
+        &self,
+        store: &mut Store<D, N>,
+        cluster: u32,
+    ) -> Result<u32, FatError> {
         raw(store, cluster)
     }
 
-    fn set<D: BlockDevice, N: BlockDevice>(&mut self, store: &mut Store<D, N>, cluster: u32, value: u32) -> Result<(), FatError> {
+    fn set<D: BlockDevice, N: BlockDevice>(
+        &mut self,
+        store: &mut Store<D, N>,
+        cluster: u32,
+        value: u32,
+    ) -> Result<(), FatError> {
         let before = raw(store, cluster)?;
         if let (Some(free), true) = (&mut self.free, (before == 0) != (value == 0)) {
-            *free = if value == 0 { *free + 1 } else { free.saturating_sub(1) };
+            *free = if value == 0 {
+                *free + 1
+            } else {
+                free.saturating_sub(1)
+            };
         }
         let medium = *self.changed.entry(cluster).or_insert(before);
         if medium == value {
@@ -131,8 +162,12 @@ impl Table {
 
     /// Takes a free cluster, which becomes the end of a chain of its own.
     ///
-    /// Fails with [`Errno::NoSpace`](nandlab_vfs::Errno::NoSpace); after a commit there may be some.
-    pub fn allocate<D: BlockDevice, N: BlockDevice>(&mut self, store: &mut Store<D, N>) -> Result<u32, FatError> {
+    /// Fails with [`Errno::NoSpace`](nandlab_vfs::Errno::NoSpace); after a commit there may be
+    /// some.
+    pub fn allocate<D: BlockDevice, N: BlockDevice>(
+        &mut self,
+        store: &mut Store<D, N>,
+    ) -> Result<u32, FatError> {
         let clusters = store.layout.clusters;
         if self.counted && self.free == Some(0) {
             return Err(nandlab_vfs::Errno::NoSpace.into());
@@ -153,7 +188,8 @@ impl Table {
         Err(nandlab_vfs::Errno::NoSpace.into())
     }
 
-    /// Makes `next` follow `cluster`. What follows a `guarded` cluster must be on the medium before the link to it, contents included.
+    /// Makes `next` follow `cluster`. What follows a `guarded` cluster must be on the medium before
+    /// the link to it, contents included.
     pub fn append<D: BlockDevice, N: BlockDevice>(
         &mut self,
         store: &mut Store<D, N>,
@@ -173,7 +209,11 @@ impl Table {
     }
 
     /// Makes `cluster` the end of its chain.
-    pub fn cut<D: BlockDevice, N: BlockDevice>(&mut self, store: &mut Store<D, N>, cluster: u32) -> Result<(), FatError> {
+    pub fn cut<D: BlockDevice, N: BlockDevice>(
+        &mut self,
+        store: &mut Store<D, N>,
+        cluster: u32,
+    ) -> Result<(), FatError> {
         let end = end(&store.layout);
         match self.get(store, cluster)? {
             Link::End => Ok(()),
@@ -181,15 +221,23 @@ impl Table {
         }
     }
 
-    /// Frees a chain and forgets what is cached of its contents. Stops without complaint where the chain is broken.
-    pub fn free_chain<D: BlockDevice, N: BlockDevice>(&mut self, store: &mut Store<D, N>, start: u32) -> Result<(), FatError> {
+    /// Frees a chain and forgets what is cached of its contents. Stops without complaint where the
+    /// chain is broken.
+    pub fn free_chain<D: BlockDevice, N: BlockDevice>(
+        &mut self,
+        store: &mut Store<D, N>,
+        start: u32,
+    ) -> Result<(), FatError> {
         let mut at = start;
         while store.layout.is_cluster(at) {
             let link = self.get(store, at)?;
             if matches!(link, Link::Free | Link::Bad) {
                 break;
             }
-            let (sector, count) = (store.layout.cluster_sector(at), store.layout.cluster_sectors);
+            let (sector, count) = (
+                store.layout.cluster_sector(at),
+                store.layout.cluster_sectors,
+            );
             self.set(store, at, 0)?;
             store.cache.forget(sector, count);
             match link {
@@ -201,7 +249,10 @@ impl Table {
     }
 
     /// Free clusters, counted once.
-    pub fn count_free<D: BlockDevice, N: BlockDevice>(&mut self, store: &mut Store<D, N>) -> Result<u32, FatError> {
+    pub fn count_free<D: BlockDevice, N: BlockDevice>(
+        &mut self,
+        store: &mut Store<D, N>,
+    ) -> Result<u32, FatError> {
         if let (Some(free), true) = (self.free, self.counted) {
             return Ok(free);
         }
@@ -224,14 +275,25 @@ impl Table {
     }
 
     /// The table sectors that a phase writes (of the first copy), as they shall be after it.
-    pub fn images<D: BlockDevice, N: BlockDevice>(&self, store: &mut Store<D, N>, phase: Phase) -> Result<Vec<Image>, FatError> {
+    pub fn images<D: BlockDevice, N: BlockDevice>(
+        &self,
+        store: &mut Store<D, N>,
+        phase: Phase,
+    ) -> Result<Vec<Image>, FatError> {
         let layout = store.layout;
         let mut phases = Vec::with_capacity(self.changed.len());
         for (cluster, medium) in &self.changed {
             let value = raw(store, *cluster)?;
-            phases.push((place(&layout, *cluster), self.phase(&layout, *cluster, *medium, value), *medium));
+            phases.push((
+                place(&layout, *cluster),
+                self.phase(&layout, *cluster, *medium, value),
+                *medium,
+            ));
         }
-        let touched = phases.iter().filter(|(_, at, _)| *at == phase).flat_map(|(place, ..)| place.bytes());
+        let touched = phases
+            .iter()
+            .filter(|(_, at, _)| *at == phase)
+            .flat_map(|(place, ..)| place.bytes());
         let sectors: BTreeSet<u32> = touched.map(|byte| table_byte(&layout, byte).0).collect();
         let mut images = Vec::new();
         for sector in sectors {
@@ -256,11 +318,16 @@ impl Table {
 
 /// The sectors of a table sector's copies, given its place in the first.
 pub(crate) fn copies(layout: &Layout, sector: u32) -> impl Iterator<Item = u32> + use<> {
-    let (count, step) = if layout.active.is_some() { (1, 0) } else { (layout.fats, layout.fat_sectors) };
+    let (count, step) = if layout.active.is_some() {
+        (1, 0)
+    } else {
+        (layout.fats, layout.fat_sectors)
+    };
     (0..count).map(move |copy| sector + copy * step)
 }
 
-/// Sets an entry in images of the table's sectors (of the first copy), which are read where they are missing.
+/// Sets an entry in images of the table's sectors (of the first copy), which are read where they
+/// are missing.
 pub(crate) fn set_in<D: BlockDevice, N: BlockDevice>(
     store: &mut Store<D, N>,
     images: &mut BTreeMap<u32, Vec<u8>>,
@@ -285,7 +352,10 @@ fn first_copy(layout: &Layout) -> u32 {
 
 /// A byte of the table as sector and byte in it.
 fn table_byte(layout: &Layout, at: u64) -> (u32, usize) {
-    (first_copy(layout) + (at / u64::from(layout.sector)) as u32, (at % u64::from(layout.sector)) as usize)
+    (
+        first_copy(layout) + (at / u64::from(layout.sector)) as u32,
+        (at % u64::from(layout.sector)) as usize,
+    )
 }
 
 /// The value that ends a chain.
@@ -324,7 +394,11 @@ fn place(layout: &Layout, cluster: u32) -> Place {
         Bits::Fat16 => n * 2,
         Bits::Fat32 => n * 4,
     };
-    Place { byte, bits: layout.bits, odd: n % 2 == 1 }
+    Place {
+        byte,
+        bits: layout.bits,
+        odd: n % 2 == 1,
+    }
 }
 
 impl Place {
@@ -348,7 +422,8 @@ impl Place {
         }
     }
 
-    /// Puts what lies of the entry in `image`, which begins at the table's byte `start`. The bits that are not its own stay.
+    /// Puts what lies of the entry in `image`, which begins at the table's byte `start`. The bits
+    /// that are not its own stay.
     fn poke(self, image: &mut [u8], start: u64, value: u32) {
         let (bits, mask) = match self.bits {
             Bits::Fat12 if self.odd => (value << 4, 0xFFF0),
@@ -357,7 +432,9 @@ impl Place {
             Bits::Fat32 => (value, 0x0FFF_FFFFu32),
         };
         for ((at, new), own) in self.bytes().zip(bits.to_le_bytes()).zip(mask.to_le_bytes()) {
-            let here = at.checked_sub(start).and_then(|at| image.get_mut(at as usize));
+            let here = at
+                .checked_sub(start)
+                .and_then(|at| image.get_mut(at as usize));
             if let Some(byte) = here {
                 *byte = *byte & !own | new & own;
             }
@@ -365,7 +442,10 @@ impl Place {
     }
 }
 
-fn raw<D: BlockDevice, N: BlockDevice>(store: &mut Store<D, N>, cluster: u32) -> Result<u32, FatError> {
+fn raw<D: BlockDevice, N: BlockDevice>(
+    store: &mut Store<D, N>,
+    cluster: u32,
+) -> Result<u32, FatError> {
     let place = place(&store.layout, cluster);
     let (sector, within) = table_byte(&store.layout, place.byte);
     let length = (place.bytes().end - place.byte) as usize;

@@ -1,4 +1,5 @@
-//! Whatever the bytes of a volume: no panic, no endless loop, no memory beyond what is stated; and both judges see what is wrong.
+//! Whatever the bytes of a volume: no panic, no endless loop, no memory beyond what is stated; and
+//! both judges see what is wrong.
 
 mod common;
 
@@ -13,13 +14,23 @@ use proptest::prelude::*;
 fn volume(bits: Bits) -> (Ram, u64) {
     let mut disk = ram(2500);
     let cluster = if bits == Bits::Fat16 { 1 } else { 2 };
-    let choices = Format { bits: Some(bits), cluster_sectors: Some(cluster), label: Some(b"HOSTILE".to_vec()), ..Format::default() };
+    let choices = Format {
+        bits: Some(bits),
+        cluster_sectors: Some(cluster),
+        label: Some(b"HOSTILE".to_vec()),
+        ..Format::default()
+    };
     let layout = format(&mut disk, &choices).unwrap();
     let mut fat = mount(&mut disk);
     let dir = mkdir(&mut fat, Ino::ROOT, "directory with a long name");
     let below = mkdir(&mut fat, dir, "below");
     for number in 0..20 {
-        put(&mut fat, below, &format!("file number {number}"), &bytes(number, 300 * number as usize));
+        put(
+            &mut fat,
+            below,
+            &format!("file number {number}"),
+            &bytes(number, 300 * number as usize),
+        );
     }
     put(&mut fat, Ino::ROOT, "LARGE", &bytes(1, 60_000));
     fat.unmount().unwrap();
@@ -27,7 +38,12 @@ fn volume(bits: Bits) -> (Ram, u64) {
 }
 
 /// Walks the tree, at most `budget` names of it, and does a bit of everything; errors are welcome.
-fn exercise<D: BlockDevice, N: BlockDevice>(fat: &mut Fat<D, N>, budget: &mut u32, dir: Ino, depth: u32) {
+fn exercise<D: BlockDevice, N: BlockDevice>(
+    fat: &mut Fat<D, N>,
+    budget: &mut u32,
+    dir: Ino,
+    depth: u32,
+) {
     let mut names = Vec::new();
     _ = fat.readdir(dir, 0, &mut |entry| {
         names.push((entry.name.to_vec(), entry.kind));
@@ -35,9 +51,13 @@ fn exercise<D: BlockDevice, N: BlockDevice>(fat: &mut Fat<D, N>, budget: &mut u3
     });
     let by = Caller::root(NOW);
     for (index, (name, kind)) in names.into_iter().enumerate() {
-        let Some(left) = budget.checked_sub(1) else { return };
+        let Some(left) = budget.checked_sub(1) else {
+            return;
+        };
         *budget = left;
-        let Ok(attr) = fat.lookup(dir, &name) else { continue };
+        let Ok(attr) = fat.lookup(dir, &name) else {
+            continue;
+        };
         if kind == FileType::Directory && depth < 6 {
             exercise(fat, budget, attr.ino, depth + 1);
         }
@@ -45,10 +65,34 @@ fn exercise<D: BlockDevice, N: BlockDevice>(fat: &mut Fat<D, N>, budget: &mut u3
         _ = fat.read(attr.ino, attr.size.saturating_sub(1000), &mut data);
         match index % 6 {
             0 => _ = fat.write(attr.ino, attr.size.min(100_000), &data, NOW),
-            1 => _ = fat.setattr(attr.ino, &SetAttr { size: Some(attr.size / 2), ..SetAttr::default() }, NOW),
+            1 => {
+                _ = fat.setattr(
+                    attr.ino,
+                    &SetAttr {
+                        size: Some(attr.size / 2),
+                        ..SetAttr::default()
+                    },
+                    NOW,
+                )
+            }
             2 => _ = fat.unlink(dir, &name, NOW),
-            3 => _ = fat.rename((dir, &name), (Ino::ROOT, format!("moved {index} {depth}").as_bytes()), Rename::Replace, NOW),
-            4 => _ = fat.create(dir, format!("a new file {index}").as_bytes(), NewNode::File, 0o644, by),
+            3 => {
+                _ = fat.rename(
+                    (dir, &name),
+                    (Ino::ROOT, format!("moved {index} {depth}").as_bytes()),
+                    Rename::Replace,
+                    NOW,
+                )
+            }
+            4 => {
+                _ = fat.create(
+                    dir,
+                    format!("a new file {index}").as_bytes(),
+                    NewNode::File,
+                    0o644,
+                    by,
+                )
+            }
             _ => _ = fat.rmdir(dir, &name, NOW),
         }
         _ = fat.fsync(attr.ino, Sync::All);
@@ -58,9 +102,25 @@ fn exercise<D: BlockDevice, N: BlockDevice>(fat: &mut Fat<D, N>, budget: &mut u3
 
 /// Mounts, checks, uses and unmounts; gives what the check found.
 fn survive(disk: &mut Ram) -> Option<Vec<Finding>> {
-    let findings =
-        Fat::mount(&mut *disk, Options { read_only: true, ..Options::default() }).ok()?.check().ok().map(|report| report.findings);
-    let mut fat = Fat::mount(&mut *disk, Options { cache_bytes: 16 * 1024, ..Options::default() }).ok()?;
+    let findings = Fat::mount(
+        &mut *disk,
+        Options {
+            read_only: true,
+            ..Options::default()
+        },
+    )
+    .ok()?
+    .check()
+    .ok()
+    .map(|report| report.findings);
+    let mut fat = Fat::mount(
+        &mut *disk,
+        Options {
+            cache_bytes: 16 * 1024,
+            ..Options::default()
+        },
+    )
+    .ok()?;
     exercise(&mut fat, &mut 120, Ino::ROOT, 0);
     _ = fat.statfs();
     _ = fat.sync();
@@ -85,7 +145,8 @@ proptest! {
         let (mut disk, end) = volume([Bits::Fat12, Bits::Fat16, Bits::Fat32][kind]);
         for number in 0..pokes {
             let word = mix(seed, number);
-            // Tables and directories are worth more attention than the boot sector, which mostly fails to mount.
+            // Tables and directories are worth more attention than the boot sector, which mostly
+            // fails to mount.
             let at = if boot && number == 0 { word % 90 } else { 512 + word % ((end - 1) * 512) };
             let value = [0, 1, 0xFF, 0x0F, 0xE5, 0x40, (word >> 50) as u8, (word >> 40) as u8][(word >> 60) as usize % 8];
             poke(&mut disk, at, &[value, (word >> 32) as u8][..1 + (word >> 20) as usize % 2]);
@@ -131,7 +192,10 @@ proptest! {
 /// First byte of the first table, and of the root directory.
 fn places(disk: &mut Ram) -> (u64, u64) {
     let layout = *read_only(disk).layout();
-    (u64::from(layout.fat_start) * 512, u64::from(layout.root_start) * 512)
+    (
+        u64::from(layout.fat_start) * 512,
+        u64::from(layout.root_start) * 512,
+    )
 }
 
 /// The place of the root's slot whose short name begins so.
@@ -139,7 +203,11 @@ fn slot_of(disk: &mut Ram, name: &[u8]) -> u64 {
     let (_, root) = places(disk);
     let mut sectors = vec![0; 32 * 512];
     disk.read(Lba(root / 512), &mut sectors).unwrap();
-    root + 32 * sectors.chunks(32).position(|slot| slot.starts_with(name) && slot[11] != 0x0F).unwrap() as u64
+    root + 32
+        * sectors
+            .chunks(32)
+            .position(|slot| slot.starts_with(name) && slot[11] != 0x0F)
+            .unwrap() as u64
 }
 
 fn findings(disk: &mut Ram) -> Vec<Finding> {
@@ -151,15 +219,59 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
     type Harm = fn(&mut Ram);
     type Seen = fn(&Finding) -> bool;
     let harms: [(&str, Harm, Seen); 10] = [
-        ("ring", |d| ring(d), |f| matches!(f, Finding::CrossLink { .. })),
-        ("two files on one chain", |d| share(d), |f| matches!(f, Finding::TwoNames { .. } | Finding::CrossLink { .. })),
-        ("chain into a free cluster", |d| set_fat16(d, 3, 0), |f| matches!(f, Finding::Chain { within: true, .. })),
-        ("too long", |d| resize(d, 99_000_000), |f| matches!(f, Finding::TooLong { size: 99_000_000, .. })),
-        ("too short", |d| resize(d, 10), |f| matches!(f, Finding::Excess { .. })),
-        ("lost", |d| set_fat16(d, 3000, 0xFFFF), |f| matches!(f, Finding::Lost(1))),
-        ("start beyond the end", |d| start(d, 0xFFF0), |f| matches!(f, Finding::Start { found: 0xFFF0, .. })),
-        ("orphaned long name", |d| orphan(d), |f| matches!(f, Finding::LongName { .. })),
-        ("copies", |d| copy(d), |f| matches!(f, Finding::Copies { copy: 1, sector: 2 })),
+        (
+            "ring",
+            |d| ring(d),
+            |f| matches!(f, Finding::CrossLink { .. }),
+        ),
+        (
+            "two files on one chain",
+            |d| share(d),
+            |f| matches!(f, Finding::TwoNames { .. } | Finding::CrossLink { .. }),
+        ),
+        (
+            "chain into a free cluster",
+            |d| set_fat16(d, 3, 0),
+            |f| matches!(f, Finding::Chain { within: true, .. }),
+        ),
+        (
+            "too long",
+            |d| resize(d, 99_000_000),
+            |f| {
+                matches!(
+                    f,
+                    Finding::TooLong {
+                        size: 99_000_000,
+                        ..
+                    }
+                )
+            },
+        ),
+        (
+            "too short",
+            |d| resize(d, 10),
+            |f| matches!(f, Finding::Excess { .. }),
+        ),
+        (
+            "lost",
+            |d| set_fat16(d, 3000, 0xFFFF),
+            |f| matches!(f, Finding::Lost(1)),
+        ),
+        (
+            "start beyond the end",
+            |d| start(d, 0xFFF0),
+            |f| matches!(f, Finding::Start { found: 0xFFF0, .. }),
+        ),
+        (
+            "orphaned long name",
+            |d| orphan(d),
+            |f| matches!(f, Finding::LongName { .. }),
+        ),
+        (
+            "copies",
+            |d| copy(d),
+            |f| matches!(f, Finding::Copies { copy: 1, sector: 2 }),
+        ),
         ("in use", |d| poke(d, 37, &[1]), |f| *f == Finding::InUse),
     ];
     for (what, harm, seen) in harms {
@@ -218,7 +330,11 @@ fn orphan(disk: &mut Ram) {
 
 fn copy(disk: &mut Ram) {
     let layout = *read_only(disk).layout();
-    poke(disk, (u64::from(layout.fat_start + layout.fat_sectors) + 2) * 512 + 5, &[0x77]);
+    poke(
+        disk,
+        (u64::from(layout.fat_start + layout.fat_sectors) + 2) * 512 + 5,
+        &[0x77],
+    );
 }
 
 #[test]
@@ -229,8 +345,21 @@ fn a_ring_of_clusters_is_an_error_with_its_place_and_not_for_ever() {
     let mut fat = mount(&mut disk);
     let large = fat.lookup(Ino::ROOT, b"LARGE").unwrap().ino;
     assert!(fat.read(large, 90_000_000, &mut [0; 512]).is_err());
-    assert!(matches!(fat.fault(), Some(FatError::Chain { expected: "an end of the chain", .. })), "{:?}", fat.fault());
-    assert_eq!(findings(&mut disk).iter().map(Finding::severity).max(), Some(Severity::Damage));
+    assert!(
+        matches!(
+            fat.fault(),
+            Some(FatError::Chain {
+                expected: "an end of the chain",
+                ..
+            })
+        ),
+        "{:?}",
+        fat.fault()
+    );
+    assert_eq!(
+        findings(&mut disk).iter().map(Finding::severity).max(),
+        Some(Severity::Damage)
+    );
 }
 
 #[test]
@@ -242,14 +371,36 @@ fn a_memory_that_another_volume_needs_is_refused() {
     fat.sync().unwrap();
     drop(fat);
     let mut other = ram(4000);
-    format(&mut other, &Format { volume_id: 77, ..Format::default() }).unwrap();
+    format(
+        &mut other,
+        &Format {
+            volume_id: 77,
+            ..Format::default()
+        },
+    )
+    .unwrap();
     let refused = Fat::mount_with_nvram(&mut other, &mut memory, Options::default()).unwrap_err();
-    assert!(matches!(refused, FatError::ForeignNvram { found: 0x1234_5678, expected: 77, .. }), "{refused}");
+    assert!(
+        matches!(
+            refused,
+            FatError::ForeignNvram {
+                found: 0x1234_5678,
+                expected: 77,
+                ..
+            }
+        ),
+        "{refused}"
+    );
     let mut fat = Fat::mount_with_nvram(&mut disk, &mut memory, Options::default()).unwrap();
     fat.unmount().unwrap();
     drop(fat);
     // It needs nothing any more.
     Fat::mount_with_nvram(&mut other, &mut memory, Options::default()).unwrap();
-    let small = Fat::mount_with_nvram(&mut disk, Nvram::new(512, 5, Rail::new()), Options::default()).unwrap_err();
+    let small = Fat::mount_with_nvram(
+        &mut disk,
+        Nvram::new(512, 5, Rail::new()),
+        Options::default(),
+    )
+    .unwrap_err();
     assert!(matches!(small, FatError::SmallNvram { .. }), "{small}");
 }

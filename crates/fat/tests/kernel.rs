@@ -18,18 +18,36 @@ fn manifest(fs: &mut impl FileSystem) -> Manifest {
         let kind = match entry.attr.kind {
             FileType::Directory => Kind::Directory,
             _ => {
-                let sha256 = Sha256::digest(&entry.contents).iter().map(|byte| format!("{byte:02x}")).collect();
-                Kind::File { size: entry.attr.size, sha256 }
+                let sha256 = Sha256::digest(&entry.contents)
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect();
+                Kind::File {
+                    size: entry.attr.size,
+                    sha256,
+                }
             }
         };
         let (attr, mtime) = (entry.attr, entry.attr.mtime);
-        Entry { kind, mode: attr.mode, uid: attr.uid, gid: attr.gid, links: 1, mtime: mtime.secs, mtime_nanos: mtime.nanos }
+        Entry {
+            kind,
+            mode: attr.mode,
+            uid: attr.uid,
+            gid: attr.gid,
+            links: 1,
+            mtime: mtime.secs,
+            mtime_nanos: mtime.nanos,
+        }
     };
     let path = |path: Vec<u8>| match path.is_empty() {
         true => PathBuf::from("."),
         false => Path::new(".").join(OsStr::from_bytes(&path)),
     };
-    tree::snapshot(fs).unwrap().into_iter().map(|(name, found)| (path(name), entry(found))).collect()
+    tree::snapshot(fs)
+        .unwrap()
+        .into_iter()
+        .map(|(name, found)| (path(name), entry(found)))
+        .collect()
 }
 
 /// The root has no times on the medium.
@@ -58,24 +76,73 @@ fn plant(fs: &mut impl FileSystem) {
     let below = mkdir(fs, dir, "below");
     for (number, name) in (0u64..).zip(names) {
         for place in [Ino::ROOT, dir, below] {
-            put(fs, place, name, &bytes(number, (number * number * 1000) as usize));
+            put(
+                fs,
+                place,
+                name,
+                &bytes(number, (number * number * 1000) as usize),
+            );
         }
     }
     for number in 0..120 {
-        put(fs, dir, &format!("one of many files {number:03}"), &bytes(number, number as usize * 7));
+        put(
+            fs,
+            dir,
+            &format!("one of many files {number:03}"),
+            &bytes(number, number as usize * 7),
+        );
     }
     for number in (0..120).step_by(3) {
-        fs.unlink(dir, format!("one of many files {number:03}").as_bytes(), clock).unwrap();
+        fs.unlink(
+            dir,
+            format!("one of many files {number:03}").as_bytes(),
+            clock,
+        )
+        .unwrap();
     }
-    fs.rename((dir, b"below"), (Ino::ROOT, b"moved up"), Rename::Replace, clock).unwrap();
-    fs.rename((dir, "größer".as_bytes()), (below, b"taken along with a long name"), Rename::Replace, clock).unwrap();
-    fs.rename((Ino::ROOT, b"x+y"), (Ino::ROOT, b"SHORT.TXT"), Rename::Replace, clock).unwrap();
+    fs.rename(
+        (dir, b"below"),
+        (Ino::ROOT, b"moved up"),
+        Rename::Replace,
+        clock,
+    )
+    .unwrap();
+    fs.rename(
+        (dir, "größer".as_bytes()),
+        (below, b"taken along with a long name"),
+        Rename::Replace,
+        clock,
+    )
+    .unwrap();
+    fs.rename(
+        (Ino::ROOT, b"x+y"),
+        (Ino::ROOT, b"SHORT.TXT"),
+        Rename::Replace,
+        clock,
+    )
+    .unwrap();
     let locked = fs.lookup(Ino::ROOT, b"lower.txt").unwrap().ino;
-    fs.setattr(locked, &SetAttr { mode: Some(0o555), ..SetAttr::default() }, clock).unwrap();
+    fs.setattr(
+        locked,
+        &SetAttr {
+            mode: Some(0o555),
+            ..SetAttr::default()
+        },
+        clock,
+    )
+    .unwrap();
     for name in ["SHORT.TXT", "Mixed.Case"] {
         clock.secs += 86_402 * 365;
         let ino = fs.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino;
-        fs.setattr(ino, &SetAttr { mtime: Some(clock), ..SetAttr::default() }, clock).unwrap();
+        fs.setattr(
+            ino,
+            &SetAttr {
+                mtime: Some(clock),
+                ..SetAttr::default()
+            },
+            clock,
+        )
+        .unwrap();
     }
 }
 
@@ -97,13 +164,38 @@ const EDIT: &str = r#"
 fn the_kernel_and_we_see_the_same_trees_both_ways() {
     let scratch = tempfile::tempdir().unwrap();
     let choices = [
-        ("fat12", 3000, Format { bits: Some(Bits::Fat12), ..Format::default() }),
-        ("fat16", 32 * 1024, Format { bits: Some(Bits::Fat16), ..Format::default() }),
-        ("fat32", 64 * 1024, Format { bits: Some(Bits::Fat32), label: Some(b"NANDLAB".to_vec()), ..Format::default() }),
+        (
+            "fat12",
+            3000,
+            Format {
+                bits: Some(Bits::Fat12),
+                ..Format::default()
+            },
+        ),
+        (
+            "fat16",
+            32 * 1024,
+            Format {
+                bits: Some(Bits::Fat16),
+                ..Format::default()
+            },
+        ),
+        (
+            "fat32",
+            64 * 1024,
+            Format {
+                bits: Some(Bits::Fat32),
+                label: Some(b"NANDLAB".to_vec()),
+                ..Format::default()
+            },
+        ),
     ];
     let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let (mut guest, mut script, mut ours) =
-        (oracle.guest(), format!("{EDIT}\nmp vfat; mp nls_cp437; mp nls_iso8859-1; mp nls_ascii\n"), Vec::new());
+    let (mut guest, mut script, mut ours) = (
+        oracle.guest(),
+        format!("{EDIT}\nmp vfat; mp nls_cp437; mp nls_iso8859-1; mp nls_ascii\n"),
+        Vec::new(),
+    );
     for ((name, kib, choices), device) in choices.iter().zip(["vda", "vdb", "vdc"]) {
         let mut disk = ram(*kib);
         format(&mut disk, choices).unwrap();
@@ -121,12 +213,23 @@ fn the_kernel_and_we_see_the_same_trees_both_ways() {
     for ((name, ..), ours) in choices.iter().zip(ours) {
         assert!(ours.len() > 100, "a tree worth comparing");
         let theirs = without_root_time(report.manifests[&format!("{name}-found")].clone());
-        assert_eq!(differences(&ours, &theirs), "", "{name}: our tree, as the kernel sees it");
+        assert_eq!(
+            differences(&ours, &theirs),
+            "",
+            "{name}: our tree, as the kernel sees it"
+        );
         let mut disk = load(&scratch.path().join(name));
         assert_clean(&mut disk, name);
         let theirs = without_root_time(report.manifests[&format!("{name}-left")].clone());
         let ours = without_root_time(manifest(&mut mount(&mut disk)));
-        assert_eq!(differences(&theirs, &ours), "", "{name}: the kernel's tree, as we see it");
-        assert!(ours.keys().any(|path| path.ends_with("Moved Random")), "{name}");
+        assert_eq!(
+            differences(&theirs, &ours),
+            "",
+            "{name}: the kernel's tree, as we see it"
+        );
+        assert!(
+            ours.keys().any(|path| path.ends_with("Moved Random")),
+            "{name}"
+        );
     }
 }

@@ -29,8 +29,14 @@ mod tests {
 
     #[test]
     fn an_extent_is_cut_at_page_boundaries() {
-        assert_eq!(parts(4, Lba(3), 6).collect::<Vec<_>>(), [(0, 3, 1), (1, 0, 4), (2, 0, 1)]);
-        assert_eq!(parts(1, Lba(7), 2).collect::<Vec<_>>(), [(7, 0, 1), (8, 0, 1)]);
+        assert_eq!(
+            parts(4, Lba(3), 6).collect::<Vec<_>>(),
+            [(0, 3, 1), (1, 0, 4), (2, 0, 1)]
+        );
+        assert_eq!(
+            parts(1, Lba(7), 2).collect::<Vec<_>>(),
+            [(7, 0, 1), (8, 0, 1)]
+        );
         assert_eq!(parts(4, Lba(3), 0).count(), 0);
     }
 }

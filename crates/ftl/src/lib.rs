@@ -1,7 +1,9 @@
 //! Translation layers: raw flash in, a disk out.
 //!
-//! *Promises.* Every scheme is a `BlockDevice` over any `Mtd`, keeps its map on the flash itself and comes back from the medium alone after a power cut at
-//! any operation: what was flushed is there, nothing that was never written appears. Program and erase failures and bad blocks are survived.
+//! *Promises.* Every scheme is a `BlockDevice` over any `Mtd`, keeps its map on the flash itself
+//! and comes back from the medium alone after a power cut at any operation: what was flushed is
+//! there, nothing that was never written appears. Program and erase failures and bad blocks are
+//! survived.
 //!
 //! *In terms of* `mtd` and `block`. *Knows nothing of* chips' times, file systems, who is asking.
 //!
@@ -85,7 +87,9 @@ pub enum AttachError {
     #[error("no header of this translation layer found on the medium")]
     NotFormatted,
     /// The chip is too small or the spare space too little.
-    #[error("{0} erase blocks cannot hold {1} logical pages with the spare blocks that collection needs ({2})")]
+    #[error(
+        "{0} erase blocks cannot hold {1} logical pages with the spare blocks that collection needs ({2})"
+    )]
     TooSmall(u32, u32, u32),
     /// The medium was formatted with other parameters, or by a newer version.
     #[error("{what} is {found} on the medium, expected {expected}")]

@@ -1,4 +1,5 @@
-//! Lists of small numbers, each number in at most one list, with insertion at both ends and removal from the middle in O(1) and without allocation.
+//! Lists of small numbers, each number in at most one list, with insertion at both ends and removal
+//! from the middle in O(1) and without allocation.
 
 use alloc::{vec, vec::Vec};
 
@@ -7,7 +8,8 @@ const NIL: u32 = u32::MAX;
 /// Lists that share their numbers.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    /// Next and previous of each number, then the ends of each list. A number that is in no list points nowhere.
+    /// Next and previous of each number, then the ends of each list. A number that is in no list
+    /// points nowhere.
     links: Vec<[u32; 2]>,
     numbers: u32,
 }
@@ -89,7 +91,11 @@ mod tests {
                 }
             }
             let fronts = [0, 1, 2].map(|l| lists.front(l));
-            assert_eq!(fronts, [0, 1, 2].map(|l: usize| models[l].front().copied()), "step {step}");
+            assert_eq!(
+                fronts,
+                [0, 1, 2].map(|l: usize| models[l].front().copied()),
+                "step {step}"
+            );
         }
     }
 }

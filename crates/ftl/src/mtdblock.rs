@@ -1,18 +1,24 @@
-//! Linux's `mtdblock`: sectors at fixed places on the flash, behind a write-back cache of one erase block.
+//! Linux's `mtdblock`: sectors at fixed places on the flash, behind a write-back cache of one erase
+//! block.
 //!
-//! *How.* A write loads its erase block into the cache, unless it is there; a write to another block, or a flush, writes the cache back: erase, then program every
-//! page. The cache is empty afterwards, so that each write behind a flush reads its block again. Even a write of a whole block goes through the cache, since
-//! Linux hands sectors down one by one. Facts: Linux 2.6 to 6, `drivers/mtd/mtdblock.c` and `mtd_blkdevs.c`, read for facts alone.
+//! *How.* A write loads its erase block into the cache, unless it is there; a write to another
+//! block, or a flush, writes the cache back: erase, then program every page. The cache is empty
+//! afterwards, so that each write behind a flush reads its block again. Even a write of a whole
+//! block goes through the cache, since Linux hands sectors down one by one. Facts: Linux 2.6 to 6,
+//! `drivers/mtd/mtdblock.c` and `mtd_blkdevs.c`, read for facts alone.
 //!
-//! *Format.* None: sector `n` is at byte `512 n`, as Linux has it. Beyond Linux, the first user OOB byte of each page written is 0x00, or 0x0F where what the page
-//! held before could not be read; so erased pages can read as zeros and lost ones say so. A page without that byte is taken for what it holds, unless that is all
-//! ones: then it reads as zeros.
+//! *Format.* None: sector `n` is at byte `512 n`, as Linux has it. Beyond Linux, the first user OOB
+//! byte of each page written is 0x00, or 0x0F where what the page held before could not be read; so
+//! erased pages can read as zeros and lost ones say so. A page without that byte is taken for what
+//! it holds, unless that is all ones: then it reads as zeros.
 //!
-//! *Power loss.* **Not** what [`BlockDevice`] promises, because the scheme cannot: a cut between the erase and the last program loses sectors of that one block,
-//! flushed ones included. All other blocks hold what they held at the last flush or got since.
+//! *Power loss.* **Not** what [`BlockDevice`] promises, because the scheme cannot: a cut between
+//! the erase and the last program loses sectors of that one block, flushed ones included. All other
+//! blocks hold what they held at the last flush or got since.
 //!
-//! *Failures.* A block whose erase or program fails is tried again twice; then it is marked bad and its sectors are lost, as are those of blocks found bad: fixed
-//! places know no spare blocks. Nor is there wear levelling.
+//! *Failures.* A block whose erase or program fails is tried again twice; then it is marked bad and
+//! its sectors are lost, as are those of blocks found bad: fixed places know no spare blocks. Nor
+//! is there wear levelling.
 
 use crate::extent::parts;
 use crate::fault::host_error;
@@ -48,7 +54,8 @@ struct Cache {
     written: Vec<bool>,
 }
 
-/// A rule left out on purpose, to prove that tests bite. Never set outside tests and demonstrations.
+/// A rule left out on purpose, to prove that tests bite. Never set outside tests and
+/// demonstrations.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeededBug {
@@ -94,12 +101,21 @@ impl<M: Mtd> MtdBlock<M> {
     /// Serves a medium as it is.
     pub fn attach(mut mtd: M) -> Result<Self, AttachError> {
         let g = mtd.geometry().clone();
-        for (what, found, expected) in [("bytes of a page", g.page, SECTOR), ("user bytes of a page's OOB", g.oob, 1)] {
+        for (what, found, expected) in [
+            ("bytes of a page", g.page, SECTOR),
+            ("user bytes of a page's OOB", g.oob, 1),
+        ] {
             if found < expected {
-                return Err(AttachError::Mismatch { what, found, expected });
+                return Err(AttachError::Mismatch {
+                    what,
+                    found,
+                    expected,
+                });
             }
         }
-        let bad = (0..g.blocks).map(|b| mtd.is_bad(Block(b))).collect::<Result<_, _>>()?;
+        let bad = (0..g.blocks)
+            .map(|b| mtd.is_bad(Block(b)))
+            .collect::<Result<_, _>>()?;
         let pages = g.pages_per_block as usize;
         let cache = Cache {
             block: None,
@@ -108,7 +124,11 @@ impl<M: Mtd> MtdBlock<M> {
             written: vec![false; pages],
         };
         Ok(Self {
-            geometry: BlockGeometry { sector: SECTOR, sectors: g.bytes() / u64::from(SECTOR), page: g.block_bytes() },
+            geometry: BlockGeometry {
+                sector: SECTOR,
+                sectors: g.bytes() / u64::from(SECTOR),
+                page: g.block_bytes(),
+            },
             page_bytes: g.page as usize,
             pages: g.pages_per_block,
             sectors_per_page: g.page / SECTOR,
@@ -151,7 +171,12 @@ impl<M: Mtd> MtdBlock<M> {
     }
 
     /// Reads a page of the medium; zeros if it is erased.
-    fn read_flash(&mut self, page: u32, buf: &mut [u8], cause: Cause) -> Result<Content, BlockError> {
+    fn read_flash(
+        &mut self,
+        page: u32,
+        buf: &mut [u8],
+        cause: Cause,
+    ) -> Result<Content, BlockError> {
         let mut mark = [0];
         self.tally.of(cause).reads += 1;
         match self.mtd.read(Page(page), buf, &mut mark) {
@@ -177,10 +202,13 @@ impl<M: Mtd> MtdBlock<M> {
         }
         self.write_back()?;
         let mut data = core::mem::take(&mut self.cache.data);
-        let loaded: Result<(), BlockError> = (0..self.pages).zip(data.chunks_exact_mut(self.page_bytes)).try_for_each(|(i, buf)| {
-            self.cache.pages[i as usize] = self.read_flash(block * self.pages + i, buf, Cause::Collection)?;
-            Ok(())
-        });
+        let loaded: Result<(), BlockError> = (0..self.pages)
+            .zip(data.chunks_exact_mut(self.page_bytes))
+            .try_for_each(|(i, buf)| {
+                self.cache.pages[i as usize] =
+                    self.read_flash(block * self.pages + i, buf, Cause::Collection)?;
+                Ok(())
+            });
         self.cache.data = data;
         loaded?;
         self.cache.written.fill(false);
@@ -190,7 +218,9 @@ impl<M: Mtd> MtdBlock<M> {
 
     /// Writes the cached block to the medium and empties the cache.
     fn write_back(&mut self) -> Result<(), BlockError> {
-        let Some(block) = self.cache.block else { return Ok(()) };
+        let Some(block) = self.cache.block else {
+            return Ok(());
+        };
         if self.seeded_bug == Some(SeededBug::ForgetCache) {
             self.cache.block = None;
             return Ok(());
@@ -217,16 +247,31 @@ impl<M: Mtd> MtdBlock<M> {
             self.mtd.erase(Block(block))?;
         }
         for (i, data) in (0..self.pages).zip(self.cache.data.chunks_exact(self.page_bytes)) {
-            let mark = if self.cache.pages[i as usize] == Content::Lost { LOST } else { WRITTEN };
-            self.mtd.program(Page(block * self.pages + i), data, &[mark])?;
-            let cause = if self.cache.written[i as usize] { Cause::Host } else { Cause::Collection };
+            let mark = if self.cache.pages[i as usize] == Content::Lost {
+                LOST
+            } else {
+                WRITTEN
+            };
+            self.mtd
+                .program(Page(block * self.pages + i), data, &[mark])?;
+            let cause = if self.cache.written[i as usize] {
+                Cause::Host
+            } else {
+                Cause::Collection
+            };
             self.tally.of(cause).programs += 1;
         }
         Ok(())
     }
 
     /// Changes sectors of one page; zeros where no data are given.
-    fn change(&mut self, page: u32, first: u32, n: u32, data: Option<&[u8]>) -> Result<(), BlockError> {
+    fn change(
+        &mut self,
+        page: u32,
+        first: u32,
+        n: u32,
+        data: Option<&[u8]>,
+    ) -> Result<(), BlockError> {
         let (block, index) = (page / self.pages, page % self.pages);
         self.load(block)?;
         let whole = n == self.sectors_per_page;
@@ -322,7 +367,11 @@ impl<M: Mtd> Ftl for MtdBlock<M> {
 
     /// All pages of a good block: each is the only place of its sectors.
     fn valid_pages(&self, block: Block) -> u32 {
-        if self.bad[block.0 as usize] { 0 } else { self.pages }
+        if self.bad[block.0 as usize] {
+            0
+        } else {
+            self.pages
+        }
     }
 
     fn detach(&mut self) -> Result<(), BlockError> {

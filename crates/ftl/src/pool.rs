@@ -2,7 +2,8 @@
 
 use alloc::collections::VecDeque;
 
-/// Erase counts and blocks, ascending. Blocks come back with the largest counts, so that few others move.
+/// Erase counts and blocks, ascending. Blocks come back with the largest counts, so that few others
+/// move.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool(VecDeque<(u32, u32)>);
 
@@ -36,7 +37,9 @@ mod tests {
     #[test]
     fn blocks_go_by_wear_whatever_order_they_come_in() {
         let mut pool = Pool::default();
-        [(3, 9), (1, 4), (2, 2), (1, 3), (9, 0), (2, 7)].iter().for_each(|&(erases, block)| pool.insert(erases, block));
+        [(3, 9), (1, 4), (2, 2), (1, 3), (9, 0), (2, 7)]
+            .iter()
+            .for_each(|&(erases, block)| pool.insert(erases, block));
         assert_eq!((pool.most(), pool.take_most()), (Some(9), Some(0)));
         let rest: [Option<u32>; 6] = core::array::from_fn(|_| pool.take_least());
         assert_eq!(rest, [Some(3), Some(4), Some(2), Some(7), Some(9), None]);

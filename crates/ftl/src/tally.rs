@@ -64,7 +64,8 @@ pub struct CauseCounts {
     pub reads: u64,
     /// Reads of nothing but a page's OOB.
     pub oob_reads: u64,
-    /// Page programs without copies, OOB-only ones included: `programs - oob_programs` are those with data.
+    /// Page programs without copies, OOB-only ones included: `programs - oob_programs` are those
+    /// with data.
     pub programs: u64,
     /// Programs of nothing but a page's OOB.
     pub oob_programs: u64,
@@ -129,7 +130,11 @@ impl Tally {
 
     /// Page programs per host page, with or without the map; none before the first host write.
     pub fn amplification(&self, with_mapping: bool) -> Option<f64> {
-        let programs: u64 = self.rows().filter(|(c, _)| with_mapping || *c != Cause::Mapping).map(|(_, n)| n.programs + n.copies).sum();
+        let programs: u64 = self
+            .rows()
+            .filter(|(c, _)| with_mapping || *c != Cause::Mapping)
+            .map(|(_, n)| n.programs + n.copies)
+            .sum();
         (self.host_pages > 0).then(|| programs as f64 / self.host_pages as f64)
     }
 }

@@ -8,14 +8,15 @@ pub enum Victim {
     /// The fewest valid pages.
     #[default]
     Greedy,
-    /// The largest `(1 - u) * age / 2u`, with `u` the valid share and the age since the block was closed (Kawaguchi, Nishioka and Motoda,
-    /// USENIX 1995, after Rosenblum and Ousterhout).
+    /// The largest `(1 - u) * age / 2u`, with `u` the valid share and the age since the block was
+    /// closed (Kawaguchi, Nishioka and Motoda, USENIX 1995, after Rosenblum and Ousterhout).
     CostBenefit,
 }
 
 const NIL: u32 = u32::MAX;
 
-/// Blocks in lists by their number of valid pages; insertion, removal and the change by one that an overwrite makes are O(1).
+/// Blocks in lists by their number of valid pages; insertion, removal and the change by one that an
+/// overwrite makes are O(1).
 #[derive(Clone, Debug)]
 pub(crate) struct Buckets {
     heads: Vec<u32>,
@@ -34,7 +35,13 @@ impl Buckets {
     pub fn new(blocks: u32, pages_per_block: u32) -> Self {
         Self {
             heads: vec![NIL; pages_per_block as usize + 1],
-            links: vec![Link { next: NIL, prev: NIL }; blocks as usize],
+            links: vec![
+                Link {
+                    next: NIL,
+                    prev: NIL
+                };
+                blocks as usize
+            ],
             lowest: pages_per_block as usize,
         }
     }
@@ -42,7 +49,10 @@ impl Buckets {
     #[inline]
     pub fn insert(&mut self, block: u32, valid: u32) {
         let head = core::mem::replace(&mut self.heads[valid as usize], block);
-        self.links[block as usize] = Link { next: head, prev: NIL };
+        self.links[block as usize] = Link {
+            next: head,
+            prev: NIL,
+        };
         if head != NIL {
             self.links[head as usize].prev = block;
         }
@@ -80,7 +90,11 @@ impl Buckets {
 /// Kawaguchi's score; `valid` below `pages`.
 pub(crate) fn cost_benefit(valid: u32, pages: u32, age: u64) -> f64 {
     let used = f64::from(valid) / f64::from(pages);
-    if valid == 0 { f64::INFINITY } else { (1.0 - used) * age as f64 / (2.0 * used) }
+    if valid == 0 {
+        f64::INFINITY
+    } else {
+        (1.0 - used) * age as f64 / (2.0 * used)
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
-//! Flash operations of the log-block layers against cases worked by hand, and against a model that only counts.
+//! Flash operations of the log-block layers against cases worked by hand, and against a model that
+//! only counts.
 
 use nandlab_block::{BlockDevice, Lba};
-use nandlab_ftl::logblock::{LogBlockFtl, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme};
+use nandlab_ftl::logblock::{
+    LogBlockFtl, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme,
+};
 use nandlab_ftl::{Ftl, Merges};
 use nandlab_mtd::Geometry;
 use nandlab_nand::{Chip, Contents, preset};
@@ -24,13 +27,27 @@ impl Bench {
     /// A device of small blocks whose every page has been written once, in order.
     fn aged(options: LogBlockOptions) -> Self {
         let mut spec = preset::find("small-block-64MiB").unwrap().spec();
-        spec.geometry = Geometry { blocks: 128, ..spec.geometry };
+        spec.geometry = Geometry {
+            blocks: 128,
+            ..spec.geometry
+        };
         spec.contents = Contents::Dropped;
-        let options = LogBlockOptions { page_order: PageOrder::Any, spare_blocks: 4, ..options };
+        let options = LogBlockOptions {
+            page_order: PageOrder::Any,
+            spare_blocks: 4,
+            ..options
+        };
         let mut bench = Self(LogBlockFtl::format(Chip::new(spec).unwrap(), options).unwrap());
         let (all, blocks) = (bench.pages(), u64::from(bench.0.logical_blocks()));
         let cost = bench.cost(|b| (0..all).for_each(|page| b.write(page / PAGES, page % PAGES)));
-        assert_eq!(cost, Cost { programs: blocks * PAGES, ..Cost::default() }, "first writes go in place");
+        assert_eq!(
+            cost,
+            Cost {
+                programs: blocks * PAGES,
+                ..Cost::default()
+            },
+            "first writes go in place"
+        );
         bench
     }
 
@@ -56,7 +73,9 @@ impl Bench {
         };
         // Nothing is done that is not accounted for, but formatting's erases.
         let rows = self.0.tally().rows();
-        let sums = rows.fold([0; 3], |s, (_, n)| [s[0] + n.programs, s[1] + n.copies, s[2] + n.erases]);
+        let sums = rows.fold([0; 3], |s, (_, n)| {
+            [s[0] + n.programs, s[1] + n.copies, s[2] + n.erases]
+        });
         assert_eq!(sums, [cost.programs, cost.copies, cost.erases - 128]);
         cost
     }
@@ -81,11 +100,24 @@ impl Bench {
 }
 
 fn cost(programs: u64, copies: u64, erases: u64, [switch, partial, full]: [u64; 3]) -> Cost {
-    Cost { programs, copies, erases, merges: Merges { switch, partial, full, ..Merges::default() } }
+    Cost {
+        programs,
+        copies,
+        erases,
+        merges: Merges {
+            switch,
+            partial,
+            full,
+            ..Merges::default()
+        },
+    }
 }
 
 fn with_logs(log_blocks: u32, options: LogBlockOptions) -> LogBlockOptions {
-    LogBlockOptions { log_blocks, ..options }
+    LogBlockOptions {
+        log_blocks,
+        ..options
+    }
 }
 
 #[test]
@@ -97,7 +129,10 @@ fn bast_switches_a_log_written_in_order() {
 
 #[test]
 fn an_eager_switch_does_not_wait_for_the_next_write() {
-    let mut bench = Bench::aged(LogBlockOptions { eager: true, ..with_logs(1, LogBlockOptions::bast()) });
+    let mut bench = Bench::aged(LogBlockOptions {
+        eager: true,
+        ..with_logs(1, LogBlockOptions::bast())
+    });
     assert_eq!(bench.cost(|b| b.run(3, 0..32)), cost(32, 0, 1, [1, 0, 0]));
 }
 
@@ -115,13 +150,25 @@ fn bast_merges_any_other_log_in_full() {
     bench.write(3, 7);
     assert_eq!(bench.cost(|b| b.write(4, 9)), cost(1, 32, 2, [0, 0, 1]));
     // A log full of one page is merged for the next one.
-    assert_eq!(bench.cost(|b| (0..32).for_each(|_| b.write(4, 9))), cost(32, 32, 2, [0, 0, 1]));
+    assert_eq!(
+        bench.cost(|b| (0..32).for_each(|_| b.write(4, 9))),
+        cost(32, 32, 2, [0, 0, 1])
+    );
 }
 
 #[test]
 fn the_least_recently_written_log_gives_way_and_fifo_differs() {
-    for (victim, expected) in [(LogVictim::LeastRecent, cost(1, 32, 2, [0, 0, 1])), (LogVictim::Fifo, cost(1, 30, 1, [0, 1, 0]))] {
-        let mut bench = Bench::aged(with_logs(2, LogBlockOptions { scheme: Scheme::Bast { victim }, ..LogBlockOptions::bast() }));
+    for (victim, expected) in [
+        (LogVictim::LeastRecent, cost(1, 32, 2, [0, 0, 1])),
+        (LogVictim::Fifo, cost(1, 30, 1, [0, 1, 0])),
+    ] {
+        let mut bench = Bench::aged(with_logs(
+            2,
+            LogBlockOptions {
+                scheme: Scheme::Bast { victim },
+                ..LogBlockOptions::bast()
+            },
+        ));
         bench.write(3, 0);
         bench.write(4, 5);
         bench.write(3, 1);
@@ -140,7 +187,10 @@ fn sast_merges_every_block_of_the_group_that_the_log_names() {
 #[test]
 fn sast_takes_a_second_log_before_it_merges() {
     let mut bench = Bench::aged(with_logs(4, LogBlockOptions::sast(2, 2)));
-    assert_eq!(bench.cost(|b| (0..64).for_each(|i| b.write(6 + i % 2, 5))), cost(64, 0, 0, [0; 3]));
+    assert_eq!(
+        bench.cost(|b| (0..64).for_each(|i| b.write(6 + i % 2, 5))),
+        cost(64, 0, 0, [0; 3])
+    );
     // The first log names nothing newest any more: it is erased without a merge.
     assert_eq!(bench.cost(|b| b.write(6, 5)), cost(1, 0, 1, [0; 3]));
 }
@@ -157,7 +207,11 @@ fn fast_switches_and_completes_its_sequential_log() {
 #[test]
 fn fast_merges_the_sequential_log_at_a_page_out_of_order() {
     let fast = |pending| LogBlockOptions {
-        scheme: Scheme::Fast { mismatch: Mismatch::Merge, pending, owner: OwnerMerge::Partial },
+        scheme: Scheme::Fast {
+            mismatch: Mismatch::Merge,
+            pending,
+            owner: OwnerMerge::Partial,
+        },
         ..with_logs(4, LogBlockOptions::fast())
     };
     let cases = [
@@ -170,14 +224,25 @@ fn fast_merges_the_sequential_log_at_a_page_out_of_order() {
     for (pending, off, expected) in cases {
         let mut bench = Bench::aged(fast(pending));
         bench.run(3, 0..10);
-        assert_eq!(bench.cost(|b| b.write(3, off)), expected, "{pending:?} {off}");
+        assert_eq!(
+            bench.cost(|b| b.write(3, off)),
+            expected,
+            "{pending:?} {off}"
+        );
     }
 }
 
 #[test]
 fn fast_may_send_a_page_out_of_order_to_the_random_logs() {
-    let scheme = Scheme::Fast { mismatch: Mismatch::Random, pending: Pending::Merged, owner: OwnerMerge::Partial };
-    let mut bench = Bench::aged(LogBlockOptions { scheme, ..with_logs(4, LogBlockOptions::fast()) });
+    let scheme = Scheme::Fast {
+        mismatch: Mismatch::Random,
+        pending: Pending::Merged,
+        owner: OwnerMerge::Partial,
+    };
+    let mut bench = Bench::aged(LogBlockOptions {
+        scheme,
+        ..with_logs(4, LogBlockOptions::fast())
+    });
     bench.run(3, 0..10);
     assert_eq!(bench.cost(|b| b.write(3, 4)), cost(1, 0, 0, [0; 3]));
     assert_eq!(bench.cost(|b| b.run(3, 10..32)), cost(22, 0, 0, [0; 3]));
@@ -187,14 +252,23 @@ fn fast_may_send_a_page_out_of_order_to_the_random_logs() {
 #[test]
 fn fast_reclaims_a_random_log_with_a_merge_for_each_block_it_names() {
     let mut bench = Bench::aged(with_logs(2, LogBlockOptions::fast()));
-    assert_eq!(bench.cost(|b| (0..32).for_each(|i| b.write(3 + i % 3, 1 + i / 3))), cost(32, 0, 0, [0; 3]));
+    assert_eq!(
+        bench.cost(|b| (0..32).for_each(|i| b.write(3 + i % 3, 1 + i / 3))),
+        cost(32, 0, 0, [0; 3])
+    );
     assert_eq!(bench.cost(|b| b.write(9, 9)), cost(1, 96, 4, [0, 0, 3]));
 }
 
 #[test]
 fn fast_merges_stale_pages_only_when_told_to() {
-    for (skip_stale, expected) in [(true, cost(1, 0, 1, [0; 3])), (false, cost(1, 32, 2, [0, 0, 1]))] {
-        let mut bench = Bench::aged(LogBlockOptions { skip_stale, ..with_logs(3, LogBlockOptions::fast()) });
+    for (skip_stale, expected) in [
+        (true, cost(1, 0, 1, [0; 3])),
+        (false, cost(1, 32, 2, [0, 0, 1])),
+    ] {
+        let mut bench = Bench::aged(LogBlockOptions {
+            skip_stale,
+            ..with_logs(3, LogBlockOptions::fast())
+        });
         (0..64).for_each(|_| bench.write(3, 1));
         assert_eq!(bench.cost(|b| b.write(9, 9)), expected);
     }
@@ -202,9 +276,19 @@ fn fast_merges_stale_pages_only_when_told_to() {
 
 #[test]
 fn fast_reclaiming_the_owner_of_the_sequential_log_uses_it_up() {
-    for (owner, expected) in [(OwnerMerge::Partial, cost(1, 22, 2, [0, 1, 0])), (OwnerMerge::Full, cost(1, 32, 3, [0, 0, 1]))] {
-        let scheme = Scheme::Fast { mismatch: Mismatch::Random, pending: Pending::Merged, owner };
-        let mut bench = Bench::aged(LogBlockOptions { scheme, ..with_logs(2, LogBlockOptions::fast()) });
+    for (owner, expected) in [
+        (OwnerMerge::Partial, cost(1, 22, 2, [0, 1, 0])),
+        (OwnerMerge::Full, cost(1, 32, 3, [0, 0, 1])),
+    ] {
+        let scheme = Scheme::Fast {
+            mismatch: Mismatch::Random,
+            pending: Pending::Merged,
+            owner,
+        };
+        let mut bench = Bench::aged(LogBlockOptions {
+            scheme,
+            ..with_logs(2, LogBlockOptions::fast())
+        });
         bench.run(3, 0..10);
         (0..32).for_each(|i| bench.write(3, 12 + i % 4));
         assert_eq!(bench.cost(|b| b.write(9, 9)), expected, "{owner:?}");
@@ -214,13 +298,31 @@ fn fast_reclaiming_the_owner_of_the_sequential_log_uses_it_up() {
 #[test]
 fn a_discard_is_a_program_without_data_and_only_once() {
     let mut bench = Bench::aged(with_logs(1, LogBlockOptions::bast()));
-    let (data, before) = (bench.0.medium().counts().programs, bench.0.medium().counts().oob_programs);
-    assert_eq!(bench.cost(|b| b.0.discard(Lba(3 * PAGES), 4).unwrap()), cost(4, 0, 0, [0; 3]));
-    assert_eq!((bench.0.medium().counts().programs, bench.0.medium().counts().oob_programs), (data, before + 4));
-    assert_eq!(bench.cost(|b| b.0.discard(Lba(3 * PAGES), 4).unwrap()), Cost::default());
+    let (data, before) = (
+        bench.0.medium().counts().programs,
+        bench.0.medium().counts().oob_programs,
+    );
+    assert_eq!(
+        bench.cost(|b| b.0.discard(Lba(3 * PAGES), 4).unwrap()),
+        cost(4, 0, 0, [0; 3])
+    );
+    assert_eq!(
+        (
+            bench.0.medium().counts().programs,
+            bench.0.medium().counts().oob_programs
+        ),
+        (data, before + 4)
+    );
+    assert_eq!(
+        bench.cost(|b| b.0.discard(Lba(3 * PAGES), 4).unwrap()),
+        Cost::default()
+    );
     // It is in the log like any write, and copied like one.
     assert_eq!(bench.cost(|b| b.write(4, 9)), cost(1, 28, 1, [0, 1, 0]));
-    assert_eq!(bench.cost(|b| b.0.discard(Lba(3 * PAGES), 4).unwrap()), Cost::default());
+    assert_eq!(
+        bench.cost(|b| b.0.discard(Lba(3 * PAGES), 4).unwrap()),
+        Cost::default()
+    );
 }
 
 /// BAST by its definition, on a device whose every page is written: nothing but counts.
@@ -253,7 +355,10 @@ impl Bast {
     }
 
     fn write(&mut self, lbn: u64, off: u64) {
-        if self.logs[lbn as usize].as_ref().is_some_and(|log| log.len() as u64 == PAGES) {
+        if self.logs[lbn as usize]
+            .as_ref()
+            .is_some_and(|log| log.len() as u64 == PAGES)
+        {
             self.merge(lbn);
         }
         if self.logs[lbn as usize].is_none() {
@@ -284,7 +389,9 @@ fn workload(blocks: u64) -> impl Iterator<Item = (u64, u64)> {
         let lbn = word >> 8 & 0xffff;
         match word % 8 {
             0 => (0..PAGES).map(|off| (lbn % blocks, off)).collect(),
-            1 => (0..1 + (word >> 32) % PAGES).map(|off| (lbn % blocks, off)).collect(),
+            1 => (0..1 + (word >> 32) % PAGES)
+                .map(|off| (lbn % blocks, off))
+                .collect(),
             2..6 => vec![(lbn % 4, (word >> 32) % 3)],
             _ => vec![(lbn % blocks, (word >> 32) % PAGES)],
         }
@@ -293,13 +400,27 @@ fn workload(blocks: u64) -> impl Iterator<Item = (u64, u64)> {
 
 #[test]
 fn bast_and_sast_of_one_block_and_one_log_do_what_the_definition_of_bast_counts() {
-    for (victim, eager) in
-        [(LogVictim::LeastRecent, false), (LogVictim::LeastRecent, true), (LogVictim::Fifo, false), (LogVictim::Fifo, true)]
-    {
+    for (victim, eager) in [
+        (LogVictim::LeastRecent, false),
+        (LogVictim::LeastRecent, true),
+        (LogVictim::Fifo, false),
+        (LogVictim::Fifo, true),
+    ] {
         let most = 7;
-        let bast = LogBlockOptions { scheme: Scheme::Bast { victim }, eager, ..with_logs(most, LogBlockOptions::bast()) };
-        let sast =
-            LogBlockOptions { scheme: Scheme::Sast { blocks: 1, logs: 1, victim }, eager, ..with_logs(most, LogBlockOptions::sast(1, 1)) };
+        let bast = LogBlockOptions {
+            scheme: Scheme::Bast { victim },
+            eager,
+            ..with_logs(most, LogBlockOptions::bast())
+        };
+        let sast = LogBlockOptions {
+            scheme: Scheme::Sast {
+                blocks: 1,
+                logs: 1,
+                victim,
+            },
+            eager,
+            ..with_logs(most, LogBlockOptions::sast(1, 1))
+        };
         let mut costs = Vec::new();
         for options in [bast, sast] {
             let mut bench = Bench::aged(options);
@@ -316,8 +437,21 @@ fn bast_and_sast_of_one_block_and_one_log_do_what_the_definition_of_bast_counts(
             cost: Cost::default(),
         };
         workload(blocks).for_each(|(lbn, off)| counts.write(lbn, off));
-        assert_eq!(costs, [counts.cost, counts.cost], "{victim:?}, eager {eager}");
-        let Merges { switch, partial, full, .. } = counts.cost.merges;
-        assert!(switch > 100 && partial > 100 && full > 100, "{:?}", counts.cost);
+        assert_eq!(
+            costs,
+            [counts.cost, counts.cost],
+            "{victim:?}, eager {eager}"
+        );
+        let Merges {
+            switch,
+            partial,
+            full,
+            ..
+        } = counts.cost.merges;
+        assert!(
+            switch > 100 && partial > 100 && full > 100,
+            "{:?}",
+            counts.cost
+        );
     }
 }

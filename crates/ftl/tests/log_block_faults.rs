@@ -1,4 +1,5 @@
-//! What the log-block layers do with pages that decay, programs that fail where it hurts, and media that are not theirs.
+//! What the log-block layers do with pages that decay, programs that fail where it hurts, and media
+//! that are not theirs.
 
 use nandlab_block::{BlockDevice, BlockError, Lba};
 use nandlab_ftl::logblock::{LogBlockFtl, LogBlockOptions, PageOrder};
@@ -10,16 +11,29 @@ use nandlab_sim::Schedule;
 type Device = LogBlockFtl<FaultInjector<Chip>>;
 
 fn options(options: LogBlockOptions) -> LogBlockOptions {
-    LogBlockOptions { page_order: PageOrder::Any, log_blocks: 2, spare_blocks: 4, ..options }
+    LogBlockOptions {
+        page_order: PageOrder::Any,
+        log_blocks: 2,
+        spare_blocks: 4,
+        ..options
+    }
 }
 
 fn schemes() -> [LogBlockOptions; 3] {
-    [LogBlockOptions::bast(), LogBlockOptions::sast(4, 2), LogBlockOptions::fast()].map(options)
+    [
+        LogBlockOptions::bast(),
+        LogBlockOptions::sast(4, 2),
+        LogBlockOptions::fast(),
+    ]
+    .map(options)
 }
 
 fn chip() -> FaultInjector<Chip> {
     let mut spec = preset::find("small-block-64MiB").unwrap().spec();
-    spec.geometry = Geometry { blocks: 32, ..spec.geometry };
+    spec.geometry = Geometry {
+        blocks: 32,
+        ..spec.geometry
+    };
     FaultInjector::new(Chip::new(spec).unwrap())
 }
 
@@ -57,7 +71,8 @@ fn a_decayed_page_reads_as_lost_through_merges_and_attaches_until_it_is_written(
         let lba = 3 * 32 + 7;
         let mut medium = filled(&options).into_medium();
         let page = page_of(&mut medium, lba);
-        // It decays after the attach has read its tag: the read below and the copy of the first merge fail.
+        // It decays after the attach has read its tag: the read below and the copy of the first
+        // merge fail.
         medium.add(Fault::uncorrectable(page..=page).when(Schedule::listed([1, 2])));
         let mut device = LogBlockFtl::attach(medium, options.clone()).unwrap();
         let lost = Err(BlockError::Lost(Lba(lba)));
@@ -96,9 +111,15 @@ fn every_program_may_fail_once_whether_it_was_done_or_not() {
                     model[lba as usize] = stamp;
                 }
                 device.flush().unwrap();
-                let mut device = LogBlockFtl::attach(device.into_medium(), options.clone()).unwrap();
+                let mut device =
+                    LogBlockFtl::attach(device.into_medium(), options.clone()).unwrap();
                 for (lba, &stamp) in (0..).zip(&model) {
-                    assert_eq!(read(&mut device, lba), Ok(stamp), "{:?}, program {n}, sector {lba}", options.scheme);
+                    assert_eq!(
+                        read(&mut device, lba),
+                        Ok(stamp),
+                        "{:?}, program {n}, sector {lba}",
+                        options.scheme
+                    );
                 }
             }
         }
@@ -107,30 +128,71 @@ fn every_program_may_fail_once_whether_it_was_done_or_not() {
 
 #[test]
 fn a_foreign_medium_and_other_parameters_are_refused_by_name() {
-    let attach = |medium, options| LogBlockFtl::attach(medium, options).map(|_| ()).unwrap_err();
+    let attach = |medium, options| {
+        LogBlockFtl::attach(medium, options)
+            .map(|_| ())
+            .unwrap_err()
+    };
     let [bast, sast, fast] = schemes();
     assert_eq!(attach(chip(), bast.clone()), AttachError::NotFormatted);
     let medium = || filled(&sast).into_medium();
-    let mismatch = |what, found, expected| AttachError::Mismatch { what, found, expected };
-    assert_eq!(attach(medium(), fast), mismatch("scheme (0: BAST or SAST, 1: FAST)", 0, 1));
-    assert_eq!(attach(medium(), bast), mismatch("logical blocks of a group", 4, 1));
-    assert_eq!(attach(medium(), options(LogBlockOptions::sast(4, 3))), mismatch("log blocks of a group", 2, 3));
-    let too_many = LogBlockOptions { log_blocks: 30, ..sast };
-    assert_eq!(LogBlockFtl::format(chip(), too_many).map(|_| ()).unwrap_err(), AttachError::TooSmall(32, 32, 39));
+    let mismatch = |what, found, expected| AttachError::Mismatch {
+        what,
+        found,
+        expected,
+    };
+    assert_eq!(
+        attach(medium(), fast),
+        mismatch("scheme (0: BAST or SAST, 1: FAST)", 0, 1)
+    );
+    assert_eq!(
+        attach(medium(), bast),
+        mismatch("logical blocks of a group", 4, 1)
+    );
+    assert_eq!(
+        attach(medium(), options(LogBlockOptions::sast(4, 3))),
+        mismatch("log blocks of a group", 2, 3)
+    );
+    let too_many = LogBlockOptions {
+        log_blocks: 30,
+        ..sast
+    };
+    assert_eq!(
+        LogBlockFtl::format(chip(), too_many)
+            .map(|_| ())
+            .unwrap_err(),
+        AttachError::TooSmall(32, 32, 39)
+    );
 }
 
 #[test]
 fn fewer_log_blocks_than_are_in_use_are_merged_down() {
     for options in schemes() {
-        let wide = LogBlockOptions { log_blocks: 6, spare_blocks: 0, ..options.clone() };
+        let wide = LogBlockOptions {
+            log_blocks: 6,
+            spare_blocks: 0,
+            ..options.clone()
+        };
         let mut device = filled(&wide);
         (0..80).for_each(|i| write(&mut device, i * 32 % 640 + i * 7 % 31 + 1, 2));
         let used = device.logs_in_use();
         assert!(used > 2, "{:?}", options.scheme);
-        let mut device = LogBlockFtl::attach(device.into_medium(), LogBlockOptions { spare_blocks: 0, ..options.clone() }).unwrap();
+        let mut device = LogBlockFtl::attach(
+            device.into_medium(),
+            LogBlockOptions {
+                spare_blocks: 0,
+                ..options.clone()
+            },
+        )
+        .unwrap();
         assert_eq!(device.logs_in_use(), used);
         (0..80).for_each(|i| write(&mut device, i * 32 % 640 + i * 5 % 31 + 1, 3));
-        assert!(device.logs_in_use() <= 2, "{:?}: {}", options.scheme, device.logs_in_use());
+        assert!(
+            device.logs_in_use() <= 2,
+            "{:?}: {}",
+            options.scheme,
+            device.logs_in_use()
+        );
         assert_eq!(read(&mut device, 1), Ok(3));
         assert!(device.medium().geometry().blocks == 32);
     }

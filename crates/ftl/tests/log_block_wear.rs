@@ -1,4 +1,5 @@
-//! Static wear levelling of the log-block layers: a few blocks are written over and over, the rest never.
+//! Static wear levelling of the log-block layers: a few blocks are written over and over, the rest
+//! never.
 
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ftl::logblock::{LogBlockFtl, LogBlockOptions, PageOrder};
@@ -13,26 +14,39 @@ const THRESHOLD: u32 = 20;
 type Device = LogBlockFtl<Chip>;
 
 fn options(scheme: LogBlockOptions, wear_threshold: u32) -> LogBlockOptions {
-    LogBlockOptions { log_blocks: 4, spare_blocks: 4, page_order: PageOrder::Any, wear_threshold, ..scheme }
+    LogBlockOptions {
+        log_blocks: 4,
+        spare_blocks: 4,
+        page_order: PageOrder::Any,
+        wear_threshold,
+        ..scheme
+    }
 }
 
 fn formatted(options: &LogBlockOptions) -> Device {
     let mut spec = preset::find("small-block-64MiB").unwrap().spec();
-    spec.geometry = Geometry { blocks: BLOCKS, pages_per_block: PAGES as u32, ..spec.geometry };
+    spec.geometry = Geometry {
+        blocks: BLOCKS,
+        pages_per_block: PAGES as u32,
+        ..spec.geometry
+    };
     LogBlockFtl::format(Chip::new(spec).unwrap(), options.clone()).unwrap()
 }
 
 /// Every page once.
 fn filled(options: &LogBlockOptions) -> Device {
     let mut device = formatted(options);
-    (0..device.geometry().sectors).for_each(|lba| device.write(Lba(lba), &[lba as u8; 512]).unwrap());
+    (0..device.geometry().sectors)
+        .for_each(|lba| device.write(Lba(lba), &[lba as u8; 512]).unwrap());
     device
 }
 
 /// Pages of the first three logical blocks.
 fn heat(device: &mut Device, writes: u64) {
     for i in 0..writes {
-        device.write(Lba(nandlab_sim::mix(8, i) % (3 * PAGES)), &[i as u8; 512]).unwrap();
+        device
+            .write(Lba(nandlab_sim::mix(8, i) % (3 * PAGES)), &[i as u8; 512])
+            .unwrap();
     }
 }
 
@@ -45,19 +59,31 @@ fn check_cold(device: &mut Device) {
     }
 }
 
-/// The difference of the largest and the smallest erase count, without the block of the anchor, which is not erased again.
+/// The difference of the largest and the smallest erase count, without the block of the anchor,
+/// which is not erased again.
 fn spread(chip: &Chip) -> u32 {
-    let mut erases: Vec<u32> = (0..BLOCKS).map(|block| chip.block(Block(block)).erases).collect();
+    let mut erases: Vec<u32> = (0..BLOCKS)
+        .map(|block| chip.block(Block(block)).erases)
+        .collect();
     erases.sort_unstable();
     erases[BLOCKS as usize - 1] - erases[1]
 }
 
 fn levelling(device: &Device) -> CauseCounts {
-    device.tally().rows().find(|(cause, _)| *cause == Cause::Wear).unwrap().1
+    device
+        .tally()
+        .rows()
+        .find(|(cause, _)| *cause == Cause::Wear)
+        .unwrap()
+        .1
 }
 
 fn schemes() -> [LogBlockOptions; 3] {
-    [LogBlockOptions::bast(), LogBlockOptions::sast(4, 2), LogBlockOptions::fast()]
+    [
+        LogBlockOptions::bast(),
+        LogBlockOptions::sast(4, 2),
+        LogBlockOptions::fast(),
+    ]
 }
 
 #[test]
@@ -72,9 +98,19 @@ fn the_spread_of_wear_stays_within_the_threshold_where_it_would_be_far_beyond() 
         let (off, nothing) = run(0);
         assert_eq!(nothing, CauseCounts::default());
         let (on, moved) = run(THRESHOLD);
-        eprintln!("{:?}: spread {off} without, {on} with; {moved:?}", scheme.scheme);
-        assert!(off > 10 * THRESHOLD && on <= THRESHOLD + 10, "{:?}: {off} and {on}", scheme.scheme);
-        assert!(moved.erases > 50 && moved.copies == moved.erases * PAGES && moved.programs == 0, "{moved:?}");
+        eprintln!(
+            "{:?}: spread {off} without, {on} with; {moved:?}",
+            scheme.scheme
+        );
+        assert!(
+            off > 10 * THRESHOLD && on <= THRESHOLD + 10,
+            "{:?}: {off} and {on}",
+            scheme.scheme
+        );
+        assert!(
+            moved.erases > 50 && moved.copies == moved.erases * PAGES && moved.programs == 0,
+            "{moved:?}"
+        );
     }
 }
 
@@ -90,7 +126,8 @@ fn levelling_goes_on_where_an_attach_finds_the_chip() {
             check_cold(&mut device);
         }
         let spread = spread(device.medium());
-        // A block found erased counts as worn as the average, which the free blocks of this workload exceed: each attach forgets some wear.
+        // A block found erased counts as worn as the average, which the free blocks of this
+        // workload exceed: each attach forgets some wear.
         eprintln!("{:?}: spread {spread}", options.scheme);
         assert!(spread <= 4 * THRESHOLD, "{:?}: {spread}", options.scheme);
     }
@@ -104,8 +141,11 @@ fn a_cut_at_any_moment_of_a_move_loses_nothing() {
         let mut chip = base.fork().unwrap();
         chip.start_log();
         let mut device = LogBlockFtl::attach(chip, options.clone()).unwrap();
-        (0..device.geometry().sectors).for_each(|lba| device.write(Lba(lba), &[lba as u8; 512]).unwrap());
-        let mut model: Vec<u8> = (0..device.geometry().sectors).map(|lba| lba as u8).collect();
+        (0..device.geometry().sectors)
+            .for_each(|lba| device.write(Lba(lba), &[lba as u8; 512]).unwrap());
+        let mut model: Vec<u8> = (0..device.geometry().sectors)
+            .map(|lba| lba as u8)
+            .collect();
         let (mut moves, mut states) = (0, 0);
         for i in 0.. {
             if moves == 4 {
@@ -130,7 +170,11 @@ fn a_cut_at_any_moment_of_a_move_loses_nothing() {
                     let mut buf = [0; 512];
                     device.read(Lba(at), &mut buf).unwrap();
                     let allowed = buf == [stamp; 512] || at == lba && buf == [before; 512];
-                    assert!(allowed, "sector {at}, step {step} of move {moves}, {:?}", options.scheme);
+                    assert!(
+                        allowed,
+                        "sector {at}, step {step} of move {moves}, {:?}",
+                        options.scheme
+                    );
                 }
                 states += 1;
             }

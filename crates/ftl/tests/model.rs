@@ -1,5 +1,6 @@
-//! The page-mapped layer against a plain array: random writes, reads, discards and flushes, with program and erase failures, bad blocks, bit errors and power
-//! cuts at arbitrary moments. Whatever was flushed is there; whatever is there was written.
+//! The page-mapped layer against a plain array: random writes, reads, discards and flushes, with
+//! program and erase failures, bad blocks, bit errors and power cuts at arbitrary moments. Whatever
+//! was flushed is there; whatever is there was written.
 
 mod common;
 mod lives;
@@ -10,7 +11,8 @@ use nandlab_ftl::Victim;
 use nandlab_ftl::page::{PageFtl, PageOptions};
 use nandlab_nand::Reliability;
 
-/// Half a million operations, on as many chips as that takes: a life of 90,000 at the most each, fewer where a failing chip wears out.
+/// Half a million operations, on as many chips as that takes: a life of 90,000 at the most each,
+/// fewer where a failing chip wears out.
 fn page_mapped(first: u64, reliability: fn() -> Reliability) {
     let mut all = Outcome::default();
     for seed in first.. {
@@ -19,7 +21,11 @@ fn page_mapped(first: u64, reliability: fn() -> Reliability) {
         }
         let options = PageOptions {
             over_provisioning: 1.0,
-            victim: if seed % 2 == 0 { Victim::Greedy } else { Victim::CostBenefit },
+            victim: if seed % 2 == 0 {
+                Victim::Greedy
+            } else {
+                Victim::CostBenefit
+            },
             separate_streams: seed % 4 != 3,
             map_interval: [4, 16, 64][seed as usize % 3],
             wear_threshold: 8,
@@ -49,7 +55,14 @@ fn page_mapping_on_failing_chips() {
 #[test]
 fn every_seeded_bug_is_caught() {
     use nandlab_ftl::page::SeededBug::*;
-    for bug in [EraseUnfenced, MapUnfenced, DiscardForgotten, FlushWithoutSync, ReuseOpenBlock, IgnoreSequence] {
+    for bug in [
+        EraseUnfenced,
+        MapUnfenced,
+        DiscardForgotten,
+        FlushWithoutSync,
+        ReuseOpenBlock,
+        IgnoreSequence,
+    ] {
         let caught = (0..12).find(|&seed| {
             let options = PageOptions {
                 over_provisioning: 1.0,

@@ -1,5 +1,6 @@
-//! The replacement-block layer cut off before, within and after every flash operation of a run, and again within the attach that follows: what was flushed is
-//! there, nothing is there that was not written, and work goes on.
+//! The replacement-block layer cut off before, within and after every flash operation of a run, and
+//! again within the attach that follows: what was flushed is there, nothing is there that was not
+//! written, and work goes on.
 
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ftl::Ftl;
@@ -11,12 +12,18 @@ use rand::{Rng as _, RngExt as _};
 
 type Device = Nftl<Chip>;
 
-/// A host operation: when it had returned, and the sector that got a stamp (zero: a discard); none is a flush.
+/// A host operation: when it had returned, and the sector that got a stamp (zero: a discard); none
+/// is a flush.
 type Done = (Nanos, Option<(usize, u8)>);
 
 fn spec(seed: u64) -> ChipSpec {
     let mut spec = preset::find("small-block-64MiB").unwrap().spec();
-    spec.geometry = Geometry { pages_per_block: 4 + seed as u32 % 3, blocks: 24, dies: 4, ..spec.geometry };
+    spec.geometry = Geometry {
+        pages_per_block: 4 + seed as u32 % 3,
+        blocks: 24,
+        dies: 4,
+        ..spec.geometry
+    };
     spec.timing.cache_program = seed % 2 == 1;
     spec
 }
@@ -33,26 +40,39 @@ fn options(seed: u64, seeded_bug: Option<SeededBug>) -> NftlOptions {
     }
 }
 
-/// A device whose every other sector is written, and that was attached since; then a run that is logged.
+/// A device whose every other sector is written, and that was attached since; then a run that is
+/// logged.
 fn run(seed: u64, options: &NftlOptions, ops: u32) -> (Chip, Vec<LoggedOp>, Vec<Done>) {
     let mut random = rng(seed, "nftl cuts");
     let mut device = Nftl::format(Chip::new(spec(seed)).unwrap(), options.clone()).unwrap();
     let sectors = device.geometry().sectors;
-    (0..sectors).step_by(2).for_each(|lba| device.write(Lba(lba), &[1; 512]).unwrap());
+    (0..sectors)
+        .step_by(2)
+        .for_each(|lba| device.write(Lba(lba), &[1; 512]).unwrap());
     device.flush().unwrap();
     let mut chip = device.into_medium();
     let base = chip.fork().unwrap();
     chip.start_log();
-    let mut done: Vec<Done> = (0..sectors).map(|lba| (0, Some((lba as usize, u8::from(lba % 2 == 0))))).collect();
+    let mut done: Vec<Done> = (0..sectors)
+        .map(|lba| (0, Some((lba as usize, u8::from(lba % 2 == 0)))))
+        .collect();
     let mut device = Nftl::attach(chip, options.clone()).unwrap();
     done.push((device.medium().clock().now(), None));
     for i in 0..ops {
-        let lba = if random.random_bool(0.7) { random.random_range(0..9) } else { random.random_range(0..sectors) };
+        let lba = if random.random_bool(0.7) {
+            random.random_range(0..9)
+        } else {
+            random.random_range(0..sectors)
+        };
         let stamp = (i % 250 + 2) as u8;
         let what = match random.random_range(0..12) {
             0 => device.flush().map(|()| None),
-            1 => device.discard(Lba(lba), 1).map(|()| Some((lba as usize, 0))),
-            _ => device.write(Lba(lba), &[stamp; 512]).map(|()| Some((lba as usize, stamp))),
+            1 => device
+                .discard(Lba(lba), 1)
+                .map(|()| Some((lba as usize, 0))),
+            _ => device
+                .write(Lba(lba), &[stamp; 512])
+                .map(|()| Some((lba as usize, stamp))),
         };
         done.push((device.medium().clock().now(), what.unwrap()));
     }
@@ -60,7 +80,8 @@ fn run(seed: u64, options: &NftlOptions, ops: u32) -> (Chip, Vec<LoggedOp>, Vec<
     (base, log, done)
 }
 
-/// What each sector may hold after a cut at `t`: its stamp at the last flush that had returned, and those given to it since, the operation under way included.
+/// What each sector may hold after a cut at `t`: its stamp at the last flush that had returned, and
+/// those given to it since, the operation under way included.
 fn allowed(done: &[Done], sectors: usize, t: Nanos) -> Vec<Vec<u8>> {
     let mut allowed = vec![Vec::new(); sectors];
     let mut before = 0;
@@ -70,7 +91,9 @@ fn allowed(done: &[Done], sectors: usize, t: Nanos) -> Vec<Vec<u8>> {
         }
         match what {
             Some((lba, stamp)) => allowed[lba].push(stamp),
-            None if end <= t => allowed.iter_mut().for_each(|stamps| drop(stamps.drain(..stamps.len() - 1))),
+            None if end <= t => allowed
+                .iter_mut()
+                .for_each(|stamps| drop(stamps.drain(..stamps.len() - 1))),
             None => {}
         }
         before = end;
@@ -81,14 +104,26 @@ fn allowed(done: &[Done], sectors: usize, t: Nanos) -> Vec<Vec<u8>> {
 fn stamps(device: &mut Device) -> Vec<u8> {
     let mut disk = vec![0; device.geometry().bytes() as usize];
     device.read(Lba(0), &mut disk).unwrap();
-    disk.chunks_exact(512).map(|sector| if sector.iter().all(|&b| b == sector[0]) { sector[0] } else { panic!("a mixture") }).collect()
+    disk.chunks_exact(512)
+        .map(|sector| {
+            if sector.iter().all(|&b| b == sector[0]) {
+                sector[0]
+            } else {
+                panic!("a mixture")
+            }
+        })
+        .collect()
 }
 
-/// Every state of one run; gives the number of states looked at, or a description of the first that is wrong.
+/// Every state of one run; gives the number of states looked at, or a description of the first that
+/// is wrong.
 fn explore(seed: u64, bug: Option<SeededBug>, ops: u32) -> Result<u32, String> {
     let options = options(seed, bug);
     let (base, log, done) = run(seed, &options, ops);
-    let mut times: Vec<Nanos> = log.iter().flat_map(|op| [op.start, op.start + (op.end - op.start) / 2, op.end]).collect();
+    let mut times: Vec<Nanos> = log
+        .iter()
+        .flat_map(|op| [op.start, op.start + (op.end - op.start) / 2, op.end])
+        .collect();
     times.sort_unstable();
     times.dedup();
     let mut states = CrashStates::new(base, &log);
@@ -100,11 +135,15 @@ fn explore(seed: u64, bug: Option<SeededBug>, ops: u32) -> Result<u32, String> {
             if word % 4 == 0 {
                 chip = cut_attach(chip, &options, word);
             }
-            let mut device = Nftl::attach(chip, options.clone()).map_err(|e| format!("at {t}: {e}"))?;
+            let mut device =
+                Nftl::attach(chip, options.clone()).map_err(|e| format!("at {t}: {e}"))?;
             let seen = stamps(&mut device);
             let allowed = allowed(&done, seen.len(), t);
             if let Some(lba) = (0..seen.len()).find(|&lba| !allowed[lba].contains(&seen[lba])) {
-                return Err(format!("seed {seed}, cut at {t}, word {word}: sector {lba} holds {}, allowed {:?}", seen[lba], allowed[lba]));
+                return Err(format!(
+                    "seed {seed}, cut at {t}, word {word}: sector {lba} holds {}, allowed {:?}",
+                    seen[lba], allowed[lba]
+                ));
             }
             if word % 16 < 4 {
                 work_goes_on(device, &options, seen);
@@ -121,9 +160,14 @@ fn cut_attach(mut chip: Chip, options: &NftlOptions, word: u64) -> Chip {
     chip.start_log();
     let before = chip.clock().now();
     let device = Nftl::attach(chip, options.clone()).unwrap();
-    let (after, log) = (device.medium().issued_at(), device.medium().logged().to_vec());
+    let (after, log) = (
+        device.medium().issued_at(),
+        device.medium().logged().to_vec(),
+    );
     let t = before + nandlab_sim::mix(word, 3) % (after - before);
-    CrashStates::new(base, &log).at(t, nandlab_sim::mix(word, 5)).unwrap()
+    CrashStates::new(base, &log)
+        .at(t, nandlab_sim::mix(word, 5))
+        .unwrap()
 }
 
 trait IssuedAt {
@@ -158,7 +202,14 @@ fn every_cut_is_survived() {
 #[test]
 fn every_seeded_bug_is_caught() {
     use SeededBug::*;
-    for bug in [EraseUnfenced, LinkUnguarded, FoldUnprepared, ForgetLostHeaders, KeepLonger, FlushWithoutSync] {
+    for bug in [
+        EraseUnfenced,
+        LinkUnguarded,
+        FoldUnprepared,
+        ForgetLostHeaders,
+        KeepLonger,
+        FlushWithoutSync,
+    ] {
         let caught = (0..12).find_map(|seed| explore(seed, Some(bug), 120).err());
         eprintln!("{bug:?}: {caught:?}");
         assert!(caught.is_some(), "{bug:?} was not caught");

@@ -1,4 +1,5 @@
-//! What the replacement-block layer does with pages that decay, and with programs and erases that fail where it hurts.
+//! What the replacement-block layer does with pages that decay, and with programs and erases that
+//! fail where it hurts.
 
 use nandlab_block::{BlockDevice, BlockError, Lba};
 use nandlab_ftl::Ftl;
@@ -12,12 +13,21 @@ type Device = Nftl<FaultInjector<Chip>>;
 const ORDERINGS: [Ordering; 2] = [Ordering::Guarded, Ordering::Linux];
 
 fn options(ordering: Ordering) -> NftlOptions {
-    NftlOptions { spare_units: 8, ordering, verify_free: false, ..NftlOptions::default() }
+    NftlOptions {
+        spare_units: 8,
+        ordering,
+        verify_free: false,
+        ..NftlOptions::default()
+    }
 }
 
 fn chip(ordering: Ordering) -> FaultInjector<Chip> {
     let mut spec = preset::find("small-block-64MiB").unwrap().spec();
-    spec.geometry = Geometry { blocks: 32, pages_per_block: 8, ..spec.geometry };
+    spec.geometry = Geometry {
+        blocks: 32,
+        pages_per_block: 8,
+        ..spec.geometry
+    };
     spec.rules.partial_programs = if ordering == Ordering::Linux { 4 } else { 3 };
     FaultInjector::new(Chip::new(spec).unwrap())
 }
@@ -31,7 +41,8 @@ fn read(device: &mut Device, lba: u64) -> Result<u8, BlockError> {
     device.read(Lba(lba), &mut buf).map(|()| buf[0])
 }
 
-/// A device whose sectors hold one each, but the one at `lba`, which holds two, in a second unit of its chain.
+/// A device whose sectors hold one each, but the one at `lba`, which holds two, in a second unit of
+/// its chain.
 fn filled(ordering: Ordering, lba: u64) -> Device {
     let mut device = Nftl::format(chip(ordering), options(ordering)).unwrap();
     (0..device.geometry().sectors).for_each(|lba| write(&mut device, lba, 1));
@@ -43,16 +54,22 @@ fn filled(ordering: Ordering, lba: u64) -> Device {
 fn page_of(medium: &mut FaultInjector<Chip>, lba: u64, stamp: u8) -> Page {
     let pages = medium.geometry().pages_per_block;
     let mut data = [0; 512];
-    let mut holds =
-        |page: Page| medium.read(page, &mut data, &mut []).is_ok() && data == [stamp; 512] && u64::from(page.0 % pages) == lba % 8;
+    let mut holds = |page: Page| {
+        medium.read(page, &mut data, &mut []).is_ok()
+            && data == [stamp; 512]
+            && u64::from(page.0 % pages) == lba % 8
+    };
     (0..32 * pages).map(Page).find(|&page| holds(page)).unwrap()
 }
 
 #[test]
 fn a_decayed_sector_reads_as_lost_through_folds_and_attaches_until_it_is_written() {
-    for (ordering, lba) in
-        [(Ordering::Guarded, 3 * 8 + 7), (Ordering::Guarded, 3 * 8), (Ordering::Linux, 3 * 8 + 7), (Ordering::Linux, 3 * 8)]
-    {
+    for (ordering, lba) in [
+        (Ordering::Guarded, 3 * 8 + 7),
+        (Ordering::Guarded, 3 * 8),
+        (Ordering::Linux, 3 * 8 + 7),
+        (Ordering::Linux, 3 * 8),
+    ] {
         let mut medium = filled(ordering, lba).into_medium();
         let page = page_of(&mut medium, lba, 2);
         // It decays after the attach has read it: the read below fails, and what folds read of it.
@@ -68,9 +85,15 @@ fn a_decayed_sector_reads_as_lost_through_folds_and_attaches_until_it_is_written
         let mut device = Nftl::attach(device.into_medium(), options(ordering)).unwrap();
         assert_eq!(read(&mut device, lba), lost, "{ordering:?} {lba}");
         write(&mut device, lba, 5);
-        assert_eq!((read(&mut device, lba), read(&mut device, lba + 9)), (Ok(5), Ok(1)));
+        assert_eq!(
+            (read(&mut device, lba), read(&mut device, lba + 9)),
+            (Ok(5), Ok(1))
+        );
         let mut device = Nftl::attach(device.into_medium(), options(ordering)).unwrap();
-        assert_eq!((read(&mut device, lba), read(&mut device, lba + 9)), (Ok(5), Ok(1)));
+        assert_eq!(
+            (read(&mut device, lba), read(&mut device, lba + 9)),
+            (Ok(5), Ok(1))
+        );
     }
 }
 
@@ -114,7 +137,11 @@ fn survives(fault: Fault, ordering: Ordering, what: &str) {
     work(&mut device, &mut model);
     let check = |device: &mut Device, when: &str| {
         for (lba, &stamp) in (0..).zip(&model) {
-            assert_eq!(read(device, lba), Ok(stamp), "{ordering:?}, {what}, sector {lba} {when}");
+            assert_eq!(
+                read(device, lba),
+                Ok(stamp),
+                "{ordering:?}, {what}, sector {lba} {when}"
+            );
         }
     };
     check(&mut device, "before the attach");
@@ -129,11 +156,19 @@ fn every_program_may_fail_once_whether_it_was_done_or_not() {
     for done in [false, true] {
         for n in 0..900 {
             let fault = Fault::program(..).when(Schedule::nth(n));
-            survives(if done { fault.done() } else { fault }, Ordering::Guarded, &format!("program {n}"));
+            survives(
+                if done { fault.done() } else { fault },
+                Ordering::Guarded,
+                &format!("program {n}"),
+            );
         }
     }
     for n in 0..900 {
-        survives(Fault::program(..).when(Schedule::nth(n)).done(), Ordering::Linux, &format!("program {n}"));
+        survives(
+            Fault::program(..).when(Schedule::nth(n)).done(),
+            Ordering::Linux,
+            &format!("program {n}"),
+        );
     }
 }
 
@@ -141,26 +176,42 @@ fn every_program_may_fail_once_whether_it_was_done_or_not() {
 fn every_erase_may_fail_once() {
     for ordering in ORDERINGS {
         for n in 0..140 {
-            survives(Fault::erase(..).when(Schedule::nth(n)), ordering, &format!("erase {n}"));
+            survives(
+                Fault::erase(..).when(Schedule::nth(n)),
+                ordering,
+                &format!("erase {n}"),
+            );
         }
     }
 }
 
 #[test]
 fn a_unit_that_is_not_blank_after_its_erase_is_retired() {
-    let options = NftlOptions { verify_free: true, ..options(Ordering::Guarded) };
+    let options = NftlOptions {
+        verify_free: true,
+        ..options(Ordering::Guarded)
+    };
     let mut device = Nftl::format(chip(Ordering::Guarded), options.clone()).unwrap();
     (0..device.geometry().sectors).for_each(|lba| write(&mut device, lba, 1));
     let (before, mut medium) = (device.free_units(), device.into_medium());
     let page = page_of(&mut medium, 6, 1);
     let block = medium.geometry().block_of(page);
-    // The attach reads the page, and the fold reads it twice. The erase is reported as done, but then the page cannot be read.
+    // The attach reads the page, and the fold reads it twice. The erase is reported as done, but
+    // then the page cannot be read.
     medium.add(Fault::uncorrectable(page..=page).when(Schedule::from_nth(3)));
     let mut device = Nftl::attach(medium, options.clone()).unwrap();
     assert_eq!(device.free_units(), before);
     (0..40).for_each(|i| write(&mut device, i % 2 * 8 + 5, 2));
     let mut medium = device.into_medium();
-    assert_eq!((0..32).filter(|&b| medium.is_bad(Block(b)).unwrap()).collect::<Vec<_>>(), [block.0]);
+    assert_eq!(
+        (0..32)
+            .filter(|&b| medium.is_bad(Block(b)).unwrap())
+            .collect::<Vec<_>>(),
+        [block.0]
+    );
     let mut device = Nftl::attach(medium, options).unwrap();
-    assert_eq!([4, 5, 6, 13].map(|lba| read(&mut device, lba)), [Ok(1), Ok(2), Ok(1), Ok(2)]);
+    assert_eq!(
+        [4, 5, 6, 13].map(|lba| read(&mut device, lba)),
+        [Ok(1), Ok(2), Ok(1), Ok(2)]
+    );
 }

@@ -1,11 +1,17 @@
-//! Media that no layer has written: whatever the bytes, an attach ends with a device or an error, and the device goes on or says why not.
+//! Media that no layer has written: whatever the bytes, an attach ends with a device or an error,
+//! and the device goes on or says why not.
 
 use nandlab_block::{BlockDevice, BlockError, Lba};
 use nandlab_ftl::AttachError;
 use nandlab_ftl::nftl::{Nftl, NftlOptions, Ordering};
 use nandlab_mtd::{Image, ImageFormat, Layout};
 
-const FORMAT: ImageFormat = ImageFormat { page: 512, oob: 16, pages_per_block: 4, layout: Layout::DiskOnChip };
+const FORMAT: ImageFormat = ImageFormat {
+    page: 512,
+    oob: 16,
+    pages_per_block: 4,
+    layout: Layout::DiskOnChip,
+};
 const STRIDE: usize = 528;
 const UNITS: usize = 20;
 
@@ -32,7 +38,9 @@ fn try_out(bytes: Vec<u8>, seed: u64) -> bool {
     let medium = Image::new(bytes, FORMAT).unwrap();
     let mut device = match Nftl::attach(medium, options(seed)) {
         Ok(device) => device,
-        Err(AttachError::NotFormatted | AttachError::Mismatch { .. } | AttachError::Write(_)) => return false,
+        Err(AttachError::NotFormatted | AttachError::Mismatch { .. } | AttachError::Write(_)) => {
+            return false;
+        }
         Err(other) => panic!("{other}"),
     };
     let sectors = device.geometry().sectors;
@@ -46,8 +54,12 @@ fn try_out(bytes: Vec<u8>, seed: u64) -> bool {
     }
     for i in 0..60 {
         let lba = nandlab_sim::mix(seed, i) % sectors;
-        match device.write(Lba(lba), &[i as u8; 512]).and_then(|()| device.read(Lba(lba), &mut buf)) {
-            // Trusting, it writes to a free sector before one that is not, or programs what was not free; otherwise at most its units run out.
+        match device
+            .write(Lba(lba), &[i as u8; 512])
+            .and_then(|()| device.read(Lba(lba), &mut buf))
+        {
+            // Trusting, it writes to a free sector before one that is not, or programs what was not
+            // free; otherwise at most its units run out.
             Ok(()) if options(seed).trust_free => {}
             Ok(()) => assert_eq!((buf[0], buf[511]), (i as u8, i as u8), "seed {seed}"),
             Err(BlockError::Internal(_)) if options(seed).trust_free => break,
@@ -67,7 +79,10 @@ fn random_names_links_and_marks() {
         let random = |i| nandlab_sim::mix(seed, i);
         for i in 0..1 + random(0) % 40 {
             // Mostly the first sectors of units, and mostly small numbers, which mean something.
-            let (unit, word) = (2 + random(3 * i + 1) as usize % (UNITS - 2), random(3 * i + 2));
+            let (unit, word) = (
+                2 + random(3 * i + 1) as usize % (UNITS - 2),
+                random(3 * i + 2),
+            );
             let sector = [0, 0, 0, 1, 2, 3][word as usize % 6];
             let oob = &mut bytes[(unit * 4 + sector) * STRIDE + 518..][..10];
             let at = (word >> 8) as usize % 5 * 2;
@@ -108,7 +123,11 @@ fn random_headers() {
         let word = nandlab_sim::mix(seed, 0);
         let (offset, value) = (6 + word as usize % 9, (word >> 8) as u8);
         for copy in 0..2 {
-            bytes[copy * 4 * STRIDE + offset] = if word >> 20 & 1 == 0 { value } else { value % UNITS as u8 };
+            bytes[copy * 4 * STRIDE + offset] = if word >> 20 & 1 == 0 {
+                value
+            } else {
+                value % UNITS as u8
+            };
         }
         devices += u32::from(try_out(bytes, seed));
     }
@@ -123,8 +142,12 @@ fn every_unit_in_one_circle() {
         let name = if unit == 2 { 0u16 } else { 0x8000 };
         let oob = &mut bytes[unit * 4 * STRIDE + 518..][..10];
         oob[..2].fill(0x55);
-        [2, 6].iter().for_each(|&at| oob[at..at + 2].copy_from_slice(&name.to_le_bytes()));
-        [4, 8].iter().for_each(|&at| oob[at..at + 2].copy_from_slice(&next.to_le_bytes()));
+        [2, 6]
+            .iter()
+            .for_each(|&at| oob[at..at + 2].copy_from_slice(&name.to_le_bytes()));
+        [4, 8]
+            .iter()
+            .for_each(|&at| oob[at..at + 2].copy_from_slice(&next.to_le_bytes()));
     }
     for seed in 0..12 {
         assert!(try_out(bytes.clone(), seed));

@@ -1,5 +1,7 @@
-//! The replacement-block layer against a plain array: random writes, reads, discards and flushes, with program and erase failures, bad blocks, bit errors and
-//! power cuts at arbitrary moments. Whatever was flushed is there; whatever is there was written. And Linux's own rules, of which that cannot be said.
+//! The replacement-block layer against a plain array: random writes, reads, discards and flushes,
+//! with program and erase failures, bad blocks, bit errors and power cuts at arbitrary moments.
+//! Whatever was flushed is there; whatever is there was written. And Linux's own rules, of which
+//! that cannot be said.
 
 mod common;
 mod lives;
@@ -15,8 +17,21 @@ fn chip(seed: u64, reliability: Reliability, partial_programs: u8) -> ChipSpec {
     let spec = small_chip(seed, reliability);
     let oob = [15, 10, 16][seed as usize % 3];
     let pages_per_block = [8, 5, 16, 3][seed as usize / 2 % 4];
-    let geometry = Geometry { page: 512, write_unit: 512, oob, pages_per_block, ..spec.geometry };
-    ChipSpec { geometry, rules: Rules { order: PageOrder::Any, partial_programs }, ..spec }
+    let geometry = Geometry {
+        page: 512,
+        write_unit: 512,
+        oob,
+        pages_per_block,
+        ..spec.geometry
+    };
+    ChipSpec {
+        geometry,
+        rules: Rules {
+            order: PageOrder::Any,
+            partial_programs,
+        },
+        ..spec
+    }
 }
 
 /// Options that walk through their values with the seed.
@@ -32,7 +47,12 @@ fn vary(seed: u64) -> NftlOptions {
 }
 
 fn live(spec: ChipSpec, options: &NftlOptions, ops: u32) -> Outcome {
-    against_an_array(spec, ops, |chip| Nftl::format(chip, options.clone()).unwrap(), |chip| Nftl::attach(chip, options.clone()).unwrap())
+    against_an_array(
+        spec,
+        ops,
+        |chip| Nftl::format(chip, options.clone()).unwrap(),
+        |chip| Nftl::attach(chip, options.clone()).unwrap(),
+    )
 }
 
 fn run(seeds: std::ops::Range<u64>, ops: u32, reliability: fn() -> Reliability) -> Outcome {
@@ -44,19 +64,32 @@ fn run(seeds: std::ops::Range<u64>, ops: u32, reliability: fn() -> Reliability) 
 #[test]
 fn on_perfect_chips() {
     let all = run(0..6, 10_000, Reliability::default);
-    assert!(all.done >= 60_000 && all.cuts > 250 && all.merges.folds_in_place > 500 && all.merges.folds_elsewhere > 500, "{all:?}");
+    assert!(
+        all.done >= 60_000
+            && all.cuts > 250
+            && all.merges.folds_in_place > 500
+            && all.merges.folds_elsewhere > 500,
+        "{all:?}"
+    );
 }
 
 #[test]
 fn on_failing_chips() {
     let all = run(12..24, 10_000, flaky);
-    assert!(all.done >= 110_000 && all.cuts > 500 && all.failures > 3, "{all:?}");
+    assert!(
+        all.done >= 110_000 && all.cuts > 500 && all.failures > 3,
+        "{all:?}"
+    );
 }
 
 /// So bad a chip that it wears out within a run, after failures of every kind of program and erase.
 #[test]
 fn a_chip_that_wears_out_keeps_what_it_holds() {
-    let dying = || Reliability { program_fail: [1e-4; 2], erase_fail: [1e-3; 2], ..flaky() };
+    let dying = || Reliability {
+        program_fail: [1e-4; 2],
+        erase_fail: [1e-3; 2],
+        ..flaky()
+    };
     let all = run(24..40, 10_000, dying);
     assert!(all.worn_out > 10 && all.failures > 80, "{all:?}");
 }
@@ -72,7 +105,16 @@ fn catch(partial_programs: u8, options: impl Fn(NftlOptions) -> NftlOptions) -> 
 
 #[test]
 fn linuxs_order_and_linuxs_trust_lose_what_was_flushed() {
-    let order = catch(4, |options| NftlOptions { ordering: Ordering::Linux, ..options });
-    let trust = catch(3, |options| NftlOptions { trust_free: true, ..options });
-    assert!(order.is_some() && trust.is_some(), "{order:?} {trust:?}: the warnings in the documentation would be idle");
+    let order = catch(4, |options| NftlOptions {
+        ordering: Ordering::Linux,
+        ..options
+    });
+    let trust = catch(3, |options| NftlOptions {
+        trust_free: true,
+        ..options
+    });
+    assert!(
+        order.is_some() && trust.is_some(),
+        "{order:?} {trust:?}: the warnings in the documentation would be idle"
+    );
 }

@@ -1,4 +1,5 @@
-//! What the page-mapped layer does with remaps that it must refuse, with programs that fail where it hurts, and with records that decay.
+//! What the page-mapped layer does with remaps that it must refuse, with programs that fail where
+//! it hurts, and with records that decay.
 
 use nandlab_block::{BlockDevice, BlockError, Lba, Remap};
 use nandlab_ftl::page::{PageFtl, PageOptions, RemapError};
@@ -13,18 +14,31 @@ type Device = PageFtl<FaultInjector<Chip>>;
 const RECORD: u32 = 2;
 
 fn options() -> PageOptions {
-    PageOptions { over_provisioning: 0.3, map_interval: 24, ..PageOptions::default() }
+    PageOptions {
+        over_provisioning: 0.3,
+        map_interval: 24,
+        ..PageOptions::default()
+    }
 }
 
 /// Blocks of eight pages of 512 bytes.
 fn chip() -> FaultInjector<Chip> {
     let mut spec = preset::find("small-block-64MiB").unwrap().spec();
-    spec.geometry = Geometry { blocks: 48, pages_per_block: 8, ..spec.geometry };
+    spec.geometry = Geometry {
+        blocks: 48,
+        pages_per_block: 8,
+        ..spec.geometry
+    };
     FaultInjector::new(Chip::new(spec).unwrap())
 }
 
 fn pairs(of: impl IntoIterator<Item = (u64, u64)>) -> Vec<Remap> {
-    of.into_iter().map(|(from, to)| Remap { from: Lba(from), to: Lba(to) }).collect()
+    of.into_iter()
+        .map(|(from, to)| Remap {
+            from: Lba(from),
+            to: Lba(to),
+        })
+        .collect()
 }
 
 fn count(device: &Device, cause: Cause) -> CauseCounts {
@@ -34,7 +48,11 @@ fn count(device: &Device, cause: Cause) -> CauseCounts {
 fn check(device: &mut Device, model: &[u8], when: &str) {
     for (lba, &stamp) in (0..).zip(model) {
         let mut buf = [0; 512];
-        assert_eq!(device.read(Lba(lba), &mut buf), Ok(()), "sector {lba} {when}");
+        assert_eq!(
+            device.read(Lba(lba), &mut buf),
+            Ok(()),
+            "sector {lba} {when}"
+        );
         assert_eq!(buf, [stamp; 512], "sector {lba} {when}");
     }
 }
@@ -47,26 +65,46 @@ fn write(device: &mut Device, model: &mut [u8], lba: u64, stamp: u8) {
 fn remap(device: &mut Device, model: &mut [u8], of: impl IntoIterator<Item = (u64, u64)>) {
     let pairs = pairs(of);
     device.remap(&pairs).unwrap();
-    pairs.iter().for_each(|pair| model[pair.to.0 as usize] = core::mem::take(&mut model[pair.from.0 as usize]));
+    pairs.iter().for_each(|pair| {
+        model[pair.to.0 as usize] = core::mem::take(&mut model[pair.from.0 as usize])
+    });
 }
 
 /// A disk whose sectors are all written.
 fn filled(medium: FaultInjector<Chip>) -> (Device, Vec<u8>) {
     let mut device = PageFtl::format(medium, options()).unwrap();
     let mut model = vec![0; device.geometry().sectors as usize];
-    (0..model.len() as u64).for_each(|lba| write(&mut device, &mut model, lba, lba as u8 % 250 + 1));
+    (0..model.len() as u64)
+        .for_each(|lba| write(&mut device, &mut model, lba, lba as u8 % 250 + 1));
     (device, model)
 }
 
 /// Remaps of many pages and few, on a disk so full that collection runs within them.
 fn work(device: &mut Device, model: &mut [u8]) {
     for round in 0..6u64 {
-        (0..50).for_each(|i| write(device, model, mix(round, i) % 290, (round * 40 + i) as u8 + 1));
+        (0..50).for_each(|i| {
+            write(
+                device,
+                model,
+                mix(round, i) % 290,
+                (round * 40 + i) as u8 + 1,
+            )
+        });
         // The first hundred, from or to any of the others.
         let (stride, start) = ([1, 7, 11][round as usize % 3], mix(9, round) % 190);
         let there = |i: u64| 100 + (start + i * stride) % 190;
         let count = [90, 3][round as usize % 2];
-        remap(device, model, (0..count).map(|i| if round < 3 { (there(i), i) } else { (i, there(i)) }));
+        remap(
+            device,
+            model,
+            (0..count).map(|i| {
+                if round < 3 {
+                    (there(i), i)
+                } else {
+                    (i, there(i))
+                }
+            }),
+        );
         // The disk is full again, so that collection has work.
         (0..model.len() as u64)
             .filter(|&lba| model[lba as usize] == 0)
@@ -78,7 +116,11 @@ fn work(device: &mut Device, model: &mut [u8]) {
 
 /// Programs and copies so far.
 fn programs(device: &Device) -> u64 {
-    device.tally().rows().map(|(_, counts)| counts.programs + counts.copies).sum()
+    device
+        .tally()
+        .rows()
+        .map(|(_, counts)| counts.programs + counts.copies)
+        .sum()
 }
 
 #[test]
@@ -89,7 +131,11 @@ fn every_program_may_fail_once_whether_it_was_done_or_not() {
     let mut sound = PageFtl::attach(medium(), options()).unwrap();
     work(&mut sound, &mut filled.clone());
     let (records, all) = (count(&sound, Cause::Mapping).programs, programs(&sound));
-    assert!(records > 15 && all > 500 && count(&sound, Cause::Collection).programs > 50, "{:?}", sound.tally());
+    assert!(
+        records > 15 && all > 500 && count(&sound, Cause::Collection).programs > 50,
+        "{:?}",
+        sound.tally()
+    );
     for done in [false, true] {
         for n in 0..all {
             let (mut medium, mut model) = (medium(), filled.clone());
@@ -121,7 +167,11 @@ fn pages_of_kind(medium: &mut FaultInjector<Chip>, kind: u32) -> Vec<Page> {
 #[test]
 fn a_record_that_decays_is_written_again_when_it_is_moved() {
     // Records are at rest: only wear levelling moves them soon.
-    let options = PageOptions { map_interval: 100_000, wear_threshold: 4, ..options() };
+    let options = PageOptions {
+        map_interval: 100_000,
+        wear_threshold: 4,
+        ..options()
+    };
     let (mut device, mut model) = filled(chip());
     remap(&mut device, &mut model, (0..90).map(|i| (i, 100 + i)));
     let mut medium = device.into_medium();
@@ -130,7 +180,8 @@ fn a_record_that_decays_is_written_again_when_it_is_moved() {
     let mut device = PageFtl::attach(medium, options.clone()).unwrap();
     check(&mut device, &model, "attached");
     let mut medium = device.into_medium();
-    // They decay once the attach has read them: the tag (that of a first or last page of a block twice) and the page.
+    // They decay once the attach has read them: the tag (that of a first or last page of a block
+    // twice) and the page.
     for page in &records {
         let reads = 2 + u64::from([0, 7].contains(&(page.0 % 8)));
         medium.add(Fault::uncorrectable(*page..=*page).when(Schedule::nth(reads)));
@@ -139,7 +190,10 @@ fn a_record_that_decays_is_written_again_when_it_is_moved() {
     (0..5_000).for_each(|i| write(&mut device, &mut model, mix(3, i) % 290, 9));
     let mut medium = device.into_medium();
     let moved = pages_of_kind(&mut medium, RECORD);
-    assert!(moved.len() >= 3 && records.iter().all(|page| !moved.contains(page)), "{records:?} {moved:?}");
+    assert!(
+        moved.len() >= 3 && records.iter().all(|page| !moved.contains(page)),
+        "{records:?} {moved:?}"
+    );
     let mut device = PageFtl::attach(medium, options).unwrap();
     check(&mut device, &model, "written again");
 }
@@ -148,8 +202,19 @@ fn a_record_that_decays_is_written_again_when_it_is_moved() {
 fn what_cannot_be_remapped_is_refused_by_name_and_changes_nothing() {
     let (mut device, model) = filled(chip());
     let sectors = device.geometry().sectors;
-    let outside = BlockError::OutOfRange { lba: Lba(sectors), count: 1, sectors };
-    let most = (1..).take_while(|&n| device.check_remap(&pairs((0..n).map(|i| (i, sectors - 1 - i)))).is_ok()).last().unwrap();
+    let outside = BlockError::OutOfRange {
+        lba: Lba(sectors),
+        count: 1,
+        sectors,
+    };
+    let most = (1..)
+        .take_while(|&n| {
+            device
+                .check_remap(&pairs((0..n).map(|i| (i, sectors - 1 - i))))
+                .is_ok()
+        })
+        .last()
+        .unwrap();
     assert!((40..=sectors / 2).contains(&most), "{most}");
     for (of, why) in [
         (vec![(0, 9), (1, 9)], RemapError::ToTwice(Lba(9))),
@@ -184,7 +249,10 @@ fn a_lost_page_is_lost_under_its_new_number() {
     let mut device = PageFtl::attach(medium, options()).unwrap();
     device.remap(&pairs([(5, 17)])).unwrap();
     let mut buf = [0; 512];
-    assert_eq!(device.read(Lba(17), &mut buf), Err(BlockError::Lost(Lba(17))));
+    assert_eq!(
+        device.read(Lba(17), &mut buf),
+        Err(BlockError::Lost(Lba(17)))
+    );
     assert_eq!((device.read(Lba(5), &mut buf), buf), (Ok(()), [0; 512]));
     // Collection learns of it, too, and says so after another attach and under another number.
     (0..3_000).for_each(|i| device.write(Lba(20 + i % 150), &[1; 512]).unwrap());

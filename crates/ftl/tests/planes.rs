@@ -9,10 +9,23 @@ use nandlab_nand::{Chip, Contents, preset};
 /// Virtual time of a thousand writes in order.
 fn time(multi_plane: bool) -> u64 {
     let mut spec = preset::find("emmc-16GiB").unwrap().spec();
-    spec.geometry = Geometry { blocks: 64, pages_per_block: 64, page: 4096, write_unit: 4096, ..spec.geometry };
+    spec.geometry = Geometry {
+        blocks: 64,
+        pages_per_block: 64,
+        page: 4096,
+        write_unit: 4096,
+        ..spec.geometry
+    };
     spec.contents = Contents::Dropped;
     spec.timing.multi_plane = multi_plane;
-    let mut device = PageFtl::format(Chip::new(spec).unwrap(), PageOptions { over_provisioning: 1.0, ..PageOptions::default() }).unwrap();
+    let mut device = PageFtl::format(
+        Chip::new(spec).unwrap(),
+        PageOptions {
+            over_provisioning: 1.0,
+            ..PageOptions::default()
+        },
+    )
+    .unwrap();
     let clock = device.medium().clock().clone();
     let began = clock.now();
     (0..1000).for_each(|page| device.write(Lba(page * 8), &[0; 4096]).unwrap());
@@ -23,5 +36,8 @@ fn time(multi_plane: bool) -> u64 {
 #[test]
 fn two_planes_take_little_more_than_half_the_time() {
     let (one, both) = (time(false), time(true));
-    assert!(both * 17 < one * 10, "{both} ns with planes together, {one} ns without");
+    assert!(
+        both * 17 < one * 10,
+        "{both} ns with planes together, {one} ns without"
+    );
 }

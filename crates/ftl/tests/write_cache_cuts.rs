@@ -1,5 +1,5 @@
-//! A power cut at every step of the memory and of the flash: what the cache acknowledged is there without a flush, page for page; and no content of the memory
-//! makes an attach panic.
+//! A power cut at every step of the memory and of the flash: what the cache acknowledged is there
+//! without a flush, page for page; and no content of the memory makes an attach panic.
 
 use nandlab_block::{BlockDevice, BlockError, Lba, Nvram};
 use nandlab_ftl::Ftl;
@@ -13,12 +13,21 @@ const PAGES: u64 = 20;
 const SLOTS: u64 = 6;
 
 fn bast() -> LogBlockOptions {
-    LogBlockOptions { log_blocks: 1, spare_blocks: 1, page_order: PageOrder::Any, ..LogBlockOptions::bast() }
+    LogBlockOptions {
+        log_blocks: 1,
+        spare_blocks: 1,
+        page_order: PageOrder::Any,
+        ..LogBlockOptions::bast()
+    }
 }
 
 fn formatted(rail: &Rail) -> Chip {
     let mut spec = preset::find("small-block-64MiB").unwrap().spec();
-    spec.geometry = Geometry { blocks: 16, pages_per_block: 4, ..spec.geometry };
+    spec.geometry = Geometry {
+        blocks: 16,
+        pages_per_block: 4,
+        ..spec.geometry
+    };
     let chip = Chip::new(spec).unwrap().on_rail(rail);
     LogBlockFtl::format(chip, bast()).unwrap().into_medium()
 }
@@ -28,13 +37,20 @@ fn memory(rail: &Rail) -> Nvram {
 }
 
 fn options(policy: CachePolicy) -> CacheOptions {
-    CacheOptions { policy, ..CacheOptions::new(4) }
+    CacheOptions {
+        policy,
+        ..CacheOptions::new(4)
+    }
 }
 
 type Cache<'a> = WriteCache<LogBlockFtl<Chip>, &'a mut Nvram>;
 
 fn attach(chip: Chip, nvram: &mut Nvram, policy: CachePolicy) -> Result<Cache<'_>, CacheError> {
-    WriteCache::attach(LogBlockFtl::attach(chip, bast()).unwrap(), nvram, options(policy))
+    WriteCache::attach(
+        LogBlockFtl::attach(chip, bast()).unwrap(),
+        nvram,
+        options(policy),
+    )
 }
 
 /// The n-th operation: a write of one page, or a discard (stamp 0).
@@ -55,11 +71,16 @@ fn check(device: &mut impl BlockDevice, allowed: &[Vec<u8>], place: &str) {
     for (page, allowed) in (0..).zip(allowed) {
         let mut buf = [0; 512];
         device.read(Lba(page), &mut buf).unwrap();
-        assert!(buf.iter().all(|&b| b == buf[0]) && allowed.contains(&buf[0]), "page {page} {place}: {}, allowed {allowed:?}", buf[0]);
+        assert!(
+            buf.iter().all(|&b| b == buf[0]) && allowed.contains(&buf[0]),
+            "page {page} {place}: {}, allowed {allowed:?}",
+            buf[0]
+        );
     }
 }
 
-/// Operations until the power goes at `step`; gives what each page may hold. A write counts as durable at once, a discard from the next flush on.
+/// Operations until the power goes at `step`; gives what each page may hold. A write counts as
+/// durable at once, a discard from the next flush on.
 fn live(cache: &mut Cache<'_>, allowed: &mut [Vec<u8>]) -> Option<BlockError> {
     for n in 1..=100 {
         let (page, stamp) = operation(n);
@@ -75,7 +96,9 @@ fn live(cache: &mut Cache<'_>, allowed: &mut [Vec<u8>]) -> Option<BlockError> {
         }
         if n % 16 == 0 {
             match cache.flush() {
-                Ok(()) => allowed.iter_mut().for_each(|v| *v = vec![*v.last().unwrap()]),
+                Ok(()) => allowed
+                    .iter_mut()
+                    .for_each(|v| *v = vec![*v.last().unwrap()]),
                 Err(error) => return Some(error),
             }
         }
@@ -85,7 +108,14 @@ fn live(cache: &mut Cache<'_>, allowed: &mut [Vec<u8>]) -> Option<BlockError> {
 
 #[test]
 fn a_cut_at_any_step_loses_nothing_that_was_acknowledged() {
-    for policy in [CachePolicy::Lru, CachePolicy::Bplru { padding: true, compensation: true }, CachePolicy::LbClock] {
+    for policy in [
+        CachePolicy::Lru,
+        CachePolicy::Bplru {
+            padding: true,
+            compensation: true,
+        },
+        CachePolicy::LbClock,
+    ] {
         let (mut step, mut ended) = (0, false);
         while !ended {
             let rail = Rail::new();
@@ -99,24 +129,48 @@ fn a_cut_at_any_step_loses_nothing_that_was_acknowledged() {
             rail.cut_at(rail.steps() + step);
             let error = live(&mut cache, &mut allowed);
             ended = error.is_none();
-            assert!(error.is_none_or(|e| e == BlockError::PowerCut), "step {step}: {error:?}");
-            let (now, log) = (cache.medium().clock().now(), cache.medium().logged().to_vec());
+            assert!(
+                error.is_none_or(|e| e == BlockError::PowerCut),
+                "step {step}: {error:?}"
+            );
+            let (now, log) = (
+                cache.medium().clock().now(),
+                cache.medium().logged().to_vec(),
+            );
             drop(cache);
             rail.restore();
             // Recovery itself is cut too, and then is not.
-            let states = || CrashStates::new(base.fork().unwrap(), &log).at(now, step).unwrap().on_rail(&rail);
+            let states = || {
+                CrashStates::new(base.fork().unwrap(), &log)
+                    .at(now, step)
+                    .unwrap()
+                    .on_rail(&rail)
+            };
             rail.cut_at(rail.steps() + step % 50);
             if let Ok(below) = LogBlockFtl::attach(states(), bast()) {
-                let _ = WriteCache::attach(below, &mut nvram, options(CachePolicy::Fab)).map(|_| ());
+                let _ =
+                    WriteCache::attach(below, &mut nvram, options(CachePolicy::Fab)).map(|_| ());
             }
             rail.restore();
             let mut cache = attach(states(), &mut nvram, CachePolicy::Fab).unwrap();
-            check(&mut cache, &allowed, &format!("after a cut at step {step}, {policy:?}"));
+            check(
+                &mut cache,
+                &allowed,
+                &format!("after a cut at step {step}, {policy:?}"),
+            );
             // Nothing is worse for having been written back.
             cache.detach().unwrap();
-            check(&mut cache, &allowed, &format!("detached after a cut at step {step}, {policy:?}"));
+            check(
+                &mut cache,
+                &allowed,
+                &format!("detached after a cut at step {step}, {policy:?}"),
+            );
             let (mut below, _) = cache.into_parts();
-            check(&mut below, &allowed, &format!("on flash after a cut at step {step}, {policy:?}"));
+            check(
+                &mut below,
+                &allowed,
+                &format!("on flash after a cut at step {step}, {policy:?}"),
+            );
             step += 1;
         }
         assert!(step > 1_000, "{step} steps with {policy:?}");
@@ -139,11 +193,17 @@ fn a_page_is_new_as_soon_as_its_tag_is_there() {
         rail.restore();
         let chip = cache.into_parts().0.into_medium();
         let mut buf = [0; 512];
-        attach(chip, &mut nvram, CachePolicy::Lru).unwrap().read(Lba(7), &mut buf).unwrap();
+        attach(chip, &mut nvram, CachePolicy::Lru)
+            .unwrap()
+            .read(Lba(7), &mut buf)
+            .unwrap();
         assert!(buf.iter().all(|&b| b == buf[0]));
         buf[0]
     });
-    assert_eq!(stamps.collect::<Vec<_>>(), [3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4]);
+    assert_eq!(
+        stamps.collect::<Vec<_>>(),
+        [3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4]
+    );
 }
 
 /// A cache that was used, and its memory.
@@ -159,7 +219,14 @@ fn used() -> (Chip, Nvram) {
 
 /// Attaches, and uses what could be attached.
 fn survives(chip: &Chip, mut nvram: Nvram, what: &str) -> Result<(), CacheError> {
-    let mut cache = attach(chip.fork().unwrap(), &mut nvram, CachePolicy::Bplru { padding: true, compensation: true })?;
+    let mut cache = attach(
+        chip.fork().unwrap(),
+        &mut nvram,
+        CachePolicy::Bplru {
+            padding: true,
+            compensation: true,
+        },
+    )?;
     (31..=70).for_each(|n| perform(&mut cache, n).unwrap_or_else(|e| panic!("{what}: {e}")));
     cache.detach().unwrap();
     Ok(())
@@ -181,7 +248,8 @@ fn any_damage_of_the_directory_is_an_error_that_says_where() {
             match survives(&chip, nvram, "damaged") {
                 Err(CacheError::NotACache { .. }) if at < 8 => {}
                 Err(CacheError::Damaged { offset: 0, .. }) if (8..32).contains(&at) => {}
-                Err(CacheError::Damaged { offset, .. }) if tags.contains(&at) && offset == expected => {}
+                Err(CacheError::Damaged { offset, .. })
+                    if tags.contains(&at) && offset == expected => {}
                 other => panic!("byte {at}, bit {bit}: {other:?}"),
             }
         }
@@ -209,7 +277,9 @@ fn what_does_not_fit_is_refused_by_name() {
     let rail = Rail::new();
     let refuse = |mut nvram: Nvram, options: CacheOptions| {
         let below = LogBlockFtl::attach(formatted(&rail), bast()).unwrap();
-        WriteCache::attach(below, &mut nvram, options).map(|_| ()).unwrap_err()
+        WriteCache::attach(below, &mut nvram, options)
+            .map(|_| ())
+            .unwrap_err()
     };
     let plain = CacheOptions::new(4);
     let line = |bytes| Nvram::new(bytes, 1 << 10, rail.clone());
@@ -218,16 +288,42 @@ fn what_does_not_fit_is_refused_by_name() {
         other => panic!("{other:?}"),
     };
     for bytes in [16, 24, 96, 1024] {
-        assert_eq!(unsuitable(refuse(line(bytes), plain)), ("bytes of a sector of the non-volatile memory", bytes.into()));
+        assert_eq!(
+            unsuitable(refuse(line(bytes), plain)),
+            ("bytes of a sector of the non-volatile memory", bytes.into())
+        );
     }
-    assert_eq!(unsuitable(refuse(line(64), CacheOptions::new(0))), ("pages of a logical block", 0));
-    let small = CacheOptions { bytes: Some(2_000), ..plain };
-    assert_eq!(refuse(line(64), small), CacheError::TooSmall { bytes: 2_000, pages: 3, page: 512, least: 4 });
+    assert_eq!(
+        unsuitable(refuse(line(64), CacheOptions::new(0))),
+        ("pages of a logical block", 0)
+    );
+    let small = CacheOptions {
+        bytes: Some(2_000),
+        ..plain
+    };
+    assert_eq!(
+        refuse(line(64), small),
+        CacheError::TooSmall {
+            bytes: 2_000,
+            pages: 3,
+            page: 512,
+            least: 4
+        }
+    );
     // The memory of a smaller disk.
     let (chip, nvram) = used();
     let mut spec = chip.spec().clone();
     spec.geometry.blocks = 20;
     let below = LogBlockFtl::format(Chip::new(spec).unwrap(), bast()).unwrap();
-    let foreign = WriteCache::attach(below, nvram, plain).map(|_| ()).unwrap_err();
-    assert_eq!(foreign, CacheError::Foreign { what: "number of sectors", found: 40, expected: 56 });
+    let foreign = WriteCache::attach(below, nvram, plain)
+        .map(|_| ())
+        .unwrap_err();
+    assert_eq!(
+        foreign,
+        CacheError::Foreign {
+            what: "number of sectors",
+            found: 40,
+            expected: 56
+        }
+    );
 }

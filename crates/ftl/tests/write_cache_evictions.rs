@@ -38,12 +38,25 @@ impl<F: Ftl> BlockDevice for Scripted<F> {
     }
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         self.see('r', lba);
-        if self.1.borrow().lost == Some(lba.0 / PER) { Err(BlockError::Lost(lba)) } else { self.0.read(lba, buf) }
+        if self.1.borrow().lost == Some(lba.0 / PER) {
+            Err(BlockError::Lost(lba))
+        } else {
+            self.0.read(lba, buf)
+        }
     }
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         self.see('w', lba);
-        let fails = self.1.borrow_mut().failing_writes.as_mut().is_some_and(Schedule::fires);
-        if fails { Err(BlockError::WornOut) } else { self.0.write(lba, data) }
+        let fails = self
+            .1
+            .borrow_mut()
+            .failing_writes
+            .as_mut()
+            .is_some_and(Schedule::fires);
+        if fails {
+            Err(BlockError::WornOut)
+        } else {
+            self.0.write(lba, data)
+        }
     }
     fn flush(&mut self) -> Result<(), BlockError> {
         self.see('f', Lba(0));
@@ -77,9 +90,24 @@ type Layer = Scripted<LogBlockFtl<Chip>>;
 fn layer() -> Layer {
     let mut spec = preset::find("slc-2k").unwrap().spec();
     assert_eq!(spec.geometry.page as usize, PAGE);
-    spec.geometry = Geometry { blocks: 64, pages_per_block: 4, dies: 1, planes: 1, channels: 1, ..spec.geometry };
-    let options = LogBlockOptions { log_blocks: 1, spare_blocks: 0, page_order: PageOrder::Ascending, ..LogBlockOptions::bast() };
-    Scripted(LogBlockFtl::format(Chip::new(spec).unwrap(), options).unwrap(), Rc::default())
+    spec.geometry = Geometry {
+        blocks: 64,
+        pages_per_block: 4,
+        dies: 1,
+        planes: 1,
+        channels: 1,
+        ..spec.geometry
+    };
+    let options = LogBlockOptions {
+        log_blocks: 1,
+        spare_blocks: 0,
+        page_order: PageOrder::Ascending,
+        ..LogBlockOptions::bast()
+    };
+    Scripted(
+        LogBlockFtl::format(Chip::new(spec).unwrap(), options).unwrap(),
+        Rc::default(),
+    )
 }
 
 /// A memory of nine slots: eight pages may be dirty.
@@ -104,7 +132,10 @@ impl Bench {
     /// Comes back from the memory and the layer as they are.
     fn attach_again(self, options: CacheOptions) -> Self {
         let (below, memory) = self.cache.into_parts();
-        Self { cache: WriteCache::attach(below, memory, options).unwrap(), script: self.script }
+        Self {
+            cache: WriteCache::attach(below, memory, options).unwrap(),
+            script: self.script,
+        }
     }
 
     fn try_write(&mut self, page: u64, stamp: u8) -> Result<(), BlockError> {
@@ -113,7 +144,9 @@ impl Bench {
 
     /// Writes pages, each with its number plus one.
     fn write(&mut self, pages: impl IntoIterator<Item = u64>) {
-        pages.into_iter().for_each(|page| self.try_write(page, page as u8 + 1).unwrap());
+        pages
+            .into_iter()
+            .for_each(|page| self.try_write(page, page as u8 + 1).unwrap());
     }
 
     fn read(&mut self, page: u64) -> u8 {
@@ -123,13 +156,22 @@ impl Bench {
     /// What the layer below saw since the last time.
     fn seen(&self) -> String {
         let seen = core::mem::take(&mut self.script.borrow_mut().seen);
-        let words = seen.iter().map(|&(what, page)| if what == 'f' { "f".into() } else { format!("{what}{page}") });
+        let words = seen.iter().map(|&(what, page)| {
+            if what == 'f' {
+                "f".into()
+            } else {
+                format!("{what}{page}")
+            }
+        });
         words.collect::<Vec<String>>().join(" ")
     }
 }
 
 fn options(policy: CachePolicy) -> CacheOptions {
-    CacheOptions { policy, ..CacheOptions::new(4) }
+    CacheOptions {
+        policy,
+        ..CacheOptions::new(4)
+    }
 }
 
 fn read(device: &mut impl BlockDevice, page: u64) -> u8 {
@@ -139,9 +181,21 @@ fn read(device: &mut impl BlockDevice, page: u64) -> u8 {
     buf[0]
 }
 
-const BPLRU: CachePolicy = CachePolicy::Bplru { padding: true, compensation: true };
-const UNPADDED: CachePolicy = CachePolicy::Bplru { padding: false, compensation: true };
-const POLICIES: [CachePolicy; 5] = [CachePolicy::Lru, CachePolicy::Fab, BPLRU, UNPADDED, CachePolicy::LbClock];
+const BPLRU: CachePolicy = CachePolicy::Bplru {
+    padding: true,
+    compensation: true,
+};
+const UNPADDED: CachePolicy = CachePolicy::Bplru {
+    padding: false,
+    compensation: true,
+};
+const POLICIES: [CachePolicy; 5] = [
+    CachePolicy::Lru,
+    CachePolicy::Fab,
+    BPLRU,
+    UNPADDED,
+    CachePolicy::LbClock,
+];
 
 #[test]
 fn nothing_reaches_the_layer_below_before_the_cache_is_full() {
@@ -152,7 +206,14 @@ fn nothing_reaches_the_layer_below_before_the_cache_is_full() {
         bench.cache.flush().unwrap();
     }
     assert_eq!((bench.seen().as_str(), bench.cache.dirty_pages()), ("", 8));
-    let expected = CacheCounts { page_writes: 800, absorbed: 792, page_reads: 100, read_hits: 100, flushes: 100, ..CacheCounts::default() };
+    let expected = CacheCounts {
+        page_writes: 800,
+        absorbed: 792,
+        page_reads: 100,
+        read_hits: 100,
+        flushes: 100,
+        ..CacheCounts::default()
+    };
     assert_eq!(*bench.cache.counts(), expected);
 }
 
@@ -165,8 +226,18 @@ fn lru_writes_back_one_page_at_a_time_and_flushes_when_the_spare_slots_are_used_
     // The one spare slot is taken: it is the layer's turn to become durable.
     bench.write([41]);
     assert_eq!(bench.seen(), "w2 f");
-    let expected = CacheCounts { page_writes: 11, absorbed: 1, evictions: 2, written_back: 2, flushes_below: 1, ..CacheCounts::default() };
-    assert_eq!((*bench.cache.counts(), bench.cache.dirty_pages()), (expected, 8));
+    let expected = CacheCounts {
+        page_writes: 11,
+        absorbed: 1,
+        evictions: 2,
+        written_back: 2,
+        flushes_below: 1,
+        ..CacheCounts::default()
+    };
+    assert_eq!(
+        (*bench.cache.counts(), bench.cache.dirty_pages()),
+        (expected, 8)
+    );
 }
 
 #[test]
@@ -177,7 +248,14 @@ fn fab_flushes_the_fullest_block_in_page_order() {
     bench.write([31]);
     assert_eq!(bench.seen(), "w8 w9 w11");
     bench.write([3, 2]);
-    assert_eq!((bench.cache.dirty_pages(), bench.cache.counts().evictions, bench.seen().as_str()), (8, 1, "f"));
+    assert_eq!(
+        (
+            bench.cache.dirty_pages(),
+            bench.cache.counts().evictions,
+            bench.seen().as_str()
+        ),
+        (8, 1, "f")
+    );
     bench.write([60]);
     assert_eq!(bench.seen(), "w0 w1 w2 w3");
 }
@@ -195,8 +273,14 @@ fn bplru_reads_what_is_missing_and_writes_the_whole_block() {
     assert_eq!(bench.seen(), "f");
     bench.write([17]);
     assert_eq!(bench.seen(), "w12 w13 w14 w15");
-    let expected =
-        CacheCounts { page_writes: 14, evictions: 3, written_back: 9, padding_reads: 3, flushes_below: 2, ..CacheCounts::default() };
+    let expected = CacheCounts {
+        page_writes: 14,
+        evictions: 3,
+        written_back: 9,
+        padding_reads: 3,
+        flushes_below: 2,
+        ..CacheCounts::default()
+    };
     assert_eq!(*bench.cache.counts(), expected);
     for (page, stamp) in [(0, 0), (1, 2), (2, 0), (3, 4), (7, 0), (12, 13), (17, 18)] {
         assert_eq!(bench.read(page), stamp, "page {page}");
@@ -212,8 +296,20 @@ fn padding_leaves_the_log_blocks_nothing_but_switches() {
         let before = bench.cache.tally().merges;
         (0..1_000).for_each(|i| bench.try_write(nandlab_sim::mix(4, i) % 200, 9).unwrap());
         bench.cache.drain().unwrap();
-        let Merges { switch, partial, full, .. } = bench.cache.tally().merges;
-        ([switch - before.switch, partial - before.partial, full - before.full], bench.cache.counts().padding_reads)
+        let Merges {
+            switch,
+            partial,
+            full,
+            ..
+        } = bench.cache.tally().merges;
+        (
+            [
+                switch - before.switch,
+                partial - before.partial,
+                full - before.full,
+            ],
+            bench.cache.counts().padding_reads,
+        )
     };
     let ([switch, partial, full], padding) = run(BPLRU);
     assert!(switch > 500 && padding > 1_000, "{switch} {padding}");
@@ -243,11 +339,22 @@ fn a_part_of_a_page_is_completed_once() {
     bench.cache.write(Lba(5 * PER + 1), &[9; 512]).unwrap();
     bench.cache.write(Lba(5 * PER + 2), &[8; 512]).unwrap();
     bench.cache.discard(Lba(5 * PER + 3), 1).unwrap();
-    assert_eq!((bench.seen().as_str(), bench.cache.counts().fill_reads), ("r5", 1));
+    assert_eq!(
+        (bench.seen().as_str(), bench.cache.counts().fill_reads),
+        ("r5", 1)
+    );
     bench.cache.detach().unwrap();
-    assert_eq!((bench.seen().as_str(), bench.cache.dirty_pages()), ("w5 f", 0));
+    assert_eq!(
+        (bench.seen().as_str(), bench.cache.dirty_pages()),
+        ("w5 f", 0)
+    );
     let mut page = [0; PAGE];
-    bench.cache.into_parts().0.read(Lba(5 * PER), &mut page).unwrap();
+    bench
+        .cache
+        .into_parts()
+        .0
+        .read(Lba(5 * PER), &mut page)
+        .unwrap();
     assert_eq!([0, 512, 1024, 1536].map(|at| page[at]), [6, 9, 8, 0]);
 }
 
@@ -255,7 +362,10 @@ fn a_part_of_a_page_is_completed_once() {
 fn a_part_of_a_lost_page_is_refused_at_once_and_padding_leaves_it_alone() {
     let mut bench = Bench::new(BPLRU);
     bench.script.borrow_mut().lost = Some(2);
-    assert_eq!(bench.cache.write(Lba(2 * PER + 1), &[9; 512]), Err(BlockError::Lost(Lba(2 * PER))));
+    assert_eq!(
+        bench.cache.write(Lba(2 * PER + 1), &[9; 512]),
+        Err(BlockError::Lost(Lba(2 * PER)))
+    );
     assert_eq!(bench.cache.dirty_pages(), 0);
     bench.write([1]);
     bench.cache.drain().unwrap();
@@ -268,7 +378,10 @@ fn discards_drop_what_is_cached_and_a_flush_makes_the_others_durable() {
     let mut bench = Bench::new(CachePolicy::Fab);
     bench.write([0, 1, 2, 3]);
     bench.cache.discard(Lba(PER), 2 * PER).unwrap();
-    assert_eq!((bench.seen().as_str(), bench.cache.dirty_pages()), ("d1 d2", 2));
+    assert_eq!(
+        (bench.seen().as_str(), bench.cache.dirty_pages()),
+        ("d1 d2", 2)
+    );
     // Their tags say so: nothing to be flushed.
     bench.cache.flush().unwrap();
     assert_eq!(bench.seen(), "");
@@ -286,21 +399,36 @@ fn discards_drop_what_is_cached_and_a_flush_makes_the_others_durable() {
 
 #[test]
 fn a_flush_may_be_passed_on() {
-    let mut bench = Bench::new(CachePolicy::Lru).attach_again(CacheOptions { flush_through: true, ..options(CachePolicy::Lru) });
+    let mut bench = Bench::new(CachePolicy::Lru).attach_again(CacheOptions {
+        flush_through: true,
+        ..options(CachePolicy::Lru)
+    });
     bench.write([3, 1]);
     bench.cache.flush().unwrap();
-    assert_eq!((bench.seen().as_str(), bench.cache.dirty_pages()), ("w3 w1 f", 0));
+    assert_eq!(
+        (bench.seen().as_str(), bench.cache.dirty_pages()),
+        ("w3 w1 f", 0)
+    );
 }
 
 #[test]
 fn another_size_writes_everything_back_first() {
     let mut bench = Bench::new(CachePolicy::Fab);
     bench.write([0, 1, 2, 3, 9]);
-    let smaller = CacheOptions { bytes: Some(5 * (PAGE as u64 + 16) + 128), ..options(CachePolicy::Fab) };
+    let smaller = CacheOptions {
+        bytes: Some(5 * (PAGE as u64 + 16) + 128),
+        ..options(CachePolicy::Fab)
+    };
     let mut bench = bench.attach_again(smaller);
     assert_eq!(bench.seen(), "w0 w1 w2 w3 w9 f");
-    assert_eq!((bench.cache.dirty_pages(), bench.cache.capacity_pages()), (0, 4));
-    assert_eq!([0, 1, 2, 3, 9].map(|page| bench.read(page)), [1, 2, 3, 4, 10]);
+    assert_eq!(
+        (bench.cache.dirty_pages(), bench.cache.capacity_pages()),
+        (0, 4)
+    );
+    assert_eq!(
+        [0, 1, 2, 3, 9].map(|page| bench.read(page)),
+        [1, 2, 3, 4, 10]
+    );
 }
 
 #[test]
@@ -318,14 +446,26 @@ fn a_write_back_that_fails_loses_nothing() {
                     Err(error) => {
                         assert_eq!(error, BlockError::WornOut);
                         failed += 1;
-                        (0..64).for_each(|page| assert_eq!(bench.read(page), model[page as usize], "page {page}, {policy:?}"));
+                        (0..64).for_each(|page| {
+                            assert_eq!(
+                                bench.read(page),
+                                model[page as usize],
+                                "page {page}, {policy:?}"
+                            )
+                        });
                     }
                 }
             }
             let mut bench = bench.attach_again(options(CachePolicy::LbClock));
             while bench.cache.drain().is_err() {}
             let (mut below, _) = bench.cache.into_parts();
-            (0..64).for_each(|page| assert_eq!(read(&mut below, page), model[page as usize], "page {page} below, {policy:?}"));
+            (0..64).for_each(|page| {
+                assert_eq!(
+                    read(&mut below, page),
+                    model[page as usize],
+                    "page {page} below, {policy:?}"
+                )
+            });
         }
         assert!(failed >= 80, "{failed} failures with {policy:?}");
     }

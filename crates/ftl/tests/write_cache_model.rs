@@ -1,5 +1,7 @@
-//! The write cache against a plain array: random writes, reads, discards and flushes, over log-block and page-mapped layers, with program and erase failures, bad
-//! blocks, bit errors, and power cuts at arbitrary moments of the flash and of the cache's own memory. Whatever was flushed is there; whatever is there was written.
+//! The write cache against a plain array: random writes, reads, discards and flushes, over
+//! log-block and page-mapped layers, with program and erase failures, bad blocks, bit errors, and
+//! power cuts at arbitrary moments of the flash and of the cache's own memory. Whatever was flushed
+//! is there; whatever is there was written.
 
 mod common;
 mod lives;
@@ -112,36 +114,78 @@ fn cached<F: Ftl<Medium = Chip>>(
     format: impl Fn(Chip) -> F,
     attach: impl Fn(Chip) -> F,
 ) -> Outcome {
-    let reliability = if seed % 2 == 1 { flaky() } else { Reliability::default() };
+    let reliability = if seed % 2 == 1 {
+        flaky()
+    } else {
+        Reliability::default()
+    };
     let rail = Rail::new();
     let nvram = Shared::new([12_800, 25_600, 51_200][seed as usize / 2 % 3], &rail);
     let attaches = Cell::new(0);
-    let count = |cache| Counted { cache, sum: sum.clone() };
+    let count = |cache| Counted {
+        cache,
+        sum: sum.clone(),
+    };
     against_an_array(
         small_chip(seed, reliability),
         ops,
-        |chip| count(WriteCache::format(format(chip.on_rail(&rail)), nvram.clone(), options(0)).unwrap()),
+        |chip| {
+            count(
+                WriteCache::format(format(chip.on_rail(&rail)), nvram.clone(), options(0)).unwrap(),
+            )
+        },
         |chip| {
             rail.restore();
             attaches.set(attaches.get() + 1);
-            count(WriteCache::attach(attach(chip.on_rail(&rail)), nvram.clone(), options(attaches.get())).unwrap())
+            count(
+                WriteCache::attach(
+                    attach(chip.on_rail(&rail)),
+                    nvram.clone(),
+                    options(attaches.get()),
+                )
+                .unwrap(),
+            )
         },
     )
 }
 
-fn over_bast(seed: u64, ops: u32, sum: &Rc<Cell<CacheCounts>>, options: impl Fn(u64) -> CacheOptions) -> Outcome {
-    let bast = LogBlockOptions { log_blocks: 2 + seed as u32 % 5, spare_blocks: 8, ..LogBlockOptions::bast() };
+fn over_bast(
+    seed: u64,
+    ops: u32,
+    sum: &Rc<Cell<CacheCounts>>,
+    options: impl Fn(u64) -> CacheOptions,
+) -> Outcome {
+    let bast = LogBlockOptions {
+        log_blocks: 2 + seed as u32 % 5,
+        spare_blocks: 8,
+        ..LogBlockOptions::bast()
+    };
     let format = |chip| LogBlockFtl::format(chip, bast.clone()).unwrap();
-    cached(seed, ops, sum, options, format, |chip| LogBlockFtl::attach(chip, bast.clone()).unwrap())
+    cached(seed, ops, sum, options, format, |chip| {
+        LogBlockFtl::attach(chip, bast.clone()).unwrap()
+    })
 }
 
-fn over_pages(seed: u64, ops: u32, sum: &Rc<Cell<CacheCounts>>, options: impl Fn(u64) -> CacheOptions) -> Outcome {
-    let page = PageOptions { over_provisioning: 1.0, map_interval: 16, wear_threshold: 8, ..PageOptions::default() };
+fn over_pages(
+    seed: u64,
+    ops: u32,
+    sum: &Rc<Cell<CacheCounts>>,
+    options: impl Fn(u64) -> CacheOptions,
+) -> Outcome {
+    let page = PageOptions {
+        over_provisioning: 1.0,
+        map_interval: 16,
+        wear_threshold: 8,
+        ..PageOptions::default()
+    };
     let format = |chip| PageFtl::format(chip, page.clone()).unwrap();
-    cached(seed, ops, sum, options, format, |chip| PageFtl::attach(chip, page.clone()).unwrap())
+    cached(seed, ops, sum, options, format, |chip| {
+        PageFtl::attach(chip, page.clone()).unwrap()
+    })
 }
 
-/// A hundred thousand operations and more, half of them over each layer, on as many chips as that takes.
+/// A hundred thousand operations and more, half of them over each layer, on as many chips as that
+/// takes.
 fn thoroughly(options: impl Fn(u64) -> CacheOptions) -> CacheCounts {
     let sum = Rc::default();
     let (mut bast, mut pages) = (Outcome::default(), Outcome::default());
@@ -155,14 +199,21 @@ fn thoroughly(options: impl Fn(u64) -> CacheOptions) -> CacheCounts {
     let all = sum.get();
     assert!(bast.cuts > 300 && pages.cuts > 300, "{bast:?} {pages:?}");
     assert!(
-        all.absorbed > 10_000 && all.read_hits > 5_000 && all.fill_reads > 1_000 && all.evictions > 2_000 && all.flushes_below > 1_000,
+        all.absorbed > 10_000
+            && all.read_hits > 5_000
+            && all.fill_reads > 1_000
+            && all.evictions > 2_000
+            && all.flushes_below > 1_000,
         "{all:?}"
     );
     all
 }
 
 fn always(policy: CachePolicy) -> CacheCounts {
-    thoroughly(|_| CacheOptions { policy, ..CacheOptions::new(8) })
+    thoroughly(|_| CacheOptions {
+        policy,
+        ..CacheOptions::new(8)
+    })
 }
 
 #[test]
@@ -179,13 +230,19 @@ fn fab() {
 
 #[test]
 fn bplru_with_padding() {
-    let counts = always(CachePolicy::Bplru { padding: true, compensation: true });
+    let counts = always(CachePolicy::Bplru {
+        padding: true,
+        compensation: true,
+    });
     assert!(counts.padding_reads > 10_000);
 }
 
 #[test]
 fn bplru_without_padding() {
-    let counts = always(CachePolicy::Bplru { padding: false, compensation: false });
+    let counts = always(CachePolicy::Bplru {
+        padding: false,
+        compensation: false,
+    });
     assert_eq!(counts.padding_reads, 0);
 }
 
@@ -200,8 +257,14 @@ fn every_choice_may_change_at_every_attach() {
     let policies = [
         CachePolicy::Lru,
         CachePolicy::Fab,
-        CachePolicy::Bplru { padding: true, compensation: false },
-        CachePolicy::Bplru { padding: false, compensation: true },
+        CachePolicy::Bplru {
+            padding: true,
+            compensation: false,
+        },
+        CachePolicy::Bplru {
+            padding: false,
+            compensation: true,
+        },
         CachePolicy::LbClock,
     ];
     thoroughly(|attach| {

@@ -13,9 +13,16 @@ use nandlab_host::{
 use std::{env, error::Error, sync::Arc};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let [address, mib] = env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "expected ADDRESS and MIB")?;
+    let [address, mib] = env::args()
+        .skip(1)
+        .collect::<Vec<_>>()
+        .try_into()
+        .map_err(|_| "expected ADDRESS and MIB")?;
     let disk = SharedDisk::new(Box::new(Ram::new(512, mib.parse::<u64>()? * 2048)));
-    let options = Options { dropped: Some(Arc::new(|reason| eprintln!("dropped a client: {reason}"))), ..Options::default() };
+    let options = Options {
+        dropped: Some(Arc::new(|reason| eprintln!("dropped a client: {reason}"))),
+        ..Options::default()
+    };
     let server = Server::start(disk, &address.parse()?, options)?;
     println!("listening on {}", server.address());
     Ok(server.wait()?)

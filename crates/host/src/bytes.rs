@@ -1,7 +1,8 @@
-//! A byte-addressed view of a disk: the clients of an export may ask for any extent, a device takes whole sectors.
+//! A byte-addressed view of a disk: the clients of an export may ask for any extent, a device takes
+//! whole sectors.
 //!
-//! A partly covered sector is read, changed and written back. Whoever holds the view holds the device, so nothing
-//! comes between the two.
+//! A partly covered sector is read, changed and written back. Whoever holds the view holds the
+//! device, so nothing comes between the two.
 
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 
@@ -41,7 +42,11 @@ impl<D: BlockDevice> Bytes<D> {
     /// A view of `device`.
     pub fn new(device: D) -> Self {
         let sector = device.geometry().sector as usize;
-        Self { device, sector: vec![0; sector], zeros: vec![0; ZEROS.next_multiple_of(sector)] }
+        Self {
+            device,
+            sector: vec![0; sector],
+            zeros: vec![0; ZEROS.next_multiple_of(sector)],
+        }
     }
 
     /// The disk's shape.
@@ -75,7 +80,9 @@ impl<D: BlockDevice> Bytes<D> {
         if !body.is_empty() {
             self.device.write(cut.lba, body)?;
         }
-        self.edit_part(offset + cut.head + cut.body, cut.tail, |part| part.copy_from_slice(tail))
+        self.edit_part(offset + cut.head + cut.body, cut.tail, |part| {
+            part.copy_from_slice(tail)
+        })
     }
 
     /// Makes any extent inside the disk read as zeros.
@@ -92,8 +99,8 @@ impl<D: BlockDevice> Bytes<D> {
         self.edit_part(offset + cut.head + cut.body, cut.tail, |part| part.fill(0))
     }
 
-    /// Gives up the sectors that lie wholly inside an extent; the rest keeps its contents. A hint: a device that
-    /// cannot discard keeps everything, which is no error.
+    /// Gives up the sectors that lie wholly inside an extent; the rest keeps its contents. A hint:
+    /// a device that cannot discard keeps everything, which is no error.
     pub fn trim(&mut self, offset: u64, length: u64) -> Result<(), BlockError> {
         let cut = self.cut(offset, length)?;
         self.discard_whole(&cut).map(|_| ())
@@ -105,14 +112,28 @@ impl<D: BlockDevice> Bytes<D> {
     }
 
     fn cut(&self, offset: u64, length: u64) -> Result<Cut, BlockError> {
-        let BlockGeometry { sector, sectors, .. } = *self.device.geometry();
+        let BlockGeometry {
+            sector, sectors, ..
+        } = *self.device.geometry();
         let sector = u64::from(sector);
-        if offset.checked_add(length).is_none_or(|end| end > sectors * sector) {
-            return Err(BlockError::OutOfRange { lba: Lba(offset / sector), count: length.div_ceil(sector), sectors });
+        if offset
+            .checked_add(length)
+            .is_none_or(|end| end > sectors * sector)
+        {
+            return Err(BlockError::OutOfRange {
+                lba: Lba(offset / sector),
+                count: length.div_ceil(sector),
+                sectors,
+            });
         }
         let head = (offset.next_multiple_of(sector) - offset).min(length);
         let tail = (length - head) % sector;
-        Ok(Cut { head, lba: Lba((offset + head) / sector), body: length - head - tail, tail })
+        Ok(Cut {
+            head,
+            lba: Lba((offset + head) / sector),
+            body: length - head - tail,
+            tail,
+        })
     }
 
     /// False where the device cannot.
@@ -120,7 +141,10 @@ impl<D: BlockDevice> Bytes<D> {
         if cut.body == 0 {
             return Ok(true);
         }
-        match self.device.discard(cut.lba, cut.body / self.sector.len() as u64) {
+        match self
+            .device
+            .discard(cut.lba, cut.body / self.sector.len() as u64)
+        {
             Err(BlockError::Unsupported) => Ok(false),
             other => other.map(|()| true),
         }
@@ -147,7 +171,12 @@ impl<D: BlockDevice> Bytes<D> {
         Ok(())
     }
 
-    fn edit_part(&mut self, offset: u64, length: u64, edit: impl FnOnce(&mut [u8])) -> Result<(), BlockError> {
+    fn edit_part(
+        &mut self,
+        offset: u64,
+        length: u64,
+        edit: impl FnOnce(&mut [u8]),
+    ) -> Result<(), BlockError> {
         if length == 0 {
             return Ok(());
         }
@@ -174,7 +203,12 @@ mod tests {
     /// Extents that begin and end at, just before and just behind sector boundaries.
     fn extents() -> impl Iterator<Item = (u64, u64)> {
         let edges = [0, 1, 511, 512, 513, 1024, 1700, SIZE - 1, SIZE];
-        edges.into_iter().flat_map(move |from| edges.into_iter().filter(move |to| from <= *to).map(move |to| (from, to - from)))
+        edges.into_iter().flat_map(move |from| {
+            edges
+                .into_iter()
+                .filter(move |to| from <= *to)
+                .map(move |to| (from, to - from))
+        })
     }
 
     fn filled() -> (Bytes<WatchedRam>, Vec<u8>) {
@@ -207,7 +241,11 @@ mod tests {
                 let (mut disk, mut model) = filled();
                 model[range.clone()].fill(0);
                 disk.zero(offset, length, hole).unwrap();
-                assert_eq!(whole(&mut disk), model, "zero {length} at {offset}, hole {hole:?}");
+                assert_eq!(
+                    whole(&mut disk),
+                    model,
+                    "zero {length} at {offset}, hole {hole:?}"
+                );
             }
         }
     }
@@ -216,7 +254,10 @@ mod tests {
     fn trim_never_touches_a_partly_covered_sector() {
         for (offset, length) in extents() {
             let (mut disk, mut model) = filled();
-            let (first, last) = (offset.next_multiple_of(SECTOR), (offset + length) / SECTOR * SECTOR);
+            let (first, last) = (
+                offset.next_multiple_of(SECTOR),
+                (offset + length) / SECTOR * SECTOR,
+            );
             if first < last {
                 model[first as usize..last as usize].fill(0);
             }
@@ -252,7 +293,10 @@ mod tests {
         let (mut disk, content) = filled();
         for offset in [SIZE, SIZE - 1, u64::MAX] {
             let error = disk.write(offset, &[0; 2]).unwrap_err();
-            assert!(matches!(error, BlockError::OutOfRange { sectors: 8, .. }), "{error}");
+            assert!(
+                matches!(error, BlockError::OutOfRange { sectors: 8, .. }),
+                "{error}"
+            );
             disk.zero(offset, u64::MAX, Hole::Allowed).unwrap_err();
         }
         assert_eq!(whole(&mut disk), content);

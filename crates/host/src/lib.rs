@@ -1,14 +1,19 @@
-//! What touches the operating system: a simulated disk, or a file system, handed to real programs and kernels.
+//! What touches the operating system: a simulated disk, or a file system, handed to real programs
+//! and kernels.
 //!
-//! *Promises.* Whatever a client sends, the server answers or drops that client and serves the others; memory
-//! per client is bounded. A flush is answered only after the device's own flush has returned. Wall clocks,
-//! threads and sockets stay in this crate: the device below sees one request at a time.
+//! *Promises.* Whatever a client sends, the server answers or drops that client and serves the
+//! others; memory per client is bounded. A flush is answered only after the device's own flush has
+//! returned. Wall clocks, threads and sockets stay in this crate: the device below sees one request
+//! at a time.
 //!
-//! *Works in terms of* [`nandlab_block::BlockDevice`], addressed by byte through [`Bytes`], and [`nandlab_vfs::FileSystem`].
+//! *Works in terms of* [`nandlab_block::BlockDevice`], addressed by byte through [`Bytes`], and
+//! [`nandlab_vfs::FileSystem`].
 //!
-//! *Knows nothing of* what the device is made of, or of virtual time: pacing is the device's matter.
+//! *Knows nothing of* what the device is made of, or of virtual time: pacing is the device's
+//! matter.
 //!
-//! *Power loss.* Nothing is kept here. What was acknowledged but not flushed is exactly as safe as the device says.
+//! *Power loss.* Nothing is kept here. What was acknowledged but not flushed is exactly as safe as
+//! the device says.
 //!
 //! ```text
 //! qemu, nbdcopy, fio, nbd-client -> nbd   \

@@ -1,17 +1,19 @@
 //! Middleware that writes down every request a disk serves, as a trace that fio and nandlab replay.
 //!
-//! The format is fio's iolog version 3, text: a line `fio version 3 iolog`, then one line a request,
+//! The format is fio's iolog version 3, text: a line `fio version 3 iolog`, then one line a
+//! request,
 //!
 //! ```text
 //! MICROSECONDS FILE add|open|close
 //! MICROSECONDS FILE read|write|trim|sync OFFSET LENGTH
 //! ```
 //!
-//! with times since the recording began and offsets and lengths in bytes. fio's manual leaves the unit of time
-//! open; fio 3.33 writes and replays microseconds. A flush is a `sync` of offset and length 0.
+//! with times since the recording began and offsets and lengths in bytes. fio's manual leaves the
+//! unit of time open; fio 3.33 writes and replays microseconds. A flush is a `sync` of offset and
+//! length 0.
 //!
-//! Recorded are requests the device served, at the time they were issued. A trace that failed to be written ends
-//! there; the requests go on, and [`Recording::finish`] tells.
+//! Recorded are requests the device served, at the time they were issued. A trace that failed to be
+//! written ends there; the requests go on, and [`Recording::finish`] tells.
 
 use nandlab_block::{BlockDevice, BlockError, Hook, Hooked, Op, Request};
 use nandlab_sim::Nanos;
@@ -43,16 +45,17 @@ pub enum RecordError {
     Finished,
 }
 
-/// A disk whose requests are recorded. It offers no `remap`, because the format has no word for it and a trace with
-/// a silent gap would lie.
+/// A disk whose requests are recorded. It offers no `remap`, because the format has no word for it
+/// and a trace with a silent gap would lie.
 pub type Recorder<D> = Hooked<D, Recording>;
 
-/// The trace being written; outlives the device, which may vanish into an export. Shared by cloning.
+/// The trace being written; outlives the device, which may vanish into an export. Shared by
+/// cloning.
 #[derive(Clone, Debug)]
 pub struct Recording(Arc<Mutex<Option<Iolog>>>);
 
-/// Records `device` to `writer` under the name `file`. `clock` gives the time of each request in nanoseconds and
-/// decides what time means: the simulation's `Clock`, or the host's.
+/// Records `device` to `writer` under the name `file`. `clock` gives the time of each request in
+/// nanoseconds and decides what time means: the simulation's `Clock`, or the host's.
 pub fn record<D: BlockDevice>(
     device: D,
     writer: impl Write + Send + 'static,
@@ -62,13 +65,19 @@ pub fn record<D: BlockDevice>(
     if file.is_empty() || file.contains(char::is_whitespace) {
         return Err(RecordError::BadName(file.into()));
     }
-    let log = Iolog::begin(Box::new(writer), file, Box::new(clock), device.geometry().sector);
+    let log = Iolog::begin(
+        Box::new(writer),
+        file,
+        Box::new(clock),
+        device.geometry().sector,
+    );
     let recording = Recording(Arc::new(Mutex::new(Some(log))));
     Ok((Hooked::with(device, recording.clone()), recording))
 }
 
 impl Recording {
-    /// Ends the trace and gives the number of its lines. Later requests are served but not recorded.
+    /// Ends the trace and gives the number of its lines. Later requests are served but not
+    /// recorded.
     pub fn finish(&self) -> Result<u64, RecordError> {
         self.log().take().ok_or(RecordError::Finished)?.end()
     }
@@ -91,7 +100,11 @@ impl Hook for Recording {
         Ok(())
     }
 
-    fn after(&mut self, request: &Request, outcome: Result<(), BlockError>) -> Result<(), BlockError> {
+    fn after(
+        &mut self,
+        request: &Request,
+        outcome: Result<(), BlockError>,
+    ) -> Result<(), BlockError> {
         if let (Ok(()), Some(log)) = (outcome, self.log().as_mut()) {
             log.request(request);
         }
@@ -115,14 +128,31 @@ struct Iolog {
 
 impl fmt::Debug for Iolog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iolog").field("file", &self.file).field("lines", &self.lines).finish_non_exhaustive()
+        f.debug_struct("Iolog")
+            .field("file", &self.file)
+            .field("lines", &self.lines)
+            .finish_non_exhaustive()
     }
 }
 
 impl Iolog {
-    fn begin(writer: Box<dyn Write + Send>, file: &str, mut clock: Box<dyn FnMut() -> Nanos + Send>, sector: u32) -> Self {
+    fn begin(
+        writer: Box<dyn Write + Send>,
+        file: &str,
+        mut clock: Box<dyn FnMut() -> Nanos + Send>,
+        sector: u32,
+    ) -> Self {
         let (out, started) = (BufWriter::with_capacity(64 << 10, writer), clock());
-        let mut log = Self { out, file: file.into(), clock, started, issued: 0, sector: sector.into(), lines: 0, failure: None };
+        let mut log = Self {
+            out,
+            file: file.into(),
+            clock,
+            started,
+            issued: 0,
+            sector: sector.into(),
+            lines: 0,
+            failure: None,
+        };
         log.line(format_args!("fio version 3 iolog"));
         for action in ["add", "open"] {
             log.line(format_args!("0 {file} {action}"));
@@ -166,7 +196,10 @@ impl Iolog {
         let flushed = self.out.flush();
         match self.failure.map_or(flushed, Err) {
             Ok(()) => Ok(self.lines),
-            Err(source) => Err(RecordError::Write { lines: self.lines, source }),
+            Err(source) => Err(RecordError::Write {
+                lines: self.lines,
+                source,
+            }),
         }
     }
 }
@@ -223,7 +256,10 @@ mod tests {
         let expected = "fio version 3 iolog\n0 /dev/nandlab add\n0 /dev/nandlab open\n0 /dev/nandlab write 1536 1024\n\
                         1234 /dev/nandlab read 2048 512\n1234 /dev/nandlab sync 0 0\n1234 /dev/nandlab trim 4096 1024\n\
                         1235 /dev/nandlab close\n";
-        assert_eq!(String::from_utf8(shelf.0.lock().unwrap().clone()).unwrap(), expected);
+        assert_eq!(
+            String::from_utf8(shelf.0.lock().unwrap().clone()).unwrap(),
+            expected
+        );
     }
 
     #[test]

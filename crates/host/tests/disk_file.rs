@@ -1,4 +1,5 @@
-//! The disk file through the host's own system calls, and under the host's own ext4. Needs root, `/dev/fuse` and loop devices.
+//! The disk file through the host's own system calls, and under the host's own ext4. Needs root,
+//! `/dev/fuse` and loop devices.
 
 mod common;
 
@@ -30,15 +31,27 @@ struct Bench {
 impl Bench {
     fn new(bytes: u64, options: Options) -> Self {
         let fuse = Path::new("/dev/fuse").exists();
-        assert!(rustix::process::geteuid().is_root() && fuse, "this test must run as root (with /dev/fuse, which is there: {fuse})");
+        assert!(
+            rustix::process::geteuid().is_root() && fuse,
+            "this test must run as root (with /dev/fuse, which is there: {fuse})"
+        );
         let (disk, probe) = ram_disk(512, bytes);
         let dir = tempfile::tempdir().unwrap();
         let mount = DiskFile::mount(disk.clone(), dir.path(), options).unwrap();
-        Self { mount, disk, probe, dir }
+        Self {
+            mount,
+            disk,
+            probe,
+            dir,
+        }
     }
 
     fn open(&self) -> File {
-        OpenOptions::new().read(true).write(true).open(self.mount.path()).unwrap()
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.mount.path())
+            .unwrap()
     }
 }
 
@@ -47,7 +60,13 @@ fn the_file_is_as_large_as_the_disk_and_keeps_what_is_written_anywhere() {
     let bench = Bench::new(MIB, Options::default());
     assert_eq!(fs::metadata(bench.mount.path()).unwrap().len(), MIB);
     let (file, mut model) = (bench.open(), vec![0; MIB as usize]);
-    for (offset, length) in [(0, 1), (511, 2), (4096, 8192), (100_001, 300_000), (MIB - 3, 3)] {
+    for (offset, length) in [
+        (0, 1),
+        (511, 2),
+        (4096, 8192),
+        (100_001, 300_000),
+        (MIB - 3, 3),
+    ] {
         let data = pattern(offset, length);
         file.write_all_at(&data, offset).unwrap();
         model[offset as usize..][..length].copy_from_slice(&data);
@@ -87,8 +106,16 @@ fn a_punched_hole_is_discarded_and_a_zeroed_range_written() {
     model[MIB as usize - 512..].fill(0);
     assert_eq!(bench.probe.discards(), 2);
     assert!(fs::read(bench.mount.path()).unwrap() == model);
-    for mode in [FallocateFlags::empty(), keep, FallocateFlags::COLLAPSE_RANGE] {
-        assert_eq!(fallocate(&file, mode, 0, 4096).unwrap_err(), rustix::io::Errno::OPNOTSUPP, "{mode:?}");
+    for mode in [
+        FallocateFlags::empty(),
+        keep,
+        FallocateFlags::COLLAPSE_RANGE,
+    ] {
+        assert_eq!(
+            fallocate(&file, mode, 0, 4096).unwrap_err(),
+            rustix::io::Errno::OPNOTSUPP,
+            "{mode:?}"
+        );
     }
 }
 
@@ -97,15 +124,24 @@ fn the_file_cannot_grow_shrink_or_get_company() {
     let bench = Bench::new(MIB, Options::default());
     let file = bench.open();
     assert_eq!(file.write_at(&[1; 8], MIB - 4).unwrap(), 4);
-    assert_eq!(file.write_at(&[1; 8], MIB).unwrap_err().kind(), ErrorKind::StorageFull);
+    assert_eq!(
+        file.write_at(&[1; 8], MIB).unwrap_err().kind(),
+        ErrorKind::StorageFull
+    );
     assert_eq!(file.read_at(&mut [0; 8], MIB).unwrap(), 0);
     for size in [0, MIB + 1] {
-        assert_eq!(file.set_len(size).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        assert_eq!(
+            file.set_len(size).unwrap_err().kind(),
+            ErrorKind::PermissionDenied
+        );
     }
     file.set_len(MIB).unwrap();
     assert!(File::create(bench.dir.path().join("other")).is_err());
     assert!(fs::remove_file(bench.mount.path()).is_err());
-    let names: Vec<_> = fs::read_dir(bench.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> = fs::read_dir(bench.dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(names, ["disk.img"]);
 }
 
@@ -113,7 +149,13 @@ fn the_file_cannot_grow_shrink_or_get_company() {
 fn statistics_are_made_afresh_for_each_opener() {
     let count = AtomicU64::new(0);
     let stats = Box::new(move || format!("{{\"asked\":{}}}", count.fetch_add(1, SeqCst) + 1));
-    let bench = Bench::new(MIB, Options { stats: Some(stats), ..Options::default() });
+    let bench = Bench::new(
+        MIB,
+        Options {
+            stats: Some(stats),
+            ..Options::default()
+        },
+    );
     let path = bench.dir.path().join("stats.json");
     let mut held = File::open(&path).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "{\"asked\":2}");
@@ -128,7 +170,8 @@ fn a_device_error_is_an_input_output_error_and_the_mount_goes_on() {
     let bench = Bench::new(MIB, Options::default());
     let file = bench.open();
     bench.probe.fail_with(Some(BlockError::PowerCut));
-    let eio = |error: std::io::Error| error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    let eio =
+        |error: std::io::Error| error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
     assert!(eio(file.write_at(&[1; 4096], 0).unwrap_err()));
     assert!(eio(file.read_at(&mut [0; 4096], 65_536).unwrap_err()));
     assert!(eio(file.sync_all().unwrap_err()));
@@ -138,8 +181,17 @@ fn a_device_error_is_an_input_output_error_and_the_mount_goes_on() {
 
 #[test]
 fn a_read_only_disk_cannot_be_opened_for_writing() {
-    let bench = Bench::new(MIB, Options { read_only: true, ..Options::default() });
-    let error = OpenOptions::new().write(true).open(bench.mount.path()).unwrap_err();
+    let bench = Bench::new(
+        MIB,
+        Options {
+            read_only: true,
+            ..Options::default()
+        },
+    );
+    let error = OpenOptions::new()
+        .write(true)
+        .open(bench.mount.path())
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem);
     assert_eq!(fs::read(bench.mount.path()).unwrap().len() as u64, MIB);
     assert_eq!(bench.probe.writes(), 0);
@@ -150,7 +202,10 @@ fn a_busy_mount_stays_and_a_free_one_gives_the_device_back() {
     let mut bench = Bench::new(MIB, Options::default());
     let file = bench.open();
     let error = bench.mount.unmount().unwrap_err();
-    assert!(matches!(&error, HostError::Unmount { source, .. } if source.kind() == ErrorKind::ResourceBusy), "{error}");
+    assert!(
+        matches!(&error, HostError::Unmount { source, .. } if source.kind() == ErrorKind::ResourceBusy),
+        "{error}"
+    );
     file.write_all_at(&[9; 512], 0).unwrap();
     drop(file);
     bench.mount.unmount().unwrap();
@@ -159,7 +214,10 @@ fn a_busy_mount_stays_and_a_free_one_gives_the_device_back() {
     let Bench { mount, disk, .. } = bench;
     drop(mount);
     let mut sector = [0; 512];
-    disk.into_inner().unwrap().read(nandlab_block::Lba(0), &mut sector).unwrap();
+    disk.into_inner()
+        .unwrap()
+        .read(nandlab_block::Lba(0), &mut sector)
+        .unwrap();
     assert_eq!(sector, [9; 512]);
 }
 
@@ -175,7 +233,11 @@ struct Loop(String);
 
 impl Loop {
     fn attach(file: &Path) -> Self {
-        let printed = expect_success("mount", "losetup", &["--find", "--show", "--direct-io=on", text(file)]);
+        let printed = expect_success(
+            "mount",
+            "losetup",
+            &["--find", "--show", "--direct-io=on", text(file)],
+        );
         Self(printed.trim().into())
     }
 }
@@ -192,7 +254,11 @@ struct Ext4(PathBuf);
 
 impl Ext4 {
     fn mount(device: &Loop, dir: &Path) -> Self {
-        expect_success("mount", "mount", &["-t", "ext4", "-o", "discard", &device.0, text(dir)]);
+        expect_success(
+            "mount",
+            "mount",
+            &["-t", "ext4", "-o", "discard", &device.0, text(dir)],
+        );
         Self(dir.into())
     }
 }
@@ -208,7 +274,12 @@ impl Drop for Ext4 {
 fn the_hosts_ext4_lives_on_the_disk_across_loop_devices() {
     let mut bench = Bench::new(64 * MIB, Options::default());
     let at = tempfile::tempdir().unwrap();
-    let file = |id: u64| (at.path().join(format!("d{}/f{id}", id % 7)), pattern(id, 1000 + 3001 * id as usize));
+    let file = |id: u64| {
+        (
+            at.path().join(format!("d{}/f{id}", id % 7)),
+            pattern(id, 1000 + 3001 * id as usize),
+        )
+    };
     {
         let device = Loop::attach(&bench.mount.path());
         expect_success("e2fsprogs", "mkfs.ext4", &["-q", "-F", &device.0]);
@@ -220,9 +291,14 @@ fn the_hosts_ext4_lives_on_the_disk_across_loop_devices() {
             fs::write(&path, content).unwrap();
             let flushes = bench.probe.flushes();
             File::open(&path).unwrap().sync_all().unwrap();
-            assert!(bench.probe.flushes() > flushes, "fsync on ext4 reaches the device");
+            assert!(
+                bench.probe.flushes() > flushes,
+                "fsync on ext4 reaches the device"
+            );
         }
-        (0..100).step_by(3).for_each(|id| fs::remove_file(file(id).0).unwrap());
+        (0..100)
+            .step_by(3)
+            .for_each(|id| fs::remove_file(file(id).0).unwrap());
     }
     let device = Loop::attach(&bench.mount.path());
     {

@@ -32,9 +32,21 @@ impl Bench {
         let path = dir.path().join("socket");
         let dropped = Arc::new(Mutex::new(Vec::new()));
         let list = dropped.clone();
-        let options = Options { dropped: Some(Arc::new(move |error| list.lock().unwrap().push(error.to_string()))), ..options };
+        let options = Options {
+            dropped: Some(Arc::new(move |error| {
+                list.lock().unwrap().push(error.to_string())
+            })),
+            ..options
+        };
         let server = Server::start(disk.clone(), &Address::Unix(path.clone()), options).unwrap();
-        Self { server, disk, probe, path, dropped, _dir: dir }
+        Self {
+            server,
+            disk,
+            probe,
+            path,
+            dropped,
+            _dir: dir,
+        }
     }
 
     fn client(&self) -> Client {
@@ -55,7 +67,14 @@ fn any_extent_can_be_written_and_read_back() {
     let bench = Bench::new(Options::default());
     let mut client = bench.client();
     let mut model = vec![0; MIB as usize];
-    for (offset, length) in [(0, 1), (511, 2), (512, 512), (1000, 70_000), (MIB - 3, 3), (77, 0)] {
+    for (offset, length) in [
+        (0, 1),
+        (511, 2),
+        (512, 512),
+        (1000, 70_000),
+        (MIB - 3, 3),
+        (77, 0),
+    ] {
         let data = pattern(offset, length);
         assert_eq!(client.write(0, offset, &data), 0);
         model[offset as usize..][..length].copy_from_slice(&data);
@@ -70,11 +89,20 @@ fn zeroes_and_trims_reach_the_device_as_they_were_asked_for() {
     let mut client = bench.client();
     client.write(0, 0, &pattern(1, MIB as usize));
     assert_eq!(client.ask(WRITE_ZEROES, 0, 100, 2000), 0);
-    assert_eq!((client.read(100, 2000).unwrap(), bench.probe.discards()), (vec![0; 2000], 1));
+    assert_eq!(
+        (client.read(100, 2000).unwrap(), bench.probe.discards()),
+        (vec![0; 2000], 1)
+    );
     assert_eq!(client.ask(WRITE_ZEROES, NO_HOLE, 8192, 8192), 0);
-    assert_eq!((client.read(8192, 8192).unwrap(), bench.probe.discards()), (vec![0; 8192], 1));
+    assert_eq!(
+        (client.read(8192, 8192).unwrap(), bench.probe.discards()),
+        (vec![0; 8192], 1)
+    );
     assert_eq!(client.ask(TRIM, 0, 32_768, 4096), 0);
-    assert_eq!((client.read(32_768, 4096).unwrap(), bench.probe.discards()), (vec![0; 4096], 2));
+    assert_eq!(
+        (client.read(32_768, 4096).unwrap(), bench.probe.discards()),
+        (vec![0; 4096], 2)
+    );
 }
 
 #[test]
@@ -82,7 +110,12 @@ fn a_flush_and_every_forced_access_flush_the_device_before_the_reply() {
     let bench = Bench::new(Options::default());
     let mut client = bench.client();
     let mut expected = 0;
-    for (command, flags) in [(FLUSH, 0), (TRIM, FUA), (WRITE_ZEROES, FUA | NO_HOLE), (WRITE_ZEROES, FUA)] {
+    for (command, flags) in [
+        (FLUSH, 0),
+        (TRIM, FUA),
+        (WRITE_ZEROES, FUA | NO_HOLE),
+        (WRITE_ZEROES, FUA),
+    ] {
         assert_eq!(client.ask(command, flags, 0, 4096), 0);
         expected += 1;
         assert_eq!(bench.probe.flushes(), expected, "command {command}");
@@ -136,7 +169,10 @@ fn each_device_error_has_its_number() {
 
 #[test]
 fn a_read_only_export_says_so_and_refuses_every_change() {
-    let bench = Bench::new(Options { read_only: true, ..Options::default() });
+    let bench = Bench::new(Options {
+        read_only: true,
+        ..Options::default()
+    });
     let (mut client, export) = Client::connect(&bench.path).unwrap();
     assert_eq!(export.flags, 0b1_0000_0011);
     assert_eq!(client.write(0, 0, &[1; 512]), EPERM);
@@ -162,11 +198,16 @@ fn garbage_costs_its_sender_the_connection_and_nobody_else_anything() {
         assert_eq!(bystander.write(0, seed * 512, &[7; 512]), 0);
     }
     drop(bystander);
-    let Bench { server, dropped, .. } = bench;
+    let Bench {
+        server, dropped, ..
+    } = bench;
     server.stop().unwrap();
     let dropped = dropped.lock().unwrap();
     assert_eq!(dropped.len(), 40, "{dropped:?}");
-    assert!(dropped.iter().all(|reason| reason.contains("expected 0x")), "{dropped:?}");
+    assert!(
+        dropped.iter().all(|reason| reason.contains("expected 0x")),
+        "{dropped:?}"
+    );
 }
 
 #[test]
@@ -176,9 +217,16 @@ fn a_write_longer_than_the_limit_costs_the_connection() {
     claimant.send(WRITE, 0, 0, 32 << 20).unwrap();
     liar.send(WRITE, 0, 0, (32 << 20) + 1).unwrap();
     assert!(liar.is_dropped());
-    assert_eq!(bench.dropped.lock().unwrap()[..], ["write of 33554433 bytes, at most 33554432 are taken"]);
+    assert_eq!(
+        bench.dropped.lock().unwrap()[..],
+        ["write of 33554433 bytes, at most 33554432 are taken"]
+    );
     claimant.stream.write_all(&vec![1; 32 << 20]).unwrap();
-    assert_eq!(claimant.reply().unwrap(), ENOSPC, "taken in whole, refused for the disk's size");
+    assert_eq!(
+        claimant.reply().unwrap(),
+        ENOSPC,
+        "taken in whole, refused for the disk's size"
+    );
     assert_eq!(claimant.write(0, 0, &[1; 512]), 0);
 }
 
@@ -205,7 +253,10 @@ fn clients_at_once_see_one_disk() {
 
 #[test]
 fn one_client_too_many_is_turned_away_until_another_leaves() {
-    let bench = Bench::new(Options { clients_max: 1, ..Options::default() });
+    let bench = Bench::new(Options {
+        clients_max: 1,
+        ..Options::default()
+    });
     let mut first = bench.client();
     assert!(Client::greet(&bench.path).is_err());
     first.send(DISCONNECT, 0, 0, 0).unwrap();
@@ -219,19 +270,31 @@ fn stopping_drops_clients_removes_the_socket_flushes_and_gives_the_device_back()
     let bench = Bench::new(Options::default());
     let mut client = bench.client();
     assert_eq!(client.write(0, 0, &[3; 512]), 0);
-    let Bench { server, disk, probe, path, .. } = bench;
+    let Bench {
+        server,
+        disk,
+        probe,
+        path,
+        ..
+    } = bench;
     server.stop().unwrap();
     assert!(client.is_dropped());
     assert!(!path.exists());
     assert_eq!(probe.flushes(), 1);
     let mut sector = [0; 512];
-    disk.into_inner().unwrap().read(Lba(0), &mut sector).unwrap();
+    disk.into_inner()
+        .unwrap()
+        .read(Lba(0), &mut sector)
+        .unwrap();
     assert_eq!(sector, [3; 512]);
 }
 
 #[test]
 fn the_last_client_ends_a_server_that_waits_for_it_but_one_that_only_looked_does_not() {
-    let bench = Bench::new(Options { stop_after_last: true, ..Options::default() });
+    let bench = Bench::new(Options {
+        stop_after_last: true,
+        ..Options::default()
+    });
     let mut looker = Client::greet(&bench.path).unwrap();
     looker.stream.write_all(&[0; 3]).unwrap();
     drop(looker);
@@ -257,7 +320,10 @@ fn a_stopper_ends_the_server_from_elsewhere() {
 fn a_failed_last_flush_is_told() {
     let bench = Bench::new(Options::default());
     bench.probe.fail_with(Some(BlockError::PowerCut));
-    assert!(matches!(bench.server.stop(), Err(HostError::Flush(BlockError::PowerCut))));
+    assert!(matches!(
+        bench.server.stop(),
+        Err(HostError::Flush(BlockError::PowerCut))
+    ));
 }
 
 /// A device with a bug.
@@ -283,11 +349,23 @@ impl BlockDevice for Broken {
 
 #[test]
 fn a_device_that_panics_is_refused_to_everybody_and_told_at_the_end() {
-    let disk = SharedDisk::new(Box::new(Broken(BlockGeometry { sector: 512, sectors: 8, page: 512 })));
+    let disk = SharedDisk::new(Box::new(Broken(BlockGeometry {
+        sector: 512,
+        sectors: 8,
+        page: 512,
+    })));
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");
-    let server = Server::start(disk.clone(), &Address::Unix(path.clone()), Options::default()).unwrap();
-    let (mut first, mut second) = (Client::connect(&path).unwrap().0, Client::connect(&path).unwrap().0);
+    let server = Server::start(
+        disk.clone(),
+        &Address::Unix(path.clone()),
+        Options::default(),
+    )
+    .unwrap();
+    let (mut first, mut second) = (
+        Client::connect(&path).unwrap().0,
+        Client::connect(&path).unwrap().0,
+    );
     first.send(READ, 0, 0, 512).unwrap();
     assert!(first.is_dropped());
     assert_eq!(second.write(0, 0, &[0; 512]), EIO);

@@ -1,7 +1,10 @@
 //! Images of flash made anew for pages and erase blocks of other lengths.
 //!
-//! *Promises.* JFFS2 is made again from its tree: contents and everything that entries have are the same, its past is gone. Of UBI each volume is: JFFS2 from its tree, disks and unknown contents byte for byte; what depends on
-//! the length of logical blocks and cannot be made here is an error. The new image has no spare areas where UBI is concerned: [`convert`](crate::convert) adds them. *Knows nothing of* bad blocks: the new image has none.
+//! *Promises.* JFFS2 is made again from its tree: contents and everything that entries have are the
+//! same, its past is gone. Of UBI each volume is: JFFS2 from its tree, disks and unknown contents
+//! byte for byte; what depends on the length of logical blocks and cannot be made here is an error.
+//! The new image has no spare areas where UBI is concerned: [`convert`](crate::convert) adds them.
+//! *Knows nothing of* bad blocks: the new image has none.
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
@@ -30,15 +33,28 @@ pub fn anew(from: &Path, opening: &Opening, shape: ImageFormat, to: &Path) -> Re
             };
             jffs2(from, opening, (endian, medium), shape, to)
         }
-        Detected::Flash(old, FlashKind::Ubi { vid: 1.., .. }) if shape.oob == 0 => ubi(&volume, old, opening, shape, to),
+        Detected::Flash(old, FlashKind::Ubi { vid: 1.., .. }) if shape.oob == 0 => {
+            ubi(&volume, old, opening, shape, to)
+        }
         other => {
-            let expected = "JFFS2, or UBI with headers and without spare bytes in the new image".into();
-            Err(ImageError::Choice { what: "image to be made anew", found: format!("{other:?}"), expected })
+            let expected =
+                "JFFS2, or UBI with headers and without spare bytes in the new image".into();
+            Err(ImageError::Choice {
+                what: "image to be made anew",
+                found: format!("{other:?}"),
+                expected,
+            })
         }
     }
 }
 
-fn jffs2(from: &Path, opening: &Opening, (endian, medium): (Endian, Medium), shape: ImageFormat, to: &Path) -> Result<u64> {
+fn jffs2(
+    from: &Path,
+    opening: &Opening,
+    (endian, medium): (Endian, Medium),
+    shape: ImageFormat,
+    to: &Path,
+) -> Result<u64> {
     let (tree, _) = source::image(from, opening, false)?;
     let choices = nandlab_jffs2::Format {
         medium: Some(medium),
@@ -47,7 +63,13 @@ fn jffs2(from: &Path, opening: &Opening, (endian, medium): (Endian, Medium), sha
         summary: false,
         ..nandlab_jffs2::Format::default()
     };
-    let making = Making { format: Format::Jffs2 { choices, shape }, size: None, lossy: false, threads: 2, progress: &mut |_| {} };
+    let making = Making {
+        format: Format::Jffs2 { choices, shape },
+        size: None,
+        lossy: false,
+        threads: 2,
+        progress: &mut |_| {},
+    };
     Ok(make(tree, making, to)?.bytes)
 }
 
@@ -63,68 +85,165 @@ impl From<UbiError> for Stop {
     }
 }
 
-fn ubi(volume: &Volume, old: ImageFormat, opening: &Opening, shape: ImageFormat, to: &Path) -> Result<u64> {
-    let Some(Layer::Ubi { volumes, image_seq, .. }) = volume.layers.iter().find(|layer| matches!(layer, Layer::Ubi { .. })) else {
-        return Err(ImageError::Open { layer: "UBI", why: "no volumes".into() });
+fn ubi(
+    volume: &Volume,
+    old: ImageFormat,
+    opening: &Opening,
+    shape: ImageFormat,
+    to: &Path,
+) -> Result<u64> {
+    let Some(Layer::Ubi {
+        volumes, image_seq, ..
+    }) = volume
+        .layers
+        .iter()
+        .find(|layer| matches!(layer, Layer::Ubi { .. }))
+    else {
+        return Err(ImageError::Open {
+            layer: "UBI",
+            why: "no volumes".into(),
+        });
     };
-    let Detected::Flash(_, FlashKind::Ubi { vid, .. }) = volume.detected else { return Ok(0) };
+    let Detected::Flash(_, FlashKind::Ubi { vid, .. }) = volume.detected else {
+        return Ok(0);
+    };
     // In a sub-page as before, or in the second page.
-    let vid = if vid < old.page && vid < shape.page { vid } else { shape.page };
+    let vid = if vid < old.page && vid < shape.page {
+        vid
+    } else {
+        shape.page
+    };
     let mut geometry = Geometry::single_die(shape.page, 0, shape.pages_per_block, 1);
     geometry.write_unit = vid;
-    let leb = (shape.page * shape.pages_per_block).saturating_sub((vid + 64).next_multiple_of(shape.page));
+    let leb = (shape.page * shape.pages_per_block)
+        .saturating_sub((vid + 64).next_multiple_of(shape.page));
     let dir = tempfile::tempdir().map_err(ImageError::file(std::env::temp_dir()))?;
     let (mut specs, mut files, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
     for one in volumes {
         let path = dir.path().join(one.id.to_string());
         let length = contents(volume, one, opening, (leb, shape.page), &path)?;
-        let kind = if one.kind == "static" { VolumeKind::Static } else { VolumeKind::Dynamic };
+        let kind = if one.kind == "static" {
+            VolumeKind::Static
+        } else {
+            VolumeKind::Dynamic
+        };
         let lebs = one.bytes.max(length).div_ceil(u64::from(leb).max(1)) as u32;
-        let spec = VolumeSpec { id: Some(one.id), name: one.name.clone(), kind, lebs: lebs.max(1), ..VolumeSpec::default() };
-        specs.push(ImageVolume { spec, data: Vec::new() });
+        let spec = VolumeSpec {
+            id: Some(one.id),
+            name: one.name.clone(),
+            kind,
+            lebs: lebs.max(1),
+            ..VolumeSpec::default()
+        };
+        specs.push(ImageVolume {
+            spec,
+            data: Vec::new(),
+        });
         files.push(File::open(&path).map_err(ImageError::file(&path))?);
         lengths.push(length);
     }
-    let spec = ImageSpec { geometry, headers: Headers::At(vid), ec: 0, image_seq: *image_seq, volumes: specs };
+    let spec = ImageSpec {
+        geometry,
+        headers: Headers::At(vid),
+        ec: 0,
+        image_seq: *image_seq,
+        volumes: specs,
+    };
     let scratch = beside(to)?;
     let (mut out, mut bytes) = (BufWriter::with_capacity(1 << 20, scratch.as_file()), 0);
-    let failed = |error| Stop::Image(ImageError::File { path: to.into(), error });
-    let mut fill = |volume: usize, at: u64, data: &mut [u8]| files[volume].read_exact_at(data, at).map_err(failed);
+    let failed = |error| {
+        Stop::Image(ImageError::File {
+            path: to.into(),
+            error,
+        })
+    };
+    let mut fill = |volume: usize, at: u64, data: &mut [u8]| {
+        files[volume].read_exact_at(data, at).map_err(failed)
+    };
     let made = image_to(&spec, &lengths, &mut fill, &mut |block| {
         bytes += block.len() as u64;
         out.write_all(block).map_err(failed)
     });
     made.map_err(|stop| match stop {
-        Stop::Ubi(error) => ImageError::Make { format: "UBI", why: error.to_string() },
+        Stop::Ubi(error) => ImageError::Make {
+            format: "UBI",
+            why: error.to_string(),
+        },
         Stop::Image(error) => error,
     })?;
     out.flush().map_err(ImageError::file(to))?;
     drop(out);
-    scratch.persist(to).map_err(|error| ImageError::File { path: to.into(), error: error.error })?;
+    scratch.persist(to).map_err(|error| ImageError::File {
+        path: to.into(),
+        error: error.error,
+    })?;
     Ok(bytes)
 }
 
-/// Puts what a volume is to hold into a file; gives how many bytes count: what is erased at the end of a dynamic volume does not.
-fn contents(volume: &Volume, one: &UbiVolume, opening: &Opening, (leb, page): (u32, u32), path: &Path) -> Result<u64> {
-    let opening = Opening { volume: Some(one.id.to_string()), ..opening.clone() };
+/// Puts what a volume is to hold into a file; gives how many bytes count: what is erased at the end
+/// of a dynamic volume does not.
+fn contents(
+    volume: &Volume,
+    one: &UbiVolume,
+    opening: &Opening,
+    (leb, page): (u32, u32),
+    path: &Path,
+) -> Result<u64> {
+    let opening = Opening {
+        volume: Some(one.id.to_string()),
+        ..opening.clone()
+    };
     match one.holds {
         Some("JFFS2") => {
-            let shape = ImageFormat { page, oob: 0, pages_per_block: leb / page, layout: Layout::Raw };
+            let shape = ImageFormat {
+                page,
+                oob: 0,
+                pages_per_block: leb / page,
+                layout: Layout::Raw,
+            };
             let image = volume.place.path();
             let inner = Volume::open(image, &opening, Access::Read)?;
-            let big = inner.layers.iter().any(|layer| matches!(layer, Layer::Jffs2 { endian: "big", .. }));
-            jffs2(image, &opening, (if big { Endian::Big } else { Endian::Little }, Medium::Unmarked), shape, path)
+            let big = inner
+                .layers
+                .iter()
+                .any(|layer| matches!(layer, Layer::Jffs2 { endian: "big", .. }));
+            jffs2(
+                image,
+                &opening,
+                (
+                    if big { Endian::Big } else { Endian::Little },
+                    Medium::Unmarked,
+                ),
+                shape,
+                path,
+            )
         }
         Some("UBIFS") => {
-            let expected = "contents that do not depend on the length of logical blocks, or JFFS2".into();
-            Err(ImageError::Choice { what: "volume", found: format!("UBIFS in {}", one.name), expected })
+            let expected =
+                "contents that do not depend on the length of logical blocks, or JFFS2".into();
+            Err(ImageError::Choice {
+                what: "volume",
+                found: format!("UBIFS in {}", one.name),
+                expected,
+            })
         }
         _ => {
-            let mut counted = Counted { to: BufWriter::new(File::create(path).map_err(ImageError::file(path))?), at: 0, end: 0 };
+            let mut counted = Counted {
+                to: BufWriter::new(File::create(path).map_err(ImageError::file(path))?),
+                at: 0,
+                end: 0,
+            };
             let (bytes, losses) = raw(volume, &opening, &mut counted)?;
             match losses.list.first() {
-                Some(loss) => Err(ImageError::Open { layer: "UBI", why: format!("volume {}: {}", one.name, loss.what) }),
-                None => Ok(if one.kind == "static" { bytes } else { counted.end }),
+                Some(loss) => Err(ImageError::Open {
+                    layer: "UBI",
+                    why: format!("volume {}: {}", one.name, loss.what),
+                }),
+                None => Ok(if one.kind == "static" {
+                    bytes
+                } else {
+                    counted.end
+                }),
             }
         }
     }

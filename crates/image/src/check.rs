@@ -1,6 +1,7 @@
 //! What is wrong with an image, in the words of its own format.
 //!
-//! *Promises.* Every structure is looked at, nothing is changed. *Knows nothing of* mending: see [`crate::edit`] for what a mount mends by itself.
+//! *Promises.* Every structure is looked at, nothing is changed. *Knows nothing of* mending: see
+//! [`crate::edit`] for what a mount mends by itself.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::sink::{Bytes, Sink};
@@ -32,7 +33,8 @@ pub enum Severity {
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,
-    /// Where it is, in bytes of the file system, or for UBI of the flash's data, where that is one place.
+    /// Where it is, in bytes of the file system, or for UBI of the flash's data, where that is one
+    /// place.
     pub offset: Option<u64>,
     /// What it is.
     pub what: String,
@@ -61,7 +63,11 @@ impl fmt::Display for Finding {
 impl Checked {
     /// Adds one.
     pub(crate) fn add(&mut self, finding: Finding) {
-        if self.findings.len() < FINDINGS_MAX { self.findings.push(finding) } else { self.more += 1 }
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding)
+        } else {
+            self.more += 1
+        }
     }
 
     /// The worst finding.
@@ -81,20 +87,36 @@ macro_rules! collect {
                 Theirs::Waste => Severity::Waste,
                 Theirs::Damage => Severity::Damage,
             };
-            $checked.findings.push(Finding { severity, offset: $offset(&finding), what: finding.to_string() });
+            $checked.findings.push(Finding {
+                severity,
+                offset: $offset(&finding),
+                what: finding.to_string(),
+            });
         }
     }};
 }
 
-/// What a format leaves out without a word when it is read, as Linux does: nodes of JFFS2 whose checksums are wrong. Other formats say so when they are read.
+/// What a format leaves out without a word when it is read, as Linux does: nodes of JFFS2 whose
+/// checksums are wrong. Other formats say so when they are read.
 ///
-/// A name that cannot be read is among them, though the file system has dropped it and a power cut may have torn it: what it named is nowhere to be seen.
+/// A name that cannot be read is among them, though the file system has dropped it and a power cut
+/// may have torn it: what it named is nowhere to be seen.
 pub fn left_out(volume: &mut Volume) -> Result<Checked> {
     let mut checked = Checked::default();
     if let Some(Mounted::Jffs2(fs)) = &mut volume.mounted {
         let mut report = fs.check_structure().map_err(failed)?;
-        let is_name = |finding: &nandlab_jffs2::Finding| matches!(finding, nandlab_jffs2::Finding::Node { kind: JFFS2_NAME, .. });
-        report.findings.retain(|finding| finding.severity() == nandlab_jffs2::Severity::Damage || is_name(finding));
+        let is_name = |finding: &nandlab_jffs2::Finding| {
+            matches!(
+                finding,
+                nandlab_jffs2::Finding::Node {
+                    kind: JFFS2_NAME,
+                    ..
+                }
+            )
+        };
+        report.findings.retain(|finding| {
+            finding.severity() == nandlab_jffs2::Severity::Damage || is_name(finding)
+        });
         collect!(checked, report, nandlab_jffs2::Severity, place);
     }
     Ok(checked)
@@ -106,13 +128,19 @@ const JFFS2_NAME: u16 = 0xE001;
 /// Where a finding of JFFS2 is.
 fn place(finding: &nandlab_jffs2::Finding) -> Option<u64> {
     match finding {
-        nandlab_jffs2::Finding::Garbage { at, .. } | nandlab_jffs2::Finding::Node { at, .. } => Some(u64::from(*at)),
+        nandlab_jffs2::Finding::Garbage { at, .. } | nandlab_jffs2::Finding::Node { at, .. } => {
+            Some(u64::from(*at))
+        }
         _ => None,
     }
 }
 
 fn failed(why: impl std::fmt::Display) -> ImageError {
-    ImageError::Call { path: Shown::path(b""), error: Errno::Io, why: why.to_string() }
+    ImageError::Call {
+        path: Shown::path(b""),
+        error: Errno::Io,
+        why: why.to_string(),
+    }
 }
 
 /// Looks at everything in an opened image.
@@ -127,10 +155,18 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
     }
     if volume.recovered {
         let what = "the journal is still to be recovered: the volume was not unmounted".into();
-        checked.add(Finding { severity: Severity::Note, offset: None, what });
+        checked.add(Finding {
+            severity: Severity::Note,
+            offset: None,
+            what,
+        });
     }
     for what in &volume.troubles {
-        checked.add(Finding { severity: Severity::Damage, offset: None, what: what.clone() });
+        checked.add(Finding {
+            severity: Severity::Damage,
+            offset: None,
+            what: what.clone(),
+        });
     }
     check_ubi(volume, &mut checked)?;
     if volume.lack.is_some() {
@@ -139,23 +175,44 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
     }
     match &mut volume.mounted {
         Some(Mounted::Jffs2(fs)) => {
-            collect!(checked, fs.check().map_err(failed)?, nandlab_jffs2::Severity, place)
+            collect!(
+                checked,
+                fs.check().map_err(failed)?,
+                nandlab_jffs2::Severity,
+                place
+            )
         }
         Some(Mounted::Ext(fs)) => {
-            collect!(checked, fs.check().map_err(failed)?, nandlab_ext::Severity, |finding: &_| fs.place_of(finding))
+            collect!(
+                checked,
+                fs.check().map_err(failed)?,
+                nandlab_ext::Severity,
+                |finding: &_| fs.place_of(finding)
+            )
         }
         Some(Mounted::F2fs(fs)) => {
-            collect!(checked, fs.check().map_err(failed)?, nandlab_f2fs::Severity, |finding: &_| fs.place_of(finding))
+            collect!(
+                checked,
+                fs.check().map_err(failed)?,
+                nandlab_f2fs::Severity,
+                |finding: &_| fs.place_of(finding)
+            )
         }
         Some(Mounted::Fat(fs)) => {
-            collect!(checked, fs.check().map_err(failed)?, nandlab_fat::Severity, |finding: &_| fs.place_of(finding))
+            collect!(
+                checked,
+                fs.check().map_err(failed)?,
+                nandlab_fat::Severity,
+                |finding: &_| fs.place_of(finding)
+            )
         }
         None => {}
     }
     Ok(checked)
 }
 
-/// Of a file system whose end is lacking: whatever cannot be had of its tree. What its structures say of each other cannot be told without all of them.
+/// Of a file system whose end is lacking: whatever cannot be had of its tree. What its structures
+/// say of each other cannot be told without all of them.
 fn check_short(volume: &mut Volume, checked: &mut Checked) -> Result<()> {
     let limit = volume.limit();
     let mut nothing = |_| {};
@@ -164,11 +221,19 @@ fn check_short(volume: &mut Volume, checked: &mut Checked) -> Result<()> {
     walk.run(b"", &mut Reader)?;
     let losses = walk.losses;
     for loss in losses.list {
-        checked.add(Finding { severity: Severity::Damage, offset: loss.offset, what: format!("{}: {}", loss.path, loss.what) });
+        checked.add(Finding {
+            severity: Severity::Damage,
+            offset: loss.offset,
+            what: format!("{}: {}", loss.path, loss.what),
+        });
     }
     checked.more += losses.more;
     let what = "only the tree was looked at: bitmaps, tables and counts cannot be judged by a part of them".into();
-    checked.add(Finding { severity: Severity::Note, offset: None, what });
+    checked.add(Finding {
+        severity: Severity::Note,
+        offset: None,
+        what,
+    });
     Ok(())
 }
 
@@ -188,20 +253,39 @@ impl Sink for Reader {
 /// UBI by its headers and checksums; where there are no headers by what its log says.
 fn check_ubi(volume: &Volume, checked: &mut Checked) -> Result<()> {
     if let Some(survey) = volume.survey(None)? {
-        survey.checked.findings.into_iter().for_each(|finding| checked.add(finding));
+        survey
+            .checked
+            .findings
+            .into_iter()
+            .for_each(|finding| checked.add(finding));
         checked.more += survey.checked.more;
         return Ok(());
     }
-    let Some(volumes) = volume.layers.iter().find_map(|layer| if let Layer::Ubi { volumes, .. } = layer { Some(volumes) } else { None })
-    else {
+    let Some(volumes) = volume.layers.iter().find_map(|layer| {
+        if let Layer::Ubi { volumes, .. } = layer {
+            Some(volumes)
+        } else {
+            None
+        }
+    }) else {
         return Ok(());
     };
     let mut ubi = volume.attached()?;
     for one in volumes.iter().filter(|one| one.kind == "static") {
-        let lost = ubi.check_volume(one.id).map_err(|error| ImageError::Open { layer: "UBI", why: error.to_string() })?;
+        let lost = ubi.check_volume(one.id).map_err(|error| ImageError::Open {
+            layer: "UBI",
+            why: error.to_string(),
+        })?;
         for lnum in lost {
-            let what = format!("volume {} ({}), LEB {lnum}: no block with the right checksum", one.id, one.name);
-            checked.add(Finding { severity: Severity::Damage, offset: None, what });
+            let what = format!(
+                "volume {} ({}), LEB {lnum}: no block with the right checksum",
+                one.id, one.name
+            );
+            checked.add(Finding {
+                severity: Severity::Damage,
+                offset: None,
+                what,
+            });
         }
     }
     Ok(())

@@ -1,7 +1,10 @@
 //! Dumps of flash with other spare areas: with, without, or with another layout.
 //!
-//! *Promises.* Each page's data and its user bytes (what the layout does not give to error correction or the bad-block marker) are carried over, bad blocks stay marked where the new layout has a place for it; memory is
-//! one page. What the new layout gives to error correction stays erased: whoever programs it (`nandwrite` without `-n`) computes that. *Knows nothing of* what the pages hold.
+//! *Promises.* Each page's data and its user bytes (what the layout does not give to error
+//! correction or the bad-block marker) are carried over, bad blocks stay marked where the new
+//! layout has a place for it; memory is one page. What the new layout gives to error correction
+//! stays erased: whoever programs it (`nandwrite` without `-n`) computes that. *Knows nothing of*
+//! what the pages hold.
 
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
@@ -21,20 +24,48 @@ pub struct Converted {
     pub cut: u64,
 }
 
-/// Writes the dump at `from`, which is of that shape, to `to` with other spare areas. Page and block stay as they are.
-pub fn convert(from: &Path, shape: ImageFormat, to: &Path, oob: u32, layout: nandlab_mtd::Layout) -> Result<Converted> {
-    let open = |why: String| ImageError::Open { layer: "flash", why };
+/// Writes the dump at `from`, which is of that shape, to `to` with other spare areas. Page and
+/// block stay as they are.
+pub fn convert(
+    from: &Path,
+    shape: ImageFormat,
+    to: &Path,
+    oob: u32,
+    layout: nandlab_mtd::Layout,
+) -> Result<Converted> {
+    let open = |why: String| ImageError::Open {
+        layer: "flash",
+        why,
+    };
     let input = ImageFile::open(from).map_err(ImageError::file(from))?;
-    let mut input = Image::new(input, shape).map_err(|error| open(error.to_string()))?.read_only();
-    let new = ImageFormat { oob, layout, ..shape };
+    let mut input = Image::new(input, shape)
+        .map_err(|error| open(error.to_string()))?
+        .read_only();
+    let new = ImageFormat {
+        oob,
+        layout,
+        ..shape
+    };
     let scratch = beside(to)?;
-    let file = scratch.as_file().try_clone().map_err(ImageError::file(to))?;
+    let file = scratch
+        .as_file()
+        .try_clone()
+        .map_err(ImageError::file(to))?;
     let blocks = input.geometry().blocks;
     let blank = ImageFile::blank(file, new.bytes(blocks)).map_err(ImageError::file(to))?;
-    let mut output = Image::new(blank, new).map_err(|error| ImageError::Make { format: "dump", why: error.to_string() })?;
+    let mut output = Image::new(blank, new).map_err(|error| ImageError::Make {
+        format: "dump",
+        why: error.to_string(),
+    })?;
     let converted = carry(&mut input, &mut output).map_err(|error| open(error.to_string()))?;
-    output.into_backing().finish(new.bytes(blocks)).map_err(ImageError::file(to))?;
-    scratch.persist(to).map_err(|error| ImageError::File { path: to.into(), error: error.error })?;
+    output
+        .into_backing()
+        .finish(new.bytes(blocks))
+        .map_err(ImageError::file(to))?;
+    scratch.persist(to).map_err(|error| ImageError::File {
+        path: to.into(),
+        error: error.error,
+    })?;
     Ok(converted)
 }
 
@@ -42,7 +73,10 @@ fn carry(input: &mut impl Mtd, output: &mut impl Mtd) -> std::result::Result<Con
     let geometry = input.geometry().clone();
     let room = output.geometry().oob as usize;
     let mut converted = Converted::default();
-    let (mut data, mut user) = (vec![0; geometry.page as usize], vec![0; geometry.oob as usize]);
+    let (mut data, mut user) = (
+        vec![0; geometry.page as usize],
+        vec![0; geometry.oob as usize],
+    );
     for block in (0..geometry.blocks).map(Block) {
         if input.is_bad(block)? {
             converted.bad += 1;
@@ -52,7 +86,14 @@ fn carry(input: &mut impl Mtd, output: &mut impl Mtd) -> std::result::Result<Con
             continue;
         }
         for page in (0..geometry.pages_per_block).map(|index| geometry.page_at(block, index)) {
-            converted.cut += u64::from(carry_page(input, output, page, (&mut data, &mut user), room, &mut converted.pages)?);
+            converted.cut += u64::from(carry_page(
+                input,
+                output,
+                page,
+                (&mut data, &mut user),
+                room,
+                &mut converted.pages,
+            )?);
         }
     }
     Ok(converted)

@@ -1,14 +1,21 @@
-//! Superblocks from their copies, where the first is damaged: ext has copies in some groups (revision 1: those of powers of 3, 5 and 7), FAT32 in sector 6. F2FS looks for its own.
+//! Superblocks from their copies, where the first is damaged: ext has copies in some groups
+//! (revision 1: those of powers of 3, 5 and 7), FAT32 in sector 6. F2FS looks for its own.
 //!
-//! *Promises.* Only what carries its format's magic number is taken. *Knows nothing of* what lies between copies.
+//! *Promises.* Only what carries its format's magic number is taken. *Knows nothing of* what lies
+//! between copies.
 
 use crate::detect::{self, DiskKind};
 use crate::volume::AnyDisk;
 use nandlab_block::{BlockDevice as _, Lba};
 use nandlab_sim::Backing;
 
-/// Where ext's first copy is, for each length of a block: group 1 begins behind as many blocks as a block of the bitmap has bits.
-const EXT: [(u64, u64); 3] = [(1024, 8193 * 1024), (2048, 16_384 * 2048), (4096, 32_768 * 4096)];
+/// Where ext's first copy is, for each length of a block: group 1 begins behind as many blocks as a
+/// block of the bitmap has bits.
+const EXT: [(u64, u64); 3] = [
+    (1024, 8193 * 1024),
+    (2048, 16_384 * 2048),
+    (4096, 32_768 * 4096),
+];
 /// FAT32's copy.
 const FAT: u64 = 6 * 512;
 const SECTOR: u64 = 512;
@@ -22,16 +29,23 @@ fn is_ext(head: &[u8], block: u64) -> bool {
 pub(crate) fn kind(image: &mut dyn Backing) -> Option<DiskKind> {
     let mut head = [0; 1024];
     let mut at = |place: u64| image.read_at(place, &mut head).is_ok().then_some(head);
-    if EXT.iter().any(|(block, place)| at(*place).is_some_and(|head| is_ext(&head, *block))) {
+    if EXT
+        .iter()
+        .any(|(block, place)| at(*place).is_some_and(|head| is_ext(&head, *block)))
+    {
         return Some(DiskKind::Ext);
     }
-    at(FAT).and_then(|head| detect::disk(&head)).filter(|kind| *kind == DiskKind::Fat)
+    at(FAT)
+        .and_then(|head| detect::disk(&head))
+        .filter(|kind| *kind == DiskKind::Fat)
 }
 
 /// Puts a copy where the first should be. Gives what was taken.
 pub(crate) fn restore(disk: &mut AnyDisk, kind: DiskKind) -> Option<String> {
     match kind {
-        DiskKind::Ext => EXT.iter().find_map(|(block, place)| ext(disk, *block, *place)),
+        DiskKind::Ext => EXT
+            .iter()
+            .find_map(|(block, place)| ext(disk, *block, *place)),
         DiskKind::Fat => {
             let mut head = [0; SECTOR as usize];
             disk.read(Lba(FAT / SECTOR), &mut head).ok()?;
@@ -49,7 +63,14 @@ fn ext(disk: &mut AnyDisk, block: u64, place: u64) -> Option<String> {
     if !is_ext(&head, block) {
         return None;
     }
-    let field = |at: usize| u64::from(u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
+    let field = |at: usize| {
+        u64::from(u32::from_le_bytes([
+            head[at],
+            head[at + 1],
+            head[at + 2],
+            head[at + 3],
+        ]))
+    };
     let groups = field(4).div_ceil(field(32).max(1));
     // No more than one group's descriptors could describe.
     let descriptors = (groups.min(block * 8) * 32).next_multiple_of(block);
@@ -62,5 +83,7 @@ fn ext(disk: &mut AnyDisk, block: u64, place: u64) -> Option<String> {
         disk.read(Lba((from + at) / SECTOR), &mut bytes).ok()?;
         disk.write(Lba((to + at) / SECTOR), &bytes).ok()?;
     }
-    Some(format!("superblock and group descriptors taken from their copies at byte {place}"))
+    Some(format!(
+        "superblock and group descriptors taken from their copies at byte {place}"
+    ))
 }

@@ -1,7 +1,9 @@
-//! Contents of files taken out on several threads, each of which has the image open for itself, or gets the contents of short files read.
+//! Contents of files taken out on several threads, each of which has the image open for itself, or
+//! gets the contents of short files read.
 //!
-//! *Promises.* What comes of it does not depend on the number of threads: losses are put in the order of the paths by whoever merges them, and of several failures the one of the earliest file counts. So many files at most
-//! are open. *Knows nothing of* where contents go.
+//! *Promises.* What comes of it does not depend on the number of threads: losses are put in the
+//! order of the paths by whoever merges them, and of several failures the one of the earliest file
+//! counts. So many files at most are open. *Knows nothing of* where contents go.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::sink::{Fill, Held};
@@ -26,7 +28,8 @@ pub struct Helpers<'a> {
     pub threads: usize,
     /// Opens the image once more, for reading.
     pub open: &'a (dyn Fn() -> Result<Volume> + Sync),
-    /// Contents take work before they can be written, which is theirs too; otherwise only long files are read by them.
+    /// Contents take work before they can be written, which is theirs too; otherwise only long
+    /// files are read by them.
     pub unpack: bool,
 }
 
@@ -50,9 +53,18 @@ impl Hands {
     /// Gives a file.
     pub fn give(&mut self, entry: Entry, fill: Box<dyn Fill>, held: Option<Held>) -> Result<()> {
         self.bytes += entry.size();
-        self.batch.push(Job { number: self.given, entry, fill, held });
+        self.batch.push(Job {
+            number: self.given,
+            entry,
+            fill,
+            held,
+        });
         self.given += 1;
-        if self.batch.len() >= BATCH.0 || self.bytes >= BATCH.1 { self.send() } else { Ok(()) }
+        if self.batch.len() >= BATCH.0 || self.bytes >= BATCH.1 {
+            self.send()
+        } else {
+            Ok(())
+        }
     }
 
     /// Gives what is left; no more come.
@@ -64,8 +76,16 @@ impl Hands {
         self.bytes = 0;
         let sent = self.jobs.send(std::mem::take(&mut self.batch));
         // What it was is known to whom it happened, and told in place of this.
-        let told = ImageError::Call { path: Shown::path(b""), error: Errno::Io, why: "a thread failed".into() };
-        if sent.is_err() || self.failed.load(Ordering::Relaxed) { Err(told) } else { Ok(()) }
+        let told = ImageError::Call {
+            path: Shown::path(b""),
+            error: Errno::Io,
+            why: "a thread failed".into(),
+        };
+        if sent.is_err() || self.failed.load(Ordering::Relaxed) {
+            Err(told)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -85,22 +105,47 @@ pub(crate) fn run(
     let failed = Arc::new(AtomicBool::new(false));
     let (jobs, waiting) = sync_channel(WAITING);
     let waiting = Mutex::new(waiting);
-    let worker = || Worker { open: helpers.open, root, how, volume: None, dir: None, losses: Losses::default(), buffer: Vec::new() };
+    let worker = || Worker {
+        open: helpers.open,
+        root,
+        how,
+        volume: None,
+        dir: None,
+        losses: Losses::default(),
+        buffer: Vec::new(),
+    };
     thread::scope(|scope| {
         let start = || scope.spawn(|| worker().run(&waiting, &failed));
         let threads: Vec<_> = (0..helpers.threads.max(1)).map(|_| start()).collect();
-        let outcome = lead(Hands { jobs, batch: Vec::new(), bytes: 0, given: 0, failed: failed.clone() });
+        let outcome = lead(Hands {
+            jobs,
+            batch: Vec::new(),
+            bytes: 0,
+            given: 0,
+            failed: failed.clone(),
+        });
         let (mut losses, mut first) = (Losses::default(), None);
         for thread in threads {
-            match thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+            match thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            {
                 Ok(more) => losses.merge(more),
-                Err((number, error)) if first.as_ref().is_none_or(|(other, _)| number < *other) => first = Some((number, error)),
+                Err((number, error)) if first.as_ref().is_none_or(|(other, _)| number < *other) => {
+                    first = Some((number, error))
+                }
                 Err(_) => {}
             }
         }
         match first {
-            Some((_, error)) => Err(Failed { error, explained: true }),
-            None => outcome.map(|()| losses).map_err(|error| Failed { error, explained: false }),
+            Some((_, error)) => Err(Failed {
+                error,
+                explained: true,
+            }),
+            None => outcome.map(|()| losses).map_err(|error| Failed {
+                error,
+                explained: false,
+            }),
         }
     })
 }
@@ -118,8 +163,17 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     /// Jobs come in their order, so that all before one that fails are done or under way.
-    fn run(mut self, waiting: &Mutex<Receiver<Vec<Job>>>, failed: &AtomicBool) -> std::result::Result<Losses, (usize, ImageError)> {
-        let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    fn run(
+        mut self,
+        waiting: &Mutex<Receiver<Vec<Job>>>,
+        failed: &AtomicBool,
+    ) -> std::result::Result<Losses, (usize, ImageError)> {
+        let next = || {
+            waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .recv()
+        };
         while let Ok(batch) = next() {
             for job in batch {
                 let number = job.number;
@@ -151,22 +205,45 @@ impl Worker<'_> {
                 error,
                 why: String::new(),
             })?;
-            read_into(fs, place, &job.entry, self.how, (&mut self.losses, &mut self.buffer), job.fill)
+            read_into(
+                fs,
+                place,
+                &job.entry,
+                self.how,
+                (&mut self.losses, &mut self.buffer),
+                job.fill,
+            )
         });
         outcome.map_err(|error| volume.explain(error))
     }
 }
 
-/// Directory and name of a path; of the directory before, a reference is kept until another one is asked for.
-fn find<'a>(fs: &mut dyn FileSystem, kept: &mut Option<(Vec<u8>, Ino)>, path: &'a [u8]) -> std::result::Result<(Ino, &'a [u8]), Errno> {
-    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
-    let (above, name) = path[..end].split_at(path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1));
+/// Directory and name of a path; of the directory before, a reference is kept until another one is
+/// asked for.
+fn find<'a>(
+    fs: &mut dyn FileSystem,
+    kept: &mut Option<(Vec<u8>, Ino)>,
+    path: &'a [u8],
+) -> std::result::Result<(Ino, &'a [u8]), Errno> {
+    let end = path
+        .iter()
+        .rposition(|byte| *byte != b'/')
+        .map_or(0, |last| last + 1);
+    let (above, name) = path[..end].split_at(
+        path[..end]
+            .iter()
+            .rposition(|byte| *byte == b'/')
+            .map_or(0, |slash| slash + 1),
+    );
     if let Some((_, dir)) = kept.take_if(|(kept, _)| kept != above) {
         fs.forget(dir, 1);
     }
     let dir = match kept {
         Some((_, dir)) => *dir,
-        None => kept.insert((above.to_vec(), path::resolve(fs, above)?.ino)).1,
+        None => {
+            kept.insert((above.to_vec(), path::resolve(fs, above)?.ino))
+                .1
+        }
     };
     Ok((dir, name))
 }

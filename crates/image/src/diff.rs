@@ -1,6 +1,7 @@
 //! What differs between two trees.
 //!
-//! *Promises.* Every path that is in only one of them, and of every other what of it differs, in the order of the paths. Contents are compared byte by byte, a little at a time.
+//! *Promises.* Every path that is in only one of them, and of every other what of it differs, in
+//! the order of the paths. Contents are compared byte by byte, a little at a time.
 
 use crate::error::{Result, Shown};
 use crate::sink::STEP;
@@ -43,8 +44,16 @@ pub struct Ignored {
 
 /// The differences of two settled trees.
 pub fn diff(first: &Tree, second: &Tree, ignored: Ignored) -> Result<Vec<Difference>> {
-    let (mut all, mut a, mut b) = (Vec::new(), first.entries.iter().peekable(), second.entries.iter().peekable());
-    let only = |entry: &Entry, side| Difference { path: Shown::path(&entry.path), side, what: Vec::new() };
+    let (mut all, mut a, mut b) = (
+        Vec::new(),
+        first.entries.iter().peekable(),
+        second.entries.iter().peekable(),
+    );
+    let only = |entry: &Entry, side| Difference {
+        path: Shown::path(&entry.path),
+        side,
+        what: Vec::new(),
+    };
     loop {
         let next = match (a.peek(), b.peek()) {
             (None, None) => return Ok(all),
@@ -56,27 +65,45 @@ pub fn diff(first: &Tree, second: &Tree, ignored: Ignored) -> Result<Vec<Differe
             Ordering::Less => all.extend(a.next().map(|(entry, _)| only(entry, Side::First))),
             Ordering::Greater => all.extend(b.next().map(|(entry, _)| only(entry, Side::Second))),
             Ordering::Equal => {
-                let (Some(one), Some(other)) = (a.next(), b.next()) else { continue };
+                let (Some(one), Some(other)) = (a.next(), b.next()) else {
+                    continue;
+                };
                 let what = unlike(one, other, ignored)?;
                 if !what.is_empty() {
-                    all.push(Difference { path: Shown::path(&one.0.path), side: Side::Both, what });
+                    all.push(Difference {
+                        path: Shown::path(&one.0.path),
+                        side: Side::Both,
+                        what,
+                    });
                 }
             }
         }
     }
 }
 
-fn unlike((a, a_data): &(Entry, Data), (b, b_data): &(Entry, Data), ignored: Ignored) -> Result<Vec<String>> {
+fn unlike(
+    (a, a_data): &(Entry, Data),
+    (b, b_data): &(Entry, Data),
+    ignored: Ignored,
+) -> Result<Vec<String>> {
     let mut what = Vec::new();
     let mut note = |name: &str, a: String, b: String| {
         if a != b {
             what.push(format!("{name} {a}, {b}"));
         }
     };
-    note("kind", format!("{:?}", a.node.kind()), format!("{:?}", b.node.kind()));
+    note(
+        "kind",
+        format!("{:?}", a.node.kind()),
+        format!("{:?}", b.node.kind()),
+    );
     if !ignored.owners {
         note("mode", format!("{:04o}", a.mode), format!("{:04o}", b.mode));
-        note("owner", format!("{}:{}", a.uid, a.gid), format!("{}:{}", b.uid, b.gid));
+        note(
+            "owner",
+            format!("{}:{}", a.uid, a.gid),
+            format!("{}:{}", b.uid, b.gid),
+        );
     }
     if !ignored.times {
         let time = |entry: &Entry| format!("{}.{:09}", entry.mtime.secs, entry.mtime.nanos);
@@ -85,11 +112,18 @@ fn unlike((a, a_data): &(Entry, Data), (b, b_data): &(Entry, Data), ignored: Ign
     for (name, value) in &a.xattrs {
         match b.xattrs.iter().find(|(other, _)| other == name) {
             None => note("attribute", Shown(name.clone()).to_string(), "none".into()),
-            Some((_, other)) if other != value => note("attribute", Shown(name.clone()).to_string(), "another value".into()),
+            Some((_, other)) if other != value => note(
+                "attribute",
+                Shown(name.clone()).to_string(),
+                "another value".into(),
+            ),
             Some(_) => {}
         }
     }
-    let new = b.xattrs.iter().filter(|(name, _)| !a.xattrs.iter().any(|(other, _)| other == name));
+    let new = b
+        .xattrs
+        .iter()
+        .filter(|(name, _)| !a.xattrs.iter().any(|(other, _)| other == name));
     new.for_each(|(name, _)| note("attribute", "none".into(), Shown(name.clone()).to_string()));
     if a.node.kind() == b.node.kind() {
         if a.size() != b.size() {
@@ -113,7 +147,11 @@ fn first_difference(a: &Data, b: &Data, size: u64) -> Result<Option<u64>> {
         a.read(at, &mut one[..len])?;
         b.read(at, &mut other[..len])?;
         if one[..len] != other[..len] {
-            let within = one.iter().zip(&other).position(|(a, b)| a != b).unwrap_or(0);
+            let within = one
+                .iter()
+                .zip(&other)
+                .position(|(a, b)| a != b)
+                .unwrap_or(0);
             return Ok(Some(at + within as u64));
         }
     }
@@ -130,22 +168,41 @@ mod tests {
         let tree = |entries: &[(&str, Node, u16)]| {
             let mut tree = Tree::default();
             for (path, node, mode) in entries {
-                tree.push(Entry { node: node.clone(), mode: *mode, ..Entry::directory(path.as_bytes()) }, Data::default());
+                tree.push(
+                    Entry {
+                        node: node.clone(),
+                        mode: *mode,
+                        ..Entry::directory(path.as_bytes())
+                    },
+                    Data::default(),
+                );
             }
             tree.settle().unwrap();
             tree
         };
-        let a =
-            tree(&[("both", Node::Fifo, 0o600), ("left", Node::Fifo, 0), ("mode", Node::Fifo, 0o600), ("size", Node::File { size: 5 }, 0)]);
+        let a = tree(&[
+            ("both", Node::Fifo, 0o600),
+            ("left", Node::Fifo, 0),
+            ("mode", Node::Fifo, 0o600),
+            ("size", Node::File { size: 5 }, 0),
+        ]);
         let b = tree(&[
             ("both", Node::Fifo, 0o600),
             ("mode", Node::Fifo, 0o644),
             ("right", Node::Fifo, 0),
             ("size", Node::File { size: 6 }, 0),
         ]);
-        let found: Vec<String> =
-            diff(&a, &b, Ignored::default()).unwrap().iter().map(|one| format!("{} {:?} {:?}", one.path, one.side, one.what)).collect();
-        let expected = ["/left First []", "/mode Both [\"mode 0600, 0644\"]", "/right Second []", "/size Both [\"length 5, 6\"]"];
+        let found: Vec<String> = diff(&a, &b, Ignored::default())
+            .unwrap()
+            .iter()
+            .map(|one| format!("{} {:?} {:?}", one.path, one.side, one.what))
+            .collect();
+        let expected = [
+            "/left First []",
+            "/mode Both [\"mode 0600, 0644\"]",
+            "/right Second []",
+            "/size Both [\"length 5, 6\"]",
+        ];
         assert_eq!(found, expected);
     }
 }

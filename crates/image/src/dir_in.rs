@@ -1,6 +1,8 @@
 //! A directory of the operating system as a tree.
 //!
-//! *Promises.* Every entry with owner, permissions, times, links, devices, holes and all extended attributes that the reader may see; nothing is followed, nothing is changed. Contents are read when they are needed.
+//! *Promises.* Every entry with owner, permissions, times, links, devices, holes and all extended
+//! attributes that the reader may see; nothing is followed, nothing is changed. Contents are read
+//! when they are needed.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::tree::{Data, Entry, Extent, Node, Origin, PATH_MAX, Tree, Xattrs};
@@ -25,11 +27,21 @@ pub fn read(root: &Path) -> Result<Tree> {
     let mut tree = Tree::default();
     let metadata = fs::metadata(root).map_err(ImageError::file(root))?;
     if !metadata.is_dir() {
-        return Err(ImageError::Choice { what: "source", found: root.display().to_string(), expected: "a directory".into() });
+        return Err(ImageError::Choice {
+            what: "source",
+            found: root.display().to_string(),
+            expected: "a directory".into(),
+        });
     }
-    tree.push(described(root, Vec::new(), Node::Directory, &metadata)?, Data::default());
+    tree.push(
+        described(root, Vec::new(), Node::Directory, &metadata)?,
+        Data::default(),
+    );
     let scan = Scan {
-        state: Mutex::new(State { left: vec![(root.to_path_buf(), Vec::new())], ..State::default() }),
+        state: Mutex::new(State {
+            left: vec![(root.to_path_buf(), Vec::new())],
+            ..State::default()
+        }),
         first_names: Mutex::default(),
         more: Condvar::new(),
     };
@@ -37,7 +49,10 @@ pub fn read(root: &Path) -> Result<Tree> {
         (1..THREADS).for_each(|_| _ = scope.spawn(|| scan.run()));
         scan.run();
     });
-    let state = scan.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let state = scan
+        .state
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     if let Some((_, error)) = state.failed {
         return Err(error);
     }
@@ -56,7 +71,8 @@ struct State {
     found: Vec<(Entry, Data)>,
     /// Threads at a directory.
     busy: usize,
-    /// Of the directories that could not be read the first by its path: it does not depend on the threads.
+    /// Of the directories that could not be read the first by its path: it does not depend on the
+    /// threads.
     failed: Option<(Vec<u8>, ImageError)>,
 }
 
@@ -64,11 +80,20 @@ impl State {
     fn take(&mut self, dir: &Path, path: Vec<u8>, read: Result<Vec<(Entry, Data)>>) {
         match read {
             Ok(found) => {
-                let directories = found.iter().filter(|(entry, _)| entry.node == Node::Directory);
-                self.left.extend(directories.map(|(entry, _)| (dir.join(OsStr::from_bytes(entry.name())), entry.path.clone())));
+                let directories = found
+                    .iter()
+                    .filter(|(entry, _)| entry.node == Node::Directory);
+                self.left.extend(directories.map(|(entry, _)| {
+                    (
+                        dir.join(OsStr::from_bytes(entry.name())),
+                        entry.path.clone(),
+                    )
+                }));
                 self.found.extend(found);
             }
-            Err(error) if self.failed.as_ref().is_none_or(|(first, _)| path < *first) => self.failed = Some((path, error)),
+            Err(error) if self.failed.as_ref().is_none_or(|(first, _)| path < *first) => {
+                self.failed = Some((path, error))
+            }
             Err(_) => {}
         }
     }
@@ -91,7 +116,10 @@ impl Scan {
         let mut state = self.lock();
         while !state.left.is_empty() || state.busy > 0 {
             let Some((dir, path)) = state.left.pop() else {
-                state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self
+                    .more
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             state.busy += 1;
@@ -139,13 +167,33 @@ impl Drop for Busy<'_> {
 }
 
 fn described(at: &Path, path: Vec<u8>, node: Node, metadata: &Metadata) -> Result<Entry> {
-    let mtime = Time { secs: metadata.mtime(), nanos: metadata.mtime_nsec() as u32 };
+    let mtime = Time {
+        secs: metadata.mtime(),
+        nanos: metadata.mtime_nsec() as u32,
+    };
     let mode = (metadata.mode() & 0o7777) as u16;
-    let xattrs = if matches!(node, Node::Link { .. }) { Xattrs::new() } else { xattrs(at).map_err(ImageError::file(at))? };
-    Ok(Entry { path, node, mode, uid: metadata.uid(), gid: metadata.gid(), mtime, xattrs })
+    let xattrs = if matches!(node, Node::Link { .. }) {
+        Xattrs::new()
+    } else {
+        xattrs(at).map_err(ImageError::file(at))?
+    };
+    Ok(Entry {
+        path,
+        node,
+        mode,
+        uid: metadata.uid(),
+        gid: metadata.gid(),
+        mtime,
+        xattrs,
+    })
 }
 
-fn node(at: &Path, path: &[u8], metadata: &Metadata, first_names: &Mutex<FirstNames>) -> Result<(Node, Data)> {
+fn node(
+    at: &Path,
+    path: &[u8],
+    metadata: &Metadata,
+    first_names: &Mutex<FirstNames>,
+) -> Result<(Node, Data)> {
     if metadata.nlink() > 1 && !metadata.is_dir() {
         let mut first_names = first_names.lock().unwrap_or_else(PoisonError::into_inner);
         match first_names.get(&(metadata.dev(), metadata.ino())) {
@@ -156,7 +204,12 @@ fn node(at: &Path, path: &[u8], metadata: &Metadata, first_names: &Mutex<FirstNa
     let device = (major(metadata.rdev()), minor(metadata.rdev()));
     let node = match FileType::from_mode(metadata.mode() as u16) {
         Some(FileType::Directory) => Node::Directory,
-        Some(FileType::Symlink) => Node::Symlink { target: fs::read_link(at).map_err(ImageError::file(at))?.into_os_string().into_vec() },
+        Some(FileType::Symlink) => Node::Symlink {
+            target: fs::read_link(at)
+                .map_err(ImageError::file(at))?
+                .into_os_string()
+                .into_vec(),
+        },
         Some(FileType::Fifo) => Node::Fifo,
         Some(FileType::Socket) => Node::Socket,
         Some(FileType::Character) => Node::Character { device },
@@ -174,7 +227,11 @@ pub fn contents(at: &Path, metadata: &Metadata) -> Result<Data> {
     let size = metadata.len();
     // Fewer blocks than bytes: holes, or a file system that compresses.
     let sparse = metadata.blocks() * 512 < size;
-    if sparse { holes(at, size).map_err(ImageError::file(at)) } else { Ok(Data::whole(at.into(), size)) }
+    if sparse {
+        holes(at, size).map_err(ImageError::file(at))
+    } else {
+        Ok(Data::whole(at.into(), size))
+    }
 }
 
 fn holes(at: &Path, size: u64) -> io::Result<Data> {
@@ -188,9 +245,16 @@ fn holes(at: &Path, size: u64) -> io::Result<Data> {
             Err(_) => return Ok(Data::whole(at.into(), size)),
         };
         next = seek(&file, SeekFrom::Hole(from))?.min(size);
-        extents.push(Extent { at: from, from, len: next - from });
+        extents.push(Extent {
+            at: from,
+            from,
+            len: next - from,
+        });
     }
-    Ok(Data { origin: Some(Origin::Path(PathBuf::from(at))), extents })
+    Ok(Data {
+        origin: Some(Origin::Path(PathBuf::from(at))),
+        extents,
+    })
 }
 
 /// The attributes that can be read, by name.
@@ -205,7 +269,10 @@ fn xattrs(at: &Path) -> io::Result<Xattrs> {
         }
     };
     let mut xattrs = Xattrs::new();
-    for name in names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+    for name in names[..len]
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+    {
         // The longest value that Linux has.
         let mut value = vec![0; 64 << 10];
         match lgetxattr(at, name, &mut value[..]) {

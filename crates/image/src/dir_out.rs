@@ -1,7 +1,9 @@
 //! A tree as a directory of the operating system.
 //!
-//! *Promises.* Nothing outside the directory is made or changed, whatever names and links the tree has: each directory is opened by its name in the one above it, links are not followed, nothing that is there is
-//! replaced. Without privileges what only root may make or set (devices, owners, attributes of the system) is counted and told, not an error: an archive or a manifest keeps it.
+//! *Promises.* Nothing outside the directory is made or changed, whatever names and links the tree
+//! has: each directory is opened by its name in the one above it, links are not followed, nothing
+//! that is there is replaced. Without privileges what only root may make or set (devices, owners,
+//! attributes of the system) is counted and told, not an error: an archive or a manifest keeps it.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::sink::{Bytes, Fill, Sink};
@@ -9,8 +11,9 @@ use crate::tree::{Entry, Node};
 use crate::walk::Losses;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, chownat, fchmod, fchown, fsetxattr, ftruncate, futimens,
-    linkat, makedev, mkdirat, mknodat, openat, symlinkat, utimensat,
+    AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, chownat, fchmod,
+    fchown, fsetxattr, ftruncate, futimens, linkat, makedev, mkdirat, mknodat, openat, symlinkat,
+    utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -46,8 +49,15 @@ impl DirOut {
                     });
                 }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => fs::create_dir(root).map_err(ImageError::file(root))?,
-            Err(error) => return Err(ImageError::File { path: root.into(), error }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                fs::create_dir(root).map_err(ImageError::file(root))?
+            }
+            Err(error) => {
+                return Err(ImageError::File {
+                    path: root.into(),
+                    error,
+                });
+            }
         }
         Ok(Self {
             root: root.into(),
@@ -59,10 +69,15 @@ impl DirOut {
         })
     }
 
-    /// The directory that an entry goes into. Those that nothing more comes into get their attributes.
+    /// The directory that an entry goes into. Those that nothing more comes into get their
+    /// attributes.
     fn dir_of(&mut self, entry: &Entry) -> Result<()> {
         let dir = entry.path.len().saturating_sub(entry.name().len() + 1);
-        while self.open.last().is_some_and(|(open, _)| open.path != entry.path[..dir]) {
+        while self
+            .open
+            .last()
+            .is_some_and(|(open, _)| open.path != entry.path[..dir])
+        {
             self.close()?;
         }
         if self.open.is_empty() {
@@ -77,7 +92,9 @@ impl DirOut {
     }
 
     fn close(&mut self) -> Result<()> {
-        let Some((entry, fd)) = self.open.pop() else { return Ok(()) };
+        let Some((entry, fd)) = self.open.pop() else {
+            return Ok(());
+        };
         self.describe(&entry, fd.as_fd())
     }
 
@@ -88,11 +105,19 @@ impl DirOut {
     }
 
     fn new_file(&mut self, entry: &Entry) -> Result<NewFile> {
-        let Some((_, dir)) = self.open.last() else { return Err(self.failed(entry, Errno::NOENT)) };
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(dir, entry.name(), flags, Mode::RUSR | Mode::WUSR).map_err(|error| self.failed(entry, error))?;
+        let Some((_, dir)) = self.open.last() else {
+            return Err(self.failed(entry, Errno::NOENT));
+        };
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(dir, entry.name(), flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|error| self.failed(entry, error))?;
         self.owners_left += u64::from(!self.privileged);
-        Ok(NewFile { file: file.into(), root: self.root.clone(), privileged: self.privileged })
+        Ok(NewFile {
+            file: file.into(),
+            root: self.root.clone(),
+            privileged: self.privileged,
+        })
     }
 
     fn failed(&self, entry: &Entry, error: Errno) -> ImageError {
@@ -100,7 +125,9 @@ impl DirOut {
     }
 
     fn put_node(&mut self, entry: &Entry) -> Result<()> {
-        let Some((_, dir)) = self.open.last() else { return Ok(()) };
+        let Some((_, dir)) = self.open.last() else {
+            return Ok(());
+        };
         let (name, mode) = (entry.name(), Mode::from_raw_mode(entry.mode.into()));
         let made = match &entry.node {
             Node::Symlink { target } => symlinkat(&target[..], dir, name),
@@ -108,7 +135,8 @@ impl DirOut {
                 Some(top) => {
                     return linkat(top, &to[..], dir, name, AtFlags::empty()).or_else(|error| {
                         // What it is linked to may be a device that could not be made.
-                        self.losses.add(&entry.path, format!("link to {}: {error}", Shown::path(to)));
+                        self.losses
+                            .add(&entry.path, format!("link to {}: {error}", Shown::path(to)));
                         Ok(())
                     });
                 }
@@ -116,29 +144,58 @@ impl DirOut {
             },
             Node::Fifo => mknodat(dir, name, FileType::Fifo, mode, 0),
             Node::Socket => mknodat(dir, name, FileType::Socket, mode, 0),
-            Node::Character { device } => mknodat(dir, name, FileType::CharacterDevice, mode, makedev(device.0, device.1)),
-            Node::Block { device } => mknodat(dir, name, FileType::BlockDevice, mode, makedev(device.0, device.1)),
+            Node::Character { device } => mknodat(
+                dir,
+                name,
+                FileType::CharacterDevice,
+                mode,
+                makedev(device.0, device.1),
+            ),
+            Node::Block { device } => mknodat(
+                dir,
+                name,
+                FileType::BlockDevice,
+                mode,
+                makedev(device.0, device.1),
+            ),
             Node::Directory | Node::File { .. } => Ok(()),
         };
         match made {
             Err(Errno::PERM) if !self.privileged => {
-                self.losses.add(&entry.path, "device: only root may make one; an archive or a manifest keeps it");
+                self.losses.add(
+                    &entry.path,
+                    "device: only root may make one; an archive or a manifest keeps it",
+                );
                 return Ok(());
             }
             made => made.map_err(|error| self.failed(entry, error))?,
         }
         let nofollow = AtFlags::SYMLINK_NOFOLLOW;
         if self.privileged {
-            chownat(dir, name, Some(uid(entry.uid)), Some(gid(entry.gid)), nofollow).map_err(|error| self.failed(entry, error))?;
+            chownat(
+                dir,
+                name,
+                Some(uid(entry.uid)),
+                Some(gid(entry.gid)),
+                nofollow,
+            )
+            .map_err(|error| self.failed(entry, error))?;
         } else {
             self.owners_left += 1;
         }
         if !matches!(entry.node, Node::Symlink { .. }) {
             // Not a link, so that nothing is followed.
-            rustix::fs::chmodat(dir, name, mode, AtFlags::empty()).map_err(|error| self.failed(entry, error))?;
+            rustix::fs::chmodat(dir, name, mode, AtFlags::empty())
+                .map_err(|error| self.failed(entry, error))?;
         }
         for (attribute, _) in &entry.xattrs {
-            self.losses.add(&entry.path, format!("attribute {}: not set on what is neither file nor directory", Shown(attribute.clone())));
+            self.losses.add(
+                &entry.path,
+                format!(
+                    "attribute {}: not set on what is neither file nor directory",
+                    Shown(attribute.clone())
+                ),
+            );
         }
         utimensat(dir, name, &times(entry), nofollow).map_err(|error| self.failed(entry, error))
     }
@@ -146,24 +203,39 @@ impl DirOut {
 
 fn failed(root: &Path, entry: &Entry, error: Errno) -> ImageError {
     use std::os::unix::ffi::OsStrExt as _;
-    ImageError::File { path: root.join(std::ffi::OsStr::from_bytes(&entry.path)), error: error.into() }
+    ImageError::File {
+        path: root.join(std::ffi::OsStr::from_bytes(&entry.path)),
+        error: error.into(),
+    }
 }
 
 /// Owner, permissions, attributes and time; the owner where that may be set.
-fn describe(root: &Path, entry: &Entry, fd: BorrowedFd<'_>, privileged: bool, losses: &mut Losses) -> Result<()> {
+fn describe(
+    root: &Path,
+    entry: &Entry,
+    fd: BorrowedFd<'_>,
+    privileged: bool,
+    losses: &mut Losses,
+) -> Result<()> {
     if privileged {
-        fchown(fd, Some(uid(entry.uid)), Some(gid(entry.gid))).map_err(|error| failed(root, entry, error))?;
+        fchown(fd, Some(uid(entry.uid)), Some(gid(entry.gid)))
+            .map_err(|error| failed(root, entry, error))?;
     }
     for (name, value) in &entry.xattrs {
         if let Err(error) = fsetxattr(fd, &name[..], value, XattrFlags::empty()) {
-            losses.add(&entry.path, format!("attribute {}: {error}", Shown(name.clone())));
+            losses.add(
+                &entry.path,
+                format!("attribute {}: {error}", Shown(name.clone())),
+            );
         }
     }
-    fchmod(fd, Mode::from_raw_mode(entry.mode.into())).map_err(|error| failed(root, entry, error))?;
+    fchmod(fd, Mode::from_raw_mode(entry.mode.into()))
+        .map_err(|error| failed(root, entry, error))?;
     futimens(fd, &times(entry)).map_err(|error| failed(root, entry, error))
 }
 
-/// A file that is there and has no contents yet. Its directory changes no more by what is done to it.
+/// A file that is there and has no contents yet. Its directory changes no more by what is done to
+/// it.
 struct NewFile {
     file: File,
     root: PathBuf,
@@ -175,12 +247,21 @@ impl Fill for NewFile {
         let (mut end, mut losses) = (0, Losses::default());
         bytes.each(&mut |at, data| {
             end = at + data.len() as u64;
-            self.file.write_all_at(data, at).map_err(ImageError::file(&self.root))
+            self.file
+                .write_all_at(data, at)
+                .map_err(ImageError::file(&self.root))
         })?;
         if end < entry.size() {
-            ftruncate(&self.file, entry.size()).map_err(|error| failed(&self.root, entry, error))?;
+            ftruncate(&self.file, entry.size())
+                .map_err(|error| failed(&self.root, entry, error))?;
         }
-        describe(&self.root, entry, self.file.as_fd(), self.privileged, &mut losses)?;
+        describe(
+            &self.root,
+            entry,
+            self.file.as_fd(),
+            self.privileged,
+            &mut losses,
+        )?;
         Ok(losses)
     }
 }
@@ -194,8 +275,14 @@ fn gid(id: u32) -> rustix::fs::Gid {
 }
 
 fn times(entry: &Entry) -> Timestamps {
-    let time = Timespec { tv_sec: entry.mtime.secs, tv_nsec: entry.mtime.nanos.into() };
-    Timestamps { last_access: time, last_modification: time }
+    let time = Timespec {
+        tv_sec: entry.mtime.secs,
+        tv_nsec: entry.mtime.nanos.into(),
+    };
+    Timestamps {
+        last_access: time,
+        last_modification: time,
+    }
 }
 
 impl DirOut {
@@ -219,7 +306,10 @@ impl Sink for DirOut {
     fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()> {
         let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if entry.path.is_empty() {
-            let failed = |error: Errno| ImageError::File { path: self.root.clone(), error: error.into() };
+            let failed = |error: Errno| ImageError::File {
+                path: self.root.clone(),
+                error: error.into(),
+            };
             if entry.node != Node::Directory {
                 return Err(failed(Errno::NOTDIR));
             }
@@ -236,9 +326,17 @@ impl Sink for DirOut {
                 Ok(())
             }
             Node::Directory => {
-                let Some((_, dir)) = self.open.last() else { return Ok(()) };
-                mkdirat(dir, entry.name(), Mode::RWXU).map_err(|error| self.failed(entry, error))?;
-                let made = openat(dir, entry.name(), directory | OFlags::NOFOLLOW, Mode::empty());
+                let Some((_, dir)) = self.open.last() else {
+                    return Ok(());
+                };
+                mkdirat(dir, entry.name(), Mode::RWXU)
+                    .map_err(|error| self.failed(entry, error))?;
+                let made = openat(
+                    dir,
+                    entry.name(),
+                    directory | OFlags::NOFOLLOW,
+                    Mode::empty(),
+                );
                 let made = made.map_err(|error| self.failed(entry, error))?;
                 self.open.push((entry.clone(), made));
                 Ok(())

@@ -1,6 +1,7 @@
 //! The structures of an image where they lie, one after the other.
 //!
-//! *Promises.* Everything is told that stands there, sound or not, whether it counts or not; memory is one erase block. *Knows nothing of* what it means for the tree: that is a mount's business.
+//! *Promises.* Everything is told that stands there, sound or not, whether it counts or not; memory
+//! is one erase block. *Knows nothing of* what it means for the tree: that is a mount's business.
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result, Shown};
@@ -33,24 +34,43 @@ pub struct Item {
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let damaged = if self.sound { "" } else { " DAMAGED" };
-        write!(f, "{:#010x} {:>6} {}{damaged} {}", self.at, self.len, self.kind, self.says)
+        write!(
+            f,
+            "{:#010x} {:>6} {}{damaged} {}",
+            self.at, self.len, self.kind, self.says
+        )
     }
 }
 
 /// Gives every structure to `take`.
-pub fn dump(path: &Path, opening: &Opening, take: &mut dyn FnMut(&Item) -> Result<()>) -> Result<()> {
-    let Detected::Flash(format, kind) = detected(path, &opening.hints)? else { return disk(path, opening, take) };
+pub fn dump(
+    path: &Path,
+    opening: &Opening,
+    take: &mut dyn FnMut(&Item) -> Result<()>,
+) -> Result<()> {
+    let Detected::Flash(format, kind) = detected(path, &opening.hints)? else {
+        return disk(path, opening, take);
+    };
     let file = ImageFile::open(path).map_err(ImageError::file(path))?;
     let block = format.bytes(1);
     let whole = nandlab_sim::Backing::len(&file).div_ceil(block) * block;
     let mut medium =
-        Image::new(Overlay::new(file, whole), format).map_err(|error| ImageError::Open { layer: "flash", why: error.to_string() })?;
+        Image::new(Overlay::new(file, whole), format).map_err(|error| ImageError::Open {
+            layer: "flash",
+            why: error.to_string(),
+        })?;
     let geometry = medium.geometry().clone();
     let mut bytes = Vec::new();
     for number in 0..geometry.blocks {
         let start = u64::from(number) * u64::from(geometry.block_bytes());
         if medium.is_bad(Block(number)) == Ok(true) {
-            take(&Item { at: start, len: geometry.block_bytes().into(), kind: "bad block", sound: true, says: String::new() })?;
+            take(&Item {
+                at: start,
+                len: geometry.block_bytes().into(),
+                kind: "bad block",
+                sound: true,
+                says: String::new(),
+            })?;
         }
         block_of(&mut medium, number, &mut bytes)?;
         match kind {
@@ -58,7 +78,13 @@ pub fn dump(path: &Path, opening: &Opening, take: &mut dyn FnMut(&Item) -> Resul
             FlashKind::Ubi { vid, .. } => ubi(start, vid, &bytes, take)?,
             FlashKind::Nftl => {
                 if bytes.starts_with(b"ANAND\0") {
-                    take(&Item { at: start, len: 512, kind: "NFTL header", sound: true, says: String::new() })?;
+                    take(&Item {
+                        at: start,
+                        len: 512,
+                        kind: "NFTL header",
+                        sound: true,
+                        says: String::new(),
+                    })?;
                 }
             }
         }
@@ -66,10 +92,25 @@ pub fn dump(path: &Path, opening: &Opening, take: &mut dyn FnMut(&Item) -> Resul
     Ok(())
 }
 
-fn jffs2(start: u64, endian: Endian, bytes: &[u8], take: &mut dyn FnMut(&Item) -> Result<()>) -> Result<()> {
+fn jffs2(
+    start: u64,
+    endian: Endian,
+    bytes: &[u8],
+    take: &mut dyn FnMut(&Item) -> Result<()>,
+) -> Result<()> {
     for seen in survey(endian, bytes) {
         let (kind, says) = match seen.what {
-            What::Inode { ino, version, mode, owner, size, mtime, range, compr, .. } => {
+            What::Inode {
+                ino,
+                version,
+                mode,
+                owner,
+                size,
+                mtime,
+                range,
+                compr,
+                ..
+            } => {
                 let (from, len) = range;
                 let (uid, gid) = owner;
                 let says = format!(
@@ -77,41 +118,97 @@ fn jffs2(start: u64, endian: Endian, bytes: &[u8], take: &mut dyn FnMut(&Item) -
                 );
                 ("inode", says)
             }
-            What::Name { dir, version, ino, time, kind, name } => {
+            What::Name {
+                dir,
+                version,
+                ino,
+                time,
+                kind,
+                name,
+            } => {
                 let name = Shown(bytes[name].to_vec());
-                ("name", format!("directory {dir} version {version} inode {ino} type {kind} time {time} {name}"))
+                (
+                    "name",
+                    format!(
+                        "directory {dir} version {version} inode {ino} type {kind} time {time} {name}"
+                    ),
+                )
             }
-            What::Attribute { xid, version, data } => ("xattr", format!("number {xid} version {version}, {} bytes", data.len())),
-            What::Reference { ino, xid, seqno } => ("xref", format!("inode {ino} attribute {xid} sequence {seqno}")),
+            What::Attribute { xid, version, data } => (
+                "xattr",
+                format!("number {xid} version {version}, {} bytes", data.len()),
+            ),
+            What::Reference { ino, xid, seqno } => (
+                "xref",
+                format!("inode {ino} attribute {xid} sequence {seqno}"),
+            ),
             What::Summary => ("summary", String::new()),
             What::CleanMarker => ("clean marker", String::new()),
             What::Padding => ("padding", String::new()),
             What::Unknown => ("unknown", format!("kind {:#06x}", seen.kind)),
         };
-        let says = if seen.obsolete { says + " (marked as not counting)" } else { says };
-        take(&Item { at: start + seen.at as u64, len: seen.len as u64, kind, sound: seen.sound, says })?;
+        let says = if seen.obsolete {
+            says + " (marked as not counting)"
+        } else {
+            says
+        };
+        take(&Item {
+            at: start + seen.at as u64,
+            len: seen.len as u64,
+            kind,
+            sound: seen.sound,
+            says,
+        })?;
     }
     Ok(())
 }
 
-fn ubi(start: u64, vid: u32, bytes: &[u8], take: &mut dyn FnMut(&Item) -> Result<()>) -> Result<()> {
+fn ubi(
+    start: u64,
+    vid: u32,
+    bytes: &[u8],
+    take: &mut dyn FnMut(&Item) -> Result<()>,
+) -> Result<()> {
     let len = HEADER_BYTES as u64;
     let (sound, says) = match EcHeader::parse(&bytes[..HEADER_BYTES.min(bytes.len())]) {
-        Parsed::Good(header) => (true, format!("erased {} times, image {:#x}", header.ec, header.image_seq)),
+        Parsed::Good(header) => (
+            true,
+            format!("erased {} times, image {:#x}", header.ec, header.image_seq),
+        ),
         Parsed::Empty => (true, "erased".into()),
         Parsed::Damaged(error) | Parsed::Refused(error) => (false, error.to_string()),
     };
-    take(&Item { at: start, len, kind: "EC header", sound, says })?;
-    let Some(header) = bytes.get(vid as usize..vid as usize + HEADER_BYTES) else { return Ok(()) };
+    take(&Item {
+        at: start,
+        len,
+        kind: "EC header",
+        sound,
+        says,
+    })?;
+    let Some(header) = bytes.get(vid as usize..vid as usize + HEADER_BYTES) else {
+        return Ok(());
+    };
     let (sound, says) = match VidHeader::parse(header, bytes.len() as u32) {
         Parsed::Good(header) => {
             let copy = if header.copy { ", a copy" } else { "" };
-            (true, format!("volume {} block {} sequence {}{copy}", header.volume, header.lnum, header.sqnum))
+            (
+                true,
+                format!(
+                    "volume {} block {} sequence {}{copy}",
+                    header.volume, header.lnum, header.sqnum
+                ),
+            )
         }
         Parsed::Empty => return Ok(()),
         Parsed::Damaged(error) | Parsed::Refused(error) => (false, error.to_string()),
     };
-    take(&Item { at: start + u64::from(vid), len, kind: "VID header", sound, says })
+    take(&Item {
+        at: start + u64::from(vid),
+        len,
+        kind: "VID header",
+        sound,
+        says,
+    })
 }
 
 fn disk(path: &Path, opening: &Opening, take: &mut dyn FnMut(&Item) -> Result<()>) -> Result<()> {
@@ -122,5 +219,11 @@ fn disk(path: &Path, opening: &Opening, take: &mut dyn FnMut(&Item) -> Result<()
         Some(Mounted::Fat(fs)) => ("FAT boot sector", 0, format!("{:?}", fs.layout())),
         Some(Mounted::Jffs2(_)) | None => return Ok(()),
     };
-    take(&Item { at, len: 0, kind, sound: true, says })
+    take(&Item {
+        at,
+        len: 0,
+        kind,
+        sound: true,
+        says,
+    })
 }

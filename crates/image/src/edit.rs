@@ -1,7 +1,9 @@
 //! Changes to an image, made by its own file system.
 //!
-//! *Promises.* The change is made in a copy beside the image, which takes its place when everything is in it and durable: at any moment, whatever fails, the image is as it was before or as it is
-//! afterwards. An image of flash that ends where its last block did may become longer. *Knows nothing of* what the change is.
+//! *Promises.* The change is made in a copy beside the image, which takes its place when everything
+//! is in it and durable: at any moment, whatever fails, the image is as it was before or as it is
+//! afterwards. An image of flash that ends where its last block did may become longer. *Knows
+//! nothing of* what the change is.
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
@@ -20,10 +22,19 @@ const STEP: usize = 1 << 20;
 /// Blocks that JFFS2 keeps free for its own work, and some more.
 const BLOCKS_SPARE: u64 = 12;
 
-/// Opens an image for writing, changes it, and puts it in place. `more` is what will be added at most, in bytes.
-pub fn edit<T>(path: &Path, opening: &Opening, more: u64, work: impl FnOnce(&mut Volume) -> Result<T>) -> Result<T> {
+/// Opens an image for writing, changes it, and puts it in place. `more` is what will be added at
+/// most, in bytes.
+pub fn edit<T>(
+    path: &Path,
+    opening: &Opening,
+    more: u64,
+    work: impl FnOnce(&mut Volume) -> Result<T>,
+) -> Result<T> {
     let real = fs::canonicalize(path).map_err(ImageError::file(path))?;
-    let failed = |error| ImageError::File { path: real.clone(), error };
+    let failed = |error| ImageError::File {
+        path: real.clone(),
+        error,
+    };
     let before = detected(&real, &opening.hints)?;
     let scratch = beside(&real)?;
     let from = File::open(&real).map_err(failed)?;
@@ -48,13 +59,18 @@ pub fn edit<T>(path: &Path, opening: &Opening, more: u64, work: impl FnOnce(&mut
 
 /// The copy takes the place of `real`, which is open as `from`, durably.
 pub(crate) fn replace(scratch: NamedTempFile, from: &File, real: &Path) -> Result<()> {
-    let failed = |error| ImageError::File { path: real.into(), error };
+    let failed = |error| ImageError::File {
+        path: real.into(),
+        error,
+    };
     let metadata = from.metadata().map_err(failed)?;
     fs::set_permissions(scratch.path(), metadata.permissions()).map_err(failed)?;
     scratch.as_file().sync_all().map_err(failed)?;
     scratch.persist(real).map_err(|error| failed(error.error))?;
     let dir = real.parent().unwrap_or(Path::new("/"));
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(ImageError::file(dir))
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(ImageError::file(dir))
 }
 
 /// Copies what is not a hole; gives the length.

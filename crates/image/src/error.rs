@@ -27,21 +27,30 @@ impl fmt::Display for Shown {
                     write!(f, "{character}")?
                 }
             }
-            chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+            chunk
+                .invalid()
+                .iter()
+                .try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
         }
         Ok(())
     }
 }
 
 impl serde::Serialize for Shown {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: serde::Serializer>(
+        &self,
+        serializer: S,
+    ) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
 /// Whether more than the caller's own mistake lies behind an error.
 pub(crate) fn has_cause(error: Errno) -> bool {
-    matches!(error, Errno::Io | Errno::Unclean | Errno::ReadOnly | Errno::NoSpace)
+    matches!(
+        error,
+        Errno::Io | Errno::Unclean | Errno::ReadOnly | Errno::NoSpace
+    )
 }
 
 /// Why an image was not made, read or changed.
@@ -146,7 +155,11 @@ impl ImageError {
     pub(crate) fn explained(self, cause: Option<Cause>) -> Self {
         match (self, cause) {
             (Self::Call { path, error, why }, Some(cause)) if has_cause(error) => {
-                let why = [why, placed(cause.at, &cause.what)].into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join(": ");
+                let why = [why, placed(cause.at, &cause.what)]
+                    .into_iter()
+                    .filter(|why| !why.is_empty())
+                    .collect::<Vec<_>>()
+                    .join(": ");
                 Self::Call { path, error, why }
             }
             (error, _) => error,
@@ -168,6 +181,9 @@ mod tests {
 
     #[test]
     fn names_are_shown_on_one_line_whatever_their_bytes() {
-        assert_eq!(Shown::path(b"gr\xc3\xb6\xc3\x9fer/a\nb\\\xff\xfe\x1b[0m").to_string(), "/größer/a\\nb\\\\\\xff\\xfe\\u{1b}[0m");
+        assert_eq!(
+            Shown::path(b"gr\xc3\xb6\xc3\x9fer/a\nb\\\xff\xfe\x1b[0m").to_string(),
+            "/größer/a\\nb\\\\\\xff\\xfe\\u{1b}[0m"
+        );
     }
 }

@@ -1,7 +1,9 @@
 //! An image in a file of the operating system, read and written through a few windows of memory.
 //!
-//! *Promises.* Memory is constant, whatever the file's length. What was written reads back at once, and is in the file after [`ImageFile::write_back`]. A file opened for reading is never changed. A
-//! *blank* file reads as erased flash (0xFF) where nothing was written, an *empty* one as zeros, and takes no space there. *Knows nothing of* what the bytes mean.
+//! *Promises.* Memory is constant, whatever the file's length. What was written reads back at once,
+//! and is in the file after [`ImageFile::write_back`]. A file opened for reading is never changed.
+//! A *blank* file reads as erased flash (0xFF) where nothing was written, an *empty* one as zeros,
+//! and takes no space there. *Knows nothing of* what the bytes mean.
 
 use crate::sink::is_zero;
 use nandlab_sim::{Backing, BackingError};
@@ -72,10 +74,20 @@ impl ImageFile {
         use std::os::unix::fs::FileTypeExt as _;
         let metadata = file.metadata()?;
         if !metadata.is_file() && !metadata.file_type().is_block_device() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
         }
         let len = (&file).seek(SeekFrom::End(0))?;
-        Ok(Self { file, len, writable, new: None, windows: Vec::new(), clock: 0 })
+        Ok(Self {
+            file,
+            len,
+            writable,
+            new: None,
+            windows: Vec::new(),
+            clock: 0,
+        })
     }
 
     /// Makes an empty file one of so many erased bytes.
@@ -91,17 +103,31 @@ impl ImageFile {
     fn new(file: File, len: u64, byte: u8) -> io::Result<Self> {
         file.set_len(len)?;
         let written = vec![false; len.div_ceil(WINDOW as u64) as usize];
-        Ok(Self { file, len, writable: true, new: Some(New { byte, written }), windows: Vec::new(), clock: 0 })
+        Ok(Self {
+            file,
+            len,
+            writable: true,
+            new: Some(New { byte, written }),
+            windows: Vec::new(),
+            clock: 0,
+        })
     }
 
-    /// Puts everything that was written into the file, and gives the file back, cut to `len` bytes; erased bytes that were never written before that are written now.
+    /// Puts everything that was written into the file, and gives the file back, cut to `len` bytes;
+    /// erased bytes that were never written before that are written now.
     pub fn finish(mut self, len: u64) -> io::Result<File> {
         self.write_back()?;
         if let Some(new) = self.new.filter(|new| !new.is_empty()) {
-            for (number, _) in new.written.iter().enumerate().filter(|(_, written)| !**written) {
+            for (number, _) in new
+                .written
+                .iter()
+                .enumerate()
+                .filter(|(_, written)| !**written)
+            {
                 let at = (number * WINDOW) as u64;
                 if at < len {
-                    self.file.write_all_at(&[new.byte; WINDOW][..WINDOW.min((len - at) as usize)], at)?;
+                    self.file
+                        .write_all_at(&[new.byte; WINDOW][..WINDOW.min((len - at) as usize)], at)?;
                 }
             }
         }
@@ -121,7 +147,11 @@ impl ImageFile {
     fn window(&mut self, at: u64) -> io::Result<&mut Window> {
         self.clock += 1;
         let number = at / WINDOW as u64;
-        let index = match self.windows.iter().position(|window| window.number == number) {
+        let index = match self
+            .windows
+            .iter()
+            .position(|window| window.number == number)
+        {
             Some(index) => index,
             None => self.load(number)?,
         };
@@ -132,9 +162,19 @@ impl ImageFile {
 
     fn load(&mut self, number: u64) -> io::Result<usize> {
         if self.windows.len() < WINDOWS {
-            self.windows.push(Window { number: NONE, used: 0, dirty: false, bytes: vec![0; WINDOW].into() });
+            self.windows.push(Window {
+                number: NONE,
+                used: 0,
+                dirty: false,
+                bytes: vec![0; WINDOW].into(),
+            });
         }
-        let oldest = self.windows.iter().enumerate().min_by_key(|(_, window)| window.used).map_or(0, |(index, _)| index);
+        let oldest = self
+            .windows
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, window)| window.used)
+            .map_or(0, |(index, _)| index);
         let window = &mut self.windows[oldest];
         if window.dirty {
             store(&self.file, self.len, &mut self.new, window)?;
@@ -151,28 +191,51 @@ impl ImageFile {
     }
 
     fn check(&self, offset: u64, count: usize) -> Result<(), BackingError> {
-        let outside = BackingError::OutOfRange { offset, count: count as u64, len: self.len };
-        if offset.checked_add(count as u64).is_some_and(|end| end <= self.len) { Ok(()) } else { Err(outside) }
+        let outside = BackingError::OutOfRange {
+            offset,
+            count: count as u64,
+            len: self.len,
+        };
+        if offset
+            .checked_add(count as u64)
+            .is_some_and(|end| end <= self.len)
+        {
+            Ok(())
+        } else {
+            Err(outside)
+        }
     }
 
     /// Accesses of at least so many bytes go by the windows, if none of these holds a part of them.
     fn is_direct(&self, offset: u64, count: usize, least: usize) -> bool {
-        let (first, last) = (offset / WINDOW as u64, (offset + count as u64).saturating_sub(1) / WINDOW as u64);
-        let held = || self.windows.iter().any(|window| (first..=last).contains(&window.number));
+        let (first, last) = (
+            offset / WINDOW as u64,
+            (offset + count as u64).saturating_sub(1) / WINDOW as u64,
+        );
+        let held = || {
+            self.windows
+                .iter()
+                .any(|window| (first..=last).contains(&window.number))
+        };
         count >= least && self.new.as_ref().is_none_or(New::is_empty) && !held()
     }
 
     /// Writes by the windows; zeros where nothing was written are there already.
     fn write_direct(&mut self, data: &[u8], offset: u64) -> Result<(), BackingError> {
         if let Some(new) = &mut self.new {
-            let (first, end) = (offset as usize / WINDOW, (offset as usize + data.len()).div_ceil(WINDOW));
+            let (first, end) = (
+                offset as usize / WINDOW,
+                (offset as usize + data.len()).div_ceil(WINDOW),
+            );
             let written = &mut new.written[first..end];
             if is_zero(data) && !written.contains(&true) {
                 return Ok(());
             }
             written.fill(true);
         }
-        self.file.write_all_at(data, offset).map_err(|error| reason(&error))
+        self.file
+            .write_all_at(data, offset)
+            .map_err(|error| reason(&error))
     }
 }
 
@@ -206,18 +269,25 @@ impl Backing for ImageFile {
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
         self.check(offset, buf.len())?;
         if self.is_direct(offset, buf.len(), WINDOW) {
-            return self.file.read_exact_at(buf, offset).map_err(|error| reason(&error));
+            return self
+                .file
+                .read_exact_at(buf, offset)
+                .map_err(|error| reason(&error));
         }
         let (mut at, mut rest) = (offset, buf);
         while !rest.is_empty() {
             let within = (at % WINDOW as u64) as usize;
             let (now, later) = rest.split_at_mut(rest.len().min(WINDOW - within));
             if self.is_direct(at, now.len(), WINDOW) {
-                self.file.read_exact_at(now, at).map_err(|error| reason(&error))?;
+                self.file
+                    .read_exact_at(now, at)
+                    .map_err(|error| reason(&error))?;
                 (at, rest) = (at + WINDOW as u64, later);
                 continue;
             }
-            now.copy_from_slice(&self.window(at).map_err(|error| reason(&error))?.bytes[within..within + now.len()]);
+            now.copy_from_slice(
+                &self.window(at).map_err(|error| reason(&error))?.bytes[within..within + now.len()],
+            );
             at += now.len() as u64;
             rest = later;
         }
@@ -253,9 +323,14 @@ impl Backing for ImageFile {
         Ok(())
     }
 
-    /// In the file, as far as the operating system is concerned; whoever replaces a file by another asks for more.
+    /// In the file, as far as the operating system is concerned; whoever replaces a file by another
+    /// asks for more.
     fn sync(&mut self) -> Result<(), BackingError> {
-        if self.writable { self.write_back().map_err(|error| reason(&error)) } else { Ok(()) }
+        if self.writable {
+            self.write_back().map_err(|error| reason(&error))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -280,7 +355,10 @@ mod tests {
         let file = image.finish(1 << 20).unwrap();
         let mut byte = [0; 1];
         file.read_exact_at(&mut byte, 70_001).unwrap();
-        assert_eq!((byte[0], file.metadata().unwrap().len()), (70_000u32 as u8, 1 << 20));
+        assert_eq!(
+            (byte[0], file.metadata().unwrap().len()),
+            (70_000u32 as u8, 1 << 20)
+        );
     }
 
     #[test]
@@ -320,8 +398,21 @@ mod tests {
         let scratch = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(scratch.path(), [1; 100]).unwrap();
         let mut image = ImageFile::open(scratch.path()).unwrap();
-        assert_eq!(image.write_at(0, &[2]), Err(BackingError::Io("the image is open for reading only")));
-        assert_eq!(image.read_at(99, &mut [0; 2]), Err(BackingError::OutOfRange { offset: 99, count: 2, len: 100 }));
-        assert_eq!(ImageFile::open(Path::new("/dev/null")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(
+            image.write_at(0, &[2]),
+            Err(BackingError::Io("the image is open for reading only"))
+        );
+        assert_eq!(
+            image.read_at(99, &mut [0; 2]),
+            Err(BackingError::OutOfRange {
+                offset: 99,
+                count: 2,
+                len: 100
+            })
+        );
+        assert_eq!(
+            ImageFile::open(Path::new("/dev/null")).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
     }
 }

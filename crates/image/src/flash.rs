@@ -1,12 +1,16 @@
 //! What lies on flash: JFFS2, NFTL, UBI with whatever is in its volumes.
 //!
-//! *Promises.* Those of [`Volume`]. UBI is attached as it is, by its log where it has one; where that fails, on request, it is [put together](crate::ubi) from its blocks. *Knows nothing of* disks.
+//! *Promises.* Those of [`Volume`]. UBI is attached as it is, by its log where it has one; where
+//! that fails, on request, it is [put together](crate::ubi) from its blocks. *Knows nothing of*
+//! disks.
 
 use crate::detect::{self, DiskKind, FlashKind};
 use crate::error::{ImageError, Result};
 use crate::overlay::Overlay;
 use crate::ubi::{BLOCKS_ADDED_MAX, Survey};
-use crate::volume::{Access, AnyMtd, Layer, Mounted, Opening, UbiVolume, Volume, failed, layout_name};
+use crate::volume::{
+    Access, AnyMtd, Layer, Mounted, Opening, UbiVolume, Volume, failed, layout_name,
+};
 use nandlab_block::{BlockDevice as _, Image as Disk};
 use nandlab_ftl::nftl::{Nftl, NftlOptions};
 use nandlab_jffs2::{Endian, Jffs2, Medium};
@@ -31,16 +35,38 @@ pub(crate) enum Inside {
 }
 
 fn ubi_options(vid: u32, log: bool) -> Options {
-    let headers = if vid == 0 { Headers::None } else { Headers::At(vid) };
-    let memory = if log { Memory::Log(LogOptions::default()) } else { Memory::Scan };
-    Options { headers, memory, ..Options::default() }
+    let headers = if vid == 0 {
+        Headers::None
+    } else {
+        Headers::At(vid)
+    };
+    let memory = if log {
+        Memory::Log(LogOptions::default())
+    } else {
+        Memory::Scan
+    };
+    Options {
+        headers,
+        memory,
+        ..Options::default()
+    }
 }
 
 impl Volume {
-    pub(crate) fn open_flash(&mut self, format: ImageFormat, kind: FlashKind, opening: &Opening, access: Access) -> Result<()> {
+    pub(crate) fn open_flash(
+        &mut self,
+        format: ImageFormat,
+        kind: FlashKind,
+        opening: &Opening,
+        access: Access,
+    ) -> Result<()> {
         let found = self.place.raw()?.len();
         let block = format.bytes(1);
-        let least = if matches!(kind, FlashKind::Jffs2 { .. }) { JFFS2_BLOCKS_MIN } else { 1 };
+        let least = if matches!(kind, FlashKind::Jffs2 { .. }) {
+            JFFS2_BLOCKS_MIN
+        } else {
+            1
+        };
         // An image may end where its last node does.
         let mut len = found.div_ceil(block).max(least) * block;
         if let FlashKind::Ubi { vid, log: false } = kind {
@@ -48,7 +74,9 @@ impl Volume {
         }
         let mut medium = self.medium(format, access, len)?;
         let geometry = medium.geometry().clone();
-        let bad = (0..geometry.blocks).filter(|block| medium.is_bad(nandlab_mtd::Block(*block)) == Ok(true)).collect();
+        let bad = (0..geometry.blocks)
+            .filter(|block| medium.is_bad(nandlab_mtd::Block(*block)) == Ok(true))
+            .collect();
         self.layers.push(Layer::Flash {
             page: format.page,
             oob: format.oob,
@@ -70,15 +98,19 @@ impl Volume {
             }
             FlashKind::Ubi { vid, log } => self.ubi(medium, (vid, log), opening, access),
             FlashKind::Nftl => {
-                let disk = Nftl::attach(medium, NftlOptions::default()).map_err(|error| failed("NFTL", error))?;
-                self.layers.push(Layer::Nftl { bytes: disk.geometry().bytes() });
+                let disk = Nftl::attach(medium, NftlOptions::default())
+                    .map_err(|error| failed("NFTL", error))?;
+                self.layers.push(Layer::Nftl {
+                    bytes: disk.geometry().bytes(),
+                });
                 self.any_disk(Box::new(disk), opening, access)
             }
         }
     }
 
     fn medium(&self, format: ImageFormat, access: Access, len: u64) -> Result<AnyMtd> {
-        let medium = Image::new(self.place.open(access, len)?, format).map_err(|error| failed("flash", error))?;
+        let medium = Image::new(self.place.open(access, len)?, format)
+            .map_err(|error| failed("flash", error))?;
         Ok(Box::new(medium))
     }
 
@@ -100,7 +132,8 @@ impl Volume {
     pub(crate) fn attached(&self) -> Result<Ubi<AnyMtd>> {
         match self.detected {
             detect::Detected::Flash(_, FlashKind::Ubi { vid, log }) => {
-                Ubi::attach(self.flash()?, ubi_options(vid, log)).map_err(|error| failed("UBI", error))
+                Ubi::attach(self.flash()?, ubi_options(vid, log))
+                    .map_err(|error| failed("UBI", error))
             }
             _ => Err(failed("UBI", "something else")),
         }
@@ -109,20 +142,27 @@ impl Volume {
     /// What the headers of UBI's blocks say; nothing where there are none.
     pub fn survey(&self, until: Option<u64>) -> Result<Option<Survey>> {
         match self.detected {
-            detect::Detected::Flash(_, FlashKind::Ubi { vid, .. }) if vid > 0 => Survey::read(&mut *self.flash()?, vid, until).map(Some),
+            detect::Detected::Flash(_, FlashKind::Ubi { vid, .. }) if vid > 0 => {
+                Survey::read(&mut *self.flash()?, vid, until).map(Some)
+            }
             _ => Ok(None),
         }
     }
 
-    /// Erased blocks without which the volumes that an image promises do not fit: it may be shorter than the flash that it is meant for.
+    /// Erased blocks without which the volumes that an image promises do not fit: it may be shorter
+    /// than the flash that it is meant for.
     fn ubi_lacks(&self, format: ImageFormat, vid: u32, access: Access, len: u64) -> Result<u64> {
         let (mut lacks, blocks) = (0, len / format.bytes(1));
         // In an overlay, whatever is to come. First each volume must fit, then all of them.
         for _ in 0..UBI_ATTEMPTS {
             let medium = self.medium(format, Access::Read, len + lacks * format.bytes(1))?;
             lacks += match Ubi::attach(medium, ubi_options(vid, false)) {
-                Err(UbiError::NoSpace { needed, available }) => u64::from(needed.saturating_sub(available)) + UBI_BLOCKS_SPARE,
-                Err(UbiError::Refused { error, .. }) if error.field == "reserved blocks" => error.found.saturating_sub(blocks + lacks),
+                Err(UbiError::NoSpace { needed, available }) => {
+                    u64::from(needed.saturating_sub(available)) + UBI_BLOCKS_SPARE
+                }
+                Err(UbiError::Refused { error, .. }) if error.field == "reserved blocks" => {
+                    error.found.saturating_sub(blocks + lacks)
+                }
                 _ => break,
             };
             if lacks > BLOCKS_ADDED_MAX {
@@ -135,7 +175,13 @@ impl Volume {
         Ok(lacks)
     }
 
-    fn jffs2(&mut self, medium: AnyMtd, endian: Endian, kept: Medium, access: Access) -> Result<()> {
+    fn jffs2(
+        &mut self,
+        medium: AnyMtd,
+        endian: Endian,
+        kept: Medium,
+        access: Access,
+    ) -> Result<()> {
         let options = nandlab_jffs2::Options {
             medium: Some(kept),
             endian: Some(endian),
@@ -144,7 +190,11 @@ impl Volume {
         };
         let fs = Jffs2::mount(medium, options).map_err(|error| failed("JFFS2", error))?;
         self.layers.push(Layer::Jffs2 {
-            endian: if endian == Endian::Little { "little" } else { "big" },
+            endian: if endian == Endian::Little {
+                "little"
+            } else {
+                "big"
+            },
             medium: match kept {
                 Medium::Nor => "nor",
                 Medium::Nand => "nand",
@@ -155,7 +205,13 @@ impl Volume {
         Ok(())
     }
 
-    fn ubi(&mut self, medium: AnyMtd, (vid, log): (u32, bool), opening: &Opening, access: Access) -> Result<()> {
+    fn ubi(
+        &mut self,
+        medium: AnyMtd,
+        (vid, log): (u32, bool),
+        opening: &Opening,
+        access: Access,
+    ) -> Result<()> {
         let by_blocks = access == Access::Read && vid > 0;
         if opening.until.is_some() && by_blocks {
             return self.surveyed(vid, opening);
@@ -163,7 +219,8 @@ impl Volume {
         let mut ubi = match Ubi::attach(medium, ubi_options(vid, log)) {
             Ok(ubi) => ubi,
             Err(error) if opening.salvage && by_blocks => {
-                self.troubles.push(format!("UBI: {error}: put together from its blocks"));
+                self.troubles
+                    .push(format!("UBI: {error}: put together from its blocks"));
                 return self.surveyed(vid, opening);
             }
             Err(error) => return Err(failed("UBI", error)),
@@ -173,7 +230,11 @@ impl Volume {
         for volume in ubi.volumes() {
             let mut head = vec![0; (volume.leb_bytes as usize).min(HEAD)];
             let read = ubi.read(volume.id, 0, 0, &mut head);
-            let (holds, inside) = if read.is_ok() || opening.salvage { look_into(&head) } else { (None, None) };
+            let (holds, inside) = if read.is_ok() || opening.salvage {
+                look_into(&head)
+            } else {
+                (None, None)
+            };
             insides.push(inside);
             volumes.push(UbiVolume {
                 id: volume.id,
@@ -187,14 +248,33 @@ impl Volume {
         }
         let (leb, erases) = (info.shape.leb_bytes, (info.erases[0], info.erases[2]));
         let chosen = choose(&volumes, insides, opening)?;
-        self.layers.push(Layer::Ubi { leb, image_seq: info.image_seq, erases, log, volumes });
-        let Some((id, inside)) = chosen else { return Ok(()) };
+        self.layers.push(Layer::Ubi {
+            leb,
+            image_seq: info.image_seq,
+            erases,
+            log,
+            volumes,
+        });
+        let Some((id, inside)) = chosen else {
+            return Ok(());
+        };
         match inside {
             Inside::Disk(disk_kind) => {
-                let dynamic = ubi.volume(id).is_ok_and(|volume| volume.record.kind == VolumeKind::Dynamic);
+                let dynamic = ubi
+                    .volume(id)
+                    .is_ok_and(|volume| volume.record.kind == VolumeKind::Dynamic);
                 // For reading, too: a journal is recovered in the overlay below.
-                let disk = if dynamic { VolumeDisk::new(ubi, id) } else { VolumeDisk::read_only(ubi, id) };
-                self.disk(Box::new(disk.map_err(|error| failed("UBI", error))?), disk_kind, opening, access)
+                let disk = if dynamic {
+                    VolumeDisk::new(ubi, id)
+                } else {
+                    VolumeDisk::read_only(ubi, id)
+                };
+                self.disk(
+                    Box::new(disk.map_err(|error| failed("UBI", error))?),
+                    disk_kind,
+                    opening,
+                    access,
+                )
             }
             Inside::Jffs2(endian) => {
                 let medium = VolumeMtd::new(ubi, id).map_err(|error| failed("UBI", error))?;
@@ -205,14 +285,22 @@ impl Volume {
 
     /// Volumes by their blocks' headers alone.
     fn surveyed(&mut self, vid: u32, opening: &Opening) -> Result<()> {
-        let detect::Detected::Flash(format, _) = self.detected else { return Ok(()) };
+        let detect::Detected::Flash(format, _) = self.detected else {
+            return Ok(());
+        };
         let mut medium = self.flash_again(format)?;
         let survey = Survey::read(&mut *medium, vid, opening.until)?;
         let (mut volumes, mut insides) = (Vec::new(), Vec::new());
         for (id, record) in &survey.volumes {
-            let Some(mut bytes) = survey.assemble(&mut medium, *id) else { continue };
+            let Some(mut bytes) = survey.assemble(&mut medium, *id) else {
+                continue;
+            };
             let mut head = vec![0; (bytes.len() as usize).min(HEAD)];
-            let (holds, inside) = if bytes.read_at(0, &mut head).is_ok() { look_into(&head) } else { (None, None) };
+            let (holds, inside) = if bytes.read_at(0, &mut head).is_ok() {
+                look_into(&head)
+            } else {
+                (None, None)
+            };
             insides.push(inside);
             let mapped = survey.mapped(*id);
             volumes.push(UbiVolume {
@@ -221,34 +309,61 @@ impl Volume {
                 kind: kind_name(record.kind),
                 lebs: (record.reserved, mapped),
                 bytes: bytes.len(),
-                corrupted: record.kind == VolumeKind::Static && bytes.len().div_ceil(bytes.leb_bytes().into()) > mapped.into(),
+                corrupted: record.kind == VolumeKind::Static
+                    && bytes.len().div_ceil(bytes.leb_bytes().into()) > mapped.into(),
                 holds,
             });
         }
         let chosen = choose(&volumes, insides, opening)?;
         let (leb, image_seq, erases) = (survey.shape.leb_bytes, survey.image_seq, survey.erases);
-        self.layers.push(Layer::Ubi { leb, image_seq, erases, log: false, volumes });
-        let Some((id, inside)) = chosen else { return Ok(()) };
-        let Some(bytes) = survey.assemble(medium, id) else { return Ok(()) };
+        self.layers.push(Layer::Ubi {
+            leb,
+            image_seq,
+            erases,
+            log: false,
+            volumes,
+        });
+        let Some((id, inside)) = chosen else {
+            return Ok(());
+        };
+        let Some(bytes) = survey.assemble(medium, id) else {
+            return Ok(());
+        };
         let leb = bytes.leb_bytes();
         match inside {
             Inside::Disk(kind) => {
                 let len = bytes.len() / 512 * 512;
-                let disk = Disk::new(Overlay::cut(bytes, len), 512).map_err(|error| failed("disk", error))?;
+                let disk = Disk::new(Overlay::cut(bytes, len), 512)
+                    .map_err(|error| failed("disk", error))?;
                 self.disk(Box::new(disk), kind, opening, Access::Read)
             }
             Inside::Jffs2(endian) => {
                 let page = format.page;
-                let shape = ImageFormat { page, oob: 0, pages_per_block: (leb / page).max(1), layout: Layout::Raw };
+                let shape = ImageFormat {
+                    page,
+                    oob: 0,
+                    pages_per_block: (leb / page).max(1),
+                    layout: Layout::Raw,
+                };
                 let (lebs, most) = (bytes.lebs_held(), survey.lebs_max());
                 if lebs > most {
-                    self.troubles.push(format!("JFFS2 in volume {id}: found logical block {}, expected less than {most}", lebs - 1));
+                    self.troubles.push(format!(
+                        "JFFS2 in volume {id}: found logical block {}, expected less than {most}",
+                        lebs - 1
+                    ));
                     return Ok(());
                 }
                 let held = (lebs * u64::from(leb)).min(bytes.len());
                 let len = held.div_ceil(shape.bytes(1)).max(JFFS2_BLOCKS_MIN) * shape.bytes(1);
-                let medium = Image::new(if len < bytes.len() { Overlay::cut(bytes, len) } else { Overlay::new(bytes, len) }, shape)
-                    .map_err(|error| failed("flash", error))?;
+                let medium = Image::new(
+                    if len < bytes.len() {
+                        Overlay::cut(bytes, len)
+                    } else {
+                        Overlay::new(bytes, len)
+                    },
+                    shape,
+                )
+                .map_err(|error| failed("flash", error))?;
                 self.jffs2(Box::new(medium), endian, Medium::Unmarked, Access::Read)
             }
         }
@@ -256,7 +371,11 @@ impl Volume {
 }
 
 fn kind_name(kind: VolumeKind) -> &'static str {
-    if kind == VolumeKind::Static { "static" } else { "dynamic" }
+    if kind == VolumeKind::Static {
+        "static"
+    } else {
+        "dynamic"
+    }
 }
 
 /// Whether a volume is called that, by name or number.
@@ -264,8 +383,13 @@ pub(crate) fn is_called(volume: &UbiVolume, wanted: &str) -> bool {
     volume.name == wanted || volume.id.to_string() == wanted
 }
 
-/// The volume to look into: the one that was asked for, or the first in which there is a file system.
-fn choose(volumes: &[UbiVolume], insides: Vec<Option<Inside>>, opening: &Opening) -> Result<Option<(u32, Inside)>> {
+/// The volume to look into: the one that was asked for, or the first in which there is a file
+/// system.
+fn choose(
+    volumes: &[UbiVolume],
+    insides: Vec<Option<Inside>>,
+    opening: &Opening,
+) -> Result<Option<(u32, Inside)>> {
     let mut pairs = volumes.iter().zip(insides);
     let Some(wanted) = &opening.volume else {
         return Ok(pairs.find_map(|(volume, inside)| Some((volume.id, inside?))));
@@ -278,7 +402,11 @@ fn choose(volumes: &[UbiVolume], insides: Vec<Option<Inside>>, opening: &Opening
 
 pub(crate) fn no_volume(volumes: &[UbiVolume], wanted: &str) -> ImageError {
     let names: Vec<&str> = volumes.iter().map(|volume| volume.name.as_str()).collect();
-    ImageError::Choice { what: "volume", found: wanted.into(), expected: format!("one of {}", names.join(", ")) }
+    ImageError::Choice {
+        what: "volume",
+        found: wanted.into(),
+        expected: format!("one of {}", names.join(", ")),
+    }
 }
 
 /// What a volume begins with.
@@ -292,7 +420,9 @@ fn look_into(head: &[u8]) -> (Option<&'static str>, Option<Inside>) {
     if head.starts_with(b"hsqs") {
         return (Some("squashfs"), None);
     }
-    let endian = [Endian::Little, Endian::Big].into_iter().find(|endian| nandlab_jffs2::survey(*endian, head).any(|node| node.sound));
+    let endian = [Endian::Little, Endian::Big]
+        .into_iter()
+        .find(|endian| nandlab_jffs2::survey(*endian, head).any(|node| node.sound));
     match endian {
         Some(endian) => (Some("JFFS2"), Some(Inside::Jffs2(endian))),
         None => (None, None),

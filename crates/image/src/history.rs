@@ -1,6 +1,8 @@
-//! What a JFFS2 medium still knows of its past: every version of every file whose nodes have not been collected yet, and files that are no more.
+//! What a JFFS2 medium still knows of its past: every version of every file whose nodes have not
+//! been collected yet, and files that are no more.
 //!
-//! *Promises.* Only whole nodes count. Nothing is written but what is asked for. Memory is a constant for each node on the medium. *Knows nothing of* other formats: they overwrite.
+//! *Promises.* Only whole nodes count. Nothing is written but what is asked for. Memory is a
+//! constant for each node on the medium. *Knows nothing of* other formats: they overwrite.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::volume::{Mounted, Volume};
@@ -82,7 +84,10 @@ pub struct Deleted {
 }
 
 fn failed(why: impl ToString) -> ImageError {
-    ImageError::Open { layer: "JFFS2", why: why.to_string() }
+    ImageError::Open {
+        layer: "JFFS2",
+        why: why.to_string(),
+    }
 }
 
 /// The flash below a JFFS2.
@@ -93,8 +98,15 @@ fn flash(volume: &mut Volume) -> Result<(&mut Box<dyn Mtd>, Endian)> {
             Ok((fs.mtd_mut(), endian))
         }
         _ => {
-            let found = volume.layers.last().map_or("nothing".into(), |layer| format!("{layer:?}"));
-            Err(ImageError::Choice { what: "format", found, expected: "JFFS2, which keeps what has been".into() })
+            let found = volume
+                .layers
+                .last()
+                .map_or("nothing".into(), |layer| format!("{layer:?}"));
+            Err(ImageError::Choice {
+                what: "format",
+                found,
+                expected: "JFFS2, which keeps what has been".into(),
+            })
         }
     }
 }
@@ -126,19 +138,48 @@ impl History {
             let start = u64::from(block) * u64::from(geometry.block_bytes());
             survey(endian, &bytes).for_each(|seen| history.add(start, &bytes, &seen));
         }
-        history.namings.sort_by_key(|naming| (naming.dir, naming.version));
-        history.versions.values_mut().for_each(|versions| versions.sort_by_key(|version| version.version));
+        history
+            .namings
+            .sort_by_key(|naming| (naming.dir, naming.version));
+        history
+            .versions
+            .values_mut()
+            .for_each(|versions| versions.sort_by_key(|version| version.version));
         Ok(history)
     }
 
     fn add(&mut self, start: u64, bytes: &[u8], seen: &nandlab_jffs2::Seen) {
         match &seen.what {
             _ if !seen.sound => self.damaged += 1,
-            What::Name { dir, version, ino, time, kind, name } => {
+            What::Name {
+                dir,
+                version,
+                ino,
+                time,
+                kind,
+                name,
+            } => {
                 let name = bytes[name.clone()].to_vec();
-                self.namings.push(Naming { dir: *dir, version: *version, ino: *ino, time: *time, kind: *kind, name });
+                self.namings.push(Naming {
+                    dir: *dir,
+                    version: *version,
+                    ino: *ino,
+                    time: *time,
+                    kind: *kind,
+                    name,
+                });
             }
-            What::Inode { ino, version, mode, owner, size, mtime, range, compr, data } => {
+            What::Inode {
+                ino,
+                version,
+                mode,
+                owner,
+                size,
+                mtime,
+                range,
+                compr,
+                data,
+            } => {
                 let data = (start + data.start as u64, data.len() as u32);
                 let version = Version {
                     version: *version,
@@ -159,7 +200,10 @@ impl History {
     /// Each name that a directory has now, and what it names.
     fn current(&self) -> BTreeMap<(u32, &[u8]), u32> {
         // By version: the last one counts.
-        self.namings.iter().map(|naming| ((naming.dir, &naming.name[..]), naming.ino)).collect()
+        self.namings
+            .iter()
+            .map(|naming| ((naming.dir, &naming.name[..]), naming.ino))
+            .collect()
     }
 
     /// The path of an inode, by the last name that it had.
@@ -169,7 +213,11 @@ impl History {
             let Some(naming) = self.namings.iter().rev().find(|naming| naming.ino == at) else {
                 return [format!("inode {at}").as_bytes(), b"/", &path].concat();
             };
-            path = if path.is_empty() { naming.name.clone() } else { [&naming.name[..], b"/", &path].concat() };
+            path = if path.is_empty() {
+                naming.name.clone()
+            } else {
+                [&naming.name[..], b"/", &path].concat()
+            };
             at = naming.dir;
         }
         path
@@ -178,13 +226,32 @@ impl History {
     /// Everything that happened, by time.
     pub fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
-        let dirs: BTreeMap<u32, Vec<u8>> = self.namings.iter().map(|naming| (naming.dir, Vec::new())).collect();
-        let dirs: BTreeMap<u32, Vec<u8>> = dirs.into_keys().map(|dir| (dir, self.path(dir))).collect();
+        let dirs: BTreeMap<u32, Vec<u8>> = self
+            .namings
+            .iter()
+            .map(|naming| (naming.dir, Vec::new()))
+            .collect();
+        let dirs: BTreeMap<u32, Vec<u8>> =
+            dirs.into_keys().map(|dir| (dir, self.path(dir))).collect();
         for naming in &self.namings {
             let dir = dirs.get(&naming.dir).map_or(&[][..], |path| path);
-            let path = if dir.is_empty() { naming.name.clone() } else { [dir, b"/", &naming.name].concat() };
-            let what = if naming.ino == 0 { "name removed".into() } else { format!("name given to inode {}", naming.ino) };
-            events.push(Event { time: naming.time, path: Shown::path(&path), ino: naming.ino, version: naming.version, what });
+            let path = if dir.is_empty() {
+                naming.name.clone()
+            } else {
+                [dir, b"/", &naming.name].concat()
+            };
+            let what = if naming.ino == 0 {
+                "name removed".into()
+            } else {
+                format!("name given to inode {}", naming.ino)
+            };
+            events.push(Event {
+                time: naming.time,
+                path: Shown::path(&path),
+                ino: naming.ino,
+                version: naming.version,
+                what,
+            });
         }
         for (ino, versions) in &self.versions {
             let path = Shown::path(&self.path(*ino));
@@ -198,24 +265,45 @@ impl History {
                         version.owner.0,
                         version.owner.1
                     ),
-                    _ => format!("{} bytes long, bytes {from} to {} written", version.size, u64::from(from) + u64::from(len)),
+                    _ => format!(
+                        "{} bytes long, bytes {from} to {} written",
+                        version.size,
+                        u64::from(from) + u64::from(len)
+                    ),
                 };
-                events.push(Event { time: version.time, path: path.clone(), ino: *ino, version: version.version, what });
+                events.push(Event {
+                    time: version.time,
+                    path: path.clone(),
+                    ino: *ino,
+                    version: version.version,
+                    what,
+                });
             }
         }
-        events.sort_by(|a, b| (a.time, a.ino, a.version, &a.path).cmp(&(b.time, b.ino, b.version, &b.path)));
+        events.sort_by(|a, b| {
+            (a.time, a.ino, a.version, &a.path).cmp(&(b.time, b.ino, b.version, &b.path))
+        });
         events
     }
 
     /// Files without a name, of which there are nodes.
     pub fn deleted(&self) -> Vec<Deleted> {
         let named: BTreeSet<u32> = self.current().into_values().collect();
-        let known: BTreeSet<u32> =
-            self.namings.iter().filter(|naming| naming.kind == (FileType::File.mode() >> 12) as u8).map(|naming| naming.ino).collect();
-        let gone = self.versions.iter().filter(|(ino, _)| !named.contains(ino) && **ino != 1);
+        let known: BTreeSet<u32> = self
+            .namings
+            .iter()
+            .filter(|naming| naming.kind == (FileType::File.mode() >> 12) as u8)
+            .map(|naming| naming.ino)
+            .collect();
+        let gone = self
+            .versions
+            .iter()
+            .filter(|(ino, _)| !named.contains(ino) && **ino != 1);
         let files = gone.filter_map(|(ino, versions)| Some((ino, versions.last()?)));
         files
-            .filter(|(ino, last)| FileType::from_mode(last.mode as u16) == Some(FileType::File) || known.contains(ino))
+            .filter(|(ino, last)| {
+                FileType::from_mode(last.mode as u16) == Some(FileType::File) || known.contains(ino)
+            })
             .map(|(ino, last)| Deleted {
                 path: Shown::path(&self.path(*ino)),
                 ino: *ino,
@@ -227,10 +315,20 @@ impl History {
             .collect()
     }
 
-    /// Writes an inode's contents as they were at a version, by default the last, to an empty file. Gives the bytes for which there is no node any more: they are a hole.
-    pub fn contents(&self, volume: &mut Volume, ino: u32, until: Option<u32>, to: &File) -> Result<u64> {
+    /// Writes an inode's contents as they were at a version, by default the last, to an empty file.
+    /// Gives the bytes for which there is no node any more: they are a hole.
+    pub fn contents(
+        &self,
+        volume: &mut Volume,
+        ino: u32,
+        until: Option<u32>,
+        to: &File,
+    ) -> Result<u64> {
         let (mtd, _) = flash(volume)?;
-        let failed_to_write = |error| ImageError::File { path: "a file with what was found".into(), error };
+        let failed_to_write = |error| ImageError::File {
+            path: "a file with what was found".into(),
+            error,
+        };
         let until = until.unwrap_or(u32::MAX);
         let versions = self.versions.get(&ino).map_or(&[][..], |versions| versions);
         let (mut packer, mut size, mut covered) = (Packer::default(), 0u32, BTreeMap::new());
@@ -252,7 +350,8 @@ impl History {
                 let mut plain = vec![0; version.range.1 as usize];
                 let packed = bytes_at(&mut **mtd, version.data)?;
                 if packer.unpack(version.compr, &packed, &mut plain).is_ok() {
-                    to.write_all_at(&plain[..len as usize], from.into()).map_err(failed_to_write)?;
+                    to.write_all_at(&plain[..len as usize], from.into())
+                        .map_err(failed_to_write)?;
                 }
             }
         }
@@ -286,7 +385,11 @@ fn bytes_at(mtd: &mut dyn Mtd, (at, len): (u64, u32)) -> Result<Vec<u8>> {
     let mut cells = vec![0; page as usize];
     let mut at = at;
     while bytes.len() < len as usize {
-        match mtd.read(nandlab_mtd::Page((at / u64::from(page)) as u32), &mut cells, &mut []) {
+        match mtd.read(
+            nandlab_mtd::Page((at / u64::from(page)) as u32),
+            &mut cells,
+            &mut [],
+        ) {
             Ok(_) | Err(nandlab_mtd::MtdError::Uncorrectable(_)) => {}
             Err(error) => return Err(failed(error)),
         }

@@ -1,13 +1,21 @@
 //! Images of flash and of disks as trees of files: made, read, edited, checked, compared.
 //!
-//! *Promises.* An image is a file that may be larger than memory: a few MiB are held, and the list of entries. What reads never writes. Names are bytes; everything that an entry has (owner, permissions, times,
-//! links, devices, attributes, holes) goes in and out, without privileges, by way of archives and manifests. What a format cannot hold is an error that names the entry, or a listed loss.
+//! *Promises.* An image is a file that may be larger than memory: a few MiB are held, and the list
+//! of entries. What reads never writes. Names are bytes; everything that an entry has (owner,
+//! permissions, times, links, devices, attributes, holes) goes in and out, without privileges, by
+//! way of archives and manifests. What a format cannot hold is an error that names the entry, or a
+//! listed loss.
 //!
-//! *Works in terms of* [`nandlab_vfs::FileSystem`] above and [`nandlab_sim::Backing`] below. *Knows nothing of* command lines.
+//! *Works in terms of* [`nandlab_vfs::FileSystem`] above and [`nandlab_sim::Backing`] below. *Knows
+//! nothing of* command lines.
 //!
-//! *Map.* `tree` what goes in: from `source` (`dir_in`, `tar_in`, `manifest`), changed by `table`, made to fit by `limits`; `make` images of it, by way of `target`, on the threads of `parallel`. `detect` what an image is,
-//! `volume` (with `flash`, and `copies` of superblocks) opens it, wherever its `place` is, over `file` and `overlay`, a `short` one as far as it is there; `walk`, with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`. `ubi` what UBI's headers say, `raw` a
-//! volume as it is. `words` of messages; `edit`, `check`, `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is done.
+//! *Map.* `tree` what goes in: from `source` (`dir_in`, `tar_in`, `manifest`), changed by `table`,
+//! made to fit by `limits`; `make` images of it, by way of `target`, on the threads of `parallel`.
+//! `detect` what an image is, `volume` (with `flash`, and `copies` of superblocks) opens it,
+//! wherever its `place` is, over `file` and `overlay`, a `short` one as far as it is there; `walk`,
+//! with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`.
+//! `ubi` what UBI's headers say, `raw` a volume as it is. `words` of messages; `edit`, `check`,
+//! `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is done.
 //!
 //! *Power loss.* A file that is made or changed is whole, or not there, or as it was.
 

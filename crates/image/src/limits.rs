@@ -1,7 +1,9 @@
 //! What each format can hold of an entry.
 //!
-//! *Promises.* What a format cannot hold is an error that names the entry and what could be held; or, where losses are allowed, the entry is changed to what is nearest, or left out, and that is listed. What no
-//! image of a format ever holds (FAT's owners, permissions, and years before 1980), and parts of a second, are not held against an entry. *Knows nothing of* how an image is made.
+//! *Promises.* What a format cannot hold is an error that names the entry and what could be held;
+//! or, where losses are allowed, the entry is changed to what is nearest, or left out, and that is
+//! listed. What no image of a format ever holds (FAT's owners, permissions, and years before 1980),
+//! and parts of a second, are not held against an entry. *Knows nothing of* how an image is made.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::tree::{Entry, Node, Tree};
@@ -31,7 +33,13 @@ pub struct Limits {
     pub owners: bool,
 }
 
-const LINUX_SPACES: &[&[u8]] = &[b"user.", b"trusted.", b"security.", b"system.posix_acl_access", b"system.posix_acl_default"];
+const LINUX_SPACES: &[&[u8]] = &[
+    b"user.",
+    b"trusted.",
+    b"security.",
+    b"system.posix_acl_access",
+    b"system.posix_acl_default",
+];
 /// 12 and 20 bits, as Linux has them.
 const DEVICE_MAX: (u32, u32) = (0xFFF, 0xF_FFFF);
 
@@ -44,7 +52,13 @@ pub const JFFS2: Limits = Limits {
     device_max: Some(DEVICE_MAX),
     size_max: u32::MAX as u64,
     links: true,
-    spaces: &[b"user.", b"trusted.", b"security.", b"system.posix_acl_access", b"system.posix_acl_default"],
+    spaces: &[
+        b"user.",
+        b"trusted.",
+        b"security.",
+        b"system.posix_acl_access",
+        b"system.posix_acl_default",
+    ],
     owners: true,
 };
 
@@ -97,7 +111,8 @@ struct Misfit {
 }
 
 impl Limits {
-    /// Makes a tree one that fits. Without `lossy` nothing changes: the first thing that does not fit is an error.
+    /// Makes a tree one that fits. Without `lossy` nothing changes: the first thing that does not
+    /// fit is an error.
     pub fn fit(&self, tree: &mut Tree, lossy: bool) -> Result<Losses> {
         let mut losses = Losses::default();
         if !self.links {
@@ -105,7 +120,9 @@ impl Limits {
         }
         let mut refused = None;
         tree.entries.retain_mut(|(entry, _)| {
-            let Some(left) = (refused.is_none()).then(|| self.judge(entry)) else { return true };
+            let Some(left) = (refused.is_none()).then(|| self.judge(entry)) else {
+                return true;
+            };
             for misfit in &left.1 {
                 if !lossy {
                     refused.get_or_insert_with(|| ImageError::Entry {
@@ -116,7 +133,13 @@ impl Limits {
                     });
                     return true;
                 }
-                losses.add(&entry.path, format!("{} is {}, expected {}: {}", misfit.what, misfit.found, misfit.expected, misfit.instead));
+                losses.add(
+                    &entry.path,
+                    format!(
+                        "{} is {}, expected {}: {}",
+                        misfit.what, misfit.found, misfit.expected, misfit.instead
+                    ),
+                );
             }
             left.0
         });
@@ -126,10 +149,18 @@ impl Limits {
         }
     }
 
-    /// Changes an entry to what is nearest; gives whether anything of it is left, and what did not fit. Nothing of it is changed for good where that is an error.
+    /// Changes an entry to what is nearest; gives whether anything of it is left, and what did not
+    /// fit. Nothing of it is changed for good where that is an error.
     fn judge(&self, entry: &mut Entry) -> (bool, Vec<Misfit>) {
         let (mut misfits, mut keep) = (Vec::new(), true);
-        let mut misfit = |what, found: String, expected, instead| misfits.push(Misfit { what, found, expected, instead });
+        let mut misfit = |what, found: String, expected, instead| {
+            misfits.push(Misfit {
+                what,
+                found,
+                expected,
+                instead,
+            })
+        };
         if entry.name().len() > self.name_max {
             misfit(
                 "length of the name",
@@ -141,9 +172,17 @@ impl Limits {
         }
         match &entry.node {
             Node::Symlink { target } if target.len() > self.target_max || target.is_empty() => {
-                let expected =
-                    if self.target_max == 0 { "a format with symbolic links" } else { "1 byte to what the format holds (254 in JFFS2)" };
-                misfit("symbolic link's target", format!("{} bytes", target.len()), expected, "left out");
+                let expected = if self.target_max == 0 {
+                    "a format with symbolic links"
+                } else {
+                    "1 byte to what the format holds (254 in JFFS2)"
+                };
+                misfit(
+                    "symbolic link's target",
+                    format!("{} bytes", target.len()),
+                    expected,
+                    "left out",
+                );
                 keep = false;
             }
             Node::File { size } if *size > self.size_max => {
@@ -158,16 +197,31 @@ impl Limits {
             Node::Character { device } | Node::Block { device } => match self.device_max {
                 Some(max) if device.0 <= max.0 && device.1 <= max.1 => {}
                 Some(_) => {
-                    misfit("device number", format!("{}:{}", device.0, device.1), "at most 4095:1048575", "left out");
+                    misfit(
+                        "device number",
+                        format!("{}:{}", device.0, device.1),
+                        "at most 4095:1048575",
+                        "left out",
+                    );
                     keep = false;
                 }
                 None => {
-                    misfit("kind", "a device".into(), "a format with devices", "left out");
+                    misfit(
+                        "kind",
+                        "a device".into(),
+                        "a format with devices",
+                        "left out",
+                    );
                     keep = false;
                 }
             },
             Node::Fifo | Node::Socket if self.device_max.is_none() => {
-                misfit("kind", "a pipe or socket".into(), "a format with pipes and sockets", "left out");
+                misfit(
+                    "kind",
+                    "a pipe or socket".into(),
+                    "a format with pipes and sockets",
+                    "left out",
+                );
                 keep = false;
             }
             _ => {}
@@ -180,13 +234,28 @@ impl Limits {
         }
         if !self.seconds.contains(&entry.mtime.secs) {
             if self.owners {
-                misfit("time", format!("{} s since 1970", entry.mtime.secs), "within the format's years", "the nearest instead");
+                misfit(
+                    "time",
+                    format!("{} s since 1970", entry.mtime.secs),
+                    "within the format's years",
+                    "the nearest instead",
+                );
             }
-            entry.mtime = nandlab_vfs::Time::new(entry.mtime.secs.clamp(*self.seconds.start(), *self.seconds.end()));
+            entry.mtime = nandlab_vfs::Time::new(
+                entry
+                    .mtime
+                    .secs
+                    .clamp(*self.seconds.start(), *self.seconds.end()),
+            );
         }
         let fits = |name: &[u8]| self.spaces.iter().any(|space| name.starts_with(space));
         for (name, _) in entry.xattrs.iter().filter(|(name, _)| !fits(name)) {
-            misfit("attribute", Shown(name.clone()).to_string(), "one of a space that the format has", "left out");
+            misfit(
+                "attribute",
+                Shown(name.clone()).to_string(),
+                "one of a space that the format has",
+                "left out",
+            );
         }
         entry.xattrs.retain(|(name, _)| fits(name));
         (keep, misfits)
@@ -196,7 +265,9 @@ impl Limits {
     fn unlink(&self, tree: &mut Tree, lossy: bool, losses: &mut Losses) -> Result<()> {
         for at in 0..tree.entries.len() {
             let (entry, _) = &tree.entries[at];
-            let Node::Link { to } = &entry.node else { continue };
+            let Node::Link { to } = &entry.node else {
+                continue;
+            };
             if !lossy {
                 return Err(ImageError::Entry {
                     path: Shown::path(&entry.path),
@@ -205,9 +276,15 @@ impl Limits {
                     expected: "a format in which files have several names",
                 });
             }
-            losses.add(&entry.path, format!("a copy instead of one more name of {}", Shown::path(to)));
+            losses.add(
+                &entry.path,
+                format!("a copy instead of one more name of {}", Shown::path(to)),
+            );
             let path = entry.path.clone();
-            let first = tree.entries[..at].iter().find(|(first, _)| first.path == *to).cloned();
+            let first = tree.entries[..at]
+                .iter()
+                .find(|(first, _)| first.path == *to)
+                .cloned();
             if let Some((first, data)) = first {
                 tree.entries[at] = (Entry { path, ..first }, data);
             }
@@ -224,21 +301,65 @@ mod tests {
 
     fn tree(entries: impl IntoIterator<Item = Entry>) -> Tree {
         let mut tree = Tree::default();
-        entries.into_iter().for_each(|entry| tree.push(entry, Data::default()));
+        entries
+            .into_iter()
+            .for_each(|entry| tree.push(entry, Data::default()));
         tree.settle().unwrap();
         tree
     }
 
     #[test]
     fn what_does_not_fit_is_an_error_or_a_listed_loss() {
-        let entry = |name: &str, node| Entry { node, ..Entry::directory(name.as_bytes()) };
+        let entry = |name: &str, node| Entry {
+            node,
+            ..Entry::directory(name.as_bytes())
+        };
         let cases = [
             (JFFS2, entry(&"n".repeat(255), Node::Fifo), true),
-            (JFFS2, Entry { uid: 70_000, ..entry("owned", Node::Fifo) }, false),
-            (JFFS2, Entry { mtime: Time::new(-1), ..entry("old", Node::Fifo) }, false),
-            (JFFS2, entry("l", Node::Symlink { target: vec![b'x'; 255] }), true),
-            (EXT, Entry { xattrs: vec![(b"system.x".into(), vec![])], ..entry("x", Node::Fifo) }, false),
-            (FAT, entry("l", Node::Symlink { target: b"x".into() }), true),
+            (
+                JFFS2,
+                Entry {
+                    uid: 70_000,
+                    ..entry("owned", Node::Fifo)
+                },
+                false,
+            ),
+            (
+                JFFS2,
+                Entry {
+                    mtime: Time::new(-1),
+                    ..entry("old", Node::Fifo)
+                },
+                false,
+            ),
+            (
+                JFFS2,
+                entry(
+                    "l",
+                    Node::Symlink {
+                        target: vec![b'x'; 255],
+                    },
+                ),
+                true,
+            ),
+            (
+                EXT,
+                Entry {
+                    xattrs: vec![(b"system.x".into(), vec![])],
+                    ..entry("x", Node::Fifo)
+                },
+                false,
+            ),
+            (
+                FAT,
+                entry(
+                    "l",
+                    Node::Symlink {
+                        target: b"x".into(),
+                    },
+                ),
+                true,
+            ),
             (FAT, entry("p", Node::Fifo), true),
             (F2FS, entry("d", Node::Block { device: (4096, 0) }), true),
         ];
@@ -246,19 +367,45 @@ mod tests {
             let path = entry.path.clone();
             let mut tree = tree([entry]);
             let before = tree.entries.len();
-            let error = limits.fit(&mut tree.clone(), false).unwrap_err().to_string();
-            assert!(error.starts_with(&Shown::path(&path).to_string()), "{error}");
+            let error = limits
+                .fit(&mut tree.clone(), false)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.starts_with(&Shown::path(&path).to_string()),
+                "{error}"
+            );
             let losses = limits.fit(&mut tree, true).unwrap();
-            assert_eq!((losses.list.len(), before - tree.entries.len()), (1, usize::from(gone)), "{error}");
-            assert!(limits.fit(&mut tree, false).unwrap().is_empty(), "what is left fits");
+            assert_eq!(
+                (losses.list.len(), before - tree.entries.len()),
+                (1, usize::from(gone)),
+                "{error}"
+            );
+            assert!(
+                limits.fit(&mut tree, false).unwrap().is_empty(),
+                "what is left fits"
+            );
         }
     }
 
     #[test]
     fn owners_and_parts_of_seconds_are_no_error_where_none_can_be_held() {
-        let mtime = Time { secs: 1_000_000_000, nanos: 5 };
-        let mut tree =
-            tree([Entry { uid: u32::MAX, mode: 0o4711, mtime, ..Entry::directory(b"d") }, Entry { mtime, ..Entry::directory(b"") }]);
+        let mtime = Time {
+            secs: 1_000_000_000,
+            nanos: 5,
+        };
+        let mut tree = tree([
+            Entry {
+                uid: u32::MAX,
+                mode: 0o4711,
+                mtime,
+                ..Entry::directory(b"d")
+            },
+            Entry {
+                mtime,
+                ..Entry::directory(b"")
+            },
+        ]);
         assert!(FAT.fit(&mut tree, false).unwrap().is_empty());
     }
 }

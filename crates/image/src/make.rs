@@ -1,7 +1,9 @@
 //! Images made from trees.
 //!
-//! *Promises.* The same tree and choices give the same bytes, whatever the order of the tree's entries, the number of threads and the clock. Nothing is at the target's path before the image is whole. Memory
-//! holds the list of entries and a few MiB of contents. *Knows nothing of* where the tree comes from.
+//! *Promises.* The same tree and choices give the same bytes, whatever the order of the tree's
+//! entries, the number of threads and the clock. Nothing is at the target's path before the image
+//! is whole. Memory holds the list of entries and a few MiB of contents. *Knows nothing of* where
+//! the tree comes from.
 
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
@@ -47,8 +49,18 @@ impl Format {
     /// JFFS2 as mkfs.jffs2 makes it for NOR flash.
     pub fn jffs2(block: u32, compression: Compression) -> Self {
         let page = nor_page(block.into());
-        let shape = ImageFormat { page, oob: 0, pages_per_block: block / page, layout: Layout::Raw };
-        let choices = nandlab_jffs2::Format { medium: Some(Medium::Nor), compression, summary: false, ..nandlab_jffs2::Format::default() };
+        let shape = ImageFormat {
+            page,
+            oob: 0,
+            pages_per_block: block / page,
+            layout: Layout::Raw,
+        };
+        let choices = nandlab_jffs2::Format {
+            medium: Some(Medium::Nor),
+            compression,
+            summary: false,
+            ..nandlab_jffs2::Format::default()
+        };
         Self::Jffs2 { choices, shape }
     }
 
@@ -75,30 +87,53 @@ impl Format {
 
     /// Bytes that a tree needs at most, roughly: the first size that is tried.
     fn bytes(&self, tree: &Tree) -> u64 {
-        let up = |unit: u64| tree.entries.iter().map(move |(entry, _)| entry.size().div_ceil(unit) * unit).sum::<u64>();
-        let attributes: u64 =
-            tree.entries.iter().flat_map(|(entry, _)| &entry.xattrs).map(|(name, value)| (name.len() + value.len()) as u64).sum();
+        let up = |unit: u64| {
+            tree.entries
+                .iter()
+                .map(move |(entry, _)| entry.size().div_ceil(unit) * unit)
+                .sum::<u64>()
+        };
+        let attributes: u64 = tree
+            .entries
+            .iter()
+            .flat_map(|(entry, _)| &entry.xattrs)
+            .map(|(name, value)| (name.len() + value.len()) as u64)
+            .sum();
         let count = tree.entries.len() as u64;
         match self {
             Self::Jffs2 { shape, .. } => {
                 let block = u64::from(shape.page) * u64::from(shape.pages_per_block);
-                let nodes: u64 =
-                    tree.entries.iter().map(|(entry, _)| 260 + 2 * entry.name().len() as u64 + entry.size().div_ceil(4096) * 72).sum();
+                let nodes: u64 = tree
+                    .entries
+                    .iter()
+                    .map(|(entry, _)| {
+                        260 + 2 * entry.name().len() as u64 + entry.size().div_ceil(4096) * 72
+                    })
+                    .sum();
                 ((up(4) + nodes + 2 * attributes) * 106 / 100).div_ceil(block) * block + 12 * block
             }
             Self::Ext(choices) => {
                 let journal = if choices.journal { 20 * MIB } else { 0 };
-                ((up(4096) + count * 640 + 4 * attributes) * 112 / 100 + journal + 2 * MIB).next_multiple_of(MIB)
+                ((up(4096) + count * 640 + 4 * attributes) * 112 / 100 + journal + 2 * MIB)
+                    .next_multiple_of(MIB)
             }
-            Self::F2fs(_) => ((up(4096) + count * 4400 + attributes) * 115 / 100 + 56 * MIB).next_multiple_of(2 * MIB),
-            Self::Fat(_) => ((up(32 * 1024).min(up(4096) + count * 2048) + count * 256) * 106 / 100 + 2 * MIB).next_multiple_of(MIB),
+            Self::F2fs(_) => ((up(4096) + count * 4400 + attributes) * 115 / 100 + 56 * MIB)
+                .next_multiple_of(2 * MIB),
+            Self::Fat(_) => {
+                ((up(32 * 1024).min(up(4096) + count * 2048) + count * 256) * 106 / 100 + 2 * MIB)
+                    .next_multiple_of(MIB)
+            }
         }
     }
 }
 
 /// Bytes that are programmed at once where any number can be: many, since each time costs.
 pub fn nor_page(block: u64) -> u32 {
-    if block.is_multiple_of(4096) { 4096 } else { 256 }
+    if block.is_multiple_of(4096) {
+        4096
+    } else {
+        256
+    }
 }
 
 /// How an image is made.
@@ -117,7 +152,11 @@ pub struct Making<'a> {
 
 impl std::fmt::Debug for Making<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Making").field("format", &self.format).field("size", &self.size).field("lossy", &self.lossy).finish_non_exhaustive()
+        f.debug_struct("Making")
+            .field("format", &self.format)
+            .field("size", &self.size)
+            .field("lossy", &self.lossy)
+            .finish_non_exhaustive()
     }
 }
 
@@ -139,16 +178,26 @@ pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
     let mut made = making.fill(&tree, scratch.as_file(), to)?;
     made.losses.list.splice(0..0, losses.list);
     made.losses.more += losses.more;
-    scratch.persist(to).map_err(|error| ImageError::File { path: to.into(), error: error.error })?;
+    scratch.persist(to).map_err(|error| ImageError::File {
+        path: to.into(),
+        error: error.error,
+    })?;
     Ok(made)
 }
 
 /// A new file that is to take the place of `path`.
 pub fn beside(path: &Path) -> Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt as _;
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = path
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".nandlab-").permissions(std::fs::Permissions::from_mode(0o666)).tempfile_in(dir).map_err(ImageError::file(dir))
+    builder
+        .prefix(".nandlab-")
+        .permissions(std::fs::Permissions::from_mode(0o666))
+        .tempfile_in(dir)
+        .map_err(ImageError::file(dir))
 }
 
 impl Making<'_> {
@@ -167,66 +216,132 @@ impl Making<'_> {
     }
 
     fn attempt(&mut self, tree: &Tree, file: &File, to: &Path, bytes: u64) -> Result<Made> {
-        let failed = |error| ImageError::File { path: to.into(), error };
+        let failed = |error| ImageError::File {
+            path: to.into(),
+            error,
+        };
         let file = file.try_clone().map_err(failed)?;
         file.set_len(0).map_err(failed)?;
         let (bytes, losses) = match self.format.clone() {
-            Format::Jffs2 { choices, shape } => (self.jffs2(tree, file, to, bytes, (choices, shape))?, Losses::default()),
+            Format::Jffs2 { choices, shape } => (
+                self.jffs2(tree, file, to, bytes, (choices, shape))?,
+                Losses::default(),
+            ),
             format => {
                 let disk = Disk::new(ImageFile::empty(file, bytes).map_err(failed)?, 512);
-                let disk = disk.map_err(|error| ImageError::Make { format: format.name(), why: error.to_string() })?;
+                let disk = disk.map_err(|error| ImageError::Make {
+                    format: format.name(),
+                    why: error.to_string(),
+                })?;
                 (bytes, self.disk(tree, disk, format, bytes)?)
             }
         };
-        Ok(Made { bytes, entries: tree.entries.len(), losses })
+        Ok(Made {
+            bytes,
+            entries: tree.entries.len(),
+            losses,
+        })
     }
 
-    fn jffs2(&mut self, tree: &Tree, file: File, to: &Path, bytes: u64, what: (nandlab_jffs2::Format, ImageFormat)) -> Result<u64> {
+    fn jffs2(
+        &mut self,
+        tree: &Tree,
+        file: File,
+        to: &Path,
+        bytes: u64,
+        what: (nandlab_jffs2::Format, ImageFormat),
+    ) -> Result<u64> {
         let (choices, shape) = what;
-        let failed = |error| ImageError::File { path: to.into(), error };
-        let refused = |why: String| ImageError::Make { format: "JFFS2", why };
+        let failed = |error| ImageError::File {
+            path: to.into(),
+            error,
+        };
+        let refused = |why: String| ImageError::Make {
+            format: "JFFS2",
+            why,
+        };
         let block = u64::from(shape.page) * u64::from(shape.pages_per_block);
         // The format's places are 32 bits; what is left empty is cut off.
-        let blocks = if self.size.is_some() { bytes / block } else { (bytes.min(0xFFFF_FFFF) / block).max(5) };
+        let blocks = if self.size.is_some() {
+            bytes / block
+        } else {
+            (bytes.min(0xFFFF_FFFF) / block).max(5)
+        };
         if self.size.is_some_and(|size| !size.is_multiple_of(block)) {
-            return Err(refused(format!("size of {bytes} bytes, expected whole blocks of {block}")));
+            return Err(refused(format!(
+                "size of {bytes} bytes, expected whole blocks of {block}"
+            )));
         }
         let raw = shape.bytes(blocks as u32);
-        let medium = Image::new(ImageFile::blank(file, raw).map_err(failed)?, shape).map_err(|error| refused(error.to_string()))?;
+        let medium = Image::new(ImageFile::blank(file, raw).map_err(failed)?, shape)
+            .map_err(|error| refused(error.to_string()))?;
         let mut target = Jffs2Target::new(medium, &choices)?;
         self.feed(tree, &mut target)?;
         let (medium, used) = target.finish()?;
-        let bytes = if self.size.is_some() { raw } else { shape.bytes(used) };
+        let bytes = if self.size.is_some() {
+            raw
+        } else {
+            shape.bytes(used)
+        };
         medium.into_backing().finish(bytes).map_err(failed)?;
         Ok(bytes)
     }
 
-    fn disk(&mut self, tree: &Tree, disk: Disk<ImageFile>, format: Format, bytes: u64) -> Result<Losses> {
+    fn disk(
+        &mut self,
+        tree: &Tree,
+        disk: Disk<ImageFile>,
+        format: Format,
+        bytes: u64,
+    ) -> Result<Losses> {
         let name = format.name();
         let refused = |why: String| ImageError::Make { format: name, why };
         match format {
             Format::Ext(mut choices) => {
-                choices.inode_ratio = choices.inode_ratio.or_else(|| ratio(tree.entries.len() as u64, bytes));
+                choices.inode_ratio = choices
+                    .inode_ratio
+                    .or_else(|| ratio(tree.entries.len() as u64, bytes));
                 let mut disk = disk;
-                nandlab_ext::format(&mut disk, &choices).map_err(|error| refused(error.to_string()))?;
-                let options =
-                    nandlab_ext::Options { mode: nandlab_ext::Mode::Unjournaled, barriers: false, once: true, ..Default::default() };
-                let fs = nandlab_ext::Ext::mount(disk, options).map_err(|error| refused(error.to_string()))?;
+                nandlab_ext::format(&mut disk, &choices)
+                    .map_err(|error| refused(error.to_string()))?;
+                let options = nandlab_ext::Options {
+                    mode: nandlab_ext::Mode::Unjournaled,
+                    barriers: false,
+                    once: true,
+                    ..Default::default()
+                };
+                let fs = nandlab_ext::Ext::mount(disk, options)
+                    .map_err(|error| refused(error.to_string()))?;
                 self.volume(tree, fs)
             }
             Format::F2fs(choices) => {
                 let mut disk = disk;
-                nandlab_f2fs::format(&mut disk, &choices)
-                    .map_err(|error| too_small(name, &error.to_string(), matches!(error, nandlab_f2fs::FormatError::Size { .. })))?;
-                let options = nandlab_f2fs::Options { ordered: false, ..Default::default() };
-                let fs = nandlab_f2fs::F2fs::mount(disk, options).map_err(|error| refused(error.to_string()))?;
+                nandlab_f2fs::format(&mut disk, &choices).map_err(|error| {
+                    too_small(
+                        name,
+                        &error.to_string(),
+                        matches!(error, nandlab_f2fs::FormatError::Size { .. }),
+                    )
+                })?;
+                let options = nandlab_f2fs::Options {
+                    ordered: false,
+                    ..Default::default()
+                };
+                let fs = nandlab_f2fs::F2fs::mount(disk, options)
+                    .map_err(|error| refused(error.to_string()))?;
                 self.volume(tree, fs)
             }
             Format::Fat(choices) => {
                 let mut disk = disk;
-                nandlab_fat::format(&mut disk, &choices).map_err(|error| refused(error.to_string()))?;
-                let options = nandlab_fat::Options { barriers: false, once: true, ..Default::default() };
-                let fs = nandlab_fat::Fat::mount(disk, options).map_err(|error| refused(error.to_string()))?;
+                nandlab_fat::format(&mut disk, &choices)
+                    .map_err(|error| refused(error.to_string()))?;
+                let options = nandlab_fat::Options {
+                    barriers: false,
+                    once: true,
+                    ..Default::default()
+                };
+                let fs = nandlab_fat::Fat::mount(disk, options)
+                    .map_err(|error| refused(error.to_string()))?;
                 self.volume(tree, fs)
             }
             Format::Jffs2 { .. } => Err(refused("a format of flash on a disk".into())),
@@ -243,21 +358,40 @@ impl Making<'_> {
     fn feed<T: Target>(&mut self, tree: &Tree, target: &mut T) -> Result<()> {
         let prepare = target.prepare();
         let one = |own: &mut T::Scratch, job: Job| {
-            let Some((at, len)) = job.span else { return (job.entry, Ok(None)) };
+            let Some((at, len)) = job.span else {
+                return (job.entry, Ok(None));
+            };
             let read = tree.entries[job.entry].1.part(at, len as usize);
-            (job.entry, read.map(|bytes| Some((len, prepare(own, at, bytes)))))
+            (
+                job.entry,
+                read.map(|bytes| Some((len, prepare(own, at, bytes)))),
+            )
         };
-        let work = |own: &mut T::Scratch, batch: Vec<Job>| batch.into_iter().map(|job| one(own, job)).collect::<Vec<_>>();
-        parallel::in_order(self.threads, WINDOW, batches(jobs(tree)), T::scratch, work, |batch| {
-            batch.into_iter().try_for_each(|(entry, prepared)| match prepared? {
-                None => target.entry(&tree.entries[entry].0),
-                Some((len, part)) => {
-                    target.part(part)?;
-                    (self.progress)(len);
-                    Ok(())
-                }
-            })
-        })
+        let work = |own: &mut T::Scratch, batch: Vec<Job>| {
+            batch
+                .into_iter()
+                .map(|job| one(own, job))
+                .collect::<Vec<_>>()
+        };
+        parallel::in_order(
+            self.threads,
+            WINDOW,
+            batches(jobs(tree)),
+            T::scratch,
+            work,
+            |batch| {
+                batch
+                    .into_iter()
+                    .try_for_each(|(entry, prepared)| match prepared? {
+                        None => target.entry(&tree.entries[entry].0),
+                        Some((len, part)) => {
+                            target.part(part)?;
+                            (self.progress)(len);
+                            Ok(())
+                        }
+                    })
+            },
+        )
     }
 }
 
@@ -268,18 +402,36 @@ struct Job {
 }
 
 fn jobs(tree: &Tree) -> impl Iterator<Item = Job> + Send + '_ {
-    tree.entries.iter().enumerate().flat_map(|(number, (entry, data))| {
-        let size = if let Node::File { size } = entry.node { size } else { 0 };
-        let spans = (0..size.div_ceil(SPAN)).map(move |span| (span * SPAN, SPAN.min(size - span * SPAN)));
-        // Holes need no work; the last part says how long the file is.
-        let held = spans.filter(move |(at, len)| at + len == size || data.touches(*at, at + len));
-        let parts = held.map(move |span| Job { entry: number, span: Some(span) });
-        std::iter::once(Job { entry: number, span: None }).chain(parts)
-    })
+    tree.entries
+        .iter()
+        .enumerate()
+        .flat_map(|(number, (entry, data))| {
+            let size = if let Node::File { size } = entry.node {
+                size
+            } else {
+                0
+            };
+            let spans = (0..size.div_ceil(SPAN))
+                .map(move |span| (span * SPAN, SPAN.min(size - span * SPAN)));
+            // Holes need no work; the last part says how long the file is.
+            let held =
+                spans.filter(move |(at, len)| at + len == size || data.touches(*at, at + len));
+            let parts = held.map(move |span| Job {
+                entry: number,
+                span: Some(span),
+            });
+            std::iter::once(Job {
+                entry: number,
+                span: None,
+            })
+            .chain(parts)
+        })
 }
 
 /// Small jobs together, so that threads meet less often: no more than two spans of bytes.
-fn batches<'a>(jobs: impl Iterator<Item = Job> + Send + 'a) -> impl Iterator<Item = Vec<Job>> + Send + 'a {
+fn batches<'a>(
+    jobs: impl Iterator<Item = Job> + Send + 'a,
+) -> impl Iterator<Item = Vec<Job>> + Send + 'a {
     let mut jobs = jobs;
     std::iter::from_fn(move || {
         let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -293,14 +445,27 @@ fn batches<'a>(jobs: impl Iterator<Item = Job> + Send + 'a) -> impl Iterator<Ite
 }
 
 fn is_full(error: &ImageError) -> bool {
-    matches!(error, ImageError::Call { error: Errno::NoSpace, .. })
+    matches!(
+        error,
+        ImageError::Call {
+            error: Errno::NoSpace,
+            ..
+        }
+    )
 }
 
 fn too_small(format: &'static str, why: &str, small: bool) -> ImageError {
     match small {
         // A larger image may do.
-        true => ImageError::Call { path: crate::error::Shown::path(b""), error: Errno::NoSpace, why: why.into() },
-        false => ImageError::Make { format, why: why.into() },
+        true => ImageError::Call {
+            path: crate::error::Shown::path(b""),
+            error: Errno::NoSpace,
+            why: why.into(),
+        },
+        false => ImageError::Make {
+            format,
+            why: why.into(),
+        },
     }
 }
 
@@ -319,5 +484,7 @@ fn ratio(entries: u64, bytes: u64) -> Option<u32> {
 
 /// No time later than `latest`, as SOURCE_DATE_EPOCH has it.
 pub fn clamp_times(tree: &mut Tree, latest: Time) {
-    tree.entries.iter_mut().for_each(|(entry, _)| entry.mtime = entry.mtime.min(latest));
+    tree.entries
+        .iter_mut()
+        .for_each(|(entry, _)| entry.mtime = entry.mtime.min(latest));
 }

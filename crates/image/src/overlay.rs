@@ -1,7 +1,9 @@
-//! Changes beside an image instead of in it: what a journal, a log or a volume table wants to have written before it can be read.
+//! Changes beside an image instead of in it: what a journal, a log or a volume table wants to have
+//! written before it can be read.
 //!
-//! *Promises.* The image below is read, never written. Chunks that changed are kept, in memory up to a limit and beyond it in a temporary file without a name. The overlay may be longer than the image: the
-//! rest is erased flash. *Power loss.* Everything is lost, on purpose.
+//! *Promises.* The image below is read, never written. Chunks that changed are kept, in memory up
+//! to a limit and beyond it in a temporary file without a name. The overlay may be longer than the
+//! image: the rest is erased flash. *Power loss.* Everything is lost, on purpose.
 
 use nandlab_sim::{Backing, BackingError};
 use std::collections::BTreeMap;
@@ -27,12 +29,21 @@ pub struct Overlay<B> {
 impl<B: Backing> Overlay<B> {
     /// Nothing changed yet; `len` bytes long, or as long as the image if that is longer.
     pub fn new(below: B, len: u64) -> Self {
-        Self { len: len.max(below.len()), below, changed: BTreeMap::new(), memory: Vec::new(), spilled: None }
+        Self {
+            len: len.max(below.len()),
+            below,
+            changed: BTreeMap::new(),
+            memory: Vec::new(),
+            spilled: None,
+        }
     }
 
     /// The first `len` bytes of an image.
     pub fn cut(below: B, len: u64) -> Self {
-        Self { len: len.min(below.len()), ..Self::new(below, 0) }
+        Self {
+            len: len.min(below.len()),
+            ..Self::new(below, 0)
+        }
     }
 
     /// Bytes that have been changed, in whole chunks.
@@ -42,7 +53,9 @@ impl<B: Backing> Overlay<B> {
 
     fn chunk(&mut self, number: u64, within: usize, buf: &mut [u8]) -> Result<(), BackingError> {
         match self.changed.get(&number) {
-            Some(slot) if *slot < IN_MEMORY => buf.copy_from_slice(&self.memory[slot * CHUNK + within..][..buf.len()]),
+            Some(slot) if *slot < IN_MEMORY => {
+                buf.copy_from_slice(&self.memory[slot * CHUNK + within..][..buf.len()])
+            }
             Some(slot) => {
                 let at = ((slot - IN_MEMORY) * CHUNK + within) as u64;
                 let spilled = self.spilled.as_ref().ok_or(SPILL)?;
@@ -69,7 +82,8 @@ impl<B: Backing> Overlay<B> {
         let next = self.changed.len();
         let slot = *self.changed.entry(number).or_insert(next);
         if slot < IN_MEMORY {
-            self.memory.resize(self.memory.len().max((slot + 1) * CHUNK), 0);
+            self.memory
+                .resize(self.memory.len().max((slot + 1) * CHUNK), 0);
             self.memory[slot * CHUNK..][..CHUNK].copy_from_slice(&whole);
             return Ok(());
         }
@@ -77,12 +91,25 @@ impl<B: Backing> Overlay<B> {
             self.spilled = Some(tempfile::tempfile().map_err(|_| SPILL)?);
         }
         let spilled = self.spilled.as_ref().ok_or(SPILL)?;
-        spilled.write_all_at(&whole, ((slot - IN_MEMORY) * CHUNK) as u64).map_err(|_| SPILL)
+        spilled
+            .write_all_at(&whole, ((slot - IN_MEMORY) * CHUNK) as u64)
+            .map_err(|_| SPILL)
     }
 
     fn check(&self, offset: u64, count: usize) -> Result<(), BackingError> {
-        let outside = BackingError::OutOfRange { offset, count: count as u64, len: self.len };
-        if offset.checked_add(count as u64).is_some_and(|end| end <= self.len) { Ok(()) } else { Err(outside) }
+        let outside = BackingError::OutOfRange {
+            offset,
+            count: count as u64,
+            len: self.len,
+        };
+        if offset
+            .checked_add(count as u64)
+            .is_some_and(|end| end <= self.len)
+        {
+            Ok(())
+        } else {
+            Err(outside)
+        }
     }
 }
 
@@ -96,7 +123,13 @@ impl<B: Backing> Backing for Overlay<B> {
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
         self.check(offset, buf.len())?;
         let end = offset + buf.len() as u64;
-        if end <= self.below.len() && self.changed.range(offset / CHUNK as u64..=end / CHUNK as u64).next().is_none() {
+        if end <= self.below.len()
+            && self
+                .changed
+                .range(offset / CHUNK as u64..=end / CHUNK as u64)
+                .next()
+                .is_none()
+        {
             return self.below.read_at(offset, buf);
         }
         let (mut at, mut rest) = (offset, buf);
@@ -141,7 +174,10 @@ mod tests {
         let mut all = vec![0; 20_000];
         overlay.read_at(0, &mut all).unwrap();
         let count = |byte| all.iter().filter(|found| **found == byte).count();
-        assert_eq!([count(1), count(2), count(3), count(0xFF)], [10_000 - 210, 200, 20, 20_000 - 10_010]);
+        assert_eq!(
+            [count(1), count(2), count(3), count(0xFF)],
+            [10_000 - 210, 200, 20, 20_000 - 10_010]
+        );
         assert!(overlay.write_at(19_999, &[0; 2]).is_err());
         assert!(below.iter().all(|byte| *byte == 1));
     }
@@ -151,12 +187,19 @@ mod tests {
         let len = (IN_MEMORY + 100) * CHUNK;
         let mut overlay = Overlay::new(Vec::new(), len as u64);
         for number in 0..IN_MEMORY + 100 {
-            overlay.write_at((number * CHUNK) as u64 + 5, &(number as u32).to_le_bytes()).unwrap();
+            overlay
+                .write_at((number * CHUNK) as u64 + 5, &(number as u32).to_le_bytes())
+                .unwrap();
         }
-        assert_eq!((overlay.memory.len(), overlay.changed_bytes()), (IN_MEMORY * CHUNK, len as u64));
+        assert_eq!(
+            (overlay.memory.len(), overlay.changed_bytes()),
+            (IN_MEMORY * CHUNK, len as u64)
+        );
         for number in [0, 77, IN_MEMORY - 1, IN_MEMORY, IN_MEMORY + 99] {
             let mut bytes = [0; 4];
-            overlay.read_at((number * CHUNK) as u64 + 5, &mut bytes).unwrap();
+            overlay
+                .read_at((number * CHUNK) as u64 + 5, &mut bytes)
+                .unwrap();
             assert_eq!(u32::from_le_bytes(bytes), number as u32);
         }
     }

@@ -1,6 +1,8 @@
 //! Work on several threads whose results come in the order of the jobs.
 //!
-//! *Promises.* At most `window` jobs are under way or done and not taken: memory is theirs alone. The number of threads changes nothing but the time. When a result is refused, no more jobs begin.
+//! *Promises.* At most `window` jobs are under way or done and not taken: memory is theirs alone.
+//! The number of threads changes nothing but the time. When a result is refused, no more jobs
+//! begin.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -29,7 +31,13 @@ where
     I: Iterator + Send,
     R: Send,
 {
-    let state = Mutex::new(State { jobs, begun: 0, taken: 0, done: BTreeMap::new(), ended: false });
+    let state = Mutex::new(State {
+        jobs,
+        begun: 0,
+        taken: 0,
+        done: BTreeMap::new(),
+        ended: false,
+    });
     let (room, ready) = (Condvar::new(), Condvar::new());
     let run = || {
         let mut own = start();
@@ -49,7 +57,11 @@ where
             held.begun += 1;
             drop(held);
             let result = work(&mut own, job);
-            state.lock().unwrap_or_else(PoisonError::into_inner).done.insert(number, result);
+            state
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .done
+                .insert(number, result);
             ready.notify_all();
         }
     };
@@ -87,7 +99,10 @@ mod tests {
         let (begun, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let mut results = Vec::new();
         let work = |(): &mut (), job: u64| {
-            let ahead = begun.fetch_add(1, Ordering::SeqCst) + 1 - taken.load(Ordering::SeqCst).min(begun.load(Ordering::SeqCst));
+            let ahead = begun.fetch_add(1, Ordering::SeqCst) + 1
+                - taken
+                    .load(Ordering::SeqCst)
+                    .min(begun.load(Ordering::SeqCst));
             assert!(ahead <= 8 + 4, "{ahead}");
             std::thread::sleep(std::time::Duration::from_micros(job % 7 * 50));
             job
@@ -114,7 +129,14 @@ mod tests {
             begun.fetch_add(1, Ordering::SeqCst);
             job
         };
-        let outcome = in_order(3, 5, 0.., || (), work, |result| if result == 20 { Err(result) } else { Ok(()) });
+        let outcome = in_order(
+            3,
+            5,
+            0..,
+            || (),
+            work,
+            |result| if result == 20 { Err(result) } else { Ok(()) },
+        );
         assert_eq!(outcome, Err(20));
         assert!(begun.load(Ordering::SeqCst) <= 21 + 5 + 3);
     }

@@ -1,6 +1,8 @@
-//! What formats other than JFFS2 still know of the past: deleted files of ext2, versions of files of F2FS.
+//! What formats other than JFFS2 still know of the past: deleted files of ext2, versions of files
+//! of F2FS.
 //!
-//! *Promises.* Nothing is written but what is asked for. What is no longer to be had is a hole, and counted. *Knows nothing of* JFFS2 and UBI: see [`history`](crate::history), [`ubi`](crate::ubi).
+//! *Promises.* Nothing is written but what is asked for. What is no longer to be had is a hole, and
+//! counted. *Knows nothing of* JFFS2 and UBI: see [`history`](crate::history), [`ubi`](crate::ubi).
 
 use crate::error::{ImageError, Result, Shown};
 use crate::volume::{Mounted, Volume};
@@ -16,7 +18,8 @@ pub struct Former {
     pub mtime: i64,
     /// Its inode.
     pub ino: u32,
-    /// A number that tells versions apart and grows with time: of F2FS the checkpoint, of ext2 the time of the deletion.
+    /// A number that tells versions apart and grows with time: of F2FS the checkpoint, of ext2 the
+    /// time of the deletion.
     pub version: u32,
     /// Its name, if it is known.
     pub name: Shown,
@@ -41,7 +44,10 @@ enum From {
 }
 
 fn failed(layer: &'static str, why: impl ToString) -> ImageError {
-    ImageError::Open { layer, why: why.to_string() }
+    ImageError::Open {
+        layer,
+        why: why.to_string(),
+    }
 }
 
 /// Every former file, by inode and version. An error for formats that keep nothing.
@@ -57,7 +63,9 @@ pub fn former(volume: &mut Volume) -> Result<Vec<Former>> {
             })
             .map_err(|error| failed("F2FS", error))?;
             for version in versions {
-                let lost = fs.contents_of(&version, &mut |_, _| {}).map_err(|error| failed("F2FS", error))?;
+                let lost = fs
+                    .contents_of(&version, &mut |_, _| {})
+                    .map_err(|error| failed("F2FS", error))?;
                 all.push(Former {
                     mtime: version.mtime.secs,
                     ino: version.ino,
@@ -89,9 +97,16 @@ pub fn former(volume: &mut Volume) -> Result<Vec<Former>> {
             }
         }
         _ => {
-            let found = volume.layers.last().map_or("nothing".into(), |layer| format!("{layer:?}"));
+            let found = volume
+                .layers
+                .last()
+                .map_or("nothing".into(), |layer| format!("{layer:?}"));
             let expected = "JFFS2, UBI, F2FS or ext2, which keep something of what has been".into();
-            return Err(ImageError::Choice { what: "format", found, expected });
+            return Err(ImageError::Choice {
+                what: "format",
+                found,
+                expected,
+            });
         }
     }
     all.sort_by_key(|one| (one.ino, one.version, one.offset));
@@ -100,7 +115,10 @@ pub fn former(volume: &mut Volume) -> Result<Vec<Former>> {
 
 /// Writes a former file's contents to an empty file. Gives the bytes that are not to be had.
 pub fn contents(volume: &mut Volume, former: &Former, to: &File) -> Result<u64> {
-    let written = |error| ImageError::File { path: "a file with what was found".into(), error };
+    let written = |error| ImageError::File {
+        path: "a file with what was found".into(),
+        error,
+    };
     to.set_len(former.size).map_err(written)?;
     match (&mut volume.mounted, &former.from) {
         (Some(Mounted::F2fs(fs)), From::F2fs(version)) => {
@@ -116,7 +134,9 @@ pub fn contents(volume: &mut Volume, former: &Former, to: &File) -> Result<u64> 
         (Some(Mounted::Ext(fs)), From::Ext(deleted)) => {
             let (mut at, mut buffer) = (0, vec![0; 64 * 1024]);
             while at < former.size {
-                let count = fs.read_deleted(deleted, at, &mut buffer).map_err(|error| failed("ext", error))?;
+                let count = fs
+                    .read_deleted(deleted, at, &mut buffer)
+                    .map_err(|error| failed("ext", error))?;
                 if count == 0 {
                     break;
                 }

@@ -1,7 +1,11 @@
-//! Repair: what a mount puts right by itself (journals, logs, orphans, volume tables), and what follows from something else and says something else.
+//! Repair: what a mount puts right by itself (journals, logs, orphans, volume tables), and what
+//! follows from something else and says something else.
 //!
-//! *Promises.* A copy beside the image is mended, checked again, and takes the image's place only where nothing is lost or in danger in it any more; otherwise the image stays as it is, and what was found in the copy
-//! tells why. Contents that are damaged are not made up: [`extract`](crate::walk) takes what is left of them. *Knows nothing of* what a format counts as wrong: that is its own check's and its own mending's business.
+//! *Promises.* A copy beside the image is mended, checked again, and takes the image's place only
+//! where nothing is lost or in danger in it any more; otherwise the image stays as it is, and what
+//! was found in the copy tells why. Contents that are damaged are not made up:
+//! [`extract`](crate::walk) takes what is left of them. *Knows nothing of* what a format counts as
+//! wrong: that is its own check's and its own mending's business.
 
 use crate::check::{Checked, Finding, Severity, check};
 use crate::copies;
@@ -40,20 +44,31 @@ type Patches = Vec<(u64, Vec<u8>)>;
 /// Repairs the image at `path`; `now` is when what gets a new name changed.
 pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     let real = fs::canonicalize(path).map_err(ImageError::file(path))?;
-    let open = Opening { salvage: true, ..opening.clone() };
+    let open = Opening {
+        salvage: true,
+        ..opening.clone()
+    };
     let looked = |path: &Path| {
         let mut volume = Volume::open(path, &open, Access::Read)?;
         let checked = check(&mut volume)?;
         Ok::<_, ImageError>((volume.detected, volume.lack.is_some(), checked))
     };
     let (detected, short, before) = looked(&real)?;
-    let unchanged = |after: Checked| Repaired { before: before.clone(), after, replaced: false };
+    let unchanged = |after: Checked| Repaired {
+        before: before.clone(),
+        after,
+        replaced: false,
+    };
     if before.findings.is_empty() {
         return Ok(unchanged(before.clone()));
     }
     if let Some(why) = hopeless(detected, short) {
         let mut after = before.clone();
-        after.add(Finding { severity: Severity::Note, offset: None, what: why.into() });
+        after.add(Finding {
+            severity: Severity::Note,
+            offset: None,
+            what: why.into(),
+        });
         return Ok(unchanged(after));
     }
     let scratch = beside(&real)?;
@@ -62,7 +77,10 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     match detected {
         Detected::Disk(kind) => {
             let file = ImageFile::open_writable(scratch.path()).map_err(ImageError::file(&real))?;
-            let disk = Disk::new(file, 512).map_err(|error| ImageError::Open { layer: "disk", why: error.to_string() })?;
+            let disk = Disk::new(file, 512).map_err(|error| ImageError::Open {
+                layer: "disk",
+                why: error.to_string(),
+            })?;
             mend_disk(&mut (Box::new(disk) as AnyDisk), kind, now)?;
         }
         Detected::Flash(..) => mend_flash(scratch.path(), opening, now)?,
@@ -72,19 +90,36 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
         return Ok(unchanged(after));
     }
     replace(scratch, &from, &real)?;
-    Ok(Repaired { before, after, replaced: true })
+    Ok(Repaired {
+        before,
+        after,
+        replaced: true,
+    })
 }
 
-/// How many findings there are, the worst first. Those that were not kept may be anything. UBI's own work leaves notes: blocks that wait to be erased.
+/// How many findings there are, the worst first. Those that were not kept may be anything. UBI's
+/// own work leaves notes: blocks that wait to be erased.
 fn weight(checked: &Checked) -> [u64; 3] {
-    let count = |severity| checked.findings.iter().filter(|one| one.severity == severity).count() as u64;
-    [count(Severity::Damage) + checked.more, count(Severity::Waste), count(Severity::Note)]
+    let count = |severity| {
+        checked
+            .findings
+            .iter()
+            .filter(|one| one.severity == severity)
+            .count() as u64
+    };
+    [
+        count(Severity::Damage) + checked.more,
+        count(Severity::Waste),
+        count(Severity::Note),
+    ]
 }
 
 /// Why nothing can be done where nodes or blocks are what they are.
 fn hopeless(detected: Detected, short: bool) -> Option<&'static str> {
     match detected {
-        _ if short => Some("what the image lacks cannot be mended; extract --salvage and create make a new image of what is there"),
+        _ if short => Some(
+            "what the image lacks cannot be mended; extract --salvage and create make a new image of what is there",
+        ),
         Detected::Flash(_, FlashKind::Jffs2 { .. }) => Some(
             "JFFS2 has nothing that could be mended in place: its nodes are whole or do not count; extract --salvage and create make a new image",
         ),
@@ -92,10 +127,14 @@ fn hopeless(detected: Detected, short: bool) -> Option<&'static str> {
     }
 }
 
-/// A mount that writes attaches UBI, recovers journals, and ends properly; then what is in the volume is mended.
+/// A mount that writes attaches UBI, recovers journals, and ends properly; then what is in the
+/// volume is mended.
 fn mend_flash(path: &Path, opening: &Opening, now: Time) -> Result<()> {
     let mut volume = Volume::open(path, opening, Access::Write)?;
-    let failed = |error: Errno| ImageError::Open { layer: "file system", why: error.to_string() };
+    let failed = |error: Errno| ImageError::Open {
+        layer: "file system",
+        why: error.to_string(),
+    };
     if let Some(Mounted::F2fs(fs)) = &mut volume.mounted {
         for _ in 0..PASSES {
             if fs.mend(now).map_err(failed)? == 0 {
@@ -155,7 +194,10 @@ fn mend_disk(disk: &mut AnyDisk, kind: DiskKind, now: Time) -> Result<()> {
         }
     }
     _ = settle(disk, kind);
-    disk.flush().map_err(|error| ImageError::Open { layer: "disk", why: error.to_string() })
+    disk.flush().map_err(|error| ImageError::Open {
+        layer: "disk",
+        why: error.to_string(),
+    })
 }
 
 /// Mounts for writing and unmounts.
@@ -163,13 +205,21 @@ fn settle(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String>
     let words = |error: &dyn std::fmt::Display| error.to_string();
     match kind {
         DiskKind::Ext => {
-            let mut fs = Ext::mount(disk, nandlab_ext::Options::default()).map_err(|error| words(&error))?;
-            fs.sync().and_then(|()| fs.unmount()).map_err(|error| words(&error))
+            let mut fs =
+                Ext::mount(disk, nandlab_ext::Options::default()).map_err(|error| words(&error))?;
+            fs.sync()
+                .and_then(|()| fs.unmount())
+                .map_err(|error| words(&error))
         }
-        DiskKind::F2fs => F2fs::mount(disk, nandlab_f2fs::Options::default()).map_err(|error| words(&error)).map(drop),
+        DiskKind::F2fs => F2fs::mount(disk, nandlab_f2fs::Options::default())
+            .map_err(|error| words(&error))
+            .map(drop),
         DiskKind::Fat => {
-            let mut fs = Fat::mount(disk, nandlab_fat::Options::default()).map_err(|error| words(&error))?;
-            fs.sync().and_then(|()| fs.unmount()).map_err(|error| words(&error))
+            let mut fs =
+                Fat::mount(disk, nandlab_fat::Options::default()).map_err(|error| words(&error))?;
+            fs.sync()
+                .and_then(|()| fs.unmount())
+                .map_err(|error| words(&error))
         }
     }
 }
@@ -177,14 +227,32 @@ fn settle(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String>
 fn patches(disk: &mut AnyDisk, kind: DiskKind) -> Patches {
     match kind {
         DiskKind::Ext => {
-            let mounted = Ext::mount(disk, nandlab_ext::Options { read_only: true, ..Default::default() });
+            let mounted = Ext::mount(
+                disk,
+                nandlab_ext::Options {
+                    read_only: true,
+                    ..Default::default()
+                },
+            );
             let patches = mounted.and_then(|mut fs| fs.mend()).unwrap_or_default();
-            patches.into_iter().map(|patch| (patch.at, patch.bytes)).collect()
+            patches
+                .into_iter()
+                .map(|patch| (patch.at, patch.bytes))
+                .collect()
         }
         DiskKind::Fat => {
-            let mounted = Fat::mount(disk, nandlab_fat::Options { read_only: true, ..Default::default() });
+            let mounted = Fat::mount(
+                disk,
+                nandlab_fat::Options {
+                    read_only: true,
+                    ..Default::default()
+                },
+            );
             let patches = mounted.and_then(|mut fs| fs.mend()).unwrap_or_default();
-            patches.into_iter().map(|patch| (patch.at, patch.bytes)).collect()
+            patches
+                .into_iter()
+                .map(|patch| (patch.at, patch.bytes))
+                .collect()
         }
         DiskKind::F2fs => Patches::new(),
     }
@@ -192,7 +260,10 @@ fn patches(disk: &mut AnyDisk, kind: DiskKind) -> Patches {
 
 /// Bytes anywhere on a disk.
 fn put(disk: &mut AnyDisk, at: u64, bytes: &[u8]) -> Result<()> {
-    let failed = |error: nandlab_block::BlockError| ImageError::Open { layer: "disk", why: error.to_string() };
+    let failed = |error: nandlab_block::BlockError| ImageError::Open {
+        layer: "disk",
+        why: error.to_string(),
+    };
     let sector = u64::from(disk.geometry().sector);
     let (first, within) = (at / sector, (at % sector) as usize);
     let mut image = vec![0; (within + bytes.len()).next_multiple_of(sector as usize)];

@@ -1,7 +1,10 @@
 //! A disk of which only the beginning is there: its image ends before the file system on it does.
 //!
-//! *Promises.* What is there reads as it is. What is not there is [`BlockError::Missing`] with its place, never zeros; unless it was written since, as a journal's recovery does above an
-//! [overlay](crate::overlay): that is kept beside, and read back. Memory does not depend on the length that is declared. *Knows nothing of* what lies where. *Power loss.* What was kept beside is lost, on purpose.
+//! *Promises.* What is there reads as it is. What is not there is [`BlockError::Missing`] with its
+//! place, never zeros; unless it was written since, as a journal's recovery does above an
+//! [overlay](crate::overlay): that is kept beside, and read back. Memory does not depend on the
+//! length that is declared. *Knows nothing of* what lies where. *Power loss.* What was kept beside
+//! is lost, on purpose.
 
 use crate::detect::DiskKind;
 use crate::overlay::Overlay;
@@ -15,7 +18,8 @@ use std::fmt;
 
 /// Bytes of a disk's beginning in which every format says how long it is.
 const HEAD: u64 = 8192;
-/// The longest volume that is believed in whatever is there of it; a longer one must be there to a part of [`PART`].
+/// The longest volume that is believed in whatever is there of it; a longer one must be there to a
+/// part of [`PART`].
 const BELIEVED: u64 = 64 << 30;
 const PART: u64 = 64;
 
@@ -31,15 +35,24 @@ pub struct Lack {
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { there, declared } = self;
-        write!(f, "the image ends at byte {there}, its file system at byte {declared}: it lacks {}", counted(declared - there, "byte"))
+        write!(
+            f,
+            "the image ends at byte {there}, its file system at byte {declared}: it lacks {}",
+            counted(declared - there, "byte")
+        )
     }
 }
 
-/// What a disk lacks of the file system that it begins with; nothing where that is whole, or not understood.
+/// What a disk lacks of the file system that it begins with; nothing where that is whole, or not
+/// understood.
 pub(crate) fn lack(disk: &mut AnyDisk, kind: DiskKind) -> Option<Lack> {
     let geometry = *disk.geometry();
     let there = geometry.bytes();
-    let mut head = vec![0; (HEAD.min(there) / u64::from(geometry.sector) * u64::from(geometry.sector)) as usize];
+    let mut head = vec![
+        0;
+        (HEAD.min(there) / u64::from(geometry.sector) * u64::from(geometry.sector))
+            as usize
+    ];
     disk.read(Lba(0), &mut head).ok()?;
     let declared = match kind {
         DiskKind::Ext => nandlab_ext::declared_bytes(&head),
@@ -61,15 +74,25 @@ pub(crate) struct Short {
 }
 
 impl Short {
-    /// Makes the disk as long as its file system; gives it back as it is where so much is lacking that its length is not believed.
+    /// Makes the disk as long as its file system; gives it back as it is where so much is lacking
+    /// that its length is not believed.
     pub fn new(disk: AnyDisk, lack: Lack) -> Result<Self, AnyDisk> {
         if lack.declared > BELIEVED.max(lack.there.saturating_mul(PART)) {
             return Err(disk);
         }
         let there = disk.geometry().sectors;
         let sectors = lack.declared.div_ceil(disk.geometry().sector.into());
-        let geometry = BlockGeometry { sectors, ..*disk.geometry() };
-        Ok(Self { disk, geometry, there, beside: Overlay::new(Vec::new(), geometry.bytes()), known: BTreeSet::new() })
+        let geometry = BlockGeometry {
+            sectors,
+            ..*disk.geometry()
+        };
+        Ok(Self {
+            disk,
+            geometry,
+            there,
+            beside: Overlay::new(Vec::new(), geometry.bytes()),
+            known: BTreeSet::new(),
+        })
     }
 
     /// Sectors of an extent that are there; the rest lies behind them.
@@ -90,8 +113,13 @@ impl BlockDevice for Short {
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         let count = self.geometry.check(lba, buf.len())?;
         let inside = self.inside(lba, count);
-        if let Some(missing) = (lba.0 + inside..lba.0 + count).find(|sector| !self.known.contains(sector)) {
-            return Err(BlockError::Missing { at: self.byte(missing), end: self.byte(self.there) });
+        if let Some(missing) =
+            (lba.0 + inside..lba.0 + count).find(|sector| !self.known.contains(sector))
+        {
+            return Err(BlockError::Missing {
+                at: self.byte(missing),
+                end: self.byte(self.there),
+            });
         }
         let (here, beside) = buf.split_at_mut(self.byte(inside) as usize);
         if !here.is_empty() {
@@ -127,7 +155,11 @@ impl BlockDevice for Short {
         for sector in lba.0 + inside..lba.0 + sectors {
             self.known.remove(&sector);
         }
-        if inside > 0 { self.disk.discard(lba, inside) } else { Ok(()) }
+        if inside > 0 {
+            self.disk.discard(lba, inside)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -139,16 +171,30 @@ mod tests {
     fn short(there: u64, declared: u64) -> Short {
         let mut disk: AnyDisk = Box::new(Ram::new(512, there));
         disk.write(Lba(there - 1), &[7; 512]).unwrap();
-        Short::new(disk, Lack { there: there * 512, declared }).map_err(|_| "too long").unwrap()
+        Short::new(
+            disk,
+            Lack {
+                there: there * 512,
+                declared,
+            },
+        )
+        .map_err(|_| "too long")
+        .unwrap()
     }
 
     #[test]
     fn what_is_missing_is_an_error_with_its_place_until_it_is_written() {
         let mut disk = short(10, 20 * 512);
         let mut two = [0; 1024];
-        let missing = |sector: u64| BlockError::Missing { at: sector * 512, end: 5120 };
+        let missing = |sector: u64| BlockError::Missing {
+            at: sector * 512,
+            end: 5120,
+        };
         assert_eq!(disk.read(Lba(9), &mut two), Err(missing(10)));
-        assert_eq!(missing(10).to_string(), "byte 5120 lies beyond the end of the image at byte 5120");
+        assert_eq!(
+            missing(10).to_string(),
+            "byte 5120 lies beyond the end of the image at byte 5120"
+        );
         assert_eq!(disk.read(Lba(9), &mut two[..512]), Ok(()));
         assert_eq!(two[..512], [7; 512]);
         // Over the end, and only what was written.
@@ -158,13 +204,25 @@ mod tests {
         assert_eq!(disk.read(Lba(10), &mut two), Err(missing(11)));
         disk.discard(Lba(8), 12).unwrap();
         assert_eq!(disk.read(Lba(10), &mut two[..512]), Err(missing(10)));
-        assert!(matches!(disk.read(Lba(19), &mut two), Err(BlockError::OutOfRange { .. })));
+        assert!(matches!(
+            disk.read(Lba(19), &mut two),
+            Err(BlockError::OutOfRange { .. })
+        ));
     }
 
     #[test]
     fn a_length_out_of_all_proportion_is_not_believed() {
         let disk: AnyDisk = Box::new(Ram::new(512, 4));
-        assert!(Short::new(disk, Lack { there: 2048, declared: BELIEVED + 1 }).is_err());
+        assert!(
+            Short::new(
+                disk,
+                Lack {
+                    there: 2048,
+                    declared: BELIEVED + 1
+                }
+            )
+            .is_err()
+        );
         assert_eq!(short(4, BELIEVED).geometry().sectors, BELIEVED / 512);
     }
 }

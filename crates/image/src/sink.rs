@@ -1,6 +1,8 @@
 //! Where the entries of a tree go, one after the other, with their contents as they are read.
 //!
-//! *Promises.* No contents are ever in memory as a whole. Holes are told apart from data in steps of [`HOLE`] bytes, whatever the file system thinks of them. *Knows nothing of* where entries come from.
+//! *Promises.* No contents are ever in memory as a whole. Holes are told apart from data in steps
+//! of [`HOLE`] bytes, whatever the file system thinks of them. *Knows nothing of* where entries
+//! come from.
 
 use crate::error::Result;
 use crate::tree::{Data, Entry};
@@ -25,7 +27,8 @@ pub trait Sink {
     /// Takes one; directories come before what is in them, hard links behind what they name.
     fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<()>;
 
-    /// Takes a file whose contents come later, perhaps on another thread; a sink that needs them at once takes nothing.
+    /// Takes a file whose contents come later, perhaps on another thread; a sink that needs them at
+    /// once takes nothing.
     fn begin(&mut self, _: &Entry) -> Result<Option<Box<dyn Fill>>> {
         Ok(None)
     }
@@ -72,10 +75,14 @@ impl Sink for Both<'_> {
 /// Whether all bytes are zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<64>();
-    words.iter().all(|word| word.iter().fold(0, |bits, byte| bits | byte) == 0) && rest.iter().all(|byte| *byte == 0)
+    words
+        .iter()
+        .all(|word| word.iter().fold(0, |bits, byte| bits | byte) == 0)
+        && rest.iter().all(|byte| *byte == 0)
 }
 
-/// The parts of `data`, which lies at `at` (a multiple of [`HOLE`]), that are no holes: where they begin in it and end.
+/// The parts of `data`, which lies at `at` (a multiple of [`HOLE`]), that are no holes: where they
+/// begin in it and end.
 pub fn parts(at: u64, data: &[u8]) -> Vec<(usize, usize)> {
     debug_assert!(at.is_multiple_of(HOLE));
     let mut parts: Vec<(usize, usize)> = Vec::new();
@@ -120,7 +127,11 @@ impl<R: ReadAt> Reading<R> {
 
     /// The same, by a buffer that was used before, whatever is in it.
     pub fn with(inner: R, buffer: Vec<u8>) -> Self {
-        Self { inner, map: None, buffer }
+        Self {
+            inner,
+            map: None,
+            buffer,
+        }
     }
 
     /// What was read from, and the buffer.
@@ -175,7 +186,9 @@ impl<R: ReadAt> Bytes for Reading<R> {
     }
 
     fn each(&mut self, take: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
-        let Some(map) = self.map.clone() else { return self.scan(take) };
+        let Some(map) = self.map.clone() else {
+            return self.scan(take);
+        };
         for (from, len) in map {
             for at in (from..from + len).step_by(STEP) {
                 let part = room(&mut self.buffer, from + len - at);
@@ -247,8 +260,14 @@ impl ReadAt for Stored<'_> {
     }
 
     fn next_data(&mut self, at: u64) -> u64 {
-        let next = self.data.extents.partition_point(|extent| extent.at + extent.len <= at);
-        self.data.extents.get(next).map_or(self.size, |extent| extent.at.max(at))
+        let next = self
+            .data
+            .extents
+            .partition_point(|extent| extent.at + extent.len <= at);
+        self.data
+            .extents
+            .get(next)
+            .map_or(self.size, |extent| extent.at.max(at))
     }
 
     fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {
@@ -259,7 +278,13 @@ impl ReadAt for Stored<'_> {
 /// Gives a whole tree to a sink.
 pub fn pour(tree: &crate::tree::Tree, sink: &mut dyn Sink) -> Result<()> {
     for (entry, data) in &tree.entries {
-        sink.put(entry, &mut Reading::new(Stored { data, size: entry.size() }))?;
+        sink.put(
+            entry,
+            &mut Reading::new(Stored {
+                data,
+                size: entry.size(),
+            }),
+        )?;
     }
     sink.finish()
 }
@@ -274,7 +299,10 @@ mod tests {
         data[4096 + 5] = 1;
         data[2 * 4096] = 1;
         data[4 * 4096 + 9] = 1;
-        assert_eq!(parts(0, &data), [(4096, 3 * 4096), (4 * 4096, 4 * 4096 + 10)]);
+        assert_eq!(
+            parts(0, &data),
+            [(4096, 3 * 4096), (4 * 4096, 4 * 4096 + 10)]
+        );
         assert_eq!(parts(8192, &[0; 100]), []);
     }
 }

@@ -1,6 +1,7 @@
 //! A tree from wherever one can be: a directory, an archive, a manifest, another image.
 //!
-//! *Promises.* What a source is, is found by what is in it. *Knows nothing of* what becomes of the tree.
+//! *Promises.* What a source is, is found by what is in it. *Knows nothing of* what becomes of the
+//! tree.
 
 use crate::detect::Hints;
 use crate::error::{ImageError, Result};
@@ -13,7 +14,8 @@ use std::io::BufWriter;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// The tree in a source; `-` is an archive on standard input. Files of a manifest are below `root`, by default below its own directory.
+/// The tree in a source; `-` is an archive on standard input. Files of a manifest are below `root`,
+/// by default below its own directory.
 pub fn read(path: &Path, root: Option<&Path>, opening: &Opening) -> Result<Tree> {
     if path == Path::new("-") {
         return tar_in::read(path);
@@ -22,18 +24,32 @@ pub fn read(path: &Path, root: Option<&Path>, opening: &Opening) -> Result<Tree>
         return dir_in::read(path);
     }
     let mut head = [0; manifest::MAGIC.len()];
-    if File::open(path).map_err(ImageError::file(path))?.read_exact_at(&mut head, 0).is_ok() && head == manifest::MAGIC {
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if File::open(path)
+        .map_err(ImageError::file(path))?
+        .read_exact_at(&mut head, 0)
+        .is_ok()
+        && head == manifest::MAGIC
+    {
+        let dir = path
+            .parent()
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         return manifest::read(path, root.unwrap_or(dir));
     }
-    let hints = Hints { block: opening.hints.block, page: opening.hints.page, oob: opening.hints.oob, layout: opening.hints.layout };
+    let hints = Hints {
+        block: opening.hints.block,
+        page: opening.hints.page,
+        oob: opening.hints.oob,
+        layout: opening.hints.layout,
+    };
     if detected(path, &hints).is_ok() {
         return image(path, opening, false).map(|(tree, _)| tree);
     }
     tar_in::read(path)
 }
 
-/// Everything that is in an image, by way of a temporary archive without a name; with `salvage` as far as it can be had, and what was lost.
+/// Everything that is in an image, by way of a temporary archive without a name; with `salvage` as
+/// far as it can be had, and what was lost.
 pub fn image(path: &Path, opening: &Opening, salvage: bool) -> Result<(Tree, Losses)> {
     let mut volume = Volume::open(path, opening, Access::Read)?;
     let dir = std::env::temp_dir();

@@ -1,7 +1,10 @@
-//! A device table, as `mkfs.jffs2 -D`, `genext2fs` and Buildroot take it: entries added to a tree, or described anew, without the privileges to make them.
+//! A device table, as `mkfs.jffs2 -D`, `genext2fs` and Buildroot take it: entries added to a tree,
+//! or described anew, without the privileges to make them.
 //!
-//! A line is `NAME TYPE MODE UID GID MAJOR MINOR START INC COUNT`; the type is `d`, `f`, `r` (a directory and everything below), `c`, `b`, `p`; the mode is octal; a dash is nothing. With a count a device
-//! becomes so many, numbered from `START` in the name, their minor numbers `INC` apart. *Promises.* What makes no sense is an error with its line.
+//! A line is `NAME TYPE MODE UID GID MAJOR MINOR START INC COUNT`; the type is `d`, `f`, `r` (a
+//! directory and everything below), `c`, `b`, `p`; the mode is octal; a dash is nothing. With a
+//! count a device becomes so many, numbered from `START` in the name, their minor numbers `INC`
+//! apart. *Promises.* What makes no sense is an error with its line.
 
 use crate::error::{ImageError, Result};
 use crate::tree::{Data, Entry, Node, Tree, normal};
@@ -21,7 +24,12 @@ pub fn apply(path: &Path, tree: &mut Tree) -> Result<()> {
             continue;
         }
         let outcome = Line::parse(line).and_then(|parsed| parsed.apply(tree));
-        outcome.map_err(|expected| ImageError::Line { path: path.into(), line: number + 1, found: line.into(), expected })?;
+        outcome.map_err(|expected| ImageError::Line {
+            path: path.into(),
+            line: number + 1,
+            found: line.into(),
+            expected,
+        })?;
         tree.settle()?;
     }
     Ok(())
@@ -50,10 +58,22 @@ impl<'a> Line<'a> {
             None | Some(&"-") => Ok(0),
             Some(word) => word.parse::<u32>().map_err(|_| FORM),
         };
-        let mode = u16::from_str_radix(mode, 8).ok().filter(|mode| *mode <= 0o7777).ok_or("a mode in octal, such as 0644")?;
+        let mode = u16::from_str_radix(mode, 8)
+            .ok()
+            .filter(|mode| *mode <= 0o7777)
+            .ok_or("a mode in octal, such as 0644")?;
         let path = normal(name.as_bytes()).map_err(|_| "a path below the root")?;
         let (owner, device) = ((number(3)?, number(4)?), (number(5)?, number(6)?));
-        Ok(Self { path, kind, mode, owner, device, start: number(7)?, step: number(8)?, count: number(9)? })
+        Ok(Self {
+            path,
+            kind,
+            mode,
+            owner,
+            device,
+            start: number(7)?,
+            step: number(8)?,
+            count: number(9)?,
+        })
     }
 
     fn describe(&self, entry: &mut Entry) {
@@ -72,8 +92,16 @@ impl<'a> Line<'a> {
                 None => self.add(tree, self.path.clone(), Node::Directory),
             },
             "r" => {
-                let below = |path: &[u8]| self.path.is_empty() || path == self.path || path.starts_with(&[&self.path[..], b"/"].concat());
-                for (entry, _) in tree.entries.iter_mut().filter(|(entry, _)| below(&entry.path)) {
+                let below = |path: &[u8]| {
+                    self.path.is_empty()
+                        || path == self.path
+                        || path.starts_with(&[&self.path[..], b"/"].concat())
+                };
+                for (entry, _) in tree
+                    .entries
+                    .iter_mut()
+                    .filter(|(entry, _)| below(&entry.path))
+                {
                     (entry.uid, entry.gid) = self.owner;
                 }
             }
@@ -86,7 +114,8 @@ impl<'a> Line<'a> {
                     return Err("a count of at most 65536");
                 }
                 let numbered = (0..self.count).map(|index| {
-                    let name = [&self.path[..], (self.start + index).to_string().as_bytes()].concat();
+                    let name =
+                        [&self.path[..], (self.start + index).to_string().as_bytes()].concat();
                     (name, self.device.1.wrapping_add(index * self.step))
                 });
                 return self.make(tree, &numbered.collect::<Vec<_>>());
@@ -96,7 +125,11 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    fn make(&self, tree: &mut Tree, all: &[(Vec<u8>, u32)]) -> std::result::Result<(), &'static str> {
+    fn make(
+        &self,
+        tree: &mut Tree,
+        all: &[(Vec<u8>, u32)],
+    ) -> std::result::Result<(), &'static str> {
         for (path, minor) in all {
             let device = (self.device.0, *minor);
             let node = match self.kind {
@@ -105,7 +138,9 @@ impl<'a> Line<'a> {
                 _ => Node::Fifo,
             };
             match tree.find(path) {
-                Some(entry) if entry.node == Node::Directory => return Err("a name that is no directory's"),
+                Some(entry) if entry.node == Node::Directory => {
+                    return Err("a name that is no directory's");
+                }
                 Some(entry) => {
                     entry.node = node;
                     self.describe(entry);
@@ -118,8 +153,18 @@ impl<'a> Line<'a> {
 
     fn add(&self, tree: &mut Tree, path: Vec<u8>, node: Node) {
         let mtime = Time::default();
-        let entry = Entry { path, node, mode: self.mode, uid: self.owner.0, gid: self.owner.1, mtime, xattrs: Vec::new() };
-        let place = tree.entries.partition_point(|(other, _)| crate::tree::order(&other.path, &entry.path).is_lt());
+        let entry = Entry {
+            path,
+            node,
+            mode: self.mode,
+            uid: self.owner.0,
+            gid: self.owner.1,
+            mtime,
+            xattrs: Vec::new(),
+        };
+        let place = tree
+            .entries
+            .partition_point(|(other, _)| crate::tree::order(&other.path, &entry.path).is_lt());
         tree.entries.insert(place, (entry, Data::default()));
     }
 }
@@ -131,8 +176,17 @@ mod tests {
     #[test]
     fn entries_are_made_and_described_anew() {
         let mut tree = Tree::default();
-        for (path, node) in [("bin/sh", Node::File { size: 0 }), ("bin/su", Node::File { size: 0 })] {
-            tree.push(Entry { node, ..Entry::directory(path.as_bytes()) }, Data::default());
+        for (path, node) in [
+            ("bin/sh", Node::File { size: 0 }),
+            ("bin/su", Node::File { size: 0 }),
+        ] {
+            tree.push(
+                Entry {
+                    node,
+                    ..Entry::directory(path.as_bytes())
+                },
+                Data::default(),
+            );
         }
         tree.settle().unwrap();
         let scratch = tempfile::NamedTempFile::new().unwrap();
@@ -142,10 +196,26 @@ mod tests {
         let told: Vec<String> = tree
             .entries
             .iter()
-            .map(|(entry, _)| format!("{} {:o} {:?}", String::from_utf8_lossy(&entry.path), entry.mode, entry.node))
+            .map(|(entry, _)| {
+                format!(
+                    "{} {:o} {:?}",
+                    String::from_utf8_lossy(&entry.path),
+                    entry.mode,
+                    entry.node
+                )
+            })
             .collect();
-        assert!(told.contains(&"dev/tty3 620 Character { device: (4, 4) }".into()), "{told:?}");
-        assert_eq!((told.len(), tree.find(b"bin/su").map(|entry| (entry.mode, entry.uid))), (9, Some((0o4755, 7))));
+        assert!(
+            told.contains(&"dev/tty3 620 Character { device: (4, 4) }".into()),
+            "{told:?}"
+        );
+        assert_eq!(
+            (
+                told.len(),
+                tree.find(b"bin/su").map(|entry| (entry.mode, entry.uid))
+            ),
+            (9, Some((0o4755, 7)))
+        );
         for bad in [
             "/x",
             "/x q 644 0 0",
@@ -156,7 +226,13 @@ mod tests {
             "/t c 644 0 0 1 1 0 1 99999999",
         ] {
             fs::write(scratch.path(), bad).unwrap();
-            assert!(matches!(apply(scratch.path(), &mut tree.clone()), Err(ImageError::Line { line: 1, .. })), "{bad}");
+            assert!(
+                matches!(
+                    apply(scratch.path(), &mut tree.clone()),
+                    Err(ImageError::Line { line: 1, .. })
+                ),
+                "{bad}"
+            );
         }
     }
 }

@@ -1,7 +1,10 @@
-//! A tree as an archive (tar): ustar with PAX records where that is too little, readable by GNU tar, bsdtar and star.
+//! A tree as an archive (tar): ustar with PAX records where that is too little, readable by GNU
+//! tar, bsdtar and star.
 //!
-//! *Promises.* The same tree gives the same bytes. Nothing is lost: names and targets of any bytes and length, owners and times of any size, parts of seconds, attributes (`SCHILY.xattr.`), holes (GNU's
-//! sparse format 1.0), sockets (an empty file with `SCHILY.filetype=socket`, since no type is theirs).
+//! *Promises.* The same tree gives the same bytes. Nothing is lost: names and targets of any bytes
+//! and length, owners and times of any size, parts of seconds, attributes (`SCHILY.xattr.`), holes
+//! (GNU's sparse format 1.0), sockets (an empty file with `SCHILY.filetype=socket`, since no type
+//! is theirs).
 
 use crate::error::{ImageError, Result};
 use crate::sink::{Bytes, Sink};
@@ -25,7 +28,11 @@ pub struct TarOut<W> {
 impl<W: Write> TarOut<W> {
     /// An archive that goes to `to`, which messages call `path`.
     pub fn new(to: W, path: impl Into<PathBuf>) -> Self {
-        Self { to, path: path.into(), records: Vec::new() }
+        Self {
+            to,
+            path: path.into(),
+            records: Vec::new(),
+        }
     }
 
     /// What it was written to, once it has been finished.
@@ -34,7 +41,9 @@ impl<W: Write> TarOut<W> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.to.write_all(bytes).map_err(ImageError::file(&self.path))
+        self.to
+            .write_all(bytes)
+            .map_err(ImageError::file(&self.path))
     }
 
     fn pad(&mut self, len: u64) -> Result<()> {
@@ -49,7 +58,8 @@ impl<W: Write> TarOut<W> {
         while len != rest + len.to_string().len() {
             len = rest + len.to_string().len();
         }
-        self.records.extend([len.to_string().as_bytes(), b" ", key, b"=", value, b"\n"].concat());
+        self.records
+            .extend([len.to_string().as_bytes(), b" ", key, b"=", value, b"\n"].concat());
     }
 
     /// A header as far as ustar goes; what does not fit becomes a record.
@@ -66,15 +76,31 @@ impl<W: Write> TarOut<W> {
         };
         header.set_entry_type(kind);
         header.set_mode(entry.mode.into());
-        let directory: &[u8] = if entry.node == Node::Directory { b"/" } else { b"" };
-        let name = if entry.path.is_empty() { b"./".to_vec() } else { [&entry.path, directory].concat() };
-        if [&name, target].iter().any(|text| text.len() > 100 && str::from_utf8(text).is_err()) {
+        let directory: &[u8] = if entry.node == Node::Directory {
+            b"/"
+        } else {
+            b""
+        };
+        let name = if entry.path.is_empty() {
+            b"./".to_vec()
+        } else {
+            [&entry.path, directory].concat()
+        };
+        if [&name, target]
+            .iter()
+            .any(|text| text.len() > 100 && str::from_utf8(text).is_err())
+        {
             self.record(b"hdrcharset", b"BINARY");
         }
         // A sparse file's name in the header is for those who do not know of holes.
         let key: &[u8] = if sparse { b"GNU.sparse.name" } else { b"path" };
         self.text(key, &name, sparse, &mut header.as_old_mut().name);
-        self.text(b"linkpath", target, false, &mut header.as_old_mut().linkname);
+        self.text(
+            b"linkpath",
+            target,
+            false,
+            &mut header.as_old_mut().linkname,
+        );
         for (key, id) in [("uid", entry.uid), ("gid", entry.gid)] {
             let small = u64::from(id.min(0o777_7777));
             if key == "uid" {
@@ -91,10 +117,17 @@ impl<W: Write> TarOut<W> {
             self.record(b"mtime", seconds(entry.mtime).as_bytes());
         }
         if let Node::Character { device } | Node::Block { device } = entry.node {
-            for (key, number, major) in [("SCHILY.devmajor", device.0, true), ("SCHILY.devminor", device.1, false)] {
+            for (key, number, major) in [
+                ("SCHILY.devmajor", device.0, true),
+                ("SCHILY.devminor", device.1, false),
+            ] {
                 let small = number.min(0o777_7777);
                 // Both fields are in every ustar header.
-                _ = if major { header.set_device_major(small) } else { header.set_device_minor(small) };
+                _ = if major {
+                    header.set_device_major(small)
+                } else {
+                    header.set_device_minor(small)
+                };
                 if number > 0o777_7777 {
                     self.record(key.as_bytes(), number.to_string().as_bytes());
                 }
@@ -151,9 +184,13 @@ fn seconds(time: Time) -> String {
         nanos if time.secs < 0 => {
             let secs = time.secs + 1;
             let sign = if secs == 0 { "-" } else { "" };
-            format!("{sign}{secs}.{:09}", 1_000_000_000 - nanos).trim_end_matches('0').into()
+            format!("{sign}{secs}.{:09}", 1_000_000_000 - nanos)
+                .trim_end_matches('0')
+                .into()
         }
-        nanos => format!("{}.{nanos:09}", time.secs).trim_end_matches('0').into(),
+        nanos => format!("{}.{nanos:09}", time.secs)
+            .trim_end_matches('0')
+            .into(),
     }
 }
 
@@ -178,7 +215,11 @@ impl<W: Write> Sink for TarOut<W> {
         let padded = list.len().next_multiple_of(BLOCK);
         let mut list = list.into_bytes();
         list.resize(padded, 0);
-        for (key, value) in [("GNU.sparse.major", 1), ("GNU.sparse.minor", 0), ("GNU.sparse.realsize", size)] {
+        for (key, value) in [
+            ("GNU.sparse.major", 1),
+            ("GNU.sparse.minor", 0),
+            ("GNU.sparse.realsize", size),
+        ] {
             self.record(key.as_bytes(), value.to_string().as_bytes());
         }
         let header = self.header(entry, true);

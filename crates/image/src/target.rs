@@ -1,7 +1,9 @@
-//! Where the entries of a tree are put when an image is made: any file system on a disk, or a medium of JFFS2.
+//! Where the entries of a tree are put when an image is made: any file system on a disk, or a
+//! medium of JFFS2.
 //!
-//! *Promises.* Entries and parts of contents go in the order in which they are given, with everything they have; what is prepared on other threads changes nothing. *Knows nothing of* files of the
-//! operating system.
+//! *Promises.* Entries and parts of contents go in the order in which they are given, with
+//! everything they have; what is prepared on other threads changes nothing. *Knows nothing of*
+//! files of the operating system.
 
 use crate::error::{ImageError, Result, Shown};
 use crate::sink::parts;
@@ -19,7 +21,9 @@ pub trait Target {
     type Part: Send;
 
     /// How contents are prepared, on any thread: a part of a file that begins at a place.
-    fn prepare(&self) -> impl Fn(&mut Self::Scratch, u64, Vec<u8>) -> Self::Part + Send + Sync + 'static;
+    fn prepare(
+        &self,
+    ) -> impl Fn(&mut Self::Scratch, u64, Vec<u8>) -> Self::Part + Send + Sync + 'static;
 
     /// A thread's own.
     fn scratch() -> Self::Scratch;
@@ -53,7 +57,13 @@ pub struct Runs {
 impl<F: FileSystem> Volume<F> {
     /// An empty file system. With `lossy` what it refuses is listed and left out.
     pub fn new(fs: F, lossy: bool) -> Self {
-        Self { fs, open: Vec::new(), file: None, lossy, losses: Losses::default() }
+        Self {
+            fs,
+            open: Vec::new(),
+            file: None,
+            lossy,
+            losses: Losses::default(),
+        }
     }
 
     /// Ends it: everything is on the medium.
@@ -67,19 +77,31 @@ impl<F: FileSystem> Volume<F> {
     }
 
     fn close(&mut self) -> Result<()> {
-        let Some((entry, ino)) = self.open.pop() else { return Ok(()) };
+        let Some((entry, ino)) = self.open.pop() else {
+            return Ok(());
+        };
         // Last, since every name that is made changes its directory's time.
-        let change = SetAttr { mtime: Some(entry.mtime), atime: Some(entry.mtime), ..SetAttr::default() };
+        let change = SetAttr {
+            mtime: Some(entry.mtime),
+            atime: Some(entry.mtime),
+            ..SetAttr::default()
+        };
         let set = self.fs.setattr(ino, &change, entry.mtime);
         self.fs.forget(ino, 1);
         set.map(drop).map_err(|error| failed(&entry.path, error))
     }
 
     fn end_file(&mut self) -> Result<()> {
-        let Some((entry, ino, end)) = self.file.take() else { return Ok(()) };
+        let Some((entry, ino, end)) = self.file.take() else {
+            return Ok(());
+        };
         let mut outcome = Ok(());
         if end < entry.size() {
-            let change = SetAttr { size: Some(entry.size()), mtime: Some(entry.mtime), ..SetAttr::default() };
+            let change = SetAttr {
+                size: Some(entry.size()),
+                mtime: Some(entry.mtime),
+                ..SetAttr::default()
+            };
             outcome = self.fs.setattr(ino, &change, entry.mtime).map(drop);
         }
         self.fs.forget(ino, 1);
@@ -88,23 +110,40 @@ impl<F: FileSystem> Volume<F> {
 
     fn refused(&mut self, entry: &Entry, what: &str, error: Errno) -> Result<()> {
         if !self.lossy || matches!(error, Errno::NoSpace | Errno::Io) {
-            return Err(ImageError::Call { path: Shown::path(&entry.path), error, why: what.into() });
+            return Err(ImageError::Call {
+                path: Shown::path(&entry.path),
+                error,
+                why: what.into(),
+            });
         }
-        self.losses.add(&entry.path, format!("{what}: {error}: left out"));
+        self.losses
+            .add(&entry.path, format!("{what}: {error}: left out"));
         Ok(())
     }
 
     fn describe(&mut self, entry: &Entry, ino: Ino) -> Result<()> {
         for (name, value) in &entry.xattrs {
-            if let Err(error) = self.fs.setxattr(ino, name, value, SetXattr::Any, entry.mtime) {
-                self.refused(entry, &format!("attribute {} of {} bytes", Shown(name.clone()), value.len()), error)?;
+            if let Err(error) = self
+                .fs
+                .setxattr(ino, name, value, SetXattr::Any, entry.mtime)
+            {
+                self.refused(
+                    entry,
+                    &format!("attribute {} of {} bytes", Shown(name.clone()), value.len()),
+                    error,
+                )?;
             }
         }
         Ok(())
     }
 
     fn root(&mut self, entry: &Entry) -> Result<()> {
-        let change = SetAttr { mode: Some(entry.mode), uid: Some(entry.uid), gid: Some(entry.gid), ..SetAttr::default() };
+        let change = SetAttr {
+            mode: Some(entry.mode),
+            uid: Some(entry.uid),
+            gid: Some(entry.gid),
+            ..SetAttr::default()
+        };
         match self.fs.setattr(Ino::ROOT, &change, entry.mtime) {
             // FAT's root has no attributes at all.
             Ok(_) | Err(Errno::NotPermitted) => {}
@@ -115,13 +154,27 @@ impl<F: FileSystem> Volume<F> {
         Ok(())
     }
 
-    fn make(&mut self, entry: &Entry, dir: Ino, node: NewNode<'_>) -> std::result::Result<Ino, Errno> {
-        let by = Caller { uid: entry.uid, gid: entry.gid, now: entry.mtime };
+    fn make(
+        &mut self,
+        entry: &Entry,
+        dir: Ino,
+        node: NewNode<'_>,
+    ) -> std::result::Result<Ino, Errno> {
+        let by = Caller {
+            uid: entry.uid,
+            gid: entry.gid,
+            now: entry.mtime,
+        };
         let made = self.fs.create(dir, entry.name(), node, entry.mode, by)?;
         // A directory's set-gid bit is no business of ours.
         let owners = made.uid == entry.uid && made.gid == entry.gid;
         if (!owners || made.mode != entry.mode) && made.kind != FileType::Symlink {
-            let change = SetAttr { mode: Some(entry.mode), uid: Some(entry.uid), gid: Some(entry.gid), ..SetAttr::default() };
+            let change = SetAttr {
+                mode: Some(entry.mode),
+                uid: Some(entry.uid),
+                gid: Some(entry.gid),
+                ..SetAttr::default()
+            };
             match self.fs.setattr(made.ino, &change, entry.mtime) {
                 // No owners, or no such permissions: nothing is held against an entry for that.
                 Ok(_) | Err(Errno::NotPermitted) => {}
@@ -143,7 +196,11 @@ impl<F: FileSystem> Volume<F> {
 }
 
 fn failed(path: &[u8], error: Errno) -> ImageError {
-    ImageError::Call { path: Shown::path(path), error, why: String::new() }
+    ImageError::Call {
+        path: Shown::path(path),
+        error,
+        why: String::new(),
+    }
 }
 
 impl<F: FileSystem> Target for Volume<F> {
@@ -151,7 +208,11 @@ impl<F: FileSystem> Target for Volume<F> {
     type Part = Runs;
 
     fn prepare(&self) -> impl Fn(&mut (), u64, Vec<u8>) -> Runs + Send + Sync + 'static {
-        |(), at, data| Runs { at, runs: parts(at, &data), data }
+        |(), at, data| Runs {
+            at,
+            runs: parts(at, &data),
+            data,
+        }
     }
 
     fn scratch() {}
@@ -162,7 +223,9 @@ impl<F: FileSystem> Target for Volume<F> {
             return self.root(entry);
         }
         let above = &entry.path[..entry.path.len().saturating_sub(entry.name().len() + 1)];
-        while self.open.last().is_some_and(|(open, _)| open.path.len() > above.len() || !above.starts_with(&open.path)) {
+        while self.open.last().is_some_and(|(open, _)| {
+            open.path.len() > above.len() || !above.starts_with(&open.path)
+        }) {
             self.close()?;
         }
         let dir = match self.open.last() {
@@ -172,8 +235,12 @@ impl<F: FileSystem> Target for Volume<F> {
         let made = match entry.node.made() {
             Some(node) => self.make(entry, dir, node),
             None => {
-                let Node::Link { to } = &entry.node else { return Ok(()) };
-                return self.link(entry, dir, to).or_else(|error| self.refused(entry, "one more name", error));
+                let Node::Link { to } = &entry.node else {
+                    return Ok(());
+                };
+                return self
+                    .link(entry, dir, to)
+                    .or_else(|error| self.refused(entry, "one more name", error));
             }
         };
         let ino = match made {
@@ -190,12 +257,16 @@ impl<F: FileSystem> Target for Volume<F> {
     }
 
     fn part(&mut self, part: Runs) -> Result<()> {
-        let Some((entry, ino, end)) = &mut self.file else { return Ok(()) };
+        let Some((entry, ino, end)) = &mut self.file else {
+            return Ok(());
+        };
         for (from, to) in part.runs {
             let (mut from, at) = (from, part.at);
             while from < to {
-                let count =
-                    self.fs.write(*ino, at + from as u64, &part.data[from..to], entry.mtime).map_err(|error| failed(&entry.path, error))?;
+                let count = self
+                    .fs
+                    .write(*ino, at + from as u64, &part.data[from..to], entry.mtime)
+                    .map_err(|error| failed(&entry.path, error))?;
                 if count == 0 {
                     return Err(failed(&entry.path, Errno::NoSpace));
                 }
@@ -217,7 +288,10 @@ pub struct Jffs2Target<M> {
 impl<M: Mtd> Jffs2Target<M> {
     /// Erases the medium.
     pub fn new(mtd: M, choices: &nandlab_jffs2::Format) -> Result<Self> {
-        Ok(Self { maker: Maker::new(mtd, choices).map_err(refused)?, choices: *choices })
+        Ok(Self {
+            maker: Maker::new(mtd, choices).map_err(refused)?,
+            choices: *choices,
+        })
     }
 
     /// Ends it: the medium, and how many of its blocks hold anything.
@@ -228,10 +302,15 @@ impl<M: Mtd> Jffs2Target<M> {
 
 fn refused(error: nandlab_jffs2::FormatError) -> ImageError {
     match error {
-        nandlab_jffs2::FormatError::Call { path, error } => {
-            ImageError::Call { path: Shown::path(path.as_bytes()), error, why: String::new() }
-        }
-        error => ImageError::Make { format: "JFFS2", why: error.to_string() },
+        nandlab_jffs2::FormatError::Call { path, error } => ImageError::Call {
+            path: Shown::path(path.as_bytes()),
+            error,
+            why: String::new(),
+        },
+        error => ImageError::Make {
+            format: "JFFS2",
+            why: error.to_string(),
+        },
     }
 }
 
@@ -256,9 +335,20 @@ impl<M: Mtd> Target for Jffs2Target<M> {
             (_, Some(node)) => Made::Node(node),
             (_, None) => return Ok(()),
         };
-        let xattrs: Vec<(&[u8], &[u8])> = entry.xattrs.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        let xattrs: Vec<(&[u8], &[u8])> = entry
+            .xattrs
+            .iter()
+            .map(|(name, value)| (&name[..], &value[..]))
+            .collect();
         let owner = (entry.uid, entry.gid);
-        let entry = nandlab_jffs2::Entry { path: &entry.path, made, mode: entry.mode, owner, mtime: entry.mtime, xattrs: &xattrs };
+        let entry = nandlab_jffs2::Entry {
+            path: &entry.path,
+            made,
+            mode: entry.mode,
+            owner,
+            mtime: entry.mtime,
+            xattrs: &xattrs,
+        };
         self.maker.add(&entry).map_err(refused)
     }
 

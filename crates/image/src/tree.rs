@@ -1,7 +1,10 @@
-//! A tree of files as a list of entries with everything that they are, and where their contents can be read.
+//! A tree of files as a list of entries with everything that they are, and where their contents can
+//! be read.
 //!
-//! *Promises.* Names are bytes. [`Tree::settle`] puts any list into the one order that makers take: directories before what is in them, by name, hard links behind what they name; so the same entries
-//! make the same image, whatever order they came in. *Knows nothing of* formats, archives, or directories of the operating system.
+//! *Promises.* Names are bytes. [`Tree::settle`] puts any list into the one order that makers take:
+//! directories before what is in them, by name, hard links behind what they name; so the same
+//! entries make the same image, whatever order they came in. *Knows nothing of* formats, archives,
+//! or directories of the operating system.
 
 use crate::error::{ImageError, Result, Shown};
 use nandlab_vfs::{FileType, NewNode, Time};
@@ -96,17 +99,32 @@ pub struct Entry {
 impl Entry {
     /// A directory that nobody described.
     pub fn directory(path: &[u8]) -> Self {
-        Self { path: path.to_vec(), node: Node::Directory, mode: 0o755, uid: 0, gid: 0, mtime: Time::default(), xattrs: Xattrs::new() }
+        Self {
+            path: path.to_vec(),
+            node: Node::Directory,
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+            mtime: Time::default(),
+            xattrs: Xattrs::new(),
+        }
     }
 
     /// The last component.
     pub fn name(&self) -> &[u8] {
-        self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+        self.path
+            .rsplit(|byte| *byte == b'/')
+            .next()
+            .unwrap_or_default()
     }
 
     /// Bytes of a file.
     pub fn size(&self) -> u64 {
-        if let Node::File { size } = self.node { size } else { 0 }
+        if let Node::File { size } = self.node {
+            size
+        } else {
+            0
+        }
     }
 }
 
@@ -142,13 +160,22 @@ pub struct Data {
 impl Data {
     /// All of a file.
     pub fn whole(path: PathBuf, size: u64) -> Self {
-        let extent = Extent { at: 0, from: 0, len: size };
-        Self { origin: Some(Origin::Path(path)), extents: if size > 0 { vec![extent] } else { Vec::new() } }
+        let extent = Extent {
+            at: 0,
+            from: 0,
+            len: size,
+        };
+        Self {
+            origin: Some(Origin::Path(path)),
+            extents: if size > 0 { vec![extent] } else { Vec::new() },
+        }
     }
 
     /// Whether anything but zeros may be in a range.
     pub fn touches(&self, from: u64, to: u64) -> bool {
-        let next = self.extents.partition_point(|extent| extent.at + extent.len <= from);
+        let next = self
+            .extents
+            .partition_point(|extent| extent.at + extent.len <= from);
         self.extents.get(next).is_some_and(|extent| extent.at < to)
     }
 
@@ -156,7 +183,9 @@ impl Data {
     pub fn part(&self, at: u64, len: usize) -> Result<Vec<u8>> {
         match (&self.origin, &self.extents[..]) {
             // All of it from a file: no need of zeros first.
-            (Some(Origin::Path(path)), [extent]) if extent.at == 0 && at + len as u64 <= extent.len => {
+            (Some(Origin::Path(path)), [extent])
+                if extent.at == 0 && at + len as u64 <= extent.len =>
+            {
                 let mut out = Vec::with_capacity(len);
                 let file = File::open(path).map_err(ImageError::file(path))?;
                 while out.len() < len {
@@ -194,13 +223,20 @@ impl Data {
             }
             Origin::Open(file, path) => (&**file, path),
         };
-        let first = self.extents.partition_point(|extent| extent.at + extent.len <= at);
+        let first = self
+            .extents
+            .partition_point(|extent| extent.at + extent.len <= at);
         let mut filled = 0;
-        for extent in self.extents[first..].iter().take_while(|extent| extent.at < end) {
+        for extent in self.extents[first..]
+            .iter()
+            .take_while(|extent| extent.at < end)
+        {
             let (from, to) = (extent.at.max(at), (extent.at + extent.len).min(end));
-            let (hole, part) = out[filled..(to - at) as usize].split_at_mut((from - at) as usize - filled);
+            let (hole, part) =
+                out[filled..(to - at) as usize].split_at_mut((from - at) as usize - filled);
             hole.fill(0);
-            file.read_exact_at(part, extent.from + (from - extent.at)).map_err(ImageError::file(path))?;
+            file.read_exact_at(part, extent.from + (from - extent.at))
+                .map_err(ImageError::file(path))?;
             filled = (to - at) as usize;
         }
         out[filled..].fill(0);
@@ -215,17 +251,26 @@ pub struct Tree {
     pub entries: Vec<(Entry, Data)>,
 }
 
-/// The order of paths: a directory before what is in it, and that before the directory's next sibling.
+/// The order of paths: a directory before what is in it, and that before the directory's next
+/// sibling.
 pub fn order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     let rank = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
     let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
-    let alike = 8 * a_words.iter().zip(b_words).take_while(|(a, b)| a == b).count();
+    let alike = 8 * a_words
+        .iter()
+        .zip(b_words)
+        .take_while(|(a, b)| a == b)
+        .count();
     a[alike..].iter().map(rank).cmp(b[alike..].iter().map(rank))
 }
 
-/// A path from anywhere as one from the root: without slashes too many, and `.`. Refuses what leads upwards or is no name.
+/// A path from anywhere as one from the root: without slashes too many, and `.`. Refuses what leads
+/// upwards or is no name.
 pub fn normal(path: &[u8]) -> std::result::Result<Vec<u8>, &'static str> {
-    let names: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")).collect();
+    let names: Vec<&[u8]> = path
+        .split(|byte| *byte == b'/')
+        .filter(|name| !matches!(*name, b"" | b"."))
+        .collect();
     let path = names.join(&b'/');
     match () {
         () if names.contains(&&b".."[..]) => Err("a path that leads upwards"),
@@ -248,14 +293,19 @@ impl Tree {
 
     /// The entry of a path, once the tree is settled.
     pub fn find(&mut self, path: &[u8]) -> Option<&mut Entry> {
-        let found = self.entries.binary_search_by(|(entry, _)| order(&entry.path, path)).ok()?;
+        let found = self
+            .entries
+            .binary_search_by(|(entry, _)| order(&entry.path, path))
+            .ok()?;
         Some(&mut self.entries[found].0)
     }
 
-    /// Puts the entries in order. Of two with one path the later counts; directories that nobody described are made; the first name of each file is the file, the others are links to it.
+    /// Puts the entries in order. Of two with one path the later counts; directories that nobody
+    /// described are made; the first name of each file is the file, the others are links to it.
     pub fn settle(&mut self) -> Result<()> {
         // The sort keeps the order of equals: the last of them is the one that counts.
-        self.entries.sort_by(|(a, _), (b, _)| order(&a.path, &b.path));
+        self.entries
+            .sort_by(|(a, _), (b, _)| order(&a.path, &b.path));
         self.entries.reverse();
         self.entries.dedup_by(|(a, _), (b, _)| a.path == b.path);
         self.entries.reverse();
@@ -266,11 +316,20 @@ impl Tree {
     fn add_parents(&mut self) -> Result<()> {
         let mut missing: Vec<Vec<u8>> = Vec::new();
         let mut open: Vec<(&[u8], bool)> = Vec::new();
-        if self.entries.first().is_none_or(|(first, _)| !first.path.is_empty()) {
+        if self
+            .entries
+            .first()
+            .is_none_or(|(first, _)| !first.path.is_empty())
+        {
             missing.push(Vec::new());
         }
         for (entry, _) in &self.entries {
-            let is_in = |dir: &[u8]| entry.path.strip_prefix(dir).is_some_and(|rest| rest.first() == Some(&b'/'));
+            let is_in = |dir: &[u8]| {
+                entry
+                    .path
+                    .strip_prefix(dir)
+                    .is_some_and(|rest| rest.first() == Some(&b'/'))
+            };
             while open.last().is_some_and(|(dir, _)| !is_in(dir)) {
                 open.pop();
             }
@@ -283,7 +342,13 @@ impl Tree {
                 });
             }
             let known = open.last().map_or(0, |(dir, _)| dir.len() + 1);
-            for (at, _) in entry.path.iter().enumerate().skip(known).filter(|(_, byte)| **byte == b'/') {
+            for (at, _) in entry
+                .path
+                .iter()
+                .enumerate()
+                .skip(known)
+                .filter(|(_, byte)| **byte == b'/')
+            {
                 missing.push(entry.path[..at].to_vec());
                 open.push((&entry.path[..at], true));
             }
@@ -292,31 +357,49 @@ impl Tree {
             }
         }
         if !missing.is_empty() {
-            missing.iter().for_each(|path| self.entries.push((Entry::directory(path), Data::default())));
-            self.entries.sort_by(|(a, _), (b, _)| order(&a.path, &b.path));
+            missing
+                .iter()
+                .for_each(|path| self.entries.push((Entry::directory(path), Data::default())));
+            self.entries
+                .sort_by(|(a, _), (b, _)| order(&a.path, &b.path));
         }
         Ok(())
     }
 
     /// Follows each hard link to what it names, and gives that to the first name of all.
     fn name_links(&mut self) -> Result<()> {
-        if !self.entries.iter().any(|(entry, _)| matches!(entry.node, Node::Link { .. })) {
+        if !self
+            .entries
+            .iter()
+            .any(|(entry, _)| matches!(entry.node, Node::Link { .. }))
+        {
             return Ok(());
         }
-        let places: BTreeMap<Vec<u8>, usize> = self.entries.iter().enumerate().map(|(at, (entry, _))| (entry.path.clone(), at)).collect();
+        let places: BTreeMap<Vec<u8>, usize> = self
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(at, (entry, _))| (entry.path.clone(), at))
+            .collect();
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for at in 0..self.entries.len() {
             let mut end = at;
             // A chain longer than the tree is a circle.
             for _ in 0..=self.entries.len() {
-                let Node::Link { to } = &self.entries[end].0.node else { break };
+                let Node::Link { to } = &self.entries[end].0.node else {
+                    break;
+                };
                 end = *places.get(to).ok_or_else(|| self.bad_link(at, to))?;
             }
             match &self.entries[end].0.node {
-                Node::Link { to } | Node::Symlink { target: to } if end == at && matches!(self.entries[end].0.node, Node::Link { .. }) => {
+                Node::Link { to } | Node::Symlink { target: to }
+                    if end == at && matches!(self.entries[end].0.node, Node::Link { .. }) =>
+                {
                     return Err(self.bad_link(at, to));
                 }
-                Node::Directory | Node::Link { .. } if end != at => return Err(self.bad_link(at, &self.entries[end].0.path)),
+                Node::Directory | Node::Link { .. } if end != at => {
+                    return Err(self.bad_link(at, &self.entries[end].0.path));
+                }
                 _ if end != at => groups.entry(end).or_default().push(at),
                 _ => {}
             }
@@ -324,14 +407,24 @@ impl Tree {
         for (end, names) in groups {
             let first = names[0].min(end);
             if first != end {
-                let (path, other) = (self.entries[first].0.path.clone(), self.entries[end].0.path.clone());
+                let (path, other) = (
+                    self.entries[first].0.path.clone(),
+                    self.entries[end].0.path.clone(),
+                );
                 self.entries.swap(first, end);
                 (self.entries[first].0.path, self.entries[end].0.path) = (path, other);
             }
             let to = self.entries[first].0.path.clone();
             for name in names.into_iter().chain([end]).filter(|name| *name != first) {
                 let (path, was) = (self.entries[name].0.path.clone(), &self.entries[first].0);
-                self.entries[name] = (Entry { path, node: Node::Link { to: to.clone() }, ..was.clone() }, Data::default());
+                self.entries[name] = (
+                    Entry {
+                        path,
+                        node: Node::Link { to: to.clone() },
+                        ..was.clone()
+                    },
+                    Data::default(),
+                );
             }
         }
         Ok(())
@@ -352,11 +445,17 @@ mod tests {
     use super::*;
 
     fn entry(path: &str, node: Node) -> Entry {
-        Entry { node, ..Entry::directory(path.as_bytes()) }
+        Entry {
+            node,
+            ..Entry::directory(path.as_bytes())
+        }
     }
 
     fn paths(tree: &Tree) -> Vec<&str> {
-        tree.entries.iter().map(|(entry, _)| str::from_utf8(&entry.path).unwrap()).collect()
+        tree.entries
+            .iter()
+            .map(|(entry, _)| str::from_utf8(&entry.path).unwrap())
+            .collect()
     }
 
     #[test]
@@ -364,36 +463,81 @@ mod tests {
         let file = Node::File { size: 1 };
         let mut tree = Tree::default();
         for path in ["a.b", "a/z", "b/c/d", "a/b", "a"] {
-            tree.push(entry(path, if path == "a" { Node::Directory } else { file.clone() }), Data::default());
+            tree.push(
+                entry(
+                    path,
+                    if path == "a" {
+                        Node::Directory
+                    } else {
+                        file.clone()
+                    },
+                ),
+                Data::default(),
+            );
         }
-        tree.push(Entry { mode: 0o600, ..entry("a/z", file) }, Data::default());
+        tree.push(
+            Entry {
+                mode: 0o600,
+                ..entry("a/z", file)
+            },
+            Data::default(),
+        );
         tree.settle().unwrap();
-        assert_eq!(paths(&tree), ["", "a", "a/b", "a/z", "a.b", "b", "b/c", "b/c/d"]);
-        assert_eq!(tree.find(b"a/z").map(|entry| entry.mode), Some(0o600), "the later one counts");
+        assert_eq!(
+            paths(&tree),
+            ["", "a", "a/b", "a/z", "a.b", "b", "b/c", "b/c/d"]
+        );
+        assert_eq!(
+            tree.find(b"a/z").map(|entry| entry.mode),
+            Some(0o600),
+            "the later one counts"
+        );
     }
 
     #[test]
     fn the_first_name_of_a_file_is_the_file() {
         let link = |to: &str| Node::Link { to: to.into() };
         let mut tree = Tree::default();
-        tree.push(entry("m", Node::File { size: 7 }), Data::whole("/x".into(), 7));
+        tree.push(
+            entry("m", Node::File { size: 7 }),
+            Data::whole("/x".into(), 7),
+        );
         tree.push(entry("z", link("m")), Data::default());
         tree.push(entry("b", link("z")), Data::default());
         tree.settle().unwrap();
         let nodes: Vec<&Node> = tree.entries.iter().map(|(entry, _)| &entry.node).collect();
-        assert_eq!(nodes, [&Node::Directory, &Node::File { size: 7 }, &link("b"), &link("b")]);
+        assert_eq!(
+            nodes,
+            [
+                &Node::Directory,
+                &Node::File { size: 7 },
+                &link("b"),
+                &link("b")
+            ]
+        );
         assert_eq!(tree.entries[1].1.extents.len(), 1);
         for (name, to) in [("l", "nowhere"), ("l", "l"), ("l", "")] {
             let mut tree = Tree::default();
             tree.push(entry(name, link(to)), Data::default());
-            assert!(matches!(tree.settle(), Err(ImageError::Entry { .. })), "{to:?}");
+            assert!(
+                matches!(tree.settle(), Err(ImageError::Entry { .. })),
+                "{to:?}"
+            );
         }
     }
 
     #[test]
     fn nothing_lies_in_what_is_no_directory() {
         let mut tree = Tree::default();
-        tree.push(entry("l", Node::Symlink { target: b"/etc".into() }), Data::default());
+        tree.push(
+            entry(
+                "l",
+                Node::Symlink {
+                    target: b"/etc".into(),
+                },
+            ),
+            Data::default(),
+        );
         tree.push(entry("l/passwd", Node::File { size: 0 }), Data::default());
         assert!(tree.settle().unwrap_err().to_string().starts_with("/l: "));
     }
@@ -402,6 +546,8 @@ mod tests {
     fn paths_stay_below_the_root() {
         assert_eq!(normal(b"./a//b/.").as_deref(), Ok(&b"a/b"[..]));
         assert_eq!(normal(b"/").as_deref(), Ok(&b""[..]));
-        assert!(normal(b"a/../b").is_err() && normal(b"a\0").is_err() && normal(&[b'x'; 5000]).is_err());
+        assert!(
+            normal(b"a/../b").is_err() && normal(b"a\0").is_err() && normal(&[b'x'; 5000]).is_err()
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! UBI images from a description of their volumes, as `ubinize` takes it.
 //!
-//! *Promises.* The same description and files give the same bytes, those of `ubinize`; memory is one erase block. What is written in a section and not understood is an error with its line. *Knows nothing of* what the
-//! volumes hold.
+//! *Promises.* The same description and files give the same bytes, those of `ubinize`; memory is
+//! one erase block. What is written in a section and not understood is an error with its line.
+//! *Knows nothing of* what the volumes hold.
 
 use crate::error::{ImageError, Result};
 use crate::make::beside;
@@ -34,7 +35,8 @@ struct Described {
     image: Option<PathBuf>,
 }
 
-/// Reads a description: sections, each with lines `key = value`; files are found from its own directory.
+/// Reads a description: sections, each with lines `key = value`; files are found from its own
+/// directory.
 fn read(path: &Path) -> Result<Vec<Described>> {
     let text = fs::read_to_string(path).map_err(ImageError::file(path))?;
     let dir = path.parent().unwrap_or(Path::new(""));
@@ -44,13 +46,20 @@ fn read(path: &Path) -> Result<Vec<Described>> {
         if line.is_empty() {
             continue;
         }
-        let wrong = |expected| ImageError::Line { path: path.into(), line: number + 1, found: line.into(), expected };
+        let wrong = |expected| ImageError::Line {
+            path: path.into(),
+            line: number + 1,
+            found: line.into(),
+            expected,
+        };
         if line.starts_with('[') && line.ends_with(']') {
             volumes.push(Described::default());
             continue;
         }
         let (key, value) = line.split_once('=').ok_or_else(|| wrong("KEY=VALUE"))?;
-        let volume = volumes.last_mut().ok_or_else(|| wrong("a section such as [root] before"))?;
+        let volume = volumes
+            .last_mut()
+            .ok_or_else(|| wrong("a section such as [root] before"))?;
         volume.set(key.trim(), value.trim(), dir).map_err(wrong)?;
     }
     Ok(volumes)
@@ -76,14 +85,20 @@ impl Described {
             "vol_alignment" => self.spec.alignment = number(value)?,
             "vol_flags" if value == "autoresize" => self.spec.flags |= FLAG_AUTORESIZE,
             "vol_flags" => return Err("vol_flags=autoresize"),
-            _ => return Err("mode, image, vol_id, vol_size, vol_type, vol_name, vol_alignment or vol_flags"),
+            _ => {
+                return Err(
+                    "mode, image, vol_id, vol_size, vol_type, vol_name, vol_alignment or vol_flags",
+                );
+            }
         }
         Ok(())
     }
 }
 
 fn size(text: &str) -> Option<u64> {
-    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|character: char| !character.is_ascii_digit())
+        .unwrap_or(text.len());
     let shift = match text[digits..].trim() {
         "" => 0,
         "KiB" => 10,
@@ -109,40 +124,75 @@ impl From<UbiError> for Stop {
 /// Makes the image that a description says, at `to`. Gives its bytes.
 pub fn ubinize(description: &Path, device: Device, to: &Path) -> Result<u64> {
     let refused = |why: String| ImageError::Make { format: "UBI", why };
-    let fits = device.page.is_power_of_two() && device.block.is_multiple_of(device.page) && device.sub_page > 0;
+    let fits = device.page.is_power_of_two()
+        && device.block.is_multiple_of(device.page)
+        && device.sub_page > 0;
     if !fits {
         let Device { block, page, .. } = device;
-        return Err(refused(format!("blocks of {block} bytes with pages of {page}, expected whole pages")));
+        return Err(refused(format!(
+            "blocks of {block} bytes with pages of {page}, expected whole pages"
+        )));
     }
     let mut geometry = Geometry::single_die(device.page, 0, device.block / device.page, 1);
     geometry.write_unit = device.sub_page;
     let vid = 64u32.next_multiple_of(device.sub_page);
-    let leb = u64::from(device.block.saturating_sub((vid + 64).next_multiple_of(device.page))).max(1);
+    let leb = u64::from(
+        device
+            .block
+            .saturating_sub((vid + 64).next_multiple_of(device.page)),
+    )
+    .max(1);
     let described = read(description)?;
     let (mut volumes, mut lengths, mut files) = (Vec::new(), Vec::new(), Vec::new());
     for one in described {
         let usable = leb - leb % u64::from(one.spec.alignment.max(1));
         let lebs = one.bytes.div_ceil(usable.max(1)) as u32;
-        let file = one.image.map(|path| File::open(&path).map(|file| (file, path.clone())).map_err(ImageError::file(path))).transpose()?;
+        let file = one
+            .image
+            .map(|path| {
+                File::open(&path)
+                    .map(|file| (file, path.clone()))
+                    .map_err(ImageError::file(path))
+            })
+            .transpose()?;
         let length = match &file {
             Some((file, path)) => file.metadata().map_err(ImageError::file(path))?.len(),
             None => 0,
         };
-        volumes.push(ImageVolume { spec: VolumeSpec { lebs, ..one.spec }, data: Vec::new() });
+        volumes.push(ImageVolume {
+            spec: VolumeSpec { lebs, ..one.spec },
+            data: Vec::new(),
+        });
         lengths.push(length);
         files.push(file);
     }
-    let spec = ImageSpec { geometry, headers: Headers::At(vid), ec: 0, image_seq: device.image_seq, volumes };
+    let spec = ImageSpec {
+        geometry,
+        headers: Headers::At(vid),
+        ec: 0,
+        image_seq: device.image_seq,
+        volumes,
+    };
     let scratch = beside(to)?;
     let mut out = BufWriter::with_capacity(1 << 20, scratch.as_file());
     let mut bytes = 0;
     let mut fill = |volume: usize, at: u64, data: &mut [u8]| match &files[volume] {
-        Some((file, path)) => file.read_exact_at(data, at).map_err(|error| Stop::Image(ImageError::File { path: path.clone(), error })),
+        Some((file, path)) => file.read_exact_at(data, at).map_err(|error| {
+            Stop::Image(ImageError::File {
+                path: path.clone(),
+                error,
+            })
+        }),
         None => Ok(()),
     };
     let made = image_to(&spec, &lengths, &mut fill, &mut |block| {
         bytes += block.len() as u64;
-        out.write_all(block).map_err(|error| Stop::Image(ImageError::File { path: to.into(), error }))
+        out.write_all(block).map_err(|error| {
+            Stop::Image(ImageError::File {
+                path: to.into(),
+                error,
+            })
+        })
     });
     made.map_err(|stop| match stop {
         Stop::Ubi(error) => refused(error.to_string()),
@@ -150,6 +200,9 @@ pub fn ubinize(description: &Path, device: Device, to: &Path) -> Result<u64> {
     })?;
     out.flush().map_err(ImageError::file(to))?;
     drop(out);
-    scratch.persist(to).map_err(|error| ImageError::File { path: to.into(), error: error.error })?;
+    scratch.persist(to).map_err(|error| ImageError::File {
+        path: to.into(),
+        error: error.error,
+    })?;
     Ok(bytes)
 }

@@ -1,7 +1,9 @@
 //! An image opened: its layers from the file upwards, and the file system in them if there is one.
 //!
-//! *Promises.* [`Access::Read`] never changes the file: what a journal, a log or a volume table wants to have written goes to an [`Overlay`](crate::overlay). [`Access::Write`] changes the file it is given,
-//! which [`edit`](crate::edit) makes a copy. Each layer that fails to open says why. *Knows nothing of* trees.
+//! *Promises.* [`Access::Read`] never changes the file: what a journal, a log or a volume table
+//! wants to have written goes to an [`Overlay`](crate::overlay). [`Access::Write`] changes the file
+//! it is given, which [`edit`](crate::edit) makes a copy. Each layer that fails to open says why.
+//! *Knows nothing of* trees.
 
 use crate::copies;
 use crate::detect::{self, Detected, DiskKind, Hints};
@@ -37,11 +39,13 @@ pub enum Access {
 pub struct Opening {
     /// What is known of its shape.
     pub hints: Hints,
-    /// Name or number of the UBI volume to look into; by default the first in which there is a file system.
+    /// Name or number of the UBI volume to look into; by default the first in which there is a file
+    /// system.
     pub volume: Option<String>,
     /// Of UBI, what was there when this sequence number was the last.
     pub until: Option<u64>,
-    /// What does not open as it should is opened as far as it can be: by copies of superblocks, by what blocks say of themselves.
+    /// What does not open as it should is opened as far as it can be: by copies of superblocks, by
+    /// what blocks say of themselves.
     pub salvage: bool,
 }
 
@@ -168,12 +172,18 @@ pub struct Volume {
 
 impl std::fmt::Debug for Volume {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Volume").field("place", &self.place).field("layers", &self.layers).finish_non_exhaustive()
+        f.debug_struct("Volume")
+            .field("place", &self.place)
+            .field("layers", &self.layers)
+            .finish_non_exhaustive()
     }
 }
 
 pub(crate) fn failed(layer: &'static str, why: impl ToString) -> ImageError {
-    ImageError::Open { layer, why: why.to_string() }
+    ImageError::Open {
+        layer,
+        why: why.to_string(),
+    }
 }
 
 /// What an image is.
@@ -200,7 +210,16 @@ impl Volume {
     pub fn at(place: Place, opening: &Opening, access: Access) -> Result<Self> {
         let detected = detected_at(&place, &opening.hints, opening.salvage)?;
         let (layers, troubles) = (Vec::new(), Vec::new());
-        let mut volume = Self { layers, mounted: None, detected, unrecovered: None, recovered: false, lack: None, troubles, place };
+        let mut volume = Self {
+            layers,
+            mounted: None,
+            detected,
+            unrecovered: None,
+            recovered: false,
+            lack: None,
+            troubles,
+            place,
+        };
         match detected {
             Detected::Disk(kind) => {
                 let disk = volume.place.disk(access)?;
@@ -219,18 +238,26 @@ impl Volume {
             Some(Mounted::Ext(fs)) => Ok(&mut **fs),
             Some(Mounted::F2fs(fs)) => Ok(&mut **fs),
             Some(Mounted::Fat(fs)) => Ok(&mut **fs),
-            None => Err(ImageError::Unknown { path: path.into(), tried: "there is no file system in it that is known".into() }),
+            None => Err(ImageError::Unknown {
+                path: path.into(),
+                tried: "there is no file system in it that is known".into(),
+            }),
         }
     }
 
-    /// Bytes that a file in it may have at most, with what is read around small parts: see [`Walk::limit`](crate::walk::Walk::limit). JFFS2 compresses and bounds files itself.
+    /// Bytes that a file in it may have at most, with what is read around small parts: see
+    /// [`Walk::limit`](crate::walk::Walk::limit). JFFS2 compresses and bounds files itself.
     pub fn limit(&self) -> u64 {
         let there = self.place.raw().map_or(u64::MAX, |bytes| bytes.len());
         // Of what is lacking, no more is believed than there is of the rest, a few times.
-        let len = self.lack.map_or(there, |lack| lack.declared.min(there.saturating_mul(16)));
+        let len = self
+            .lack
+            .map_or(there, |lack| lack.declared.min(there.saturating_mul(16)));
         match self.mounted {
             Some(Mounted::Jffs2(_)) => u64::MAX,
-            _ => len.saturating_mul(STEP as u64 / HOLE).saturating_add(1 << 20),
+            _ => len
+                .saturating_mul(STEP as u64 / HOLE)
+                .saturating_add(1 << 20),
         }
     }
 
@@ -246,21 +273,37 @@ impl Volume {
     pub fn close(&mut self) -> Result<()> {
         match self.fs()?.unmount() {
             Ok(()) => Ok(()),
-            Err(error) => Err(self.explain(ImageError::Call { path: Shown::path(b""), error, why: String::new() })),
+            Err(error) => Err(self.explain(ImageError::Call {
+                path: Shown::path(b""),
+                error,
+                why: String::new(),
+            })),
         }
     }
 
     /// A disk with whatever is on it, which may be nothing that is known.
-    pub(crate) fn any_disk(&mut self, mut disk: AnyDisk, opening: &Opening, access: Access) -> Result<()> {
+    pub(crate) fn any_disk(
+        &mut self,
+        mut disk: AnyDisk,
+        opening: &Opening,
+        access: Access,
+    ) -> Result<()> {
         let mut head = vec![0; 8192.min(disk.geometry().bytes() as usize) / 512 * 512];
-        disk.read(Lba(0), &mut head).map_err(|error| failed("disk", error))?;
+        disk.read(Lba(0), &mut head)
+            .map_err(|error| failed("disk", error))?;
         match detect::disk(&head) {
             Some(kind) => self.disk(disk, kind, opening, access),
             None => Ok(()),
         }
     }
 
-    pub(crate) fn disk(&mut self, disk: AnyDisk, kind: DiskKind, opening: &Opening, access: Access) -> Result<()> {
+    pub(crate) fn disk(
+        &mut self,
+        disk: AnyDisk,
+        kind: DiskKind,
+        opening: &Opening,
+        access: Access,
+    ) -> Result<()> {
         let disk = match access {
             Access::Read => self.readied(disk, kind, opening)?,
             Access::Write => whole(disk, kind)?,
@@ -272,7 +315,12 @@ impl Volume {
                 self.troubles.push(why);
                 return Ok(());
             }
-            Err(why) => return Err(ImageError::Open { layer: kind.name(), why }),
+            Err(why) => {
+                return Err(ImageError::Open {
+                    layer: kind.name(),
+                    why,
+                });
+            }
         };
         if let Mounted::F2fs(fs) = &mounted {
             self.unrecovered = fs.unrecovered().map(|error| error.to_string());
@@ -303,9 +351,12 @@ impl Volume {
         Ok(disk)
     }
 
-    /// A disk that ends before its file system does reads as one that is as long, with nothing behind its end.
+    /// A disk that ends before its file system does reads as one that is as long, with nothing
+    /// behind its end.
     fn lengthened(&mut self, mut disk: AnyDisk, kind: DiskKind) -> AnyDisk {
-        let Some(lack) = short::lack(&mut disk, kind) else { return disk };
+        let Some(lack) = short::lack(&mut disk, kind) else {
+            return disk;
+        };
         match Short::new(disk, lack) {
             Ok(short) => {
                 self.troubles.push(lack.to_string());
@@ -320,7 +371,10 @@ impl Volume {
 /// Refuses to write where a part of the file system is lacking.
 fn whole(mut disk: AnyDisk, kind: DiskKind) -> Result<AnyDisk> {
     match short::lack(&mut disk, kind) {
-        Some(lack) => Err(failed(kind.name(), format!("{lack}; extract --salvage takes what is left"))),
+        Some(lack) => Err(failed(
+            kind.name(),
+            format!("{lack}; extract --salvage takes what is left"),
+        )),
         None => Ok(disk),
     }
 }
@@ -328,14 +382,24 @@ fn whole(mut disk: AnyDisk, kind: DiskKind) -> Result<AnyDisk> {
 /// Recovers ext3's journal, where all of it is there.
 fn recover(disk: &mut AnyDisk, lack: Option<Lack>) -> std::result::Result<(), String> {
     if let Some(lack) = lack {
-        let mut fs =
-            Ext::mount(&mut *disk, nandlab_ext::Options { read_only: true, ..Default::default() }).map_err(|error| error.to_string())?;
+        let mut fs = Ext::mount(
+            &mut *disk,
+            nandlab_ext::Options {
+                read_only: true,
+                ..Default::default()
+            },
+        )
+        .map_err(|error| error.to_string())?;
         let end = fs.journal_end().map_err(|error| error.to_string())?;
         if let Some(end) = end.filter(|end| *end > lack.there) {
-            return Err(format!("it reaches to byte {end}, the image to byte {}", lack.there));
+            return Err(format!(
+                "it reaches to byte {end}, the image to byte {}",
+                lack.there
+            ));
         }
     }
-    let mut fs = Ext::mount(disk, nandlab_ext::Options::default()).map_err(|error| error.to_string())?;
+    let mut fs =
+        Ext::mount(disk, nandlab_ext::Options::default()).map_err(|error| error.to_string())?;
     fs.unmount().map_err(|error| error.to_string())
 }
 
@@ -343,37 +407,80 @@ fn recover(disk: &mut AnyDisk, lack: Option<Lack>) -> std::result::Result<(), St
 fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String> {
     let words = |error: &dyn std::fmt::Display| error.to_string();
     match kind {
-        DiskKind::Ext => {
-            Ext::mount(disk, nandlab_ext::Options { read_only: true, ..Default::default() }).map(drop).map_err(|error| words(&error))
-        }
-        DiskKind::F2fs => {
-            F2fs::mount(disk, nandlab_f2fs::Options { read_only: true, ..Default::default() }).map(drop).map_err(|error| words(&error))
-        }
-        DiskKind::Fat => {
-            Fat::mount(disk, nandlab_fat::Options { read_only: true, ..Default::default() }).map(drop).map_err(|error| words(&error))
-        }
+        DiskKind::Ext => Ext::mount(
+            disk,
+            nandlab_ext::Options {
+                read_only: true,
+                ..Default::default()
+            },
+        )
+        .map(drop)
+        .map_err(|error| words(&error)),
+        DiskKind::F2fs => F2fs::mount(
+            disk,
+            nandlab_f2fs::Options {
+                read_only: true,
+                ..Default::default()
+            },
+        )
+        .map(drop)
+        .map_err(|error| words(&error)),
+        DiskKind::Fat => Fat::mount(
+            disk,
+            nandlab_fat::Options {
+                read_only: true,
+                ..Default::default()
+            },
+        )
+        .map(drop)
+        .map_err(|error| words(&error)),
     }
 }
 
 /// Mounts what is on a disk.
-fn mount(disk: AnyDisk, kind: DiskKind, read_only: bool) -> std::result::Result<(Layer, Mounted), String> {
+fn mount(
+    disk: AnyDisk,
+    kind: DiskKind,
+    read_only: bool,
+) -> std::result::Result<(Layer, Mounted), String> {
     let words = |error: &dyn std::fmt::Display| error.to_string();
     Ok(match kind {
         DiskKind::Ext => {
-            let options = nandlab_ext::Options { read_only, once: read_only, ..Default::default() };
+            let options = nandlab_ext::Options {
+                read_only,
+                once: read_only,
+                ..Default::default()
+            };
             let fs = Ext::mount(disk, options).map_err(|error| words(&error))?;
             let layout = fs.layout();
             let journal = layout.compat & HAS_JOURNAL != 0;
-            let layer = Layer::Ext { journal, block: layout.block, blocks: layout.blocks, inodes: layout.inodes };
+            let layer = Layer::Ext {
+                journal,
+                block: layout.block,
+                blocks: layout.blocks,
+                inodes: layout.inodes,
+            };
             (layer, Mounted::Ext(Box::new(fs)))
         }
         DiskKind::F2fs => {
-            let options = nandlab_f2fs::Options { read_only, ..Default::default() };
+            let options = nandlab_f2fs::Options {
+                read_only,
+                ..Default::default()
+            };
             let fs = F2fs::mount(disk, options).map_err(|error| words(&error))?;
-            (Layer::F2fs { segments: fs.valid_blocks().count() as u32 }, Mounted::F2fs(Box::new(fs)))
+            (
+                Layer::F2fs {
+                    segments: fs.valid_blocks().count() as u32,
+                },
+                Mounted::F2fs(Box::new(fs)),
+            )
         }
         DiskKind::Fat => {
-            let options = nandlab_fat::Options { read_only, once: read_only, ..Default::default() };
+            let options = nandlab_fat::Options {
+                read_only,
+                once: read_only,
+                ..Default::default()
+            };
             let fs = Fat::mount(disk, options).map_err(|error| words(&error))?;
             let layout = fs.layout();
             let bits = match layout.bits {
@@ -381,7 +488,14 @@ fn mount(disk: AnyDisk, kind: DiskKind, read_only: bool) -> std::result::Result<
                 Bits::Fat16 => 16,
                 Bits::Fat32 => 32,
             };
-            (Layer::Fat { bits, cluster: layout.cluster_bytes(), clusters: layout.clusters }, Mounted::Fat(Box::new(fs)))
+            (
+                Layer::Fat {
+                    bits,
+                    cluster: layout.cluster_bytes(),
+                    clusters: layout.clusters,
+                },
+                Mounted::Fat(Box::new(fs)),
+            )
         }
     })
 }

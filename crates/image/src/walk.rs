@@ -1,7 +1,9 @@
 //! A mounted file system as entries.
 //!
-//! *Promises.* Each name once, in the order of the paths, with everything its inode holds. Names that no directory can hold, a directory met twice, and what cannot be read is an error, or with
-//! [`Walk::salvage`] a loss that is reported, and the rest goes on: of a file's contents what can be read comes, what cannot becomes a hole.
+//! *Promises.* Each name once, in the order of the paths, with everything its inode holds. Names
+//! that no directory can hold, a directory met twice, and what cannot be read is an error, or with
+//! [`Walk::salvage`] a loss that is reported, and the rest goes on: of a file's contents what can
+//! be read comes, what cannot becomes a hole.
 
 use crate::crew::{self, Hands, Helpers};
 use crate::error::{ImageError, Result, Shown, has_cause};
@@ -23,7 +25,8 @@ const LOSSES_MAX: usize = 10_000;
 pub struct Loss {
     /// Of which entry.
     pub path: Shown,
-    /// Where what could not be had lies, in bytes of the disk or flash that holds the file system, if that is one place: the first of it.
+    /// Where what could not be had lies, in bytes of the disk or flash that holds the file system,
+    /// if that is one place: the first of it.
     pub offset: Option<u64>,
     /// What, and why.
     pub what: String,
@@ -53,7 +56,11 @@ impl Losses {
     /// Adds one whose place is known.
     pub fn add_at(&mut self, path: &[u8], offset: Option<u64>, what: impl Into<String>) {
         match self.list.len() {
-            ..LOSSES_MAX => self.list.push(Loss { path: Shown::path(path), offset, what: what.into() }),
+            ..LOSSES_MAX => self.list.push(Loss {
+                path: Shown::path(path),
+                offset,
+                what: what.into(),
+            }),
             _ => self.more += 1,
         }
     }
@@ -98,22 +105,45 @@ pub struct Walk<'a> {
 
 impl std::fmt::Debug for Walk<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Walk").field("salvage", &self.salvage).field("losses", &self.losses).finish_non_exhaustive()
+        f.debug_struct("Walk")
+            .field("salvage", &self.salvage)
+            .field("losses", &self.losses)
+            .finish_non_exhaustive()
     }
 }
 
 impl<'a> Walk<'a> {
     /// A walk that fails where something cannot be read, unless `salvage`.
-    pub fn new(fs: &'a mut dyn FileSystem, salvage: bool, progress: &'a mut dyn FnMut(u64)) -> Self {
+    pub fn new(
+        fs: &'a mut dyn FileSystem,
+        salvage: bool,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> Self {
         let (first_names, directories) = (BTreeMap::new(), BTreeSet::new());
         let (losses, limit) = (Losses::default(), u64::MAX);
-        Self { fs, salvage, losses, limit, progress, helpers: None, hands: None, buffer: Vec::new(), first_names, directories }
+        Self {
+            fs,
+            salvage,
+            losses,
+            limit,
+            progress,
+            helpers: None,
+            hands: None,
+            buffer: Vec::new(),
+            first_names,
+            directories,
+        }
     }
 
     /// Gives everything at and below `root`, whose own path becomes the empty one.
     pub fn run(&mut self, root: &[u8], sink: &mut dyn Sink) -> Result<()> {
-        let Some(helpers) = self.helpers else { return self.through(root, sink) };
-        let how = How { salvage: self.salvage, limit: self.limit };
+        let Some(helpers) = self.helpers else {
+            return self.through(root, sink);
+        };
+        let how = How {
+            salvage: self.salvage,
+            limit: self.limit,
+        };
         let losses = crew::run(helpers, root, how, |hands| {
             self.hands = Some(hands);
             let outcome = self.through(root, sink);
@@ -150,39 +180,77 @@ impl<'a> Walk<'a> {
     }
 
     fn failed(&self, path: &[u8], error: Errno) -> ImageError {
-        ImageError::Call { path: Shown::path(path), error, why: String::new() }
+        ImageError::Call {
+            path: Shown::path(path),
+            error,
+            why: String::new(),
+        }
     }
 
     /// A failure as a loss, where that is wanted.
     fn lose<T>(&mut self, path: &[u8], what: &str, error: Errno) -> Result<Option<T>> {
         if !self.salvage {
-            return Err(ImageError::Call { path: Shown::path(path), error, why: what.into() });
+            return Err(ImageError::Call {
+                path: Shown::path(path),
+                error,
+                why: what.into(),
+            });
         }
         let (offset, what) = told(self.fs, what.into(), error);
         self.losses.add_at(path, offset, what);
         Ok(None)
     }
 
-    fn visit(&mut self, attr: &Attr, path: Vec<u8>, depth: usize, sink: &mut dyn Sink) -> Result<()> {
-        let Some(entry) = self.entry(attr, path)? else { return Ok(()) };
+    fn visit(
+        &mut self,
+        attr: &Attr,
+        path: Vec<u8>,
+        depth: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        let Some(entry) = self.entry(attr, path)? else {
+            return Ok(());
+        };
         if let Node::File { size } = entry.node {
-            let begun = if self.hands.is_some() { sink.begin(&entry)? } else { None };
-            let how = How { salvage: self.salvage, limit: self.limit };
+            let begun = if self.hands.is_some() {
+                sink.begin(&entry)?
+            } else {
+                None
+            };
+            let how = How {
+                salvage: self.salvage,
+                limit: self.limit,
+            };
             match (&mut self.hands, begun) {
                 (Some(hands), Some(fill)) => {
-                    let here = size <= STEP as u64 && self.helpers.is_some_and(|helpers| !helpers.unpack);
+                    let here =
+                        size <= STEP as u64 && self.helpers.is_some_and(|helpers| !helpers.unpack);
                     let mut held = here.then(Held::default);
                     if let Some(held) = &mut held {
-                        give(self.fs, attr, &entry, how, (&mut self.losses, &mut self.buffer), |bytes| {
-                            bytes.each(&mut |at, data| {
-                                held.add(at, data);
-                                Ok(())
-                            })
-                        })?;
+                        give(
+                            self.fs,
+                            attr,
+                            &entry,
+                            how,
+                            (&mut self.losses, &mut self.buffer),
+                            |bytes| {
+                                bytes.each(&mut |at, data| {
+                                    held.add(at, data);
+                                    Ok(())
+                                })
+                            },
+                        )?;
                     }
                     hands.give(entry, fill, held)?;
                 }
-                _ => give(self.fs, attr, &entry, how, (&mut self.losses, &mut self.buffer), |bytes| sink.put(&entry, bytes))?,
+                _ => give(
+                    self.fs,
+                    attr,
+                    &entry,
+                    how,
+                    (&mut self.losses, &mut self.buffer),
+                    |bytes| sink.put(&entry, bytes),
+                )?,
             }
             (self.progress)(size);
             return Ok(());
@@ -190,7 +258,13 @@ impl<'a> Walk<'a> {
         sink.put(&entry, &mut Nothing)?;
         if entry.node == Node::Directory {
             if depth >= DEPTH_MAX || !self.directories.insert(attr.ino) {
-                return self.lose(&entry.path, "directory within itself, or too deep", Errno::Loop).map(|_: Option<()>| ());
+                return self
+                    .lose(
+                        &entry.path,
+                        "directory within itself, or too deep",
+                        Errno::Loop,
+                    )
+                    .map(|_: Option<()>| ());
             }
             self.below(attr, &entry.path, depth, sink)?;
         }
@@ -228,9 +302,15 @@ impl<'a> Walk<'a> {
     }
 
     fn entry(&mut self, attr: &Attr, path: Vec<u8>) -> Result<Option<Entry>> {
-        let first = if attr.links > 1 && attr.kind != FileType::Directory { self.first_names.get(&attr.ino) } else { None };
+        let first = if attr.links > 1 && attr.kind != FileType::Directory {
+            self.first_names.get(&attr.ino)
+        } else {
+            None
+        };
         let node = match attr.kind {
-            _ if first.is_some() => Node::Link { to: first.cloned().unwrap_or_default() },
+            _ if first.is_some() => Node::Link {
+                to: first.cloned().unwrap_or_default(),
+            },
             FileType::Directory => Node::Directory,
             FileType::File => Node::File { size: attr.size },
             FileType::Symlink => match self.fs.readlink(attr.ino) {
@@ -239,21 +319,35 @@ impl<'a> Walk<'a> {
             },
             FileType::Fifo => Node::Fifo,
             FileType::Socket => Node::Socket,
-            FileType::Character => Node::Character { device: attr.device },
-            FileType::Block => Node::Block { device: attr.device },
+            FileType::Character => Node::Character {
+                device: attr.device,
+            },
+            FileType::Block => Node::Block {
+                device: attr.device,
+            },
         };
         if attr.links > 1 && first.is_none() && attr.kind != FileType::Directory {
             self.first_names.insert(attr.ino, path.clone());
         }
         let xattrs = self.xattrs(attr.ino, &path)?;
-        Ok(Some(Entry { path, node, mode: attr.mode, uid: attr.uid, gid: attr.gid, mtime: attr.mtime, xattrs }))
+        Ok(Some(Entry {
+            path,
+            node,
+            mode: attr.mode,
+            uid: attr.uid,
+            gid: attr.gid,
+            mtime: attr.mtime,
+            xattrs,
+        }))
     }
 
     fn xattrs(&mut self, ino: Ino, path: &[u8]) -> Result<Xattrs> {
         let names = match self.fs.listxattr(ino) {
             Ok(names) => names,
             Err(Errno::NotSupported) => return Ok(Xattrs::new()),
-            Err(error) => self.lose(path, "names of attributes", error)?.unwrap_or_default(),
+            Err(error) => self
+                .lose(path, "names of attributes", error)?
+                .unwrap_or_default(),
         };
         let mut xattrs = Xattrs::new();
         for name in names {
@@ -278,7 +372,8 @@ pub(crate) struct How {
     pub limit: u64,
 }
 
-/// Gives an inode's contents to whoever takes them; what is lost is noted, and the buffer may have been used before.
+/// Gives an inode's contents to whoever takes them; what is lost is noted, and the buffer may have
+/// been used before.
 fn give<T>(
     fs: &mut dyn FileSystem,
     attr: &Attr,
@@ -287,13 +382,30 @@ fn give<T>(
     (losses, buffer): (&mut Losses, &mut Vec<u8>),
     take: impl FnOnce(&mut dyn Bytes) -> Result<T>,
 ) -> Result<T> {
-    let contents = Contents { fs, attr, entry, salvage: how.salvage, left: how.limit, lost: Vec::new() };
+    let contents = Contents {
+        fs,
+        attr,
+        entry,
+        salvage: how.salvage,
+        left: how.limit,
+        lost: Vec::new(),
+    };
     let mut bytes = Reading::with(contents, std::mem::take(buffer));
     let outcome = take(&mut bytes);
     let contents;
     (contents, *buffer) = bytes.into_parts();
-    for Lost { from, to, offset, why } in contents.lost {
-        losses.add_at(&entry.path, offset, format!("bytes {from} to {to} cannot be read{why}"));
+    for Lost {
+        from,
+        to,
+        offset,
+        why,
+    } in contents.lost
+    {
+        losses.add_at(
+            &entry.path,
+            offset,
+            format!("bytes {from} to {to} cannot be read{why}"),
+        );
     }
     outcome
 }
@@ -315,8 +427,14 @@ pub(crate) fn read_into(
     (losses, buffer): (&mut Losses, &mut Vec<u8>),
     fill: Box<dyn Fill>,
 ) -> Result<()> {
-    let attr = fs.lookup(dir, name).map_err(|error| ImageError::Call { path: Shown::path(&entry.path), error, why: String::new() })?;
-    let outcome = give(fs, &attr, entry, how, (losses, buffer), |bytes| fill.fill(entry, bytes));
+    let attr = fs.lookup(dir, name).map_err(|error| ImageError::Call {
+        path: Shown::path(&entry.path),
+        error,
+        why: String::new(),
+    })?;
+    let outcome = give(fs, &attr, entry, how, (losses, buffer), |bytes| {
+        fill.fill(entry, bytes)
+    });
     fs.forget(attr.ino, 1);
     losses.merge(outcome?);
     Ok(())
@@ -350,7 +468,10 @@ impl Contents<'_> {
     fn read(&mut self, at: u64, buf: &mut [u8]) -> std::result::Result<(), Errno> {
         let mut done = 0;
         while done < buf.len() {
-            match self.fs.read(self.attr.ino, at + done as u64, &mut buf[done..])? {
+            match self
+                .fs
+                .read(self.attr.ino, at + done as u64, &mut buf[done..])?
+            {
                 // Shorter than it said: zeros.
                 0 => break,
                 count => done += count,
@@ -360,14 +481,28 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// Contents may be read twice, and what is lost of them is told once; of what adjoins, why the first was.
-    fn lose(&mut self, from: u64, to: u64, why: impl FnOnce(&mut dyn FileSystem) -> (Option<u64>, String)) {
+    /// Contents may be read twice, and what is lost of them is told once; of what adjoins, why the
+    /// first was.
+    fn lose(
+        &mut self,
+        from: u64,
+        to: u64,
+        why: impl FnOnce(&mut dyn FileSystem) -> (Option<u64>, String),
+    ) {
         let next = self.lost.partition_point(|lost| lost.from <= from);
         match next.checked_sub(1).map(|before| &mut self.lost[before]) {
             Some(before) if from <= before.to => before.to = before.to.max(to),
             _ => {
                 let (offset, why) = why(self.fs);
-                self.lost.insert(next, Lost { from, to, offset, why });
+                self.lost.insert(
+                    next,
+                    Lost {
+                        from,
+                        to,
+                        offset,
+                        why,
+                    },
+                );
             }
         }
     }
@@ -377,7 +512,9 @@ impl Contents<'_> {
         for (from, part) in (at..).step_by(LEAST).zip(buf.chunks_mut(LEAST)) {
             if let Err(error) = self.read(from, part) {
                 part.fill(0);
-                self.lose(from, from + part.len() as u64, |fs| told(fs, String::new(), error));
+                self.lose(from, from + part.len() as u64, |fs| {
+                    told(fs, String::new(), error)
+                });
             }
         }
     }
@@ -390,7 +527,9 @@ impl ReadAt for Contents<'_> {
 
     fn next_data(&mut self, at: u64) -> u64 {
         if self.left == 0 {
-            self.lose(at, self.attr.size, |_| (None, ": more data than the image could hold".into()));
+            self.lose(at, self.attr.size, |_| {
+                (None, ": more data than the image could hold".into())
+            });
             return self.attr.size;
         }
         // What cannot be told is read, which tells.
@@ -403,15 +542,26 @@ impl ReadAt for Contents<'_> {
         match self.read(at, buf) {
             Ok(()) if circle => {
                 let why = "more data than the image could hold".into();
-                return Err(ImageError::Call { path: Shown::path(&self.entry.path), error: Errno::Loop, why });
+                return Err(ImageError::Call {
+                    path: Shown::path(&self.entry.path),
+                    error: Errno::Loop,
+                    why,
+                });
             }
             Ok(()) => return Ok(()),
             Err(error) if !self.salvage => {
-                return Err(ImageError::Call { path: Shown::path(&self.entry.path), error, why: format!("reading from byte {at}") });
+                return Err(ImageError::Call {
+                    path: Shown::path(&self.entry.path),
+                    error,
+                    why: format!("reading from byte {at}"),
+                });
             }
             Err(_) => {}
         }
-        for (from, part) in (at..).step_by(HOLE as usize).zip(buf.chunks_mut(HOLE as usize)) {
+        for (from, part) in (at..)
+            .step_by(HOLE as usize)
+            .zip(buf.chunks_mut(HOLE as usize))
+        {
             if self.read(from, part).is_err() {
                 self.read_rest(from, part);
                 // Nothing is read around what is lost: it counts as much as if there were.
@@ -424,19 +574,30 @@ impl ReadAt for Contents<'_> {
 
 /// The attributes and everything else of one path.
 pub fn one(fs: &mut dyn FileSystem, path: &[u8]) -> Result<(Attr, Entry)> {
-    let failed = |error| ImageError::Call { path: Shown::path(path), error, why: String::new() };
+    let failed = |error| ImageError::Call {
+        path: Shown::path(path),
+        error,
+        why: String::new(),
+    };
     let attr = path::resolve(fs, path).map_err(failed)?;
     let mut nothing = |_| {};
     let mut walk = Walk::new(fs, false, &mut nothing);
     let entry = walk.entry(&attr, path.to_vec());
     fs.forget(attr.ino, 1);
-    let entry = entry?.ok_or(ImageError::Call { path: Shown::path(path), error: Errno::Io, why: String::new() })?;
+    let entry = entry?.ok_or(ImageError::Call {
+        path: Shown::path(path),
+        error: Errno::Io,
+        why: String::new(),
+    })?;
     Ok((attr, entry))
 }
 
 /// The names in a directory, sorted.
 pub fn names(fs: &mut dyn FileSystem, dir: Ino) -> std::result::Result<Vec<Vec<u8>>, Errno> {
-    let mut names: Vec<Vec<u8>> = tree::names(fs, dir)?.into_iter().map(|(name, _)| name).collect();
+    let mut names: Vec<Vec<u8>> = tree::names(fs, dir)?
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     names.sort();
     Ok(names)
 }

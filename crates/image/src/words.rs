@@ -2,7 +2,8 @@
 
 /// Words with the byte that they are about, unless they name it themselves.
 pub fn placed(at: Option<u64>, what: &str) -> String {
-    let named = |at: u64| what.contains(&format!("byte {at} ")) || what.contains(&format!("byte {at:#x}"));
+    let named =
+        |at: u64| what.contains(&format!("byte {at} ")) || what.contains(&format!("byte {at:#x}"));
     match at {
         Some(at) if !named(at) => format!("at byte {at}: {what}"),
         _ => what.into(),
@@ -24,16 +25,30 @@ mod tests {
 
     #[test]
     fn one_is_one_and_more_are_many() {
-        let told = [counted(1u64, "file"), counted(0u32, "file"), counted(1u8, "entry"), counted(7u16, "entry")];
+        let told = [
+            counted(1u64, "file"),
+            counted(0u32, "file"),
+            counted(1u8, "entry"),
+            counted(7u16, "entry"),
+        ];
         assert_eq!(told, ["1 file", "0 files", "1 entry", "7 entries"]);
     }
 
     #[test]
     fn a_place_is_told_once() {
-        assert_eq!(placed(Some(12), "block 3: found 5"), "at byte 12: block 3: found 5");
-        assert_eq!(placed(Some(12), "byte 12 lies beyond the end"), "byte 12 lies beyond the end");
+        assert_eq!(
+            placed(Some(12), "block 3: found 5"),
+            "at byte 12: block 3: found 5"
+        );
+        assert_eq!(
+            placed(Some(12), "byte 12 lies beyond the end"),
+            "byte 12 lies beyond the end"
+        );
         assert_eq!(placed(Some(16), "byte 0x10: found 5"), "byte 0x10: found 5");
-        assert_eq!(placed(Some(12), "byte 123 lies there"), "at byte 12: byte 123 lies there");
+        assert_eq!(
+            placed(Some(12), "byte 123 lies there"),
+            "at byte 12: byte 123 lies there"
+        );
         assert_eq!(placed(None, "nothing"), "nothing");
     }
 }

@@ -1,4 +1,5 @@
-//! Whatever the bytes of an image, of whatever format: everything that looks at it ends, panics nowhere, leaves it as it is, and says where something is wrong.
+//! Whatever the bytes of an image, of whatever format: everything that looks at it ends, panics
+//! nowhere, leaves it as it is, and says where something is wrong.
 
 mod common;
 
@@ -36,13 +37,23 @@ impl Backing for Edited {
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        let outside = BackingError::OutOfRange { offset, count: buf.len() as u64, len: self.len() };
-        buf.copy_from_slice(self.good.get(offset as usize..).and_then(|rest| rest.get(..buf.len())).ok_or(outside)?);
+        let outside = BackingError::OutOfRange {
+            offset,
+            count: buf.len() as u64,
+            len: self.len(),
+        };
+        buf.copy_from_slice(
+            self.good
+                .get(offset as usize..)
+                .and_then(|rest| rest.get(..buf.len()))
+                .ok_or(outside)?,
+        );
         let end = offset + buf.len() as u64;
         for (page, bytes) in self.pages.range(offset / PAGE..end.div_ceil(PAGE)) {
             let start = page * PAGE;
             let (from, to) = (start.max(offset), (start + bytes.len() as u64).min(end));
-            buf[(from - offset) as usize..(to - offset) as usize].copy_from_slice(&bytes[(from - start) as usize..(to - start) as usize]);
+            buf[(from - offset) as usize..(to - offset) as usize]
+                .copy_from_slice(&bytes[(from - start) as usize..(to - start) as usize]);
         }
         Ok(())
     }
@@ -64,9 +75,20 @@ fn edited(good: &Arc<Vec<u8>>, structure: &[u64], seed: u64) -> Edited {
     for edit in 0..1 + numbers(0) % 12 {
         let number = |which: u64| mix(numbers(edit + 1), which);
         let pick = |which: u64| structure[(number(which) % structure.len() as u64) as usize];
-        let page = pages.entry(pick(0)).or_insert_with_key(|page| original(*page));
+        let page = pages
+            .entry(pick(0))
+            .or_insert_with_key(|page| original(*page));
         let at = (number(1) % (PAGE - 4)) as usize;
-        let special = [0u32, 1, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, 4096, number(2) as u32, number(2) as u32 % 5000];
+        let special = [
+            0u32,
+            1,
+            0x7FFF_FFFF,
+            0x8000_0000,
+            0xFFFF_FFFF,
+            4096,
+            number(2) as u32,
+            number(2) as u32 % 5000,
+        ];
         match number(3) % 6 {
             0 => page[at..at + 4].copy_from_slice(&special[(number(4) % 8) as usize].to_le_bytes()),
             1 => page[at..at + 4].copy_from_slice(&special[(number(4) % 8) as usize].to_be_bytes()),
@@ -76,7 +98,10 @@ fn edited(good: &Arc<Vec<u8>>, structure: &[u64], seed: u64) -> Edited {
             _ => page.fill(if number(4) & 1 == 0 { 0 } else { 0xFF }),
         }
     }
-    Edited { good: good.clone(), pages: Arc::new(pages) }
+    Edited {
+        good: good.clone(),
+        pages: Arc::new(pages),
+    }
 }
 
 /// Everything that the tools do with an image that they only read; gives what was wrong.
@@ -92,8 +117,16 @@ fn survive(image: &Edited, opening: &Opening) -> Vec<String> {
         Ok(checked) => said.extend(checked.findings.into_iter().map(|finding| finding.what)),
         Err(error) => said.push(error.to_string()),
     }
-    if volume.layers.iter().any(|layer| matches!(layer, Layer::Ubi { .. })) {
-        said.extend(raw(&volume, opening, &mut std::io::sink()).err().map(|error| error.to_string()));
+    if volume
+        .layers
+        .iter()
+        .any(|layer| matches!(layer, Layer::Ubi { .. }))
+    {
+        said.extend(
+            raw(&volume, opening, &mut std::io::sink())
+                .err()
+                .map(|error| error.to_string()),
+        );
     }
     let limit = volume.limit();
     let Ok(fs) = volume.fs() else { return said };
@@ -102,7 +135,11 @@ fn survive(image: &Edited, opening: &Opening) -> Vec<String> {
     let mut walk = Walk::new(fs, true, &mut nothing);
     walk.limit = limit;
     let outcome = walk.run(b"", &mut TarOut::new(std::io::sink(), "archive"));
-    said.extend(std::mem::take(&mut walk.losses.list).into_iter().map(|loss| format!("{}: {}", loss.path, loss.what)));
+    said.extend(
+        std::mem::take(&mut walk.losses.list)
+            .into_iter()
+            .map(|loss| format!("{}: {}", loss.path, loss.what)),
+    );
     said.extend(outcome.err().map(|error| volume.explain(error).to_string()));
     said
 }
@@ -110,12 +147,22 @@ fn survive(image: &Edited, opening: &Opening) -> Vec<String> {
 /// A tree that every format holds.
 fn tree(scratch: &Path) -> Tree {
     let mut tree = Tree::default();
-    let file = |path: &str, size: u64| Entry { node: Node::File { size }, mode: 0o644, ..Entry::directory(path.as_bytes()) };
+    let file = |path: &str, size: u64| Entry {
+        node: Node::File { size },
+        mode: 0o644,
+        ..Entry::directory(path.as_bytes())
+    };
     for number in 0..30usize {
-        let (path, contents) = (scratch.join(format!("contents {number}")), common::bytes(number as u64, number * 700));
+        let (path, contents) = (
+            scratch.join(format!("contents {number}")),
+            common::bytes(number as u64, number * 700),
+        );
         fs::write(&path, &contents).unwrap();
         let name = format!("directory {}/a file with a name {number}", number % 3);
-        tree.push(file(&name, contents.len() as u64), Data::whole(path, contents.len() as u64));
+        tree.push(
+            file(&name, contents.len() as u64),
+            Data::whole(path, contents.len() as u64),
+        );
     }
     tree.settle().unwrap();
     tree
@@ -123,16 +170,35 @@ fn tree(scratch: &Path) -> Tree {
 
 /// FAT in a volume of UBI.
 fn in_ubi(fat: &[u8], memory: Memory) -> Vec<u8> {
-    let format = ImageFormat { page: 512, oob: 0, pages_per_block: 32, layout: Layout::Raw };
+    let format = ImageFormat {
+        page: 512,
+        oob: 0,
+        pages_per_block: 32,
+        layout: Layout::Raw,
+    };
     let blocks = (fat.len() / (30 * 512)) as u32 + 40;
-    let options = Options { memory, ..Options::default() };
-    let mut ubi = Ubi::format(Image::new(vec![0xFF; format.bytes(blocks) as usize], format).unwrap(), options).unwrap();
+    let options = Options {
+        memory,
+        ..Options::default()
+    };
+    let mut ubi = Ubi::format(
+        Image::new(vec![0xFF; format.bytes(blocks) as usize], format).unwrap(),
+        options,
+    )
+    .unwrap();
     let leb = ubi.info().shape.leb_bytes;
     let lebs = (fat.len() as u32).div_ceil(leb);
-    let id = ubi.create_volume(&VolumeSpec { name: "v".into(), lebs, ..VolumeSpec::default() }).unwrap();
+    let id = ubi
+        .create_volume(&VolumeSpec {
+            name: "v".into(),
+            lebs,
+            ..VolumeSpec::default()
+        })
+        .unwrap();
     let mut disk = VolumeDisk::new(ubi, id).unwrap();
     for (at, sectors) in fat.chunks(512 * 16).enumerate() {
-        nandlab_block::BlockDevice::write(&mut disk, nandlab_block::Lba(at as u64 * 16), sectors).unwrap();
+        nandlab_block::BlockDevice::write(&mut disk, nandlab_block::Lba(at as u64 * 16), sectors)
+            .unwrap();
     }
     disk.into_ubi().unwrap().detach().unwrap().into_backing()
 }
@@ -156,23 +222,53 @@ fn edited_images_of_every_format_are_looked_at_to_the_end() {
     let scratch = tempfile::tempdir().unwrap();
     for (name, good) in images(scratch.path()) {
         let good = Arc::new(good);
-        let zeros = |page: &[u8]| page.iter().filter(|byte| matches!(**byte, 0 | 0xFF)).count();
+        let zeros = |page: &[u8]| {
+            page.iter()
+                .filter(|byte| matches!(**byte, 0 | 0xFF))
+                .count()
+        };
         let pages = good.chunks_exact(PAGE as usize).enumerate();
-        let structure: Vec<u64> = pages.filter(|(_, page)| (40..512).contains(&zeros(page))).map(|(at, _)| at as u64).collect();
-        assert!(structure.len() > 3, "{name}: {} pages with structure", structure.len());
-        let untouched = Edited { good: good.clone(), pages: Arc::default() };
+        let structure: Vec<u64> = pages
+            .filter(|(_, page)| (40..512).contains(&zeros(page)))
+            .map(|(at, _)| at as u64)
+            .collect();
+        assert!(
+            structure.len() > 3,
+            "{name}: {} pages with structure",
+            structure.len()
+        );
+        let untouched = Edited {
+            good: good.clone(),
+            pages: Arc::default(),
+        };
         let said: Vec<String> = survive(&untouched, &Opening::default());
         // UBI remembers copies that were replaced.
-        assert!(said.iter().all(|one| one.starts_with("PEB ")), "{name}: {said:?}");
+        assert!(
+            said.iter().all(|one| one.starts_with("PEB ")),
+            "{name}: {said:?}"
+        );
         let mut told = 0;
         for seed in 0..SEEDS {
             let image = edited(&good, &structure, seed);
             for salvage in [false, true] {
-                let said = survive(&image, &Opening { salvage, ..Opening::default() });
+                let said = survive(
+                    &image,
+                    &Opening {
+                        salvage,
+                        ..Opening::default()
+                    },
+                );
                 told += usize::from(!said.is_empty());
-                assert!(said.iter().all(|one| one.len() > 10 && !one.contains('\n')), "{name}, seed {seed}: {said:?}");
+                assert!(
+                    said.iter().all(|one| one.len() > 10 && !one.contains('\n')),
+                    "{name}, seed {seed}: {said:?}"
+                );
             }
         }
-        assert!(told > SEEDS as usize / 4, "{name}: {told} of {} edited images were found wrong", 2 * SEEDS);
+        assert!(
+            told > SEEDS as usize / 4,
+            "{name}: {told} of {} edited images were found wrong",
+            2 * SEEDS
+        );
     }
 }

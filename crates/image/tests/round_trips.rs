@@ -1,4 +1,5 @@
-//! What goes into an image comes out of it: contents, permissions, owners, times, links, devices, attributes, holes.
+//! What goes into an image comes out of it: contents, permissions, owners, times, links, devices,
+//! attributes, holes.
 
 mod common;
 
@@ -14,7 +15,9 @@ use std::fs;
 fn as_kept(name: &str, entries: &mut Vec<(Entry, Vec<u8>)>) {
     entries.retain(|(entry, _)| entry.path != b"lost+found");
     if name == "jffs2" {
-        entries.iter_mut().for_each(|(entry, _)| entry.mtime.nanos = 0);
+        entries
+            .iter_mut()
+            .for_each(|(entry, _)| entry.mtime.nanos = 0);
     }
 }
 
@@ -42,13 +45,25 @@ fn archives_keep_everything_and_holes() {
     let scratch = tempfile::tempdir().unwrap();
     let tree = tree(scratch.path(), true);
     let first = archive(&tree);
-    assert!(first.len() < 1_300_000, "{} bytes: holes are not stored", first.len());
+    assert!(
+        first.len() < 1_300_000,
+        "{} bytes: holes are not stored",
+        first.len()
+    );
     let path = scratch.path().join("a.tar");
     fs::write(&path, &first).unwrap();
     let again = tar_in::read(&path).unwrap();
-    let entries = |tree: &nandlab_image::tree::Tree| tree.entries.iter().map(|(entry, _)| entry.clone()).collect::<Vec<_>>();
+    let entries = |tree: &nandlab_image::tree::Tree| {
+        tree.entries
+            .iter()
+            .map(|(entry, _)| entry.clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(entries(&again), entries(&tree));
-    assert!(archive(&again) == first, "an archive of an archive is the archive");
+    assert!(
+        archive(&again) == first,
+        "an archive of an archive is the archive"
+    );
 }
 
 #[test]
@@ -103,7 +118,11 @@ fn a_directory_and_its_manifest_are_the_tree_again() {
     let (dir, list) = (scratch.path().join("dir"), scratch.path().join("list"));
     let mut to_dir = nandlab_image::dir_out::DirOut::new(&dir).unwrap();
     let mut to_list = manifest::ManifestOut::new(fs::File::create(&list).unwrap(), &list);
-    nandlab_image::sink::pour(&tree, &mut nandlab_image::sink::Both(&mut to_dir, &mut to_list)).unwrap();
+    nandlab_image::sink::pour(
+        &tree,
+        &mut nandlab_image::sink::Both(&mut to_dir, &mut to_list),
+    )
+    .unwrap();
     let again = manifest::read(&list, &dir).unwrap();
     assert!(archive(&again) == archive(&tree));
 }
@@ -112,11 +131,22 @@ fn a_directory_and_its_manifest_are_the_tree_again() {
 fn fat_gives_back_what_it_can_hold() {
     let scratch = tempfile::tempdir().unwrap();
     let mut tree = tree(scratch.path(), false);
-    let text = |entry: &Entry| str::from_utf8(&entry.path).is_ok_and(|path| !path.contains(['"', '\\', '\n']));
-    tree.entries.retain(|(entry, _)| matches!(entry.node, Node::Directory | Node::File { .. }) && text(entry) && entry.xattrs.is_empty());
+    let text = |entry: &Entry| {
+        str::from_utf8(&entry.path).is_ok_and(|path| !path.contains(['"', '\\', '\n']))
+    };
+    tree.entries.retain(|(entry, _)| {
+        matches!(entry.node, Node::Directory | Node::File { .. })
+            && text(entry)
+            && entry.xattrs.is_empty()
+    });
     tree.settle().unwrap();
     let image = scratch.path().join("fat");
-    made(&tree, Format::Fat(nandlab_fat::Format::default()), &image, 2);
+    made(
+        &tree,
+        Format::Fat(nandlab_fat::Format::default()),
+        &image,
+        2,
+    );
     let plain = |archive: &[u8]| {
         let mut entries = held(archive, scratch.path());
         entries.retain(|(entry, _)| !entry.path.is_empty());

@@ -1,7 +1,8 @@
 //! The device in blocks, and the journal's blocks on it.
 //!
-//! *Promises.* Neighbouring blocks written one after another go down as one request. What was written reaches the device at the next [`submit`](Blocks::submit),
-//! [`flush`](Blocks::flush) or [`remap`](Blocks::remap), in order. *Knows nothing of* transactions.
+//! *Promises.* Neighbouring blocks written one after another go down as one request. What was
+//! written reaches the device at the next [`submit`](Blocks::submit), [`flush`](Blocks::flush) or
+//! [`remap`](Blocks::remap), in order. *Knows nothing of* transactions.
 
 use crate::{JournalError, Map};
 use alloc::vec::Vec;
@@ -28,17 +29,35 @@ impl<D: BlockDevice> Blocks<D> {
     /// Refuses a block size that does not suit, and a map that leaves the device.
     pub fn new(device: D, map: Map, size: u32) -> Result<Self, JournalError> {
         let sector = device.geometry().sector;
-        if !(1024..=65_536).contains(&size) || !size.is_power_of_two() || sector == 0 || !size.is_multiple_of(sector) {
-            return Err(JournalError::BlockSize { block: size, sector });
+        if !(1024..=65_536).contains(&size)
+            || !size.is_power_of_two()
+            || sector == 0
+            || !size.is_multiple_of(sector)
+        {
+            return Err(JournalError::BlockSize {
+                block: size,
+                sector,
+            });
         }
         let ratio = u64::from(size / sector);
         let blocks = device.geometry().sectors / ratio;
         for (log, home, count) in map.runs() {
-            if home.checked_add(u64::from(count)).is_none_or(|end| end > blocks) {
+            if home
+                .checked_add(u64::from(count))
+                .is_none_or(|end| end > blocks)
+            {
                 return Err(JournalError::Map { log, home, blocks });
             }
         }
-        Ok(Self { device, map, size, ratio, waiting: Vec::with_capacity(REQUEST_MAX), start: 0, pairs: Vec::new() })
+        Ok(Self {
+            device,
+            map,
+            size,
+            ratio,
+            waiting: Vec::with_capacity(REQUEST_MAX),
+            start: 0,
+            pairs: Vec::new(),
+        })
     }
 
     pub fn size(&self) -> u32 {
@@ -99,7 +118,9 @@ impl<D: BlockDevice> Blocks<D> {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let outcome = self.device.write(Lba(self.start * self.ratio), &self.waiting);
+        let outcome = self
+            .device
+            .write(Lba(self.start * self.ratio), &self.waiting);
         self.waiting.clear();
         outcome
     }
@@ -115,18 +136,20 @@ impl<D: BlockDevice> Blocks<D> {
         self.submit()?;
         let ratio = self.ratio;
         self.pairs.clear();
-        self.pairs.extend(
-            moves.flat_map(|(from, to)| {
-                (0..ratio).map(move |sector| Remap { from: Lba(from * ratio + sector), to: Lba(to * ratio + sector) })
-            }),
-        );
+        self.pairs.extend(moves.flat_map(|(from, to)| {
+            (0..ratio).map(move |sector| Remap {
+                from: Lba(from * ratio + sector),
+                to: Lba(to * ratio + sector),
+            })
+        }));
         self.device.remap(&self.pairs)
     }
 
     /// Makes every block of the journal read as zeros.
     pub fn clear_log(&mut self) -> Result<(), BlockError> {
         for (_, home, count) in self.map.runs() {
-            self.device.discard(Lba(home * self.ratio), u64::from(count) * self.ratio)?;
+            self.device
+                .discard(Lba(home * self.ratio), u64::from(count) * self.ratio)?;
         }
         Ok(())
     }
@@ -140,19 +163,31 @@ mod tests {
 
     #[test]
     fn neighbours_go_down_together_and_the_rest_in_order() {
-        let mut blocks = Blocks::new(WriteLog::new(Ram::new(512, 64)), [9, 10, 3].into_iter().collect(), 1024).unwrap();
+        let mut blocks = Blocks::new(
+            WriteLog::new(Ram::new(512, 64)),
+            [9, 10, 3].into_iter().collect(),
+            1024,
+        )
+        .unwrap();
         for log in 0..3 {
             blocks.write_log(log, &[log as u8 + 1; 1024]).unwrap();
         }
         blocks.write(4, &[4; 1024]).unwrap();
         blocks.flush().unwrap();
-        let write = |lba, parts: &[u8]| Record::Write { lba: Lba(lba), data: parts.iter().flat_map(|byte| [*byte; 1024]).collect() };
-        assert_eq!(blocks.into_device().records(), [write(18, &[1, 2]), write(6, &[3, 4]), Record::Flush]);
+        let write = |lba, parts: &[u8]| Record::Write {
+            lba: Lba(lba),
+            data: parts.iter().flat_map(|byte| [*byte; 1024]).collect(),
+        };
+        assert_eq!(
+            blocks.into_device().records(),
+            [write(18, &[1, 2]), write(6, &[3, 4]), Record::Flush]
+        );
     }
 
     #[test]
     fn a_request_is_no_longer_than_its_limit() {
-        let mut blocks = Blocks::new(WriteLog::new(Ram::new(512, 512)), Map::default(), 1024).unwrap();
+        let mut blocks =
+            Blocks::new(WriteLog::new(Ram::new(512, 512)), Map::default(), 1024).unwrap();
         (0..200).for_each(|block| blocks.write(block, &[1; 1024]).unwrap());
         blocks.submit().unwrap();
         let lengths: Vec<usize> = blocks
@@ -169,14 +204,39 @@ mod tests {
 
     #[test]
     fn what_does_not_suit_the_device_is_refused() {
-        let refused = |sector, map: &[u64], size| Blocks::new(Ram::new(sector, 16), map.iter().copied().collect(), size).err();
+        let refused = |sector, map: &[u64], size| {
+            Blocks::new(Ram::new(sector, 16), map.iter().copied().collect(), size).err()
+        };
         for (sector, size) in [(512, 512), (512, 3072), (4096, 2048), (512, 131_072)] {
-            assert_eq!(refused(sector, &[], size), Some(JournalError::BlockSize { block: size, sector }));
+            assert_eq!(
+                refused(sector, &[], size),
+                Some(JournalError::BlockSize {
+                    block: size,
+                    sector
+                })
+            );
         }
-        assert_eq!(refused(512, &[6, 7, 8], 1024), Some(JournalError::Map { log: 0, home: 6, blocks: 8 }));
-        assert_eq!(refused(512, &[0, u64::MAX], 1024), Some(JournalError::Map { log: 1, home: u64::MAX, blocks: 8 }));
+        assert_eq!(
+            refused(512, &[6, 7, 8], 1024),
+            Some(JournalError::Map {
+                log: 0,
+                home: 6,
+                blocks: 8
+            })
+        );
+        assert_eq!(
+            refused(512, &[0, u64::MAX], 1024),
+            Some(JournalError::Map {
+                log: 1,
+                home: u64::MAX,
+                blocks: 8
+            })
+        );
         assert_eq!(refused(512, &[], 1024), None);
         let mut blocks = Blocks::new(Ram::new(512, 16), Map::default(), 1024).unwrap();
-        assert_eq!((blocks.count(), blocks.read(0, &mut vec![0; 1024])), (8, Ok(())));
+        assert_eq!(
+            (blocks.count(), blocks.read(0, &mut vec![0; 1024])),
+            (8, Ok(()))
+        );
     }
 }

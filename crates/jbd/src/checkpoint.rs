@@ -1,15 +1,19 @@
-//! Bringing committed blocks home by writing them, and moving the log's tail behind them (`fs/jbd/checkpoint.c`).
+//! Bringing committed blocks home by writing them, and moving the log's tail behind them
+//! (`fs/jbd/checkpoint.c`).
 //!
-//! *Promises.* A transaction leaves the log only when all its blocks are durable at home or superseded by later transactions in the log, and its room is taken again only when the
-//! superblock that says so is durable. Unlike Linux, no commit is forced for a block that the running transaction has changed again: its committed version is still there
-//! to be written. *Knows nothing of* how transactions commit.
+//! *Promises.* A transaction leaves the log only when all its blocks are durable at home or
+//! superseded by later transactions in the log, and its room is taken again only when the
+//! superblock that says so is durable. Unlike Linux, no commit is forced for a block that the
+//! running transaction has changed again: its committed version is still there to be written.
+//! *Knows nothing of* how transactions commit.
 
 use crate::{Checkpoint, Journal, JournalError, Tid};
 use nandlab_block::BlockDevice;
 use nandlab_sim::Nanos;
 
 impl<D: BlockDevice> Journal<D> {
-    /// Brings home `most` blocks of the oldest committed transactions, as Linux's write-back does in its own time; gives how many: more where they are remapped late, all at once. Where they
+    /// Brings home `most` blocks of the oldest committed transactions, as Linux's write-back does
+    /// in its own time; gives how many: more where they are remapped late, all at once. Where they
     /// are written the log's tail stays.
     pub fn write_back(&mut self, most: usize) -> Result<usize, JournalError> {
         self.check_power()?;
@@ -24,17 +28,31 @@ impl<D: BlockDevice> Journal<D> {
 
     /// When the oldest transaction began that has blocks which are not at home; none if all are.
     pub fn dirty_since(&self) -> Option<Nanos> {
-        self.finished.iter().find(|finished| !finished.blocks.is_empty()).map(|finished| finished.started)
+        self.finished
+            .iter()
+            .find(|finished| !finished.blocks.is_empty())
+            .map(|finished| finished.started)
     }
 
-    /// Whether a committed transaction in the log, or the one that commits now, has a copy of this block that recovery would bring home: only then does a block that is given back
-    /// need to be [revoked](Self::revoke).
+    /// Whether a committed transaction in the log, or the one that commits now, has a copy of this
+    /// block that recovery would bring home: only then does a block that is given back need to be
+    /// [revoked](Self::revoke).
     pub fn is_logged(&self, block: u64) -> bool {
-        let committing = self.committing.as_ref().is_some_and(|committing| committing.blocks.contains_key(&block));
-        committing || self.finished.iter().any(|finished| finished.logged.binary_search_by_key(&block, |logged| logged.home).is_ok())
+        let committing = self
+            .committing
+            .as_ref()
+            .is_some_and(|committing| committing.blocks.contains_key(&block));
+        committing
+            || self.finished.iter().any(|finished| {
+                finished
+                    .logged
+                    .binary_search_by_key(&block, |logged| logged.home)
+                    .is_ok()
+            })
     }
 
-    /// Brings everything home that has committed or is committing, and empties the log. The running transaction is left alone.
+    /// Brings everything home that has committed or is committing, and empties the log. The running
+    /// transaction is left alone.
     pub fn checkpoint(&mut self) -> Result<(), JournalError> {
         self.check_power()?;
         self.finish_commit()?;
@@ -44,9 +62,16 @@ impl<D: BlockDevice> Journal<D> {
 
     /// Blocks of the log that a new transaction may count on.
     pub(crate) fn room(&self) -> u32 {
-        let promised = self.committing.as_ref().map_or(0, |committing| committing.reserved);
-        let taken = self.committing.as_ref().map_or(0, |committing| self.ring.distance(committing.start, self.ring.head()));
-        self.ring.free().saturating_sub(promised.saturating_sub(taken))
+        let promised = self
+            .committing
+            .as_ref()
+            .map_or(0, |committing| committing.reserved);
+        let taken = self.committing.as_ref().map_or(0, |committing| {
+            self.ring.distance(committing.start, self.ring.head())
+        });
+        self.ring
+            .free()
+            .saturating_sub(promised.saturating_sub(taken))
     }
 
     /// Waits for room in the log: takes transactions out of it from the oldest on.
@@ -61,11 +86,16 @@ impl<D: BlockDevice> Journal<D> {
                 // What is committing is all that is in the log.
                 self.finish_commit()?;
             }
-            let oldest = self.finished.front().map_or(0, |oldest| oldest.blocks.len());
+            let oldest = self
+                .finished
+                .front()
+                .map_or(0, |oldest| oldest.blocks.len());
             let outcome = self.write_home(oldest).and_then(|_| self.move_tail());
             self.or_abort(outcome)?;
             if self.finished.is_empty() && self.committing.is_none() && self.room() < needed {
-                return Err(JournalError::Internal("an empty log is too small for a transaction"));
+                return Err(JournalError::Internal(
+                    "an empty log is too small for a transaction",
+                ));
             }
         }
         Ok(())
@@ -76,8 +106,15 @@ impl<D: BlockDevice> Journal<D> {
         let remapped = if late { self.remap_finished(most)? } else { 0 };
         let (most, mut written) = (most.saturating_sub(remapped), 0);
         for index in 0..self.finished.len() {
-            while let Some(block) = self.finished[index].blocks.first().copied().filter(|_| written < most) {
-                let Some(dirty) = self.dirty.remove(&block) else { return Err(JournalError::Internal("a dirty block is nowhere")) };
+            while let Some(block) = self.finished[index]
+                .blocks
+                .first()
+                .copied()
+                .filter(|_| written < most)
+            {
+                let Some(dirty) = self.dirty.remove(&block) else {
+                    return Err(JournalError::Internal("a dirty block is nowhere"));
+                };
                 self.blocks.write(block, &dirty.data)?;
                 self.unflushed = true;
                 self.finished[index].blocks.remove(&block);
@@ -92,7 +129,11 @@ impl<D: BlockDevice> Journal<D> {
 
     /// Takes the oldest transactions that need nothing more out of the log.
     pub(crate) fn move_tail(&mut self) -> Result<(), JournalError> {
-        while self.finished.front().is_some_and(|oldest| oldest.blocks.is_empty()) {
+        while self
+            .finished
+            .front()
+            .is_some_and(|oldest| oldest.blocks.is_empty())
+        {
             self.finished.pop_front();
         }
         let (tid, start) = self.tail_behind(0);
@@ -106,18 +147,36 @@ impl<D: BlockDevice> Journal<D> {
         Ok(())
     }
 
-    /// Where the log begins once so many of the committed transactions are out of it, and with which transaction.
+    /// Where the log begins once so many of the committed transactions are out of it, and with
+    /// which transaction.
     pub(crate) fn tail_behind(&self, count: usize) -> (Tid, u32) {
-        let oldest = self.finished.get(count).map(|oldest| (oldest.tid, oldest.start));
-        let committing = || self.committing.as_ref().map(|committing| (committing.tid, committing.start));
-        let running = || self.running.as_ref().map_or(self.next, |running| running.tid);
-        oldest.or_else(committing).unwrap_or_else(|| (running(), self.ring.head()))
+        let oldest = self
+            .finished
+            .get(count)
+            .map(|oldest| (oldest.tid, oldest.start));
+        let committing = || {
+            self.committing
+                .as_ref()
+                .map(|committing| (committing.tid, committing.start))
+        };
+        let running = || {
+            self.running
+                .as_ref()
+                .map_or(self.next, |running| running.tid)
+        };
+        oldest
+            .or_else(committing)
+            .unwrap_or_else(|| (running(), self.ring.head()))
     }
 
-    /// A later transaction has a newer version of the block, or has revoked it: nobody needs this one any more.
+    /// A later transaction has a newer version of the block, or has revoked it: nobody needs this
+    /// one any more.
     pub(crate) fn settle(&mut self, block: u64) {
         if let Some(dirty) = self.dirty.remove(&block)
-            && let Some(owner) = self.finished.iter_mut().find(|finished| finished.tid == dirty.tid)
+            && let Some(owner) = self
+                .finished
+                .iter_mut()
+                .find(|finished| finished.tid == dirty.tid)
         {
             owner.blocks.remove(&block);
         }

@@ -1,6 +1,7 @@
 //! Blocks that are at home as they are here, kept in case they are needed again.
 //!
-//! *Promises* to hold no more than it was told, and to give up what was not used for longest. *Knows nothing of* what waits to be written.
+//! *Promises* to hold no more than it was told, and to give up what was not used for longest.
+//! *Knows nothing of* what waits to be written.
 
 use alloc::{collections::BTreeMap, sync::Arc};
 
@@ -23,7 +24,12 @@ pub(crate) struct Clean {
 impl Clean {
     /// With room for `most` blocks, at least one.
     pub fn new(most: usize) -> Self {
-        Self { most: most.max(1), blocks: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0 }
+        Self {
+            most: most.max(1),
+            blocks: BTreeMap::new(),
+            by_use: BTreeMap::new(),
+            uses: 0,
+        }
     }
 
     pub fn contains(&self, block: u64) -> bool {
@@ -50,7 +56,13 @@ impl Clean {
         }
         self.uses += 1;
         self.by_use.insert(self.uses, block);
-        self.blocks.insert(block, Kept { data, used: self.uses });
+        self.blocks.insert(
+            block,
+            Kept {
+                data,
+                used: self.uses,
+            },
+        );
     }
 
     /// Gives the block up.
@@ -72,9 +84,19 @@ mod tests {
         clean.keep(2, [2].into());
         assert_eq!(clean.get(1).map(|data| data[0]), Some(1));
         clean.keep(3, [3].into());
-        assert_eq!([1, 2, 3].map(|block| clean.contains(block)), [true, false, true]);
+        assert_eq!(
+            [1, 2, 3].map(|block| clean.contains(block)),
+            [true, false, true]
+        );
         clean.keep(3, [4].into());
-        assert_eq!((clean.take(3).map(|data| data[0]), clean.take(3), clean.get(2).is_none()), (Some(4), None, true));
+        assert_eq!(
+            (
+                clean.take(3).map(|data| data[0]),
+                clean.take(3),
+                clean.get(2).is_none()
+            ),
+            (Some(4), None, true)
+        );
         assert_eq!((clean.blocks.len(), clean.by_use.len()), (1, 1));
     }
 }

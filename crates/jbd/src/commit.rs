@@ -1,7 +1,8 @@
 //! The way of a transaction into the log, step by step (`fs/jbd/commit.c`).
 //!
-//! *Promises.* Ordered data first, then revoke records, then copies behind their descriptors, all durable before the commit block is written; that durable before
-//! anything is brought home. Between steps the next transaction may run. *Knows nothing of* how blocks come home.
+//! *Promises.* Ordered data first, then revoke records, then copies behind their descriptors, all
+//! durable before the commit block is written; that durable before anything is brought home.
+//! Between steps the next transaction may run. *Knows nothing of* how blocks come home.
 
 use crate::{
     Checkpoint, Journal, JournalError, State, Tid,
@@ -20,7 +21,8 @@ const DATA_STEP: usize = 32;
 impl<D: BlockDevice> Journal<D> {
     /// Commits all that was stopped before. With nothing to commit nothing is written.
     ///
-    /// Fails with [`Busy`](JournalError::Busy), having locked the transaction, while handles are open.
+    /// Fails with [`Busy`](JournalError::Busy), having locked the transaction, while handles are
+    /// open.
     pub fn commit(&mut self) -> Result<(), JournalError> {
         self.check_power()?;
         self.finish_commit()?;
@@ -31,8 +33,9 @@ impl<D: BlockDevice> Journal<D> {
         self.finish_commit()
     }
 
-    /// Makes what was done under a handle durable, given what [`stop`](Self::stop) returned: nothing is left to do if its transaction has committed meanwhile, so that
-    /// one commit serves all who wait for it.
+    /// Makes what was done under a handle durable, given what [`stop`](Self::stop) returned:
+    /// nothing is left to do if its transaction has committed meanwhile, so that one commit serves
+    /// all who wait for it.
     pub fn sync(&mut self, tid: Tid) -> Result<(), JournalError> {
         self.check_power()?;
         match &self.running {
@@ -41,14 +44,18 @@ impl<D: BlockDevice> Journal<D> {
         }
     }
 
-    /// When the running transaction shall be committed, by the caller's clock; none if there is nothing to commit.
+    /// When the running transaction shall be committed, by the caller's clock; none if there is
+    /// nothing to commit.
     pub fn due(&self) -> Option<Nanos> {
-        let running = self.running.as_ref().filter(|running| !running.is_empty())?;
+        let running = self
+            .running
+            .as_ref()
+            .filter(|running| !running.is_empty())?;
         Some(running.started.saturating_add(self.options.commit_interval))
     }
 
-    /// Locks the running transaction; it begins to commit as soon as its handles are stopped and the one before is done. Gives the state of the
-    /// oldest unfinished transaction.
+    /// Locks the running transaction; it begins to commit as soon as its handles are stopped and
+    /// the one before is done. Gives the state of the oldest unfinished transaction.
     pub fn start_commit(&mut self) -> Result<Option<State>, JournalError> {
         self.check_power()?;
         if let Some(running) = &mut self.running {
@@ -58,12 +65,16 @@ impl<D: BlockDevice> Journal<D> {
         Ok(self.state())
     }
 
-    /// One more step of the commit under way, of a request or a few; gives the state of the oldest unfinished transaction then. Once that is
-    /// [`Finished`](State::Finished) it is durable, and one more step is left. Does nothing while the transaction is not locked, or handles keep it waiting.
+    /// One more step of the commit under way, of a request or a few; gives the state of the oldest
+    /// unfinished transaction then. Once that is [`Finished`](State::Finished) it is durable, and
+    /// one more step is left. Does nothing while the transaction is not locked, or handles keep it
+    /// waiting.
     pub fn step(&mut self) -> Result<Option<State>, JournalError> {
         self.check_power()?;
         self.switch();
-        let Some(state) = self.committing.as_ref().map(|committing| committing.state) else { return Ok(self.state()) };
+        let Some(state) = self.committing.as_ref().map(|committing| committing.state) else {
+            return Ok(self.state());
+        };
         let outcome = match state {
             State::Flush => self.write_data(),
             State::Commit => self.write_copies(),
@@ -88,7 +99,9 @@ impl<D: BlockDevice> Journal<D> {
         if self.committing.is_some() {
             return;
         }
-        let Some(running) = self.running.take_if(ready) else { return };
+        let Some(running) = self.running.take_if(ready) else {
+            return;
+        };
         if running.is_empty() {
             // No number is left out in the log.
             self.next = running.tid;
@@ -109,9 +122,13 @@ impl<D: BlockDevice> Journal<D> {
 
     /// Some ordered data; after the last of it the revoke records.
     fn write_data(&mut self) -> Result<(), JournalError> {
-        let Some(committing) = &mut self.committing else { return Ok(()) };
+        let Some(committing) = &mut self.committing else {
+            return Ok(());
+        };
         for _ in 0..DATA_STEP {
-            let Some((block, data)) = committing.ordered.pop_first() else { break };
+            let Some((block, data)) = committing.ordered.pop_first() else {
+                break;
+            };
             self.blocks.write(block, &data)?;
             self.clean.take(block);
             self.tally.ordered += 1;
@@ -133,12 +150,23 @@ impl<D: BlockDevice> Journal<D> {
     }
 
     fn write_revokes(&mut self) -> Result<(), JournalError> {
-        let Some(committing) = &mut self.committing else { return Ok(()) };
-        let mut left = committing.revoked.iter().map(|block| *block as u32).peekable();
+        let Some(committing) = &mut self.committing else {
+            return Ok(());
+        };
+        let mut left = committing
+            .revoked
+            .iter()
+            .map(|block| *block as u32)
+            .peekable();
         while left.peek().is_some() {
-            let records = left.by_ref().take(format::revokes_per_block(self.blocks.size()) as usize);
+            let records = left
+                .by_ref()
+                .take(format::revokes_per_block(self.blocks.size()) as usize);
             format::revokes(&mut self.scratch, committing.tid, records);
-            let log = self.ring.take().ok_or(JournalError::Internal("the log is full amid a commit"))?;
+            let log = self
+                .ring
+                .take()
+                .ok_or(JournalError::Internal("the log is full amid a commit"))?;
             self.blocks.write_log(log, &self.scratch)?;
             self.tally.control += 1;
         }
@@ -147,8 +175,13 @@ impl<D: BlockDevice> Journal<D> {
 
     /// One descriptor and the copies that it describes; after the last of them the commit block.
     fn write_copies(&mut self) -> Result<(), JournalError> {
-        let Some(committing) = &mut self.committing else { return Ok(()) };
-        let from = committing.logged.last().map_or(Unbounded, |last| Excluded(last.home));
+        let Some(committing) = &mut self.committing else {
+            return Ok(());
+        };
+        let from = committing
+            .logged
+            .last()
+            .map_or(Unbounded, |last| Excluded(last.home));
         let most = format::tags_per_descriptor(self.blocks.size()) as usize;
         let copies = &committing.blocks;
         let group = || copies.range((from, Unbounded)).take(most);
@@ -158,9 +191,17 @@ impl<D: BlockDevice> Journal<D> {
         }
         let full = || JournalError::Internal("the log is full amid a commit");
         let descriptor = self.ring.take().ok_or_else(full)?;
-        let tag = |(home, data): (&u64, &Arc<[u8]>)| Tag { home: *home as u32, escaped: format::is_escaped(data) };
+        let tag = |(home, data): (&u64, &Arc<[u8]>)| Tag {
+            home: *home as u32,
+            escaped: format::is_escaped(data),
+        };
         let tags: Vec<Tag> = group().map(tag).collect();
-        format::descriptor(&mut self.scratch, committing.tid, &self.sb.uuid(), tags.iter().copied());
+        format::descriptor(
+            &mut self.scratch,
+            committing.tid,
+            &self.sb.uuid(),
+            tags.iter().copied(),
+        );
         self.blocks.write_log(descriptor, &self.scratch)?;
         for ((home, data), tag) in group().zip(&tags) {
             let log = self.ring.take().ok_or_else(full)?;
@@ -171,20 +212,30 @@ impl<D: BlockDevice> Journal<D> {
             } else {
                 self.blocks.write_log(log, data)?;
             }
-            committing.logged.push(Logged { home: *home, log, escaped: tag.escaped });
+            committing.logged.push(Logged {
+                home: *home,
+                log,
+                escaped: tag.escaped,
+            });
         }
         self.tally.control += 1;
         self.tally.logged += count as u64;
         Ok(())
     }
 
-    /// The commit block: what comes before it is durable first, and it itself before anything that follows.
+    /// The commit block: what comes before it is durable first, and it itself before anything that
+    /// follows.
     fn seal(&mut self) -> Result<(), JournalError> {
         self.barrier()?;
-        let Some(committing) = &mut self.committing else { return Ok(()) };
+        let Some(committing) = &mut self.committing else {
+            return Ok(());
+        };
         committing.state = State::Finished;
         format::begin(&mut self.scratch, kind::COMMIT, committing.tid);
-        let log = self.ring.take().ok_or(JournalError::Internal("the log is full amid a commit"))?;
+        let log = self
+            .ring
+            .take()
+            .ok_or(JournalError::Internal("the log is full amid a commit"))?;
         self.blocks.write_log(log, &self.scratch)?;
         (self.tally.control, self.tally.commits) = (self.tally.control + 1, self.tally.commits + 1);
         Ok(self.barrier()?)
@@ -192,24 +243,50 @@ impl<D: BlockDevice> Journal<D> {
 
     /// The end of a commit: its blocks are remapped home, or wait for a checkpoint.
     fn bring_home(&mut self) -> Result<(), JournalError> {
-        let Some(committing) = &self.committing else { return Ok(()) };
+        let Some(committing) = &self.committing else {
+            return Ok(());
+        };
         let homes: BTreeSet<u64> = committing.blocks.keys().copied().collect();
         let revoked: Vec<u64> = committing.revoked.iter().copied().collect();
-        homes.iter().chain(&revoked).for_each(|block| self.settle(*block));
-        revoked.iter().for_each(|block| drop(self.clean.take(*block)));
+        homes
+            .iter()
+            .chain(&revoked)
+            .for_each(|block| self.settle(*block));
+        revoked
+            .iter()
+            .for_each(|block| drop(self.clean.take(*block)));
         let remap = self.options.checkpoint == Checkpoint::Remap && !homes.is_empty();
         if remap && !self.finished.is_empty() {
             // Older copies in the log must not outlive this transaction's.
             self.write_home(usize::MAX)?;
             self.move_tail()?;
         }
-        let Some(done) = self.committing.take() else { return Ok(()) };
+        let Some(done) = self.committing.take() else {
+            return Ok(());
+        };
         if remap && self.remap_home(&done)? {
-            done.blocks.into_iter().for_each(|(block, data)| self.clean.keep(block, data));
+            done.blocks
+                .into_iter()
+                .for_each(|(block, data)| self.clean.keep(block, data));
             return Ok(());
         }
-        self.dirty.extend(done.blocks.into_iter().map(|(block, data)| (block, Dirty { tid: done.tid, data })));
-        self.finished.push_back(Finished { tid: done.tid, started: done.started, start: done.start, logged: done.logged, blocks: homes });
+        self.dirty
+            .extend(done.blocks.into_iter().map(|(block, data)| {
+                (
+                    block,
+                    Dirty {
+                        tid: done.tid,
+                        data,
+                    },
+                )
+            }));
+        self.finished.push_back(Finished {
+            tid: done.tid,
+            started: done.started,
+            start: done.start,
+            logged: done.logged,
+            blocks: homes,
+        });
         Ok(())
     }
 }

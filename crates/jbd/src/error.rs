@@ -22,7 +22,9 @@ pub enum JournalError {
         expected: &'static str,
     },
     /// The journal needs what is not offered here.
-    #[error("journal superblock, byte {offset}: features {found:#x}, expected none beside {known:#x}")]
+    #[error(
+        "journal superblock, byte {offset}: features {found:#x}, expected none beside {known:#x}"
+    )]
     Features {
         /// Where the field is.
         offset: usize,
@@ -32,7 +34,9 @@ pub enum JournalError {
         known: u32,
     },
     /// A committed transaction names a block that cannot be one of the file system's.
-    #[error("journal block {log}: a tag names block {home}, expected one below {blocks} and outside the journal")]
+    #[error(
+        "journal block {log}: a tag names block {home}, expected one below {blocks} and outside the journal"
+    )]
     Tag {
         /// The descriptor block, as a block of the journal.
         log: u32,
@@ -52,7 +56,9 @@ pub enum JournalError {
         most: u32,
     },
     /// The block size suits neither the format nor the device.
-    #[error("blocks of {block} bytes on sectors of {sector}: expected a power of two from 1024 to 65536, a multiple of the sector")]
+    #[error(
+        "blocks of {block} bytes on sectors of {sector}: expected a power of two from 1024 to 65536, a multiple of the sector"
+    )]
     BlockSize {
         /// Bytes of a block.
         block: u32,
@@ -107,7 +113,8 @@ pub enum JournalError {
         /// The block that it was to be spent on.
         block: u64,
     },
-    /// A commit has to come first, and handles are open that keep it from beginning. They must be stopped.
+    /// A commit has to come first, and handles are open that keep it from beginning. They must be
+    /// stopped.
     #[error("{handles} open handles keep the running transaction from committing")]
     Busy {
         /// How many.
@@ -121,7 +128,8 @@ pub enum JournalError {
         /// The running transaction.
         running: Option<Tid>,
     },
-    /// Plain data was to be written to a block of which the journal still holds a version: it has to be forgotten, or revoked in a transaction that has committed.
+    /// Plain data was to be written to a block of which the journal still holds a version: it has
+    /// to be forgotten, or revoked in a transaction that has committed.
     #[error("block {block} still belongs to the journal, expected one that does not")]
     Journaled {
         /// The block.

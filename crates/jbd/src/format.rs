@@ -1,6 +1,8 @@
-//! Which bit lies where: headers, tags, revoke records, the journal's superblock. All big-endian, exactly those of Linux (`include/linux/jbd.h`).
+//! Which bit lies where: headers, tags, revoke records, the journal's superblock. All big-endian,
+//! exactly those of Linux (`include/linux/jbd.h`).
 //!
-//! *Promises.* Views never panic and never judge beyond the field they read. *Knows nothing of* the order in which blocks follow each other.
+//! *Promises.* Views never panic and never judge beyond the field they read. *Knows nothing of* the
+//! order in which blocks follow each other.
 
 use crate::JournalError;
 use alloc::boxed::Box;
@@ -32,10 +34,12 @@ pub(crate) mod kind {
 pub(crate) const ESCAPE: u32 = 1;
 /// No identifier follows: it is that of the tag before.
 pub(crate) const SAME_UUID: u32 = 2;
-/// The last tag of its descriptor. (4 is "deleted", which Linux never writes and recovery does not look at.)
+/// The last tag of its descriptor. (4 is "deleted", which Linux never writes and recovery does not
+/// look at.)
 pub(crate) const LAST_TAG: u32 = 8;
 
-/// The number of a transaction. It grows by one from transaction to transaction and begins again at 0 behind 2^32 - 1, so that only numbers less than 2^31 apart can be compared.
+/// The number of a transaction. It grows by one from transaction to transaction and begins again at
+/// 0 behind 2^32 - 1, so that only numbers less than 2^31 apart can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tid(pub u32);
 
@@ -59,7 +63,9 @@ impl fmt::Display for Tid {
 
 /// The big-endian word at `at`, which lies inside.
 pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte))
+    bytes[at..at + 4]
+        .iter()
+        .fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
 pub(crate) fn put(bytes: &mut [u8], at: usize, word: u32) {
@@ -91,7 +97,8 @@ pub(crate) struct Tag {
     pub escaped: bool,
 }
 
-/// Tags that Linux puts into one descriptor: it stops where one more tag with an identifier would not fit.
+/// Tags that Linux puts into one descriptor: it stops where one more tag with an identifier would
+/// not fit.
 pub(crate) fn tags_per_descriptor(block_size: u32) -> u32 {
     (block_size - (HEADER + UUID) as u32) / TAG as u32 - 2
 }
@@ -102,7 +109,12 @@ pub(crate) fn revokes_per_block(block_size: u32) -> u32 {
 }
 
 /// Writes a descriptor of these tags, no more than fit.
-pub(crate) fn descriptor(block: &mut [u8], tid: Tid, uuid: &[u8; UUID], tags: impl ExactSizeIterator<Item = Tag>) {
+pub(crate) fn descriptor(
+    block: &mut [u8],
+    tid: Tid,
+    uuid: &[u8; UUID],
+    tags: impl ExactSizeIterator<Item = Tag>,
+) {
     begin(block, kind::DESCRIPTOR, tid);
     let (last, mut at) = (tags.len().saturating_sub(1), HEADER);
     for (index, tag) in tags.enumerate() {
@@ -128,7 +140,10 @@ pub(crate) fn tags(block: &[u8]) -> impl Iterator<Item = Tag> {
         let flags = word(block, here + 4);
         let next = here + TAG + if flags & SAME_UUID != 0 { 0 } else { UUID };
         at = (flags & LAST_TAG == 0).then_some(next);
-        Some(Tag { home: word(block, here), escaped: flags & ESCAPE != 0 })
+        Some(Tag {
+            home: word(block, here),
+            escaped: flags & ESCAPE != 0,
+        })
     })
 }
 
@@ -149,7 +164,9 @@ pub(crate) fn revoked(block: &[u8], log: u32) -> Result<impl Iterator<Item = u32
     if !(REVOKE_HEADER as u32..=most).contains(&found) {
         return Err(JournalError::RevokeCount { log, found, most });
     }
-    Ok(block[REVOKE_HEADER..found as usize].chunks_exact(REVOKE_RECORD).map(|record| word(record, 0)))
+    Ok(block[REVOKE_HEADER..found as usize]
+        .chunks_exact(REVOKE_RECORD)
+        .map(|record| word(record, 0)))
 }
 
 /// Offsets of the superblock's fields.
@@ -181,29 +198,55 @@ impl Superblock {
     pub fn new(block_size: u32, blocks: u32) -> Self {
         let mut bytes: Box<[u8]> = alloc::vec![0; block_size as usize].into();
         begin(&mut bytes, kind::SUPERBLOCK_V2, Tid(0));
-        let fields = [(field::BLOCK_SIZE, block_size), (field::BLOCKS, blocks), (field::FIRST, 1), (field::SEQUENCE, 1), (field::USERS, 1)];
-        fields.iter().for_each(|(at, value)| put(&mut bytes, *at, *value));
+        let fields = [
+            (field::BLOCK_SIZE, block_size),
+            (field::BLOCKS, blocks),
+            (field::FIRST, 1),
+            (field::SEQUENCE, 1),
+            (field::USERS, 1),
+        ];
+        fields
+            .iter()
+            .for_each(|(at, value)| put(&mut bytes, *at, *value));
         Self(bytes)
     }
 
     /// Reads block 0 of a journal for which there are `mapped` blocks.
     pub fn parse(bytes: Box<[u8]>, mapped: u32) -> Result<Self, JournalError> {
         let sb = Self(bytes);
-        let wrong = |offset, field, expected| Err(JournalError::Superblock { offset, field, found: word(&sb.0, offset), expected });
+        let wrong = |offset, field, expected| {
+            Err(JournalError::Superblock {
+                offset,
+                field,
+                found: word(&sb.0, offset),
+                expected,
+            })
+        };
         if word(&sb.0, 0) != MAGIC {
             return wrong(0, "magic", "0xc03b3998");
         }
-        if !matches!(word(&sb.0, field::KIND), kind::SUPERBLOCK_V1 | kind::SUPERBLOCK_V2) {
+        if !matches!(
+            word(&sb.0, field::KIND),
+            kind::SUPERBLOCK_V1 | kind::SUPERBLOCK_V2
+        ) {
             return wrong(field::KIND, "block type", "3 or 4");
         }
         if word(&sb.0, field::BLOCK_SIZE) as usize != sb.0.len() {
             return wrong(field::BLOCK_SIZE, "block size", "the file system's");
         }
         if sb.blocks() > mapped {
-            return wrong(field::BLOCKS, "length", "no more blocks than the journal has");
+            return wrong(
+                field::BLOCKS,
+                "length",
+                "no more blocks than the journal has",
+            );
         }
         if !(1..sb.blocks()).contains(&sb.first()) {
-            return wrong(field::FIRST, "first block", "one behind the superblock, inside the journal");
+            return wrong(
+                field::FIRST,
+                "first block",
+                "one behind the superblock, inside the journal",
+            );
         }
         if sb.start() != 0 && !(sb.first()..sb.blocks()).contains(&sb.start()) {
             return wrong(field::START, "start of the log", "0, or a block of the log");
@@ -211,7 +254,11 @@ impl Superblock {
         for (offset, known) in [(field::INCOMPATIBLE, REVOKES), (field::READ_ONLY, 0)] {
             let found = word(&sb.0, offset);
             if sb.is_v2() && found & !known != 0 {
-                return Err(JournalError::Features { offset, found, known });
+                return Err(JournalError::Features {
+                    offset,
+                    found,
+                    known,
+                });
             }
         }
         Ok(sb)
@@ -251,7 +298,13 @@ impl Superblock {
     }
 
     pub fn uuid(&self) -> [u8; UUID] {
-        core::array::from_fn(|i| if self.is_v2() { self.0[field::UUID + i] } else { 0 })
+        core::array::from_fn(|i| {
+            if self.is_v2() {
+                self.0[field::UUID + i]
+            } else {
+                0
+            }
+        })
     }
 
     pub fn set_log(&mut self, start: u32, sequence: Tid) {
@@ -263,7 +316,8 @@ impl Superblock {
         put(&mut self.0, field::ERROR, error);
     }
 
-    /// Says that there may be revoke blocks, which makes a version 1 a version 2; whether that changed anything.
+    /// Says that there may be revoke blocks, which makes a version 1 a version 2; whether that
+    /// changed anything.
     pub fn allow_revokes(&mut self) -> bool {
         let features = word(&self.0, field::INCOMPATIBLE);
         if self.is_v2() && features & REVOKES != 0 {
@@ -288,7 +342,20 @@ mod tests {
     #[test]
     fn a_descriptor_is_the_bytes_that_linux_writes() {
         let mut block = [0xEE; 1024];
-        let tags = [Tag { home: 0x0102_0304, escaped: false }, Tag { home: 5, escaped: true }, Tag { home: 6, escaped: false }];
+        let tags = [
+            Tag {
+                home: 0x0102_0304,
+                escaped: false,
+            },
+            Tag {
+                home: 5,
+                escaped: true,
+            },
+            Tag {
+                home: 6,
+                escaped: false,
+            },
+        ];
         descriptor(&mut block, Tid(7), b"0123456789abcdef", tags.into_iter());
         let head = [0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, 1, 0, 0, 0, 7];
         let first = [1, 2, 3, 4, 0, 0, 0, 0];
@@ -322,12 +389,25 @@ mod tests {
     fn a_revoke_block_counts_its_own_header() {
         let mut block = [0xEE; 1024];
         revokes(&mut block, Tid(0x0A0B_0C0D), [3, 0xFFFF_FFFF].into_iter());
-        let expected = [0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, 5, 10, 11, 12, 13, 0, 0, 0, 24, 0, 0, 0, 3, 255, 255, 255, 255];
+        let expected = [
+            0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, 5, 10, 11, 12, 13, 0, 0, 0, 24, 0, 0, 0, 3, 255, 255,
+            255, 255,
+        ];
         assert_eq!(block[..24], expected);
-        assert_eq!(revoked(&block, 9).unwrap().collect::<Vec<_>>(), [3, 0xFFFF_FFFF]);
+        assert_eq!(
+            revoked(&block, 9).unwrap().collect::<Vec<_>>(),
+            [3, 0xFFFF_FFFF]
+        );
         for count in [0, 15, 1025, u32::MAX] {
             put(&mut block, HEADER, count);
-            assert_eq!(revoked(&block, 9).err(), Some(JournalError::RevokeCount { log: 9, found: count, most: 1024 }));
+            assert_eq!(
+                revoked(&block, 9).err(),
+                Some(JournalError::RevokeCount {
+                    log: 9,
+                    found: count,
+                    most: 1024
+                })
+            );
         }
     }
 
@@ -342,7 +422,10 @@ mod tests {
     fn a_new_superblock_is_that_of_mke2fs() {
         let sb = Superblock::new(1024, 4096);
         let words: Vec<u32> = (0..17).map(|i| word(sb.bytes(), 4 * i)).collect();
-        assert_eq!(words, [MAGIC, 4, 0, 1024, 4096, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(
+            words,
+            [MAGIC, 4, 0, 1024, 4096, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+        );
         assert!(sb.bytes()[68..].iter().all(|byte| *byte == 0));
         assert_eq!(Superblock::parse(sb.bytes().into(), 4096), Ok(sb));
     }
@@ -353,13 +436,26 @@ mod tests {
             let mut bytes: Box<[u8]> = Superblock::new(1024, 64).bytes().into();
             put(&mut bytes, at, value);
             match Superblock::parse(bytes, 64).unwrap_err() {
-                JournalError::Superblock { offset, found, .. } | JournalError::Features { offset, found, .. } => {
+                JournalError::Superblock { offset, found, .. }
+                | JournalError::Features { offset, found, .. } => {
                     assert_eq!((offset, found), (at, value));
                 }
                 other => panic!("{other}"),
             }
         };
-        let cases = [(0, 1), (4, 5), (12, 4096), (16, 65), (16, 1), (20, 0), (20, 64), (28, 64), (40, 2), (40, 0x10), (44, 1)];
+        let cases = [
+            (0, 1),
+            (4, 5),
+            (12, 4096),
+            (16, 65),
+            (16, 1),
+            (20, 0),
+            (20, 64),
+            (28, 64),
+            (40, 2),
+            (40, 0x10),
+            (44, 1),
+        ];
         for (at, value) in cases.into_iter().filter(|case| *case != (16, 1)) {
             refused(at, value);
         }

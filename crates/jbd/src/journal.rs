@@ -1,7 +1,8 @@
 //! The journal as a whole: made, loaded, asked for blocks, closed.
 //!
-//! *Promises.* [`get`](Journal::get) gives the newest version of a block wherever it is. *Knows nothing of* how a transaction reaches the log:
-//! see `handle.rs`, `commit.rs`, `checkpoint.rs`, `remap.rs`.
+//! *Promises.* [`get`](Journal::get) gives the newest version of a block wherever it is. *Knows
+//! nothing of* how a transaction reaches the log: see `handle.rs`, `commit.rs`, `checkpoint.rs`,
+//! `remap.rs`.
 
 use crate::{
     JournalError, Map, Recovery, Tid,
@@ -34,10 +35,12 @@ pub enum Checkpoint {
     /// By writing them, when room in the log is needed or the caller asks for it.
     #[default]
     Copy,
-    /// By [`remap`](BlockDevice::remap), at the end of each commit. Where the device answers "unsupported" to a transaction, that one's are written; where it answers so to a
-    /// single block, all are from then on.
+    /// By [`remap`](BlockDevice::remap), at the end of each commit. Where the device answers
+    /// "unsupported" to a transaction, that one's are written; where it answers so to a single
+    /// block, all are from then on.
     Remap,
-    /// By `remap` too, but when room in the log is needed or the caller asks for it: of each block then only the newest version, of many transactions at once.
+    /// By `remap` too, but when room in the log is needed or the caller asks for it: of each block
+    /// then only the newest version, of many transactions at once.
     RemapLate,
 }
 
@@ -46,8 +49,10 @@ pub enum Checkpoint {
 pub struct Options {
     /// How committed blocks come home.
     pub checkpoint: Checkpoint,
-    /// Whether commits and checkpoints wait for the device's own cache: before and after the commit block, before and after the log's tail moves. Without, the order of
-    /// writes is the same, nothing is durable before the device chooses, and a power cut may leave anything, as with Linux's `barrier=0`.
+    /// Whether commits and checkpoints wait for the device's own cache: before and after the commit
+    /// block, before and after the log's tail moves. Without, the order of writes is the same,
+    /// nothing is durable before the device chooses, and a power cut may leave anything, as with
+    /// Linux's `barrier=0`.
     pub barriers: bool,
     /// Age at which a transaction is [due](Journal::due), in nanoseconds.
     pub commit_interval: Nanos,
@@ -57,7 +62,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { checkpoint: Checkpoint::Copy, barriers: true, commit_interval: COMMIT_INTERVAL, clean_blocks: 256 }
+        Self {
+            checkpoint: Checkpoint::Copy,
+            barriers: true,
+            commit_interval: COMMIT_INTERVAL,
+            clean_blocks: 256,
+        }
     }
 }
 
@@ -96,7 +106,8 @@ pub struct Journal<D> {
     /// The superblock says something that the device does not.
     pub(crate) sb_changed: bool,
     pub(crate) ring: Ring,
-    /// The oldest transaction in the log as the superblock has it, or the next one if there is none.
+    /// The oldest transaction in the log as the superblock has it, or the next one if there is
+    /// none.
     pub(crate) tail: Tid,
     /// The number of the next transaction.
     pub(crate) next: Tid,
@@ -116,12 +127,16 @@ pub struct Journal<D> {
     recovery: Recovery,
 }
 
-/// Makes an empty journal of all blocks of `map`, in blocks of `block_size` bytes; the rest of the device is left alone.
+/// Makes an empty journal of all blocks of `map`, in blocks of `block_size` bytes; the rest of the
+/// device is left alone.
 pub fn create<D: BlockDevice>(device: D, map: Map, block_size: u32) -> Result<(), JournalError> {
     let mut blocks = Blocks::new(device, map, block_size)?;
     let found = blocks.map().blocks();
     if found < BLOCKS_MIN {
-        return Err(JournalError::Short { found, least: BLOCKS_MIN });
+        return Err(JournalError::Short {
+            found,
+            least: BLOCKS_MIN,
+        });
     }
     // What looks like a transaction of an earlier journal must not be there.
     blocks.clear_log()?;
@@ -130,24 +145,40 @@ pub fn create<D: BlockDevice>(device: D, map: Map, block_size: u32) -> Result<()
 }
 
 impl<D: BlockDevice> Journal<D> {
-    /// Opens the journal whose blocks `map` names, and recovers the file system if its last user did not [close](Self::close) it.
-    pub fn load(device: D, map: Map, block_size: u32, options: Options) -> Result<Self, JournalError> {
+    /// Opens the journal whose blocks `map` names, and recovers the file system if its last user
+    /// did not [close](Self::close) it.
+    pub fn load(
+        device: D,
+        map: Map,
+        block_size: u32,
+        options: Options,
+    ) -> Result<Self, JournalError> {
         let mut blocks = Blocks::new(device, map, block_size)?;
         let mut bytes = vec![0; block_size as usize];
         let mapped = blocks.map().blocks();
         if mapped < BLOCKS_MIN {
-            return Err(JournalError::Short { found: mapped, least: BLOCKS_MIN });
+            return Err(JournalError::Short {
+                found: mapped,
+                least: BLOCKS_MIN,
+            });
         }
         blocks.read_log(0, &mut bytes)?;
         let mut sb = Superblock::parse(bytes.into(), mapped)?;
         let ring = Ring::new(sb.first(), sb.blocks());
         if ring.blocks() + 1 < BLOCKS_MIN {
-            return Err(JournalError::Short { found: ring.blocks() + 1, least: BLOCKS_MIN });
+            return Err(JournalError::Short {
+                found: ring.blocks() + 1,
+                least: BLOCKS_MIN,
+            });
         }
         let recovery = recover(&mut blocks, &mut sb, options.checkpoint != Checkpoint::Copy)?;
         let next = sb.sequence().next();
         let scratch = vec![0; block_size as usize];
-        let (finished, dirty, clean) = (VecDeque::new(), BTreeMap::new(), Clean::new(options.clean_blocks));
+        let (finished, dirty, clean) = (
+            VecDeque::new(),
+            BTreeMap::new(),
+            Clean::new(options.clean_blocks),
+        );
         let (unflushed, aborted, sb_changed, tally) = (false, false, false, Tally::default());
         let (running, committing, tail) = (None, None, next);
         Ok(Self {
@@ -191,14 +222,16 @@ impl<D: BlockDevice> Journal<D> {
         self.blocks.size()
     }
 
-    /// The most credits that one transaction, and so one handle, may have: a quarter of the journal.
+    /// The most credits that one transaction, and so one handle, may have: a quarter of the
+    /// journal.
     pub fn credits_max(&self) -> u32 {
         // The log of a strange journal may begin anywhere in it.
         (self.sb.blocks() / 4).min(self.ring.blocks() / 2)
     }
 
-    /// The device, for what the journal has no part in: plain data, the file system's own superblock. A block that was ever got or changed through the journal has to be
-    /// forgotten, or revoked in a transaction that has committed, before it is written there.
+    /// The device, for what the journal has no part in: plain data, the file system's own
+    /// superblock. A block that was ever got or changed through the journal has to be forgotten, or
+    /// revoked in a transaction that has committed, before it is written there.
     pub fn device_mut(&mut self) -> &mut D {
         self.blocks.device_mut()
     }
@@ -210,8 +243,17 @@ impl<D: BlockDevice> Journal<D> {
 
     /// Where the oldest unfinished transaction stands; none if there is none.
     pub fn state(&self) -> Option<State> {
-        let running = self.running.as_ref().map(|running| if running.locked { State::Locked } else { State::Running });
-        self.committing.as_ref().map(|committing| committing.state).or(running)
+        let running = self.running.as_ref().map(|running| {
+            if running.locked {
+                State::Locked
+            } else {
+                State::Running
+            }
+        });
+        self.committing
+            .as_ref()
+            .map(|committing| committing.state)
+            .or(running)
     }
 
     /// The newest version of a block. What is not here is read from the device and kept.
@@ -220,28 +262,46 @@ impl<D: BlockDevice> Journal<D> {
         if !self.is_pending(block) {
             return self.at_home(block);
         }
-        self.pending(block).ok_or(JournalError::Internal("a pending block is nowhere"))
+        self.pending(block)
+            .ok_or(JournalError::Internal("a pending block is nowhere"))
     }
 
-    /// The newest version of a block that is not at home yet, ordered data included; none if the device has it.
+    /// The newest version of a block that is not at home yet, ordered data included; none if the
+    /// device has it.
     pub fn pending(&self, block: u64) -> Option<&[u8]> {
-        let running = self.running.as_ref().and_then(|running| running.blocks.get(&block).or_else(|| running.ordered.get(&block)));
-        let committing = || self.committing.as_ref().and_then(|tx| tx.blocks.get(&block).or_else(|| tx.ordered.get(&block)));
-        running.or_else(committing).map(|data| &**data).or_else(|| self.dirty.get(&block).map(|dirty| &*dirty.data))
+        let running = self.running.as_ref().and_then(|running| {
+            running
+                .blocks
+                .get(&block)
+                .or_else(|| running.ordered.get(&block))
+        });
+        let committing = || {
+            self.committing
+                .as_ref()
+                .and_then(|tx| tx.blocks.get(&block).or_else(|| tx.ordered.get(&block)))
+        };
+        running
+            .or_else(committing)
+            .map(|data| &**data)
+            .or_else(|| self.dirty.get(&block).map(|dirty| &*dirty.data))
     }
 
     fn is_pending(&self, block: u64) -> bool {
         self.pending(block).is_some()
     }
 
-    /// The version of a block that a crash at this moment would leave: none of the running nor of the committing transaction. What is free there as well may
-    /// be given to a file (ext3 asks this of its bitmaps: `b_committed_data`).
+    /// The version of a block that a crash at this moment would leave: none of the running nor of
+    /// the committing transaction. What is free there as well may be given to a file (ext3 asks
+    /// this of its bitmaps: `b_committed_data`).
     pub fn committed(&mut self, block: u64) -> Result<&[u8], JournalError> {
         self.check_block(block)?;
         if !self.dirty.contains_key(&block) {
             return self.at_home(block);
         }
-        self.dirty.get(&block).map(|dirty| &*dirty.data).ok_or(JournalError::Internal("a dirty block is nowhere"))
+        self.dirty
+            .get(&block)
+            .map(|dirty| &*dirty.data)
+            .ok_or(JournalError::Internal("a dirty block is nowhere"))
     }
 
     /// What the block holds at home.
@@ -250,12 +310,18 @@ impl<D: BlockDevice> Journal<D> {
             self.blocks.read(block, &mut self.scratch)?;
             self.clean.keep(block, self.scratch.as_slice().into());
         }
-        self.clean.get(block).map(|data| &**data).ok_or(JournalError::Internal("a clean block is nowhere"))
+        self.clean
+            .get(block)
+            .map(|data| &**data)
+            .ok_or(JournalError::Internal("a clean block is nowhere"))
     }
 
     /// The newest version of a block, to be changed: one that only it has is taken from its place.
     pub(crate) fn newest(&mut self, block: u64) -> Result<Arc<[u8]>, JournalError> {
-        let committing = self.committing.as_ref().and_then(|committing| committing.blocks.get(&block));
+        let committing = self
+            .committing
+            .as_ref()
+            .and_then(|committing| committing.blocks.get(&block));
         if let Some(data) = committing.or_else(|| self.dirty.get(&block).map(|dirty| &dirty.data)) {
             return Ok(data.clone());
         }
@@ -268,20 +334,35 @@ impl<D: BlockDevice> Journal<D> {
 
     pub(crate) fn check_block(&self, block: u64) -> Result<(), JournalError> {
         let blocks = self.blocks.count();
-        if block < blocks { Ok(()) } else { Err(JournalError::Block { block, blocks }) }
+        if block < blocks {
+            Ok(())
+        } else {
+            Err(JournalError::Block { block, blocks })
+        }
     }
 
     pub(crate) fn check_power(&self) -> Result<(), JournalError> {
-        if self.aborted { Err(JournalError::Aborted) } else { Ok(()) }
+        if self.aborted {
+            Err(JournalError::Aborted)
+        } else {
+            Ok(())
+        }
     }
 
     /// A failure to write is the end: what the medium holds from then on is for recovery to say.
-    pub(crate) fn or_abort<T>(&mut self, outcome: Result<T, JournalError>) -> Result<T, JournalError> {
-        self.aborted |= matches!(outcome, Err(JournalError::Device(_) | JournalError::Internal(_)));
+    pub(crate) fn or_abort<T>(
+        &mut self,
+        outcome: Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        self.aborted |= matches!(
+            outcome,
+            Err(JournalError::Device(_) | JournalError::Internal(_))
+        );
         outcome
     }
 
-    /// Writes the superblock; with barriers, behind all that came before and ahead of all that follows.
+    /// Writes the superblock; with barriers, behind all that came before and ahead of all that
+    /// follows.
     pub(crate) fn write_superblock(&mut self) -> Result<(), BlockError> {
         self.barrier()?;
         self.blocks.write_log(0, self.sb.bytes())?;
@@ -298,12 +379,14 @@ impl<D: BlockDevice> Journal<D> {
         self.blocks.flush()
     }
 
-    /// Blocks of the log that a transaction of so many credits may take: each credit one copy or one revoke record, then descriptors, a begun revoke block, the commit block.
+    /// Blocks of the log that a transaction of so many credits may take: each credit one copy or
+    /// one revoke record, then descriptors, a begun revoke block, the commit block.
     pub(crate) fn footprint(&self, credits: u32) -> u32 {
         credits + credits.div_ceil(format::tags_per_descriptor(self.blocks.size())) + 2
     }
 
-    /// Ends all use with an error that the next mount is told of, if the device still takes it. Transactions that have not committed are lost.
+    /// Ends all use with an error that the next mount is told of, if the device still takes it.
+    /// Transactions that have not committed are lost.
     pub fn abort(&mut self, error: u32) -> Result<(), JournalError> {
         self.aborted = true;
         self.sb.set_error(error);
@@ -318,7 +401,8 @@ impl<D: BlockDevice> Journal<D> {
         self.or_abort(outcome)
     }
 
-    /// Commits, brings everything home and marks the journal as empty: the device alone then holds the file system. All handles must be stopped.
+    /// Commits, brings everything home and marks the journal as empty: the device alone then holds
+    /// the file system. All handles must be stopped.
     pub fn flush(&mut self) -> Result<(), JournalError> {
         self.commit()?;
         self.checkpoint()?;

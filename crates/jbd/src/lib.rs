@@ -1,22 +1,29 @@
 //! ext3's journal: changes of many blocks that become durable together or not at all.
 //!
-//! *Promises.* After a crash, [`Journal::load`] leaves the device as it was behind some committed transaction: a prefix of them, and every one whose
-//! [`sync`](Journal::sync) had returned is in it. The bytes are those of Linux's jbd: each recovers what the other left.
+//! *Promises.* After a crash, [`Journal::load`] leaves the device as it was behind some committed
+//! transaction: a prefix of them, and every one whose [`sync`](Journal::sync) had returned is in
+//! it. The bytes are those of Linux's jbd: each recovers what the other left.
 //!
-//! *Works on* any [`BlockDevice`](nandlab_block::BlockDevice). The caller says which blocks of the device are the journal's ([`Map`]); everything else is named by its number on the device.
-//! *Knows nothing of* inodes, files, threads or clocks: the time is handed in.
+//! *Works on* any [`BlockDevice`](nandlab_block::BlockDevice). The caller says which blocks of the
+//! device are the journal's ([`Map`]); everything else is named by its number on the device. *Knows
+//! nothing of* inodes, files, threads or clocks: the time is handed in.
 //!
 //! # Who owns what
 //!
-//! The journal owns the device and the cache of all blocks that ever are changed through it. A file system's store calls
+//! The journal owns the device and the cache of all blocks that ever are changed through it. A file
+//! system's store calls
 //!
 //! - [`get`](Journal::get): the newest version of a block, wherever it is;
-//! - [`start`](Journal::start), [`change`](Journal::change) or [`replace`](Journal::replace), [`stop`](Journal::stop): an operation;
+//! - [`start`](Journal::start), [`change`](Journal::change) or [`replace`](Journal::replace),
+//!   [`stop`](Journal::stop): an operation;
 //! - [`revoke`](Journal::revoke), [`forget`](Journal::forget): a block that is free again;
 //! - [`ordered`](Journal::ordered): plain data that goes before its transaction;
-//! - [`sync`](Journal::sync), [`commit`](Journal::commit) when [`due`](Journal::due), [`write_back`](Journal::write_back), [`checkpoint`](Journal::checkpoint), [`close`](Journal::close).
+//! - [`sync`](Journal::sync), [`commit`](Journal::commit) when [`due`](Journal::due),
+//!   [`write_back`](Journal::write_back), [`checkpoint`](Journal::checkpoint),
+//!   [`close`](Journal::close).
 //!
-//! ext3's modes are its caller's: *journal* changes data like metadata, *ordered* hands it to `ordered`, *writeback* writes it to [`device_mut`](Journal::device_mut).
+//! ext3's modes are its caller's: *journal* changes data like metadata, *ordered* hands it to
+//! `ordered`, *writeback* writes it to [`device_mut`](Journal::device_mut).
 //!
 //! # A transaction
 //!
@@ -32,8 +39,10 @@
 //!
 //! # Power loss
 //!
-//! With barriers as above. Data overwritten in place (ordered, writeback) is as old, as new or as mixed, sector by sector, as the device leaves it; what was
-//! `ordered` under a transaction is there when the transaction is. After an error of the device nothing more is written: [`JournalError::Aborted`].
+//! With barriers as above. Data overwritten in place (ordered, writeback) is as old, as new or as
+//! mixed, sector by sector, as the device leaves it; what was `ordered` under a transaction is
+//! there when the transaction is. After an error of the device nothing more is written:
+//! [`JournalError::Aborted`].
 //!
 //! | module | its one idea |
 //! |---|---|
@@ -67,7 +76,9 @@ mod transaction;
 
 pub use error::JournalError;
 pub use format::{MAGIC, Tid};
-pub use journal::{BLOCKS_MIN, COMMIT_INTERVAL, Checkpoint, Journal, LINUX_BLOCKS_MIN, Options, Tally, create};
+pub use journal::{
+    BLOCKS_MIN, COMMIT_INTERVAL, Checkpoint, Journal, LINUX_BLOCKS_MIN, Options, Tally, create,
+};
 pub use map::Map;
 pub use recover::Recovery;
 pub use transaction::{Handle, State};

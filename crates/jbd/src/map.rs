@@ -1,6 +1,7 @@
 //! Which block of the device each block of the journal is.
 //!
-//! *Promises* to take memory by runs of neighbours, of which a journal has few. *Knows nothing of* inodes: the caller has read theirs.
+//! *Promises* to take memory by runs of neighbours, of which a journal has few. *Knows nothing of*
+//! inodes: the caller has read theirs.
 
 use alloc::vec::Vec;
 
@@ -20,7 +21,8 @@ pub struct Map {
 }
 
 impl FromIterator<u64> for Map {
-    /// Takes the device blocks of the journal's blocks 0, 1, 2 ...; what lies behind 2^32 - 1 of them is left out, as no journal can name it.
+    /// Takes the device blocks of the journal's blocks 0, 1, 2 ...; what lies behind 2^32 - 1 of
+    /// them is left out, as no journal can name it.
     fn from_iter<I: IntoIterator<Item = u64>>(homes: I) -> Self {
         let mut map = Self::default();
         for home in homes.into_iter().take(u32::MAX as usize) {
@@ -33,7 +35,10 @@ impl FromIterator<u64> for Map {
 impl Map {
     fn push(&mut self, home: u64) {
         let log = self.blocks;
-        let goes_on = self.runs.last().is_some_and(|run| run.home.checked_add(u64::from(log - run.log)) == Some(home));
+        let goes_on = self
+            .runs
+            .last()
+            .is_some_and(|run| run.home.checked_add(u64::from(log - run.log)) == Some(home));
         if !goes_on {
             self.runs.push(Run { log, home });
         }
@@ -53,13 +58,22 @@ impl Map {
 
     /// Runs of neighbours: first block of the journal, where it lies, how many.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u32, u64, u32)> {
-        let ends = self.runs.iter().skip(1).map(|run| run.log).chain([self.blocks]);
-        self.runs.iter().zip(ends).map(|(run, end)| (run.log, run.home, end - run.log))
+        let ends = self
+            .runs
+            .iter()
+            .skip(1)
+            .map(|run| run.log)
+            .chain([self.blocks]);
+        self.runs
+            .iter()
+            .zip(ends)
+            .map(|(run, end)| (run.log, run.home, end - run.log))
     }
 
     /// Whether a block of the device is one of the journal.
     pub(crate) fn contains(&self, home: u64) -> bool {
-        self.runs().any(|(_, start, count)| (start..start + u64::from(count)).contains(&home))
+        self.runs()
+            .any(|(_, start, count)| (start..start + u64::from(count)).contains(&home))
     }
 }
 

@@ -1,8 +1,10 @@
-//! After a crash: brings home what committed transactions hold, in Linux's three passes (`fs/jbd/recovery.c`).
+//! After a crash: brings home what committed transactions hold, in Linux's three passes
+//! (`fs/jbd/recovery.c`).
 //!
-//! *Promises.* Nothing is written before the whole log has been judged; of each block only the newest version that is not revoked is brought home; done twice, it
-//! does the same. Memory is bounded by the journal: 16 bytes or so for each tag and each revoke record in it.
-//! *Knows nothing of* running transactions.
+//! *Promises.* Nothing is written before the whole log has been judged; of each block only the
+//! newest version that is not revoked is brought home; done twice, it does the same. Memory is
+//! bounded by the journal: 16 bytes or so for each tag and each revoke record in it. *Knows nothing
+//! of* running transactions.
 
 use crate::{
     JournalError, Tid,
@@ -58,16 +60,25 @@ enum Met<'a> {
     },
 }
 
-/// Recovers the journal if need be and leaves its superblock clean, in `sb` and on the device. `remap` says whether to try remapping.
-pub(crate) fn recover<D: BlockDevice>(blocks: &mut Blocks<D>, sb: &mut Superblock, remap: bool) -> Result<Recovery, JournalError> {
+/// Recovers the journal if need be and leaves its superblock clean, in `sb` and on the device.
+/// `remap` says whether to try remapping.
+pub(crate) fn recover<D: BlockDevice>(
+    blocks: &mut Blocks<D>,
+    sb: &mut Superblock,
+    remap: bool,
+) -> Result<Recovery, JournalError> {
     if sb.start() == 0 {
         return Ok(Recovery::default());
     }
     let end = walk(blocks, sb, None, |_, _| Ok(()))?;
-    let mut found = Recovery { transactions: end.tid.0.wrapping_sub(sb.sequence().0), ..Recovery::default() };
+    let mut found = Recovery {
+        transactions: end.tid.0.wrapping_sub(sb.sequence().0),
+        ..Recovery::default()
+    };
     let revoked = revokes(blocks, sb, end)?;
     let versions = versions(blocks, sb, end, &revoked, &mut found)?;
-    // One number is left out, as Linux does: whatever stands in the log is then older than what comes.
+    // One number is left out, as Linux does: whatever stands in the log is then older than what
+    // comes.
     sb.set_log(0, end.tid.next());
     if !(remap && end.room && remap_home(blocks, sb, &versions, end.log, &mut found)?) {
         copy_home(blocks, &versions, |_| true, &mut found.copied)?;
@@ -78,7 +89,8 @@ pub(crate) fn recover<D: BlockDevice>(blocks: &mut Blocks<D>, sb: &mut Superbloc
     Ok(found)
 }
 
-/// Goes through the log from its start to `until`, or to the first block that does not belong to it.
+/// Goes through the log from its start to `until`, or to the first block that does not belong to
+/// it.
 fn walk<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,
@@ -88,10 +100,16 @@ fn walk<D: BlockDevice>(
     let ring = Ring::new(sb.first(), sb.blocks());
     let mut bytes = vec![0; blocks.size() as usize];
     let (mut tid, mut log, mut left) = (sb.sequence(), sb.start(), ring.blocks());
-    let mut end = End { tid, log, room: true };
+    let mut end = End {
+        tid,
+        log,
+        room: true,
+    };
     while until != Some(tid) && left > 0 {
         blocks.read_log(log, &mut bytes)?;
-        let Some((kind, found)) = format::header(&bytes) else { break };
+        let Some((kind, found)) = format::header(&bytes) else {
+            break;
+        };
         if found != tid {
             break;
         }
@@ -100,9 +118,18 @@ fn walk<D: BlockDevice>(
         match kind {
             kind::DESCRIPTOR => {
                 let tags = format::tags(&bytes).count() as u32;
-                meet(tid, Met::Descriptor { bytes: &bytes, log, next })?;
+                meet(
+                    tid,
+                    Met::Descriptor {
+                        bytes: &bytes,
+                        log,
+                        next,
+                    },
+                )?;
                 // A torn descriptor may point anywhere; its transaction has no commit block then.
-                let Some(rest) = left.checked_sub(tags) else { break };
+                let Some(rest) = left.checked_sub(tags) else {
+                    break;
+                };
                 left = rest;
                 log = (0..tags).fold(next, |log, _| ring.next(log));
             }
@@ -112,7 +139,11 @@ fn walk<D: BlockDevice>(
             }
             kind::COMMIT => {
                 (tid, log) = (tid.next(), next);
-                end = End { tid, log, room: left > 0 };
+                end = End {
+                    tid,
+                    log,
+                    room: left > 0,
+                };
             }
             _ => break,
         }
@@ -121,7 +152,11 @@ fn walk<D: BlockDevice>(
 }
 
 /// The blocks that are revoked, each with the last transaction that does so.
-fn revokes<D: BlockDevice>(blocks: &mut Blocks<D>, sb: &Superblock, end: End) -> Result<BTreeMap<u32, Tid>, JournalError> {
+fn revokes<D: BlockDevice>(
+    blocks: &mut Blocks<D>,
+    sb: &Superblock,
+    end: End,
+) -> Result<BTreeMap<u32, Tid>, JournalError> {
     let mut revoked = BTreeMap::new();
     walk(blocks, sb, Some(end.tid), |tid, met| {
         if let Met::Revokes { bytes, log } = met {
@@ -145,16 +180,39 @@ fn versions<D: BlockDevice>(
     let (count, map) = (blocks.count(), blocks.map().clone());
     let mut versions = BTreeMap::new();
     walk(blocks, sb, Some(end.tid), |tid, met| {
-        let Met::Descriptor { bytes, log: descriptor, next } = met else { return Ok(()) };
+        let Met::Descriptor {
+            bytes,
+            log: descriptor,
+            next,
+        } = met
+        else {
+            return Ok(());
+        };
         let mut log = next;
         for tag in format::tags(bytes) {
             let home = u64::from(tag.home);
             if home >= count || map.contains(home) {
-                return Err(JournalError::Tag { log: descriptor, home, blocks: count });
+                return Err(JournalError::Tag {
+                    log: descriptor,
+                    home,
+                    blocks: count,
+                });
             }
-            if revoked.get(&tag.home).is_some_and(|revoke| !revoke.is_before(tid)) {
+            if revoked
+                .get(&tag.home)
+                .is_some_and(|revoke| !revoke.is_before(tid))
+            {
                 found.revoked += 1;
-            } else if versions.insert(home, Version { log, escaped: tag.escaped }).is_some() {
+            } else if versions
+                .insert(
+                    home,
+                    Version {
+                        log,
+                        escaped: tag.escaped,
+                    },
+                )
+                .is_some()
+            {
                 found.superseded += 1;
             }
             log = ring.next(log);
@@ -183,8 +241,9 @@ fn copy_home<D: BlockDevice>(
     Ok(())
 }
 
-/// Remaps the versions home, and with them the clean superblock, which waits at `spare`; so there is no moment at which the log would be
-/// recovered again although its blocks are gone. False if the device cannot.
+/// Remaps the versions home, and with them the clean superblock, which waits at `spare`; so there
+/// is no moment at which the log would be recovered again although its blocks are gone. False if
+/// the device cannot.
 fn remap_home<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &Superblock,
@@ -192,8 +251,13 @@ fn remap_home<D: BlockDevice>(
     spare: u32,
     found: &mut Recovery,
 ) -> Result<bool, JournalError> {
-    let moves = versions.iter().filter(|(_, version)| !version.escaped).map(|(home, version)| (version.log, *home));
-    let mut moves: Vec<(u64, u64)> = moves.map(|(log, home)| (blocks.map().home(log), home)).collect();
+    let moves = versions
+        .iter()
+        .filter(|(_, version)| !version.escaped)
+        .map(|(home, version)| (version.log, *home));
+    let mut moves: Vec<(u64, u64)> = moves
+        .map(|(log, home)| (blocks.map().home(log), home))
+        .collect();
     if moves.is_empty() {
         return Ok(false);
     }

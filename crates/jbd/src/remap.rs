@@ -1,28 +1,38 @@
-//! Bringing committed blocks home without writing them again: the journal's half of JFTL (Lim, Choi, Park, "Journal Remap-Based FTL", section 3.1), and the same later, at a checkpoint.
+//! Bringing committed blocks home without writing them again: the journal's half of JFTL (Lim,
+//! Choi, Park, "Journal Remap-Based FTL", section 3.1), and the same later, at a checkpoint.
 //!
-//! *Promises.* The log never holds a copy that recovery would bring home but that is not there any more: with the blocks' own pairs goes one more, which puts
-//! the commit block in the place of the transaction's first block in the log. To any reader of the format, Linux included, the transaction then is
-//! an empty one. All pairs or none, so a cut finds either the whole transaction or none of it. See `docs/formats/jbd.md`.
-//! *Knows nothing of* the device's own map.
+//! *Promises.* The log never holds a copy that recovery would bring home but that is not there any
+//! more: with the blocks' own pairs goes one more, which puts the commit block in the place of the
+//! transaction's first block in the log. To any reader of the format, Linux included, the
+//! transaction then is an empty one. All pairs or none, so a cut finds either the whole transaction
+//! or none of it. See `docs/formats/jbd.md`. *Knows nothing of* the device's own map.
 
 use crate::{Checkpoint, Journal, JournalError, transaction::Committing};
 use alloc::vec::Vec;
 use nandlab_block::{BlockDevice, BlockError};
 
 impl<D: BlockDevice> Journal<D> {
-    /// Remaps the blocks of a transaction whose commit block is durable, the only one in the log that is not empty; false if the device refuses, and then it has to be checkpointed.
+    /// Remaps the blocks of a transaction whose commit block is durable, the only one in the log
+    /// that is not empty; false if the device refuses, and then it has to be checkpointed.
     pub(crate) fn remap_home(&mut self, done: &Committing) -> Result<bool, JournalError> {
         let copied = self.copy_escaped(done)?;
         let commit = self.ring.before(self.ring.head());
         let map = self.blocks.map();
         let whole = (map.home(commit), map.home(done.start));
-        let homes = done.logged.iter().filter(|logged| !logged.escaped).map(|logged| (map.home(logged.log), logged.home));
+        let homes = done
+            .logged
+            .iter()
+            .filter(|logged| !logged.escaped)
+            .map(|logged| (map.home(logged.log), logged.home));
         let moves: Vec<(u64, u64)> = homes.chain([whole]).collect();
         if !self.offers(&moves)? {
             self.refused()?;
             return Ok(false);
         }
-        (self.tally.remapped, self.tally.checkpointed) = (self.tally.remapped + moves.len() as u64 - 1, self.tally.checkpointed + copied);
+        (self.tally.remapped, self.tally.checkpointed) = (
+            self.tally.remapped + moves.len() as u64 - 1,
+            self.tally.checkpointed + copied,
+        );
         self.ring.rewind(self.ring.next(done.start));
         Ok(true)
     }
@@ -31,7 +41,10 @@ impl<D: BlockDevice> Journal<D> {
     fn copy_escaped(&mut self, done: &Committing) -> Result<u64, JournalError> {
         let mut copied = 0;
         for logged in done.logged.iter().filter(|logged| logged.escaped) {
-            let data = done.blocks.get(&logged.home).ok_or(JournalError::Internal("a logged block is nowhere"))?;
+            let data = done
+                .blocks
+                .get(&logged.home)
+                .ok_or(JournalError::Internal("a logged block is nowhere"))?;
             self.blocks.write(logged.home, data)?;
             copied += 1;
         }
@@ -42,8 +55,9 @@ impl<D: BlockDevice> Journal<D> {
         Ok(copied)
     }
 
-    /// Remaps home what committed transactions still have in the log, at least `most` blocks of it, as many transactions at once as the device takes; gives how
-    /// many blocks, fewer if it takes no more.
+    /// Remaps home what committed transactions still have in the log, at least `most` blocks of it,
+    /// as many transactions at once as the device takes; gives how many blocks, fewer if it takes
+    /// no more.
     pub(crate) fn remap_finished(&mut self, most: usize) -> Result<usize, JournalError> {
         let (mut remapped, mut count) = (0, self.finished.len());
         while count > 0 && remapped < most {
@@ -52,19 +66,32 @@ impl<D: BlockDevice> Journal<D> {
                 blocks => (remapped, count) = (remapped + blocks, count.min(self.finished.len())),
             }
         }
-        if remapped < most && self.finished.iter().any(|finished| !finished.blocks.is_empty()) {
+        if remapped < most
+            && self
+                .finished
+                .iter()
+                .any(|finished| !finished.blocks.is_empty())
+        {
             self.refused()?;
         }
         Ok(remapped)
     }
 
-    /// The same for so many of the oldest. With their blocks goes a superblock in which they are out of the log: it waits in the block behind the log's head, which is always free.
+    /// The same for so many of the oldest. With their blocks goes a superblock in which they are
+    /// out of the log: it waits in the block behind the log's head, which is always free.
     fn remap_oldest(&mut self, count: usize) -> Result<usize, JournalError> {
         let (map, mut moves, mut copied) = (self.blocks.map().clone(), Vec::new(), 0);
         for finished in self.finished.iter().take(count) {
-            for logged in finished.logged.iter().filter(|logged| finished.blocks.contains(&logged.home)) {
+            for logged in finished
+                .logged
+                .iter()
+                .filter(|logged| finished.blocks.contains(&logged.home))
+            {
                 if logged.escaped {
-                    let dirty = self.dirty.get(&logged.home).ok_or(JournalError::Internal("a dirty block is nowhere"))?;
+                    let dirty = self
+                        .dirty
+                        .get(&logged.home)
+                        .ok_or(JournalError::Internal("a dirty block is nowhere"))?;
                     self.blocks.write(logged.home, &dirty.data)?;
                     copied += 1;
                 } else {
@@ -75,7 +102,8 @@ impl<D: BlockDevice> Journal<D> {
         if moves.is_empty() {
             return Ok(0);
         }
-        let ((tid, start), remapped, spare) = (self.tail_behind(count), moves.len(), self.ring.head());
+        let ((tid, start), remapped, spare) =
+            (self.tail_behind(count), moves.len(), self.ring.head());
         let mut sb = self.sb.clone();
         sb.set_log(start, tid);
         self.blocks.write_log(spare, sb.bytes())?;
@@ -85,7 +113,11 @@ impl<D: BlockDevice> Journal<D> {
             return Ok(0);
         }
         (self.sb, self.sb_changed, self.tail) = (sb, false, tid);
-        for block in self.finished.drain(..count).flat_map(|finished| finished.blocks) {
+        for block in self
+            .finished
+            .drain(..count)
+            .flat_map(|finished| finished.blocks)
+        {
             if let Some(dirty) = self.dirty.remove(&block) {
                 self.clean.keep(block, dirty.data);
             }
@@ -105,11 +137,13 @@ impl<D: BlockDevice> Journal<D> {
         }
     }
 
-    /// Tells a transaction that is too large for the device from a device that cannot remap blocks: by two blocks of the log that hold nothing.
+    /// Tells a transaction that is too large for the device from a device that cannot remap blocks:
+    /// by two blocks of the log that hold nothing.
     fn refused(&mut self) -> Result<(), JournalError> {
         let head = self.ring.head();
         let next = self.ring.next(head);
-        let works = self.ring.free() > 1 && self.offers(&[(self.blocks.map().home(head), self.blocks.map().home(next))])?;
+        let works = self.ring.free() > 1
+            && self.offers(&[(self.blocks.map().home(head), self.blocks.map().home(next))])?;
         if !works {
             self.options.checkpoint = Checkpoint::Copy;
         }

@@ -1,6 +1,7 @@
 //! Room in the log: a ring of blocks between tail and head.
 //!
-//! *Promises* that the head never reaches the tail from behind: one block stays free, so that full and empty differ. *Knows nothing of* what the blocks hold.
+//! *Promises* that the head never reaches the tail from behind: one block stays free, so that full
+//! and empty differ. *Knows nothing of* what the blocks hold.
 
 /// The ring.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +16,12 @@ pub(crate) struct Ring {
 impl Ring {
     /// An empty ring of the blocks from `first` to before `end`.
     pub fn new(first: u32, end: u32) -> Self {
-        Self { first, end, head: first, used: 0 }
+        Self {
+            first,
+            end,
+            head: first,
+            used: 0,
+        }
     }
 
     pub fn blocks(&self) -> u32 {
@@ -34,12 +40,20 @@ impl Ring {
 
     /// The block that follows `block`.
     pub fn next(&self, block: u32) -> u32 {
-        if block + 1 == self.end { self.first } else { block + 1 }
+        if block + 1 == self.end {
+            self.first
+        } else {
+            block + 1
+        }
     }
 
     /// The block that `block` follows.
     pub fn before(&self, block: u32) -> u32 {
-        if block == self.first { self.end - 1 } else { block - 1 }
+        if block == self.first {
+            self.end - 1
+        } else {
+            block - 1
+        }
     }
 
     /// Takes the next block, if there is one.
@@ -65,7 +79,11 @@ impl Ring {
 
     /// Blocks from one to the other, forwards.
     pub fn distance(&self, from: u32, to: u32) -> u32 {
-        if to >= from { to - from } else { to + self.blocks() - from }
+        if to >= from {
+            to - from
+        } else {
+            to + self.blocks() - from
+        }
     }
 }
 
@@ -77,12 +95,24 @@ mod tests {
     fn the_head_goes_round_and_stops_before_the_tail() {
         let mut ring = Ring::new(1, 6);
         assert_eq!((ring.before(1), ring.next(5), ring.before(3)), (5, 1, 2));
-        assert_eq!([(); 5].map(|()| ring.take()), [Some(1), Some(2), Some(3), Some(4), None]);
+        assert_eq!(
+            [(); 5].map(|()| ring.take()),
+            [Some(1), Some(2), Some(3), Some(4), None]
+        );
         ring.release_before(3);
         assert_eq!([(); 3].map(|()| ring.take()), [Some(5), Some(1), None]);
         ring.rewind(1);
         assert_eq!((ring.head(), ring.free()), (1, 1));
         ring.release_before(1);
-        assert_eq!((ring.free(), ring.take(), ring.take(), ring.take(), ring.take()), (4, Some(1), Some(2), Some(3), Some(4)));
+        assert_eq!(
+            (
+                ring.free(),
+                ring.take(),
+                ring.take(),
+                ring.take(),
+                ring.take()
+            ),
+            (4, Some(1), Some(2), Some(3), Some(4))
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! A transaction's life, as data: running, committing, finished.
 //!
-//! *Promises* nothing by itself: [`Journal`](crate::Journal) moves transactions on. *Knows nothing of* devices.
+//! *Promises* nothing by itself: [`Journal`](crate::Journal) moves transactions on. *Knows nothing
+//! of* devices.
 
 use crate::Tid;
 use alloc::{
@@ -25,11 +26,13 @@ pub enum State {
     Finished,
 }
 
-/// Contents of blocks by number. Transactions share what none has changed since: a change copies what another still needs.
+/// Contents of blocks by number. Transactions share what none has changed since: a change copies
+/// what another still needs.
 pub(crate) type Contents = BTreeMap<u64, Arc<[u8]>>;
 
-/// The permission to change some blocks, all in one transaction: an operation of a file system. It is given back with [`Journal::stop`](crate::Journal::stop);
-/// while it is not, its transaction cannot commit.
+/// The permission to change some blocks, all in one transaction: an operation of a file system. It
+/// is given back with [`Journal::stop`](crate::Journal::stop); while it is not, its transaction
+/// cannot commit.
 #[derive(Debug)]
 #[must_use = "its transaction cannot commit before it is stopped"]
 pub struct Handle {
@@ -67,7 +70,16 @@ pub(crate) struct Running {
 impl Running {
     pub fn new(tid: Tid, started: Nanos) -> Self {
         let (blocks, revoked, ordered) = (Contents::new(), BTreeSet::new(), Contents::new());
-        Self { tid, started, locked: false, handles: 0, credits: 0, blocks, revoked, ordered }
+        Self {
+            tid,
+            started,
+            locked: false,
+            handles: 0,
+            credits: 0,
+            blocks,
+            revoked,
+            ordered,
+        }
     }
 
     /// Whether there is nothing to make durable.

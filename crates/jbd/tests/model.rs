@@ -1,5 +1,7 @@
-//! The promise: wherever the power goes off, recovery finds the state behind some committed transaction, no older than the last one that was synced; ordered data is
-//! there with its transaction. Random handles against plain arrays, in every mode, home by copying and by remapping. A failure names the story and the cut that replay it.
+//! The promise: wherever the power goes off, recovery finds the state behind some committed
+//! transaction, no older than the last one that was synced; ordered data is there with its
+//! transaction. Random handles against plain arrays, in every mode, home by copying and by
+//! remapping. A failure names the story and the cut that replay it.
 
 mod common;
 
@@ -69,12 +71,33 @@ struct Story {
 impl Story {
     fn new(seed: u64, mode: Mode, checkpoint: Checkpoint, base: &Ram, limit: usize) -> Self {
         let mut journal = load(Limited(WriteLog::new(base.clone()), limit), checkpoint);
-        let (bitmap, count) = (journal.get(BITMAP).unwrap().to_vec(), journal.get(COUNT).unwrap().to_vec());
-        let now = Snapshot { tid: Tid(0), bitmap, count, cells: vec![Cell::Free; HOMES as usize] };
-        let mut story = Self { journal, mode, seed, operations: 0, now, history: vec![], in_place: vec![], synced: vec![], open: vec![] };
+        let (bitmap, count) = (
+            journal.get(BITMAP).unwrap().to_vec(),
+            journal.get(COUNT).unwrap().to_vec(),
+        );
+        let now = Snapshot {
+            tid: Tid(0),
+            bitmap,
+            count,
+            cells: vec![Cell::Free; HOMES as usize],
+        };
+        let mut story = Self {
+            journal,
+            mode,
+            seed,
+            operations: 0,
+            now,
+            history: vec![],
+            in_place: vec![],
+            synced: vec![],
+            open: vec![],
+        };
         // The pool begins empty, durably, so that all later states are compared in full.
         let mut handle = story.journal.start(3, 0).unwrap();
-        story.journal.replace(&mut handle, BITMAP, &[0; BLOCK as usize]).unwrap();
+        story
+            .journal
+            .replace(&mut handle, BITMAP, &[0; BLOCK as usize])
+            .unwrap();
         story.now.bitmap.fill(0);
         story.stamp(&mut handle);
         let tid = story.journal.stop(handle).unwrap();
@@ -145,7 +168,9 @@ impl Story {
     }
 
     fn allocate(&mut self, handle: &mut Handle, word: u64) {
-        let Some(block) = self.find_free(word) else { return };
+        let Some(block) = self.find_free(word) else {
+            return;
+        };
         self.set_bit(handle, block, true);
         let data = contents(word);
         if self.mode == Mode::Journal || word & 1 << 40 == 0 {
@@ -162,9 +187,16 @@ impl Story {
         if ordered {
             self.journal.ordered(handle, block, &data).unwrap();
         } else {
-            self.journal.device_mut().write(Lba(block * 2), &data).unwrap();
+            self.journal
+                .device_mut()
+                .write(Lba(block * 2), &data)
+                .unwrap();
         }
-        self.in_place.push(InPlace { block, before: ordered.then(|| handle.tid()), data });
+        self.in_place.push(InPlace {
+            block,
+            before: ordered.then(|| handle.tid()),
+            data,
+        });
     }
 
     fn overwrite_in_place(&mut self, handle: &mut Handle, word: u64) {
@@ -174,9 +206,13 @@ impl Story {
     }
 
     fn overwrite_journaled(&mut self, handle: &mut Handle, word: u64) {
-        let Some(block) = self.find(word, |cell| matches!(cell, Cell::Journaled(_))) else { return };
+        let Some(block) = self.find(word, |cell| matches!(cell, Cell::Journaled(_))) else {
+            return;
+        };
         let data = if word & 3 << 40 == 0 {
-            self.journal.replace(handle, block, &contents(word)).unwrap();
+            self.journal
+                .replace(handle, block, &contents(word))
+                .unwrap();
             contents(word)
         } else {
             let data = self.journal.change(handle, block).unwrap();
@@ -187,7 +223,9 @@ impl Story {
     }
 
     fn free(&mut self, handle: &mut Handle, word: u64) {
-        let Some(block) = self.find(word, |cell| *cell != Cell::Free) else { return };
+        let Some(block) = self.find(word, |cell| *cell != Cell::Free) else {
+            return;
+        };
         match self.now.cells[block as usize] {
             Cell::Journaled(_) => self.journal.revoke(handle, block).unwrap(),
             _ => self.journal.forget(handle, block).unwrap(),
@@ -197,7 +235,10 @@ impl Story {
     }
 
     fn stop_all(&mut self) -> Option<Tid> {
-        std::mem::take(&mut self.open).into_iter().map(|handle| self.journal.stop(handle).unwrap()).last()
+        std::mem::take(&mut self.open)
+            .into_iter()
+            .map(|handle| self.journal.stop(handle).unwrap())
+            .last()
     }
 
     fn step(&mut self) {
@@ -255,7 +296,11 @@ impl Story {
         if self.mode == Mode::Ordered
             && let Cell::Plain(_) = self.now.cells[block as usize]
         {
-            let last = self.in_place.iter().rfind(|write| write.block == block).unwrap();
+            let last = self
+                .in_place
+                .iter()
+                .rfind(|write| write.block == block)
+                .unwrap();
             assert_eq!(self.journal.get(block).unwrap(), last.data, "block {block}");
         }
         assert_eq!(self.journal.get(BITMAP).unwrap(), self.now.bitmap);
@@ -265,14 +310,32 @@ impl Story {
 /// Which state a recovered disk holds; panics if it is none, or one that is too old.
 fn judge(story: &Story, disk: &mut Ram, synced: Tid, id: &str) -> Tid {
     let count = read(disk, COUNT);
-    let found = story.history.iter().find(|snapshot| snapshot.count == count);
-    let Some(found) = found else { panic!("{id}: not the state behind any transaction") };
-    assert!(!found.tid.is_before(synced), "{id}: recovered up to {}, but {synced} was synced", found.tid);
-    assert_eq!(read(disk, BITMAP), found.bitmap, "{id}: bitmap of {}", found.tid);
+    let found = story
+        .history
+        .iter()
+        .find(|snapshot| snapshot.count == count);
+    let Some(found) = found else {
+        panic!("{id}: not the state behind any transaction")
+    };
+    assert!(
+        !found.tid.is_before(synced),
+        "{id}: recovered up to {}, but {synced} was synced",
+        found.tid
+    );
+    assert_eq!(
+        read(disk, BITMAP),
+        found.bitmap,
+        "{id}: bitmap of {}",
+        found.tid
+    );
     for (block, cell) in (0..).zip(&found.cells) {
         match cell {
             Cell::Free => {}
-            Cell::Journaled(data) => assert!(read(disk, block) == data[..], "{id}: block {block} of {}", found.tid),
+            Cell::Journaled(data) => assert!(
+                read(disk, block) == data[..],
+                "{id}: block {block} of {}",
+                found.tid
+            ),
             Cell::Plain(since) => judge_in_place(story, disk, block, *since, found.tid, id),
         }
     }
@@ -281,19 +344,33 @@ fn judge(story: &Story, disk: &mut Ram, synced: Tid, id: &str) -> Tid {
 
 /// Each sector holds the last write that its transaction had to wait for, or a later one.
 fn judge_in_place(story: &Story, disk: &mut Ram, block: u64, since: usize, tid: Tid, id: &str) {
-    let writes: Vec<&InPlace> = story.in_place[since..].iter().filter(|write| write.block == block).collect();
-    let settled = writes.iter().rposition(|write| write.before.is_some_and(|before| !tid.is_before(before)));
+    let writes: Vec<&InPlace> = story.in_place[since..]
+        .iter()
+        .filter(|write| write.block == block)
+        .collect();
+    let settled = writes
+        .iter()
+        .rposition(|write| write.before.is_some_and(|before| !tid.is_before(before)));
     let Some(settled) = settled else {
-        assert!(story.mode == Mode::Writeback, "{id}: block {block} was given out by {tid}, its data not");
+        assert!(
+            story.mode == Mode::Writeback,
+            "{id}: block {block} was given out by {tid}, its data not"
+        );
         return;
     };
     for (sector, found) in read(disk, block).chunks(512).enumerate() {
-        let mut allowed = writes[settled..].iter().map(|write| &write.data[sector * 512..][..512]);
-        assert!(allowed.any(|data| data == found), "{id}: sector {sector} of block {block}, ordered before {tid}");
+        let mut allowed = writes[settled..]
+            .iter()
+            .map(|write| &write.data[sector * 512..][..512]);
+        assert!(
+            allowed.any(|data| data == found),
+            "{id}: sector {sector} of block {block}, ordered before {tid}"
+        );
     }
 }
 
-/// Recovers and judges a third of all cuts; gives how many. Some of the recovered disks go on, and `again` says for how many lives they are cut themselves.
+/// Recovers and judges a third of all cuts; gives how many. Some of the recovered disks go on, and
+/// `again` says for how many lives they are cut themselves.
 fn cut_everywhere(story: &mut Story, base: &Ram, again: u32) -> u64 {
     story.stop_all();
     let mut states = 0;
@@ -307,9 +384,16 @@ fn cut_everywhere(story: &mut Story, base: &Ram, again: u32) -> u64 {
             continue;
         }
         states += 1;
-        let id = format!("{:?}, seed {seed}, cut {cut}, variant {variant}", story.mode);
+        let id = format!(
+            "{:?}, seed {seed}, cut {cut}, variant {variant}",
+            story.mode
+        );
         let synced = story.synced[at - 1].1;
-        let recoverer = if word >> 8 & 1 == 0 { Checkpoint::Copy } else { Checkpoint::Remap };
+        let recoverer = if word >> 8 & 1 == 0 {
+            Checkpoint::Copy
+        } else {
+            Checkpoint::Remap
+        };
         let crashed = disk.clone();
         disk = load(disk, recoverer).into_device();
         let tid = judge(story, &mut disk, synced, &id);
@@ -328,14 +412,31 @@ fn cut_everywhere(story: &mut Story, base: &Ram, again: u32) -> u64 {
 }
 
 /// The power goes off while the journal is recovered: the next recovery finds the same.
-fn cut_the_recovery(story: &Story, crashed: &Ram, recoverer: Checkpoint, tid: Tid, word: u64, id: &str) {
+fn cut_the_recovery(
+    story: &Story,
+    crashed: &Ram,
+    recoverer: Checkpoint,
+    tid: Tid,
+    word: u64,
+    id: &str,
+) {
     let log = load(WriteLog::new(crashed.clone()), recoverer).into_device();
-    let id_at = CutId { cut: word as usize % (log.records().len() + 1), variant: (word >> 16) as u32 % 4 };
+    let id_at = CutId {
+        cut: word as usize % (log.records().len() + 1),
+        variant: (word >> 16) as u32 % 4,
+    };
     let mut disk = crashed.clone();
     log.state(&mut disk, word, id_at).unwrap();
-    let other = if word >> 20 & 1 == 0 { Checkpoint::Copy } else { Checkpoint::Remap };
+    let other = if word >> 20 & 1 == 0 {
+        Checkpoint::Copy
+    } else {
+        Checkpoint::Remap
+    };
     let mut disk = load(disk, other).into_device();
-    assert_eq!(judge(story, &mut disk, tid, &format!("{id}, again at {id_at:?}")), tid);
+    assert_eq!(
+        judge(story, &mut disk, tid, &format!("{id}, again at {id_at:?}")),
+        tid
+    );
 }
 
 /// The journal works after recovery as after any load.
@@ -346,7 +447,9 @@ fn go_on(disk: Ram, checkpoint: Checkpoint, seed: u64, id: &str) {
         let mut handle = journal.start(3, 0).unwrap();
         for index in 0..3 {
             let word = mix(seed, round * 3 + index);
-            journal.replace(&mut handle, word % HOMES, &contents(word)).unwrap();
+            journal
+                .replace(&mut handle, word % HOMES, &contents(word))
+                .unwrap();
             model.insert(word % HOMES, contents(word));
         }
         let tid = journal.stop(handle).unwrap();
@@ -356,9 +459,16 @@ fn go_on(disk: Ram, checkpoint: Checkpoint, seed: u64, id: &str) {
     }
     let mut disk = journal.close().unwrap();
     let again = load(disk.clone(), Checkpoint::Copy);
-    assert_eq!(again.recovery().transactions, 0, "{id}: nothing to recover after close");
+    assert_eq!(
+        again.recovery().transactions,
+        0,
+        "{id}: nothing to recover after close"
+    );
     for (block, data) in model {
-        assert!(read(&mut disk, block) == data, "{id}, going on: block {block}");
+        assert!(
+            read(&mut disk, block) == data,
+            "{id}, going on: block {block}"
+        );
     }
 }
 
@@ -368,14 +478,22 @@ fn run(mode: Mode, checkpoint: Checkpoint, stories: u64, limit: usize) {
     for number in 0..stories {
         // Some journals cross the end of the numbers.
         let base = disk(if number % 4 == 0 { u32::MAX - 20 } else { 1 });
-        let mut story = Story::new(mix(number, mode as u64 * 2 + checkpoint as u64), mode, checkpoint, &base, limit);
+        let mut story = Story::new(
+            mix(number, mode as u64 * 2 + checkpoint as u64),
+            mode,
+            checkpoint,
+            &base,
+            limit,
+        );
         story.live(420);
         states += cut_everywhere(&mut story, &base, 1);
         operations += story.operations;
         remapped += story.journal.tally().remapped;
         checkpointed += story.journal.tally().checkpointed;
     }
-    println!("{mode:?} {checkpoint:?}: {operations} operations, {states} states, {remapped} remapped, {checkpointed} checkpointed");
+    println!(
+        "{mode:?} {checkpoint:?}: {operations} operations, {states} states, {remapped} remapped, {checkpointed} checkpointed"
+    );
     assert!(states > 100 * stories, "{states} states");
     assert_eq!(checkpoint != Checkpoint::Copy && limit > 1, remapped > 0);
     assert!(checkpointed > 0, "nothing was written home");

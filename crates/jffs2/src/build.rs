@@ -1,7 +1,8 @@
 //! From what lies where to a tree: names are counted, what has none is given up.
 //!
-//! *Promises.* Every inode but the root that has a node that counts has a name; every name names an inode that has nodes; a directory has one name. Nothing is written, but that a name too many of a
-//! directory, which a power cut during a rename leaves, is removed. Source: fs/jffs2/build.c.
+//! *Promises.* Every inode but the root that has a node that counts has a name; every name names an
+//! inode that has nodes; a directory has one name. Nothing is written, but that a name too many of
+//! a directory, which a power cut during a rename leaves, is removed. Source: fs/jffs2/build.c.
 
 use crate::{
     Finding, Jffs2, Jffs2Error,
@@ -38,7 +39,8 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    /// Gives inodes their names, from the root down, so that what lies in a removed directory names nothing; gives the names too many of directories.
+    /// Gives inodes their names, from the root down, so that what lies in a removed directory names
+    /// nothing; gives the names too many of directories.
     fn count_names(&mut self, mut names: Names) -> Vec<(u32, Vec<u8>)> {
         let (mut doubles, mut lost) = (Vec::new(), Vec::new());
         let mut waiting = VecDeque::from([ROOT]);
@@ -47,15 +49,30 @@ impl<M: Mtd> Jffs2<M> {
                 if found.ino == 0 {
                     continue;
                 }
-                let Some(child) = self.known.get_mut(&found.ino).filter(|_| found.ino != ROOT) else {
+                let Some(child) = self.known.get_mut(&found.ino).filter(|_| found.ino != ROOT)
+                else {
                     lost.push(found.at);
-                    note(&mut self.noted, Finding::Dangling { dir, name, ino: found.ino });
+                    note(
+                        &mut self.noted,
+                        Finding::Dangling {
+                            dir,
+                            name,
+                            ino: found.ino,
+                        },
+                    );
                     continue;
                 };
                 if found.kind == KIND_DIRECTORY {
                     if child.links > 0 {
                         lost.push(found.at);
-                        note(&mut self.noted, Finding::TwoNames { dir, name: name.clone(), ino: found.ino });
+                        note(
+                            &mut self.noted,
+                            Finding::TwoNames {
+                                dir,
+                                name: name.clone(),
+                                ino: found.ino,
+                            },
+                        );
                         doubles.push((dir, name));
                         continue;
                     }
@@ -73,7 +90,9 @@ impl<M: Mtd> Jffs2<M> {
 
     fn give_up_nameless(&mut self) {
         let nameless = self.known.values().filter(|known| known.links == 0);
-        let nodes: Vec<u32> = nameless.flat_map(|known| known.nodes.iter().copied()).collect();
+        let nodes: Vec<u32> = nameless
+            .flat_map(|known| known.nodes.iter().copied())
+            .collect();
         for at in nodes {
             self.space.obsolete(at, false, true);
         }

@@ -11,7 +11,8 @@ use crate::{
 use alloc::{string::ToString as _, vec::Vec};
 use nandlab_mtd::Mtd;
 use nandlab_vfs::{
-    Attr, Caller, Cause, DirEntry, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time,
+    Attr, Caller, Cause, DirEntry, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr,
+    SetXattr, StatFs, Sync, Time,
 };
 
 /// The unit of [`StatFs`].
@@ -21,7 +22,10 @@ impl<M: Mtd> Jffs2<M> {
     /// The inode that a caller means: one with a name, or that is referred to.
     fn number(&self, ino: Ino) -> Result<u32, Jffs2Error> {
         let alive = |number: &u32| self.links(*number) > 0 || self.references.contains_key(number);
-        u32::try_from(ino.0).ok().filter(alive).ok_or(Jffs2Error::Call(Errno::Stale))
+        u32::try_from(ino.0)
+            .ok()
+            .filter(alive)
+            .ok_or(Jffs2Error::Call(Errno::Stale))
     }
 
     fn attr(&mut self, ino: u32) -> Result<Attr, Jffs2Error> {
@@ -59,8 +63,13 @@ impl<M: Mtd> Jffs2<M> {
             if change.size.is_some() {
                 inode.mtime = seconds(now);
             }
-            inode.mode = change.mode.map_or(inode.mode, |mode| inode.mode & !0o7777 | u32::from(mode & 0o7777));
-            (inode.uid, inode.gid) = (change.uid.map_or(inode.uid, owner), change.gid.map_or(inode.gid, owner));
+            inode.mode = change.mode.map_or(inode.mode, |mode| {
+                inode.mode & !0o7777 | u32::from(mode & 0o7777)
+            });
+            (inode.uid, inode.gid) = (
+                change.uid.map_or(inode.uid, owner),
+                change.gid.map_or(inode.gid, owner),
+            );
             inode.atime = change.atime.map_or(inode.atime, seconds);
             inode.mtime = change.mtime.map_or(inode.mtime, seconds);
             inode.ctime = seconds(now);
@@ -72,13 +81,25 @@ impl<M: Mtd> Jffs2<M> {
         self.attr(ino)
     }
 
-    /// Writes at `offset` as [`write`](FileSystem::write) does, but as nodes of up to `span` bytes of the file, from a multiple of `span` on: for machines of another page, and for a layer
+    /// Writes at `offset` as [`write`](FileSystem::write) does, but as nodes of up to `span` bytes
+    /// of the file, from a multiple of `span` on: for machines of another page, and for a layer
     /// that collects writes. All of it is written, or it fails.
-    pub fn write_pages(&mut self, ino: Ino, offset: u64, data: &[u8], span: u32, now: Time) -> Result<(), Errno> {
+    pub fn write_pages(
+        &mut self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        span: u32,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.change(now, |fs| {
             let ino = fs.file(ino)?;
             let done = fs.write_file(ino, offset, data, span.max(1))?;
-            if done == data.len() { Ok(()) } else { Err(Errno::NoSpace.into()) }
+            if done == data.len() {
+                Ok(())
+            } else {
+                Err(Errno::NoSpace.into())
+            }
         })
     }
 
@@ -86,7 +107,11 @@ impl<M: Mtd> Jffs2<M> {
     fn settle_all(&mut self, collect: bool) -> Result<(), Jffs2Error> {
         let page = self.flash.waiting_at();
         // As Linux: what is collected fills the page instead of padding.
-        while collect && self.flash.waiting() > 0 && self.flash.waiting_at() == page && self.space.total.unchecked == 0 {
+        while collect
+            && self.flash.waiting() > 0
+            && self.flash.waiting_at() == page
+            && self.space.total.unchecked == 0
+        {
             match self.collect_pass() {
                 Ok(()) => {}
                 Err(Jffs2Error::Call(_) | Jffs2Error::Stuck) => break,
@@ -110,8 +135,12 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
     }
 
     fn forget(&mut self, ino: Ino, references: u64) {
-        let Ok(ino) = u32::try_from(ino.0) else { return };
-        let Some(count) = self.references.get_mut(&ino) else { return };
+        let Ok(ino) = u32::try_from(ino.0) else {
+            return;
+        };
+        let Some(count) = self.references.get_mut(&ino) else {
+            return;
+        };
         *count = count.saturating_sub(references);
         if *count > 0 {
             return;
@@ -134,7 +163,14 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
         self.change(now, |fs| fs.set(ino, change, now))
     }
 
-    fn create(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno> {
+    fn create(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<Attr, Errno> {
         self.change(by.now, |fs| {
             let dir = fs.number(dir)?;
             let ino = fs.make(dir, name, node, mode, by)?;
@@ -164,7 +200,13 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
         })
     }
 
-    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno> {
+    fn rename(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.change(now, |fs| {
             let (old, new) = (fs.number(from.0)?, fs.number(to.0)?);
             fs.rename_name((old, from.1), (new, to.1), how)
@@ -175,7 +217,11 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
         self.look(|fs| {
             let ino = fs.number(ino)?;
             let inode = fs.load(ino)?;
-            if inode.kind == FileType::Symlink { Ok(inode.data.clone()) } else { Err(Errno::Invalid.into()) }
+            if inode.kind == FileType::Symlink {
+                Ok(inode.data.clone())
+            } else {
+                Err(Errno::Invalid.into())
+            }
         })
     }
 
@@ -200,13 +246,24 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
         })
     }
 
-    fn readdir(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno> {
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
         self.look(|fs| {
             let dir = fs.number(dir)?;
             for dent in fs.dir(dir)?.dents.from(from) {
                 // Types that nobody knows are files here; the inode says what it is.
-                let kind = FileType::from_mode(u16::from(dent.kind) << 12).unwrap_or(FileType::File);
-                if !each(DirEntry { ino: Ino(dent.ino.into()), kind, name: &dent.name, next: dent.hash + 1 }) {
+                let kind =
+                    FileType::from_mode(u16::from(dent.kind) << 12).unwrap_or(FileType::File);
+                if !each(DirEntry {
+                    ino: Ino(dent.ino.into()),
+                    kind,
+                    name: &dent.name,
+                    next: dent.hash + 1,
+                }) {
                     break;
                 }
             }
@@ -236,7 +293,8 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
         self.look(|fs| {
             let (total, bytes) = (fs.space.total, fs.space.block_bytes);
             let usable = u64::from(total.free) + u64::from(total.dirty);
-            let free = usable.saturating_sub(u64::from(fs.limits.write) * u64::from(bytes)) / u64::from(BLOCK);
+            let free = usable.saturating_sub(u64::from(fs.limits.write) * u64::from(bytes))
+                / u64::from(BLOCK);
             let good = fs.space.blocks.len() as u64 - u64::from(fs.space.count(List::Bad));
             Ok(StatFs {
                 block_bytes: BLOCK,
@@ -257,7 +315,14 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
         })
     }
 
-    fn setxattr(&mut self, ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno> {
+    fn setxattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        expect: SetXattr,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.change(now, |fs| {
             let ino = fs.number(ino)?;
             fs.set_xattr(ino, name, value, expect)
@@ -280,7 +345,10 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
 
     fn cause(&mut self) -> Option<Cause> {
         let error = self.take_fault()?;
-        Some(Cause { at: error.place(), what: error.to_string() })
+        Some(Cause {
+            at: error.place(),
+            what: error.to_string(),
+        })
     }
 
     fn due(&self) -> Option<Time> {

@@ -1,11 +1,15 @@
 //! What is wrong with a medium.
 //!
-//! *Promises.* Every block is read whole, every node's checksums are looked at, every byte of every file is read. Nothing is written. *Bounded:* so many findings, one block and one node's data.
+//! *Promises.* Every block is read whole, every node's checksums are looked at, every byte of every
+//! file is read. Nothing is written. *Bounded:* so many findings, one block and one node's data.
 
 use crate::{
     Jffs2, Jffs2Error,
     compress::ZERO,
-    format::{DIRENT, HEAD, Head, INODE, Place, RawDirent, RawInode, RawSummary, RawXattr, RawXref, SUMMARY, XATTR, XREF, crc, kind, pad},
+    format::{
+        DIRENT, HEAD, Head, INODE, Place, RawDirent, RawInode, RawSummary, RawXattr, RawXref,
+        SUMMARY, XATTR, XREF, crc, kind, pad,
+    },
     inode::ROOT,
     space::State,
 };
@@ -21,7 +25,8 @@ pub const FINDINGS_MAX: usize = 1000;
 pub enum Severity {
     /// Nothing is lost; a power cut may leave it.
     Note,
-    /// Bytes that are no node, or one that does not count any more and is damaged: space until it is collected.
+    /// Bytes that are no node, or one that does not count any more and is damaged: space until it
+    /// is collected.
     Waste,
     /// Contents are lost or in danger.
     Damage,
@@ -51,7 +56,10 @@ pub enum Finding {
         counts: bool,
     },
     /// A name of an inode that is not there.
-    #[error("inode {dir}: name {:?} of inode {ino}, which has no node", alloc::string::String::from_utf8_lossy(name))]
+    #[error(
+        "inode {dir}: name {:?} of inode {ino}, which has no node",
+        alloc::string::String::from_utf8_lossy(name)
+    )]
     Dangling {
         /// The directory.
         dir: u32,
@@ -61,7 +69,10 @@ pub enum Finding {
         ino: u32,
     },
     /// A directory has a name too many.
-    #[error("inode {dir}: name {:?} of directory {ino}, which has another one", alloc::string::String::from_utf8_lossy(name))]
+    #[error(
+        "inode {dir}: name {:?} of directory {ino}, which has another one",
+        alloc::string::String::from_utf8_lossy(name)
+    )]
     TwoNames {
         /// The directory in which it is.
         dir: u32,
@@ -96,7 +107,10 @@ impl Finding {
         match self {
             Self::TwoNames { .. } => Severity::Note,
             Self::Garbage { .. } | Self::Node { counts: false, .. } => Severity::Waste,
-            Self::Node { .. } | Self::Dangling { .. } | Self::Unreadable { .. } | Self::Short { .. } => Severity::Damage,
+            Self::Node { .. }
+            | Self::Dangling { .. }
+            | Self::Unreadable { .. }
+            | Self::Short { .. } => Severity::Damage,
         }
     }
 }
@@ -126,7 +140,9 @@ impl Report {
         let room = self.findings.len() < FINDINGS_MAX;
         match self.findings.last_mut() {
             // Garbage is found in steps of four bytes.
-            Some(Finding::Garbage { at, len }) if matches!(finding, Finding::Garbage { at: next, .. } if next == *at + *len) => *len += 4,
+            Some(Finding::Garbage { at, len }) if matches!(finding, Finding::Garbage { at: next, .. } if next == *at + *len) => {
+                *len += 4
+            }
             _ if room => self.findings.push(finding),
             _ => self.more += 1,
         }
@@ -141,18 +157,23 @@ pub(crate) fn note(findings: &mut Vec<Finding>, finding: Finding) {
 }
 
 impl<M: Mtd> Jffs2<M> {
-    /// Looks at everything. What a mount has repaired already is among the findings; mount read-only to have nothing repaired.
+    /// Looks at everything. What a mount has repaired already is among the findings; mount
+    /// read-only to have nothing repaired.
     pub fn check(&mut self) -> Result<Report, Jffs2Error> {
         self.check_all(true)
     }
 
-    /// Looks at everything but the bytes that files' nodes hold once they are unpacked: whoever reads those anyway is told of them.
+    /// Looks at everything but the bytes that files' nodes hold once they are unpacked: whoever
+    /// reads those anyway is told of them.
     pub fn check_structure(&mut self) -> Result<Report, Jffs2Error> {
         self.check_all(false)
     }
 
     fn check_all(&mut self, unpack: bool) -> Result<Report, Jffs2Error> {
-        let mut report = Report { findings: self.noted.clone(), ..Report::default() };
+        let mut report = Report {
+            findings: self.noted.clone(),
+            ..Report::default()
+        };
         let mut bytes = vec![0; self.space.block_bytes as usize];
         for block in 0..self.flash.blocks() {
             if self.flash.is_bad(block)? {
@@ -162,7 +183,12 @@ impl<M: Mtd> Jffs2<M> {
             self.flash.read(start, &mut bytes)?;
             self.check_block(start, &bytes, &mut report);
         }
-        let named: Vec<u32> = self.known.iter().filter(|(_, known)| known.links > 0).map(|(ino, _)| *ino).collect();
+        let named: Vec<u32> = self
+            .known
+            .iter()
+            .filter(|(_, known)| known.links > 0)
+            .map(|(ino, _)| *ino)
+            .collect();
         for ino in named {
             report.inodes += 1;
             match self.check_inode(ino, unpack, &mut report) {
@@ -187,13 +213,24 @@ impl<M: Mtd> Jffs2<M> {
                 continue;
             }
             let place = start + at as u32;
-            match rest.first_chunk::<HEAD>().map(|head| Head::read(self.flash.endian, head)) {
+            match rest
+                .first_chunk::<HEAD>()
+                .map(|head| Head::read(self.flash.endian, head))
+            {
                 Some(Place::Node(head)) if head.len as usize <= rest.len() => {
                     report.nodes += 1;
                     let wrong = self.wrong_in(head, &rest[..head.len as usize]);
                     if let Some(what) = wrong.filter(|_| head.is_accurate()) {
-                        let counts = self.space.get(place).is_some_and(|node| node.state != State::Obsolete);
-                        report.add(Finding::Node { at: place, kind: head.kind, what, counts });
+                        let counts = self
+                            .space
+                            .get(place)
+                            .is_some_and(|node| node.state != State::Obsolete);
+                        report.add(Finding::Node {
+                            at: place,
+                            kind: head.kind,
+                            what,
+                            counts,
+                        });
                     }
                     at += pad(head.len) as usize;
                 }
@@ -210,40 +247,69 @@ impl<M: Mtd> Jffs2<M> {
         let e = self.flash.endian;
         match head.kind {
             kind::INODE => {
-                let Some(raw) = node.first_chunk::<INODE>().and_then(|fixed| RawInode::read(e, fixed)) else {
+                let Some(raw) = node
+                    .first_chunk::<INODE>()
+                    .and_then(|fixed| RawInode::read(e, fixed))
+                else {
                     return Some("checksum of the node");
                 };
-                let data = if raw.compr == ZERO { Some(&[][..]) } else { node.get(INODE..INODE + raw.csize as usize) };
-                let Some(data) = data else { return Some("length of the data") };
+                let data = if raw.compr == ZERO {
+                    Some(&[][..])
+                } else {
+                    node.get(INODE..INODE + raw.csize as usize)
+                };
+                let Some(data) = data else {
+                    return Some("length of the data");
+                };
                 (raw.compr != ZERO && crc(data) != raw.data_crc).then_some("checksum of the data")
             }
             kind::DIRENT => {
-                let Some(raw) = node.first_chunk::<DIRENT>().and_then(|fixed| RawDirent::read(e, fixed)) else {
+                let Some(raw) = node
+                    .first_chunk::<DIRENT>()
+                    .and_then(|fixed| RawDirent::read(e, fixed))
+                else {
                     return Some("checksum of the node");
                 };
-                let Some(name) = node.get(DIRENT..DIRENT + usize::from(raw.name_len)) else { return Some("length of the name") };
+                let Some(name) = node.get(DIRENT..DIRENT + usize::from(raw.name_len)) else {
+                    return Some("length of the name");
+                };
                 (crc(name) != raw.name_crc).then_some("checksum of the name")
             }
             kind::XATTR => {
-                let Some(raw) = node.first_chunk::<XATTR>().and_then(|fixed| RawXattr::read(e, fixed)) else {
+                let Some(raw) = node
+                    .first_chunk::<XATTR>()
+                    .and_then(|fixed| RawXattr::read(e, fixed))
+                else {
                     return Some("checksum of the node");
                 };
-                let Some(data) = node.get(XATTR..XATTR + raw.data_len()) else { return Some("length of the attribute") };
+                let Some(data) = node.get(XATTR..XATTR + raw.data_len()) else {
+                    return Some("length of the attribute");
+                };
                 (crc(data) != raw.data_crc).then_some("checksum of the attribute")
             }
             kind::XREF => {
-                let whole = node.first_chunk::<XREF>().is_some_and(|fixed| RawXref::read(e, fixed).is_some());
+                let whole = node
+                    .first_chunk::<XREF>()
+                    .is_some_and(|fixed| RawXref::read(e, fixed).is_some());
                 (!whole).then_some("checksum of the node")
             }
             kind::SUMMARY => {
-                let raw = node.first_chunk::<SUMMARY>().and_then(|fixed| RawSummary::read(e, fixed));
-                raw.is_none_or(|raw| crc(&node[SUMMARY..]) != raw.data_crc).then_some("checksum of the list")
+                let raw = node
+                    .first_chunk::<SUMMARY>()
+                    .and_then(|fixed| RawSummary::read(e, fixed));
+                raw.is_none_or(|raw| crc(&node[SUMMARY..]) != raw.data_crc)
+                    .then_some("checksum of the list")
             }
             _ => None,
         }
     }
 
-    fn check_inode(&mut self, ino: u32, unpack: bool, report: &mut Report) -> Result<(), Jffs2Error> {
+    fn check_inode(
+        &mut self,
+        ino: u32,
+        unpack: bool,
+        report: &mut Report,
+    ) -> Result<(), Jffs2Error> {
         let inode = self.load(ino)?;
         let (kind, size, metadata) = (inode.kind, inode.size, inode.metadata);
         if kind == FileType::File {
@@ -251,7 +317,11 @@ impl<M: Mtd> Jffs2<M> {
             if let Some(at) = metadata {
                 let expected = self.read_head(at, ino)?.isize;
                 if expected > size {
-                    report.add(Finding::Short { ino, found: size, expected });
+                    report.add(Finding::Short {
+                        ino,
+                        found: size,
+                        expected,
+                    });
                 }
             }
             if unpack {
@@ -269,7 +339,12 @@ impl<M: Mtd> Jffs2<M> {
     fn read_all(&mut self, ino: u32, size: u32) -> Result<(), Jffs2Error> {
         let mut at = 0;
         let mut data = Vec::new();
-        while let Some(fragment) = self.load(ino)?.tree.at_or_after(at).filter(|fragment| fragment.start < size) {
+        while let Some(fragment) = self
+            .load(ino)?
+            .tree
+            .at_or_after(at)
+            .filter(|fragment| fragment.start < size)
+        {
             let from = fragment.start.max(at);
             at = fragment.end.min(from.saturating_add(crate::PAGE));
             if self.read_head(fragment.node, ino)?.compr == ZERO {

@@ -1,7 +1,10 @@
-//! A file's contents as they will lie on a medium: by pages, compressed, without the pages that are zeros.
+//! A file's contents as they will lie on a medium: by pages, compressed, without the pages that are
+//! zeros.
 //!
-//! *Promises.* The same data give the same contents, whoever compresses them and when; so whoever makes a medium of many files compresses them on several threads, and the medium is the same. *Knows nothing of* threads and of
-//! where on the medium a page comes to lie: what has to be divided there is unpacked again.
+//! *Promises.* The same data give the same contents, whoever compresses them and when; so whoever
+//! makes a medium of many files compresses them on several threads, and the medium is the same.
+//! *Knows nothing of* threads and of where on the medium a page comes to lie: what has to be
+//! divided there is unpacked again.
 
 use crate::{
     Choice, Format, Jffs2, Jffs2Error, Packer,
@@ -37,14 +40,20 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Compresses a file's data as [`Format::compression`] says, in pages of [`Format::page`] bytes. Of 4 GiB and more nothing is kept but the length, which [`populate`](crate::populate) refuses.
+    /// Compresses a file's data as [`Format::compression`] says, in pages of [`Format::page`]
+    /// bytes. Of 4 GiB and more nothing is kept but the length, which [`populate`](crate::populate)
+    /// refuses.
     pub fn new(packer: &mut Packer, choices: &Format, data: &[u8]) -> Self {
         Self::part(packer, choices, 0, data.to_vec())
     }
 
-    /// The same for a part of a file that begins at `start`, a multiple of [`Format::page`], and ends at one or at the file's end.
+    /// The same for a part of a file that begins at `start`, a multiple of [`Format::page`], and
+    /// ends at one or at the file's end.
     pub fn part(packer: &mut Packer, choices: &Format, start: u64, data: Vec<u8>) -> Self {
-        let mut contents = Self { len: start + data.len() as u64, ..Self::default() };
+        let mut contents = Self {
+            len: start + data.len() as u64,
+            ..Self::default()
+        };
         if u32::try_from(contents.len).is_err() {
             return contents;
         }
@@ -57,7 +66,11 @@ impl Contents {
                 continue;
             }
             let packed = packer.pack(choices.compression, page, page.len());
-            let from = if packs { contents.bytes.len() } else { number * span };
+            let from = if packs {
+                contents.bytes.len()
+            } else {
+                number * span
+            };
             if packs {
                 contents.bytes.extend(packed.data);
             }
@@ -88,7 +101,10 @@ impl Contents {
 
     /// Bytes that the nodes of the file take on a medium, if none has to be divided.
     pub fn stored_bytes(&self) -> u64 {
-        self.pages.iter().map(|page| (page.end - page.from + INODE + 2) as u64).sum()
+        self.pages
+            .iter()
+            .map(|page| (page.end - page.from + INODE + 2) as u64)
+            .sum()
     }
 }
 
@@ -99,16 +115,36 @@ fn is_zero(bytes: &[u8]) -> bool {
 
 impl<M: Mtd> Jffs2<M> {
     /// Fills an empty file.
-    pub(crate) fn write_contents(&mut self, ino: Ino, contents: &Contents, now: Time) -> Result<(), Errno> {
+    pub(crate) fn write_contents(
+        &mut self,
+        ino: Ino,
+        contents: &Contents,
+        now: Time,
+    ) -> Result<(), Errno> {
         let known = self.write_part(ino, contents, 0, now)?;
         if u64::from(known) < contents.len {
-            self.setattr(ino, &SetAttr { size: Some(contents.len), mtime: Some(now), ..SetAttr::default() }, now)?;
+            self.setattr(
+                ino,
+                &SetAttr {
+                    size: Some(contents.len),
+                    mtime: Some(now),
+                    ..SetAttr::default()
+                },
+                now,
+            )?;
         }
         Ok(())
     }
 
-    /// Appends to a file of `known` bytes, with zeros up to where the contents begin. Gives its length.
-    pub(crate) fn write_part(&mut self, ino: Ino, contents: &Contents, known: u32, now: Time) -> Result<u32, Errno> {
+    /// Appends to a file of `known` bytes, with zeros up to where the contents begin. Gives its
+    /// length.
+    pub(crate) fn write_part(
+        &mut self,
+        ino: Ino,
+        contents: &Contents,
+        known: u32,
+        now: Time,
+    ) -> Result<u32, Errno> {
         let mut known = known;
         for page in &contents.pages {
             let packed = &contents.bytes[page.from..page.end];
@@ -125,14 +161,25 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn put_page(&mut self, ino: u32, page: &Page, packed: &[u8]) -> Result<(), Jffs2Error> {
-        let room = self.reserve(INODE as u32 + DATA_MIN.min(page.len), INODE_ENTRY, For::Write)? - INODE as u32;
+        let room = self.reserve(
+            INODE as u32 + DATA_MIN.min(page.len),
+            INODE_ENTRY,
+            For::Write,
+        )? - INODE as u32;
         if packed.len() <= room as usize {
-            let piece = Piece { compr: page.compr, len: page.len, data: packed, crc: page.crc };
+            let piece = Piece {
+                compr: page.compr,
+                len: page.len,
+                data: packed,
+                crc: page.crc,
+            };
             return self.put_piece(ino, page.at, piece, For::Write).map(drop);
         }
         let mut data = vec![0; page.len as usize];
         let place = page.at;
-        self.packer.unpack(page.compr, packed, &mut data).map_err(|error| Jffs2Error::Data { at: place, error })?;
+        self.packer
+            .unpack(page.compr, packed, &mut data)
+            .map_err(|error| Jffs2Error::Data { at: place, error })?;
         let mut done = 0;
         while done < page.len {
             done += self.write_piece(ino, page.at + done, &data[done as usize..], For::Write)?;
@@ -148,13 +195,29 @@ mod tests {
 
     #[test]
     fn pages_of_zeros_are_not_kept_and_the_length_is() {
-        let choices = Format { compression: Compression::NONE, ..Format::default() };
+        let choices = Format {
+            compression: Compression::NONE,
+            ..Format::default()
+        };
         let mut data = vec![0; 3 * 4096 + 5];
         data[4096] = 1;
         let contents = Contents::new(&mut Packer::default(), &choices, &data);
-        assert_eq!((contents.len(), contents.pages.len()), (data.len() as u64, 2));
+        assert_eq!(
+            (contents.len(), contents.pages.len()),
+            (data.len() as u64, 2)
+        );
         assert_eq!(contents.stored_bytes(), 4096 + 5 + 2 * (INODE as u64 + 2));
-        assert_eq!(contents.pages[1], Page { at: 3 * 4096, len: 5, compr: 0, from: 3 * 4096, end: 3 * 4096 + 5, crc: 0 });
+        assert_eq!(
+            contents.pages[1],
+            Page {
+                at: 3 * 4096,
+                len: 5,
+                compr: 0,
+                from: 3 * 4096,
+                end: 3 * 4096 + 5,
+                crc: 0
+            }
+        );
         assert!(Contents::default().is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! The bytes of a file, from the nodes that hold them.
 //!
-//! *Promises.* A node's data are given only when their checksum is right; holes are zeros. *Bounded:* memory for one node's data. Source: fs/jffs2/read.c.
+//! *Promises.* A node's data are given only when their checksum is right; holes are zeros.
+//! *Bounded:* memory for one node's data. Source: fs/jffs2/read.c.
 
 use crate::{
     Jffs2, Jffs2Error,
@@ -12,7 +13,12 @@ use nandlab_mtd::Mtd;
 
 impl<M: Mtd> Jffs2<M> {
     /// Reads from a file; gives the bytes read.
-    pub(crate) fn read_file(&mut self, ino: u32, offset: u64, out: &mut [u8]) -> Result<usize, Jffs2Error> {
+    pub(crate) fn read_file(
+        &mut self,
+        ino: u32,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<usize, Jffs2Error> {
         let size = u64::from(self.load(ino)?.size);
         if offset >= size {
             return Ok(0);
@@ -27,10 +33,15 @@ impl<M: Mtd> Jffs2<M> {
         let size = u64::from(self.load(ino)?.size);
         let mut at = offset;
         while at < size {
-            let Some(fragment) = self.load(ino)?.tree.at_or_after(at as u32) else { return Ok(size) };
+            let Some(fragment) = self.load(ino)?.tree.at_or_after(at as u32) else {
+                return Ok(size);
+            };
             at = at.max(fragment.start.into());
             // A node that cannot be read is no hole: whoever reads there is told.
-            if self.read_head(fragment.node, ino).map_or(true, |raw| raw.compr != ZERO) {
+            if self
+                .read_head(fragment.node, ino)
+                .map_or(true, |raw| raw.compr != ZERO)
+            {
                 break;
             }
             at = fragment.end.into();
@@ -39,11 +50,20 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// Fills `out` from `start` on, whatever the file's length.
-    pub(crate) fn read_range(&mut self, ino: u32, start: u32, out: &mut [u8]) -> Result<(), Jffs2Error> {
+    pub(crate) fn read_range(
+        &mut self,
+        ino: u32,
+        start: u32,
+        out: &mut [u8],
+    ) -> Result<(), Jffs2Error> {
         let end = start.saturating_add(out.len() as u32);
         let mut at = start;
         while at < end {
-            let next = self.load(ino)?.tree.at_or_after(at).filter(|fragment| fragment.start < end);
+            let next = self
+                .load(ino)?
+                .tree
+                .at_or_after(at)
+                .filter(|fragment| fragment.start < end);
             let Some(fragment) = next else {
                 out[(at - start) as usize..].fill(0);
                 break;
@@ -52,7 +72,11 @@ impl<M: Mtd> Jffs2<M> {
             out[(at - start) as usize..(from - start) as usize].fill(0);
             at = fragment.end.min(end);
             let into = &mut out[(from - start) as usize..(at - start) as usize];
-            let first = self.load(ino)?.tree.span(fragment.node).map_or(from, |span| span.start);
+            let first = self
+                .load(ino)?
+                .tree
+                .span(fragment.node)
+                .map_or(from, |span| span.start);
             self.read_data(fragment.node, ino, from - first, into)?;
         }
         Ok(())
@@ -63,13 +87,28 @@ impl<M: Mtd> Jffs2<M> {
         let mut bytes = [0; INODE];
         self.flash.read(at, &mut bytes)?;
         RawInode::read(self.flash.endian, &bytes).ok_or_else(|| {
-            let (found, expected) = (self.flash.endian.get32(&bytes, 64), crc(&bytes[..INODE - 8]));
-            Jffs2Error::Node { at, ino, what: "checksum of the node", found, expected }
+            let (found, expected) = (
+                self.flash.endian.get32(&bytes, 64),
+                crc(&bytes[..INODE - 8]),
+            );
+            Jffs2Error::Node {
+                at,
+                ino,
+                what: "checksum of the node",
+                found,
+                expected,
+            }
         })
     }
 
     /// Fills `out` with what a node holds, from `skip` on.
-    pub(crate) fn read_data(&mut self, at: u32, ino: u32, skip: u32, out: &mut [u8]) -> Result<(), Jffs2Error> {
+    pub(crate) fn read_data(
+        &mut self,
+        at: u32,
+        ino: u32,
+        skip: u32,
+        out: &mut [u8],
+    ) -> Result<(), Jffs2Error> {
         if self.open != Some(at) {
             let raw = self.read_head(at, ino)?;
             if raw.compr == ZERO {
@@ -78,7 +117,10 @@ impl<M: Mtd> Jffs2<M> {
             }
             self.open_data(at, ino, &raw)?;
         }
-        let held = self.data.get(skip as usize..).and_then(|held| held.get(..out.len()));
+        let held = self
+            .data
+            .get(skip as usize..)
+            .and_then(|held| held.get(..out.len()));
         let held = held.ok_or(Jffs2Error::Node {
             at,
             ino,
@@ -94,7 +136,13 @@ impl<M: Mtd> Jffs2<M> {
         self.open = None;
         let longest = DATA_MAX.max(self.space.block_bytes);
         if raw.dsize > longest || raw.csize > self.space.block_bytes {
-            return Err(Jffs2Error::Node { at, ino, what: "length of the data", found: raw.dsize.max(raw.csize), expected: longest });
+            return Err(Jffs2Error::Node {
+                at,
+                ino,
+                what: "length of the data",
+                found: raw.dsize.max(raw.csize),
+                expected: longest,
+            });
         }
         let mut packed = core::mem::take(&mut self.raw);
         packed.resize(raw.csize as usize, 0);
@@ -105,7 +153,13 @@ impl<M: Mtd> Jffs2<M> {
         self.raw = packed;
         read?;
         if found != raw.data_crc {
-            return Err(Jffs2Error::Node { at, ino, what: "checksum of the data", found, expected: raw.data_crc });
+            return Err(Jffs2Error::Node {
+                at,
+                ino,
+                what: "checksum of the data",
+                found,
+                expected: raw.data_crc,
+            });
         }
         unpacked.map_err(|error| Jffs2Error::Data { at, error })?;
         self.open = Some(at);

@@ -24,13 +24,17 @@ pub enum Jffs2Error {
         expected: &'static str,
     },
     /// Nothing on the medium is of the format, and yet it is not empty: it is not touched.
-    #[error("{blocks} blocks hold something and none of them a node, expected JFFS2 or an erased medium")]
+    #[error(
+        "{blocks} blocks hold something and none of them a node, expected JFFS2 or an erased medium"
+    )]
     Foreign {
         /// Blocks that are neither erased nor bad.
         blocks: u32,
     },
     /// A node of a kind without which nothing can be understood.
-    #[error("byte {at:#x}: node of the unknown kind {kind:#06x}, expected none that is incompatible")]
+    #[error(
+        "byte {at:#x}: node of the unknown kind {kind:#06x}, expected none that is incompatible"
+    )]
     Incompatible {
         /// Where the node is.
         at: u32,
@@ -82,7 +86,9 @@ impl Jffs2Error {
     /// The byte of the flash where it was met, if it is one place.
     pub fn place(self) -> Option<u64> {
         match self {
-            Self::Incompatible { at, .. } | Self::Node { at, .. } | Self::Data { at, .. } => Some(at.into()),
+            Self::Incompatible { at, .. } | Self::Node { at, .. } | Self::Data { at, .. } => {
+                Some(at.into())
+            }
             _ => None,
         }
     }
@@ -94,9 +100,12 @@ impl Jffs2Error {
             Self::Flash(MtdError::ReadOnly) | Self::Failed => Errno::ReadOnly,
             Self::Shape { .. } | Self::Incompatible { .. } => Errno::Invalid,
             Self::Stuck => Errno::NoSpace,
-            Self::Flash(_) | Self::Foreign { .. } | Self::Node { .. } | Self::Data { .. } | Self::Inode { .. } | Self::Failing(_) => {
-                Errno::Io
-            }
+            Self::Flash(_)
+            | Self::Foreign { .. }
+            | Self::Node { .. }
+            | Self::Data { .. }
+            | Self::Inode { .. }
+            | Self::Failing(_) => Errno::Io,
         }
     }
 }

@@ -1,7 +1,10 @@
 //! The array as a run of bytes, with the buffer for a page that is not full yet.
 //!
-//! *Promises.* What was appended reads back at once, on the medium or not. Where pages are programmed whole (NAND) bytes wait until theirs is full or is padded; elsewhere (NOR) they
-//! are on the medium when [`append`](Flash::append) returns, unless the medium is being made. Bytes beyond error correction are given as read: checksums decide. *Knows nothing of* nodes, except of a block's clean marker.
+//! *Promises.* What was appended reads back at once, on the medium or not. Where pages are
+//! programmed whole (NAND) bytes wait until theirs is full or is padded; elsewhere (NOR) they are
+//! on the medium when [`append`](Flash::append) returns, unless the medium is being made. Bytes
+//! beyond error correction are given as read: checksums decide. *Knows nothing of* nodes, except of
+//! a block's clean marker.
 
 use crate::format::{self, Endian, HEAD, Head, MAGIC, MARKER_OOB, kind};
 use alloc::{vec, vec::Vec};
@@ -10,18 +13,21 @@ use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
 /// How bytes get to the medium, and where an erased block says that it is erased as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// Any byte can be programmed at any time: a node that does not count any more is marked in place, the marker is a node at the beginning of the block.
+    /// Any byte can be programmed at any time: a node that does not count any more is marked in
+    /// place, the marker is a node at the beginning of the block.
     Nor,
     /// Whole pages; the marker is in the spare area of the first one.
     Nand,
-    /// Whole pages, no marker: UBI volumes and what else never shows a block whose erase was interrupted.
+    /// Whole pages, no marker: UBI volumes and what else never shows a block whose erase was
+    /// interrupted.
     Unmarked,
 }
 
 /// Bytes that could not be appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Append {
-    /// The page at this place has failed; the bytes that waited for it are still there, see [`Flash::take_waiting`].
+    /// The page at this place has failed; the bytes that waited for it are still there, see
+    /// [`Flash::take_waiting`].
     Failed { page_at: u32 },
     /// Nothing can be done here.
     Flash(MtdError),
@@ -34,7 +40,8 @@ pub(crate) struct Flash<M> {
     geometry: Geometry,
     pub medium: Medium,
     pub endian: Endian,
-    /// A medium is being made, on which nothing counts before its end: bytes wait for their page although they need not.
+    /// A medium is being made, on which nothing counts before its end: bytes wait for their page
+    /// although they need not.
     pub making: bool,
     /// The page that is being filled, from its first byte on.
     waiting: Vec<u8>,
@@ -99,7 +106,11 @@ impl<M: Mtd> Flash<M> {
 
     /// Bytes of the clean marker at the beginning of a block.
     pub fn marker_bytes(&self) -> u32 {
-        if self.medium == Medium::Nor { HEAD as u32 } else { 0 }
+        if self.medium == Medium::Nor {
+            HEAD as u32
+        } else {
+            0
+        }
     }
 
     pub fn is_bad(&mut self, block: u32) -> Result<bool, MtdError> {
@@ -163,15 +174,20 @@ impl<M: Mtd> Flash<M> {
         Ok(())
     }
 
-    /// Appends bytes at `at`: behind those before, or, where pages are programmed whole, at the beginning of one when none wait. Then come zeros up to a multiple of four; where pages are not, what is erased.
+    /// Appends bytes at `at`: behind those before, or, where pages are programmed whole, at the
+    /// beginning of one when none wait. Then come zeros up to a multiple of four; where pages are
+    /// not, what is erased.
     pub fn append(&mut self, at: u32, parts: &[&[u8]]) -> Result<(), Append> {
         if !self.is_buffered() && !self.making {
-            return self.program_bytes(at, parts).map_err(|(page_at, error)| fate(error, page_at));
+            return self
+                .program_bytes(at, parts)
+                .map_err(|(page_at, error)| fate(error, page_at));
         }
         if self.waiting_len == 0 {
             let in_page = at % self.geometry.page;
             if in_page > 0 {
-                self.load(Page(at / self.geometry.page)).map_err(Append::Flash)?;
+                self.load(Page(at / self.geometry.page))
+                    .map_err(Append::Flash)?;
                 self.waiting[..in_page as usize].copy_from_slice(&self.last[..in_page as usize]);
             }
             (self.waiting_at, self.waiting_len) = (at - in_page, in_page as usize);
@@ -201,14 +217,17 @@ impl<M: Mtd> Flash<M> {
     fn program_waiting(&mut self) -> Result<(), Append> {
         let page = Page(self.waiting_at / self.geometry.page);
         self.forget(page);
-        self.mtd.program(page, &self.waiting, &[]).map_err(|error| fate(error, self.waiting_at))?;
+        self.mtd
+            .program(page, &self.waiting, &[])
+            .map_err(|error| fate(error, self.waiting_at))?;
         self.unsynced = true;
         self.waiting_at = self.waiting_at.wrapping_add(self.geometry.page);
         self.waiting_len = 0;
         Ok(())
     }
 
-    /// Fills the rest of the page, with a padding node where one fits, and programs it. Gives the length of the rest; where bytes need not wait it stays erased.
+    /// Fills the rest of the page, with a padding node where one fits, and programs it. Gives the
+    /// length of the rest; where bytes need not wait it stays erased.
     pub fn pad(&mut self) -> Result<u32, Append> {
         if self.waiting_len == 0 {
             return Ok(0);
@@ -222,10 +241,15 @@ impl<M: Mtd> Flash<M> {
         let rest = (page - len) as u32;
         self.waiting[len..].fill(0);
         if len + HEAD < page {
-            Head { kind: kind::PADDING, len: rest }.write(self.endian, &mut self.waiting[len..]);
+            Head {
+                kind: kind::PADDING,
+                len: rest,
+            }
+            .write(self.endian, &mut self.waiting[len..]);
         }
         self.waiting_len = page;
-        self.program_waiting().inspect_err(|_| self.waiting_len = len)?;
+        self.program_waiting()
+            .inspect_err(|_| self.waiting_len = len)?;
         Ok(rest)
     }
 
@@ -234,11 +258,17 @@ impl<M: Mtd> Flash<M> {
         let mut at = at;
         for mut bytes in parts.iter().copied() {
             while !bytes.is_empty() {
-                let (page, in_page) = (Page(at / self.geometry.page), (at % self.geometry.page) as usize);
+                let (page, in_page) = (
+                    Page(at / self.geometry.page),
+                    (at % self.geometry.page) as usize,
+                );
                 let page_at = at - in_page as u32;
                 let step = bytes.len().min(self.last.len() - in_page);
                 if self.waiting_len > 0 && page_at == self.waiting_at {
-                    self.waiting[in_page..in_page + step].iter_mut().zip(bytes).for_each(|(to, from)| *to &= from);
+                    self.waiting[in_page..in_page + step]
+                        .iter_mut()
+                        .zip(bytes)
+                        .for_each(|(to, from)| *to &= from);
                     (bytes, at) = (&bytes[step..], at.wrapping_add(step as u32));
                     continue;
                 }
@@ -248,7 +278,9 @@ impl<M: Mtd> Flash<M> {
                     *to &= from;
                 }
                 self.last_page = None;
-                self.mtd.program(page, &self.last, &[]).map_err(|error| (page_at, error))?;
+                self.mtd
+                    .program(page, &self.last, &[])
+                    .map_err(|error| (page_at, error))?;
                 (self.last_page, self.unsynced) = (Some(page), true);
                 bytes = &bytes[step..];
                 at = at.wrapping_add(step as u32);
@@ -263,7 +295,8 @@ impl<M: Mtd> Flash<M> {
         self.read(at + 2, &mut word)?;
         let found = self.endian.get16(&word, 0);
         self.endian.put16(&mut word, 0, found & !kind::ACCURATE);
-        self.program_bytes(at + 2, &[&word]).map_err(|(_, error)| error)
+        self.program_bytes(at + 2, &[&word])
+            .map_err(|(_, error)| error)
     }
 
     /// Erases a block, behind everything that was issued before, and says on it that it is erased.
@@ -286,7 +319,11 @@ impl<M: Mtd> Flash<M> {
             }
             Medium::Nor => {
                 let mut node = [0; HEAD];
-                Head { kind: kind::CLEANMARKER, len: HEAD as u32 }.write(self.endian, &mut node);
+                Head {
+                    kind: kind::CLEANMARKER,
+                    len: HEAD as u32,
+                }
+                .write(self.endian, &mut node);
                 self.program_bytes(at, &[&node]).map_err(|(_, error)| error)
             }
         }
@@ -300,7 +337,8 @@ impl<M: Mtd> Flash<M> {
         oob
     }
 
-    /// Whether the spare area says that the block was erased as a whole; nothing where it holds anything else.
+    /// Whether the spare area says that the block was erased as a whole; nothing where it holds
+    /// anything else.
     pub fn oob_marker(&mut self, block: u32) -> Result<Option<bool>, MtdError> {
         let mut oob = [0xFF; MARKER_OOB];
         let first = Page(block * self.geometry.pages_per_block);

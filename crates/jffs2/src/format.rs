@@ -1,7 +1,8 @@
 //! What lies where in a node, in either byte order.
 //!
-//! *Promises.* A node that is decoded has had its own checksum checked, and its lengths fit each other; what it encodes, it decodes to the same. *Knows nothing of* erase blocks and of
-//! what nodes mean together. Source: include/uapi/linux/jffs2.h and fs/jffs2/summary.h of Linux.
+//! *Promises.* A node that is decoded has had its own checksum checked, and its lengths fit each
+//! other; what it encodes, it decodes to the same. *Knows nothing of* erase blocks and of what
+//! nodes mean together. Source: include/uapi/linux/jffs2.h and fs/jffs2/summary.h of Linux.
 
 /// The first half word of every node.
 pub(crate) const MAGIC: u16 = 0x1985;
@@ -58,21 +59,37 @@ pub enum Endian {
 impl Endian {
     pub(crate) fn get16(self, bytes: &[u8], at: usize) -> u16 {
         let word = [bytes[at], bytes[at + 1]];
-        if self == Self::Little { u16::from_le_bytes(word) } else { u16::from_be_bytes(word) }
+        if self == Self::Little {
+            u16::from_le_bytes(word)
+        } else {
+            u16::from_be_bytes(word)
+        }
     }
 
     pub(crate) fn get32(self, bytes: &[u8], at: usize) -> u32 {
         let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-        if self == Self::Little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) }
+        if self == Self::Little {
+            u32::from_le_bytes(word)
+        } else {
+            u32::from_be_bytes(word)
+        }
     }
 
     pub(crate) fn put16(self, bytes: &mut [u8], at: usize, value: u16) {
-        let word = if self == Self::Little { value.to_le_bytes() } else { value.to_be_bytes() };
+        let word = if self == Self::Little {
+            value.to_le_bytes()
+        } else {
+            value.to_be_bytes()
+        };
         bytes[at..at + 2].copy_from_slice(&word);
     }
 
     pub(crate) fn put32(self, bytes: &mut [u8], at: usize, value: u32) {
-        let word = if self == Self::Little { value.to_le_bytes() } else { value.to_be_bytes() };
+        let word = if self == Self::Little {
+            value.to_le_bytes()
+        } else {
+            value.to_be_bytes()
+        };
         bytes[at..at + 4].copy_from_slice(&word);
     }
 }
@@ -116,7 +133,11 @@ impl Head {
         let mut checked = [0; 8];
         checked.copy_from_slice(&bytes[..8]);
         endian.put16(&mut checked, 2, kind | kind::ACCURATE);
-        if crc(&checked) == endian.get32(bytes, 8) && len as usize >= HEAD { Place::Node(Self { kind, len }) } else { Place::BadHead }
+        if crc(&checked) == endian.get32(bytes, 8) && len as usize >= HEAD {
+            Place::Node(Self { kind, len })
+        } else {
+            Place::BadHead
+        }
     }
 
     pub fn write(self, endian: Endian, bytes: &mut [u8]) {
@@ -182,11 +203,28 @@ impl RawInode {
     /// The node without its data, which `csize` and `data_crc` describe.
     pub fn write(&self, e: Endian) -> [u8; INODE] {
         let mut bytes = [0; INODE];
-        Head { kind: kind::INODE, len: (INODE as u32).saturating_add(self.csize) }.write(e, &mut bytes);
-        for (at, value) in [(12, self.ino), (16, self.version), (20, self.mode), (28, self.isize), (32, self.atime), (36, self.mtime)] {
+        Head {
+            kind: kind::INODE,
+            len: (INODE as u32).saturating_add(self.csize),
+        }
+        .write(e, &mut bytes);
+        for (at, value) in [
+            (12, self.ino),
+            (16, self.version),
+            (20, self.mode),
+            (28, self.isize),
+            (32, self.atime),
+            (36, self.mtime),
+        ] {
             e.put32(&mut bytes, at, value);
         }
-        for (at, value) in [(40, self.ctime), (44, self.offset), (48, self.csize), (52, self.dsize), (60, self.data_crc)] {
+        for (at, value) in [
+            (40, self.ctime),
+            (44, self.offset),
+            (48, self.csize),
+            (52, self.dsize),
+            (60, self.data_crc),
+        ] {
             e.put32(&mut bytes, at, value);
         }
         for (at, value) in [(24, self.uid), (26, self.gid), (58, self.flags)] {
@@ -198,9 +236,14 @@ impl RawInode {
         bytes
     }
 
-    /// Bytes of the file that the node speaks of. There were writers that exchanged the two lengths of a hole.
+    /// Bytes of the file that the node speaks of. There were writers that exchanged the two lengths
+    /// of a hole.
     pub fn covers(&self) -> u32 {
-        if self.compr == crate::compress::ZERO && self.dsize == 0 { self.csize } else { self.dsize }
+        if self.compr == crate::compress::ZERO && self.dsize == 0 {
+            self.csize
+        } else {
+            self.dsize
+        }
     }
 }
 
@@ -238,8 +281,18 @@ impl RawDirent {
     /// The node without its name, which `name_len` and `name_crc` describe.
     pub fn write(&self, e: Endian) -> [u8; DIRENT] {
         let mut bytes = [0; DIRENT];
-        Head { kind: kind::DIRENT, len: DIRENT as u32 + u32::from(self.name_len) }.write(e, &mut bytes);
-        for (at, value) in [(12, self.pino), (16, self.version), (20, self.ino), (24, self.mctime), (36, self.name_crc)] {
+        Head {
+            kind: kind::DIRENT,
+            len: DIRENT as u32 + u32::from(self.name_len),
+        }
+        .write(e, &mut bytes);
+        for (at, value) in [
+            (12, self.pino),
+            (16, self.version),
+            (20, self.ino),
+            (24, self.mctime),
+            (36, self.name_crc),
+        ] {
             e.put32(&mut bytes, at, value);
         }
         (bytes[28], bytes[29]) = (self.name_len, self.kind);
@@ -281,7 +334,11 @@ impl RawXattr {
     /// The node without its data.
     pub fn write(&self, e: Endian) -> [u8; XATTR] {
         let mut bytes = [0; XATTR];
-        Head { kind: kind::XATTR, len: pad((XATTR + self.data_len()) as u32) }.write(e, &mut bytes);
+        Head {
+            kind: kind::XATTR,
+            len: pad((XATTR + self.data_len()) as u32),
+        }
+        .write(e, &mut bytes);
         for (at, value) in [(12, self.xid), (16, self.version), (24, self.data_crc)] {
             e.put32(&mut bytes, at, value);
         }
@@ -313,7 +370,11 @@ impl RawXref {
 
     pub fn write(&self, e: Endian) -> [u8; XREF] {
         let mut bytes = [0; XREF];
-        Head { kind: kind::XREF, len: XREF as u32 }.write(e, &mut bytes);
+        Head {
+            kind: kind::XREF,
+            len: XREF as u32,
+        }
+        .write(e, &mut bytes);
         for (at, value) in [(12, self.ino), (16, self.xid), (20, self.seqno)] {
             e.put32(&mut bytes, at, value);
         }
@@ -351,8 +412,17 @@ impl RawSummary {
 
     pub fn write(&self, e: Endian) -> [u8; SUMMARY] {
         let mut bytes = [0; SUMMARY];
-        Head { kind: kind::SUMMARY, len: self.len }.write(e, &mut bytes);
-        for (at, value) in [(12, self.count), (16, self.marker), (20, self.padded), (24, self.data_crc)] {
+        Head {
+            kind: kind::SUMMARY,
+            len: self.len,
+        }
+        .write(e, &mut bytes);
+        for (at, value) in [
+            (12, self.count),
+            (16, self.marker),
+            (20, self.padded),
+            (24, self.data_crc),
+        ] {
             e.put32(&mut bytes, at, value);
         }
         let checksum = crc(&bytes[..SUMMARY - 8]);
@@ -361,9 +431,15 @@ impl RawSummary {
     }
 }
 
-/// An attribute's name space on the medium, and what callers put before the name. The two lists of rights have no name of their own.
-pub(crate) const PREFIXES: [(u8, &[u8]); 5] =
-    [(1, b"user."), (2, b"security."), (3, b"system.posix_acl_access"), (4, b"system.posix_acl_default"), (5, b"trusted.")];
+/// An attribute's name space on the medium, and what callers put before the name. The two lists of
+/// rights have no name of their own.
+pub(crate) const PREFIXES: [(u8, &[u8]); 5] = [
+    (1, b"user."),
+    (2, b"security."),
+    (3, b"system.posix_acl_access"),
+    (4, b"system.posix_acl_default"),
+    (5, b"trusted."),
+];
 
 #[cfg(test)]
 mod tests {
@@ -390,15 +466,49 @@ mod tests {
                 ctime: 6,
                 ..Default::default()
             };
-            let inode = RawInode { offset: 8192, csize: 10, dsize: 4096, compr: 6, usercompr: 1, flags: 2, data_crc: 77, ..inode };
+            let inode = RawInode {
+                offset: 8192,
+                csize: 10,
+                dsize: 4096,
+                compr: 6,
+                usercompr: 1,
+                flags: 2,
+                data_crc: 77,
+                ..inode
+            };
             assert_eq!(RawInode::read(e, &inode.write(e)), Some(inode));
-            let dirent = RawDirent { pino: 1, version: 2, ino: 3, mctime: 4, name_len: 5, kind: 8, name_crc: 9 };
+            let dirent = RawDirent {
+                pino: 1,
+                version: 2,
+                ino: 3,
+                mctime: 4,
+                name_len: 5,
+                kind: 8,
+                name_crc: 9,
+            };
             assert_eq!(RawDirent::read(e, &dirent.write(e)), Some(dirent));
-            let xattr = RawXattr { xid: 1, version: 2, prefix: 5, name_len: 6, value_len: 700, data_crc: 8 };
+            let xattr = RawXattr {
+                xid: 1,
+                version: 2,
+                prefix: 5,
+                name_len: 6,
+                value_len: 700,
+                data_crc: 8,
+            };
             assert_eq!(RawXattr::read(e, &xattr.write(e)), Some(xattr));
-            let xref = RawXref { ino: 1, xid: 2, seqno: 3 };
+            let xref = RawXref {
+                ino: 1,
+                xid: 2,
+                seqno: 3,
+            };
             assert_eq!(RawXref::read(e, &xref.write(e)), Some(xref));
-            let summary = RawSummary { len: 100, count: 2, marker: 12, padded: 3, data_crc: 4 };
+            let summary = RawSummary {
+                len: 100,
+                count: 2,
+                marker: 12,
+                padded: 3,
+                data_crc: 4,
+            };
             assert_eq!(RawSummary::read(e, &summary.write(e)), Some(summary));
         }
     }
@@ -406,11 +516,21 @@ mod tests {
     #[test]
     fn a_node_that_does_not_count_any_more_keeps_its_checksum() {
         let mut bytes = RawXref::default().write(Endian::Little);
-        let head = Head { kind: kind::XREF, len: XREF as u32 };
-        let read = |bytes: &[u8; XREF]| Head::read(Endian::Little, bytes[..HEAD].try_into().unwrap());
+        let head = Head {
+            kind: kind::XREF,
+            len: XREF as u32,
+        };
+        let read =
+            |bytes: &[u8; XREF]| Head::read(Endian::Little, bytes[..HEAD].try_into().unwrap());
         assert_eq!(read(&bytes), Place::Node(head));
         bytes[3] &= !0x20;
-        assert_eq!(read(&bytes), Place::Node(Head { kind: kind::XREF & !kind::ACCURATE, ..head }));
+        assert_eq!(
+            read(&bytes),
+            Place::Node(Head {
+                kind: kind::XREF & !kind::ACCURATE,
+                ..head
+            })
+        );
         bytes[4] ^= 1;
         assert_eq!(read(&bytes), Place::BadHead);
         bytes[0] = 0;
@@ -419,7 +539,13 @@ mod tests {
 
     #[test]
     fn a_flipped_bit_in_any_field_is_noticed() {
-        let inode = RawInode { ino: 7, csize: 10, dsize: 4096, ..Default::default() }.write(Endian::Little);
+        let inode = RawInode {
+            ino: 7,
+            csize: 10,
+            dsize: 4096,
+            ..Default::default()
+        }
+        .write(Endian::Little);
         // The checksum of the data is not the node's own business.
         for bit in (0..INODE * 8).filter(|bit| !(60 * 8..64 * 8).contains(bit)) {
             let mut bytes = inode;

@@ -1,8 +1,10 @@
 //! Collecting: what counts in a block is written anew elsewhere, then the block is erased.
 //!
-//! *Promises.* A pass moves one node, or checks one inode, or erases one block; contents stay as they are, byte for byte. A name's removal is kept as long as an older entry of that name is anywhere on the medium.
-//! *Differs from Linux* in that a node is moved as it is where Linux writes it anew with the same contents, and in that removals are kept for entries in the same block, too: an interrupted
-//! erase may leave those. Source: fs/jffs2/gc.c.
+//! *Promises.* A pass moves one node, or checks one inode, or erases one block; contents stay as
+//! they are, byte for byte. A name's removal is kept as long as an older entry of that name is
+//! anywhere on the medium. *Differs from Linux* in that a node is moved as it is where Linux writes
+//! it anew with the same contents, and in that removals are kept for entries in the same block,
+//! too: an interrupted erase may leave those. Source: fs/jffs2/gc.c.
 
 use crate::{
     Jffs2, Jffs2Error,
@@ -29,12 +31,20 @@ impl<M: Mtd> Jffs2<M> {
         }
         let Some(block) = self.victim()? else {
             // What waited may have been all that kept a block from being erased.
-            return if self.erase_pending()? { Ok(()) } else { Err(Errno::NoSpace.into()) };
+            return if self.erase_pending()? {
+                Ok(())
+            } else {
+                Err(Errno::NoSpace.into())
+            };
         };
         let from = self.space.block(block).gc_at;
         let refs = &self.space.block(block).refs;
         let start = refs.partition_point(|node| node.at < from);
-        let Some(node) = refs[start..].iter().copied().find(|node| node.state != State::Obsolete) else {
+        let Some(node) = refs[start..]
+            .iter()
+            .copied()
+            .find(|node| node.state != State::Obsolete)
+        else {
             // Everything that counts lies before: begin again, or there is nothing.
             return self.restart(block, start > 0);
         };
@@ -59,12 +69,19 @@ impl<M: Mtd> Jffs2<M> {
             .find(|(_, known)| !known.checked && known.links > 0)
             .map(|(ino, _)| *ino);
         let Some(ino) = next else {
-            // Those that came to be known otherwise, or cannot be read, are looked at node by node when they are moved.
+            // Those that came to be known otherwise, or cannot be read, are looked at node by node
+            // when they are moved.
             return Ok(false);
         };
         self.checked_ino = ino;
         match self.load(ino) {
-            Ok(_) | Err(Jffs2Error::Call(_) | Jffs2Error::Node { .. } | Jffs2Error::Data { .. } | Jffs2Error::Inode { .. }) => Ok(true),
+            Ok(_)
+            | Err(
+                Jffs2Error::Call(_)
+                | Jffs2Error::Node { .. }
+                | Jffs2Error::Data { .. }
+                | Jffs2Error::Inode { .. },
+            ) => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -76,7 +93,9 @@ impl<M: Mtd> Jffs2<M> {
         }
         let dice = self.throw();
         let has = |list: List, below: u32| dice < below && self.space.count(list) > 0;
-        let list = if self.space.count(List::BadUsed) > 0 && self.space.count(List::Free) > self.limits.gc_bad {
+        let list = if self.space.count(List::BadUsed) > 0
+            && self.space.count(List::Free) > self.limits.gc_bad
+        {
             Some(List::BadUsed)
         } else if has(List::Erasable, 50) {
             Some(List::Erasable)
@@ -85,7 +104,9 @@ impl<M: Mtd> Jffs2<M> {
         } else if has(List::Dirty, 126) {
             Some(List::Dirty)
         } else {
-            [List::Clean, List::Dirty, List::VeryDirty, List::Erasable].into_iter().find(|list| self.space.count(*list) > 0)
+            [List::Clean, List::Dirty, List::VeryDirty, List::Erasable]
+                .into_iter()
+                .find(|list| self.space.count(*list) > 0)
         };
         let Some(list) = list else {
             if self.space.count(List::ErasableWaiting) > 0 {
@@ -94,7 +115,9 @@ impl<M: Mtd> Jffs2<M> {
             }
             return Ok(None);
         };
-        let Some(block) = self.space.first(list) else { return Ok(None) };
+        let Some(block) = self.space.first(list) else {
+            return Ok(None);
+        };
         self.space.unfile(block);
         self.space.gc = Some(block);
         self.space.block_mut(block).gc_at = 0;
@@ -135,12 +158,21 @@ impl<M: Mtd> Jffs2<M> {
         match self.load(ino) {
             Ok(_) => {}
             // What cannot be read is carried along: it stays as damaged as it is.
-            Err(Jffs2Error::Node { .. } | Jffs2Error::Data { .. } | Jffs2Error::Inode { .. } | Jffs2Error::Call(_)) => {
+            Err(
+                Jffs2Error::Node { .. }
+                | Jffs2Error::Data { .. }
+                | Jffs2Error::Inode { .. }
+                | Jffs2Error::Call(_),
+            ) => {
                 return self.move_node(node);
             }
             Err(error) => return Err(error),
         }
-        if self.space.get(node.at).is_none_or(|node| node.state == State::Obsolete) {
+        if self
+            .space
+            .get(node.at)
+            .is_none_or(|node| node.state == State::Obsolete)
+        {
             return Ok(());
         }
         let inode = self.load(ino)?;
@@ -150,7 +182,11 @@ impl<M: Mtd> Jffs2<M> {
         if let Some((start, end)) = inode.tree.seen(node.at) {
             return self.collect_data(node, ino, start, end);
         }
-        match inode.dents.at(node.at).map(|dent| (dent.ino, dent.name.clone(), dent.version)) {
+        match inode
+            .dents
+            .at(node.at)
+            .map(|dent| (dent.ino, dent.name.clone(), dent.version))
+        {
             Some((0, name, version)) => self.collect_removal(node, ino, &name, version),
             Some(_) => self.move_node(node),
             // Of nothing that is known: it was given up while it was read.
@@ -165,7 +201,8 @@ impl<M: Mtd> Jffs2<M> {
         self.put_copy(&node, &bytes)
     }
 
-    /// The same, but data of a file are divided instead where they would not fit into the block being filled.
+    /// The same, but data of a file are divided instead where they would not fit into the block
+    /// being filled.
     fn move_node_or(&mut self, node: NodeRef, ino: u32) -> Result<(), Jffs2Error> {
         let least = INODE as u32 + DATA_MIN;
         if node.len <= least {
@@ -178,7 +215,15 @@ impl<M: Mtd> Jffs2<M> {
         }
         match self.load(ino) {
             Ok(inode) => match inode.tree.seen(node.at) {
-                Some((start, end)) => self.collect_data(NodeRef { state: State::Normal, ..node }, ino, start, end),
+                Some((start, end)) => self.collect_data(
+                    NodeRef {
+                        state: State::Normal,
+                        ..node
+                    },
+                    ino,
+                    start,
+                    end,
+                ),
                 None => self.move_node(node),
             },
             Err(error @ Jffs2Error::Flash(_)) => Err(error),
@@ -196,10 +241,20 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// Part of a file, of which `start` to `end` is to be seen, perhaps with gaps.
-    fn collect_data(&mut self, node: NodeRef, ino: u32, start: u32, end: u32) -> Result<(), Jffs2Error> {
+    fn collect_data(
+        &mut self,
+        node: NodeRef,
+        ino: u32,
+        start: u32,
+        end: u32,
+    ) -> Result<(), Jffs2Error> {
         if start / PAGE != (end - 1) / PAGE || node.state == State::Pristine {
             // A hole, or more than a page: not to be merged.
-            return if node.state == State::Pristine { self.move_node_or(node, ino) } else { self.move_node(node) };
+            return if node.state == State::Pristine {
+                self.move_node_or(node, ino)
+            } else {
+                self.move_node(node)
+            };
         }
         if self.is_hole(node.at)? {
             return self.move_node(node);
@@ -216,31 +271,46 @@ impl<M: Mtd> Jffs2<M> {
             at += self.write_piece(ino, at, &page[(at - from) as usize..], For::Collection)?;
         }
         // Gone with the rest, unless nothing of it was to be seen.
-        if self
-            .space
-            .get(node.at)
-            .is_some_and(|old| old.state != State::Obsolete && self.core.get(&ino).is_none_or(|inode| inode.tree.span(node.at).is_none()))
-        {
+        if self.space.get(node.at).is_some_and(|old| {
+            old.state != State::Obsolete
+                && self
+                    .core
+                    .get(&ino)
+                    .is_none_or(|inode| inode.tree.span(node.at).is_none())
+        }) {
             return self.obsolete(node.at);
         }
         Ok(())
     }
 
-    /// Takes neighbours in the same page along, if there is room and they lie in blocks that are dirty anyway.
+    /// Takes neighbours in the same page along, if there is room and they lie in blocks that are
+    /// dirty anyway.
     fn widen(&mut self, ino: u32, start: u32, end: u32) -> Result<(u32, u32), Jffs2Error> {
         let (mut from, mut to) = (start, end);
-        if self.space.count(List::Free) + self.space.count(List::ErasePending) <= self.limits.gc_merge {
+        if self.space.count(List::Free) + self.space.count(List::ErasePending)
+            <= self.limits.gc_merge
+        {
             return Ok((from, to));
         }
         let (low, size) = (start - start % PAGE, self.load(ino)?.size);
         let high = low.saturating_add(PAGE);
-        while let Some(left) = self.load(ino)?.tree.before(from).filter(|left| left.start >= low && left.end > low) {
+        while let Some(left) = self
+            .load(ino)?
+            .tree
+            .before(from)
+            .filter(|left| left.start >= low && left.end > low)
+        {
             if left.start == low && !self.is_worth_merging(left.node)? {
                 break;
             }
             from = left.start;
         }
-        while let Some(right) = self.load(ino)?.tree.at_or_after(to).filter(|right| right.end <= high) {
+        while let Some(right) = self
+            .load(ino)?
+            .tree
+            .at_or_after(to)
+            .filter(|right| right.end <= high)
+        {
             if right.end == high && !self.is_worth_merging(right.node)? {
                 break;
             }
@@ -256,11 +326,18 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn is_worth_merging(&mut self, at: u32) -> Result<bool, Jffs2Error> {
-        Ok(!self.is_hole(at)? && (self.space.gc == Some(self.space.block_of(at)) || self.is_in_dirty_block(at)))
+        Ok(!self.is_hole(at)?
+            && (self.space.gc == Some(self.space.block_of(at)) || self.is_in_dirty_block(at)))
     }
 
     /// "No such name any more": needed as long as an older entry says otherwise.
-    fn collect_removal(&mut self, node: NodeRef, dir: u32, name: &[u8], version: u32) -> Result<(), Jffs2Error> {
+    fn collect_removal(
+        &mut self,
+        node: NodeRef,
+        dir: u32,
+        name: &[u8],
+        version: u32,
+    ) -> Result<(), Jffs2Error> {
         if !self.marks_in_place() && self.has_older_entry(node, dir, name)? {
             return self.move_node(node);
         }
@@ -273,17 +350,29 @@ impl<M: Mtd> Jffs2<M> {
         self.obsolete(node.at)
     }
 
-    fn has_older_entry(&mut self, removal: NodeRef, dir: u32, name: &[u8]) -> Result<bool, Jffs2Error> {
-        let Some(known) = self.known.get(&dir) else { return Ok(false) };
+    fn has_older_entry(
+        &mut self,
+        removal: NodeRef,
+        dir: u32,
+        name: &[u8],
+    ) -> Result<bool, Jffs2Error> {
+        let Some(known) = self.known.get(&dir) else {
+            return Ok(false);
+        };
         let places: Vec<u32> = known.nodes.iter().copied().collect();
         let mut bytes = alloc::vec![0; DIRENT + name.len()];
         for at in places {
-            let candidate = self.space.get(at).is_some_and(|node| node.state == State::Obsolete && node.len == removal.len);
+            let candidate = self
+                .space
+                .get(at)
+                .is_some_and(|node| node.state == State::Obsolete && node.len == removal.len);
             if !candidate {
                 continue;
             }
             self.flash.read(at, &mut bytes)?;
-            let raw = bytes.first_chunk().and_then(|bytes| RawDirent::read(self.flash.endian, bytes));
+            let raw = bytes
+                .first_chunk()
+                .and_then(|bytes| RawDirent::read(self.flash.endian, bytes));
             if raw.is_some_and(|raw| raw.ino != 0 && raw.pino == dir) && bytes[DIRENT..] == *name {
                 return Ok(true);
             }
@@ -294,13 +383,22 @@ impl<M: Mtd> Jffs2<M> {
     /// Whether there is something to do in the background (`jffs2_thread_should_wake`).
     pub(crate) fn has_work(&self) -> bool {
         let total = self.space.total;
-        if total.unchecked > 0 && self.known.range(self.checked_ino.saturating_add(1)..).any(|(_, known)| !known.checked && known.links > 0)
+        if total.unchecked > 0
+            && self
+                .known
+                .range(self.checked_ino.saturating_add(1)..)
+                .any(|(_, known)| !known.checked && known.links > 0)
         {
             return true;
         }
         let pending = self.space.count(List::ErasePending);
-        let dirty: u32 = self.space.listed(List::ErasePending).map(|block| self.space.block(block).sizes.dirty).sum();
+        let dirty: u32 = self
+            .space
+            .listed(List::ErasePending)
+            .map(|block| self.space.block(block).sizes.dirty)
+            .sum();
         pending > 0
-            || self.space.count(List::Free) + pending < self.limits.gc_trigger && total.dirty.saturating_sub(dirty) > self.limits.dirt_min
+            || self.space.count(List::Free) + pending < self.limits.gc_trigger
+                && total.dirty.saturating_sub(dirty) > self.limits.dirt_min
     }
 }

@@ -43,13 +43,16 @@ pub(crate) struct Dents(Vec<Dent>);
 
 /// Of a name, below 2^63: where to go on in a list of names.
 pub(crate) fn hash(name: &[u8]) -> u64 {
-    name.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)) >> 1
+    name.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    }) >> 1
 }
 
 impl Dents {
     fn place(&self, name: &[u8]) -> Result<usize, usize> {
         let hash = hash(name);
-        self.0.binary_search_by(|dent| (dent.hash, &*dent.name).cmp(&(hash, name)))
+        self.0
+            .binary_search_by(|dent| (dent.hash, &*dent.name).cmp(&(hash, name)))
     }
 
     /// The name, also one that is gone.
@@ -80,7 +83,10 @@ impl Dents {
     }
 
     pub fn rename(&mut self, old: u32, new: u32) {
-        self.0.iter_mut().filter(|dent| dent.at == old).for_each(|dent| dent.at = new);
+        self.0
+            .iter_mut()
+            .filter(|dent| dent.at == old)
+            .for_each(|dent| dent.at = new);
     }
 
     /// Names that are there, from a hash on.
@@ -160,8 +166,17 @@ impl Inode {
     }
 
     pub fn attr(&self, ino: u32, links: u32, endian: format::Endian) -> Attr {
-        let size = if self.is_directory() { 0 } else { u64::from(self.size) };
-        let directories = || self.dents.from(0).filter(|dent| dent.kind == KIND_DIRECTORY).count() as u32;
+        let size = if self.is_directory() {
+            0
+        } else {
+            u64::from(self.size)
+        };
+        let directories = || {
+            self.dents
+                .from(0)
+                .filter(|dent| dent.kind == KIND_DIRECTORY)
+                .count() as u32
+        };
         Attr {
             ino: Ino(ino.into()),
             kind: self.kind,
@@ -182,7 +197,8 @@ impl Inode {
         }
     }
 
-    /// Two bytes of 8 bits major and 8 bits minor number, or four of 12 and 20, the minor one's upper bits on top.
+    /// Two bytes of 8 bits major and 8 bits minor number, or four of 12 and 20, the minor one's
+    /// upper bits on top.
     fn device(&self, endian: format::Endian) -> (u32, u32) {
         match (self.kind, self.data.len()) {
             (FileType::Character | FileType::Block, 2) => {
@@ -206,7 +222,11 @@ pub(crate) fn device_data(endian: format::Endian, (major, minor): (u32, u32)) ->
         return Some(data);
     }
     data.resize(4, 0);
-    endian.put32(&mut data, 0, minor & 0xFF | major << 8 | (minor & !0xFF) << 12);
+    endian.put32(
+        &mut data,
+        0,
+        minor & 0xFF | major << 8 | (minor & !0xFF) << 12,
+    );
     (major < 1 << 12 && minor < 1 << 20).then_some(data)
 }
 
@@ -215,7 +235,8 @@ pub(crate) fn seconds(time: Time) -> u32 {
     time.secs.clamp(0, u32::MAX.into()) as u32
 }
 
-/// Owners are 16 bits; what does not fit belongs to nobody, as in other file systems of Linux with such owners.
+/// Owners are 16 bits; what does not fit belongs to nobody, as in other file systems of Linux with
+/// such owners.
 pub(crate) fn owner(id: u32) -> u16 {
     u16::try_from(id).unwrap_or(65_534)
 }
@@ -227,13 +248,26 @@ mod tests {
 
     #[test]
     fn of_two_entries_of_one_name_the_newer_stays() {
-        let dent = |name: &[u8], version, at| Dent { hash: hash(name), name: name.into(), ino: 5, version, kind: 8, at };
+        let dent = |name: &[u8], version, at| Dent {
+            hash: hash(name),
+            name: name.into(),
+            ino: 5,
+            version,
+            kind: 8,
+            at,
+        };
         let mut dents = Dents::default();
         assert_eq!(dents.insert(dent(b"a", 3, 30)), None);
         assert_eq!(dents.insert(dent(b"b", 1, 10)), None);
         assert_eq!(dents.insert(dent(b"a", 2, 20)), Some(20));
         assert_eq!(dents.insert(dent(b"a", 4, 40)), Some(30));
-        assert_eq!(dents.insert(Dent { ino: 0, ..dent(b"b", 2, 50) }), Some(10));
+        assert_eq!(
+            dents.insert(Dent {
+                ino: 0,
+                ..dent(b"b", 2, 50)
+            }),
+            Some(10)
+        );
         assert_eq!(dents.from(0).map(|dent| dent.at).collect::<Vec<_>>(), [40]);
         assert_eq!(dents.get(b"b").map(|dent| dent.at), Some(50));
         assert_eq!(dents.at(50).map(|dent| dent.version), Some(2));
@@ -242,9 +276,19 @@ mod tests {
     #[test]
     fn devices_come_back_in_both_widths() {
         for endian in [Endian::Little, Endian::Big] {
-            for number in [(1, 3), (255, 255), (300, 70_000), (4095, 1_048_575), (8, 256)] {
+            for number in [
+                (1, 3),
+                (255, 255),
+                (300, 70_000),
+                (4095, 1_048_575),
+                (8, 256),
+            ] {
                 let data = device_data(endian, number).unwrap();
-                let inode = Inode { kind: FileType::Character, data, ..Inode::bare_directory() };
+                let inode = Inode {
+                    kind: FileType::Character,
+                    data,
+                    ..Inode::bare_directory()
+                };
                 assert_eq!(inode.device(endian), number);
             }
         }

@@ -1,7 +1,9 @@
 //! From an inode's nodes to the inode.
 //!
-//! *Promises.* The newest version of each byte whose checksum is right; a node whose checksum is wrong is given up when a newer or older one can take its place, and so is what newer nodes hide. The length is
-//! that of the newest version. *Bounded:* memory for the inode's nodes. Source: fs/jffs2/readinode.c.
+//! *Promises.* The newest version of each byte whose checksum is right; a node whose checksum is
+//! wrong is given up when a newer or older one can take its place, and so is what newer nodes hide.
+//! The length is that of the newest version. *Bounded:* memory for the inode's nodes. Source:
+//! fs/jffs2/readinode.c.
 
 use crate::{
     Jffs2, Jffs2Error,
@@ -29,18 +31,30 @@ struct Nodes {
 }
 
 impl Nodes {
-    /// The root may have no node of its own; Linux makes a directory of anything else that has names in it. It has no time then, whatever its names say.
+    /// The root may have no node of its own; Linux makes a directory of anything else that has
+    /// names in it. It has no time then, whatever its names say.
     fn without_node(self, ino: u32) -> Result<Inode, Jffs2Error> {
         if ino != ROOT && self.dents.from(0).next().is_none() {
-            return Err(Jffs2Error::Inode { ino, what: "no node of it is left" });
+            return Err(Jffs2Error::Inode {
+                ino,
+                what: "no node of it is left",
+            });
         }
-        Ok(Inode { version: self.version, dents: self.dents, ..Inode::bare_directory() })
+        Ok(Inode {
+            version: self.version,
+            dents: self.dents,
+            ..Inode::bare_directory()
+        })
     }
 
     fn into_inode(self, kind: FileType, latest: &RawInode) -> Inode {
         // The names of a directory tell when it changed.
         let later = kind == FileType::Directory && self.mctime.0 > latest.version;
-        let (mtime, ctime) = if later { (self.mctime.1, self.mctime.1) } else { (latest.mtime, latest.ctime) };
+        let (mtime, ctime) = if later {
+            (self.mctime.1, self.mctime.1)
+        } else {
+            (latest.mtime, latest.ctime)
+        };
         Inode {
             version: self.version,
             attr_version: latest.version,
@@ -88,8 +102,12 @@ impl<M: Mtd> Jffs2<M> {
         if self.core.len() <= self.options.inodes_kept + self.references.len() {
             return;
         }
-        let mut idle: Vec<(u64, u32)> =
-            self.core.iter().filter(|(ino, _)| !self.references.contains_key(ino)).map(|(ino, inode)| (inode.stamp, *ino)).collect();
+        let mut idle: Vec<(u64, u32)> = self
+            .core
+            .iter()
+            .filter(|(ino, _)| !self.references.contains_key(ino))
+            .map(|(ino, inode)| (inode.stamp, *ino))
+            .collect();
         idle.sort_unstable();
         for (_, ino) in &idle[..idle.len().div_ceil(2)] {
             self.core.remove(ino);
@@ -101,18 +119,32 @@ impl<M: Mtd> Jffs2<M> {
         let places: Vec<u32> = known.nodes.iter().copied().collect();
         let mut nodes = Nodes::default();
         for at in places {
-            if self.space.get(at).is_some_and(|node| node.state != State::Obsolete) {
+            if self
+                .space
+                .get(at)
+                .is_some_and(|node| node.state != State::Obsolete)
+            {
                 self.read_node(at, ino, &mut nodes)?;
             }
         }
         // The newest first; of two copies of one node either will do.
-        nodes.data.sort_unstable_by_key(|(at, raw)| (core::cmp::Reverse(raw.version), *at));
+        nodes
+            .data
+            .sort_unstable_by_key(|(at, raw)| (core::cmp::Reverse(raw.version), *at));
         let kept = self.sift(nodes.data.as_slice())?;
         if let Some(known) = self.known.get_mut(&ino) {
             known.checked = true;
         }
-        let Some(&(at, latest)) = kept.first() else { return nodes.without_node(ino) };
-        let mode = Jffs2Error::Node { at, ino, what: "mode", found: latest.mode, expected: 0o100_000 };
+        let Some(&(at, latest)) = kept.first() else {
+            return nodes.without_node(ino);
+        };
+        let mode = Jffs2Error::Node {
+            at,
+            ino,
+            what: "mode",
+            found: latest.mode,
+            expected: 0o100_000,
+        };
         let kind = FileType::from_mode(latest.mode as u16).ok_or(mode)?;
         let mut inode = nodes.into_inode(kind, &latest);
         match kind {
@@ -127,22 +159,35 @@ impl<M: Mtd> Jffs2<M> {
         let mut bytes = [0; INODE];
         self.flash.read(at, &mut bytes[..DIRENT])?;
         let head = bytes.first_chunk::<HEAD>().map(|head| Head::read(e, head));
-        let (Some(Place::Node(head)), Some(node)) = (head, self.space.get(at)) else { return self.obsolete(at) };
+        let (Some(Place::Node(head)), Some(node)) = (head, self.space.get(at)) else {
+            return self.obsolete(at);
+        };
         match head.kind {
             kind::INODE if node.len >= INODE as u32 => {
                 self.flash.read(at + DIRENT as u32, &mut bytes[DIRENT..])?;
                 let raw = RawInode::read(e, &bytes).filter(|raw| {
-                    let sane = raw.offset <= raw.isize && raw.offset.checked_add(raw.covers()).is_some();
+                    let sane =
+                        raw.offset <= raw.isize && raw.offset.checked_add(raw.covers()).is_some();
                     let old = node.state != State::Unchecked;
-                    raw.ino == ino && (old || sane) && (INODE as u32).checked_add(raw.csize).is_some_and(|len| pad(len) == node.len)
+                    raw.ino == ino
+                        && (old || sane)
+                        && (INODE as u32)
+                            .checked_add(raw.csize)
+                            .is_some_and(|len| pad(len) == node.len)
                 });
-                let Some(raw) = raw else { return self.obsolete(at) };
+                let Some(raw) = raw else {
+                    return self.obsolete(at);
+                };
                 nodes.version = nodes.version.max(raw.version);
                 nodes.data.push((at, raw));
             }
             kind::DIRENT => {
-                let raw = bytes.first_chunk().and_then(|bytes| RawDirent::read(e, bytes));
-                let Some(raw) = raw.filter(|raw| raw.pino == ino && node.len >= DIRENT as u32 + u32::from(raw.name_len)) else {
+                let raw = bytes
+                    .first_chunk()
+                    .and_then(|bytes| RawDirent::read(e, bytes));
+                let Some(raw) = raw.filter(|raw| {
+                    raw.pino == ino && node.len >= DIRENT as u32 + u32::from(raw.name_len)
+                }) else {
                     return self.obsolete(at);
                 };
                 let mut name = vec![0; raw.name_len.into()];
@@ -154,7 +199,14 @@ impl<M: Mtd> Jffs2<M> {
                 if raw.mctime != 0 && raw.version > nodes.mctime.0 {
                     nodes.mctime = (raw.version, raw.mctime);
                 }
-                let dent = Dent { hash: hash(&name), name: name.into(), ino: raw.ino, version: raw.version, kind: raw.kind, at };
+                let dent = Dent {
+                    hash: hash(&name),
+                    name: name.into(),
+                    ino: raw.ino,
+                    version: raw.version,
+                    kind: raw.kind,
+                    at,
+                };
                 if let Some(older) = nodes.dents.insert(dent) {
                     self.obsolete(older)?;
                 }
@@ -164,12 +216,17 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    /// Of the nodes of an inode, the newest first, those of which something is to be seen; and the newest, if it has no data.
+    /// Of the nodes of an inode, the newest first, those of which something is to be seen; and the
+    /// newest, if it has no data.
     fn sift(&mut self, nodes: &[(u32, RawInode)]) -> Result<Vec<(u32, RawInode)>, Jffs2Error> {
         let (mut covered, mut kept) = (Covered::default(), Vec::new());
         for &(at, raw) in nodes {
             let (start, end) = (raw.offset, raw.offset.saturating_add(raw.covers()));
-            let useful = if start == end { kept.is_empty() } else { !covered.has(start, end) };
+            let useful = if start == end {
+                kept.is_empty()
+            } else {
+                !covered.has(start, end)
+            };
             if !useful || !self.is_whole(at, &raw)? {
                 self.obsolete(at)?;
                 continue;
@@ -184,7 +241,11 @@ impl<M: Mtd> Jffs2<M> {
 
     /// Looks at a node's data, if that has not happened.
     fn is_whole(&mut self, at: u32, raw: &RawInode) -> Result<bool, Jffs2Error> {
-        if self.space.get(at).is_none_or(|node| node.state != State::Unchecked) {
+        if self
+            .space
+            .get(at)
+            .is_none_or(|node| node.state != State::Unchecked)
+        {
             return Ok(true);
         }
         if raw.csize > 0 && raw.compr != ZERO {
@@ -198,15 +259,26 @@ impl<M: Mtd> Jffs2<M> {
                 return Ok(false);
             }
         }
-        let whole_page = raw.covers() >= PAGE || raw.offset.is_multiple_of(PAGE) && raw.offset.saturating_add(raw.covers()) == raw.isize;
-        self.space.set_state(at, if whole_page { State::Pristine } else { State::Normal });
+        let whole_page = raw.covers() >= PAGE
+            || raw.offset.is_multiple_of(PAGE)
+                && raw.offset.saturating_add(raw.covers()) == raw.isize;
+        self.space.set_state(
+            at,
+            if whole_page {
+                State::Pristine
+            } else {
+                State::Normal
+            },
+        );
         Ok(true)
     }
 
     fn grow_tree(&mut self, inode: &mut Inode, kept: &[(u32, RawInode)]) -> Result<(), Jffs2Error> {
         let mut effects = Effects::default();
         for (at, raw) in kept.iter().rev() {
-            inode.tree.insert(*at, raw.offset, raw.covers(), &mut effects);
+            inode
+                .tree
+                .insert(*at, raw.offset, raw.covers(), &mut effects);
         }
         if let Some((at, _)) = kept.first().filter(|(_, raw)| raw.covers() == 0) {
             inode.metadata = Some(*at);
@@ -218,7 +290,14 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// Takes the one node of what is no file; older ones do not count.
-    fn take_single(&mut self, inode: &mut Inode, ino: u32, at: u32, latest: &RawInode, kept: &[(u32, RawInode)]) -> Result<(), Jffs2Error> {
+    fn take_single(
+        &mut self,
+        inode: &mut Inode,
+        ino: u32,
+        at: u32,
+        latest: &RawInode,
+        kept: &[(u32, RawInode)],
+    ) -> Result<(), Jffs2Error> {
         for (older, _) in &kept[1..] {
             self.obsolete(*older)?;
         }
@@ -230,7 +309,13 @@ impl<M: Mtd> Jffs2<M> {
         };
         let len = latest.covers();
         if !expected.contains(&len) {
-            return Err(Jffs2Error::Node { at, ino, what: "length of the data", found: len, expected: *expected.start() });
+            return Err(Jffs2Error::Node {
+                at,
+                ino,
+                what: "length of the data",
+                found: len,
+                expected: *expected.start(),
+            });
         }
         inode.data = vec![0; len as usize];
         if inode.kind == FileType::Symlink {
@@ -242,7 +327,8 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    /// Nodes of which nothing is to be seen do not count; those that share a page are to be merged one day.
+    /// Nodes of which nothing is to be seen do not count; those that share a page are to be merged
+    /// one day.
     pub(crate) fn settle(&mut self, effects: &Effects) -> Result<(), Jffs2Error> {
         for at in &effects.shared {
             self.space.make_normal(*at);

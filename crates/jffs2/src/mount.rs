@@ -22,22 +22,26 @@ const BLOCK_BYTES_MIN: u32 = 8192;
 /// How a medium is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How bytes get onto the medium; by default as NAND where there is a spare area for the clean marker, otherwise as NOR.
+    /// How bytes get onto the medium; by default as NAND where there is a spare area for the clean
+    /// marker, otherwise as NOR.
     pub medium: Option<Medium>,
     /// The byte order; by default that of the first node found, little-endian where there is none.
     pub endian: Option<Endian>,
     /// What is done to data that are written.
     pub compression: Compression,
-    /// A list of its nodes is written at the end of each block, and read by a mount (`CONFIG_JFFS2_SUMMARY`). Then nothing is marked in place, as in Linux.
+    /// A list of its nodes is written at the end of each block, and read by a mount
+    /// (`CONFIG_JFFS2_SUMMARY`). Then nothing is marked in place, as in Linux.
     pub summary: bool,
     /// Every change is durable when the call returns.
     pub sync: bool,
     /// Nothing is ever written.
     pub read_only: bool,
-    /// An fsync fills the page that waits by collecting garbage, as Linux does; otherwise the page is padded.
+    /// An fsync fills the page that waits by collecting garbage, as Linux does; otherwise the page
+    /// is padded.
     pub sync_collects: bool,
-    /// The block that was being filled is filled on after a mount, as in Linux. Where pages are programmed whole that is not safe: an interrupted erase may leave a block that looks half filled, and whose
-    /// rest only looks erased.
+    /// The block that was being filled is filled on after a mount, as in Linux. Where pages are
+    /// programmed whole that is not safe: an interrupted erase may leave a block that looks half
+    /// filled, and whose rest only looks erased.
     pub resume: bool,
     /// Inodes kept ready that nobody refers to.
     pub inodes_kept: usize,
@@ -80,7 +84,14 @@ impl Limits {
         let extra = (bytes / 50 + u64::from(blocks) * 100).div_ceil(block_bytes.into()) as u32;
         let (deletion, write) = (2, 2 + extra);
         let dirt_min = (u64::from(block_bytes) + bytes / 100).min(u32::MAX.into()) as u32;
-        Self { write, deletion, gc_trigger: write + 1, gc_merge: deletion + 1, gc_bad: 0, dirt_min }
+        Self {
+            write,
+            deletion,
+            gc_trigger: write + 1,
+            gc_merge: deletion + 1,
+            gc_bad: 0,
+            dirt_min,
+        }
     }
 }
 
@@ -144,7 +155,9 @@ impl<M: Mtd> Jffs2<M> {
         Self::over(flash, space, found, options)
     }
 
-    /// An empty file system on a medium on which nothing counts, whatever it holds: blocks are erased when their turn comes, from the first one on, and the rest by [`erase_rest`](Self::erase_rest).
+    /// An empty file system on a medium on which nothing counts, whatever it holds: blocks are
+    /// erased when their turn comes, from the first one on, and the rest by
+    /// [`erase_rest`](Self::erase_rest).
     pub(crate) fn anew(mtd: M, endian: Endian, options: Options) -> Result<Self, Jffs2Error> {
         let mut flash = open(mtd, &options)?;
         (flash.endian, flash.making) = (endian, true);
@@ -164,10 +177,18 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    fn over(flash: Flash<M>, space: Space, found: Found, options: Options) -> Result<Self, Jffs2Error> {
+    fn over(
+        flash: Flash<M>,
+        space: Space,
+        found: Found,
+        options: Options,
+    ) -> Result<Self, Jffs2Error> {
         let mut jffs2 = Self {
             limits: Limits::of(flash.blocks(), flash.block_bytes()),
-            options: Options { read_only: options.read_only || found.read_only, ..options },
+            options: Options {
+                read_only: options.read_only || found.read_only,
+                ..options
+            },
             flash,
             space,
             known: BTreeMap::new(),
@@ -227,7 +248,8 @@ impl<M: Mtd> Jffs2<M> {
         self.flash.mtd_mut()
     }
 
-    /// Ends the mount without writing anything: after [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
+    /// Ends the mount without writing anything: after
+    /// [`unmount`](nandlab_vfs::FileSystem::unmount), or as a power cut would.
     pub fn into_mtd(self) -> M {
         self.flash.into_mtd()
     }
@@ -239,12 +261,18 @@ impl<M: Mtd> Jffs2<M> {
 
     /// A number of 0 to 127, in the place of Linux's clock.
     pub(crate) fn throw(&mut self) -> u32 {
-        self.dice = self.dice.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        self.dice = self
+            .dice
+            .wrapping_mul(0x5851_F42D_4C95_7F2D)
+            .wrapping_add(0x1405_7B7E_F767_814F);
         (self.dice >> 57) as u32
     }
 
     /// A call that changes nothing.
-    pub(crate) fn look<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>) -> Result<T, Errno> {
+    pub(crate) fn look<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>,
+    ) -> Result<T, Errno> {
         if self.life == Life::Unmounted {
             return Err(Errno::Io);
         }
@@ -254,7 +282,11 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// A call that may change something, now.
-    pub(crate) fn change<T>(&mut self, now: Time, call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>) -> Result<T, Errno> {
+    pub(crate) fn change<T>(
+        &mut self,
+        now: Time,
+        call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>,
+    ) -> Result<T, Errno> {
         self.now = now;
         self.write_call(|jffs2| {
             let value = call(jffs2)?;
@@ -267,7 +299,10 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// A call that writes.
-    pub(crate) fn write_call<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>) -> Result<T, Errno> {
+    pub(crate) fn write_call<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>,
+    ) -> Result<T, Errno> {
         if self.life == Life::Failed {
             return self.report(Err(Jffs2Error::Failed));
         }
@@ -296,7 +331,12 @@ impl<M: Mtd> Jffs2<M> {
         if self.options.read_only {
             return Ok(());
         }
-        let nameless: Vec<u32> = self.references.keys().copied().filter(|ino| self.links(*ino) == 0).collect();
+        let nameless: Vec<u32> = self
+            .references
+            .keys()
+            .copied()
+            .filter(|ino| self.links(*ino) == 0)
+            .collect();
         for ino in nameless {
             self.destroy(ino)?;
         }
@@ -317,12 +357,46 @@ impl<M: Mtd> Jffs2<M> {
 /// Refuses shapes on which the format cannot lie.
 pub(crate) fn open<M: Mtd>(mtd: M, options: &Options) -> Result<Flash<M>, Jffs2Error> {
     let geometry = mtd.geometry();
-    let medium = options.medium.unwrap_or(if geometry.oob >= 8 { Medium::Nand } else { Medium::Nor });
-    let fits = |field, found: u64, fine, expected| if fine { Ok(()) } else { Err(Jffs2Error::Shape { field, found, expected }) };
+    let medium = options.medium.unwrap_or(if geometry.oob >= 8 {
+        Medium::Nand
+    } else {
+        Medium::Nor
+    });
+    let fits = |field, found: u64, fine, expected| {
+        if fine {
+            Ok(())
+        } else {
+            Err(Jffs2Error::Shape {
+                field,
+                found,
+                expected,
+            })
+        }
+    };
     let block = geometry.block_bytes();
-    fits("bytes of the medium", geometry.bytes(), geometry.bytes() < BYTES_MAX, "less than 4 GiB")?;
-    fits("erase block", block.into(), block >= BLOCK_BYTES_MIN, "at least 8192 bytes")?;
-    fits("blocks", geometry.blocks.into(), geometry.blocks >= 5, "at least 5")?;
-    fits("bytes of a spare area", geometry.oob.into(), medium != Medium::Nand || geometry.oob >= 8, "at least 8, for the clean marker")?;
+    fits(
+        "bytes of the medium",
+        geometry.bytes(),
+        geometry.bytes() < BYTES_MAX,
+        "less than 4 GiB",
+    )?;
+    fits(
+        "erase block",
+        block.into(),
+        block >= BLOCK_BYTES_MIN,
+        "at least 8192 bytes",
+    )?;
+    fits(
+        "blocks",
+        geometry.blocks.into(),
+        geometry.blocks >= 5,
+        "at least 5",
+    )?;
+    fits(
+        "bytes of a spare area",
+        geometry.oob.into(),
+        medium != Medium::Nand || geometry.oob >= 8,
+        "at least 8, for the clean marker",
+    )?;
     Ok(Flash::new(mtd, medium))
 }

@@ -1,7 +1,8 @@
 //! Names and what they name: made, linked, removed, moved.
 //!
-//! *Promises.* An inode is on the medium before its first name, a new name before the old one goes. A cut may leave both names of a rename, never neither; of a
-//! directory the next mount keeps one. Source: fs/jffs2/dir.c.
+//! *Promises.* An inode is on the medium before its first name, a new name before the old one goes.
+//! A cut may leave both names of a rename, never neither; of a directory the next mount keeps one.
+//! Source: fs/jffs2/dir.c.
 
 use crate::{
     Jffs2, Jffs2Error,
@@ -18,13 +19,22 @@ const SETGID: u32 = 0o2000;
 impl<M: Mtd> Jffs2<M> {
     pub(crate) fn dir(&mut self, dir: u32) -> Result<&mut Inode, Jffs2Error> {
         let inode = self.load(dir)?;
-        if inode.is_directory() { Ok(inode) } else { Err(Errno::NotDirectory.into()) }
+        if inode.is_directory() {
+            Ok(inode)
+        } else {
+            Err(Errno::NotDirectory.into())
+        }
     }
 
     /// A name that is there.
     pub(crate) fn find(&mut self, dir: u32, name: &[u8]) -> Result<Dent, Jffs2Error> {
         check_name(name)?;
-        self.dir(dir)?.dents.get(name).filter(|dent| dent.ino != 0).cloned().ok_or(Jffs2Error::Call(Errno::NoEntry))
+        self.dir(dir)?
+            .dents
+            .get(name)
+            .filter(|dent| dent.ino != 0)
+            .cloned()
+            .ok_or(Jffs2Error::Call(Errno::NoEntry))
     }
 
     /// A name that can be made: not there, in a directory that has a name itself.
@@ -37,23 +47,44 @@ impl<M: Mtd> Jffs2<M> {
         if self.links(dir) == 0 {
             return Err(Errno::NoEntry.into());
         }
-        if name.len() > NAME_MAX { Err(Errno::NameTooLong.into()) } else { Ok(()) }
+        if name.len() > NAME_MAX {
+            Err(Errno::NameTooLong.into())
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes an inode under a new name.
-    pub(crate) fn make(&mut self, dir: u32, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<u32, Jffs2Error> {
+    pub(crate) fn make(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<u32, Jffs2Error> {
         self.check_new(dir, name)?;
         let data = match node {
-            NewNode::Symlink { target } if target.is_empty() || target.contains(&0) => return Err(Errno::Invalid.into()),
-            NewNode::Symlink { target } if target.len() > NAME_MAX => return Err(Errno::NameTooLong.into()),
+            NewNode::Symlink { target } if target.is_empty() || target.contains(&0) => {
+                return Err(Errno::Invalid.into());
+            }
+            NewNode::Symlink { target } if target.len() > NAME_MAX => {
+                return Err(Errno::NameTooLong.into());
+            }
             NewNode::Symlink { target } => target.to_vec(),
-            NewNode::Character { device } | NewNode::Block { device } => device_data(self.flash.endian, device).ok_or(Errno::Invalid)?,
+            NewNode::Character { device } | NewNode::Block { device } => {
+                device_data(self.flash.endian, device).ok_or(Errno::Invalid)?
+            }
             _ => Vec::new(),
         };
         let parent = self.load(dir)?;
         let inherits = parent.mode & SETGID != 0;
         let gid = if inherits { parent.gid } else { owner(by.gid) };
-        let more = if inherits && node == NewNode::Directory { SETGID } else { 0 };
+        let more = if inherits && node == NewNode::Directory {
+            SETGID
+        } else {
+            0
+        };
         let now = seconds(by.now);
         let kind = node.kind();
         let inode = Inode {
@@ -61,7 +92,11 @@ impl<M: Mtd> Jffs2<M> {
             mode: u32::from(kind.mode()) | u32::from(mode & 0o7777) | more,
             uid: owner(by.uid),
             gid,
-            size: if kind == FileType::Symlink { data.len() as u32 } else { 0 },
+            size: if kind == FileType::Symlink {
+                data.len() as u32
+            } else {
+                0
+            },
             data,
             atime: now,
             mtime: now,
@@ -75,7 +110,9 @@ impl<M: Mtd> Jffs2<M> {
         if kind == FileType::Directory {
             known.parent = dir;
         }
-        let made = self.write_new(ino, inode).and_then(|()| self.write_name(dir, name, ino, type_of(kind), For::Write));
+        let made = self
+            .write_new(ino, inode)
+            .and_then(|()| self.write_name(dir, name, ino, type_of(kind), For::Write));
         match made {
             Ok(()) => Ok(ino),
             Err(error) => {
@@ -99,12 +136,20 @@ impl<M: Mtd> Jffs2<M> {
     /// Gives up everything of an inode.
     pub(crate) fn destroy(&mut self, ino: u32) -> Result<(), Jffs2Error> {
         self.core.remove(&ino);
-        let nodes: Vec<u32> = self.known.get(&ino).map(|known| known.nodes.iter().copied().collect()).unwrap_or_default();
+        let nodes: Vec<u32> = self
+            .known
+            .get(&ino)
+            .map(|known| known.nodes.iter().copied().collect())
+            .unwrap_or_default();
         for at in nodes {
             self.obsolete(at)?;
         }
         self.drop_xattrs_of(ino)?;
-        if self.known.get(&ino).is_some_and(|known| known.nodes.is_empty()) {
+        if self
+            .known
+            .get(&ino)
+            .is_some_and(|known| known.nodes.is_empty())
+        {
             self.known.remove(&ino);
         }
         Ok(())
@@ -126,7 +171,12 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    pub(crate) fn remove(&mut self, dir: u32, name: &[u8], directory: bool) -> Result<(), Jffs2Error> {
+    pub(crate) fn remove(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        directory: bool,
+    ) -> Result<(), Jffs2Error> {
         let found = self.find(dir, name)?;
         // What cannot be read can be removed, by the type that its name says.
         let (is_directory, empty) = match self.load(found.ino) {
@@ -158,7 +208,12 @@ impl<M: Mtd> Jffs2<M> {
         true
     }
 
-    pub(crate) fn rename_name(&mut self, from: (u32, &[u8]), to: (u32, &[u8]), how: Rename) -> Result<(), Jffs2Error> {
+    pub(crate) fn rename_name(
+        &mut self,
+        from: (u32, &[u8]),
+        to: (u32, &[u8]),
+        how: Rename,
+    ) -> Result<(), Jffs2Error> {
         let moved = self.find(from.0, from.1)?;
         let target = match self.find(to.0, to.1) {
             Ok(target) => Some(target),
@@ -199,7 +254,12 @@ impl<M: Mtd> Jffs2<M> {
         removed
     }
 
-    fn check_replace(&mut self, from: u32, is_directory: bool, target: u32) -> Result<(), Jffs2Error> {
+    fn check_replace(
+        &mut self,
+        from: u32,
+        is_directory: bool,
+        target: u32,
+    ) -> Result<(), Jffs2Error> {
         if self.is_inside(from, target) {
             return Err(Errno::NotEmpty.into());
         }

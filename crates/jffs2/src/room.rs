@@ -1,7 +1,9 @@
 //! Where the next node goes: blocks taken, filled, closed, erased; nodes given up.
 //!
-//! *Promises.* A node that was put is read back at once, and lies behind all that were put before; blocks are erased only behind what replaces their contents. Enough erased blocks are kept for collecting
-//! to come to an end, and for deletions when nothing else has room. *Knows nothing of* what nodes mean. Source: fs/jffs2/nodemgmt.c, erase.c, wbuf.c.
+//! *Promises.* A node that was put is read back at once, and lies behind all that were put before;
+//! blocks are erased only behind what replaces their contents. Enough erased blocks are kept for
+//! collecting to come to an end, and for deletions when nothing else has room. *Knows nothing of*
+//! what nodes mean. Source: fs/jffs2/nodemgmt.c, erase.c, wbuf.c.
 
 use crate::{
     Jffs2, Jffs2Error, Medium,
@@ -34,7 +36,8 @@ pub(crate) enum For {
 }
 
 impl<M: Mtd> Jffs2<M> {
-    /// Room for a node of at least `len` bytes, whose entry in a block's list takes `entry` bytes; gives how long it may be.
+    /// Room for a node of at least `len` bytes, whose entry in a block's list takes `entry` bytes;
+    /// gives how long it may be.
     pub(crate) fn reserve(&mut self, len: u32, entry: u32, who: For) -> Result<u32, Jffs2Error> {
         let len = pad(len);
         if len + summary::FRAME + entry + HEAD as u32 > self.space.block_bytes {
@@ -49,8 +52,11 @@ impl<M: Mtd> Jffs2<M> {
                 continue;
             };
             let free = self.space.block(next).sizes.free;
-            let list =
-                if self.options.summary && self.collected.is_usable() { pad(self.collected.len() + entry + summary::FRAME) } else { 0 };
+            let list = if self.options.summary && self.collected.is_usable() {
+                pad(self.collected.len() + entry + summary::FRAME)
+            } else {
+                0
+            };
             if len + list <= free {
                 self.drop_marker(next)?;
                 return Ok(free - list);
@@ -71,32 +77,53 @@ impl<M: Mtd> Jffs2<M> {
             // Dirt of blocks that are to be erased anyway is counted as erased blocks.
             let pending = self.pending_bytes();
             let dirty = total.dirty.saturating_sub(pending) + total.unchecked;
-            let possible = u64::from(total.free) + u64::from(total.dirty) + u64::from(total.unchecked);
-            if dirty < self.limits.dirt_min || possible / u64::from(bytes) <= u64::from(self.limits.write) {
+            let possible =
+                u64::from(total.free) + u64::from(total.dirty) + u64::from(total.unchecked);
+            if dirty < self.limits.dirt_min
+                || possible / u64::from(bytes) <= u64::from(self.limits.write)
+            {
                 let allowed = who == For::Deletion && erased >= self.limits.deletion;
-                return if allowed { self.erase_enough() } else { Err(Errno::NoSpace.into()) };
+                return if allowed {
+                    self.erase_enough()
+                } else {
+                    Err(Errno::NoSpace.into())
+                };
             }
             self.collect_pass()?;
         }
         Err(Errno::NoSpace.into())
     }
 
-    /// Erases until what is kept for collecting is erased indeed. After a power cut a block that was only to be erased may hold something that counts again: a name's removal
-    /// that was given up. On a medium that is being made nothing can.
+    /// Erases until what is kept for collecting is erased indeed. After a power cut a block that
+    /// was only to be erased may hold something that counts again: a name's removal that was given
+    /// up. On a medium that is being made nothing can.
     fn erase_enough(&mut self) -> Result<(), Jffs2Error> {
-        while !self.flash.making && self.space.count(List::Free) < self.limits.write && self.erase_pending()? {}
+        while !self.flash.making
+            && self.space.count(List::Free) < self.limits.write
+            && self.erase_pending()?
+        {}
         Ok(())
     }
 
     fn pending_bytes(&self) -> u32 {
-        self.space.listed(List::ErasePending).map(|block| self.space.block(block).sizes.dirty).sum()
+        self.space
+            .listed(List::ErasePending)
+            .map(|block| self.space.block(block).sizes.dirty)
+            .sum()
     }
 
     /// A block without a node but its marker: from now on it is not clean.
     fn drop_marker(&mut self, block: u32) -> Result<(), Jffs2Error> {
         let info = self.space.block(block);
         match info.refs[..] {
-            [NodeRef { at, state: State::Normal, owner: Owner::None, .. }] if self.flash.medium == Medium::Nor => self.obsolete(at),
+            [
+                NodeRef {
+                    at,
+                    state: State::Normal,
+                    owner: Owner::None,
+                    ..
+                },
+            ] if self.flash.medium == Medium::Nor => self.obsolete(at),
             _ => Ok(()),
         }
     }
@@ -106,12 +133,17 @@ impl<M: Mtd> Jffs2<M> {
         let (at, free) = (self.space.end_of(block), self.space.block(block).sizes.free);
         let in_block = at - block * self.space.block_bytes;
         if self.options.summary && self.collected.is_usable() {
-            let node = self.collected.node(self.flash.endian, self.flash.marker_bytes(), in_block, free);
+            let node =
+                self.collected
+                    .node(self.flash.endian, self.flash.marker_bytes(), in_block, free);
             let Some(node) = node else {
                 self.collected.disable();
                 return Ok(());
             };
-            if self.append([&node, &[]], State::Normal, Owner::None)?.is_some() {
+            if self
+                .append([&node, &[]], State::Normal, Owner::None)?
+                .is_some()
+            {
                 self.space.close(block);
             }
             return Ok(());
@@ -149,7 +181,9 @@ impl<M: Mtd> Jffs2<M> {
 
     /// Erases a block that is to be erased; says whether there was one.
     pub(crate) fn erase_pending(&mut self) -> Result<bool, Jffs2Error> {
-        let Some(block) = self.space.first(List::ErasePending) else { return Ok(false) };
+        let Some(block) = self.space.first(List::ErasePending) else {
+            return Ok(false);
+        };
         self.space.unfile(block);
         let start = block * self.space.block_bytes;
         if self.open.is_some_and(|at| self.space.block_of(at) == block) {
@@ -163,11 +197,18 @@ impl<M: Mtd> Jffs2<M> {
             Ok(()) => {
                 let marker = self.flash.marker_bytes();
                 if marker > 0 {
-                    self.space.link(NodeRef { at: start, len: marker, state: State::Normal, owner: Owner::None });
+                    self.space.link(NodeRef {
+                        at: start,
+                        len: marker,
+                        state: State::Normal,
+                        owner: Owner::None,
+                    });
                 }
                 self.space.file(block, List::Free);
             }
-            Err(MtdError::EraseFailed(_) | MtdError::ProgramFailed(_)) if failures + 1 < ERASE_FAILURES_MAX => {
+            Err(MtdError::EraseFailed(_) | MtdError::ProgramFailed(_))
+                if failures + 1 < ERASE_FAILURES_MAX =>
+            {
                 self.space.block_mut(block).failures = failures + 1;
                 self.space.waste_rest(block);
                 self.space.file(block, List::ErasePending);
@@ -199,9 +240,15 @@ impl<M: Mtd> Jffs2<M> {
 
     /// A number without nodes and names may be forgotten.
     fn disown_inode(&mut self, at: u32, ino: u32) {
-        let Some(known) = self.known.get_mut(&ino) else { return };
+        let Some(known) = self.known.get_mut(&ino) else {
+            return;
+        };
         known.nodes.remove(&at);
-        if known.nodes.is_empty() && known.links == 0 && ino != ROOT && !self.core.contains_key(&ino) {
+        if known.nodes.is_empty()
+            && known.links == 0
+            && ino != ROOT
+            && !self.core.contains_key(&ino)
+        {
             self.known.remove(&ino);
         }
     }
@@ -211,7 +258,11 @@ impl<M: Mtd> Jffs2<M> {
         while self.space.count(List::ErasableWaiting) > 0
             && let Some(block) = self.space.first(List::ErasableWaiting)
         {
-            let list = if self.throw() == 0 { List::Erasable } else { List::ErasePending };
+            let list = if self.throw() == 0 {
+                List::Erasable
+            } else {
+                List::ErasePending
+            };
             self.space.file(block, list);
         }
     }
@@ -223,7 +274,12 @@ impl<M: Mtd> Jffs2<M> {
             match self.flash.pad() {
                 Ok(0) => break,
                 Ok(rest) => {
-                    self.space.link(NodeRef { at: self.space.end_of(block), len: rest, state: State::Obsolete, owner: Owner::None });
+                    self.space.link(NodeRef {
+                        at: self.space.end_of(block),
+                        len: rest,
+                        state: State::Obsolete,
+                        owner: Owner::None,
+                    });
                     self.space.dirt_to_waste(block, rest);
                     if rest as usize > HEAD {
                         self.collected.add_padding(rest);
@@ -238,10 +294,17 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    /// Puts a node where [`reserve`](Self::reserve) made room; nothing where the page failed and room must be made elsewhere.
-    /// Its data may come apart from its head and names.
-    pub(crate) fn append(&mut self, node: [&[u8]; 2], state: State, owner: Owner) -> Result<Option<u32>, Jffs2Error> {
-        let Some(block) = self.space.next else { return Err(Jffs2Error::Stuck) };
+    /// Puts a node where [`reserve`](Self::reserve) made room; nothing where the page failed and
+    /// room must be made elsewhere. Its data may come apart from its head and names.
+    pub(crate) fn append(
+        &mut self,
+        node: [&[u8]; 2],
+        state: State,
+        owner: Owner,
+    ) -> Result<Option<u32>, Jffs2Error> {
+        let Some(block) = self.space.next else {
+            return Err(Jffs2Error::Stuck);
+        };
         let (at, page) = (self.space.end_of(block), self.flash.waiting_at());
         match self.flash.append(at, &node) {
             Ok(()) => {}
@@ -252,10 +315,20 @@ impl<M: Mtd> Jffs2<M> {
             Err(Append::Flash(error)) => return Err(error.into()),
         }
         let len = pad((node[0].len() + node[1].len()) as u32);
-        (self.work.nodes, self.work.bytes) = (self.work.nodes + 1, self.work.bytes + u64::from(len));
-        self.space.link(NodeRef { at, len, state, owner });
+        (self.work.nodes, self.work.bytes) =
+            (self.work.nodes + 1, self.work.bytes + u64::from(len));
+        self.space.link(NodeRef {
+            at,
+            len,
+            state,
+            owner,
+        });
         if self.options.summary && (owner != Owner::None || state != State::Normal) {
-            self.collected.add(self.flash.endian, node[0], at - block * self.space.block_bytes);
+            self.collected.add(
+                self.flash.endian,
+                node[0],
+                at - block * self.space.block_bytes,
+            );
         }
         if let Owner::Inode(ino) = owner {
             self.known.entry(ino).or_default().nodes.insert(at);
@@ -270,7 +343,8 @@ impl<M: Mtd> Jffs2<M> {
         Ok(Some(at))
     }
 
-    /// A page failed: what was to be on it, and what begins before it, goes to another block; the block is collected soon.
+    /// A page failed: what was to be on it, and what begins before it, goes to another block; the
+    /// block is collected soon.
     fn recover(&mut self, page_at: u32) -> Result<(), Jffs2Error> {
         self.failing += 1;
         if self.failing > FAILING_MAX {
@@ -298,7 +372,14 @@ impl<M: Mtd> Jffs2<M> {
         }
         self.space.waste_rest(block);
         let counts = self.space.block(block).sizes;
-        self.space.file_first(block, if counts.used + counts.unchecked == 0 { List::ErasePending } else { List::BadUsed });
+        self.space.file_first(
+            block,
+            if counts.used + counts.unchecked == 0 {
+                List::ErasePending
+            } else {
+                List::BadUsed
+            },
+        );
         for (node, bytes) in saved {
             self.put_copy(&node, &bytes)?;
         }
@@ -306,7 +387,12 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// The bytes of a node of which a part may wait for the page at `page_at`.
-    fn salvage(&mut self, node: NodeRef, page_at: u32, waiting: &[u8]) -> Result<Vec<u8>, Jffs2Error> {
+    fn salvage(
+        &mut self,
+        node: NodeRef,
+        page_at: u32,
+        waiting: &[u8],
+    ) -> Result<Vec<u8>, Jffs2Error> {
         let mut bytes = alloc::vec![0; node.len as usize];
         if waiting.is_empty() {
             self.flash.read(node.at, &mut bytes)?;
@@ -316,16 +402,27 @@ impl<M: Mtd> Jffs2<M> {
         let (flashed, waited) = bytes.split_at_mut(before as usize);
         self.flash.read(node.at, flashed)?;
         let skip = (node.at + before - page_at) as usize;
-        waited.iter_mut().zip(&waiting[skip.min(waiting.len())..]).for_each(|(to, from)| *to = *from);
+        waited
+            .iter_mut()
+            .zip(&waiting[skip.min(waiting.len())..])
+            .for_each(|(to, from)| *to = *from);
         Ok(bytes)
     }
 
     /// Puts a node once more, as it is, and gives up the old one.
     pub(crate) fn put_copy(&mut self, node: &NodeRef, bytes: &[u8]) -> Result<(), Jffs2Error> {
         loop {
-            self.reserve(node.len, node.len.min(summary::DIRENT_ENTRY + 255), For::Collection)?;
+            self.reserve(
+                node.len,
+                node.len.min(summary::DIRENT_ENTRY + 255),
+                For::Collection,
+            )?;
             // A failure may have saved this very node.
-            if self.space.get(node.at).is_none_or(|old| old.state == State::Obsolete) {
+            if self
+                .space
+                .get(node.at)
+                .is_none_or(|old| old.state == State::Obsolete)
+            {
                 return Ok(());
             }
             if let Some(at) = self.append([bytes, &[]], node.state, node.owner)? {
@@ -342,7 +439,9 @@ impl<M: Mtd> Jffs2<M> {
         }
         match owner {
             Owner::Inode(ino) => {
-                let Some(inode) = self.core.get_mut(&ino) else { return };
+                let Some(inode) = self.core.get_mut(&ino) else {
+                    return;
+                };
                 inode.tree.rename(old, new);
                 inode.dents.rename(old, new);
                 if inode.metadata == Some(old) {
@@ -359,7 +458,9 @@ impl<M: Mtd> Jffs2<M> {
     pub(crate) fn obsolete(&mut self, at: u32) -> Result<(), Jffs2Error> {
         let erase_at_once = self.throw() != 0;
         let waiting = self.flash.waiting() > 0;
-        let Some(node) = self.space.obsolete(at, waiting, erase_at_once) else { return Ok(()) };
+        let Some(node) = self.space.obsolete(at, waiting, erase_at_once) else {
+            return Ok(());
+        };
         if self.open == Some(at) {
             self.open = None;
         }

@@ -1,14 +1,15 @@
 //! From the medium to what lies where: every block is looked at once.
 //!
-//! *Promises.* Nothing is written. No bytes make it fail, but a node of a kind that must be understood; what is no node is dirt of four bytes, then the search goes on. *Knows nothing of* trees.
-//! Source: fs/jffs2/scan.c, summary.c.
+//! *Promises.* Nothing is written. No bytes make it fail, but a node of a kind that must be
+//! understood; what is no node is dirt of four bytes, then the search goes on. *Knows nothing of*
+//! trees. Source: fs/jffs2/scan.c, summary.c.
 
 use crate::{
     Jffs2Error, Options,
     flash::{Flash, Medium},
     format::{
-        DIRENT, Endian, HEAD, Head, INODE, MAGIC, Place, RawDirent, RawInode, RawXattr, RawXref, SUMMARY_MARKER, XATTR, XREF, crc, kind,
-        pad,
+        DIRENT, Endian, HEAD, Head, INODE, MAGIC, Place, RawDirent, RawInode, RawXattr, RawXref,
+        SUMMARY_MARKER, XATTR, XREF, crc, kind, pad,
     },
     inode::Known,
     space::{List, NodeRef, Owner, Space, State, is_dirty},
@@ -45,7 +46,8 @@ pub(crate) struct Found {
     pub xattrs: BTreeMap<u32, FoundXattr>,
     pub xrefs: Vec<(u32, RawXref)>,
     pub highest_ino: u32,
-    /// The sum of all versions: where the lists of blocks begin, so that each mount begins elsewhere.
+    /// The sum of all versions: where the lists of blocks begin, so that each mount begins
+    /// elsewhere.
     pub versions: u32,
     /// Of the block that is filled next.
     pub collected: Collected,
@@ -59,7 +61,10 @@ pub(crate) struct Found {
 impl Found {
     /// As on a medium where nothing is.
     pub fn nothing() -> Self {
-        Self { highest_ino: 1, ..Self::default() }
+        Self {
+            highest_ino: 1,
+            ..Self::default()
+        }
     }
 }
 
@@ -89,10 +94,16 @@ pub(crate) fn detect<M: Mtd>(flash: &mut Flash<M>) -> Result<Endian, Jffs2Error>
         }
         flash.read(block * flash.block_bytes(), &mut bytes)?;
         for at in (0..bytes.len() - HEAD).step_by(4) {
-            let head =
-                bytes[at..].first_chunk::<HEAD>().filter(|head| head[..2] == MAGIC.to_le_bytes() || head[..2] == MAGIC.to_be_bytes());
-            let is = |endian| head.is_some_and(|head| matches!(Head::read(endian, head), Place::Node(_)));
-            if let Some(endian) = [Endian::Little, Endian::Big].into_iter().find(|endian| is(*endian)) {
+            let head = bytes[at..].first_chunk::<HEAD>().filter(|head| {
+                head[..2] == MAGIC.to_le_bytes() || head[..2] == MAGIC.to_be_bytes()
+            });
+            let is = |endian| {
+                head.is_some_and(|head| matches!(Head::read(endian, head), Place::Node(_)))
+            };
+            if let Some(endian) = [Endian::Little, Endian::Big]
+                .into_iter()
+                .find(|endian| is(*endian))
+            {
                 return Ok(endian);
             }
         }
@@ -101,13 +112,23 @@ pub(crate) fn detect<M: Mtd>(flash: &mut Flash<M>) -> Result<Endian, Jffs2Error>
 }
 
 /// Looks at every block and files it.
-pub(crate) fn scan<M: Mtd>(flash: &mut Flash<M>, space: &mut Space, options: &Options) -> Result<Found, Jffs2Error> {
+pub(crate) fn scan<M: Mtd>(
+    flash: &mut Flash<M>,
+    space: &mut Space,
+    options: &Options,
+) -> Result<Found, Jffs2Error> {
     let mut found = Found::nothing();
     let mut bytes = vec![0; flash.block_bytes() as usize];
     for block in 0..flash.blocks() {
         found.current.reset();
         let resume = options.resume || !flash.is_buffered();
-        let mut scanner = Scanner { flash, space, found: &mut found, block, resume };
+        let mut scanner = Scanner {
+            flash,
+            space,
+            found: &mut found,
+            block,
+            resume,
+        };
         let class = scanner.block(&mut bytes, options.summary)?;
         scanner.file(class);
     }
@@ -129,12 +150,18 @@ pub(crate) fn scan<M: Mtd>(flash: &mut Flash<M>, space: &mut Space, options: &Op
     Ok(found)
 }
 
-/// Where pages are programmed whole, goes on behind the page after the last that holds anything: a power cut may have left that one looking erased and not being it.
+/// Where pages are programmed whole, goes on behind the page after the last that holds anything: a
+/// power cut may have left that one looking erased and not being it.
 fn align<M: Mtd>(flash: &Flash<M>, space: &mut Space, next: u32) {
     if flash.is_buffered() {
         let free = space.block(next).sizes.free;
         let skip = (free % flash.page_bytes() + flash.page_bytes()).min(free);
-        space.link(NodeRef { at: space.end_of(next), len: skip, state: State::Obsolete, owner: Owner::None });
+        space.link(NodeRef {
+            at: space.end_of(next),
+            len: skip,
+            state: State::Obsolete,
+            owner: Owner::None,
+        });
         space.dirt_to_waste(next, skip);
     }
 }
@@ -191,12 +218,21 @@ impl<M: Mtd> Scanner<'_, M> {
         self.flash.medium == Medium::Nor
             && rest.iter().all(|byte| *byte == 0xFF)
             && head.first_chunk().is_some_and(|head| {
-                Head::read(self.flash.endian, head) == Place::Node(Head { kind: kind::CLEANMARKER, len: self.flash.marker_bytes() })
+                Head::read(self.flash.endian, head)
+                    == Place::Node(Head {
+                        kind: kind::CLEANMARKER,
+                        len: self.flash.marker_bytes(),
+                    })
             })
     }
 
     fn link(&mut self, at: u32, len: u32, state: State, owner: Owner) {
-        self.space.link(NodeRef { at: self.start() + at, len: pad(len), state, owner });
+        self.space.link(NodeRef {
+            at: self.start() + at,
+            len: pad(len),
+            state,
+            owner,
+        });
     }
 
     /// Dirt up to a place in the block.
@@ -211,11 +247,16 @@ impl<M: Mtd> Scanner<'_, M> {
     fn by_list(&mut self, bytes: &mut [u8]) -> Result<bool, Jffs2Error> {
         let len = self.space.block_bytes;
         let mut last = [0; SUMMARY_MARKER];
-        self.flash.read(self.start() + len - SUMMARY_MARKER as u32, &mut last)?;
-        let Some(at) = summary::start(self.flash.endian, &last, len) else { return Ok(false) };
+        self.flash
+            .read(self.start() + len - SUMMARY_MARKER as u32, &mut last)?;
+        let Some(at) = summary::start(self.flash.endian, &last, len) else {
+            return Ok(false);
+        };
         let node = &mut bytes[at as usize..];
         self.flash.read(self.start() + at, node)?;
-        let Some((marker, entries)) = summary::read(self.flash.endian, node, at) else { return Ok(false) };
+        let Some((marker, entries)) = summary::read(self.flash.endian, node, at) else {
+            return Ok(false);
+        };
         if marker > 0 && marker == self.flash.marker_bytes() {
             self.link(0, marker, State::Normal, Owner::None);
         }
@@ -270,7 +311,10 @@ impl<M: Mtd> Scanner<'_, M> {
     /// Takes what begins here; gives its length.
     fn node(&mut self, bytes: &[u8], at: u32) -> Result<u32, Jffs2Error> {
         let e = self.flash.endian;
-        let Some(Place::Node(head)) = bytes.first_chunk::<HEAD>().map(|head| Head::read(e, head)) else { return Ok(4) };
+        let Some(Place::Node(head)) = bytes.first_chunk::<HEAD>().map(|head| Head::read(e, head))
+        else {
+            return Ok(4);
+        };
         if head.len as usize > bytes.len() {
             return Ok(4);
         }
@@ -280,14 +324,21 @@ impl<M: Mtd> Scanner<'_, M> {
         }
         match head.kind {
             kind::INODE => {
-                if let Some(raw) = node.first_chunk::<INODE>().and_then(|node| RawInode::read(e, node)) {
+                if let Some(raw) = node
+                    .first_chunk::<INODE>()
+                    .and_then(|node| RawInode::read(e, node))
+                {
                     self.inode(at, len, raw.ino, raw.version);
                     self.found.current.add(e, node, at);
                 }
             }
             kind::DIRENT => {
-                let raw = node.first_chunk::<DIRENT>().and_then(|node| RawDirent::read(e, node));
-                if let Some((raw, name)) = raw.and_then(|raw| Some((raw, node.get(DIRENT..DIRENT + usize::from(raw.name_len))?))) {
+                let raw = node
+                    .first_chunk::<DIRENT>()
+                    .and_then(|node| RawDirent::read(e, node));
+                if let Some((raw, name)) = raw.and_then(|raw| {
+                    Some((raw, node.get(DIRENT..DIRENT + usize::from(raw.name_len))?))
+                }) {
                     self.dirent(at, len, raw, name)?;
                     self.found.current.add(e, node, at);
                 }
@@ -303,7 +354,9 @@ impl<M: Mtd> Scanner<'_, M> {
                 }
             }
             kind::PADDING => self.found.current.add_padding(len),
-            kind::CLEANMARKER if len != self.flash.marker_bytes() || at != 0 => return Ok(HEAD as u32),
+            kind::CLEANMARKER if len != self.flash.marker_bytes() || at != 0 => {
+                return Ok(HEAD as u32);
+            }
             kind::CLEANMARKER => self.link(at, len, State::Normal, Owner::None),
             other => self.other(at, len, other)?,
         }
@@ -313,7 +366,12 @@ impl<M: Mtd> Scanner<'_, M> {
     /// A kind that is not known: its upper bits say what to do.
     fn other(&mut self, at: u32, len: u32, found: u16) -> Result<(), Jffs2Error> {
         match found & kind::COMPAT {
-            kind::INCOMPAT => return Err(Jffs2Error::Incompatible { at: self.start() + at, kind: found }),
+            kind::INCOMPAT => {
+                return Err(Jffs2Error::Incompatible {
+                    at: self.start() + at,
+                    kind: found,
+                });
+            }
             kind::RO_COMPAT => self.found.read_only = true,
             kind::COPY => {
                 self.link(at, len, State::Pristine, Owner::None);
@@ -330,29 +388,70 @@ impl<M: Mtd> Scanner<'_, M> {
             self.found.versions = self.found.versions.wrapping_add(version);
             let whole = self.start() + at;
             self.link(at, len, State::Unchecked, Owner::Inode(ino));
-            self.found.inodes.entry(ino).or_default().nodes.insert(whole);
+            self.found
+                .inodes
+                .entry(ino)
+                .or_default()
+                .nodes
+                .insert(whole);
             self.found.highest_ino = self.found.highest_ino.max(ino);
         }
     }
 
     fn dirent(&mut self, at: u32, len: u32, raw: RawDirent, name: &[u8]) -> Result<(), Jffs2Error> {
-        let odd = name.is_empty() || name == b"." || name == b".." || name.contains(&0) || name.contains(&b'/');
-        if odd || raw.pino == 0 || crc(name) != raw.name_crc || DIRENT as u32 + u32::from(raw.name_len) > len {
+        let odd = name.is_empty()
+            || name == b"."
+            || name == b".."
+            || name.contains(&0)
+            || name.contains(&b'/');
+        if odd
+            || raw.pino == 0
+            || crc(name) != raw.name_crc
+            || DIRENT as u32 + u32::from(raw.name_len) > len
+        {
             return Ok(());
         }
         let whole = self.start() + at;
-        let state = if raw.ino == 0 { State::Normal } else { State::Pristine };
+        let state = if raw.ino == 0 {
+            State::Normal
+        } else {
+            State::Pristine
+        };
         self.link(at, len, state, Owner::Inode(raw.pino));
-        self.found.inodes.entry(raw.pino).or_default().nodes.insert(whole);
+        self.found
+            .inodes
+            .entry(raw.pino)
+            .or_default()
+            .nodes
+            .insert(whole);
         self.found.versions = self.found.versions.wrapping_add(raw.version);
         // A number that is named anywhere is not given out again.
         self.found.highest_ino = self.found.highest_ino.max(raw.pino).max(raw.ino);
-        let new = FoundName { version: raw.version, ino: raw.ino, kind: raw.kind, at: whole };
-        let known = self.found.names.get(&raw.pino).and_then(|names| names.get(name)).copied();
+        let new = FoundName {
+            version: raw.version,
+            ino: raw.ino,
+            kind: raw.kind,
+            at: whole,
+        };
+        let known = self
+            .found
+            .names
+            .get(&raw.pino)
+            .and_then(|names| names.get(name))
+            .copied();
         let older = match known {
-            Some(known) if known.version > raw.version || known.version == raw.version && self.is_there(known.at, name)? => Some(whole),
+            Some(known)
+                if known.version > raw.version
+                    || known.version == raw.version && self.is_there(known.at, name)? =>
+            {
+                Some(whole)
+            }
             _ => {
-                self.found.names.entry(raw.pino).or_default().insert(name.to_vec(), new);
+                self.found
+                    .names
+                    .entry(raw.pino)
+                    .or_default()
+                    .insert(name.to_vec(), new);
                 known.map(|known| known.at)
             }
         };
@@ -362,20 +461,30 @@ impl<M: Mtd> Scanner<'_, M> {
         Ok(())
     }
 
-    /// Whether a name that a block's list promises is in the block indeed: an interrupted erase may have left the list alone. Of two copies of one entry it matters.
+    /// Whether a name that a block's list promises is in the block indeed: an interrupted erase may
+    /// have left the list alone. Of two copies of one entry it matters.
     fn is_there(&mut self, at: u32, name: &[u8]) -> Result<bool, Jffs2Error> {
         let mut bytes = vec![0; DIRENT + name.len()];
         self.flash.read(at, &mut bytes)?;
-        let raw = bytes.first_chunk().and_then(|fixed| RawDirent::read(self.flash.endian, fixed));
+        let raw = bytes
+            .first_chunk()
+            .and_then(|fixed| RawDirent::read(self.flash.endian, fixed));
         Ok(raw.is_some() && bytes[DIRENT..] == *name)
     }
 
     /// The whole of it is checked: a power cut may leave two, one of them torn.
     fn xattr(&mut self, at: u32, len: u32, node: &[u8]) {
-        let raw = node.first_chunk::<XATTR>().and_then(|fixed| RawXattr::read(self.flash.endian, fixed));
+        let raw = node
+            .first_chunk::<XATTR>()
+            .and_then(|fixed| RawXattr::read(self.flash.endian, fixed));
         let fits = |raw: &RawXattr| pad((XATTR + raw.data_len()) as u32) == pad(len);
-        let whole = |raw: &RawXattr| node.get(XATTR..XATTR + raw.data_len()).is_some_and(|data| crc(data) == raw.data_crc);
-        let Some(raw) = raw.filter(|raw| fits(raw) && whole(raw)) else { return };
+        let whole = |raw: &RawXattr| {
+            node.get(XATTR..XATTR + raw.data_len())
+                .is_some_and(|data| crc(data) == raw.data_crc)
+        };
+        let Some(raw) = raw.filter(|raw| fits(raw) && whole(raw)) else {
+            return;
+        };
         let whole = self.start() + at;
         self.link(at, len, State::Pristine, Owner::Xattr(raw.xid));
         let new = FoundXattr { at: whole, raw };
@@ -446,7 +555,12 @@ impl<M: Mtd> Scanner<'_, M> {
             false => 2 * INODE as u32,
         };
         let free = |block: u32| self.space.block(block).sizes.free;
-        let better = self.resume && free(self.block) > least && self.space.next.is_none_or(|next| free(next) < free(self.block));
+        let better = self.resume
+            && free(self.block) > least
+            && self
+                .space
+                .next
+                .is_none_or(|next| free(next) < free(self.block));
         let mut loser = self.block;
         if better {
             loser = self.space.next.replace(self.block).unwrap_or(self.block);
@@ -461,9 +575,15 @@ impl<M: Mtd> Scanner<'_, M> {
     fn give_up(&mut self, block: u32) {
         let free = self.space.block(block).sizes.free;
         if free > 0 {
-            self.space.link(NodeRef { at: self.space.end_of(block), len: free, state: State::Obsolete, owner: Owner::None });
+            self.space.link(NodeRef {
+                at: self.space.end_of(block),
+                len: free,
+                state: State::Obsolete,
+                owner: Owner::None,
+            });
         }
         let very = self.space.block(block).sizes.dirty >= self.space.block_bytes / 2;
-        self.space.file_first(block, if very { List::VeryDirty } else { List::Dirty });
+        self.space
+            .file_first(block, if very { List::VeryDirty } else { List::Dirty });
     }
 }

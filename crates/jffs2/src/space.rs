@@ -1,7 +1,8 @@
 //! Which bytes of each erase block hold what, and which list each block is on.
 //!
-//! *Promises.* Every byte of a block is counted once: used, not yet checked, dirty, wasted or free; the sums over all blocks follow. Nodes of a block are in the order of their places.
-//! *Knows nothing of* what nodes mean, but whose they are. Source: fs/jffs2/nodemgmt.c, nodelist.h.
+//! *Promises.* Every byte of a block is counted once: used, not yet checked, dirty, wasted or free;
+//! the sums over all blocks follow. Nodes of a block are in the order of their places. *Knows
+//! nothing of* what nodes mean, but whose they are. Source: fs/jffs2/nodemgmt.c, nodelist.h.
 
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 
@@ -106,10 +107,22 @@ pub(crate) struct Space {
 
 impl Space {
     pub fn new(blocks: u32, block_bytes: u32) -> Self {
-        let sizes = Sizes { free: block_bytes, ..Sizes::default() };
-        let total = Sizes { free: blocks.saturating_mul(block_bytes), ..Sizes::default() };
+        let sizes = Sizes {
+            free: block_bytes,
+            ..Sizes::default()
+        };
+        let total = Sizes {
+            free: blocks.saturating_mul(block_bytes),
+            ..Sizes::default()
+        };
         Self {
-            blocks: vec![BlockInfo { sizes, ..BlockInfo::default() }; blocks as usize],
+            blocks: vec![
+                BlockInfo {
+                    sizes,
+                    ..BlockInfo::default()
+                };
+                blocks as usize
+            ],
             block_bytes,
             total,
             bad: 0,
@@ -159,7 +172,8 @@ impl Space {
         match refs.last_mut() {
             // Dirt without an owner needs no places.
             Some(last)
-                if (last.state, last.owner, node.state, node.owner) == (State::Obsolete, Owner::None, State::Obsolete, Owner::None) =>
+                if (last.state, last.owner, node.state, node.owner)
+                    == (State::Obsolete, Owner::None, State::Obsolete, Owner::None) =>
             {
                 last.len += node.len
             }
@@ -170,16 +184,21 @@ impl Space {
     fn index(&self, at: u32) -> Option<(u32, usize)> {
         let block = self.block_of(at);
         let refs = &self.blocks.get(block as usize)?.refs;
-        refs.binary_search_by_key(&at, |node| node.at).ok().map(|index| (block, index))
+        refs.binary_search_by_key(&at, |node| node.at)
+            .ok()
+            .map(|index| (block, index))
     }
 
     pub fn get(&self, at: u32) -> Option<NodeRef> {
-        self.index(at).map(|(block, index)| self.block(block).refs[index])
+        self.index(at)
+            .map(|(block, index)| self.block(block).refs[index])
     }
 
     /// Sets the state of a node that counts, and moves its bytes from the unchecked ones.
     pub fn set_state(&mut self, at: u32, state: State) {
-        let Some((block, index)) = self.index(at) else { return };
+        let Some((block, index)) = self.index(at) else {
+            return;
+        };
         let node = self.block(block).refs[index];
         if node.state == State::Unchecked && state != State::Unchecked {
             self.shift(block, |sizes| {
@@ -192,13 +211,17 @@ impl Space {
 
     /// It is to be looked at when it is collected: merged, if that helps.
     pub fn make_normal(&mut self, at: u32) {
-        if self.get(at).is_some_and(|node| node.state == State::Pristine) {
+        if self
+            .get(at)
+            .is_some_and(|node| node.state == State::Pristine)
+        {
             self.set_state(at, State::Normal);
         }
     }
 
-    /// Marks a node as not counting any more, and files its block anew. `erase_at_once`: a block without anything that counts goes to be erased, not
-    /// to where it rests for a while; `waiting`: what replaces it may not be on the medium yet.
+    /// Marks a node as not counting any more, and files its block anew. `erase_at_once`: a block
+    /// without anything that counts goes to be erased, not to where it rests for a while;
+    /// `waiting`: what replaces it may not be on the medium yet.
     pub fn obsolete(&mut self, at: u32, waiting: bool, erase_at_once: bool) -> Option<NodeRef> {
         let (block, index) = self.index(at)?;
         let node = self.block(block).refs[index];
@@ -299,12 +322,17 @@ impl Space {
 
     /// The first of a list.
     pub fn first(&self, list: List) -> Option<u32> {
-        self.lists.range((list, i64::MIN)..=(list, i64::MAX)).next().map(|(_, block)| *block)
+        self.lists
+            .range((list, i64::MIN)..=(list, i64::MAX))
+            .next()
+            .map(|(_, block)| *block)
     }
 
     /// All of a list.
     pub fn listed(&self, list: List) -> impl Iterator<Item = u32> + '_ {
-        self.lists.range((list, i64::MIN)..=(list, i64::MAX)).map(|(_, block)| *block)
+        self.lists
+            .range((list, i64::MIN)..=(list, i64::MAX))
+            .map(|(_, block)| *block)
     }
 
     pub fn count(&self, list: List) -> u32 {
@@ -322,11 +350,19 @@ impl Space {
                 all.dirty += sizes.wasted;
                 all.wasted -= sizes.wasted;
             });
-            if self.block(block).sizes.dirty >= self.block_bytes / 2 { List::VeryDirty } else { List::Dirty }
+            if self.block(block).sizes.dirty >= self.block_bytes / 2 {
+                List::VeryDirty
+            } else {
+                List::Dirty
+            }
         } else {
             List::Clean
         };
-        let list = if sizes.used == 0 && sizes.unchecked == 0 { List::ErasePending } else { list };
+        let list = if sizes.used == 0 && sizes.unchecked == 0 {
+            List::ErasePending
+        } else {
+            list
+        };
         self.file(block, list);
     }
 
@@ -334,7 +370,12 @@ impl Space {
     pub fn waste_rest(&mut self, block: u32) {
         let rest = self.block(block).sizes.free;
         if rest > 0 {
-            self.link(NodeRef { at: self.end_of(block), len: rest, state: State::Obsolete, owner: Owner::None });
+            self.link(NodeRef {
+                at: self.end_of(block),
+                len: rest,
+                state: State::Obsolete,
+                owner: Owner::None,
+            });
             self.dirt_to_waste(block, rest);
         }
     }
@@ -356,7 +397,10 @@ impl Space {
         self.total.wasted -= old.wasted;
         self.total.free += bytes - old.free;
         let info = self.block_mut(block);
-        info.sizes = Sizes { free: bytes, ..Sizes::default() };
+        info.sizes = Sizes {
+            free: bytes,
+            ..Sizes::default()
+        };
         info.gc_at = 0;
         core::mem::take(&mut info.refs)
     }
@@ -376,14 +420,21 @@ mod tests {
 
     fn put(space: &mut Space, block: u32, len: u32, state: State) -> u32 {
         let at = space.end_of(block);
-        space.link(NodeRef { at, len, state, owner: Owner::Inode(1) });
+        space.link(NodeRef {
+            at,
+            len,
+            state,
+            owner: Owner::Inode(1),
+        });
         at
     }
 
     #[test]
     fn a_block_goes_from_clean_over_dirty_to_be_erased() {
         let mut space = Space::new(2, 4096);
-        let nodes: Vec<u32> = (0..8).map(|_| put(&mut space, 0, 512, State::Pristine)).collect();
+        let nodes: Vec<u32> = (0..8)
+            .map(|_| put(&mut space, 0, 512, State::Pristine))
+            .collect();
         space.close(0);
         assert_eq!(space.list_of(0), Some(List::Clean));
         let mut seen = Vec::new();
@@ -396,9 +447,27 @@ mod tests {
             assert_eq!(space.total.dirty, sizes.dirty);
         }
         use List::*;
-        assert_eq!(seen, [Dirty, Dirty, Dirty, VeryDirty, VeryDirty, VeryDirty, VeryDirty, ErasePending]);
+        assert_eq!(
+            seen,
+            [
+                Dirty,
+                Dirty,
+                Dirty,
+                VeryDirty,
+                VeryDirty,
+                VeryDirty,
+                VeryDirty,
+                ErasePending
+            ]
+        );
         assert_eq!(space.reset(0).len(), 8);
-        assert_eq!(space.total, Sizes { free: 8192, ..Sizes::default() });
+        assert_eq!(
+            space.total,
+            Sizes {
+                free: 8192,
+                ..Sizes::default()
+            }
+        );
     }
 
     #[test]
@@ -406,10 +475,19 @@ mod tests {
         let mut space = Space::new(4, 4096);
         (0..3).for_each(|block| space.file(block, List::Free));
         space.file_first(3, List::Free);
-        assert_eq!((space.first(List::Free), space.count(List::Free)), (Some(3), 4));
+        assert_eq!(
+            (space.first(List::Free), space.count(List::Free)),
+            (Some(3), 4)
+        );
         space.unfile(3);
-        assert_eq!((space.first(List::Free), space.count(List::Free)), (Some(0), 3));
+        assert_eq!(
+            (space.first(List::Free), space.count(List::Free)),
+            (Some(0), 3)
+        );
         space.retire(0);
-        assert_eq!((space.first(List::Free), space.bad, space.total.free), (Some(1), 4096, 3 * 4096));
+        assert_eq!(
+            (space.first(List::Free), space.bad, space.total.free),
+            (Some(1), 4096, 3 * 4096)
+        );
     }
 }

@@ -1,10 +1,12 @@
-//! A block's list of its nodes, written when it is full, so that a mount need not read the whole block.
+//! A block's list of its nodes, written when it is full, so that a mount need not read the whole
+//! block.
 //!
-//! *Promises.* Entries read from a list are in the order of their places, do not overlap and lie before the list. *Knows nothing of* the medium. Source: fs/jffs2/summary.c.
+//! *Promises.* Entries read from a list are in the order of their places, do not overlap and lie
+//! before the list. *Knows nothing of* the medium. Source: fs/jffs2/summary.c.
 
 use crate::format::{
-    self, DIRENT, Endian, HEAD, Head, INODE, Place, RawDirent, RawInode, RawSummary, RawXattr, SUMMARY, SUMMARY_MAGIC, SUMMARY_MARKER,
-    XATTR, XREF, kind,
+    self, DIRENT, Endian, HEAD, Head, INODE, Place, RawDirent, RawInode, RawSummary, RawXattr,
+    SUMMARY, SUMMARY_MAGIC, SUMMARY_MARKER, XATTR, XREF, kind,
 };
 use alloc::vec::Vec;
 
@@ -30,16 +32,34 @@ pub(crate) struct Collected {
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    Inode { ino: u32, version: u32, at: u32, len: u32 },
-    Dirent { raw: RawDirent, name: Vec<u8>, at: u32, len: u32 },
-    Xattr { xid: u32, at: u32, len: u32 },
-    Xref { at: u32 },
+    Inode {
+        ino: u32,
+        version: u32,
+        at: u32,
+        len: u32,
+    },
+    Dirent {
+        raw: RawDirent,
+        name: Vec<u8>,
+        at: u32,
+        len: u32,
+    },
+    Xattr {
+        xid: u32,
+        at: u32,
+        len: u32,
+    },
+    Xref {
+        at: u32,
+    },
 }
 
 impl Entry {
     pub fn place(&self) -> (u32, u32) {
         match self {
-            Self::Inode { at, len, .. } | Self::Dirent { at, len, .. } | Self::Xattr { at, len, .. } => (*at, *len),
+            Self::Inode { at, len, .. }
+            | Self::Dirent { at, len, .. }
+            | Self::Xattr { at, len, .. } => (*at, *len),
             Self::Xref { at } => (*at, XREF as u32),
         }
     }
@@ -71,24 +91,45 @@ impl Collected {
 
     /// Another node of the block, `at` from its beginning.
     pub fn add(&mut self, e: Endian, node: &[u8], at: u32) {
-        let Some(Place::Node(head)) = node.first_chunk::<HEAD>().map(|head| Head::read(e, head)) else { return self.disable() };
+        let Some(Place::Node(head)) = node.first_chunk::<HEAD>().map(|head| Head::read(e, head))
+        else {
+            return self.disable();
+        };
         let start = self.bytes.len();
         match head.kind {
             kind::INODE => {
-                let Some(raw) = node.first_chunk::<INODE>().and_then(|node| RawInode::read(e, node)) else { return self.disable() };
+                let Some(raw) = node
+                    .first_chunk::<INODE>()
+                    .and_then(|node| RawInode::read(e, node))
+                else {
+                    return self.disable();
+                };
                 self.put(e, head.kind, &[raw.ino, raw.version, at, head.len]);
             }
             kind::DIRENT => {
-                let raw = node.first_chunk::<DIRENT>().and_then(|node| RawDirent::read(e, node));
-                let Some((raw, name)) = raw.and_then(|raw| Some((raw, node.get(DIRENT..DIRENT + usize::from(raw.name_len))?))) else {
+                let raw = node
+                    .first_chunk::<DIRENT>()
+                    .and_then(|node| RawDirent::read(e, node));
+                let Some((raw, name)) = raw.and_then(|raw| {
+                    Some((raw, node.get(DIRENT..DIRENT + usize::from(raw.name_len))?))
+                }) else {
                     return self.disable();
                 };
-                self.put(e, head.kind, &[head.len, at, raw.pino, raw.version, raw.ino]);
+                self.put(
+                    e,
+                    head.kind,
+                    &[head.len, at, raw.pino, raw.version, raw.ino],
+                );
                 self.bytes.extend([raw.name_len, raw.kind]);
                 self.bytes.extend(name);
             }
             kind::XATTR => {
-                let Some(raw) = node.first_chunk::<XATTR>().and_then(|node| RawXattr::read(e, node)) else { return self.disable() };
+                let Some(raw) = node
+                    .first_chunk::<XATTR>()
+                    .and_then(|node| RawXattr::read(e, node))
+                else {
+                    return self.disable();
+                };
                 self.put(e, head.kind, &[raw.xid, raw.version, at, head.len]);
             }
             kind::XREF => self.put(e, head.kind, &[at]),
@@ -108,7 +149,8 @@ impl Collected {
         }
     }
 
-    /// The whole node for the rest of a block, from `at` on, `len` bytes of it; nothing where there is no room, or nothing to tell.
+    /// The whole node for the rest of a block, from `at` on, `len` bytes of it; nothing where there
+    /// is no room, or nothing to tell.
     pub fn node(&self, e: Endian, marker: u32, at: u32, len: u32) -> Option<Vec<u8>> {
         if self.disabled || self.count == 0 || len < FRAME + self.len() {
             return None;
@@ -119,7 +161,13 @@ impl Collected {
         e.put32(&mut node, end, at);
         e.put32(&mut node, end + 4, SUMMARY_MAGIC);
         let data_crc = format::crc(&node[SUMMARY..]);
-        let head = RawSummary { len, count: self.count, marker, padded: self.padded, data_crc };
+        let head = RawSummary {
+            len,
+            count: self.count,
+            marker,
+            padded: self.padded,
+            data_crc,
+        };
         node[..SUMMARY].copy_from_slice(&head.write(e));
         Some(node)
     }
@@ -132,11 +180,17 @@ pub(crate) fn start(e: Endian, last: &[u8; SUMMARY_MARKER], block_bytes: u32) ->
     (e.get32(last, 4) == SUMMARY_MAGIC && room >= FRAME && at.is_multiple_of(4)).then_some(at)
 }
 
-/// The entries of a list that begins at `at` of its block and ends with it, and the clean marker's bytes. Nothing where anything is wrong with it.
+/// The entries of a list that begins at `at` of its block and ends with it, and the clean marker's
+/// bytes. Nothing where anything is wrong with it.
 pub(crate) fn read(e: Endian, node: &[u8], at: u32) -> Option<(u32, Vec<Entry>)> {
-    let Place::Node(head) = Head::read(e, node.first_chunk::<HEAD>()?) else { return None };
+    let Place::Node(head) = Head::read(e, node.first_chunk::<HEAD>()?) else {
+        return None;
+    };
     let raw = RawSummary::read(e, node.first_chunk::<SUMMARY>()?)?;
-    if head.kind != kind::SUMMARY || raw.len as usize != node.len() || format::crc(&node[SUMMARY..]) != raw.data_crc {
+    if head.kind != kind::SUMMARY
+        || raw.len as usize != node.len()
+        || format::crc(&node[SUMMARY..]) != raw.data_crc
+    {
         return None;
     }
     let mut rest = &node[SUMMARY..node.len() - SUMMARY_MARKER];
@@ -162,18 +216,49 @@ fn entry_of(e: Endian, bytes: &[u8]) -> Option<(Entry, &[u8])> {
     Some(match kind {
         kind::INODE => {
             let rest = after(INODE_ENTRY)?;
-            (Entry::Inode { ino: word(0), version: word(1), at: word(2), len: word(3) }, rest)
+            (
+                Entry::Inode {
+                    ino: word(0),
+                    version: word(1),
+                    at: word(2),
+                    len: word(3),
+                },
+                rest,
+            )
         }
         kind::DIRENT => {
             let rest = after(DIRENT_ENTRY)?;
             let (name_len, kind) = (bytes[22], bytes[23]);
             let (name, rest) = rest.split_at_checked(name_len.into())?;
-            let raw = RawDirent { pino: word(2), version: word(3), ino: word(4), mctime: 0, name_len, kind, name_crc: format::crc(name) };
-            (Entry::Dirent { raw, name: name.to_vec(), at: word(1), len: word(0) }, rest)
+            let raw = RawDirent {
+                pino: word(2),
+                version: word(3),
+                ino: word(4),
+                mctime: 0,
+                name_len,
+                kind,
+                name_crc: format::crc(name),
+            };
+            (
+                Entry::Dirent {
+                    raw,
+                    name: name.to_vec(),
+                    at: word(1),
+                    len: word(0),
+                },
+                rest,
+            )
         }
         kind::XATTR => {
             let rest = after(INODE_ENTRY)?;
-            (Entry::Xattr { xid: word(0), at: word(2), len: word(3) }, rest)
+            (
+                Entry::Xattr {
+                    xid: word(0),
+                    at: word(2),
+                    len: word(3),
+                },
+                rest,
+            )
         }
         kind::XREF => {
             let rest = after(XREF_ENTRY)?;
@@ -191,17 +276,48 @@ mod tests {
     fn a_list_reads_as_it_was_collected_and_no_flip_goes_unnoticed() {
         for e in [Endian::Little, Endian::Big] {
             let mut collected = Collected::default();
-            let inode = RawInode { ino: 7, version: 2, ..Default::default() };
+            let inode = RawInode {
+                ino: 7,
+                version: 2,
+                ..Default::default()
+            };
             collected.add(e, &inode.write(e), 12);
-            let raw = RawDirent { pino: 1, version: 3, ino: 7, name_len: 5, kind: 8, name_crc: format::crc(b"hello"), mctime: 0 };
+            let raw = RawDirent {
+                pino: 1,
+                version: 3,
+                ino: 7,
+                name_len: 5,
+                kind: 8,
+                name_crc: format::crc(b"hello"),
+                mctime: 0,
+            };
             collected.add(e, &[&raw.write(e)[..], b"hello"].concat(), 80);
-            collected.add(e, &format::RawXref { ino: 7, xid: 1, seqno: 2 }.write(e), 128);
+            collected.add(
+                e,
+                &format::RawXref {
+                    ino: 7,
+                    xid: 1,
+                    seqno: 2,
+                }
+                .write(e),
+                128,
+            );
             assert_eq!(collected.len(), INODE_ENTRY + DIRENT_ENTRY + 5 + XREF_ENTRY);
             let node = collected.node(e, 12, 1000, 200).unwrap();
             assert_eq!(start(e, node.last_chunk().unwrap(), 1200), Some(1000));
             let expected = alloc::vec![
-                Entry::Inode { ino: 7, version: 2, at: 12, len: 68 },
-                Entry::Dirent { raw, name: b"hello".to_vec(), at: 80, len: 45 },
+                Entry::Inode {
+                    ino: 7,
+                    version: 2,
+                    at: 12,
+                    len: 68
+                },
+                Entry::Dirent {
+                    raw,
+                    name: b"hello".to_vec(),
+                    at: 80,
+                    len: 45
+                },
                 Entry::Xref { at: 128 },
             ];
             assert_eq!(read(e, &node, 1000), Some((12, expected)));

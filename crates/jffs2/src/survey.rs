@@ -1,11 +1,16 @@
-//! Nodes as they lie on a medium, every one of them, whether or not a mount would count it: for those who look for what has been, or do not know yet what they look at.
+//! Nodes as they lie on a medium, every one of them, whether or not a mount would count it: for
+//! those who look for what has been, or do not know yet what they look at.
 //!
-//! *Promises.* No bytes make it fail or read outside them; what is no node is passed in steps of four bytes. Checksums are looked at and told, not demanded. *Knows nothing of* blocks and trees.
+//! *Promises.* No bytes make it fail or read outside them; what is no node is passed in steps of
+//! four bytes. Checksums are looked at and told, not demanded. *Knows nothing of* blocks and trees.
 
 use crate::{
     Endian,
     compress::ZERO,
-    format::{DIRENT, HEAD, Head, INODE, MAGIC, Place, RawDirent, RawInode, RawXattr, RawXref, SUMMARY, XATTR, XREF, crc, kind, pad},
+    format::{
+        DIRENT, HEAD, Head, INODE, MAGIC, Place, RawDirent, RawInode, RawXattr, RawXref, SUMMARY,
+        XATTR, XREF, crc, kind, pad,
+    },
 };
 use core::ops::Range;
 
@@ -95,10 +100,17 @@ pub enum What {
 
 /// Every node in some bytes, which begin where an erase block does.
 pub fn survey(endian: Endian, bytes: &[u8]) -> impl Iterator<Item = Seen> {
-    let magic = if endian == Endian::Little { MAGIC.to_le_bytes() } else { MAGIC.to_be_bytes() };
+    let magic = if endian == Endian::Little {
+        MAGIC.to_le_bytes()
+    } else {
+        MAGIC.to_be_bytes()
+    };
     let mut at = 0;
     core::iter::from_fn(move || {
-        while let Some(skip) = bytes.get(at..).and_then(|rest| memchr::memmem::find(rest, &magic)) {
+        while let Some(skip) = bytes
+            .get(at..)
+            .and_then(|rest| memchr::memmem::find(rest, &magic))
+        {
             at += skip.next_multiple_of(4);
             if !skip.is_multiple_of(4) {
                 continue;
@@ -118,7 +130,14 @@ pub fn survey(endian: Endian, bytes: &[u8]) -> impl Iterator<Item = Seen> {
 
 fn seen(endian: Endian, at: usize, head: Head, node: &[u8]) -> Seen {
     let (what, sound) = read(endian, at, head, node).unwrap_or((What::Unknown, false));
-    Seen { at, len: node.len(), kind: head.kind, obsolete: !head.is_accurate(), sound, what }
+    Seen {
+        at,
+        len: node.len(),
+        kind: head.kind,
+        obsolete: !head.is_accurate(),
+        sound,
+        what,
+    }
 }
 
 /// The fields of a node as they were before it was marked in place: the checksum is of those.
@@ -133,12 +152,19 @@ fn fixed<const N: usize>(endian: Endian, node: &[u8]) -> Option<[u8; N]> {
 fn read(endian: Endian, at: usize, head: Head, node: &[u8]) -> Option<(What, bool)> {
     let part = |from: usize, len: usize| {
         let sum = node.get(from..from + len).map(crc);
-        (at + from..at + from + if sum.is_some() { len } else { 0 }, sum)
+        (
+            at + from..at + from + if sum.is_some() { len } else { 0 },
+            sum,
+        )
     };
     Some(match head.kind | kind::ACCURATE {
         kind::INODE => {
             let raw = RawInode::read(endian, &fixed::<INODE>(endian, node)?)?;
-            let stored = if raw.compr == ZERO { 0 } else { raw.csize as usize };
+            let stored = if raw.compr == ZERO {
+                0
+            } else {
+                raw.csize as usize
+            };
             let (data, sum) = part(INODE, stored);
             let what = What::Inode {
                 ino: raw.ino,
@@ -157,18 +183,39 @@ fn read(endian: Endian, at: usize, head: Head, node: &[u8]) -> Option<(What, boo
             let raw = RawDirent::read(endian, &fixed::<DIRENT>(endian, node)?)?;
             let (name, sum) = part(DIRENT, raw.name_len.into());
             (
-                What::Name { dir: raw.pino, version: raw.version, ino: raw.ino, time: raw.mctime, kind: raw.kind, name },
+                What::Name {
+                    dir: raw.pino,
+                    version: raw.version,
+                    ino: raw.ino,
+                    time: raw.mctime,
+                    kind: raw.kind,
+                    name,
+                },
                 sum == Some(raw.name_crc),
             )
         }
         kind::XATTR => {
             let raw = RawXattr::read(endian, &fixed::<XATTR>(endian, node)?)?;
             let (data, sum) = part(XATTR, raw.data_len());
-            (What::Attribute { xid: raw.xid, version: raw.version, data }, sum == Some(raw.data_crc))
+            (
+                What::Attribute {
+                    xid: raw.xid,
+                    version: raw.version,
+                    data,
+                },
+                sum == Some(raw.data_crc),
+            )
         }
         kind::XREF => {
             let raw = RawXref::read(endian, &fixed::<XREF>(endian, node)?)?;
-            (What::Reference { ino: raw.ino, xid: raw.xid, seqno: raw.seqno }, true)
+            (
+                What::Reference {
+                    ino: raw.ino,
+                    xid: raw.xid,
+                    seqno: raw.seqno,
+                },
+                true,
+            )
         }
         kind::SUMMARY => (What::Summary, node.len() >= SUMMARY),
         kind::CLEANMARKER => (What::CleanMarker, true),
@@ -186,19 +233,66 @@ mod tests {
     fn nodes_are_found_among_anything_and_their_damage_is_told() {
         for endian in [Endian::Little, Endian::Big] {
             let data = b"contents";
-            let inode = RawInode { ino: 7, version: 3, isize: 8, dsize: 8, csize: 8, data_crc: crc(data), ..Default::default() };
-            let name = RawDirent { pino: 1, version: 2, ino: 7, name_len: 1, name_crc: crc(b"n"), ..Default::default() };
+            let inode = RawInode {
+                ino: 7,
+                version: 3,
+                isize: 8,
+                dsize: 8,
+                csize: 8,
+                data_crc: crc(data),
+                ..Default::default()
+            };
+            let name = RawDirent {
+                pino: 1,
+                version: 2,
+                ino: 7,
+                name_len: 1,
+                name_crc: crc(b"n"),
+                ..Default::default()
+            };
             let mut bytes = vec![0x5A; 20];
-            bytes.extend([&inode.write(endian)[..], data, &name.write(endian)[..], b"n\xFF\xFF\xFF"].concat());
+            bytes.extend(
+                [
+                    &inode.write(endian)[..],
+                    data,
+                    &name.write(endian)[..],
+                    b"n\xFF\xFF\xFF",
+                ]
+                .concat(),
+            );
             bytes.extend([0xFF; 30]);
             let found: Vec<Seen> = survey(endian, &bytes).collect();
-            let What::Inode { ino: 7, data: range, .. } = found[0].what.clone() else { panic!("{:?}", found[0]) };
-            assert_eq!((&bytes[range], found[0].sound, found[0].obsolete), (&data[..], true, false));
-            assert!(matches!(&found[1].what, What::Name { ino: 7, name, .. } if &bytes[name.clone()] == b"n"));
+            let What::Inode {
+                ino: 7,
+                data: range,
+                ..
+            } = found[0].what.clone()
+            else {
+                panic!("{:?}", found[0])
+            };
+            assert_eq!(
+                (&bytes[range], found[0].sound, found[0].obsolete),
+                (&data[..], true, false)
+            );
+            assert!(
+                matches!(&found[1].what, What::Name { ino: 7, name, .. } if &bytes[name.clone()] == b"n")
+            );
             assert_eq!(found.len(), 2);
-            let marked = if endian == Endian::Little { 20 + 3 } else { 20 + 2 };
+            let marked = if endian == Endian::Little {
+                20 + 3
+            } else {
+                20 + 2
+            };
             bytes[marked] &= !0x20;
-            assert!(matches!(survey(endian, &bytes).next(), Some(Seen { obsolete: true, sound: true, what: What::Inode { .. }, .. })));
+            assert!(matches!(
+                survey(endian, &bytes).next(),
+                Some(Seen {
+                    obsolete: true,
+                    sound: true,
+                    what: What::Inode { .. },
+                    ..
+                })
+            ));
             bytes[20 + INODE] ^= 1;
             assert!(!survey(endian, &bytes).next().unwrap().sound);
             bytes[20 + 20] ^= 1;

@@ -1,6 +1,8 @@
 //! Which node holds which part of a file: fragments in the order of the file.
 //!
-//! *Promises.* Fragments do not overlap; what none covers are zeros. A node is in the tree as long as some byte of it is to be seen. *Knows nothing of* the medium: nodes are their places. Source: fs/jffs2/nodelist.c.
+//! *Promises.* Fragments do not overlap; what none covers are zeros. A node is in the tree as long
+//! as some byte of it is to be seen. *Knows nothing of* the medium: nodes are their places. Source:
+//! fs/jffs2/nodelist.c.
 
 use crate::format::PAGE;
 use alloc::{collections::BTreeMap, vec::Vec};
@@ -41,7 +43,9 @@ pub(crate) struct Tree {
 impl Tree {
     /// Where the last fragment ends.
     pub fn end(&self) -> u32 {
-        self.fragments.last_key_value().map_or(0, |(_, (end, _))| *end)
+        self.fragments
+            .last_key_value()
+            .map_or(0, |(_, (end, _))| *end)
     }
 
     pub fn span(&self, node: u32) -> Option<Span> {
@@ -55,22 +59,45 @@ impl Tree {
 
     /// The fragment that has the byte, or the first behind it.
     pub fn at_or_after(&self, at: u32) -> Option<Fragment> {
-        let before = self.fragments.range(..=at).next_back().filter(|(_, (end, _))| *end > at);
-        before.or_else(|| self.fragments.range(at..).next()).map(|(start, (end, node))| Fragment { start: *start, end: *end, node: *node })
+        let before = self
+            .fragments
+            .range(..=at)
+            .next_back()
+            .filter(|(_, (end, _))| *end > at);
+        before
+            .or_else(|| self.fragments.range(at..).next())
+            .map(|(start, (end, node))| Fragment {
+                start: *start,
+                end: *end,
+                node: *node,
+            })
     }
 
     /// The last fragment that begins before `at`.
     pub fn before(&self, at: u32) -> Option<Fragment> {
-        self.fragments.range(..at).next_back().map(|(start, (end, node))| Fragment { start: *start, end: *end, node: *node })
+        self.fragments
+            .range(..at)
+            .next_back()
+            .map(|(start, (end, node))| Fragment {
+                start: *start,
+                end: *end,
+                node: *node,
+            })
     }
 
     /// Where the first fragment of a node begins and the last ends.
     pub fn seen(&self, node: u32) -> Option<(u32, u32)> {
         let span = self.span(node)?;
         let end = span.start.saturating_add(span.len);
-        let mut own = self.fragments.range(span.start..end).filter(|(_, (_, other))| *other == node);
+        let mut own = self
+            .fragments
+            .range(span.start..end)
+            .filter(|(_, (_, other))| *other == node);
         let (start, (first_end, _)) = own.next()?;
-        Some((*start, own.next_back().map_or(*first_end, |(_, (end, _))| *end)))
+        Some((
+            *start,
+            own.next_back().map_or(*first_end, |(_, (end, _))| *end),
+        ))
     }
 
     /// A newer node covers `len` bytes from `start` on.
@@ -81,7 +108,14 @@ impl Tree {
         let end = start.saturating_add(len);
         self.cut(start, end, effects);
         self.fragments.insert(start, (end, node));
-        self.nodes.insert(node, Span { start, len, fragments: 1 });
+        self.nodes.insert(
+            node,
+            Span {
+                start,
+                len,
+                fragments: 1,
+            },
+        );
         self.note_neighbours(node, start, end, effects);
     }
 
@@ -89,9 +123,17 @@ impl Tree {
     fn note_neighbours(&mut self, node: u32, start: u32, end: u32, effects: &mut Effects) {
         if !start.is_multiple_of(PAGE) {
             effects.shared.push(node);
-            effects.shared.extend(self.before(start).filter(|left| left.end > start - start % PAGE).map(|left| left.node));
+            effects.shared.extend(
+                self.before(start)
+                    .filter(|left| left.end > start - start % PAGE)
+                    .map(|left| left.node),
+            );
         }
-        let right = self.fragments.range(end..).next().map(|(at, (_, other))| (*at, *other));
+        let right = self
+            .fragments
+            .range(end..)
+            .next()
+            .map(|(at, (_, other))| (*at, *other));
         if let Some((at, other)) = right
             && !end.is_multiple_of(PAGE)
             && at / PAGE == end / PAGE
@@ -110,7 +152,12 @@ impl Tree {
                 self.add_fragments(left.node, 1);
             }
         }
-        while let Some((at, (its_end, node))) = self.fragments.range(start..end).next().map(|(at, rest)| (*at, *rest)) {
+        while let Some((at, (its_end, node))) = self
+            .fragments
+            .range(start..end)
+            .next()
+            .map(|(at, rest)| (*at, *rest))
+        {
             self.fragments.remove(&at);
             if its_end > end {
                 self.fragments.insert(end, (its_end, node));
@@ -128,7 +175,9 @@ impl Tree {
     }
 
     fn drop_fragment(&mut self, node: u32, effects: &mut Effects) {
-        let Some(span) = self.nodes.get_mut(&node) else { return };
+        let Some(span) = self.nodes.get_mut(&node) else {
+            return;
+        };
         span.fragments -= 1;
         if span.fragments == 0 {
             self.nodes.remove(&node);
@@ -143,7 +192,12 @@ impl Tree {
         if let Some(left) = self.before(len).filter(|left| left.end > len) {
             self.fragments.insert(left.start, (len, left.node));
         }
-        while let Some((at, (_, node))) = self.fragments.range(len..).next().map(|(at, rest)| (*at, *rest)) {
+        while let Some((at, (_, node))) = self
+            .fragments
+            .range(len..)
+            .next()
+            .map(|(at, rest)| (*at, *rest))
+        {
             self.fragments.remove(&at);
             self.drop_fragment(node, effects);
         }
@@ -151,8 +205,13 @@ impl Tree {
 
     /// A node has moved.
     pub fn rename(&mut self, old: u32, new: u32) {
-        let Some(span) = self.nodes.remove(&old) else { return };
-        for (_, (_, node)) in self.fragments.range_mut(span.start..span.start.saturating_add(span.len)) {
+        let Some(span) = self.nodes.remove(&old) else {
+            return;
+        };
+        for (_, (_, node)) in self
+            .fragments
+            .range_mut(span.start..span.start.saturating_add(span.len))
+        {
             if *node == old {
                 *node = new;
             }
@@ -167,14 +226,27 @@ pub(crate) struct Covered(BTreeMap<u32, u32>);
 
 impl Covered {
     pub fn has(&self, start: u32, end: u32) -> bool {
-        self.0.range(..=start).next_back().is_some_and(|(_, its_end)| *its_end >= end)
+        self.0
+            .range(..=start)
+            .next_back()
+            .is_some_and(|(_, its_end)| *its_end >= end)
     }
 
     pub fn add(&mut self, mut start: u32, mut end: u32) {
-        if let Some((at, its_end)) = self.0.range(..start).next_back().filter(|(_, its_end)| **its_end >= start) {
+        if let Some((at, its_end)) = self
+            .0
+            .range(..start)
+            .next_back()
+            .filter(|(_, its_end)| **its_end >= start)
+        {
             (start, end) = (*at, end.max(*its_end));
         }
-        while let Some((at, its_end)) = self.0.range(start..=end).next().map(|(at, its_end)| (*at, *its_end)) {
+        while let Some((at, its_end)) = self
+            .0
+            .range(start..=end)
+            .next()
+            .map(|(at, its_end)| (*at, *its_end))
+        {
             self.0.remove(&at);
             end = end.max(its_end);
         }
@@ -204,7 +276,11 @@ mod tests {
         let mut spans = BTreeMap::new();
         for step in 0..3000u64 {
             let word = nandlab_sim::mix(9, step);
-            let (start, len, node) = ((word % 15_000) as u32, (word >> 32) as u32 % 4900 + 1, step as u32 + 1);
+            let (start, len, node) = (
+                (word % 15_000) as u32,
+                (word >> 32) as u32 % 4900 + 1,
+                step as u32 + 1,
+            );
             let mut effects = Effects::default();
             if step % 50 == 49 {
                 tree.truncate(start, &mut effects);
@@ -218,7 +294,11 @@ mod tests {
             found.resize(expected.len(), 0);
             assert_eq!(found, expected, "step {step}");
             spans.retain(|node, _| !effects.gone.contains(node));
-            assert_eq!(tree.nodes().collect::<Vec<_>>(), spans.keys().copied().collect::<Vec<_>>(), "step {step}");
+            assert_eq!(
+                tree.nodes().collect::<Vec<_>>(),
+                spans.keys().copied().collect::<Vec<_>>(),
+                "step {step}"
+            );
             for node in tree.nodes() {
                 let seen = tree.seen(node).unwrap();
                 let first = expected.iter().position(|other| *other == node).unwrap() as u32;
@@ -234,9 +314,21 @@ mod tests {
         tree.insert(1, 0, 300, &mut effects);
         tree.insert(2, 100, 100, &mut effects);
         tree.rename(1, 9);
-        assert_eq!((tree.span(1), tree.span(9)), (None, Some(Span { start: 0, len: 300, fragments: 2 })));
+        assert_eq!(
+            (tree.span(1), tree.span(9)),
+            (
+                None,
+                Some(Span {
+                    start: 0,
+                    len: 300,
+                    fragments: 2
+                })
+            )
+        );
         assert_eq!(bytes(&tree), [[9; 100], [2; 100], [9; 100]].concat());
-        assert!(effects.gone.is_empty() && effects.shared.contains(&1) && effects.shared.contains(&2));
+        assert!(
+            effects.gone.is_empty() && effects.shared.contains(&1) && effects.shared.contains(&2)
+        );
     }
 
     #[test]

@@ -26,7 +26,13 @@ impl<M: Mtd> Jffs2<M> {
     /// What has been done so far.
     pub fn worked(&self) -> Work {
         let [lzo, zlib, rtime] = self.packer.coded;
-        Work { lzo, zlib, rtime, bytes_read: self.flash.bytes_read, ..self.work }
+        Work {
+            lzo,
+            zlib,
+            rtime,
+            bytes_read: self.flash.bytes_read,
+            ..self.work
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! Nodes of inodes and names, written.
 //!
-//! *Promises.* Every change is a new node, complete in itself, with the next version of its inode or directory; only then the nodes that it replaces do not count any more. What is
-//! known of an inode changes only when there is room for the node that says so. A write that fails is tried elsewhere. *One seam:* all data of files go through [`write_range`](Jffs2::write_range). Source: fs/jffs2/write.c, file.c, fs.c.
+//! *Promises.* Every change is a new node, complete in itself, with the next version of its inode
+//! or directory; only then the nodes that it replaces do not count any more. What is known of an
+//! inode changes only when there is room for the node that says so. A write that fails is tried
+//! elsewhere. *One seam:* all data of files go through [`write_range`](Jffs2::write_range). Source:
+//! fs/jffs2/write.c, file.c, fs.c.
 
 use crate::{
     Jffs2, Jffs2Error,
@@ -34,20 +37,41 @@ pub(crate) struct Piece<'a> {
 impl<M: Mtd> Jffs2<M> {
     /// Puts a node with the bytes `data`, whose checksum it has; room for it has been made.
     fn put_inode(&mut self, raw: &mut RawInode, data: &[u8]) -> Result<u32, Jffs2Error> {
-        raw.csize = if raw.compr == ZERO { 0 } else { data.len() as u32 };
-        let whole_page = raw.dsize >= PAGE || raw.offset.is_multiple_of(PAGE) && raw.dsize.saturating_add(raw.offset) == raw.isize;
-        let state = if whole_page { State::Pristine } else { State::Normal };
+        raw.csize = if raw.compr == ZERO {
+            0
+        } else {
+            data.len() as u32
+        };
+        let whole_page = raw.dsize >= PAGE
+            || raw.offset.is_multiple_of(PAGE) && raw.dsize.saturating_add(raw.offset) == raw.isize;
+        let state = if whole_page {
+            State::Pristine
+        } else {
+            State::Normal
+        };
         loop {
-            if let Some(at) = self.append([&raw.write(self.flash.endian), data], state, Owner::Inode(raw.ino))? {
+            if let Some(at) = self.append(
+                [&raw.write(self.flash.endian), data],
+                state,
+                Owner::Inode(raw.ino),
+            )? {
                 return Ok(at);
             }
-            self.reserve(INODE as u32 + data.len() as u32, INODE_ENTRY, For::Collection)?;
+            self.reserve(
+                INODE as u32 + data.len() as u32,
+                INODE_ENTRY,
+                For::Collection,
+            )?;
         }
     }
 
     /// Puts a name of a directory, or that there is none; room for it has been made.
     fn put_dirent(&mut self, raw: &RawDirent, name: &[u8]) -> Result<u32, Jffs2Error> {
-        let state = if raw.ino == 0 { State::Normal } else { State::Pristine };
+        let state = if raw.ino == 0 {
+            State::Normal
+        } else {
+            State::Pristine
+        };
         loop {
             let mut node = core::mem::take(&mut self.node);
             node.clear();
@@ -58,7 +82,11 @@ impl<M: Mtd> Jffs2<M> {
             if let Some(at) = put? {
                 return Ok(at);
             }
-            self.reserve(DIRENT as u32 + name.len() as u32, DIRENT_ENTRY + name.len() as u32, For::Collection)?;
+            self.reserve(
+                DIRENT as u32 + name.len() as u32,
+                DIRENT_ENTRY + name.len() as u32,
+                For::Collection,
+            )?;
         }
     }
 
@@ -68,16 +96,43 @@ impl<M: Mtd> Jffs2<M> {
         Ok(inode.version)
     }
 
-    /// Gives a directory the name `name` for the inode `ino` (0: takes it away), and the times of now.
-    pub(crate) fn write_name(&mut self, dir: u32, name: &[u8], ino: u32, kind: u8, who: For) -> Result<(), Jffs2Error> {
-        self.reserve(DIRENT as u32 + name.len() as u32, DIRENT_ENTRY + name.len() as u32, who)?;
+    /// Gives a directory the name `name` for the inode `ino` (0: takes it away), and the times of
+    /// now.
+    pub(crate) fn write_name(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        ino: u32,
+        kind: u8,
+        who: For,
+    ) -> Result<(), Jffs2Error> {
+        self.reserve(
+            DIRENT as u32 + name.len() as u32,
+            DIRENT_ENTRY + name.len() as u32,
+            who,
+        )?;
         let now = seconds(self.now);
         let version = self.next_version(dir)?;
-        let raw = RawDirent { pino: dir, version, ino, mctime: now, name_len: name.len() as u8, kind, name_crc: crc(name) };
+        let raw = RawDirent {
+            pino: dir,
+            version,
+            ino,
+            mctime: now,
+            name_len: name.len() as u8,
+            kind,
+            name_crc: crc(name),
+        };
         let at = self.put_dirent(&raw, name)?;
         let inode = self.load(dir)?;
         (inode.mtime, inode.ctime) = (now, now);
-        let older = inode.dents.insert(Dent { hash: hash(name), name: name.into(), ino, version: raw.version, kind, at });
+        let older = inode.dents.insert(Dent {
+            hash: hash(name),
+            name: name.into(),
+            ino,
+            version: raw.version,
+            kind,
+            at,
+        });
         older.map_or(Ok(()), |older| self.obsolete(older))
     }
 
@@ -93,8 +148,14 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    /// Changes an inode's attributes, and writes them with what is not a file's data: a link's target, a device's number.
-    pub(crate) fn write_attributes(&mut self, ino: u32, who: For, change: impl FnOnce(&mut Inode)) -> Result<(), Jffs2Error> {
+    /// Changes an inode's attributes, and writes them with what is not a file's data: a link's
+    /// target, a device's number.
+    pub(crate) fn write_attributes(
+        &mut self,
+        ino: u32,
+        who: For,
+        change: impl FnOnce(&mut Inode),
+    ) -> Result<(), Jffs2Error> {
         let data = self.load(ino)?.data.clone();
         self.reserve(INODE as u32 + data.len() as u32, INODE_ENTRY, who)?;
         let inode = self.load(ino)?;
@@ -110,7 +171,11 @@ impl<M: Mtd> Jffs2<M> {
 
     /// The first node of a new inode.
     pub(crate) fn write_new(&mut self, ino: u32, mut inode: Inode) -> Result<(), Jffs2Error> {
-        self.reserve(INODE as u32 + inode.data.len() as u32, INODE_ENTRY, For::Write)?;
+        self.reserve(
+            INODE as u32 + inode.data.len() as u32,
+            INODE_ENTRY,
+            For::Write,
+        )?;
         let data = core::mem::take(&mut inode.data);
         let mut raw = inode.next_node(ino);
         (raw.dsize, raw.data_crc) = (data.len() as u32, crc(&data));
@@ -131,7 +196,12 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// A file becomes `size` bytes long, what it gains are zeros, and its attributes change.
-    pub(crate) fn resize(&mut self, ino: u32, size: u32, change: impl FnOnce(&mut Inode)) -> Result<(), Jffs2Error> {
+    pub(crate) fn resize(
+        &mut self,
+        ino: u32,
+        size: u32,
+        change: impl FnOnce(&mut Inode),
+    ) -> Result<(), Jffs2Error> {
         let old = self.load(ino)?.size;
         if size > old {
             return self.write_hole(ino, old, size, change);
@@ -147,7 +217,13 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// A node that says: zeros from `start` to `end`, and the file ends there.
-    pub(crate) fn write_hole(&mut self, ino: u32, start: u32, end: u32, change: impl FnOnce(&mut Inode)) -> Result<(), Jffs2Error> {
+    pub(crate) fn write_hole(
+        &mut self,
+        ino: u32,
+        start: u32,
+        end: u32,
+        change: impl FnOnce(&mut Inode),
+    ) -> Result<(), Jffs2Error> {
         self.reserve(INODE as u32, INODE_ENTRY, For::Write)?;
         let inode = self.load(ino)?;
         change(inode);
@@ -158,8 +234,15 @@ impl<M: Mtd> Jffs2<M> {
         self.enter_data(at, &raw)
     }
 
-    /// Writes to a file, as a call does, in nodes of `span` bytes at most; gives the bytes written, fewer than asked for when no more fit.
-    pub(crate) fn write_file(&mut self, ino: u32, offset: u64, data: &[u8], span: u32) -> Result<usize, Jffs2Error> {
+    /// Writes to a file, as a call does, in nodes of `span` bytes at most; gives the bytes written,
+    /// fewer than asked for when no more fit.
+    pub(crate) fn write_file(
+        &mut self,
+        ino: u32,
+        offset: u64,
+        data: &[u8],
+        span: u32,
+    ) -> Result<usize, Jffs2Error> {
         if data.is_empty() {
             return Ok(0);
         }
@@ -174,15 +257,26 @@ impl<M: Mtd> Jffs2<M> {
         self.write_range(ino, offset as u32, &data[..count], span)
     }
 
-    /// Writes a range of a file, which begins at its end or before, as nodes that each lie within `span` bytes from a multiple of `span` on: a page, as in Linux, or for a layer that collects
+    /// Writes a range of a file, which begins at its end or before, as nodes that each lie within
+    /// `span` bytes from a multiple of `span` on: a page, as in Linux, or for a layer that collects
     /// writes a multiple of it. Gives the bytes written, fewer than asked for when no more fit.
-    pub(crate) fn write_range(&mut self, ino: u32, offset: u32, data: &[u8], span: u32) -> Result<usize, Jffs2Error> {
+    pub(crate) fn write_range(
+        &mut self,
+        ino: u32,
+        offset: u32,
+        data: &[u8],
+        span: u32,
+    ) -> Result<usize, Jffs2Error> {
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u32;
             let piece = data.len().min(done + (span - at % span) as usize) - done;
             let piece = &data[done..done + piece];
-            let outcome = if span == PAGE { self.write_in_page(ino, at, piece) } else { self.write_piece(ino, at, piece, For::Write) };
+            let outcome = if span == PAGE {
+                self.write_in_page(ino, at, piece)
+            } else {
+                self.write_piece(ino, at, piece, For::Write)
+            };
             match outcome {
                 Ok(written) => done += written as usize,
                 Err(Jffs2Error::Call(_) | Jffs2Error::Stuck) if done > 0 => break,
@@ -192,7 +286,8 @@ impl<M: Mtd> Jffs2<M> {
         Ok(done)
     }
 
-    /// Writes part of one page as Linux does (`jffs2_write_end`): from a multiple of four on, and what ends with the page together with the whole page, so that a file that grows by short
+    /// Writes part of one page as Linux does (`jffs2_write_end`): from a multiple of four on, and
+    /// what ends with the page together with the whole page, so that a file that grows by short
     /// writes has few nodes. Gives how much of `data` was written.
     fn write_in_page(&mut self, ino: u32, at: u32, data: &[u8]) -> Result<u32, Jffs2Error> {
         let fills = (at + data.len() as u32).is_multiple_of(PAGE);
@@ -215,8 +310,15 @@ impl<M: Mtd> Jffs2<M> {
         outcome
     }
 
-    /// Writes `data`, of which the first `known` bytes are in the file already; gives how much of the others was written.
-    fn write_all(&mut self, ino: u32, offset: u32, data: &[u8], known: u32) -> Result<u32, Jffs2Error> {
+    /// Writes `data`, of which the first `known` bytes are in the file already; gives how much of
+    /// the others was written.
+    fn write_all(
+        &mut self,
+        ino: u32,
+        offset: u32,
+        data: &[u8],
+        known: u32,
+    ) -> Result<u32, Jffs2Error> {
         let mut done = 0;
         while (done as usize) < data.len() {
             match self.write_piece(ino, offset + done, &data[done as usize..], For::Write) {
@@ -229,18 +331,39 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// One node of as much of `data` as there is room for; gives how much that is.
-    pub(crate) fn write_piece(&mut self, ino: u32, offset: u32, data: &[u8], who: For) -> Result<u32, Jffs2Error> {
-        let room = self.reserve(INODE as u32 + DATA_MIN.min(data.len() as u32), INODE_ENTRY, who)?;
+    pub(crate) fn write_piece(
+        &mut self,
+        ino: u32,
+        offset: u32,
+        data: &[u8],
+        who: For,
+    ) -> Result<u32, Jffs2Error> {
+        let room = self.reserve(
+            INODE as u32 + DATA_MIN.min(data.len() as u32),
+            INODE_ENTRY,
+            who,
+        )?;
         let room = (room - INODE as u32).min(data.len() as u32);
         let mut packer = core::mem::take(&mut self.packer);
         let packed = packer.pack(self.options.compression, data, room as usize);
-        let piece = Piece { compr: packed.compr, len: packed.taken as u32, data: packed.data, crc: crc(packed.data) };
+        let piece = Piece {
+            compr: packed.compr,
+            len: packed.taken as u32,
+            data: packed.data,
+            crc: crc(packed.data),
+        };
         let outcome = self.put_piece(ino, offset, piece, who);
         self.packer = packer;
         outcome
     }
 
-    pub(crate) fn put_piece(&mut self, ino: u32, offset: u32, piece: Piece<'_>, who: For) -> Result<u32, Jffs2Error> {
+    pub(crate) fn put_piece(
+        &mut self,
+        ino: u32,
+        offset: u32,
+        piece: Piece<'_>,
+        who: For,
+    ) -> Result<u32, Jffs2Error> {
         let now = seconds(self.now);
         let inode = self.load(ino)?;
         if who != For::Collection {
@@ -248,7 +371,8 @@ impl<M: Mtd> Jffs2<M> {
         }
         let mut raw = inode.next_node(ino);
         raw.isize = raw.isize.max(offset + piece.len);
-        (raw.offset, raw.dsize, raw.compr, raw.data_crc) = (offset, piece.len, piece.compr, piece.crc);
+        (raw.offset, raw.dsize, raw.compr, raw.data_crc) =
+            (offset, piece.len, piece.compr, piece.crc);
         debug_assert!(piece.compr != NONE || piece.data.len() == piece.len as usize);
         let at = self.put_inode(&mut raw, piece.data)?;
         self.load(ino)?.size = raw.isize;

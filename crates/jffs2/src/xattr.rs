@@ -1,7 +1,10 @@
 //! Extended attributes: values, which several inodes may share, and references to them.
 //!
-//! *Promises.* A reference counts by its highest number; an odd one says that the inode has the attribute no more, and is kept as long as an older reference is anywhere on the medium. Of two attributes of one name the
-//! one with the higher number counts. A value is on the medium before what refers to it. *Differs from Linux* in that a replaced value's reference is ended on the medium, too. Source: fs/jffs2/xattr.c.
+//! *Promises.* A reference counts by its highest number; an odd one says that the inode has the
+//! attribute no more, and is kept as long as an older reference is anywhere on the medium. Of two
+//! attributes of one name the one with the higher number counts. A value is on the medium before
+//! what refers to it. *Differs from Linux* in that a replaced value's reference is ended on the
+//! medium, too. Source: fs/jffs2/xattr.c.
 
 use crate::{
     Jffs2, Jffs2Error,
@@ -54,7 +57,9 @@ impl Xattrs {
     }
 
     pub fn has_ref(&self, ino: u32, xid: u32, at: u32) -> bool {
-        self.refs.get(&(ino, xid)).is_some_and(|found| found.at == at)
+        self.refs
+            .get(&(ino, xid))
+            .is_some_and(|found| found.at == at)
     }
 
     pub fn move_value(&mut self, xid: u32, at: u32) {
@@ -85,20 +90,32 @@ fn split(name: &[u8]) -> Result<(u8, &[u8]), Errno> {
     if name.len() > nandlab_vfs::NAME_MAX {
         return Err(Errno::Range);
     }
-    let found = PREFIXES.iter().find_map(|(number, space)| name.strip_prefix(*space).map(|rest| (*number, rest)));
+    let found = PREFIXES
+        .iter()
+        .find_map(|(number, space)| name.strip_prefix(*space).map(|rest| (*number, rest)));
     let whole = |number: u8| number == 3 || number == 4;
-    found.filter(|(number, rest)| whole(*number) == rest.is_empty()).ok_or(Errno::NotSupported)
+    found
+        .filter(|(number, rest)| whole(*number) == rest.is_empty())
+        .ok_or(Errno::NotSupported)
 }
 
 impl<M: Mtd> Jffs2<M> {
     /// Binds what the scan found; what nobody needs does not count.
-    pub(crate) fn build_xattrs(&mut self, values: BTreeMap<u32, FoundXattr>, found: Vec<(u32, RawXref)>) {
+    pub(crate) fn build_xattrs(
+        &mut self,
+        values: BTreeMap<u32, FoundXattr>,
+        found: Vec<(u32, RawXref)>,
+    ) {
         let mut refs: BTreeMap<(u32, u32), Ref> = BTreeMap::new();
         for (at, raw) in found {
             self.xattrs.highest_seqno = self.xattrs.highest_seqno.max(raw.seqno & !DEAD);
             self.xattrs.highest_xid = self.xattrs.highest_xid.max(raw.xid);
             self.highest_ino = self.highest_ino.max(raw.ino);
-            let entry = refs.entry((raw.ino, raw.xid)).or_insert(Ref { at, seqno: raw.seqno, older: BTreeSet::new() });
+            let entry = refs.entry((raw.ino, raw.xid)).or_insert(Ref {
+                at,
+                seqno: raw.seqno,
+                older: BTreeSet::new(),
+            });
             let mut older = at;
             if at != entry.at && raw.seqno >= entry.seqno {
                 older = core::mem::replace(&mut entry.at, at);
@@ -109,13 +126,33 @@ impl<M: Mtd> Jffs2<M> {
                 self.space.obsolete(older, false, true);
             }
         }
-        self.xattrs.values = values.into_iter().map(|(xid, found)| (xid, Value { at: found.at, raw: found.raw, references: 0 })).collect();
-        let highest = self.xattrs.values.last_key_value().map_or(0, |(xid, _)| *xid);
+        self.xattrs.values = values
+            .into_iter()
+            .map(|(xid, found)| {
+                (
+                    xid,
+                    Value {
+                        at: found.at,
+                        raw: found.raw,
+                        references: 0,
+                    },
+                )
+            })
+            .collect();
+        let highest = self
+            .xattrs
+            .values
+            .last_key_value()
+            .map_or(0, |(xid, _)| *xid);
         self.xattrs.highest_xid = self.xattrs.highest_xid.max(highest);
         for ((ino, xid), found) in refs {
             let dead = found.seqno & DEAD != 0;
             let value = self.xattrs.values.get_mut(&xid).filter(|_| !dead);
-            let needed = if dead { !found.older.is_empty() } else { value.is_some() };
+            let needed = if dead {
+                !found.older.is_empty()
+            } else {
+                value.is_some()
+            };
             if !needed || self.links(ino) == 0 {
                 self.space.obsolete(found.at, false, true);
                 continue;
@@ -125,8 +162,13 @@ impl<M: Mtd> Jffs2<M> {
             }
             self.xattrs.refs.insert((ino, xid), found);
         }
-        let orphans: Vec<(u32, u32)> =
-            self.xattrs.values.iter().filter(|(_, value)| value.references == 0).map(|(xid, value)| (*xid, value.at)).collect();
+        let orphans: Vec<(u32, u32)> = self
+            .xattrs
+            .values
+            .iter()
+            .filter(|(_, value)| value.references == 0)
+            .map(|(xid, value)| (*xid, value.at))
+            .collect();
         for (xid, at) in orphans {
             self.xattrs.values.remove(&xid);
             self.space.obsolete(at, false, true);
@@ -140,7 +182,13 @@ impl<M: Mtd> Jffs2<M> {
         self.flash.read(value.at + XATTR as u32, &mut data)?;
         let found = crc(&data);
         if found != value.raw.data_crc {
-            return Err(Jffs2Error::Node { at: value.at, ino: 0, what: "checksum of an attribute", found, expected: value.raw.data_crc });
+            return Err(Jffs2Error::Node {
+                at: value.at,
+                ino: 0,
+                what: "checksum of an attribute",
+                found,
+                expected: value.raw.data_crc,
+            });
         }
         let contents = data.split_off(usize::from(value.raw.name_len) + 1);
         data.pop();
@@ -152,9 +200,16 @@ impl<M: Mtd> Jffs2<M> {
         let (prefix, rest) = split(name)?;
         let mut best: Option<(u32, u32, Vec<u8>)> = None;
         for (xid, seqno) in self.xattrs.of(ino) {
-            let fits = |raw: &RawXattr| raw.prefix == prefix && usize::from(raw.name_len) == rest.len();
+            let fits =
+                |raw: &RawXattr| raw.prefix == prefix && usize::from(raw.name_len) == rest.len();
             let newer = best.as_ref().is_none_or(|(highest, ..)| seqno > *highest);
-            if !newer || !self.xattrs.values.get(&xid).is_some_and(|value| fits(&value.raw)) {
+            if !newer
+                || !self
+                    .xattrs
+                    .values
+                    .get(&xid)
+                    .is_some_and(|value| fits(&value.raw))
+            {
                 continue;
             }
             let (_, found, contents) = self.read_value(xid)?;
@@ -183,10 +238,20 @@ impl<M: Mtd> Jffs2<M> {
 
     /// How lists are stored.
     fn order(&self) -> Order {
-        if self.flash.endian == format::Endian::Little { Order::Little } else { Order::Big }
+        if self.flash.endian == format::Endian::Little {
+            Order::Little
+        } else {
+            Order::Big
+        }
     }
 
-    pub(crate) fn set_xattr(&mut self, ino: u32, name: &[u8], value: &[u8], expect: SetXattr) -> Result<(), Jffs2Error> {
+    pub(crate) fn set_xattr(
+        &mut self,
+        ino: u32,
+        name: &[u8],
+        value: &[u8],
+        expect: SetXattr,
+    ) -> Result<(), Jffs2Error> {
         let value = &acl::stored(name, value, self.order())?[..];
         let old = self.find_xattr(ino, name)?;
         match (expect, &old) {
@@ -213,25 +278,71 @@ impl<M: Mtd> Jffs2<M> {
     /// A value of which one more is used: one that is there already, or a new one.
     fn put_value(&mut self, prefix: u8, name: &[u8], value: &[u8]) -> Result<u32, Jffs2Error> {
         let data = [name, b"\0", value].concat();
-        let (name_len, value_len) = (name.len() as u8, u16::try_from(value.len()).map_err(|_| Errno::NoSpace)?);
-        let wanted = RawXattr { prefix, name_len, value_len, data_crc: crc(&data), ..RawXattr::default() };
-        let alike = |raw: &RawXattr| RawXattr { xid: 0, version: 0, ..*raw } == wanted;
-        let known: Vec<u32> = self.xattrs.values.iter().filter(|(_, value)| alike(&value.raw)).map(|(xid, _)| *xid).collect();
+        let (name_len, value_len) = (
+            name.len() as u8,
+            u16::try_from(value.len()).map_err(|_| Errno::NoSpace)?,
+        );
+        let wanted = RawXattr {
+            prefix,
+            name_len,
+            value_len,
+            data_crc: crc(&data),
+            ..RawXattr::default()
+        };
+        let alike = |raw: &RawXattr| {
+            RawXattr {
+                xid: 0,
+                version: 0,
+                ..*raw
+            } == wanted
+        };
+        let known: Vec<u32> = self
+            .xattrs
+            .values
+            .iter()
+            .filter(|(_, value)| alike(&value.raw))
+            .map(|(xid, _)| *xid)
+            .collect();
         for xid in known {
-            if self.read_value(xid).is_ok_and(|(_, other, contents)| other == name && contents == value)
+            if self
+                .read_value(xid)
+                .is_ok_and(|(_, other, contents)| other == name && contents == value)
                 && let Some(value) = self.xattrs.values.get_mut(&xid)
             {
                 value.references += 1;
                 return Ok(xid);
             }
         }
-        let xid = self.xattrs.highest_xid.checked_add(1).ok_or(Errno::NoSpace)?;
-        let raw = RawXattr { xid, version: 1, ..wanted };
+        let xid = self
+            .xattrs
+            .highest_xid
+            .checked_add(1)
+            .ok_or(Errno::NoSpace)?;
+        let raw = RawXattr {
+            xid,
+            version: 1,
+            ..wanted
+        };
         let node = [&raw.write(self.flash.endian)[..], &data].concat();
-        let too_long = |error| if error == Jffs2Error::Call(Errno::FileTooBig) { Errno::NoSpace.into() } else { error };
-        let at = self.put(&node, INODE_ENTRY, Owner::Xattr(xid), For::Write).map_err(too_long)?;
+        let too_long = |error| {
+            if error == Jffs2Error::Call(Errno::FileTooBig) {
+                Errno::NoSpace.into()
+            } else {
+                error
+            }
+        };
+        let at = self
+            .put(&node, INODE_ENTRY, Owner::Xattr(xid), For::Write)
+            .map_err(too_long)?;
         self.xattrs.highest_xid = xid;
-        self.xattrs.values.insert(xid, Value { at, raw, references: 1 });
+        self.xattrs.values.insert(
+            xid,
+            Value {
+                at,
+                raw,
+                references: 1,
+            },
+        );
         Ok(xid)
     }
 
@@ -246,12 +357,29 @@ impl<M: Mtd> Jffs2<M> {
 
     /// An inode has an attribute (`dead` is 0), or has it no more.
     fn put_ref(&mut self, ino: u32, xid: u32, dead: u32, who: For) -> Result<(), Jffs2Error> {
-        let seqno = self.xattrs.highest_seqno.checked_add(2).ok_or(Errno::NoSpace)?;
-        let raw = RawXref { ino, xid, seqno: seqno | dead };
-        let at = self.put(&raw.write(self.flash.endian), XREF_ENTRY, Owner::Xref(ino, xid), who)?;
+        let seqno = self
+            .xattrs
+            .highest_seqno
+            .checked_add(2)
+            .ok_or(Errno::NoSpace)?;
+        let raw = RawXref {
+            ino,
+            xid,
+            seqno: seqno | dead,
+        };
+        let at = self.put(
+            &raw.write(self.flash.endian),
+            XREF_ENTRY,
+            Owner::Xref(ino, xid),
+            who,
+        )?;
         debug_assert_eq!(XREF % 4, 0);
         self.xattrs.highest_seqno = seqno;
-        let found = self.xattrs.refs.entry((ino, xid)).or_insert(Ref { at, seqno: raw.seqno, older: BTreeSet::new() });
+        let found = self.xattrs.refs.entry((ino, xid)).or_insert(Ref {
+            at,
+            seqno: raw.seqno,
+            older: BTreeSet::new(),
+        });
         let old = core::mem::replace(&mut found.at, at);
         found.seqno = raw.seqno;
         if old != at {
@@ -273,7 +401,9 @@ impl<M: Mtd> Jffs2<M> {
 
     /// One user of a value less.
     fn release_value(&mut self, xid: u32) -> Result<(), Jffs2Error> {
-        let Some(value) = self.xattrs.values.get_mut(&xid) else { return Ok(()) };
+        let Some(value) = self.xattrs.values.get_mut(&xid) else {
+            return Ok(());
+        };
         value.references = value.references.saturating_sub(1);
         if value.references == 0 {
             let at = value.at;
@@ -285,9 +415,16 @@ impl<M: Mtd> Jffs2<M> {
 
     /// The inode is gone: its references need no end of their own.
     pub(crate) fn drop_xattrs_of(&mut self, ino: u32) -> Result<(), Jffs2Error> {
-        let all: Vec<u32> = self.xattrs.refs.range((ino, 0)..=(ino, u32::MAX)).map(|((_, xid), _)| *xid).collect();
+        let all: Vec<u32> = self
+            .xattrs
+            .refs
+            .range((ino, 0)..=(ino, u32::MAX))
+            .map(|((_, xid), _)| *xid)
+            .collect();
         for xid in all {
-            let Some(found) = self.xattrs.refs.remove(&(ino, xid)) else { continue };
+            let Some(found) = self.xattrs.refs.remove(&(ino, xid)) else {
+                continue;
+            };
             self.obsolete(found.at)?;
             if found.seqno & DEAD == 0 {
                 self.release_value(xid)?;
@@ -296,9 +433,12 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
-    /// A reference is erased. An end is not needed any more when there is nothing left that it ends.
+    /// A reference is erased. An end is not needed any more when there is nothing left that it
+    /// ends.
     pub(crate) fn disown_xref(&mut self, at: u32, ino: u32, xid: u32) -> Result<(), Jffs2Error> {
-        let Some(found) = self.xattrs.refs.get_mut(&(ino, xid)) else { return Ok(()) };
+        let Some(found) = self.xattrs.refs.get_mut(&(ino, xid)) else {
+            return Ok(());
+        };
         found.older.remove(&at);
         if found.older.is_empty() && found.seqno & DEAD != 0 {
             let last = found.at;

@@ -1,4 +1,5 @@
-//! Whatever the bytes of a medium: no panic, no endless loop, no memory beyond what is stated; and what is damaged is told.
+//! Whatever the bytes of a medium: no panic, no endless loop, no memory beyond what is stated; and
+//! what is damaged is told.
 
 mod common;
 
@@ -6,7 +7,9 @@ use common::{NAND, NOW, bytes, mkdir, nand, nor, nor_of, put, read_only, text};
 use nandlab_jffs2::{Compression, Endian, Finding, Jffs2, Jffs2Error, Options, Severity};
 use nandlab_mtd::{Image, Mtd};
 use nandlab_sim::mix;
-use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync};
+use nandlab_vfs::{
+    Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync,
+};
 use proptest::prelude::*;
 
 const BLOCK: u32 = 16 * 1024;
@@ -17,18 +20,52 @@ fn medium(options: Options) -> Vec<u8> {
     let dir = mkdir(&mut fs, Ino::ROOT, "directory");
     let below = mkdir(&mut fs, dir, "below");
     for number in 0..12 {
-        put(&mut fs, below, &format!("file number {number}"), &text(number, 300 * number as usize));
+        put(
+            &mut fs,
+            below,
+            &format!("file number {number}"),
+            &text(number, 300 * number as usize),
+        );
     }
-    let file = put(&mut fs, Ino::ROOT, "large", &[text(1, 9000), bytes(1, 9000)].concat());
+    let file = put(
+        &mut fs,
+        Ino::ROOT,
+        "large",
+        &[text(1, 9000), bytes(1, 9000)].concat(),
+    );
     fs.write(file, 30_000, b"behind a gap", NOW).unwrap();
-    fs.setattr(file, &SetAttr { size: Some(25_000), ..SetAttr::default() }, NOW).unwrap();
-    fs.setxattr(file, b"user.k", b"value", SetXattr::Any, NOW).unwrap();
-    fs.setxattr(dir, b"user.other", &[7; 90], SetXattr::Any, NOW).unwrap();
-    fs.symlink(dir, b"link", b"target", Caller::root(NOW)).unwrap();
-    fs.create(dir, b"null", NewNode::Character { device: (1, 3) }, 0o666, Caller::root(NOW)).unwrap();
+    fs.setattr(
+        file,
+        &SetAttr {
+            size: Some(25_000),
+            ..SetAttr::default()
+        },
+        NOW,
+    )
+    .unwrap();
+    fs.setxattr(file, b"user.k", b"value", SetXattr::Any, NOW)
+        .unwrap();
+    fs.setxattr(dir, b"user.other", &[7; 90], SetXattr::Any, NOW)
+        .unwrap();
+    fs.symlink(dir, b"link", b"target", Caller::root(NOW))
+        .unwrap();
+    fs.create(
+        dir,
+        b"null",
+        NewNode::Character { device: (1, 3) },
+        0o666,
+        Caller::root(NOW),
+    )
+    .unwrap();
     fs.link(file, dir, b"second name", NOW).unwrap();
     fs.unlink(below, b"file number 3", NOW).unwrap();
-    fs.rename((below, b"file number 4"), (dir, b"moved"), Rename::Replace, NOW).unwrap();
+    fs.rename(
+        (below, b"file number 4"),
+        (dir, b"moved"),
+        Rename::Replace,
+        NOW,
+    )
+    .unwrap();
     fs.unmount().unwrap();
     fs.into_mtd().into_backing()
 }
@@ -42,9 +79,13 @@ fn exercise<M: Mtd>(fs: &mut Jffs2<M>, budget: &mut u32, dir: Ino, depth: u32) {
     });
     let by = Caller::root(NOW);
     for (index, (name, kind)) in names.into_iter().enumerate() {
-        let Some(left) = budget.checked_sub(1) else { return };
+        let Some(left) = budget.checked_sub(1) else {
+            return;
+        };
         *budget = left;
-        let Ok(attr) = fs.lookup(dir, &name) else { continue };
+        let Ok(attr) = fs.lookup(dir, &name) else {
+            continue;
+        };
         if kind == FileType::Directory && depth < 6 {
             exercise(fs, budget, attr.ino, depth + 1);
         }
@@ -56,10 +97,34 @@ fn exercise<M: Mtd>(fs: &mut Jffs2<M>, budget: &mut u32, dir: Ino, depth: u32) {
         }
         match index % 7 {
             0 => _ = fs.write(attr.ino, attr.size.min(100_000), &data, NOW),
-            1 => _ = fs.setattr(attr.ino, &SetAttr { size: Some(attr.size / 2), ..SetAttr::default() }, NOW),
+            1 => {
+                _ = fs.setattr(
+                    attr.ino,
+                    &SetAttr {
+                        size: Some(attr.size / 2),
+                        ..SetAttr::default()
+                    },
+                    NOW,
+                )
+            }
             2 => _ = fs.unlink(dir, &name, NOW),
-            3 => _ = fs.rename((dir, &name), (Ino::ROOT, format!("moved {index} {depth}").as_bytes()), Rename::Replace, NOW),
-            4 => _ = fs.create(dir, format!("a new file {index}").as_bytes(), NewNode::File, 0o644, by),
+            3 => {
+                _ = fs.rename(
+                    (dir, &name),
+                    (Ino::ROOT, format!("moved {index} {depth}").as_bytes()),
+                    Rename::Replace,
+                    NOW,
+                )
+            }
+            4 => {
+                _ = fs.create(
+                    dir,
+                    format!("a new file {index}").as_bytes(),
+                    NewNode::File,
+                    0o644,
+                    by,
+                )
+            }
             5 => _ = fs.setxattr(attr.ino, b"user.k", &data[..50], SetXattr::Any, NOW),
             _ => _ = fs.rmdir(dir, &name, NOW),
         }
@@ -71,7 +136,14 @@ fn exercise<M: Mtd>(fs: &mut Jffs2<M>, budget: &mut u32, dir: Ino, depth: u32) {
 
 /// Mounts, checks, uses and unmounts; gives what the check found.
 fn survive<M: Mtd>(mut mtd: M, options: Options) -> Option<Vec<Finding>> {
-    let mut fs = Jffs2::mount(&mut mtd, Options { read_only: true, ..options }).ok()?;
+    let mut fs = Jffs2::mount(
+        &mut mtd,
+        Options {
+            read_only: true,
+            ..options
+        },
+    )
+    .ok()?;
     let findings = fs.check().ok().map(|report| report.findings);
     exercise(&mut fs, &mut 60, Ino::ROOT, 0);
     drop(fs);
@@ -101,7 +173,10 @@ fn nodes(image: &[u8]) -> Vec<(usize, u16)> {
     let (mut all, mut at) = (Vec::new(), 0);
     while at + 12 <= image.len() {
         let len = u32::from_le_bytes(image[at + 4..at + 8].try_into().unwrap()) as usize;
-        if image[at..at + 2] == [0x85, 0x19] && crc(&image[at..at + 8]) == u32::from_le_bytes(image[at + 8..at + 12].try_into().unwrap()) {
+        if image[at..at + 2] == [0x85, 0x19]
+            && crc(&image[at..at + 8])
+                == u32::from_le_bytes(image[at + 8..at + 12].try_into().unwrap())
+        {
             all.push((at, u16::from_le_bytes([image[at + 2], image[at + 3]])));
             at += len.max(12).next_multiple_of(4);
         } else {
@@ -125,13 +200,16 @@ fn shape(kind: u16) -> Option<(usize, usize)> {
 
 /// Sets a field of a node and makes all its checksums right again.
 fn forge(image: &mut [u8], (at, kind): (usize, u16), field: usize, value: u32) {
-    let Some((len, uncovered)) = shape(kind) else { return };
+    let Some((len, uncovered)) = shape(kind) else {
+        return;
+    };
     let field = field % (len / 4) * 4;
     put32(image, at + field, value);
     let head = crc(&image[at..at + 8]);
     put32(image, at + 8, head);
     let own = crc(&image[at..at + len - uncovered]);
-    // An inode's checksum is behind that of its data, a name's before that of the name; a list's is last.
+    // An inode's checksum is behind that of its data, a name's before that of the name; a list's is
+    // last.
     let place = if kind == 0xE001 { len - 8 } else { len - 4 };
     put32(image, at + place, own);
 }
@@ -202,16 +280,35 @@ fn find(image: &[u8], kind: u16, wanted: impl Fn(&[u8]) -> bool) -> usize {
 
 #[test]
 fn damage_is_found_where_it_is_and_only_there() {
-    let options = Options { compression: Compression::NONE, summary: false, ..Options::default() };
+    let options = Options {
+        compression: Compression::NONE,
+        summary: false,
+        ..Options::default()
+    };
     let clean = medium(options);
-    assert_eq!(read_only(nor_of(clean.clone(), BLOCK)).check().unwrap().worst(), None);
+    assert_eq!(
+        read_only(nor_of(clean.clone(), BLOCK))
+            .check()
+            .unwrap()
+            .worst(),
+        None
+    );
 
     // Data: the file says so when it is read, the others do not.
     let mut image = clean.clone();
-    let noise =
-        find(&image, 0xE002, |node| node[68..].starts_with(&bytes(1, 16)) || node[56] == 0 && node[52..56] == 4096u32.to_le_bytes());
+    let noise = find(&image, 0xE002, |node| {
+        node[68..].starts_with(&bytes(1, 16))
+            || node[56] == 0 && node[52..56] == 4096u32.to_le_bytes()
+    });
     image[noise + 100] ^= 1;
-    let mut fs = Jffs2::mount(nor_of(image, BLOCK), Options { read_only: true, ..options }).unwrap();
+    let mut fs = Jffs2::mount(
+        nor_of(image, BLOCK),
+        Options {
+            read_only: true,
+            ..options
+        },
+    )
+    .unwrap();
     let report = fs.check().unwrap();
     assert!(
         report
@@ -223,13 +320,24 @@ fn damage_is_found_where_it_is_and_only_there() {
 
     // A name: it is gone, and what it named with it.
     let mut image = clean.clone();
-    let name = find(&image, 0xE001, |node| node[40..].starts_with(b"file number 7"));
+    let name = find(&image, 0xE001, |node| {
+        node[40..].starts_with(b"file number 7")
+    });
     image[name + 41] ^= 1;
     let mut fs = read_only(nor_of(image, BLOCK));
-    assert!(fs.check().unwrap().findings.iter().any(|finding| matches!(finding, Finding::Node { what: "checksum of the name", .. })));
+    assert!(fs.check().unwrap().findings.iter().any(|finding| matches!(
+        finding,
+        Finding::Node {
+            what: "checksum of the name",
+            ..
+        }
+    )));
     let below = fs.lookup(Ino::ROOT, b"directory").unwrap().ino;
     let below = fs.lookup(below, b"below").unwrap().ino;
-    assert_eq!(fs.lookup(below, b"file number 7").map(|attr| attr.size), Err(Errno::NoEntry));
+    assert_eq!(
+        fs.lookup(below, b"file number 7").map(|attr| attr.size),
+        Err(Errno::NoEntry)
+    );
     assert!(fs.lookup(below, b"file number 8").is_ok());
 
     // A length that leads out of the block is not trusted.
@@ -240,11 +348,20 @@ fn damage_is_found_where_it_is_and_only_there() {
     put32(&mut image, node + 8, head);
     let mut fs = read_only(nor_of(image, BLOCK));
     let report = fs.check().unwrap();
-    assert!(report.inodes > 12 && report.findings.iter().any(|finding| matches!(finding, Finding::Garbage { .. })), "{report:?}");
+    assert!(
+        report.inodes > 12
+            && report
+                .findings
+                .iter()
+                .any(|finding| matches!(finding, Finding::Garbage { .. })),
+        "{report:?}"
+    );
 
     // A compressor that nobody knows.
     let mut image = clean;
-    let node = find(&image, 0xE002, |node| node[56] == 0 && node[52..56] == 4096u32.to_le_bytes());
+    let node = find(&image, 0xE002, |node| {
+        node[56] == 0 && node[52..56] == 4096u32.to_le_bytes()
+    });
     let ino = u32::from_le_bytes(image[node + 12..node + 16].try_into().unwrap());
     image[node + 56] = 9;
     let own = crc(&image[node..node + 60]);
@@ -275,8 +392,22 @@ fn what_is_foreign_is_not_touched() {
         image[at + 2..at + 4].copy_from_slice(&kind.to_le_bytes());
         let head = crc(&image[at..at + 8]);
         put32(&mut image, at + 8, head);
-        match Jffs2::mount(nor_of(image, BLOCK), Options { summary: false, ..Options::default() }) {
-            Err(error) => assert!(refused && error == Jffs2Error::Incompatible { at: at as u32, kind }, "{error}"),
+        match Jffs2::mount(
+            nor_of(image, BLOCK),
+            Options {
+                summary: false,
+                ..Options::default()
+            },
+        ) {
+            Err(error) => assert!(
+                refused
+                    && error
+                        == Jffs2Error::Incompatible {
+                            at: at as u32,
+                            kind
+                        },
+                "{error}"
+            ),
             Ok(fs) => assert!(!refused && fs.is_read_only(), "{kind:#x}"),
         }
     }

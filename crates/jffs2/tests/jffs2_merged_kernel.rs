@@ -1,6 +1,8 @@
-//! Nodes of more than a page: what the real kernel's reader makes of them, and what its garbage collector does to them.
+//! Nodes of more than a page: what the real kernel's reader makes of them, and what its garbage
+//! collector does to them.
 //!
-//! Needs the tools of `nandlab-oracle`, mtd-utils, and gcc with libc6-dev; fails naming the Debian package that is missing.
+//! Needs the tools of `nandlab-oracle`, mtd-utils, and gcc with libc6-dev; fails naming the Debian
+//! package that is missing.
 
 mod common;
 mod guest;
@@ -29,10 +31,19 @@ enum Shape {
     Overwritten,
 }
 
-const SHAPES: [(Shape, &str); 3] = [(Shape::Aligned, "aligned"), (Shape::Continued, "continued"), (Shape::Overwritten, "overwritten")];
+const SHAPES: [(Shape, &str); 3] = [
+    (Shape::Aligned, "aligned"),
+    (Shape::Continued, "continued"),
+    (Shape::Overwritten, "overwritten"),
+];
 
 fn compressors() -> [(&'static str, Compression); 4] {
-    let only = |lzo, zlib, rtime| Compression { choice: Choice::Priority, lzo, zlib, rtime };
+    let only = |lzo, zlib, rtime| Compression {
+        choice: Choice::Priority,
+        lzo,
+        zlib,
+        rtime,
+    };
     [
         ("none", Compression::NONE),
         ("lzo", only(true, false, false)),
@@ -49,18 +60,47 @@ fn name(compressor: &str, span: u32) -> String {
 fn planted(shape: Shape) -> Image<Vec<u8>> {
     let mut medium = format(nand(NAND, BLOCKS), &Format::default()).unwrap();
     for (compressor, compression) in compressors() {
-        let mut fs = Jffs2::mount(medium, Options { compression, ..Options::default() }).unwrap();
+        let mut fs = Jffs2::mount(
+            medium,
+            Options {
+                compression,
+                ..Options::default()
+            },
+        )
+        .unwrap();
         for span in SPANS {
             let by = Caller::root(NOW);
-            let file = fs.create(Ino::ROOT, name(compressor, span).as_bytes(), NewNode::File, 0o644, by).unwrap().ino;
-            let data = if compressor == "none" { bytes(span.into(), 240 << 10) } else { text(span.into(), 240 << 10) };
-            let first = if shape == Shape::Continued { data.len() / 2 + 1111 } else { data.len() };
+            let file = fs
+                .create(
+                    Ino::ROOT,
+                    name(compressor, span).as_bytes(),
+                    NewNode::File,
+                    0o644,
+                    by,
+                )
+                .unwrap()
+                .ino;
+            let data = if compressor == "none" {
+                bytes(span.into(), 240 << 10)
+            } else {
+                text(span.into(), 240 << 10)
+            };
+            let first = if shape == Shape::Continued {
+                data.len() / 2 + 1111
+            } else {
+                data.len()
+            };
             fs.write_pages(file, 0, &data[..first], span, NOW).unwrap();
             match shape {
                 Shape::Aligned => {}
-                Shape::Continued => fs.write_pages(file, first as u64, &data[first..], span, NOW).unwrap(),
+                Shape::Continued => fs
+                    .write_pages(file, first as u64, &data[first..], span, NOW)
+                    .unwrap(),
                 Shape::Overwritten => (0..data.len()).step_by(50_000).for_each(|at| {
-                    assert_eq!(fs.write(file, at as u64 + 1000, b"written again", NOW), Ok(13));
+                    assert_eq!(
+                        fs.write(file, at as u64 + 1000, b"written again", NOW),
+                        Ok(13)
+                    );
                 }),
             }
             fs.fsync(file, Sync::All).unwrap();
@@ -100,7 +140,10 @@ struct Left {
 
 fn left(expected: &[u8], found: Option<&[u8]>) -> Left {
     let found = found.unwrap_or_default();
-    let mut left = Left { other: expected.len().abs_diff(found.len()), ..Left::default() };
+    let mut left = Left {
+        other: expected.len().abs_diff(found.len()),
+        ..Left::default()
+    };
     for (was, is) in expected.iter().zip(found) {
         match *is {
             is if is == *was => left.same += 1,
@@ -114,16 +157,24 @@ fn left(expected: &[u8], found: Option<&[u8]>) -> Left {
 #[test]
 fn the_kernel_reads_nodes_of_any_length_and_its_collector_keeps_only_those_of_a_page() {
     let scratch = tempfile::tempdir().unwrap();
-    let media: Vec<(Shape, &str, Image<Vec<u8>>)> = SHAPES.iter().map(|(shape, name)| (*shape, *name, planted(*shape))).collect();
+    let media: Vec<(Shape, &str, Image<Vec<u8>>)> = SHAPES
+        .iter()
+        .map(|(shape, name)| (*shape, *name, planted(*shape)))
+        .collect();
     let mut machine = guest::guest("");
-    let mut script =
-        format!("simulated {BLOCKS},{BLOCKS},{BLOCKS} erase && mp jffs2 || exit 1\n{}", COLLECT.replace("ROUNDS", &BLOCKS.to_string()));
+    let mut script = format!(
+        "simulated {BLOCKS},{BLOCKS},{BLOCKS} erase && mp jffs2 || exit 1\n{}",
+        COLLECT.replace("ROUNDS", &BLOCKS.to_string())
+    );
     let mut images = BTreeMap::new();
-    for (number, (disk, (_, name, medium))) in ["vda", "vdb", "vdc"].into_iter().zip(media).enumerate() {
+    for (number, (disk, (_, name, medium))) in
+        ["vda", "vdb", "vdc"].into_iter().zip(media).enumerate()
+    {
         let image = medium.into_backing();
         fs::write(scratch.path().join(name), &image).unwrap();
         machine = machine.disk(Disk::File(scratch.path().join(name)));
-        script += &format!("nand_from mtd{number} /dev/{disk} && collect mtd{number} {name} || exit 1\n");
+        script +=
+            &format!("nand_from mtd{number} /dev/{disk} && collect mtd{number} {name} || exit 1\n");
         images.insert(name, image);
     }
     let report = guest::boot(machine.script([guest::FUNCTIONS, &script].concat()));
@@ -132,11 +183,16 @@ fn the_kernel_reads_nodes_of_any_length_and_its_collector_keeps_only_those_of_a_
     for (shape, name_of) in SHAPES {
         let mut ours = read_only(Image::new(images[name_of].clone(), NAND).unwrap());
         assert_eq!(
-            differences(&manifest(&mut ours), &report.manifests[&format!("{name_of}-read")]),
+            differences(
+                &manifest(&mut ours),
+                &report.manifests[&format!("{name_of}-read")]
+            ),
             "",
             "{name_of}: the kernel reads everything"
         );
-        let mut after = read_only(Image::new(report.files[&format!("{name_of}-collected")].clone(), NAND).unwrap());
+        let mut after = read_only(
+            Image::new(report.files[&format!("{name_of}-collected")].clone(), NAND).unwrap(),
+        );
         let mut lost = BTreeMap::new();
         for (compressor, _) in compressors() {
             for span in SPANS {
@@ -148,13 +204,22 @@ fn the_kernel_reads_nodes_of_any_length_and_its_collector_keeps_only_those_of_a_
                 *lost.entry(span).or_insert(0) += left.zeros;
             }
         }
-        assert_eq!(lost[&PAGE], 0, "{name_of}: nodes of a page are collected well");
+        assert_eq!(
+            lost[&PAGE], 0,
+            "{name_of}: nodes of a page are collected well"
+        );
         let erased: u32 = said(format!("erased-{name_of}")).parse().unwrap();
         if shape == Shape::Overwritten {
-            assert!(said(format!("going-{name_of}")).is_empty() && erased < ROUNDS, "{name_of}: the collector has given up");
+            assert!(
+                said(format!("going-{name_of}")).is_empty() && erased < ROUNDS,
+                "{name_of}: the collector has given up"
+            );
         } else {
             assert!(erased >= ROUNDS, "{name_of}: {erased} erases");
-            assert!(SPANS[1..].iter().all(|span| lost[span] > 4 * PAGE as usize), "{name_of}: longer ones became holes: {lost:?}");
+            assert!(
+                SPANS[1..].iter().all(|span| lost[span] > 4 * PAGE as usize),
+                "{name_of}: longer ones became holes: {lost:?}"
+            );
         }
     }
 }

@@ -1,7 +1,8 @@
-//! How fast each translation layer is: random page overwrites of a 1 GiB chip that is 70 % full, 256 log blocks, timing only, through the whole stack below the host.
+//! How fast each translation layer is: random page overwrites of a 1 GiB chip that is 70 % full,
+//! 256 log blocks, timing only, through the whole stack below the host.
 //!
-//! Figures are CPU seconds of one thread, and heap bytes allocated while the writes are served. The best of three rounds is shown: what disturbs a round only ever
-//! makes it slower.
+//! Figures are CPU seconds of one thread, and heap bytes allocated while the writes are served. The
+//! best of three rounds is shown: what disturbs a round only ever makes it slower.
 
 use nandlab_block::{BlockDevice as _, Lba};
 use nandlab_ftl::Ftl as _;
@@ -21,15 +22,60 @@ const FULL: f64 = 0.7;
 
 /// Name, description of the chip, description of the layer, writes to be timed.
 const CASES: [(&str, &str, &str, u32); 10] = [
-    ("BAST", LARGE, "scheme = \"bast\"\nlog-blocks = 256", 400_000),
-    ("FAST", LARGE, "scheme = \"fast\"\nlog-blocks = 256", 400_000),
-    ("SAST 4:4+2", LARGE, "scheme = \"sast\"\nlog-blocks = 256", 400_000),
-    ("page", LARGE, "scheme = \"page\"\nover-provisioning = 0.07", 400_000),
-    ("BAST", SMALL, "scheme = \"bast\"\nlog-blocks = 256", 400_000),
-    ("FAST", SMALL, "scheme = \"fast\"\nlog-blocks = 256", 400_000),
-    ("SAST 4:4+2", SMALL, "scheme = \"sast\"\nlog-blocks = 256", 400_000),
-    ("page", SMALL, "scheme = \"page\"\nover-provisioning = 0.07", 400_000),
-    ("NFTL", LARGEST_NFTL, "scheme = \"nftl\"\nspare-units = 256", 20_000),
+    (
+        "BAST",
+        LARGE,
+        "scheme = \"bast\"\nlog-blocks = 256",
+        400_000,
+    ),
+    (
+        "FAST",
+        LARGE,
+        "scheme = \"fast\"\nlog-blocks = 256",
+        400_000,
+    ),
+    (
+        "SAST 4:4+2",
+        LARGE,
+        "scheme = \"sast\"\nlog-blocks = 256",
+        400_000,
+    ),
+    (
+        "page",
+        LARGE,
+        "scheme = \"page\"\nover-provisioning = 0.07",
+        400_000,
+    ),
+    (
+        "BAST",
+        SMALL,
+        "scheme = \"bast\"\nlog-blocks = 256",
+        400_000,
+    ),
+    (
+        "FAST",
+        SMALL,
+        "scheme = \"fast\"\nlog-blocks = 256",
+        400_000,
+    ),
+    (
+        "SAST 4:4+2",
+        SMALL,
+        "scheme = \"sast\"\nlog-blocks = 256",
+        400_000,
+    ),
+    (
+        "page",
+        SMALL,
+        "scheme = \"page\"\nover-provisioning = 0.07",
+        400_000,
+    ),
+    (
+        "NFTL",
+        LARGEST_NFTL,
+        "scheme = \"nftl\"\nspare-units = 256",
+        20_000,
+    ),
     ("mtdblock", SMALL, "scheme = \"mtdblock\"", 20_000),
 ];
 /// 2 KiB pages, 64 a block.
@@ -41,14 +87,22 @@ const LARGEST_NFTL: &str = "preset = \"small-block-64MiB\"\nblocks = 15872";
 
 fn main() {
     let filter = std::env::args().skip(1).find(|a| !a.starts_with('-'));
-    println!("1 GiB, {:.0} % full, 256 log blocks, random page overwrites; CPU seconds of one thread, best of {ROUNDS}", FULL * 100.0);
+    println!(
+        "1 GiB, {:.0} % full, 256 log blocks, random page overwrites; CPU seconds of one thread, best of {ROUNDS}",
+        FULL * 100.0
+    );
     println!(
         "{:12} {:>6} {:>12} {:>10} {:>12} {:>8}  merges a write: switch / partial / full",
         "", "page", "writes/CPU s", "ns/write", "heap B/write", "WA"
     );
     for (name, chip, ftl, writes) in CASES {
-        if filter.as_deref().is_none_or(|f| name.to_lowercase().contains(f)) {
-            let best = (0..ROUNDS).map(|_| measure(chip, ftl, writes)).min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        if filter
+            .as_deref()
+            .is_none_or(|f| name.to_lowercase().contains(f))
+        {
+            let best = (0..ROUNDS)
+                .map(|_| measure(chip, ftl, writes))
+                .min_by(|a, b| a.seconds.total_cmp(&b.seconds));
             best.expect("at least one round").print(name);
         }
     }
@@ -66,22 +120,45 @@ struct Round {
 
 fn measure(chip: &str, ftl: &str, writes: u32) -> Round {
     let text = format!("[chip]\n{chip}\ncontents = \"dropped\"\n[ftl]\n{ftl}\n");
-    let document = Document::parse("bench", Path::new("."), &text, &[]).expect("a description of this file is right");
-    let mut stack =
-        Stack::build(&Experiment::take(document).expect("a description of this file is right").stack).expect("the stack is built");
+    let document = Document::parse("bench", Path::new("."), &text, &[])
+        .expect("a description of this file is right");
+    let mut stack = Stack::build(
+        &Experiment::take(document)
+            .expect("a description of this file is right")
+            .stack,
+    )
+    .expect("the stack is built");
     let g = *stack.device.geometry();
-    let (per_page, data) = (u64::from(g.page.min(2048) / g.sector), vec![0x5a; g.page.min(2048) as usize]);
+    let (per_page, data) = (
+        u64::from(g.page.min(2048) / g.sector),
+        vec![0x5a; g.page.min(2048) as usize],
+    );
     let pages = (g.sectors as f64 * FULL) as u64 / per_page;
     let mut random = nandlab_sim::rng(7, "schemes");
-    let write = |stack: &mut Stack, page: u64| stack.device.write(Lba(page * per_page), &data).expect("the device takes a write");
+    let write = |stack: &mut Stack, page: u64| {
+        stack
+            .device
+            .write(Lba(page * per_page), &data)
+            .expect("the device takes a write")
+    };
     (0..pages).for_each(|page| write(&mut stack, page));
     // Until every log block has been in use.
     (0..writes / 2).for_each(|_| write(&mut stack, (u64::from(random.next_u32()) * pages) >> 32));
     let (before, region, began) = (*stack.device.tally(), Region::new(HEAP), cpu());
     (0..writes).for_each(|_| write(&mut stack, (u64::from(random.next_u32()) * pages) >> 32));
-    let (seconds, heap, after) = (cpu() - began, region.change().bytes_allocated, *stack.device.tally());
-    let programs = |tally: &nandlab_ftl::Tally| tally.rows().map(|(_, counts)| counts.programs + counts.copies).sum::<u64>();
-    let merges = |tally: &nandlab_ftl::Tally| [tally.merges.switch, tally.merges.partial, tally.merges.full];
+    let (seconds, heap, after) = (
+        cpu() - began,
+        region.change().bytes_allocated,
+        *stack.device.tally(),
+    );
+    let programs = |tally: &nandlab_ftl::Tally| {
+        tally
+            .rows()
+            .map(|(_, counts)| counts.programs + counts.copies)
+            .sum::<u64>()
+    };
+    let merges =
+        |tally: &nandlab_ftl::Tally| [tally.merges.switch, tally.merges.partial, tally.merges.full];
     let (a, b) = (merges(&after), merges(&before));
     Round {
         page: data.len() as u32,

@@ -23,7 +23,8 @@ pub struct Experiment {
     pub run: RunOptions,
     /// Every setting in effect, defaults included.
     pub settings: Vec<Setting>,
-    /// Numbers that a publication gives for it, by name (`[published]`): to be shown beside what is measured, never used.
+    /// Numbers that a publication gives for it, by name (`[published]`): to be shown beside what is
+    /// measured, never used.
     pub published: Vec<(String, f64)>,
 }
 
@@ -42,7 +43,8 @@ pub struct RunOptions {
     pub precondition_zero: bool,
     /// When measuring begins.
     pub measure_from: MeasureFrom,
-    /// Virtual time between two points of the series to begin with, ns; doubled when there are too many.
+    /// Virtual time between two points of the series to begin with, ns; doubled when there are too
+    /// many.
     pub series_interval: u64,
     /// Of the workload and of what is written before it.
     pub seed: u64,
@@ -81,7 +83,10 @@ impl Take for Depth {
     fn take(value: &Value) -> Option<Self> {
         match value {
             Value::Text(text) if text == "unlimited" => Some(Self::Unlimited),
-            number => u32::take(number).filter(|n| *n <= MAX_DEPTH).and_then(NonZeroU32::new).map(Self::Limited),
+            number => u32::take(number)
+                .filter(|n| *n <= MAX_DEPTH)
+                .and_then(NonZeroU32::new)
+                .map(Self::Limited),
         }
     }
     fn expected() -> String {
@@ -99,7 +104,11 @@ impl Experiment {
     /// Takes everything out of `document` and refuses what is left.
     pub fn take(mut document: Document) -> Result<Self, DescriptionError> {
         let mut section = document.section("experiment");
-        let stem = Path::new(document.file()).file_stem().map_or("experiment".into(), |stem| stem.to_string_lossy().into_owned());
+        let stem = Path::new(document.file())
+            .file_stem()
+            .map_or("experiment".into(), |stem| {
+                stem.to_string_lossy().into_owned()
+            });
         let name = section.or("name", stem)?;
         let mut settings = section.finish()?;
         let stack = Description::take(&mut document)?;
@@ -111,13 +120,31 @@ impl Experiment {
         settings.extend(more);
         let published = document.numbers("published")?;
         document.finish()?;
-        let settings = settings.into_iter().map(|s| Setting { key: s.key, value: s.value, origin: s.origin.to_string() }).collect();
-        Ok(Self { name, stack, workload, run, settings, published })
+        let settings = settings
+            .into_iter()
+            .map(|s| Setting {
+                key: s.key,
+                value: s.value,
+                origin: s.origin.to_string(),
+            })
+            .collect();
+        Ok(Self {
+            name,
+            stack,
+            workload,
+            run,
+            settings,
+            published,
+        })
     }
 }
 
 /// Files need a file system, and a file system needs files.
-fn check_files(document: &Document, stack: &Description, workload: &WorkloadDescription) -> Result<(), DescriptionError> {
+fn check_files(
+    document: &Document,
+    stack: &Description,
+    workload: &WorkloadDescription,
+) -> Result<(), DescriptionError> {
     match (&stack.fs, workload.on_files()) {
         (None, Some(name)) => {
             let expected = format!("a file system, since workload.type = \"{name}\" writes files");
@@ -134,27 +161,64 @@ fn check_files(document: &Document, stack: &Description, workload: &WorkloadDesc
 
 impl RunOptions {
     /// Takes `[run]`; a workload that has times of its own runs open loop unless told otherwise.
-    fn take(mut section: Section, has_times: bool) -> Result<(Self, Vec<nandlab_stack::Setting>), DescriptionError> {
+    fn take(
+        mut section: Section,
+        has_times: bool,
+    ) -> Result<(Self, Vec<nandlab_stack::Setting>), DescriptionError> {
         let open_loop = section.or("open-loop", has_times)?;
-        let usual = if open_loop { Depth::Unlimited } else { Depth::Limited(NonZeroU32::MIN) };
+        let usual = if open_loop {
+            Depth::Unlimited
+        } else {
+            Depth::Limited(NonZeroU32::MIN)
+        };
         let fine = |depth: &Depth| open_loop || *depth != Depth::Unlimited;
-        let depth = section.checked("queue-depth", usual, fine, "a number in a closed loop (run.open-loop = false)")?;
-        let kinds = [("none", Precondition::None), ("sequential", Precondition::Sequential), ("random", Precondition::Random)];
+        let depth = section.checked(
+            "queue-depth",
+            usual,
+            fine,
+            "a number in a closed loop (run.open-loop = false)",
+        )?;
+        let kinds = [
+            ("none", Precondition::None),
+            ("sequential", Precondition::Sequential),
+            ("random", Precondition::Random),
+        ];
         let precondition = section.choice("precondition", &kinds, Precondition::None)?;
         let (precondition_overwrites, precondition_zero) = if precondition == Precondition::None {
             let keys = ["precondition-overwrites", "precondition-zero"];
             section.inapplicable(&keys, "precondition = \"sequential\" or \"random\"")?;
             (0, false)
         } else {
-            let times = section.checked("precondition-overwrites", 1, |n| (1..=1_000_000).contains(n), "1 to 1000000")?;
+            let times = section.checked(
+                "precondition-overwrites",
+                1,
+                |n| (1..=1_000_000).contains(n),
+                "1 to 1000000",
+            )?;
             (times, section.or("precondition-zero", false)?)
         };
-        let starts = [("start", MeasureFrom::Start), ("steady", MeasureFrom::Steady)];
+        let starts = [
+            ("start", MeasureFrom::Start),
+            ("steady", MeasureFrom::Steady),
+        ];
         let measure_from = section.choice("measure-from", &starts, MeasureFrom::Start)?;
-        let Time(series_interval) = section.checked("series-interval", Time(1_000_000), |t| t.0 > 0, "at least 1 ns")?;
+        let Time(series_interval) = section.checked(
+            "series-interval",
+            Time(1_000_000),
+            |t| t.0 > 0,
+            "at least 1 ns",
+        )?;
         let seed = section.or("seed", 1)?;
-        let options =
-            Self { open_loop, depth, precondition, precondition_overwrites, precondition_zero, measure_from, series_interval, seed };
+        let options = Self {
+            open_loop,
+            depth,
+            precondition,
+            precondition_overwrites,
+            precondition_zero,
+            measure_from,
+            series_interval,
+            seed,
+        };
         Ok((options, section.finish()?))
     }
 }
@@ -170,7 +234,8 @@ mod tests {
 
     pub(crate) fn take(text: &str) -> Result<Experiment, String> {
         let text = format!("[chip]\npreset = \"slc-2k\"\n{text}");
-        let document = Document::parse("dir/steady.toml", Path::new("dir"), &text, &[]).map_err(|e| e.to_string())?;
+        let document = Document::parse("dir/steady.toml", Path::new("dir"), &text, &[])
+            .map_err(|e| e.to_string())?;
         Experiment::take(document).map_err(|e| e.to_string())
     }
 
@@ -178,8 +243,20 @@ mod tests {
     fn an_experiment_may_say_next_to_nothing() {
         let experiment = take("").unwrap();
         let one = Depth::Limited(NonZeroU32::MIN);
-        assert_eq!((experiment.name.as_str(), experiment.run.depth, experiment.run.open_loop), ("steady", one, false));
-        assert!(experiment.settings.iter().any(|s| s.key == "run.seed" && s.value == "1" && s.origin == "default"));
+        assert_eq!(
+            (
+                experiment.name.as_str(),
+                experiment.run.depth,
+                experiment.run.open_loop
+            ),
+            ("steady", one, false)
+        );
+        assert!(
+            experiment
+                .settings
+                .iter()
+                .any(|s| s.key == "run.seed" && s.value == "1" && s.origin == "default")
+        );
     }
 
     #[test]
@@ -187,35 +264,78 @@ mod tests {
         let run = |text: &str| take(text).unwrap().run;
         let timed = run("[workload]\narrival = \"poisson\"\ninterval = \"1 ms\"\n");
         assert_eq!((timed.open_loop, timed.depth), (true, Depth::Unlimited));
-        assert!(!run("[workload]\narrival = \"poisson\"\ninterval = \"1 ms\"\n[run]\nopen-loop = false\n").open_loop);
+        assert!(
+            !run(
+                "[workload]\narrival = \"poisson\"\ninterval = \"1 ms\"\n[run]\nopen-loop = false\n"
+            )
+            .open_loop
+        );
     }
 
     #[test]
     fn each_bad_value_is_refused_at_its_key() {
         let cases = [
-            ("[run]\nqueue-depth = 0", "dir/steady.toml:4:15: run.queue-depth: found 0, expected a whole number from 1 to 65536"),
-            ("[run]\nqueue-depth = \"unlimited\"", "run.queue-depth: found \"unlimited\", expected a number in a closed loop"),
-            ("[run]\nopen-loop = 1", "run.open-loop: found 1, expected true or false"),
-            ("[run]\nprecondition = \"full\"", "run.precondition: found \"full\", expected one of \"none\", \"sequential\", \"random\""),
-            ("[run]\nprecondition-overwrites = 2", "run.precondition-overwrites: has no effect, it needs precondition ="),
+            (
+                "[run]\nqueue-depth = 0",
+                "dir/steady.toml:4:15: run.queue-depth: found 0, expected a whole number from 1 to 65536",
+            ),
+            (
+                "[run]\nqueue-depth = \"unlimited\"",
+                "run.queue-depth: found \"unlimited\", expected a number in a closed loop",
+            ),
+            (
+                "[run]\nopen-loop = 1",
+                "run.open-loop: found 1, expected true or false",
+            ),
+            (
+                "[run]\nprecondition = \"full\"",
+                "run.precondition: found \"full\", expected one of \"none\", \"sequential\", \"random\"",
+            ),
+            (
+                "[run]\nprecondition-overwrites = 2",
+                "run.precondition-overwrites: has no effect, it needs precondition =",
+            ),
             (
                 "[run]\nprecondition = \"random\"\nprecondition-overwrites = 0",
                 "run.precondition-overwrites: found 0, expected 1 to 1000000",
             ),
-            ("[run]\nmeasure-from = \"end\"", "run.measure-from: found \"end\", expected one of \"start\", \"steady\""),
-            ("[run]\nseries-interval = \"0 s\"", "run.series-interval: found \"0 ns\", expected at least 1 ns"),
-            ("[run]\nseed = -1", "run.seed: found -1, expected a whole number"),
-            ("[run]\nsead = 1", "run.sead: unknown key, did you mean \"seed\"?"),
-            ("[experiment]\nname = 3", "experiment.name: found 3, expected text in quotes"),
-            ("[experiment]\ntitle = \"x\"", "experiment.title: unknown key, expected one of name"),
+            (
+                "[run]\nmeasure-from = \"end\"",
+                "run.measure-from: found \"end\", expected one of \"start\", \"steady\"",
+            ),
+            (
+                "[run]\nseries-interval = \"0 s\"",
+                "run.series-interval: found \"0 ns\", expected at least 1 ns",
+            ),
+            (
+                "[run]\nseed = -1",
+                "run.seed: found -1, expected a whole number",
+            ),
+            (
+                "[run]\nsead = 1",
+                "run.sead: unknown key, did you mean \"seed\"?",
+            ),
+            (
+                "[experiment]\nname = 3",
+                "experiment.name: found 3, expected text in quotes",
+            ),
+            (
+                "[experiment]\ntitle = \"x\"",
+                "experiment.title: unknown key, expected one of name",
+            ),
             (
                 "[network]\n",
                 "[network]: unknown section, expected [experiment], [chip], [ftl], [fs], [ubi], [nvram], [host], [memory], [write-back], [workload], [run]",
             ),
-            ("[wrokload]\n", "[wrokload]: unknown section, did you mean [workload]?"),
+            (
+                "[wrokload]\n",
+                "[wrokload]: unknown section, did you mean [workload]?",
+            ),
         ];
         for (text, expected) in cases {
-            let error = take(text).err().unwrap_or_else(|| panic!("{text} was accepted"));
+            let error = take(text)
+                .err()
+                .unwrap_or_else(|| panic!("{text} was accepted"));
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

@@ -1,6 +1,7 @@
 //! What a run reports: one plain value, the same in JSON, in the terminal and in the HTML report.
 //!
-//! Everything here is a function of the experiment and its seed; wall time and memory are not, and live in [`Cost`].
+//! Everything here is a function of the experiment and its seed; wall time and memory are not, and
+//! live in [`Cost`].
 
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +74,8 @@ pub struct Latency {
     pub p999_ns: u64,
     /// Largest.
     pub max_ns: u64,
-    /// Histogram: (upper bound of the bucket in ns, requests in it), ascending, empty buckets left out.
+    /// Histogram: (upper bound of the bucket in ns, requests in it), ascending, empty buckets left
+    /// out.
     pub buckets: Vec<(u64, u64)>,
 }
 
@@ -97,7 +99,8 @@ pub struct Flash {
     pub die_busy: Vec<f64>,
     /// Erase counts over all good blocks.
     pub wear: Wear,
-    /// Host bytes that could be written at this run's wear until the mean erase count reaches the rated endurance; none if unknown.
+    /// Host bytes that could be written at this run's wear until the mean erase count reaches the
+    /// rated endurance; none if unknown.
     pub lifetime_bytes: Option<u64>,
 }
 
@@ -165,8 +168,8 @@ pub struct Point {
     pub write_amplification: Option<f64>,
 }
 
-/// The chip's blocks at the end of the run, in address order; large chips are reduced to at most a few thousand cells,
-/// each standing for `blocks_per_cell` neighbours.
+/// The chip's blocks at the end of the run, in address order; large chips are reduced to at most a
+/// few thousand cells, each standing for `blocks_per_cell` neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChipMap {
     /// Blocks that one cell stands for.

@@ -7,10 +7,21 @@ use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
 
 /// Runs side by side.
 pub fn compare(outcomes: &[Outcome]) -> String {
-    let mut rows = Rows { runs: outcomes, table: plain() };
-    let names = outcomes.iter().map(|outcome| Cell::new(&outcome.result.name).set_alignment(CellAlignment::Right));
-    rows.table.set_header(std::iter::once(Cell::new("")).chain(names));
-    for (operation, several) in [("read", "reads"), ("write", "writes"), ("flush", "flushes"), ("discard", "discards")] {
+    let mut rows = Rows {
+        runs: outcomes,
+        table: plain(),
+    };
+    let names = outcomes
+        .iter()
+        .map(|outcome| Cell::new(&outcome.result.name).set_alignment(CellAlignment::Right));
+    rows.table
+        .set_header(std::iter::once(Cell::new("")).chain(names));
+    for (operation, several) in [
+        ("read", "reads"),
+        ("write", "writes"),
+        ("flush", "flushes"),
+        ("discard", "discards"),
+    ] {
         rows.operation(operation, several);
     }
     rows.flash();
@@ -29,7 +40,10 @@ pub fn settings(settings: &[Setting]) -> String {
 }
 
 /// A table of words under headings.
-pub fn words<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+pub fn words<const N: usize>(
+    heads: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
     let mut table = plain();
     table.set_header(heads);
     rows.into_iter().for_each(|row| {
@@ -41,11 +55,28 @@ pub fn words<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = [S
 /// Rows under headings: names to the left, columns of numbers to the right.
 pub fn rows(heads: &[String], rows: &[Vec<String>]) -> String {
     let mut table = plain();
-    let number = |text: &String| text == "-" || text.chars().next().is_some_and(|c| c.is_ascii_digit() || "+-.".contains(c));
-    let numbers: Vec<bool> = (0..heads.len()).map(|at| at > 0 && rows.iter().filter_map(|row| row.get(at)).all(number)).collect();
+    let number = |text: &String| {
+        text == "-"
+            || text
+                .chars()
+                .next()
+                .is_some_and(|c| c.is_ascii_digit() || "+-.".contains(c))
+    };
+    let numbers: Vec<bool> = (0..heads.len())
+        .map(|at| at > 0 && rows.iter().filter_map(|row| row.get(at)).all(number))
+        .collect();
     let line = |row: &[String]| -> Vec<Cell> {
-        let side = |right: bool| if right { CellAlignment::Right } else { CellAlignment::Left };
-        row.iter().zip(&numbers).map(|(text, right)| Cell::new(plain_spaces(text.clone())).set_alignment(side(*right))).collect()
+        let side = |right: bool| {
+            if right {
+                CellAlignment::Right
+            } else {
+                CellAlignment::Left
+            }
+        };
+        row.iter()
+            .zip(&numbers)
+            .map(|(text, right)| Cell::new(plain_spaces(text.clone())).set_alignment(side(*right)))
+            .collect()
     };
     table.set_header(line(heads));
     rows.iter().for_each(|row| {
@@ -62,7 +93,11 @@ fn plain() -> Table {
 
 /// Without the blanks that fill up lines.
 fn finish(table: &Table) -> String {
-    table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    table
+        .to_string()
+        .lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
 }
 
 struct Rows<'a> {
@@ -75,32 +110,54 @@ impl Rows<'_> {
     fn row(&mut self, name: &str, value: impl Fn(&Outcome) -> Option<String>) {
         let values: Vec<Option<String>> = self.runs.iter().map(value).collect();
         if values.iter().any(Option::is_some) {
-            let cells = values.into_iter().map(|value| Cell::new(value.unwrap_or("-".into())).set_alignment(CellAlignment::Right));
-            self.table.add_row(std::iter::once(Cell::new(name)).chain(cells));
+            let cells = values.into_iter().map(|value| {
+                Cell::new(value.unwrap_or("-".into())).set_alignment(CellAlignment::Right)
+            });
+            self.table
+                .add_row(std::iter::once(Cell::new(name)).chain(cells));
         }
     }
 
     fn operation(&mut self, operation: &str, several: &str) {
         let row = |outcome: &Outcome| find(&outcome.result, operation).cloned();
-        let per_second = |run: &RunResult, amount: u64| (run.simulated_ns > 0).then(|| amount as f64 * 1e9 / run.simulated_ns as f64);
+        let per_second = |run: &RunResult, amount: u64| {
+            (run.simulated_ns > 0).then(|| amount as f64 * 1e9 / run.simulated_ns as f64)
+        };
         self.row(several, |o| row(o).map(|r| plain_spaces(grouped(r.count))));
         self.row(&format!("{operation} throughput"), |o| {
-            row(o).filter(|r| r.bytes > 0).and_then(|r| per_second(&o.result, r.bytes)).map(|v| write(Quantity::Rate, v))
+            row(o)
+                .filter(|r| r.bytes > 0)
+                .and_then(|r| per_second(&o.result, r.bytes))
+                .map(|v| write(Quantity::Rate, v))
         });
         self.row(&format!("{several} per second"), |o| {
-            row(o).and_then(|r| per_second(&o.result, r.count)).map(|v| write(Quantity::Count, v))
+            row(o)
+                .and_then(|r| per_second(&o.result, r.count))
+                .map(|v| write(Quantity::Count, v))
         });
-        self.row(&format!("{operation} latency p50 / p99"), |o| row(o).map(|r| pair(r.latency.p50_ns, r.latency.p99_ns)));
-        self.row(&format!("{operation} latency p99.9 / max"), |o| row(o).map(|r| pair(r.latency.p999_ns, r.latency.max_ns)));
+        self.row(&format!("{operation} latency p50 / p99"), |o| {
+            row(o).map(|r| pair(r.latency.p50_ns, r.latency.p99_ns))
+        });
+        self.row(&format!("{operation} latency p99.9 / max"), |o| {
+            row(o).map(|r| pair(r.latency.p999_ns, r.latency.max_ns))
+        });
     }
 
     fn flash(&mut self) {
         let factor = |value: Option<f64>| value.map(|v| write(Quantity::Factor, v));
-        self.row("write amplification", |o| factor(o.result.flash.write_amplification));
-        self.row("without mapping", |o| factor(o.result.flash.collection_amplification));
+        self.row("write amplification", |o| {
+            factor(o.result.flash.write_amplification)
+        });
+        self.row("without mapping", |o| {
+            factor(o.result.flash.collection_amplification)
+        });
         type Pick = fn(&FlashRow) -> u64;
-        let totals: [(&str, Pick); 4] =
-            [("page reads", |r| r.reads), ("page programs", |r| r.programs), ("page copies", |r| r.copies), ("block erases", |r| r.erases)];
+        let totals: [(&str, Pick); 4] = [
+            ("page reads", |r| r.reads),
+            ("page programs", |r| r.programs),
+            ("page copies", |r| r.copies),
+            ("block erases", |r| r.erases),
+        ];
         for (name, pick) in totals {
             let total = |run: &RunResult| run.flash.causes.iter().map(pick).sum::<u64>();
             self.row(name, |o| Some(plain_spaces(grouped(total(&o.result)))));
@@ -109,40 +166,90 @@ impl Rows<'_> {
         let merges = |o: &Outcome| [m(o).switch, m(o).partial, m(o).full];
         let folds = |o: &Outcome| [m(o).folds_in_place, m(o).folds_elsewhere];
         let list = |counts: &[u64]| {
-            let words: Vec<String> = counts.iter().map(|count| plain_spaces(grouped(*count))).collect();
-            counts.iter().any(|count| *count > 0).then(|| words.join(" / "))
+            let words: Vec<String> = counts
+                .iter()
+                .map(|count| plain_spaces(grouped(*count)))
+                .collect();
+            counts
+                .iter()
+                .any(|count| *count > 0)
+                .then(|| words.join(" / "))
         };
         self.row("merges: switch / partial / full", |o| list(&merges(o)));
         self.row("folds: in place / elsewhere", |o| list(&folds(o)));
-        let busy = |run: &RunResult| run.flash.die_busy.iter().sum::<f64>() / run.flash.die_busy.len().max(1) as f64;
-        self.row("dies busy", |o| Some(write(Quantity::Share, busy(&o.result))));
+        let busy = |run: &RunResult| {
+            run.flash.die_busy.iter().sum::<f64>() / run.flash.die_busy.len().max(1) as f64
+        };
+        self.row("dies busy", |o| {
+            Some(write(Quantity::Share, busy(&o.result)))
+        });
         let some = |count: u64| (count > 0).then(|| plain_spaces(grouped(count)));
         self.row("bits corrected", |o| some(o.result.flash.corrected_bits));
-        self.row("reads beyond correction", |o| some(o.result.flash.uncorrectable));
-        self.row("bad blocks", |o| some(o.result.chip.bad.iter().map(|&bad| u64::from(bad)).sum()));
+        self.row("reads beyond correction", |o| {
+            some(o.result.flash.uncorrectable)
+        });
+        self.row("bad blocks", |o| {
+            some(o.result.chip.bad.iter().map(|&bad| u64::from(bad)).sum())
+        });
         self.row("erase counts, least / mean / most", |o| {
             let wear = &o.result.flash.wear;
-            Some(format!("{} / {} / {}", wear.min, write(Quantity::Factor, wear.mean), wear.max))
+            Some(format!(
+                "{} / {} / {}",
+                wear.min,
+                write(Quantity::Factor, wear.mean),
+                wear.max
+            ))
         });
-        self.row("lifetime, host data", |o| o.result.flash.lifetime_bytes.map(|v| write(Quantity::Bytes, v as f64)));
+        self.row("lifetime, host data", |o| {
+            o.result
+                .flash
+                .lifetime_bytes
+                .map(|v| write(Quantity::Bytes, v as f64))
+        });
         self.row("requests refused", |o| some(o.result.host.failed));
     }
 
     fn cost(&mut self) {
-        let requests = |o: &Outcome| o.result.host.operations.iter().map(|row| row.count).sum::<u64>() + o.result.host.failed;
-        self.row("simulated time", |o| Some(write(Quantity::Nanoseconds, o.result.simulated_ns as f64)));
-        self.row("wall time", |o| Some(write(Quantity::Nanoseconds, o.cost.wall_s * 1e9)));
-        self.row("requests per wall second", |o| Some(write(Quantity::Count, requests(o) as f64 / o.cost.wall_s.max(1e-9))));
-        self.row("peak memory", |o| Some(write(Quantity::Memory, o.cost.peak_bytes as f64)));
+        let requests = |o: &Outcome| {
+            o.result
+                .host
+                .operations
+                .iter()
+                .map(|row| row.count)
+                .sum::<u64>()
+                + o.result.host.failed
+        };
+        self.row("simulated time", |o| {
+            Some(write(Quantity::Nanoseconds, o.result.simulated_ns as f64))
+        });
+        self.row("wall time", |o| {
+            Some(write(Quantity::Nanoseconds, o.cost.wall_s * 1e9))
+        });
+        self.row("requests per wall second", |o| {
+            Some(write(
+                Quantity::Count,
+                requests(o) as f64 / o.cost.wall_s.max(1e-9),
+            ))
+        });
+        self.row("peak memory", |o| {
+            Some(write(Quantity::Memory, o.cost.peak_bytes as f64))
+        });
     }
 }
 
 fn find<'a>(run: &'a RunResult, operation: &str) -> Option<&'a HostRow> {
-    run.host.operations.iter().find(|row| row.operation == operation)
+    run.host
+        .operations
+        .iter()
+        .find(|row| row.operation == operation)
 }
 
 fn pair(first_ns: u64, second_ns: u64) -> String {
-    format!("{} / {}", write(Quantity::Nanoseconds, first_ns as f64), write(Quantity::Nanoseconds, second_ns as f64))
+    format!(
+        "{} / {}",
+        write(Quantity::Nanoseconds, first_ns as f64),
+        write(Quantity::Nanoseconds, second_ns as f64)
+    )
 }
 
 fn write(quantity: Quantity, value: f64) -> String {

@@ -44,10 +44,15 @@ pub enum TraceFileError {
 fn in_file(path: &Path, error: &WorkloadError) -> String {
     let path = path.display();
     match error {
-        WorkloadError::Trace(e) => format!("{path}:{}:{}: {}: found {}, expected {}", e.line, e.column, e.field, e.found, e.expected),
+        WorkloadError::Trace(e) => format!(
+            "{path}:{}:{}: {}: found {}, expected {}",
+            e.line, e.column, e.field, e.found, e.expected
+        ),
         WorkloadError::Lines { line, error } => format!("{path}:{line}: {error}"),
         WorkloadError::OutOfRange { .. } => {
-            format!("{path}: {error}; workload.fit = \"wrap\" or \"scale\" lays a trace onto a smaller device")
+            format!(
+                "{path}: {error}; workload.fit = \"wrap\" or \"scale\" lays a trace onto a smaller device"
+            )
         }
         other => format!("{path}: {other}"),
     }
@@ -63,7 +68,11 @@ struct FileLines {
 
 impl FileLines {
     fn open(path: &Path, read: Rc<Cell<u64>>) -> io::Result<Self> {
-        Ok(Self { reader: BufReader::with_capacity(256 << 10, File::open(path)?), line: Vec::new(), read })
+        Ok(Self {
+            reader: BufReader::with_capacity(256 << 10, File::open(path)?),
+            line: Vec::new(),
+            read,
+        })
     }
 }
 
@@ -71,7 +80,8 @@ impl Lines for FileLines {
     fn line(&mut self) -> Result<Option<&[u8]>, LineError> {
         self.line.clear();
         // A longest line with carriage return and newline; one byte more tells a longer one.
-        let window = Read::take(&mut self.reader, MAX_LINE as u64 + 3).read_until(b'\n', &mut self.line);
+        let window =
+            Read::take(&mut self.reader, MAX_LINE as u64 + 3).read_until(b'\n', &mut self.line);
         let count = window.map_err(|error| LineError::Failed(error.to_string()))?;
         self.read.set(self.read.get() + count as u64);
         if self.line.last() == Some(&b'\n') {
@@ -85,7 +95,9 @@ impl Lines for FileLines {
     }
 
     fn rewind(&mut self) -> Result<(), LineError> {
-        self.reader.rewind().map_err(|error| LineError::Failed(error.to_string()))
+        self.reader
+            .rewind()
+            .map_err(|error| LineError::Failed(error.to_string()))
     }
 }
 
@@ -99,30 +111,61 @@ pub(crate) struct TraceFeed {
 
 impl TraceFeed {
     /// Opens the trace for a device of so many bytes in sectors of so many.
-    pub(crate) fn open(description: &TraceDescription, bytes: u64, sector: u64) -> Result<Self, TraceFileError> {
+    pub(crate) fn open(
+        description: &TraceDescription,
+        bytes: u64,
+        sector: u64,
+    ) -> Result<Self, TraceFileError> {
         let path = &description.file;
-        let in_file = |error| TraceFileError::File { path: path.clone(), error };
+        let in_file = |error| TraceFileError::File {
+            path: path.clone(),
+            error,
+        };
         let format = match description.format {
             Some(format) => format,
-            None => detect(path).map_err(in_file)?.ok_or_else(|| TraceFileError::UnknownFormat { path: path.clone() })?,
+            None => detect(path)
+                .map_err(in_file)?
+                .ok_or_else(|| TraceFileError::UnknownFormat { path: path.clone() })?,
         };
         let read = Rc::new(Cell::new(0));
         let reader = || {
             let lines = FileLines::open(path, read.clone()).map_err(in_file)?;
-            Ok(Reader::from_lines(lines, format, description.options.clone()))
+            Ok(Reader::from_lines(
+                lines,
+                format,
+                description.options.clone(),
+            ))
         };
-        let content = |error| TraceFileError::Content { path: path.clone(), error };
+        let content = |error| TraceFileError::Content {
+            path: path.clone(),
+            error,
+        };
         let fit = match description.fit {
             FitRule::Refuse => Fit::Refuse,
             FitRule::Wrap => Fit::Wrap,
             FitRule::Scale(Some(span)) => Fit::Scale { span },
-            FitRule::Scale(None) => Fit::Scale { span: Survey::of(&mut reader()?).map_err(content)?.end.max(1) },
+            FitRule::Scale(None) => Fit::Scale {
+                span: Survey::of(&mut reader()?).map_err(content)?.end.max(1),
+            },
         };
-        let target = Target { sector, bytes, fit, time_scale: description.time_scale };
+        let target = Target {
+            sector,
+            bytes,
+            fit,
+            time_scale: description.time_scale,
+        };
         let source = Fitted::new(reader()?, target).map_err(content)?;
         read.set(0);
-        let total = std::fs::metadata(path).map_err(in_file)?.len().saturating_mul(description.options.passes.get());
-        Ok(Self { source, read, total, path: path.clone() })
+        let total = std::fs::metadata(path)
+            .map_err(in_file)?
+            .len()
+            .saturating_mul(description.options.passes.get());
+        Ok(Self {
+            source,
+            read,
+            total,
+            path: path.clone(),
+        })
     }
 }
 
@@ -141,7 +184,9 @@ impl Source for TraceFeed {
 impl Feed for TraceFeed {
     fn draw(&mut self, into: &mut Vec<Request>) -> Result<(), WorkloadError> {
         for _ in 0..BATCH {
-            let Some(request) = self.source.next()? else { break };
+            let Some(request) = self.source.next()? else {
+                break;
+            };
             into.push(request);
         }
         Ok(())
@@ -158,17 +203,45 @@ impl Feed for TraceFeed {
     fn notes(&self) -> Vec<String> {
         let (counts, adjusted) = (self.source.source().counts(), self.source.adjusted());
         let notes = [
-            (counts.other_units, "requests to other units were left out".to_string()),
-            (counts.empty, "requests of length 0 were left out".to_string()),
+            (
+                counts.other_units,
+                "requests to other units were left out".to_string(),
+            ),
+            (
+                counts.empty,
+                "requests of length 0 were left out".to_string(),
+            ),
             (
                 counts.backwards,
-                format!("requests came earlier than the one before them, by {} ns at most, and took its time", counts.backwards_max),
+                format!(
+                    "requests came earlier than the one before them, by {} ns at most, and took its time",
+                    counts.backwards_max
+                ),
             ),
-            (adjusted.rounded, format!("requests were rounded out to whole sectors, {} bytes in all", adjusted.rounded_bytes)),
-            (adjusted.moved, "requests were moved to lie on the device".to_string()),
-            (adjusted.cut, format!("requests longer than the device were cut, {} bytes in all", adjusted.cut_bytes)),
+            (
+                adjusted.rounded,
+                format!(
+                    "requests were rounded out to whole sectors, {} bytes in all",
+                    adjusted.rounded_bytes
+                ),
+            ),
+            (
+                adjusted.moved,
+                "requests were moved to lie on the device".to_string(),
+            ),
+            (
+                adjusted.cut,
+                format!(
+                    "requests longer than the device were cut, {} bytes in all",
+                    adjusted.cut_bytes
+                ),
+            ),
         ];
-        notes.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
+        notes
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect()
     }
 }
 
@@ -178,10 +251,20 @@ mod tests {
     use nandlab_workload::trace::Options;
     use std::io::Write;
 
-    fn open(text: &[u8], fit: FitRule, format: Option<Format>) -> Result<TraceFeed, TraceFileError> {
+    fn open(
+        text: &[u8],
+        fit: FitRule,
+        format: Option<Format>,
+    ) -> Result<TraceFeed, TraceFileError> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text).unwrap();
-        let description = TraceDescription { file: file.path().into(), format, options: Options::default(), fit, time_scale: 1.0 };
+        let description = TraceDescription {
+            file: file.path().into(),
+            format,
+            options: Options::default(),
+            fit,
+            time_scale: 1.0,
+        };
         TraceFeed::open(&description, 1 << 20, 512)
     }
 
@@ -190,15 +273,28 @@ mod tests {
     #[test]
     fn a_trace_is_fitted_and_what_changed_is_said() {
         let mut feed = open(SPC, FitRule::Wrap, None).unwrap();
-        let offsets: Vec<u64> = std::iter::from_fn(|| feed.next().unwrap()).map(|r| r.offset).collect();
-        assert_eq!((offsets, feed.share_done()), (vec![0, (1 << 20) - 1024], 1.0));
+        let offsets: Vec<u64> = std::iter::from_fn(|| feed.next().unwrap())
+            .map(|r| r.offset)
+            .collect();
+        assert_eq!(
+            (offsets, feed.share_done()),
+            (vec![0, (1 << 20) - 1024], 1.0)
+        );
         assert_eq!(
             feed.notes(),
-            ["1 requests were rounded out to whole sectors, 24 bytes in all", "1 requests were moved to lie on the device"]
+            [
+                "1 requests were rounded out to whole sectors, 24 bytes in all",
+                "1 requests were moved to lie on the device"
+            ]
         );
         let mut scaled = open(SPC, FitRule::Scale(None), None).unwrap();
-        let last = std::iter::from_fn(|| scaled.next().unwrap()).last().unwrap();
-        assert!(last.offset + last.length <= 1 << 20 && last.offset > 1 << 19, "{last:?}");
+        let last = std::iter::from_fn(|| scaled.next().unwrap())
+            .last()
+            .unwrap();
+        assert!(
+            last.offset + last.length <= 1 << 20 && last.offset > 1 << 19,
+            "{last:?}"
+        );
     }
 
     #[test]
@@ -206,15 +302,25 @@ mod tests {
         let text = [b"0,0,512,W,0\n".as_slice(), &vec![b'7'; 1 << 20]].concat();
         let mut feed = open(&text, FitRule::Wrap, None).unwrap();
         feed.next().unwrap();
-        assert_eq!(feed.next().unwrap_err().to_string(), "line 2: longer than 4096 bytes");
+        assert_eq!(
+            feed.next().unwrap_err().to_string(),
+            "line 2: longer than 4096 bytes"
+        );
     }
 
     #[test]
     fn lines_of_a_file_are_those_of_its_text() {
         use nandlab_workload::trace::Text;
-        for text in
-            ["", "\n", "a", "a\n", "a\r\n\nb", &"x".repeat(MAX_LINE), &format!("{}\r\n", "x".repeat(MAX_LINE)), &"x".repeat(MAX_LINE + 1)]
-        {
+        for text in [
+            "",
+            "\n",
+            "a",
+            "a\n",
+            "a\r\n\nb",
+            &"x".repeat(MAX_LINE),
+            &format!("{}\r\n", "x".repeat(MAX_LINE)),
+            &"x".repeat(MAX_LINE + 1),
+        ] {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             file.write_all(text.as_bytes()).unwrap();
             let mut ours = FileLines::open(file.path(), Rc::default()).unwrap();
@@ -231,11 +337,22 @@ mod tests {
 
     #[test]
     fn what_is_no_trace_is_refused_in_words() {
-        let error = |text: &[u8], format| open(text, FitRule::Refuse, format).err().map(|e| e.to_string()).unwrap_or_default();
+        let error = |text: &[u8], format| {
+            open(text, FitRule::Refuse, format)
+                .err()
+                .map(|e| e.to_string())
+                .unwrap_or_default()
+        };
         assert!(error(b"hello\n", None).contains(": found no request of a known format"));
         assert!(error(b"", None).contains("expected MSR, blkparse, fio or SPC"));
         let mut feed = open(b"0,1,512,Q,0\n", FitRule::Refuse, Some(Format::Spc)).unwrap();
-        let error = TraceFileError::Content { path: "t.csv".into(), error: feed.next().unwrap_err() };
-        assert_eq!(error.to_string(), "t.csv:1:9: Opcode: found \"Q\", expected R or W");
+        let error = TraceFileError::Content {
+            path: "t.csv".into(),
+            error: feed.next().unwrap_err(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "t.csv:1:9: Opcode: found \"Q\", expected R or W"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! After Camera-MS500 on each translation layer, with metadata on flash and in NVRAM, the chip is dumped and the dump attached anew: fsck.vfat and the real kernel's
-//! vfat accept the volume that is read out through the layer, and every file has the sum that the calls say.
+//! After Camera-MS500 on each translation layer, with metadata on flash and in NVRAM, the chip is
+//! dumped and the dump attached anew: fsck.vfat and the real kernel's vfat accept the volume that
+//! is read out through the layer, and every file has the sum that the calls say.
 //!
 //! Needs the tools of `nandlab-oracle`, and fsck.vfat (package dosfstools).
 
@@ -18,19 +19,39 @@ use std::process::Command;
 /// Name, settings. The guest's disks have letters, so there are few enough of them.
 const STACKS: [(&str, &[&str]); 9] = [
     ("nftl", &["ftl.scheme=nftl"]),
-    ("nftl-nvram", &["ftl.scheme=nftl", "ftl.ordering=linux", "chip.partial-programs=4", "nvram.holds=metadata"]),
+    (
+        "nftl-nvram",
+        &[
+            "ftl.scheme=nftl",
+            "ftl.ordering=linux",
+            "chip.partial-programs=4",
+            "nvram.holds=metadata",
+        ],
+    ),
     ("bast", &["ftl.scheme=bast"]),
     ("fast", &["ftl.scheme=fast", "fs.start-sector=31"]),
     ("fast-nvram", &["ftl.scheme=fast", "nvram.holds=metadata"]),
     ("sast", &["ftl.scheme=sast"]),
     ("page", &["ftl.scheme=page"]),
     ("mtdblock", &["ftl.scheme=mtdblock"]),
-    ("bast-cache", &["ftl.scheme=bast", "nvram.holds=writes", "nvram.policy=bplru"]),
+    (
+        "bast-cache",
+        &[
+            "ftl.scheme=bast",
+            "nvram.holds=writes",
+            "nvram.policy=bplru",
+        ],
+    ),
 ];
 
 fn experiment(settings: &[&str], more: &str) -> Experiment {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/ftl-study/table-1.toml");
-    let settings: Vec<String> = settings.iter().copied().chain([more]).map(ToString::to_string).collect();
+    let settings: Vec<String> = settings
+        .iter()
+        .copied()
+        .chain([more])
+        .map(ToString::to_string)
+        .collect();
     Experiment::take(Document::read(&path, &settings).unwrap()).unwrap()
 }
 
@@ -38,11 +59,20 @@ fn experiment(settings: &[&str], more: &str) -> Experiment {
 fn image_after_the_camera(name: &str, settings: &[&str], scratch: &Path) -> (PathBuf, CameraSpec) {
     let dump = scratch.join(format!("{name}.nand"));
     let run = experiment(settings, &format!("chip.save={}", dump.display()));
-    let Some(files @ FilesDescription::Camera(camera)) = run.workload.files() else { panic!("not the camera") };
-    let camera = CameraSpec { seed: run.run.seed, ..camera.clone() };
+    let Some(files @ FilesDescription::Camera(camera)) = run.workload.files() else {
+        panic!("not the camera")
+    };
+    let camera = CameraSpec {
+        seed: run.run.seed,
+        ..camera.clone()
+    };
     run_files(&run, files, false, &mut |_| ()).unwrap_or_else(|error| panic!("{name}: {error}"));
     // What was in a memory is on the flash now: the dump needs none.
-    let settings: Vec<&str> = settings.iter().copied().filter(|setting| !setting.starts_with("nvram.")).collect();
+    let settings: Vec<&str> = settings
+        .iter()
+        .copied()
+        .filter(|setting| !setting.starts_with("nvram."))
+        .collect();
     let again = experiment(&settings, &format!("chip.load={}", dump.display()));
     let fs = again.stack.fs.clone().unwrap();
     let mut stack = Stack::build(&again.stack).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -68,14 +98,27 @@ fn expected(camera: &CameraSpec) -> Vec<FileSum> {
 
 fn sums(found: &Manifest) -> Vec<FileSum> {
     let files = found.iter().filter_map(|(path, entry)| match &entry.kind {
-        Kind::File { size, sha256 } => Some((path.strip_prefix(".").unwrap_or(path), *size, sha256.clone())),
+        Kind::File { size, sha256 } => Some((
+            path.strip_prefix(".").unwrap_or(path),
+            *size,
+            sha256.clone(),
+        )),
         _ => None,
     });
-    files.map(|(path, bytes, sha256)| FileSum { name: path.display().to_string(), bytes, sha256 }).collect()
+    files
+        .map(|(path, bytes, sha256)| FileSum {
+            name: path.display().to_string(),
+            bytes,
+            sha256,
+        })
+        .collect()
 }
 
 fn assert_clean(name: &str, image: &Path) {
-    let checked = Command::new("/usr/sbin/fsck.vfat").arg("-nv").arg(image).output();
+    let checked = Command::new("/usr/sbin/fsck.vfat")
+        .arg("-nv")
+        .arg(image)
+        .output();
     let checked = checked.expect("fsck.vfat can be run; if it cannot: apt-get install dosfstools");
     let said = String::from_utf8_lossy(&checked.stdout);
     assert!(checked.status.success(), "{name}: {said}");
@@ -84,7 +127,9 @@ fn assert_clean(name: &str, image: &Path) {
 #[test]
 fn fsck_and_the_kernel_accept_the_volume_on_every_scheme_and_all_files_are_there() {
     let scratch = tempfile::tempdir().unwrap();
-    let mut guest = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}")).guest();
+    let mut guest = Oracle::ready()
+        .unwrap_or_else(|missing| panic!("{missing}"))
+        .guest();
     let mut script = "mp vfat; mp nls_cp437; mp nls_iso8859-1; mp nls_ascii\n".to_string();
     let mut wanted = Vec::new();
     for ((name, settings), letter) in STACKS.iter().zip('a'..) {
@@ -92,10 +137,16 @@ fn fsck_and_the_kernel_accept_the_volume_on_every_scheme_and_all_files_are_there
         assert_clean(name, &image);
         wanted = expected(&camera);
         guest = guest.disk(Disk::File(image));
-        script += &format!("mount -r -t vfat /dev/vd{letter} /mnt && manifest /mnt {name} && umount /mnt || exit 1\n");
+        script += &format!(
+            "mount -r -t vfat /dev/vd{letter} /mnt && manifest /mnt {name} && umount /mnt || exit 1\n"
+        );
     }
     assert!(wanted.len() > 40, "{} files", wanted.len());
-    let report = guest.script(script).run().and_then(|report| report.success()).unwrap_or_else(|error| panic!("{error}"));
+    let report = guest
+        .script(script)
+        .run()
+        .and_then(|report| report.success())
+        .unwrap_or_else(|error| panic!("{error}"));
     for (name, _) in STACKS {
         assert_eq!(sums(&report.manifests[name]), wanted, "{name}");
     }

@@ -1,5 +1,7 @@
-//! Write amplification under uniform random writes agrees with theory: the closed form for uniform load, 1/(1 + W(-a e^-a)/a) with a the physical over the logical
-//! space, and the correction for finite blocks under greedy collection (Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012).
+//! Write amplification under uniform random writes agrees with theory: the closed form for uniform
+//! load, 1/(1 + W(-a e^-a)/a) with a the physical over the logical space, and the correction for
+//! finite blocks under greedy collection (Desnoyers, "Analytic modeling of SSD write performance",
+//! SYSTOR 2012).
 
 use nandlab_lab::{Experiment, run};
 use nandlab_stack::Document;
@@ -40,16 +42,26 @@ fn measured(over_provisioning: f64) -> f64 {
 fn the_formulas_give_their_known_values() {
     assert!((uniform(1.0 / 0.875) - 4.182).abs() < 0.001);
     assert!((uniform(1.07) - 7.817).abs() < 0.001);
-    assert!((greedy(1.07, 1e9) - uniform(1.07)).abs() < 0.001, "without the correction both are the same");
+    assert!(
+        (greedy(1.07, 1e9) - uniform(1.07)).abs() < 0.001,
+        "without the correction both are the same"
+    );
 }
 
 #[test]
 fn uniform_writes_amplify_as_the_closed_form_says() {
     for spare in [0.28, 0.5] {
         let (seen, theory) = (measured(spare), uniform(1.0 + spare));
-        assert!((seen / theory - 1.0).abs() < 0.02, "spare {spare}: {seen} measured, {theory} in theory");
-        // Some blocks are open, free or hold the map; with them taken off the spare space, the finite-block form must not lie far either.
+        assert!(
+            (seen / theory - 1.0).abs() < 0.02,
+            "spare {spare}: {seen} measured, {theory} in theory"
+        );
+        // Some blocks are open, free or hold the map; with them taken off the spare space, the
+        // finite-block form must not lie far either.
         let finite = greedy(1.0 + spare, 256.0);
-        assert!((seen / finite - 1.0).abs() < 0.02, "spare {spare}: {seen} measured, {finite} for finite blocks");
+        assert!(
+            (seen / finite - 1.0).abs() < 0.02,
+            "spare {spare}: {seen} measured, {finite} for finite blocks"
+        );
     }
 }

@@ -1,11 +1,13 @@
-//! The crash explorer on the page-mapped layer: a sound layer survives every cut, and each rule that its power-loss argument stands on is missed when it is
-//! left out. What is found can be made again by its name, is shrunk, and does not depend on threads.
+//! The crash explorer on the page-mapped layer: a sound layer survives every cut, and each rule
+//! that its power-loss argument stands on is missed when it is left out. What is found can be made
+//! again by its name, is shrunk, and does not depend on threads.
 
 use nandlab_block::BlockDevice;
 use nandlab_ftl::page::{PageFtl, PageOptions, SeededBug};
 use nandlab_ftl::{Cause, Ftl};
 use nandlab_lab::crash::{
-    CrashError, CrashReport, Cuts, Disk, DiskOp, Id, Kind, Layer, Plan, SecondLevel, explore, explore_watched, operations, replay,
+    CrashError, CrashReport, Cuts, Disk, DiskOp, Id, Kind, Layer, Plan, SecondLevel, explore,
+    explore_watched, operations, replay,
 };
 use nandlab_mtd::{Geometry, Mtd, Page};
 use nandlab_nand::{Chip, ChipSpec, Contents, PageOrder, Reliability, Rules, Timing};
@@ -52,21 +54,56 @@ fn layer(dies: u32, bug: Option<SeededBug>) -> Disk<PageMapped> {
     let planes = if dies == 2 { 2 } else { 1 };
     // Each die and plane has open blocks of its own.
     let blocks = if dies == 1 { 32 } else { 48 };
-    let geometry = Geometry { dies, planes, ..Geometry::single_die(1024, 15, 8, blocks) };
-    let rules = Rules { order: PageOrder::Ascending, partial_programs: 1 };
-    let chip =
-        ChipSpec { geometry, timing, rules, reliability: Reliability::default(), contents: Contents::Kept, seed: 1, superblock: None };
+    let geometry = Geometry {
+        dies,
+        planes,
+        ..Geometry::single_die(1024, 15, 8, blocks)
+    };
+    let rules = Rules {
+        order: PageOrder::Ascending,
+        partial_programs: 1,
+    };
+    let chip = ChipSpec {
+        geometry,
+        timing,
+        rules,
+        reliability: Reliability::default(),
+        contents: Contents::Kept,
+        seed: 1,
+        superblock: None,
+    };
     let over_provisioning = if dies == 1 { 1.0 } else { 0.65 };
     // Sequence numbers matter for whatever is newer than its map page.
-    let map_interval = if bug == Some(SeededBug::IgnoreSequence) { 64 } else { 8 };
-    Disk(PageMapped { chip, options: PageOptions { over_provisioning, map_interval, seeded_bug: bug, ..PageOptions::default() } })
+    let map_interval = if bug == Some(SeededBug::IgnoreSequence) {
+        64
+    } else {
+        8
+    };
+    Disk(PageMapped {
+        chip,
+        options: PageOptions {
+            over_provisioning,
+            map_interval,
+            seeded_bug: bug,
+            ..PageOptions::default()
+        },
+    })
 }
 
-/// Writes of three sectors, half a page more than one, some reads and discards, most of it in a part of the disk.
-fn workload(subject: &Disk<PageMapped>, requests: u64, flush_every: u64, discards: f64) -> Vec<DiskOp> {
+/// Writes of three sectors, half a page more than one, some reads and discards, most of it in a
+/// part of the disk.
+fn workload(
+    subject: &Disk<PageMapped>,
+    requests: u64,
+    flush_every: u64,
+    discards: f64,
+) -> Vec<DiskOp> {
     let geometry = subject.geometry().unwrap();
     let spec = Spec {
-        order: Order::HotCold { requests: 0.8, space: 0.3 },
+        order: Order::HotCold {
+            requests: 0.8,
+            space: 0.3,
+        },
         reads: 0.1,
         discards,
         block: 1536,
@@ -85,8 +122,12 @@ fn assert_run_has_everything(subject: &Disk<PageMapped>, ops: &[DiskOp]) {
     let mut data = vec![0; 1 << 16];
     for op in ops {
         match *op {
-            DiskOp::Read { lba, sectors } => device.read(lba, &mut data[..sectors as usize * 512]).unwrap(),
-            DiskOp::Write { lba, sectors, .. } => device.write(lba, &data[..sectors as usize * 512]).unwrap(),
+            DiskOp::Read { lba, sectors } => device
+                .read(lba, &mut data[..sectors as usize * 512])
+                .unwrap(),
+            DiskOp::Write { lba, sectors, .. } => {
+                device.write(lba, &data[..sectors as usize * 512]).unwrap()
+            }
             DiskOp::Discard { lba, sectors } => device.discard(lba, sectors).unwrap(),
             DiskOp::Flush => device.flush().unwrap(),
         }
@@ -94,8 +135,16 @@ fn assert_run_has_everything(subject: &Disk<PageMapped>, ops: &[DiskOp]) {
     let tally = device.tally();
     let of = |cause| tally.rows().find(|row| row.0 == cause).unwrap().1;
     let collection = of(Cause::Collection);
-    assert!(collection.copies > 20 && collection.erases > 20 && of(Cause::Mapping).programs > 20, "{tally:?}");
-    assert!(ops.iter().filter(|op| matches!(op, DiskOp::Discard { .. })).count() > 20);
+    assert!(
+        collection.copies > 20 && collection.erases > 20 && of(Cause::Mapping).programs > 20,
+        "{tally:?}"
+    );
+    assert!(
+        ops.iter()
+            .filter(|op| matches!(op, DiskOp::Discard { .. }))
+            .count()
+            > 20
+    );
     assert!(ops.iter().filter(|op| matches!(op, DiskOp::Flush)).count() > 10);
 }
 
@@ -103,11 +152,23 @@ fn survives_every_cut(dies: u32) {
     let subject = layer(dies, None);
     let ops = workload(&subject, 300, 12, 0.15);
     assert_run_has_everything(&subject, &ops);
-    let report = explore(&subject, &ops, &Plan { words: 3, second: SecondLevel::Every(40), ..Plan::default() }).unwrap();
+    let report = explore(
+        &subject,
+        &ops,
+        &Plan {
+            words: 3,
+            second: SecondLevel::Every(40),
+            ..Plan::default()
+        },
+    )
+    .unwrap();
     assert_eq!(report.violations_total, 0, "{report}");
     assert_eq!(report.host_ops, ops.len() as u64);
     // Before, within (three times) and after each chip operation.
-    assert_eq!((report.cut_points, report.states), (3 * report.chip_ops, 5 * report.chip_ops));
+    assert_eq!(
+        (report.cut_points, report.states),
+        (3 * report.chip_ops, 5 * report.chip_ops)
+    );
     assert!(report.second_level_states > 500, "{report}");
 }
 
@@ -126,17 +187,29 @@ fn page_mapping_survives_every_cut_on_four_dies() {
     survives_every_cut(4);
 }
 
-/// The explorer finds the bug; its name makes the same state again; the smallest case is smaller, and its name makes it again, too.
+/// The explorer finds the bug; its name makes the same state again; the smallest case is smaller,
+/// and its name makes it again, too.
 fn bites(bug: SeededBug, dies: u32, requests: u64, flush_every: u64, discards: f64) -> CrashReport {
     let subject = layer(dies, Some(bug));
     let ops = workload(&subject, requests, flush_every, discards);
-    let plan = Plan { second: SecondLevel::Off, shrink_states: 4_000, listed: 3, ..Plan::default() };
+    let plan = Plan {
+        second: SecondLevel::Off,
+        shrink_states: 4_000,
+        listed: 3,
+        ..Plan::default()
+    };
     let report = explore(&subject, &ops, &plan).unwrap();
-    let first = report.violations.first().unwrap_or_else(|| panic!("{bug:?} was not found:\n{report}"));
+    let first = report
+        .violations
+        .first()
+        .unwrap_or_else(|| panic!("{bug:?} was not found:\n{report}"));
     let smallest = report.smallest.as_ref().unwrap();
     for violation in [first, &smallest.violation] {
         let id: Id = violation.id.parse().unwrap();
-        assert_eq!(replay(&subject, &ops, &plan, &id).unwrap().as_ref(), Some(violation));
+        assert_eq!(
+            replay(&subject, &ops, &plan, &id).unwrap().as_ref(),
+            Some(violation)
+        );
     }
     assert!(smallest.host_ops.len() < ops.len());
     report
@@ -162,14 +235,25 @@ fn a_discard_that_collection_forgets_is_found() {
 fn a_flush_that_does_not_wait_is_found_and_shrunk_to_a_write_and_a_flush() {
     let report = bites(SeededBug::FlushWithoutSync, 1, 60, 12, 0.15);
     let smallest = report.smallest.unwrap();
-    assert!(smallest.minimal && smallest.violation.kind == Kind::Contents, "{smallest}");
-    assert_eq!(smallest.host_ops, ["37: write 3 at sector 61 (#38)", "38: flush"]);
+    assert!(
+        smallest.minimal && smallest.violation.kind == Kind::Contents,
+        "{smallest}"
+    );
+    assert_eq!(
+        smallest.host_ops,
+        ["37: write 3 at sector 61 (#38)", "38: flush"]
+    );
 }
 
 #[test]
 fn filling_a_block_that_was_open_at_the_cut_is_found() {
-    let smallest = bites(SeededBug::ReuseOpenBlock, 1, 60, 12, 0.15).smallest.unwrap();
-    assert!(smallest.minimal && smallest.host_ops.len() < 4, "{smallest}");
+    let smallest = bites(SeededBug::ReuseOpenBlock, 1, 60, 12, 0.15)
+        .smallest
+        .unwrap();
+    assert!(
+        smallest.minimal && smallest.host_ops.len() < 4,
+        "{smallest}"
+    );
 }
 
 #[test]
@@ -181,9 +265,26 @@ fn taking_the_last_tag_for_the_newest_is_found() {
 fn a_report_does_not_depend_on_threads() {
     let subject = layer(4, Some(SeededBug::MapUnfenced));
     let ops = workload(&subject, 60, 12, 0.15);
-    let plan = Plan { second: SecondLevel::Every(5), shrink_states: 300, ..Plan::default() };
-    let [one, two, five] = [1, 2, 5].map(|threads| explore(&subject, &ops, &Plan { threads, ..plan.clone() }).unwrap());
-    assert!(one.violations_total > 0 && one.second_level_states > 0, "{one}");
+    let plan = Plan {
+        second: SecondLevel::Every(5),
+        shrink_states: 300,
+        ..Plan::default()
+    };
+    let [one, two, five] = [1, 2, 5].map(|threads| {
+        explore(
+            &subject,
+            &ops,
+            &Plan {
+                threads,
+                ..plan.clone()
+            },
+        )
+        .unwrap()
+    });
+    assert!(
+        one.violations_total > 0 && one.second_level_states > 0,
+        "{one}"
+    );
     assert_eq!(one, two);
     assert_eq!(one, five);
 }
@@ -192,13 +293,21 @@ fn a_report_does_not_depend_on_threads() {
 fn every_listed_state_can_be_made_again() {
     let subject = layer(4, Some(SeededBug::MapUnfenced));
     let ops = workload(&subject, 60, 12, 0.15);
-    let plan = Plan { second: SecondLevel::Every(3), listed: 1_000, shrink_states: 0, ..Plan::default() };
+    let plan = Plan {
+        second: SecondLevel::Every(3),
+        listed: 1_000,
+        shrink_states: 0,
+        ..Plan::default()
+    };
     let report = explore(&subject, &ops, &plan).unwrap();
     assert_eq!(report.violations.len() as u64, report.violations_total);
     assert!(report.smallest.is_none());
     for violation in &report.violations {
         let id: Id = violation.id.parse().unwrap();
-        assert_eq!(replay(&subject, &ops, &plan, &id).unwrap().as_ref(), Some(violation));
+        assert_eq!(
+            replay(&subject, &ops, &plan, &id).unwrap().as_ref(),
+            Some(violation)
+        );
     }
 }
 
@@ -215,7 +324,11 @@ fn a_report_reads_back_from_its_json() {
 fn a_sample_is_spread_over_the_run_and_progress_reaches_its_end() {
     let subject = layer(1, None);
     let ops = workload(&subject, 120, 12, 0.15);
-    let plan = Plan { cuts: Cuts::Sample(100), second: SecondLevel::Off, ..Plan::default() };
+    let plan = Plan {
+        cuts: Cuts::Sample(100),
+        second: SecondLevel::Off,
+        ..Plan::default()
+    };
     let (most, total) = (AtomicU64::new(0), AtomicU64::new(0));
     let watch = |done, all| {
         most.fetch_max(done, Relaxed);
@@ -228,18 +341,39 @@ fn a_sample_is_spread_over_the_run_and_progress_reaches_its_end() {
 
 #[test]
 fn a_recovery_that_breaks_its_promise_is_found_by_the_second_cut() {
-    // Nothing is flushed before the first cut, so that only the flush in the recovery can break a promise.
+    // Nothing is flushed before the first cut, so that only the flush in the recovery can break a
+    // promise.
     let subject = layer(1, Some(SeededBug::FlushWithoutSync));
     let ops = workload(&subject, 10, 0, 0.0);
-    let plan = Plan { second: SecondLevel::Every(1), ..Plan::default() };
+    let plan = Plan {
+        second: SecondLevel::Every(1),
+        ..Plan::default()
+    };
     let report = explore(&subject, &ops, &plan).unwrap();
-    let first = report.violations.first().unwrap_or_else(|| panic!("{report}"));
+    let first = report
+        .violations
+        .first()
+        .unwrap_or_else(|| panic!("{report}"));
     let id: Id = first.id.parse().unwrap();
     assert_eq!(id.cuts.len(), 2, "{first}");
-    assert_eq!(replay(&subject, &ops, &plan, &id).unwrap().as_ref(), Some(first));
+    assert_eq!(
+        replay(&subject, &ops, &plan, &id).unwrap().as_ref(),
+        Some(first)
+    );
     let smallest = report.smallest.unwrap();
-    assert!(smallest.minimal && smallest.host_ops.len() <= 1, "{smallest}");
-    let off = explore(&subject, &ops, &Plan { second: SecondLevel::Off, ..plan }).unwrap();
+    assert!(
+        smallest.minimal && smallest.host_ops.len() <= 1,
+        "{smallest}"
+    );
+    let off = explore(
+        &subject,
+        &ops,
+        &Plan {
+            second: SecondLevel::Off,
+            ..plan
+        },
+    )
+    .unwrap();
     assert_eq!(off.violations_total, 0, "{off}");
 }
 
@@ -267,7 +401,9 @@ impl Layer for IllMannered {
             match self.1 {
                 Manner::Refuses => return Err("no".into()),
                 Manner::Panics => panic!("at the sight of block 2"),
-                Manner::NeverEnds => chip.read(first, &mut [], &mut [0; 4]).map_err(|e| e.to_string())?,
+                Manner::NeverEnds => chip
+                    .read(first, &mut [], &mut [0; 4])
+                    .map_err(|e| e.to_string())?,
             };
         }
         self.0.0.attach(chip)
@@ -280,13 +416,28 @@ impl Layer for IllMannered {
 
 #[test]
 fn a_layer_that_refuses_panics_or_never_ends_is_reported() {
-    for (manner, kind) in [(Manner::Refuses, Kind::Attach), (Manner::Panics, Kind::Panic), (Manner::NeverEnds, Kind::Endless)] {
+    for (manner, kind) in [
+        (Manner::Refuses, Kind::Attach),
+        (Manner::Panics, Kind::Panic),
+        (Manner::NeverEnds, Kind::Endless),
+    ] {
         let sound = layer(1, None);
         let ops = workload(&sound, 8, 0, 0.0);
-        let plan = Plan { words: 1, second: SecondLevel::Off, shrink_states: 0, ..Plan::default() };
+        let plan = Plan {
+            words: 1,
+            second: SecondLevel::Off,
+            shrink_states: 0,
+            ..Plan::default()
+        };
         let report = explore(&Disk(IllMannered(sound, manner)), &ops, &plan).unwrap();
         assert!(!report.violations.is_empty(), "{kind}");
-        assert!(report.violations.iter().all(|violation| violation.kind == kind), "{report}");
+        assert!(
+            report
+                .violations
+                .iter()
+                .all(|violation| violation.kind == kind),
+            "{report}"
+        );
         assert!(report.violations_total < report.states, "{report}");
     }
 }
@@ -295,9 +446,24 @@ fn a_layer_that_refuses_panics_or_never_ends_is_reported() {
 fn a_name_that_fits_no_state_of_the_run_is_refused() {
     let subject = layer(1, None);
     let ops = workload(&subject, 8, 0, 0.0);
-    for id in ["1:99999:torn:0", "1:2:before:0/99999:after:0", "1:uncut@5-99"] {
+    for id in [
+        "1:99999:torn:0",
+        "1:2:before:0/99999:after:0",
+        "1:uncut@5-99",
+    ] {
         let error = replay(&subject, &ops, &Plan::default(), &id.parse().unwrap()).unwrap_err();
-        assert!(matches!(&error, CrashError::NoSuchState { id: named, .. } if named == id), "{error}");
+        assert!(
+            matches!(&error, CrashError::NoSuchState { id: named, .. } if named == id),
+            "{error}"
+        );
     }
-    assert_eq!(replay(&subject, &ops, &Plan::default(), &"1:uncut".parse().unwrap()), Ok(None));
+    assert_eq!(
+        replay(
+            &subject,
+            &ops,
+            &Plan::default(),
+            &"1:uncut".parse().unwrap()
+        ),
+        Ok(None)
+    );
 }

@@ -1,6 +1,7 @@
-//! Whole stacks, the power cut at every flash operation of a mixed run: chip, page-mapped layer and file system keep what the file system promises. ext3 does so in
-//! each mode, whether committed blocks come home by copying or by remapping, at once or late, also on a disk that writes in an order of its own; e2fsck agrees. Where a rule is left
-//! out, the explorer says so.
+//! Whole stacks, the power cut at every flash operation of a mixed run: chip, page-mapped layer and
+//! file system keep what the file system promises. ext3 does so in each mode, whether committed
+//! blocks come home by copying or by remapping, at once or late, also on a disk that writes in an
+//! order of its own; e2fsck agrees. Where a rule is left out, the explorer says so.
 
 mod file_stacks;
 
@@ -11,15 +12,29 @@ use nandlab_block::BlockDevice;
 use nandlab_ext::{Checkpoint, Mode};
 use nandlab_ftl::page::SeededBug;
 use nandlab_lab::crash::files::{ExtVolume, Mounted, Nature, Promise, Volume, mixed};
-use nandlab_lab::crash::{CrashReport, Cuts, FileOp, Files, Id, Layer, Plan, SecondLevel, explore, replay};
+use nandlab_lab::crash::{
+    CrashReport, Cuts, FileOp, Files, Id, Layer, Plan, SecondLevel, explore, replay,
+};
 
-/// Before, within and after every operation; one recovery in so many is cut again at all of its own.
+/// Before, within and after every operation; one recovery in so many is cut again at all of its
+/// own.
 fn plan(second: u64) -> Plan {
-    Plan { words: 1, second: SecondLevel::Every(second), shrink_states: 200, listed: 3, ..Plan::default() }
+    Plan {
+        words: 1,
+        second: SecondLevel::Every(second),
+        shrink_states: 200,
+        listed: 3,
+        ..Plan::default()
+    }
 }
 
 /// No cut of the run does any harm.
-fn survives(layer: impl Layer<Device: 'static>, volume: impl Volume, ops: &[FileOp], plan: &Plan) -> CrashReport {
+fn survives(
+    layer: impl Layer<Device: 'static>,
+    volume: impl Volume,
+    ops: &[FileOp],
+    plan: &Plan,
+) -> CrashReport {
     let report = explore(&Files { layer, volume }, ops, plan).unwrap();
     println!("{report}");
     assert_eq!(report.violations_total, 0, "{report}");
@@ -27,7 +42,12 @@ fn survives(layer: impl Layer<Device: 'static>, volume: impl Volume, ops: &[File
 }
 
 fn survives_everywhere(volume: impl Volume, seed: u64, count: usize) {
-    let report = survives(PageMapped::default(), volume, &mixed(seed, count), &plan(400));
+    let report = survives(
+        PageMapped::default(),
+        volume,
+        &mixed(seed, count),
+        &plan(400),
+    );
     assert_eq!(report.states, 3 * report.chip_ops);
     assert!(report.chip_ops > 100, "{report}");
 }
@@ -44,21 +64,37 @@ fn ext2_keeps_what_was_fsynced() {
 
 #[test]
 fn ext2_and_fat_keep_their_promises_in_other_runs() {
-    let (sample, layer) = (Plan { cuts: Cuts::Sample(150), ..plan(100) }, PageMapped::default());
+    let (sample, layer) = (
+        Plan {
+            cuts: Cuts::Sample(150),
+            ..plan(100)
+        },
+        PageMapped::default(),
+    );
     for seed in 7..31 {
-        survives(layer.clone(), ExtVolume::default(), &mixed(seed, 120), &sample);
+        survives(
+            layer.clone(),
+            ExtVolume::default(),
+            &mixed(seed, 120),
+            &sample,
+        );
         survives(layer.clone(), fat16(), &mixed(seed, 120), &sample);
     }
 }
 
 #[test]
 fn ext3_keeps_the_promise_of_each_mode_at_every_cut() {
-    WAYS.map(ext3).into_iter().for_each(|volume| survives_everywhere(volume, 1, 80));
+    WAYS.map(ext3)
+        .into_iter()
+        .for_each(|volume| survives_everywhere(volume, 1, 80));
 }
 
 #[test]
 fn ext3_keeps_its_promises_in_other_runs() {
-    let sample = Plan { cuts: Cuts::Sample(150), ..plan(100) };
+    let sample = Plan {
+        cuts: Cuts::Sample(150),
+        ..plan(100)
+    };
     for seed in 2..6 {
         for volume in WAYS.map(ext3) {
             survives(PageMapped::default(), volume, &mixed(seed, 120), &sample);
@@ -68,7 +104,10 @@ fn ext3_keeps_its_promises_in_other_runs() {
 
 #[test]
 fn a_journal_that_has_gone_round_is_recovered() {
-    let sample = Plan { cuts: Cuts::Sample(200), ..plan(100) };
+    let sample = Plan {
+        cuts: Cuts::Sample(200),
+        ..plan(100)
+    };
     for checkpoint in [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate] {
         let (volume, ops) = (ext3((Mode::Journal, checkpoint)), mixed(9, 500));
         let rounds = rounds::of(&volume, &ops);
@@ -80,7 +119,13 @@ fn a_journal_that_has_gone_round_is_recovered() {
 
 #[test]
 fn a_disk_with_an_order_of_its_own_does_no_harm_while_flushes_are_kept() {
-    let (layer, sample) = (Scrambled(PageMapped::default(), Manner::Honest), Plan { cuts: Cuts::Sample(300), ..plan(100) });
+    let (layer, sample) = (
+        Scrambled(PageMapped::default(), Manner::Honest),
+        Plan {
+            cuts: Cuts::Sample(300),
+            ..plan(100)
+        },
+    );
     for volume in WAYS.map(ext3).into_iter().chain([ExtVolume::default()]) {
         survives(layer.clone(), volume, &mixed(1, 80), &sample);
     }
@@ -89,24 +134,46 @@ fn a_disk_with_an_order_of_its_own_does_no_harm_while_flushes_are_kept() {
 
 #[test]
 fn e2fsck_finds_nothing_to_mend_before_and_after_a_recovery() {
-    let sample = Plan { cuts: Cuts::Sample(40), ..plan(0) };
+    let sample = Plan {
+        cuts: Cuts::Sample(40),
+        ..plan(0)
+    };
     for volume in WAYS.map(ext3) {
         // Each state is mounted at least twice.
-        assert_eq!(survives(PageMapped::default(), Judged(volume), &mixed(1, 80), &sample).states, 40);
+        assert_eq!(
+            survives(
+                PageMapped::default(),
+                Judged(volume),
+                &mixed(1, 80),
+                &sample
+            )
+            .states,
+            40
+        );
     }
 }
 
-/// The explorer finds what is wrong; its name makes the same state again, and there is a smaller case.
+/// The explorer finds what is wrong; its name makes the same state again, and there is a smaller
+/// case.
 fn is_found(layer: impl Layer<Device: 'static>, volume: impl Volume) {
     let (subject, ops, plan) = (Files { layer, volume }, mixed(1, 80), plan(0));
     let report = explore(&subject, &ops, &plan).unwrap();
     println!("{report}");
-    let first = report.violations.first().unwrap_or_else(|| panic!("nothing was found:\n{report}"));
+    let first = report
+        .violations
+        .first()
+        .unwrap_or_else(|| panic!("nothing was found:\n{report}"));
     let smallest = report.smallest.as_ref().unwrap();
-    assert!(!first.id.ends_with("uncut") && smallest.host_ops.len() < ops.len(), "{report}");
+    assert!(
+        !first.id.ends_with("uncut") && smallest.host_ops.len() < ops.len(),
+        "{report}"
+    );
     for violation in [first, &smallest.violation] {
         let id: Id = violation.id.parse().unwrap();
-        assert_eq!(replay(&subject, &ops, &plan, &id).unwrap().as_ref(), Some(violation));
+        assert_eq!(
+            replay(&subject, &ops, &plan, &id).unwrap().as_ref(),
+            Some(violation)
+        );
     }
 }
 
@@ -132,9 +199,17 @@ fn barriers_left_out_are_found_on_a_disk_with_an_order_of_its_own() {
 #[test]
 fn a_remap_that_is_not_atomic_is_found() {
     for &way in &WAYS[3..] {
-        is_found(Scrambled(PageMapped::default(), Manner::RemapsInPieces), ext3(way));
+        is_found(
+            Scrambled(PageMapped::default(), Manner::RemapsInPieces),
+            ext3(way),
+        );
     }
-    is_found(PageMapped { bug: Some(SeededBug::RemapInPieces) }, ext3(WAYS[3]));
+    is_found(
+        PageMapped {
+            bug: Some(SeededBug::RemapInPieces),
+        },
+        ext3(WAYS[3]),
+    );
 }
 
 /// A file system held to a promise that is not its own.
@@ -142,7 +217,10 @@ struct HeldTo(ExtVolume, Promise);
 
 impl Volume for HeldTo {
     fn nature(&self) -> Nature {
-        Nature { promise: self.1, ..self.0.nature() }
+        Nature {
+            promise: self.1,
+            ..self.0.nature()
+        }
     }
 
     fn format(&self, disk: &mut dyn BlockDevice) -> Result<(), String> {
@@ -156,7 +234,16 @@ impl Volume for HeldTo {
 
 #[test]
 fn each_promise_is_more_than_the_next_mode_keeps() {
-    is_found(PageMapped::default(), HeldTo(ext3((Mode::Ordered, Checkpoint::Copy)), Promise::Atomic));
-    is_found(PageMapped::default(), HeldTo(ext3((Mode::Writeback, Checkpoint::Copy)), Promise::Ordered));
-    is_found(PageMapped::default(), HeldTo(ExtVolume::default(), Promise::Structure));
+    is_found(
+        PageMapped::default(),
+        HeldTo(ext3((Mode::Ordered, Checkpoint::Copy)), Promise::Atomic),
+    );
+    is_found(
+        PageMapped::default(),
+        HeldTo(ext3((Mode::Writeback, Checkpoint::Copy)), Promise::Ordered),
+    );
+    is_found(
+        PageMapped::default(),
+        HeldTo(ExtVolume::default(), Promise::Structure),
+    );
 }

@@ -1,9 +1,13 @@
-//! JFFS2 on a chip, the power cut at every flash operation of a mixed run, garbage collection included: what was fsynced is there, no checksum fails before the user's eyes, work goes on.
-//! Writing at once, and behind the write-back routine, with its nodes of a page and with merged ones.
+//! JFFS2 on a chip, the power cut at every flash operation of a mixed run, garbage collection
+//! included: what was fsynced is there, no checksum fails before the user's eyes, work goes on.
+//! Writing at once, and behind the write-back routine, with its nodes of a page and with merged
+//! ones.
 
 use nandlab_jffs2::{Compression, Options};
 use nandlab_lab::crash::files::mixed;
-use nandlab_lab::crash::{CrashReport, Cuts, FileOp, FlashFiles, Plan, SecondLevel, Subject as _, explore};
+use nandlab_lab::crash::{
+    CrashReport, Cuts, FileOp, FlashFiles, Plan, SecondLevel, Subject as _, explore,
+};
 use nandlab_nand::preset;
 use nandlab_stack::fs::Jffs2Description;
 use nandlab_vfs::write_back::Settings;
@@ -12,16 +16,36 @@ use nandlab_vfs::write_back::Settings;
 fn flash(blocks: u32, mount: Options, node_bytes: u32, write_back: Option<Settings>) -> FlashFiles {
     let mut chip = preset::find("nandsim-jftl").unwrap().spec();
     chip.geometry.blocks = blocks;
-    FlashFiles { chip, ubi: None, fs: Jffs2Description { mount, node_bytes, cache_bytes: 0 }, write_back, seed: 1 }
+    FlashFiles {
+        chip,
+        ubi: None,
+        fs: Jffs2Description {
+            mount,
+            node_bytes,
+            cache_bytes: 0,
+        },
+        write_back,
+        seed: 1,
+    }
 }
 
-/// A pass of a few elements every few operations, and little memory: all three who write come to their turn.
+/// A pass of a few elements every few operations, and little memory: all three who write come to
+/// their turn.
 fn routine(merge_bytes: u64) -> Option<Settings> {
-    Some(Settings { merge_bytes, threshold: 3, interval: 4_000_000_000, memory: 48 << 10, ..Settings::default() })
+    Some(Settings {
+        merge_bytes,
+        threshold: 3,
+        interval: 4_000_000_000,
+        memory: 48 << 10,
+        ..Settings::default()
+    })
 }
 
 fn plain() -> Options {
-    Options { compression: Compression::NONE, ..Options::default() }
+    Options {
+        compression: Compression::NONE,
+        ..Options::default()
+    }
 }
 
 /// Blocks that the run erases: what collects garbage does.
@@ -29,7 +53,8 @@ fn erased(subject: &FlashFiles, ops: &[FileOp]) -> u64 {
     let (chip, oracle) = subject.formatted().unwrap();
     let before = chip.counts().erases;
     let mut device = subject.attach(chip).unwrap();
-    ops.iter().for_each(|op| subject.apply(&mut device, op, &oracle).unwrap());
+    ops.iter()
+        .for_each(|op| subject.apply(&mut device, op, &oracle).unwrap());
     subject.power_off(device).counts().erases - before
 }
 
@@ -44,12 +69,28 @@ fn survives(subject: &FlashFiles, seed: u64, count: usize, plan: &Plan) -> Crash
 }
 
 fn everywhere(second: u64) -> Plan {
-    Plan { words: 2, second: SecondLevel::Every(second), shrink_states: 200, listed: 3, ..Plan::default() }
+    Plan {
+        words: 2,
+        second: SecondLevel::Every(second),
+        shrink_states: 200,
+        listed: 3,
+        ..Plan::default()
+    }
 }
 
 #[test]
 fn writing_at_once_keeps_what_was_fsynced_at_every_cut() {
-    for (seed, mount) in [(1, plain()), (2, Options::default()), (3, Options { summary: false, ..plain() })] {
+    for (seed, mount) in [
+        (1, plain()),
+        (2, Options::default()),
+        (
+            3,
+            Options {
+                summary: false,
+                ..plain()
+            },
+        ),
+    ] {
         let report = survives(&flash(13, mount, 4096, None), seed, 150, &everywhere(200));
         assert!(report.chip_ops > 300, "{report}");
     }
@@ -58,16 +99,29 @@ fn writing_at_once_keeps_what_was_fsynced_at_every_cut() {
 #[test]
 fn deferred_writes_keep_what_was_fsynced_at_every_cut() {
     for (seed, node_bytes, merge) in [(1, 4096, 4096), (2, 4096, 16 << 10), (3, 8192, 16 << 10)] {
-        let report = survives(&flash(13, plain(), node_bytes, routine(merge)), seed, 150, &everywhere(200));
+        let report = survives(
+            &flash(13, plain(), node_bytes, routine(merge)),
+            seed,
+            150,
+            &everywhere(200),
+        );
         assert!(report.chip_ops > 200, "{report}");
     }
 }
 
 #[test]
 fn other_runs_keep_their_promises() {
-    let sample = Plan { cuts: Cuts::Sample(120), ..everywhere(60) };
+    let sample = Plan {
+        cuts: Cuts::Sample(120),
+        ..everywhere(60)
+    };
     for seed in 4..12 {
         survives(&flash(13, plain(), 4096, None), seed, 160, &sample);
-        survives(&flash(13, plain(), 8192, routine(16 << 10)), seed, 160, &sample);
+        survives(
+            &flash(13, plain(), 8192, routine(16 << 10)),
+            seed,
+            160,
+            &sample,
+        );
     }
 }

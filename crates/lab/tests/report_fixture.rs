@@ -1,11 +1,21 @@
-//! Two runs as a report meets them: an SSD of eight dies whose garbage collection sets in after its spare area is used up, and
-//! a single SLC chip behind a log-block layer. Made up, but of realistic shape; the same numbers at every call.
+//! Two runs as a report meets them: an SSD of eight dies whose garbage collection sets in after its
+//! spare area is used up, and a single SLC chip behind a log-block layer. Made up, but of realistic
+//! shape; the same numbers at every call.
 
 use nandlab_lab::result::*;
 
 /// The two runs and what they cost.
 pub fn comparison() -> (Vec<RunResult>, Vec<Cost>) {
-    let costs = vec![Cost { wall_s: 3.82, peak_bytes: 312 << 20 }, Cost { wall_s: 0.61, peak_bytes: 41 << 20 }];
+    let costs = vec![
+        Cost {
+            wall_s: 3.82,
+            peak_bytes: 312 << 20,
+        },
+        Cost {
+            wall_s: 0.61,
+            peak_bytes: 41 << 20,
+        },
+    ];
     (vec![ssd(), chip()], costs)
 }
 
@@ -31,7 +41,8 @@ fn ssd() -> RunResult {
     let mut random = Random(1);
     let series = (1..=900).map(|at| {
         let age = at as f64 / 900.0;
-        let amplification = 1.02 + 1.75 / (1.0 + (-(age - 0.38) * 26.0).exp()) + 0.07 * random.normal() * age;
+        let amplification =
+            1.02 + 1.75 / (1.0 + (-(age - 0.38) * 26.0).exp()) + 0.07 * random.normal() * age;
         Point {
             at_ns: at * 100_000_000,
             written_per_s: 310e6 / amplification * (1.0 + 0.05 * random.normal()),
@@ -50,8 +61,18 @@ fn ssd() -> RunResult {
         ]),
         host: Host {
             operations: vec![
-                row("write", 4_193_210, &[(45e3, 0.25, 0.80), (480e3, 0.35, 0.18), (6.2e6, 0.3, 0.02)], 2),
-                row("read", 1_822_400, &[(95e3, 0.12, 0.86), (900e3, 0.35, 0.14)], 3),
+                row(
+                    "write",
+                    4_193_210,
+                    &[(45e3, 0.25, 0.80), (480e3, 0.35, 0.18), (6.2e6, 0.3, 0.02)],
+                    2,
+                ),
+                row(
+                    "read",
+                    1_822_400,
+                    &[(95e3, 0.12, 0.86), (900e3, 0.35, 0.14)],
+                    3,
+                ),
                 row("flush", 4_096, &[(2.1e6, 0.2, 1.0)], 4),
             ],
             ..Host::default()
@@ -68,7 +89,13 @@ fn ssd() -> RunResult {
             corrected_bits: 18_233,
             uncorrectable: 0,
             die_busy: (0..8).map(|die| 0.81 + 0.02 * die as f64).collect(),
-            wear: Wear { min: 3, max: 41, mean: 18.93, deviation: 6.72, rated: Some(3000) },
+            wear: Wear {
+                min: 3,
+                max: 41,
+                mean: 18.93,
+                deviation: 6.72,
+                rated: Some(3000),
+            },
             lifetime_bytes: Some(21_700_000_000_000),
             merges: Merges::default(),
         },
@@ -78,7 +105,14 @@ fn ssd() -> RunResult {
             4,
             &mut random,
             |at, random| {
-                (12.0 + 9.0 * (at * 3.0).sin().abs() + 2.2 * random.normal(), if at > 0.93 { 0.0 } else { 0.62 + 0.24 * random.normal() })
+                (
+                    12.0 + 9.0 * (at * 3.0).sin().abs() + 2.2 * random.normal(),
+                    if at > 0.93 {
+                        0.0
+                    } else {
+                        0.62 + 0.24 * random.normal()
+                    },
+                )
             },
             23,
         ),
@@ -91,8 +125,13 @@ fn chip() -> RunResult {
     let series = (1..=60).map(|at| Point {
         at_ns: at * 2_000_000_000,
         written_per_s: 4.4e6 * (1.0 + 0.12 * random.normal()) / (1.0 + 0.6 * f64::from(at > 9)),
-        read_per_s: if at % 20 == 0 { 0.0 } else { 7.9e6 * (1.0 + 0.05 * random.normal()) },
-        write_amplification: (at % 17 != 0).then(|| (1.1 + 2.7 * f64::from(at > 9) + 0.25 * random.normal()).max(1.01)),
+        read_per_s: if at % 20 == 0 {
+            0.0
+        } else {
+            7.9e6 * (1.0 + 0.05 * random.normal())
+        },
+        write_amplification: (at % 17 != 0)
+            .then(|| (1.1 + 2.7 * f64::from(at > 9) + 0.25 * random.normal()).max(1.01)),
     });
     RunResult {
         name: "slc-1-die".into(),
@@ -109,7 +148,9 @@ fn chip() -> RunResult {
                 row("read", 204_800, &[(31e3, 0.08, 1.0)], 6),
             ],
             failed: 3,
-            first_failure: Some("sector 131072: beyond the end of the device (131072 sectors)".into()),
+            first_failure: Some(
+                "sector 131072: beyond the end of the device (131072 sectors)".into(),
+            ),
         },
         flash: Flash {
             causes: vec![
@@ -123,9 +164,20 @@ fn chip() -> RunResult {
             corrected_bits: 412,
             uncorrectable: 0,
             die_busy: vec![0.974],
-            wear: Wear { min: 0, max: 112, mean: 5.37, deviation: 11.8, rated: Some(100_000) },
+            wear: Wear {
+                min: 0,
+                max: 112,
+                mean: 5.37,
+                deviation: 11.8,
+                rated: Some(100_000),
+            },
             lifetime_bytes: Some(1_870_000_000_000),
-            merges: Merges { switch: 0, partial: 930, full: 13_156, ..Merges::default() },
+            merges: Merges {
+                switch: 0,
+                partial: 930,
+                full: 13_156,
+                ..Merges::default()
+            },
         },
         series: series.collect(),
         chip: map(
@@ -134,8 +186,16 @@ fn chip() -> RunResult {
             &mut random,
             |at, random| {
                 (
-                    if at > 0.9 { 70.0 + 14.0 * random.normal() } else { 4.0 * random.next().powi(2) },
-                    if at > 0.9 { random.next() } else { 0.9 + 0.1 * random.next() },
+                    if at > 0.9 {
+                        70.0 + 14.0 * random.normal()
+                    } else {
+                        4.0 * random.next().powi(2)
+                    },
+                    if at > 0.9 {
+                        random.next()
+                    } else {
+                        0.9 + 0.1 * random.next()
+                    },
                 )
             },
             3,
@@ -152,11 +212,25 @@ fn settings(own: &[(&str, &str, &str)]) -> Vec<Setting> {
         ("host.platform", "arm-400mhz", "default"),
         ("ftl.victim", "greedy", "default"),
     ];
-    own.iter().chain(&shared).map(|&(key, value, origin)| Setting { key: key.into(), value: value.into(), origin: origin.into() }).collect()
+    own.iter()
+        .chain(&shared)
+        .map(|&(key, value, origin)| Setting {
+            key: key.into(),
+            value: value.into(),
+            origin: origin.into(),
+        })
+        .collect()
 }
 
 fn cause(cause: &str, reads: u64, programs: u64, copies: u64, erases: u64) -> FlashRow {
-    FlashRow { cause: cause.into(), reads, programs, copies, erases, ..FlashRow::default() }
+    FlashRow {
+        cause: cause.into(),
+        reads,
+        programs,
+        copies,
+        erases,
+        ..FlashRow::default()
+    }
 }
 
 /// Requests of 4 KiB whose latencies mix log-normal modes of (median in ns, deviation, weight).
@@ -164,7 +238,9 @@ fn row(operation: &str, count: u64, modes: &[(f64, f64, f64)], seed: u64) -> Hos
     let mut random = Random(seed);
     let mut sample: Vec<u64> = modes
         .iter()
-        .flat_map(|&(median, deviation, weight)| (0..(weight * 20_000.0) as usize).map(move |_| (median, deviation)))
+        .flat_map(|&(median, deviation, weight)| {
+            (0..(weight * 20_000.0) as usize).map(move |_| (median, deviation))
+        })
         .map(|(median, deviation)| (median * (deviation * random.normal()).exp()) as u64)
         .collect();
     sample.sort_unstable();
@@ -172,7 +248,8 @@ fn row(operation: &str, count: u64, modes: &[(f64, f64, f64)], seed: u64) -> Hos
     for &ns in &sample {
         // Buckets of one part in 64, as high-dynamic-range histograms have them.
         let step = 1 << (ns.max(64).ilog2() - 6);
-        *buckets.entry(ns / step * step + step - 1).or_insert(0u64) += (count / sample.len() as u64).max(1);
+        *buckets.entry(ns / step * step + step - 1).or_insert(0u64) +=
+            (count / sample.len() as u64).max(1);
     }
     let at = |share: f64| sample[((sample.len() - 1) as f64 * share) as usize];
     let latency = Latency {
@@ -184,11 +261,30 @@ fn row(operation: &str, count: u64, modes: &[(f64, f64, f64)], seed: u64) -> Hos
         max_ns: at(1.0),
         buckets: buckets.into_iter().collect(),
     };
-    HostRow { operation: operation.into(), count, bytes: if operation == "flush" { 0 } else { count * 4096 }, latency }
+    HostRow {
+        operation: operation.into(),
+        count,
+        bytes: if operation == "flush" {
+            0
+        } else {
+            count * 4096
+        },
+        latency,
+    }
 }
 
-fn map(cells: usize, per_cell: u32, random: &mut Random, cell: impl Fn(f64, &mut Random) -> (f64, f64), bad: usize) -> ChipMap {
-    let mut map = ChipMap { blocks_per_cell: per_cell, bad: vec![0; cells], ..ChipMap::default() };
+fn map(
+    cells: usize,
+    per_cell: u32,
+    random: &mut Random,
+    cell: impl Fn(f64, &mut Random) -> (f64, f64),
+    bad: usize,
+) -> ChipMap {
+    let mut map = ChipMap {
+        blocks_per_cell: per_cell,
+        bad: vec![0; cells],
+        ..ChipMap::default()
+    };
     for at in 0..cells {
         let (erases, valid) = cell(at as f64 / cells as f64, random);
         map.erases.push(erases.max(0.0) as f32);
@@ -205,6 +301,13 @@ fn the_fixture_is_a_pair_of_whole_results() {
     let (runs, costs) = comparison();
     assert_eq!((runs.len(), costs.len()), (2, 2));
     assert!(runs == comparison().0, "the same numbers at every call");
-    let amplification = |at: usize| runs[0].series[at].write_amplification.expect("the SSD writes all the time");
-    assert!(amplification(800) > 2.0 * amplification(100), "garbage collection sets in");
+    let amplification = |at: usize| {
+        runs[0].series[at]
+            .write_amplification
+            .expect("the SSD writes all the time")
+    };
+    assert!(
+        amplification(800) > 2.0 * amplification(100),
+        "garbage collection sets in"
+    );
 }

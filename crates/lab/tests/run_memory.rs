@@ -1,4 +1,5 @@
-//! A run takes the same memory however many requests it serves. Alone in its process, so that nothing else is measured.
+//! A run takes the same memory however many requests it serves. Alone in its process, so that
+//! nothing else is measured.
 
 use nandlab_lab::{Experiment, run};
 use nandlab_stack::Document;
@@ -14,10 +15,15 @@ fn resident() -> u64 {
 fn memory_does_not_grow_with_the_number_of_requests() {
     let text = "[chip]\npreset = \"slc-2k\"\nsize = \"16 MiB\"\npages-per-block = 16\n[ftl]\nover-provisioning = 0.1\n\
                 [workload]\nblock = 2048\nreads = 0.3\nflush-every = 100\nrequests = 3000000\narrival = \"poisson\"\ninterval = \"2 ms\"\n";
-    let experiment = Experiment::take(Document::parse("e.toml", Path::new(""), text, &[]).unwrap()).unwrap();
+    let experiment =
+        Experiment::take(Document::parse("e.toml", Path::new(""), text, &[]).unwrap()).unwrap();
     let mut seen = Vec::new();
     run(&experiment, &mut |_| seen.push(resident())).unwrap();
-    // A tenth of the run reaches every page of the device and the last doubling of the series' first cells; a byte a request would be 2.7 MB.
+    // A tenth of the run reaches every page of the device and the last doubling of the series'
+    // first cells; a byte a request would be 2.7 MB.
     let (early, late) = (seen[seen.len() / 10], *seen.last().unwrap());
-    assert!(seen.len() > 40 && late < early + (1 << 20), "{early} {late}");
+    assert!(
+        seen.len() > 40 && late < early + (1 << 20),
+        "{early} {late}"
+    );
 }

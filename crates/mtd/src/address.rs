@@ -1,4 +1,5 @@
-//! Addresses of the array. Distinct types, because a page number used as a block number is the classic bug.
+//! Addresses of the array. Distinct types, because a page number used as a block number is the
+//! classic bug.
 
 use core::fmt;
 

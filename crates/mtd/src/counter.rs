@@ -89,8 +89,14 @@ mod tests {
 
     #[test]
     fn requests_count_once_under_their_kind_and_failures_apart() {
-        let format = ImageFormat { page: 512, oob: 16, pages_per_block: 4, layout: Layout::LinuxSmallPage };
-        let mut faulty = FaultInjector::new(Image::new(vec![0xFF; format.bytes(2) as usize], format).unwrap());
+        let format = ImageFormat {
+            page: 512,
+            oob: 16,
+            pages_per_block: 4,
+            layout: Layout::LinuxSmallPage,
+        };
+        let mut faulty =
+            FaultInjector::new(Image::new(vec![0xFF; format.bytes(2) as usize], format).unwrap());
         faulty.add(Fault::corrected(Page(1)..=Page(1), 3));
         let mut array = Counter::new(faulty);
         array.program(Page(0), &[1; 512], &[2]).unwrap();
@@ -119,6 +125,9 @@ mod tests {
             corrected: 2,
             failed: 2,
         };
-        assert_eq!((array.reset(), array.counts()), (expected, Counts::default()));
+        assert_eq!(
+            (array.reset(), array.counts()),
+            (expected, Counts::default())
+        );
     }
 }

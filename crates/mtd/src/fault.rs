@@ -1,7 +1,7 @@
 //! One way in which operations of an array can fail: what, where, when.
 //!
-//! *Promises* that it counts the operations it could strike and strikes those that its schedule picks. *Knows nothing of* the
-//! array: [`FaultInjector`](crate::FaultInjector) carries it out.
+//! *Promises* that it counts the operations it could strike and strikes those that its schedule
+//! picks. *Knows nothing of* the array: [`FaultInjector`](crate::FaultInjector) carries it out.
 
 use crate::{Block, Corrected, MtdError, Page, Request};
 use core::ops::{Bound, Range, RangeBounds};
@@ -26,7 +26,8 @@ enum Kind {
 }
 
 impl Fault {
-    /// Reading one of `pages`, or copying from it, fails with [`MtdError::Uncorrectable`]; the data read are damaged.
+    /// Reading one of `pages`, or copying from it, fails with [`MtdError::Uncorrectable`]; the data
+    /// read are damaged.
     pub fn uncorrectable(pages: impl RangeBounds<Page>) -> Self {
         Self::new(Kind::Uncorrectable, pages, |page| page.0)
     }
@@ -58,7 +59,12 @@ impl Fault {
             Bound::Excluded(at) => number(at),
             Bound::Unbounded => u64::MAX,
         };
-        Self { kind, place: start..end, when: Schedule::always(), done: false }
+        Self {
+            kind,
+            place: start..end,
+            when: Schedule::always(),
+            done: false,
+        }
     }
 
     /// Only those of the matching operations that `when` picks, counted from zero.
@@ -74,17 +80,31 @@ impl Fault {
     /// What this fault does to the operation, if anything.
     pub(crate) fn strikes(&mut self, request: &Request) -> Option<Strike> {
         let (place, error) = match (self.kind, *request) {
-            (Kind::Uncorrectable, Request::Read { page, .. } | Request::Copy { from: page, .. }) => (page.0, MtdError::Uncorrectable(page)),
-            (Kind::Corrected(bits), Request::Read { page, .. } | Request::Copy { from: page, .. }) => {
-                return self.hits(page.0).then_some(Strike::Report(Corrected { bits }));
+            (
+                Kind::Uncorrectable,
+                Request::Read { page, .. } | Request::Copy { from: page, .. },
+            ) => (page.0, MtdError::Uncorrectable(page)),
+            (
+                Kind::Corrected(bits),
+                Request::Read { page, .. } | Request::Copy { from: page, .. },
+            ) => {
+                return self
+                    .hits(page.0)
+                    .then_some(Strike::Report(Corrected { bits }));
             }
-            (Kind::Program, Request::Program { page, .. } | Request::Copy { to: page, .. }) => (page.0, MtdError::ProgramFailed(page)),
+            (Kind::Program, Request::Program { page, .. } | Request::Copy { to: page, .. }) => {
+                (page.0, MtdError::ProgramFailed(page))
+            }
             (Kind::Erase, Request::Erase(block)) => (block.0, MtdError::EraseFailed(block)),
             _ => return None,
         };
         // A read is always done, since the caller is given the data as read.
         let late = self.done || matches!(request, Request::Read { .. });
-        self.hits(place).then_some(if late { Strike::FailLate(error) } else { Strike::Fail(error) })
+        self.hits(place).then_some(if late {
+            Strike::FailLate(error)
+        } else {
+            Strike::Fail(error)
+        })
     }
 
     fn hits(&mut self, place: u32) -> bool {

@@ -53,10 +53,22 @@ pub enum Hint {
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WithoutOob(page) => write!(f, "it is whole blocks of {page}-byte pages: a dump without OOB?"),
-            Self::WithOob(page) => write!(f, "it is whole blocks of {}-byte pages: a dump with OOB?", page + page / 32),
-            Self::WholePages(page) => write!(f, "it is whole pages of {page} bytes: cut short, or another block length?"),
-            Self::CutShort(page) => write!(f, "it is not even whole pages of {page} bytes: cut short?"),
+            Self::WithoutOob(page) => write!(
+                f,
+                "it is whole blocks of {page}-byte pages: a dump without OOB?"
+            ),
+            Self::WithOob(page) => write!(
+                f,
+                "it is whole blocks of {}-byte pages: a dump with OOB?",
+                page + page / 32
+            ),
+            Self::WholePages(page) => write!(
+                f,
+                "it is whole pages of {page} bytes: cut short, or another block length?"
+            ),
+            Self::CutShort(page) => {
+                write!(f, "it is not even whole pages of {page} bytes: cut short?")
+            }
         }
     }
 }
@@ -75,15 +87,29 @@ impl ImageFormat {
     pub(crate) fn fit(&self, found: u64) -> Result<(Geometry, Option<OobLayout>), ImageError> {
         let mut geometry = Geometry::single_die(self.page, self.oob, self.pages_per_block, 1);
         geometry.check()?;
-        let layout = if self.oob == 0 { None } else { Some(self.layout.on(self.page, self.oob)?) };
+        let layout = if self.oob == 0 {
+            None
+        } else {
+            Some(self.layout.on(self.page, self.oob)?)
+        };
         let block = self.block_bytes(self.oob);
         if !found.is_multiple_of(block) {
-            return Err(ImageError::BadLength { found, block, hint: self.hint(found) });
+            return Err(ImageError::BadLength {
+                found,
+                block,
+                hint: self.hint(found),
+            });
         }
         let blocks = found / block;
-        let too_many = GeometryError { field: "blocks", found: blocks, expected: "below 2^32" };
+        let too_many = GeometryError {
+            field: "blocks",
+            found: blocks,
+            expected: "below 2^32",
+        };
         geometry.blocks = u32::try_from(blocks).map_err(|_| too_many)?;
-        geometry.oob = layout.as_ref().map_or(0, |layout| layout.user_bytes() as u32);
+        geometry.oob = layout
+            .as_ref()
+            .map_or(0, |layout| layout.user_bytes() as u32);
         geometry.check()?;
         Ok((geometry, layout))
     }
@@ -107,12 +133,20 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
-    const LARGE: ImageFormat = ImageFormat { page: 2048, oob: 64, pages_per_block: 64, layout: Layout::LinuxLargePage64 };
+    const LARGE: ImageFormat = ImageFormat {
+        page: 2048,
+        oob: 64,
+        pages_per_block: 64,
+        layout: Layout::LinuxLargePage64,
+    };
 
     #[test]
     fn an_image_of_whole_blocks_gives_their_number_and_the_user_bytes() {
         let (geometry, layout) = LARGE.fit(LARGE.bytes(10)).unwrap();
-        assert_eq!((geometry.blocks, geometry.oob, layout.unwrap().raw_bytes()), (10, 38, 64));
+        assert_eq!(
+            (geometry.blocks, geometry.oob, layout.unwrap().raw_bytes()),
+            (10, 38, 64)
+        );
     }
 
     #[test]
@@ -122,21 +156,48 @@ mod tests {
             refusal(LARGE, 2048 * 64 * 8),
             "image of 1048576 bytes, expected a multiple of the 135168-byte block; it is whole blocks of 2048-byte pages: a dump without OOB?"
         );
-        assert!(refusal(ImageFormat { oob: 0, ..LARGE }, 2112 * 64).ends_with("2112-byte pages: a dump with OOB?"));
-        assert!(refusal(LARGE, 2112 * 63).ends_with("whole pages of 2112 bytes: cut short, or another block length?"));
-        assert!(refusal(LARGE, 2112 * 64 + 5).ends_with("not even whole pages of 2112 bytes: cut short?"));
+        assert!(
+            refusal(ImageFormat { oob: 0, ..LARGE }, 2112 * 64)
+                .ends_with("2112-byte pages: a dump with OOB?")
+        );
+        assert!(
+            refusal(LARGE, 2112 * 63)
+                .ends_with("whole pages of 2112 bytes: cut short, or another block length?")
+        );
+        assert!(
+            refusal(LARGE, 2112 * 64 + 5)
+                .ends_with("not even whole pages of 2112 bytes: cut short?")
+        );
     }
 
     #[test]
     fn shapes_that_no_array_has_are_refused_whatever_the_length() {
         let extremes = [0, 1, 5, 16, 64, 511, 512, 2048, 65_536, u32::MAX];
         let mut fitted = 0;
-        for (page, oob, pages_per_block) in extremes.iter().flat_map(|p| extremes.iter().flat_map(move |o| extremes.map(|n| (*p, *o, n)))) {
-            for layout in [Layout::Raw, Layout::MarkerOnly, Layout::LinuxSmallPage, Layout::LinuxLargePage64, Layout::DiskOnChip] {
-                let format = ImageFormat { page, oob, pages_per_block, layout };
+        for (page, oob, pages_per_block) in extremes.iter().flat_map(|p| {
+            extremes
+                .iter()
+                .flat_map(move |o| extremes.map(|n| (*p, *o, n)))
+        }) {
+            for layout in [
+                Layout::Raw,
+                Layout::MarkerOnly,
+                Layout::LinuxSmallPage,
+                Layout::LinuxLargePage64,
+                Layout::DiskOnChip,
+            ] {
+                let format = ImageFormat {
+                    page,
+                    oob,
+                    pages_per_block,
+                    layout,
+                };
                 for found in [0, 1, 528, format.bytes(1), format.bytes(u32::MAX), u64::MAX] {
                     if let Ok((geometry, _)) = format.fit(found) {
-                        assert_eq!((geometry.check(), format.bytes(geometry.blocks)), (Ok(()), found));
+                        assert_eq!(
+                            (geometry.check(), format.bytes(geometry.blocks)),
+                            (Ok(()), found)
+                        );
                         fitted += 1;
                     }
                 }

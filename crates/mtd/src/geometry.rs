@@ -4,9 +4,9 @@ use crate::{Block, Page};
 
 /// The shape of a NAND array.
 ///
-/// Blocks are interleaved over the dies, then over the planes of a die: block `b` lies on die `b % dies`, plane
-/// `b / dies % planes`; die `d` hangs on channel `d % channels`. So `dies * planes` consecutive blocks make one stripe
-/// that can be programmed and erased together.
+/// Blocks are interleaved over the dies, then over the planes of a die: block `b` lies on die `b %
+/// dies`, plane `b / dies % planes`; die `d` hangs on channel `d % channels`. So `dies * planes`
+/// consecutive blocks make one stripe that can be programmed and erased together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Data bytes of a page.
@@ -23,7 +23,8 @@ pub struct Geometry {
     pub planes: u32,
     /// Buses that the dies share.
     pub channels: u32,
-    /// The smallest unit that can be programmed on its own, in bytes (a sub-page where smaller than a page).
+    /// The smallest unit that can be programmed on its own, in bytes (a sub-page where smaller than
+    /// a page).
     pub write_unit: u32,
 }
 
@@ -42,22 +43,63 @@ pub struct GeometryError {
 impl Geometry {
     /// A single die with whole-page writes.
     pub fn single_die(page: u32, oob: u32, pages_per_block: u32, blocks: u32) -> Self {
-        Self { page, oob, pages_per_block, blocks, dies: 1, planes: 1, channels: 1, write_unit: page }
+        Self {
+            page,
+            oob,
+            pages_per_block,
+            blocks,
+            dies: 1,
+            planes: 1,
+            channels: 1,
+            write_unit: page,
+        }
     }
 
     /// Refuses shapes that would break the address arithmetic.
     pub fn check(&self) -> Result<(), GeometryError> {
         let rules: [(&'static str, u32, bool, &'static str); 8] = [
-            ("page", self.page, self.page.is_power_of_two() && (256..=65_536).contains(&self.page), "a power of two from 256 to 65536"),
-            ("oob", self.oob, self.oob <= self.page, "no more than the page"),
-            ("pages-per-block", self.pages_per_block, (1..=65_536).contains(&self.pages_per_block), "1 to 65536"),
-            ("dies", self.dies, (1..=4096).contains(&self.dies), "1 to 4096"),
-            ("planes", self.planes, (1..=16).contains(&self.planes), "1 to 16"),
-            ("channels", self.channels, self.channels >= 1 && self.channels <= self.dies, "1 to the number of dies"),
+            (
+                "page",
+                self.page,
+                self.page.is_power_of_two() && (256..=65_536).contains(&self.page),
+                "a power of two from 256 to 65536",
+            ),
+            (
+                "oob",
+                self.oob,
+                self.oob <= self.page,
+                "no more than the page",
+            ),
+            (
+                "pages-per-block",
+                self.pages_per_block,
+                (1..=65_536).contains(&self.pages_per_block),
+                "1 to 65536",
+            ),
+            (
+                "dies",
+                self.dies,
+                (1..=4096).contains(&self.dies),
+                "1 to 4096",
+            ),
+            (
+                "planes",
+                self.planes,
+                (1..=16).contains(&self.planes),
+                "1 to 16",
+            ),
+            (
+                "channels",
+                self.channels,
+                self.channels >= 1 && self.channels <= self.dies,
+                "1 to the number of dies",
+            ),
             (
                 "write-unit",
                 self.write_unit,
-                self.write_unit >= 1 && self.write_unit <= self.page && self.page.is_multiple_of(self.write_unit),
+                self.write_unit >= 1
+                    && self.write_unit <= self.page
+                    && self.page.is_multiple_of(self.write_unit),
                 "a divisor of the page",
             ),
             (
@@ -69,12 +111,20 @@ impl Geometry {
         ];
         for (field, found, fine, expected) in rules {
             if !fine {
-                return Err(GeometryError { field, found: u64::from(found), expected });
+                return Err(GeometryError {
+                    field,
+                    found: u64::from(found),
+                    expected,
+                });
             }
         }
         let pages = u64::from(self.blocks) * u64::from(self.pages_per_block);
         if pages > u64::from(u32::MAX) {
-            return Err(GeometryError { field: "blocks times pages-per-block", found: pages, expected: "below 2^32" });
+            return Err(GeometryError {
+                field: "blocks times pages-per-block",
+                found: pages,
+                expected: "below 2^32",
+            });
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
-//! What adapters that look on, or bend an outcome, have in common: one device that tells a hook about every request.
+//! What adapters that look on, or bend an outcome, have in common: one device that tells a hook
+//! about every request.
 //!
-//! *Promises* that the hook sees each request once before and once after. *Knows nothing of* what the hook does.
-//! [`Counter`](crate::Counter), [`Tracer`](crate::Tracer) and [`FaultInjector`](crate::FaultInjector) are hooks.
+//! *Promises* that the hook sees each request once before and once after. *Knows nothing of* what
+//! the hook does. [`Counter`](crate::Counter), [`Tracer`](crate::Tracer) and
+//! [`FaultInjector`](crate::FaultInjector) are hooks.
 
 use crate::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Outcome, Page, Request};
 
@@ -13,13 +15,15 @@ pub trait Hook {
         Ok(())
     }
 
-    /// After the request was served, or refused by [`before`](Hook::before); gives the outcome that the caller sees.
+    /// After the request was served, or refused by [`before`](Hook::before); gives the outcome that
+    /// the caller sees.
     fn after(&mut self, request: &Request, outcome: Outcome) -> Outcome {
         let _ = request;
         outcome
     }
 
-    /// What the caller finds in its buffers when [`after`](Hook::after) has made a failure of a good read.
+    /// What the caller finds in its buffers when [`after`](Hook::after) has made a failure of a
+    /// good read.
     fn damage(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) {
         let _ = (page, data, oob);
     }
@@ -57,7 +61,10 @@ impl<M, H> Hooked<M, H> {
 
 impl<M: Mtd, H: Hook> Hooked<M, H> {
     fn around(&mut self, request: Request, serve: impl FnOnce(&mut M) -> Outcome) -> Outcome {
-        let outcome = self.hook.before(&request).and_then(|()| serve(&mut self.inner));
+        let outcome = self
+            .hook
+            .before(&request)
+            .and_then(|()| serve(&mut self.inner));
         self.hook.after(&request, outcome)
     }
 }
@@ -74,11 +81,17 @@ impl<M: Mtd, H: Hook> Mtd for Hooked<M, H> {
 
     fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
         let mut good = false;
-        let outcome = self.around(Request::Read { page, data: !data.is_empty() }, |inner| {
-            let outcome = inner.read(page, data, oob);
-            good = outcome.is_ok();
-            outcome
-        });
+        let outcome = self.around(
+            Request::Read {
+                page,
+                data: !data.is_empty(),
+            },
+            |inner| {
+                let outcome = inner.read(page, data, oob);
+                good = outcome.is_ok();
+                outcome
+            },
+        );
         if good && outcome.is_err() {
             self.hook.damage(page, data, oob);
         }
@@ -86,15 +99,31 @@ impl<M: Mtd, H: Hook> Mtd for Hooked<M, H> {
     }
 
     fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
-        self.around(Request::Program { page, data: !data.is_empty() }, |inner| plain(inner.program(page, data, oob))).map(drop)
+        self.around(
+            Request::Program {
+                page,
+                data: !data.is_empty(),
+            },
+            |inner| plain(inner.program(page, data, oob)),
+        )
+        .map(drop)
     }
 
-    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
-        self.around(Request::Copy { from, to }, |inner| inner.copy(from, to, head, tail))
+    fn copy(
+        &mut self,
+        from: Page,
+        to: Page,
+        head: &mut [u8],
+        tail: &[u8],
+    ) -> Result<Corrected, MtdError> {
+        self.around(Request::Copy { from, to }, |inner| {
+            inner.copy(from, to, head, tail)
+        })
     }
 
     fn erase(&mut self, block: Block) -> Result<(), MtdError> {
-        self.around(Request::Erase(block), |inner| plain(inner.erase(block))).map(drop)
+        self.around(Request::Erase(block), |inner| plain(inner.erase(block)))
+            .map(drop)
     }
 
     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
@@ -107,7 +136,10 @@ impl<M: Mtd, H: Hook> Mtd for Hooked<M, H> {
     }
 
     fn mark_bad(&mut self, block: Block) -> Result<(), MtdError> {
-        self.around(Request::MarkBad(block), |inner| plain(inner.mark_bad(block))).map(drop)
+        self.around(Request::MarkBad(block), |inner| {
+            plain(inner.mark_bad(block))
+        })
+        .map(drop)
     }
 
     fn issued(&self) -> Issued {
@@ -121,6 +153,7 @@ impl<M: Mtd, H: Hook> Mtd for Hooked<M, H> {
     }
 
     fn sync(&mut self) -> Result<(), MtdError> {
-        self.around(Request::Sync, |inner| plain(inner.sync())).map(drop)
+        self.around(Request::Sync, |inner| plain(inner.sync()))
+            .map(drop)
     }
 }

@@ -1,10 +1,11 @@
 //! Who owns which byte of a page's spare area: user, error correction, bad-block marker.
 //!
-//! The layouts are those of the Linux kernel, `drivers/mtd/nand/ecc.c`: `nand_ooblayout_free_sp` and `nand_ooblayout_ecc_sp` for small
-//! pages, `nand_ooblayout_free_lp_hamming` and `nand_ooblayout_ecc_lp_hamming` for large ones; the marker's place is that of
-//! `NAND_BBM_POS_SMALL` and `NAND_BBM_POS_LARGE`, in the first or second page of a block. DiskOnChip is that of
-//! `drivers/mtd/nand/raw/diskonchip.c`, which keeps bad blocks in a table. In a dump with OOB (`nanddump -o`)
-//! each page's data are followed by its spare area in this order.
+//! The layouts are those of the Linux kernel, `drivers/mtd/nand/ecc.c`: `nand_ooblayout_free_sp`
+//! and `nand_ooblayout_ecc_sp` for small pages, `nand_ooblayout_free_lp_hamming` and
+//! `nand_ooblayout_ecc_lp_hamming` for large ones; the marker's place is that of
+//! `NAND_BBM_POS_SMALL` and `NAND_BBM_POS_LARGE`, in the first or second page of a block.
+//! DiskOnChip is that of `drivers/mtd/nand/raw/diskonchip.c`, which keeps bad blocks in a table. In
+//! a dump with OOB (`nanddump -o`) each page's data are followed by its spare area in this order.
 //!
 //! *Knows nothing of* how ECC bytes are computed.
 
@@ -13,9 +14,11 @@ use core::ops::Range;
 /// A way to use the spare area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Every byte is the user's, the marker's included: the user takes care to leave that one at 0xFF.
+    /// Every byte is the user's, the marker's included: the user takes care to leave that one at
+    /// 0xFF.
     Raw,
-    /// Every byte is the user's but the marker (byte 5 of small pages, bytes 0 and 1 of large ones).
+    /// Every byte is the user's but the marker (byte 5 of small pages, bytes 0 and 1 of large
+    /// ones).
     MarkerOnly,
     /// Pages of up to 512 bytes with 16 spare: user 8..16, ECC 0..4 and 6..8, marker 5.
     LinuxSmallPage,
@@ -55,15 +58,59 @@ impl Layout {
         let marker = if small { 5 } else { 0 };
         let raw = oob as usize;
         let (fits, expected, user, ecc) = match self {
-            Self::Raw => (raw > marker, "room for the bad-block marker", [0..raw, 0..0], [0..0, 0..0]),
-            Self::MarkerOnly if small => (raw > marker, "room for the bad-block marker", [0..5, 6..raw], [0..0, 0..0]),
-            Self::MarkerOnly => (raw >= 2, "room for the bad-block marker", [2..raw, 0..0], [0..0, 0..0]),
-            Self::LinuxSmallPage => (small && raw == 16, "pages of up to 512 bytes with 16 spare", [8..16, 0..0], [0..4, 6..8]),
-            Self::LinuxLargePage64 => (!small && raw == 64, "pages of more than 512 bytes with 64 spare", [2..40, 0..0], [40..64, 0..0]),
-            Self::DiskOnChip => (page == 512 && raw == 16, "pages of 512 bytes with 16 spare", [6..16, 0..0], [0..6, 0..0]),
+            Self::Raw => (
+                raw > marker,
+                "room for the bad-block marker",
+                [0..raw, 0..0],
+                [0..0, 0..0],
+            ),
+            Self::MarkerOnly if small => (
+                raw > marker,
+                "room for the bad-block marker",
+                [0..5, 6..raw],
+                [0..0, 0..0],
+            ),
+            Self::MarkerOnly => (
+                raw >= 2,
+                "room for the bad-block marker",
+                [2..raw, 0..0],
+                [0..0, 0..0],
+            ),
+            Self::LinuxSmallPage => (
+                small && raw == 16,
+                "pages of up to 512 bytes with 16 spare",
+                [8..16, 0..0],
+                [0..4, 6..8],
+            ),
+            Self::LinuxLargePage64 => (
+                !small && raw == 64,
+                "pages of more than 512 bytes with 64 spare",
+                [2..40, 0..0],
+                [40..64, 0..0],
+            ),
+            Self::DiskOnChip => (
+                page == 512 && raw == 16,
+                "pages of 512 bytes with 16 spare",
+                [6..16, 0..0],
+                [0..6, 0..0],
+            ),
         };
         let marker = (self != Self::DiskOnChip).then_some(marker);
-        if fits { Ok(OobLayout { raw, marker, user, ecc }) } else { Err(LayoutError { layout: self, page, oob, expected }) }
+        if fits {
+            Ok(OobLayout {
+                raw,
+                marker,
+                user,
+                ecc,
+            })
+        } else {
+            Err(LayoutError {
+                layout: self,
+                page,
+                oob,
+                expected,
+            })
+        }
     }
 }
 
@@ -88,7 +135,8 @@ impl OobLayout {
         self.ecc.iter().cloned().flatten()
     }
 
-    /// Where the bad-block marker lies, if there is one: a block is bad if this byte is not 0xFF in its first or second page.
+    /// Where the bad-block marker lies, if there is one: a block is bad if this byte is not 0xFF in
+    /// its first or second page.
     pub fn marker(&self) -> Option<usize> {
         self.marker
     }
@@ -134,22 +182,47 @@ mod tests {
             let count = owned.len();
             owned.sort_unstable();
             owned.dedup();
-            assert_eq!((owned.len(), l.user().count()), (count, l.user_bytes()), "{layout:?}");
-            assert!(owned.last().is_some_and(|last| *last < l.raw_bytes()), "{layout:?}");
+            assert_eq!(
+                (owned.len(), l.user().count()),
+                (count, l.user_bytes()),
+                "{layout:?}"
+            );
+            assert!(
+                owned.last().is_some_and(|last| *last < l.raw_bytes()),
+                "{layout:?}"
+            );
         }
     }
 
     #[test]
     fn bytes_lie_where_the_kernel_puts_them() {
         let small = Layout::LinuxSmallPage.on(512, 16).unwrap();
-        assert_eq!((small.user().collect::<Vec<_>>(), small.marker()), ((8..16).collect(), Some(5)));
+        assert_eq!(
+            (small.user().collect::<Vec<_>>(), small.marker()),
+            ((8..16).collect(), Some(5))
+        );
         assert_eq!(small.ecc().collect::<Vec<_>>(), [0, 1, 2, 3, 6, 7]);
         let large = Layout::LinuxLargePage64.on(2048, 64).unwrap();
-        assert_eq!((large.user().collect::<Vec<_>>(), large.marker()), ((2..40).collect(), Some(0)));
-        assert_eq!(large.ecc().collect::<Vec<_>>(), (40..64).collect::<Vec<_>>());
+        assert_eq!(
+            (large.user().collect::<Vec<_>>(), large.marker()),
+            ((2..40).collect(), Some(0))
+        );
+        assert_eq!(
+            large.ecc().collect::<Vec<_>>(),
+            (40..64).collect::<Vec<_>>()
+        );
         let disk_on_chip = Layout::DiskOnChip.on(512, 16).unwrap();
-        assert_eq!((disk_on_chip.user().collect::<Vec<_>>(), disk_on_chip.marker()), ((6..16).collect(), None));
-        assert_eq!(disk_on_chip.ecc().collect::<Vec<_>>(), (0..6).collect::<Vec<_>>());
+        assert_eq!(
+            (
+                disk_on_chip.user().collect::<Vec<_>>(),
+                disk_on_chip.marker()
+            ),
+            ((6..16).collect(), None)
+        );
+        assert_eq!(
+            disk_on_chip.ecc().collect::<Vec<_>>(),
+            (0..6).collect::<Vec<_>>()
+        );
     }
 
     #[test]
@@ -162,7 +235,11 @@ mod tests {
             let mut back = vec![0; user.len()];
             l.gather(&raw, &mut back);
             assert_eq!(back, user);
-            assert_eq!(raw.iter().filter(|b| **b == 0xEE).count() + user.iter().filter(|b| **b != 0xEE).count(), oob as usize);
+            assert_eq!(
+                raw.iter().filter(|b| **b == 0xEE).count()
+                    + user.iter().filter(|b| **b != 0xEE).count(),
+                oob as usize
+            );
         }
     }
 

@@ -1,14 +1,16 @@
 //! Raw flash as a driver sees it: pages that are programmed once, blocks that are erased whole.
 //!
-//! *Promises* only the contract of [`Mtd`], its addresses and its errors; the chip model and image files
-//! implement it, translation layers, UBI and flash file systems stand on it, and the adapters here wrap it.
+//! *Promises* only the contract of [`Mtd`], its addresses and its errors; the chip model and image
+//! files implement it, translation layers, UBI and flash file systems stand on it, and the adapters
+//! here wrap it.
 //!
 //! *Knows nothing of* time, wear models, translation, files.
 //!
-//! *Adapters.* [`Image`] is an array in a dump ([`ImageFormat`], [`Layout`]); [`Partition`] a run of blocks; [`Counter`], [`Tracer`] and
-//! [`FaultInjector`] are [`Hook`]s beside an array.
+//! *Adapters.* [`Image`] is an array in a dump ([`ImageFormat`], [`Layout`]); [`Partition`] a run
+//! of blocks; [`Counter`], [`Tracer`] and [`FaultInjector`] are [`Hook`]s beside an array.
 //!
-//! *Power loss.* See [`Mtd`]: what is guaranteed after a cut is part of the trait, not of an implementation.
+//! *Power loss.* See [`Mtd`]: what is guaranteed after a cut is part of the trait, not of an
+//! implementation.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -71,24 +73,26 @@ pub struct Move {
 
 /// A NAND array.
 ///
-/// **OOB.** The `oob` of a call are the *user* bytes of the spare area, [`Geometry::oob`] of them; where they lie
-/// between bad-block marker and ECC bytes is the chip's business. `oob` may be shorter than that: a read fills what
-/// it is given, a program leaves the rest erased. `data` is a whole page or empty (then only the OOB is touched).
-/// Error correction covers both.
+/// **OOB.** The `oob` of a call are the *user* bytes of the spare area, [`Geometry::oob`] of them;
+/// where they lie between bad-block marker and ECC bytes is the chip's business. `oob` may be
+/// shorter than that: a read fills what it is given, a program leaves the rest erased. `data` is a
+/// whole page or empty (then only the OOB is touched). Error correction covers both.
 ///
-/// **Order.** Operations on one die complete in the order in which they were issued. Across dies there is no order, save
-/// what [`fence`](Mtd::fence) asks for.
+/// **Order.** Operations on one die complete in the order in which they were issued. Across dies
+/// there is no order, save what [`fence`](Mtd::fence) asks for.
 ///
-/// **Durability.** A program that returned is *issued*. It is durable when a [`sync`](Mtd::sync) has returned, or when any
-/// operation ordered after it has begun.
+/// **Durability.** A program that returned is *issued*. It is durable when a [`sync`](Mtd::sync)
+/// has returned, or when any operation ordered after it has begun.
 ///
-/// **Power loss.** Every operation that is not durable may at a power cut be undone, done, or *torn*. A torn program leaves a page
-/// that reads as erased, as [`MtdError::Uncorrectable`], or correctly; a torn erase leaves each page of its block, independently, as it was,
-/// erased-looking or uncorrectable. Either way the block must be erased before anything more is programmed to the pages concerned.
-/// Nothing else changes: other pages of the die keep their contents.
+/// **Power loss.** Every operation that is not durable may at a power cut be undone, done, or
+/// *torn*. A torn program leaves a page that reads as erased, as [`MtdError::Uncorrectable`], or
+/// correctly; a torn erase leaves each page of its block, independently, as it was, erased-looking
+/// or uncorrectable. Either way the block must be erased before anything more is programmed to the
+/// pages concerned. Nothing else changes: other pages of the die keep their contents.
 ///
-/// **Failure.** A page whose program failed has undefined contents, the pages before it in its block stay readable; a block whose erase
-/// failed is undefined. The caller decides when to [`mark_bad`](Mtd::mark_bad).
+/// **Failure.** A page whose program failed has undefined contents, the pages before it in its
+/// block stay readable; a block whose erase failed is undefined. The caller decides when to
+/// [`mark_bad`](Mtd::mark_bad).
 pub trait Mtd {
     /// The array's shape.
     fn geometry(&self) -> &Geometry;
@@ -96,16 +100,25 @@ pub trait Mtd {
     /// Reads a page, or with empty `data` only its OOB. An erased page reads as 0xFF.
     fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError>;
 
-    /// Programs a page, or with empty `data` only its OOB. The page must be erased (or, where the chip allows
-    /// partial programs, the programmed bits must only go from one to zero); page order within a block is the chip's rule.
+    /// Programs a page, or with empty `data` only its OOB. The page must be erased (or, where the
+    /// chip allows partial programs, the programmed bits must only go from one to zero); page order
+    /// within a block is the chip's rule.
     fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError>;
 
-    /// Programs `to` with the data of `from`, without the caller carrying the bytes. The OOB of `to` is that of `from` for the length of `head`,
-    /// which receives it, then `tail`: what identifies a page travels with it, what dates it does not.
-    /// Errors are those of reading `from` and of programming `to`.
-    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError>;
+    /// Programs `to` with the data of `from`, without the caller carrying the bytes. The OOB of
+    /// `to` is that of `from` for the length of `head`, which receives it, then `tail`: what
+    /// identifies a page travels with it, what dates it does not. Errors are those of reading
+    /// `from` and of programming `to`.
+    fn copy(
+        &mut self,
+        from: Page,
+        to: Page,
+        head: &mut [u8],
+        tail: &[u8],
+    ) -> Result<Corrected, MtdError>;
 
-    /// Copies several pages, each as [`copy`](Mtd::copy) does with a head of four bytes, until one fails. Gives the number of those done, and the failure.
+    /// Copies several pages, each as [`copy`](Mtd::copy) does with a head of four bytes, until one
+    /// fails. Gives the number of those done, and the failure.
     fn copy_many(&mut self, moves: &mut [Move]) -> (usize, Result<(), MtdError>) {
         for (done, m) in moves.iter_mut().enumerate() {
             if let Err(error) = self.copy(m.from, m.to, &mut m.head, &m.tail) {
@@ -124,14 +137,15 @@ pub trait Mtd {
     /// Marks a block bad for good. Durable on return.
     fn mark_bad(&mut self, block: Block) -> Result<(), MtdError>;
 
-    /// A mark for everything issued so far, to be used with [`fence`](Mtd::fence). A device whose operations are durable on return
-    /// has nothing to mark.
+    /// A mark for everything issued so far, to be used with [`fence`](Mtd::fence). A device whose
+    /// operations are durable on return has nothing to mark.
     fn issued(&self) -> Issued {
         Issued(0)
     }
 
-    /// The next operation begins only when everything that `mark` covers has completed. Does not make the caller wait:
-    /// so a block is erased, or a map page written, only after what replaces the old contents is durable.
+    /// The next operation begins only when everything that `mark` covers has completed. Does not
+    /// make the caller wait: so a block is erased, or a map page written, only after what replaces
+    /// the old contents is durable.
     fn fence(&mut self, mark: Issued) {
         let _ = mark;
     }

@@ -1,4 +1,5 @@
-//! Tells a sink about every request and how it ended. *Knows nothing of* time or of where the trace goes.
+//! Tells a sink about every request and how it ended. *Knows nothing of* time or of where the trace
+//! goes.
 
 use crate::{Hook, Hooked, Outcome, Request};
 
@@ -27,7 +28,10 @@ impl<M, F: FnMut(&Event)> Hooked<M, Sink<F>> {
 
 impl<F: FnMut(&Event)> Hook for Sink<F> {
     fn after(&mut self, request: &Request, outcome: Outcome) -> Outcome {
-        (self.0)(&Event { request: *request, outcome });
+        (self.0)(&Event {
+            request: *request,
+            outcome,
+        });
         outcome
     }
 }
@@ -40,20 +44,43 @@ mod tests {
 
     #[test]
     fn the_sink_sees_each_request_with_its_outcome_in_order() {
-        let format = ImageFormat { page: 512, oob: 16, pages_per_block: 4, layout: Layout::LinuxSmallPage };
+        let format = ImageFormat {
+            page: 512,
+            oob: 16,
+            pages_per_block: 4,
+            layout: Layout::LinuxSmallPage,
+        };
         let mut events = Vec::new();
-        let mut array = Tracer::new(Image::new(vec![0xFF; format.bytes(2) as usize], format).unwrap(), |event: &Event| events.push(*event));
+        let mut array = Tracer::new(
+            Image::new(vec![0xFF; format.bytes(2) as usize], format).unwrap(),
+            |event: &Event| events.push(*event),
+        );
         array.program(Page(3), &[], &[0]).unwrap();
         array.fence(Issued(5));
         array.copy(Page(3), Page(9), &mut [], &[]).unwrap_err();
         array.erase(Block(1)).unwrap();
         let good = Ok(Corrected::default());
         let expected = [
-            (Request::Program { page: Page(3), data: false }, good),
+            (
+                Request::Program {
+                    page: Page(3),
+                    data: false,
+                },
+                good,
+            ),
             (Request::Fence(Issued(5)), good),
-            (Request::Copy { from: Page(3), to: Page(9) }, Err(MtdError::OutOfRange(Page(9)))),
+            (
+                Request::Copy {
+                    from: Page(3),
+                    to: Page(9),
+                },
+                Err(MtdError::OutOfRange(Page(9))),
+            ),
             (Request::Erase(Block(1)), good),
         ];
-        assert_eq!(events, expected.map(|(request, outcome)| Event { request, outcome }));
+        assert_eq!(
+            events,
+            expected.map(|(request, outcome)| Event { request, outcome })
+        );
     }
 }

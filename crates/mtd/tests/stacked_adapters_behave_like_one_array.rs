@@ -1,14 +1,19 @@
-//! The promise: however an array and adapters are stacked, what comes back is what a plain table of pages would hold, and a
-//! request that the contract forbids is refused and changes nothing. A failure prints the seed and the step that replay it.
+//! The promise: however an array and adapters are stacked, what comes back is what a plain table of
+//! pages would hold, and a request that the contract forbids is refused and changes nothing. A
+//! failure prints the seed and the step that replay it.
 
-use nandlab_mtd::{Block, Counter, Event, Fault, FaultInjector, Image, ImageFormat, Layout, Mtd, MtdError, Page, Partition, Tracer};
+use nandlab_mtd::{
+    Block, Counter, Event, Fault, FaultInjector, Image, ImageFormat, Layout, Mtd, MtdError, Page,
+    Partition, Tracer,
+};
 use nandlab_sim::{Rail, Schedule, mix};
 
 const BLOCKS: u32 = 6;
 const PAGES_PER_BLOCK: u32 = 4;
 const STEPS: u64 = 4_000;
 
-/// What an array must do, as plainly as it can be said. Data and user bytes of each page, and which blocks are bad.
+/// What an array must do, as plainly as it can be said. Data and user bytes of each page, and which
+/// blocks are bad.
 struct Model {
     data: Vec<Vec<u8>>,
     oob: Vec<Vec<u8>>,
@@ -18,14 +23,21 @@ struct Model {
 impl Model {
     fn new(page: u32, oob: u32) -> Self {
         let pages = (BLOCKS * PAGES_PER_BLOCK) as usize;
-        Self { data: vec![vec![0xFF; page as usize]; pages], oob: vec![vec![0xFF; oob as usize]; pages], bad: vec![false; BLOCKS as usize] }
+        Self {
+            data: vec![vec![0xFF; page as usize]; pages],
+            oob: vec![vec![0xFF; oob as usize]; pages],
+            bad: vec![false; BLOCKS as usize],
+        }
     }
 
     fn program(&mut self, page: u32, data: &[u8], oob: &[u8]) -> bool {
-        let Some(bad) = self.bad.get((page / PAGES_PER_BLOCK) as usize) else { return false };
+        let Some(bad) = self.bad.get((page / PAGES_PER_BLOCK) as usize) else {
+            return false;
+        };
         let (old, old_oob) = (&mut self.data[page as usize], &mut self.oob[page as usize]);
         let sized = (data.is_empty() || data.len() == old.len()) && oob.len() <= old_oob.len();
-        let clears = |old: &[u8], new: &[u8]| old.iter().zip(new).all(|(old, new)| old & new == *new);
+        let clears =
+            |old: &[u8], new: &[u8]| old.iter().zip(new).all(|(old, new)| old & new == *new);
         if *bad || !sized || !clears(old, data) || !clears(old_oob, oob) {
             return false;
         }
@@ -35,8 +47,12 @@ impl Model {
     }
 
     fn copy(&mut self, from: u32, to: u32, head: usize, tail: &[u8]) -> bool {
-        let Some(data) = self.data.get(from as usize).cloned() else { return false };
-        let Some(kept) = self.oob[from as usize].get(..head) else { return false };
+        let Some(data) = self.data.get(from as usize).cloned() else {
+            return false;
+        };
+        let Some(kept) = self.oob[from as usize].get(..head) else {
+            return false;
+        };
         let oob = [kept, tail].concat();
         self.program(to, &data, &oob)
     }
@@ -44,8 +60,12 @@ impl Model {
     fn erase(&mut self, block: u32) -> bool {
         let fine = self.bad.get(block as usize).is_some_and(|bad| !bad);
         if fine {
-            let pages = (block * PAGES_PER_BLOCK) as usize..((block + 1) * PAGES_PER_BLOCK) as usize;
-            self.data[pages.clone()].iter_mut().chain(&mut self.oob[pages]).for_each(|bytes| bytes.fill(0xFF));
+            let pages =
+                (block * PAGES_PER_BLOCK) as usize..((block + 1) * PAGES_PER_BLOCK) as usize;
+            self.data[pages.clone()]
+                .iter_mut()
+                .chain(&mut self.oob[pages])
+                .for_each(|bytes| bytes.fill(0xFF));
         }
         fine
     }
@@ -54,14 +74,22 @@ impl Model {
 /// Bytes that are often subsets of each other, so that partial programs succeed now and then.
 fn bytes(word: u64, len: usize) -> Vec<u8> {
     let mask = [0xFF, 0x0F, 0x03, 0x00][(word % 4) as usize];
-    (0..len).map(|i| if i % 7 == 0 { mask } else { mask & 0x1F }).collect()
+    (0..len)
+        .map(|i| if i % 7 == 0 { mask } else { mask & 0x1F })
+        .collect()
 }
 
 /// One random request to both.
 fn step(array: &mut dyn Mtd, model: &mut Model, word: u64) {
     let (page_bytes, oob_bytes) = (model.data[0].len(), model.oob[0].len());
     // Mostly inside the array, mostly of the right lengths.
-    let place = |shift: u32, most: u32| if (word >> shift).is_multiple_of(61) { u32::MAX - 1 } else { (word >> shift) as u32 % (most + 1) };
+    let place = |shift: u32, most: u32| {
+        if (word >> shift).is_multiple_of(61) {
+            u32::MAX - 1
+        } else {
+            (word >> shift) as u32 % (most + 1)
+        }
+    };
     let page = place(8, BLOCKS * PAGES_PER_BLOCK);
     let block = place(8, BLOCKS);
     let data_len = [page_bytes, page_bytes, 0, page_bytes - 1][((word >> 20) % 16 / 5) as usize];
@@ -69,18 +97,33 @@ fn step(array: &mut dyn Mtd, model: &mut Model, word: u64) {
     match (word >> 40) % 16 {
         0..=4 => {
             let (mut data, mut oob) = (vec![0xA5; data_len], vec![0xA5; oob_len]);
-            let fine = (page as usize) < model.data.len() && data_len != page_bytes - 1 && oob_len <= oob_bytes;
+            let fine = (page as usize) < model.data.len()
+                && data_len != page_bytes - 1
+                && oob_len <= oob_bytes;
             assert_eq!(array.read(Page(page), &mut data, &mut oob).is_ok(), fine);
             if fine {
-                assert_eq!((&data[..], &oob[..]), (&model.data[page as usize][..data_len], &model.oob[page as usize][..oob_len]));
+                assert_eq!(
+                    (&data[..], &oob[..]),
+                    (
+                        &model.data[page as usize][..data_len],
+                        &model.oob[page as usize][..oob_len]
+                    )
+                );
             }
         }
         5..=10 => {
             let (data, oob) = (bytes(word >> 44, data_len), bytes(word >> 46, oob_len));
-            assert_eq!(array.program(Page(page), &data, &oob).is_ok(), model.program(page, &data, &oob));
+            assert_eq!(
+                array.program(Page(page), &data, &oob).is_ok(),
+                model.program(page, &data, &oob)
+            );
         }
         11..=12 => {
-            let (to, head, tail) = (place(14, BLOCKS * PAGES_PER_BLOCK), oob_len / 2, bytes(word >> 46, oob_len.div_ceil(2)));
+            let (to, head, tail) = (
+                place(14, BLOCKS * PAGES_PER_BLOCK),
+                oob_len / 2,
+                bytes(word >> 46, oob_len.div_ceil(2)),
+            );
             let mut seen = vec![0; head];
             let fine = array.copy(Page(page), Page(to), &mut seen, &tail).is_ok();
             assert_eq!(fine, model.copy(page, to, head, &tail));
@@ -92,10 +135,17 @@ fn step(array: &mut dyn Mtd, model: &mut Model, word: u64) {
         // A block or two in a run turn bad, not all of them.
         _ if (word >> 48).is_multiple_of(256) && oob_bytes > 0 => {
             assert_eq!(array.mark_bad(Block(block)).is_ok(), block < BLOCKS);
-            model.bad.get_mut(block as usize).into_iter().for_each(|bad| *bad = true);
+            model
+                .bad
+                .get_mut(block as usize)
+                .into_iter()
+                .for_each(|bad| *bad = true);
         }
         _ => {
-            assert_eq!(array.is_bad(Block(block)).ok(), model.bad.get(block as usize).copied());
+            assert_eq!(
+                array.is_bad(Block(block)).ok(),
+                model.bad.get(block as usize).copied()
+            );
             assert_eq!(array.sync(), Ok(()));
             array.fence(array.issued());
         }
@@ -115,15 +165,25 @@ impl Drop for Replay {
 
 fn check(name: &'static str, mut array: impl Mtd) {
     let geometry = array.geometry().clone();
-    assert_eq!((geometry.blocks, geometry.pages_per_block), (BLOCKS, PAGES_PER_BLOCK));
+    assert_eq!(
+        (geometry.blocks, geometry.pages_per_block),
+        (BLOCKS, PAGES_PER_BLOCK)
+    );
     for seed in 0..4 {
-        // A bad block stays bad and keeps what it held, so each seed goes on from what the one before left.
+        // A bad block stays bad and keeps what it held, so each seed goes on from what the one
+        // before left.
         let mut model = Model::new(geometry.page, geometry.oob);
         for block in 0..BLOCKS {
             model.bad[block as usize] = array.is_bad(Block(block)).unwrap();
             array.erase(Block(block)).ok();
             for page in block * PAGES_PER_BLOCK..(block + 1) * PAGES_PER_BLOCK {
-                array.read(Page(page), &mut model.data[page as usize], &mut model.oob[page as usize]).unwrap();
+                array
+                    .read(
+                        Page(page),
+                        &mut model.data[page as usize],
+                        &mut model.oob[page as usize],
+                    )
+                    .unwrap();
             }
         }
         let mut replay = Replay(name, seed, 0);
@@ -131,7 +191,10 @@ fn check(name: &'static str, mut array: impl Mtd) {
             replay.2 = n;
             step(&mut array, &mut model, mix(replay.1, n));
         }
-        assert!(model.bad.iter().any(|bad| !bad), "every block turned bad: the rest of the run shows nothing");
+        assert!(
+            model.bad.iter().any(|bad| !bad),
+            "every block turned bad: the rest of the run shows nothing"
+        );
     }
 }
 
@@ -139,25 +202,52 @@ fn image(format: ImageFormat, blocks: u32) -> Image<Vec<u8>> {
     Image::new(vec![0xFF; format.bytes(blocks) as usize], format).unwrap()
 }
 
-const SMALL: ImageFormat = ImageFormat { page: 512, oob: 16, pages_per_block: PAGES_PER_BLOCK, layout: Layout::LinuxSmallPage };
-const LARGE: ImageFormat = ImageFormat { page: 2048, oob: 64, layout: Layout::LinuxLargePage64, ..SMALL };
+const SMALL: ImageFormat = ImageFormat {
+    page: 512,
+    oob: 16,
+    pages_per_block: PAGES_PER_BLOCK,
+    layout: Layout::LinuxSmallPage,
+};
+const LARGE: ImageFormat = ImageFormat {
+    page: 2048,
+    oob: 64,
+    layout: Layout::LinuxLargePage64,
+    ..SMALL
+};
 
 #[test]
 fn an_image_of_each_layout_is_an_array() {
     check("small", image(SMALL, BLOCKS));
     check("large", image(LARGE, BLOCKS));
-    check("marker only", image(ImageFormat { layout: Layout::MarkerOnly, ..SMALL }, BLOCKS));
+    check(
+        "marker only",
+        image(
+            ImageFormat {
+                layout: Layout::MarkerOnly,
+                ..SMALL
+            },
+            BLOCKS,
+        ),
+    );
     check("data only", image(ImageFormat { oob: 0, ..LARGE }, BLOCKS));
 }
 
 #[test]
 fn a_stack_of_every_adapter_is_an_array() {
-    check("partition", Partition::new(image(SMALL, BLOCKS + 5), Block(3), BLOCKS).unwrap());
+    check(
+        "partition",
+        Partition::new(image(SMALL, BLOCKS + 5), Block(3), BLOCKS).unwrap(),
+    );
     let mut idle = FaultInjector::new(image(LARGE, 2 * BLOCKS)).powered_by(Rail::new());
     idle.add(Fault::program(..).when(Schedule::never()));
     idle.add(Fault::uncorrectable(Page(0)..Page(PAGES_PER_BLOCK)));
     let traced = Tracer::new(Counter::new(idle), |_: &Event| {});
-    check("all", Counter::new(Box::new(Partition::new(traced, Block(BLOCKS), BLOCKS).unwrap())));
+    check(
+        "all",
+        Counter::new(Box::new(
+            Partition::new(traced, Block(BLOCKS), BLOCKS).unwrap(),
+        )),
+    );
 }
 
 #[test]
@@ -181,7 +271,11 @@ fn an_image_is_the_same_array_when_it_is_opened_again() {
     let mut replay = Replay("reopened", 10, 0);
     for n in 0..STEPS {
         replay.2 = n;
-        step(&mut Image::new(&mut backing, LARGE).unwrap(), &mut model, mix(replay.1, n));
+        step(
+            &mut Image::new(&mut backing, LARGE).unwrap(),
+            &mut model,
+            mix(replay.1, n),
+        );
     }
 }
 
@@ -212,7 +306,17 @@ fn an_injected_failure_leaves_the_array_as_it_was() {
         served += u32::from(outcome.is_ok());
         let (mut seen, mut seen_oob) = ([0; 512], [0; 8]);
         array.read(Page(page), &mut seen, &mut seen_oob).unwrap();
-        assert_eq!((&seen[..], &seen_oob[..]), (&model.data[page as usize][..], &model.oob[page as usize][..]), "seed 11, step {n}");
+        assert_eq!(
+            (&seen[..], &seen_oob[..]),
+            (
+                &model.data[page as usize][..],
+                &model.oob[page as usize][..]
+            ),
+            "seed 11, step {n}"
+        );
     }
-    assert!(failed > 400 && served > 1000, "{failed} failed, {served} served");
+    assert!(
+        failed > 400 && served > 1000,
+        "{failed} failed, {served} served"
+    );
 }

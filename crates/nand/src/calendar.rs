@@ -1,7 +1,8 @@
 //! When an operation begins and ends.
 //!
-//! Every die and every channel has a time from which it is free. Foreground transfers share the channels; the transfers of a copy, which
-//! nobody waits for, take what the foreground leaves and are counted in the time of their dies only.
+//! Every die and every channel has a time from which it is free. Foreground transfers share the
+//! channels; the transfers of a copy, which nobody waits for, take what the foreground leaves and
+//! are counted in the time of their dies only.
 
 use crate::{Superblock, Timing};
 use alloc::{vec, vec::Vec};
@@ -60,8 +61,10 @@ pub(crate) struct Calendar {
 
 impl Calendar {
     pub fn new(geometry: &Geometry, timing: &Timing, superblock: Option<Superblock>) -> Self {
-        let (dies, planes, channels) =
-            superblock.map_or((geometry.dies, geometry.planes, geometry.channels), |s| (s.dies, s.planes, s.channels));
+        let (dies, planes, channels) = superblock
+            .map_or((geometry.dies, geometry.planes, geometry.channels), |s| {
+                (s.dies, s.planes, s.channels)
+            });
         Self {
             dies: vec![Die::default(); dies as usize],
             channels: vec![0; channels as usize],
@@ -101,7 +104,15 @@ impl Calendar {
             return ((lane / self.planes) as usize, lane % self.planes, row);
         }
         let (stripe, die) = self.die_shift.split(block.0);
-        (die as usize, if self.planes == 1 { 0 } else { stripe % self.planes }, index)
+        (
+            die as usize,
+            if self.planes == 1 {
+                0
+            } else {
+                stripe % self.planes
+            },
+            index,
+        )
     }
 
     /// Whether the pages of a block lie on several planes.
@@ -110,17 +121,30 @@ impl Calendar {
     }
 
     fn channel(&self, die: usize) -> usize {
-        if self.channel_count == 1 { 0 } else { die % self.channel_count as usize }
+        if self.channel_count == 1 {
+            0
+        } else {
+            die % self.channel_count as usize
+        }
     }
 
     /// A read at `now`: the array, then the bus; the caller waits for the end.
     #[inline]
-    pub fn read(&mut self, block: Block, index: u32, oob_bytes: Option<usize>, now: Nanos) -> Window {
+    pub fn read(
+        &mut self,
+        block: Block,
+        index: u32,
+        oob_bytes: Option<usize>,
+        now: Nanos,
+    ) -> Window {
         let (die, ..) = self.position(block, index);
         let channel = self.channel(die);
         let (array, bus) = match oob_bytes {
             None => (self.timing.read_ns, self.page_transfer),
-            Some(bytes) => (self.timing.oob_read_ns.unwrap_or(self.timing.read_ns), transfer(&self.timing, bytes as u32)),
+            Some(bytes) => (
+                self.timing.oob_read_ns.unwrap_or(self.timing.read_ns),
+                transfer(&self.timing, bytes as u32),
+            ),
         };
         let floor = core::mem::take(&mut self.floor);
         let d = &mut self.dies[die];
@@ -133,17 +157,28 @@ impl Calendar {
         Window { start, end }
     }
 
-    /// A program at `now`: the caller pays the bus (first value), the die goes on alone until the window's end.
+    /// A program at `now`: the caller pays the bus (first value), the die goes on alone until the
+    /// window's end.
     #[inline]
-    pub fn program(&mut self, block: Block, index: u32, oob_bytes: Option<usize>, now: Nanos) -> (Nanos, Window) {
+    pub fn program(
+        &mut self,
+        block: Block,
+        index: u32,
+        oob_bytes: Option<usize>,
+        now: Nanos,
+    ) -> (Nanos, Window) {
         let (die, plane, index) = self.position(block, index);
         let channel = self.channel(die);
         let (array, bus) = match oob_bytes {
             None => (self.timing.program_ns, self.page_transfer),
-            Some(bytes) => (self.timing.oob_program_ns.unwrap_or(self.timing.program_ns), transfer(&self.timing, bytes as u32)),
+            Some(bytes) => (
+                self.timing.oob_program_ns.unwrap_or(self.timing.program_ns),
+                transfer(&self.timing, bytes as u32),
+            ),
         };
         let floor = core::mem::take(&mut self.floor);
-        let joins = self.timing.multi_plane && self.dies[die].group.admits(false, index, plane, now);
+        let joins =
+            self.timing.multi_plane && self.dies[die].group.admits(false, index, plane, now);
         let d = &mut self.dies[die];
         let register_free = if joins {
             now
@@ -152,12 +187,20 @@ impl Calendar {
         } else {
             d.free
         };
-        let start = now.max(floor).max(register_free).max(self.channels[channel]);
+        let start = now
+            .max(floor)
+            .max(register_free)
+            .max(self.channels[channel]);
         let transferred = start + bus;
         self.channels[channel] = transferred;
         let array_start = transferred.max(if joins { d.group.array_start } else { d.free });
         let planes = if joins { d.group.planes } else { 0 } | 1 << plane;
-        d.group = Group { erase: false, index, planes, array_start };
+        d.group = Group {
+            erase: false,
+            index,
+            planes,
+            array_start,
+        };
         let end = array_start + array;
         d.busy += end - start.max(d.free.min(end));
         d.cache_free = array_start;
@@ -174,24 +217,47 @@ impl Calendar {
             return self.erase_plane((die, plane), (floor, false), now);
         };
         let planes = self.planes;
-        let mut whole = Window { start: Nanos::MAX, end: 0 };
-        for (die, plane) in (0..self.dies.len()).flat_map(|die| (0..planes).map(move |plane| (die, plane))) {
+        let mut whole = Window {
+            start: Nanos::MAX,
+            end: 0,
+        };
+        for (die, plane) in
+            (0..self.dies.len()).flat_map(|die| (0..planes).map(move |plane| (die, plane)))
+        {
             let window = self.erase_plane((die, plane), (floor, plane > 0), now);
-            whole = Window { start: whole.start.min(window.start), end: whole.end.max(window.end) };
+            whole = Window {
+                start: whole.start.min(window.start),
+                end: whole.end.max(window.end),
+            };
         }
         whole
     }
 
-    fn erase_plane(&mut self, (die, plane): (usize, u32), (floor, together): (Nanos, bool), now: Nanos) -> Window {
-        let joins = self.timing.multi_plane && (floor <= now || together) && self.dies[die].group.admits(true, 0, plane, now);
+    fn erase_plane(
+        &mut self,
+        (die, plane): (usize, u32),
+        (floor, together): (Nanos, bool),
+        now: Nanos,
+    ) -> Window {
+        let joins = self.timing.multi_plane
+            && (floor <= now || together)
+            && self.dies[die].group.admits(true, 0, plane, now);
         let d = &mut self.dies[die];
         if joins {
             d.group.planes |= 1 << plane;
-            return Window { start: d.group.array_start, end: d.free };
+            return Window {
+                start: d.group.array_start,
+                end: d.free,
+            };
         }
         let start = now.max(d.free).max(floor);
         let end = start + self.timing.erase_ns;
-        d.group = Group { erase: true, index: 0, planes: 1 << plane, array_start: start };
+        d.group = Group {
+            erase: true,
+            index: 0,
+            planes: 1 << plane,
+            array_start: start,
+        };
         d.busy += end - start;
         d.cache_free = end;
         d.free = end;
@@ -199,7 +265,8 @@ impl Calendar {
         Window { start, end }
     }
 
-    /// `n` copies at `now`, one behind the other; nobody waits. The same as [`copy`](Self::copy) `n` times.
+    /// `n` copies at `now`, one behind the other; nobody waits. The same as [`copy`](Self::copy)
+    /// `n` times.
     #[inline]
     pub fn copy_run(&mut self, from: Block, to: Block, n: u64, now: Nanos) {
         let ((source, ..), (target, ..)) = (self.position(from, 0), self.position(to, 0));
@@ -209,15 +276,24 @@ impl Calendar {
         let start = now.max(s.free).max(floor);
         let end;
         if source == target {
-            let bus = if t.copy_back { 0 } else { 2 * self.page_transfer };
+            let bus = if t.copy_back {
+                0
+            } else {
+                2 * self.page_transfer
+            };
             end = start + n * (t.read_ns + bus + t.program_ns);
             s.occupy(start, end);
         } else {
-            let (read, write) = (t.read_ns + self.page_transfer, self.page_transfer + t.program_ns);
+            let (read, write) = (
+                t.read_ns + self.page_transfer,
+                self.page_transfer + t.program_ns,
+            );
             s.occupy(start, start + n * read);
             let d = &mut self.dies[target];
             // The target is held up by its own work, by the first page to come, or by the last.
-            let busy_until = (d.free + n * write).max(start + read + n * write).max(start + n * read + write);
+            let busy_until = (d.free + n * write)
+                .max(start + read + n * write)
+                .max(start + n * read + write);
             end = busy_until;
             d.busy += n * write;
             d.free = end;
@@ -230,12 +306,17 @@ impl Calendar {
     /// A copy at `now`; nobody waits. The window is that of the target's die.
     #[inline]
     pub fn copy(&mut self, from: (Block, u32), to: (Block, u32), now: Nanos) -> Window {
-        let ((source, ..), (target, ..)) = (self.position(from.0, from.1), self.position(to.0, to.1));
+        let ((source, ..), (target, ..)) =
+            (self.position(from.0, from.1), self.position(to.0, to.1));
         let floor = core::mem::take(&mut self.floor);
         let start = now.max(self.dies[source].free).max(floor);
         let read = start + self.timing.read_ns;
         if source == target {
-            let bus = if self.timing.copy_back { 0 } else { 2 * self.page_transfer };
+            let bus = if self.timing.copy_back {
+                0
+            } else {
+                2 * self.page_transfer
+            };
             let end = read + bus + self.timing.program_ns;
             self.dies[source].occupy(start, end);
             self.horizon = self.horizon.max(end);
@@ -253,7 +334,11 @@ impl Calendar {
 
 impl Group {
     fn admits(&self, erase: bool, index: u32, plane: u32, now: Nanos) -> bool {
-        self.planes != 0 && self.erase == erase && self.index == index && self.planes & 1 << plane == 0 && now <= self.array_start
+        self.planes != 0
+            && self.erase == erase
+            && self.index == index
+            && self.planes & 1 << plane == 0
+            && now <= self.array_start
     }
 }
 
@@ -278,7 +363,14 @@ mod tests {
 
     fn calendar(change: impl FnOnce(&mut Geometry, &mut Timing)) -> Calendar {
         let spec = preset::find("slc-2k").unwrap().spec();
-        let (mut g, mut t) = (Geometry { dies: 2, channels: 2, ..spec.geometry }, spec.timing);
+        let (mut g, mut t) = (
+            Geometry {
+                dies: 2,
+                channels: 2,
+                ..spec.geometry
+            },
+            spec.timing,
+        );
         t.bus_ps_per_byte = 0;
         t.oob_bus_bytes = 0;
         change(&mut g, &mut t);
@@ -311,7 +403,16 @@ mod tests {
         });
         let bus = 2048 * US;
         assert_eq!(c.program(Block(0), 0, None, 0).0, bus);
-        assert_eq!(c.program(Block(1), 0, None, 0), (2 * bus, Window { start: bus, end: 2 * bus + 200 * US }));
+        assert_eq!(
+            c.program(Block(1), 0, None, 0),
+            (
+                2 * bus,
+                Window {
+                    start: bus,
+                    end: 2 * bus + 200 * US
+                }
+            )
+        );
     }
 
     #[test]
@@ -333,7 +434,10 @@ mod tests {
             g.planes = 2;
             t.multi_plane = true;
         });
-        assert_eq!(c.program(Block(0), 3, None, 0).1.end, c.program(Block(2), 3, None, 0).1.end);
+        assert_eq!(
+            c.program(Block(0), 3, None, 0).1.end,
+            c.program(Block(2), 3, None, 0).1.end
+        );
         assert_eq!(c.program(Block(0), 4, None, 0).1.end, 400 * US);
         assert_eq!(c.program(Block(2), 4, None, 300 * US).1.end, 600 * US);
         let first = c.erase(Block(0), 600 * US).end;
@@ -347,8 +451,9 @@ mod tests {
             g.planes = 2;
             (t.multi_plane, t.cache_program) = (true, true);
         });
-        let ends: Vec<Nanos> =
-            [(0, 0), (2, 0), (0, 1), (2, 1)].map(|(block, page)| c.program(Block(block), page, None, 0).1.end / US).into();
+        let ends: Vec<Nanos> = [(0, 0), (2, 0), (0, 1), (2, 1)]
+            .map(|(block, page)| c.program(Block(block), page, None, 0).1.end / US)
+            .into();
         assert_eq!(ends, [200, 200, 400, 400]);
     }
 
@@ -365,7 +470,12 @@ mod tests {
 
     #[test]
     fn a_run_of_copies_takes_the_time_of_its_copies() {
-        for (bus, program, other_die) in [(0, 200, 1), (40_000, 20, 1), (10_000, 200, 2), (10_000, 5, 1)] {
+        for (bus, program, other_die) in [
+            (0, 200, 1),
+            (40_000, 20, 1),
+            (10_000, 200, 2),
+            (10_000, 5, 1),
+        ] {
             let make = || {
                 calendar(|_, t| {
                     t.bus_ps_per_byte = bus;
@@ -383,7 +493,8 @@ mod tests {
                     one.copy((Block(0), 0), (Block(other_die), 0), 5);
                 });
                 run.copy_run(Block(0), Block(other_die), 9, 5);
-                let state = |c: &Calendar| c.dies.iter().map(|d| (d.free, d.busy)).collect::<Vec<_>>();
+                let state =
+                    |c: &Calendar| c.dies.iter().map(|d| (d.free, d.busy)).collect::<Vec<_>>();
                 assert_eq!(state(&one), state(&run));
             }
         }
@@ -393,7 +504,13 @@ mod tests {
     fn a_copy_costs_its_dies_and_not_the_caller() {
         let mut c = calendar(|_, _| {});
         assert_eq!(c.copy((Block(0), 0), (Block(2), 0), 0).end, 225 * US);
-        assert_eq!(c.copy((Block(0), 0), (Block(1), 0), 0), Window { start: 250 * US, end: 450 * US });
+        assert_eq!(
+            c.copy((Block(0), 0), (Block(1), 0), 0),
+            Window {
+                start: 250 * US,
+                end: 450 * US
+            }
+        );
         assert_eq!(c.busy().collect::<Vec<_>>(), [250 * US, 200 * US]);
     }
 
@@ -401,19 +518,59 @@ mod tests {
     fn a_superblock_programs_a_page_of_every_plane_at_once_and_is_erased_at_once() {
         let spec = preset::find("slc-2k").unwrap().spec();
         let (g, t) = (
-            Geometry { dies: 2, planes: 2, ..spec.geometry.clone() },
-            Timing { multi_plane: true, bus_ps_per_byte: 0, ..spec.timing.clone() },
+            Geometry {
+                dies: 2,
+                planes: 2,
+                ..spec.geometry.clone()
+            },
+            Timing {
+                multi_plane: true,
+                bus_ps_per_byte: 0,
+                ..spec.timing.clone()
+            },
         );
-        let joined = crate::ChipSpec { geometry: g, timing: t, ..spec }.in_superblocks();
-        assert_eq!((joined.geometry.pages_per_block, joined.geometry.blocks, joined.geometry.dies), (256, 256, 1));
+        let joined = crate::ChipSpec {
+            geometry: g,
+            timing: t,
+            ..spec
+        }
+        .in_superblocks();
+        assert_eq!(
+            (
+                joined.geometry.pages_per_block,
+                joined.geometry.blocks,
+                joined.geometry.dies
+            ),
+            (256, 256, 1)
+        );
         let mut c = Calendar::new(&joined.geometry, &joined.timing, joined.superblock);
-        let ends: Vec<Nanos> = (0..8).map(|page| c.program(Block(0), page, None, 0).1.end / US).collect();
+        let ends: Vec<Nanos> = (0..8)
+            .map(|page| c.program(Block(0), page, None, 0).1.end / US)
+            .collect();
         assert_eq!(ends, [200, 200, 200, 200, 400, 400, 400, 400]);
         c.fence(c.horizon());
-        assert_eq!(c.erase(Block(1), 0), Window { start: 400 * US, end: 1_900 * US });
-        assert_eq!((c.busy().collect::<Vec<_>>(), c.read(Block(1), 3, None, 0).end), (vec![1_900 * US; 2], 1_925 * US));
+        assert_eq!(
+            c.erase(Block(1), 0),
+            Window {
+                start: 400 * US,
+                end: 1_900 * US
+            }
+        );
+        assert_eq!(
+            (
+                c.busy().collect::<Vec<_>>(),
+                c.read(Block(1), 3, None, 0).end
+            ),
+            (vec![1_900 * US; 2], 1_925 * US)
+        );
         // A copy stays on its plane, or goes from die to die.
         assert_eq!(c.copy((Block(0), 0), (Block(2), 4), 0).end, 2_125 * US);
-        assert_eq!(c.copy((Block(0), 1), (Block(2), 6), 0), Window { start: 2_150 * US, end: 2_350 * US });
+        assert_eq!(
+            c.copy((Block(0), 1), (Block(2), 6), 0),
+            Window {
+                start: 2_150 * US,
+                end: 2_350 * US
+            }
+        );
     }
 }

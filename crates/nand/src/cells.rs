@@ -1,4 +1,5 @@
-//! What pages and blocks hold besides data and OOB: which pages are programmed, what a power cut tore, wear, bad marks.
+//! What pages and blocks hold besides data and OOB: which pages are programmed, what a power cut
+//! tore, wear, bad marks.
 
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 use nandlab_mtd::{Block, Page};
@@ -50,7 +51,11 @@ impl BitSet {
     fn word_at(&self, start: u32) -> u64 {
         let (word, bit) = ((start / 64) as usize, start % 64);
         let low = self.0[word] >> bit;
-        if bit == 0 { low } else { low | self.0.get(word + 1).map_or(0, |w| w << (64 - bit)) }
+        if bit == 0 {
+            low
+        } else {
+            low | self.0.get(word + 1).map_or(0, |w| w << (64 - bit))
+        }
     }
 
     /// Inserts `len` numbers, at most 64.
@@ -110,7 +115,11 @@ impl Cells {
 
     #[inline]
     pub fn odd(&self, page: Page) -> Option<Odd> {
-        if self.odd.is_empty() { None } else { self.odd.get(&page.0).copied() }
+        if self.odd.is_empty() {
+            None
+        } else {
+            self.odd.get(&page.0).copied()
+        }
     }
 
     /// No page is out of the ordinary.
@@ -169,12 +178,19 @@ impl Cells {
             self.partial[start as usize..(start + self.pages_per_block) as usize].fill(0);
         }
         if !self.odd.is_empty() {
-            let gone: Vec<u32> = self.odd.range(start..start + self.pages_per_block).map(|(&p, _)| p).collect();
+            let gone: Vec<u32> = self
+                .odd
+                .range(start..start + self.pages_per_block)
+                .map(|(&p, _)| p)
+                .collect();
             gone.into_iter().for_each(|p| {
                 self.odd.remove(&p);
             });
         }
         let cells = &mut self.blocks[block.0 as usize];
-        *cells = BlockCells { erases: cells.erases + 1, ..BlockCells::default() };
+        *cells = BlockCells {
+            erases: cells.erases + 1,
+            ..BlockCells::default()
+        };
     }
 }

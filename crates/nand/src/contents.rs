@@ -1,10 +1,12 @@
-//! Page data: kept as reference-counted slots (a copy inside the chip moves a number, not bytes), handed to a backing store, or not kept.
+//! Page data: kept as reference-counted slots (a copy inside the chip moves a number, not bytes),
+//! handed to a backing store, or not kept.
 
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::fmt;
 use nandlab_mtd::{Move, Page};
 
-/// Where page data goes when it is not kept in memory: a sparse file, typically. Errors are short reasons for the message.
+/// Where page data goes when it is not kept in memory: a sparse file, typically. Errors are short
+/// reasons for the message.
 pub trait PageStore: fmt::Debug + Send {
     /// Reads a programmed page.
     fn read(&mut self, page: Page, data: &mut [u8]) -> Result<(), &'static str>;
@@ -14,8 +16,9 @@ pub trait PageStore: fmt::Debug + Send {
     fn forget(&mut self, first: Page, count: u32) -> Result<(), &'static str>;
 }
 
-/// Bytes of a chunk, which is what two forks share or one copies: a thousandth of the array, within these bounds. Small chips are forked often; on large
-/// ones few chunks keep their counters in the processor's caches.
+/// Bytes of a chunk, which is what two forks share or one copies: a thousandth of the array, within
+/// these bounds. Small chips are forked often; on large ones few chunks keep their counters in the
+/// processor's caches.
 const CHUNK_BYTES: [u64; 2] = [16 << 10, 1 << 20];
 
 /// Reference-counted page buffers.
@@ -27,7 +30,8 @@ pub(crate) struct Slab {
     chunks: Vec<Arc<[u8]>>,
     references: Vec<u32>,
     unused: Vec<u32>,
-    /// Slot of each page, plus one; zero: erased or all 0xFF; [`ZEROS`]: all zeros, for which no memory is taken.
+    /// Slot of each page, plus one; zero: erased or all 0xFF; [`ZEROS`]: all zeros, for which no
+    /// memory is taken.
     slots: Vec<u32>,
 }
 
@@ -35,7 +39,8 @@ const ZEROS: u32 = u32::MAX;
 
 impl Slab {
     fn new(pages: u32, page: u32) -> Self {
-        let bytes = (u64::from(pages) * u64::from(page) / 1024).clamp(CHUNK_BYTES[0], CHUNK_BYTES[1]);
+        let bytes =
+            (u64::from(pages) * u64::from(page) / 1024).clamp(CHUNK_BYTES[0], CHUNK_BYTES[1]);
         let per_chunk = (bytes / u64::from(page)).max(1).next_power_of_two();
         Self {
             page: page as usize,
@@ -50,15 +55,20 @@ impl Slab {
     /// Where a slot lies: its chunk, and its place there.
     #[inline]
     fn place(&self, slot: u32) -> (usize, usize) {
-        ((slot >> self.chunk_shift) as usize, (slot & ((1 << self.chunk_shift) - 1)) as usize * self.page)
+        (
+            (slot >> self.chunk_shift) as usize,
+            (slot & ((1 << self.chunk_shift) - 1)) as usize * self.page,
+        )
     }
 
     fn take(&mut self) -> u32 {
         if self.unused.is_empty() {
             let first = self.references.len() as u32;
             let per_chunk = 1 << self.chunk_shift;
-            self.chunks.push(vec![0; per_chunk as usize * self.page].into());
-            self.references.resize(self.references.len() + per_chunk as usize, 0);
+            self.chunks
+                .push(vec![0; per_chunk as usize * self.page].into());
+            self.references
+                .resize(self.references.len() + per_chunk as usize, 0);
             self.unused.extend((first..first + per_chunk).rev());
         }
         let slot = self.unused.pop().expect("filled above");
@@ -128,7 +138,8 @@ impl Slab {
 /// Data that is not zero shows it at once.
 #[inline]
 fn is_zero(data: &[u8]) -> bool {
-    data.chunks(64).all(|part| part.iter().fold(0, |bits, byte| bits | byte) == 0)
+    data.chunks(64)
+        .all(|part| part.iter().fold(0, |bits, byte| bits | byte) == 0)
 }
 
 /// The data of every page.
@@ -154,7 +165,12 @@ impl PageData {
     }
 
     #[inline]
-    pub fn read(&mut self, page: Page, programmed: bool, data: &mut [u8]) -> Result<(), &'static str> {
+    pub fn read(
+        &mut self,
+        page: Page,
+        programmed: bool,
+        data: &mut [u8],
+    ) -> Result<(), &'static str> {
         match self {
             Self::Kept(slab) => slab.read(page, data),
             Self::Stored(store) if programmed => return store.read(page, data),

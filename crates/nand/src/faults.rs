@@ -1,4 +1,5 @@
-//! Failures, bit errors and the error correction against them. Every draw is a hash of the seed, the place and its history.
+//! Failures, bit errors and the error correction against them. Every draw is a hash of the seed,
+//! the place and its history.
 
 use crate::{BlockCells, Reliability};
 use nandlab_mtd::{Block, Page};
@@ -31,7 +32,9 @@ impl Faults {
         Self {
             seed,
             fails: positive(model.program_fail) || positive(model.erase_fail),
-            flips: positive(model.bit_errors) || model.bit_errors_per_read > 0.0 || model.bit_errors_per_day > 0.0,
+            flips: positive(model.bit_errors)
+                || model.bit_errors_per_read > 0.0
+                || model.bit_errors_per_day > 0.0,
             codewords: page.div_ceil(codeword),
             codeword_bits: f64::from(codeword.min(page)) * 8.0,
             strength,
@@ -40,7 +43,11 @@ impl Faults {
     }
 
     fn wear(&self, cells: &BlockCells) -> f64 {
-        if self.model.rated_erases == 0 { 0.0 } else { f64::from(cells.erases) / f64::from(self.model.rated_erases) }
+        if self.model.rated_erases == 0 {
+            0.0
+        } else {
+            f64::from(cells.erases) / f64::from(self.model.rated_erases)
+        }
     }
 
     fn at_wear(&self, [fresh, worn]: [f64; 2], cells: &BlockCells) -> f64 {
@@ -53,15 +60,22 @@ impl Faults {
     }
 
     pub fn factory_bad(&self, block: Block) -> bool {
-        self.model.factory_bad > 0.0 && chance(self.draw(FACTORY, block.0, 0), self.model.factory_bad)
+        self.model.factory_bad > 0.0
+            && chance(self.draw(FACTORY, block.0, 0), self.model.factory_bad)
     }
 
     pub fn program_fails(&self, page: Page, cells: &BlockCells) -> bool {
-        chance(self.draw(PROGRAM, page.0, u64::from(cells.erases)), self.at_wear(self.model.program_fail, cells))
+        chance(
+            self.draw(PROGRAM, page.0, u64::from(cells.erases)),
+            self.at_wear(self.model.program_fail, cells),
+        )
     }
 
     pub fn erase_fails(&self, block: Block, cells: &BlockCells) -> bool {
-        chance(self.draw(ERASE, block.0, u64::from(cells.erases)), self.at_wear(self.model.erase_fail, cells))
+        chance(
+            self.draw(ERASE, block.0, u64::from(cells.erases)),
+            self.at_wear(self.model.erase_fail, cells),
+        )
     }
 
     /// The most bits wrong in one codeword of this read, besides `carried` ones.
@@ -71,12 +85,20 @@ impl Faults {
             + self.model.bit_errors_per_read * f64::from(cells.reads)
             + self.model.bit_errors_per_day * age * (1.0 + self.wear(cells));
         let mean = rate.clamp(0.0, 1.0) * self.codeword_bits;
-        let word = self.draw(READ, page.0, u64::from(cells.erases) << 32 | u64::from(cells.reads));
-        let worst = (0..self.codewords).map(|i| poisson(mean, mix(word, u64::from(i)))).max().unwrap_or(0);
+        let word = self.draw(
+            READ,
+            page.0,
+            u64::from(cells.erases) << 32 | u64::from(cells.reads),
+        );
+        let worst = (0..self.codewords)
+            .map(|i| poisson(mean, mix(word, u64::from(i))))
+            .max()
+            .unwrap_or(0);
         worst.saturating_add(carried)
     }
 
-    /// Whether the code mends that many wrong bits; without a code nothing is mended, and nothing noticed.
+    /// Whether the code mends that many wrong bits; without a code nothing is mended, and nothing
+    /// noticed.
     pub fn mends(&self, bits: u16) -> bool {
         bits <= self.strength || self.strength == 0
     }
@@ -123,9 +145,14 @@ mod tests {
     #[test]
     fn poisson_has_its_mean() {
         for mean in [0.01, 0.7, 5.0, 60.0] {
-            let total: u64 = (0..20_000).map(|i| u64::from(poisson(mean, mix(3, i)))).sum();
+            let total: u64 = (0..20_000)
+                .map(|i| u64::from(poisson(mean, mix(3, i))))
+                .sum();
             let seen = total as f64 / 20_000.0;
-            assert!((seen - mean).abs() < 0.05 * mean + 0.01, "{seen} for {mean}");
+            assert!(
+                (seen - mean).abs() < 0.05 * mean + 0.01,
+                "{seen} for {mean}"
+            );
         }
     }
 
@@ -136,15 +163,38 @@ mod tests {
             bit_errors: [1e-6, 1e-4],
             bit_errors_per_read: 1e-9,
             bit_errors_per_day: 1e-6,
-            ecc: Ecc::Bch { bits: 8, codeword: 512 },
+            ecc: Ecc::Bch {
+                bits: 8,
+                codeword: 512,
+            },
             ..Reliability::default()
         };
         let faults = Faults::new(&model, 2048, 1);
-        let mean = |cells: BlockCells, now| (0..2_000).map(|p| f64::from(faults.flipped(Page(p), &cells, now, 0))).sum::<f64>() / 2_000.0;
+        let mean = |cells: BlockCells, now| {
+            (0..2_000)
+                .map(|p| f64::from(faults.flipped(Page(p), &cells, now, 0)))
+                .sum::<f64>()
+                / 2_000.0
+        };
         let fresh = mean(BlockCells::default(), 0);
-        let worn = mean(BlockCells { erases: 1_000, ..Default::default() }, 0);
-        let read = mean(BlockCells { reads: 100_000, ..Default::default() }, 0);
+        let worn = mean(
+            BlockCells {
+                erases: 1_000,
+                ..Default::default()
+            },
+            0,
+        );
+        let read = mean(
+            BlockCells {
+                reads: 100_000,
+                ..Default::default()
+            },
+            0,
+        );
         let old = mean(BlockCells::default(), 365 * DAY as u64);
-        assert!(worn > 5.0 * fresh && read > 5.0 * fresh && old > 5.0 * fresh, "{fresh} {worn} {read} {old}");
+        assert!(
+            worn > 5.0 * fresh && read > 5.0 * fresh && old > 5.0 * fresh,
+            "{fresh} {worn} {read} {old}"
+        );
     }
 }

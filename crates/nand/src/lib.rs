@@ -1,16 +1,20 @@
-//! The chip model: an array of NAND flash behind the `Mtd` trait, with real rules, real faults and exact virtual time.
+//! The chip model: an array of NAND flash behind the `Mtd` trait, with real rules, real faults and
+//! exact virtual time.
 //!
-//! *Promises.* It refuses what a data sheet forbids (programming what is not erased, pages out of order, too many partial programs) with
-//! [`MtdError::Illegal`](nandlab_mtd::MtdError::Illegal), in every build; it never loses what it reported durable; and everything it does is a
-//! function of its [`ChipSpec`] (seed included) and of the operations issued: faults are drawn from what was done to a page, not from a
-//! stream of numbers, so that a replayed [log](LoggedOp) meets the same faults.
+//! *Promises.* It refuses what a data sheet forbids (programming what is not erased, pages out of
+//! order, too many partial programs) with [`MtdError::Illegal`](nandlab_mtd::MtdError::Illegal), in
+//! every build; it never loses what it reported durable; and everything it does is a function of
+//! its [`ChipSpec`] (seed included) and of the operations issued: faults are drawn from what was
+//! done to a page, not from a stream of numbers, so that a replayed [log](LoggedOp) meets the same
+//! faults.
 //!
 //! *In terms of* `sim` (clock, rail, hashes) and `mtd` (the contract).
 //!
 //! *Knows nothing of* translation, file systems, files, or who is calling.
 //!
-//! *Power loss.* A [`Chip`] is a value: [`fork`](Chip::fork) is a copy that shares page contents until one side writes. With the operation log on,
-//! [`Chip::replay`] applies logged operations to such a fork whole, torn or not at all.
+//! *Power loss.* A [`Chip`] is a value: [`fork`](Chip::fork) is a copy that shares page contents
+//! until one side writes. With the operation log on, [`Chip::replay`] applies logged operations to
+//! such a fork whole, torn or not at all.
 //!
 //! | module | its one idea |
 //! |---|---|
@@ -45,4 +49,6 @@ pub use chip::{Chip, Counts, ForkError};
 pub use contents::PageStore;
 pub use log::{CrashStates, Fate, LoggedKind, LoggedOp};
 pub use sparse::SparseStore;
-pub use spec::{ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Superblock, Timing};
+pub use spec::{
+    ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Superblock, Timing,
+};

@@ -1,4 +1,5 @@
-//! Operations with their times, and their replay: what the crash explorer builds every state after a power cut from.
+//! Operations with their times, and their replay: what the crash explorer builds every state after
+//! a power cut from.
 
 use crate::Chip;
 use crate::calendar::Window;
@@ -70,7 +71,11 @@ impl OpLog {
     #[inline]
     pub fn push(&mut self, window: Window, kind: impl FnOnce() -> LoggedKind) {
         if let Some(ops) = &mut self.0 {
-            ops.push(LoggedOp { kind: kind(), start: window.start, end: window.end });
+            ops.push(LoggedOp {
+                kind: kind(),
+                start: window.start,
+                end: window.end,
+            });
         }
     }
 }
@@ -94,8 +99,8 @@ impl Chip {
         log
     }
 
-    /// Applies a logged operation to this chip's state, as a power cut left it. Failures recur as they did, since they depend on the place and its history
-    /// alone; time does not matter.
+    /// Applies a logged operation to this chip's state, as a power cut left it. Failures recur as
+    /// they did, since they depend on the place and its history alone; time does not matter.
     pub fn replay(&mut self, op: &LoggedKind, fate: Fate) -> Result<(), MtdError> {
         let result = self.replay_any(op, fate);
         self.settle_plain();
@@ -107,8 +112,14 @@ impl Chip {
             Fate::NotStarted => Ok(()),
             Fate::Done => match op {
                 LoggedKind::Program { page, data, oob } => self.program(*page, data, oob),
-                LoggedKind::Copy { from, to, kept, tail } => {
-                    // Its source was read well when it was logged; reads are not logged, so the same errors could not be drawn again.
+                LoggedKind::Copy {
+                    from,
+                    to,
+                    kept,
+                    tail,
+                } => {
+                    // Its source was read well when it was logged; reads are not logged, so the
+                    // same errors could not be drawn again.
                     let flips = core::mem::take(&mut self.faults.flips);
                     let copied = self.copy(*from, *to, &mut alloc::vec![0; *kept], tail);
                     self.faults.flips = flips;
@@ -118,7 +129,9 @@ impl Chip {
                 LoggedKind::MarkBad(block) => self.mark_bad(*block),
             },
             Fate::Torn(word) => match op {
-                LoggedKind::Program { page, .. } | LoggedKind::Copy { to: page, .. } => self.tear_program(op, *page, word),
+                LoggedKind::Program { page, .. } | LoggedKind::Copy { to: page, .. } => {
+                    self.tear_program(op, *page, word)
+                }
                 LoggedKind::Erase(block) => {
                     self.tear_erase(*block, word);
                     Ok(())
@@ -149,11 +162,13 @@ impl Chip {
         Ok(())
     }
 
-    /// Each programmed page is as it was, unreadable or blank. None may be programmed before the block has been erased.
+    /// Each programmed page is as it was, unreadable or blank. None may be programmed before the
+    /// block has been erased.
     fn tear_erase(&mut self, block: Block, word: u64) {
         let first = self.geometry().page_at(block, 0).0;
         for page in (first..first + self.geometry().pages_per_block).map(Page) {
-            let programmed = self.cells.is_programmed(page) && self.cells.odd(page) != Some(Odd::Blank);
+            let programmed =
+                self.cells.is_programmed(page) && self.cells.odd(page) != Some(Odd::Blank);
             match mix(word, u64::from(page.0)) % 3 {
                 0 if programmed => {}
                 1 if programmed => self.cells.set_odd(page, Odd::Unreadable),
@@ -163,10 +178,12 @@ impl Chip {
     }
 }
 
-/// Every state in which a power cut can leave a chip, in the order of time: from a chip before a run and the log of the run.
+/// Every state in which a power cut can leave a chip, in the order of time: from a chip before a
+/// run and the log of the run.
 ///
-/// At time `t` whatever ended by then is on the medium, whatever began later is not, and of what was under way on each die the oldest operation has any
-/// [`Fate`] and the younger ones have not begun unless it is done.
+/// At time `t` whatever ended by then is on the medium, whatever began later is not, and of what
+/// was under way on each die the oldest operation has any [`Fate`] and the younger ones have not
+/// begun unless it is done.
 #[derive(Debug)]
 pub struct CrashStates<'a> {
     chip: Chip,
@@ -180,12 +197,22 @@ impl<'a> CrashStates<'a> {
     pub fn new(chip: Chip, ops: &'a [LoggedOp]) -> Self {
         let mut by_start: Vec<_> = ops.iter().collect();
         by_start.sort_by_key(|op| (op.start, op.end));
-        Self { chip, by_start, begun: 0, under_way: Vec::new() }
+        Self {
+            chip,
+            by_start,
+            begun: 0,
+            under_way: Vec::new(),
+        }
     }
 
-    /// The chip after a cut at `t`, powered up again; `word` chooses the fates. Times must not run backwards from one call to the next.
+    /// The chip after a cut at `t`, powered up again; `word` chooses the fates. Times must not run
+    /// backwards from one call to the next.
     pub fn at(&mut self, t: Nanos, word: u64) -> Result<Chip, MtdError> {
-        while let Some(op) = self.by_start.get(self.begun).filter(|op| op.start < t || op.end <= t) {
+        while let Some(op) = self
+            .by_start
+            .get(self.begun)
+            .filter(|op| op.start < t || op.end <= t)
+        {
             self.under_way.push(op);
             self.begun += 1;
         }
@@ -194,7 +221,10 @@ impl<'a> CrashStates<'a> {
         for op in self.under_way.drain(..done) {
             settle(self.chip.replay(&op.kind, Fate::Done))?;
         }
-        let mut fork = self.chip.fork().map_err(|_| MtdError::Backing("a stored chip has no crash states"))?;
+        let mut fork = self
+            .chip
+            .fork()
+            .map_err(|_| MtdError::Backing("a stored chip has no crash states"))?;
         let mut held = BTreeSet::new();
         for (i, op) in self.under_way.iter().enumerate() {
             let die = op.kind.die(&fork);

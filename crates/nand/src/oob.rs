@@ -1,5 +1,6 @@
-//! Spare-area bytes. A page's first [`PREFIX`] bytes are kept per page; the next [`COMMON`] once per block, as long as all its pages agree on them and
-//! use no more; a block that does not agree keeps a full table of its own. Nothing is lost either way, and seven bytes a page is what a
+//! Spare-area bytes. A page's first [`PREFIX`] bytes are kept per page; the next [`COMMON`] once
+//! per block, as long as all its pages agree on them and use no more; a block that does not agree
+//! keeps a full table of its own. Nothing is lost either way, and seven bytes a page is what a
 //! mapping layer's tag (whose page number differs and whose block header does not) costs.
 
 use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
@@ -17,8 +18,8 @@ const PREFIX_MASK: u64 = (1 << (8 * PREFIX)) - 1;
 pub(crate) struct Oob {
     bytes: usize,
     pages_per_block: usize,
-    /// Bytes 0 to 3 of each page. This and the next two are stored inverted, so that fresh memory is erased flash and a large array costs nothing until it is
-    /// written.
+    /// Bytes 0 to 3 of each page. This and the next two are stored inverted, so that fresh memory
+    /// is erased flash and a large array costs nothing until it is written.
     names: Vec<[u8; NAME]>,
     /// Bytes 4 to 6 of each page.
     dates: Vec<[u8; PREFIX - NAME]>,
@@ -48,21 +49,33 @@ impl Oob {
     #[inline]
     fn prefix(&self, page: Page) -> u64 {
         let date = self.dates[page.0 as usize];
-        u64::from(u32::from_le_bytes(self.names[page.0 as usize])) | u64::from(u32::from_le_bytes([date[0], date[1], date[2], 0])) << 32
+        u64::from(u32::from_le_bytes(self.names[page.0 as usize]))
+            | u64::from(u32::from_le_bytes([date[0], date[1], date[2], 0])) << 32
     }
 
     /// Programs an inverted prefix over what is there.
     #[inline]
     fn add_prefix(&mut self, page: Page, inverted: u64) {
         let [a, b, c, d, e, f, g, _] = inverted.to_le_bytes();
-        let (name, date) = (&mut self.names[page.0 as usize], &mut self.dates[page.0 as usize]);
+        let (name, date) = (
+            &mut self.names[page.0 as usize],
+            &mut self.dates[page.0 as usize],
+        );
         *name = (u32::from_le_bytes(*name) | u32::from_le_bytes([a, b, c, d])).to_le_bytes();
         *date = [date[0] | e, date[1] | f, date[2] | g];
     }
 
-    /// The quick way for compact blocks: a prefix and a common part, both plain. False if the block does not agree; then nothing was done.
+    /// The quick way for compact blocks: a prefix and a common part, both plain. False if the block
+    /// does not agree; then nothing was done.
     #[inline]
-    pub fn program_short(&mut self, block: Block, page: Page, prefix: u64, common: u64, first: bool) -> bool {
+    pub fn program_short(
+        &mut self,
+        block: Block,
+        page: Page,
+        prefix: u64,
+        common: u64,
+        first: bool,
+    ) -> bool {
         // An erased prefix means an erased page here.
         if prefix == PREFIX_MASK && common != u64::MAX {
             return false;
@@ -78,25 +91,42 @@ impl Oob {
         true
     }
 
-    /// The quick way to copy: every target gets the first four bytes of its source and a tail, whose last eight bytes must be the block's common ones.
-    /// False if the block does not agree; then nothing was done. The targets are erased.
+    /// The quick way to copy: every target gets the first four bytes of its source and a tail,
+    /// whose last eight bytes must be the block's common ones. False if the block does not agree;
+    /// then nothing was done. The targets are erased.
     #[inline]
     pub fn copy_short(&mut self, block: Block, moves: &mut [Move], first: bool) -> bool {
-        let inverted =
-            |m: &Move| !u64::from_le_bytes([m.tail[3], m.tail[4], m.tail[5], m.tail[6], m.tail[7], m.tail[8], m.tail[9], m.tail[10]]);
-        let kept = if first { inverted(&moves[0]) } else { self.common[block.0 as usize] };
-        if moves.iter().any(|m| inverted(m) != kept || m.tail[..PREFIX - NAME] == [0xff; PREFIX - NAME]) {
+        let inverted = |m: &Move| {
+            !u64::from_le_bytes([
+                m.tail[3], m.tail[4], m.tail[5], m.tail[6], m.tail[7], m.tail[8], m.tail[9],
+                m.tail[10],
+            ])
+        };
+        let kept = if first {
+            inverted(&moves[0])
+        } else {
+            self.common[block.0 as usize]
+        };
+        if moves
+            .iter()
+            .any(|m| inverted(m) != kept || m.tail[..PREFIX - NAME] == [0xff; PREFIX - NAME])
+        {
             return false;
         }
         self.common[block.0 as usize] = kept;
-        // A block's names are read in order, the blocks in no order: those of the next run are asked for now.
+        // A block's names are read in order, the blocks in no order: those of the next run are
+        // asked for now.
         let next = moves[moves.len() - 1].from.0 as usize + 1;
         (0..4).for_each(|line| prefetch(&self.names, next + 16 * line));
         for m in moves.iter_mut() {
             m.head = self.names[m.from.0 as usize];
         }
         let targets = moves[0].to.0 as usize..moves[0].to.0 as usize + moves.len();
-        for ((m, name), date) in moves.iter_mut().zip(&mut self.names[targets.clone()]).zip(&mut self.dates[targets]) {
+        for ((m, name), date) in moves
+            .iter_mut()
+            .zip(&mut self.names[targets.clone()])
+            .zip(&mut self.dates[targets])
+        {
             *name = m.head;
             *date = [!m.tail[0], !m.tail[1], !m.tail[2]];
             m.head = (!u32::from_le_bytes(m.head)).to_le_bytes();
@@ -104,7 +134,8 @@ impl Oob {
         true
     }
 
-    /// Programs `oob` over what is there: bits only go from one to zero. `first`: no page of the block has been programmed yet.
+    /// Programs `oob` over what is there: bits only go from one to zero. `first`: no page of the
+    /// block has been programmed yet.
     pub fn program(&mut self, block: Block, index: u32, page: Page, oob: &[u8], first: bool) {
         if oob.is_empty() {
             return;
@@ -123,11 +154,16 @@ impl Oob {
         }
     }
 
-    /// Gives the block a table of its own. Pages without a prefix were never programmed, or only with 0xFF: their common bytes are erased.
+    /// Gives the block a table of its own. Pages without a prefix were never programmed, or only
+    /// with 0xFF: their common bytes are erased.
     fn spill(&mut self, block: Block) {
         let mut table = vec![0xff; self.bytes * self.pages_per_block].into_boxed_slice();
         for (index, row) in table.chunks_exact_mut(self.bytes).enumerate() {
-            self.expand(block, Page((block.0 as usize * self.pages_per_block + index) as u32), row);
+            self.expand(
+                block,
+                Page((block.0 as usize * self.pages_per_block + index) as u32),
+                row,
+            );
         }
         self.full.insert(block.0, table);
     }
@@ -149,7 +185,11 @@ impl Oob {
     /// Fills `oob` with the page's bytes.
     #[inline]
     pub fn read(&self, block: Block, index: u32, page: Page, oob: &mut [u8]) {
-        match if self.full.is_empty() { None } else { self.full.get(&block.0) } {
+        match if self.full.is_empty() {
+            None
+        } else {
+            self.full.get(&block.0)
+        } {
             None => self.expand(block, page, oob),
             Some(table) => {
                 let start = index as usize * self.bytes;
@@ -209,11 +249,34 @@ mod tests {
             let len = [0, 4, 8, 15, 15, 15, 15, 16, 40][(word >> 24) as usize % 9];
             // Agreeing headers most of the time, disagreeing ones now and then.
             // Now and then an erased prefix before bytes that are not.
-            let prefix = |i| if word >> 44 & 7 == 0 { 0xff } else { nandlab_sim::mix(word, i) as u8 };
-            let value: Vec<u8> = (0..len).map(|i| if i < 7 { prefix(i) } else { (block as u8) ^ u8::from(word >> 40 & 7 == 0) }).collect();
-            oob.program(Block(block), index, Page(page), &value, used[block as usize] == 0);
+            let prefix = |i| {
+                if word >> 44 & 7 == 0 {
+                    0xff
+                } else {
+                    nandlab_sim::mix(word, i) as u8
+                }
+            };
+            let value: Vec<u8> = (0..len)
+                .map(|i| {
+                    if i < 7 {
+                        prefix(i)
+                    } else {
+                        (block as u8) ^ u8::from(word >> 40 & 7 == 0)
+                    }
+                })
+                .collect();
+            oob.program(
+                Block(block),
+                index,
+                Page(page),
+                &value,
+                used[block as usize] == 0,
+            );
             used[block as usize] = used[block as usize].max(index + 1);
-            model[page as usize].iter_mut().zip(&value).for_each(|(m, v)| *m &= v);
+            model[page as usize]
+                .iter_mut()
+                .zip(&value)
+                .for_each(|(m, v)| *m &= v);
             let mut back = vec![0; bytes];
             for p in 0..blocks * ppb {
                 oob.read(Block(p / ppb), p % ppb, Page(p), &mut back);

@@ -69,7 +69,13 @@ pub const ALL: &[Preset] = &[
 
 const SLC_ECC: Ecc = Ecc::Hamming { codeword: 512 };
 
-fn timing(read_us: u64, program_us: u64, erase_us: u64, bus_ps_per_byte: u64, oob_bus_bytes: u32) -> Timing {
+fn timing(
+    read_us: u64,
+    program_us: u64,
+    erase_us: u64,
+    bus_ps_per_byte: u64,
+    oob_bus_bytes: u32,
+) -> Timing {
     Timing {
         read_ns: read_us * 1_000,
         program_ns: program_us * 1_000,
@@ -85,44 +91,119 @@ fn timing(read_us: u64, program_us: u64, erase_us: u64, bus_ps_per_byte: u64, oo
 }
 
 fn slc(geometry: Geometry, timing: Timing, rules: Rules) -> ChipSpec {
-    let reliability = Reliability { rated_erases: 100_000, ecc: SLC_ECC, ..Reliability::default() };
-    ChipSpec { geometry, timing, rules, reliability, contents: Contents::Kept, seed: 1, superblock: None }
+    let reliability = Reliability {
+        rated_erases: 100_000,
+        ecc: SLC_ECC,
+        ..Reliability::default()
+    };
+    ChipSpec {
+        geometry,
+        timing,
+        rules,
+        reliability,
+        contents: Contents::Kept,
+        seed: 1,
+        superblock: None,
+    }
 }
 
-const SMALL_BLOCK: Rules = Rules { order: PageOrder::Any, partial_programs: 3 };
-const LARGE_BLOCK: Rules = Rules { order: PageOrder::Ascending, partial_programs: 4 };
-const MULTI_LEVEL: Rules = Rules { order: PageOrder::Ascending, partial_programs: 1 };
+const SMALL_BLOCK: Rules = Rules {
+    order: PageOrder::Any,
+    partial_programs: 3,
+};
+const LARGE_BLOCK: Rules = Rules {
+    order: PageOrder::Ascending,
+    partial_programs: 4,
+};
+const MULTI_LEVEL: Rules = Rules {
+    order: PageOrder::Ascending,
+    partial_programs: 1,
+};
 
 fn nandsim_jftl() -> ChipSpec {
-    slc(Geometry::single_die(512, 15, 32, 8192), timing(25, 100, 2_000, 0, 16), SMALL_BLOCK)
+    slc(
+        Geometry::single_die(512, 15, 32, 8192),
+        timing(25, 100, 2_000, 0, 16),
+        SMALL_BLOCK,
+    )
 }
 
 fn onenand() -> ChipSpec {
-    slc(Geometry { write_unit: 512, ..Geometry::single_die(2048, 63, 64, 1024) }, timing(30, 220, 2_000, 9_260, 64), LARGE_BLOCK)
+    slc(
+        Geometry {
+            write_unit: 512,
+            ..Geometry::single_die(2048, 63, 64, 1024)
+        },
+        timing(30, 220, 2_000, 9_260, 64),
+        LARGE_BLOCK,
+    )
 }
 
 fn slc_2k() -> ChipSpec {
-    slc(Geometry { write_unit: 512, ..Geometry::single_die(2048, 63, 64, 1024) }, timing(25, 200, 1_500, 25_000, 64), LARGE_BLOCK)
+    slc(
+        Geometry {
+            write_unit: 512,
+            ..Geometry::single_die(2048, 63, 64, 1024)
+        },
+        timing(25, 200, 1_500, 25_000, 64),
+        LARGE_BLOCK,
+    )
 }
 
 fn small_block() -> ChipSpec {
-    slc(Geometry::single_die(512, 15, 32, 4096), timing(15, 200, 2_000, 50_000, 16), SMALL_BLOCK)
+    slc(
+        Geometry::single_die(512, 15, 32, 4096),
+        timing(15, 200, 2_000, 50_000, 16),
+        SMALL_BLOCK,
+    )
 }
 
 fn multi_level(geometry: Geometry, timing: Timing, rated_erases: u32) -> ChipSpec {
-    let reliability = Reliability { rated_erases, ecc: Ecc::Bch { bits: 40, codeword: 1024 }, ..Reliability::default() };
-    ChipSpec { geometry, timing, rules: MULTI_LEVEL, reliability, contents: Contents::Kept, seed: 1, superblock: None }
+    let reliability = Reliability {
+        rated_erases,
+        ecc: Ecc::Bch {
+            bits: 40,
+            codeword: 1024,
+        },
+        ..Reliability::default()
+    };
+    ChipSpec {
+        geometry,
+        timing,
+        rules: MULTI_LEVEL,
+        reliability,
+        contents: Contents::Kept,
+        seed: 1,
+        superblock: None,
+    }
 }
 
 fn emmc() -> ChipSpec {
-    let geometry = Geometry { dies: 2, planes: 2, ..Geometry::single_die(8192, 447, 256, 8192) };
-    let timing = Timing { cache_program: true, multi_plane: true, ..timing(60, 1_300, 5_000, 10_000, 448) };
+    let geometry = Geometry {
+        dies: 2,
+        planes: 2,
+        ..Geometry::single_die(8192, 447, 256, 8192)
+    };
+    let timing = Timing {
+        cache_program: true,
+        multi_plane: true,
+        ..timing(60, 1_300, 5_000, 10_000, 448)
+    };
     multi_level(geometry, timing, 3_000)
 }
 
 fn ssd() -> ChipSpec {
-    let geometry = Geometry { dies: 32, planes: 2, channels: 8, ..Geometry::single_die(8192, 447, 256, 262_144) };
-    let timing = Timing { cache_program: true, multi_plane: true, ..timing(75, 750, 3_800, 3_003, 448) };
+    let geometry = Geometry {
+        dies: 32,
+        planes: 2,
+        channels: 8,
+        ..Geometry::single_die(8192, 447, 256, 262_144)
+    };
+    let timing = Timing {
+        cache_program: true,
+        multi_plane: true,
+        ..timing(75, 750, 3_800, 3_003, 448)
+    };
     multi_level(geometry, timing, 10_000)
 }
 
@@ -137,8 +218,17 @@ mod tests {
             assert_eq!(spec.check(), Ok(()), "{}", preset.name);
             assert!(find(preset.name).is_some());
         }
-        assert_eq!(find("emmc-16GiB").unwrap().spec().geometry.bytes(), 16 << 30);
-        assert_eq!(find("ssd-512GiB").unwrap().spec().geometry.bytes(), 512 << 30);
-        assert_eq!(find("nandsim-jftl").unwrap().spec().geometry.bytes(), 128 << 20);
+        assert_eq!(
+            find("emmc-16GiB").unwrap().spec().geometry.bytes(),
+            16 << 30
+        );
+        assert_eq!(
+            find("ssd-512GiB").unwrap().spec().geometry.bytes(),
+            512 << 30
+        );
+        assert_eq!(
+            find("nandsim-jftl").unwrap().spec().geometry.bytes(),
+            128 << 20
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Pages of a device of which little is written: the store of chips so large that only headers and tables can be kept.
+//! Pages of a device of which little is written: the store of chips so large that only headers and
+//! tables can be kept.
 //!
-//! *Promises.* What was written reads back. A page takes as many bytes as it has before its last byte that is not the same to its end, so that
-//! payload of one byte repeated takes none. *Knows nothing of* rules and times.
+//! *Promises.* What was written reads back. A page takes as many bytes as it has before its last
+//! byte that is not the same to its end, so that payload of one byte repeated takes none. *Knows
+//! nothing of* rules and times.
 
 use crate::PageStore;
 use alloc::{boxed::Box, collections::BTreeMap};
@@ -21,7 +23,10 @@ pub struct SparseStore(BTreeMap<u32, Kept>);
 impl PageStore for SparseStore {
     /// One that was not written is all ones.
     fn read(&mut self, page: Page, data: &mut [u8]) -> Result<(), &'static str> {
-        let (head, rest): (&[u8], u8) = self.0.get(&page.0).map_or((&[], 0xFF), |kept| (&kept.head, kept.rest));
+        let (head, rest): (&[u8], u8) = self
+            .0
+            .get(&page.0)
+            .map_or((&[], 0xFF), |kept| (&kept.head, kept.rest));
         let length = head.len().min(data.len());
         data[..length].copy_from_slice(&head[..length]);
         data[length..].fill(rest);
@@ -30,8 +35,17 @@ impl PageStore for SparseStore {
 
     fn write(&mut self, page: Page, data: &[u8]) -> Result<(), &'static str> {
         let rest = data.last().copied().unwrap_or(0xFF);
-        let length = data.iter().rposition(|&byte| byte != rest).map_or(0, |last| last + 1);
-        self.0.insert(page.0, Kept { head: data[..length].into(), rest });
+        let length = data
+            .iter()
+            .rposition(|&byte| byte != rest)
+            .map_or(0, |last| last + 1);
+        self.0.insert(
+            page.0,
+            Kept {
+                head: data[..length].into(),
+                rest,
+            },
+        );
         Ok(())
     }
 

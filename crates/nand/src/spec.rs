@@ -22,8 +22,9 @@ pub struct ChipSpec {
     pub superblock: Option<Superblock>,
 }
 
-/// Erase blocks at the same place of every plane of every die, as one: its pages lie on the planes in turn (those of a die side by side, so that they program together), and all are erased together.
-/// The chip's [`Geometry`] then has one die, with blocks and pages counted so.
+/// Erase blocks at the same place of every plane of every die, as one: its pages lie on the planes
+/// in turn (those of a die side by side, so that they program together), and all are erased
+/// together. The chip's [`Geometry`] then has one die, with blocks and pages counted so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Dies that work independently.
@@ -55,7 +56,8 @@ pub struct Timing {
     pub cache_program: bool,
     /// Programs (and erases) of different planes, issued together, run together.
     pub multi_plane: bool,
-    /// A copy within a die stays in its page register: no transfer, and bit errors travel uncorrected.
+    /// A copy within a die stays in its page register: no transfer, and bit errors travel
+    /// uncorrected.
     pub copy_back: bool,
 }
 
@@ -77,8 +79,9 @@ pub struct Rules {
     pub partial_programs: u8,
 }
 
-/// How a chip fails. Probabilities are per operation; a value at wear `w` (erases over rated erases) is `fresh + (worn - fresh) * w^2`,
-/// an assumed shape. All zero: a perfect chip, and no cost at run time.
+/// How a chip fails. Probabilities are per operation; a value at wear `w` (erases over rated
+/// erases) is `fresh + (worn - fresh) * w^2`, an assumed shape. All zero: a perfect chip, and no
+/// cost at run time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reliability {
     /// Erases that a block is rated for.
@@ -93,7 +96,8 @@ pub struct Reliability {
     pub bit_errors: [f64; 2],
     /// Added to the rate by each read of the block since its erase (read disturb).
     pub bit_errors_per_read: f64,
-    /// Added to the rate by each day since the block was first programmed (retention), times `1 + w`.
+    /// Added to the rate by each day since the block was first programmed (retention), times `1 +
+    /// w`.
     pub bit_errors_per_day: f64,
     /// The code that corrects them.
     pub ecc: Ecc,
@@ -158,9 +162,15 @@ pub enum SpecError {
 }
 
 impl ChipSpec {
-    /// The same array with the blocks of all planes and dies joined; as it is where there is one plane only, or they are joined already.
+    /// The same array with the blocks of all planes and dies joined; as it is where there is one
+    /// plane only, or they are joined already.
     pub fn in_superblocks(self) -> Self {
-        let Geometry { dies, planes, channels, .. } = self.geometry;
+        let Geometry {
+            dies,
+            planes,
+            channels,
+            ..
+        } = self.geometry;
         if dies * planes == 1 {
             return self;
         }
@@ -172,7 +182,15 @@ impl ChipSpec {
             channels: 1,
             ..self.geometry
         };
-        Self { geometry, superblock: Some(Superblock { dies, planes, channels }), ..self }
+        Self {
+            geometry,
+            superblock: Some(Superblock {
+                dies,
+                planes,
+                channels,
+            }),
+            ..self
+        }
     }
 
     /// Refuses impossible descriptions.
@@ -192,15 +210,27 @@ impl ChipSpec {
         ];
         for (field, found) in shares {
             if !(0.0..=1.0).contains(&found) {
-                return Err(SpecError::Value { field, found, expected: "a probability from 0 to 1" });
+                return Err(SpecError::Value {
+                    field,
+                    found,
+                    expected: "a probability from 0 to 1",
+                });
             }
         }
         let (_, codeword) = r.ecc.strength();
         if codeword == 0 {
-            return Err(SpecError::Value { field: "ecc codeword", found: 0.0, expected: "at least 1 byte" });
+            return Err(SpecError::Value {
+                field: "ecc codeword",
+                found: 0.0,
+                expected: "at least 1 byte",
+            });
         }
         if self.rules.partial_programs == 0 {
-            return Err(SpecError::Value { field: "partial-programs", found: 0.0, expected: "at least 1" });
+            return Err(SpecError::Value {
+                field: "partial-programs",
+                found: 0.0,
+                expected: "at least 1",
+            });
         }
         Ok(())
     }

@@ -11,7 +11,10 @@ pub struct Args {}
 impl Args {
     /// Lists them.
     pub fn execute(self) -> Result<Status, Failure> {
-        let chips: Vec<String> = preset::ALL.iter().map(|p| format!("{}\n    {}\n    {}\n", p.name, p.what, p.note)).collect();
+        let chips: Vec<String> = preset::ALL
+            .iter()
+            .map(|p| format!("{}\n    {}\n    {}\n", p.name, p.what, p.note))
+            .collect();
         print(&chips.join("\n"))?;
         Ok(Status::Done)
     }

@@ -12,15 +12,18 @@ use std::time::Instant;
 
 /// Cut the power everywhere in an experiment, recover, and judge what is left
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Operations are served one after another; their arrival times and run.queue-depth play no part. \
+#[command(
+    after_help = "Operations are served one after another; their arrival times and run.queue-depth play no part. \
                         After a cut each sector must hold what it held at the last flush that returned, or something newer. \
                         With a file system ([fs]) its files are judged instead, by what its mode promises. \
-                        Exit status: 0 nothing wrong, 1 violations, 2 bad input.")]
+                        Exit status: 0 nothing wrong, 1 violations, 2 bad input."
+)]
 pub struct Args {
     /// A stack and a workload, in TOML
     #[arg(value_name = "EXPERIMENT.toml")]
     experiment: PathBuf,
-    /// Which cuts: "all" (before, within and after every chip operation), or so many states spread over the run
+    /// Which cuts: "all" (before, within and after every chip operation), or so many states spread
+    /// over the run
     #[arg(long, value_name = "all|N", default_value = "all")]
     cuts: Cuts,
     /// States for each chip operation that is cut in two
@@ -35,13 +38,15 @@ pub struct Args {
     /// Worker threads; 0 one a core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// Make one state again, by the name that a report gives it, with the same experiment, overrides and seed
+    /// Make one state again, by the name that a report gives it, with the same experiment,
+    /// overrides and seed
     #[arg(long, value_name = "ID")]
     id: Option<Id>,
     /// Override a setting of the description, e.g. chip.blocks=64
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
-    /// Seed of the cuts, the workload and the chip's faults: the same as --set run.seed=N --set chip.seed=N
+    /// Seed of the cuts, the workload and the chip's faults: the same as --set run.seed=N --set
+    /// chip.seed=N
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Write the report as JSON; "-" is standard output, in place of the text
@@ -52,7 +57,10 @@ pub struct Args {
 impl Args {
     /// Explores, or makes one state again.
     pub fn execute(self) -> Result<Status, Failure> {
-        let seeds = self.seed.iter().flat_map(|seed| [format!("run.seed={seed}"), format!("chip.seed={seed}")]);
+        let seeds = self
+            .seed
+            .iter()
+            .flat_map(|seed| [format!("run.seed={seed}"), format!("chip.seed={seed}")]);
         let overrides: Vec<String> = self.set.iter().cloned().chain(seeds).collect();
         let experiment = Experiment::take(Document::read(&self.experiment, &overrides)?)?;
         if let Some(on_flash) = Prepared::on_flash(&experiment, self.ops)? {
@@ -64,39 +72,93 @@ impl Args {
         }
     }
 
-    fn carry_out<S: Subject>(&self, experiment: &Experiment, prepared: &Prepared<S>) -> Result<Status, Failure> {
+    fn carry_out<S: Subject>(
+        &self,
+        experiment: &Experiment,
+        prepared: &Prepared<S>,
+    ) -> Result<Status, Failure> {
         if prepared.cut_short {
-            eprintln!("nandlab: {}: the first {} operations of the workload (--ops gives another number)", experiment.name, self.ops);
+            eprintln!(
+                "nandlab: {}: the first {} operations of the workload (--ops gives another number)",
+                experiment.name, self.ops
+            );
         }
-        let second = if self.second == 0 { SecondLevel::Off } else { SecondLevel::Every(self.second) };
-        let plan = Plan { seed: experiment.run.seed, cuts: self.cuts, words: self.words, second, threads: self.threads, ..Plan::default() };
+        let second = if self.second == 0 {
+            SecondLevel::Off
+        } else {
+            SecondLevel::Every(self.second)
+        };
+        let plan = Plan {
+            seed: experiment.run.seed,
+            cuts: self.cuts,
+            words: self.words,
+            second,
+            threads: self.threads,
+            ..Plan::default()
+        };
         match &self.id {
             Some(id) => self.again(prepared, &plan, id),
             None => self.explore(&experiment.name, prepared, &plan),
         }
     }
 
-    fn explore<S: Subject>(&self, name: &str, prepared: &Prepared<S>, plan: &Plan) -> Result<Status, Failure> {
+    fn explore<S: Subject>(
+        &self,
+        name: &str,
+        prepared: &Prepared<S>,
+        plan: &Plan,
+    ) -> Result<Status, Failure> {
         let (bar, begun) = (Bar::new(name), Instant::now());
-        let share = |done, all| bar.show(Progress { phase: "cutting", share: done as f64 / all as f64 });
+        let share = |done, all| {
+            bar.show(Progress {
+                phase: "cutting",
+                share: done as f64 / all as f64,
+            })
+        };
         let report = explore_watched(&prepared.subject, &prepared.ops, plan, &share)?;
         drop(bar);
-        let (states, seconds) = (report.states + report.second_level_states, begun.elapsed().as_secs_f64());
+        let (states, seconds) = (
+            report.states + report.second_level_states,
+            begun.elapsed().as_secs_f64(),
+        );
         self.write(&report, &report.to_string())?;
-        eprintln!("nandlab: {name}: {states} states in {seconds:.1} s, {:.0} a second", states as f64 / seconds);
-        Ok(if report.violations_total == 0 { Status::Done } else { Status::Problem })
+        eprintln!(
+            "nandlab: {name}: {states} states in {seconds:.1} s, {:.0} a second",
+            states as f64 / seconds
+        );
+        Ok(if report.violations_total == 0 {
+            Status::Done
+        } else {
+            Status::Problem
+        })
     }
 
-    fn again<S: Subject>(&self, prepared: &Prepared<S>, plan: &Plan, id: &Id) -> Result<Status, Failure> {
+    fn again<S: Subject>(
+        &self,
+        prepared: &Prepared<S>,
+        plan: &Plan,
+        id: &Id,
+    ) -> Result<Status, Failure> {
         let violation = replay(&prepared.subject, &prepared.ops, plan, id)?;
-        let text = violation.as_ref().map_or_else(|| format!("{id}  nothing wrong\n"), ToString::to_string);
+        let text = violation
+            .as_ref()
+            .map_or_else(|| format!("{id}  nothing wrong\n"), ToString::to_string);
         self.write(&violation, &text)?;
-        Ok(if violation.is_none() { Status::Done } else { Status::Problem })
+        Ok(if violation.is_none() {
+            Status::Done
+        } else {
+            Status::Problem
+        })
     }
 
     fn write(&self, value: &impl Serialize, text: &str) -> Result<(), Failure> {
-        let Some(path) = &self.json else { return print(text) };
-        let failed = |error| Failure::Output { path: path.clone(), error };
+        let Some(path) = &self.json else {
+            return print(text);
+        };
+        let failed = |error| Failure::Output {
+            path: path.clone(),
+            error,
+        };
         let json = serde_json::to_string(value).map_err(|error| failed(error.into()))? + "\n";
         if path == Path::new("-") {
             return print(&json);

@@ -1,6 +1,7 @@
 //! `nandlab export`: a stack as a disk for real programs and kernels, until it is interrupted.
 //!
-//! The device's own time is virtual and is not waited for: the disk answers as fast as this machine simulates it.
+//! The device's own time is virtual and is not waited for: the disk answers as fast as this machine
+//! simulates it.
 
 mod served;
 
@@ -27,7 +28,9 @@ const STATS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serve a stack as a block device until Ctrl-C, then tell what the flash did
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A description that says chip.save keeps what was written; chip.load brings it back.")]
+#[command(
+    after_help = "A description that says chip.save keeps what was written; chip.load brings it back."
+)]
 pub struct Args {
     /// A description of a stack, in TOML; what it says of a workload is left aside
     #[arg(value_name = "STACK.toml")]
@@ -52,7 +55,8 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Place {
-    /// Speak NBD on unix:/PATH or HOST:PORT; there is no authentication, so let HOST be the loopback's
+    /// Speak NBD on unix:/PATH or HOST:PORT; there is no authentication, so let HOST be the
+    /// loopback's
     #[arg(long, value_name = "ADDRESS")]
     nbd: Option<String>,
     /// Mount a directory with the disk as the file disk.img, for losetup
@@ -67,7 +71,9 @@ pub enum ExportError {
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The chip keeps no data.
-    #[error("{file}: chip.contents: found \"dropped\", expected \"kept\" or \"file\": clients want to read what they wrote")]
+    #[error(
+        "{file}: chip.contents: found \"dropped\", expected \"kept\" or \"file\": clients want to read what they wrote"
+    )]
     NoContents {
         /// The description.
         file: String,
@@ -97,7 +103,10 @@ pub enum ExportError {
 impl ExportError {
     /// Whether the input is to blame rather than the stack.
     pub fn is_bad_input(&self) -> bool {
-        !matches!(self, Self::Broken | Self::Flush(_) | Self::Host(HostError::Flush(_) | HostError::Panicked))
+        !matches!(
+            self,
+            Self::Broken | Self::Flush(_) | Self::Host(HostError::Flush(_) | HostError::Panicked)
+        )
     }
 }
 
@@ -106,13 +115,19 @@ impl Args {
     pub fn execute(self) -> Result<Status, Failure> {
         let description = describe(Document::read(&self.stack, &self.set)?)?;
         if description.chip.spec.contents == Contents::Dropped {
-            return Err(ExportError::NoContents { file: self.stack.display().to_string() }.into());
+            return Err(ExportError::NoContents {
+                file: self.stack.display().to_string(),
+            }
+            .into());
         }
         let served = Served::new(Stack::build(&description).map_err(ExportError::from)?);
         let recording = self.serve(&served)?;
         print(&served.summary())?;
         if let Some((path, recording)) = recording {
-            let lines = recording.finish().map_err(|error| ExportError::Record { path: path.clone(), error })?;
+            let lines = recording.finish().map_err(|error| ExportError::Record {
+                path: path.clone(),
+                error,
+            })?;
             print(&format!("{lines} lines in {}\n", path.display()))?;
         }
         served.into_stack()?.close().map_err(ExportError::from)?;
@@ -124,36 +139,69 @@ impl Args {
         let (shared, recording) = self.share(served)?;
         let _stats = self.stats.then(|| StatsLine::start(served.clone()));
         match &self.place {
-            Place { nbd: Some(address), .. } => self.serve_nbd(shared, address)?,
-            Place { file: Some(dir), .. } => serve_file(shared, dir, served.clone())?,
-            Place { nbd: None, file: None } => {}
+            Place {
+                nbd: Some(address), ..
+            } => self.serve_nbd(shared, address)?,
+            Place {
+                file: Some(dir), ..
+            } => serve_file(shared, dir, served.clone())?,
+            Place {
+                nbd: None,
+                file: None,
+            } => {}
         }
         Ok(recording)
     }
 
     /// The disk as servers take it, recorded if asked for.
-    fn share(&self, served: &Served) -> Result<(SharedDisk, Option<(PathBuf, Recording)>), ExportError> {
-        let Some(path) = &self.record else { return Ok((SharedDisk::new(Box::new(served.clone())), None)) };
-        let failed = |error| ExportError::Record { path: path.clone(), error };
-        let file = File::create(path).map_err(|source| failed(RecordError::Write { lines: 0, source }))?;
+    fn share(
+        &self,
+        served: &Served,
+    ) -> Result<(SharedDisk, Option<(PathBuf, Recording)>), ExportError> {
+        let Some(path) = &self.record else {
+            return Ok((SharedDisk::new(Box::new(served.clone())), None));
+        };
+        let failed = |error| ExportError::Record {
+            path: path.clone(),
+            error,
+        };
+        let file =
+            File::create(path).map_err(|source| failed(RecordError::Write { lines: 0, source }))?;
         let start = Instant::now();
         let clock = move || u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let (recorder, recording) = record::record(served.clone(), file, record::FILE, clock).map_err(failed)?;
-        Ok((SharedDisk::new(Box::new(recorder)), Some((path.clone(), recording))))
+        let (recorder, recording) =
+            record::record(served.clone(), file, record::FILE, clock).map_err(failed)?;
+        Ok((
+            SharedDisk::new(Box::new(recorder)),
+            Some((path.clone(), recording)),
+        ))
     }
 
     fn serve_nbd(&self, shared: SharedDisk, address: &str) -> Result<(), Failure> {
         let dropped: nbd::Dropped = Arc::new(|why| eprintln!("nandlab: dropped a client: {why}"));
-        let options = nbd::Options { stop_after_last: self.once, dropped: Some(dropped), ..nbd::Options::default() };
+        let options = nbd::Options {
+            stop_after_last: self.once,
+            dropped: Some(dropped),
+            ..nbd::Options::default()
+        };
         let (name, size) = (options.name.clone(), size(&shared));
-        let server = Server::start(shared, &address.parse::<Address>().map_err(ExportError::from)?, options).map_err(ExportError::from)?;
+        let server = Server::start(
+            shared,
+            &address.parse::<Address>().map_err(ExportError::from)?,
+            options,
+        )
+        .map_err(ExportError::from)?;
         let stopper = server.stopper();
         ctrlc::set_handler(move || stopper.stop()).map_err(ExportError::from)?;
         let uri = match server.address() {
             Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
             Address::Tcp(socket) => format!("nbd://{socket}/{name}"),
         };
-        let end = if self.once { "the last client leaves, or Ctrl-C" } else { "Ctrl-C" };
+        let end = if self.once {
+            "the last client leaves, or Ctrl-C"
+        } else {
+            "Ctrl-C"
+        };
         print(&format!("{uri}\n{size}, until {end}\n"))?;
         Ok(server.wait().map_err(ExportError::from)?)
     }
@@ -161,7 +209,11 @@ impl Args {
 
 /// The stack that a document describes. Whoever uses the disk makes a file system of his own.
 fn describe(mut document: Document) -> Result<Description, DescriptionError> {
-    let fs = document.refuse("fs.type", "a file system", "none, since whoever uses the exported disk makes his own");
+    let fs = document.refuse(
+        "fs.type",
+        "a file system",
+        "none, since whoever uses the exported disk makes his own",
+    );
     let description = if document.has("workload") {
         Experiment::take(document)?.stack
     } else {
@@ -169,18 +221,31 @@ fn describe(mut document: Document) -> Result<Description, DescriptionError> {
         document.finish()?;
         description
     };
-    if description.fs.is_some() { Err(fs) } else { Ok(description) }
+    if description.fs.is_some() {
+        Err(fs)
+    } else {
+        Ok(description)
+    }
 }
 
 fn serve_file(shared: SharedDisk, dir: &Path, served: Served) -> Result<(), Failure> {
-    let options = disk::Options { stats: Some(Box::new(move || served.json())), ..disk::Options::default() };
+    let options = disk::Options {
+        stats: Some(Box::new(move || served.json())),
+        ..disk::Options::default()
+    };
     let mut mounted = DiskFile::mount(shared.clone(), dir, options).map_err(ExportError::from)?;
     let at = dir.to_path_buf();
     ctrlc::set_handler(move || let_go(&at)).map_err(ExportError::from)?;
     let image = mounted.path();
-    print(&format!("{0}\n{1}, until Ctrl-C; losetup --find --show --direct-io=on {0}\n", image.display(), size(&shared)))?;
+    print(&format!(
+        "{0}\n{1}, until Ctrl-C; losetup --find --show --direct-io=on {0}\n",
+        image.display(),
+        size(&shared)
+    ))?;
     mounted.wait().map_err(ExportError::from)?;
-    Ok(shared.with(|disk| disk.flush()).map_err(ExportError::from)?)
+    Ok(shared
+        .with(|disk| disk.flush())
+        .map_err(ExportError::from)?)
 }
 
 /// Unmounts, which ends the serving; says so where the mount is in use, and the serving goes on.
@@ -191,7 +256,11 @@ pub fn let_go(dir: &Path) {
 }
 
 fn size(disk: &SharedDisk) -> String {
-    format!("{} bytes in sectors of {}", disk.bytes(), disk.geometry().sector)
+    format!(
+        "{} bytes in sectors of {}",
+        disk.bytes(),
+        disk.geometry().sector
+    )
 }
 
 /// Tells how it goes, until dropped.
@@ -209,7 +278,10 @@ impl StatsLine {
                 eprintln!("{}", served.line());
             }
         };
-        Self { stop: Some(stop), thread: Some(thread::spawn(tell)) }
+        Self {
+            stop: Some(stop),
+            thread: Some(thread::spawn(tell)),
+        }
     }
 }
 

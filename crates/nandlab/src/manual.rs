@@ -1,11 +1,13 @@
-//! `nandlab completions` and `nandlab man`: what the command knows of itself, for shells and for readers.
+//! `nandlab completions` and `nandlab man`: what the command knows of itself, for shells and for
+//! readers.
 
 use crate::failure::{Failure, Status};
 use crate::output::{failed, print};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-/// Print what makes a shell complete this command's words, e.g. for bash: source <(nandlab completions bash)
+/// Print what makes a shell complete this command's words, e.g. for bash: source <(nandlab
+/// completions bash)
 #[derive(Debug, clap::Args)]
 pub struct Completions {
     /// The shell

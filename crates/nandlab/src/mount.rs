@@ -1,4 +1,5 @@
-//! `nandlab mount`: the file system of a stack or of an image as a directory, until it is unmounted or interrupted.
+//! `nandlab mount`: the file system of a stack or of an image as a directory, until it is unmounted
+//! or interrupted.
 
 use crate::export::{ExportError, by_cause, causes, let_go};
 use crate::failure::{Failure, Status};
@@ -19,7 +20,8 @@ use std::path::PathBuf;
     after_help = "A description that says chip.save keeps what was written; chip.load brings it back. The file .nandlab.json in the directory, in no listing, says live what the flash does."
 )]
 pub struct Args {
-    /// An image, or a description of a stack with a file system, in TOML (what it says of a workload is left aside)
+    /// An image, or a description of a stack with a file system, in TOML (what it says of a
+    /// workload is left aside)
     #[arg(value_name = "IMAGE|STACK.toml")]
     source: PathBuf,
     /// An existing directory
@@ -55,7 +57,11 @@ enum Pace {
 impl Args {
     /// Serves until it is unmounted.
     pub fn execute(self) -> Result<Status, Failure> {
-        if self.source.extension().is_none_or(|extension| extension != "toml") {
+        if self
+            .source
+            .extension()
+            .is_none_or(|extension| extension != "toml")
+        {
             self.image()?;
             return Ok(Status::Done);
         }
@@ -66,21 +72,53 @@ impl Args {
     }
 
     fn image(&self) -> Result<(), Failure> {
-        let access = if self.read_only { Access::Read } else { Access::Write };
+        let access = if self.read_only {
+            Access::Read
+        } else {
+            Access::Write
+        };
         let mut volume = Volume::open(&self.source, &self.shape.opening(), access)?;
         self.serve(volume.fs()?, mount::Options::default(), "")
     }
 
     fn stack(&self, fs: &mut dyn FileSystem, below: &Live<'_>) -> Result<(), Failure> {
         let pace = (self.pace == Pace::Real).then(|| below.clock().clone());
-        let options = mount::Options { stats: Some(Box::new(|| stats(below))), pace, ..mount::Options::default() };
-        self.serve(fs, options, &format!("; {}", self.dir.join(STATS).display()))?;
-        print(&format!("{}\ndevice time {:.3} s\n", causes(&below.tally()), below.clock().now() as f64 / 1e9))
+        let options = mount::Options {
+            stats: Some(Box::new(|| stats(below))),
+            pace,
+            ..mount::Options::default()
+        };
+        self.serve(
+            fs,
+            options,
+            &format!("; {}", self.dir.join(STATS).display()),
+        )?;
+        print(&format!(
+            "{}\ndevice time {:.3} s\n",
+            causes(&below.tally()),
+            below.clock().now() as f64 / 1e9
+        ))
     }
 
-    fn serve(&self, fs: &mut dyn FileSystem, options: mount::Options<'_>, besides: &str) -> Result<(), Failure> {
-        let source = self.source.canonicalize().unwrap_or_else(|_| self.source.clone()).display().to_string();
-        let options = mount::Options { source, read_only: self.read_only, everybody: self.everybody, threads: self.threads, ..options };
+    fn serve(
+        &self,
+        fs: &mut dyn FileSystem,
+        options: mount::Options<'_>,
+        besides: &str,
+    ) -> Result<(), Failure> {
+        let source = self
+            .source
+            .canonicalize()
+            .unwrap_or_else(|_| self.source.clone())
+            .display()
+            .to_string();
+        let options = mount::Options {
+            source,
+            read_only: self.read_only,
+            everybody: self.everybody,
+            threads: self.threads,
+            ..options
+        };
         let at = self.dir.clone();
         ctrlc::set_handler(move || let_go(&at)).map_err(ExportError::from)?;
         let said = format!("{} until Ctrl-C or umount{besides}\n", self.dir.display());

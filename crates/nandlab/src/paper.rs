@@ -13,27 +13,38 @@ pub struct Args {
     /// A publication, "all", or "list" for their names
     #[arg(value_name = "NAME|all|list", value_parser = names())]
     name: String,
-    /// Write rows, claims, assumptions and tables as JSON, one object a publication and line; "-" is standard output, in place of the text
+    /// Write rows, claims, assumptions and tables as JSON, one object a publication and line; "-"
+    /// is standard output, in place of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a report with figures, one page that needs nothing but itself; of several publications, FILE-NAME.html each
+    /// Write a report with figures, one page that needs nothing but itself; of several
+    /// publications, FILE-NAME.html each
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
 
 fn names() -> clap::builder::PossibleValuesParser {
-    ALL.iter().map(|paper| paper.id).chain(["all", "list"]).collect::<Vec<_>>().into()
+    ALL.iter()
+        .map(|paper| paper.id)
+        .chain(["all", "list"])
+        .collect::<Vec<_>>()
+        .into()
 }
 
 impl Args {
     /// Reproduces them.
     pub fn execute(self) -> Result<Status, Failure> {
         if self.name == "list" {
-            let rows = ALL.iter().map(|paper| [paper.id.to_string(), paper.title.to_string()]);
+            let rows = ALL
+                .iter()
+                .map(|paper| [paper.id.to_string(), paper.title.to_string()]);
             print(&table::words(["name", "publication"], rows))?;
             return Ok(Status::Done);
         }
-        let wanted: Vec<&Paper> = ALL.iter().filter(|paper| self.name == "all" || paper.id == self.name).collect();
+        let wanted: Vec<&Paper> = ALL
+            .iter()
+            .filter(|paper| self.name == "all" || paper.id == self.name)
+            .collect();
         let on_stdout = self.json.as_deref() == Some(Path::new("-"));
         let mut json = String::new();
         for paper in &wanted {
@@ -43,7 +54,9 @@ impl Args {
             if !on_stdout {
                 print(&done.text())?;
             }
-            let line = done.json().map_err(|error| failed(Path::new("JSON"), error.into()))?;
+            let line = done
+                .json()
+                .map_err(|error| failed(Path::new("JSON"), error.into()))?;
             json = json + &line + "\n";
             if let Some(path) = &self.report {
                 save(&report_path(path, paper.id, wanted.len()), &done.html())?;

@@ -14,7 +14,9 @@ impl Bar {
     pub fn new(name: &str) -> Self {
         // Hidden by itself where standard error is no terminal.
         let bar = ProgressBar::new(STEPS).with_prefix(name.to_string());
-        if let Ok(style) = ProgressStyle::with_template("{prefix} {msg:12} [{wide_bar}] {percent:>3} % {eta:>5}") {
+        if let Ok(style) =
+            ProgressStyle::with_template("{prefix} {msg:12} [{wide_bar}] {percent:>3} % {eta:>5}")
+        {
             bar.set_style(style.progress_chars("=> "));
         }
         Self(bar)
@@ -23,7 +25,8 @@ impl Bar {
     /// Shows how far the run has come.
     pub fn show(&self, progress: Progress) {
         self.0.set_message(progress.phase);
-        self.0.set_position((progress.share.clamp(0.0, 1.0) * STEPS as f64) as u64);
+        self.0
+            .set_position((progress.share.clamp(0.0, 1.0) * STEPS as f64) as u64);
     }
 }
 

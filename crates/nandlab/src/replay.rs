@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// Replay block traces on stacks and compare what came of it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Each trace replaces the [workload] of each description; --set workload.fit=wrap and the like say more about it.")]
+#[command(
+    after_help = "Each trace replaces the [workload] of each description; --set workload.fit=wrap and the like say more about it."
+)]
 pub struct Args {
-    /// MSR Cambridge CSV, blkparse text, fio iolog or SPC; told by its content. Give several to replay each of them
+    /// MSR Cambridge CSV, blkparse text, fio iolog or SPC; told by its content. Give several to
+    /// replay each of them
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
     /// A description of a stack, in TOML; give several to compare them
@@ -26,7 +29,10 @@ impl Args {
         let overrides = self.trials.overrides();
         let take = |trace: &Path, stack: &PathBuf| {
             let mut document = Document::read(stack, &overrides)?;
-            document.replace("workload", &[("type", "trace"), ("file", &trace.to_string_lossy())]);
+            document.replace(
+                "workload",
+                &[("type", "trace"), ("file", &trace.to_string_lossy())],
+            );
             let mut experiment = Experiment::take(document)?;
             if self.traces.len() > 1 {
                 let trace = trace.file_stem().unwrap_or(trace.as_os_str());
@@ -34,8 +40,13 @@ impl Args {
             }
             Ok(experiment)
         };
-        let pairs = self.traces.iter().flat_map(|trace| self.stacks.iter().map(move |stack| (trace, stack)));
-        let experiments = pairs.map(|(trace, stack)| take(trace, stack)).collect::<Result<Vec<_>, Failure>>()?;
+        let pairs = self
+            .traces
+            .iter()
+            .flat_map(|trace| self.stacks.iter().map(move |stack| (trace, stack)));
+        let experiments = pairs
+            .map(|(trace, stack)| take(trace, stack))
+            .collect::<Result<Vec<_>, Failure>>()?;
         self.trials.execute(&experiments)
     }
 }

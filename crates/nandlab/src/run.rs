@@ -21,7 +21,11 @@ impl Args {
     pub fn execute(self) -> Result<Status, Failure> {
         let overrides = self.trials.overrides();
         let take = |path: &PathBuf| Ok(Experiment::take(Document::read(path, &overrides)?)?);
-        let experiments = self.experiments.iter().map(take).collect::<Result<Vec<_>, Failure>>()?;
+        let experiments = self
+            .experiments
+            .iter()
+            .map(take)
+            .collect::<Result<Vec<_>, Failure>>()?;
         self.trials.execute(&experiments)
     }
 }

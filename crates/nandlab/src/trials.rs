@@ -1,4 +1,5 @@
-//! What `run` and `replay` share: experiments checked, explained, run one after another, and reported side by side.
+//! What `run` and `replay` share: experiments checked, explained, run one after another, and
+//! reported side by side.
 
 use crate::failure::{Failure, Status};
 use crate::output::{Output, print};
@@ -11,7 +12,8 @@ pub struct Trials {
     /// Override a setting of every description, e.g. chip.size="1 GiB" or ftl.victim=cost-benefit
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
-    /// Seed of the workload and of the chip's faults: the same as --set run.seed=N --set chip.seed=N
+    /// Seed of the workload and of the chip's faults: the same as --set run.seed=N --set
+    /// chip.seed=N
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Print every setting with its origin, and run nothing
@@ -24,21 +26,34 @@ pub struct Trials {
 impl Trials {
     /// Overrides, in the order in which they apply.
     pub fn overrides(&self) -> Vec<String> {
-        let seeds = self.seed.iter().flat_map(|seed| [format!("run.seed={seed}"), format!("chip.seed={seed}")]);
+        let seeds = self
+            .seed
+            .iter()
+            .flat_map(|seed| [format!("run.seed={seed}"), format!("chip.seed={seed}")]);
         self.set.iter().cloned().chain(seeds).collect()
     }
 
     /// Runs the experiments, or explains them.
     pub fn execute(&self, experiments: &[Experiment]) -> Result<Status, Failure> {
         if self.explain {
-            let explained: Vec<String> = experiments.iter().map(|e| format!("{}\n{}", e.name, table::settings(&e.settings))).collect();
+            let explained: Vec<String> = experiments
+                .iter()
+                .map(|e| format!("{}\n{}", e.name, table::settings(&e.settings)))
+                .collect();
             print(&explained.join("\n"))?;
             return Ok(Status::Done);
         }
         self.output.check()?;
-        let outcomes = experiments.iter().map(trial).collect::<Result<Vec<Outcome>, Failure>>()?;
+        let outcomes = experiments
+            .iter()
+            .map(trial)
+            .collect::<Result<Vec<Outcome>, Failure>>()?;
         self.output.write(&outcomes)?;
-        Ok(if outcomes.iter().any(|outcome| outcome.problem) { Status::Problem } else { Status::Done })
+        Ok(if outcomes.iter().any(|outcome| outcome.problem) {
+            Status::Problem
+        } else {
+            Status::Done
+        })
     }
 }
 

@@ -1,8 +1,10 @@
-//! The real kernel on our stacks: its ext4, F2FS and FAT drivers make, use and check file systems on simulated flash, and find them
-//! again after the power went. And real clients of `nandlab export`.
+//! The real kernel on our stacks: its ext4, F2FS and FAT drivers make, use and check file systems
+//! on simulated flash, and find them again after the power went. And real clients of `nandlab
+//! export`.
 //!
-//! Needs the tools of `nandlab-oracle`, e2fsprogs, f2fs-tools, dosfstools, mount and qemu-utils; fails naming the Debian package that is missing.
-//! The test of the host's own kernel needs root, FUSE and loop devices, and names what it lacks.
+//! Needs the tools of `nandlab-oracle`, e2fsprogs, f2fs-tools, dosfstools, mount and qemu-utils;
+//! fails naming the Debian package that is missing. The test of the host's own kernel needs root,
+//! FUSE and loop devices, and names what it lacks.
 
 mod common;
 
@@ -25,7 +27,8 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A file system: its type, the erase blocks of the chip it lives on, and how it is made and checked in the guest.
+/// A file system: its type, the erase blocks of the chip it lives on, and how it is made and
+/// checked in the guest.
 struct Kind {
     name: &'static str,
     blocks: u32,
@@ -33,9 +36,24 @@ struct Kind {
     check: &'static str,
 }
 
-const EXT4: Kind = Kind { name: "ext4", blocks: 256, make: "/usr/sbin/mkfs.ext4 -qF -b 4096", check: "/usr/sbin/e2fsck -fn" };
-const F2FS: Kind = Kind { name: "f2fs", blocks: 320, make: "/usr/sbin/mkfs.f2fs -q", check: "/usr/sbin/fsck.f2fs -f --dry-run" };
-const VFAT: Kind = Kind { name: "vfat", blocks: 256, make: "/usr/sbin/mkfs.vfat", check: "/usr/sbin/fsck.vfat -n" };
+const EXT4: Kind = Kind {
+    name: "ext4",
+    blocks: 256,
+    make: "/usr/sbin/mkfs.ext4 -qF -b 4096",
+    check: "/usr/sbin/e2fsck -fn",
+};
+const F2FS: Kind = Kind {
+    name: "f2fs",
+    blocks: 320,
+    make: "/usr/sbin/mkfs.f2fs -q",
+    check: "/usr/sbin/fsck.f2fs -f --dry-run",
+};
+const VFAT: Kind = Kind {
+    name: "vfat",
+    blocks: 256,
+    make: "/usr/sbin/mkfs.vfat",
+    check: "/usr/sbin/fsck.vfat -n",
+};
 
 /// Bytes of `/noise` in the guest.
 const NOISE: usize = 8 << 20;
@@ -61,9 +79,13 @@ struct Bench {
 }
 
 impl Bench {
-    /// `disks` are `/dev/vda` and so on; the tools of `kinds` and the script's `tree.sh` come along.
+    /// `disks` are `/dev/vda` and so on; the tools of `kinds` and the script's `tree.sh` come
+    /// along.
     fn new<'a>(disks: impl IntoIterator<Item = &'a Flash>, kinds: &[Kind], script: &str) -> Self {
-        let mut guest = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}")).guest().file("/noise", common::noise(NOISE));
+        let mut guest = Oracle::ready()
+            .unwrap_or_else(|missing| panic!("{missing}"))
+            .guest()
+            .file("/noise", common::noise(NOISE));
         for program in kinds.iter().flat_map(|kind| [kind.make, kind.check]) {
             guest = guest.program(program.split(' ').next().unwrap_or_default());
         }
@@ -75,16 +97,26 @@ impl Bench {
             guest = guest.disk(Disk::Nbd { socket });
         }
         let guest = guest.script([include_str!("common/tree.sh"), CHECK, script].concat());
-        Self { guest, servers, _sockets: sockets }
+        Self {
+            guest,
+            servers,
+            _sockets: sockets,
+        }
     }
 
-    /// Boots, lets `listen` hear what the script says, and gives the report of a script that ended with status zero.
+    /// Boots, lets `listen` hear what the script says, and gives the report of a script that ended
+    /// with status zero.
     fn boot(self, listen: impl FnOnce(&mut nandlab_oracle::Running)) -> Report {
         let mut running = self.guest.spawn().unwrap_or_else(|error| panic!("{error}"));
         listen(&mut running);
-        let report = running.wait().and_then(Report::success).unwrap_or_else(|error| panic!("{error}"));
+        let report = running
+            .wait()
+            .and_then(Report::success)
+            .unwrap_or_else(|error| panic!("{error}"));
         println!("guest: {:?}", report.wall);
-        self.servers.into_iter().for_each(|server| server.stop().unwrap());
+        self.servers
+            .into_iter()
+            .for_each(|server| server.stop().unwrap());
         report
     }
 }
@@ -97,9 +129,16 @@ fn device(i: usize) -> String {
 /// What is wrong in the eyes of the file system's own checker.
 fn complaint(report: &Report, key: &str) -> Option<String> {
     let key = format!("{key}-check");
-    let printed = String::from_utf8_lossy(report.files.get(&key).map_or(&b"nothing"[..], Vec::as_slice));
+    let printed = String::from_utf8_lossy(
+        report
+            .files
+            .get(&key)
+            .map_or(&b"nothing"[..], Vec::as_slice),
+    );
     // What fsck.f2fs finds does not always show in its exit status.
-    let clean = report.value(&key) == Some("0") && !printed.contains("[Fail]") && !printed.contains("[ASSERT]");
+    let clean = report.value(&key) == Some("0")
+        && !printed.contains("[Fail]")
+        && !printed.contains("[ASSERT]");
     (!clean).then(|| format!("checker: exit status {:?}\n{printed}", report.value(&key)))
 }
 
@@ -122,32 +161,72 @@ const LIVES: &str = r#"
 fn lives(kinds: &[Kind], verb: impl Fn(&Kind, &str) -> String) -> String {
     let life = |(i, kind): (usize, &Kind)| {
         let (verb, device) = (verb(kind, &device(i)), device(i));
-        format!("{verb} || {{ echo {name} failed; exit 1; }}\ncheck {name} {check} {device}\n", name = kind.name, check = kind.check)
+        format!(
+            "{verb} || {{ echo {name} failed; exit 1; }}\ncheck {name} {check} {device}\n",
+            name = kind.name,
+            check = kind.check
+        )
     };
-    kinds.iter().enumerate().map(life).fold(LIVES.into(), |script, life| script + &life)
+    kinds
+        .iter()
+        .enumerate()
+        .map(life)
+        .fold(LIVES.into(), |script, life| script + &life)
 }
 
 #[test]
 fn ext4_f2fs_and_fat_live_on_the_page_layer_and_survive_a_power_cycle() {
     let kinds = [EXT4, F2FS, VFAT];
     let disks = kinds.each_ref().map(|kind| Flash::format(kind.blocks));
-    let script = lives(&kinds, |kind, device| format!("first {} {device} '{}'", kind.name, kind.make));
+    let script = lives(&kinds, |kind, device| {
+        format!("first {} {device} '{}'", kind.name, kind.make)
+    });
     let first = Bench::new(&disks, &kinds, &script).boot(|_| ());
     for (kind, disk) in kinds.iter().zip(&disks) {
         let written = &first.manifests[&format!("{}-written", kind.name)];
-        assert!(written.len() > 130, "{}: {} entries", kind.name, written.len());
-        assert_same(written, &first.manifests[&format!("{}-remounted", kind.name)], kind.name);
+        assert!(
+            written.len() > 130,
+            "{}: {} entries",
+            kind.name,
+            written.len()
+        );
+        assert_same(
+            written,
+            &first.manifests[&format!("{}-remounted", kind.name)],
+            kind.name,
+        );
         assert_eq!(complaint(&first, kind.name), None, "{}", kind.name);
         assert_requests_arrived(disk, &first, kind.name);
         assert_trimmed(disk, written, kind.name);
         assert_tally_is_whole(disk, kind.name);
     }
     let cycled = disks.each_ref().map(Flash::power_cycled);
-    disks.iter().zip(&cycled).for_each(|(disk, cycled)| assert!(disk.read_out() == cycled.read_out(), "the image has changed"));
-    let again = Bench::new(&cycled, &kinds, &lives(&kinds, |kind, device| format!("again {} {device}", kind.name))).boot(|_| ());
+    disks.iter().zip(&cycled).for_each(|(disk, cycled)| {
+        assert!(
+            disk.read_out() == cycled.read_out(),
+            "the image has changed"
+        )
+    });
+    let again = Bench::new(
+        &cycled,
+        &kinds,
+        &lives(&kinds, |kind, device| {
+            format!("again {} {device}", kind.name)
+        }),
+    )
+    .boot(|_| ());
     for kind in &kinds {
-        assert_same(&first.manifests[&format!("{}-written", kind.name)], &again.manifests[&format!("{}-again", kind.name)], kind.name);
-        assert_eq!(complaint(&again, kind.name), None, "{} after the power cycle", kind.name);
+        assert_same(
+            &first.manifests[&format!("{}-written", kind.name)],
+            &again.manifests[&format!("{}-again", kind.name)],
+            kind.name,
+        );
+        assert_eq!(
+            complaint(&again, kind.name),
+            None,
+            "{} after the power cycle",
+            kind.name
+        );
     }
 }
 
@@ -155,41 +234,91 @@ fn assert_same(expected: &Manifest, found: &Manifest, what: &str) {
     assert_eq!(manifest::differences(expected, found), "", "{what}");
 }
 
-/// A virtio disk has no forced write, so that the kernel makes of each one a write and a flush. ext4 commits with a flush before and a
-/// forced write; F2FS and FAT flush once an fsync.
+/// A virtio disk has no forced write, so that the kernel makes of each one a write and a flush.
+/// ext4 commits with a flush before and a forced write; F2FS and FAT flush once an fsync.
 fn assert_requests_arrived(disk: &Flash, report: &Report, name: &str) {
-    let (counts, fsyncs): (_, u64) = (disk.counts(), report.value(&format!("{name}-fsyncs")).unwrap().parse().unwrap());
+    let (counts, fsyncs): (_, u64) = (
+        disk.counts(),
+        report
+            .value(&format!("{name}-fsyncs"))
+            .unwrap()
+            .parse()
+            .unwrap(),
+    );
     println!("{name}: {fsyncs} fsyncs, {counts:?}");
-    assert_eq!(report.value(&format!("{name}-cache")), Some("write back, fua 0"), "{name}");
+    assert_eq!(
+        report.value(&format!("{name}-cache")),
+        Some("write back, fua 0"),
+        "{name}"
+    );
     let per_fsync = if name == "ext4" { 2 } else { 1 };
-    assert!(fsyncs > 30 && counts.flushes.requests >= per_fsync * fsyncs, "{name}: {} flushes of {fsyncs} fsyncs", counts.flushes.requests);
-    let failed = [counts.reads, counts.writes, counts.flushes, counts.discards].map(|count| count.failed);
+    assert!(
+        fsyncs > 30 && counts.flushes.requests >= per_fsync * fsyncs,
+        "{name}: {} flushes of {fsyncs} fsyncs",
+        counts.flushes.requests
+    );
+    let failed =
+        [counts.reads, counts.writes, counts.flushes, counts.discards].map(|count| count.failed);
     assert_eq!(failed, [0; 4], "{name}");
 }
 
 /// What was deleted is not held any more: beside the files there is less than what was churned.
 fn assert_trimmed(disk: &Flash, tree: &Manifest, name: &str) {
-    let sizes = tree.values().map(|entry| if let manifest::Kind::File { size, .. } = entry.kind { size } else { 0 });
-    let (files, held, discards) = (sizes.sum::<u64>(), disk.held_bytes(), disk.counts().discards);
+    let sizes = tree.values().map(|entry| {
+        if let manifest::Kind::File { size, .. } = entry.kind {
+            size
+        } else {
+            0
+        }
+    });
+    let (files, held, discards) = (
+        sizes.sum::<u64>(),
+        disk.held_bytes(),
+        disk.counts().discards,
+    );
     println!("{name}: {files} bytes in files, {held} held");
-    assert!(discards.requests > 0 && discards.sectors * 512 >= CHURNED, "{name}: {discards:?}");
-    assert!((files..files + CHURNED * 3 / 4).contains(&held), "{name}: {held} bytes held for {files} bytes in files");
+    assert!(
+        discards.requests > 0 && discards.sectors * 512 >= CHURNED,
+        "{name}: {discards:?}"
+    );
+    assert!(
+        (files..files + CHURNED * 3 / 4).contains(&held),
+        "{name}: {held} bytes held for {files} bytes in files"
+    );
 }
 
 /// Every operation of the chip since its formatting has a cause.
 fn assert_tally_is_whole(disk: &Flash, name: &str) {
     let (tally, chip) = (disk.tally(), disk.chip_counts());
-    let sum = |of: fn(&nandlab_ftl::CauseCounts) -> u64| tally.rows().map(|(_, counts)| of(&counts)).sum::<u64>();
+    let sum = |of: fn(&nandlab_ftl::CauseCounts) -> u64| {
+        tally.rows().map(|(_, counts)| of(&counts)).sum::<u64>()
+    };
     let formatted = u64::from(disk.blocks());
-    println!("{name}: {chip:?}, amplification {:?}, {} virtual ms", tally.amplification(true), disk.now() / 1_000_000);
+    println!(
+        "{name}: {chip:?}, amplification {:?}, {} virtual ms",
+        tally.amplification(true),
+        disk.now() / 1_000_000
+    );
     assert_eq!(
-        [sum(|c| c.programs), sum(|c| c.copies), sum(|c| c.erases) + formatted],
+        [
+            sum(|c| c.programs),
+            sum(|c| c.copies),
+            sum(|c| c.erases) + formatted
+        ],
         [chip.programs, chip.copies, chip.erases],
         "{name}"
     );
-    let host = tally.rows().find(|(cause, _)| *cause == Cause::Host).unwrap().1;
+    let host = tally
+        .rows()
+        .find(|(cause, _)| *cause == Cause::Host)
+        .unwrap()
+        .1;
     assert_eq!(host.programs, tally.host_pages, "{name}");
-    assert!(tally.host_pages * 4096 >= disk.counts().writes.sectors * 512 && tally.amplification(true) > Some(1.0), "{name}");
+    assert!(
+        tally.host_pages * 4096 >= disk.counts().writes.sectors * 512
+            && tally.amplification(true) > Some(1.0),
+        "{name}"
+    );
     assert!(sum(|c| c.erases) > 0, "{name}: the flash was not filled");
 }
 
@@ -210,7 +339,12 @@ struct Cut {
 fn live_and_promise() -> [Cut; 2] {
     let mut cuts = [EXT4, F2FS].map(|kind| {
         let (disk, before) = Flash::format_logged(kind.blocks, PageOptions::default());
-        Cut { kind, disk, before, promises: Vec::new() }
+        Cut {
+            kind,
+            disk,
+            before,
+            promises: Vec::new(),
+        }
     });
     let begin = |(i, cut): (usize, &Cut)| {
         let (name, make, device) = (cut.kind.name, cut.kind.make, device(i));
@@ -219,7 +353,8 @@ fn live_and_promise() -> [Cut; 2] {
         )
     };
     let begins: String = cuts.iter().enumerate().map(begin).collect();
-    // The volumes are left mounted: whatever is still in the guest's memory at the end was never promised.
+    // The volumes are left mounted: whatever is still in the guest's memory at the end was never
+    // promised.
     let script = format!(
         "{}{begins}for n in $(seq {STEPS}); do step ext4 $n && step f2fs $n || exit 1; done\nsay promise end\n",
         include_str!("common/promises.sh")
@@ -227,17 +362,25 @@ fn live_and_promise() -> [Cut; 2] {
     let bench = Bench::new(cuts.iter().map(|cut| &cut.disk), &[EXT4, F2FS], &script);
     bench.boot(|running| {
         loop {
-            let said = running.wait_for("promise", Duration::from_secs(120)).unwrap_or_else(|error| panic!("{error}"));
-            let Some((name, promise)) = said.split_once(' ') else { break };
+            let said = running
+                .wait_for("promise", Duration::from_secs(120))
+                .unwrap_or_else(|error| panic!("{error}"));
+            let Some((name, promise)) = said.split_once(' ') else {
+                break;
+            };
             let cut = cuts.iter_mut().find(|cut| cut.kind.name == name).unwrap();
-            cut.promises.push(Promise { at: cut.disk.now(), what: What::parse(promise).unwrap_or_else(|| panic!("{said:?}")) });
+            cut.promises.push(Promise {
+                at: cut.disk.now(),
+                what: What::parse(promise).unwrap_or_else(|| panic!("{said:?}")),
+            });
         }
     });
     cuts
 }
 
 impl Cut {
-    /// Moments of the life: right after one promise in each part of it, or while the first few operations after that are under way.
+    /// Moments of the life: right after one promise in each part of it, or while the first few
+    /// operations after that are under way.
     fn moments(&self) -> Vec<Nanos> {
         let (log, part) = (self.disk.log(), self.promises.len() / CUTS);
         let moment = |n: usize| {
@@ -245,7 +388,9 @@ impl Cut {
             let later = log.partition_point(|op| op.start < promise.at);
             match n % 4 {
                 0 => promise.at,
-                k => log.get(later + 2 * k - 1).map_or(promise.at, |op| op.start.midpoint(op.end)),
+                k => log
+                    .get(later + 2 * k - 1)
+                    .map_or(promise.at, |op| op.start.midpoint(op.end)),
             }
         };
         let mut moments: Vec<Nanos> = (0..CUTS).map(moment).collect();
@@ -257,7 +402,11 @@ impl Cut {
     fn remains(&self, moments: &[Nanos]) -> Vec<Flash> {
         let log = self.disk.log();
         let mut states = CrashStates::new(self.before.fork().unwrap(), &log);
-        moments.iter().enumerate().map(|(n, t)| Flash::attach(states.at(*t, mix(1, n as u64)).unwrap())).collect()
+        moments
+            .iter()
+            .enumerate()
+            .map(|(n, t)| Flash::attach(states.at(*t, mix(1, n as u64)).unwrap()))
+            .collect()
     }
 }
 
@@ -277,31 +426,72 @@ const RECOVER: &str = r#"
 fn what_was_fsynced_is_there_after_a_power_cut_anywhere() {
     let cuts = live_and_promise();
     let moments = cuts.each_ref().map(Cut::moments);
-    let remains: Vec<Vec<Flash>> = cuts.iter().zip(&moments).map(|(cut, moments)| cut.remains(moments)).collect();
+    let remains: Vec<Vec<Flash>> = cuts
+        .iter()
+        .zip(&moments)
+        .map(|(cut, moments)| cut.remains(moments))
+        .collect();
     let key = |cut: &Cut, n: usize| format!("{}-{n}", cut.kind.name);
-    let states = || cuts.iter().zip(&moments).flat_map(|(cut, moments)| moments.iter().enumerate().map(move |(n, t)| (cut, n, *t)));
+    let states = || {
+        cuts.iter()
+            .zip(&moments)
+            .flat_map(|(cut, moments)| moments.iter().enumerate().map(move |(n, t)| (cut, n, *t)))
+    };
     let recover = |(i, (cut, n, _)): (usize, (&Cut, usize, Nanos))| {
-        format!("recover {} {} {} {}\n", cut.kind.name, device(i), key(cut, n), cut.kind.check)
+        format!(
+            "recover {} {} {} {}\n",
+            cut.kind.name,
+            device(i),
+            key(cut, n),
+            cut.kind.check
+        )
     };
     let recovers: String = states().enumerate().map(recover).collect();
-    let script =
-        [include_str!("common/promises.sh"), RECOVER, "mp ext4; mp f2fs\n", &recovers, "dmesg >/tmp/dmesg; send dmesg /tmp/dmesg\n"];
+    let script = [
+        include_str!("common/promises.sh"),
+        RECOVER,
+        "mp ext4; mp f2fs\n",
+        &recovers,
+        "dmesg >/tmp/dmesg; send dmesg /tmp/dmesg\n",
+    ];
     let report = Bench::new(remains.iter().flatten(), &[EXT4, F2FS], &script.concat()).boot(|_| ());
 
     let noise = common::noise(NOISE);
     let mut broken = Vec::new();
     for (cut, n, t) in states() {
-        let (key, promised) = (key(cut, n), cut.promises.iter().filter(|promise| promise.at <= t).count());
+        let (key, promised) = (
+            key(cut, n),
+            cut.promises
+                .iter()
+                .filter(|promise| promise.at <= t)
+                .count(),
+        );
         let tree = report.manifests.get(&key).cloned().unwrap_or_default();
-        println!("{key}: cut at {} us, {promised} of {} promises, {} entries found", t / 1000, cut.promises.len(), tree.len());
+        println!(
+            "{key}: cut at {} us, {promised} of {} promises, {} entries found",
+            t / 1000,
+            cut.promises.len(),
+            tree.len()
+        );
         let wrong = match report.value(&format!("{key}-refused")) {
             Some(what) => vec![format!("{what} refused")],
-            None => promises::broken(&cut.promises, t, &tree, &noise, STEPS).into_iter().chain(complaint(&report, &key)).collect(),
+            None => promises::broken(&cut.promises, t, &tree, &noise, STEPS)
+                .into_iter()
+                .chain(complaint(&report, &key))
+                .collect(),
         };
-        broken.extend(wrong.into_iter().map(|what| format!("{key}, cut at {t} ns with {promised} promises: {what}")));
+        broken.extend(
+            wrong
+                .into_iter()
+                .map(|what| format!("{key}, cut at {t} ns with {promised} promises: {what}")),
+        );
     }
     let dmesg = String::from_utf8_lossy(&report.files["dmesg"]);
-    let dmesg: String = dmesg.lines().filter(|line| line.contains("-fs (")).map(|line| format!("{line}\n")).collect();
+    let dmesg: String = dmesg
+        .lines()
+        .filter(|line| line.contains("-fs ("))
+        .map(|line| format!("{line}\n"))
+        .collect();
     assert!(broken.is_empty(), "{}\n{dmesg}", broken.join("\n"));
     assert_recovery_had_work(&cuts, &dmesg);
 }
@@ -309,10 +499,18 @@ fn what_was_fsynced_is_there_after_a_power_cut_anywhere() {
 /// A cut that leaves nothing to recover proves nothing.
 fn assert_recovery_had_work(cuts: &[Cut], dmesg: &str) {
     for cut in cuts {
-        println!("{}: {}, {} chip operations", cut.kind.name, promises::summary(&cut.promises), cut.disk.log().len());
+        println!(
+            "{}: {}, {} chip operations",
+            cut.kind.name,
+            promises::summary(&cut.promises),
+            cut.disk.log().len()
+        );
         assert!(cut.promises.len() >= STEPS + STEPS / 4, "{}", cut.kind.name);
     }
-    let (journals, rolled) = (dmesg.matches("recovery complete").count(), dmesg.matches("recover_data: ino").count());
+    let (journals, rolled) = (
+        dmesg.matches("recovery complete").count(),
+        dmesg.matches("recover_data: ino").count(),
+    );
     println!("{journals} ext4 journals recovered, {rolled} files rolled forward by F2FS");
     assert_eq!(journals, CUTS, "{dmesg}");
     assert!(rolled > 0, "{dmesg}");
@@ -323,7 +521,11 @@ struct Loop(String);
 
 impl Loop {
     fn attach(file: &Path) -> Self {
-        let printed = tools::succeed("mount", "losetup", &["--find", "--show", "--direct-io=on", tools::text(file)]);
+        let printed = tools::succeed(
+            "mount",
+            "losetup",
+            &["--find", "--show", "--direct-io=on", tools::text(file)],
+        );
         Self(printed.trim().into())
     }
 }
@@ -340,7 +542,11 @@ struct Mounted(PathBuf);
 
 impl Mounted {
     fn new(device: &Loop, dir: &Path) -> Self {
-        tools::succeed("mount", "mount", &["-t", "ext4", "-o", "discard", &device.0, tools::text(dir)]);
+        tools::succeed(
+            "mount",
+            "mount",
+            &["-t", "ext4", "-o", "discard", &device.0, tools::text(dir)],
+        );
         Self(dir.into())
     }
 }
@@ -353,15 +559,32 @@ impl Drop for Mounted {
 }
 
 fn require_host() {
-    assert!(rustix::process::geteuid().is_root(), "this test mounts: it must run as root");
-    for (path, remedy) in [("/dev/fuse", "modprobe fuse"), ("/dev/loop-control", "modprobe loop")] {
-        assert!(Path::new(path).exists(), "{path} is missing: {remedy}, or give the container this device");
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test mounts: it must run as root"
+    );
+    for (path, remedy) in [
+        ("/dev/fuse", "modprobe fuse"),
+        ("/dev/loop-control", "modprobe loop"),
+    ] {
+        assert!(
+            Path::new(path).exists(),
+            "{path} is missing: {remedy}, or give the container this device"
+        );
     }
-    for (package, program) in [("e2fsprogs", "mkfs.ext4"), ("e2fsprogs", "e2fsck"), ("mount", "losetup"), ("mount", "mount")] {
+    for (package, program) in [
+        ("e2fsprogs", "mkfs.ext4"),
+        ("e2fsprogs", "e2fsck"),
+        ("mount", "losetup"),
+        ("mount", "mount"),
+    ] {
         tools::find(package, program);
     }
     let known = fs::read_to_string("/proc/filesystems").unwrap();
-    assert!(known.lines().any(|line| line.trim() == "ext4"), "the running kernel has no ext4: modprobe ext4");
+    assert!(
+        known.lines().any(|line| line.trim() == "ext4"),
+        "the running kernel has no ext4: modprobe ext4"
+    );
 }
 
 /// Serves `disk` as a file and gives a loop device of it to `work`.
@@ -380,7 +603,12 @@ fn the_hosts_own_ext4_finds_its_files_on_the_layer_attached_again() {
     require_host();
     let (disk, at) = (Flash::format(384), tempfile::tempdir().unwrap());
     let noise = common::noise(NOISE);
-    let file = |n: usize| (at.path().join(format!("d{}/file {n}", n % 7)), &noise[n * 1000..][..n * n * 7]);
+    let file = |n: usize| {
+        (
+            at.path().join(format!("d{}/file {n}", n % 7)),
+            &noise[n * 1000..][..n * n * 7],
+        )
+    };
     with_loop(&disk, |device| {
         tools::succeed("e2fsprogs", "mkfs.ext4", &["-q", "-F", &device.0]);
         let _mounted = Mounted::new(device, at.path());
@@ -390,10 +618,18 @@ fn the_hosts_own_ext4_finds_its_files_on_the_layer_attached_again() {
         }
         let flushes = disk.counts().flushes.requests;
         fs::File::open(file(299).0).unwrap().sync_all().unwrap();
-        assert!(disk.counts().flushes.requests > flushes, "fsync reaches the layer");
-        (0..300).step_by(3).for_each(|n| fs::remove_file(file(n).0).unwrap());
+        assert!(
+            disk.counts().flushes.requests > flushes,
+            "fsync reaches the layer"
+        );
+        (0..300)
+            .step_by(3)
+            .for_each(|n| fs::remove_file(file(n).0).unwrap());
     });
-    assert!(disk.counts().discards.requests > 0, "discards reach the layer");
+    assert!(
+        disk.counts().discards.requests > 0,
+        "discards reach the layer"
+    );
     let cycled = disk.power_cycled();
     with_loop(&cycled, |device| {
         let mounted = Mounted::new(device, at.path());
@@ -418,17 +654,29 @@ struct Export {
 impl Export {
     fn start(dir: &Path, options: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
-        command.current_dir(dir).args(["export", "stack.toml", "--nbd"]).arg(format!("unix:{}/socket", dir.display())).args(options);
+        command
+            .current_dir(dir)
+            .args(["export", "stack.toml", "--nbd"])
+            .arg(format!("unix:{}/socket", dir.display()))
+            .args(options);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut printed = BufReader::new(child.stdout.take().unwrap());
         let mut uri = String::new();
         printed.read_line(&mut uri).unwrap();
-        Self { child, uri: uri.trim().into(), printed }
+        Self {
+            child,
+            uri: uri.trim().into(),
+            printed,
+        }
     }
 
     fn client(&self, commands: &[&str]) {
         let commands = commands.iter().flat_map(|command| ["-c", command]);
-        let arguments: Vec<&str> = ["-f", "raw"].into_iter().chain(commands).chain([self.uri.as_str()]).collect();
+        let arguments: Vec<&str> = ["-f", "raw"]
+            .into_iter()
+            .chain(commands)
+            .chain([self.uri.as_str()])
+            .collect();
         let printed = tools::succeed("qemu-utils", "qemu-io", &arguments);
         assert!(!printed.contains("verification failed"), "{printed}");
     }
@@ -453,17 +701,31 @@ impl Drop for Export {
 #[test]
 fn what_a_client_writes_to_an_export_is_there_when_the_saved_chip_is_exported_again() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("stack.toml"), "[chip]\npreset = \"slc-2k\"\nsize = \"64 MiB\"\nsave = \"chip\"\n").unwrap();
+    fs::write(
+        dir.path().join("stack.toml"),
+        "[chip]\npreset = \"slc-2k\"\nsize = \"64 MiB\"\nsave = \"chip\"\n",
+    )
+    .unwrap();
     let first = Export::start(dir.path(), &["--once", "--record", "trace", "--stats"]);
     first.client(&["write -P 0x5a 1M 300k", "discard 1M 64k", "flush"]);
     let printed = first.end();
     assert!(printed.contains("write amplification 1."), "{printed}");
     let trace = fs::read_to_string(dir.path().join("trace")).unwrap();
-    assert!(trace.starts_with("fio version 3 iolog\n") && trace.contains(" write 1048576 307200\n"), "{trace}");
-    assert!(trace.contains(" trim 1048576 65536\n") && trace.contains(" sync 0 0\n"), "{trace}");
+    assert!(
+        trace.starts_with("fio version 3 iolog\n") && trace.contains(" write 1048576 307200\n"),
+        "{trace}"
+    );
+    assert!(
+        trace.contains(" trim 1048576 65536\n") && trace.contains(" sync 0 0\n"),
+        "{trace}"
+    );
 
     let second = Export::start(dir.path(), &["--set", "chip.load=chip"]);
-    second.client(&["read -P 0 1M 64k", "read -P 0x5a 1088k 236k", "read -P 0 1324k 100k"]);
+    second.client(&[
+        "read -P 0 1M 64k",
+        "read -P 0x5a 1088k 236k",
+        "read -P 0 1324k 100k",
+    ]);
     tools::succeed("procps", "kill", &["-TERM", &second.child.id().to_string()]);
     let printed = second.end();
     assert!(printed.contains("attach"), "{printed}");

@@ -1,4 +1,5 @@
-//! `nandlab mount`: real programs in the directory, and what is there when the saved chip is mounted again. Needs root and `/dev/fuse`.
+//! `nandlab mount`: real programs in the directory, and what is there when the saved chip is
+//! mounted again. Needs root and `/dev/fuse`.
 
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
@@ -16,12 +17,22 @@ struct Mount<'a> {
 impl<'a> Mount<'a> {
     fn new(stack: &Path, dir: &'a Path, options: &[&str]) -> Self {
         let fuse = Path::new("/dev/fuse").exists();
-        assert!(rustix::process::geteuid().is_root() && fuse, "this test must run as root (with /dev/fuse, which is there: {fuse})");
+        assert!(
+            rustix::process::geteuid().is_root() && fuse,
+            "this test must run as root (with /dev/fuse, which is there: {fuse})"
+        );
         let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
-        command.arg("mount").arg(stack).arg(dir).args(options).stdout(Stdio::piped());
+        command
+            .arg("mount")
+            .arg(stack)
+            .arg(dir)
+            .args(options)
+            .stdout(Stdio::piped());
         let mut command = command.spawn().expect("the command was built");
         let mut said = String::new();
-        BufReader::new(command.stdout.as_mut().expect("it is a pipe")).read_line(&mut said).unwrap();
+        BufReader::new(command.stdout.as_mut().expect("it is a pipe"))
+            .read_line(&mut said)
+            .unwrap();
         assert!(said.contains("until Ctrl-C"), "{said:?}");
         Self { command, dir }
     }
@@ -48,23 +59,40 @@ impl Drop for Mount<'_> {
 /// Stacks of 64 MiB that are saved, and what brings them back.
 fn stacks(dir: &Path) -> [(&'static str, std::path::PathBuf, String, String); 4] {
     let (page, bare) = ("[ftl]\nscheme = \"page\"\n", "[ftl]\nscheme = \"none\"\n");
-    [("ext3", page), ("f2fs", page), ("fat", page), ("jffs2", bare)].map(|(fs, ftl)| {
+    [
+        ("ext3", page),
+        ("f2fs", page),
+        ("fat", page),
+        ("jffs2", bare),
+    ]
+    .map(|(fs, ftl)| {
         let stack = dir.join(format!("{fs}.toml"));
         let chip = "[chip]\npreset = \"slc-2k\"\nsize = \"128 MiB\"\n";
         fs::write(&stack, format!("{chip}{ftl}[fs]\ntype = \"{fs}\"\n")).unwrap();
         let saved = dir.join(format!("{fs}.chip"));
-        (fs, stack, format!("chip.save={:?}", saved.display().to_string()), format!("chip.load={:?}", saved.display().to_string()))
+        (
+            fs,
+            stack,
+            format!("chip.save={:?}", saved.display().to_string()),
+            format!("chip.load={:?}", saved.display().to_string()),
+        )
     })
 }
 
 fn fill(dir: &Path, links: bool) {
     fs::create_dir_all(dir.join("a/b")).unwrap();
     for number in 0..60_u32 {
-        let contents: Vec<u8> = (0..number * 700).map(|at| ((at * number) >> 3) as u8).collect();
+        let contents: Vec<u8> = (0..number * 700)
+            .map(|at| ((at * number) >> 3) as u8)
+            .collect();
         fs::write(dir.join(format!("a/b/{number}")), contents).unwrap();
     }
     for number in (0..60).step_by(3) {
-        fs::rename(dir.join(format!("a/b/{number}")), dir.join(format!("a/a long name for number {number}"))).unwrap();
+        fs::rename(
+            dir.join(format!("a/b/{number}")),
+            dir.join(format!("a/a long name for number {number}")),
+        )
+        .unwrap();
     }
     fs::remove_file(dir.join("a/b/1")).unwrap();
     if links {
@@ -75,16 +103,29 @@ fn fill(dir: &Path, links: bool) {
 
 /// `diff -r` finds nothing.
 fn assert_same(one: &Path, other: &Path) {
-    let told = Command::new("diff").args(["-r", "--no-dereference"]).args([one, other]).output().expect("diffutils is essential in Debian");
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stdout));
+    let told = Command::new("diff")
+        .args(["-r", "--no-dereference"])
+        .args([one, other])
+        .output()
+        .expect("diffutils is essential in Debian");
+    assert!(
+        told.status.success(),
+        "{}",
+        String::from_utf8_lossy(&told.stdout)
+    );
 }
 
 #[test]
 fn what_programs_leave_in_each_stack_is_there_when_the_saved_chip_is_mounted_again() {
     let scratch = tempfile::tempdir().unwrap();
     for (fs, stack, save, load) in stacks(scratch.path()) {
-        let (dir, model) = (scratch.path().join(format!("{fs}.dir")), scratch.path().join(format!("{fs}.model")));
-        [&dir, &model].iter().for_each(|dir| fs::create_dir(dir).unwrap());
+        let (dir, model) = (
+            scratch.path().join(format!("{fs}.dir")),
+            scratch.path().join(format!("{fs}.model")),
+        );
+        [&dir, &model]
+            .iter()
+            .for_each(|dir| fs::create_dir(dir).unwrap());
         fill(&model, fs != "fat");
         if fs.starts_with("ext") {
             fs::create_dir(model.join("lost+found")).unwrap();
@@ -97,7 +138,10 @@ fn what_programs_leave_in_each_stack_is_there_when_the_saved_chip_is_mounted_aga
         mount.end();
         let mount = Mount::new(&stack, &dir, &["--set", &load, "--read-only"]);
         assert_same(&model, &dir);
-        assert!(fs::write(dir.join("new"), "").is_err(), "{fs} is mounted read-only");
+        assert!(
+            fs::write(dir.join("new"), "").is_err(),
+            "{fs} is mounted read-only"
+        );
         mount.end();
     }
 }
@@ -108,9 +152,14 @@ fn with_a_pace_the_directory_is_as_slow_as_the_device() {
     let (fs, stack, ..) = stacks(scratch.path())[3].clone();
     let dir = scratch.path().join(fs);
     fs::create_dir(&dir).unwrap();
-    let mount = Mount::new(&stack, &dir, &["--pace", "real", "--set", "fs.compression=\"none\""]);
+    let mount = Mount::new(
+        &stack,
+        &dir,
+        &["--pace", "real", "--set", "fs.compression=\"none\""],
+    );
     let began = std::time::Instant::now();
-    // 1000 pages of 2 KiB at 200 us and more: a lower bound of the wall's time is all that is asked for.
+    // 1000 pages of 2 KiB at 200 us and more: a lower bound of the wall's time is all that is asked
+    // for.
     fs::write(dir.join("file"), vec![7; 2048 * 1000]).unwrap();
     assert!(began.elapsed() >= std::time::Duration::from_millis(200));
     mount.end();
@@ -125,7 +174,11 @@ fn a_command_that_is_killed_leaves_a_directory_that_can_be_released() {
     let mount = Mount::new(&stack, &dir, &[]);
     fs::write(dir.join("file"), "contents").unwrap();
     mount.kill();
-    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "nothing is mounted any more");
+    assert_eq!(
+        fs::read_dir(&dir).unwrap().count(),
+        0,
+        "nothing is mounted any more"
+    );
 }
 
 #[test]
@@ -133,7 +186,15 @@ fn a_stack_without_a_file_system_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let stack = scratch.path().join("stack.toml");
     fs::write(&stack, "[chip]\npreset = \"slc-2k\"\n").unwrap();
-    let told = Command::new(env!("CARGO_BIN_EXE_nandlab")).arg("mount").arg(&stack).arg(scratch.path()).output().unwrap();
+    let told = Command::new(env!("CARGO_BIN_EXE_nandlab"))
+        .arg("mount")
+        .arg(&stack)
+        .arg(scratch.path())
+        .output()
+        .unwrap();
     assert_eq!(told.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&told.stderr).contains("fs.type"), "{told:?}");
+    assert!(
+        String::from_utf8_lossy(&told.stderr).contains("fs.type"),
+        "{told:?}"
+    );
 }

@@ -1,7 +1,9 @@
 //! Where the prepared kernel is kept between runs, and what was built for it.
 //!
-//! *Promises.* A prepared kernel (headers, modules) is built aside and renamed into place, so it is there whole or not at all; one process builds, others wait on a lock that dies with
-//! its holder; a kernel prepared by another recipe lies in another directory, and one that lost a part is built anew.
+//! *Promises.* A prepared kernel (headers, modules) is built aside and renamed into place, so it is
+//! there whole or not at all; one process builds, others wait on a lock that dies with its holder;
+//! a kernel prepared by another recipe lies in another directory, and one that lost a part is built
+//! anew.
 
 use crate::error::At;
 use crate::kernel::{self, Kernel};
@@ -15,20 +17,30 @@ const BUILDING: &str = "building-";
 
 /// The oracle's cache directory, from the environment.
 pub fn directory() -> Result<PathBuf, OracleError> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     set("NANDLAB_CACHE")
-        .or_else(|| set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache"))).map(|cache| cache.join("nandlab")))
+        .or_else(|| {
+            set("XDG_CACHE_HOME")
+                .or_else(|| set("HOME").map(|home| home.join(".cache")))
+                .map(|cache| cache.join("nandlab"))
+        })
         .map(|cache| cache.join("oracle"))
         .ok_or(OracleError::NoCacheDirectory)
 }
 
 /// The kernel kept in `root`; prepares it if it is not there.
 pub fn kernel(root: &Path) -> Result<Kernel, OracleError> {
-    kept(root, "kernel", &kernel::recipe(), kernel::open, |into| kernel::prepare(into, &tools::locate("depmod")?))
+    kept(root, "kernel", &kernel::recipe(), kernel::open, |into| {
+        kernel::prepare(into, &tools::locate("depmod")?)
+    })
 }
 
-/// What `open` finds in the directory of `root` that belongs to a `kind` of things and a `recipe`; calls `build` to fill it if `open` finds
-/// nothing whole.
+/// What `open` finds in the directory of `root` that belongs to a `kind` of things and a `recipe`;
+/// calls `build` to fill it if `open` finds nothing whole.
 pub fn kept<T>(
     root: &Path,
     kind: &str,
@@ -42,20 +54,29 @@ pub fn kept<T>(
     }
     fs::create_dir_all(root).at(root)?;
     let lock_path = root.join("lock");
-    let lock = File::options().create(true).append(true).open(&lock_path).at(&lock_path)?;
+    let lock = File::options()
+        .create(true)
+        .append(true)
+        .open(&lock_path)
+        .at(&lock_path)?;
     flock(&lock, FlockOperation::LockExclusive).at(&lock_path)?;
     if let Some(kept) = open(&place) {
         return Ok(kept);
     }
     remove_abandoned(root)?;
-    let aside = tempfile::Builder::new().prefix(BUILDING).tempdir_in(root).at(root)?;
+    let aside = tempfile::Builder::new()
+        .prefix(BUILDING)
+        .tempdir_in(root)
+        .at(root)?;
     build(aside.path())?;
     if place.exists() {
         fs::remove_dir_all(&place).at(&place)?;
     }
     fs::rename(aside.keep(), &place).at(&place)?;
-    open(&place)
-        .ok_or_else(|| OracleError::Package { package: place.display().to_string(), found: "incomplete although just built".into() })
+    open(&place).ok_or_else(|| OracleError::Package {
+        package: place.display().to_string(),
+        found: "incomplete although just built".into(),
+    })
 }
 
 /// Removes what a killed builder left; called under the lock, so none is at work.
@@ -75,7 +96,9 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
     fn open(place: &Path) -> Option<String> {
-        fs::read_to_string(place.join("content")).ok().filter(|text| text == "whole")
+        fs::read_to_string(place.join("content"))
+            .ok()
+            .filter(|text| text == "whole")
     }
 
     fn build(into: &Path) -> Result<(), OracleError> {
@@ -83,7 +106,10 @@ mod tests {
     }
 
     fn names(root: &Path) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(root).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = fs::read_dir(root)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -99,7 +125,12 @@ mod tests {
         };
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| assert_eq!(kept(root.path(), "kernel", "recipe", open, slow).unwrap(), "whole"));
+                scope.spawn(|| {
+                    assert_eq!(
+                        kept(root.path(), "kernel", "recipe", open, slow).unwrap(),
+                        "whole"
+                    )
+                });
             }
         });
         assert_eq!(builds.load(SeqCst), 1);
@@ -112,14 +143,25 @@ mod tests {
         let place = root.path().join(&names(root.path())[0]);
         fs::write(place.join("content"), "half").unwrap();
         fs::create_dir(root.path().join("building-dead")).unwrap();
-        assert_eq!(kept(root.path(), "kernel", "recipe", open, build).unwrap(), "whole");
-        assert_eq!(names(root.path()).len(), 2, "one kernel and the lock: {:?}", names(root.path()));
+        assert_eq!(
+            kept(root.path(), "kernel", "recipe", open, build).unwrap(),
+            "whole"
+        );
+        assert_eq!(
+            names(root.path()).len(),
+            2,
+            "one kernel and the lock: {:?}",
+            names(root.path())
+        );
     }
 
     #[test]
     fn a_failed_build_leaves_nothing_and_another_recipe_has_its_own_place() {
         let root = tempfile::tempdir().unwrap();
-        kept(root.path(), "kernel", "recipe", open, |_| Err(OracleError::NoCacheDirectory)).unwrap_err();
+        kept(root.path(), "kernel", "recipe", open, |_| {
+            Err(OracleError::NoCacheDirectory)
+        })
+        .unwrap_err();
         assert_eq!(names(root.path()), ["lock"]);
         kept(root.path(), "kernel", "recipe", open, build).unwrap();
         kept(root.path(), "kernel", "other recipe", open, build).unwrap();

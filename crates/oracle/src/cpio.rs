@@ -1,7 +1,8 @@
 //! Writes the "newc" cpio archives that Linux unpacks into its first root file system.
 //!
-//! Directories that a path needs are added by themselves, once; owner is root, times are zero, so equal content gives equal bytes.
-//! An archive ends on a multiple of [`BLOCK`], so that archives can be put one behind the other.
+//! Directories that a path needs are added by themselves, once; owner is root, times are zero, so
+//! equal content gives equal bytes. An archive ends on a multiple of [`BLOCK`], so that archives
+//! can be put one behind the other.
 
 use std::collections::BTreeSet;
 use std::io::{self, Error, ErrorKind, Read, Write};
@@ -25,13 +26,21 @@ pub struct Archive<W> {
 impl<W: Write> Archive<W> {
     /// An empty archive.
     pub fn new(out: W) -> Self {
-        Self { out, written: 0, entries: 0, directories: BTreeSet::new() }
+        Self {
+            out,
+            written: 0,
+            entries: 0,
+            directories: BTreeSet::new(),
+        }
     }
 
     /// Adds a directory and those above it.
     pub fn directory(&mut self, path: &Path) -> io::Result<()> {
         let path = inside(path)?;
-        let mut above: Vec<_> = path.ancestors().filter(|p| !p.as_os_str().is_empty()).collect();
+        let mut above: Vec<_> = path
+            .ancestors()
+            .filter(|p| !p.as_os_str().is_empty())
+            .collect();
         above.reverse();
         for directory in above {
             if self.directories.insert(directory.into()) {
@@ -41,13 +50,23 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    /// Adds a file of `length` bytes, read from `content`, with permission bits `mode`. A later file of the same path replaces it.
-    pub fn file(&mut self, path: &Path, mode: u32, length: u64, content: &mut dyn Read) -> io::Result<()> {
+    /// Adds a file of `length` bytes, read from `content`, with permission bits `mode`. A later
+    /// file of the same path replaces it.
+    pub fn file(
+        &mut self,
+        path: &Path,
+        mode: u32,
+        length: u64,
+        content: &mut dyn Read,
+    ) -> io::Result<()> {
         self.parents(path)?;
         self.header(inside(path)?, FILE | mode, length)?;
         let copied = io::copy(&mut content.take(length), &mut self.out)?;
         if copied != length {
-            return Err(Error::new(ErrorKind::UnexpectedEof, format!("shrank to {copied} bytes while read, expected {length}")));
+            return Err(Error::new(
+                ErrorKind::UnexpectedEof,
+                format!("shrank to {copied} bytes while read, expected {length}"),
+            ));
         }
         self.written += copied;
         self.pad(4)
@@ -71,17 +90,33 @@ impl<W: Write> Archive<W> {
     }
 
     fn parents(&mut self, path: &Path) -> io::Result<()> {
-        path.parent().map_or(Ok(()), |parent| self.directory(parent))
+        path.parent()
+            .map_or(Ok(()), |parent| self.directory(parent))
     }
 
-    /// Magic, then thirteen fields of eight hexadecimal digits: inode, mode, uid, gid, links, mtime, size, four device
-    /// numbers, length of the name with its final NUL, checksum (unused).
+    /// Magic, then thirteen fields of eight hexadecimal digits: inode, mode, uid, gid, links,
+    /// mtime, size, four device numbers, length of the name with its final NUL, checksum (unused).
     fn header(&mut self, path: &Path, mode: u32, size: u64) -> io::Result<()> {
-        let size = u32::try_from(size).map_err(|_| Error::new(ErrorKind::FileTooLarge, "cpio holds files up to 4 GiB"))?;
+        let size = u32::try_from(size)
+            .map_err(|_| Error::new(ErrorKind::FileTooLarge, "cpio holds files up to 4 GiB"))?;
         let name = path.as_os_str().as_bytes();
         self.entries += 1;
         let mut head = b"070701".to_vec();
-        for field in [self.entries, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name.len() as u32 + 1, 0] {
+        for field in [
+            self.entries,
+            mode,
+            0,
+            0,
+            1,
+            0,
+            size,
+            0,
+            0,
+            0,
+            0,
+            name.len() as u32 + 1,
+            0,
+        ] {
             write!(head, "{field:08X}")?;
         }
         head.extend_from_slice(name);
@@ -104,11 +139,16 @@ impl<W: Write> Archive<W> {
 /// The path as the archive names it: relative to the root.
 fn inside(path: &Path) -> io::Result<&Path> {
     let path = path.strip_prefix("/").unwrap_or(path);
-    let plain = path.components().all(|c| matches!(c, std::path::Component::Normal(_)));
+    let plain = path
+        .components()
+        .all(|c| matches!(c, std::path::Component::Normal(_)));
     if plain && !path.as_os_str().as_bytes().contains(&0) {
         Ok(path)
     } else {
-        Err(Error::new(ErrorKind::InvalidInput, "a path in the guest must be absolute, without `.`, `..` or NUL"))
+        Err(Error::new(
+            ErrorKind::InvalidInput,
+            "a path in the guest must be absolute, without `.`, `..` or NUL",
+        ))
     }
 }
 
@@ -146,8 +186,10 @@ mod tests {
     #[test]
     fn entries_read_back_with_their_directories_first() {
         let bytes = archive(|a| {
-            a.file(Path::new("/a/b/c"), 0o755, 5, &mut &b"hello"[..]).unwrap();
-            a.file(Path::new("/a/d"), 0o644, 0, &mut io::empty()).unwrap();
+            a.file(Path::new("/a/b/c"), 0o755, 5, &mut &b"hello"[..])
+                .unwrap();
+            a.file(Path::new("/a/d"), 0o644, 0, &mut io::empty())
+                .unwrap();
             a.symlink(Path::new("/a/l"), "b/c").unwrap();
         });
         assert_eq!(bytes.len() % BLOCK as usize, 0);
@@ -158,21 +200,30 @@ mod tests {
             ("a/d", 0o100_644, b""),
             ("a/l", SYMLINK, b"b/c"),
         ];
-        assert_eq!(entries(&bytes), expected.map(|(name, mode, content)| (name.into(), mode, content.into())));
+        assert_eq!(
+            entries(&bytes),
+            expected.map(|(name, mode, content)| (name.into(), mode, content.into()))
+        );
     }
 
     #[test]
     fn a_file_shorter_than_announced_is_refused() {
-        let error = Archive::new(Vec::new()).file(Path::new("x"), 0o644, 9, &mut &b"short"[..]).unwrap_err();
+        let error = Archive::new(Vec::new())
+            .file(Path::new("x"), 0o644, 9, &mut &b"short"[..])
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
     }
 
     #[test]
     fn paths_outside_the_root_and_huge_files_are_refused() {
         let mut archive = Archive::new(Vec::new());
-        let refused = archive.file(Path::new("/../etc/x"), 0o644, 0, &mut io::empty()).unwrap_err();
+        let refused = archive
+            .file(Path::new("/../etc/x"), 0o644, 0, &mut io::empty())
+            .unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-        let refused = archive.file(Path::new("/big"), 0o644, 1 << 32, &mut io::empty()).unwrap_err();
+        let refused = archive
+            .file(Path::new("/big"), 0o644, 1 << 32, &mut io::empty())
+            .unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::FileTooLarge);
     }
 }

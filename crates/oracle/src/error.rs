@@ -72,8 +72,11 @@ pub enum OracleError {
         /// The last lines of its console.
         console: String,
     },
-    /// The guest ended before its script did (or before it said what was waited for): a kernel panic, a `poweroff` in the script, QEMU refusing an argument.
-    #[error("guest ended early, QEMU: {status}\n{stderr}the end of the guest's console:\n{console}")]
+    /// The guest ended before its script did (or before it said what was waited for): a kernel
+    /// panic, a `poweroff` in the script, QEMU refusing an argument.
+    #[error(
+        "guest ended early, QEMU: {status}\n{stderr}the end of the guest's console:\n{console}"
+    )]
     Ended {
         /// How QEMU ended.
         status: String,
@@ -110,7 +113,10 @@ pub(crate) trait At<T> {
 
 impl<T> At<T> for io::Result<T> {
     fn at(self, path: impl AsRef<Path>) -> Result<T, OracleError> {
-        self.map_err(|source| OracleError::Io { path: path.as_ref().into(), source })
+        self.map_err(|source| OracleError::Io {
+            path: path.as_ref().into(),
+            source,
+        })
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 /// A disk of the guest.
 #[derive(Clone, Debug)]
 pub enum Disk {
-    /// An image file, read and written in place. What the guest wrote is in the file when the guest is gone, even when it was killed:
-    /// the host's own memory is not at risk, so flushes are not forwarded. Discarded ranges are punched out.
+    /// An image file, read and written in place. What the guest wrote is in the file when the guest
+    /// is gone, even when it was killed: the host's own memory is not at risk, so flushes are not
+    /// forwarded. Discarded ranges are punched out.
     File(PathBuf),
     /// A server on a Unix socket, speaking NBD. Every read, write, flush and discard goes to it.
     Nbd {
@@ -18,7 +19,8 @@ pub enum Disk {
     },
 }
 
-/// A boot to be described: start from [`Oracle::guest`](crate::Oracle::guest), end with [`run`](Self::run) or [`spawn`](Self::spawn).
+/// A boot to be described: start from [`Oracle::guest`](crate::Oracle::guest), end with
+/// [`run`](Self::run) or [`spawn`](Self::spawn).
 #[derive(Clone, Debug)]
 pub struct Guest {
     kernel: Kernel,
@@ -51,7 +53,8 @@ impl Guest {
         self
     }
 
-    /// Takes a program of the host along, at the same (full) path, with the shared libraries that it needs.
+    /// Takes a program of the host along, at the same (full) path, with the shared libraries that
+    /// it needs.
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.programs.push(path.into());
         self
@@ -69,15 +72,17 @@ impl Guest {
         self
     }
 
-    /// The longest wall time that the guest may take (240 s unless told otherwise); then it is killed.
+    /// The longest wall time that the guest may take (240 s unless told otherwise); then it is
+    /// killed.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
         self
     }
 
-    /// Runs in virtual time of 2^`shift` ns an instruction (3 is about a board of 125 MIPS) on one processor, its clock starting at 2020-01-01, its
-    /// random numbers always the same. With the same kernel and QEMU, what does not touch a disk then takes the same time to the
-    /// nanosecond, however busy the host. Waiting takes no wall time.
+    /// Runs in virtual time of 2^`shift` ns an instruction (3 is about a board of 125 MIPS) on one
+    /// processor, its clock starting at 2020-01-01, its random numbers always the same. With the
+    /// same kernel and QEMU, what does not touch a disk then takes the same time to the nanosecond,
+    /// however busy the host. Waiting takes no wall time.
     pub fn icount(mut self, shift: u8) -> Self {
         self.icount_shift = Some(shift);
         self
@@ -89,7 +94,8 @@ impl Guest {
         self
     }
 
-    /// Boots, runs the script to its end and reports. The script's own exit status is part of the report, not an error.
+    /// Boots, runs the script to its end and reports. The script's own exit status is part of the
+    /// report, not an error.
     pub fn run(self) -> Result<Report, OracleError> {
         self.spawn()?.wait()
     }
@@ -98,7 +104,10 @@ impl Guest {
     pub fn spawn(self) -> Result<Running, OracleError> {
         self.check()?;
         let scratch = tempfile::Builder::new().prefix("nandlab-guest-").tempdir();
-        let scratch = scratch.map_err(|source| OracleError::Io { path: std::env::temp_dir(), source })?;
+        let scratch = scratch.map_err(|source| OracleError::Io {
+            path: std::env::temp_dir(),
+            source,
+        })?;
         let files = machine::Files::inside(scratch.path());
         initrd::write(&files.initrd, &self.kernel.modules, &self)?;
         let command = machine::command(&self.kernel.image, &files, &self)?;
@@ -112,7 +121,8 @@ impl Guest {
                 return Err(tools::missing(program));
             }
             if !program.is_absolute() {
-                let (program, remedy) = (program.display().to_string(), "give its full path".into());
+                let (program, remedy) =
+                    (program.display().to_string(), "give its full path".into());
                 return Err(OracleError::MissingProgram { program, remedy });
             }
         }
@@ -120,7 +130,12 @@ impl Guest {
             let path: &Path = match disk {
                 Disk::File(path) | Disk::Nbd { socket: path } => path,
             };
-            std::fs::metadata(path).map(drop).map_err(|source| OracleError::Io { path: path.into(), source })
+            std::fs::metadata(path)
+                .map(drop)
+                .map_err(|source| OracleError::Io {
+                    path: path.into(),
+                    source,
+                })
         })
     }
 }

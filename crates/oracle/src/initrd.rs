@@ -1,6 +1,8 @@
-//! The guest's first file system: the cached archive of modules, then an archive of what this boot wants.
+//! The guest's first file system: the cached archive of modules, then an archive of what this boot
+//! wants.
 //!
-//! BusyBox and the other programs come from the host at each boot, not from the cache, so they are never older than the host.
+//! BusyBox and the other programs come from the host at each boot, not from the cache, so they are
+//! never older than the host.
 
 use crate::cpio::Archive;
 use crate::error::At;
@@ -32,20 +34,33 @@ pub fn write(to: &Path, modules: &Path, guest: &Guest) -> Result<(), OracleError
         archive.file(&path, 0o755, length, &mut content).at(&from)?;
     }
     for (path, bytes) in &guest.files {
-        archive.file(path, 0o755, bytes.len() as u64, &mut bytes.as_slice()).at(path)?;
+        archive
+            .file(path, 0o755, bytes.len() as u64, &mut bytes.as_slice())
+            .at(path)?;
     }
     archive.finish().map(drop).at(to)
 }
 
 /// Directories, links and scripts of our own.
 fn own<W: Write>(archive: &mut Archive<W>, guest: &Guest) -> io::Result<()> {
-    DIRECTORIES.iter().try_for_each(|directory| archive.directory(Path::new(directory)))?;
+    DIRECTORIES
+        .iter()
+        .try_for_each(|directory| archive.directory(Path::new(directory)))?;
     // The kernel itself calls /sbin/modprobe, for an algorithm that a file system asks for.
     for link in ["/bin/sh", "/sbin/modprobe"] {
         archive.symlink(Path::new(link), "/bin/busybox")?;
     }
-    for (path, mode, text) in [("/init", 0o755, INIT), ("/helpers", 0o644, HELPERS), ("/script", 0o644, guest.script.as_str())] {
-        archive.file(Path::new(path), mode, text.len() as u64, &mut text.as_bytes())?;
+    for (path, mode, text) in [
+        ("/init", 0o755, INIT),
+        ("/helpers", 0o644, HELPERS),
+        ("/script", 0o644, guest.script.as_str()),
+    ] {
+        archive.file(
+            Path::new(path),
+            mode,
+            text.len() as u64,
+            &mut text.as_bytes(),
+        )?;
     }
     Ok(())
 }
@@ -53,11 +68,21 @@ fn own<W: Write>(archive: &mut Archive<W>, guest: &Guest) -> io::Result<()> {
 /// The programs and their libraries: where each goes, and where it comes from.
 fn host_files(guest: &Guest) -> Result<BTreeSet<(PathBuf, PathBuf)>, OracleError> {
     let mut programs = vec![(PathBuf::from("/bin/busybox"), tools::locate("busybox")?)];
-    programs.extend(HELPERS_NEED.iter().map(PathBuf::from).chain(guest.programs.iter().cloned()).map(|path| (path.clone(), path)));
+    programs.extend(
+        HELPERS_NEED
+            .iter()
+            .map(PathBuf::from)
+            .chain(guest.programs.iter().cloned())
+            .map(|path| (path.clone(), path)),
+    );
     let mut files = BTreeSet::new();
     for (path, from) in programs {
         let libraries = tools::libraries(&from)?;
-        files.extend(libraries.into_iter().map(|library| (library.clone(), library)));
+        files.extend(
+            libraries
+                .into_iter()
+                .map(|library| (library.clone(), library)),
+        );
         files.insert((path, from));
     }
     Ok(files)

@@ -1,7 +1,8 @@
-//! Debian's kernel, cut down to what a storage test needs: the image, and an initial file system with the modules.
+//! Debian's kernel, cut down to what a storage test needs: the image, and an initial file system
+//! with the modules.
 //!
-//! A prepared kernel is a directory of three files: `vmlinuz`, `modules.cpio`, and `complete`, written last, which holds
-//! the release and the lengths of the other two.
+//! A prepared kernel is a directory of three files: `vmlinuz`, `modules.cpio`, and `complete`,
+//! written last, which holds the release and the lengths of the other two.
 
 use crate::cpio::Archive;
 use crate::error::At;
@@ -18,8 +19,9 @@ const PACKAGE: &str = "linux-image-amd64";
 /// Modules without which no guest can speak or see its disks.
 const REQUIRED: [&str; 3] = ["virtio_pci", "virtio_console", "virtio_blk"];
 
-/// Modules that tests load, as far as this kernel has them; a `*` ends a prefix. `mp` in the guest complains of one that is missing. What
-/// the modules need comes along by itself, except for algorithms, which they ask for by name only when they run.
+/// Modules that tests load, as far as this kernel has them; a `*` ends a prefix. `mp` in the guest
+/// complains of one that is missing. What the modules need comes along by itself, except for
+/// algorithms, which they ask for by name only when they run.
 const WANTED: [&str; 31] = [
     "mtd",
     "mtdblock",
@@ -55,7 +57,11 @@ const WANTED: [&str; 31] = [
 ];
 
 /// Lists that `depmod` reads beside the modules.
-const LISTS: [&str; 3] = ["modules.order", "modules.builtin", "modules.builtin.modinfo"];
+const LISTS: [&str; 3] = [
+    "modules.order",
+    "modules.builtin",
+    "modules.builtin.modinfo",
+];
 
 /// A prepared kernel.
 #[derive(Clone, Debug)]
@@ -76,26 +82,43 @@ pub fn recipe() -> String {
 /// The kernel in `place`, if it is whole.
 pub fn open(place: &Path) -> Option<Kernel> {
     let complete = fs::read_to_string(place.join("complete")).ok()?;
-    let [release, image_bytes, modules_bytes] = complete.lines().collect::<Vec<_>>().try_into().ok()?;
+    let [release, image_bytes, modules_bytes] =
+        complete.lines().collect::<Vec<_>>().try_into().ok()?;
     let whole = |name: &str, bytes: &str| {
         let path = place.join(name);
         (fs::metadata(&path).ok()?.len() == bytes.parse::<u64>().ok()?).then_some(path)
     };
-    Some(Kernel { release: release.into(), image: whole("vmlinuz", image_bytes)?, modules: whole("modules.cpio", modules_bytes)? })
+    Some(Kernel {
+        release: release.into(),
+        image: whole("vmlinuz", image_bytes)?,
+        modules: whole("modules.cpio", modules_bytes)?,
+    })
 }
 
 /// Downloads the kernel package and prepares it in the directory `into`.
 pub fn prepare(into: &Path, depmod: &Path) -> Result<(), OracleError> {
     let scratch = tempfile::tempdir_in(into).at(into)?;
     let (package, tree) = unpack(scratch.path())?;
-    let base = ["", "usr"].map(|prefix| tree.join(prefix)).into_iter().find(|base| base.join("lib/modules").is_dir());
-    let wrong = |found: &str| OracleError::Package { package: package.clone(), found: found.into() };
+    let base = ["", "usr"]
+        .map(|prefix| tree.join(prefix))
+        .into_iter()
+        .find(|base| base.join("lib/modules").is_dir());
+    let wrong = |found: &str| OracleError::Package {
+        package: package.clone(),
+        found: found.into(),
+    };
     let base = base.ok_or_else(|| wrong("has no lib/modules"))?;
-    let release = only_name(&base.join("lib/modules"))?.ok_or_else(|| wrong("has not exactly one directory in lib/modules"))?;
+    let release = only_name(&base.join("lib/modules"))?
+        .ok_or_else(|| wrong("has not exactly one directory in lib/modules"))?;
     tools::run(Command::new(depmod).arg("-b").arg(&base).arg(&release))?;
     let small = scratch.path().join("small");
-    select(&base.join("lib/modules").join(&release), &small.join("lib/modules").join(&release))
-        .and_then(|missing| missing.map_or(Ok(()), |name| Err(wrong(&format!("has no module {name}")))))?;
+    select(
+        &base.join("lib/modules").join(&release),
+        &small.join("lib/modules").join(&release),
+    )
+    .and_then(|missing| {
+        missing.map_or(Ok(()), |name| Err(wrong(&format!("has no module {name}"))))
+    })?;
     tools::run(Command::new(depmod).arg("-b").arg(&small).arg(&release))?;
 
     let (image, modules) = (into.join("vmlinuz"), into.join("modules.cpio"));
@@ -104,16 +127,26 @@ pub fn prepare(into: &Path, depmod: &Path) -> Result<(), OracleError> {
     pack(&small, &modules)?;
     let modules_bytes = fs::metadata(&modules).at(&modules)?.len();
     let complete = into.join("complete");
-    fs::write(&complete, format!("{release}\n{image_bytes}\n{modules_bytes}\n")).at(&complete)
+    fs::write(
+        &complete,
+        format!("{release}\n{image_bytes}\n{modules_bytes}\n"),
+    )
+    .at(&complete)
 }
 
 /// Downloads and unpacks the kernel package; its name and the unpacked tree.
 fn unpack(scratch: &Path) -> Result<(String, PathBuf), OracleError> {
     let depends = tools::run(Command::new(tools::locate("apt-cache")?).args(["depends", PACKAGE]))?;
-    let package = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: ").filter(|name| name.starts_with("linux-image-")));
+    let package = depends.lines().find_map(|line| {
+        line.trim()
+            .strip_prefix("Depends: ")
+            .filter(|name| name.starts_with("linux-image-"))
+    });
     let package = package.ok_or_else(|| OracleError::Package {
         package: PACKAGE.into(),
-        found: "names no linux-image package it depends on; is this Debian, and `apt-get update` done?".into(),
+        found:
+            "names no linux-image package it depends on; is this Debian, and `apt-get update` done?"
+                .into(),
     })?;
     let tree = scratch.join("tree");
     download(package, &tree, scratch)?;
@@ -122,31 +155,57 @@ fn unpack(scratch: &Path) -> Result<(String, PathBuf), OracleError> {
 
 /// Downloads a package into the empty directory `scratch` and unpacks it over `tree`.
 pub fn download(package: &str, tree: &Path, scratch: &Path) -> Result<(), OracleError> {
-    tools::run(Command::new(tools::locate("apt-get")?).args(["download", "-q", package]).current_dir(scratch))?;
-    let archive = only_name(scratch)?
-        .ok_or_else(|| OracleError::Package { package: package.into(), found: "apt-get download left not exactly one file".into() })?;
-    tools::run(Command::new(tools::locate("dpkg")?).arg("-x").arg(scratch.join(archive)).arg(tree)).map(drop)
+    tools::run(
+        Command::new(tools::locate("apt-get")?)
+            .args(["download", "-q", package])
+            .current_dir(scratch),
+    )?;
+    let archive = only_name(scratch)?.ok_or_else(|| OracleError::Package {
+        package: package.into(),
+        found: "apt-get download left not exactly one file".into(),
+    })?;
+    tools::run(
+        Command::new(tools::locate("dpkg")?)
+            .arg("-x")
+            .arg(scratch.join(archive))
+            .arg(tree),
+    )
+    .map(drop)
 }
 
 /// The name of the only entry of a directory.
 fn only_name(directory: &Path) -> Result<Option<String>, OracleError> {
-    let entries: Vec<_> = fs::read_dir(directory).at(directory)?.collect::<Result<_, _>>().at(directory)?;
+    let entries: Vec<_> = fs::read_dir(directory)
+        .at(directory)?
+        .collect::<Result<_, _>>()
+        .at(directory)?;
     Ok(match entries.as_slice() {
         [entry] => entry.file_name().into_string().ok(),
         _ => None,
     })
 }
 
-/// Copies the wanted modules with what they need; returns the name of a required one that is neither a module nor built in.
+/// Copies the wanted modules with what they need; returns the name of a required one that is
+/// neither a module nor built in.
 fn select(from: &Path, to: &Path) -> Result<Option<&'static str>, OracleError> {
     let read = |name: &str| fs::read_to_string(from.join(name)).at(from.join(name));
     let needs = dependencies(&read("modules.dep")?);
     let builtin = read("modules.builtin")?;
-    let there = |name: &str| needs.contains_key(name) || builtin.lines().any(|path| module_name(path) == name);
+    let there = |name: &str| {
+        needs.contains_key(name) || builtin.lines().any(|path| module_name(path) == name)
+    };
     let missing = REQUIRED.into_iter().find(|name| !there(name));
-    let wanted =
-        |name: &str| REQUIRED.iter().chain(&WANTED).any(|w| w.strip_suffix('*').map_or(*w == name, |prefix| name.starts_with(prefix)));
-    let chosen: BTreeSet<_> = needs.iter().filter(|(name, _)| wanted(name)).flat_map(|(_, files)| files).collect();
+    let wanted = |name: &str| {
+        REQUIRED.iter().chain(&WANTED).any(|w| {
+            w.strip_suffix('*')
+                .map_or(*w == name, |prefix| name.starts_with(prefix))
+        })
+    };
+    let chosen: BTreeSet<_> = needs
+        .iter()
+        .filter(|(name, _)| wanted(name))
+        .flat_map(|(_, files)| files)
+        .collect();
     for file in chosen.into_iter().map(String::as_str).chain(LISTS) {
         let (source, target) = (from.join(file), to.join(file));
         let above = target.parent().unwrap_or(to);
@@ -158,8 +217,16 @@ fn select(from: &Path, to: &Path) -> Result<Option<&'static str>, OracleError> {
 
 /// From `modules.dep` (`path: path ...`): the files that each module needs, its own first.
 fn dependencies(text: &str) -> BTreeMap<String, Vec<String>> {
-    let files = |line: &str| line.split([':', ' ']).filter(|path| !path.is_empty()).map(String::from).collect::<Vec<_>>();
-    text.lines().map(files).filter_map(|files| Some((module_name(files.first()?), files))).collect()
+    let files = |line: &str| {
+        line.split([':', ' '])
+            .filter(|path| !path.is_empty())
+            .map(String::from)
+            .collect::<Vec<_>>()
+    };
+    text.lines()
+        .map(files)
+        .filter_map(|files| Some((module_name(files.first()?), files)))
+        .collect()
 }
 
 /// `kernel/fs/fat/vfat.ko` is `vfat`; the kernel takes `-` and `_` for the same.
@@ -187,7 +254,9 @@ fn pack(tree: &Path, to: &Path) -> Result<(), OracleError> {
         let mut content = File::open(&path).at(&path)?;
         let length = content.metadata().at(&path)?.len();
         let inside = path.strip_prefix(tree).unwrap_or(&path);
-        archive.file(inside, 0o644, length, &mut content).at(&path)?;
+        archive
+            .file(inside, 0o644, length, &mut content)
+            .at(&path)?;
     }
     archive.finish().map(drop).at(to)
 }
@@ -205,11 +274,31 @@ mod tests {
     fn wanted_modules_bring_what_they_need_and_no_more() {
         let root = tempfile::tempdir().unwrap();
         let (from, to) = (root.path().join("from"), root.path().join("to"));
-        let modules = ["fs/vfat", "fs/fat", "net/wifi", "nls/nls_utf8", "v/virtio-pci", "v/virtio_blk"];
-        modules.iter().for_each(|m| write(&from.join(format!("kernel/{m}.ko")), m));
-        let lines = modules.map(|m| format!("kernel/{m}.ko:{}\n", if m == "fs/vfat" { " kernel/fs/fat.ko" } else { "" }));
+        let modules = [
+            "fs/vfat",
+            "fs/fat",
+            "net/wifi",
+            "nls/nls_utf8",
+            "v/virtio-pci",
+            "v/virtio_blk",
+        ];
+        modules
+            .iter()
+            .for_each(|m| write(&from.join(format!("kernel/{m}.ko")), m));
+        let lines = modules.map(|m| {
+            format!(
+                "kernel/{m}.ko:{}\n",
+                if m == "fs/vfat" {
+                    " kernel/fs/fat.ko"
+                } else {
+                    ""
+                }
+            )
+        });
         write(&from.join("modules.dep"), &lines.concat());
-        LISTS.iter().for_each(|list| write(&from.join(list), "kernel/c/virtio_console.ko\n"));
+        LISTS
+            .iter()
+            .for_each(|list| write(&from.join(list), "kernel/c/virtio_console.ko\n"));
         assert_eq!(select(&from, &to).unwrap(), None);
         let there = modules.map(|m| to.join(format!("kernel/{m}.ko")).exists());
         assert_eq!(there, [true, true, false, true, true, true]);
@@ -221,7 +310,11 @@ mod tests {
     #[test]
     fn a_kernel_that_lost_a_part_is_not_opened() {
         let place = tempfile::tempdir().unwrap();
-        for (name, text) in [("vmlinuz", "12345"), ("modules.cpio", "123"), ("complete", "6.1.0\n5\n3\n")] {
+        for (name, text) in [
+            ("vmlinuz", "12345"),
+            ("modules.cpio", "123"),
+            ("complete", "6.1.0\n5\n3\n"),
+        ] {
             assert!(open(place.path()).is_none());
             write(&place.path().join(name), text);
         }

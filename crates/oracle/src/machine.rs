@@ -1,7 +1,8 @@
 //! The guest as QEMU's command line.
 //!
-//! The console is a serial port that ends in a file. Data have a port of their own, since kernel messages come between any two bytes of a console: a virtio
-//! port that ends in QEMU's standard output.
+//! The console is a serial port that ends in a file. Data have a port of their own, since kernel
+//! messages come between any two bytes of a console: a virtio port that ends in QEMU's standard
+//! output.
 
 use crate::{Disk, Guest, OracleError, tools};
 use std::ffi::{OsStr, OsString};
@@ -23,31 +24,66 @@ pub struct Files {
 impl Files {
     /// Files of these names in a directory.
     pub fn inside(directory: &Path) -> Self {
-        let [initrd, console, complaints] = ["initrd", "console", "complaints"].map(|name| directory.join(name));
-        Self { initrd, console, complaints }
+        let [initrd, console, complaints] =
+            ["initrd", "console", "complaints"].map(|name| directory.join(name));
+        Self {
+            initrd,
+            console,
+            complaints,
+        }
     }
 }
 
-/// Kernel parameters: a panic ends the guest, addresses are the same in each boot, no time goes into defences against other guests.
+/// Kernel parameters: a panic ends the guest, addresses are the same in each boot, no time goes
+/// into defences against other guests.
 const KERNEL_PARAMETERS: &str = "console=ttyS0 panic=-1 quiet nokaslr norandmaps mitigations=off";
 
-/// The command that runs the guest. `setpriv` sees to it that QEMU dies with the thread that starts it.
+/// The command that runs the guest. `setpriv` sees to it that QEMU dies with the thread that starts
+/// it.
 pub fn command(kernel: &Path, files: &Files, guest: &Guest) -> Result<Command, OracleError> {
     let mut command = Command::new(tools::locate("setpriv")?);
-    command.args(["--pdeathsig", "KILL"]).arg(tools::locate("qemu-system-x86_64")?);
-    command.args(["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot"]);
+    command
+        .args(["--pdeathsig", "KILL"])
+        .arg(tools::locate("qemu-system-x86_64")?);
+    command.args([
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-monitor",
+        "none",
+        "-no-reboot",
+    ]);
     command.arg("-m").arg(guest.memory_mib.to_string());
     match guest.icount_shift {
         Some(shift) => command
-            .args(["-accel", "tcg", "-smp", "1", "-rtc", "base=2020-01-01,clock=vm", "-seed", "1"])
+            .args([
+                "-accel",
+                "tcg",
+                "-smp",
+                "1",
+                "-rtc",
+                "base=2020-01-01,clock=vm",
+                "-seed",
+                "1",
+            ])
             .arg("-icount")
             .arg(format!("shift={shift},sleep=off")),
         None => command.args(["-accel", "tcg,thread=multi", "-smp", "2"]),
     };
-    command.arg("-kernel").arg(kernel).arg("-initrd").arg(&files.initrd).args(["-append", KERNEL_PARAMETERS]);
-    command.arg("-chardev").arg(option("file,id=console,path=", &files.console)).args(["-serial", "chardev:console"]);
-    // Not QEMU's own `stdio`: that closes the port when standard input ends. No `ioeventfd`, so that the guest stands still
-    // while QEMU takes its data; otherwise the host's scheduler would show in virtual time.
+    command
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(&files.initrd)
+        .args(["-append", KERNEL_PARAMETERS]);
+    command
+        .arg("-chardev")
+        .arg(option("file,id=console,path=", &files.console))
+        .args(["-serial", "chardev:console"]);
+    // Not QEMU's own `stdio`: that closes the port when standard input ends. No `ioeventfd`, so
+    // that the guest stands still while QEMU takes its data; otherwise the host's scheduler would
+    // show in virtual time.
     command.args([
         "-chardev",
         "file,id=data,path=/dev/stdout",
@@ -64,8 +100,14 @@ pub fn command(kernel: &Path, files: &Files, guest: &Guest) -> Result<Command, O
 
 fn drive(disk: &Disk) -> OsString {
     match disk {
-        Disk::File(path) => option("if=virtio,driver=raw,cache=unsafe,discard=unmap,file.driver=file,file.filename=", path),
-        Disk::Nbd { socket } => option("if=virtio,driver=nbd,cache.direct=on,discard=unmap,server.type=unix,server.path=", socket),
+        Disk::File(path) => option(
+            "if=virtio,driver=raw,cache=unsafe,discard=unmap,file.driver=file,file.filename=",
+            path,
+        ),
+        Disk::Nbd { socket } => option(
+            "if=virtio,driver=nbd,cache.direct=on,discard=unmap,server.type=unix,server.path=",
+            socket,
+        ),
     }
 }
 
@@ -73,7 +115,10 @@ fn drive(disk: &Disk) -> OsString {
 fn option(before: &str, path: &Path) -> OsString {
     let mut bytes = before.as_bytes().to_vec();
     for byte in OsStr::as_bytes(path.as_os_str()) {
-        bytes.extend(std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 }));
+        bytes.extend(std::iter::repeat_n(
+            *byte,
+            if *byte == b',' { 2 } else { 1 },
+        ));
     }
     OsString::from_vec(bytes)
 }
@@ -85,6 +130,12 @@ mod tests {
     #[test]
     fn a_comma_in_a_path_stays_in_the_path() {
         assert_eq!(option("path=", Path::new("/a,b/c")), "path=/a,,b/c");
-        assert!(drive(&Disk::Nbd { socket: "/s".into() }).to_string_lossy().ends_with("server.type=unix,server.path=/s"));
+        assert!(
+            drive(&Disk::Nbd {
+                socket: "/s".into()
+            })
+            .to_string_lossy()
+            .ends_with("server.type=unix,server.path=/s")
+        );
     }
 }

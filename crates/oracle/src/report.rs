@@ -15,11 +15,13 @@ pub struct Report {
     pub files: BTreeMap<String, Vec<u8>>,
     /// The trees that the script listed, by key; the last one where a key was used twice.
     pub manifests: BTreeMap<String, Manifest>,
-    /// The script's exit status; 137, as of a shell whose child was killed, if it did not get so far.
+    /// The script's exit status; 137, as of a shell whose child was killed, if it did not get so
+    /// far.
     pub exit: i32,
     /// Wall time from the start of QEMU to its end.
     pub wall: Duration,
-    /// Whether QEMU was killed by [`Running::kill`](crate::Running::kill) before the guest had powered itself off.
+    /// Whether QEMU was killed by [`Running::kill`](crate::Running::kill) before the guest had
+    /// powered itself off.
     pub qemu_killed: bool,
 }
 
@@ -33,17 +35,24 @@ impl Report {
     pub fn success(self) -> Result<Self, OracleError> {
         match self.exit {
             0 => Ok(self),
-            exit => Err(OracleError::Script { exit, console: tail(&self.console) }),
+            exit => Err(OracleError::Script {
+                exit,
+                console: tail(&self.console),
+            }),
         }
     }
 }
 
-/// The last lines of a console; from the kernel's panic on where there was one, since the trace behind it may be long.
+/// The last lines of a console; from the kernel's panic on where there was one, since the trace
+/// behind it may be long.
 pub(crate) fn tail(console: &str) -> String {
     const LINES: usize = 40;
     let lines: Vec<_> = console.lines().collect();
     let last = lines.len().saturating_sub(LINES);
-    let panic = lines.iter().rposition(|line| line.contains("Kernel panic")).unwrap_or(last);
+    let panic = lines
+        .iter()
+        .rposition(|line| line.contains("Kernel panic"))
+        .unwrap_or(last);
     lines[panic.min(last)..].join("\n")
 }
 
@@ -55,7 +64,19 @@ mod tests {
     fn a_failed_script_is_an_error_that_shows_the_end_of_the_console() {
         let console: String = (0..100).map(|i| format!("line {i}\n")).collect();
         assert_eq!(Report::default().success().unwrap().exit, 0);
-        let error = Report { exit: 3, console, ..Report::default() }.success().unwrap_err().to_string();
-        assert!(error.contains("exit status 3") && error.ends_with("line 99") && !error.contains("line 59"), "{error}");
+        let error = Report {
+            exit: 3,
+            console,
+            ..Report::default()
+        }
+        .success()
+        .unwrap_err()
+        .to_string();
+        assert!(
+            error.contains("exit status 3")
+                && error.ends_with("line 99")
+                && !error.contains("line 59"),
+            "{error}"
+        );
     }
 }

@@ -61,9 +61,17 @@ struct Inbox {
 
 impl Running {
     /// Starts QEMU on a thread of its own, which lives as long as QEMU: its death is QEMU's.
-    pub(crate) fn start(mut command: Command, scratch: TempDir, files: Files, timeout: Duration) -> Result<Self, OracleError> {
+    pub(crate) fn start(
+        mut command: Command,
+        scratch: TempDir,
+        files: Files,
+        timeout: Duration,
+    ) -> Result<Self, OracleError> {
         let complaints = File::create(&files.complaints).at(&files.complaints)?;
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(complaints);
         let program = command.get_program().to_os_string();
         let shared = Arc::new(Shared::default());
         let (tell, told) = mpsc::channel();
@@ -75,7 +83,10 @@ impl Running {
                     shared.lock().child = Some(child);
                     output
                 });
-                let failed = outcome.as_ref().err().map(|e| std::io::Error::new(e.kind(), e.to_string()));
+                let failed = outcome
+                    .as_ref()
+                    .err()
+                    .map(|e| std::io::Error::new(e.kind(), e.to_string()));
                 // The receiver is there until it has heard this.
                 _ = tell.send(failed);
                 if let Ok(Some(output)) = outcome {
@@ -87,20 +98,48 @@ impl Running {
         let started = Instant::now();
         match told.recv() {
             Ok(None) => {}
-            Ok(Some(source)) => return Err(OracleError::Io { path: program.into(), source }),
-            Err(_) => return Err(OracleError::Io { path: program.into(), source: std::io::Error::other("starting thread died") }),
+            Ok(Some(source)) => {
+                return Err(OracleError::Io {
+                    path: program.into(),
+                    source,
+                });
+            }
+            Err(_) => {
+                return Err(OracleError::Io {
+                    path: program.into(),
+                    source: std::io::Error::other("starting thread died"),
+                });
+            }
         }
-        Ok(Self { shared, worker: Some(worker), heard: BTreeMap::new(), started, timeout, files, _scratch: scratch })
+        Ok(Self {
+            shared,
+            worker: Some(worker),
+            heard: BTreeMap::new(),
+            started,
+            timeout,
+            files,
+            _scratch: scratch,
+        })
     }
 
-    /// The next value said under `key` that no earlier call has returned; waits for it at most `timeout`.
+    /// The next value said under `key` that no earlier call has returned; waits for it at most
+    /// `timeout`.
     ///
-    /// Fails, with the guest still running, when none comes in time; when the guest ends first; and when its own time is over, which ends it.
+    /// Fails, with the guest still running, when none comes in time; when the guest ends first; and
+    /// when its own time is over, which ends it.
     pub fn wait_for(&mut self, key: &str, timeout: Duration) -> Result<String, OracleError> {
         let heard = self.heard.entry(key.into()).or_default();
-        let next = |inbox: &Inbox| inbox.values.get(key).and_then(|values| values.get(*heard)).cloned();
+        let next = |inbox: &Inbox| {
+            inbox
+                .values
+                .get(key)
+                .and_then(|values| values.get(*heard))
+                .cloned()
+        };
         let (patience, end) = (Instant::now() + timeout, self.started + self.timeout);
-        let inbox = self.shared.wait_until(patience.min(end), |inbox| next(inbox).is_some() || inbox.ended.is_some());
+        let inbox = self.shared.wait_until(patience.min(end), |inbox| {
+            next(inbox).is_some() || inbox.ended.is_some()
+        });
         let (value, ended) = (next(&inbox), inbox.ended);
         drop(inbox);
         match (value, ended) {
@@ -113,21 +152,30 @@ impl Running {
                 self.shared.kill();
                 Err(self.overdue()?)
             }
-            (None, None) => Err(OracleError::Silent { key: key.into(), after: timeout, console: tail(&self.console()?) }),
+            (None, None) => Err(OracleError::Silent {
+                key: key.into(),
+                after: timeout,
+                console: tail(&self.console()?),
+            }),
         }
     }
 
-    /// Kills QEMU: to the guest, the end of the world between two instructions. [`wait`](Self::wait) then reports what was said until now.
+    /// Kills QEMU: to the guest, the end of the world between two instructions.
+    /// [`wait`](Self::wait) then reports what was said until now.
     pub fn kill(&mut self) {
         self.shared.kill();
     }
 
     /// Waits for the guest's end and reports.
     ///
-    /// Fails when the guest takes longer than its timeout (then it is killed), ends without its script having ended, or sends nonsense.
+    /// Fails when the guest takes longer than its timeout (then it is killed), ends without its
+    /// script having ended, or sends nonsense.
     pub fn wait(mut self) -> Result<Report, OracleError> {
         let deadline = self.started + self.timeout;
-        let ended = self.shared.wait_until(deadline, |inbox| inbox.ended.is_some()).ended;
+        let ended = self
+            .shared
+            .wait_until(deadline, |inbox| inbox.ended.is_some())
+            .ended;
         if ended.is_none() {
             self.shared.kill();
         }
@@ -147,7 +195,15 @@ impl Running {
         }
         let manifests = join(inbox.trees, qemu_killed)?;
         let exit = inbox.exit.unwrap_or(KILLED);
-        Ok(Report { console, values: inbox.values, files: inbox.files, manifests, exit, wall, qemu_killed })
+        Ok(Report {
+            console,
+            values: inbox.values,
+            files: inbox.files,
+            manifests,
+            exit,
+            wall,
+            qemu_killed,
+        })
     }
 
     fn join(&mut self) {
@@ -162,12 +218,19 @@ impl Running {
     }
 
     fn overdue(&self) -> Result<OracleError, OracleError> {
-        Ok(OracleError::Timeout { after: self.timeout, console: tail(&self.console()?) })
+        Ok(OracleError::Timeout {
+            after: self.timeout,
+            console: tail(&self.console()?),
+        })
     }
 
     fn ended(&self, status: ExitStatus) -> Result<OracleError, OracleError> {
         let (stderr, console) = (read(&self.files.complaints)?, tail(&self.console()?));
-        Ok(OracleError::Ended { status: status.to_string(), stderr, console })
+        Ok(OracleError::Ended {
+            status: status.to_string(),
+            stderr,
+            console,
+        })
     }
 }
 
@@ -183,14 +246,22 @@ impl Shared {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_until(&self, deadline: Instant, done: impl Fn(&Inbox) -> bool) -> MutexGuard<'_, Inbox> {
+    fn wait_until(
+        &self,
+        deadline: Instant,
+        done: impl Fn(&Inbox) -> bool,
+    ) -> MutexGuard<'_, Inbox> {
         let mut inbox = self.lock();
         while !done(&inbox) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            inbox = self.news.wait_timeout(inbox, left).unwrap_or_else(PoisonError::into_inner).0;
+            inbox = self
+                .news
+                .wait_timeout(inbox, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         inbox
     }
@@ -204,7 +275,8 @@ impl Shared {
         }
     }
 
-    /// Takes frames in until the channel closes. A guest that sends nonsense is killed: nothing it says afterwards would count.
+    /// Takes frames in until the channel closes. A guest that sends nonsense is killed: nothing it
+    /// says afterwards would count.
     fn listen(&self, output: ChildStdout) {
         let mut frames = Frames::new(BufReader::with_capacity(64 << 10, output), DATA_BYTES_MAX);
         loop {
@@ -226,14 +298,17 @@ impl Shared {
     fn await_end(&self) {
         loop {
             let mut inbox = self.lock();
-            let Some(child) = &mut inbox.child else { return };
+            let Some(child) = &mut inbox.child else {
+                return;
+            };
             match child.try_wait() {
                 Ok(None) => {}
                 Ok(Some(status)) => {
                     inbox.ended = Some(status);
                     return self.news.notify_all();
                 }
-                // The status is lost: somebody else has waited for our child. It has ended all the same.
+                // The status is lost: somebody else has waited for our child. It has ended all the
+                // same.
                 Err(_) => {
                     inbox.ended = Some(ExitStatus::default());
                     return self.news.notify_all();
@@ -250,18 +325,47 @@ impl Inbox {
         match frame {
             Frame::Say { key, value } => self.values.entry(key).or_default().push(value),
             Frame::Exit(status) => self.exit = Some(status),
-            Frame::Blob { kind: Blob::File, key, bytes } => _ = self.files.insert(key, bytes),
+            Frame::Blob {
+                kind: Blob::File,
+                key,
+                bytes,
+            } => _ = self.files.insert(key, bytes),
             // The inodes come first: they begin a new tree.
-            Frame::Blob { kind: Blob::Stat, key, bytes } => _ = self.trees.insert(key, Parts { stat: Some(bytes), ..Parts::default() }),
-            Frame::Blob { kind: Blob::Hash, key, bytes } => self.trees.entry(key).or_default().hash = Some(bytes),
-            Frame::Blob { kind: Blob::Link, key, bytes } => self.trees.entry(key).or_default().link = Some(bytes),
+            Frame::Blob {
+                kind: Blob::Stat,
+                key,
+                bytes,
+            } => {
+                _ = self.trees.insert(
+                    key,
+                    Parts {
+                        stat: Some(bytes),
+                        ..Parts::default()
+                    },
+                )
+            }
+            Frame::Blob {
+                kind: Blob::Hash,
+                key,
+                bytes,
+            } => self.trees.entry(key).or_default().hash = Some(bytes),
+            Frame::Blob {
+                kind: Blob::Link,
+                key,
+                bytes,
+            } => self.trees.entry(key).or_default().link = Some(bytes),
         }
     }
 }
 
 /// The trees; without those that a killed guest did not finish.
-fn join(trees: BTreeMap<String, Parts>, killed: bool) -> Result<BTreeMap<String, crate::Manifest>, OracleError> {
-    let finished = trees.into_iter().filter(|(_, parts)| !killed || parts.link.is_some());
+fn join(
+    trees: BTreeMap<String, Parts>,
+    killed: bool,
+) -> Result<BTreeMap<String, crate::Manifest>, OracleError> {
+    let finished = trees
+        .into_iter()
+        .filter(|(_, parts)| !killed || parts.link.is_some());
     finished
         .map(|(key, parts)| match parts.join() {
             Ok(manifest) => Ok((key, manifest)),
@@ -277,6 +381,8 @@ fn read(path: &Path) -> Result<String, OracleError> {
         file => file.at(path)?,
     };
     let mut bytes = Vec::new();
-    file.take(CONSOLE_BYTES_MAX).read_to_end(&mut bytes).at(path)?;
+    file.take(CONSOLE_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .at(path)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -1,4 +1,5 @@
-//! The programs of the host that the oracle runs or takes into the guest: where they are, what they need, which Debian package has them.
+//! The programs of the host that the oracle runs or takes into the guest: where they are, what they
+//! need, which Debian package has them.
 
 use crate::OracleError;
 use crate::error::At;
@@ -21,7 +22,8 @@ const NEEDED: [(&str, &str); 11] = [
     ("sha256sum", "coreutils"),
 ];
 
-/// Packages of programs that tests like to take along or to have modules built with, by the beginning of the program's name.
+/// Packages of programs that tests like to take along or to have modules built with, by the
+/// beginning of the program's name.
 const LIKED: [(&str, &str); 15] = [
     ("mkfs.f2fs", "f2fs-tools"),
     ("fsck.f2fs", "f2fs-tools"),
@@ -45,7 +47,9 @@ const ALWAYS: &str = "/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin";
 
 /// Fails for the first needed program that is missing.
 pub fn require_all() -> Result<(), OracleError> {
-    NEEDED.iter().try_for_each(|(name, _)| locate(name).map(drop))
+    NEEDED
+        .iter()
+        .try_for_each(|(name, _)| locate(name).map(drop))
 }
 
 /// The full path of a program.
@@ -65,31 +69,55 @@ pub fn missing(program: &Path) -> OracleError {
     let package = needed.or_else(|| LIKED.iter().find(|(prefix, _)| name.starts_with(prefix)));
     let remedy = match package {
         Some((_, package)) => format!("install it: apt-get install {package}"),
-        None => format!("`apt-file search {}` names the Debian package that has it", program.display()),
+        None => format!(
+            "`apt-file search {}` names the Debian package that has it",
+            program.display()
+        ),
     };
-    OracleError::MissingProgram { program: program.display().to_string(), remedy }
+    OracleError::MissingProgram {
+        program: program.display().to_string(),
+        remedy,
+    }
 }
 
 /// Runs a program to its end, in English, and returns what it printed.
 pub fn run(command: &mut Command) -> Result<String, OracleError> {
     let line = format!("{command:?}");
-    let failed = |status, stderr| OracleError::Program { command: line.clone(), status, stderr };
+    let failed = |status, stderr| OracleError::Program {
+        command: line.clone(),
+        status,
+        stderr,
+    };
     let output = command.env("LC_ALL", "C").stdin(Stdio::null()).output();
     let output = output.map_err(|error| failed("not started".into(), error.to_string()))?;
     if !output.status.success() {
-        return Err(failed(output.status.to_string(), String::from_utf8_lossy(&output.stderr).trim().into()));
+        return Err(failed(
+            output.status.to_string(),
+            String::from_utf8_lossy(&output.stderr).trim().into(),
+        ));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The shared libraries of a program, loader included; none for a static program or a script.
 pub fn libraries(program: &Path) -> Result<Vec<PathBuf>, OracleError> {
-    let output = Command::new(locate("ldd")?).arg(program).env("LC_ALL", "C").stdin(Stdio::null()).output().at(program)?;
+    let output = Command::new(locate("ldd")?)
+        .arg(program)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .at(program)?;
     // ldd fails for what has no libraries, which is no failure here.
-    parse_ldd(&String::from_utf8_lossy(&output.stdout)).map_err(|library| OracleError::MissingLibrary { program: program.into(), library })
+    parse_ldd(&String::from_utf8_lossy(&output.stdout)).map_err(|library| {
+        OracleError::MissingLibrary {
+            program: program.into(),
+            library,
+        }
+    })
 }
 
-/// Reads `name => path (address)` and `path (address)` lines; a library that is not found is the error.
+/// Reads `name => path (address)` and `path (address)` lines; a library that is not found is the
+/// error.
 fn parse_ldd(text: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -97,7 +125,10 @@ fn parse_ldd(text: &str) -> Result<Vec<PathBuf>, String> {
         if place == "not found" {
             return Err(line.split(' ').next().unwrap_or(line).into());
         }
-        if let Some((path, _)) = place.split_once(" (").filter(|(path, _)| path.starts_with('/')) {
+        if let Some((path, _)) = place
+            .split_once(" (")
+            .filter(|(path, _)| path.starts_with('/'))
+        {
             found.push(path.into());
         }
     }
@@ -110,27 +141,50 @@ mod tests {
 
     #[test]
     fn a_missing_program_names_its_package() {
-        for (program, package) in
-            [("qemu-system-x86_64", "qemu-system-x86"), ("/usr/sbin/mkfs.f2fs", "f2fs-tools"), ("/sbin/mkfs.vfat", "dosfstools")]
-        {
+        for (program, package) in [
+            ("qemu-system-x86_64", "qemu-system-x86"),
+            ("/usr/sbin/mkfs.f2fs", "f2fs-tools"),
+            ("/sbin/mkfs.vfat", "dosfstools"),
+        ] {
             let message = missing(Path::new(program)).to_string();
-            assert!(message.contains(&format!("apt-get install {package}")), "{message}");
+            assert!(
+                message.contains(&format!("apt-get install {package}")),
+                "{message}"
+            );
         }
-        assert!(missing(Path::new("/opt/unheard-of")).to_string().contains("apt-file search /opt/unheard-of"));
-        assert!(matches!(locate("no-such-program-anywhere"), Err(OracleError::MissingProgram { .. })));
+        assert!(
+            missing(Path::new("/opt/unheard-of"))
+                .to_string()
+                .contains("apt-file search /opt/unheard-of")
+        );
+        assert!(matches!(
+            locate("no-such-program-anywhere"),
+            Err(OracleError::MissingProgram { .. })
+        ));
     }
 
     #[test]
     fn libraries_are_read_from_ldd_and_missing_ones_named() {
         let text = "\tlinux-vdso.so.1 (0x7f)\n\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n\t/lib64/ld.so.2 (0x7f)\n";
-        assert_eq!(parse_ldd(text), Ok(vec!["/lib/libc.so.6".into(), "/lib64/ld.so.2".into()]));
+        assert_eq!(
+            parse_ldd(text),
+            Ok(vec!["/lib/libc.so.6".into(), "/lib64/ld.so.2".into()])
+        );
         assert_eq!(parse_ldd("\tnot a dynamic executable\n"), Ok(vec![]));
-        assert_eq!(parse_ldd("\tlibz.so.1 => not found\n"), Err("libz.so.1".into()));
+        assert_eq!(
+            parse_ldd("\tlibz.so.1 => not found\n"),
+            Err("libz.so.1".into())
+        );
     }
 
     #[test]
     fn a_failing_program_is_reported_with_its_complaint() {
-        let error = run(Command::new("sh").args(["-c", "echo woe >&2; exit 3"])).unwrap_err().to_string();
-        assert!(error.contains("exit status: 3") && error.contains("woe"), "{error}");
+        let error = run(Command::new("sh").args(["-c", "echo woe >&2; exit 3"]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("exit status: 3") && error.contains("woe"),
+            "{error}"
+        );
     }
 }

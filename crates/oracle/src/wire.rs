@@ -30,7 +30,11 @@ pub enum Frame {
     /// A value.
     Say { key: String, value: String },
     /// Bytes.
-    Blob { kind: Blob, key: String, bytes: Vec<u8> },
+    Blob {
+        kind: Blob,
+        key: String,
+        bytes: Vec<u8>,
+    },
     /// The script's exit status.
     Exit(i32),
 }
@@ -39,7 +43,9 @@ pub enum Frame {
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// Not a header.
-    #[error("byte {offset}: found `{found}`, expected `say KEY=VALUE`, `KIND KEY LENGTH` or `exit STATUS`")]
+    #[error(
+        "byte {offset}: found `{found}`, expected `say KEY=VALUE`, `KIND KEY LENGTH` or `exit STATUS`"
+    )]
     Header {
         /// Where in the stream.
         offset: u64,
@@ -77,22 +83,41 @@ pub struct Frames<R> {
 impl<R: BufRead> Frames<R> {
     /// Frames of `input`, at most `limit` bytes of them.
     pub fn new(input: R, limit: u64) -> Self {
-        Self { input, offset: 0, limit }
+        Self {
+            input,
+            offset: 0,
+            limit,
+        }
     }
 
     /// The next frame; none at the end of the stream.
     pub fn read(&mut self) -> Result<Option<Frame>, WireError> {
-        let Some(line) = self.line()? else { return Ok(None) };
-        let bad = || WireError::Header { offset: self.offset, found: line.chars().take(200).collect() };
+        let Some(line) = self.line()? else {
+            return Ok(None);
+        };
+        let bad = || WireError::Header {
+            offset: self.offset,
+            found: line.chars().take(200).collect(),
+        };
         let (kind, rest) = line.split_once(' ').ok_or_else(bad)?;
         let frame = match kind {
-            "say" => rest.split_once('=').map(|(key, value)| Frame::Say { key: key.into(), value: value.into() }).ok_or_else(bad)?,
+            "say" => rest
+                .split_once('=')
+                .map(|(key, value)| Frame::Say {
+                    key: key.into(),
+                    value: value.into(),
+                })
+                .ok_or_else(bad)?,
             "exit" => Frame::Exit(rest.parse().map_err(|_| bad())?),
             _ => {
                 let kind = blob(kind).ok_or_else(bad)?;
                 let (key, length) = rest.rsplit_once(' ').ok_or_else(bad)?;
                 let (key, length) = (key.into(), length.parse().map_err(|_| bad())?);
-                Frame::Blob { kind, key, bytes: self.bytes(length)? }
+                Frame::Blob {
+                    kind,
+                    key,
+                    bytes: self.bytes(length)?,
+                }
             }
         };
         Ok(Some(frame))
@@ -102,14 +127,21 @@ impl<R: BufRead> Frames<R> {
     fn line(&mut self) -> Result<Option<String>, WireError> {
         self.afford(0)?;
         let mut line = Vec::new();
-        let read = (&mut self.input).take(HEADER_BYTES_MAX).read_until(b'\n', &mut line)?;
+        let read = (&mut self.input)
+            .take(HEADER_BYTES_MAX)
+            .read_until(b'\n', &mut line)?;
         if read == 0 {
             return Ok(None);
         }
         if line.pop() != Some(b'\n') {
             return Err(match read as u64 {
-                HEADER_BYTES_MAX => WireError::Header { offset: self.offset, found: "a line without end".into() },
-                _ => WireError::Truncated { offset: self.offset },
+                HEADER_BYTES_MAX => WireError::Header {
+                    offset: self.offset,
+                    found: "a line without end".into(),
+                },
+                _ => WireError::Truncated {
+                    offset: self.offset,
+                },
             });
         }
         self.offset += read as u64;
@@ -121,13 +153,23 @@ impl<R: BufRead> Frames<R> {
         let mut bytes = Vec::new();
         let read = (&mut self.input).take(length).read_to_end(&mut bytes)?;
         self.offset += read as u64;
-        if read as u64 == length { Ok(bytes) } else { Err(WireError::Truncated { offset: self.offset }) }
+        if read as u64 == length {
+            Ok(bytes)
+        } else {
+            Err(WireError::Truncated {
+                offset: self.offset,
+            })
+        }
     }
 
     fn afford(&self, wanted: u64) -> Result<(), WireError> {
         match self.offset.checked_add(wanted) {
             Some(end) if end <= self.limit => Ok(()),
-            _ => Err(WireError::TooMuch { offset: self.offset, wanted, limit: self.limit }),
+            _ => Err(WireError::TooMuch {
+                offset: self.offset,
+                wanted,
+                limit: self.limit,
+            }),
         }
     }
 }
@@ -154,27 +196,68 @@ mod tests {
     #[test]
     fn values_blobs_and_the_exit_status_arrive_in_order() {
         let expected = vec![
-            Frame::Say { key: "a".into(), value: "b=c d".into() },
-            Frame::Blob { kind: Blob::File, key: "two words".into(), bytes: b"1\n\0\xff".into() },
-            Frame::Say { key: "a".into(), value: "".into() },
+            Frame::Say {
+                key: "a".into(),
+                value: "b=c d".into(),
+            },
+            Frame::Blob {
+                kind: Blob::File,
+                key: "two words".into(),
+                bytes: b"1\n\0\xff".into(),
+            },
+            Frame::Say {
+                key: "a".into(),
+                value: "".into(),
+            },
             Frame::Exit(7),
         ];
-        assert_eq!(frames(b"say a=b=c d\nfile two words 4\n1\n\0\xffsay a=\nexit 7\n").unwrap(), expected);
+        assert_eq!(
+            frames(b"say a=b=c d\nfile two words 4\n1\n\0\xffsay a=\nexit 7\n").unwrap(),
+            expected
+        );
     }
 
     #[test]
     fn anything_else_is_an_error_that_tells_where() {
-        assert!(matches!(frames(b"say a=1\nnoise\n"), Err(WireError::Header { offset: 14, .. })));
-        assert!(matches!(frames(b"file x many\n"), Err(WireError::Header { .. })));
-        assert!(matches!(frames(&[b'x'; 100_000]), Err(WireError::Header { offset: 0, .. })));
-        assert!(matches!(frames(b"say a=1"), Err(WireError::Truncated { offset: 0 })));
-        assert!(matches!(frames(b"file x 9\nshort"), Err(WireError::Truncated { offset: 14 })));
+        assert!(matches!(
+            frames(b"say a=1\nnoise\n"),
+            Err(WireError::Header { offset: 14, .. })
+        ));
+        assert!(matches!(
+            frames(b"file x many\n"),
+            Err(WireError::Header { .. })
+        ));
+        assert!(matches!(
+            frames(&[b'x'; 100_000]),
+            Err(WireError::Header { offset: 0, .. })
+        ));
+        assert!(matches!(
+            frames(b"say a=1"),
+            Err(WireError::Truncated { offset: 0 })
+        ));
+        assert!(matches!(
+            frames(b"file x 9\nshort"),
+            Err(WireError::Truncated { offset: 14 })
+        ));
     }
 
     #[test]
     fn a_guest_cannot_make_the_test_hold_more_than_the_limit() {
-        assert!(matches!(frames(b"file x 991\n"), Err(WireError::TooMuch { wanted: 991, limit: 1000, .. })));
-        assert!(matches!(frames(b"file x 18446744073709551615\n"), Err(WireError::TooMuch { .. })));
-        assert!(matches!(frames(&b"say a=1\n".repeat(200)), Err(WireError::TooMuch { .. })));
+        assert!(matches!(
+            frames(b"file x 991\n"),
+            Err(WireError::TooMuch {
+                wanted: 991,
+                limit: 1000,
+                ..
+            })
+        ));
+        assert!(matches!(
+            frames(b"file x 18446744073709551615\n"),
+            Err(WireError::TooMuch { .. })
+        ));
+        assert!(matches!(
+            frames(&b"say a=1\n".repeat(200)),
+            Err(WireError::TooMuch { .. })
+        ));
     }
 }

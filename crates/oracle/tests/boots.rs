@@ -1,4 +1,5 @@
-//! The oracle tells what happened in the guest: values, exit status, death. Needs the host's tools; fails, naming the package, without them.
+//! The oracle tells what happened in the guest: values, exit status, death. Needs the host's tools;
+//! fails, naming the package, without them.
 
 use nandlab_oracle::{Disk, Guest, Oracle, OracleError, manifest};
 use std::fs;
@@ -9,7 +10,9 @@ use std::time::{Duration, Instant};
 const BOOT: Duration = Duration::from_secs(120);
 
 fn guest() -> Guest {
-    Oracle::ready().unwrap_or_else(|missing| panic!("{missing}")).guest()
+    Oracle::ready()
+        .unwrap_or_else(|missing| panic!("{missing}"))
+        .guest()
 }
 
 #[test]
@@ -32,7 +35,12 @@ fn what_a_script_says_sends_and_lists_comes_back_with_its_exit_status() {
         echo on the console
         exit 3
     "#;
-    let mut running = guest().memory(512).file("/opt/tool", "#!/bin/sh\necho \"tool got $1\"\n").script(script).spawn().unwrap();
+    let mut running = guest()
+        .memory(512)
+        .file("/opt/tool", "#!/bin/sh\necho \"tool got $1\"\n")
+        .script(script)
+        .spawn()
+        .unwrap();
     assert_eq!(running.wait_for("one", BOOT).unwrap(), "1");
     assert_eq!(running.wait_for("one", BOOT).unwrap(), "two = 2");
     let report = running.wait().unwrap();
@@ -42,7 +50,10 @@ fn what_a_script_says_sends_and_lists_comes_back_with_its_exit_status() {
     assert_eq!(report.values["one"], ["1", "two = 2"]);
     assert_eq!(report.values["lines"], ["a  b", "c"]);
     assert_eq!(report.values["empty"], [""]);
-    assert_eq!((report.value("tool"), report.value("refused")), (Some("tool got x"), Some("yes")));
+    assert_eq!(
+        (report.value("tool"), report.value("refused")),
+        (Some("tool got x"), Some("yes"))
+    );
     let memory_kib: u32 = report.value("memory").unwrap().parse().unwrap();
     assert!((300_000..512 * 1024).contains(&memory_kib), "{memory_kib}");
     assert!(report.console.contains("on the console"));
@@ -53,18 +64,33 @@ fn what_a_script_says_sends_and_lists_comes_back_with_its_exit_status() {
     assert_eq!(manifest::differences(tree, &report.manifests["again"]), "");
     assert_eq!(tree.len(), 6);
     let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    assert_eq!(tree[Path::new("./odd\nname ")].to_string(), format!("4711 1000:70000 x1 1000000000+0ns file 3 {abc}"));
-    let kind = |path: &str| (tree[Path::new(path)].kind.to_string(), tree[Path::new(path)].links);
+    assert_eq!(
+        tree[Path::new("./odd\nname ")].to_string(),
+        format!("4711 1000:70000 x1 1000000000+0ns file 3 {abc}")
+    );
+    let kind = |path: &str| {
+        (
+            tree[Path::new(path)].kind.to_string(),
+            tree[Path::new(path)].links,
+        )
+    };
     assert_eq!(kind("./link"), ("link \"no where\"".into(), 2));
     assert_eq!(kind("./null"), ("char 1:3".into(), 1));
     assert_eq!(kind("./pipe"), ("fifo".into(), 1));
-    assert!(matches!(report.success(), Err(OracleError::Script { exit: 3, .. })));
+    assert!(matches!(
+        report.success(),
+        Err(OracleError::Script { exit: 3, .. })
+    ));
 }
 
 #[test]
 fn a_guest_that_takes_too_long_is_killed_and_reported() {
     let started = Instant::now();
-    let error = guest().timeout(Duration::from_secs(1)).script("sleep 1000").run().unwrap_err();
+    let error = guest()
+        .timeout(Duration::from_secs(1))
+        .script("sleep 1000")
+        .run()
+        .unwrap_err();
     assert!(matches!(error, OracleError::Timeout { .. }), "{error}");
     assert!(started.elapsed() < BOOT);
 }
@@ -82,11 +108,17 @@ fn what_a_killed_guest_has_written_is_on_its_disk() {
             n=$((n + 1))
         done
     "#;
-    let mut running = guest().disk(Disk::File(image.clone())).script(script).spawn().unwrap();
+    let mut running = guest()
+        .disk(Disk::File(image.clone()))
+        .script(script)
+        .spawn()
+        .unwrap();
     for n in 1..=5 {
         assert_eq!(running.wait_for("written", BOOT).unwrap(), n.to_string());
     }
-    let silent = running.wait_for("never", Duration::from_millis(1)).unwrap_err();
+    let silent = running
+        .wait_for("never", Duration::from_millis(1))
+        .unwrap_err();
     assert!(matches!(silent, OracleError::Silent { .. }), "{silent}");
     running.kill();
     let report = running.wait().unwrap();
@@ -113,7 +145,11 @@ fn an_nbd_disk_is_its_servers_and_fails_when_the_server_is_gone() {
         while write lost 2; do usleep 10000; done
         say failed yes
     "#;
-    let mut running = guest().disk(Disk::Nbd { socket }).script(script).spawn().unwrap();
+    let mut running = guest()
+        .disk(Disk::Nbd { socket })
+        .script(script)
+        .spawn()
+        .unwrap();
     running.wait_for("written", BOOT).unwrap();
     server.kill().unwrap();
     server.wait().unwrap();
@@ -126,9 +162,18 @@ fn an_nbd_disk_is_its_servers_and_fails_when_the_server_is_gone() {
 /// An NBD server that comes with QEMU, ready for a client.
 fn serve(image: &Path, socket: &Path) -> Child {
     let child = Command::new("qemu-storage-daemon")
-        .args(["--blockdev", &format!("driver=file,node-name=disk,filename={}", image.display())])
-        .args(["--nbd-server", &format!("addr.type=unix,addr.path={}", socket.display())])
-        .args(["--export", "type=nbd,id=export,node-name=disk,name=,writable=on"])
+        .args([
+            "--blockdev",
+            &format!("driver=file,node-name=disk,filename={}", image.display()),
+        ])
+        .args([
+            "--nbd-server",
+            &format!("addr.type=unix,addr.path={}", socket.display()),
+        ])
+        .args([
+            "--export",
+            "type=nbd,id=export,node-name=disk,name=,writable=on",
+        ])
         .spawn()
         .expect("qemu-storage-daemon not found; install it: apt-get install qemu-system-common");
     let started = Instant::now();
@@ -141,7 +186,10 @@ fn serve(image: &Path, socket: &Path) -> Child {
 
 #[test]
 fn a_guest_that_dies_is_an_error_that_shows_its_last_words() {
-    let mut running = guest().script("say before; echo c > /proc/sysrq-trigger").spawn().unwrap();
+    let mut running = guest()
+        .script("say before; echo c > /proc/sysrq-trigger")
+        .spawn()
+        .unwrap();
     let error = running.wait_for("after", BOOT).unwrap_err();
     assert!(matches!(error, OracleError::Ended { .. }), "{error}");
     assert!(error.to_string().contains("Kernel panic"), "{error}");
@@ -150,9 +198,22 @@ fn a_guest_that_dies_is_an_error_that_shows_its_last_words() {
 
 #[test]
 fn what_is_missing_on_the_host_is_named_before_the_boot() {
-    let error = guest().program("/nowhere/mkfs.f2fs").run().unwrap_err().to_string();
-    assert!(error.contains("/nowhere/mkfs.f2fs") && error.contains("apt-get install f2fs-tools"), "{error}");
-    let error = guest().disk(Disk::Nbd { socket: "/nowhere/socket".into() }).run().unwrap_err().to_string();
+    let error = guest()
+        .program("/nowhere/mkfs.f2fs")
+        .run()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("/nowhere/mkfs.f2fs") && error.contains("apt-get install f2fs-tools"),
+        "{error}"
+    );
+    let error = guest()
+        .disk(Disk::Nbd {
+            socket: "/nowhere/socket".into(),
+        })
+        .run()
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("/nowhere/socket"), "{error}");
 }
 
@@ -170,9 +231,15 @@ fn a_module_is_built_for_the_kernel_that_judges_and_kept() {
     let modules = build("#define ANSWER 42\n").unwrap();
     assert_eq!(modules, build("#define ANSWER 42\n").unwrap());
     let guest = oracle.guest().file("/asked.ko", modules["asked"].clone());
-    let report =
-        guest.script("insmod /asked.ko && say answer $(cat /sys/module/asked/parameters/answer)").run().unwrap().success().unwrap();
+    let report = guest
+        .script("insmod /asked.ko && say answer $(cat /sys/module/asked/parameters/answer)")
+        .run()
+        .unwrap()
+        .success()
+        .unwrap();
     assert_eq!((modules.len(), report.value("answer")), (1, Some("42")));
-    let error = build("#define ANSWER a_name_that_is_not_there\n").unwrap_err().to_string();
+    let error = build("#define ANSWER a_name_that_is_not_there\n")
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("a_name_that_is_not_there"), "{error}");
 }

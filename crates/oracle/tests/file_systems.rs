@@ -1,4 +1,5 @@
-//! The kernel's own file systems keep a tree over a remount: the ground on which images of ours are judged.
+//! The kernel's own file systems keep a tree over a remount: the ground on which images of ours are
+//! judged.
 
 use nandlab_oracle::{Disk, Oracle, Report, manifest};
 use std::fs::File;
@@ -8,8 +9,8 @@ fn oracle() -> Oracle {
     Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"))
 }
 
-/// Shell functions: a tree that every file system can hold, and one that needs owners, links and devices. JFFS2 keeps a time for its
-/// root only if it is set.
+/// Shell functions: a tree that every file system can hold, and one that needs owners, links and
+/// devices. JFFS2 keeps a time for its root only if it is set.
 const TREES: &str = r#"
     plain() {
         mkdir -p /mnt/d/e && head -c 100000 /dev/urandom > /mnt/d/random && printf short > "/mnt/d/e/a longer name.txt" &&
@@ -26,10 +27,16 @@ const TREES: &str = r#"
 "#;
 
 fn assert_kept(report: &Report, kind: &str, entries: usize) {
-    let [before, after] = ["before", "after"].map(|when| &report.manifests[&format!("{kind}-{when}")]);
+    let [before, after] =
+        ["before", "after"].map(|when| &report.manifests[&format!("{kind}-{when}")]);
     assert_eq!(before.len(), entries, "{kind}: {before:#?}");
     assert_eq!(manifest::differences(before, after), "", "{kind}");
-    assert!(before[Path::new("./d/random")].to_string().contains("file 100000 "), "{kind}");
+    assert!(
+        before[Path::new("./d/random")]
+            .to_string()
+            .contains("file 100000 "),
+        "{kind}"
+    );
 }
 
 #[test]
@@ -39,7 +46,9 @@ fn vfat_f2fs_and_ext4_keep_a_tree() {
     for name in ["vfat", "f2fs", "ext4"] {
         let image = scratch.path().join(name);
         File::create(&image).unwrap().set_len(64 << 20).unwrap();
-        guest = guest.disk(Disk::File(image)).program(format!("/usr/sbin/mkfs.{name}"));
+        guest = guest
+            .disk(Disk::File(image))
+            .program(format!("/usr/sbin/mkfs.{name}"));
     }
     let script = r#"
         mp vfat; mp f2fs; mp ext4
@@ -47,7 +56,12 @@ fn vfat_f2fs_and_ext4_keep_a_tree() {
         /usr/sbin/mkfs.f2fs -q /dev/vdb >/dev/null && remounted f2fs /dev/vdb unix
         /usr/sbin/mkfs.ext4 -qF /dev/vdc && remounted ext4 /dev/vdc unix
     "#;
-    let report = guest.script([TREES, script].concat()).run().unwrap().success().unwrap();
+    let report = guest
+        .script([TREES, script].concat())
+        .run()
+        .unwrap()
+        .success()
+        .unwrap();
     println!("{:?}\n{}", report.wall, report.console);
     assert_kept(&report, "vfat", 6);
     assert_kept(&report, "f2fs", 10);
@@ -68,7 +82,16 @@ fn jffs2_keeps_a_tree_and_takes_the_same_virtual_time_each_time() {
         say start $start
         say nanoseconds $((end - start))
     "#;
-    let boot = || oracle().guest().icount(3).script([TREES, script].concat()).run().unwrap().success().unwrap();
+    let boot = || {
+        oracle()
+            .guest()
+            .icount(3)
+            .script([TREES, script].concat())
+            .run()
+            .unwrap()
+            .success()
+            .unwrap()
+    };
     let (first, second) = std::thread::scope(|scope| {
         let second = scope.spawn(boot);
         (boot(), second.join().unwrap())
@@ -78,9 +101,23 @@ fn jffs2_keeps_a_tree_and_takes_the_same_virtual_time_each_time() {
     assert_eq!(first.value("chip"), Some("2048 131072 134217728"));
     assert_eq!(first.value("date"), Some("2020-01-01"));
     assert_eq!(first.values, second.values);
-    let (tree, same) = (&first.manifests["jffs2-after"], &second.manifests["jffs2-after"]);
-    assert_eq!(manifest::differences(tree, same), "", "times and random bytes");
-    println!("start {:?}, 256 KiB of zeros took {:?} ns", first.value("start"), first.value("nanoseconds"));
+    let (tree, same) = (
+        &first.manifests["jffs2-after"],
+        &second.manifests["jffs2-after"],
+    );
+    assert_eq!(
+        manifest::differences(tree, same),
+        "",
+        "times and random bytes"
+    );
+    println!(
+        "start {:?}, 256 KiB of zeros took {:?} ns",
+        first.value("start"),
+        first.value("nanoseconds")
+    );
     let nanoseconds: u64 = first.value("nanoseconds").unwrap().parse().unwrap();
-    assert!((1_000_000..10_000_000_000).contains(&nanoseconds), "{nanoseconds}");
+    assert!(
+        (1_000_000..10_000_000_000).contains(&nanoseconds),
+        "{nanoseconds}"
+    );
 }

@@ -1,7 +1,8 @@
 //! Bytes that outlive a run: what an image of a disk or of a NAND array is held in.
 //!
-//! *Promises* a fixed length, reads and writes at any offset inside it, a sync. *Knows nothing of* files, sectors or
-//! pages: memory implements it here, operating-system files where the operating system is known.
+//! *Promises* a fixed length, reads and writes at any offset inside it, a sync. *Knows nothing of*
+//! files, sectors or pages: memory implements it here, operating-system files where the operating
+//! system is known.
 
 use alloc::{boxed::Box, vec::Vec};
 
@@ -35,7 +36,8 @@ impl BackingError {
 
 /// A run of bytes of fixed length.
 ///
-/// **Durability.** What was written is visible to every later read, and durable when a later [`sync`](Backing::sync) has returned.
+/// **Durability.** What was written is visible to every later read, and durable when a later
+/// [`sync`](Backing::sync) has returned.
 pub trait Backing {
     /// Bytes there are.
     fn len(&self) -> u64;
@@ -54,7 +56,8 @@ pub trait Backing {
     /// Makes everything written so far durable.
     fn sync(&mut self) -> Result<(), BackingError>;
 
-    /// Makes `len` bytes from `offset` on read as zeros, giving their space back where it can be given.
+    /// Makes `len` bytes from `offset` on read as zeros, giving their space back where it can be
+    /// given.
     fn punch(&mut self, offset: u64, len: u64) -> Result<(), BackingError> {
         const ZEROS: [u8; 4096] = [0; 4096];
         let end = check(offset, len, self.len())?;
@@ -134,11 +137,22 @@ mod tests {
     #[test]
     fn an_access_past_the_end_is_refused_and_changes_nothing() {
         let mut bytes = vec![7u8; 8];
-        let outside = BackingError::OutOfRange { offset: 6, count: 3, len: 8 };
+        let outside = BackingError::OutOfRange {
+            offset: 6,
+            count: 3,
+            len: 8,
+        };
         assert_eq!(bytes.write_at(6, &[0; 3]), Err(outside));
         assert_eq!(bytes.read_at(6, &mut [0; 3]), Err(outside));
         assert_eq!(bytes.punch(6, 3), Err(outside));
-        assert_eq!(bytes.punch(1, u64::MAX), Err(BackingError::OutOfRange { offset: 1, count: u64::MAX, len: 8 }));
+        assert_eq!(
+            bytes.punch(1, u64::MAX),
+            Err(BackingError::OutOfRange {
+                offset: 1,
+                count: u64::MAX,
+                len: 8
+            })
+        );
         assert_eq!(bytes, [7; 8]);
     }
 }

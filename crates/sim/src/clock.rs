@@ -6,10 +6,11 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A point or a span of virtual time, in nanoseconds. 2^64 ns are 584 years.
 pub type Nanos = u64;
 
-/// The one clock of a run. A synchronous call simply leaves it later than it found it; the run loop alone
-/// sets it back, when it resumes an actor whose own time is earlier.
+/// The one clock of a run. A synchronous call simply leaves it later than it found it; the run loop
+/// alone sets it back, when it resumes an actor whose own time is earlier.
 ///
-/// Shared by cloning. Relaxed atomics, because only one actor runs at a time; they compile to plain moves.
+/// Shared by cloning. Relaxed atomics, because only one actor runs at a time; they compile to plain
+/// moves.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Arc<AtomicU64>);
 

@@ -10,12 +10,23 @@ pub struct Divisor {
 impl Divisor {
     /// A divisor of at least 1.
     pub fn new(divisor: u32) -> Self {
-        Self { divisor: divisor.max(1), shift: if divisor.is_power_of_two() { divisor.trailing_zeros() } else { u32::MAX } }
+        Self {
+            divisor: divisor.max(1),
+            shift: if divisor.is_power_of_two() {
+                divisor.trailing_zeros()
+            } else {
+                u32::MAX
+            },
+        }
     }
 
     /// Quotient and remainder.
     #[inline]
     pub fn split(self, n: u32) -> (u32, u32) {
-        if self.shift < 32 { (n >> self.shift, n & (self.divisor - 1)) } else { (n / self.divisor, n % self.divisor) }
+        if self.shift < 32 {
+            (n >> self.shift, n & (self.divisor - 1))
+        } else {
+            (n / self.divisor, n % self.divisor)
+        }
     }
 }

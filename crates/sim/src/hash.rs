@@ -1,5 +1,6 @@
-//! Stateless randomness: what happens to a page is a function of the seed and of what was done to it, never of
-//! how many numbers somebody else drew before. So a replayed operation log meets the same faults.
+//! Stateless randomness: what happens to a page is a function of the seed and of what was done to
+//! it, never of how many numbers somebody else drew before. So a replayed operation log meets the
+//! same faults.
 
 /// Mixes two words into one (SplitMix64's finaliser over their combination).
 #[inline]

@@ -1,9 +1,10 @@
 //! What every layer shares and none owns: virtual time, seeded randomness, the power rail, and two
 //! things that devices of every kind need: bytes that hold an image, and fault plans.
 //!
-//! *Promises.* A run is a pure function of its inputs: nothing here reads a wall clock, a thread-local
-//! generator or a hash order. Handles are cheap to clone and may cross threads (an export serves a stack
-//! from several connections), but the simulation itself is sequential: one actor runs at a time.
+//! *Promises.* A run is a pure function of its inputs: nothing here reads a wall clock, a
+//! thread-local generator or a hash order. Handles are cheap to clone and may cross threads (an
+//! export serves a stack from several connections), but the simulation itself is sequential: one
+//! actor runs at a time.
 //!
 //! *Knows nothing of* flash, blocks, files or processes.
 
@@ -31,10 +32,13 @@ pub use rand_pcg::Pcg64Mcg as Rng;
 pub use ring::Ring;
 pub use schedule::Schedule;
 
-/// A generator for one purpose of a run: the same `(seed, purpose)` gives the same numbers for ever, and two
-/// purposes of one seed are independent, so that adding a consumer changes nobody else's numbers.
+/// A generator for one purpose of a run: the same `(seed, purpose)` gives the same numbers for
+/// ever, and two purposes of one seed are independent, so that adding a consumer changes nobody
+/// else's numbers.
 pub fn rng(seed: u64, purpose: &str) -> Rng {
-    let label = purpose.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| mix(h, u64::from(b)));
+    let label = purpose
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |h, b| mix(h, u64::from(b)));
     let (low, high) = (mix(seed, label), mix(label, seed));
     Rng::new(u128::from(low) | u128::from(high) << 64)
 }

@@ -13,14 +13,18 @@ struct State {
     cut_at: AtomicU64,
 }
 
-/// The supply that every device of a stack hangs on. Each media operation takes one step before it touches
-/// anything; from the step at which the rail is cut every operation fails with [`PowerCut`].
+/// The supply that every device of a stack hangs on. Each media operation takes one step before it
+/// touches anything; from the step at which the rail is cut every operation fails with
+/// [`PowerCut`].
 #[derive(Clone, Debug)]
 pub struct Rail(Arc<State>);
 
 impl Default for Rail {
     fn default() -> Self {
-        Self(Arc::new(State { steps: AtomicU64::new(0), cut_at: AtomicU64::new(u64::MAX) }))
+        Self(Arc::new(State {
+            steps: AtomicU64::new(0),
+            cut_at: AtomicU64::new(u64::MAX),
+        }))
     }
 }
 
@@ -33,7 +37,8 @@ impl Rail {
     /// One media operation is about to begin.
     #[inline]
     pub fn step(&self) -> Result<(), PowerCut> {
-        // One writer at a time, so a plain load and store will do; a locked add would cost more than the operation.
+        // One writer at a time, so a plain load and store will do; a locked add would cost more
+        // than the operation.
         let step = self.0.steps.load(Relaxed);
         if step >= self.0.cut_at.load(Relaxed) {
             return Err(PowerCut);
@@ -42,22 +47,32 @@ impl Rail {
         Ok(())
     }
 
-    /// Fails while the power is off, and takes no step: for what leaves the medium as it is, such as a read.
+    /// Fails while the power is off, and takes no step: for what leaves the medium as it is, such
+    /// as a read.
     #[inline]
     pub fn powered(&self) -> Result<(), PowerCut> {
-        if self.steps() < self.0.cut_at.load(Relaxed) { Ok(()) } else { Err(PowerCut) }
+        if self.steps() < self.0.cut_at.load(Relaxed) {
+            Ok(())
+        } else {
+            Err(PowerCut)
+        }
     }
 
     /// Steps until the rail goes off.
     #[inline]
     pub fn steps_left(&self) -> u64 {
-        self.0.cut_at.load(Relaxed).saturating_sub(self.0.steps.load(Relaxed))
+        self.0
+            .cut_at
+            .load(Relaxed)
+            .saturating_sub(self.0.steps.load(Relaxed))
     }
 
     /// Takes `steps` steps at once; no more than are [left](Self::steps_left).
     #[inline]
     pub fn take(&self, steps: u64) {
-        self.0.steps.store(self.0.steps.load(Relaxed) + steps, Relaxed);
+        self.0
+            .steps
+            .store(self.0.steps.load(Relaxed) + steps, Relaxed);
     }
 
     /// How many operations have begun.
@@ -89,7 +104,10 @@ mod tests {
     fn a_cut_rail_stays_off_until_restored() {
         let rail = Rail::new();
         rail.cut_at(2);
-        assert_eq!([rail.step(), rail.step(), rail.step()], [Ok(()), Ok(()), Err(PowerCut)]);
+        assert_eq!(
+            [rail.step(), rail.step(), rail.step()],
+            [Ok(()), Ok(()), Err(PowerCut)]
+        );
         assert_eq!((rail.steps(), rail.clone().step()), (2, Err(PowerCut)));
         rail.restore();
         assert_eq!(rail.step(), Ok(()));
@@ -99,6 +117,9 @@ mod tests {
     fn asking_for_power_takes_no_step() {
         let rail = Rail::new();
         rail.cut_at(1);
-        assert_eq!([rail.powered(), rail.powered(), rail.step(), rail.powered()], [Ok(()), Ok(()), Ok(()), Err(PowerCut)]);
+        assert_eq!(
+            [rail.powered(), rail.powered(), rail.step(), rail.powered()],
+            [Ok(()), Ok(()), Ok(()), Err(PowerCut)]
+        );
     }
 }

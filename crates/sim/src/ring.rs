@@ -12,7 +12,10 @@ pub struct Ring<T, const N: usize> {
 impl<T: Copy + Default, const N: usize> Default for Ring<T, N> {
     fn default() -> Self {
         const { assert!(N.is_power_of_two()) };
-        Self { items: [T::default(); N], pushed: 0 }
+        Self {
+            items: [T::default(); N],
+            pushed: 0,
+        }
     }
 }
 
@@ -27,7 +30,9 @@ impl<T: Copy + Default, const N: usize> Ring<T, N> {
     /// The items still remembered, oldest first.
     pub fn recent(&self) -> Vec<T> {
         let kept = self.pushed.min(N);
-        (self.pushed - kept..self.pushed).map(|i| self.items[i & (N - 1)]).collect()
+        (self.pushed - kept..self.pushed)
+            .map(|i| self.items[i & (N - 1)])
+            .collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which events of a series happen: the fault plan of one place.
 //!
-//! *Promises* that the n-th event, counted from zero, is decided by the plan and by n alone, so that a repeated run
-//! meets the same faults. *Knows nothing of* what the events are.
+//! *Promises* that the n-th event, counted from zero, is decided by the plan and by n alone, so
+//! that a repeated run meets the same faults. *Knows nothing of* what the events are.
 
 use crate::{chance, mix};
 use alloc::collections::BTreeSet;
@@ -103,6 +103,10 @@ mod tests {
         let seven = hits(Schedule::random(7, 0.1), 10_000);
         assert_eq!(seven, hits(Schedule::random(7, 0.1), 10_000));
         assert_ne!(seven, hits(Schedule::random(8, 0.1), 10_000));
-        assert!((800..1200).contains(&seven.len()), "{} of 10000 at one in ten", seven.len());
+        assert!(
+            (800..1200).contains(&seven.len()),
+            "{} of 10000 at one in ten",
+            seven.len()
+        );
     }
 }

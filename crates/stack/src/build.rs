@@ -77,7 +77,9 @@ pub enum BuildError {
     #[error("chip: {0}")]
     Chip(#[from] SpecError),
     /// The chip's tables do not fit into memory.
-    #[error("chip of {pages} pages: its tables need about {needed} MiB of memory, {available} MiB are available")]
+    #[error(
+        "chip of {pages} pages: its tables need about {needed} MiB of memory, {available} MiB are available"
+    )]
     Memory {
         /// Pages of the chip.
         pages: u32,
@@ -104,7 +106,9 @@ pub enum BuildError {
     #[error("ftl: {0}")]
     Format(AttachError),
     /// The chip's user OOB bytes do not suffice.
-    #[error("chip.oob: found {found} user bytes, expected at least {expected} for ftl.scheme = \"{scheme}\"")]
+    #[error(
+        "chip.oob: found {found} user bytes, expected at least {expected} for ftl.scheme = \"{scheme}\""
+    )]
     Oob {
         /// Bytes there are.
         found: usize,
@@ -152,7 +156,14 @@ impl Stack {
             attach_on(&description.ftl.scheme, chip)?
         };
         let (device, nvram) = with_nvram(description, device, &clock, &rail)?;
-        Ok(Self { clock, rail, device, nvram, loaded, description: description.chip.clone() })
+        Ok(Self {
+            clock,
+            rail,
+            device,
+            nvram,
+            loaded,
+            description: description.chip.clone(),
+        })
     }
 
     /// Whether the translation layer is new, and so the disk empty.
@@ -160,10 +171,17 @@ impl Stack {
         description.ftl.format.applies(self.loaded)
     }
 
-    /// Puts the stack away: the translation layer is detached and the chip saved, if the description says where. Gives the chip.
+    /// Puts the stack away: the translation layer is detached and the chip saved, if the
+    /// description says where. Gives the chip.
     pub fn close(self) -> Result<Chip, BuildError> {
-        let Self { mut device, description, .. } = self;
-        let Some(path) = &description.save else { return Ok(device.into_chip()) };
+        let Self {
+            mut device,
+            description,
+            ..
+        } = self;
+        let Some(path) = &description.save else {
+            return Ok(device.into_chip());
+        };
         device.detach().map_err(BuildError::Detach)?;
         let mut chip = device.into_chip();
         dump::save(path, description.dump, &mut chip)?;
@@ -176,7 +194,13 @@ impl BareFlash {
     pub fn build(description: &Description) -> Result<Self, BuildError> {
         let (clock, rail) = (Clock::new(), Rail::new());
         let (chip, loaded) = powered_chip(description, &clock, &rail)?;
-        Ok(Self { clock, rail, chip, loaded, description: description.chip.clone() })
+        Ok(Self {
+            clock,
+            rail,
+            chip,
+            loaded,
+            description: description.chip.clone(),
+        })
     }
 
     /// Whether what is on it is to be replaced by a new file system.
@@ -184,8 +208,13 @@ impl BareFlash {
         description.ftl.format.applies(self.loaded)
     }
 
-    /// Makes the file system, on the chip or on a volume of UBI's: a new one reads as erased, and nothing can come back in it, so that for JFFS2 it is an empty file system.
-    pub fn make(&mut self, description: &Description, fs: &FsDescription) -> Result<(), BuildError> {
+    /// Makes the file system, on the chip or on a volume of UBI's: a new one reads as erased, and
+    /// nothing can come back in it, so that for JFFS2 it is an empty file system.
+    pub fn make(
+        &mut self,
+        description: &Description,
+        fs: &FsDescription,
+    ) -> Result<(), BuildError> {
         match &description.ftl.scheme {
             Scheme::Ubi(described) => Ok(described.format(&mut self.chip)?.settle()?),
             _ => Ok(fs.make_on_flash(&mut self.chip).map_err(Box::new)?),
@@ -194,7 +223,11 @@ impl BareFlash {
 
     /// Puts it away: it is saved, if the description says where. Gives the chip.
     pub fn close(self) -> Result<Chip, BuildError> {
-        let Self { mut chip, description, .. } = self;
+        let Self {
+            mut chip,
+            description,
+            ..
+        } = self;
         if let Some(path) = &description.save {
             dump::save(path, description.dump, &mut chip)?;
         }
@@ -203,8 +236,14 @@ impl BareFlash {
 }
 
 /// The described chip with the times that the processor sees, and what its dump held.
-fn powered_chip(description: &Description, clock: &Clock, rail: &Rail) -> Result<(Chip, Option<Loaded>), BuildError> {
-    let mut chip = new_chip(&driven(description))?.on_clock(clock).on_rail(rail);
+fn powered_chip(
+    description: &Description,
+    clock: &Clock,
+    rail: &Rail,
+) -> Result<(Chip, Option<Loaded>), BuildError> {
+    let mut chip = new_chip(&driven(description))?
+        .on_clock(clock)
+        .on_rail(rail);
     let loaded = match &description.chip.load {
         Some(path) => Some(dump::load(path, description.chip.dump, &mut chip)?),
         None => None,
@@ -219,7 +258,9 @@ fn with_nvram(
     clock: &Clock,
     rail: &Rail,
 ) -> Result<(Box<dyn Device>, Option<Memory>), BuildError> {
-    let Some(nvram) = &description.nvram else { return Ok((device, None)) };
+    let Some(nvram) = &description.nvram else {
+        return Ok((device, None));
+    };
     let memory = Memory::new(nvram, description.host.as_ref(), clock, rail);
     match nvram.cache() {
         None => Ok((device, Some(memory))),
@@ -240,9 +281,15 @@ fn driven(description: &Description) -> ChipDescription {
 pub fn new_chip(description: &ChipDescription) -> Result<Chip, BuildError> {
     description.spec.check()?;
     check_memory(&description.spec)?;
-    let Some(path) = &description.contents_file else { return Ok(Chip::new(description.spec.clone())?) };
+    let Some(path) = &description.contents_file else {
+        return Ok(Chip::new(description.spec.clone())?);
+    };
     let g = &description.spec.geometry;
-    let store = PageFile::create(path, g.page, g.pages()).map_err(|error| BuildError::Contents { path: path.clone(), error })?;
+    let store =
+        PageFile::create(path, g.page, g.pages()).map_err(|error| BuildError::Contents {
+            path: path.clone(),
+            error,
+        })?;
     Ok(Chip::with_store(description.spec.clone(), Box::new(store))?)
 }
 
@@ -269,7 +316,9 @@ pub fn attach_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildEr
         Scheme::Mtdblock => MtdBlock::attach(chip).map(boxed),
         Scheme::Bare => return Err(BuildError::Bare),
     };
-    built.map_err(|error| refused(scheme, error).unwrap_or_else(|error| BuildError::Attach { error }))
+    built.map_err(|error| {
+        refused(scheme, error).unwrap_or_else(|error| BuildError::Attach { error })
+    })
 }
 
 fn boxed<D: Device + 'static>(layer: D) -> Box<dyn Device> {
@@ -279,21 +328,35 @@ fn boxed<D: Device + 'static>(layer: D) -> Box<dyn Device> {
 /// A refusal that a setting of the chip is to blame for; any other comes back.
 fn refused(scheme: &Scheme, error: AttachError) -> Result<BuildError, AttachError> {
     match error {
-        AttachError::Mtd(MtdError::BadLength { found, expected }) => {
-            Ok(BuildError::Oob { found: expected, expected: found, scheme: scheme.name() })
-        }
+        AttachError::Mtd(MtdError::BadLength { found, expected }) => Ok(BuildError::Oob {
+            found: expected,
+            expected: found,
+            scheme: scheme.name(),
+        }),
         error => Err(error),
     }
 }
 
 /// Refuses a chip whose tables would not fit; page data comes on top, as it is written.
 fn check_memory(spec: &ChipSpec) -> Result<(), BuildError> {
-    let (pages, blocks) = (u64::from(spec.geometry.pages()), u64::from(spec.geometry.blocks));
-    // A page: OOB tag 7, map 4, slot 4 where data is kept, partial programs 1, two bits; a block: about 120.
-    let slot = if spec.contents == Contents::Kept { 4 } else { 0 };
+    let (pages, blocks) = (
+        u64::from(spec.geometry.pages()),
+        u64::from(spec.geometry.blocks),
+    );
+    // A page: OOB tag 7, map 4, slot 4 where data is kept, partial programs 1, two bits; a block:
+    // about 120.
+    let slot = if spec.contents == Contents::Kept {
+        4
+    } else {
+        0
+    };
     let needed = (pages * (13 + slot) + blocks * 120) >> 20;
     match available_memory() {
-        Some(available) if needed > available => Err(BuildError::Memory { pages: spec.geometry.pages(), needed, available }),
+        Some(available) if needed > available => Err(BuildError::Memory {
+            pages: spec.geometry.pages(),
+            needed,
+            available,
+        }),
         _ => Ok(()),
     }
 }
@@ -301,8 +364,15 @@ fn check_memory(spec: &ChipSpec) -> Result<(), BuildError> {
 /// MiB of memory that the system could give; none where it does not say.
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib >> 10)
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .map(|kib| kib >> 10)
 }
 
 #[cfg(test)]
@@ -317,25 +387,38 @@ mod tests {
     }
 
     fn small(more: &str) -> String {
-        format!("[chip]\npreset = \"slc-2k\"\nblocks = 256\npages-per-block = 16\noob-layout = \"marker-only\"\n{more}")
+        format!(
+            "[chip]\npreset = \"slc-2k\"\nblocks = 256\npages-per-block = 16\noob-layout = \"marker-only\"\n{more}"
+        )
     }
 
     #[test]
     fn what_was_written_survives_a_dump_and_an_attach() {
         let directory = tempfile::tempdir().unwrap();
-        let mut stack = Stack::build(&description(&small("save = \"dump\""), directory.path())).unwrap();
+        let mut stack =
+            Stack::build(&description(&small("save = \"dump\""), directory.path())).unwrap();
         stack.device.write(Lba(40), &[0x77; 4096]).unwrap();
         let written = stack.close().unwrap().counts();
         assert!(written.programs > 0);
-        for more in
-            ["load = \"dump\"", "load = \"dump\"\ncontents = \"file\"\ncontents-file = \"pages\"", "load = \"dump\"\n[ftl]\nformat = false"]
-        {
+        for more in [
+            "load = \"dump\"",
+            "load = \"dump\"\ncontents = \"file\"\ncontents-file = \"pages\"",
+            "load = \"dump\"\n[ftl]\nformat = false",
+        ] {
             let mut stack = Stack::build(&description(&small(more), directory.path())).unwrap();
             let mut buf = [0; 4096];
             stack.device.read(Lba(40), &mut buf).unwrap();
-            assert_eq!((buf, stack.loaded.unwrap().bad), ([0x77; 4096], 0), "{more}");
+            assert_eq!(
+                (buf, stack.loaded.unwrap().bad),
+                ([0x77; 4096], 0),
+                "{more}"
+            );
         }
-        let mut stack = Stack::build(&description(&small("load = \"dump\"\n[ftl]\nformat = true"), directory.path())).unwrap();
+        let mut stack = Stack::build(&description(
+            &small("load = \"dump\"\n[ftl]\nformat = true"),
+            directory.path(),
+        ))
+        .unwrap();
         let mut buf = [1; 4096];
         stack.device.read(Lba(40), &mut buf).unwrap();
         assert_eq!(buf, [0; 4096]);
@@ -348,24 +431,44 @@ mod tests {
         let mut dump = vec![0xFF; bytes];
         dump[5] = 0;
         std::fs::write(directory.path().join("dump"), &dump).unwrap();
-        let build = |more: &str| Stack::build(&description(&small(more), directory.path())).map(|_| ()).map_err(|e| e.to_string());
+        let build = |more: &str| {
+            Stack::build(&description(&small(more), directory.path()))
+                .map(|_| ())
+                .map_err(|e| e.to_string())
+        };
         let foreign = "ftl: no header of this translation layer found on the medium; ftl.format = true would erase what is on the chip";
         assert_eq!(build("load = \"dump\""), Err(foreign.into()));
         assert_eq!(build("load = \"dump\"\n[ftl]\nformat = true"), Ok(()));
         std::fs::write(directory.path().join("dump"), vec![0xFF; bytes]).unwrap();
         assert_eq!(build("load = \"dump\""), Ok(()));
-        assert_eq!(build("load = \"dump\"\n[ftl]\nformat = false"), Err(foreign.into()));
+        assert_eq!(
+            build("load = \"dump\"\n[ftl]\nformat = false"),
+            Err(foreign.into())
+        );
     }
 
     #[test]
     fn a_stack_that_cannot_be_is_refused_in_words() {
-        let build = |text: &str| Stack::build(&description(text, Path::new("/nonexistent"))).map(|_| ()).unwrap_err().to_string();
-        let oob = build("[chip]\npreset = \"small-block-64MiB\"\noob-layout = \"linux-small-page\"\n");
-        assert_eq!(oob, "chip.oob: found 8 user bytes, expected at least 15 for ftl.scheme = \"page\"");
-        assert!(build("[chip]\npreset = \"slc-2k\"\nblocks = 2\n").contains("ftl: 2 erase blocks cannot hold"));
+        let build = |text: &str| {
+            Stack::build(&description(text, Path::new("/nonexistent")))
+                .map(|_| ())
+                .unwrap_err()
+                .to_string()
+        };
+        let oob =
+            build("[chip]\npreset = \"small-block-64MiB\"\noob-layout = \"linux-small-page\"\n");
+        assert_eq!(
+            oob,
+            "chip.oob: found 8 user bytes, expected at least 15 for ftl.scheme = \"page\""
+        );
+        assert!(
+            build("[chip]\npreset = \"slc-2k\"\nblocks = 2\n")
+                .contains("ftl: 2 erase blocks cannot hold")
+        );
         assert!(build(&small("load = \"dump\"")).starts_with("/nonexistent/dump: No such file"));
         assert!(
-            build(&small("contents = \"file\"\ncontents-file = \"x\"")).starts_with("chip.contents-file: /nonexistent/x: No such file")
+            build(&small("contents = \"file\"\ncontents-file = \"x\""))
+                .starts_with("chip.contents-file: /nonexistent/x: No such file")
         );
     }
 
@@ -374,7 +477,12 @@ mod tests {
         let run = || {
             let text = small("factory-bad = 0.01\nprogram-fail = 1e-3\n");
             let mut stack = Stack::build(&description(&text, Path::new(""))).unwrap();
-            (0..3000u64).for_each(|i| stack.device.write(Lba(i * 37 % 500), &[i as u8; 512]).unwrap());
+            (0..3000u64).for_each(|i| {
+                stack
+                    .device
+                    .write(Lba(i * 37 % 500), &[i as u8; 512])
+                    .unwrap()
+            });
             (stack.clock.now(), stack.close().unwrap().counts())
         };
         assert_eq!(run(), run());

@@ -1,10 +1,13 @@
-//! The `[chip]` section: a preset, or every number, each overridable; where page data goes; dumps to load and save.
+//! The `[chip]` section: a preset, or every number, each overridable; where page data goes; dumps
+//! to load and save.
 
 use crate::dump::DumpFormat;
 use crate::value::{Size, Take, Time};
 use crate::{DescriptionError, Document, Section, Setting};
 use nandlab_mtd::{Geometry, Layout};
-use nandlab_nand::{ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Timing, preset};
+use nandlab_nand::{
+    ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Timing, preset,
+};
 use std::path::PathBuf;
 
 /// The longest time of an operation: an hour.
@@ -40,9 +43,13 @@ impl ChipDescription {
         let base = base(&mut section)?;
         let known = base.as_ref();
         let (load, save) = (section.path("load")?, section.path("save")?);
-        let (mut geometry, spare) = geometry(&mut section, known.map(|spec| (&spec.geometry, spec.timing.oob_bus_bytes)))?;
+        let (mut geometry, spare) = geometry(
+            &mut section,
+            known.map(|spec| (&spec.geometry, spec.timing.oob_bus_bytes)),
+        )?;
         let dumped = load.is_some() || save.is_some();
-        let dump = section.beside_preset(|section| dump_format(section, &mut geometry, spare, dumped))?;
+        let dump =
+            section.beside_preset(|section| dump_format(section, &mut geometry, spare, dumped))?;
         let spec = ChipSpec {
             timing: timing(&mut section, known.map(|spec| &spec.timing), spare)?,
             rules: rules(&mut section, known.map(|spec| spec.rules))?,
@@ -53,38 +60,79 @@ impl ChipDescription {
             geometry,
         };
         check(&section, &spec)?;
-        let spec = if section.or("superblock", false)? { spec.in_superblocks() } else { spec };
+        let spec = if section.or("superblock", false)? {
+            spec.in_superblocks()
+        } else {
+            spec
+        };
         check(&section, &spec)?;
         let (contents, contents_file) = section.beside_preset(contents)?;
-        let dumped = [("load", &load), ("save", &save)].into_iter().find(|(_, path)| path.is_some());
+        let dumped = [("load", &load), ("save", &save)]
+            .into_iter()
+            .find(|(_, path)| path.is_some());
         if let (Contents::Dropped, Some((key, _))) = (contents, dumped) {
-            return Err(section.refuse(key, "a dump", "contents = \"kept\" or \"file\" beside it, since dropped data cannot be dumped"));
+            return Err(section.refuse(
+                key,
+                "a dump",
+                "contents = \"kept\" or \"file\" beside it, since dropped data cannot be dumped",
+            ));
         }
         if load.is_some() && spec.reliability.factory_bad > 0.0 {
             let found = spec.reliability.factory_bad.write();
-            return Err(section.refuse("factory-bad", &found, "0 beside chip.load, whose markers say which blocks are bad"));
+            return Err(section.refuse(
+                "factory-bad",
+                &found,
+                "0 beside chip.load, whose markers say which blocks are bad",
+            ));
         }
         let settings = section.finish()?;
-        Ok((Self { spec: ChipSpec { contents, ..spec }, contents_file, load, save, dump }, settings))
+        Ok((
+            Self {
+                spec: ChipSpec { contents, ..spec },
+                contents_file,
+                load,
+                save,
+                dump,
+            },
+            settings,
+        ))
     }
 }
 
 /// The preset's chip, if one is named.
 fn base(section: &mut Section) -> Result<Option<ChipSpec>, DescriptionError> {
-    let Some(name) = section.given::<String>("preset")? else { return Ok(None) };
+    let Some(name) = section.given::<String>("preset")? else {
+        return Ok(None);
+    };
     let Some(preset) = preset::find(&name) else {
         let names: Vec<&str> = preset::ALL.iter().map(|preset| preset.name).collect();
-        return Err(section.refuse("preset", &name.write(), &format!("one of {}", names.join(", "))));
+        return Err(section.refuse(
+            "preset",
+            &name.write(),
+            &format!("one of {}", names.join(", ")),
+        ));
     };
     section.on_preset(&name);
     Ok(Some(preset.spec()))
 }
 
 /// The shape, and all bytes of a page's spare area.
-fn geometry(section: &mut Section, base: Option<(&Geometry, u32)>) -> Result<(Geometry, u32), DescriptionError> {
-    let (base, spare) = (base.map(|(geometry, _)| geometry), base.map(|(_, spare)| spare));
+fn geometry(
+    section: &mut Section,
+    base: Option<(&Geometry, u32)>,
+) -> Result<(Geometry, u32), DescriptionError> {
+    let (base, spare) = (
+        base.map(|(geometry, _)| geometry),
+        base.map(|(_, spare)| spare),
+    );
     let Size(page) = section.needed("page", base.map(|g| Size(g.page.into())))?;
-    let page = u32::try_from(page).map_err(|_| section.refuse("page", &page.to_string(), "a power of two from 256 to 65536"))?;
+    let page = u32::try_from(page).map_err(|_| {
+        section.refuse(
+            "page",
+            &page.to_string(),
+            "a power of two from 256 to 65536",
+        )
+    })?;
     let layout_decides = section.has("oob-layout") || section.has("load") || section.has("save");
     let oob = match section.given("oob")? {
         Some(oob) => oob,
@@ -95,17 +143,37 @@ fn geometry(section: &mut Section, base: Option<(&Geometry, u32)>) -> Result<(Ge
     let dies = section.or("dies", base.map_or(1, |g| g.dies))?;
     let planes = section.or("planes", base.map_or(1, |g| g.planes))?;
     let channels = section.or("channels", base.map_or(1, |g| g.channels.min(dies)))?;
-    let write_unit = base.map(|g| if g.write_unit == g.page { page } else { g.write_unit.min(page) }).unwrap_or(page);
+    let write_unit = base
+        .map(|g| {
+            if g.write_unit == g.page {
+                page
+            } else {
+                g.write_unit.min(page)
+            }
+        })
+        .unwrap_or(page);
     let Size(unit) = section.or("write-unit", Size(write_unit.into()))?;
-    let write_unit = u32::try_from(unit).map_err(|_| section.refuse("write-unit", &unit.to_string(), "a divisor of the page"))?;
+    let write_unit = u32::try_from(unit)
+        .map_err(|_| section.refuse("write-unit", &unit.to_string(), "a divisor of the page"))?;
     let marker = if page <= 512 { 1 } else { 2 };
     let spare = section.checked(
         "spare",
-        spare.filter(|spare| *spare > oob).unwrap_or((page / 32).max(oob.saturating_add(marker))),
+        spare
+            .filter(|spare| *spare > oob)
+            .unwrap_or((page / 32).max(oob.saturating_add(marker))),
         |spare| *spare <= 1 << 16 && *spare >= oob,
         "room for the user bytes (chip.oob), at most 65536",
     )?;
-    let shape = Geometry { page, oob, pages_per_block, dies, planes, channels, write_unit, blocks: dies.saturating_mul(planes) };
+    let shape = Geometry {
+        page,
+        oob,
+        pages_per_block,
+        dies,
+        planes,
+        channels,
+        write_unit,
+        blocks: dies.saturating_mul(planes),
+    };
     // The block's size is needed to count blocks, so the rest of the shape comes first.
     refuse_spec(section, shape.check().map_err(SpecError::from))?;
     let blocks = blocks(section, base.map(|g| g.blocks), &shape)?;
@@ -113,19 +181,30 @@ fn geometry(section: &mut Section, base: Option<(&Geometry, u32)>) -> Result<(Ge
 }
 
 /// The number of blocks, given as such or as a size.
-fn blocks(section: &mut Section, base: Option<u32>, shape: &Geometry) -> Result<u32, DescriptionError> {
+fn blocks(
+    section: &mut Section,
+    base: Option<u32>,
+    shape: &Geometry,
+) -> Result<u32, DescriptionError> {
     let Some(Size(size)) = section.given("size")? else {
         return match base {
             Some(base) => section.or("blocks", base),
-            None => section.given("blocks")?.ok_or_else(|| section.missing("blocks", "a number of blocks, or chip.size")),
+            None => section
+                .given("blocks")?
+                .ok_or_else(|| section.missing("blocks", "a number of blocks, or chip.size")),
         };
     };
     section.inapplicable(&["blocks"], "that chip.size is not given as well")?;
-    let stripe = u64::from(shape.page) * u64::from(shape.pages_per_block) * u64::from(shape.dies) * u64::from(shape.planes);
+    let stripe = u64::from(shape.page)
+        * u64::from(shape.pages_per_block)
+        * u64::from(shape.dies)
+        * u64::from(shape.planes);
     let refuse = |expected: String| section.refuse("size", &Size(size).write(), &expected);
     if size == 0 || !size.is_multiple_of(stripe) {
         let unit = Size(stripe).write();
-        return Err(refuse(format!("a multiple of {unit}, a block on every plane of every die")));
+        return Err(refuse(format!(
+            "a multiple of {unit}, a block on every plane of every die"
+        )));
     }
     let blocks = size / (u64::from(shape.page) * u64::from(shape.pages_per_block));
     let blocks = u32::try_from(blocks).map_err(|_| refuse("fewer than 2^32 blocks".into()))?;
@@ -134,7 +213,12 @@ fn blocks(section: &mut Section, base: Option<u32>, shape: &Geometry) -> Result<
 }
 
 /// How dumps are laid out; the layout decides how many bytes of the spare area are the user's.
-fn dump_format(section: &mut Section, geometry: &mut Geometry, spare: u32, dumped: bool) -> Result<DumpFormat, DescriptionError> {
+fn dump_format(
+    section: &mut Section,
+    geometry: &mut Geometry,
+    spare: u32,
+    dumped: bool,
+) -> Result<DumpFormat, DescriptionError> {
     const LAYOUTS: [(&str, Option<Layout>); 6] = [
         ("none", None),
         ("raw", Some(Layout::Raw)),
@@ -143,13 +227,19 @@ fn dump_format(section: &mut Section, geometry: &mut Geometry, spare: u32, dumpe
         ("linux-large-page-64", Some(Layout::LinuxLargePage64)),
         ("disk-on-chip", Some(Layout::DiskOnChip)),
     ];
-    let data_only = DumpFormat { spare: 0, layout: Layout::Raw };
+    let data_only = DumpFormat {
+        spare: 0,
+        layout: Layout::Raw,
+    };
     if !dumped && !section.has("oob-layout") {
         section.choice("oob-layout", &LAYOUTS, None)?;
         return Ok(data_only);
     }
     let chosen = section.choice("oob-layout", &LAYOUTS, Some(Layout::MarkerOnly))?;
-    let name = LAYOUTS.iter().find(|(_, layout)| *layout == chosen).map_or("", |(name, _)| name);
+    let name = LAYOUTS
+        .iter()
+        .find(|(_, layout)| *layout == chosen)
+        .map_or("", |(name, _)| name);
     let Some(layout) = chosen else {
         if !section.has("oob") {
             geometry.oob = spare.saturating_sub(if geometry.page <= 512 { 1 } else { 2 });
@@ -163,7 +253,9 @@ fn dump_format(section: &mut Section, geometry: &mut Geometry, spare: u32, dumpe
     })?;
     let user = places.user_bytes() as u32;
     if section.has("oob") && geometry.oob != user {
-        let expected = format!("{user}, which oob-layout \"{name}\" leaves to the user of {spare} spare bytes (chip.spare)");
+        let expected = format!(
+            "{user}, which oob-layout \"{name}\" leaves to the user of {spare} spare bytes (chip.spare)"
+        );
         return Err(section.refuse("oob", &geometry.oob.to_string(), &expected));
     }
     geometry.oob = user;
@@ -171,19 +263,40 @@ fn dump_format(section: &mut Section, geometry: &mut Geometry, spare: u32, dumpe
     Ok(DumpFormat { spare, layout })
 }
 
-fn timing(section: &mut Section, base: Option<&Timing>, spare: u32) -> Result<Timing, DescriptionError> {
+fn timing(
+    section: &mut Section,
+    base: Option<&Timing>,
+    spare: u32,
+) -> Result<Timing, DescriptionError> {
     let mut time = |key, base: Option<u64>| {
         let Time(ns) = section.needed(key, base.map(Time))?;
-        if ns > MAX_TIME { Err(section.refuse(key, &Time(ns).write(), "at most an hour")) } else { Ok(ns) }
+        if ns > MAX_TIME {
+            Err(section.refuse(key, &Time(ns).write(), "at most an hour"))
+        } else {
+            Ok(ns)
+        }
     };
     let read_ns = time("read", base.map(|t| t.read_ns))?;
     let program_ns = time("program", base.map(|t| t.program_ns))?;
     let erase_ns = time("erase", base.map(|t| t.erase_ns))?;
-    let oob_read_ns = time("oob-read", Some(base.and_then(|t| t.oob_read_ns).unwrap_or(read_ns)))?;
-    let oob_program_ns = time("oob-program", Some(base.and_then(|t| t.oob_program_ns).unwrap_or(program_ns)))?;
-    let bus = section.needed("bus-ns-per-byte", base.map(|t| t.bus_ps_per_byte as f64 / 1000.0))?;
+    let oob_read_ns = time(
+        "oob-read",
+        Some(base.and_then(|t| t.oob_read_ns).unwrap_or(read_ns)),
+    )?;
+    let oob_program_ns = time(
+        "oob-program",
+        Some(base.and_then(|t| t.oob_program_ns).unwrap_or(program_ns)),
+    )?;
+    let bus = section.needed(
+        "bus-ns-per-byte",
+        base.map(|t| t.bus_ps_per_byte as f64 / 1000.0),
+    )?;
     if !(0.0..=1e6).contains(&bus) {
-        return Err(section.refuse("bus-ns-per-byte", &bus.write(), "nanoseconds from 0 to 1000000"));
+        return Err(section.refuse(
+            "bus-ns-per-byte",
+            &bus.write(),
+            "nanoseconds from 0 to 1000000",
+        ));
     }
     Ok(Timing {
         read_ns,
@@ -202,12 +315,22 @@ fn timing(section: &mut Section, base: Option<&Timing>, spare: u32) -> Result<Ti
 fn rules(section: &mut Section, base: Option<Rules>) -> Result<Rules, DescriptionError> {
     let orders = [("any", PageOrder::Any), ("ascending", PageOrder::Ascending)];
     Ok(Rules {
-        order: section.choice("order", &orders, base.map_or(PageOrder::Ascending, |rules| rules.order))?,
-        partial_programs: section.or("partial-programs", base.map_or(1, |rules| rules.partial_programs))?,
+        order: section.choice(
+            "order",
+            &orders,
+            base.map_or(PageOrder::Ascending, |rules| rules.order),
+        )?,
+        partial_programs: section.or(
+            "partial-programs",
+            base.map_or(1, |rules| rules.partial_programs),
+        )?,
     })
 }
 
-fn reliability(section: &mut Section, base: Option<&Reliability>) -> Result<Reliability, DescriptionError> {
+fn reliability(
+    section: &mut Section,
+    base: Option<&Reliability>,
+) -> Result<Reliability, DescriptionError> {
     let base = base.cloned().unwrap_or_default();
     Ok(Reliability {
         rated_erases: section.or("rated-erases", base.rated_erases)?,
@@ -222,14 +345,30 @@ fn reliability(section: &mut Section, base: Option<&Reliability>) -> Result<Reli
 }
 
 fn contents(section: &mut Section) -> Result<(Contents, Option<PathBuf>), DescriptionError> {
-    let choices = [("kept", Keep::Memory), ("dropped", Keep::Nowhere), ("file", Keep::File)];
+    let choices = [
+        ("kept", Keep::Memory),
+        ("dropped", Keep::Nowhere),
+        ("file", Keep::File),
+    ];
     let keep = section.choice("contents", &choices, Keep::Memory)?;
     if keep != Keep::File {
         section.inapplicable(&["contents-file"], "contents = \"file\"")?;
-        return Ok((if keep == Keep::Memory { Contents::Kept } else { Contents::Dropped }, None));
+        return Ok((
+            if keep == Keep::Memory {
+                Contents::Kept
+            } else {
+                Contents::Dropped
+            },
+            None,
+        ));
     }
     let file = section.path("contents-file")?;
-    let file = file.ok_or_else(|| section.missing("contents-file", "the path of a file that does not exist yet"))?;
+    let file = file.ok_or_else(|| {
+        section.missing(
+            "contents-file",
+            "the path of a file that does not exist yet",
+        )
+    })?;
     Ok((Contents::Kept, Some(file)))
 }
 
@@ -242,11 +381,19 @@ fn refuse_spec(section: &Section, verdict: Result<(), SpecError>) -> Result<(), 
     let (field, found, expected) = match verdict {
         Ok(()) => return Ok(()),
         Err(SpecError::Geometry(e)) if e.field.starts_with("blocks times") => {
-            let key = if section.has("size") { "size" } else { "blocks" };
+            let key = if section.has("size") {
+                "size"
+            } else {
+                "blocks"
+            };
             return Err(section.refuse(key, &format!("{} pages in all", e.found), e.expected));
         }
         Err(SpecError::Geometry(e)) => (e.field, e.found.to_string(), e.expected),
-        Err(SpecError::Value { field, found, expected }) => (field, found.write(), expected),
+        Err(SpecError::Value {
+            field,
+            found,
+            expected,
+        }) => (field, found.write(), expected),
     };
     // Fields of a pair are named "key, fresh", parts of a choice "key part".
     let key = field.split([',', ' ']).next().unwrap_or(field);
@@ -260,7 +407,9 @@ mod tests {
     use std::path::Path;
 
     fn take(text: &str) -> Result<Description, String> {
-        let mut document = Document::parse("e.toml", Path::new(""), &format!("[chip]\n{text}"), &[]).map_err(|e| e.to_string())?;
+        let mut document =
+            Document::parse("e.toml", Path::new(""), &format!("[chip]\n{text}"), &[])
+                .map_err(|e| e.to_string())?;
         let description = Description::take(&mut document).map_err(|e| e.to_string())?;
         document.finish().map_err(|e| e.to_string())?;
         Ok(description)
@@ -275,8 +424,22 @@ mod tests {
         let chip =
             take("preset = \"slc-2k\"\nsize = \"1 GiB\"\nread = \"30 us\"\necc = \"bch-8/512\"\ncontents = \"dropped\"").unwrap().chip;
         let g = &chip.spec.geometry;
-        assert_eq!((g.bytes(), g.blocks, chip.spec.timing.read_ns, chip.spec.contents), (1 << 30, 8192, 30_000, Contents::Dropped));
-        assert_eq!(chip.spec.reliability.ecc, Ecc::Bch { bits: 8, codeword: 512 });
+        assert_eq!(
+            (
+                g.bytes(),
+                g.blocks,
+                chip.spec.timing.read_ns,
+                chip.spec.contents
+            ),
+            (1 << 30, 8192, 30_000, Contents::Dropped)
+        );
+        assert_eq!(
+            chip.spec.reliability.ecc,
+            Ecc::Bch {
+                bits: 8,
+                codeword: 512
+            }
+        );
     }
 
     const BARE: &str = "page = 2048\noob = 62\npages-per-block = 64\nblocks = 64\nread = \"25 us\"\nprogram = \"200 us\"\nerase = \"2 ms\"\nbus-ns-per-byte = 25\n";
@@ -287,7 +450,10 @@ mod tests {
         for line in BARE.lines() {
             let key = line.split(' ').next().unwrap();
             let error = take(&BARE.replace(&format!("{line}\n"), "")).unwrap_err();
-            assert!(error.starts_with(&format!("e.toml:1:2: chip.{key}: missing, expected ")), "{error}");
+            assert!(
+                error.starts_with(&format!("e.toml:1:2: chip.{key}: missing, expected ")),
+                "{error}"
+            );
         }
     }
 
@@ -300,8 +466,12 @@ mod tests {
         keys.dedup();
         assert_eq!(keys.len(), count);
         let lines = |section: &str| {
-            let of = first.settings.iter().filter_map(|s| Some((s.key.strip_prefix(section)?.strip_prefix('.')?, &s.value)));
-            of.map(|(key, value)| format!("{key} = {value}\n")).collect::<String>()
+            let of = first
+                .settings
+                .iter()
+                .filter_map(|s| Some((s.key.strip_prefix(section)?.strip_prefix('.')?, &s.value)));
+            of.map(|(key, value)| format!("{key} = {value}\n"))
+                .collect::<String>()
         };
         let second = take(&format!("{}[ftl]\n{}", lines("chip"), lines("ftl"))).unwrap();
         assert_eq!((second.chip.spec, second.ftl), (first.chip.spec, first.ftl));
@@ -309,77 +479,239 @@ mod tests {
 
     #[test]
     fn each_bad_value_is_refused_at_its_key() {
-        let slc = |line: &str| take(&format!("preset = \"slc-2k\"\n{line}")).err().unwrap_or_else(|| panic!("{line} was accepted"));
+        let slc = |line: &str| {
+            take(&format!("preset = \"slc-2k\"\n{line}"))
+                .err()
+                .unwrap_or_else(|| panic!("{line} was accepted"))
+        };
         let cases = [
-            ("page = 1000", "e.toml:3:8: chip.page: found 1000, expected a power of two from 256 to 65536"),
-            ("page = 5000000000", "e.toml:3:8: chip.page: found 5000000000, expected a power of two"),
-            ("oob = 4096", "e.toml:3:7: chip.oob: found 4096, expected no more than the page"),
-            ("pages-per-block = 0", "chip.pages-per-block: found 0, expected 1 to 65536"),
-            ("dies = 3", "chip.blocks: found 1024, expected a positive multiple of dies times planes"),
+            (
+                "page = 1000",
+                "e.toml:3:8: chip.page: found 1000, expected a power of two from 256 to 65536",
+            ),
+            (
+                "page = 5000000000",
+                "e.toml:3:8: chip.page: found 5000000000, expected a power of two",
+            ),
+            (
+                "oob = 4096",
+                "e.toml:3:7: chip.oob: found 4096, expected no more than the page",
+            ),
+            (
+                "pages-per-block = 0",
+                "chip.pages-per-block: found 0, expected 1 to 65536",
+            ),
+            (
+                "dies = 3",
+                "chip.blocks: found 1024, expected a positive multiple of dies times planes",
+            ),
             ("dies = 0", "chip.dies: found 0, expected 1 to 4096"),
             ("planes = 17", "chip.planes: found 17"),
-            ("channels = 2", "chip.channels: found 2, expected 1 to the number of dies"),
-            ("write-unit = 3", "chip.write-unit: found 3, expected a divisor of the page"),
-            ("blocks = 4000000000", "chip.blocks: found 256000000000 pages in all, expected below 2^32"),
-            ("blocks = -1", "chip.blocks: found -1, expected a whole number"),
+            (
+                "channels = 2",
+                "chip.channels: found 2, expected 1 to the number of dies",
+            ),
+            (
+                "write-unit = 3",
+                "chip.write-unit: found 3, expected a divisor of the page",
+            ),
+            (
+                "blocks = 4000000000",
+                "chip.blocks: found 256000000000 pages in all, expected below 2^32",
+            ),
+            (
+                "blocks = -1",
+                "chip.blocks: found -1, expected a whole number",
+            ),
             ("size = \"1 PiB\"", "chip.size: found "),
-            ("size = \"100 KiB\"", "chip.size: found \"100 KiB\", expected a multiple of \"128 KiB\""),
-            ("size = \"big\"", "chip.size: found \"big\", expected a size such as"),
-            ("size = \"1 GiB\"\nblocks = 8192", "e.toml:4:1: chip.blocks: has no effect, it needs that chip.size is not given"),
-            ("spare = 10", "chip.spare: found 10, expected room for the user bytes"),
+            (
+                "size = \"100 KiB\"",
+                "chip.size: found \"100 KiB\", expected a multiple of \"128 KiB\"",
+            ),
+            (
+                "size = \"big\"",
+                "chip.size: found \"big\", expected a size such as",
+            ),
+            (
+                "size = \"1 GiB\"\nblocks = 8192",
+                "e.toml:4:1: chip.blocks: has no effect, it needs that chip.size is not given",
+            ),
+            (
+                "spare = 10",
+                "chip.spare: found 10, expected room for the user bytes",
+            ),
             ("read = 25", "chip.read: found 25, expected a time such as"),
-            ("erase = \"2 h\"", "chip.erase: found \"7200 s\", expected at most an hour"),
-            ("bus-ns-per-byte = -1", "chip.bus-ns-per-byte: found -1.0, expected nanoseconds"),
-            ("cache-program = 1", "chip.cache-program: found 1, expected true or false"),
-            ("order = \"random\"", "chip.order: found \"random\", expected one of \"any\", \"ascending\""),
-            ("partial-programs = 0", "chip.partial-programs: found 0.0, expected at least 1"),
-            ("factory-bad = 1.5", "chip.factory-bad: found 1.5, expected a probability"),
-            ("program-fail = [0, 2]", "chip.program-fail: found 2.0, expected a probability"),
-            ("erase-fail = [1]", "chip.erase-fail: found [1], expected a number, or two"),
-            ("bit-errors = -1e-9", "chip.bit-errors: found -1e-9, expected a probability"),
-            ("ecc = \"hamming\"", "chip.ecc: found \"hamming\", expected \"none\""),
-            ("ecc = \"hamming-0\"", "chip.ecc: found 0.0, expected at least 1 byte"),
-            ("contents = \"ram\"", "chip.contents: found \"ram\", expected one of \"kept\", \"dropped\", \"file\""),
-            ("contents = \"file\"", "chip.contents-file: missing, expected the path of a file"),
-            ("contents-file = \"x\"", "chip.contents-file: has no effect, it needs contents = \"file\""),
-            ("load = \"x\"\ncontents = \"dropped\"", "chip.load: found a dump, expected contents"),
-            ("load = \"x\"\nfactory-bad = 0.1", "chip.factory-bad: found 0.1, expected 0 beside chip.load"),
-            ("load = \"\"", "chip.load: found \"\", expected the path of a file"),
-            ("oob-layout = \"linux\"", "chip.oob-layout: found \"linux\", expected one of"),
+            (
+                "erase = \"2 h\"",
+                "chip.erase: found \"7200 s\", expected at most an hour",
+            ),
+            (
+                "bus-ns-per-byte = -1",
+                "chip.bus-ns-per-byte: found -1.0, expected nanoseconds",
+            ),
+            (
+                "cache-program = 1",
+                "chip.cache-program: found 1, expected true or false",
+            ),
+            (
+                "order = \"random\"",
+                "chip.order: found \"random\", expected one of \"any\", \"ascending\"",
+            ),
+            (
+                "partial-programs = 0",
+                "chip.partial-programs: found 0.0, expected at least 1",
+            ),
+            (
+                "factory-bad = 1.5",
+                "chip.factory-bad: found 1.5, expected a probability",
+            ),
+            (
+                "program-fail = [0, 2]",
+                "chip.program-fail: found 2.0, expected a probability",
+            ),
+            (
+                "erase-fail = [1]",
+                "chip.erase-fail: found [1], expected a number, or two",
+            ),
+            (
+                "bit-errors = -1e-9",
+                "chip.bit-errors: found -1e-9, expected a probability",
+            ),
+            (
+                "ecc = \"hamming\"",
+                "chip.ecc: found \"hamming\", expected \"none\"",
+            ),
+            (
+                "ecc = \"hamming-0\"",
+                "chip.ecc: found 0.0, expected at least 1 byte",
+            ),
+            (
+                "contents = \"ram\"",
+                "chip.contents: found \"ram\", expected one of \"kept\", \"dropped\", \"file\"",
+            ),
+            (
+                "contents = \"file\"",
+                "chip.contents-file: missing, expected the path of a file",
+            ),
+            (
+                "contents-file = \"x\"",
+                "chip.contents-file: has no effect, it needs contents = \"file\"",
+            ),
+            (
+                "load = \"x\"\ncontents = \"dropped\"",
+                "chip.load: found a dump, expected contents",
+            ),
+            (
+                "load = \"x\"\nfactory-bad = 0.1",
+                "chip.factory-bad: found 0.1, expected 0 beside chip.load",
+            ),
+            (
+                "load = \"\"",
+                "chip.load: found \"\", expected the path of a file",
+            ),
+            (
+                "oob-layout = \"linux\"",
+                "chip.oob-layout: found \"linux\", expected one of",
+            ),
             (
                 "oob-layout = \"linux-small-page\"",
                 "chip.oob-layout: found \"linux-small-page\" on pages of 2048 + 64 bytes, expected pages of up to 512",
             ),
-            ("oob-layout = \"marker-only\"\noob = 63", "chip.oob: found 63, expected 62, which oob-layout"),
-            ("superblock = 1", "chip.superblock: found 1, expected true or false"),
+            (
+                "oob-layout = \"marker-only\"\noob = 63",
+                "chip.oob: found 63, expected 62, which oob-layout",
+            ),
+            (
+                "superblock = 1",
+                "chip.superblock: found 1, expected true or false",
+            ),
             ("preset = \"slc\"", "duplicate key"),
-            ("seed = 1.5", "chip.seed: found 1.5, expected a whole number"),
-            ("pags = 1", "e.toml:3:1: chip.pags: unknown key, did you mean \"page\"?"),
-            ("voltage = 1", "chip.voltage: unknown key, expected one of preset, load, save, page"),
+            (
+                "seed = 1.5",
+                "chip.seed: found 1.5, expected a whole number",
+            ),
+            (
+                "pags = 1",
+                "e.toml:3:1: chip.pags: unknown key, did you mean \"page\"?",
+            ),
+            (
+                "voltage = 1",
+                "chip.voltage: unknown key, expected one of preset, load, save, page",
+            ),
         ];
         for (line, expected) in cases {
             let error = slc(line);
             assert!(error.contains(expected), "{line}: {error}");
         }
-        assert!(take("preset = \"slc\"").unwrap_err().contains("chip.preset: found \"slc\", expected one of nandsim-jftl, "));
+        assert!(
+            take("preset = \"slc\"")
+                .unwrap_err()
+                .contains("chip.preset: found \"slc\", expected one of nandsim-jftl, ")
+        );
     }
 
     #[test]
     fn superblocks_join_the_blocks_of_all_planes() {
-        let g = take("preset = \"emmc-16GiB\"\nsuperblock = true").unwrap().chip.spec.geometry;
-        assert_eq!((g.dies, g.planes, g.pages_per_block, g.blocks, g.bytes()), (1, 1, 1024, 2048, 16 << 30));
-        let one = take("preset = \"slc-2k\"\nsuperblock = true").unwrap().chip.spec;
+        let g = take("preset = \"emmc-16GiB\"\nsuperblock = true")
+            .unwrap()
+            .chip
+            .spec
+            .geometry;
+        assert_eq!(
+            (g.dies, g.planes, g.pages_per_block, g.blocks, g.bytes()),
+            (1, 1, 1024, 2048, 16 << 30)
+        );
+        let one = take("preset = \"slc-2k\"\nsuperblock = true")
+            .unwrap()
+            .chip
+            .spec;
         assert_eq!((one.superblock, one.geometry.blocks), (None, 1024));
-        let error = take("preset = \"ssd-512GiB\"\npages-per-block = 2048\nblocks = 64\nsuperblock = true").unwrap_err();
-        assert!(error.contains("chip.pages-per-block: found 131072, expected 1 to 65536"), "{error}");
+        let error =
+            take("preset = \"ssd-512GiB\"\npages-per-block = 2048\nblocks = 64\nsuperblock = true")
+                .unwrap_err();
+        assert!(
+            error.contains("chip.pages-per-block: found 131072, expected 1 to 65536"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_layout_decides_the_user_bytes() {
-        let oob = |line: &str| take(&format!("preset = \"slc-2k\"\n{line}")).unwrap().chip.spec.geometry.oob;
-        assert_eq!((oob(""), oob("save = \"x\""), oob("oob-layout = \"linux-large-page-64\"")), (63, 62, 38));
-        assert_eq!((oob("oob-layout = \"raw\""), oob("load = \"x\"\noob-layout = \"none\"")), (64, 62));
-        let small = take("preset = \"small-block-64MiB\"\nload = \"x\"").unwrap().chip;
-        assert_eq!((small.spec.geometry.oob, small.dump), (15, DumpFormat { spare: 16, layout: Layout::MarkerOnly }));
+        let oob = |line: &str| {
+            take(&format!("preset = \"slc-2k\"\n{line}"))
+                .unwrap()
+                .chip
+                .spec
+                .geometry
+                .oob
+        };
+        assert_eq!(
+            (
+                oob(""),
+                oob("save = \"x\""),
+                oob("oob-layout = \"linux-large-page-64\"")
+            ),
+            (63, 62, 38)
+        );
+        assert_eq!(
+            (
+                oob("oob-layout = \"raw\""),
+                oob("load = \"x\"\noob-layout = \"none\"")
+            ),
+            (64, 62)
+        );
+        let small = take("preset = \"small-block-64MiB\"\nload = \"x\"")
+            .unwrap()
+            .chip;
+        assert_eq!(
+            (small.spec.geometry.oob, small.dump),
+            (
+                15,
+                DumpFormat {
+                    spare: 16,
+                    layout: Layout::MarkerOnly
+                }
+            )
+        );
     }
 }

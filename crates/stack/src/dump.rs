@@ -1,11 +1,17 @@
-//! Chips as `nanddump -o` writes them and `nandwrite -o` takes them: page after page, each its data and then its whole spare area; or data only.
+//! Chips as `nanddump -o` writes them and `nandwrite -o` takes them: page after page, each its data
+//! and then its whole spare area; or data only.
 //!
-//! A dump does not tell an erased page from one programmed with 0xFF throughout, nor erase counts: such a page comes back erased, every block as never
-//! erased. What the layout gives to error correction is left at 0xFF, since the chip models the code, not its bytes. A bad block
-//! carries its marker and nothing else; a layout without one (DiskOnChip) leaves it to the translation layer's own table to know it again.
+//! A dump does not tell an erased page from one programmed with 0xFF throughout, nor erase counts:
+//! such a page comes back erased, every block as never erased. What the layout gives to error
+//! correction is left at 0xFF, since the chip models the code, not its bytes. A bad block carries
+//! its marker and nothing else; a layout without one (DiskOnChip) leaves it to the translation
+//! layer's own table to know it again.
 
 use crate::file::ImageFile;
-use nandlab_mtd::{Block, Geometry, Image, ImageError, ImageFormat, Layout, LayoutError, Mtd, MtdError, OobLayout, Page};
+use nandlab_mtd::{
+    Block, Geometry, Image, ImageError, ImageFormat, Layout, LayoutError, Mtd, MtdError, OobLayout,
+    Page,
+};
 use nandlab_nand::Chip;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -99,22 +105,35 @@ impl DumpFormat {
     /// What a dump of so many bytes might be.
     fn hint(self, geometry: &Geometry, found: u64) -> &'static str {
         let pages = u64::from(geometry.pages());
-        let (without, with) = (pages * u64::from(geometry.page), pages * u64::from(geometry.page + geometry.page / 32));
+        let (without, with) = (
+            pages * u64::from(geometry.page),
+            pages * u64::from(geometry.page + geometry.page / 32),
+        );
         match self.spare {
             0 if found == with => "; a dump with OOB? chip.oob-layout tells how it is laid out",
-            1.. if found == without => "; a dump without OOB? chip.oob-layout = \"none\" is for those",
+            1.. if found == without => {
+                "; a dump without OOB? chip.oob-layout = \"none\" is for those"
+            }
             _ => "",
         }
     }
 
     fn image(self, geometry: &Geometry) -> ImageFormat {
-        ImageFormat { page: geometry.page, oob: self.spare, pages_per_block: geometry.pages_per_block, layout: self.layout }
+        ImageFormat {
+            page: geometry.page,
+            oob: self.spare,
+            pages_per_block: geometry.pages_per_block,
+            layout: self.layout,
+        }
     }
 }
 
 /// Programs a fresh chip with what the dump at `path` holds, and marks its bad blocks.
 pub fn load(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<Loaded, DumpError> {
-    let file = ImageFile::open(path).map_err(|error| DumpError::File { path: path.into(), error })?;
+    let file = ImageFile::open(path).map_err(|error| DumpError::File {
+        path: path.into(),
+        error,
+    })?;
     let found = nandlab_sim::Backing::len(&file);
     let geometry = chip.geometry().clone();
     let image = format.image(&geometry);
@@ -132,19 +151,35 @@ pub fn load(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<Loaded, 
     if found == 0 {
         return Err(other_size(0));
     }
-    let mut dump = Image::new(file, image).map_err(|error| DumpError::Image { path: path.into(), error })?.read_only();
+    let mut dump = Image::new(file, image)
+        .map_err(|error| DumpError::Image {
+            path: path.into(),
+            error,
+        })?
+        .read_only();
     if dump.geometry().blocks != geometry.blocks {
         return Err(other_size(dump.geometry().blocks));
     }
     let mut loaded = Loaded::default();
-    let mut page = (vec![0; geometry.page as usize], vec![0; dump.geometry().oob.min(geometry.oob) as usize]);
+    let mut page = (
+        vec![0; geometry.page as usize],
+        vec![0; dump.geometry().oob.min(geometry.oob) as usize],
+    );
     for block in (0..geometry.blocks).map(Block) {
         load_block(&mut dump, chip, block, &mut page, &mut loaded).map_err(|(page, error)| {
             let offset = u64::from(page.0) * format.stride(&geometry);
-            DumpError::Flash { path: path.into(), offset, error }
+            DumpError::Flash {
+                path: path.into(),
+                offset,
+                error,
+            }
         })?;
     }
-    chip.sync().map_err(|error| DumpError::Flash { path: path.into(), offset: found, error })?;
+    chip.sync().map_err(|error| DumpError::Flash {
+        path: path.into(),
+        offset: found,
+        error,
+    })?;
     Ok(loaded)
 }
 
@@ -171,13 +206,27 @@ fn load_block<M: Mtd>(
     Ok(())
 }
 
-/// Writes the chip to `path`, which is replaced only when the dump is complete. A page beyond correction is written as it reads.
+/// Writes the chip to `path`, which is replaced only when the dump is complete. A page beyond
+/// correction is written as it reads.
 pub fn save(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<(), DumpError> {
-    let in_file = |error| DumpError::File { path: path.into(), error };
+    let in_file = |error| DumpError::File {
+        path: path.into(),
+        error,
+    };
     let geometry = chip.geometry().clone();
     let layout = match format.spare {
         0 => None,
-        spare => Some(format.layout.on(geometry.page, spare).map_err(|error| DumpError::Layout { path: path.into(), error })?),
+        spare => {
+            Some(
+                format
+                    .layout
+                    .on(geometry.page, spare)
+                    .map_err(|error| DumpError::Layout {
+                        path: path.into(),
+                        error,
+                    })?,
+            )
+        }
     };
     let mut name = path.as_os_str().to_owned();
     name.push(".part");
@@ -187,21 +236,36 @@ pub fn save(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<(), Dump
     for page in (0..geometry.pages()).map(Page) {
         fill(chip, page, layout.as_ref(), &mut cells).map_err(|error| {
             let offset = u64::from(page.0) * format.stride(&geometry);
-            DumpError::Flash { path: path.into(), offset, error }
+            DumpError::Flash {
+                path: path.into(),
+                offset,
+                error,
+            }
         })?;
         out.write_all(&cells).map_err(in_file)?;
     }
-    out.into_inner().map_err(|e| in_file(e.into_error()))?.sync_all().map_err(in_file)?;
+    out.into_inner()
+        .map_err(|e| in_file(e.into_error()))?
+        .sync_all()
+        .map_err(in_file)?;
     std::fs::rename(&part, path).map_err(in_file)
 }
 
 /// One page as the dump has it.
-fn fill(chip: &mut Chip, page: Page, layout: Option<&OobLayout>, cells: &mut [u8]) -> Result<(), MtdError> {
+fn fill(
+    chip: &mut Chip,
+    page: Page,
+    layout: Option<&OobLayout>,
+    cells: &mut [u8],
+) -> Result<(), MtdError> {
     cells.fill(0xFF);
     let geometry = chip.geometry().clone();
     let (data, spare) = cells.split_at_mut(geometry.page as usize);
     if chip.is_bad(geometry.block_of(page))? {
-        if let Some(marker) = layout.and_then(OobLayout::marker).filter(|_| geometry.index_of(page) < 2) {
+        if let Some(marker) = layout
+            .and_then(OobLayout::marker)
+            .filter(|_| geometry.index_of(page) < 2)
+        {
             spare[marker] = 0;
         }
         return Ok(());
@@ -209,7 +273,12 @@ fn fill(chip: &mut Chip, page: Page, layout: Option<&OobLayout>, cells: &mut [u8
     if !chip.is_programmed(page) {
         return Ok(());
     }
-    let mut user = vec![0xFF; layout.map_or(0, OobLayout::user_bytes).min(geometry.oob as usize)];
+    let mut user = vec![
+        0xFF;
+        layout
+            .map_or(0, OobLayout::user_bytes)
+            .min(geometry.oob as usize)
+    ];
     match chip.read(page, data, &mut user) {
         Ok(_) | Err(MtdError::Uncorrectable(_)) => {}
         Err(error) => return Err(error),
@@ -227,7 +296,15 @@ mod tests {
 
     fn chip(name: &str, blocks: u32, oob: u32) -> Chip {
         let spec = preset::find(name).unwrap().spec();
-        Chip::new(ChipSpec { geometry: Geometry { blocks, oob, ..spec.geometry }, ..spec }).unwrap()
+        Chip::new(ChipSpec {
+            geometry: Geometry {
+                blocks,
+                oob,
+                ..spec.geometry
+            },
+            ..spec
+        })
+        .unwrap()
     }
 
     fn write(chip: &mut Chip) {
@@ -235,18 +312,68 @@ mod tests {
         let oob = chip.geometry().oob as usize;
         chip.mark_bad(Block(2)).unwrap();
         for (number, value) in [(0, 0x00), (1, 0x12), (40, 0x34)] {
-            chip.program(Page(number), &vec![value; page], &vec![value ^ 0x55; oob]).unwrap();
+            chip.program(Page(number), &vec![value; page], &vec![value ^ 0x55; oob])
+                .unwrap();
         }
     }
 
     const FORMATS: [(&str, u32, DumpFormat); 7] = [
-        ("small-block-64MiB", 15, DumpFormat { spare: 16, layout: Layout::MarkerOnly }),
-        ("small-block-64MiB", 8, DumpFormat { spare: 16, layout: Layout::LinuxSmallPage }),
-        ("small-block-64MiB", 10, DumpFormat { spare: 16, layout: Layout::DiskOnChip }),
-        ("slc-2k", 62, DumpFormat { spare: 64, layout: Layout::MarkerOnly }),
-        ("slc-2k", 38, DumpFormat { spare: 64, layout: Layout::LinuxLargePage64 }),
-        ("slc-2k", 64, DumpFormat { spare: 64, layout: Layout::Raw }),
-        ("slc-2k", 62, DumpFormat { spare: 0, layout: Layout::Raw }),
+        (
+            "small-block-64MiB",
+            15,
+            DumpFormat {
+                spare: 16,
+                layout: Layout::MarkerOnly,
+            },
+        ),
+        (
+            "small-block-64MiB",
+            8,
+            DumpFormat {
+                spare: 16,
+                layout: Layout::LinuxSmallPage,
+            },
+        ),
+        (
+            "small-block-64MiB",
+            10,
+            DumpFormat {
+                spare: 16,
+                layout: Layout::DiskOnChip,
+            },
+        ),
+        (
+            "slc-2k",
+            62,
+            DumpFormat {
+                spare: 64,
+                layout: Layout::MarkerOnly,
+            },
+        ),
+        (
+            "slc-2k",
+            38,
+            DumpFormat {
+                spare: 64,
+                layout: Layout::LinuxLargePage64,
+            },
+        ),
+        (
+            "slc-2k",
+            64,
+            DumpFormat {
+                spare: 64,
+                layout: Layout::Raw,
+            },
+        ),
+        (
+            "slc-2k",
+            62,
+            DumpFormat {
+                spare: 0,
+                layout: Layout::Raw,
+            },
+        ),
     ];
 
     #[test]
@@ -256,19 +383,29 @@ mod tests {
             let (a, b) = (directory.path().join("a"), directory.path().join("b"));
             let mut first = chip(name, 4, oob);
             write(&mut first);
-            // A marker at 0xFF is the user's duty where the layout is raw; here it would read as a bad block.
+            // A marker at 0xFF is the user's duty where the layout is raw; here it would read as a
+            // bad block.
             if format.layout == Layout::Raw && format.spare > 0 {
                 first.erase(Block(0)).unwrap();
             }
             save(&a, format, &mut first).unwrap();
             let stride = u64::from(first.geometry().page + format.spare);
-            assert_eq!(std::fs::metadata(&a).unwrap().len(), stride * u64::from(first.geometry().pages()));
+            assert_eq!(
+                std::fs::metadata(&a).unwrap().len(),
+                stride * u64::from(first.geometry().pages())
+            );
             let mut second = chip(name, 4, oob);
             let loaded = load(&a, format, &mut second).unwrap();
-            assert_eq!(second.is_bad(Block(2)).unwrap(), format.spare > 0 && format.layout != Layout::DiskOnChip);
+            assert_eq!(
+                second.is_bad(Block(2)).unwrap(),
+                format.spare > 0 && format.layout != Layout::DiskOnChip
+            );
             assert!(loaded.pages > 0 || format.layout == Layout::Raw);
             save(&b, format, &mut second).unwrap();
-            assert!(std::fs::read(&a).unwrap() == std::fs::read(&b).unwrap(), "{name} {format:?}");
+            assert!(
+                std::fs::read(&a).unwrap() == std::fs::read(&b).unwrap(),
+                "{name} {format:?}"
+            );
         }
     }
 
@@ -277,10 +414,28 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut array = chip("slc-2k", 4, 38);
         write(&mut array);
-        save(file.path(), DumpFormat { spare: 64, layout: Layout::LinuxLargePage64 }, &mut array).unwrap();
+        save(
+            file.path(),
+            DumpFormat {
+                spare: 64,
+                layout: Layout::LinuxLargePage64,
+            },
+            &mut array,
+        )
+        .unwrap();
         let bytes = std::fs::read(file.path()).unwrap();
         let second = &bytes[2112..2 * 2112];
-        assert_eq!((second[0], second[2047], second[2048], second[2050], second[2087], second[2088]), (0x12, 0x12, 0xFF, 0x47, 0x47, 0xFF));
+        assert_eq!(
+            (
+                second[0],
+                second[2047],
+                second[2048],
+                second[2050],
+                second[2087],
+                second[2088]
+            ),
+            (0x12, 0x12, 0xFF, 0x47, 0x47, 0xFF)
+        );
         let markers = [0, 1, 2].map(|page| bytes[(128 + page) * 2112 + 2048]);
         assert_eq!(markers, [0, 0, 0xFF]);
     }
@@ -288,10 +443,15 @@ mod tests {
     #[test]
     fn a_wrong_length_names_what_was_found_and_expected() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let format = DumpFormat { spare: 64, layout: Layout::MarkerOnly };
+        let format = DumpFormat {
+            spare: 64,
+            layout: Layout::MarkerOnly,
+        };
         let error = |bytes: usize| {
             std::fs::write(file.path(), vec![0xFF; bytes]).unwrap();
-            load(file.path(), format, &mut chip("slc-2k", 4, 62)).unwrap_err().to_string()
+            load(file.path(), format, &mut chip("slc-2k", 4, 62))
+                .unwrap_err()
+                .to_string()
         };
         let blocks = 2112 * 64;
         assert!(
@@ -307,14 +467,22 @@ mod tests {
     #[test]
     fn what_the_chip_refuses_is_named_with_its_offset() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let format = DumpFormat { spare: 64, layout: Layout::MarkerOnly };
+        let format = DumpFormat {
+            spare: 64,
+            layout: Layout::MarkerOnly,
+        };
         write(&mut chip("slc-2k", 4, 62));
         let mut bytes = vec![0xFF; 2112 * 256];
         bytes[2112 * 70] = 0;
         std::fs::write(file.path(), &bytes).unwrap();
         let mut target = chip("slc-2k", 4, 62);
         target.mark_bad(Block(1)).unwrap();
-        let error = load(file.path(), format, &mut target).unwrap_err().to_string();
-        assert!(error.ends_with("at offset 147840: block 1 is marked bad"), "{error}");
+        let error = load(file.path(), format, &mut target)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.ends_with("at offset 147840: block 1 is marked bad"),
+            "{error}"
+        );
     }
 }

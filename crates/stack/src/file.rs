@@ -1,4 +1,5 @@
-//! Files of the operating system: one that holds an image, one that holds page data while a stack lives.
+//! Files of the operating system: one that holds an image, one that holds page data while a stack
+//! lives.
 
 use nandlab_mtd::Page;
 use nandlab_nand::PageStore;
@@ -34,9 +35,15 @@ impl ImageFile {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
         }
-        Ok(Self { file, len: metadata.len() })
+        Ok(Self {
+            file,
+            len: metadata.len(),
+        })
     }
 }
 
@@ -46,7 +53,9 @@ impl Backing for ImageFile {
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        self.file.read_exact_at(buf, offset).map_err(|e| BackingError::Io(reason(&e)))
+        self.file
+            .read_exact_at(buf, offset)
+            .map_err(|e| BackingError::Io(reason(&e)))
     }
 
     fn write_at(&mut self, _: u64, _: &[u8]) -> Result<(), BackingError> {
@@ -58,8 +67,8 @@ impl Backing for ImageFile {
     }
 }
 
-/// Page data in a sparse file. Bytes are stored inverted, so that a hole is erased flash. The file has no name once it is open: nothing is left
-/// behind, however the process ends.
+/// Page data in a sparse file. Bytes are stored inverted, so that a hole is erased flash. The file
+/// has no name once it is open: nothing is left behind, however the process ends.
 #[derive(Debug)]
 pub struct PageFile {
     file: File,
@@ -68,12 +77,21 @@ pub struct PageFile {
 }
 
 impl PageFile {
-    /// Creates `path`, which must not exist yet, for pages of `page` bytes, and takes its name away again.
+    /// Creates `path`, which must not exist yet, for pages of `page` bytes, and takes its name away
+    /// again.
     pub fn create(path: &Path, page: u32, pages: u32) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
         std::fs::remove_file(path)?;
         file.set_len(u64::from(page) * u64::from(pages))?;
-        Ok(Self { file, page: page.into(), inverted: vec![0; page as usize].into() })
+        Ok(Self {
+            file,
+            page: page.into(),
+            inverted: vec![0; page as usize].into(),
+        })
     }
 
     fn offset(&self, page: Page) -> u64 {
@@ -83,14 +101,21 @@ impl PageFile {
 
 impl PageStore for PageFile {
     fn read(&mut self, page: Page, data: &mut [u8]) -> Result<(), &'static str> {
-        self.file.read_exact_at(data, self.offset(page)).map_err(|e| reason(&e))?;
+        self.file
+            .read_exact_at(data, self.offset(page))
+            .map_err(|e| reason(&e))?;
         data.iter_mut().for_each(|byte| *byte = !*byte);
         Ok(())
     }
 
     fn write(&mut self, page: Page, data: &[u8]) -> Result<(), &'static str> {
-        self.inverted.iter_mut().zip(data).for_each(|(to, from)| *to = !*from);
-        self.file.write_all_at(&self.inverted[..data.len()], self.offset(page)).map_err(|e| reason(&e))
+        self.inverted
+            .iter_mut()
+            .zip(data)
+            .for_each(|(to, from)| *to = !*from);
+        self.file
+            .write_all_at(&self.inverted[..data.len()], self.offset(page))
+            .map_err(|e| reason(&e))
     }
 
     fn forget(&mut self, first: Page, count: u32) -> Result<(), &'static str> {
@@ -98,12 +123,23 @@ impl PageStore for PageFile {
             return Ok(());
         }
         let (offset, len) = (self.offset(first), u64::from(count) * self.page);
-        if fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len).is_ok() {
+        if fallocate(
+            &self.file,
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            offset,
+            len,
+        )
+        .is_ok()
+        {
             return Ok(());
         }
         // A file system without holes keeps the space.
         self.inverted.fill(0);
-        (0..count).try_for_each(|i| self.file.write_all_at(&self.inverted, offset + u64::from(i) * self.page).map_err(|e| reason(&e)))
+        (0..count).try_for_each(|i| {
+            self.file
+                .write_all_at(&self.inverted, offset + u64::from(i) * self.page)
+                .map_err(|e| reason(&e))
+        })
     }
 }
 
@@ -126,14 +162,20 @@ mod tests {
             store.read(Page(page), &mut data).unwrap();
             assert_eq!(data, [0xFF; 512]);
         }
-        assert_eq!(store.read(Page(64), &mut data), Err("file shorter than it was"));
+        assert_eq!(
+            store.read(Page(64), &mut data),
+            Err("file shorter than it was")
+        );
     }
 
     #[test]
     fn a_file_that_exists_is_not_touched() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "precious").unwrap();
-        assert_eq!(PageFile::create(file.path(), 512, 1).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            PageFile::create(file.path(), 512, 1).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
         assert_eq!(std::fs::read(file.path()).unwrap(), b"precious");
     }
 }

@@ -1,10 +1,13 @@
 //! The one room that knows every layer: a description in, a running stack out.
 //!
-//! *Promises.* A description is checked whole before anything is built: an unknown key, a wrong type or an impossible value is an error
-//! that names file, line, column, key, what was found and what was expected. Every setting in effect is listed, defaults included. What is built
-//! from one description behaves alike for ever.
+//! *Promises.* A description is checked whole before anything is built: an unknown key, a wrong
+//! type or an impossible value is an error that names file, line, column, key, what was found and
+//! what was expected. Every setting in effect is listed, defaults included. What is built from one
+//! description behaves alike for ever.
 //!
-//! *In terms of* `nand`, `ftl`, `mtd`, `block`, `vfs`, `fat`, `ext`, `f2fs`, `jffs2`, `ubi`, and files of the operating system. *Knows nothing of* workloads, measurements, or how a description is used.
+//! *In terms of* `nand`, `ftl`, `mtd`, `block`, `vfs`, `fat`, `ext`, `f2fs`, `jffs2`, `ubi`, and
+//! files of the operating system. *Knows nothing of* workloads, measurements, or how a description
+//! is used.
 //!
 //! | module | its one idea |
 //! |---|---|
@@ -75,7 +78,8 @@ pub struct Description {
 }
 
 impl Description {
-    /// Takes the sections of a stack out of `document`; what else it holds is the caller's business, who ends with [`Document::finish`].
+    /// Takes the sections of a stack out of `document`; what else it holds is the caller's
+    /// business, who ends with [`Document::finish`].
     pub fn take(document: &mut Document) -> Result<Self, DescriptionError> {
         let (chip, mut settings) = ChipDescription::take(document)?;
         // Whether there is a layer depends on the file system above it.
@@ -85,15 +89,29 @@ impl Description {
         let on_volume = matches!(ftl.scheme, Scheme::Ubi(_));
         let fs = fs.map(|fs| if on_volume { fs.on_volume() } else { fs });
         settings.extend(more.into_iter().chain(of_fs));
-        let (nvram, more) = NvramDescription::take(document, &chip, fs.as_ref().is_some_and(FsDescription::knows_nvram))?;
+        let (nvram, more) = NvramDescription::take(
+            document,
+            &chip,
+            fs.as_ref().is_some_and(FsDescription::knows_nvram),
+        )?;
         settings.extend(more);
         let (host, more) = HostDescription::take(document)?;
         settings.extend(more);
         let (memory, more) = MemoryDescription::take(document, fs.is_some())?;
         settings.extend(more);
-        let (write_back, more) = WriteBackDescription::take(document, &chip, fs.as_ref(), memory.as_ref())?;
+        let (write_back, more) =
+            WriteBackDescription::take(document, &chip, fs.as_ref(), memory.as_ref())?;
         settings.extend(more);
         let fs = fs.map(|fs| memory.iter().fold(fs, FsDescription::with_memory));
-        Ok(Self { chip, ftl, fs, nvram, host, memory, write_back, settings })
+        Ok(Self {
+            chip,
+            ftl,
+            fs,
+            nvram,
+            host,
+            memory,
+            write_back,
+            settings,
+        })
     }
 }

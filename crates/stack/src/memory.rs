@@ -14,8 +14,17 @@ pub struct Memory {
 
 impl Memory {
     /// The memory that is described, all zeros.
-    pub fn new(described: &NvramDescription, host: Option<&HostDescription>, clock: &Clock, rail: &Rail) -> Self {
-        Self { nvram: described.build(rail), clock: clock.clone(), host: host.cloned() }
+    pub fn new(
+        described: &NvramDescription,
+        host: Option<&HostDescription>,
+        clock: &Clock,
+        rail: &Rail,
+    ) -> Self {
+        Self {
+            nvram: described.build(rail),
+            clock: clock.clone(),
+            host: host.cloned(),
+        }
     }
 
     fn spend(&self, bytes: usize) {

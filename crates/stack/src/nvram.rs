@@ -25,7 +25,8 @@ pub struct NvramDescription {
 /// What a non-volatile memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// The file system's metadata: table and directories never reach the flash while the volume is mounted.
+    /// The file system's metadata: table and directories never reach the flash while the volume is
+    /// mounted.
     Metadata,
     /// Pages written to the disk, inside the translation layer.
     Writes(CacheOptions),
@@ -48,16 +49,25 @@ impl NvramDescription {
         has_fs: bool,
     ) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
         let mut section = document.section("nvram");
-        let choices = [("nothing", None), ("metadata", Some(false)), ("writes", Some(true))];
+        let choices = [
+            ("nothing", None),
+            ("metadata", Some(false)),
+            ("writes", Some(true)),
+        ];
         let Some(writes) = section.choice("holds", &choices, None)? else {
             section.inapplicable(&["size"], "that nvram.holds something")?;
             section.inapplicable(&CACHE_KEYS, "holds = \"writes\"")?;
             return Ok((None, section.finish()?));
         };
         if !writes && !has_fs {
-            return Err(section.refuse("holds", "\"metadata\"", "a file system (fs.type) whose metadata it could hold"));
+            return Err(section.refuse(
+                "holds",
+                "\"metadata\"",
+                "a file system (fs.type) whose metadata it could hold",
+            ));
         }
-        let fine = |Size(bytes): &Size| (8 * LINE..=MAX).contains(bytes) && bytes.is_multiple_of(LINE);
+        let fine =
+            |Size(bytes): &Size| (8 * LINE..=MAX).contains(bytes) && bytes.is_multiple_of(LINE);
         // 128 KiB: what the FTL study gave it, enough for all metadata of a 32 MiB volume.
         let expected = format!("a multiple of {LINE} bytes from {} to {MAX}", 8 * LINE);
         let Size(size) = section.checked("size", Size(128 << 10), fine, &expected)?;
@@ -72,7 +82,11 @@ impl NvramDescription {
 
     /// Whether it is a write cache, and its choices.
     pub fn cache(&self) -> Option<CacheOptions> {
-        if let Holds::Writes(options) = self.holds { Some(options) } else { None }
+        if let Holds::Writes(options) = self.holds {
+            Some(options)
+        } else {
+            None
+        }
     }
 
     /// The memory, all zeros.
@@ -82,9 +96,17 @@ impl NvramDescription {
 }
 
 fn cache(section: &mut Section, block_pages: u32) -> Result<CacheOptions, DescriptionError> {
-    let policies = [("lru", Policy::Lru), ("fab", Policy::Fab), ("bplru", Policy::Bplru), ("lb-clock", Policy::LbClock)];
+    let policies = [
+        ("lru", Policy::Lru),
+        ("fab", Policy::Fab),
+        ("bplru", Policy::Bplru),
+        ("lb-clock", Policy::LbClock),
+    ];
     let policy = match section.choice("policy", &policies, Policy::LbClock)? {
-        Policy::Bplru => CachePolicy::Bplru { padding: section.or("padding", true)?, compensation: section.or("compensation", true)? },
+        Policy::Bplru => CachePolicy::Bplru {
+            padding: section.or("padding", true)?,
+            compensation: section.or("compensation", true)?,
+        },
         other => {
             section.inapplicable(&["padding", "compensation"], "policy = \"bplru\"")?;
             match other {
@@ -94,7 +116,11 @@ fn cache(section: &mut Section, block_pages: u32) -> Result<CacheOptions, Descri
             }
         }
     };
-    Ok(CacheOptions { policy, flush_through: section.or("flush-through", false)?, ..CacheOptions::new(block_pages) })
+    Ok(CacheOptions {
+        policy,
+        flush_through: section.or("flush-through", false)?,
+        ..CacheOptions::new(block_pages)
+    })
 }
 
 #[cfg(test)]
@@ -105,21 +131,48 @@ mod tests {
 
     fn take(text: &str) -> Result<Option<NvramDescription>, String> {
         let text = format!("[chip]\npreset = \"slc-2k\"\n[nvram]\n{text}");
-        let mut document = Document::parse("e.toml", Path::new(""), &text, &[]).map_err(|e| e.to_string())?;
-        Description::take(&mut document).map(|description| description.nvram).map_err(|e| e.to_string())
+        let mut document =
+            Document::parse("e.toml", Path::new(""), &text, &[]).map_err(|e| e.to_string())?;
+        Description::take(&mut document)
+            .map(|description| description.nvram)
+            .map_err(|e| e.to_string())
     }
 
     #[test]
     fn every_choice_arrives() {
         assert_eq!(take("").unwrap(), None);
-        let cache = |text: &str| take(&format!("holds = \"writes\"\n{text}")).unwrap().unwrap().cache().unwrap();
+        let cache = |text: &str| {
+            take(&format!("holds = \"writes\"\n{text}"))
+                .unwrap()
+                .unwrap()
+                .cache()
+                .unwrap()
+        };
         assert_eq!(cache(""), CacheOptions::new(64));
-        let bplru = CachePolicy::Bplru { padding: false, compensation: true };
-        let expected = CacheOptions { policy: bplru, flush_through: true, ..CacheOptions::new(64) };
-        assert_eq!(cache("policy = \"bplru\"\npadding = false\nflush-through = true"), expected);
+        let bplru = CachePolicy::Bplru {
+            padding: false,
+            compensation: true,
+        };
+        let expected = CacheOptions {
+            policy: bplru,
+            flush_through: true,
+            ..CacheOptions::new(64)
+        };
+        assert_eq!(
+            cache("policy = \"bplru\"\npadding = false\nflush-through = true"),
+            expected
+        );
         assert_eq!(cache("policy = \"fab\"").policy, CachePolicy::Fab);
-        let metadata = take("holds = \"metadata\"\n[fs]\ntype = \"fat16\"").unwrap().unwrap();
-        assert_eq!(metadata, NvramDescription { holds: Holds::Metadata, size: 128 << 10 });
+        let metadata = take("holds = \"metadata\"\n[fs]\ntype = \"fat16\"")
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            metadata,
+            NvramDescription {
+                holds: Holds::Metadata,
+                size: 128 << 10
+            }
+        );
     }
 
     #[test]
@@ -129,14 +182,31 @@ mod tests {
                 "holds = \"everything\"",
                 "e.toml:4:9: nvram.holds: found \"everything\", expected one of \"nothing\", \"metadata\", \"writes\"",
             ),
-            ("size = \"1 MiB\"", "nvram.size: has no effect, it needs that nvram.holds something"),
-            ("holds = \"metadata\"", "nvram.holds: found \"metadata\", expected a file system (fs.type)"),
-            ("holds = \"writes\"\nsize = 100", "nvram.size: found \"100 B\", expected a multiple of 64 bytes"),
-            ("holds = \"writes\"\npadding = true", "nvram.padding: has no effect, it needs policy = \"bplru\""),
-            ("policy = \"lru\"", "nvram.policy: has no effect, it needs holds = \"writes\""),
+            (
+                "size = \"1 MiB\"",
+                "nvram.size: has no effect, it needs that nvram.holds something",
+            ),
+            (
+                "holds = \"metadata\"",
+                "nvram.holds: found \"metadata\", expected a file system (fs.type)",
+            ),
+            (
+                "holds = \"writes\"\nsize = 100",
+                "nvram.size: found \"100 B\", expected a multiple of 64 bytes",
+            ),
+            (
+                "holds = \"writes\"\npadding = true",
+                "nvram.padding: has no effect, it needs policy = \"bplru\"",
+            ),
+            (
+                "policy = \"lru\"",
+                "nvram.policy: has no effect, it needs holds = \"writes\"",
+            ),
         ];
         for (line, expected) in cases {
-            let error = take(line).err().unwrap_or_else(|| panic!("{line} was accepted"));
+            let error = take(line)
+                .err()
+                .unwrap_or_else(|| panic!("{line} was accepted"));
             assert!(error.contains(expected), "{line}: {error}");
         }
     }

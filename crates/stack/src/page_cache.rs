@@ -7,7 +7,13 @@ use crate::{DescriptionError, Document, Setting};
 use nandlab_vfs::flusher::Limits;
 
 /// What only a machine with a memory has.
-const KEYS: [&str; 5] = ["page-cache", "dirty-background-ratio", "dirty-ratio", "dirty-expire", "dirty-writeback"];
+const KEYS: [&str; 5] = [
+    "page-cache",
+    "dirty-background-ratio",
+    "dirty-ratio",
+    "dirty-expire",
+    "dirty-writeback",
+];
 /// The least memory in bytes: Linux 2.6 on less is no machine.
 const MIN: u64 = 1 << 20;
 
@@ -19,15 +25,23 @@ pub struct MemoryDescription {
 }
 
 impl MemoryDescription {
-    /// Takes `[memory]` out of a document; none if file systems keep what they like and write it when they must.
-    pub(crate) fn take(document: &mut Document, has_fs: bool) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
+    /// Takes `[memory]` out of a document; none if file systems keep what they like and write it
+    /// when they must.
+    pub(crate) fn take(
+        document: &mut Document,
+        has_fs: bool,
+    ) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
         let mut section = document.section("memory");
         let Some(Size(bytes)) = section.given("size")? else {
             section.inapplicable(&KEYS, "a memory (memory.size)")?;
             return Ok((None, section.finish()?));
         };
         if !has_fs {
-            return Err(section.refuse("size", &bytes.to_string(), "a file system (fs.type) that could use it"));
+            return Err(section.refuse(
+                "size",
+                &bytes.to_string(),
+                "a file system (fs.type) that could use it",
+            ));
         }
         if !(MIN..=1 << 50).contains(&bytes) {
             return Err(section.refuse("size", &bytes.to_string(), "at least 1 MiB"));
@@ -40,7 +54,14 @@ impl MemoryDescription {
         let dirty_percent = percent("dirty-ratio", usual.dirty_percent)?;
         let Time(expire) = section.or("dirty-expire", Time(usual.expire))?;
         let Time(period) = section.or("dirty-writeback", Time(usual.period))?;
-        let limits = Limits { memory: bytes, page_cache_percent, background_percent, dirty_percent, expire, period };
+        let limits = Limits {
+            memory: bytes,
+            page_cache_percent,
+            background_percent,
+            dirty_percent,
+            expire,
+            period,
+        };
         Ok((Some(Self { limits }), section.finish()?))
     }
 
@@ -54,7 +75,8 @@ impl MemoryDescription {
         self.page_cache().saturating_sub(self.limits.dirty())
     }
 
-    /// Bytes of what waits at which a file system writes by itself: all of the page cache, since the limits come before that.
+    /// Bytes of what waits at which a file system writes by itself: all of the page cache, since
+    /// the limits come before that.
     pub fn waiting_bytes_max(&self) -> u64 {
         self.page_cache().max(self.limits.dirty())
     }
@@ -68,25 +90,45 @@ mod tests {
 
     fn take(text: &str) -> Result<Description, String> {
         let text = format!("[chip]\npreset = \"slc-2k\"\n{text}");
-        let mut document = Document::parse("e.toml", Path::new(""), &text, &[]).map_err(|e| e.to_string())?;
+        let mut document =
+            Document::parse("e.toml", Path::new(""), &text, &[]).map_err(|e| e.to_string())?;
         Description::take(&mut document).map_err(|e| e.to_string())
     }
 
     #[test]
     fn a_memory_has_linuxs_limits_until_a_key_says_otherwise() {
         assert_eq!(take("[fs]\ntype = \"ext3\"").unwrap().memory, None);
-        let usual = take("[fs]\ntype = \"ext3\"\n[memory]\nsize = \"256 MiB\"").unwrap().memory.unwrap();
+        let usual = take("[fs]\ntype = \"ext3\"\n[memory]\nsize = \"256 MiB\"")
+            .unwrap()
+            .memory
+            .unwrap();
         assert_eq!(usual.limits, Limits::new(256 << 20));
         let keys = "page-cache = 50\ndirty-background-ratio = 5\ndirty-ratio = 20\ndirty-expire = \"3 s\"\ndirty-writeback = \"1 s\"";
-        let other = take(&format!("[fs]\ntype = \"fat\"\n[memory]\nsize = \"100 MiB\"\n{keys}")).unwrap().memory.unwrap().limits;
-        assert_eq!((other.page_cache_percent, other.background_percent, other.dirty_percent), (50, 5, 20));
+        let other = take(&format!(
+            "[fs]\ntype = \"fat\"\n[memory]\nsize = \"100 MiB\"\n{keys}"
+        ))
+        .unwrap()
+        .memory
+        .unwrap()
+        .limits;
+        assert_eq!(
+            (
+                other.page_cache_percent,
+                other.background_percent,
+                other.dirty_percent
+            ),
+            (50, 5, 20)
+        );
         assert_eq!((other.expire, other.period), (3_000_000_000, 1_000_000_000));
     }
 
     #[test]
     fn the_file_systems_cache_is_what_the_page_cache_leaves() {
         for fs in ["ext2", "fat", "f2fs", "jffs2"] {
-            let described = take(&format!("[fs]\ntype = \"{fs}\"\n[memory]\nsize = \"100 MiB\"")).unwrap();
+            let described = take(&format!(
+                "[fs]\ntype = \"{fs}\"\n[memory]\nsize = \"100 MiB\""
+            ))
+            .unwrap();
             let (clean, waiting) = match described.fs.unwrap().volume {
                 Volume::Ext(ext) => (ext.mount.cache_bytes, ext.mount.waiting_bytes_max),
                 Volume::Fat(fat) => (fat.mount.cache_bytes, fat.mount.waiting_bytes_max),
@@ -100,16 +142,27 @@ mod tests {
     #[test]
     fn each_bad_value_is_refused_at_its_key() {
         let cases = [
-            ("[memory]\nsize = \"1 GiB\"", "e.toml:4:8: memory.size: found 1073741824, expected a file system (fs.type)"),
-            ("[fs]\ntype = \"fat\"\n[memory]\nsize = 512", "memory.size: found 512, expected at least 1 MiB"),
-            ("[fs]\ntype = \"fat\"\n[memory]\ndirty-ratio = 10", "memory.dirty-ratio: has no effect, it needs a memory (memory.size)"),
+            (
+                "[memory]\nsize = \"1 GiB\"",
+                "e.toml:4:8: memory.size: found 1073741824, expected a file system (fs.type)",
+            ),
+            (
+                "[fs]\ntype = \"fat\"\n[memory]\nsize = 512",
+                "memory.size: found 512, expected at least 1 MiB",
+            ),
+            (
+                "[fs]\ntype = \"fat\"\n[memory]\ndirty-ratio = 10",
+                "memory.dirty-ratio: has no effect, it needs a memory (memory.size)",
+            ),
             (
                 "[fs]\ntype = \"fat\"\n[memory]\nsize = \"1 GiB\"\ndirty-ratio = 101",
                 "memory.dirty-ratio: found 101, expected percent, 0 to 100",
             ),
         ];
         for (text, expected) in cases {
-            let error = take(text).err().unwrap_or_else(|| panic!("{text} was accepted"));
+            let error = take(text)
+                .err()
+                .unwrap_or_else(|| panic!("{text} was accepted"));
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

@@ -1,4 +1,5 @@
-//! The keys of one section, taken one by one: what was not asked for is unknown, what was asked for is listed with its origin.
+//! The keys of one section, taken one by one: what was not asked for is unknown, what was asked for
+//! is listed with its origin.
 
 use crate::error::{DescriptionError, Place};
 use crate::setting::{Origin, Setting};
@@ -35,7 +36,14 @@ pub struct Section {
 
 impl Section {
     pub(crate) fn new(name: &'static str, place: Place, entries: Vec<Entry>) -> Self {
-        Self { name, place, entries, known: Vec::new(), settings: Vec::new(), fallback: Origin::Default }
+        Self {
+            name,
+            place,
+            entries,
+            known: Vec::new(),
+            settings: Vec::new(),
+            fallback: Origin::Default,
+        }
     }
 
     /// From here on values that are not given come from a preset.
@@ -67,8 +75,12 @@ impl Section {
     /// The value of a key, if it is given.
     pub fn given<T: Take>(&mut self, key: &'static str) -> Result<Option<T>, DescriptionError> {
         self.known.push(key);
-        let Some(entry) = self.entry(key) else { return Ok(None) };
-        let Some(value) = T::take(&entry.value) else { return Err(self.refuse(key, &shorten(&entry.written), &T::expected())) };
+        let Some(entry) = self.entry(key) else {
+            return Ok(None);
+        };
+        let Some(value) = T::take(&entry.value) else {
+            return Err(self.refuse(key, &shorten(&entry.written), &T::expected()));
+        };
         let written = entry.written.clone();
         self.list(key, written, Origin::Given);
         Ok(Some(value))
@@ -94,28 +106,50 @@ impl Section {
         expected: &str,
     ) -> Result<T, DescriptionError> {
         let value = self.or(key, fallback)?;
-        if fine(&value) { Ok(value) } else { Err(self.refuse(key, &value.write(), expected)) }
+        if fine(&value) {
+            Ok(value)
+        } else {
+            Err(self.refuse(key, &value.write(), expected))
+        }
     }
 
     /// The value of a key that must be given if there is no `fallback`.
-    pub fn needed<T: Take>(&mut self, key: &'static str, fallback: Option<T>) -> Result<T, DescriptionError> {
+    pub fn needed<T: Take>(
+        &mut self,
+        key: &'static str,
+        fallback: Option<T>,
+    ) -> Result<T, DescriptionError> {
         match fallback {
             Some(fallback) => self.or(key, fallback),
-            None => self.given(key)?.ok_or_else(|| self.missing(key, &T::expected())),
+            None => self
+                .given(key)?
+                .ok_or_else(|| self.missing(key, &T::expected())),
         }
     }
 
     /// The value `fallback` of a key that was not given and must be known.
-    pub fn or_missing<T: Take>(&mut self, key: &'static str, fallback: Option<T>) -> Result<T, DescriptionError> {
+    pub fn or_missing<T: Take>(
+        &mut self,
+        key: &'static str,
+        fallback: Option<T>,
+    ) -> Result<T, DescriptionError> {
         let fallback = fallback.ok_or_else(|| self.missing(key, &T::expected()))?;
         self.list(key, fallback.write(), self.fallback.clone());
         Ok(fallback)
     }
 
     /// One of several named values.
-    pub fn choice<T: Copy + PartialEq>(&mut self, key: &'static str, choices: &[(&str, T)], fallback: T) -> Result<T, DescriptionError> {
+    pub fn choice<T: Copy + PartialEq>(
+        &mut self,
+        key: &'static str,
+        choices: &[(&str, T)],
+        fallback: T,
+    ) -> Result<T, DescriptionError> {
         let Some(text) = self.given_text(key) else {
-            let name = choices.iter().find(|(_, value)| *value == fallback).map_or("", |(name, _)| name);
+            let name = choices
+                .iter()
+                .find(|(_, value)| *value == fallback)
+                .map_or("", |(name, _)| name);
             return self.or(key, name.to_string()).map(|_| fallback);
         };
         self.known.push(key);
@@ -132,13 +166,24 @@ impl Section {
     }
 
     fn given_text(&self, key: &str) -> Option<String> {
-        if let Some(Entry { value: Value::Text(text), .. }) = self.entry(key) { Some(text.clone()) } else { None }
+        if let Some(Entry {
+            value: Value::Text(text),
+            ..
+        }) = self.entry(key)
+        {
+            Some(text.clone())
+        } else {
+            None
+        }
     }
 
     /// A file's path; a relative one in a file starts where that file lies.
     pub fn path(&mut self, key: &'static str) -> Result<Option<PathBuf>, DescriptionError> {
         let text: Option<String> = self.given(key)?;
-        let directory = self.entry(key).map(|entry| entry.directory.clone()).unwrap_or_default();
+        let directory = self
+            .entry(key)
+            .map(|entry| entry.directory.clone())
+            .unwrap_or_default();
         match text {
             Some(text) if text.is_empty() => Err(self.refuse(key, "\"\"", "the path of a file")),
             text => Ok(text.map(|text| directory.join(text))),
@@ -146,13 +191,19 @@ impl Section {
     }
 
     /// Refuses these keys, known as they are, because `needs` does not hold.
-    pub fn inapplicable(&mut self, keys: &[&'static str], needs: &str) -> Result<(), DescriptionError> {
+    pub fn inapplicable(
+        &mut self,
+        keys: &[&'static str],
+        needs: &str,
+    ) -> Result<(), DescriptionError> {
         self.known.extend(keys);
         match keys.iter().find_map(|key| self.entry(key)) {
             None => Ok(()),
-            Some(entry) => {
-                Err(DescriptionError::Inapplicable { place: entry.key_place.clone(), key: self.full(&entry.key), needs: needs.into() })
-            }
+            Some(entry) => Err(DescriptionError::Inapplicable {
+                place: entry.key_place.clone(),
+                key: self.full(&entry.key),
+                needs: needs.into(),
+            }),
         }
     }
 
@@ -171,23 +222,44 @@ impl Section {
 
     /// The error that `key` holds `found` and should be `expected`.
     pub fn refuse(&self, key: &str, found: &str, expected: &str) -> DescriptionError {
-        let place = self.entry(key).map_or(&self.place, |entry| &entry.place).clone();
-        DescriptionError::Value { place, key: self.full(key), found: found.into(), expected: expected.into() }
+        let place = self
+            .entry(key)
+            .map_or(&self.place, |entry| &entry.place)
+            .clone();
+        DescriptionError::Value {
+            place,
+            key: self.full(key),
+            found: found.into(),
+            expected: expected.into(),
+        }
     }
 
     /// The error that `key` must be given.
     pub fn missing(&self, key: &str, expected: &str) -> DescriptionError {
-        DescriptionError::Missing { place: self.place.clone(), key: self.full(key), expected: expected.into() }
+        DescriptionError::Missing {
+            place: self.place.clone(),
+            key: self.full(key),
+            expected: expected.into(),
+        }
     }
 
     /// Refuses keys that were not asked for; otherwise gives every setting, in the order of asking.
     pub fn finish(self) -> Result<Vec<Setting>, DescriptionError> {
-        match self.entries.iter().find(|entry| !self.known.contains(&entry.key.as_str())) {
+        match self
+            .entries
+            .iter()
+            .find(|entry| !self.known.contains(&entry.key.as_str()))
+        {
             None => Ok(self.settings),
             Some(entry) => {
                 let all = || format!("expected one of {}", self.known.join(", "));
-                let hint = nearest(&entry.key, self.known.iter().copied()).map_or_else(all, |key| format!("did you mean \"{key}\"?"));
-                Err(DescriptionError::UnknownKey { place: entry.key_place.clone(), key: self.full(&entry.key), hint })
+                let hint = nearest(&entry.key, self.known.iter().copied())
+                    .map_or_else(all, |key| format!("did you mean \"{key}\"?"));
+                Err(DescriptionError::UnknownKey {
+                    place: entry.key_place.clone(),
+                    key: self.full(&entry.key),
+                    hint,
+                })
             }
         }
     }
@@ -197,7 +269,11 @@ impl Section {
 pub(crate) fn shorten(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let short: String = line.chars().take(MAX_FOUND).collect();
-    if short.len() < text.len() { format!("{short}...") } else { short }
+    if short.len() < text.len() {
+        format!("{short}...")
+    } else {
+        short
+    }
 }
 
 #[cfg(test)]
@@ -207,7 +283,9 @@ mod tests {
     use std::path::Path;
 
     fn section(text: &str) -> Section {
-        Document::parse("e.toml", Path::new("lab"), &format!("[run]\n{text}"), &[]).unwrap().section("run")
+        Document::parse("e.toml", Path::new("lab"), &format!("[run]\n{text}"), &[])
+            .unwrap()
+            .section("run")
     }
 
     #[test]
@@ -218,8 +296,21 @@ mod tests {
         run.on_preset("p");
         run.choice("mode", &[("a", 1), ("b", 2)], 2).unwrap();
         assert_eq!(run.path("file").unwrap().unwrap(), Path::new("lab/a"));
-        let settings: Vec<String> = run.finish().unwrap().iter().map(|s| format!("{} {} {}", s.key, s.value, s.origin)).collect();
-        assert_eq!(settings, ["run.depth 4 given", "run.seed 1 default", "run.mode \"b\" preset p", "run.file 'a' given"]);
+        let settings: Vec<String> = run
+            .finish()
+            .unwrap()
+            .iter()
+            .map(|s| format!("{} {} {}", s.key, s.value, s.origin))
+            .collect();
+        assert_eq!(
+            settings,
+            [
+                "run.depth 4 given",
+                "run.seed 1 default",
+                "run.mode \"b\" preset p",
+                "run.file 'a' given"
+            ]
+        );
     }
 
     #[test]
@@ -235,10 +326,16 @@ mod tests {
             "e.toml:3:8: run.mode: found \"x\", expected one of \"a\", \"b\""
         );
         assert_eq!(
-            text(run.checked("seed", 1u64, |n| *n < 5, "less than 5").unwrap_err()),
+            text(
+                run.checked("seed", 1u64, |n| *n < 5, "less than 5")
+                    .unwrap_err()
+            ),
             "e.toml:4:8: run.seed: found 7, expected less than 5"
         );
-        assert_eq!(text(run.needed::<bool>("open", None).unwrap_err()), "e.toml:1:2: run.open: missing, expected true or false");
+        assert_eq!(
+            text(run.needed::<bool>("open", None).unwrap_err()),
+            "e.toml:1:2: run.open: missing, expected true or false"
+        );
         assert_eq!(
             text(run.inapplicable(&["seed"], "mode = \"a\"").unwrap_err()),
             "e.toml:4:1: run.seed: has no effect, it needs mode = \"a\""
@@ -255,11 +352,19 @@ mod tests {
     fn an_unknown_key_is_refused_with_the_nearest_or_all() {
         let unknown = |text: &str| {
             let mut run = section(text);
-            run.or("depth", 1u32).and_then(|_| run.or("seed", 1u64)).unwrap();
+            run.or("depth", 1u32)
+                .and_then(|_| run.or("seed", 1u64))
+                .unwrap();
             run.finish().unwrap_err().to_string()
         };
-        assert_eq!(unknown("seed = 1\ndetph = 4"), "e.toml:3:1: run.detph: unknown key, did you mean \"depth\"?");
-        assert_eq!(unknown("voltage = 4"), "e.toml:2:1: run.voltage: unknown key, expected one of depth, seed");
+        assert_eq!(
+            unknown("seed = 1\ndetph = 4"),
+            "e.toml:3:1: run.detph: unknown key, did you mean \"depth\"?"
+        );
+        assert_eq!(
+            unknown("voltage = 4"),
+            "e.toml:2:1: run.voltage: unknown key, expected one of depth, seed"
+        );
     }
 
     #[test]

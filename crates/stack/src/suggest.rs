@@ -3,13 +3,18 @@
 /// The candidate nearest to `found`, if it is near enough to be a slip of the pen.
 pub fn nearest<'a>(found: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (found.chars().count() / 3).max(1);
-    let near = candidates.into_iter().map(|candidate| (distance(found, candidate), candidate)).filter(|(d, _)| *d <= allowed);
+    let near = candidates
+        .into_iter()
+        .map(|candidate| (distance(found, candidate), candidate))
+        .filter(|(d, _)| *d <= allowed);
     near.min_by_key(|(d, _)| *d).map(|(_, candidate)| candidate)
 }
 
-/// Single characters inserted, deleted, replaced or swapped with their neighbour that turn `a` into `b`.
+/// Single characters inserted, deleted, replaced or swapped with their neighbour that turn `a` into
+/// `b`.
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let (a, b): (Vec<char>, Vec<char>) =
+        (a.chars().take(64).collect(), b.chars().take(64).collect());
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {

@@ -27,32 +27,46 @@ const TIMES: [(&str, u64); 8] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// Bytes of a size such as `4096`, `4 KiB` or `1.5 GiB`; none if it is no size, no whole number of bytes, or 2^63 or more.
+/// Bytes of a size such as `4096`, `4 KiB` or `1.5 GiB`; none if it is no size, no whole number of
+/// bytes, or 2^63 or more.
 pub fn parse_size(text: &str) -> Option<u64> {
     parse(text, &SIZES)
 }
 
-/// Nanoseconds of a time such as `25 us` or `1.5 ms`; none if it is no time, no whole number of nanoseconds, or 2^63 or more.
+/// Nanoseconds of a time such as `25 us` or `1.5 ms`; none if it is no time, no whole number of
+/// nanoseconds, or 2^63 or more.
 pub fn parse_time(text: &str) -> Option<u64> {
     parse(text, &TIMES)
 }
 
 /// A size in the largest unit that holds it whole.
 pub fn write_size(bytes: u64) -> String {
-    let binary = SIZES[..6].iter().rev().find(|(_, worth)| bytes > 0 && bytes.is_multiple_of(*worth));
-    binary.map_or(format!("{bytes} B"), |(unit, worth)| format!("{} {unit}", bytes / worth))
+    let binary = SIZES[..6]
+        .iter()
+        .rev()
+        .find(|(_, worth)| bytes > 0 && bytes.is_multiple_of(*worth));
+    binary.map_or(format!("{bytes} B"), |(unit, worth)| {
+        format!("{} {unit}", bytes / worth)
+    })
 }
 
 /// A time in the largest unit up to seconds that holds it whole.
 pub fn write_time(ns: u64) -> String {
     let units = [TIMES[0], TIMES[1], TIMES[3], TIMES[4]];
-    let whole = units.iter().rev().find(|(_, worth)| ns > 0 && ns.is_multiple_of(*worth));
-    whole.map_or(format!("{ns} ns"), |(unit, worth)| format!("{} {unit}", ns / worth))
+    let whole = units
+        .iter()
+        .rev()
+        .find(|(_, worth)| ns > 0 && ns.is_multiple_of(*worth));
+    whole.map_or(format!("{ns} ns"), |(unit, worth)| {
+        format!("{} {unit}", ns / worth)
+    })
 }
 
 fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
+        .unwrap_or(text.len());
     let (number, unit) = (&text[..end], text[end..].trim());
     let worth = u128::from(units.iter().find(|(name, _)| *name == unit)?.1);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
@@ -64,7 +78,9 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     if !part.is_multiple_of(scale) || fraction.contains('_') {
         return None;
     }
-    let total = digits(whole)?.checked_mul(worth)?.checked_add(part / scale)?;
+    let total = digits(whole)?
+        .checked_mul(worth)?
+        .checked_add(part / scale)?;
     u64::try_from(total).ok().filter(|total| *total < 1 << 63)
 }
 
@@ -75,11 +91,21 @@ mod tests {
     #[test]
     fn sizes_and_times_are_exact() {
         assert_eq!(
-            (parse_size("8 GiB"), parse_size("512MiB"), parse_size("4096"), parse_size("1.5 KiB")),
+            (
+                parse_size("8 GiB"),
+                parse_size("512MiB"),
+                parse_size("4096"),
+                parse_size("1.5 KiB")
+            ),
             (Some(8 << 30), Some(512 << 20), Some(4096), Some(1536))
         );
         assert_eq!(
-            (parse_time("25 us"), parse_time("1.5ms"), parse_time("2 s"), parse_time("0.001 us")),
+            (
+                parse_time("25 us"),
+                parse_time("1.5ms"),
+                parse_time("2 s"),
+                parse_time("0.001 us")
+            ),
             (Some(25_000), Some(1_500_000), Some(2_000_000_000), Some(1))
         );
     }
@@ -111,9 +137,25 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back() {
-        for n in [0, 1, 1000, 1024, 1536, 5 << 30, 25_000, 1_500_000, (1 << 63) - 1] {
-            assert_eq!((parse_size(&write_size(n)), parse_time(&write_time(n))), (Some(n), Some(n)));
+        for n in [
+            0,
+            1,
+            1000,
+            1024,
+            1536,
+            5 << 30,
+            25_000,
+            1_500_000,
+            (1 << 63) - 1,
+        ] {
+            assert_eq!(
+                (parse_size(&write_size(n)), parse_time(&write_time(n))),
+                (Some(n), Some(n))
+            );
         }
-        assert_eq!((write_size(8 << 30), write_time(25_000)), ("8 GiB".into(), "25 us".into()));
+        assert_eq!(
+            (write_size(8 << 30), write_time(25_000)),
+            ("8 GiB".into(), "25 us".into())
+        );
     }
 }

@@ -27,9 +27,15 @@ impl Value {
         match value {
             DeValue::Boolean(b) => Self::Bool(*b),
             DeValue::Integer(n) => integer(n).map_or(Self::Other, Self::Integer),
-            DeValue::Float(x) => x.as_str().replace('_', "").parse().map_or(Self::Other, Self::Float),
+            DeValue::Float(x) => x
+                .as_str()
+                .replace('_', "")
+                .parse()
+                .map_or(Self::Other, Self::Float),
             DeValue::String(text) => Self::Text(text.to_string()),
-            DeValue::Array(list) => Self::List(list.iter().map(|item| Self::of(item.get_ref())).collect()),
+            DeValue::Array(list) => {
+                Self::List(list.iter().map(|item| Self::of(item.get_ref())).collect())
+            }
             DeValue::Datetime(_) | DeValue::Table(_) => Self::Other,
         }
     }
@@ -89,7 +95,11 @@ whole_numbers!(u8, u16, u32, u64);
 
 impl Take for bool {
     fn take(value: &Value) -> Option<Self> {
-        if let Value::Bool(b) = value { Some(*b) } else { None }
+        if let Value::Bool(b) = value {
+            Some(*b)
+        } else {
+            None
+        }
     }
     fn expected() -> String {
         "true or false".into()
@@ -113,7 +123,11 @@ impl Take for f64 {
 
 impl Take for String {
     fn take(value: &Value) -> Option<Self> {
-        if let Value::Text(text) = value { Some(text.clone()) } else { None }
+        if let Value::Text(text) = value {
+            Some(text.clone())
+        } else {
+            None
+        }
     }
     fn expected() -> String {
         "text in quotes".into()
@@ -141,7 +155,11 @@ impl Take for Size {
 
 impl Take for Time {
     fn take(value: &Value) -> Option<Self> {
-        if let Value::Text(text) = value { parse_time(text).map(Self) } else { None }
+        if let Value::Text(text) = value {
+            parse_time(text).map(Self)
+        } else {
+            None
+        }
     }
     fn expected() -> String {
         "a time such as \"25 us\", \"1.5 ms\" or \"2 s\"".into()
@@ -166,33 +184,54 @@ impl Take for [f64; 2] {
         "a number, or two: [fresh, at the rated wear]".into()
     }
     fn write(&self) -> String {
-        if self[0] == self[1] { self[0].write() } else { format!("[{}, {}]", self[0].write(), self[1].write()) }
+        if self[0] == self[1] {
+            self[0].write()
+        } else {
+            format!("[{}, {}]", self[0].write(), self[1].write())
+        }
     }
 }
 
 impl Take for Vec<String> {
     fn take(value: &Value) -> Option<Self> {
-        if let Value::List(list) = value { list.iter().map(String::take).collect() } else { None }
+        if let Value::List(list) = value {
+            list.iter().map(String::take).collect()
+        } else {
+            None
+        }
     }
     fn expected() -> String {
         "a list of texts in quotes".into()
     }
     fn write(&self) -> String {
-        format!("[{}]", self.iter().map(|text| quote(text)).collect::<Vec<_>>().join(", "))
+        format!(
+            "[{}]",
+            self.iter()
+                .map(|text| quote(text))
+                .collect::<Vec<_>>()
+                .join(", ")
+        )
     }
 }
 
 impl Take for Ecc {
     fn take(value: &Value) -> Option<Self> {
-        let Value::Text(text) = value else { return None };
+        let Value::Text(text) = value else {
+            return None;
+        };
         if text == "none" {
             return Some(Self::None);
         }
         if let Some(codeword) = text.strip_prefix("hamming-") {
-            return Some(Self::Hamming { codeword: codeword.parse().ok()? });
+            return Some(Self::Hamming {
+                codeword: codeword.parse().ok()?,
+            });
         }
         let (bits, codeword) = text.strip_prefix("bch-")?.split_once('/')?;
-        Some(Self::Bch { bits: bits.parse().ok()?, codeword: codeword.parse().ok()? })
+        Some(Self::Bch {
+            bits: bits.parse().ok()?,
+            codeword: codeword.parse().ok()?,
+        })
     }
     fn expected() -> String {
         "\"none\", \"hamming-512\" (bytes a codeword) or \"bch-40/1024\" (bits corrected in so many bytes)".into()
@@ -230,7 +269,14 @@ mod tests {
         back([1e-6, 2e-6]);
         back([0.5, 0.5]);
         back(vec![String::from("usr,0")]);
-        for ecc in [Ecc::None, Ecc::Hamming { codeword: 256 }, Ecc::Bch { bits: 40, codeword: 1024 }] {
+        for ecc in [
+            Ecc::None,
+            Ecc::Hamming { codeword: 256 },
+            Ecc::Bch {
+                bits: 40,
+                codeword: 1024,
+            },
+        ] {
             back(ecc);
         }
     }

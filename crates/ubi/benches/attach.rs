@@ -1,8 +1,12 @@
-//! How long an attach of a device of 1 GiB takes on the wall, by a scan and by UBIL, and how long `ubireader_display_info` of ubi_reader takes for an image of the same device.
+//! How long an attach of a device of 1 GiB takes on the wall, by a scan and by UBIL, and how long
+//! `ubireader_display_info` of ubi_reader takes for an image of the same device.
 //!
-//! Ours reads the image from a file that the page cache holds, opened anew in each round, through the whole of `Ubi::attach`: both headers of each block, or a commit, tables, everything checked; the number of volumes
-//! is printed. ubi_reader is a Python program: its time has the start of the interpreter, and it reads each block whole and sums it; it has no UBIL. Best of three rounds. The device has 8,192 blocks of 128 KiB, three quarters
-//! of them mapped. Needs `python3 -m venv` and, once, PyPI.
+//! Ours reads the image from a file that the page cache holds, opened anew in each round, through
+//! the whole of `Ubi::attach`: both headers of each block, or a commit, tables, everything checked;
+//! the number of volumes is printed. ubi_reader is a Python program: its time has the start of the
+//! interpreter, and it reads each block whole and sums it; it has no UBIL. Best of three rounds.
+//! The device has 8,192 blocks of 128 KiB, three quarters of them mapped. Needs `python3 -m venv`
+//! and, once, PyPI.
 
 #[path = "../tests/reader/mod.rs"]
 mod reader;
@@ -18,7 +22,12 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: u32 = 3;
 const BLOCKS: u32 = 8192;
-const FORMAT: ImageFormat = ImageFormat { page: 2048, oob: 0, pages_per_block: 64, layout: Layout::Raw };
+const FORMAT: ImageFormat = ImageFormat {
+    page: 2048,
+    oob: 0,
+    pages_per_block: 64,
+    layout: Layout::Raw,
+};
 
 /// A file as the bytes of an image.
 #[derive(Debug)]
@@ -32,10 +41,14 @@ impl Backing for InFile {
         self.bytes
     }
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        self.file.read_exact_at(buf, offset).map_err(|_| BackingError::Io("a read failed"))
+        self.file
+            .read_exact_at(buf, offset)
+            .map_err(|_| BackingError::Io("a read failed"))
     }
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), BackingError> {
-        self.file.write_all_at(data, offset).map_err(|_| BackingError::Io("a write failed"))
+        self.file
+            .write_all_at(data, offset)
+            .map_err(|_| BackingError::Io("a write failed"))
     }
     fn sync(&mut self) -> Result<(), BackingError> {
         Ok(())
@@ -43,12 +56,26 @@ impl Backing for InFile {
 }
 
 fn open(path: &Path) -> Image<InFile> {
-    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
-    Image::new(InFile { file, bytes: FORMAT.bytes(BLOCKS) }, FORMAT).unwrap()
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    Image::new(
+        InFile {
+            file,
+            bytes: FORMAT.bytes(BLOCKS),
+        },
+        FORMAT,
+    )
+    .unwrap()
 }
 
 fn options(memory: Memory) -> Options {
-    Options { memory, ..Options::default() }
+    Options {
+        memory,
+        ..Options::default()
+    }
 }
 
 /// A device in a file.
@@ -71,7 +98,14 @@ fn ours(path: &Path, memory: Memory, expected: Attached) -> Duration {
         let begun = Instant::now();
         let ubi = Ubi::attach(open(path), options(memory)).unwrap();
         let taken = begun.elapsed();
-        assert_eq!((ubi.info().attached, ubi.volumes().len(), ubi.medium().geometry().blocks), (expected, 1, BLOCKS));
+        assert_eq!(
+            (
+                ubi.info().attached,
+                ubi.volumes().len(),
+                ubi.medium().geometry().blocks
+            ),
+            (expected, 1, BLOCKS)
+        );
         taken
     })
 }
@@ -79,10 +113,18 @@ fn ours(path: &Path, memory: Memory, expected: Attached) -> Duration {
 fn theirs(program: &Path, image: &Path) -> Duration {
     best(|| {
         let begun = Instant::now();
-        let output = Command::new(program).args(["--peb-size", "131072"]).arg(image).output().unwrap();
+        let output = Command::new(program)
+            .args(["--peb-size", "131072"])
+            .arg(image)
+            .output()
+            .unwrap();
         let taken = begun.elapsed();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && text.contains("furnished"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success() && text.contains("furnished"),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         taken
     })
 }
@@ -90,11 +132,20 @@ fn theirs(program: &Path, image: &Path) -> Duration {
 fn main() {
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let image = target.join("ubi-attach-1GiB");
-    let log = |superblock, commit, compress| Memory::Log(LogOptions { superblock, commit, compress, ..LogOptions::default() });
+    let log = |superblock, commit, compress| {
+        Memory::Log(LogOptions {
+            superblock,
+            commit,
+            compress,
+            ..LogOptions::default()
+        })
+    };
     make(&image, Memory::Scan);
     let scan = ours(&image, Memory::Scan, Attached::Scan);
     let python = theirs(&reader::program("ubireader_display_info"), &image);
-    println!("1 GiB, 8,192 blocks, three quarters mapped; best of {ROUNDS}; the file is in the page cache; reading it is in all times");
+    println!(
+        "1 GiB, 8,192 blocks, three quarters mapped; best of {ROUNDS}; the file is in the page cache; reading it is in all times"
+    );
     let show = |name: &str, time: Duration| {
         println!(
             "{name:50} {:9.1} ms, ubi_reader takes {:8.1} times as long",
@@ -106,8 +157,14 @@ fn main() {
     show("attach by a scan", scan);
     for (name, memory) in [
         ("attach by UBIL", log(Superblock::Pair, Commit::Full, false)),
-        ("attach by UBIL, compressed", log(Superblock::Pair, Commit::Full, true)),
-        ("attach by UBIL, chain and incremental commit", log(Superblock::Chain, Commit::Incremental, false)),
+        (
+            "attach by UBIL, compressed",
+            log(Superblock::Pair, Commit::Full, true),
+        ),
+        (
+            "attach by UBIL, chain and incremental commit",
+            log(Superblock::Chain, Commit::Incremental, false),
+        ),
     ] {
         make(&image, memory);
         show(name, ours(&image, memory, Attached::Log));

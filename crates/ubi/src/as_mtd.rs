@@ -1,9 +1,12 @@
-//! A volume as flash of its own, for what stands on [`Mtd`] (Linux's `gluebi`): its logical blocks are the erase blocks, none of them ever bad, without spare area.
+//! A volume as flash of its own, for what stands on [`Mtd`] (Linux's `gluebi`): its logical blocks
+//! are the erase blocks, none of them ever bad, without spare area.
 //!
-//! *Promises* the contract of [`Mtd`] on one die. An erase maps the logical block anew, whole or not at all; the old physical block is erased when
-//! the device works ([`Ubi::work`]) or needs it.
+//! *Promises* the contract of [`Mtd`] on one die. An erase maps the logical block anew, whole or
+//! not at all; the old physical block is erased when the device works ([`Ubi::work`]) or needs it.
 //!
-//! A cut may have torn the first page of a block so that the whole block reads as erased; nobody above could tell. So a block that was mapped before the attach and reads as erased is mapped anew before its first page is programmed.
+//! A cut may have torn the first page of a block so that the whole block reads as erased; nobody
+//! above could tell. So a block that was mapped before the attach and reads as erased is mapped
+//! anew before its first page is programmed.
 
 use crate::format::VolumeKind;
 use crate::{Ubi, UbiError};
@@ -25,12 +28,21 @@ impl<M: Mtd> VolumeMtd<M> {
     pub fn new(ubi: Ubi<M>, volume: u32) -> Result<Self, UbiError> {
         let info = ubi.volume(volume)?;
         if info.record.kind != VolumeKind::Dynamic {
-            return Err(UbiError::Invalid { what: "volume", found: volume.into(), expected: "a dynamic one" });
+            return Err(UbiError::Invalid {
+                what: "volume",
+                found: volume.into(),
+                expected: "a dynamic one",
+            });
         }
         let page = ubi.flash.shape.page;
         let geometry = Geometry::single_die(page, 0, info.leb_bytes / page, info.record.reserved);
         let fresh = vec![false; geometry.blocks as usize];
-        Ok(Self { ubi, volume, geometry, fresh })
+        Ok(Self {
+            ubi,
+            volume,
+            geometry,
+            fresh,
+        })
     }
 
     /// The device.
@@ -64,7 +76,8 @@ impl<M: Mtd> VolumeMtd<M> {
         Ok((g.block_of(page).0, g.index_of(page) * g.page))
     }
 
-    /// Makes sure that a logical block whose first page is about to be programmed was never programmed.
+    /// Makes sure that a logical block whose first page is about to be programmed was never
+    /// programmed.
     fn freshen(&mut self, lnum: u32) -> Result<(), UbiError> {
         if !self.fresh[lnum as usize] && self.ubi.is_mapped(self.volume, lnum)? {
             let mut page = vec![0; self.geometry.page as usize];
@@ -80,17 +93,25 @@ impl<M: Mtd> VolumeMtd<M> {
 
     fn block(&self, block: Block) -> Result<Page, MtdError> {
         let first = Page(block.0.saturating_mul(self.geometry.pages_per_block));
-        if block.0 < self.geometry.blocks { Ok(first) } else { Err(MtdError::OutOfRange(first)) }
+        if block.0 < self.geometry.blocks {
+            Ok(first)
+        } else {
+            Err(MtdError::OutOfRange(first))
+        }
     }
 }
 
 /// An error of the device as one of this flash.
 fn error(error: UbiError, page: Page) -> MtdError {
     match error {
-        UbiError::Mtd(error @ (MtdError::PowerCut | MtdError::Backing(_) | MtdError::ReadOnly)) => error,
+        UbiError::Mtd(error @ (MtdError::PowerCut | MtdError::Backing(_) | MtdError::ReadOnly)) => {
+            error
+        }
         UbiError::Lost { .. } => MtdError::Uncorrectable(page),
         UbiError::Mtd(MtdError::Illegal(_, why)) => MtdError::Illegal(page, why),
-        UbiError::ReadOnly(_) | UbiError::NoSpace { .. } | UbiError::Mtd(_) => MtdError::ProgramFailed(page),
+        UbiError::ReadOnly(_) | UbiError::NoSpace { .. } | UbiError::Mtd(_) => {
+            MtdError::ProgramFailed(page)
+        }
         _ => MtdError::Illegal(page, "a volume refused what flash may be asked for"),
     }
 }
@@ -102,7 +123,9 @@ impl<M: Mtd> Mtd for VolumeMtd<M> {
 
     fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
         let (lnum, offset) = self.place(page, data.len(), oob.len())?;
-        self.ubi.read(self.volume, lnum, offset, data).map_err(|e| error(e, page))?;
+        self.ubi
+            .read(self.volume, lnum, offset, data)
+            .map_err(|e| error(e, page))?;
         Ok(Corrected::default())
     }
 
@@ -114,10 +137,18 @@ impl<M: Mtd> Mtd for VolumeMtd<M> {
         if offset == 0 {
             self.freshen(lnum).map_err(|e| error(e, page))?;
         }
-        self.ubi.write(self.volume, lnum, offset, data).map_err(|e| error(e, page))
+        self.ubi
+            .write(self.volume, lnum, offset, data)
+            .map_err(|e| error(e, page))
     }
 
-    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+    fn copy(
+        &mut self,
+        from: Page,
+        to: Page,
+        head: &mut [u8],
+        tail: &[u8],
+    ) -> Result<Corrected, MtdError> {
         let mut data = vec![0; self.geometry.page as usize];
         let corrected = self.read(from, &mut data, head)?;
         self.program(to, &data, tail)?;
@@ -126,7 +157,9 @@ impl<M: Mtd> Mtd for VolumeMtd<M> {
 
     fn erase(&mut self, block: Block) -> Result<(), MtdError> {
         let page = self.block(block)?;
-        self.ubi.renew(self.volume, block.0).map_err(|e| error(e, page))?;
+        self.ubi
+            .renew(self.volume, block.0)
+            .map_err(|e| error(e, page))?;
         self.fresh[block.0 as usize] = true;
         Ok(())
     }
@@ -137,7 +170,10 @@ impl<M: Mtd> Mtd for VolumeMtd<M> {
 
     fn mark_bad(&mut self, block: Block) -> Result<(), MtdError> {
         let page = self.block(block)?;
-        Err(MtdError::Illegal(page, "a logical erase block cannot be bad"))
+        Err(MtdError::Illegal(
+            page,
+            "a logical erase block cannot be bad",
+        ))
     }
 
     fn sync(&mut self) -> Result<(), MtdError> {

@@ -1,4 +1,5 @@
-//! What an attach took, in units that can be priced: reads of the flash, work of the processor, bytes of memory. Counts only: what a unit costs is the caller's to say.
+//! What an attach took, in units that can be priced: reads of the flash, work of the processor,
+//! bytes of memory. Counts only: what a unit costs is the caller's to say.
 
 /// What an attach did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +20,8 @@ pub struct AttachCost {
     pub inflated_bytes: u64,
     /// Bytes that went into it.
     pub packed_bytes: u64,
-    /// The most memory that the tables took, in bytes: what was found and what is kept, both at once. Tree nodes are taken to be two thirds full.
+    /// The most memory that the tables took, in bytes: what was found and what is kept, both at
+    /// once. Tree nodes are taken to be two thirds full.
     pub peak_bytes: u64,
 }
 

@@ -15,7 +15,8 @@ use crate::{AttachCost, Commit, Headers, LogOptions, Memory, Options, Shape};
 use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
 use nandlab_mtd::{Mtd, MtdError};
 
-/// Erase blocks for a move, and for a change that is not to touch the old contents (`WL_RESERVED_PEBS`, `EBA_RESERVED_PEBS`).
+/// Erase blocks for a move, and for a change that is not to touch the old contents
+/// (`WL_RESERVED_PEBS`, `EBA_RESERVED_PEBS`).
 const RESERVED: u32 = 2;
 
 /// What remembers the scan.
@@ -88,19 +89,26 @@ pub struct Info {
 }
 
 impl<M: Mtd> Ubi<M> {
-    /// Attaches a device, by the memory that the options name if there is one, otherwise by a scan; an erased flash becomes an empty device. Interrupted work is finished: copies of the volume
+    /// Attaches a device, by the memory that the options name if there is one, otherwise by a scan;
+    /// an erased flash becomes an empty device. Interrupted work is finished: copies of the volume
     /// table that differ are made alike, blocks that hold nothing wait to be erased.
     pub fn attach(mtd: M, options: Options) -> Result<Self, UbiError> {
         let logged = matches!(options.memory, Memory::Log(_));
         if options.headers == Headers::None && !logged {
-            return Err(UbiError::Invalid { what: "headers", found: 0, expected: "headers, or UBIL's log instead" });
+            return Err(UbiError::Invalid {
+                what: "headers",
+                found: 0,
+                expected: "headers, or UBIL's log instead",
+            });
         }
         let shape = Shape::new(mtd.geometry(), options.headers)?;
         let mut flash = Flash::new(mtd, shape, &options);
         let remembered = match options.memory {
             Memory::Scan => None,
-            Memory::Fastmap => crate::fastmap::read(&mut flash)?.map(|(found, pools)| (found, Kept::Fastmap(pools), Attached::Fastmap)),
-            Memory::Log(log) => crate::log::read(&mut flash, log)?.map(|(found, log)| (found, Kept::Log(Box::new(log)), Attached::Log)),
+            Memory::Fastmap => crate::fastmap::read(&mut flash)?
+                .map(|(found, pools)| (found, Kept::Fastmap(pools), Attached::Fastmap)),
+            Memory::Log(log) => crate::log::read(&mut flash, log)?
+                .map(|(found, log)| (found, Kept::Log(Box::new(log)), Attached::Log)),
         };
         if let Some((found, kept, attached)) = remembered
             && let Ok(tables) = attach::read_tables(&mut flash, &found)
@@ -128,7 +136,10 @@ impl<M: Mtd> Ubi<M> {
         attached: Attached,
     ) -> Result<Self, UbiError> {
         let wear = Wear::new(flash.shape.pebs, options.wear_threshold);
-        let options = Options { memory: kept_as(options.memory, &kept), ..options };
+        let options = Options {
+            memory: kept_as(options.memory, &kept),
+            ..options
+        };
         let mut ubi = Self {
             wear,
             volumes: BTreeMap::new(),
@@ -138,7 +149,9 @@ impl<M: Mtd> Ubi<M> {
             bad: found.bad,
             corrupted: found.corrupted.len() as u32,
             erroneous: 0,
-            read_only: found.read_only.then_some("an internal volume of a newer UBI, or a lost super block"),
+            read_only: found
+                .read_only
+                .then_some("an internal volume of a newer UBI, or a lost super block"),
             kept,
             attached,
             moves: 0,
@@ -146,14 +159,21 @@ impl<M: Mtd> Ubi<M> {
             flash,
             options,
         };
-        ubi.flash.image_seq = if found.image_seq != 0 { found.image_seq } else { options.image_seq };
+        ubi.flash.image_seq = if found.image_seq != 0 {
+            found.image_seq
+        } else {
+            options.image_seq
+        };
         ubi.wear.set_zone(ubi.zone());
         ubi.sleep();
         ubi.take_volumes(&mut found, &tables.records)?;
         ubi.take_loose(&found)?;
         ubi.reserve(&found)?;
         ubi.take_changes(&mut found);
-        ubi.cost = AttachCost { peak_bytes: found.memory() + ubi.memory(), ..ubi.flash.cost };
+        ubi.cost = AttachCost {
+            peak_bytes: found.memory() + ubi.memory(),
+            ..ubi.flash.cost
+        };
         if ubi.read_only.is_none() {
             ubi.finish_attach(&found, &tables)?;
         }
@@ -173,7 +193,9 @@ impl<M: Mtd> Ubi<M> {
             }
         }
         match self.options.memory {
-            Memory::Fastmap if matches!(self.kept, Kept::Scan) => self.kept = Kept::Fastmap(Pools::new(self.flash.shape.pebs)),
+            Memory::Fastmap if matches!(self.kept, Kept::Scan) => {
+                self.kept = Kept::Fastmap(Pools::new(self.flash.shape.pebs))
+            }
             Memory::Log(_) if matches!(self.kept, Kept::Scan) => self.begin_log(found)?,
             Memory::Log(_) => self.recommit_if_hurt()?,
             _ => {}
@@ -185,23 +207,47 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// Volumes of the table with the blocks that were found; all other volumes' blocks go.
-    fn take_volumes(&mut self, found: &mut Found, records: &[Option<Record>]) -> Result<(), UbiError> {
-        let layout =
-            Record { reserved: LAYOUT_LEBS, alignment: 1, kind: VolumeKind::Dynamic, name: "layout volume".into(), ..Record::default() };
-        let records = (0..).zip(records).filter_map(|(id, record)| Some((id, record.clone()?)));
+    fn take_volumes(
+        &mut self,
+        found: &mut Found,
+        records: &[Option<Record>],
+    ) -> Result<(), UbiError> {
+        let layout = Record {
+            reserved: LAYOUT_LEBS,
+            alignment: 1,
+            kind: VolumeKind::Dynamic,
+            name: "layout volume".into(),
+            ..Record::default()
+        };
+        let records = (0..)
+            .zip(records)
+            .filter_map(|(id, record)| Some((id, record.clone()?)));
         for (id, record) in records.chain([(LAYOUT_VOLUME, layout)]) {
             if let Some(volume) = found.volumes.get(&id) {
                 judge_volume(id, &record, volume)?;
             }
-            let volume = Volume::of(record, found.volumes.get(&id), self.attached == Attached::Fastmap);
+            let volume = Volume::of(
+                record,
+                found.volumes.get(&id),
+                self.attached == Attached::Fastmap,
+            );
             self.volumes.insert(id, volume);
         }
         self.take_lines(found)?;
         let mean = found.mean_ec();
-        let strangers: Vec<u32> = found.volumes.keys().filter(|id| !self.volumes.contains_key(id)).copied().collect();
+        let strangers: Vec<u32> = found
+            .volumes
+            .keys()
+            .filter(|id| !self.volumes.contains_key(id))
+            .copied()
+            .collect();
         strangers.into_iter().for_each(|id| found.drop_volume(id));
         for (id, volume) in &found.volumes {
-            let map = &mut self.volumes.get_mut(id).ok_or(UbiError::Internal("a volume without record"))?.map;
+            let map = &mut self
+                .volumes
+                .get_mut(id)
+                .ok_or(UbiError::Internal("a volume without record"))?
+                .map;
             for (lnum, leb) in &volume.lebs {
                 self.wear.set_ec(leb.peb, leb.ec.unwrap_or(mean));
                 match map.get_mut(*lnum as usize) {
@@ -209,7 +255,8 @@ impl<M: Mtd> Ubi<M> {
                     None => found.erase.push(Loose::new(leb.peb, leb.ec)),
                     Some(place) => {
                         *place = Some(leb.peb);
-                        self.wear.set(leb.peb, if leb.scrub { State::Scrub } else { State::Used });
+                        self.wear
+                            .set(leb.peb, if leb.scrub { State::Scrub } else { State::Used });
                     }
                 }
             }
@@ -219,11 +266,18 @@ impl<M: Mtd> Ubi<M> {
 
     fn take_loose(&mut self, found: &Found) -> Result<(), UbiError> {
         let mean = found.mean_ec();
-        let memory = found.memory.iter().map(|(loose, _)| loose).filter(|loose| !self.keeps(loose.peb));
+        let memory = found
+            .memory
+            .iter()
+            .map(|(loose, _)| loose)
+            .filter(|loose| !self.keeps(loose.peb));
         let erase: Vec<Loose> = memory.chain(&found.erase).copied().collect();
-        for (list, state) in
-            [(&found.free, State::Free), (&erase, State::Queued), (&found.corrupted, State::Held), (&found.alien, State::Held)]
-        {
+        for (list, state) in [
+            (&found.free, State::Free),
+            (&erase, State::Queued),
+            (&found.corrupted, State::Held),
+            (&found.alien, State::Held),
+        ] {
             for loose in list {
                 self.wear.set_ec(loose.peb, loose.ec.unwrap_or(mean));
                 if state == State::Queued {
@@ -242,10 +296,15 @@ impl<M: Mtd> Ubi<M> {
             }
         }
         if let Kept::Fastmap(pools) = &self.kept {
-            pools.blocks.iter().for_each(|&(peb, ec)| self.wear.set_ec(peb, ec));
+            pools
+                .blocks
+                .iter()
+                .for_each(|&(peb, ec)| self.wear.set_ec(peb, ec));
         }
         for peb in 0..self.wear.pebs() {
-            if matches!(self.wear.state(peb), State::Held | State::Asleep) && self.flash.is_bad(peb)? {
+            if matches!(self.wear.state(peb), State::Held | State::Asleep)
+                && self.flash.is_bad(peb)?
+            {
                 self.wear.set(peb, State::Bad);
             }
         }
@@ -264,7 +323,11 @@ impl<M: Mtd> Ubi<M> {
     /// Divides the good blocks: volumes, UBI's own, the spare ones for those that go bad.
     fn reserve(&mut self, found: &Found) -> Result<(), UbiError> {
         let good = self.flash.shape.pebs - self.bad;
-        let volumes: u64 = self.volumes.values().map(|volume| u64::from(volume.record.reserved)).sum();
+        let volumes: u64 = self
+            .volumes
+            .values()
+            .map(|volume| u64::from(volume.record.reserved))
+            .sum();
         let memory = match self.options.memory {
             Memory::Scan => 0,
             Memory::Fastmap => 2 * Pools::blocks_needed(&self.flash.shape),
@@ -277,7 +340,10 @@ impl<M: Mtd> Ubi<M> {
             + found.alien.len() as u64
             + u64::from(found.asleep);
         if needed > u64::from(good) {
-            return Err(UbiError::NoSpace { needed: needed.try_into().unwrap_or(u32::MAX), available: good });
+            return Err(UbiError::NoSpace {
+                needed: needed.try_into().unwrap_or(u32::MAX),
+                available: good,
+            });
         }
         self.available = good - needed as u32;
         self.top_up_spare();
@@ -288,7 +354,10 @@ impl<M: Mtd> Ubi<M> {
     pub(crate) fn top_up_spare(&mut self) {
         let pebs = u64::from(self.flash.shape.pebs);
         let limit = (pebs * u64::from(self.options.bad_per_1024)).div_ceil(1024) as u32;
-        let wanted = limit.saturating_sub(self.bad).saturating_sub(self.spare).min(self.available);
+        let wanted = limit
+            .saturating_sub(self.bad)
+            .saturating_sub(self.spare)
+            .min(self.available);
         self.available -= wanted;
         self.spare += wanted;
     }
@@ -330,7 +399,11 @@ impl<M: Mtd> Ubi<M> {
 
     /// Whether a block holds a logical one.
     pub fn is_used(&self, peb: u32) -> bool {
-        peb < self.wear.pebs() && matches!(self.wear.state(peb), State::Used | State::Protected | State::Scrub | State::Stuck)
+        peb < self.wear.pebs()
+            && matches!(
+                self.wear.state(peb),
+                State::Used | State::Protected | State::Scrub | State::Stuck
+            )
     }
 
     /// The device in numbers.
@@ -343,16 +416,22 @@ impl<M: Mtd> Ubi<M> {
             spare: self.spare,
             bad: self.bad,
             corrupted: self.corrupted,
-            erases: [least.min(most), sum.checked_div(count.into()).unwrap_or(0) as u32, most],
+            erases: [
+                least.min(most),
+                sum.checked_div(count.into()).unwrap_or(0) as u32,
+                most,
+            ],
             sqnum: self.sqnum,
             moves: self.moves,
             attached: self.attached,
         }
     }
 
-    /// The erase counter of a block; none if it is bad, or has not been read yet from an incremental commit.
+    /// The erase counter of a block; none if it is bad, or has not been read yet from an
+    /// incremental commit.
     pub fn erase_counter(&self, peb: u32) -> Option<u32> {
-        (peb < self.wear.pebs() && !matches!(self.wear.state(peb), State::Bad | State::Asleep)).then(|| self.wear.ec(peb))
+        (peb < self.wear.pebs() && !matches!(self.wear.state(peb), State::Bad | State::Asleep))
+            .then(|| self.wear.ec(peb))
     }
 
     /// What the attach did.
@@ -362,7 +441,11 @@ impl<M: Mtd> Ubi<M> {
 
     /// Bytes of memory that the tables take now.
     pub fn memory(&self) -> u64 {
-        let volumes = self.volumes.values().map(|volume| list_bytes(&volume.map) + list_bytes(&volume.unsure)).sum::<u64>();
+        let volumes = self
+            .volumes
+            .values()
+            .map(|volume| list_bytes(&volume.map) + list_bytes(&volume.unsure))
+            .sum::<u64>();
         let kept = match &self.kept {
             Kept::Scan | Kept::Fastmap(_) => 0,
             Kept::Log(log) => log.memory(),
@@ -371,7 +454,8 @@ impl<M: Mtd> Ubi<M> {
     }
 
     pub(crate) fn writable(&self) -> Result<(), UbiError> {
-        self.read_only.map_or(Ok(()), |why| Err(UbiError::ReadOnly(why)))
+        self.read_only
+            .map_or(Ok(()), |why| Err(UbiError::ReadOnly(why)))
     }
 
     /// A failure that is not the wear of one block: nothing is written any more.
@@ -387,10 +471,18 @@ impl<M: Mtd> Ubi<M> {
 
     /// The volume table as on flash, as whole pages, without the volume that is being removed.
     fn table_bytes(&self, without: Option<u32>) -> Vec<u8> {
-        let record = |id| self.volumes.get(&id).filter(|_| without != Some(id)).map(|volume| volume.record.clone());
+        let record = |id| {
+            self.volumes
+                .get(&id)
+                .filter(|_| without != Some(id))
+                .map(|volume| volume.record.clone())
+        };
         let records: Vec<_> = (0..slots(self.flash.shape.leb_bytes)).map(record).collect();
         let mut bytes = crate::format::encode_table(&records);
-        bytes.resize(bytes.len().next_multiple_of(self.flash.shape.page as usize), 0);
+        bytes.resize(
+            bytes.len().next_multiple_of(self.flash.shape.page as usize),
+            0,
+        );
         bytes
     }
 
@@ -412,13 +504,23 @@ impl<M: Mtd> Ubi<M> {
     }
 }
 
-/// The memory as the device has it, which decides where its super blocks are and what its commits have.
+/// The memory as the device has it, which decides where its super blocks are and what its commits
+/// have.
 fn kept_as(memory: Memory, kept: &Kept) -> Memory {
     match (memory, kept) {
         (Memory::Log(options), Kept::Log(log)) => {
-            let Super { superblock, commits: commit, .. } = log.current;
+            let Super {
+                superblock,
+                commits: commit,
+                ..
+            } = log.current;
             let compress = options.compress && commit == Commit::Full;
-            Memory::Log(LogOptions { superblock, commit, compress, ..options })
+            Memory::Log(LogOptions {
+                superblock,
+                commit,
+                compress,
+                ..options
+            })
         }
         (other, _) => other,
     }
@@ -426,23 +528,49 @@ fn kept_as(memory: Memory, kept: &Kept) -> Memory {
 
 /// The compatibility byte of a volume's headers.
 pub(crate) fn compat(volume: u32) -> u8 {
-    if volume == LAYOUT_VOLUME { Compat::Reject.code() } else { 0 }
+    if volume == LAYOUT_VOLUME {
+        Compat::Reject.code()
+    } else {
+        0
+    }
 }
 
 /// A volume's blocks must be of the volume that the table has (`check_av`, drivers/mtd/ubi/vtbl.c).
 fn judge_volume(id: u32, record: &Record, found: &FoundVolume) -> Result<(), UbiError> {
-    let wrong = |what, found: u64, expected| Err(UbiError::Medium { what, found, expected });
+    let wrong = |what, found: u64, expected| {
+        Err(UbiError::Medium {
+            what,
+            found,
+            expected,
+        })
+    };
     if id == LAYOUT_VOLUME && found.compat != compat(id) && found.compat != 0 {
-        return wrong("compatibility of the layout volume", found.compat.into(), "5");
+        return wrong(
+            "compatibility of the layout volume",
+            found.compat.into(),
+            "5",
+        );
     }
     if found.kind != record.kind {
-        return wrong("volume of another type than the table says", id.into(), "the same type");
+        return wrong(
+            "volume of another type than the table says",
+            id.into(),
+            "the same type",
+        );
     }
     if found.data_pad != record.data_pad {
-        return wrong("padding of a volume's blocks", found.data_pad.into(), "what the table says");
+        return wrong(
+            "padding of a volume's blocks",
+            found.data_pad.into(),
+            "what the table says",
+        );
     }
     if found.used_ebs > record.reserved {
-        return wrong("used blocks of a volume", found.used_ebs.into(), "no more than are reserved");
+        return wrong(
+            "used blocks of a volume",
+            found.used_ebs.into(),
+            "no more than are reserved",
+        );
     }
     Ok(())
 }

@@ -1,9 +1,12 @@
 //! A volume as a disk.
 //!
-//! Read-only as Linux's `ubiblock`: the bytes of the logical blocks one after the other. Or writable: one logical block is kept in memory, and written back by an atomic change when another is
-//! written, or at a flush. So a cut leaves each logical block as it was before or after a write-back, which is what [`BlockDevice`] promises of its sectors; a sector is never
-//! half new. The price is a whole logical block for each write that is flushed on its own. Sectors of unmapped blocks are zero. A change is atomic against what is mapped, so that an unmapped
-//! block is mapped first, empty. Empty blocks are told when the disk is opened, and are zero too.
+//! Read-only as Linux's `ubiblock`: the bytes of the logical blocks one after the other. Or
+//! writable: one logical block is kept in memory, and written back by an atomic change when another
+//! is written, or at a flush. So a cut leaves each logical block as it was before or after a
+//! write-back, which is what [`BlockDevice`] promises of its sectors; a sector is never half new.
+//! The price is a whole logical block for each write that is flushed on its own. Sectors of
+//! unmapped blocks are zero. A change is atomic against what is mapped, so that an unmapped block
+//! is mapped first, empty. Empty blocks are told when the disk is opened, and are zero too.
 
 use crate::format::VolumeKind;
 use crate::{Ubi, UbiError};
@@ -35,32 +38,54 @@ pub struct VolumeDisk<M> {
 }
 
 impl<M: Mtd> VolumeDisk<M> {
-    /// A disk that cannot be written, of a volume of either kind; what is behind the last whole sector cannot be reached.
+    /// A disk that cannot be written, of a volume of either kind; what is behind the last whole
+    /// sector cannot be reached.
     pub fn read_only(ubi: Ubi<M>, volume: u32) -> Result<Self, UbiError> {
         let info = ubi.volume(volume)?;
-        let geometry = BlockGeometry { sector: SECTOR, sectors: info.used_bytes / u64::from(SECTOR), page: ubi.flash.shape.page };
-        Ok(Self { ubi, volume, geometry, leb_bytes: info.leb_bytes.into(), cached: None, blank: Vec::new(), writable: false })
+        let geometry = BlockGeometry {
+            sector: SECTOR,
+            sectors: info.used_bytes / u64::from(SECTOR),
+            page: ubi.flash.shape.page,
+        };
+        Ok(Self {
+            ubi,
+            volume,
+            geometry,
+            leb_bytes: info.leb_bytes.into(),
+            cached: None,
+            blank: Vec::new(),
+            writable: false,
+        })
     }
 
     /// A disk that can be written, of a dynamic volume.
     pub fn new(ubi: Ubi<M>, volume: u32) -> Result<Self, UbiError> {
         let info = ubi.volume(volume)?;
         if info.record.kind != VolumeKind::Dynamic {
-            return Err(UbiError::Invalid { what: "volume", found: volume.into(), expected: "a dynamic one" });
+            return Err(UbiError::Invalid {
+                what: "volume",
+                found: volume.into(),
+                expected: "a dynamic one",
+            });
         }
         let mut disk = Self::read_only(ubi, volume)?;
         // Sectors do not cross logical blocks.
         disk.leb_bytes -= disk.leb_bytes % u64::from(SECTOR);
-        disk.geometry.sectors = u64::from(info.record.reserved) * disk.leb_bytes / u64::from(SECTOR);
+        disk.geometry.sectors =
+            u64::from(info.record.reserved) * disk.leb_bytes / u64::from(SECTOR);
         disk.geometry.page = disk.leb_bytes as u32;
         disk.writable = true;
-        disk.blank = (0..info.record.reserved).map(|lnum| disk.is_empty(lnum)).collect::<Result<_, _>>()?;
+        disk.blank = (0..info.record.reserved)
+            .map(|lnum| disk.is_empty(lnum))
+            .collect::<Result<_, _>>()?;
         Ok(disk)
     }
 
     /// Whether a block was never written: neither changed whole nor programmed.
     fn is_empty(&mut self, lnum: u32) -> Result<bool, UbiError> {
-        let Some(peb) = self.ubi.mapping(self.volume, lnum)? else { return Ok(true) };
+        let Some(peb) = self.ubi.mapping(self.volume, lnum)? else {
+            return Ok(true);
+        };
         if self.ubi.vid_of(peb)?.is_none_or(|vid| vid.copy) {
             return Ok(false);
         }
@@ -105,7 +130,9 @@ impl<M: Mtd> VolumeDisk<M> {
         match error {
             UbiError::Mtd(MtdError::PowerCut) => BlockError::PowerCut,
             UbiError::Mtd(MtdError::Backing(why)) => BlockError::Backing(why),
-            UbiError::Lost { .. } => BlockError::Lost(Lba(u64::from(lnum) * self.leb_bytes / u64::from(SECTOR))),
+            UbiError::Lost { .. } => {
+                BlockError::Lost(Lba(u64::from(lnum) * self.leb_bytes / u64::from(SECTOR)))
+            }
             UbiError::ReadOnly(_) | UbiError::NoSpace { .. } => BlockError::WornOut,
             _ => BlockError::Internal("a volume refused what a disk asks for"),
         }
@@ -127,7 +154,9 @@ impl<M: Mtd> VolumeDisk<M> {
     }
 
     fn write_back(&mut self) -> Result<(), BlockError> {
-        let Some(mut cached) = self.cached.take() else { return Ok(()) };
+        let Some(mut cached) = self.cached.take() else {
+            return Ok(());
+        };
         let mut done = Ok(());
         if cached.dirty {
             let unit = self.ubi.flash.shape.page as usize;
@@ -144,17 +173,30 @@ impl<M: Mtd> VolumeDisk<M> {
         done.map_err(|error| self.error(error, lnum))
     }
 
-    /// The logical block in memory; its contents are read unless it is about to be overwritten whole.
+    /// The logical block in memory; its contents are read unless it is about to be overwritten
+    /// whole.
     fn load(&mut self, lnum: u32, whole: bool) -> Result<&mut Cached, BlockError> {
-        if self.cached.as_ref().is_none_or(|cached| cached.lnum != lnum) {
+        if self
+            .cached
+            .as_ref()
+            .is_none_or(|cached| cached.lnum != lnum)
+        {
             self.write_back()?;
             let mut data = vec![0; self.leb_bytes as usize];
             if !whole && !self.is_blank(lnum) {
-                self.ubi.read(self.volume, lnum, 0, &mut data).map_err(|e| self.error(e, lnum))?;
+                self.ubi
+                    .read(self.volume, lnum, 0, &mut data)
+                    .map_err(|e| self.error(e, lnum))?;
             }
-            self.cached = Some(Cached { lnum, data, dirty: false });
+            self.cached = Some(Cached {
+                lnum,
+                data,
+                dirty: false,
+            });
         }
-        self.cached.as_mut().ok_or(BlockError::Internal("no block in memory"))
+        self.cached
+            .as_mut()
+            .ok_or(BlockError::Internal("no block in memory"))
     }
 }
 
@@ -170,9 +212,14 @@ impl<M: Mtd> BlockDevice for VolumeDisk<M> {
             let (part, tail) = rest.split_at_mut(length);
             rest = tail;
             match &self.cached {
-                Some(cached) if cached.lnum == lnum => part.copy_from_slice(&cached.data[at..at + length]),
+                Some(cached) if cached.lnum == lnum => {
+                    part.copy_from_slice(&cached.data[at..at + length])
+                }
                 _ if self.is_blank(lnum) => part.fill(0),
-                _ => self.ubi.read(self.volume, lnum, at as u32, part).map_err(|e| self.error(e, lnum))?,
+                _ => self
+                    .ubi
+                    .read(self.volume, lnum, at as u32, part)
+                    .map_err(|e| self.error(e, lnum))?,
             }
         }
         Ok(())
@@ -209,7 +256,9 @@ impl<M: Mtd> BlockDevice for VolumeDisk<M> {
             if length as u64 == self.leb_bytes {
                 self.cached.take_if(|cached| cached.lnum == lnum);
                 if !self.is_blank(lnum) {
-                    self.ubi.renew(self.volume, lnum).map_err(|e| self.error(e, lnum))?;
+                    self.ubi
+                        .renew(self.volume, lnum)
+                        .map_err(|e| self.error(e, lnum))?;
                     self.blank[lnum as usize] = true;
                 }
             } else {

@@ -74,6 +74,19 @@ pub enum UbiError {
 }
 
 /// The request's parameter must fit the rule.
-pub(crate) fn require(fine: bool, what: &'static str, found: u64, expected: &'static str) -> Result<(), UbiError> {
-    if fine { Ok(()) } else { Err(UbiError::Invalid { what, found, expected }) }
+pub(crate) fn require(
+    fine: bool,
+    what: &'static str,
+    found: u64,
+    expected: &'static str,
+) -> Result<(), UbiError> {
+    if fine {
+        Ok(())
+    } else {
+        Err(UbiError::Invalid {
+            what,
+            found,
+            expected,
+        })
+    }
 }

@@ -1,8 +1,10 @@
-//! Erase blocks as UBI uses them: bytes at offsets, headers, erases with torture. Knows nothing of volumes.
+//! Erase blocks as UBI uses them: bytes at offsets, headers, erases with torture. Knows nothing of
+//! volumes.
 //!
-//! *Order.* Each program and erase begins when all before have ended, on whatever die: Linux's driver knows no other order, and all that UBI's headers
-//! say rests on it. Pages are programmed whole; a volume header that shares a page with the
-//! erase-counter header is programmed together with that header's own bytes once more, so that no bit is asked to go back.
+//! *Order.* Each program and erase begins when all before have ended, on whatever die: Linux's
+//! driver knows no other order, and all that UBI's headers say rests on it. Pages are programmed
+//! whole; a volume header that shares a page with the erase-counter header is programmed together
+//! with that header's own bytes once more, so that no bit is asked to go back.
 
 use crate::format::{EcHeader, HEADER_BYTES, Parsed, VidHeader};
 use crate::options::SeededBug;
@@ -62,7 +64,9 @@ impl<M: Mtd> Flash<M> {
     }
 
     fn page_of(&self, peb: u32, offset: u32) -> Page {
-        self.mtd.geometry().page_at(Block(peb), offset / self.shape.page)
+        self.mtd
+            .geometry()
+            .page_at(Block(peb), offset / self.shape.page)
     }
 
     fn read_page(&mut self, page: Page, buf: Option<&mut [u8]>) -> Result<Seen, MtdError> {
@@ -73,8 +77,14 @@ impl<M: Mtd> Flash<M> {
         self.cost.page_reads += 1;
         self.cost.bytes_read += into.len() as u64;
         match self.mtd.read(page, into, &mut []) {
-            Ok(corrected) => Ok(Seen { flips: corrected.bits >= self.scrub_bits, damaged: false }),
-            Err(MtdError::Uncorrectable(_)) => Ok(Seen { flips: false, damaged: true }),
+            Ok(corrected) => Ok(Seen {
+                flips: corrected.bits >= self.scrub_bits,
+                damaged: false,
+            }),
+            Err(MtdError::Uncorrectable(_)) => Ok(Seen {
+                flips: false,
+                damaged: true,
+            }),
             Err(error) => Err(error),
         }
     }
@@ -138,15 +148,29 @@ impl<M: Mtd> Flash<M> {
     fn put_header(&mut self, offset: u32, header: &[u8; HEADER_BYTES]) {
         let within = (offset % self.shape.page) as usize;
         let unit = (self.mtd.geometry().write_unit as usize).max(HEADER_BYTES);
-        let next = if offset < self.shape.vid_offset { self.shape.vid_offset } else { self.shape.data_offset } - offset;
+        let next = if offset < self.shape.vid_offset {
+            self.shape.vid_offset
+        } else {
+            self.shape.data_offset
+        } - offset;
         let end = (within + unit.min(next as usize)).min(self.page.len());
         self.page[within..end].fill(0);
         self.page[within..within + HEADER_BYTES].copy_from_slice(header);
     }
 
     fn ec_header(&self, ec: u32) -> [u8; HEADER_BYTES] {
-        let Shape { vid_offset, data_offset, .. } = self.shape;
-        EcHeader { ec, vid_offset, data_offset, image_seq: self.image_seq }.encode()
+        let Shape {
+            vid_offset,
+            data_offset,
+            ..
+        } = self.shape;
+        EcHeader {
+            ec,
+            vid_offset,
+            data_offset,
+            image_seq: self.image_seq,
+        }
+        .encode()
     }
 
     pub fn write_ec(&mut self, peb: u32, ec: u32) -> Result<(), MtdError> {
@@ -214,7 +238,8 @@ impl<M: Mtd> Flash<M> {
         self.mtd.erase(Block(peb))
     }
 
-    /// Writes and reads patterns; gives the erases that took, or a failure that shows the block bad. The block is left to be erased once more.
+    /// Writes and reads patterns; gives the erases that took, or a failure that shows the block
+    /// bad. The block is left to be erased once more.
     pub fn torture(&mut self, peb: u32) -> Result<u32, MtdError> {
         let mut buf = vec![0; self.shape.peb_bytes as usize];
         for pattern in PATTERNS {
@@ -230,7 +255,11 @@ impl<M: Mtd> Flash<M> {
     fn expect(&mut self, peb: u32, buf: &mut [u8], byte: u8) -> Result<(), MtdError> {
         let seen = self.read(peb, 0, buf)?;
         let fine = !seen.damaged && !seen.flips && buf.iter().all(|&b| b == byte);
-        if fine { Ok(()) } else { Err(MtdError::EraseFailed(Block(peb))) }
+        if fine {
+            Ok(())
+        } else {
+            Err(MtdError::EraseFailed(Block(peb)))
+        }
     }
 
     pub fn is_bad(&mut self, peb: u32) -> Result<bool, MtdError> {
@@ -260,7 +289,13 @@ mod tests {
 
     fn flash() -> Flash<Chip> {
         let spec = preset::find("slc-2k").unwrap().spec();
-        let spec = ChipSpec { geometry: nandlab_mtd::Geometry { blocks: 8, ..spec.geometry }, ..spec };
+        let spec = ChipSpec {
+            geometry: nandlab_mtd::Geometry {
+                blocks: 8,
+                ..spec.geometry
+            },
+            ..spec
+        };
         let chip = Chip::new(spec).unwrap();
         let shape = Shape::new(chip.geometry(), Headers::Linux).unwrap();
         Flash::new(chip, shape, &Options::default())
@@ -269,12 +304,26 @@ mod tests {
     #[test]
     fn both_headers_fit_a_page_and_take_one_read() {
         let mut flash = flash();
-        let vid = VidHeader { kind: VolumeKind::Dynamic, volume: 1, lnum: 2, sqnum: 3, ..VidHeader::default() };
+        let vid = VidHeader {
+            kind: VolumeKind::Dynamic,
+            volume: 1,
+            lnum: 2,
+            sqnum: 3,
+            ..VidHeader::default()
+        };
         flash.write_ec(3, 9).unwrap();
         flash.write_vid(3, &vid, 9).unwrap();
         let reads = flash.mtd.counts().reads;
         let (ec, _) = flash.read_ec(3).unwrap();
-        assert!(matches!(ec, Parsed::Good(EcHeader { ec: 9, vid_offset: 512, data_offset: 2048, .. })));
+        assert!(matches!(
+            ec,
+            Parsed::Good(EcHeader {
+                ec: 9,
+                vid_offset: 512,
+                data_offset: 2048,
+                ..
+            })
+        ));
         assert_eq!(flash.read_vid(3).unwrap().0, Parsed::Good(vid));
         assert_eq!(flash.mtd.counts().reads - reads, 1);
         assert_eq!(flash.read_vid(4).unwrap().0, Parsed::Empty);

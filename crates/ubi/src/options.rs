@@ -20,7 +20,8 @@ pub enum Superblock {
     /// The first and the last good block, written in turns: the paper's design.
     #[default]
     Pair,
-    /// Two mirrored blocks anywhere, found by a chain that begins in one of the first blocks: the paper's future work.
+    /// Two mirrored blocks anywhere, found by a chain that begins in one of the first blocks: the
+    /// paper's future work.
     Chain,
 }
 
@@ -30,11 +31,13 @@ pub enum Commit {
     /// Every block: the paper's design.
     #[default]
     Full,
-    /// What has changed since the one before, and an index; an attach reads what it needs: the paper's future work.
+    /// What has changed since the one before, and an index; an attach reads what it needs: the
+    /// paper's future work.
     Incremental,
 }
 
-/// UBIL's own options. Where superblock and commit are concerned a device that has a log keeps to what it has.
+/// UBIL's own options. Where superblock and commit are concerned a device that has a log keeps to
+/// what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
     /// Erase blocks of the log.
@@ -49,7 +52,12 @@ pub struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { blocks: 2, compress: false, superblock: Superblock::Pair, commit: Commit::Full }
+        Self {
+            blocks: 2,
+            compress: false,
+            superblock: Superblock::Pair,
+            commit: Commit::Full,
+        }
     }
 }
 
@@ -62,9 +70,11 @@ pub struct Options {
     pub wear_threshold: u32,
     /// Erase blocks of each 1,024 that are kept for those that go bad (`CONFIG_MTD_UBI_BEB_LIMIT`).
     pub bad_per_1024: u32,
-    /// Corrected bits in a codeword that call for a move. Linux's default is three quarters of what the code mends.
+    /// Corrected bits in a codeword that call for a move. Linux's default is three quarters of what
+    /// the code mends.
     pub scrub_bits: u16,
-    /// Blocks that a scan finds free are used as they are, as Linux does. Otherwise they are erased once more first: a cut may have left torn pages that read as erased.
+    /// Blocks that a scan finds free are used as they are, as Linux does. Otherwise they are erased
+    /// once more first: a cut may have left torn pages that read as erased.
     pub trust_free: bool,
     /// See [`Memory`].
     pub memory: Memory,
@@ -75,7 +85,8 @@ pub struct Options {
     pub seeded_bug: Option<SeededBug>,
 }
 
-/// A rule left out on purpose, to prove that tests bite. Never set outside tests and demonstrations.
+/// A rule left out on purpose, to prove that tests bite. Never set outside tests and
+/// demonstrations.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeededBug {

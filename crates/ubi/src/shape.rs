@@ -8,12 +8,15 @@ use nandlab_mtd::Geometry;
 /// Where the two headers of an erase block are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Headers {
-    /// As Linux would: the volume header in the next sub-page where the flash has them, otherwise in the next page.
+    /// As Linux would: the volume header in the next sub-page where the flash has them, otherwise
+    /// in the next page.
     #[default]
     Linux,
-    /// The volume header at this offset in bytes. Where that is in the middle of a page, pages must take a second program there.
+    /// The volume header at this offset in bytes. Where that is in the middle of a page, pages must
+    /// take a second program there.
     At(u32),
-    /// None at all: the whole erase block is data. Only for UBIL, whose log has what they would say.
+    /// None at all: the whole erase block is data. Only for UBIL, whose log has what they would
+    /// say.
     None,
 }
 
@@ -44,14 +47,42 @@ impl Shape {
             Headers::At(offset) => offset,
             Headers::None => 0,
         };
-        let fits = vid_offset >= header && vid_offset < peb_bytes && vid_offset % page <= page.saturating_sub(header);
+        let fits = vid_offset >= header
+            && vid_offset < peb_bytes
+            && vid_offset % page <= page.saturating_sub(header);
         let fits = fits || headers == Headers::None;
-        require(fits, "offset of the volume header", vid_offset.into(), "64 bytes or more, within a page of an erase block")?;
-        require(vid_offset.is_multiple_of(8), "offset of the volume header", vid_offset.into(), "a multiple of 8")?;
-        let data_offset = if headers == Headers::None { 0 } else { (vid_offset + header).next_multiple_of(page) };
+        require(
+            fits,
+            "offset of the volume header",
+            vid_offset.into(),
+            "64 bytes or more, within a page of an erase block",
+        )?;
+        require(
+            vid_offset.is_multiple_of(8),
+            "offset of the volume header",
+            vid_offset.into(),
+            "a multiple of 8",
+        )?;
+        let data_offset = if headers == Headers::None {
+            0
+        } else {
+            (vid_offset + header).next_multiple_of(page)
+        };
         let room = peb_bytes.saturating_sub(data_offset);
-        require(slots(room) > 0, "bytes of a logical erase block", room.into(), "room for a record of the volume table")?;
-        Ok(Self { pebs: geometry.blocks, peb_bytes, page, vid_offset, data_offset, leb_bytes: room })
+        require(
+            slots(room) > 0,
+            "bytes of a logical erase block",
+            room.into(),
+            "room for a record of the volume table",
+        )?;
+        Ok(Self {
+            pebs: geometry.blocks,
+            peb_bytes,
+            page,
+            vid_offset,
+            data_offset,
+            leb_bytes: room,
+        })
     }
 
     /// Whether erase blocks have headers.
@@ -66,16 +97,32 @@ mod tests {
 
     #[test]
     fn headers_lie_where_linux_puts_them() {
-        let large = Geometry { write_unit: 512, ..Geometry::single_die(2048, 63, 64, 1024) };
-        let shape = |geometry: &Geometry, headers| Shape::new(geometry, headers).map(|s| (s.vid_offset, s.data_offset, s.leb_bytes));
+        let large = Geometry {
+            write_unit: 512,
+            ..Geometry::single_die(2048, 63, 64, 1024)
+        };
+        let shape = |geometry: &Geometry, headers| {
+            Shape::new(geometry, headers).map(|s| (s.vid_offset, s.data_offset, s.leb_bytes))
+        };
         assert_eq!(shape(&large, Headers::Linux), Ok((512, 2048, 129_024)));
         assert_eq!(shape(&large, Headers::At(2048)), Ok((2048, 4096, 126_976)));
-        assert_eq!(shape(&Geometry::single_die(2048, 63, 64, 1024), Headers::Linux), Ok((2048, 4096, 126_976)));
-        assert_eq!(shape(&Geometry::single_die(512, 15, 32, 1024), Headers::Linux), Ok((512, 1024, 15_360)));
+        assert_eq!(
+            shape(&Geometry::single_die(2048, 63, 64, 1024), Headers::Linux),
+            Ok((2048, 4096, 126_976))
+        );
+        assert_eq!(
+            shape(&Geometry::single_die(512, 15, 32, 1024), Headers::Linux),
+            Ok((512, 1024, 15_360))
+        );
         assert_eq!(shape(&large, Headers::None), Ok((0, 0, 131_072)));
         assert!(
-            shape(&large, Headers::At(2032)).is_err() && shape(&large, Headers::At(516)).is_err() && shape(&large, Headers::At(0)).is_err()
+            shape(&large, Headers::At(2032)).is_err()
+                && shape(&large, Headers::At(516)).is_err()
+                && shape(&large, Headers::At(0)).is_err()
         );
-        assert!(shape(&large, Headers::At(u32::MAX)).is_err() && shape(&large, Headers::At(0xFFFF_F800)).is_err());
+        assert!(
+            shape(&large, Headers::At(u32::MAX)).is_err()
+                && shape(&large, Headers::At(0xFFFF_F800)).is_err()
+        );
     }
 }

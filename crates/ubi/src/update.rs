@@ -1,4 +1,5 @@
-//! Writing a volume whole: while that is under way the table says so, and a volume in which it was not finished has no contents.
+//! Writing a volume whole: while that is under way the table says so, and a volume in which it was
+//! not finished has no contents.
 
 use crate::Ubi;
 use crate::error::{UbiError, require};
@@ -16,32 +17,60 @@ pub(crate) struct Update {
 }
 
 impl<M: Mtd> Ubi<M> {
-    /// Begins to write a volume: its contents go, `bytes` are to follow. With none the volume is empty at once.
+    /// Begins to write a volume: its contents go, `bytes` are to follow. With none the volume is
+    /// empty at once.
     pub fn start_update(&mut self, id: u32, bytes: u64) -> Result<(), UbiError> {
         self.writable()?;
         let leb_bytes = self.find(id)?.leb_bytes(self.flash.shape.leb_bytes);
         let lebs = self.find(id)?.record.reserved;
-        require(id != LAYOUT_VOLUME, "volume", id.into(), "one of the user's")?;
-        require(bytes <= u64::from(lebs) * u64::from(leb_bytes), "bytes", bytes, "no more than the volume holds")?;
+        require(
+            id != LAYOUT_VOLUME,
+            "volume",
+            id.into(),
+            "one of the user's",
+        )?;
+        require(
+            bytes <= u64::from(lebs) * u64::from(leb_bytes),
+            "bytes",
+            bytes,
+            "no more than the volume holds",
+        )?;
         self.mark_update(id, true)?;
         for lnum in 0..lebs {
             self.unmap_any(id, lnum)?;
         }
-        // What was there before must not come back beside what comes: static volumes' blocks agree on how many there are.
+        // What was there before must not come back beside what comes: static volumes' blocks agree
+        // on how many there are.
         self.flush_erases()?;
         if let Some(volume) = self.volumes.get_mut(&id) {
             (volume.used_ebs, volume.last_bytes, volume.corrupted) = (0, 0, false);
-            volume.update = Some(Update { total: bytes, received: 0, part: Vec::new() });
+            volume.update = Some(Update {
+                total: bytes,
+                received: 0,
+                part: Vec::new(),
+            });
         }
-        if bytes == 0 { self.finish_update(id) } else { Ok(()) }
+        if bytes == 0 {
+            self.finish_update(id)
+        } else {
+            Ok(())
+        }
     }
 
     /// Goes on with an update. True: all bytes are there, and the volume is whole and durable.
     pub fn write_update(&mut self, id: u32, data: &[u8]) -> Result<bool, UbiError> {
         self.writable()?;
         let leb_bytes = self.find(id)?.leb_bytes(self.flash.shape.leb_bytes) as usize;
-        let Some(mut update) = self.volumes.get_mut(&id).and_then(|volume| volume.update.take()) else {
-            return Err(UbiError::Invalid { what: "volume", found: id.into(), expected: "one that is being updated" });
+        let Some(mut update) = self
+            .volumes
+            .get_mut(&id)
+            .and_then(|volume| volume.update.take())
+        else {
+            return Err(UbiError::Invalid {
+                what: "volume",
+                found: id.into(),
+                expected: "one that is being updated",
+            });
         };
         let fits = update.received + data.len() as u64 <= update.total;
         let mut rest = if fits { data } else { &[] };
@@ -61,7 +90,12 @@ impl<M: Mtd> Ubi<M> {
             volume.update = Some(update);
         }
         written?;
-        require(fits, "bytes", data.len() as u64, "no more than were announced")?;
+        require(
+            fits,
+            "bytes",
+            data.len() as u64,
+            "no more than were announced",
+        )?;
         if done {
             self.finish_update(id)?;
         }
@@ -79,7 +113,11 @@ impl<M: Mtd> Ubi<M> {
                 data.resize(data.len().next_multiple_of(unit), 0xFF);
                 data.truncate(data_length(&data, unit));
                 // What is erased anyway is not programmed: it could not be programmed again.
-                if data.is_empty() { Ok(()) } else { self.write_any(id, lnum, 0, &data) }
+                if data.is_empty() {
+                    Ok(())
+                } else {
+                    self.write_any(id, lnum, 0, &data)
+                }
             }
         }
     }
@@ -92,7 +130,8 @@ impl<M: Mtd> Ubi<M> {
             && volume.record.kind == VolumeKind::Static
         {
             volume.used_ebs = update.total.div_ceil(leb_bytes) as u32;
-            volume.last_bytes = (update.total - u64::from(volume.used_ebs.saturating_sub(1)) * leb_bytes) as u32;
+            volume.last_bytes =
+                (update.total - u64::from(volume.used_ebs.saturating_sub(1)) * leb_bytes) as u32;
             self.static_changed()?;
         }
         self.mark_update(id, false)

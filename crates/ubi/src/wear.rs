@@ -1,8 +1,12 @@
-//! Physical erase blocks by what they are good for next. Pure bookkeeping: knows neither flash nor volumes.
+//! Physical erase blocks by what they are good for next. Pure bookkeeping: knows neither flash nor
+//! volumes.
 //!
-//! *Promises* Linux's choices (`drivers/mtd/ubi/wl.c`): a block that gets a logical one is of middling wear, and protected from being moved until ten further blocks have been erased; contents that never
-//! change sit on little worn blocks, and are moved to a worn one when the counters differ by the threshold; blocks with bit flips move first. Blocks are erased in the order in which they were given up: otherwise an
-//! old version of a logical block might outlive a newer one.
+//! *Promises* Linux's choices (`drivers/mtd/ubi/wl.c`): a block that gets a logical one is of
+//! middling wear, and protected from being moved until ten further blocks have been erased;
+//! contents that never change sit on little worn blocks, and are moved to a worn one when the
+//! counters differ by the threshold; blocks with bit flips move first. Blocks are erased in the
+//! order in which they were given up: otherwise an old version of a logical block might outlive a
+//! newer one.
 
 use crate::cost::{list_bytes, tree_bytes};
 use alloc::{
@@ -95,18 +99,26 @@ impl Wear {
         self.zone = end;
     }
 
-    /// From now on tells which groups of so many blocks change: become free, used, queued, held or bad, or get another counter or contents.
+    /// From now on tells which groups of so many blocks change: become free, used, queued, held or
+    /// bad, or get another counter or contents.
     pub fn track(&mut self, group: u32, changed: BTreeSet<u32>) {
-        self.tracker = Some(Tracker { group: group.max(1), changed });
+        self.tracker = Some(Tracker {
+            group: group.max(1),
+            changed,
+        });
     }
 
     /// Groups that have changed.
     pub fn changed(&self) -> impl Iterator<Item = u32> {
-        self.tracker.iter().flat_map(|tracker| tracker.changed.iter().copied())
+        self.tracker
+            .iter()
+            .flat_map(|tracker| tracker.changed.iter().copied())
     }
 
     pub fn forget_changes(&mut self) {
-        self.tracker.iter_mut().for_each(|tracker| tracker.changed.clear());
+        self.tracker
+            .iter_mut()
+            .for_each(|tracker| tracker.changed.clear());
     }
 
     /// What is said of a block changes.
@@ -150,7 +162,12 @@ impl Wear {
             State::Free => Some(&mut self.free),
             State::Used => Some(&mut self.used),
             State::Scrub => Some(&mut self.scrub),
-            State::Protected | State::Queued | State::Stuck | State::Held | State::Asleep | State::Bad => None,
+            State::Protected
+            | State::Queued
+            | State::Stuck
+            | State::Held
+            | State::Asleep
+            | State::Bad => None,
         }
     }
 
@@ -163,7 +180,9 @@ impl Wear {
         if let Some(tree) = self.tree(peb, old) {
             tree.remove(&key);
         } else if old == State::Protected {
-            self.protected.iter_mut().for_each(|slot| slot.retain(|&other| other != peb));
+            self.protected
+                .iter_mut()
+                .for_each(|slot| slot.retain(|&other| other != peb));
         }
         self.state[peb as usize] = state;
         if let Some(tree) = self.tree(peb, state) {
@@ -224,7 +243,8 @@ impl Wear {
         }
     }
 
-    /// A block has been erased and has its counter: it is free, and the oldest protected ones are not protected any more.
+    /// A block has been erased and has its counter: it is free, and the oldest protected ones are
+    /// not protected any more.
     pub fn erased(&mut self, peb: u32, ec: u32) {
         self.sure(peb, ec);
         self.set(peb, State::Free);
@@ -239,14 +259,21 @@ impl Wear {
     /// The most worn free block whose counter is less than `spread` above the least.
     fn worn_within(&self, spread: u32) -> Option<u32> {
         let (least, _) = self.free.first()?;
-        self.free.range(..(least.saturating_add(spread), 0)).next_back().map(|&(_, peb)| peb)
+        self.free
+            .range(..(least.saturating_add(spread), 0))
+            .next_back()
+            .map(|&(_, peb)| peb)
     }
 
-    /// A free block of middling wear (`find_mean_wl_entry`; Linux takes the root of its tree, here it is the block nearest the middle of the counters).
+    /// A free block of middling wear (`find_mean_wl_entry`; Linux takes the root of its tree, here
+    /// it is the block nearest the middle of the counters).
     pub fn middling(&self) -> Option<u32> {
         let (&(least, _), &(most, _)) = (self.free.first()?, self.free.last()?);
         if most - least < self.threshold.saturating_mul(2) {
-            self.free.range((least + (most - least) / 2, 0)..).next().map(|&(_, peb)| peb)
+            self.free
+                .range((least + (most - least) / 2, 0)..)
+                .next()
+                .map(|&(_, peb)| peb)
         } else {
             self.worn_within(self.threshold)
         }
@@ -257,10 +284,18 @@ impl Wear {
         self.worn_within(self.threshold.saturating_mul(2))
     }
 
-    /// The least worn free block, for the memory: one of the zone too, while more than so many are left there.
+    /// The least worn free block, for the memory: one of the zone too, while more than so many are
+    /// left there.
     pub fn least(&self, reserve: usize) -> Option<u32> {
-        let zone = self.zone_free.first().filter(|_| self.zone_free.len() > reserve);
-        [self.free.first(), zone].into_iter().flatten().min().map(|&(_, peb)| peb)
+        let zone = self
+            .zone_free
+            .first()
+            .filter(|_| self.zone_free.len() > reserve);
+        [self.free.first(), zone]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|&(_, peb)| peb)
     }
 
     /// The least worn free block of the zone.
@@ -270,12 +305,19 @@ impl Wear {
 
     /// The least worn free block with a number below `end`.
     pub fn below(&self, end: u32) -> Option<u32> {
-        self.free.iter().find(|(_, peb)| *peb < end).map(|&(_, peb)| peb)
+        self.free
+            .iter()
+            .find(|(_, peb)| *peb < end)
+            .map(|&(_, peb)| peb)
     }
 
-    /// The least worn used block with a number below `end`, if its counter is the threshold below `ec`.
+    /// The least worn used block with a number below `end`, if its counter is the threshold below
+    /// `ec`.
     pub fn used_below(&self, end: u32, ec: u32) -> Option<u32> {
-        let mut young = self.used.iter().take_while(|(other, _)| other.saturating_add(self.threshold) <= ec);
+        let mut young = self
+            .used
+            .iter()
+            .take_while(|(other, _)| other.saturating_add(self.threshold) <= ec);
         young.find(|(_, peb)| *peb < end).map(|&(_, peb)| peb)
     }
 
@@ -303,21 +345,34 @@ impl Wear {
 
     /// Every block of a role with its counter.
     pub fn all(&self, state: State) -> impl Iterator<Item = (u32, u32)> {
-        (0..self.pebs()).filter(move |&peb| self.state(peb) == state).map(|peb| (peb, self.ec(peb)))
+        (0..self.pebs())
+            .filter(move |&peb| self.state(peb) == state)
+            .map(|peb| (peb, self.ec(peb)))
     }
 
     /// Bytes of memory.
     pub fn memory(&self) -> u64 {
         let trees = self.free.len() + self.used.len() + self.scrub.len() + self.zone_free.len();
         let queued = self.erase.capacity() * size_of::<Job>();
-        list_bytes(&self.ec) + list_bytes(&self.state) + tree_bytes(trees, 8) + tree_bytes(self.doubtful.len(), 4) + queued as u64
+        list_bytes(&self.ec)
+            + list_bytes(&self.state)
+            + tree_bytes(trees, 8)
+            + tree_bytes(self.doubtful.len(), 4)
+            + queued as u64
     }
 
     /// Counters of all blocks that are known and not bad: least, sum, most, number.
     pub fn counters(&self) -> (u32, u64, u32, u32) {
         let known = |state: &State| !matches!(state, State::Bad | State::Asleep);
-        let good = self.state.iter().zip(&self.ec).filter(|(state, _)| known(state)).map(|(_, ec)| *ec);
-        good.fold((u32::MAX, 0, 0, 0), |(least, sum, most, n), ec| (least.min(ec), sum + u64::from(ec), most.max(ec), n + 1))
+        let good = self
+            .state
+            .iter()
+            .zip(&self.ec)
+            .filter(|(state, _)| known(state))
+            .map(|(_, ec)| *ec);
+        good.fold((u32::MAX, 0, 0, 0), |(least, sum, most, n), ec| {
+            (least.min(ec), sum + u64::from(ec), most.max(ec), n + 1)
+        })
     }
 }
 
@@ -348,7 +403,10 @@ mod tests {
         assert_eq!((w.middling(), w.worn()), (Some(1), Some(2)));
         // Too far apart: neither the most worn block nor one that is the threshold above the least.
         let w = wear(&[0, 7, 8, 15, 40], 8);
-        assert_eq!((w.middling(), w.worn(), w.below(1)), (Some(1), Some(3), Some(0)));
+        assert_eq!(
+            (w.middling(), w.worn(), w.below(1)),
+            (Some(1), Some(3), Some(0))
+        );
         assert_eq!(Wear::new(3, 8).middling(), None);
     }
 
@@ -359,10 +417,19 @@ mod tests {
         for peb in 1..=10 {
             assert_eq!((w.state(0), w.to_level(100)), (State::Protected, None));
             w.queue(peb, false);
-            assert_eq!(w.next_erase(), Some(Job { peb, torture: false }));
+            assert_eq!(
+                w.next_erase(),
+                Some(Job {
+                    peb,
+                    torture: false
+                })
+            );
             w.erased(peb, 1);
         }
-        assert_eq!((w.state(0), w.to_level(4), w.to_level(3)), (State::Used, Some(0), None));
+        assert_eq!(
+            (w.state(0), w.to_level(4), w.to_level(3)),
+            (State::Used, Some(0), None)
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! Background work: erases, moves for wear and against bit flips. One step a call, so that whoever runs the device decides when.
+//! Background work: erases, moves for wear and against bit flips. One step a call, so that whoever
+//! runs the device decides when.
 //!
-//! *Power loss.* A move writes a whole copy with a checksum before the old block waits to be erased; a cut leaves one or both, and the attach can tell.
+//! *Power loss.* A move writes a whole copy with a checksum before the old block waits to be
+//! erased; a cut leaves one or both, and the attach can tell.
 
 use crate::Ubi;
 use crate::device::Kept;
@@ -42,7 +44,9 @@ impl<M: Mtd> Ubi<M> {
 
     /// Does the next step. Gives whether there was one.
     pub fn work(&mut self) -> Result<bool, UbiError> {
-        let Some(task) = self.due() else { return Ok(false) };
+        let Some(task) = self.due() else {
+            return Ok(false);
+        };
         match task {
             Task::Erase => self.erase_one()?,
             Task::Level | Task::Scrub => {
@@ -71,8 +75,12 @@ impl<M: Mtd> Ubi<M> {
         self.get_free(|wear| wear.middling())
     }
 
-    /// A free block of the caller's choice, after as many erases as it takes to have one. It is protected then.
-    pub(crate) fn get_free(&mut self, choose: impl Fn(&crate::wear::Wear) -> Option<u32>) -> Result<u32, UbiError> {
+    /// A free block of the caller's choice, after as many erases as it takes to have one. It is
+    /// protected then.
+    pub(crate) fn get_free(
+        &mut self,
+        choose: impl Fn(&crate::wear::Wear) -> Option<u32>,
+    ) -> Result<u32, UbiError> {
         loop {
             self.wake_free()?;
             if let Some(peb) = choose(&self.wear) {
@@ -86,7 +94,10 @@ impl<M: Mtd> Ubi<M> {
                 if self.wake_next()? {
                     continue;
                 }
-                return Err(UbiError::NoSpace { needed: 1, available: 0 });
+                return Err(UbiError::NoSpace {
+                    needed: 1,
+                    available: 0,
+                });
             }
             self.erase_one()?;
         }
@@ -94,7 +105,9 @@ impl<M: Mtd> Ubi<M> {
 
     pub(crate) fn erase_one(&mut self) -> Result<(), UbiError> {
         self.writable()?;
-        let Some(job) = self.wear.next_erase() else { return Ok(()) };
+        let Some(job) = self.wear.next_erase() else {
+            return Ok(());
+        };
         match self.erase_block(job.peb, job.torture) {
             Ok(ec) => {
                 self.wear.erased(job.peb, ec);
@@ -108,7 +121,13 @@ impl<M: Mtd> Ubi<M> {
     /// Erases a block and writes its new counter, which it gives.
     pub(crate) fn erase_block(&mut self, peb: u32, torture: bool) -> Result<u32, UbiError> {
         let erased = self.erase_and_count(peb, torture);
-        erased.map_err(|error| if is_wear(&error) { error.into() } else { self.stop(error) })
+        erased.map_err(|error| {
+            if is_wear(&error) {
+                error.into()
+            } else {
+                self.stop(error)
+            }
+        })
     }
 
     fn erase_and_count(&mut self, peb: u32, torture: bool) -> Result<u32, MtdError> {
@@ -140,7 +159,9 @@ impl<M: Mtd> Ubi<M> {
             self.available -= 1;
         } else {
             self.read_only = Some("no spare erase block is left for one that failed");
-            return Err(UbiError::ReadOnly("no spare erase block is left for one that failed"));
+            return Err(UbiError::ReadOnly(
+                "no spare erase block is left for one that failed",
+            ));
         }
         self.flash.mark_bad(peb).map_err(|error| self.stop(error))?;
         self.wear.set(peb, State::Bad);
@@ -169,7 +190,11 @@ impl<M: Mtd> Ubi<M> {
             Kept::Fastmap(pools) => pools.next_target()?,
             Kept::Scan | Kept::Log(_) => self.wear.worn()?,
         };
-        let from = self.wear.to_scrub().or_else(|| self.wear.to_level(self.wear.ec(to))).or_else(|| self.anchor_to_free())?;
+        let from = self
+            .wear
+            .to_scrub()
+            .or_else(|| self.wear.to_level(self.wear.ec(to)))
+            .or_else(|| self.anchor_to_free())?;
         Some((from, to))
     }
 
@@ -186,7 +211,9 @@ impl<M: Mtd> Ubi<M> {
 
     /// Moves what a block holds (`wear_leveling_worker` and `ubi_eba_copy_leb`).
     pub(crate) fn move_contents(&mut self, from: u32, to: u32) -> Result<(), UbiError> {
-        let Some((vid, data)) = self.load_contents(from)? else { return self.give_up(from) };
+        let Some((vid, data)) = self.load_contents(from)? else {
+            return self.give_up(from);
+        };
         self.take_target(to);
         if !self.make_sure(to)? {
             return Ok(());
@@ -206,10 +233,15 @@ impl<M: Mtd> Ubi<M> {
         Ok(())
     }
 
-    /// What a block holds, with the header that a copy of it gets; none if no logical block is there, or cannot be read.
+    /// What a block holds, with the header that a copy of it gets; none if no logical block is
+    /// there, or cannot be read.
     fn load_contents(&mut self, peb: u32) -> Result<Option<(VidHeader, Vec<u8>)>, UbiError> {
-        let Some(vid) = self.vid_of(peb)? else { return Ok(None) };
-        if !self.volumes.contains_key(&vid.volume) || self.mapping(vid.volume, vid.lnum)? != Some(peb) {
+        let Some(vid) = self.vid_of(peb)? else {
+            return Ok(None);
+        };
+        if !self.volumes.contains_key(&vid.volume)
+            || self.mapping(vid.volume, vid.lnum)? != Some(peb)
+        {
             return Ok(None);
         }
         let dynamic = vid.kind == VolumeKind::Dynamic;
@@ -222,13 +254,26 @@ impl<M: Mtd> Ubi<M> {
         }
         if dynamic {
             let used = data_length(&data, unit);
-            // What was changed whole stays a whole change, even to erased bytes; a change that was cut off before its first page was none.
-            let changed = used == 0 && vid.copy && data.get(..vid.data_size as usize).is_some_and(|all| crc(all) == vid.data_crc);
+            // What was changed whole stays a whole change, even to erased bytes; a change that was
+            // cut off before its first page was none.
+            let changed = used == 0
+                && vid.copy
+                && data
+                    .get(..vid.data_size as usize)
+                    .is_some_and(|all| crc(all) == vid.data_crc);
             data.truncate(if changed { unit } else { used });
         }
         let size = data.len().min(length);
         let data_crc = if size > 0 { crc(&data[..size]) } else { 0 };
-        Ok(Some((VidHeader { copy: size > 0, data_size: size as u32, data_crc, ..vid }, data)))
+        Ok(Some((
+            VidHeader {
+                copy: size > 0,
+                data_size: size as u32,
+                data_crc,
+                ..vid
+            },
+            data,
+        )))
     }
 
     fn take_target(&mut self, peb: u32) {
@@ -238,7 +283,8 @@ impl<M: Mtd> Ubi<M> {
         self.wear.set(peb, State::Held);
     }
 
-    /// A block's contents cannot be moved: it stays where it is. Too many of them, and nothing is written any more.
+    /// A block's contents cannot be moved: it stays where it is. Too many of them, and nothing is
+    /// written any more.
     fn give_up(&mut self, peb: u32) -> Result<(), UbiError> {
         // A mapping that proved wrong has queued the block already.
         if self.wear.state(peb) == State::Queued {

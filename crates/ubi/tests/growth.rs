@@ -1,7 +1,10 @@
-//! What an attach costs as devices grow, from 64 MiB to 8 GiB and once to 1 TiB, on chips that keep headers and tables only.
+//! What an attach costs as devices grow, from 64 MiB to 8 GiB and once to 1 TiB, on chips that keep
+//! headers and tables only.
 //!
-//! A scan reads both headers of each block, so that it grows with the device. UBIL's full commit grows as well, by 64 bytes a block; a fastmap by 12. An incremental commit with a chain reads the same number of pages
-//! whatever the size. What is linear still: tables in memory, and asking the driver which blocks are bad.
+//! A scan reads both headers of each block, so that it grows with the device. UBIL's full commit
+//! grows as well, by 64 bytes a block; a fastmap by 12. An incremental commit with a chain reads
+//! the same number of pages whatever the size. What is linear still: tables in memory, and asking
+//! the driver which blocks are bad.
 
 use nandlab_mtd::Geometry;
 use nandlab_nand::{Chip, ChipSpec, SparseStore, preset};
@@ -14,11 +17,19 @@ fn chip(geometry: Geometry) -> Chip {
 
 /// Of 128 KiB blocks with pages of 2 KiB, the volume header in a page of its own.
 fn slc(blocks: u32) -> Geometry {
-    Geometry { oob: 0, ..Geometry::single_die(2048, 0, 64, blocks) }
+    Geometry {
+        oob: 0,
+        ..Geometry::single_die(2048, 0, 64, blocks)
+    }
 }
 
 fn log(superblock: Superblock, commit: Commit, compress: bool) -> Memory {
-    Memory::Log(LogOptions { blocks: 2, compress, superblock, commit })
+    Memory::Log(LogOptions {
+        blocks: 2,
+        compress,
+        superblock,
+        commit,
+    })
 }
 
 fn kinds() -> [(&'static str, Memory); 5] {
@@ -27,13 +38,19 @@ fn kinds() -> [(&'static str, Memory); 5] {
         ("fastmap", Memory::Fastmap),
         ("log", log(Superblock::Pair, Commit::Full, false)),
         ("log, compressed", log(Superblock::Pair, Commit::Full, true)),
-        ("log, chain, incremental", log(Superblock::Chain, Commit::Incremental, false)),
+        (
+            "log, chain, incremental",
+            log(Superblock::Chain, Commit::Incremental, false),
+        ),
     ]
 }
 
 /// After a clean detach, and after 150 changes without one.
 fn costs(geometry: Geometry, memory: Memory, filled_per_1024: u32) -> [AttachCost; 2] {
-    let options = Options { memory, ..Options::default() };
+    let options = Options {
+        memory,
+        ..Options::default()
+    };
     let page = vec![0xA5; geometry.page as usize];
     let (ubi, id) = Ubi::furnished(chip(geometry), options, filled_per_1024, &page).unwrap();
     let ubi = Ubi::attach(ubi.detach().unwrap(), options).unwrap();
@@ -79,7 +96,10 @@ fn exponent(small: (u32, u64), large: (u32, u64)) -> f64 {
 fn reads_grow_with_the_device_but_for_an_incremental_commit() {
     const SIZES: [u32; 5] = [512, 2048, 8192, 32_768, 65_536];
     for (name, memory) in kinds() {
-        let all: Vec<[AttachCost; 2]> = SIZES.into_iter().map(|blocks| costs(slc(blocks), memory, 512)).collect();
+        let all: Vec<[AttachCost; 2]> = SIZES
+            .into_iter()
+            .map(|blocks| costs(slc(blocks), memory, 512))
+            .collect();
         for (blocks, costs) in SIZES.into_iter().zip(&all) {
             show(name, blocks, "clean", &costs[0]);
             show(name, blocks, "unclean", &costs[1]);
@@ -89,17 +109,30 @@ fn reads_grow_with_the_device_but_for_an_incremental_commit() {
             exponent(reads(from), reads(4))
         };
         let (clean, late, unclean) = (grows(0, 0), grows(2, 0), grows(2, 1));
-        println!("{name}: reads grow with the power {clean:.3}, beyond 1 GiB {late:.3}, after a cut {unclean:.3}");
-        let memory_grows = exponent((SIZES[2], all[2][0].peak_bytes), (SIZES[4], all[4][0].peak_bytes));
+        println!(
+            "{name}: reads grow with the power {clean:.3}, beyond 1 GiB {late:.3}, after a cut {unclean:.3}"
+        );
+        let memory_grows = exponent(
+            (SIZES[2], all[2][0].peak_bytes),
+            (SIZES[4], all[4][0].peak_bytes),
+        );
         assert!((0.8..1.1).contains(&memory_grows), "{name}: {memory_grows}");
         match name {
             "scan" => assert!((0.99..1.01).contains(&clean), "{clean}"),
             "log, chain, incremental" => {
                 assert!(clean < 0.05 && late < 0.05, "{clean}, {late}");
                 // After a cut, three leaves for each entry of the log at most.
-                assert!(all.iter().all(|[clean, unclean]| clean.page_reads < 100 && unclean.page_reads < 100 + 4 * 126), "{all:?}");
+                assert!(
+                    all.iter().all(|[clean, unclean]| clean.page_reads < 100
+                        && unclean.page_reads < 100 + 4 * 126),
+                    "{all:?}"
+                );
             }
-            _ => assert!(clean < 1.0 && all[2][0].page_reads * 5 < 2 * 8192, "{clean}, {:?}", all[2]),
+            _ => assert!(
+                clean < 1.0 && all[2][0].page_reads * 5 < 2 * 8192,
+                "{clean}, {:?}",
+                all[2]
+            ),
         }
     }
 }
@@ -108,13 +141,22 @@ fn reads_grow_with_the_device_but_for_an_incremental_commit() {
 #[test]
 fn a_tebibyte_is_attached_in_bounded_memory() {
     let geometry = Geometry::single_die(16_384, 0, 256, 1 << 18);
-    for (name, memory) in kinds().into_iter().filter(|(name, _)| !["fastmap", "log, compressed"].contains(name)) {
+    for (name, memory) in kinds()
+        .into_iter()
+        .filter(|(name, _)| !["fastmap", "log, compressed"].contains(name))
+    {
         let started = std::time::Instant::now();
         let [clean, unclean] = costs(geometry.clone(), memory, 64);
         show(name, geometry.blocks, "clean", &clean);
         show(name, geometry.blocks, "unclean", &unclean);
-        println!("built and attached twice in {:.1} s", started.elapsed().as_secs_f64());
-        assert!(clean.peak_bytes.max(unclean.peak_bytes) < 256 * u64::from(geometry.blocks), "{clean:?}");
+        println!(
+            "built and attached twice in {:.1} s",
+            started.elapsed().as_secs_f64()
+        );
+        assert!(
+            clean.peak_bytes.max(unclean.peak_bytes) < 256 * u64::from(geometry.blocks),
+            "{clean:?}"
+        );
     }
 }
 
@@ -122,7 +164,10 @@ fn a_tebibyte_is_attached_in_bounded_memory() {
 #[test]
 fn an_incremental_commit_writes_what_has_changed() {
     let [full, parts] = [Commit::Full, Commit::Incremental].map(|commit| {
-        let options = Options { memory: log(Superblock::Chain, commit, false), ..Options::default() };
+        let options = Options {
+            memory: log(Superblock::Chain, commit, false),
+            ..Options::default()
+        };
         let (ubi, id) = Ubi::furnished(chip(slc(8192)), options, 512, &[7; 2048]).unwrap();
         let mut ubi = Ubi::attach(ubi.detach().unwrap(), options).unwrap();
         while ubi.work().unwrap() {}

@@ -1,4 +1,5 @@
-//! Damaged and hostile media: whatever the bytes say, an attach ends, takes no more memory than the medium, and gives a device or an error; and what it gives can be used.
+//! Damaged and hostile media: whatever the bytes say, an attach ends, takes no more memory than the
+//! medium, and gives a device or an error; and what it gives can be used.
 
 mod common;
 
@@ -9,7 +10,12 @@ use nandlab_ubi::format::{HEADER_BYTES, RECORD_BYTES, VolumeKind, crc, crc_of};
 use nandlab_ubi::{Options, Ubi, UbiError, VolumeSpec};
 use rand::{Rng as _, RngExt as _};
 
-const FORMAT: ImageFormat = ImageFormat { page: 1024, oob: 0, pages_per_block: 8, layout: Layout::Raw };
+const FORMAT: ImageFormat = ImageFormat {
+    page: 1024,
+    oob: 0,
+    pages_per_block: 8,
+    layout: Layout::Raw,
+};
 const BLOCK: usize = 8192;
 const BLOCKS: usize = 72;
 
@@ -18,10 +24,26 @@ fn attach(bytes: Vec<u8>, options: Options) -> Result<Ubi<Image<Vec<u8>>>, UbiEr
 }
 
 fn medium(options: Options) -> Vec<u8> {
-    let mut ubi = Ubi::format(Image::new(vec![0xFF; BLOCK * BLOCKS], FORMAT).unwrap(), options).unwrap();
-    let fixed =
-        ubi.create_volume(&VolumeSpec { name: "fixed".into(), kind: VolumeKind::Static, lebs: 4, ..VolumeSpec::default() }).unwrap();
-    let data = ubi.create_volume(&VolumeSpec { name: "data".into(), lebs: 12, ..VolumeSpec::default() }).unwrap();
+    let mut ubi = Ubi::format(
+        Image::new(vec![0xFF; BLOCK * BLOCKS], FORMAT).unwrap(),
+        options,
+    )
+    .unwrap();
+    let fixed = ubi
+        .create_volume(&VolumeSpec {
+            name: "fixed".into(),
+            kind: VolumeKind::Static,
+            lebs: 4,
+            ..VolumeSpec::default()
+        })
+        .unwrap();
+    let data = ubi
+        .create_volume(&VolumeSpec {
+            name: "data".into(),
+            lebs: 12,
+            ..VolumeSpec::default()
+        })
+        .unwrap();
     ubi.start_update(fixed, 9000).unwrap();
     ubi.write_update(fixed, &[7; 9000]).unwrap();
     for i in 0..40 {
@@ -42,7 +64,11 @@ fn use_it(mut ubi: Ubi<Image<Vec<u8>>>, options: Options) {
         let _ = ubi.change(volume.id, 0, &[1; 1024]);
         let _ = ubi.resize_volume(volume.id, 2);
     }
-    let _ = ubi.create_volume(&VolumeSpec { name: "new".into(), lebs: 1, ..VolumeSpec::default() });
+    let _ = ubi.create_volume(&VolumeSpec {
+        name: "new".into(),
+        lebs: 1,
+        ..VolumeSpec::default()
+    });
     for _ in 0..300 {
         if !matches!(ubi.work(), Ok(true)) {
             break;
@@ -55,7 +81,18 @@ fn use_it(mut ubi: Ubi<Image<Vec<u8>>>, options: Options) {
 
 fn put_random(bytes: &mut [u8], random: &mut Rng) {
     let at = random.random_range(0..bytes.len() / 4) * 4;
-    let value = [0, 1, 5, 63, 64, 128, u32::MAX, i32::MAX as u32, 0x7FFF_EFFF, random.next_u32()][random.random_range(0..10)];
+    let value = [
+        0,
+        1,
+        5,
+        63,
+        64,
+        128,
+        u32::MAX,
+        i32::MAX as u32,
+        0x7FFF_EFFF,
+        random.next_u32(),
+    ][random.random_range(0..10)];
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
@@ -64,12 +101,16 @@ fn seal(bytes: &mut [u8], at: usize) {
     bytes[at..at + 4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// One change of a block that leaves checksums right where it can: of what, is told by the magic numbers.
+/// One change of a block that leaves checksums right where it can: of what, is told by the magic
+/// numbers.
 fn forge(block: &mut [u8], random: &mut Rng) {
     let data = if block[..4] == *b"UBI#" { 2048 } else { 0 };
     match random.random_range(0..8) {
         0 => {
-            let (at, bit) = (random.random_range(0..block.len()), random.random_range(0..8));
+            let (at, bit) = (
+                random.random_range(0..block.len()),
+                random.random_range(0..8),
+            );
             block[at] ^= 1 << bit;
         }
         1 => block.fill([0, 0xFF][random.random_range(0..2)]),
@@ -152,7 +193,10 @@ fn every_forgery_ends_in_a_device_or_an_error() {
                 forge(&mut forged[block..block + BLOCK], &mut random);
             }
             if random.random_bool(0.2) {
-                let (from, to) = (random.random_range(0..BLOCKS) * BLOCK, random.random_range(0..BLOCKS) * BLOCK);
+                let (from, to) = (
+                    random.random_range(0..BLOCKS) * BLOCK,
+                    random.random_range(0..BLOCKS) * BLOCK,
+                );
                 forged.copy_within(from..from + BLOCK, to);
             }
             match attach(forged, options) {
@@ -164,42 +208,64 @@ fn every_forgery_ends_in_a_device_or_an_error() {
             }
         }
         eprintln!("{name}: {attached} attached, {refused} refused");
-        assert!(attached > 300 && refused > 0, "{name}: {attached} {refused}");
+        assert!(
+            attached > 300 && refused > 0,
+            "{name}: {attached} {refused}"
+        );
     }
 }
 
 #[test]
 fn noise_is_refused_and_an_erased_flash_is_a_device() {
     let (_, options) = memories()[0];
-    let noise: Vec<u8> = (0..BLOCK * BLOCKS / 8).flat_map(|i| nandlab_sim::mix(5, i as u64).to_le_bytes()).collect();
+    let noise: Vec<u8> = (0..BLOCK * BLOCKS / 8)
+        .flat_map(|i| nandlab_sim::mix(5, i as u64).to_le_bytes())
+        .collect();
     assert!(attach(noise, options).is_err());
     let ubi = attach(vec![0xFF; BLOCK * BLOCKS], options).unwrap();
     assert_eq!(ubi.volumes(), []);
 }
 
-/// A sound counter, a damaged volume header and data behind it: nobody can tell whose they are, so that they stay (`check_corruption`, drivers/mtd/ubi/attach.c).
+/// A sound counter, a damaged volume header and data behind it: nobody can tell whose they are, so
+/// that they stay (`check_corruption`, drivers/mtd/ubi/attach.c).
 #[test]
 fn data_behind_a_damaged_header_are_preserved() {
     let (_, options) = memories()[0];
     let medium = medium(options);
-    let holds_data = |block: &[u8]| block[1024..1028] == *b"UBI!" && block[1032..1036] == 1u32.to_be_bytes() && block[2048] != 0xFF;
-    let blocks: Vec<usize> = (0..BLOCKS).filter(|i| holds_data(&medium[i * BLOCK..])).collect();
+    let holds_data = |block: &[u8]| {
+        block[1024..1028] == *b"UBI!"
+            && block[1032..1036] == 1u32.to_be_bytes()
+            && block[2048] != 0xFF
+    };
+    let blocks: Vec<usize> = (0..BLOCKS)
+        .filter(|i| holds_data(&medium[i * BLOCK..]))
+        .collect();
     let damaged = |count: usize| {
         let mut bytes = medium.clone();
-        blocks[..count].iter().for_each(|block| bytes[block * BLOCK + 1024 + 15] ^= 0x10);
+        blocks[..count]
+            .iter()
+            .for_each(|block| bytes[block * BLOCK + 1024 + 15] ^= 0x10);
         bytes
     };
     let before = damaged(2);
     let mut ubi = attach(before.clone(), options).unwrap();
-    let (id, room) = (ubi.find_volume("data").unwrap(), attach(medium.clone(), options).unwrap().info().available);
+    let (id, room) = (
+        ubi.find_volume("data").unwrap(),
+        attach(medium.clone(), options).unwrap().info().available,
+    );
     assert_eq!((ubi.info().corrupted, ubi.info().available), (2, room - 2));
     (0..200).for_each(|i| ubi.change(id, i % 12, &[i as u8; 1024]).unwrap());
     let after = ubi.detach().unwrap().into_backing();
     for block in &blocks[..2] {
-        assert!(after[block * BLOCK..(block + 1) * BLOCK] == before[block * BLOCK..(block + 1) * BLOCK]);
+        assert!(
+            after[block * BLOCK..(block + 1) * BLOCK] == before[block * BLOCK..(block + 1) * BLOCK]
+        );
     }
     // A twentieth of the blocks, and something else is wrong.
-    assert!(matches!(attach(damaged(3), options), Err(UbiError::Medium { found: 3, .. })));
+    assert!(matches!(
+        attach(damaged(3), options),
+        Err(UbiError::Medium { found: 3, .. })
+    ));
 }
 
 /// What today's tools get wrong, and the kernel right.
@@ -207,8 +273,12 @@ fn data_behind_a_damaged_header_are_preserved() {
 fn one_lost_structure_loses_no_volume() {
     let (_, options) = memories()[0];
     let medium = medium(options);
-    let is_layout = |block: &[u8]| block[1024..1028] == *b"UBI!" && block[1032..1036] == 0x7FFF_EFFFu32.to_be_bytes();
-    let layouts: Vec<usize> = (0..BLOCKS).filter(|i| is_layout(&medium[i * BLOCK..])).collect();
+    let is_layout = |block: &[u8]| {
+        block[1024..1028] == *b"UBI!" && block[1032..1036] == 0x7FFF_EFFFu32.to_be_bytes()
+    };
+    let layouts: Vec<usize> = (0..BLOCKS)
+        .filter(|i| is_layout(&medium[i * BLOCK..]))
+        .collect();
     let whole = |bytes: Vec<u8>| {
         let mut ubi = attach(bytes, options).unwrap();
         let mut buf = vec![0; 2048];

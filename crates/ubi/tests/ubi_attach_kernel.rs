@@ -1,9 +1,15 @@
-//! How long the real kernel's UBI takes to attach by a scan, beside ours, on simulated chips of three sizes with equal times for a page.
+//! How long the real kernel's UBI takes to attach by a scan, beside ours, on simulated chips of
+//! three sizes with equal times for a page.
 //!
-//! nandsim waits as long as a chip would, in QEMU's deterministic virtual time; the kernel's log has the times at which the scan begins and ends. Two boots, in which an instruction takes 2 and 16 ns, tell the
-//! processor's time from the flash's: what it does for a header and for a block is what `docs/kernel-costs.md` has of UBI. What a read of a header costs there is measured too, since the kernel's NAND layer gives nandsim two commands for a part of a page; our chip takes that time for a page.
+//! nandsim waits as long as a chip would, in QEMU's deterministic virtual time; the kernel's log
+//! has the times at which the scan begins and ends. Two boots, in which an instruction takes 2 and
+//! 16 ns, tell the processor's time from the flash's: what it does for a header and for a block is
+//! what `docs/kernel-costs.md` has of UBI. What a read of a header costs there is measured too,
+//! since the kernel's NAND layer gives nandsim two commands for a part of a page; our chip takes
+//! that time for a page.
 //!
-//! Needs the tools of `nandlab-oracle`, and mtd-utils; fails naming the Debian package that is missing.
+//! Needs the tools of `nandlab-oracle`, and mtd-utils; fails naming the Debian package that is
+//! missing.
 
 use nandlab_mtd::Geometry;
 use nandlab_nand::{Chip, ChipSpec, Timing, preset};
@@ -42,19 +48,38 @@ done
 
 fn boot(shift: u8) -> Report {
     let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let guest = ["ubiattach", "ubidetach", "ubiformat"].iter().fold(oracle.guest(), |guest, program| {
-        let path = Path::new("/usr/sbin").join(program);
-        assert!(path.exists(), "{} is missing: install the Debian package mtd-utils", path.display());
-        guest.program(path)
-    });
+    let guest =
+        ["ubiattach", "ubidetach", "ubiformat"]
+            .iter()
+            .fold(oracle.guest(), |guest, program| {
+                let path = Path::new("/usr/sbin").join(program);
+                assert!(
+                    path.exists(),
+                    "{} is missing: install the Debian package mtd-utils",
+                    path.display()
+                );
+                guest.program(path)
+            });
     let script = SCRIPT.replace("READS", &READS.to_string());
-    let report = guest.memory(512).timeout(Duration::from_secs(900)).icount(shift).script(script).run().and_then(Report::success);
+    let report = guest
+        .memory(512)
+        .timeout(Duration::from_secs(900))
+        .icount(shift)
+        .script(script)
+        .run()
+        .and_then(Report::success);
     report.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A time in microseconds that the guest took in both boots: the flash's part, and instructions.
 fn split(boots: &[Report; 2], key: &str) -> (f64, f64) {
-    let [fast, slow] = [0, 1].map(|i| boots[i].value(key).unwrap_or_else(|| panic!("no {key}")).parse::<f64>().unwrap());
+    let [fast, slow] = [0, 1].map(|i| {
+        boots[i]
+            .value(key)
+            .unwrap_or_else(|| panic!("no {key}"))
+            .parse::<f64>()
+            .unwrap()
+    });
     let [least, most] = SHIFTS.map(|shift| f64::from(1 << shift));
     let thousands = (slow - fast) / (most - least);
     (fast - thousands * least, thousands * 1000.0)
@@ -63,10 +88,25 @@ fn split(boots: &[Report; 2], key: &str) -> (f64, f64) {
 /// Time of our attach, in microseconds of the chip's clock.
 fn ours(blocks: u32, read_us: f64) -> f64 {
     let spec = preset::find("slc-2k").unwrap().spec();
-    let timing = Timing { read_ns: (read_us * 1000.0) as u64, bus_ps_per_byte: 0, ..spec.timing };
-    let geometry = Geometry { blocks, ..spec.geometry };
-    let chip = Chip::new(ChipSpec { geometry, timing, ..spec }).unwrap();
-    let options = Options { headers: Headers::At(2048), ..Options::default() };
+    let timing = Timing {
+        read_ns: (read_us * 1000.0) as u64,
+        bus_ps_per_byte: 0,
+        ..spec.timing
+    };
+    let geometry = Geometry {
+        blocks,
+        ..spec.geometry
+    };
+    let chip = Chip::new(ChipSpec {
+        geometry,
+        timing,
+        ..spec
+    })
+    .unwrap();
+    let options = Options {
+        headers: Headers::At(2048),
+        ..Options::default()
+    };
     let chip = Ubi::format(chip, options).unwrap().detach().unwrap();
     let start = chip.clock().now();
     let ubi = Ubi::attach(chip, options).unwrap();
@@ -90,7 +130,10 @@ fn our_scan_grows_as_the_kernels() {
             tables / f64::from(blocks),
             ours_us / 1e3
         );
-        assert_eq!(boots[0].value(&format!("good-{blocks}")), Some(blocks.to_string().as_str()));
+        assert_eq!(
+            boots[0].value(&format!("good-{blocks}")),
+            Some(blocks.to_string().as_str())
+        );
         // Two commands, each of 25 us and 2,048 cycles of 50 ns.
         assert!((read_us / 254.0 - 1.0).abs() < 0.05, "{read_us}");
         points.push([f64::from(blocks), flash_us, ours_us, instructions, tables]);
@@ -99,9 +142,15 @@ fn our_scan_grows_as_the_kernels() {
         let slope = |at: usize| (pair[1][at] - pair[0][at]) / (pair[1][0] - pair[0][0]);
         let (theirs, ours) = (slope(1), slope(2));
         println!("us of flash a block: the kernel {theirs:.1}, ours {ours:.1}");
-        println!("instructions: {:.0} a header in the scan, {:.0} a block after it", slope(3) / 2.0, slope(4));
+        println!(
+            "instructions: {:.0} a header in the scan, {:.0} a block after it",
+            slope(3) / 2.0,
+            slope(4)
+        );
         // docs/kernel-costs.md
-        assert!((4800.0..5300.0).contains(&(slope(3) / 2.0)) && (650.0..1050.0).contains(&slope(4)));
+        assert!(
+            (4800.0..5300.0).contains(&(slope(3) / 2.0)) && (650.0..1050.0).contains(&slope(4))
+        );
         assert!((ours / theirs - 1.0).abs() < 0.1, "{theirs} {ours}");
     }
 }

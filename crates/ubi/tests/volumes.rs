@@ -1,4 +1,5 @@
-//! Volumes and logical blocks through every call, and through detach and attach, with each kind of memory.
+//! Volumes and logical blocks through every call, and through detach and attach, with each kind of
+//! memory.
 
 mod common;
 
@@ -12,7 +13,11 @@ use nandlab_ubi::{Attached, LogOptions, Memory, Options, Superblock, Ubi, UbiErr
 const BLOCKS: u32 = 96;
 
 fn dynamic(name: &str, lebs: u32) -> VolumeSpec {
-    VolumeSpec { name: name.into(), lebs, ..VolumeSpec::default() }
+    VolumeSpec {
+        name: name.into(),
+        lebs,
+        ..VolumeSpec::default()
+    }
 }
 
 fn again(ubi: Ubi<Chip>, options: Options) -> Ubi<Chip> {
@@ -57,7 +62,14 @@ fn contents_outlive_an_attach() {
             };
             assert_eq!(buf[..], expected, "{lnum}");
         }
-        assert_eq!((ubi.is_mapped(id, 12), ubi.is_mapped(id, 4), ubi.is_mapped(id, 11)), (Ok(true), Ok(false), Ok(false)));
+        assert_eq!(
+            (
+                ubi.is_mapped(id, 12),
+                ubi.is_mapped(id, 4),
+                ubi.is_mapped(id, 11)
+            ),
+            (Ok(true), Ok(false), Ok(false))
+        );
         // And a second time, after writes.
         ubi.write(id, 15, 0, &[15; 1024]).unwrap();
         let mut ubi = again(ubi, options);
@@ -70,24 +82,51 @@ fn contents_outlive_an_attach() {
 fn volumes_are_made_removed_resized_and_renamed() {
     everywhere(|mut ubi, options| {
         let free = ubi.info().available;
-        let (a, b) = (ubi.create_volume(&dynamic("a", 4)).unwrap(), ubi.create_volume(&dynamic("b", 5)).unwrap());
-        assert_eq!(ubi.create_volume(&dynamic("a", 1)), Err(UbiError::NameTaken(a)));
-        assert!(matches!(ubi.create_volume(&dynamic("c", 1000)), Err(UbiError::NoSpace { needed: 1000, .. })));
+        let (a, b) = (
+            ubi.create_volume(&dynamic("a", 4)).unwrap(),
+            ubi.create_volume(&dynamic("b", 5)).unwrap(),
+        );
+        assert_eq!(
+            ubi.create_volume(&dynamic("a", 1)),
+            Err(UbiError::NameTaken(a))
+        );
+        assert!(matches!(
+            ubi.create_volume(&dynamic("c", 1000)),
+            Err(UbiError::NoSpace { needed: 1000, .. })
+        ));
         ubi.write(b, 4, 0, &[1; 1024]).unwrap();
         ubi.rename_volumes(&[(a, "b"), (b, "a")]).unwrap();
         let mut ubi = again(ubi, options);
-        assert_eq!((ubi.find_volume("b"), ubi.find_volume("a"), ubi.find_volume("c")), (Some(a), Some(b), None));
+        assert_eq!(
+            (
+                ubi.find_volume("b"),
+                ubi.find_volume("a"),
+                ubi.find_volume("c")
+            ),
+            (Some(a), Some(b), None)
+        );
         ubi.resize_volume(a, 9).unwrap();
         ubi.resize_volume(b, 2).unwrap();
         let mut ubi = again(ubi, options);
-        assert_eq!(ubi.volumes().iter().map(|v| v.record.reserved).collect::<Vec<_>>(), [9, 2]);
+        assert_eq!(
+            ubi.volumes()
+                .iter()
+                .map(|v| v.record.reserved)
+                .collect::<Vec<_>>(),
+            [9, 2]
+        );
         assert!(ubi.read(b, 4, 0, &mut [0]).is_err());
         ubi.remove_volume(a).unwrap();
         ubi.remove_volume(b).unwrap();
         let mut ubi = again(ubi, options);
         assert_eq!((ubi.info().available, ubi.volumes().len()), (free, 0));
         // A volume in the same place finds nothing of the one before.
-        let id = ubi.create_volume(&VolumeSpec { id: Some(b), ..dynamic("again", 5) }).unwrap();
+        let id = ubi
+            .create_volume(&VolumeSpec {
+                id: Some(b),
+                ..dynamic("again", 5)
+            })
+            .unwrap();
         let mut buf = [0; 1024];
         ubi.read(id, 4, 0, &mut buf).unwrap();
         assert_eq!(buf, [0xFF; 1024]);
@@ -97,7 +136,10 @@ fn volumes_are_made_removed_resized_and_renamed() {
 #[test]
 fn a_static_volume_is_written_whole_and_checked() {
     everywhere(|mut ubi, options| {
-        let spec = VolumeSpec { kind: VolumeKind::Static, ..dynamic("fixed", 6) };
+        let spec = VolumeSpec {
+            kind: VolumeKind::Static,
+            ..dynamic("fixed", 6)
+        };
         let id = ubi.create_volume(&spec).unwrap();
         let leb = ubi.volume(id).unwrap().leb_bytes as usize;
         let bytes: Vec<u8> = (0..2 * leb + 100).map(|i| (i / 3) as u8).collect();
@@ -110,13 +152,22 @@ fn a_static_volume_is_written_whole_and_checked() {
         assert!(done);
         let mut ubi = again(ubi, options);
         let info = ubi.volume(id).unwrap();
-        assert_eq!((info.used_bytes, info.corrupted, info.record.updating), (bytes.len() as u64, false, false));
+        assert_eq!(
+            (info.used_bytes, info.corrupted, info.record.updating),
+            (bytes.len() as u64, false, false)
+        );
         assert_eq!(ubi.check_volume(id), Ok(vec![]));
         let mut tail = vec![0; 100];
         ubi.read(id, 2, 0, &mut tail).unwrap();
         assert_eq!(tail, bytes[2 * leb..]);
         assert!(ubi.write(id, 0, 0, &[0; 1024]).is_err());
-        assert_eq!(ubi.read(id, 3, 0, &mut tail), Err(UbiError::Lost { volume: id, lnum: 3 }));
+        assert_eq!(
+            ubi.read(id, 3, 0, &mut tail),
+            Err(UbiError::Lost {
+                volume: id,
+                lnum: 3
+            })
+        );
         // An update that is not finished leaves no contents.
         ubi.start_update(id, 5000).unwrap();
         ubi.write_update(id, &[1; 100]).unwrap();
@@ -145,11 +196,19 @@ fn an_update_of_a_dynamic_volume_leaves_erased_pages_erased() {
 #[test]
 fn a_volume_that_asks_for_it_takes_all_that_is_left() {
     everywhere(|mut ubi, options| {
-        let id = ubi.create_volume(&VolumeSpec { flags: FLAG_AUTORESIZE, ..dynamic("all", 3) }).unwrap();
+        let id = ubi
+            .create_volume(&VolumeSpec {
+                flags: FLAG_AUTORESIZE,
+                ..dynamic("all", 3)
+            })
+            .unwrap();
         let left = ubi.info().available;
         let ubi = again(ubi, options);
         let record = ubi.volume(id).unwrap().record;
-        assert_eq!((record.reserved, record.flags, ubi.info().available), (3 + left, 0, 0));
+        assert_eq!(
+            (record.reserved, record.flags, ubi.info().available),
+            (3 + left, 0, 0)
+        );
     });
 }
 
@@ -157,7 +216,12 @@ fn a_volume_that_asks_for_it_takes_all_that_is_left() {
 fn alignment_shortens_logical_blocks() {
     everywhere(|mut ubi, _| {
         let whole = ubi.info().shape.leb_bytes;
-        let id = ubi.create_volume(&VolumeSpec { alignment: 4096, ..dynamic("aligned", 3) }).unwrap();
+        let id = ubi
+            .create_volume(&VolumeSpec {
+                alignment: 4096,
+                ..dynamic("aligned", 3)
+            })
+            .unwrap();
         let leb = ubi.volume(id).unwrap().leb_bytes;
         assert_eq!(leb, whole - whole % 4096);
         ubi.write(id, 0, leb - 1024, &[1; 1024]).unwrap();
@@ -177,7 +241,10 @@ fn contents_that_do_not_change_move_to_worn_blocks() {
             while ubi.work().unwrap() {}
         }
         let info = ubi.info();
-        assert!(info.moves > 20 && info.erases[2] - info.erases[1] < 60, "{info:?}");
+        assert!(
+            info.moves > 20 && info.erases[2] - info.erases[1] < 60,
+            "{info:?}"
+        );
         let mut buf = [0; 1024];
         for lnum in 0..40 {
             ubi.read(id, lnum, 0, &mut buf).unwrap();
@@ -186,9 +253,13 @@ fn contents_that_do_not_change_move_to_worn_blocks() {
     });
 }
 
-/// One logical block is written again and again, all others never. Linux moves when the counters are the threshold apart, to a block that is no further above the least than twice that. The most that they were apart.
+/// One logical block is written again and again, all others never. Linux moves when the counters
+/// are the threshold apart, to a block that is no further above the least than twice that. The most
+/// that they were apart.
 fn hot_spot(mut ubi: Ubi<Chip>, threshold: u32, changes: u32, apart: (usize, usize)) -> u32 {
-    let id = ubi.create_volume(&dynamic("data", ubi.info().available)).unwrap();
+    let id = ubi
+        .create_volume(&dynamic("data", ubi.info().available))
+        .unwrap();
     let lebs = ubi.volume(id).unwrap().record.reserved;
     (0..lebs).for_each(|lnum| ubi.change(id, lnum, &[lnum as u8; 1024]).unwrap());
     let mut widest = 0;
@@ -202,7 +273,10 @@ fn hot_spot(mut ubi: Ubi<Chip>, threshold: u32, changes: u32, apart: (usize, usi
     }
     let (last, [zone, mean]) = spread(&ubi, threshold, apart);
     // And a few that are on their way.
-    assert!(last <= 2 * threshold + 4 && zone >= mean / 2, "{last} {zone} {mean}");
+    assert!(
+        last <= 2 * threshold + 4 && zone >= mean / 2,
+        "{last} {zone} {mean}"
+    );
     let mut buf = [0; 1024];
     for lnum in 0..lebs {
         ubi.read(id, lnum, 0, &mut buf).unwrap();
@@ -211,13 +285,20 @@ fn hot_spot(mut ubi: Ubi<Chip>, threshold: u32, changes: u32, apart: (usize, usi
     widest
 }
 
-/// How far the counters are apart now, but for so many blocks at either end; then the least of those at the beginning if they are a zone, and the mean of the others.
+/// How far the counters are apart now, but for so many blocks at either end; then the least of
+/// those at the beginning if they are a zone, and the mean of the others.
 fn spread(ubi: &Ubi<Chip>, threshold: u32, apart: (usize, usize)) -> (u32, [u32; 2]) {
-    let mut counters: Vec<u32> = (0..ubi.info().shape.pebs).map(|peb| ubi.erase_counter(peb).unwrap()).collect();
+    let mut counters: Vec<u32> = (0..ubi.info().shape.pebs)
+        .map(|peb| ubi.erase_counter(peb).unwrap())
+        .collect();
     let zone = counters.drain(..apart.0).collect::<Vec<_>>();
     counters.truncate(counters.len() - apart.1);
-    let (least, most) = (*counters.iter().min().unwrap(), *counters.iter().max().unwrap());
-    // No block is taken that is twice the threshold above the least free one, which is no further than the threshold above contents that stay where they are.
+    let (least, most) = (
+        *counters.iter().min().unwrap(),
+        *counters.iter().max().unwrap(),
+    );
+    // No block is taken that is twice the threshold above the least free one, which is no further
+    // than the threshold above contents that stay where they are.
     assert!(most - least <= 3 * threshold, "{least} {most} {counters:?}");
     let mean = counters.iter().sum::<u32>() / counters.len() as u32;
     let zone = if apart.0 > 1 { zone } else { vec![mean] };
@@ -225,28 +306,47 @@ fn spread(ubi: &Ubi<Chip>, threshold: u32, apart: (usize, usize)) -> (u32, [u32;
     (most - least, [*zone.iter().min().unwrap(), mean])
 }
 
-/// But for paired super blocks, which are the first and the last; and the zone of anchors, which is never worn more than others are.
+/// But for paired super blocks, which are the first and the last; and the zone of anchors, which is
+/// never worn more than others are.
 #[test]
 fn counters_stay_within_linuxs_bound_at_a_hot_spot() {
     for (name, options) in memories() {
         // As it is after an attach: nothing is known of the format any more.
         let ubi = again(Ubi::format(chip(0, BLOCKS), options).unwrap(), options);
         let apart = match options.memory {
-            Memory::Log(LogOptions { superblock: Superblock::Pair, .. }) => (1, 1),
+            Memory::Log(LogOptions {
+                superblock: Superblock::Pair,
+                ..
+            }) => (1, 1),
             Memory::Log(_) => (8, 0),
             _ => (0, 0),
         };
         let spread = hot_spot(ubi, options.wear_threshold, 12_000, apart);
-        println!("{name}: at most {spread} between the least and the most worn block, threshold {}", options.wear_threshold);
-        assert!(spread >= options.wear_threshold, "{name}: nothing was to be moved");
+        println!(
+            "{name}: at most {spread} between the least and the most worn block, threshold {}",
+            options.wear_threshold
+        );
+        assert!(
+            spread >= options.wear_threshold,
+            "{name}: nothing was to be moved"
+        );
     }
     let options = Options::default();
-    let spread = hot_spot(Ubi::format(chip(0, 24), options).unwrap(), options.wear_threshold, 200_000, (0, 0));
-    println!("scan: at most {spread}, threshold {}", options.wear_threshold);
+    let spread = hot_spot(
+        Ubi::format(chip(0, 24), options).unwrap(),
+        options.wear_threshold,
+        200_000,
+        (0, 0),
+    );
+    println!(
+        "scan: at most {spread}, threshold {}",
+        options.wear_threshold
+    );
     assert!(options.wear_threshold == 4096 && spread >= 4096, "{spread}");
 }
 
-/// Linux keeps 20 blocks of each 1,024 for those that go bad (`CONFIG_MTD_UBI_BEB_LIMIT`); fewer bad ones are there already.
+/// Linux keeps 20 blocks of each 1,024 for those that go bad (`CONFIG_MTD_UBI_BEB_LIMIT`); fewer
+/// bad ones are there already.
 #[test]
 fn blocks_are_kept_for_those_that_go_bad() {
     let options = Options::default();
@@ -255,10 +355,14 @@ fn blocks_are_kept_for_those_that_go_bad() {
     let mut medium = chip(0, 1024);
     (0..7).for_each(|block| medium.mark_bad(Block(100 + block)).unwrap());
     let info = Ubi::format(medium, options).unwrap().info();
-    assert_eq!((info.bad, info.spare, info.available), (7, 13, 1024 - 20 - 2 - 2));
+    assert_eq!(
+        (info.bad, info.spare, info.available),
+        (7, 13, 1024 - 20 - 2 - 2)
+    );
 }
 
-/// A block whose program failed is tortured and serves again if it stands that; one whose erase fails is bad, and a spare one takes its place.
+/// A block whose program failed is tortured and serves again if it stands that; one whose erase
+/// fails is bad, and a spare one takes its place.
 #[test]
 fn failing_blocks_are_tortured_or_replaced() {
     for (name, options) in memories() {
@@ -274,7 +378,11 @@ fn failing_blocks_are_tortured_or_replaced() {
             (0..10).for_each(|lnum| ubi.change(id, lnum, &[round; 1024]).unwrap());
         }
         ubi.flush_erases().unwrap();
-        assert_eq!((ubi.info().bad, ubi.info().spare), (before.bad, before.spare), "{name}");
+        assert_eq!(
+            (ubi.info().bad, ubi.info().spare),
+            (before.bad, before.spare),
+            "{name}"
+        );
         let mut flash = ubi.into_medium();
         flash.add(Fault::erase(..).when(Schedule::listed(30..33)));
         let mut ubi = Ubi::attach(flash, options).unwrap();
@@ -282,7 +390,11 @@ fn failing_blocks_are_tortured_or_replaced() {
             (0..10).for_each(|lnum| ubi.change(id, lnum, &[100 + round; 1024]).unwrap());
         }
         ubi.flush_erases().unwrap();
-        assert_eq!((ubi.info().bad, ubi.info().spare), (before.bad + 1, before.spare - 1), "{name}");
+        assert_eq!(
+            (ubi.info().bad, ubi.info().spare),
+            (before.bad + 1, before.spare - 1),
+            "{name}"
+        );
         let mut buf = [0; 1024];
         for lnum in 0..10 {
             ubi.read(id, lnum, 0, &mut buf).unwrap();

@@ -1,7 +1,9 @@
 //! POSIX access control lists: as extended attributes, and as ext, F2FS and JFFS2 store them.
 //!
-//! *Promises.* What is stored and shown again is the same. As an attribute (`linux/posix_acl_xattr.h`, version 2, little-endian) each entry has 8 bytes; stored (`fs/ext4/acl.h`, `fs/jffs2/acl.h`, version 1) those of the owner, the
-//! group, the mask and all others have 4, since they name nobody. *Knows nothing of* rights.
+//! *Promises.* What is stored and shown again is the same. As an attribute
+//! (`linux/posix_acl_xattr.h`, version 2, little-endian) each entry has 8 bytes; stored
+//! (`fs/ext4/acl.h`, `fs/jffs2/acl.h`, version 1) those of the owner, the group, the mask and all
+//! others have 4, since they name nobody. *Knows nothing of* rights.
 
 pub mod bits;
 
@@ -37,34 +39,58 @@ pub enum Order {
 
 impl Order {
     fn u16(self, bytes: [u8; 2]) -> u16 {
-        if self == Self::Little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) }
+        if self == Self::Little {
+            u16::from_le_bytes(bytes)
+        } else {
+            u16::from_be_bytes(bytes)
+        }
     }
 
     fn u32(self, bytes: [u8; 4]) -> u32 {
-        if self == Self::Little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) }
+        if self == Self::Little {
+            u32::from_le_bytes(bytes)
+        } else {
+            u32::from_be_bytes(bytes)
+        }
     }
 
     fn put16(self, out: &mut Vec<u8>, value: u16) {
-        out.extend(if self == Self::Little { value.to_le_bytes() } else { value.to_be_bytes() });
+        out.extend(if self == Self::Little {
+            value.to_le_bytes()
+        } else {
+            value.to_be_bytes()
+        });
     }
 
     fn put32(self, out: &mut Vec<u8>, value: u32) {
-        out.extend(if self == Self::Little { value.to_le_bytes() } else { value.to_be_bytes() });
+        out.extend(if self == Self::Little {
+            value.to_le_bytes()
+        } else {
+            value.to_be_bytes()
+        });
     }
 }
 
 fn word(bytes: &[u8], at: usize) -> Result<[u8; 4], Errno> {
-    bytes.get(at..).and_then(|rest| rest.first_chunk().copied()).ok_or(Errno::Invalid)
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk().copied())
+        .ok_or(Errno::Invalid)
 }
 
 /// Tag and permissions of an entry.
 fn head(bytes: &[u8], at: usize, order: Order) -> Result<(u16, u16), Errno> {
     let [a, b, c, d] = word(bytes, at)?;
     let (tag, permissions) = (order.u16([a, b]), order.u16([c, d]));
-    if permissions <= 7 && (NAMED.contains(&tag) || UNNAMED.contains(&tag)) { Ok((tag, permissions)) } else { Err(Errno::Invalid) }
+    if permissions <= 7 && (NAMED.contains(&tag) || UNNAMED.contains(&tag)) {
+        Ok((tag, permissions))
+    } else {
+        Err(Errno::Invalid)
+    }
 }
 
-/// An attribute's value as it is stored; others than lists as they are. [`Errno::Invalid`]: it is no list.
+/// An attribute's value as it is stored; others than lists as they are. [`Errno::Invalid`]: it is
+/// no list.
 pub fn stored(name: &[u8], value: &[u8], order: Order) -> Result<Vec<u8>, Errno> {
     if !is_acl(name) {
         return Ok(value.to_vec());
@@ -117,28 +143,57 @@ pub(crate) mod tests {
 
     /// `u::rwx,u:1000:r--,g::r-x,m::rwx,o::---`
     pub const LIST: [u8; 44] = [
-        2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 4, 0, 232, 3, 0, 0, 4, 0, 5, 0, 255, 255, 255, 255, 16, 0, 7, 0, 255, 255, 255,
-        255, 32, 0, 0, 0, 255, 255, 255, 255,
+        2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 4, 0, 232, 3, 0, 0, 4, 0, 5, 0, 255, 255,
+        255, 255, 16, 0, 7, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255,
     ];
 
     #[test]
     fn lists_come_back_from_either_order() {
         let little = stored(ACCESS, &LIST, Order::Little).unwrap();
-        assert_eq!(little, [1, 0, 0, 0, 1, 0, 7, 0, 2, 0, 4, 0, 232, 3, 0, 0, 4, 0, 5, 0, 16, 0, 7, 0, 32, 0, 0, 0]);
+        assert_eq!(
+            little,
+            [
+                1, 0, 0, 0, 1, 0, 7, 0, 2, 0, 4, 0, 232, 3, 0, 0, 4, 0, 5, 0, 16, 0, 7, 0, 32, 0,
+                0, 0
+            ]
+        );
         for order in [Order::Little, Order::Big] {
             let kept = stored(DEFAULT, &LIST, order).unwrap();
             assert_eq!(shown(DEFAULT, kept, order).unwrap(), LIST);
         }
-        assert_eq!(stored(b"user.acl", &LIST, Order::Big).unwrap(), LIST, "others stay as they are");
+        assert_eq!(
+            stored(b"user.acl", &LIST, Order::Big).unwrap(),
+            LIST,
+            "others stay as they are"
+        );
     }
 
     #[test]
     fn what_is_no_list_is_refused() {
-        for bad in [&LIST[..3], &LIST[..10], &[1, 0, 0, 0], &[2, 0, 0, 0, 3, 0, 7, 0, 0, 0, 0, 0], &[2, 0, 0, 0, 1, 0, 8, 0, 0, 0, 0, 0]] {
-            assert_eq!(stored(ACCESS, bad, Order::Little), Err(Errno::Invalid), "{bad:?}");
+        for bad in [
+            &LIST[..3],
+            &LIST[..10],
+            &[1, 0, 0, 0],
+            &[2, 0, 0, 0, 3, 0, 7, 0, 0, 0, 0, 0],
+            &[2, 0, 0, 0, 1, 0, 8, 0, 0, 0, 0, 0],
+        ] {
+            assert_eq!(
+                stored(ACCESS, bad, Order::Little),
+                Err(Errno::Invalid),
+                "{bad:?}"
+            );
         }
-        for bad in [&[1, 0, 0][..], &[2, 0, 0, 0], &[1, 0, 0, 0, 2, 0, 7, 0], &[1, 0, 0, 0, 1, 0]] {
-            assert_eq!(shown(ACCESS, bad.to_vec(), Order::Little), Err(Errno::Invalid), "{bad:?}");
+        for bad in [
+            &[1, 0, 0][..],
+            &[2, 0, 0, 0],
+            &[1, 0, 0, 0, 2, 0, 7, 0],
+            &[1, 0, 0, 0, 1, 0],
+        ] {
+            assert_eq!(
+                shown(ACCESS, bad.to_vec(), Order::Little),
+                Err(Errno::Invalid),
+                "{bad:?}"
+            );
         }
     }
 }

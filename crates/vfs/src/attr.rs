@@ -32,9 +32,15 @@ pub struct Time {
 
 impl Time {
     /// Later than everything: for [`write_back`](crate::FileSystem::write_back) of all.
-    pub const MAX: Self = Self { secs: i64::MAX, nanos: 999_999_999 };
+    pub const MAX: Self = Self {
+        secs: i64::MAX,
+        nanos: 999_999_999,
+    };
     /// Earlier than everything.
-    pub const MIN: Self = Self { secs: i64::MIN, nanos: 0 };
+    pub const MIN: Self = Self {
+        secs: i64::MIN,
+        nanos: 0,
+    };
 
     /// A whole second.
     pub const fn new(secs: i64) -> Self {
@@ -77,9 +83,17 @@ impl FileType {
 
     /// The type that a Unix mode names; none for an unknown one.
     pub fn from_mode(mode: u16) -> Option<Self> {
-        [Self::Fifo, Self::Character, Self::Directory, Self::Block, Self::File, Self::Symlink, Self::Socket]
-            .into_iter()
-            .find(|kind| kind.mode() == mode & 0o170_000)
+        [
+            Self::Fifo,
+            Self::Character,
+            Self::Directory,
+            Self::Block,
+            Self::File,
+            Self::Symlink,
+            Self::Socket,
+        ]
+        .into_iter()
+        .find(|kind| kind.mode() == mode & 0o170_000)
     }
 }
 
@@ -149,7 +163,8 @@ pub struct Attr {
     pub gid: u32,
     /// Names that it has; of a directory 2 and one for each directory in it.
     pub links: u32,
-    /// Bytes; of a symbolic link those of its target, of a directory the file system's own business.
+    /// Bytes; of a symbolic link those of its target, of a directory the file system's own
+    /// business.
     pub size: u64,
     /// Space taken, in units of 512 bytes.
     pub blocks: u64,
@@ -196,7 +211,11 @@ pub struct Caller {
 impl Caller {
     /// The superuser.
     pub fn root(now: Time) -> Self {
-        Self { uid: 0, gid: 0, now }
+        Self {
+            uid: 0,
+            gid: 0,
+            now,
+        }
     }
 }
 

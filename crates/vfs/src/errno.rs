@@ -1,4 +1,5 @@
-//! The errors of file system calls, with Linux's numbers. *Knows nothing of* their causes: a file system that knows more than a number says it elsewhere.
+//! The errors of file system calls, with Linux's numbers. *Knows nothing of* their causes: a file
+//! system that knows more than a number says it elsewhere.
 
 macro_rules! errno {
     ($($variant:ident = $code:literal $name:literal $text:literal;)*) => {
@@ -62,8 +63,14 @@ mod tests {
 
     #[test]
     fn numbers_names_and_texts_belong_together() {
-        assert!(Errno::ALL.is_sorted_by(|a, b| a.code() < b.code()), "each number once");
-        assert_eq!((Errno::NoEntry.code(), Errno::NoEntry.name()), (2, "ENOENT"));
+        assert!(
+            Errno::ALL.is_sorted_by(|a, b| a.code() < b.code()),
+            "each number once"
+        );
+        assert_eq!(
+            (Errno::NoEntry.code(), Errno::NoEntry.name()),
+            (2, "ENOENT")
+        );
         assert_eq!(Errno::NoSpace.to_string(), "no space left on device");
     }
 }

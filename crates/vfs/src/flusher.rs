@@ -1,15 +1,20 @@
 //! When what waits in memory is written: the policy of Linux 2.6 (`mm/page-writeback.c` of 2.6.18).
 //!
-//! *Promises.* A writer that leaves more than the dirty limit behind writes back itself before its call ends ([`wrote`](Flusher::wrote)); above the background limit
-//! pdflush writes until it is below; once a period, kupdate writes what has waited for too long; what a file system has of its own, such as a journal's commit timer,
-//! is done when it is due ([`wake`](Flusher::wake)). *Knows nothing of* what waits: the file system owns it and says how much it is.
+//! *Promises.* A writer that leaves more than the dirty limit behind writes back itself before its
+//! call ends ([`wrote`](Flusher::wrote)); above the background limit pdflush writes until it is
+//! below; once a period, kupdate writes what has waited for too long; what a file system has of its
+//! own, such as a journal's commit timer, is done when it is due ([`wake`](Flusher::wake)). *Knows
+//! nothing of* what waits: the file system owns it and says how much it is.
 //!
 //! # Whose time it takes
 //!
-//! Linux has threads for this. Here they are actors on the one processor and the one disk: what they do takes virtual time from the program that is running, from
-//! the moment on at which the caller lets them, and they do all of it at once. That is so in Linux, too, where the disk's driver works with the processor, as with raw flash; over a
-//! disk with its own processor, a program would go on meanwhile. Two more differences: an age is a block's here and a file's in Linux; and Linux waits up to 100 ms for others
-//! where nothing can be written, which here never helps.
+//! Linux has threads for this. Here they are actors on the one processor and the one disk: what
+//! they do takes virtual time from the program that is running, from the moment on at which the
+//! caller lets them, and they do all of it at once. That is so in Linux, too, where the disk's
+//! driver works with the processor, as with raw flash; over a disk with its own processor, a
+//! program would go on meanwhile. Two more differences: an age is a block's here and a file's in
+//! Linux; and Linux waits up to 100 ms for others where nothing can be written, which here never
+//! helps.
 
 use crate::{Errno, FileSystem, Time};
 
@@ -47,7 +52,14 @@ pub struct Limits {
 impl Limits {
     /// Those of a machine with so many bytes of memory.
     pub fn new(memory: u64) -> Self {
-        Self { memory, page_cache_percent: 80, background_percent: 10, dirty_percent: 40, expire: 30 * SECOND, period: 5 * SECOND }
+        Self {
+            memory,
+            page_cache_percent: 80,
+            background_percent: 10,
+            dirty_percent: 40,
+            expire: 30 * SECOND,
+            period: 5 * SECOND,
+        }
     }
 
     fn share(&self, percent: u64) -> u64 {
@@ -65,11 +77,15 @@ impl Limits {
 
     /// Bytes above which pdflush writes.
     pub fn background(&self) -> u64 {
-        let (asked, dirty) = (u64::from(self.background_percent), self.effective_dirty_percent());
+        let (asked, dirty) = (
+            u64::from(self.background_percent),
+            self.effective_dirty_percent(),
+        );
         self.share(if asked >= dirty { dirty / 2 } else { asked })
     }
 
-    /// Pages that a writer may make dirty between two looks at the limits (`ratelimit_pages` of one processor).
+    /// Pages that a writer may make dirty between two looks at the limits (`ratelimit_pages` of one
+    /// processor).
     fn look_pages(&self) -> u64 {
         (self.memory / PAGE / 32).clamp(16, LOOK_BYTES_MAX / PAGE)
     }
@@ -112,7 +128,14 @@ impl Flusher {
     /// Begins now.
     pub fn new(limits: Limits, now: Time) -> Self {
         let kupdate = (limits.period > 0).then(|| later(now, limits.period));
-        Self { limits, kupdate, pages: 0, exceeded: false, background: false, flushed: Flushed::default() }
+        Self {
+            limits,
+            kupdate,
+            pages: 0,
+            exceeded: false,
+            background: false,
+            flushed: Flushed::default(),
+        }
     }
 
     /// The limits.
@@ -125,15 +148,25 @@ impl Flusher {
         self.flushed
     }
 
-    /// A program has written so many bytes: looks at the limits once for every so many pages, and writes back for the program if it must. Its call ends when this
-    /// returns. A look comes after the call, so that one long write exceeds the limit by as much.
-    pub fn wrote<F: FileSystem + ?Sized>(&mut self, fs: &mut F, offset: u64, bytes: u64) -> Result<(), Errno> {
+    /// A program has written so many bytes: looks at the limits once for every so many pages, and
+    /// writes back for the program if it must. Its call ends when this returns. A look comes after
+    /// the call, so that one long write exceeds the limit by as much.
+    pub fn wrote<F: FileSystem + ?Sized>(
+        &mut self,
+        fs: &mut F,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(), Errno> {
         if bytes == 0 {
             return Ok(());
         }
         self.pages += offset.saturating_add(bytes - 1) / PAGE - offset / PAGE + 1;
         loop {
-            let enough = if self.exceeded { EXCEEDED_PAGES } else { self.limits.look_pages() };
+            let enough = if self.exceeded {
+                EXCEEDED_PAGES
+            } else {
+                self.limits.look_pages()
+            };
             if self.pages < enough {
                 return Ok(());
             }
@@ -162,11 +195,18 @@ impl Flusher {
     /// When [`wake`](Self::wake) has something to do; none: not by itself.
     pub fn next<F: FileSystem + ?Sized>(&self, fs: &F) -> Option<Time> {
         let at_once = self.background.then_some(Time::MIN);
-        [at_once, self.kupdate, fs.due()].into_iter().flatten().min()
+        [at_once, self.kupdate, fs.due()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Does everything that is due; `now` tells the time, which goes on meanwhile.
-    pub fn wake<F: FileSystem + ?Sized>(&mut self, fs: &mut F, now: &mut dyn FnMut() -> Time) -> Result<(), Errno> {
+    pub fn wake<F: FileSystem + ?Sized>(
+        &mut self,
+        fs: &mut F,
+        now: &mut dyn FnMut() -> Time,
+    ) -> Result<(), Errno> {
         if core::mem::take(&mut self.background) {
             self.write_background(fs)?;
         }
@@ -196,7 +236,11 @@ impl Flusher {
     }
 
     /// `wb_kupdate`. Its rounds would make no difference: all that is old enough goes at once.
-    fn write_expired<F: FileSystem + ?Sized>(&mut self, fs: &mut F, now: Time) -> Result<(), Errno> {
+    fn write_expired<F: FileSystem + ?Sized>(
+        &mut self,
+        fs: &mut F,
+        now: Time,
+    ) -> Result<(), Errno> {
         let until = earlier(now, self.limits.expire);
         if fs.dirty().since.is_some_and(|since| since <= until) {
             self.flushed.expired += fs.write_back(0, until)?;
@@ -207,14 +251,24 @@ impl Flusher {
 
 fn later(time: Time, nanos: u64) -> Time {
     let sum = u64::from(time.nanos) + nanos % SECOND;
-    let secs = time.secs.saturating_add((nanos / SECOND + sum / SECOND) as i64);
-    Time { secs, nanos: (sum % SECOND) as u32 }
+    let secs = time
+        .secs
+        .saturating_add((nanos / SECOND + sum / SECOND) as i64);
+    Time {
+        secs,
+        nanos: (sum % SECOND) as u32,
+    }
 }
 
 fn earlier(time: Time, nanos: u64) -> Time {
     let sum = SECOND + u64::from(time.nanos) - nanos % SECOND;
-    let secs = time.secs.saturating_sub((nanos / SECOND + 1 - sum / SECOND) as i64);
-    Time { secs, nanos: (sum % SECOND) as u32 }
+    let secs = time
+        .secs
+        .saturating_sub((nanos / SECOND + 1 - sum / SECOND) as i64);
+    Time {
+        secs,
+        nanos: (sum % SECOND) as u32,
+    }
 }
 
 #[cfg(test)]

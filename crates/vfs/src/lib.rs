@@ -1,11 +1,12 @@
 //! A file system as its user sees it: inodes, names, bytes.
 //!
-//! *Promises* only the contract of [`FileSystem`]; file systems implement it, workloads, mounts and image tools stand on it.
-//! [`MemFs`] is the contract carried out in memory, the judge in the [model] tests of every other file system; [`path`] and [`tree`]
-//! are for those who think in paths.
+//! *Promises* only the contract of [`FileSystem`]; file systems implement it, workloads, mounts and
+//! image tools stand on it. [`MemFs`] is the contract carried out in memory, the judge in the
+//! [model] tests of every other file system; [`path`] and [`tree`] are for those who think in
+//! paths.
 //!
-//! *Knows nothing of* devices, formats, processes or clocks: whoever calls says what time it is. `errno` exists here and, above,
-//! in what touches the operating system; nowhere below.
+//! *Knows nothing of* devices, formats, processes or clocks: whoever calls says what time it is.
+//! `errno` exists here and, above, in what touches the operating system; nowhere below.
 //!
 //! *Power loss.* See [`FileSystem`].
 
@@ -27,7 +28,9 @@ pub mod write_back;
 
 use alloc::{string::String, vec::Vec};
 
-pub use attr::{Attr, Caller, Dirty, FileType, Ino, NAME_MAX, NewNode, SetAttr, StatFs, Time, check_name};
+pub use attr::{
+    Attr, Caller, Dirty, FileType, Ino, NAME_MAX, NewNode, SetAttr, StatFs, Time, check_name,
+};
 pub use errno::Errno;
 pub use mem::MemFs;
 
@@ -89,18 +92,21 @@ pub struct Cause {
 
 /// A mounted file system, by inodes.
 ///
-/// **Names** are bytes, never empty, never `.` or `..` (callers resolve those, see [`path`]), without `/` and NUL. Directories
-/// are listed without `.` and `..`.
+/// **Names** are bytes, never empty, never `.` or `..` (callers resolve those, see [`path`]),
+/// without `/` and NUL. Directories are listed without `.` and `..`.
 ///
-/// **References.** Each successful [`lookup`](Self::lookup), [`create`](Self::create) and [`link`](Self::link) adds one reference to the inode that it
-/// returns; [`forget`](Self::forget) gives references back. While there are any, the inode keeps its number and its contents, even
-/// when its last name is gone. An inode without references may be forgotten at any time; its number is then [`Errno::Stale`]. The root always has one.
+/// **References.** Each successful [`lookup`](Self::lookup), [`create`](Self::create) and
+/// [`link`](Self::link) adds one reference to the inode that it returns; [`forget`](Self::forget)
+/// gives references back. While there are any, the inode keeps its number and its contents, even
+/// when its last name is gone. An inode without references may be forgotten at any time; its number
+/// is then [`Errno::Stale`]. The root always has one.
 ///
-/// **Rights** are not checked and set-user-ID bits not cleared on a write: that is for whoever knows who is asking.
-/// Reading changes no time (`noatime`).
+/// **Rights** are not checked and set-user-ID bits not cleared on a write: that is for whoever
+/// knows who is asking. Reading changes no time (`noatime`).
 ///
-/// **Durability.** A change is seen at once. It is durable when a later [`fsync`](Self::fsync) of its inode or [`sync`](Self::sync) has
-/// returned; an fsync of a new file makes the names that lead to it durable too. Before that a power cut may keep or lose it.
+/// **Durability.** A change is seen at once. It is durable when a later [`fsync`](Self::fsync) of
+/// its inode or [`sync`](Self::sync) has returned; an fsync of a new file makes the names that lead
+/// to it durable too. Before that a power cut may keep or lose it.
 pub trait FileSystem {
     /// The inode of `name` in `dir`.
     fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr, Errno>;
@@ -115,7 +121,14 @@ pub trait FileSystem {
     fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno>;
 
     /// Makes a file, directory, link or device under a new name.
-    fn create(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno>;
+    fn create(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<Attr, Errno>;
 
     /// Makes a directory.
     fn mkdir(&mut self, dir: Ino, name: &[u8], mode: u16, by: Caller) -> Result<Attr, Errno> {
@@ -137,20 +150,32 @@ pub trait FileSystem {
     fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
 
     /// Moves the inode called `from.1` in `from.0` to the name `to.1` in `to.0`.
-    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno>;
+    fn rename(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+        now: Time,
+    ) -> Result<(), Errno>;
 
     /// Where a symbolic link points.
     fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>, Errno>;
 
-    /// Reads from `offset` on; gives the bytes read, fewer than asked for only at the end of the file.
+    /// Reads from `offset` on; gives the bytes read, fewer than asked for only at the end of the
+    /// file.
     fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno>;
 
     /// Writes at `offset`; gives the bytes written, fewer than asked for only when no more fit.
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno>;
 
-    /// Lists a directory from `from` on (0: the beginning, otherwise a [`DirEntry::next`]) until `each` returns false. A name that neither came
-    /// nor went since the beginning is listed once.
-    fn readdir(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno>;
+    /// Lists a directory from `from` on (0: the beginning, otherwise a [`DirEntry::next`]) until
+    /// `each` returns false. A name that neither came nor went since the beginning is listed once.
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), Errno>;
 
     /// Makes an inode durable.
     fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno>;
@@ -158,7 +183,8 @@ pub trait FileSystem {
     /// Makes everything durable.
     fn sync(&mut self) -> Result<(), Errno>;
 
-    /// Ends the mount: everything is durable, and marked clean where the format has such a mark. Later calls fail.
+    /// Ends the mount: everything is durable, and marked clean where the format has such a mark.
+    /// Later calls fail.
     fn unmount(&mut self) -> Result<(), Errno>;
 
     /// Sizes and limits of the whole.
@@ -171,7 +197,14 @@ pub trait FileSystem {
     }
 
     /// Sets an extended attribute.
-    fn setxattr(&mut self, ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno> {
+    fn setxattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        expect: SetXattr,
+        now: Time,
+    ) -> Result<(), Errno> {
         let _ = (ino, name, value, expect, now);
         Err(Errno::NotSupported)
     }
@@ -188,7 +221,9 @@ pub trait FileSystem {
         Err(Errno::NotSupported)
     }
 
-    /// Where, from `offset` of a file on, something else than a hole may be: nothing before it is anything but zeros. The file's length or more where nothing is. A file system that does not know answers `offset`.
+    /// Where, from `offset` of a file on, something else than a hole may be: nothing before it is
+    /// anything but zeros. The file's length or more where nothing is. A file system that does not
+    /// know answers `offset`.
     fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64, Errno> {
         let _ = ino;
         Ok(offset)
@@ -199,14 +234,16 @@ pub trait FileSystem {
         Dirty::default()
     }
 
-    /// Writes the oldest of what waits, at least `bytes` of it if there is so much and everything that has waited since `until` or longer; gives by
-    /// how many bytes less waits now. Promises no durability.
+    /// Writes the oldest of what waits, at least `bytes` of it if there is so much and everything
+    /// that has waited since `until` or longer; gives by how many bytes less waits now. Promises no
+    /// durability.
     fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
         let _ = (bytes, until);
         Ok(0)
     }
 
-    /// When work of its own is due that is no write-back: a journal's commit timer, a collector in the background. By the times that callers gave.
+    /// When work of its own is due that is no write-back: a journal's commit timer, a collector in
+    /// the background. By the times that callers gave.
     fn due(&self) -> Option<Time> {
         None
     }

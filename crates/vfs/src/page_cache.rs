@@ -1,9 +1,15 @@
-//! Pages of files in memory, in front of a file system that keeps none: Linux's page cache as those file systems see it that write at once, such as JFFS2.
+//! Pages of files in memory, in front of a file system that keeps none: Linux's page cache as those
+//! file systems see it that write at once, such as JFFS2.
 //!
-//! *Promises.* What is read is what the file system would give. Every change reaches it at once; pages stay behind, the least recently used ones go first. Memory: so many bytes of pages as
-//! it is given, and a constant for each. *Knows nothing of* what waits to be written ([`write_back`](crate::write_back)).
+//! *Promises.* What is read is what the file system would give. Every change reaches it at once;
+//! pages stay behind, the least recently used ones go first. Memory: so many bytes of pages as it
+//! is given, and a constant for each. *Knows nothing of* what waits to be written
+//! ([`write_back`](crate::write_back)).
 
-use crate::{Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time};
+use crate::{
+    Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr,
+    SetXattr, StatFs, Sync, Time,
+};
 use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
 
 /// Bytes of a page.
@@ -37,7 +43,9 @@ impl Pages {
             return;
         }
         while self.held.len() >= self.most {
-            let Some((_, oldest)) = self.used.pop_first() else { break };
+            let Some((_, oldest)) = self.used.pop_first() else {
+                break;
+            };
             self.held.remove(&oldest);
         }
         self.uses += 1;
@@ -71,7 +79,13 @@ impl<F: FileSystem> PageCache<F> {
     /// With room for so many bytes.
     pub fn new(fs: F, bytes: u64) -> Self {
         let most = usize::try_from(bytes / PAGE).unwrap_or(usize::MAX);
-        Self { fs, pages: Pages { most, ..Pages::default() } }
+        Self {
+            fs,
+            pages: Pages {
+                most,
+                ..Pages::default()
+            },
+        }
     }
 
     /// The file system behind.
@@ -89,7 +103,10 @@ impl<F: FileSystem> PageCache<F> {
         let mut data = vec![0; PAGE as usize].into_boxed_slice();
         let mut done = 0;
         while done < data.len() {
-            match self.fs.read(ino, page * PAGE + done as u64, &mut data[done..])? {
+            match self
+                .fs
+                .read(ino, page * PAGE + done as u64, &mut data[done..])?
+            {
                 0 => break,
                 count => done += count,
             }
@@ -162,7 +179,14 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
         outcome
     }
 
-    fn create(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno> {
+    fn create(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<Attr, Errno> {
         let attr = self.fs.create(dir, name, node, mode, by)?;
         // The number may have been another file's.
         self.pages.cut(attr.ino, 0);
@@ -187,13 +211,24 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
     fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
         self.fs.rmdir(dir, name, now)
     }
-    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno> {
+    fn rename(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.fs.rename(from, to, how, now)
     }
     fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>, Errno> {
         self.fs.readlink(ino)
     }
-    fn readdir(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno> {
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
         self.fs.readdir(dir, from, each)
     }
     fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno> {
@@ -211,7 +246,14 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
     fn getxattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
         self.fs.getxattr(ino, name)
     }
-    fn setxattr(&mut self, ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno> {
+    fn setxattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        expect: SetXattr,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.fs.setxattr(ino, name, value, expect, now)
     }
     fn listxattr(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
@@ -243,14 +285,31 @@ mod tests {
     #[test]
     fn pages_are_read_once_while_there_is_room() {
         let mut fs = PageCache::new(MemFs::new(64 << 20, Time::new(0)), 2 * PAGE);
-        let ino = fs.create(Ino::ROOT, b"a", NewNode::File, 0o644, Caller::root(Time::new(0))).unwrap().ino;
+        let ino = fs
+            .create(
+                Ino::ROOT,
+                b"a",
+                NewNode::File,
+                0o644,
+                Caller::root(Time::new(0)),
+            )
+            .unwrap()
+            .ino;
         fs.write(ino, 0, &[1; 12_288], Time::new(0)).unwrap();
-        let held = |fs: &PageCache<MemFs>| fs.pages.held.keys().map(|(_, page)| *page).collect::<Vec<_>>();
+        let held = |fs: &PageCache<MemFs>| {
+            fs.pages
+                .held
+                .keys()
+                .map(|(_, page)| *page)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(held(&fs), [1, 2]);
         // What lies behind is not asked for what is here.
         fs.fs.write(ino, 0, &[2; 12_288], Time::new(0)).unwrap();
         let mut buf = [0; 2];
-        let mut at = |fs: &mut PageCache<MemFs>, offset| fs.read(ino, offset, &mut buf).map(|_| buf).unwrap();
+        let mut at = |fs: &mut PageCache<MemFs>, offset| {
+            fs.read(ino, offset, &mut buf).map(|_| buf).unwrap()
+        };
         assert_eq!((at(&mut fs, 8190), at(&mut fs, 4095)), ([1, 1], [2, 1]));
         assert_eq!(held(&fs), [0, 1]);
         fs.write(ino, 4096, &[3], Time::new(0)).unwrap();
@@ -264,7 +323,10 @@ mod tests {
             let mut model = Model::new(7 + bytes, Rules::unix());
             model.run(&mut fs, 6000).unwrap();
             model.compare(&mut fs).unwrap();
-            assert!(fs.pages.held.len() as u64 <= bytes / PAGE && fs.pages.held.len() == fs.pages.used.len());
+            assert!(
+                fs.pages.held.len() as u64 <= bytes / PAGE
+                    && fs.pages.held.len() == fs.pages.used.len()
+            );
         }
     }
 }

@@ -1,12 +1,14 @@
 //! For those who think in paths: resolves them by [`FileSystem::lookup`].
 //!
-//! *Promises.* `.` and `..` are resolved by what was walked, not by what a directory says; empty components mean nothing; a symbolic link is
-//! not followed. References taken on the way are given back, save the one of the inode that is returned.
+//! *Promises.* `.` and `..` are resolved by what was walked, not by what a directory says; empty
+//! components mean nothing; a symbolic link is not followed. References taken on the way are given
+//! back, save the one of the inode that is returned.
 
 use crate::{Attr, Errno, FileSystem, FileType, Ino};
 use alloc::{vec, vec::Vec};
 
-/// The inode that a path names. The caller owes one [`forget`](FileSystem::forget) for it (also where it is the root, for which that is nothing).
+/// The inode that a path names. The caller owes one [`forget`](FileSystem::forget) for it (also
+/// where it is the root, for which that is nothing).
 pub fn resolve<F: FileSystem + ?Sized>(fs: &mut F, path: &[u8]) -> Result<Attr, Errno> {
     let mut walked = Vec::new();
     let end = walk(fs, path, &mut walked);
@@ -17,11 +19,18 @@ pub fn resolve<F: FileSystem + ?Sized>(fs: &mut F, path: &[u8]) -> Result<Attr, 
     end
 }
 
-/// The directory that holds the last component of a path, and that component. The caller owes one [`forget`](FileSystem::forget).
+/// The directory that holds the last component of a path, and that component. The caller owes one
+/// [`forget`](FileSystem::forget).
 ///
 /// Fails with [`Errno::Invalid`] where the last component is no name: for the root, `.` and `..`.
-pub fn parent<'a, F: FileSystem + ?Sized>(fs: &mut F, path: &'a [u8]) -> Result<(Ino, &'a [u8]), Errno> {
-    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+pub fn parent<'a, F: FileSystem + ?Sized>(
+    fs: &mut F,
+    path: &'a [u8],
+) -> Result<(Ino, &'a [u8]), Errno> {
+    let end = path
+        .iter()
+        .rposition(|byte| *byte != b'/')
+        .map_or(0, |last| last + 1);
     let (before, name) = match path[..end].iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..end]),
         None => (&path[..0], &path[..end]),
@@ -38,11 +47,18 @@ pub fn parent<'a, F: FileSystem + ?Sized>(fs: &mut F, path: &'a [u8]) -> Result<
 }
 
 /// Leaves in `walked` every inode that a reference was taken of, the last component's last.
-fn walk<F: FileSystem + ?Sized>(fs: &mut F, path: &[u8], walked: &mut Vec<Ino>) -> Result<Attr, Errno> {
+fn walk<F: FileSystem + ?Sized>(
+    fs: &mut F,
+    path: &[u8],
+    walked: &mut Vec<Ino>,
+) -> Result<Attr, Errno> {
     let mut attr = fs.getattr(Ino::ROOT)?;
     // Where `..` leads: the directories from the root down.
     let mut above = vec![];
-    for name in path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
+    for name in path
+        .split(|byte| *byte == b'/')
+        .filter(|name| !matches!(*name, b"" | b"."))
+    {
         if attr.kind != FileType::Directory {
             return Err(Errno::NotDirectory);
         }
@@ -77,8 +93,19 @@ mod tests {
     #[test]
     fn paths_lead_where_they_say() {
         let (mut fs, d, f) = fs();
-        for (path, ino) in [(&b"/"[..], Ino::ROOT), (b"", Ino::ROOT), (b"/../d/", d), (b"d//./f", f), (b"/d/f/.", f), (b"d/../d/f", f)] {
-            assert_eq!(resolve(&mut fs, path).map(|attr| attr.ino), Ok(ino), "{path:?}");
+        for (path, ino) in [
+            (&b"/"[..], Ino::ROOT),
+            (b"", Ino::ROOT),
+            (b"/../d/", d),
+            (b"d//./f", f),
+            (b"/d/f/.", f),
+            (b"d/../d/f", f),
+        ] {
+            assert_eq!(
+                resolve(&mut fs, path).map(|attr| attr.ino),
+                Ok(ino),
+                "{path:?}"
+            );
         }
         assert_eq!(resolve(&mut fs, b"/d/f/x"), Err(Errno::NotDirectory));
         assert_eq!(resolve(&mut fs, b"/x/f"), Err(Errno::NoEntry));
@@ -103,7 +130,11 @@ mod tests {
         resolve(&mut fs, b"d/../d/f").unwrap();
         fs.unlink(d, b"f", Time::default()).unwrap();
         fs.rmdir(Ino::ROOT, b"d", Time::default()).unwrap();
-        assert_eq!(fs.getattr(d), Err(Errno::Stale), "nobody refers to the directory");
+        assert_eq!(
+            fs.getattr(d),
+            Err(Errno::Stale),
+            "nobody refers to the directory"
+        );
         assert!(fs.getattr(f).is_ok());
         fs.forget(f, 1);
         assert_eq!(fs.getattr(f), Err(Errno::Stale));

@@ -1,7 +1,8 @@
 //! A whole tree as data, to be compared.
 //!
-//! *Promises.* Every name with everything its inode holds, in the order of the paths. *Needs* memory for every byte of every file, and that directories form a tree: the depth
-//! is bounded, what lies deeper is an error.
+//! *Promises.* Every name with everything its inode holds, in the order of the paths. *Needs*
+//! memory for every byte of every file, and that directories form a tree: the depth is bounded,
+//! what lies deeper is an error.
 
 use crate::{Attr, Errno, FileSystem, FileType, Ino};
 use alloc::{collections::BTreeMap, vec, vec::Vec};
@@ -32,7 +33,10 @@ pub fn snapshot<F: FileSystem + ?Sized>(fs: &mut F) -> Result<Tree, Errno> {
 }
 
 /// The names in a directory, in the file system's order.
-pub fn names<F: FileSystem + ?Sized>(fs: &mut F, dir: Ino) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
+pub fn names<F: FileSystem + ?Sized>(
+    fs: &mut F,
+    dir: Ino,
+) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
     let mut names = Vec::new();
     fs.readdir(dir, 0, &mut |entry| {
         names.push((entry.name.into(), entry.kind));
@@ -56,7 +60,13 @@ pub fn contents<F: FileSystem + ?Sized>(fs: &mut F, ino: Ino) -> Result<Vec<u8>,
     }
 }
 
-fn collect<F: FileSystem + ?Sized>(fs: &mut F, path: Vec<u8>, attr: Attr, depth: usize, tree: &mut Tree) -> Result<(), Errno> {
+fn collect<F: FileSystem + ?Sized>(
+    fs: &mut F,
+    path: Vec<u8>,
+    attr: Attr,
+    depth: usize,
+    tree: &mut Tree,
+) -> Result<(), Errno> {
     if depth > DEPTH_MAX {
         return Err(Errno::Loop);
     }
@@ -65,11 +75,22 @@ fn collect<F: FileSystem + ?Sized>(fs: &mut F, path: Vec<u8>, attr: Attr, depth:
         FileType::Symlink => fs.readlink(attr.ino)?,
         _ => vec![],
     };
-    tree.insert(path.clone(), Entry { attr, contents: held, xattrs: xattrs(fs, attr.ino)? });
+    tree.insert(
+        path.clone(),
+        Entry {
+            attr,
+            contents: held,
+            xattrs: xattrs(fs, attr.ino)?,
+        },
+    );
     if attr.kind == FileType::Directory {
         for (name, _) in names(fs, attr.ino)? {
             let child = fs.lookup(attr.ino, &name)?;
-            let below = if path.is_empty() { name } else { [&path[..], b"/", &name].concat() };
+            let below = if path.is_empty() {
+                name
+            } else {
+                [&path[..], b"/", &name].concat()
+            };
             let outcome = collect(fs, below, child, depth + 1, tree);
             fs.forget(child.ino, 1);
             outcome?;
@@ -78,10 +99,16 @@ fn collect<F: FileSystem + ?Sized>(fs: &mut F, path: Vec<u8>, attr: Attr, depth:
     Ok(())
 }
 
-fn xattrs<F: FileSystem + ?Sized>(fs: &mut F, ino: Ino) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Errno> {
+fn xattrs<F: FileSystem + ?Sized>(
+    fs: &mut F,
+    ino: Ino,
+) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Errno> {
     match fs.listxattr(ino) {
         Err(Errno::NotSupported) => Ok(BTreeMap::new()),
-        names => names?.into_iter().map(|name| fs.getxattr(ino, &name).map(|value| (name, value))).collect(),
+        names => names?
+            .into_iter()
+            .map(|name| fs.getxattr(ino, &name).map(|value| (name, value)))
+            .collect(),
     }
 }
 
@@ -99,7 +126,8 @@ mod tests {
         fs.write(f, 0, &long, by.now).unwrap();
         fs.link(f, Ino::ROOT, b"g", by.now).unwrap();
         fs.symlink(d, b"l", b"../g", by).unwrap();
-        fs.setxattr(f, b"user.k", b"v", SetXattr::Any, by.now).unwrap();
+        fs.setxattr(f, b"user.k", b"v", SetXattr::Any, by.now)
+            .unwrap();
         let tree = snapshot(&mut fs).unwrap();
         let paths: Vec<&[u8]> = tree.keys().map(Vec::as_slice).collect();
         assert_eq!(paths, [&b""[..], b"d", b"d/f", b"d/l", b"g"]);

@@ -1,5 +1,5 @@
-//! How fast requests are made and traces are read: requests and lines per second, and for traces the ratio to merely counting the newlines
-//! of the same bytes.
+//! How fast requests are made and traces are read: requests and lines per second, and for traces
+//! the ratio to merely counting the newlines of the same bytes.
 
 use criterion::{Criterion, Throughput, criterion_group};
 use nandlab_workload::pattern::{Amount, Arrival, Order, Pattern, Spec};
@@ -12,14 +12,38 @@ use std::time::{Duration, Instant};
 const REQUESTS: u64 = 100_000;
 
 fn specs() -> Vec<(&'static str, Spec)> {
-    let base = Spec { amount: Amount::Requests(REQUESTS), ..Spec::new(64 << 30) };
-    let order = |order| Spec { order, ..base.clone() };
+    let base = Spec {
+        amount: Amount::Requests(REQUESTS),
+        ..Spec::new(64 << 30)
+    };
+    let order = |order| Spec {
+        order,
+        ..base.clone()
+    };
     vec![
         ("sequential", order(Order::Sequential)),
         ("uniform", base.clone()),
-        ("uniform-70-reads", Spec { reads: 0.7, ..base.clone() }),
-        ("uniform-poisson", Spec { arrival: Arrival::Poisson { mean: 1000 }, ..base.clone() }),
-        ("hot-cold", order(Order::HotCold { requests: 0.8, space: 0.2 })),
+        (
+            "uniform-70-reads",
+            Spec {
+                reads: 0.7,
+                ..base.clone()
+            },
+        ),
+        (
+            "uniform-poisson",
+            Spec {
+                arrival: Arrival::Poisson { mean: 1000 },
+                ..base.clone()
+            },
+        ),
+        (
+            "hot-cold",
+            order(Order::HotCold {
+                requests: 0.8,
+                space: 0.2,
+            }),
+        ),
         ("zipf-0.99", order(Order::Zipf { theta: 0.99 })),
         ("zipf-0.8", order(Order::Zipf { theta: 0.8 })),
         ("zipf-1.2", order(Order::Zipf { theta: 1.2 })),
@@ -51,7 +75,12 @@ fn samples() -> Vec<(&'static str, Format, String)> {
     let mut two = String::from("fio version 2 iolog\n");
     let mut three = String::from("fio version 3 iolog\n");
     let mut spc = String::new();
-    let spec = Spec { amount: Amount::Requests(REQUESTS), reads: 0.4, arrival: Arrival::Poisson { mean: 50_000 }, ..Spec::new(64 << 30) };
+    let spec = Spec {
+        amount: Amount::Requests(REQUESTS),
+        reads: 0.4,
+        arrival: Arrival::Poisson { mean: 50_000 },
+        ..Spec::new(64 << 30)
+    };
     let mut pattern = Pattern::new(&spec).expect("a good spec");
     let mut number = 0u64;
     while let Some(r) = pattern.draw() {
@@ -61,7 +90,13 @@ fn samples() -> Vec<(&'static str, Format, String)> {
         let low = word.to_ascii_lowercase();
         let (at, offset, length) = (r.at, r.offset, r.length);
         let text = "a string takes what is written to it";
-        writeln!(msr, "{},usr,0,{word},{offset},{length},{}", 128_166_372_003_061_629 + at / 100, number * 7919 % 100_000).expect(text);
+        writeln!(
+            msr,
+            "{},usr,0,{word},{offset},{length},{}",
+            128_166_372_003_061_629 + at / 100,
+            number * 7919 % 100_000
+        )
+        .expect(text);
         let seconds = (at / 1_000_000_000, at % 1_000_000_000);
         writeln!(
             blkparse,
@@ -76,7 +111,14 @@ fn samples() -> Vec<(&'static str, Format, String)> {
         .expect(text);
         writeln!(two, "/dev/sda {low} {offset} {length}").expect(text);
         writeln!(three, "{} /dev/sda {low} {offset} {length}", at / 1000).expect(text);
-        writeln!(spc, "0,{},{length},{letter},{}.{:06}", offset / 512, seconds.0, seconds.1 / 1000).expect(text);
+        writeln!(
+            spc,
+            "0,{},{length},{letter},{}.{:06}",
+            offset / 512,
+            seconds.0,
+            seconds.1 / 1000
+        )
+        .expect(text);
     }
     vec![
         ("msr", Format::Msr, msr),
@@ -91,7 +133,15 @@ fn traces(c: &mut Criterion) {
     let mut group = c.benchmark_group("trace");
     group.throughput(Throughput::Elements(REQUESTS));
     for (name, format, text) in samples() {
-        group.bench_function(name, |b| b.iter(|| drain(&mut Reader::new(text.as_bytes(), format, Options::default()))));
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                drain(&mut Reader::new(
+                    text.as_bytes(),
+                    format,
+                    Options::default(),
+                ))
+            })
+        });
     }
     group.finish();
 }
@@ -113,7 +163,10 @@ fn costs() {
         let time = best(|| {
             drain(&mut pattern.clone());
         });
-        println!("{name:16} {:5.1} ns a request", time.as_nanos() as f64 / REQUESTS as f64);
+        println!(
+            "{name:16} {:5.1} ns a request",
+            time.as_nanos() as f64 / REQUESTS as f64
+        );
     }
 }
 
@@ -121,14 +174,25 @@ fn costs() {
 fn ratios() {
     for (name, format, text) in samples() {
         let parse = best(|| {
-            drain(&mut Reader::new(text.as_bytes(), format, Options::default()));
+            drain(&mut Reader::new(
+                text.as_bytes(),
+                format,
+                Options::default(),
+            ));
         });
         let count = best(|| {
-            black_box(memchr::memchr_iter(b'\n', text.as_bytes()).fold(0u64, |sum, at| sum.wrapping_add(at as u64)));
+            black_box(
+                memchr::memchr_iter(b'\n', text.as_bytes())
+                    .fold(0u64, |sum, at| sum.wrapping_add(at as u64)),
+            );
         });
         let (lines, ns) = (REQUESTS as f64, parse.as_nanos() as f64);
         let ratio = ns / count.as_nanos() as f64;
-        println!("{name:9} {:5.1} ns a line, {:5.1} M lines/s, {ratio:4.1} times finding the newlines", ns / lines, lines / ns * 1e3);
+        println!(
+            "{name:9} {:5.1} ns a line, {:5.1} M lines/s, {ratio:4.1} times finding the newlines",
+            ns / lines,
+            lines / ns * 1e3
+        );
     }
 }
 

@@ -1,10 +1,11 @@
-//! A stream laid onto a device: whole sectors, inside its bounds, at another pace. Every request that comes out differently
-//! from how it went in is counted.
+//! A stream laid onto a device: whole sectors, inside its bounds, at another pace. Every request
+//! that comes out differently from how it went in is counted.
 
 use crate::{Op, Request, Source, WorkloadError};
 use alloc::string::ToString;
 
-/// Alignment that scaling keeps, where the request had it: the page size of hosts, which most requests are multiples of.
+/// Alignment that scaling keeps, where the request had it: the page size of hosts, which most
+/// requests are multiples of.
 const KEPT_ALIGNMENT_LOG2: u32 = 12;
 
 /// What to do with requests beyond the device's end.
@@ -12,12 +13,15 @@ const KEPT_ALIGNMENT_LOG2: u32 = 12;
 pub enum Fit {
     /// Stop with [`WorkloadError::OutOfRange`].
     Refuse,
-    /// Offsets modulo the device: neighbours stay neighbours, distant extents may come to share a place.
+    /// Offsets modulo the device: neighbours stay neighbours, distant extents may come to share a
+    /// place.
     Wrap,
-    /// Offsets times device over `span`, lengths unchanged: distances shrink, sequential runs come to overlap. A span that fits as
-    /// it is stays as it is. Offsets keep the alignment they had, up to 4 KiB.
+    /// Offsets times device over `span`, lengths unchanged: distances shrink, sequential runs come
+    /// to overlap. A span that fits as it is stays as it is. Offsets keep the alignment they had,
+    /// up to 4 KiB.
     Scale {
-        /// The stream's address range in bytes ([`Survey::end`](crate::Survey::end)); a request beyond it is refused.
+        /// The stream's address range in bytes ([`Survey::end`](crate::Survey::end)); a request
+        /// beyond it is refused.
         span: u64,
     },
 }
@@ -31,7 +35,8 @@ pub struct Target {
     pub bytes: u64,
     /// Beyond the end.
     pub fit: Fit,
-    /// Arrival times are multiplied by this: 0.5 is twice as fast, 0 all at once. 1 is exact, others to 53 bits.
+    /// Arrival times are multiplied by this: 0.5 is twice as fast, 0 all at once. 1 is exact,
+    /// others to 53 bits.
     pub time_scale: f64,
 }
 
@@ -61,18 +66,51 @@ pub struct Fitted<S> {
 }
 
 impl<S: Source> Fitted<S> {
-    /// Fits `source` to `target`; fails with [`WorkloadError::BadFit`] if there can be no such device or scale.
+    /// Fits `source` to `target`; fails with [`WorkloadError::BadFit`] if there can be no such
+    /// device or scale.
     pub fn new(source: S, mut target: Target) -> Result<Self, WorkloadError> {
         let require = |good: bool, key, found: &dyn core::fmt::Display, expected| {
-            if good { Ok(()) } else { Err(WorkloadError::BadFit { key, found: found.to_string(), expected }) }
+            if good {
+                Ok(())
+            } else {
+                Err(WorkloadError::BadFit {
+                    key,
+                    found: found.to_string(),
+                    expected,
+                })
+            }
         };
-        let Target { sector, bytes, fit, time_scale } = target;
+        let Target {
+            sector,
+            bytes,
+            fit,
+            time_scale,
+        } = target;
         require(sector > 0, "sector", &sector, "a sector of at least 1 byte")?;
-        require(bytes >= sector, "bytes", &bytes, "a device of at least one sector")?;
-        require(fit != Fit::Scale { span: 0 }, "span", &0, "the stream's address range, at least 1 byte")?;
-        require(time_scale >= 0.0 && time_scale.is_finite(), "time_scale", &time_scale, "a finite factor, not negative")?;
+        require(
+            bytes >= sector,
+            "bytes",
+            &bytes,
+            "a device of at least one sector",
+        )?;
+        require(
+            fit != Fit::Scale { span: 0 },
+            "span",
+            &0,
+            "the stream's address range, at least 1 byte",
+        )?;
+        require(
+            time_scale >= 0.0 && time_scale.is_finite(),
+            "time_scale",
+            &time_scale,
+            "a finite factor, not negative",
+        )?;
         target.bytes -= target.bytes % target.sector;
-        Ok(Self { source, target, adjusted: Adjusted::default() })
+        Ok(Self {
+            source,
+            target,
+            adjusted: Adjusted::default(),
+        })
     }
 
     /// What has been changed so far.
@@ -89,8 +127,12 @@ impl<S: Source> Fitted<S> {
     fn round_out(&mut self, request: &mut Request) -> Result<(), WorkloadError> {
         let sector = self.target.sector;
         let start = request.offset - request.offset % sector;
-        let end = request.offset.checked_add(request.length).and_then(|end| end.checked_next_multiple_of(sector));
-        let length = end.ok_or_else(|| self.out_of_range(request, "address range", u64::MAX))? - start;
+        let end = request
+            .offset
+            .checked_add(request.length)
+            .and_then(|end| end.checked_next_multiple_of(sector));
+        let length =
+            end.ok_or_else(|| self.out_of_range(request, "address range", u64::MAX))? - start;
         if length != request.length {
             self.adjusted.rounded += 1;
             self.adjusted.rounded_bytes += length - request.length;
@@ -116,35 +158,52 @@ impl<S: Source> Fitted<S> {
             self.adjusted.cut_bytes += request.length - bytes;
             request.length = bytes;
         }
-        // A request that would now straddle the end is pushed back to end there, rather than split: its size is kept.
+        // A request that would now straddle the end is pushed back to end there, rather than split:
+        // its size is kept.
         request.offset = request.offset.min(bytes - request.length);
         self.adjusted.moved += u64::from(request.offset != original);
         Ok(())
     }
 
     fn scale(&self, request: &Request, span: u64) -> Result<u64, WorkloadError> {
-        // Rounding out may have passed the span by less than a sector, which is no fault of the request.
-        if request.offset >= span || request.length > span.saturating_add(self.target.sector) - request.offset {
+        // Rounding out may have passed the span by less than a sector, which is no fault of the
+        // request.
+        if request.offset >= span
+            || request.length > span.saturating_add(self.target.sector) - request.offset
+        {
             return Err(self.out_of_range(request, "span", span));
         }
         // Below `bytes`, since the offset is below the span.
-        let scaled = (u128::from(request.offset) * u128::from(self.target.bytes) / u128::from(span)) as u64;
+        let scaled =
+            (u128::from(request.offset) * u128::from(self.target.bytes) / u128::from(span)) as u64;
         let kept = 1u64 << request.offset.trailing_zeros().min(KEPT_ALIGNMENT_LOG2);
         let sector = self.target.sector;
-        let unit = if kept.is_multiple_of(sector) { kept } else { sector };
+        let unit = if kept.is_multiple_of(sector) {
+            kept
+        } else {
+            sector
+        };
         Ok(scaled - scaled % unit)
     }
 
     #[cold]
     fn out_of_range(&self, request: &Request, what: &'static str, bytes: u64) -> WorkloadError {
         let end = request.offset.saturating_add(request.length);
-        WorkloadError::OutOfRange { request: self.adjusted.requests + 1, offset: request.offset, end, what, bytes }
+        WorkloadError::OutOfRange {
+            request: self.adjusted.requests + 1,
+            offset: request.offset,
+            end,
+            what,
+            bytes,
+        }
     }
 }
 
 impl<S: Source> Source for Fitted<S> {
     fn next(&mut self) -> Result<Option<Request>, WorkloadError> {
-        let Some(mut request) = self.source.next()? else { return Ok(None) };
+        let Some(mut request) = self.source.next()? else {
+            return Ok(None);
+        };
         if self.target.time_scale != 1.0 {
             request.at = (request.at as f64 * self.target.time_scale) as u64;
         }
@@ -167,16 +226,30 @@ mod tests {
 
     impl Source for List {
         fn next(&mut self) -> Result<Option<Request>, WorkloadError> {
-            Ok(if self.0.is_empty() { None } else { Some(self.0.remove(0)) })
+            Ok(if self.0.is_empty() {
+                None
+            } else {
+                Some(self.0.remove(0))
+            })
         }
     }
 
     fn write(offset: u64, length: u64) -> Request {
-        Request { op: Op::Write, at: 1000, offset, length }
+        Request {
+            op: Op::Write,
+            at: 1000,
+            offset,
+            length,
+        }
     }
 
     fn target(fit: Fit) -> Target {
-        Target { sector: 4096, bytes: 1 << 20, fit, time_scale: 1.0 }
+        Target {
+            sector: 4096,
+            bytes: 1 << 20,
+            fit,
+            time_scale: 1.0,
+        }
     }
 
     fn one(request: Request, target: Target) -> (Result<Option<Request>, WorkloadError>, Adjusted) {
@@ -189,7 +262,13 @@ mod tests {
         for fit in [Fit::Refuse, Fit::Wrap, Fit::Scale { span: 1 << 20 }] {
             let (request, adjusted) = one(write(4096, 8192), target(fit));
             assert_eq!(request, Ok(Some(write(4096, 8192))));
-            assert_eq!(adjusted, Adjusted { requests: 1, ..Adjusted::default() });
+            assert_eq!(
+                adjusted,
+                Adjusted {
+                    requests: 1,
+                    ..Adjusted::default()
+                }
+            );
         }
     }
 
@@ -198,30 +277,53 @@ mod tests {
         let (request, adjusted) = one(write(5000, 100), target(Fit::Refuse));
         assert_eq!(request, Ok(Some(write(4096, 4096))));
         assert_eq!((adjusted.rounded, adjusted.rounded_bytes), (1, 3996));
-        assert_eq!(one(write(4095, 2), target(Fit::Refuse)).0, Ok(Some(write(0, 8192))));
+        assert_eq!(
+            one(write(4095, 2), target(Fit::Refuse)).0,
+            Ok(Some(write(0, 8192)))
+        );
     }
 
     #[test]
     fn refusal_names_the_request() {
-        let error = one(write((1 << 20) - 4096, 8192), target(Fit::Refuse)).0.unwrap_err();
-        assert_eq!(std::format!("{error}"), "request 1: bytes 1044480 to 1052672 leave the device of 1048576 bytes");
+        let error = one(write((1 << 20) - 4096, 8192), target(Fit::Refuse))
+            .0
+            .unwrap_err();
+        assert_eq!(
+            std::format!("{error}"),
+            "request 1: bytes 1044480 to 1052672 leave the device of 1048576 bytes"
+        );
     }
 
     #[test]
     fn wrapping_keeps_the_size_at_the_end() {
         let (request, adjusted) = one(write((3 << 20) + 4096, 4096), target(Fit::Wrap));
         assert_eq!((request, adjusted.moved), (Ok(Some(write(4096, 4096))), 1));
-        assert_eq!(one(write((2 << 20) - 4096, 8192), target(Fit::Wrap)).0, Ok(Some(write((1 << 20) - 8192, 8192))));
+        assert_eq!(
+            one(write((2 << 20) - 4096, 8192), target(Fit::Wrap)).0,
+            Ok(Some(write((1 << 20) - 8192, 8192)))
+        );
     }
 
     #[test]
     fn scaling_keeps_order_and_alignment() {
         let fit = Fit::Scale { span: 10 << 20 };
-        let place = |offset| one(write(offset, 4096), target(fit)).0.unwrap().unwrap().offset;
+        let place = |offset| {
+            one(write(offset, 4096), target(fit))
+                .0
+                .unwrap()
+                .unwrap()
+                .offset
+        };
         let offsets: Vec<u64> = (0..10 << 20).step_by(4096).map(place).collect();
         assert!(offsets.is_sorted() && offsets.iter().all(|o| o % 4096 == 0));
-        assert_eq!((offsets[0], *offsets.last().unwrap()), (0, (1 << 20) - 4096));
-        assert!(matches!(one(write(10 << 20, 4096), target(fit)).0, Err(WorkloadError::OutOfRange { what: "span", .. })));
+        assert_eq!(
+            (offsets[0], *offsets.last().unwrap()),
+            (0, (1 << 20) - 4096)
+        );
+        assert!(matches!(
+            one(write(10 << 20, 4096), target(fit)).0,
+            Err(WorkloadError::OutOfRange { what: "span", .. })
+        ));
     }
 
     #[test]
@@ -233,8 +335,14 @@ mod tests {
 
     #[test]
     fn times_scale() {
-        let target = Target { time_scale: 0.5, ..target(Fit::Refuse) };
-        assert_eq!(one(Request::flush(1000), target).0, Ok(Some(Request::flush(500))));
+        let target = Target {
+            time_scale: 0.5,
+            ..target(Fit::Refuse)
+        };
+        assert_eq!(
+            one(Request::flush(1000), target).0,
+            Ok(Some(Request::flush(500)))
+        );
     }
 
     #[test]
@@ -242,9 +350,16 @@ mod tests {
         let fails = |change: fn(&mut Target)| {
             let mut target = target(Fit::Refuse);
             change(&mut target);
-            matches!(Fitted::new(List(vec![]), target), Err(WorkloadError::BadFit { .. }))
+            matches!(
+                Fitted::new(List(vec![]), target),
+                Err(WorkloadError::BadFit { .. })
+            )
         };
-        assert!(fails(|t| t.sector = 0) && fails(|t| t.bytes = 4095) && fails(|t| t.fit = Fit::Scale { span: 0 }));
+        assert!(
+            fails(|t| t.sector = 0)
+                && fails(|t| t.bytes = 4095)
+                && fails(|t| t.fit = Fit::Scale { span: 0 })
+        );
         assert!(fails(|t| t.time_scale = -1.0) && fails(|t| t.time_scale = f64::NAN));
     }
 

@@ -1,13 +1,15 @@
-//! Streams of block requests, made from a description or read from a trace; and streams of file calls.
+//! Streams of block requests, made from a description or read from a trace; and streams of file
+//! calls.
 //!
-//! *Promises.* A stream is a pure function of its description and seed, or of the bytes of its trace; nothing is left out, moved or
-//! rounded without being counted. Making a request and reading a line allocate nothing. No input panics, and none takes
-//! memory beyond its longest line.
+//! *Promises.* A stream is a pure function of its description and seed, or of the bytes of its
+//! trace; nothing is left out, moved or rounded without being counted. Making a request and reading
+//! a line allocate nothing. No input panics, and none takes memory beyond its longest line.
 //!
-//! *Works in terms of* bytes and nanoseconds: a [`Source`] gives one [`Request`] after another; [`files::FileCalls`] gives one
-//! [`files::FileCall`] after another.
+//! *Works in terms of* bytes and nanoseconds: a [`Source`] gives one [`Request`] after another;
+//! [`files::FileCalls`] gives one [`files::FileCall`] after another.
 //!
-//! *Knows nothing of* devices, flash, files of the operating system. Where lines come from is [`trace::Lines`]' business.
+//! *Knows nothing of* devices, flash, files of the operating system. Where lines come from is
+//! [`trace::Lines`]' business.
 //!
 //! ```text
 //! pattern::Spec -> Pattern ----.

@@ -33,7 +33,12 @@ pub struct Request {
 impl Request {
     /// A flush that arrives at `at`.
     pub const fn flush(at: Nanos) -> Self {
-        Self { op: Op::Flush, at, offset: 0, length: 0 }
+        Self {
+            op: Op::Flush,
+            at,
+            offset: 0,
+            length: 0,
+        }
     }
 }
 
@@ -68,8 +73,11 @@ pub enum WorkloadError {
         /// Why it was not.
         error: LineError,
     },
-    /// The trace ended without a single request; most often the wrong action, unit or format was chosen.
-    #[error("no request in {lines} lines ({ignored} held none, {other_units} belonged to other units, {empty} had length 0)")]
+    /// The trace ended without a single request; most often the wrong action, unit or format was
+    /// chosen.
+    #[error(
+        "no request in {lines} lines ({ignored} held none, {other_units} belonged to other units, {empty} had length 0)"
+    )]
     NoRequests {
         /// Lines read.
         lines: u64,

@@ -3,7 +3,8 @@
 use crate::{Op, Request, Source, WorkloadError};
 use nandlab_sim::Nanos;
 
-/// What a stream amounts to. `end` is the span that [`Fit::Scale`](crate::Fit::Scale) needs, and the size of the smallest device that holds it.
+/// What a stream amounts to. `end` is the span that [`Fit::Scale`](crate::Fit::Scale) needs, and
+/// the size of the smallest device that holds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Requests: reads, writes, flushes, discards.
@@ -49,8 +50,14 @@ mod tests {
     #[test]
     fn counts_what_passed() {
         let text = b"fio version 3 iolog\n0 a write 4096 8192\n5 a read 0 512\n9 a sync\n";
-        let survey = Survey::of(&mut Reader::new(&text[..], Format::Fio, Options::default())).unwrap();
-        let expected = Survey { requests: [1, 1, 1, 0], bytes: [512, 8192, 0, 0], end: 12288, duration: 9000 };
+        let survey =
+            Survey::of(&mut Reader::new(&text[..], Format::Fio, Options::default())).unwrap();
+        let expected = Survey {
+            requests: [1, 1, 1, 0],
+            bytes: [512, 8192, 0, 0],
+            end: 12288,
+            duration: 9000,
+        };
         assert_eq!(survey, expected);
     }
 }

@@ -1,6 +1,8 @@
 //! The same calls on a file system here and on one of the kernel's, timed.
 //!
-//! Each part ends with what makes it durable. The kernel pays for its system calls and its loop device, and has its threads on other processors; ours is one thread. Seconds are those of a clock on the wall, best of three rounds.
+//! Each part ends with what makes it durable. The kernel pays for its system calls and its loop
+//! device, and has its threads on other processors; ours is one thread. Seconds are those of a
+//! clock on the wall, best of three rounds.
 
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Sync, Time};
 use std::fs::{self, File, OpenOptions};
@@ -49,10 +51,29 @@ impl<F: FileSystem> Volume for Ours<F> {
     type Open = Ino;
 
     fn mkdir(&mut self, dir: usize) {
-        self.dirs.push(self.fs.mkdir(Ino::ROOT, format!("{dir}").as_bytes(), 0o755, Caller::root(NOW)).unwrap().ino);
+        self.dirs.push(
+            self.fs
+                .mkdir(
+                    Ino::ROOT,
+                    format!("{dir}").as_bytes(),
+                    0o755,
+                    Caller::root(NOW),
+                )
+                .unwrap()
+                .ino,
+        );
     }
     fn create(&mut self, dir: usize, file: usize) -> Ino {
-        self.fs.create(self.dirs[dir], name(file).as_bytes(), NewNode::File, 0o644, Caller::root(NOW)).unwrap().ino
+        self.fs
+            .create(
+                self.dirs[dir],
+                name(file).as_bytes(),
+                NewNode::File,
+                0o644,
+                Caller::root(NOW),
+            )
+            .unwrap()
+            .ino
     }
     fn write(&mut self, file: &mut Ino, at: usize, data: &[u8]) {
         assert_eq!(self.fs.write(*file, at as u64, data, NOW), Ok(data.len()));
@@ -67,12 +88,17 @@ impl<F: FileSystem> Volume for Ours<F> {
         self.fs.forget(file, 1);
     }
     fn size(&mut self, dir: usize, file: usize) -> u64 {
-        let found = self.fs.lookup(self.dirs[dir], name(file).as_bytes()).unwrap();
+        let found = self
+            .fs
+            .lookup(self.dirs[dir], name(file).as_bytes())
+            .unwrap();
         self.fs.forget(found.ino, 1);
         found.size
     }
     fn remove(&mut self, dir: usize, file: usize) {
-        self.fs.unlink(self.dirs[dir], name(file).as_bytes(), NOW).unwrap();
+        self.fs
+            .unlink(self.dirs[dir], name(file).as_bytes(), NOW)
+            .unwrap();
     }
     fn sync(&mut self) {
         self.fs.sync().unwrap();
@@ -106,7 +132,12 @@ impl Volume for Kernels {
         fs::create_dir(self.dir.join(dir.to_string())).unwrap();
     }
     fn create(&mut self, dir: usize, file: usize) -> File {
-        OpenOptions::new().read(true).write(true).create_new(true).open(self.path(dir, file)).unwrap()
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(self.path(dir, file))
+            .unwrap()
     }
     fn write(&mut self, file: &mut File, at: usize, data: &[u8]) {
         file.write_all_at(data, at as u64).unwrap();
@@ -139,7 +170,11 @@ const PARTS: [(&str, f64, &str); 7] = [
     ("append 4 KiB and fsync", FSYNCS as f64, "calls/s"),
     ("write in order, 64 KiB calls", LARGE as f64 / 1e6, "MB/s"),
     ("overwrite 4 KiB at random", OVERWRITES as f64, "calls/s"),
-    ("read in order, 64 KiB calls, cached", LARGE as f64 / 1e6, "MB/s"),
+    (
+        "read in order, 64 KiB calls, cached",
+        LARGE as f64 / 1e6,
+        "MB/s",
+    ),
     ("remove files", FILES as f64, "files/s"),
 ];
 
@@ -160,7 +195,9 @@ fn play<V: Volume>(volume: &mut V) -> Seconds {
         }
         volume.sync();
     });
-    let look = timed(&mut || (0..FILES).for_each(|file| assert_eq!(volume.size(file % DIRECTORIES, file), PAGE as u64)));
+    let look = timed(&mut || {
+        (0..FILES).for_each(|file| assert_eq!(volume.size(file % DIRECTORIES, file), PAGE as u64))
+    });
     let mut log = volume.create(DIRECTORIES, 0);
     let append = timed(&mut || {
         for step in 0..FSYNCS {
@@ -170,7 +207,9 @@ fn play<V: Volume>(volume: &mut V) -> Seconds {
     });
     let mut large = volume.create(DIRECTORIES, 1);
     let write = timed(&mut || {
-        (0..LARGE).step_by(PIECE).for_each(|at| volume.write(&mut large, at, &piece));
+        (0..LARGE)
+            .step_by(PIECE)
+            .for_each(|at| volume.write(&mut large, at, &piece));
         volume.fsync(&mut large);
     });
     let overwrite = timed(&mut || {
@@ -180,7 +219,11 @@ fn play<V: Volume>(volume: &mut V) -> Seconds {
         }
         volume.fsync(&mut large);
     });
-    let read = timed(&mut || (0..LARGE).step_by(PIECE).for_each(|at| volume.read(&mut large, at, &mut piece)));
+    let read = timed(&mut || {
+        (0..LARGE)
+            .step_by(PIECE)
+            .for_each(|at| volume.read(&mut large, at, &mut piece))
+    });
     let remove = timed(&mut || {
         (0..FILES).for_each(|file| volume.remove(file % DIRECTORIES, file));
         volume.sync();
@@ -195,16 +238,27 @@ pub type Seconds = [f64; PARTS.len()];
 
 /// One round of ours.
 pub fn ours(fs: impl FileSystem) -> Seconds {
-    play(&mut Ours { fs, dirs: Vec::new() })
+    play(&mut Ours {
+        fs,
+        dirs: Vec::new(),
+    })
 }
 
-/// One round of the kernel's, on an image in memory that `make` makes; nothing if the kernel does not mount it.
+/// One round of the kernel's, on an image in memory that `make` makes; nothing if the kernel does
+/// not mount it.
 pub fn kernels(kind: &str, options: &str, make: impl FnOnce(&Path)) -> Option<Seconds> {
     let name = format!("nandlab-bench-{}", std::process::id());
-    let (image, dir) = (Path::new("/dev/shm").join(&name), std::env::temp_dir().join(&name));
+    let (image, dir) = (
+        Path::new("/dev/shm").join(&name),
+        std::env::temp_dir().join(&name),
+    );
     make(&image);
     fs::create_dir_all(&dir).unwrap();
-    let mounted = Command::new("mount").args(["-t", kind, "-o", options]).arg(&image).arg(&dir).output();
+    let mounted = Command::new("mount")
+        .args(["-t", kind, "-o", options])
+        .arg(&image)
+        .arg(&dir)
+        .output();
     if !mounted.is_ok_and(|output| output.status.success()) {
         fs::remove_file(&image).unwrap();
         return None;
@@ -214,7 +268,12 @@ pub fn kernels(kind: &str, options: &str, make: impl FnOnce(&Path)) -> Option<Se
 
 fn best(round: impl Fn() -> Seconds) -> Seconds {
     let rounds: Vec<_> = (0..ROUNDS).map(|_| round()).collect();
-    std::array::from_fn(|part| rounds.iter().map(|round| round[part]).fold(f64::MAX, f64::min))
+    std::array::from_fn(|part| {
+        rounds
+            .iter()
+            .map(|round| round[part])
+            .fold(f64::MAX, f64::min)
+    })
 }
 
 /// Runs both, and prints a line for each part. The ratio is above 1 where ours is faster.
@@ -223,6 +282,11 @@ pub fn table(title: &str, ours: impl Fn() -> Seconds, kernels: impl Fn() -> Seco
     println!("{title}; 1 GiB in memory, best of {ROUNDS}");
     println!("{:38} {:>12} {:>12} {:>9}  ratio", "", "ours", "kernel", "");
     for (((what, amount, unit), ours), kernel) in PARTS.iter().zip(ours).zip(kernels) {
-        println!("{what:38} {:>12.0} {:>12.0} {unit:>9} {:>6.2}", amount / ours, amount / kernel, kernel / ours);
+        println!(
+            "{what:38} {:>12.0} {:>12.0} {unit:>9} {:>6.2}",
+            amount / ours,
+            amount / kernel,
+            kernel / ours
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! F2FS on a disk in memory: calls beside the kernel's, images beside `sload.f2fs` and `dump.f2fs`, random writes on a simulated device.
+//! F2FS on a disk in memory: calls beside the kernel's, images beside `sload.f2fs` and `dump.f2fs`,
+//! random writes on a simulated device.
 //!
-//! The tree is that of JFFS2's benchmark. Seconds on the wall are the best of some rounds, and count as far as nothing else runs. Needs f2fs-tools, root and loop devices.
+//! The tree is that of JFFS2's benchmark. Seconds on the wall are the best of some rounds, and
+//! count as far as nothing else runs. Needs f2fs-tools, root and loop devices.
 
 #[path = "../../../ext/benches/kernel/beside.rs"]
 mod beside;
@@ -17,7 +19,10 @@ mod tree;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
     let wanted = |part: &str| words.is_empty() || words.iter().any(|word| word == part);
     if wanted("ops") {
         ops::table();

@@ -1,4 +1,5 @@
-//! Volumes on which the nodes behind the last checkpoint come in the eight orders that Linux's `fs/f2fs/recovery.c` lists.
+//! Volumes on which the nodes behind the last checkpoint come in the eight orders that Linux's
+//! `fs/f2fs/recovery.c` lists.
 
 use super::{bytes, mount, put};
 use nandlab_block::{BlockDevice, Lba, Ram};
@@ -22,7 +23,8 @@ pub enum Node {
     Direct(u32),
 }
 
-/// Which version a recovered file has in the block that its inode lists, and in the one that its direct node lists.
+/// Which version a recovered file has in the block that its inode lists, and in the one that its
+/// direct node lists.
 pub type Found = Option<(u64, u64)>;
 
 /// An order of a file's two nodes, and what must be found.
@@ -36,14 +38,46 @@ pub struct Case {
 
 /// The eight, in Linux's order.
 pub const CASES: [Case; 8] = [
-    Case { old: true, nodes: [Node::Inode(0), Node::Direct(F)], found: Some((2, 2)) },
-    Case { old: true, nodes: [Node::Inode(F), Node::Direct(F)], found: Some((2, 2)) },
-    Case { old: true, nodes: [Node::Direct(F), Node::Inode(0)], found: Some((1, 2)) },
-    Case { old: true, nodes: [Node::Direct(F), Node::Inode(F)], found: Some((2, 2)) },
-    Case { old: false, nodes: [Node::Inode(0), Node::Direct(F)], found: None },
-    Case { old: false, nodes: [Node::Inode(D | F), Node::Direct(F)], found: Some((2, 2)) },
-    Case { old: false, nodes: [Node::Direct(F), Node::Inode(D | F)], found: Some((2, 2)) },
-    Case { old: false, nodes: [Node::Direct(F), Node::Inode(0)], found: None },
+    Case {
+        old: true,
+        nodes: [Node::Inode(0), Node::Direct(F)],
+        found: Some((2, 2)),
+    },
+    Case {
+        old: true,
+        nodes: [Node::Inode(F), Node::Direct(F)],
+        found: Some((2, 2)),
+    },
+    Case {
+        old: true,
+        nodes: [Node::Direct(F), Node::Inode(0)],
+        found: Some((1, 2)),
+    },
+    Case {
+        old: true,
+        nodes: [Node::Direct(F), Node::Inode(F)],
+        found: Some((2, 2)),
+    },
+    Case {
+        old: false,
+        nodes: [Node::Inode(0), Node::Direct(F)],
+        found: None,
+    },
+    Case {
+        old: false,
+        nodes: [Node::Inode(D | F), Node::Direct(F)],
+        found: Some((2, 2)),
+    },
+    Case {
+        old: false,
+        nodes: [Node::Direct(F), Node::Inode(D | F)],
+        found: Some((2, 2)),
+    },
+    Case {
+        old: false,
+        nodes: [Node::Direct(F), Node::Inode(0)],
+        found: None,
+    },
 ];
 
 /// A block that the inode lists, and one that the first direct node lists.
@@ -64,7 +98,8 @@ pub fn volume(cases: &[(usize, Case)]) -> Ram {
     let mut f2fs = mount(&mut disk);
     let write = |f2fs: &mut nandlab_f2fs::F2fs<&mut Ram>, file, number, version| {
         for place in PLACES {
-            f2fs.write(file, place, &contents(number, version, place), super::NOW).unwrap();
+            f2fs.write(file, place, &contents(number, version, place), super::NOW)
+                .unwrap();
         }
     };
     for (number, _) in cases.iter().filter(|(_, case)| case.old) {
@@ -76,14 +111,21 @@ pub fn volume(cases: &[(usize, Case)]) -> Ram {
     let mut inodes = Vec::new();
     for (number, case) in cases {
         let name = name(*number);
-        let file = if case.old { f2fs.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino } else { put(&mut f2fs, Ino::ROOT, &name, b"") };
+        let file = if case.old {
+            f2fs.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino
+        } else {
+            put(&mut f2fs, Ino::ROOT, &name, b"")
+        };
         write(&mut f2fs, file, *number, 2);
         f2fs.fsync(file, Sync::All).unwrap();
         inodes.push(file.0 as u32);
     }
     assert_eq!(f2fs.counts().roll_forwards, cases.len() as u64);
     drop(f2fs);
-    cases.iter().zip(inodes).for_each(|((_, case), ino)| arrange(&mut disk, ino, case.nodes));
+    cases
+        .iter()
+        .zip(inodes)
+        .for_each(|((_, case), ino)| arrange(&mut disk, ino, case.nodes));
     disk
 }
 
@@ -91,7 +133,8 @@ fn word(block: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(block[at..at + 4].try_into().unwrap())
 }
 
-/// Brings the two nodes that an fsync of a file has written into another order, with other marks. Each goes on naming the place behind its own.
+/// Brings the two nodes that an fsync of a file has written into another order, with other marks.
+/// Each goes on naming the place behind its own.
 fn arrange(disk: &mut Ram, ino: u32, nodes: [Node; 2]) {
     let mut found: Vec<(Lba, Vec<u8>)> = Vec::new();
     for at in 0..disk.geometry().bytes() / BLOCK as u64 {
@@ -111,7 +154,12 @@ fn arrange(disk: &mut Ram, ino: u32, nodes: [Node; 2]) {
             Node::Inode(marks) => (true, marks),
             Node::Direct(marks) => (false, marks),
         };
-        let mut block = found.iter().find(|(_, block)| is_inode(block) == inode).unwrap().1.clone();
+        let mut block = found
+            .iter()
+            .find(|(_, block)| is_inode(block) == inode)
+            .unwrap()
+            .1
+            .clone();
         let flags = word(&block, FLAG) & !(F | D) | marks;
         block[FLAG..FLAG + 4].copy_from_slice(&flags.to_le_bytes());
         block[NEXT..NEXT + 4].copy_from_slice(&next[place].to_le_bytes());

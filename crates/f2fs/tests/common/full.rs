@@ -15,7 +15,8 @@ const STRETCH: u64 = 250;
 const OVERWRITTEN: u64 = 60;
 const BLOCK: u64 = 4096;
 
-/// A model whose calls reach a part of the tree, beside a large file in directories deeper than they go, with which the volume is kept full.
+/// A model whose calls reach a part of the tree, beside a large file in directories deeper than
+/// they go, with which the volume is kept full.
 pub struct Aging {
     pub model: Model,
     seed: u64,
@@ -31,16 +32,33 @@ pub struct Aging {
 
 /// An empty file that hardly a call reaches.
 fn deep<F: FileSystem>(fs: &mut F, attempt: u64) -> Ino {
-    let bottom = (0..12).fold(Ino::ROOT, |dir, _| mkdir(fs, dir, &format!("deep {attempt}")));
+    let bottom = (0..12).fold(Ino::ROOT, |dir, _| {
+        mkdir(fs, dir, &format!("deep {attempt}"))
+    });
     put(fs, bottom, "large", b"")
 }
 
 impl Aging {
     pub fn new<D: BlockDevice>(f2fs: &mut F2fs<D>, seed: u64) -> Self {
         let capacity = f2fs.statfs().unwrap().free;
-        let mut model = Model::new(seed, Rules { file_bytes_max: 40_000, inodes_max: 90, ..Rules::unix() });
+        let mut model = Model::new(
+            seed,
+            Rules {
+                file_bytes_max: 40_000,
+                inodes_max: 90,
+                ..Rules::unix()
+            },
+        );
         let file = (deep(model.judge(), 0), deep(f2fs, 0));
-        Self { model, seed, stretches: 0, file, bytes: 0, capacity, percent: 0 }
+        Self {
+            model,
+            seed,
+            stretches: 0,
+            file,
+            bytes: 0,
+            capacity,
+            percent: 0,
+        }
     }
 
     /// So many calls; background work is done as it falls due.
@@ -53,13 +71,25 @@ impl Aging {
                 let word = mix(mix(self.seed, self.stretches), number);
                 // Half of it goes to a tenth of the file.
                 let blocks = self.bytes / BLOCK / if word & 1 == 0 { 10 } else { 1 };
-                self.write(f2fs, (word >> 1) % blocks.max(1) * BLOCK, &bytes(word, BLOCK as usize));
+                self.write(
+                    f2fs,
+                    (word >> 1) % blocks.max(1) * BLOCK,
+                    &bytes(word, BLOCK as usize),
+                );
             }
-            let what = if self.stretches.is_multiple_of(2) { Sync::Data } else { Sync::All };
-            f2fs.fsync(self.file.1, what).unwrap_or_else(|error| panic!("{error} ({:?})", f2fs.fault()));
-            self.model.run(f2fs, STRETCH).unwrap_or_else(|mismatch| panic!("{mismatch} ({:?})", f2fs.fault()));
+            let what = if self.stretches.is_multiple_of(2) {
+                Sync::Data
+            } else {
+                Sync::All
+            };
+            f2fs.fsync(self.file.1, what)
+                .unwrap_or_else(|error| panic!("{error} ({:?})", f2fs.fault()));
+            self.model
+                .run(f2fs, STRETCH)
+                .unwrap_or_else(|mismatch| panic!("{mismatch} ({:?})", f2fs.fault()));
             if let Some(due) = f2fs.due() {
-                f2fs.work(due).unwrap_or_else(|error| panic!("{error} ({:?})", f2fs.fault()));
+                f2fs.work(due)
+                    .unwrap_or_else(|error| panic!("{error} ({:?})", f2fs.fault()));
             }
             self.percent += self.used(f2fs);
         }
@@ -74,12 +104,20 @@ impl Aging {
         (100 * (self.capacity - f2fs.statfs().unwrap().free)).div_ceil(self.capacity)
     }
 
-    /// Directories that were moved may have brought the file into the reach of calls: it was cut, or is gone.
+    /// Directories that were moved may have brought the file into the reach of calls: it was cut,
+    /// or is gone.
     fn find<D: BlockDevice>(&mut self, f2fs: &mut F2fs<D>) {
-        let found = [self.model.judge().getattr(self.file.0), f2fs.getattr(self.file.1)].map(|attr| attr.map_or(0, |attr| attr.size));
+        let found = [
+            self.model.judge().getattr(self.file.0),
+            f2fs.getattr(self.file.1),
+        ]
+        .map(|attr| attr.map_or(0, |attr| attr.size));
         self.bytes = found[1];
         if found[0] != found[1] || self.bytes == 0 {
-            self.file = (deep(self.model.judge(), self.stretches), deep(f2fs, self.stretches));
+            self.file = (
+                deep(self.model.judge(), self.stretches),
+                deep(f2fs, self.stretches),
+            );
             self.bytes = 0;
         }
     }
@@ -92,15 +130,29 @@ impl Aging {
         }
         while self.used(f2fs) > FULL + 1 {
             self.bytes -= 8 * BLOCK;
-            let change = SetAttr { size: Some(self.bytes), ..SetAttr::default() };
-            self.model.judge().setattr(self.file.0, &change, NOW).unwrap();
+            let change = SetAttr {
+                size: Some(self.bytes),
+                ..SetAttr::default()
+            };
+            self.model
+                .judge()
+                .setattr(self.file.0, &change, NOW)
+                .unwrap();
             f2fs.setattr(self.file.1, &change, NOW).unwrap();
         }
     }
 
     fn write<D: BlockDevice>(&mut self, f2fs: &mut F2fs<D>, at: u64, data: &[u8]) {
         let now = Time::new(NOW.secs + self.stretches as i64);
-        self.model.judge().write(self.file.0, at, data, now).unwrap();
-        assert_eq!(f2fs.write(self.file.1, at, data, now), Ok(data.len()), "{:?}", f2fs.fault());
+        self.model
+            .judge()
+            .write(self.file.0, at, data, now)
+            .unwrap();
+        assert_eq!(
+            f2fs.write(self.file.1, at, data, now),
+            Ok(data.len()),
+            "{:?}",
+            f2fs.fault()
+        );
     }
 }

@@ -24,14 +24,23 @@ pub fn ram(kib: u64) -> Ram {
 
 /// Runs a tool to its end; a missing tool fails the test and names its package.
 pub fn tool(program: &str, arguments: &[&str]) -> Output {
-    let path = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].iter().map(|dir| Path::new(dir).join(program)).find(|path| path.is_file());
+    let path = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+        .iter()
+        .map(|dir| Path::new(dir).join(program))
+        .find(|path| path.is_file());
     let path = path.unwrap_or_else(|| panic!("{program} is missing: apt-get install f2fs-tools"));
-    Command::new(path).args(arguments).env("LC_ALL", "C.UTF-8").output().unwrap_or_else(|error| panic!("{program}: {error}"))
+    Command::new(path)
+        .args(arguments)
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
 /// What a tool printed.
 pub fn printed(output: &Output) -> String {
-    [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
+    [&output.stdout[..], &output.stderr]
+        .map(String::from_utf8_lossy)
+        .concat()
 }
 
 /// Puts a disk into a file; zeros take no space.
@@ -65,7 +74,8 @@ pub fn load(path: &Path) -> Ram {
             }
         }
         if data[..count].iter().any(|byte| *byte != 0) {
-            disk.write(Lba(at / 512), &data[..count / 512 * 512]).unwrap();
+            disk.write(Lba(at / 512), &data[..count / 512 * 512])
+                .unwrap();
         }
         at += count as u64;
         if count < data.len() {
@@ -86,7 +96,11 @@ pub fn fsck<D: BlockDevice>(disk: &mut D) -> (bool, String) {
 /// Both judges, theirs and ours, find nothing wrong.
 pub fn assert_clean<D: BlockDevice>(disk: &mut D, what: &str) {
     let report = read_only(&mut *disk).check().unwrap();
-    assert_eq!((report.findings.as_slice(), report.more), (&[][..], 0), "{what}");
+    assert_eq!(
+        (report.findings.as_slice(), report.more),
+        (&[][..], 0),
+        "{what}"
+    );
     let (content, text) = fsck(disk);
     assert!(content, "{what}: {text}");
 }
@@ -96,8 +110,15 @@ pub fn made_by_mkfs(mib: u64, options: &[&str]) -> Ram {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     File::create(&path).unwrap().set_len(mib << 20).unwrap();
-    let output = tool("mkfs.f2fs", &[&["-f"], options, &[path.to_str().unwrap()]].concat());
-    assert!(output.status.success(), "mkfs.f2fs {options:?}: {}", printed(&output));
+    let output = tool(
+        "mkfs.f2fs",
+        &[&["-f"], options, &[path.to_str().unwrap()]].concat(),
+    );
+    assert!(
+        output.status.success(),
+        "mkfs.f2fs {options:?}: {}",
+        printed(&output)
+    );
     load(&path)
 }
 
@@ -107,14 +128,30 @@ pub fn mount<D: BlockDevice>(disk: D) -> F2fs<D> {
 
 /// The disk as it is, without a write.
 pub fn read_only<D: BlockDevice>(disk: D) -> F2fs<D> {
-    F2fs::mount(disk, Options { read_only: true, ..Options::default() }).unwrap()
+    F2fs::mount(
+        disk,
+        Options {
+            read_only: true,
+            ..Options::default()
+        },
+    )
+    .unwrap()
 }
 
 pub const NOW: Time = Time::new(1_000_000_000);
 
 /// Makes a file; its reference is the caller's.
 pub fn put<F: FileSystem>(fs: &mut F, dir: Ino, name: &str, data: &[u8]) -> Ino {
-    let file = fs.create(dir, name.as_bytes(), NewNode::File, 0o644, Caller::root(NOW)).unwrap_or_else(|e| panic!("{name}: {e}")).ino;
+    let file = fs
+        .create(
+            dir,
+            name.as_bytes(),
+            NewNode::File,
+            0o644,
+            Caller::root(NOW),
+        )
+        .unwrap_or_else(|e| panic!("{name}: {e}"))
+        .ino;
     let mut done = 0;
     while done < data.len() {
         done += fs.write(file, done as u64, &data[done..], NOW).unwrap();
@@ -123,12 +160,16 @@ pub fn put<F: FileSystem>(fs: &mut F, dir: Ino, name: &str, data: &[u8]) -> Ino 
 }
 
 pub fn mkdir<F: FileSystem>(fs: &mut F, dir: Ino, name: &str) -> Ino {
-    fs.mkdir(dir, name.as_bytes(), 0o755, Caller::root(NOW)).unwrap_or_else(|e| panic!("{name}: {e}")).ino
+    fs.mkdir(dir, name.as_bytes(), 0o755, Caller::root(NOW))
+        .unwrap_or_else(|e| panic!("{name}: {e}"))
+        .ino
 }
 
 /// Bytes that are nowhere else.
 pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
-    (0..length as u64).map(|at| nandlab_sim::mix(seed, at / 8).to_le_bytes()[(at % 8) as usize]).collect()
+    (0..length as u64)
+        .map(|at| nandlab_sim::mix(seed, at / 8).to_le_bytes()[(at % 8) as usize])
+        .collect()
 }
 
 /// What we see, in the form in which the kernel tells what it sees.
@@ -137,22 +178,46 @@ pub fn manifest(fs: &mut impl FileSystem) -> Manifest {
         let (attr, mtime, (major, minor)) = (entry.attr, entry.attr.mtime, entry.attr.device);
         let kind = match attr.kind {
             FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Symlink { target: PathBuf::from(OsStr::from_bytes(&entry.contents)) },
+            FileType::Symlink => Kind::Symlink {
+                target: PathBuf::from(OsStr::from_bytes(&entry.contents)),
+            },
             FileType::Character => Kind::Character { major, minor },
             FileType::Block => Kind::Block { major, minor },
             FileType::Fifo => Kind::Fifo,
             FileType::Socket => Kind::Socket,
             FileType::File => {
-                let sha256 = Sha256::digest(&entry.contents).iter().map(|byte| format!("{byte:02x}")).collect();
-                Kind::File { size: attr.size, sha256 }
+                let sha256 = Sha256::digest(&entry.contents)
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect();
+                Kind::File {
+                    size: attr.size,
+                    sha256,
+                }
             }
         };
-        let links = if attr.kind == FileType::Directory { 1 } else { attr.links };
-        Entry { kind, mode: attr.mode, uid: attr.uid, gid: attr.gid, links, mtime: mtime.secs, mtime_nanos: mtime.nanos }
+        let links = if attr.kind == FileType::Directory {
+            1
+        } else {
+            attr.links
+        };
+        Entry {
+            kind,
+            mode: attr.mode,
+            uid: attr.uid,
+            gid: attr.gid,
+            links,
+            mtime: mtime.secs,
+            mtime_nanos: mtime.nanos,
+        }
     };
     let path = |path: Vec<u8>| match path.is_empty() {
         true => PathBuf::from("."),
         false => Path::new(".").join(OsStr::from_bytes(&path)),
     };
-    tree::snapshot(fs).unwrap().into_iter().map(|(name, found)| (path(name), entry(found))).collect()
+    tree::snapshot(fs)
+        .unwrap()
+        .into_iter()
+        .map(|(name, found)| (path(name), entry(found)))
+        .collect()
 }

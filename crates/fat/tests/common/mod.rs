@@ -16,14 +16,23 @@ pub fn ram(kib: u64) -> Ram {
 
 /// Runs a tool to its end; a missing tool fails the test and names its package.
 pub fn tool(package: &str, program: &str, arguments: &[&str]) -> Output {
-    let path = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].iter().map(|dir| Path::new(dir).join(program)).find(|path| path.is_file());
+    let path = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+        .iter()
+        .map(|dir| Path::new(dir).join(program))
+        .find(|path| path.is_file());
     let path = path.unwrap_or_else(|| panic!("{program} is missing: apt-get install {package}"));
-    Command::new(path).args(arguments).env("LC_ALL", "C.UTF-8").output().unwrap_or_else(|error| panic!("{program}: {error}"))
+    Command::new(path)
+        .args(arguments)
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
 /// What a tool printed.
 pub fn printed(output: &Output) -> String {
-    [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
+    [&output.stdout[..], &output.stderr]
+        .map(String::from_utf8_lossy)
+        .concat()
 }
 
 /// Puts a disk into a file; zeros take no space.
@@ -57,7 +66,8 @@ pub fn load(path: &Path) -> Ram {
             }
         }
         if data[..count].iter().any(|byte| *byte != 0) {
-            disk.write(Lba(at / 512), &data[..count / 512 * 512]).unwrap();
+            disk.write(Lba(at / 512), &data[..count / 512 * 512])
+                .unwrap();
         }
         at += count as u64;
         if count < data.len() {
@@ -71,14 +81,22 @@ pub fn fsck(disk: &mut Ram) -> (bool, String) {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     save(disk, &path);
-    let output = tool("dosfstools", "fsck.vfat", &["-n", "-V", path.to_str().unwrap()]);
+    let output = tool(
+        "dosfstools",
+        "fsck.vfat",
+        &["-n", "-V", path.to_str().unwrap()],
+    );
     (output.status.success(), printed(&output))
 }
 
 /// Both judges, theirs and ours, find nothing wrong.
 pub fn assert_clean(disk: &mut Ram, what: &str) {
     let report = read_only(disk).check().unwrap();
-    assert_eq!((report.findings.as_slice(), report.more), (&[][..], 0), "{what}");
+    assert_eq!(
+        (report.findings.as_slice(), report.more),
+        (&[][..], 0),
+        "{what}"
+    );
     let (content, text) = fsck(disk);
     assert!(content, "{what}: {text}");
 }
@@ -88,8 +106,21 @@ pub fn made_by_mkfs(kib: u64, options: &[&str]) -> Ram {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("image");
     File::create(&path).unwrap().set_len(kib * 1024).unwrap();
-    let output = tool("dosfstools", "mkfs.vfat", &[&["-i", "12345678", "--invariant"], options, &[path.to_str().unwrap()]].concat());
-    assert!(output.status.success(), "mkfs.vfat {options:?}: {}", printed(&output));
+    let output = tool(
+        "dosfstools",
+        "mkfs.vfat",
+        &[
+            &["-i", "12345678", "--invariant"],
+            options,
+            &[path.to_str().unwrap()],
+        ]
+        .concat(),
+    );
+    assert!(
+        output.status.success(),
+        "mkfs.vfat {options:?}: {}",
+        printed(&output)
+    );
     load(&path)
 }
 
@@ -99,7 +130,14 @@ pub fn mount<D: BlockDevice>(disk: D) -> Fat<D> {
 
 /// The disk as it is, without a write.
 pub fn read_only(disk: &mut Ram) -> Fat<&mut Ram> {
-    Fat::mount(disk, Options { read_only: true, ..Options::default() }).unwrap()
+    Fat::mount(
+        disk,
+        Options {
+            read_only: true,
+            ..Options::default()
+        },
+    )
+    .unwrap()
 }
 
 /// The worst that our check finds.
@@ -111,7 +149,16 @@ pub const NOW: Time = Time::new(1_000_000_000);
 
 /// Makes a file; its reference is given back.
 pub fn put<F: FileSystem>(fs: &mut F, dir: Ino, name: &str, data: &[u8]) -> Ino {
-    let file = fs.create(dir, name.as_bytes(), NewNode::File, 0o644, Caller::root(NOW)).unwrap_or_else(|e| panic!("{name}: {e}")).ino;
+    let file = fs
+        .create(
+            dir,
+            name.as_bytes(),
+            NewNode::File,
+            0o644,
+            Caller::root(NOW),
+        )
+        .unwrap_or_else(|e| panic!("{name}: {e}"))
+        .ino;
     let mut done = 0;
     while done < data.len() {
         done += fs.write(file, done as u64, &data[done..], NOW).unwrap();
@@ -120,10 +167,14 @@ pub fn put<F: FileSystem>(fs: &mut F, dir: Ino, name: &str, data: &[u8]) -> Ino 
 }
 
 pub fn mkdir<F: FileSystem>(fs: &mut F, dir: Ino, name: &str) -> Ino {
-    fs.mkdir(dir, name.as_bytes(), 0o755, Caller::root(NOW)).unwrap_or_else(|e| panic!("{name}: {e}")).ino
+    fs.mkdir(dir, name.as_bytes(), 0o755, Caller::root(NOW))
+        .unwrap_or_else(|e| panic!("{name}: {e}"))
+        .ino
 }
 
 /// Bytes that are nowhere else.
 pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
-    (0..length as u64).map(|at| nandlab_sim::mix(seed, at / 8).to_le_bytes()[(at % 8) as usize]).collect()
+    (0..length as u64)
+        .map(|at| nandlab_sim::mix(seed, at / 8).to_le_bytes()[(at % 8) as usize])
+        .collect()
 }

@@ -1,7 +1,9 @@
 //! Formatting a medium, and coming back from it.
 
 use super::blocks::Use;
-use super::format::{Anchor, BASE_UNIT, BlockHeader, Kind, MAX_PAGES, Role, TAG, Tag, Tail, VERSION};
+use super::format::{
+    Anchor, BASE_UNIT, BlockHeader, Kind, MAX_PAGES, Role, TAG, Tag, Tail, VERSION,
+};
 use super::logs::NAMELESS;
 use super::shared::{Core, Programmed, RESERVE};
 use super::{LogBlockFtl, LogBlockOptions, Policy, SECTOR, Scheme, SeededBug};
@@ -33,7 +35,8 @@ struct Survey {
     void: bool,
 }
 
-/// The newest version of a logical page: its sequence number, its flash page, and whether it is a discard.
+/// The newest version of a logical page: its sequence number, its flash page, and whether it is a
+/// discard.
 #[derive(Clone, Copy, Debug, Default)]
 struct Newest {
     sequence: u64,
@@ -55,11 +58,25 @@ impl LogBlockOptions {
             Scheme::Sast { blocks, logs, .. } => (0, blocks, logs),
             Scheme::Fast { .. } => (1, 0, 0),
         };
-        Anchor { scheme, page: g.page, pages_per_block: g.pages_per_block, blocks: g.blocks, logical_blocks, group_blocks, group_logs }
+        Anchor {
+            scheme,
+            page: g.page,
+            pages_per_block: g.pages_per_block,
+            blocks: g.blocks,
+            logical_blocks,
+            group_blocks,
+            group_logs,
+        }
     }
 
     fn check(&self, g: &Geometry) -> Result<(), AttachError> {
-        let refuse = |what, found, expected| Err(AttachError::Mismatch { what, found, expected });
+        let refuse = |what, found, expected| {
+            Err(AttachError::Mismatch {
+                what,
+                found,
+                expected,
+            })
+        };
         if g.page < SECTOR {
             return refuse("bytes of a page", g.page, SECTOR);
         }
@@ -69,8 +86,12 @@ impl LogBlockOptions {
         match self.scheme {
             Scheme::Sast { blocks: 0, .. } => refuse("logical blocks of a group", 0, 1),
             Scheme::Sast { logs: 0, .. } => refuse("log blocks of a group", 0, 1),
-            Scheme::Sast { logs, .. } if logs > MOST_GROUP_LOGS => refuse("log blocks of a group", logs, MOST_GROUP_LOGS),
-            _ if self.log_blocks < self.fewest_logs() => refuse("number of log blocks", self.log_blocks, self.fewest_logs()),
+            Scheme::Sast { logs, .. } if logs > MOST_GROUP_LOGS => {
+                refuse("log blocks of a group", logs, MOST_GROUP_LOGS)
+            }
+            _ if self.log_blocks < self.fewest_logs() => {
+                refuse("number of log blocks", self.log_blocks, self.fewest_logs())
+            }
             _ => Ok(()),
         }
     }
@@ -89,7 +110,13 @@ fn read_tag(mtd: &mut impl Mtd, page: Page) -> Result<Found, MtdError> {
 /// Reads the tags of a block, and what they say of it.
 fn survey(mtd: &mut impl Mtd, block: u32, tags: &mut Vec<(Page, Tag)>) -> Result<Survey, MtdError> {
     let pages = mtd.geometry().pages_per_block;
-    let mut survey = Survey { block, header: None, lbn: None, used: 0, void: false };
+    let mut survey = Survey {
+        block,
+        header: None,
+        lbn: None,
+        used: 0,
+        void: false,
+    };
     let (mut whole, mut readable_end) = (false, true);
     tags.clear();
     for i in 0..pages {
@@ -107,19 +134,28 @@ fn survey(mtd: &mut impl Mtd, block: u32, tags: &mut Vec<(Page, Tag)>) -> Result
         survey.used = i + 1;
     }
     if let Some(&(_, first)) = tags.first()
-        && tags.iter().all(|&(page, tag)| tag.lpn == first.lpn / pages * pages + page.0 % pages)
+        && tags
+            .iter()
+            .all(|&(page, tag)| tag.lpn == first.lpn / pages * pages + page.0 % pages)
     {
         survey.lbn = Some(first.lpn / pages);
     }
-    // If the last page is there but cannot be read, it may have been whole: then its pages count where nothing else has them, which is nowhere if it was not.
+    // If the last page is there but cannot be read, it may have been whole: then its pages count
+    // where nothing else has them, which is nowhere if it was not.
     survey.void = survey.header.is_some_and(|h| h.role == Role::Merged) && !whole && readable_end;
     Ok(survey)
 }
 
 /// The anchor, if the block holds one.
-fn read_anchor<M: Mtd>(mtd: &mut M, tags: &[(Page, Tag)]) -> Result<Option<(u16, Anchor)>, MtdError> {
+fn read_anchor<M: Mtd>(
+    mtd: &mut M,
+    tags: &[(Page, Tag)],
+) -> Result<Option<(u16, Anchor)>, MtdError> {
     let mut buffer = vec![0; mtd.geometry().page as usize];
-    for &(page, _) in tags.iter().filter(|(_, tag)| tag.kind == Kind::Anchor && tag.block.role == Role::Anchor) {
+    for &(page, _) in tags
+        .iter()
+        .filter(|(_, tag)| tag.kind == Kind::Anchor && tag.block.role == Role::Anchor)
+    {
         match mtd.read(page, &mut buffer, &mut []) {
             Ok(_) => {
                 if let Some(anchor) = Anchor::decode(&buffer) {
@@ -133,7 +169,10 @@ fn read_anchor<M: Mtd>(mtd: &mut M, tags: &[(Page, Tag)]) -> Result<Option<(u16,
     Ok(None)
 }
 
-fn find_anchor<M: Mtd>(mtd: &mut M, options: &LogBlockOptions) -> Result<(Anchor, u32), AttachError> {
+fn find_anchor<M: Mtd>(
+    mtd: &mut M,
+    options: &LogBlockOptions,
+) -> Result<(Anchor, u32), AttachError> {
     let g = mtd.geometry().clone();
     let mut tags = Vec::new();
     for block in 0..g.blocks {
@@ -151,23 +190,51 @@ fn find_anchor<M: Mtd>(mtd: &mut M, options: &LogBlockOptions) -> Result<(Anchor
             continue;
         };
         if version != VERSION {
-            return Err(AttachError::Mismatch { what: "format version", found: version.into(), expected: VERSION.into() });
+            return Err(AttachError::Mismatch {
+                what: "format version",
+                found: version.into(),
+                expected: VERSION.into(),
+            });
         }
         let expected = options.anchor(&g, anchor.logical_blocks);
         let rules = [
             ("page size", anchor.page, expected.page),
-            ("pages per block", anchor.pages_per_block, expected.pages_per_block),
+            (
+                "pages per block",
+                anchor.pages_per_block,
+                expected.pages_per_block,
+            ),
             ("number of blocks", anchor.blocks, expected.blocks),
-            ("scheme (0: BAST or SAST, 1: FAST)", anchor.scheme.into(), expected.scheme.into()),
-            ("logical blocks of a group", anchor.group_blocks, expected.group_blocks),
-            ("log blocks of a group", anchor.group_logs, expected.group_logs),
+            (
+                "scheme (0: BAST or SAST, 1: FAST)",
+                anchor.scheme.into(),
+                expected.scheme.into(),
+            ),
+            (
+                "logical blocks of a group",
+                anchor.group_blocks,
+                expected.group_blocks,
+            ),
+            (
+                "log blocks of a group",
+                anchor.group_logs,
+                expected.group_logs,
+            ),
         ];
         if let Some(&(what, found, expected)) = rules.iter().find(|r| r.1 != r.2) {
-            return Err(AttachError::Mismatch { what, found, expected });
+            return Err(AttachError::Mismatch {
+                what,
+                found,
+                expected,
+            });
         }
         let most = g.blocks.min(MAX_PAGES / g.pages_per_block);
         if anchor.logical_blocks == 0 || anchor.logical_blocks > most {
-            return Err(AttachError::Mismatch { what: "number of logical blocks", found: anchor.logical_blocks, expected: most });
+            return Err(AttachError::Mismatch {
+                what: "number of logical blocks",
+                found: anchor.logical_blocks,
+                expected: most,
+            });
         }
         return Ok((anchor, block));
     }
@@ -196,10 +263,19 @@ impl<M: Mtd> LogBlockFtl<M> {
         }
         mtd.sync()?;
         let found = good.len() as u32;
-        let reserved = options.log_blocks.saturating_add(options.spare_blocks).saturating_add(RESERVE);
-        let logical = found.saturating_sub(reserved).min(MAX_PAGES / g.pages_per_block);
+        let reserved = options
+            .log_blocks
+            .saturating_add(options.spare_blocks)
+            .saturating_add(RESERVE);
+        let logical = found
+            .saturating_sub(reserved)
+            .min(MAX_PAGES / g.pages_per_block);
         if logical == 0 {
-            return Err(AttachError::TooSmall(found, g.pages_per_block, reserved.saturating_add(1)));
+            return Err(AttachError::TooSmall(
+                found,
+                g.pages_per_block,
+                reserved.saturating_add(1),
+            ));
         }
         let anchor = options.anchor(&g, logical);
         let mut core = Core::new(mtd, options, logical);
@@ -211,7 +287,8 @@ impl<M: Mtd> LogBlockFtl<M> {
         Ok(Self::new(core))
     }
 
-    /// Comes back from a medium that was formatted before, however it was left. Reads the tag of every page.
+    /// Comes back from a medium that was formatted before, however it was left. Reads the tag of
+    /// every page.
     pub fn attach(mut mtd: M, options: LogBlockOptions) -> Result<Self, AttachError> {
         options.check(mtd.geometry())?;
         let (anchor, anchor_block) = find_anchor(&mut mtd, &options)?;
@@ -248,7 +325,8 @@ impl<M: Mtd> Core<M> {
             let mut written = true;
             for i in 0..copies {
                 let (at, cause) = (block * self.maps.pages + i, Cause::Mapping);
-                written &= self.program_kind(at, Kind::Anchor, 0, &page, false, cause)? == Programmed::Done;
+                written &= self.program_kind(at, Kind::Anchor, 0, &page, false, cause)?
+                    == Programmed::Done;
             }
             if written {
                 self.mtd.sync()?;
@@ -271,10 +349,17 @@ impl<M: Mtd> Core<M> {
             self.tally.of(Cause::Attach).oob_reads += u64::from(self.maps.pages);
             for &(page, tag) in &tags {
                 self.sequence = self.sequence.max(tag.sequence + 1);
-                let Some(known) = newest.get_mut(tag.lpn as usize) else { continue };
-                let newer = tag.sequence > known.sequence || self.options.seeded_bug == Some(SeededBug::IgnoreSequence);
+                let Some(known) = newest.get_mut(tag.lpn as usize) else {
+                    continue;
+                };
+                let newer = tag.sequence > known.sequence
+                    || self.options.seeded_bug == Some(SeededBug::IgnoreSequence);
                 if tag.kind != Kind::Anchor && !survey.void && newer {
-                    *known = Newest { sequence: tag.sequence, page: page.0, zero: tag.kind == Kind::Discarded };
+                    *known = Newest {
+                        sequence: tag.sequence,
+                        page: page.0,
+                        zero: tag.kind == Kind::Discarded,
+                    };
                 }
             }
             surveys.push(survey);
@@ -283,16 +368,22 @@ impl<M: Mtd> Core<M> {
         Ok((surveys, newest))
     }
 
-    /// What each block is from now on: of the blocks of a logical block that are in order, and hold a newest version, the oldest is its data block;
-    /// one that was opened as such before one that was opened as a log.
+    /// What each block is from now on: of the blocks of a logical block that are in order, and hold
+    /// a newest version, the oldest is its data block; one that was opened as such before one that
+    /// was opened as a log.
     fn choose_data(&self, surveys: &[Survey], newest: &[Newest]) -> Vec<Choice> {
         let mut chosen = vec![Choice::Nothing; self.mtd.geometry().blocks as usize];
         for version in newest.iter().filter(|n| !n.is_none()) {
             chosen[self.maps.split(version.page).0 as usize] = Choice::Log;
         }
         let mut best = vec![None; self.maps.logical_blocks() as usize];
-        for survey in surveys.iter().filter(|s| chosen[s.block as usize] == Choice::Log) {
-            let (Some(header), Some(lbn)) = (survey.header, survey.lbn) else { continue };
+        for survey in surveys
+            .iter()
+            .filter(|s| chosen[s.block as usize] == Choice::Log)
+        {
+            let (Some(header), Some(lbn)) = (survey.header, survey.lbn) else {
+                continue;
+            };
             if header.role != Role::Random {
                 let key = (header.role == Role::Log, header.base, survey.block);
                 let known = &mut best[lbn as usize];
@@ -301,14 +392,25 @@ impl<M: Mtd> Core<M> {
                 }
             }
         }
-        for (lbn, (.., block)) in best.iter().enumerate().filter_map(|(lbn, k)| k.map(|k| (lbn, k))) {
+        for (lbn, (.., block)) in best
+            .iter()
+            .enumerate()
+            .filter_map(|(lbn, k)| k.map(|k| (lbn, k)))
+        {
             chosen[block as usize] = Choice::Data(lbn as u32);
         }
         chosen
     }
 
-    /// Takes the blocks into service; gives the logs with the roles they were opened for, oldest first.
-    fn adopt(&mut self, surveys: &[Survey], newest: &[Newest], chosen: &[Choice], anchor: u32) -> Result<Vec<(u32, Role)>, AttachError> {
+    /// Takes the blocks into service; gives the logs with the roles they were opened for, oldest
+    /// first.
+    fn adopt(
+        &mut self,
+        surveys: &[Survey],
+        newest: &[Newest],
+        chosen: &[Choice],
+        anchor: u32,
+    ) -> Result<Vec<(u32, Role)>, AttachError> {
         let known = || surveys.iter().filter_map(|s| s.header);
         let total = known().map(|h| u64::from(h.erases)).sum::<u64>();
         let mean = total.checked_div(known().count() as u64).unwrap_or(0) as u32;
@@ -318,9 +420,18 @@ impl<M: Mtd> Core<M> {
             match (chosen[s.block as usize], s.header) {
                 _ if s.block == anchor => self.blocks.adopt(s.block, Use::Held, Tail::default()),
                 (Choice::Data(lbn), Some(header)) => {
-                    self.blocks.adopt(s.block, Use::Data { lbn }, Tail::new(header));
+                    self.blocks
+                        .adopt(s.block, Use::Data { lbn }, Tail::new(header));
                     let reused = self.bug(SeededBug::ReuseOpenBlock);
-                    self.maps.set_data(lbn, Some(s.block), if reused { self.fill_after(s.used) } else { self.maps.pages });
+                    self.maps.set_data(
+                        lbn,
+                        Some(s.block),
+                        if reused {
+                            self.fill_after(s.used)
+                        } else {
+                            self.maps.pages
+                        },
+                    );
                 }
                 (Choice::Log, Some(header)) => logs.push((header.base, s.block, header, s.used)),
                 _ => self.blocks.release(s.block, false),
@@ -338,7 +449,8 @@ impl<M: Mtd> Core<M> {
     /// Takes a log block over, not to be filled further.
     fn resume_log(&mut self, block: u32, header: BlockHeader, used: u32) -> Result<u32, MtdError> {
         let slot = self.logs.add(block);
-        self.blocks.adopt(block, Use::Log { slot }, Tail::new(header));
+        self.blocks
+            .adopt(block, Use::Log { slot }, Tail::new(header));
         for i in 0..used {
             self.tally.count_read(Cause::Attach, false);
             let name = match read_tag(&mut self.mtd, Page(block * self.maps.pages + i))? {

@@ -1,4 +1,5 @@
-//! What is known of each erase block: its use, its wear, the tail of its tags; and the pool of free ones, ordered by wear.
+//! What is known of each erase block: its use, its wear, the tail of its tags; and the pool of free
+//! ones, ordered by wear.
 
 use super::format::Tail;
 use crate::pool::Pool;
@@ -59,9 +60,14 @@ impl BlockTable {
         self.good
     }
 
-    /// Takes the least worn free block out of the pool, or the most worn for data at rest, and says whether it is erased.
+    /// Takes the least worn free block out of the pool, or the most worn for data at rest, and says
+    /// whether it is erased.
     pub fn take(&mut self, at_rest: bool) -> Option<(u32, bool)> {
-        let block = if at_rest { self.pool.take_most() } else { self.pool.take_least() }?;
+        let block = if at_rest {
+            self.pool.take_most()
+        } else {
+            self.pool.take_least()
+        }?;
         let clean = self.of(block) == Use::Free { clean: true };
         self.set(block, Use::Held);
         Some((block, clean))
@@ -72,12 +78,17 @@ impl BlockTable {
         self.pool.most()
     }
 
-    /// The least worn data block of those logical blocks that `at_rest` accepts: its erase count and its logical block.
+    /// The least worn data block of those logical blocks that `at_rest` accepts: its erase count
+    /// and its logical block.
     pub fn coldest(&self, at_rest: impl Fn(u32) -> bool) -> Option<(u32, u32)> {
-        let data = self.uses.iter().zip(&self.erases).filter_map(|(&r#use, &erases)| match r#use {
-            Use::Data { lbn } => Some((erases, lbn)),
-            _ => None,
-        });
+        let data = self
+            .uses
+            .iter()
+            .zip(&self.erases)
+            .filter_map(|(&r#use, &erases)| match r#use {
+                Use::Data { lbn } => Some((erases, lbn)),
+                _ => None,
+            });
         data.filter(|&(_, lbn)| at_rest(lbn)).min()
     }
 
@@ -124,24 +135,37 @@ mod tests {
             blocks.release(block, block != 3);
         }
         assert_eq!(blocks.good(), 4);
-        assert_eq!([false; 3].map(|at_rest| blocks.take(at_rest)), [Some((1, true)), Some((3, false)), Some((0, true))]);
+        assert_eq!(
+            [false; 3].map(|at_rest| blocks.take(at_rest)),
+            [Some((1, true)), Some((3, false)), Some((0, true))]
+        );
         blocks.retire(0);
         blocks.release(3, true);
         assert_eq!((blocks.good(), blocks.most_worn_free()), (3, Some(9)));
-        assert_eq!([true; 3].map(|at_rest| blocks.take(at_rest)), [Some((2, true)), Some((3, true)), None]);
+        assert_eq!(
+            [true; 3].map(|at_rest| blocks.take(at_rest)),
+            [Some((2, true)), Some((3, true)), None]
+        );
     }
 
     #[test]
     fn the_coldest_is_the_least_worn_data_block_at_rest() {
         let mut blocks = BlockTable::new(5);
-        for (block, erases, r#use) in
-            [(0, 1, Use::Held), (1, 2, Use::Log { slot: 0 }), (2, 5, Use::Data { lbn: 7 }), (3, 4, Use::Data { lbn: 8 })]
-        {
+        for (block, erases, r#use) in [
+            (0, 1, Use::Held),
+            (1, 2, Use::Log { slot: 0 }),
+            (2, 5, Use::Data { lbn: 7 }),
+            (3, 4, Use::Data { lbn: 8 }),
+        ] {
             blocks.erases[block as usize] = erases;
             blocks.adopt(block, r#use, Tail::default());
         }
         assert_eq!(
-            [blocks.coldest(|_| true), blocks.coldest(|lbn| lbn != 8), blocks.coldest(|_| false)],
+            [
+                blocks.coldest(|_| true),
+                blocks.coldest(|lbn| lbn != 8),
+                blocks.coldest(|_| false)
+            ],
             [Some((4, 8)), Some((5, 7)), None]
         );
     }

@@ -1,7 +1,8 @@
 //! FAST: one log block for sequential writes, the others for any page.
 //!
-//! A write to offset 0 takes the sequential log block over; the next pages of its logical block follow it there. All other writes go to the newest random log
-//! block; when all are full, the oldest is reclaimed: every logical block with pages in it is merged.
+//! A write to offset 0 takes the sequential log block over; the next pages of its logical block
+//! follow it there. All other writes go to the newest random log block; when all are full, the
+//! oldest is reclaimed: every logical block with pages in it is merged.
 
 use super::format::Role;
 use super::options::{Mismatch, OwnerMerge, Pending};
@@ -33,12 +34,23 @@ enum Sequel {
 
 impl FastLogs {
     pub fn new(mismatch: Mismatch, pending: Pending, owner: OwnerMerge) -> Self {
-        Self { mismatch, pending, owner, sequential: None, random: VecDeque::new() }
+        Self {
+            mismatch,
+            pending,
+            owner,
+            sequential: None,
+            random: VecDeque::new(),
+        }
     }
 
     /// Writes a logical page.
     #[inline]
-    pub fn write<M: Mtd>(&mut self, core: &mut Core<M>, lpn: u32, payload: Payload<'_>) -> Result<(), BlockError> {
+    pub fn write<M: Mtd>(
+        &mut self,
+        core: &mut Core<M>,
+        lpn: u32,
+        payload: Payload<'_>,
+    ) -> Result<(), BlockError> {
         let (lbn, off) = core.maps.split(lpn);
         loop {
             if core.write_in_place(lpn, payload)? {
@@ -57,7 +69,11 @@ impl FastLogs {
             if let Some(&slot) = self.random.back()
                 && core.append(slot, lpn, payload)?
             {
-                return if core.options.eager { self.reclaim_full(core) } else { Ok(()) };
+                return if core.options.eager {
+                    self.reclaim_full(core)
+                } else {
+                    Ok(())
+                };
             }
             if self.random.len() as u32 + 1 >= core.log_limit()? {
                 self.reclaim(core)?;
@@ -67,7 +83,8 @@ impl FastLogs {
         }
     }
 
-    /// Takes a log over that is in use; they come oldest first. Only the newest of the sequential ones can be it.
+    /// Takes a log over that is in use; they come oldest first. Only the newest of the sequential
+    /// ones can be it.
     pub fn adopt(&mut self, slot: u32, role: Role) {
         if role == Role::Random {
             self.random.push_back(slot);
@@ -77,11 +94,18 @@ impl FastLogs {
     }
 
     fn owns<M: Mtd>(&self, core: &Core<M>, slot: u32, lbn: u32) -> bool {
-        core.logs.any_name(slot).is_some_and(|lpn| core.maps.split(lpn).0 == lbn)
+        core.logs
+            .any_name(slot)
+            .is_some_and(|lpn| core.maps.split(lpn).0 == lbn)
     }
 
     /// A write to offset 0: the sequential log block starts anew.
-    fn begin<M: Mtd>(&mut self, core: &mut Core<M>, lpn: u32, payload: Payload<'_>) -> Result<Sequel, BlockError> {
+    fn begin<M: Mtd>(
+        &mut self,
+        core: &mut Core<M>,
+        lpn: u32,
+        payload: Payload<'_>,
+    ) -> Result<Sequel, BlockError> {
         if self.sequential.is_some() {
             self.finish(core)?;
             return Ok(Sequel::Again);
@@ -95,7 +119,13 @@ impl FastLogs {
     }
 
     /// A write to the owner of the sequential log block, not at offset 0.
-    fn go_on<M: Mtd>(&mut self, core: &mut Core<M>, slot: u32, lpn: u32, payload: Payload<'_>) -> Result<Sequel, BlockError> {
+    fn go_on<M: Mtd>(
+        &mut self,
+        core: &mut Core<M>,
+        slot: u32,
+        lpn: u32,
+        payload: Payload<'_>,
+    ) -> Result<Sequel, BlockError> {
         let (lbn, off) = core.maps.split(lpn);
         let next = core.logs.get(slot).next;
         if next == core.maps.pages {
@@ -125,7 +155,13 @@ impl FastLogs {
         Ok(Sequel::Written)
     }
 
-    fn append<M: Mtd>(&mut self, core: &mut Core<M>, slot: u32, lpn: u32, payload: Payload<'_>) -> Result<Sequel, BlockError> {
+    fn append<M: Mtd>(
+        &mut self,
+        core: &mut Core<M>,
+        slot: u32,
+        lpn: u32,
+        payload: Payload<'_>,
+    ) -> Result<Sequel, BlockError> {
         if !core.append(slot, lpn, payload)? {
             return Ok(Sequel::Again);
         }
@@ -146,7 +182,9 @@ impl FastLogs {
 
     /// Reclaims the oldest random log block.
     fn reclaim<M: Mtd>(&mut self, core: &mut Core<M>) -> Result<(), BlockError> {
-        let Some(&victim) = self.random.front() else { return Err(BlockError::WornOut) };
+        let Some(&victim) = self.random.front() else {
+            return Err(BlockError::WornOut);
+        };
         core.begin_visit();
         let mut index = 0;
         while let Some(lbn) = core.next_named(victim, &mut index) {
@@ -161,14 +199,24 @@ impl FastLogs {
     }
 
     /// Merges the owner of the sequential log block, which goes with it.
-    fn merge_owner<M: Mtd>(&mut self, core: &mut Core<M>, slot: u32, lbn: u32) -> Result<(), BlockError> {
+    fn merge_owner<M: Mtd>(
+        &mut self,
+        core: &mut Core<M>,
+        slot: u32,
+        lbn: u32,
+    ) -> Result<(), BlockError> {
         let log = *core.logs.get(slot);
-        // Pages of the log that are newer elsewhere would stay there, and the block being reclaimed could not go.
+        // Pages of the log that are newer elsewhere would stay there, and the block being reclaimed
+        // could not go.
         let current = log.live == log.next && core.is_ordered(slot);
         let whole = log.next == core.maps.pages;
         if self.owner == OwnerMerge::Partial && current && whole {
             core.merge_log(slot)?;
-        } else if !(self.owner == OwnerMerge::Partial && current && core.takes_more(slot) && core.partial_merge(slot, None)?) {
+        } else if !(self.owner == OwnerMerge::Partial
+            && current
+            && core.takes_more(slot)
+            && core.partial_merge(slot, None)?)
+        {
             core.full_merge(lbn, None, Cause::FullMerge)?;
             core.release_log(slot, Cause::FullMerge)?;
         }
@@ -178,7 +226,14 @@ impl FastLogs {
 
     /// The eager rule: the random log blocks are never all full.
     fn reclaim_full<M: Mtd>(&mut self, core: &mut Core<M>) -> Result<(), BlockError> {
-        let full = self.random.back().is_some_and(|&slot| !core.takes_more(slot));
-        if full && self.random.len() as u32 + 1 >= core.log_limit()? { self.reclaim(core) } else { Ok(()) }
+        let full = self
+            .random
+            .back()
+            .is_some_and(|&slot| !core.takes_more(slot));
+        if full && self.random.len() as u32 + 1 >= core.log_limit()? {
+            self.reclaim(core)
+        } else {
+            Ok(())
+        }
     }
 }

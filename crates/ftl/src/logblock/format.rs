@@ -1,5 +1,5 @@
-//! What the log-block layers put on flash: a 15-byte tag in the OOB of every page, and one anchor page. All integers are little-endian; `docs/formats/log-block-ftl.md`
-//! has every field.
+//! What the log-block layers put on flash: a 15-byte tag in the OOB of every page, and one anchor
+//! page. All integers are little-endian; `docs/formats/log-block-ftl.md` has every field.
 //!
 //! **Tag** (user OOB bytes 0 to 14):
 //!
@@ -11,8 +11,9 @@
 //! | 11-13 | bits 23-20 role of the block, bits 19-0 its erase count |
 //! | 14 | CRC-8 (polynomial 0x07) of "NLL1" and bytes 7 to 13 |
 //!
-//! Bytes 7 to 14 are the block header, equal in all pages of a block. A tag is covered by its page's error correction, which is what tells a torn page; the CRC
-//! tells these layers' blocks from foreign ones.
+//! Bytes 7 to 14 are the block header, equal in all pages of a block. A tag is covered by its
+//! page's error correction, which is what tells a torn page; the CRC tells these layers' blocks
+//! from foreign ones.
 
 use crc::{CRC_8_SMBUS, Crc};
 
@@ -20,7 +21,8 @@ use crc::{CRC_8_SMBUS, Crc};
 pub(crate) const TAG: usize = 15;
 /// Bytes of a tag that name the page and stay with it when it is copied.
 const TAG_NAME: usize = 4;
-/// Sequence numbers of a block span less than this, and a block's worth more while it is being completed.
+/// Sequence numbers of a block span less than this, and a block's worth more while it is being
+/// completed.
 const SPAN: u64 = (1 << 23) - (1 << 16);
 /// Unit of a block's base.
 pub(crate) const BASE_UNIT: u64 = 256;
@@ -105,7 +107,11 @@ impl BlockHeader {
             4 => Role::Anchor,
             _ => return None,
         };
-        Some(Self { base: le(&bytes[..4]) * BASE_UNIT, erases: wear & MOST_ERASES, role })
+        Some(Self {
+            base: le(&bytes[..4]) * BASE_UNIT,
+            erases: wear & MOST_ERASES,
+            role,
+        })
     }
 }
 
@@ -120,7 +126,8 @@ fn le(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b))
 }
 
-/// The bytes after the name that a block's pages carry: its header ready-made, the sequence number to be filled in.
+/// The bytes after the name that a block's pages carry: its header ready-made, the sequence number
+/// to be filled in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tail {
     base: u64,
@@ -131,7 +138,10 @@ impl Tail {
     pub fn new(header: BlockHeader) -> Self {
         let mut bytes = [0; TAG - TAG_NAME];
         bytes[3..].copy_from_slice(&header.encode());
-        Self { base: header.base, bytes }
+        Self {
+            base: header.base,
+            bytes,
+        }
     }
 
     /// Whether a page of this sequence number can still go into the block.
@@ -175,11 +185,18 @@ impl Tag {
         let name = le(&bytes[..4]) as u32;
         let word = le(&bytes[4..7]) as u32;
         let sequence = block.base + u64::from(word & (LAST - 1));
-        Some(Self { kind: Kind::of(name), lpn: name & (MAX_PAGES - 1), sequence, last: word & LAST != 0, block })
+        Some(Self {
+            kind: Kind::of(name),
+            lpn: name & (MAX_PAGES - 1),
+            sequence,
+            last: word & LAST != 0,
+            block,
+        })
     }
 }
 
-/// The anchor page: what the medium was formatted for. Written twice, in the first two pages of its block.
+/// The anchor page: what the medium was formatted for. Written twice, in the first two pages of its
+/// block.
 ///
 /// | bytes | field |
 /// |---|---|
@@ -216,7 +233,14 @@ impl Anchor {
         page[..4].copy_from_slice(&MAGIC);
         page[4..6].copy_from_slice(&VERSION.to_le_bytes());
         page[6] = self.scheme;
-        let fields = [self.page, self.pages_per_block, self.blocks, self.logical_blocks, self.group_blocks, self.group_logs];
+        let fields = [
+            self.page,
+            self.pages_per_block,
+            self.blocks,
+            self.logical_blocks,
+            self.group_blocks,
+            self.group_logs,
+        ];
         for (bytes, field) in page[8..32].chunks_exact_mut(4).zip(fields) {
             bytes.copy_from_slice(&field.to_le_bytes());
         }
@@ -250,23 +274,46 @@ mod tests {
 
     #[test]
     fn tags_read_back_and_a_damaged_header_is_seen() {
-        let header = BlockHeader { base: 77 * BASE_UNIT, erases: 70_000, role: Role::Merged };
+        let header = BlockHeader {
+            base: 77 * BASE_UNIT,
+            erases: 70_000,
+            role: Role::Merged,
+        };
         let tag = Tail::new(header).tag(Kind::Lost, 5, header.base + 1_000_000, true);
         let back = Tag::decode(&tag).unwrap();
-        assert_eq!(back, Tag { kind: Kind::Lost, lpn: 5, sequence: header.base + 1_000_000, last: true, block: header });
+        assert_eq!(
+            back,
+            Tag {
+                kind: Kind::Lost,
+                lpn: 5,
+                sequence: header.base + 1_000_000,
+                last: true,
+                block: header
+            }
+        );
         assert_eq!(Tag::decode(&[0xff; TAG]), None);
         for bit in 56..120 {
             let mut bad = tag;
             bad[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Tag::decode(&bad), None, "bit {bit}");
         }
-        assert!(Tail::new(header).spans(header.base + SPAN - 1) && !Tail::new(header).spans(header.base + SPAN));
+        assert!(
+            Tail::new(header).spans(header.base + SPAN - 1)
+                && !Tail::new(header).spans(header.base + SPAN)
+        );
     }
 
     #[test]
     fn anchors_read_back_and_damage_is_seen() {
-        let anchor =
-            Anchor { scheme: 0, page: 512, pages_per_block: 32, blocks: 4096, logical_blocks: 4000, group_blocks: 4, group_logs: 2 };
+        let anchor = Anchor {
+            scheme: 0,
+            page: 512,
+            pages_per_block: 32,
+            blocks: 4096,
+            logical_blocks: 4000,
+            group_blocks: 4,
+            group_logs: 2,
+        };
         let mut page = vec![0; 512];
         anchor.encode(&mut page);
         assert_eq!(Anchor::decode(&page), Some((VERSION, anchor)));

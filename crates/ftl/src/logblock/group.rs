@@ -1,7 +1,8 @@
 //! BAST and SAST: the logical blocks of a group share the group's log blocks.
 //!
-//! A group writes to its newest log block. When that is full and the group has as many as it may have, its oldest is merged; when all log blocks are in use
-//! elsewhere, the victim group's oldest is. BAST is groups of one block with one log.
+//! A group writes to its newest log block. When that is full and the group has as many as it may
+//! have, its oldest is merged; when all log blocks are in use elsewhere, the victim group's oldest
+//! is. BAST is groups of one block with one log.
 
 use super::format::Role;
 use super::options::LogVictim;
@@ -51,7 +52,12 @@ impl GroupLogs {
 
     /// Writes a logical page.
     #[inline]
-    pub fn write<M: Mtd>(&mut self, core: &mut Core<M>, lpn: u32, payload: Payload<'_>) -> Result<(), BlockError> {
+    pub fn write<M: Mtd>(
+        &mut self,
+        core: &mut Core<M>,
+        lpn: u32,
+        payload: Payload<'_>,
+    ) -> Result<(), BlockError> {
         let group = self.blocks.split(core.maps.split(lpn).0).0;
         loop {
             if core.write_in_place(lpn, payload)? {
@@ -63,13 +69,18 @@ impl GroupLogs {
                 if self.victim == LogVictim::LeastRecent {
                     self.queue.push_back(0, group);
                 }
-                return if core.options.eager { self.merge_full(core, group) } else { Ok(()) };
+                return if core.options.eager {
+                    self.merge_full(core, group)
+                } else {
+                    Ok(())
+                };
             }
             self.make_room(core, group)?;
         }
     }
 
-    /// The group's log takes no more: it gets another, or a log block is merged for it. The caller looks again, since a merge may make room in place.
+    /// The group's log takes no more: it gets another, or a log block is merged for it. The caller
+    /// looks again, since a merge may make room in place.
     fn make_room<M: Mtd>(&mut self, core: &mut Core<M>, group: u32) -> Result<(), BlockError> {
         let limit = core.log_limit()?;
         if self.counts[group as usize] >= self.most {
@@ -86,7 +97,9 @@ impl GroupLogs {
 
     /// Takes a log over that is in use.
     pub fn adopt<M: Mtd>(&mut self, core: &mut Core<M>, slot: u32) -> Result<(), BlockError> {
-        let Some(lpn) = core.logs.any_name(slot) else { return Err(BlockError::Internal("a log block names no page")) };
+        let Some(lpn) = core.logs.any_name(slot) else {
+            return Err(BlockError::Internal("a log block names no page"));
+        };
         let group = self.blocks.split(core.maps.split(lpn).0).0;
         while self.counts[group as usize] >= self.most {
             self.merge_oldest(core, group)?;
@@ -99,7 +112,8 @@ impl GroupLogs {
         let count = &mut self.counts[group as usize];
         self.slots[(group * self.most + *count) as usize] = slot;
         *count += 1;
-        self.owners.resize(self.owners.len().max(slot as usize + 1), NONE);
+        self.owners
+            .resize(self.owners.len().max(slot as usize + 1), NONE);
         self.owners[slot as usize] = group;
         if *count == 1 || self.victim == LogVictim::LeastRecent {
             self.queue.push_back(0, group);
@@ -118,7 +132,9 @@ impl GroupLogs {
         let slots = core.logs.slots();
         self.draws += 1;
         let start = (mix(self.seed, self.draws) % u64::from(slots.max(1))) as u32;
-        (0..slots).map(|i| self.owners[((start + i) % slots) as usize]).find(|&group| group != NONE)
+        (0..slots)
+            .map(|i| self.owners[((start + i) % slots) as usize])
+            .find(|&group| group != NONE)
     }
 
     fn merge_oldest<M: Mtd>(&mut self, core: &mut Core<M>, group: u32) -> Result<(), BlockError> {
@@ -139,7 +155,13 @@ impl GroupLogs {
 
     /// The eager rule: no group keeps all its logs full.
     fn merge_full<M: Mtd>(&mut self, core: &mut Core<M>, group: u32) -> Result<(), BlockError> {
-        let full = self.newest(group).is_some_and(|slot| !core.takes_more(slot));
-        if full && self.counts[group as usize] >= self.most { self.merge_oldest(core, group) } else { Ok(()) }
+        let full = self
+            .newest(group)
+            .is_some_and(|slot| !core.takes_more(slot));
+        if full && self.counts[group as usize] >= self.most {
+            self.merge_oldest(core, group)
+        } else {
+            Ok(())
+        }
     }
 }

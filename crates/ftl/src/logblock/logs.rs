@@ -30,7 +30,12 @@ pub(super) struct Logs {
 
 impl Logs {
     pub fn new(pages: u32) -> Self {
-        Self { pages, slots: Vec::new(), names: Vec::new(), unused: Vec::new() }
+        Self {
+            pages,
+            slots: Vec::new(),
+            names: Vec::new(),
+            unused: Vec::new(),
+        }
     }
 
     /// Log blocks in use.
@@ -45,7 +50,13 @@ impl Logs {
 
     /// Takes a block into use as a log; gives its slot.
     pub fn add(&mut self, block: u32) -> u32 {
-        let log = Log { block, next: 0, live: 0, open: true, in_order: true };
+        let log = Log {
+            block,
+            next: 0,
+            live: 0,
+            open: true,
+            in_order: true,
+        };
         if let Some(slot) = self.unused.pop() {
             self.slots[slot as usize] = log;
             return slot;
@@ -79,7 +90,9 @@ impl Logs {
     pub fn push(&mut self, slot: u32, lpn: u32, off: u32) {
         let log = &mut self.slots[slot as usize];
         let first = slot * self.pages;
-        let ordered = lpn != NAMELESS && off == log.next && (log.next == 0 || lpn == self.names[first as usize].wrapping_add(log.next));
+        let ordered = lpn != NAMELESS
+            && off == log.next
+            && (log.next == 0 || lpn == self.names[first as usize].wrapping_add(log.next));
         log.in_order &= ordered;
         self.names[(first + log.next) as usize] = lpn;
         log.next += 1;
@@ -87,6 +100,8 @@ impl Logs {
 
     /// A logical page that the log names, if any page of it could be read.
     pub fn any_name(&self, slot: u32) -> Option<u32> {
-        (0..self.get(slot).next).map(|i| self.name(slot, i)).find(|&lpn| lpn != NAMELESS)
+        (0..self.get(slot).next)
+            .map(|i| self.name(slot, i))
+            .find(|&lpn| lpn != NAMELESS)
     }
 }

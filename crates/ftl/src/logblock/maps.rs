@@ -75,7 +75,8 @@ impl Maps {
         self.data[lbn as usize].checked_sub(1)
     }
 
-    /// Sets the data block and the lowest page that may still be programmed in it; gives the old one.
+    /// Sets the data block and the lowest page that may still be programmed in it; gives the old
+    /// one.
     pub fn set_data(&mut self, lbn: u32, block: Option<u32>, fill: u32) -> Option<u32> {
         self.fill[lbn as usize] = fill;
         core::mem::replace(&mut self.data[lbn as usize], block.map_or(0, |b| b + 1)).checked_sub(1)
@@ -103,7 +104,8 @@ impl Maps {
     /// Sets the place in a log; gives the old one.
     #[inline]
     pub fn set_log(&mut self, lpn: u32, page: Option<u32>) -> Option<u32> {
-        let old = core::mem::replace(&mut self.log[lpn as usize], page.map_or(0, |p| p + 1)).checked_sub(1);
+        let old = core::mem::replace(&mut self.log[lpn as usize], page.map_or(0, |p| p + 1))
+            .checked_sub(1);
         let logged = &mut self.logged[self.divisor.split(lpn).0 as usize];
         *logged = *logged + u32::from(page.is_some()) - u32::from(old.is_some());
         old
@@ -141,13 +143,18 @@ impl Maps {
         self.data(lbn).map(|block| block * self.pages + off)
     }
 
-    /// The flash page plus one of the newest version of every page of a logical block, into `to`; 0 where there is none.
+    /// The flash page plus one of the newest version of every page of a logical block, into `to`; 0
+    /// where there is none.
     pub fn newest_of_block(&self, lbn: u32, to: &mut [u32]) {
         let first = lbn * self.pages;
         let base = self.data[lbn as usize].saturating_sub(1) * self.pages + 1;
         let logs = &self.log[first as usize..(first + self.pages) as usize];
         for ((off, to), &log) in (0..).zip(to).zip(logs) {
-            let in_place = if self.placed(first + off) { base + off } else { 0 };
+            let in_place = if self.placed(first + off) {
+                base + off
+            } else {
+                0
+            };
             *to = if log != 0 { log } else { in_place };
         }
     }
@@ -155,7 +162,9 @@ impl Maps {
     /// Pages of a logical block whose newest version is in its place.
     pub fn in_place(&self, lbn: u32) -> u32 {
         let first = lbn * self.pages;
-        (first..first + self.pages).filter(|&lpn| self.placed(lpn) && self.log(lpn).is_none()).count() as u32
+        (first..first + self.pages)
+            .filter(|&lpn| self.placed(lpn) && self.log(lpn).is_none())
+            .count() as u32
     }
 
     /// Asks for what a request for the page needs.

@@ -51,7 +51,8 @@ impl<M: Mtd> Core<M> {
         }
     }
 
-    /// The next logical block to be merged out of a log, from page `index` on; each but once in a visit.
+    /// The next logical block to be merged out of a log, from page `index` on; each but once in a
+    /// visit.
     pub fn next_named(&mut self, slot: u32, index: &mut u32) -> Option<u32> {
         let log = *self.logs.get(slot);
         while *index < log.next {
@@ -71,13 +72,16 @@ impl<M: Mtd> Core<M> {
         None
     }
 
-    /// Whether a log may become a data block: in order from the first page on, and nothing in it is older than what its logical block has in place.
+    /// Whether a log may become a data block: in order from the first page on, and nothing in it is
+    /// older than what its logical block has in place.
     pub fn is_ordered(&self, slot: u32) -> bool {
         let log = self.logs.get(slot);
         if self.bug(SeededBug::SwitchUnordered) && log.next == self.maps.pages && log.live > 0 {
             return true;
         }
-        log.next > 0 && log.in_order && (0..log.next).all(|i| self.maps.log(self.logs.name(slot, i)).is_some())
+        log.next > 0
+            && log.in_order
+            && (0..log.next).all(|i| self.maps.log(self.logs.name(slot, i)).is_some())
     }
 
     /// A full log in order becomes the data block.
@@ -87,8 +91,13 @@ impl<M: Mtd> Core<M> {
         self.adopt_log(slot, pages, Cause::SwitchMerge)
     }
 
-    /// Completes a log that is in order so far and makes it the data block; false if a program failed, and nothing else changed.
-    pub fn partial_merge(&mut self, slot: u32, pending: PendingPage<'_>) -> Result<bool, BlockError> {
+    /// Completes a log that is in order so far and makes it the data block; false if a program
+    /// failed, and nothing else changed.
+    pub fn partial_merge(
+        &mut self,
+        slot: u32,
+        pending: PendingPage<'_>,
+    ) -> Result<bool, BlockError> {
         let log = *self.logs.get(slot);
         let lbn = self.maps.split(self.logs.name(slot, 0)).0;
         let end = self.find_sources(lbn, pending).max(log.next);
@@ -116,17 +125,31 @@ impl<M: Mtd> Core<M> {
         }
         self.logs.remove(slot);
         self.blocks.set(log.block, Use::Data { lbn });
-        let fill = if log.open { self.fill_after(programmed) } else { self.maps.pages };
+        let fill = if log.open {
+            self.fill_after(programmed)
+        } else {
+            self.maps.pages
+        };
         match self.maps.set_data(lbn, Some(log.block), fill) {
             Some(old) => self.release_block(old, cause),
             None => Ok(()),
         }
     }
 
-    /// Writes the newest version of every page of a logical block, and the pending page, to a fresh data block. What its logs hold of it is stale afterwards.
-    pub fn full_merge(&mut self, lbn: u32, pending: PendingPage<'_>, cause: Cause) -> Result<(), BlockError> {
+    /// Writes the newest version of every page of a logical block, and the pending page, to a fresh
+    /// data block. What its logs hold of it is stale afterwards.
+    pub fn full_merge(
+        &mut self,
+        lbn: u32,
+        pending: PendingPage<'_>,
+        cause: Cause,
+    ) -> Result<(), BlockError> {
         let end = self.find_sources(lbn, pending);
-        let target = if end == 0 { None } else { Some(self.fill_fresh(lbn, end, pending, cause)?) };
+        let target = if end == 0 {
+            None
+        } else {
+            Some(self.fill_fresh(lbn, end, pending, cause)?)
+        };
         self.settle_places(lbn, 0..self.maps.pages, pending);
         if cause == Cause::FullMerge {
             self.tally.merges.full += 1;
@@ -141,7 +164,13 @@ impl<M: Mtd> Core<M> {
         }
     }
 
-    fn fill_fresh(&mut self, lbn: u32, end: u32, pending: PendingPage<'_>, cause: Cause) -> Result<u32, BlockError> {
+    fn fill_fresh(
+        &mut self,
+        lbn: u32,
+        end: u32,
+        pending: PendingPage<'_>,
+        cause: Cause,
+    ) -> Result<u32, BlockError> {
         loop {
             let block = self.open_block(Role::Merged, cause == Cause::Wear)?;
             if self.fill_block(block, lbn, 0..end, pending, cause)? {
@@ -152,14 +181,20 @@ impl<M: Mtd> Core<M> {
         }
     }
 
-    /// Finds the newest version of every page of a logical block; gives one more than the last offset that has one.
+    /// Finds the newest version of every page of a logical block; gives one more than the last
+    /// offset that has one.
     fn find_sources(&mut self, lbn: u32, pending: PendingPage<'_>) -> u32 {
         self.maps.newest_of_block(lbn, &mut self.sources);
-        let written = self.sources.iter().rposition(|&s| s != 0).map_or(0, |off| off as u32 + 1);
+        let written = self
+            .sources
+            .iter()
+            .rposition(|&s| s != 0)
+            .map_or(0, |off| off as u32 + 1);
         written.max(pending.map_or(0, |(off, _)| off + 1))
     }
 
-    /// The newest versions of some pages of a logical block, as the merge found them, are now in their places.
+    /// The newest versions of some pages of a logical block, as the merge found them, are now in
+    /// their places.
     fn settle_places(&mut self, lbn: u32, range: Range<u32>, pending: PendingPage<'_>) {
         for off in range {
             let lpn = lbn * self.maps.pages + off;
@@ -171,24 +206,45 @@ impl<M: Mtd> Core<M> {
         if let Some((off, payload)) = pending {
             let lpn = lbn * self.maps.pages + off;
             self.maps.set_placed(lpn, true);
-            self.maps.set_present(lpn, matches!(payload, Payload::Data(_)));
+            self.maps
+                .set_present(lpn, matches!(payload, Payload::Data(_)));
         }
     }
 
-    /// Writes the newest versions of some pages of a logical block to their places in a block; false if a program failed. The last page of the range says so.
-    fn fill_block(&mut self, block: u32, lbn: u32, range: Range<u32>, pending: PendingPage<'_>, cause: Cause) -> Result<bool, BlockError> {
+    /// Writes the newest versions of some pages of a logical block to their places in a block;
+    /// false if a program failed. The last page of the range says so.
+    fn fill_block(
+        &mut self,
+        block: u32,
+        lbn: u32,
+        range: Range<u32>,
+        pending: PendingPage<'_>,
+        cause: Cause,
+    ) -> Result<bool, BlockError> {
         let mut off = range.start;
         while off < range.end {
             let lpn = lbn * self.maps.pages + off;
             if let Some((_, payload)) = pending.filter(|p| p.0 == off) {
-                if self.program(block * self.maps.pages + off, lpn, payload, off + 1 == range.end)? == Programmed::Failed {
+                if self.program(
+                    block * self.maps.pages + off,
+                    lpn,
+                    payload,
+                    off + 1 == range.end,
+                )? == Programmed::Failed
+                {
                     return Ok(false);
                 }
                 off += 1;
             } else if self.sources[off as usize] == 0 {
                 off += 1;
             } else {
-                let stop = pending.map_or(range.end, |p| if p.0 > off { p.0.min(range.end) } else { range.end });
+                let stop = pending.map_or(range.end, |p| {
+                    if p.0 > off {
+                        p.0.min(range.end)
+                    } else {
+                        range.end
+                    }
+                });
                 match self.copy_run(block, lbn, off..stop, range.end, cause)? {
                     Some(copied) => off += copied,
                     None => return Ok(false),
@@ -198,8 +254,16 @@ impl<M: Mtd> Core<M> {
         Ok(true)
     }
 
-    /// Copies the pages of a range that lie in one block, as far as they are consecutive in the target; gives how many, or none if a program failed.
-    fn copy_run(&mut self, block: u32, lbn: u32, range: Range<u32>, end: u32, cause: Cause) -> Result<Option<u32>, BlockError> {
+    /// Copies the pages of a range that lie in one block, as far as they are consecutive in the
+    /// target; gives how many, or none if a program failed.
+    fn copy_run(
+        &mut self,
+        block: u32,
+        lbn: u32,
+        range: Range<u32>,
+        end: u32,
+        cause: Cause,
+    ) -> Result<Option<u32>, BlockError> {
         let (pages, tail) = (self.maps.pages, self.blocks.tails[block as usize]);
         let mut moves = core::mem::take(&mut self.moves);
         moves.clear();
@@ -210,7 +274,12 @@ impl<M: Mtd> Core<M> {
                 break;
             }
             let tail = tail.at(self.sequence + moves.len() as u64, off + 1 == end);
-            moves.push(Move { from: Page(from - 1), to: Page(block * pages + off), head: [0; 4], tail });
+            moves.push(Move {
+                from: Page(from - 1),
+                to: Page(block * pages + off),
+                head: [0; 4],
+                tail,
+            });
         }
         let (done, result) = self.mtd.copy_many(&mut moves);
         self.moves = moves;
@@ -227,7 +296,14 @@ impl<M: Mtd> Core<M> {
             Err(MtdError::Uncorrectable(_)) => {
                 // The page is lost, and says so from now on.
                 let off = range.start + done;
-                let programmed = self.program_kind(block * pages + off, Kind::Lost, lbn * pages + off, &[], off + 1 == end, cause)?;
+                let programmed = self.program_kind(
+                    block * pages + off,
+                    Kind::Lost,
+                    lbn * pages + off,
+                    &[],
+                    off + 1 == end,
+                    cause,
+                )?;
                 Ok((programmed == Programmed::Done).then_some(done + 1))
             }
             Err(error) => Err(self.fault(error)),

@@ -1,23 +1,31 @@
 //! Log blocks: data in block-mapped blocks, updates in a few page-mapped ones. BAST, SAST and FAST.
 //!
-//! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error correction a torn page cannot be told. A page that decays
-//! beyond correction reads as lost; found so only by a later attach, it counts as never written, since nothing tells it from a torn one.
+//! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error
+//! correction a torn page cannot be told. A page that decays beyond correction reads as lost; found
+//! so only by a later attach, it counts as never written, since nothing tells it from a torn one.
 //!
-//! *How.* Each logical block has a data block, in which every page has its place. A page is written in place once; its later versions go to log blocks, which
-//! merges turn into data blocks again (see `merge`). Who may use which log block is all that tells the schemes apart: `group` is BAST and SAST, `fast` is FAST.
-//! Every page carries a tag (see `format`) with its name and a sequence number; the newest tag wins, whatever block it is in. So no map is ever written: a
-//! log block in order becomes a data block without any flash operation. A discard is written like a page, without data, and copied like one.
+//! *How.* Each logical block has a data block, in which every page has its place. A page is written
+//! in place once; its later versions go to log blocks, which merges turn into data blocks again
+//! (see `merge`). Who may use which log block is all that tells the schemes apart: `group` is BAST
+//! and SAST, `fast` is FAST. Every page carries a tag (see `format`) with its name and a sequence
+//! number; the newest tag wins, whatever block it is in. So no map is ever written: a log block in
+//! order becomes a data block without any flash operation. A discard is written like a page,
+//! without data, and copied like one.
 //!
 //! *Power loss.* Three rules carry the whole argument:
-//! 1. A block is erased, and a block is first programmed, only behind everything issued before. So what replaces a block is durable before it goes,
-//!    and no more than one block is ever in use beyond those counted.
-//! 2. The target of a full merge is void until its last page, which says so, is there. So repeated cuts do not pile up half-merged blocks: until then all
-//!    sources exist.
-//! 3. A block found on the medium is not filled further: its next page may look erased and not be. Updates of its pages go to a log instead, until it is merged.
+//! 1. A block is erased, and a block is first programmed, only behind everything issued before. So
+//!    what replaces a block is durable before it goes, and no more than one block is ever in use
+//!    beyond those counted.
+//! 2. The target of a full merge is void until its last page, which says so, is there. So repeated
+//!    cuts do not pile up half-merged blocks: until then all sources exist.
+//! 3. A block found on the medium is not filled further: its next page may look erased and not be.
+//!    Updates of its pages go to a log instead, until it is merged.
 //!
-//! *Wear.* Free blocks are taken least worn first; data at rest are moved to worn ones (see `wear`).
+//! *Wear.* Free blocks are taken least worn first; data at rest are moved to worn ones (see
+//! `wear`).
 //!
-//! *Memory.* 4 bytes and 2 bits a logical page, 16 bytes a logical block, about 40 bytes a block, 4 bytes a page of log blocks.
+//! *Memory.* 4 bytes and 2 bits a logical page, 16 bytes a logical block, about 40 bytes a block, 4
+//! bytes a page of log blocks.
 
 mod attach;
 mod blocks;
@@ -31,7 +39,10 @@ mod options;
 mod shared;
 mod wear;
 
-pub use options::{FirstWrite, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme, SeededBug};
+pub use options::{
+    FirstWrite, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme,
+    SeededBug,
+};
 
 use crate::extent::parts;
 use crate::{Cause, Ftl, Tally};
@@ -70,14 +81,26 @@ impl<M: Mtd> LogBlockFtl<M> {
         let (logical, seed) = (core.maps.logical_blocks(), options.seed);
         let policy = match options.scheme {
             Scheme::Bast { victim } => Policy::Group(GroupLogs::new(logical, 1, 1, victim, seed)),
-            Scheme::Sast { blocks, logs, victim } => Policy::Group(GroupLogs::new(logical, blocks, logs, victim, seed)),
-            Scheme::Fast { mismatch, pending, owner } => Policy::Fast(FastLogs::new(mismatch, pending, owner)),
+            Scheme::Sast {
+                blocks,
+                logs,
+                victim,
+            } => Policy::Group(GroupLogs::new(logical, blocks, logs, victim, seed)),
+            Scheme::Fast {
+                mismatch,
+                pending,
+                owner,
+            } => Policy::Fast(FastLogs::new(mismatch, pending, owner)),
         };
         let page = core.mtd.geometry().page;
         let sectors = u64::from(core.maps.logical_pages()) * u64::from(page / SECTOR);
         Self {
             policy,
-            geometry: BlockGeometry { sector: SECTOR, sectors, page },
+            geometry: BlockGeometry {
+                sector: SECTOR,
+                sectors,
+                page,
+            },
             sectors_per_page: page / SECTOR,
             scratch: vec![0; page as usize].into(),
             core,
@@ -135,8 +158,15 @@ impl<M: Mtd> LogBlockFtl<M> {
         }
     }
 
-    /// Rewrites a part of a logical page. What cannot be read is not made up: a lost page must be overwritten whole.
-    fn patch_page(&mut self, lpn: u32, at: usize, data: Option<&[u8]>, len: usize) -> Result<(), BlockError> {
+    /// Rewrites a part of a logical page. What cannot be read is not made up: a lost page must be
+    /// overwritten whole.
+    fn patch_page(
+        &mut self,
+        lpn: u32,
+        at: usize,
+        data: Option<&[u8]>,
+        len: usize,
+    ) -> Result<(), BlockError> {
         let mut scratch = core::mem::take(&mut self.scratch);
         let result = self.read_page(lpn, &mut scratch).and_then(|()| {
             match data {
@@ -156,7 +186,9 @@ impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
     }
 
     fn expect(&mut self, lba: Lba) {
-        self.core.maps.prefetch((lba.0 >> self.sectors_per_page.trailing_zeros()) as u32);
+        self.core
+            .maps
+            .prefetch((lba.0 >> self.sectors_per_page.trailing_zeros()) as u32);
     }
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {

@@ -1,4 +1,5 @@
-//! What all schemes share: the maps, the blocks, and the few ways in which a page is written and a block is opened or given back.
+//! What all schemes share: the maps, the blocks, and the few ways in which a page is written and a
+//! block is opened or given back.
 
 use super::blocks::{BlockTable, Use};
 use super::format::{BASE_UNIT, BlockHeader, Kind, Role, Tail};
@@ -11,7 +12,8 @@ use alloc::{vec, vec::Vec};
 use nandlab_block::BlockError;
 use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
 
-/// Blocks besides data and log blocks: the anchor, the target of a merge, and two for targets that fail.
+/// Blocks besides data and log blocks: the anchor, the target of a merge, and two for targets that
+/// fail.
 pub(super) const RESERVE: u32 = 4;
 
 /// A new version of a page.
@@ -96,9 +98,16 @@ impl<M: Mtd> Core<M> {
 
     /// Log blocks that may be in use.
     pub fn log_limit(&self) -> Result<u32, BlockError> {
-        let room = self.blocks.good().saturating_sub(self.maps.logical_blocks() + RESERVE);
+        let room = self
+            .blocks
+            .good()
+            .saturating_sub(self.maps.logical_blocks() + RESERVE);
         let limit = room.min(self.options.log_blocks);
-        if limit < self.options.fewest_logs() { Err(BlockError::WornOut) } else { Ok(limit) }
+        if limit < self.options.fewest_logs() {
+            Err(BlockError::WornOut)
+        } else {
+            Ok(limit)
+        }
     }
 
     /// The lowest page that may still be programmed in place, after `programmed` pages.
@@ -116,7 +125,13 @@ impl<M: Mtd> Core<M> {
 
     /// Programs a page for the host, with the next sequence number.
     #[inline]
-    pub fn program(&mut self, page: u32, lpn: u32, payload: Payload<'_>, last: bool) -> Result<Programmed, BlockError> {
+    pub fn program(
+        &mut self,
+        page: u32,
+        lpn: u32,
+        payload: Payload<'_>,
+        last: bool,
+    ) -> Result<Programmed, BlockError> {
         let (kind, data) = match payload {
             Payload::Data(data) => (Kind::Data, data),
             Payload::Discard => (Kind::Discarded, &[][..]),
@@ -151,8 +166,9 @@ impl<M: Mtd> Core<M> {
         }
     }
 
-    /// Takes the least worn free block, or the most worn for data at rest, and gives it a new header. Its first program is fenced behind everything issued so
-    /// far: once that is on the medium, so is what went before, erases included.
+    /// Takes the least worn free block, or the most worn for data at rest, and gives it a new
+    /// header. Its first program is fenced behind everything issued so far: once that is on the
+    /// medium, so is what went before, erases included.
     pub fn open_block(&mut self, role: Role, at_rest: bool) -> Result<u32, BlockError> {
         let block = loop {
             let (block, clean) = self.blocks.take(at_rest).ok_or(BlockError::WornOut)?;
@@ -161,7 +177,11 @@ impl<M: Mtd> Core<M> {
             }
         };
         self.sequence = self.sequence.next_multiple_of(BASE_UNIT);
-        let header = BlockHeader { base: self.sequence, erases: self.blocks.erases[block as usize], role };
+        let header = BlockHeader {
+            base: self.sequence,
+            erases: self.blocks.erases[block as usize],
+            role,
+        };
         self.blocks.tails[block as usize] = Tail::new(header);
         let issued = self.mtd.issued();
         self.mtd.fence(issued);
@@ -216,7 +236,8 @@ impl<M: Mtd> Core<M> {
         }
     }
 
-    /// Writes a page that was never written in its place in the data block, where rules and options allow it; true if that was done.
+    /// Writes a page that was never written in its place in the data block, where rules and options
+    /// allow it; true if that was done.
     #[inline]
     pub fn write_in_place(&mut self, lpn: u32, payload: Payload<'_>) -> Result<bool, BlockError> {
         let (lbn, off) = self.maps.split(lpn);
@@ -245,7 +266,8 @@ impl<M: Mtd> Core<M> {
         }
         self.settle_log(lpn, None);
         self.maps.set_placed(lpn, true);
-        self.maps.set_present(lpn, matches!(payload, Payload::Data(_)));
+        self.maps
+            .set_present(lpn, matches!(payload, Payload::Data(_)));
         self.maps.set_fill(lbn, self.fill_after(off + 1));
         Ok(true)
     }
@@ -260,7 +282,12 @@ impl<M: Mtd> Core<M> {
 
     /// Writes a page to the end of a log; false if the log takes no more.
     #[inline]
-    pub fn append(&mut self, slot: u32, lpn: u32, payload: Payload<'_>) -> Result<bool, BlockError> {
+    pub fn append(
+        &mut self,
+        slot: u32,
+        lpn: u32,
+        payload: Payload<'_>,
+    ) -> Result<bool, BlockError> {
         let log = *self.logs.get(slot);
         if !self.takes_more(slot) {
             return Ok(false);
@@ -274,7 +301,8 @@ impl<M: Mtd> Core<M> {
         self.logs.push(slot, lpn, self.maps.split(lpn).1);
         self.logs.get_mut(slot).live += 1;
         self.settle_log(lpn, Some(page));
-        self.maps.set_present(lpn, matches!(payload, Payload::Data(_)));
+        self.maps
+            .set_present(lpn, matches!(payload, Payload::Data(_)));
         Ok(true)
     }
 
@@ -297,7 +325,11 @@ impl<M: Mtd> Core<M> {
     #[inline]
     pub fn repair(&mut self) -> Result<(), BlockError> {
         while let Some(lbn) = self.repairs.pop() {
-            if self.maps.data(lbn).is_some_and(|block| self.blocks.is_failing(block)) {
+            if self
+                .maps
+                .data(lbn)
+                .is_some_and(|block| self.blocks.is_failing(block))
+            {
                 self.full_merge(lbn, None, Cause::Repair)?;
             }
         }

@@ -35,19 +35,35 @@ impl MediaHeader {
 
     /// Refuses numbers that cannot be, found in a unit.
     fn check(&self, pages: u32, blocks: u32, unit: u32) -> Result<(), AttachError> {
-        let most = self.units(blocks).saturating_sub(u32::from(self.first) + MEDIA_UNITS);
+        let most = self
+            .units(blocks)
+            .saturating_sub(u32::from(self.first) + MEDIA_UNITS);
         let formatted = self.formatted / (pages * SECTOR);
-        let refuse = |what, found, expected| Err(AttachError::Mismatch { what, found, expected });
+        let refuse = |what, found, expected| {
+            Err(AttachError::Mismatch {
+                what,
+                found,
+                expected,
+            })
+        };
         match self.factor {
             // Zero is taken for what an old formatter should have written.
             0xff | 0 => {}
             factor => return refuse("unit size factor", factor.into(), 0xff),
         }
         if u32::from(self.first) > unit {
-            return refuse("number of the first unit (at most that of its header)", self.first.into(), unit);
+            return refuse(
+                "number of the first unit (at most that of its header)",
+                self.first.into(),
+                unit,
+            );
         }
         if formatted == 0 || formatted > most {
-            return refuse("number of virtual units (formatted size over unit size)", formatted, most);
+            return refuse(
+                "number of virtual units (formatted size over unit size)",
+                formatted,
+                most,
+            );
         }
         Ok(())
     }
@@ -62,7 +78,8 @@ fn read_sector(mtd: &mut impl Mtd, page: u32, buf: &mut [u8]) -> Result<bool, Mt
     }
 }
 
-/// Finds the media header: the first one on the medium, since only units behind both copies hold data, which may look like one.
+/// Finds the media header: the first one on the medium, since only units behind both copies hold
+/// data, which may look like one.
 fn find_media<M: Mtd>(mtd: &mut M) -> Result<Media, AttachError> {
     let (pages, blocks) = (mtd.geometry().pages_per_block, mtd.geometry().blocks);
     let mut sector = vec![0; SECTOR as usize];
@@ -73,7 +90,11 @@ fn find_media<M: Mtd>(mtd: &mut M) -> Result<Media, AttachError> {
             continue;
         }
         reads += 1;
-        let header = if read_sector(mtd, unit * pages, &mut sector)? { MediaHeader::decode(&sector) } else { None };
+        let header = if read_sector(mtd, unit * pages, &mut sector)? {
+            MediaHeader::decode(&sector)
+        } else {
+            None
+        };
         match (found, header) {
             (None, None) => {}
             (None, Some(header)) => {
@@ -88,22 +109,33 @@ fn find_media<M: Mtd>(mtd: &mut M) -> Result<Media, AttachError> {
         }
     }
     let (header, unit) = found.ok_or(AttachError::NotFormatted)?;
-    let reserved = (0..header.units(blocks)).map(|u| Ok(u <= unit || Some(u) == copy || mtd.is_bad(Block(u))?));
-    let mut media = Media { header, reserved: reserved.collect::<Result<_, MtdError>>()?, reads };
+    let reserved = (0..header.units(blocks))
+        .map(|u| Ok(u <= unit || Some(u) == copy || mtd.is_bad(Block(u))?));
+    let mut media = Media {
+        header,
+        reserved: reserved.collect::<Result<_, MtdError>>()?,
+        reads,
+    };
     media.read_table(mtd, [Some(unit), copy])?;
     Ok(media)
 }
 
 impl Media {
     /// Reads the bad-unit table, each sector of it from the first copy that has it.
-    fn read_table<M: Mtd>(&mut self, mtd: &mut M, copies: [Option<u32>; 2]) -> Result<(), MtdError> {
+    fn read_table<M: Mtd>(
+        &mut self,
+        mtd: &mut M,
+        copies: [Option<u32>; 2],
+    ) -> Result<(), MtdError> {
         let pages = mtd.geometry().pages_per_block;
         let mut sector = vec![0; SECTOR as usize];
         for (index, part) in (1..pages).zip(self.reserved.chunks_mut(SECTOR as usize)) {
             for copy in copies.into_iter().flatten() {
                 self.reads += 1;
                 if read_sector(mtd, copy * pages + index, &mut sector)? {
-                    part.iter_mut().zip(&sector).for_each(|(reserved, &byte)| *reserved |= byte != GOOD);
+                    part.iter_mut()
+                        .zip(&sector)
+                        .for_each(|(reserved, &byte)| *reserved |= byte != GOOD);
                     break;
                 }
             }
@@ -113,13 +145,19 @@ impl Media {
 }
 
 impl<M: Mtd> Nftl<M> {
-    /// Comes back from a medium that was formatted before, by this layer, by `nftl_format` or by a DiskOnChip's maker. Reads the OOB of every sector that is in use.
+    /// Comes back from a medium that was formatted before, by this layer, by `nftl_format` or by a
+    /// DiskOnChip's maker. Reads the OOB of every sector that is in use.
     pub fn attach(mut mtd: M, options: NftlOptions) -> Result<Self, AttachError> {
         let place = Place::of(mtd.geometry())?;
         let media = find_media(&mut mtd)?;
         let pages = mtd.geometry().pages_per_block;
         let good = media.reserved.iter().filter(|&&reserved| !reserved).count() as u32;
-        let units = Units::new(media.header.chains(pages), media.reserved.len() as u16, media.header.first, good);
+        let units = Units::new(
+            media.header.chains(pages),
+            media.reserved.len() as u16,
+            media.header.first,
+            good,
+        );
         let mut ftl = Self::new(mtd, options, place, units);
         ftl.tally.of(Cause::Attach).reads += media.reads;
         let (found, marked) = ftl.explore(&media.reserved)?;
@@ -141,9 +179,14 @@ impl<M: Mtd> Nftl<M> {
         let mut marked = vec![false; reserved.len()];
         let mut found = vec![Found::Reserved; reserved.len()];
         for unit in (0..self.units.count()).filter(|&u| !reserved[u as usize]) {
-            let name = self.read_oob(unit, 0, Cause::Attach)?.and_then(|oob| oob.name());
+            let name = self
+                .read_oob(unit, 0, Cause::Attach)?
+                .and_then(|oob| oob.name());
             found[unit as usize] = name.map_or(Found::Nameless, Found::Named);
-            if let Some(erases) = self.read_oob(unit, 1, Cause::Attach)?.and_then(|oob| oob.erases()) {
+            if let Some(erases) = self
+                .read_oob(unit, 1, Cause::Attach)?
+                .and_then(|oob| oob.erases())
+            {
                 self.units.unit_mut(unit).erases = erases;
                 marked[unit as usize] = true;
             }
@@ -162,7 +205,9 @@ impl<M: Mtd> Nftl<M> {
         let mut claims = vec![0u32; count.into()];
         for (unit, chain) in tracer.firsts().filter(|&(_, chain)| chain < count) {
             claims[chain as usize] += 1;
-            let Some(candidate) = tracer.follow(unit, chain) else { continue };
+            let Some(candidate) = tracer.follow(unit, chain) else {
+                continue;
+            };
             let known = &mut chains[chain as usize];
             *known = Some(match known.take() {
                 Some(known) => self.choose(known, candidate)?,
@@ -182,8 +227,9 @@ impl<M: Mtd> Nftl<M> {
         Ok(chains)
     }
 
-    /// Of two chains of one virtual unit the right one. A single unit is what a fold has made of the other, and complete. Of two single units one is a copy of the
-    /// other, of which an erase may have left a part. Two longer ones only come from elsewhere: then it is Linux's rule.
+    /// Of two chains of one virtual unit the right one. A single unit is what a fold has made of
+    /// the other, and complete. Of two single units one is a copy of the other, of which an erase
+    /// may have left a part. Two longer ones only come from elsewhere: then it is Linux's rule.
     fn choose(&mut self, known: Candidate, other: Candidate) -> Result<Candidate, BlockError> {
         let (a, b) = (known.units.len(), other.units.len());
         let other_wins = match (a, b) {
@@ -205,7 +251,12 @@ impl<M: Mtd> Nftl<M> {
     }
 
     /// Takes the units into service; gives the chains that are to be folded.
-    fn adopt(&mut self, found: &[Found], marked: &[bool], chains: Vec<Option<Candidate>>) -> Result<Vec<u16>, BlockError> {
+    fn adopt(
+        &mut self,
+        found: &[Found],
+        marked: &[bool],
+        chains: Vec<Option<Candidate>>,
+    ) -> Result<Vec<u16>, BlockError> {
         let mut used = vec![false; found.len()];
         let mut damaged = Vec::new();
         for (chain, candidate) in (0..).zip(chains) {
@@ -222,7 +273,9 @@ impl<M: Mtd> Nftl<M> {
                 damaged.push(chain);
             }
         }
-        for unit in (0..self.units.count()).filter(|&u| found[u as usize] != Found::Reserved && !used[u as usize]) {
+        for unit in (0..self.units.count())
+            .filter(|&u| found[u as usize] != Found::Reserved && !used[u as usize])
+        {
             self.adopt_unused(unit, found[unit as usize], marked[unit as usize])?;
         }
         Ok(damaged)
@@ -239,8 +292,14 @@ impl<M: Mtd> Nftl<M> {
         }
     }
 
-    /// Reads the sectors of a chain; true if it is damaged. A single unit whose name may be the last thing that was written takes no link: the name may be torn.
-    fn adopt_sectors(&mut self, chain: u16, units: &[u16], damaged: bool) -> Result<bool, BlockError> {
+    /// Reads the sectors of a chain; true if it is damaged. A single unit whose name may be the
+    /// last thing that was written takes no link: the name may be torn.
+    fn adopt_sectors(
+        &mut self,
+        chain: u16,
+        units: &[u16],
+        damaged: bool,
+    ) -> Result<bool, BlockError> {
         let survey = self.survey(chain, Cause::Attach, true)?;
         for &unit in units {
             self.units.unit_mut(unit).live = survey.live(unit);
@@ -252,7 +311,8 @@ impl<M: Mtd> Nftl<M> {
         Ok(damaged)
     }
 
-    /// A unit of no chain. One that has a name is erased at once, lest it be taken for a part of a chain later; others when they are needed.
+    /// A unit of no chain. One that has a name is erased at once, lest it be taken for a part of a
+    /// chain later; others when they are needed.
     fn adopt_unused(&mut self, unit: u16, found: Found, marked: bool) -> Result<(), BlockError> {
         if matches!(found, Found::Named(_)) {
             match self.erase(unit, Cause::Attach) {

@@ -1,4 +1,5 @@
-//! Access to a chain of units: where the newest version of a sector is, and where the next one goes.
+//! Access to a chain of units: where the newest version of a sector is, and where the next one
+//! goes.
 
 use super::flash::Source;
 use super::fold::Target;
@@ -31,7 +32,8 @@ pub(super) struct Walk {
     last: Option<u16>,
 }
 
-/// A unit that is named to follow the last one of a chain, with a copy of what that one's first page holds, but not linked to.
+/// A unit that is named to follow the last one of a chain, with a copy of what that one's first
+/// page holds, but not linked to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prepared {
     pub chain: u16,
@@ -53,10 +55,15 @@ struct Link {
 }
 
 impl<M: Mtd> Nftl<M> {
-    /// Reads the OOB of one sector in one unit of the chain after another, up to a free one: nothing newer follows that.
+    /// Reads the OOB of one sector in one unit of the chain after another, up to a free one:
+    /// nothing newer follows that.
     #[inline]
     pub(super) fn walk(&mut self, chain: u16, sector: u32) -> Result<Walk, BlockError> {
-        let mut walk = Walk { newest: Newest::Nothing, free: None, last: None };
+        let mut walk = Walk {
+            newest: Newest::Nothing,
+            free: None,
+            last: None,
+        };
         let mut next = self.units.head(chain);
         while let Some(unit) = next {
             let oob = self.read_oob(unit, sector, Cause::Host)?;
@@ -85,9 +92,18 @@ impl<M: Mtd> Nftl<M> {
 
     /// Writes a new version of a sector.
     #[inline]
-    pub(super) fn put(&mut self, chain: u16, sector: u32, payload: Payload<'_>) -> Result<(), BlockError> {
+    pub(super) fn put(
+        &mut self,
+        chain: u16,
+        sector: u32,
+        payload: Payload<'_>,
+    ) -> Result<(), BlockError> {
         loop {
-            if self.units.chain(chain).any(|u| self.units.unit(u).traits.has(Guard::Failing)) {
+            if self
+                .units
+                .chain(chain)
+                .any(|u| self.units.unit(u).traits.has(Guard::Failing))
+            {
                 self.fold(chain, Target::Fresh, Cause::Repair)?;
             }
             let walk = self.walk(chain, sector)?;
@@ -106,7 +122,11 @@ impl<M: Mtd> Nftl<M> {
                 None => self.extend(chain, walk.last, sector, payload)?,
             };
             if let Some(unit) = written {
-                self.units.settle(chain, sector, matches!(payload, Payload::Data(_)).then_some(unit));
+                self.units.settle(
+                    chain,
+                    sector,
+                    matches!(payload, Payload::Data(_)).then_some(unit),
+                );
                 return Ok(());
             }
         }
@@ -118,8 +138,15 @@ impl<M: Mtd> Nftl<M> {
         !beside_name && !self.units.unit(unit).traits.is_closed()
     }
 
-    /// Writes a sector to a unit that it adds to the chain; gives the unit. None if something else had to be done first.
-    fn extend(&mut self, chain: u16, last: Option<u16>, sector: u32, payload: Payload<'_>) -> Result<Option<u16>, BlockError> {
+    /// Writes a sector to a unit that it adds to the chain; gives the unit. None if something else
+    /// had to be done first.
+    fn extend(
+        &mut self,
+        chain: u16,
+        last: Option<u16>,
+        sector: u32,
+        payload: Payload<'_>,
+    ) -> Result<Option<u16>, BlockError> {
         if last.is_some_and(|last| self.units.unit(last).traits.is_final()) {
             self.fold(chain, Target::Fresh, Cause::Repair)?;
             return Ok(None);
@@ -140,7 +167,8 @@ impl<M: Mtd> Nftl<M> {
         extended
     }
 
-    /// Reads the first page of the last unit, then names a new unit, links to it and writes the sector.
+    /// Reads the first page of the last unit, then names a new unit, links to it and writes the
+    /// sector.
     fn link(
         &mut self,
         chain: u16,
@@ -149,10 +177,16 @@ impl<M: Mtd> Nftl<M> {
         payload: Payload<'_>,
         scratch: &mut [u8],
     ) -> Result<Option<u16>, BlockError> {
-        let copies = self.options.ordering == Ordering::Guarded && sector != 0 && !self.bug(SeededBug::LinkUnguarded);
+        let copies = self.options.ordering == Ordering::Guarded
+            && sector != 0
+            && !self.bug(SeededBug::LinkUnguarded);
         let mut former = None;
         if let Some(last) = last {
-            let found = if copies { self.read_both(last, 0, scratch, Cause::Mapping)? } else { self.read_oob(last, 0, Cause::Mapping)? };
+            let found = if copies {
+                self.read_both(last, 0, scratch, Cause::Mapping)?
+            } else {
+                self.read_oob(last, 0, Cause::Mapping)?
+            };
             let Some(oob) = found.filter(|oob| oob.takes_next()) else {
                 // The page has decayed. What it held is lost; a fold says so.
                 self.units.add(last, Guard::Unlinkable);
@@ -160,9 +194,18 @@ impl<M: Mtd> Nftl<M> {
             };
             former = Some((last, oob));
         }
-        let Some(unit) = self.open(Source::Allocation)? else { return Ok(None) };
-        let found = self.read_oob(unit, 0, Cause::Mapping)?.unwrap_or(Oob::ERASED);
-        let link = Link { chain, unit, former, name: found.with_name(chain, last.is_some()) };
+        let Some(unit) = self.open(Source::Allocation)? else {
+            return Ok(None);
+        };
+        let found = self
+            .read_oob(unit, 0, Cause::Mapping)?
+            .unwrap_or(Oob::ERASED);
+        let link = Link {
+            chain,
+            unit,
+            former,
+            name: found.with_name(chain, last.is_some()),
+        };
         match self.options.ordering {
             Ordering::Linux => self.link_as_linux(link, sector, payload),
             Ordering::Guarded => self.link_guarded(link, sector, payload, scratch),
@@ -170,8 +213,18 @@ impl<M: Mtd> Nftl<M> {
     }
 
     /// Linux's order: the name, the link to it, the sector.
-    fn link_as_linux(&mut self, link: Link, sector: u32, payload: Payload<'_>) -> Result<Option<u16>, BlockError> {
-        let Link { chain, unit, former, name } = link;
+    fn link_as_linux(
+        &mut self,
+        link: Link,
+        sector: u32,
+        payload: Payload<'_>,
+    ) -> Result<Option<u16>, BlockError> {
+        let Link {
+            chain,
+            unit,
+            former,
+            name,
+        } = link;
         if !self.program(unit, 0, &[], name, Cause::Mapping)? {
             self.retire(unit)?;
             return Ok(None);
@@ -182,14 +235,31 @@ impl<M: Mtd> Nftl<M> {
         {
             return Ok(None);
         }
-        let oob = if sector == 0 { name } else { self.fresh_oob(unit, sector) };
-        Ok(self.program_payload((chain, unit, sector), payload, oob)?.then_some(unit))
+        let oob = if sector == 0 {
+            name
+        } else {
+            self.fresh_oob(unit, sector)
+        };
+        Ok(self
+            .program_payload((chain, unit, sector), payload, oob)?
+            .then_some(unit))
     }
 
-    /// The same with as many operations, but the name comes with the contents of sector 0, which the link endangers in the unit before: those of the payload, or of
-    /// `scratch`.
-    fn link_guarded(&mut self, link: Link, sector: u32, payload: Payload<'_>, scratch: &[u8]) -> Result<Option<u16>, BlockError> {
-        let Link { chain, unit, former, name } = link;
+    /// The same with as many operations, but the name comes with the contents of sector 0, which
+    /// the link endangers in the unit before: those of the payload, or of `scratch`.
+    fn link_guarded(
+        &mut self,
+        link: Link,
+        sector: u32,
+        payload: Payload<'_>,
+        scratch: &[u8],
+    ) -> Result<Option<u16>, BlockError> {
+        let Link {
+            chain,
+            unit,
+            former,
+            name,
+        } = link;
         let name = name.with_before(former.map_or(u16::MAX, |(last, _)| last));
         let status = former.map_or(Status::Deleted, |(_, oob)| oob.status());
         let data = if status == Status::Used { scratch } else { &[] };
@@ -216,12 +286,24 @@ impl<M: Mtd> Nftl<M> {
             return Ok(linked.then_some(unit));
         }
         let oob = self.fresh_oob(unit, sector);
-        Ok(self.program_payload((chain, unit, sector), payload, oob)?.then_some(unit))
+        Ok(self
+            .program_payload((chain, unit, sector), payload, oob)?
+            .then_some(unit))
     }
 
     /// Links the unit that a fold has prepared.
-    fn link_prepared(&mut self, prepared: Prepared, sector: u32, payload: Payload<'_>) -> Result<Option<u16>, BlockError> {
-        let Prepared { chain, last, unit, status } = prepared;
+    fn link_prepared(
+        &mut self,
+        prepared: Prepared,
+        sector: u32,
+        payload: Payload<'_>,
+    ) -> Result<Option<u16>, BlockError> {
+        let Prepared {
+            chain,
+            last,
+            unit,
+            status,
+        } = prepared;
         let found = self.read_oob(last, 0, Cause::Mapping)?;
         let linked = match found.filter(|oob| oob.takes_next()) {
             Some(oob) => {
@@ -238,7 +320,9 @@ impl<M: Mtd> Nftl<M> {
             return Ok(None);
         }
         let oob = self.fresh_oob(unit, sector);
-        Ok(self.program_payload((chain, unit, sector), payload, oob)?.then_some(unit))
+        Ok(self
+            .program_payload((chain, unit, sector), payload, oob)?
+            .then_some(unit))
     }
 
     /// Adds a unit to a chain whose first page holds a copy of what the last one's holds.

@@ -1,4 +1,5 @@
-//! The few ways in which the layer touches the flash, each counted. A program that fails is noted with its unit.
+//! The few ways in which the layer touches the flash, each counted. A program that fails is noted
+//! with its unit.
 
 use super::format::{Oob, Status};
 use super::options::{Ordering, SeededBug};
@@ -44,7 +45,12 @@ impl<M: Mtd> Nftl<M> {
 
     /// Reads the OOB of a sector; none if it cannot be corrected.
     #[inline]
-    pub(super) fn read_oob(&mut self, unit: u16, sector: u32, cause: Cause) -> Result<Option<Oob>, BlockError> {
+    pub(super) fn read_oob(
+        &mut self,
+        unit: u16,
+        sector: u32,
+        cause: Cause,
+    ) -> Result<Option<Oob>, BlockError> {
         self.tally.count_read(cause, false);
         let page = self.page(unit, sector);
         let read = self.place.read(|user| self.mtd.read(page, &mut [], user));
@@ -53,7 +59,13 @@ impl<M: Mtd> Nftl<M> {
 
     /// Reads a sector; false if it cannot be corrected.
     #[inline]
-    pub(super) fn read_data(&mut self, unit: u16, sector: u32, buf: &mut [u8], cause: Cause) -> Result<bool, BlockError> {
+    pub(super) fn read_data(
+        &mut self,
+        unit: u16,
+        sector: u32,
+        buf: &mut [u8],
+        cause: Cause,
+    ) -> Result<bool, BlockError> {
         self.tally.count_read(cause, true);
         match self.mtd.read(self.page(unit, sector), buf, &mut []) {
             Ok(_) => Ok(true),
@@ -63,18 +75,35 @@ impl<M: Mtd> Nftl<M> {
     }
 
     /// Reads a sector and its OOB at once; none if they cannot be corrected.
-    pub(super) fn read_both(&mut self, unit: u16, sector: u32, buf: &mut [u8], cause: Cause) -> Result<Option<Oob>, BlockError> {
+    pub(super) fn read_both(
+        &mut self,
+        unit: u16,
+        sector: u32,
+        buf: &mut [u8],
+        cause: Cause,
+    ) -> Result<Option<Oob>, BlockError> {
         self.tally.count_read(cause, true);
         let page = self.page(unit, sector);
         let read = self.place.read(|user| self.mtd.read(page, buf, user));
         read.map_err(|e| self.fault(e))
     }
 
-    /// Programs a free sector with its OOB, or with empty data only the OOB. False if that failed: the sector is void then, and the unit to be replaced.
+    /// Programs a free sector with its OOB, or with empty data only the OOB. False if that failed:
+    /// the sector is void then, and the unit to be replaced.
     #[inline]
-    pub(super) fn program(&mut self, unit: u16, sector: u32, data: &[u8], oob: Oob, cause: Cause) -> Result<bool, BlockError> {
+    pub(super) fn program(
+        &mut self,
+        unit: u16,
+        sector: u32,
+        data: &[u8],
+        oob: Oob,
+        cause: Cause,
+    ) -> Result<bool, BlockError> {
         let page = self.page(unit, sector);
-        match self.place.write(oob, |user| self.mtd.program(page, data, user)) {
+        match self
+            .place
+            .write(oob, |user| self.mtd.program(page, data, user))
+        {
             Ok(()) => {
                 self.tally.count_program(cause, !data.is_empty());
                 Ok(true)
@@ -89,26 +118,52 @@ impl<M: Mtd> Nftl<M> {
     }
 
     /// Programs the OOB of a sector that holds something besides, over what it holds.
-    pub(super) fn program_again(&mut self, unit: u16, sector: u32, oob: Oob, cause: Cause) -> Result<bool, BlockError> {
+    pub(super) fn program_again(
+        &mut self,
+        unit: u16,
+        sector: u32,
+        oob: Oob,
+        cause: Cause,
+    ) -> Result<bool, BlockError> {
         let void = self.units.unit(unit).void;
         let done = self.program(unit, sector, &[], oob, cause)?;
-        // Guarded, what the sector holds is elsewhere too. In Linux's order it may be there still, or must be found to be lost.
+        // Guarded, what the sector holds is elsewhere too. In Linux's order it may be there still,
+        // or must be found to be lost.
         if !done && self.options.ordering == Ordering::Linux && oob.status() != Status::Free {
             self.units.unit_mut(unit).void = void;
         }
         Ok(done)
     }
 
-    /// Programs a payload. Guarded, the third sector of a replacement unit gets the fold mark with its contents, since it could not be added later without endangering
-    /// them.
+    /// Programs a payload. Guarded, the third sector of a replacement unit gets the fold mark with
+    /// its contents, since it could not be added later without endangering them.
     #[inline]
-    pub(super) fn program_payload(&mut self, at: (u16, u16, u32), payload: Payload<'_>, oob: Oob) -> Result<bool, BlockError> {
+    pub(super) fn program_payload(
+        &mut self,
+        at: (u16, u16, u32),
+        payload: Payload<'_>,
+        oob: Oob,
+    ) -> Result<bool, BlockError> {
         let (chain, unit, sector) = at;
-        let marks = sector == 2 && self.options.ordering == Ordering::Guarded && self.units.head(chain) != Some(unit);
+        let marks = sector == 2
+            && self.options.ordering == Ordering::Guarded
+            && self.units.head(chain) != Some(unit);
         let oob = if marks { oob.with_fold_mark() } else { oob };
         match payload {
-            Payload::Data(data) => self.program(unit, sector, data, oob.with_status(Status::Used), Cause::Host),
-            Payload::Discard => self.program(unit, sector, &[], oob.with_status(Status::Deleted), Cause::Host),
+            Payload::Data(data) => self.program(
+                unit,
+                sector,
+                data,
+                oob.with_status(Status::Used),
+                Cause::Host,
+            ),
+            Payload::Discard => self.program(
+                unit,
+                sector,
+                &[],
+                oob.with_status(Status::Deleted),
+                Cause::Host,
+            ),
         }
     }
 
@@ -151,17 +206,24 @@ impl<M: Mtd> Nftl<M> {
         Ok(())
     }
 
-    /// Takes a unit out of service that is in no table. What replaces its contents must be safe before the mark hides them.
+    /// Takes a unit out of service that is in no table. What replaces its contents must be safe
+    /// before the mark hides them.
     pub(super) fn retire(&mut self, unit: u16) -> Result<(), BlockError> {
         self.mtd.sync().map_err(|e| self.fault(e))?;
         self.units.retire(unit);
-        self.mtd.mark_bad(Block(unit.into())).map_err(|e| self.fault(e))
+        self.mtd
+            .mark_bad(Block(unit.into()))
+            .map_err(|e| self.fault(e))
     }
 
-    /// Erases a unit behind everything issued so far and marks it as erased (Linux's `NFTL_formatblock`); false if it was retired.
+    /// Erases a unit behind everything issued so far and marks it as erased (Linux's
+    /// `NFTL_formatblock`); false if it was retired.
     pub(super) fn erase(&mut self, unit: u16, cause: Cause) -> Result<bool, BlockError> {
         let known = self.units.unit(unit).erases;
-        let erases = self.read_oob(unit, 1, cause)?.and_then(|oob| oob.erases()).unwrap_or(known);
+        let erases = self
+            .read_oob(unit, 1, cause)?
+            .and_then(|oob| oob.erases())
+            .unwrap_or(known);
         if !self.bug(SeededBug::EraseUnfenced) {
             self.fence();
         }
@@ -173,7 +235,11 @@ impl<M: Mtd> Nftl<M> {
         };
         // The count wraps as Linux's does: zero is never written.
         let erases = erases.checked_add(1).unwrap_or(1);
-        *self.units.unit_mut(unit) = Unit { erases, traits: Traits::default(), ..Unit::default() };
+        *self.units.unit_mut(unit) = Unit {
+            erases,
+            traits: Traits::default(),
+            ..Unit::default()
+        };
         self.erases_until_levelling = self.erases_until_levelling.saturating_sub(1);
         if erased && self.program(unit, 1, &[], Oob::ERASED.with_erases(erases), cause)? {
             return Ok(true);
@@ -181,7 +247,8 @@ impl<M: Mtd> Nftl<M> {
         self.retire(unit).map(|()| false)
     }
 
-    /// Whether every page of a unit reads as erased, data and OOB one after the other, as Linux reads them (`check_free_sectors`).
+    /// Whether every page of a unit reads as erased, data and OOB one after the other, as Linux
+    /// reads them (`check_free_sectors`).
     fn is_blank(&mut self, unit: u16, cause: Cause) -> Result<bool, BlockError> {
         let mut scratch = core::mem::take(&mut self.scratch);
         let blank = (0..self.pages).try_fold(true, |blank, sector| {

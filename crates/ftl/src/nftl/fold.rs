@@ -5,8 +5,10 @@
 //! | in place | every sector that has contents lies in the last unit, or is free there; no fold into it has begun before | those not in the last unit | all units but the last |
 //! | elsewhere | otherwise | every sector that has contents, to a free unit | all units |
 //!
-//! With [`Ordering::Guarded`] what the last unit's first page holds must be elsewhere too, since the page is programmed again: unless it is in the unit before, a free unit
-//! is prepared as the next of the chain, with a copy. A third page that holds a sector has got the fold mark with it; Linux alone looks for the mark, after a cut.
+//! With [`Ordering::Guarded`] what the last unit's first page holds must be elsewhere too, since
+//! the page is programmed again: unless it is in the unit before, a free unit is prepared as the
+//! next of the chain, with a copy. A third page that holds a sector has got the fold mark with it;
+//! Linux alone looks for the mark, after a cut.
 //!
 //! Copies go through the host, as in Linux, since each needs OOB bytes of its own.
 
@@ -44,19 +46,34 @@ pub(super) struct Survey {
 impl Survey {
     /// Sectors whose newest version is in `unit`.
     pub fn live(&self, unit: u16) -> u64 {
-        (0..).zip(&self.newest).fold(0, |set, (k, &newest)| set | u64::from(newest == Newest::At(unit)) << k)
+        (0..).zip(&self.newest).fold(0, |set, (k, &newest)| {
+            set | u64::from(newest == Newest::At(unit)) << k
+        })
     }
 
     fn mapped(&self) -> u64 {
-        (0..).zip(&self.newest).fold(0, |set, (k, newest)| set | u64::from(matches!(newest, Newest::At(_))) << k)
+        (0..).zip(&self.newest).fold(0, |set, (k, newest)| {
+            set | u64::from(matches!(newest, Newest::At(_))) << k
+        })
     }
 }
 
 impl<M: Mtd> Nftl<M> {
-    /// Reads the OOB of every sector of every unit of a chain. What cannot be read is lost; while `attaching` it is taken for torn.
-    pub(super) fn survey(&mut self, chain: u16, cause: Cause, attaching: bool) -> Result<Survey, BlockError> {
+    /// Reads the OOB of every sector of every unit of a chain. What cannot be read is lost; while
+    /// `attaching` it is taken for torn.
+    pub(super) fn survey(
+        &mut self,
+        chain: u16,
+        cause: Cause,
+        attaching: bool,
+    ) -> Result<Survey, BlockError> {
         let blank = [Oob::ERASED; MOST_SECTORS as usize];
-        let mut survey = Survey { newest: [Newest::Nothing; MOST_SECTORS as usize], last: u16::MAX, last_oob: blank, touched: false };
+        let mut survey = Survey {
+            newest: [Newest::Nothing; MOST_SECTORS as usize],
+            last: u16::MAX,
+            last_oob: blank,
+            touched: false,
+        };
         let mut free_found = 0u64;
         let mut next = self.units.head(chain);
         while let Some(unit) = next {
@@ -75,7 +92,10 @@ impl<M: Mtd> Nftl<M> {
                     survey.touched |= sector > 0;
                     continue;
                 }
-                let (newer, status) = (free_found >> sector & 1 == 0, oob.map_or(Status::Lost, |oob| oob.status()));
+                let (newer, status) = (
+                    free_found >> sector & 1 == 0,
+                    oob.map_or(Status::Lost, |oob| oob.status()),
+                );
                 *seen = oob.unwrap_or(*seen);
                 survey.touched |= sector > 0 && status != Status::Free;
                 match status {
@@ -97,13 +117,19 @@ impl<M: Mtd> Nftl<M> {
             ChainVictim::Longest => self.units.longest(),
             ChainVictim::MinCopy => self.cheapest(),
         };
-        self.fold(victim.ok_or(BlockError::WornOut)?, Target::Last, Cause::Fold)?;
+        self.fold(
+            victim.ok_or(BlockError::WornOut)?,
+            Target::Last,
+            Cause::Fold,
+        )?;
         self.level()
     }
 
     /// The chain of two units or more that needs the fewest copies, the first of several.
     fn cheapest(&self) -> Option<u16> {
-        (0..self.units.chains()).filter(|&chain| self.units.length(chain) >= 2).min_by_key(|&chain| self.copies(chain))
+        (0..self.units.chains())
+            .filter(|&chain| self.units.length(chain) >= 2)
+            .min_by_key(|&chain| self.copies(chain))
     }
 
     /// Copies that folding a chain takes, as far as it is known without reading it.
@@ -112,13 +138,22 @@ impl<M: Mtd> Nftl<M> {
         for unit in self.units.chain(chain) {
             let unit = self.units.unit(unit);
             live |= unit.live;
-            in_last = if unit.traits.is_closed() { 0 } else { unit.live };
+            in_last = if unit.traits.is_closed() {
+                0
+            } else {
+                unit.live
+            };
         }
         (live & !in_last).count_ones()
     }
 
     /// Makes one unit of a chain.
-    pub(super) fn fold(&mut self, chain: u16, target: Target, cause: Cause) -> Result<(), BlockError> {
+    pub(super) fn fold(
+        &mut self,
+        chain: u16,
+        target: Target,
+        cause: Cause,
+    ) -> Result<(), BlockError> {
         if let Some(prepared) = self.prepared.take() {
             self.release(prepared.unit, Cause::Fold)?;
         }
@@ -128,13 +163,23 @@ impl<M: Mtd> Nftl<M> {
             let unit = match target {
                 _ if in_place => survey.last,
                 Target::MostWorn => self.open(Source::MostWorn)?.ok_or(BlockError::WornOut)?,
-                Target::Last | Target::Fresh => self.open(Source::Allocation)?.ok_or(BlockError::WornOut)?,
+                Target::Last | Target::Fresh => {
+                    self.open(Source::Allocation)?.ok_or(BlockError::WornOut)?
+                }
             };
-            let prepared = if in_place { self.prepare(chain, unit, cause)? } else { None };
+            let prepared = if in_place {
+                self.prepare(chain, unit, cause)?
+            } else {
+                None
+            };
             if self.fill(chain, unit, &survey, cause)? {
                 self.prepared = prepared;
                 let merges = &mut self.tally.merges;
-                *(if in_place { &mut merges.folds_in_place } else { &mut merges.folds_elsewhere }) += 1;
+                *(if in_place {
+                    &mut merges.folds_in_place
+                } else {
+                    &mut merges.folds_elsewhere
+                }) += 1;
                 return self.adopt_fold(chain, unit, survey.mapped(), cause);
             }
             match prepared {
@@ -148,31 +193,60 @@ impl<M: Mtd> Nftl<M> {
     }
 
     /// Makes a copy of what the first page of a chain's last unit holds, where it is nowhere else.
-    fn prepare(&mut self, chain: u16, last: u16, cause: Cause) -> Result<Option<Prepared>, BlockError> {
+    fn prepare(
+        &mut self,
+        chain: u16,
+        last: u16,
+        cause: Cause,
+    ) -> Result<Option<Prepared>, BlockError> {
         let backed = self.units.unit(last).traits.has(Guard::Backed);
-        if self.options.ordering == Ordering::Linux || backed || self.bug(SeededBug::FoldUnprepared) {
+        if self.options.ordering == Ordering::Linux || backed || self.bug(SeededBug::FoldUnprepared)
+        {
             return Ok(None);
         }
         loop {
             let unit = self.open(Source::Allocation)?.ok_or(BlockError::WornOut)?;
             let mut scratch = core::mem::take(&mut self.scratch);
-            let copied = self.read_both(last, 0, &mut scratch, cause).and_then(|oob| {
-                // What has decayed meanwhile is lost: the copy says so if the page becomes unreadable for good.
-                let status = oob.map_or(Status::Lost, |oob| oob.status());
-                let name = Oob::ERASED.with_name(chain, true).with_before(last).with_status(status);
-                let data = if status == Status::Used { &scratch[..] } else { &[] };
-                Ok(self.program(unit, 0, data, name, cause)?.then_some(status))
-            });
+            let copied = self
+                .read_both(last, 0, &mut scratch, cause)
+                .and_then(|oob| {
+                    // What has decayed meanwhile is lost: the copy says so if the page becomes
+                    // unreadable for good.
+                    let status = oob.map_or(Status::Lost, |oob| oob.status());
+                    let name = Oob::ERASED
+                        .with_name(chain, true)
+                        .with_before(last)
+                        .with_status(status);
+                    let data = if status == Status::Used {
+                        &scratch[..]
+                    } else {
+                        &[]
+                    };
+                    Ok(self.program(unit, 0, data, name, cause)?.then_some(status))
+                });
             self.scratch = scratch;
             match copied? {
-                Some(status) => return Ok(Some(Prepared { chain, last, unit, status })),
+                Some(status) => {
+                    return Ok(Some(Prepared {
+                        chain,
+                        last,
+                        unit,
+                        status,
+                    }));
+                }
                 None => self.retire(unit)?,
             }
         }
     }
 
     /// The chain is from now on one unit; the others go.
-    fn adopt_fold(&mut self, chain: u16, unit: u16, live: u64, cause: Cause) -> Result<(), BlockError> {
+    fn adopt_fold(
+        &mut self,
+        chain: u16,
+        unit: u16,
+        live: u64,
+        cause: Cause,
+    ) -> Result<(), BlockError> {
         let mut next = self.units.replace(chain, unit);
         self.units.unit_mut(unit).live = live;
         while let Some(old) = next.filter(|&old| old != unit) {
@@ -192,15 +266,30 @@ impl<M: Mtd> Nftl<M> {
             Newest::At(unit) => *unit == survey.last || oob.status() == Status::Free,
             Newest::Lost => oob.status() == Status::Free,
         };
-        let sectors = survey.newest.iter().zip(&survey.last_oob).take(self.pages as usize);
+        let sectors = survey
+            .newest
+            .iter()
+            .zip(&survey.last_oob)
+            .take(self.pages as usize);
         self.units.length(chain) >= 2 && !traits.is_closed() && !marked && { sectors }.all(fits)
     }
 
-    /// Completes a unit with the newest version of every sector, then names it the only one of its chain; false if a program failed.
-    fn fill(&mut self, chain: u16, unit: u16, survey: &Survey, cause: Cause) -> Result<bool, BlockError> {
+    /// Completes a unit with the newest version of every sector, then names it the only one of its
+    /// chain; false if a program failed.
+    fn fill(
+        &mut self,
+        chain: u16,
+        unit: u16,
+        survey: &Survey,
+        cause: Cause,
+    ) -> Result<bool, BlockError> {
         let in_place = unit == survey.last;
         let guarded = self.options.ordering == Ordering::Guarded;
-        let (mut first, third) = if in_place { (survey.last_oob[0], survey.last_oob[2]) } else { (Oob::ERASED, Oob::ERASED) };
+        let (mut first, third) = if in_place {
+            (survey.last_oob[0], survey.last_oob[2])
+        } else {
+            (Oob::ERASED, Oob::ERASED)
+        };
         let marks = in_place && (!guarded || third.status() == Status::Free);
         if marks && !self.program_again(unit, 2, third.with_fold_mark(), cause)? {
             return Ok(false);
@@ -218,18 +307,38 @@ impl<M: Mtd> Nftl<M> {
             }
         }
         let name = first.with_name(chain, false);
-        if guarded && !matches!(survey.newest[0], Newest::Nothing) && survey.newest[0] != Newest::At(unit) {
+        if guarded
+            && !matches!(survey.newest[0], Newest::Nothing)
+            && survey.newest[0] != Newest::At(unit)
+        {
             return Ok(self.carry(survey, unit, 0, name, cause)?.is_some());
         }
         // Guarded, a free first sector could not be written later without endangering the name.
         let closes = guarded && name.status() == Status::Free;
         self.fence();
-        self.program_again(unit, 0, if closes { name.with_status(Status::Deleted) } else { name }, cause)
+        self.program_again(
+            unit,
+            0,
+            if closes {
+                name.with_status(Status::Deleted)
+            } else {
+                name
+            },
+            cause,
+        )
     }
 
-    /// Copies the newest version of a sector to a unit, unless it is there or there is none; `oob` is what the sector's OOB holds or is to hold besides. Gives what it
-    /// holds now; none if the program failed.
-    fn carry(&mut self, survey: &Survey, unit: u16, sector: u32, oob: Oob, cause: Cause) -> Result<Option<Oob>, BlockError> {
+    /// Copies the newest version of a sector to a unit, unless it is there or there is none; `oob`
+    /// is what the sector's OOB holds or is to hold besides. Gives what it holds now; none if the
+    /// program failed.
+    fn carry(
+        &mut self,
+        survey: &Survey,
+        unit: u16,
+        sector: u32,
+        oob: Oob,
+        cause: Cause,
+    ) -> Result<Option<Oob>, BlockError> {
         let from = match survey.newest[sector as usize] {
             Newest::Nothing => return Ok(Some(oob)),
             Newest::At(from) if from == unit => return Ok(Some(oob)),
@@ -237,12 +346,18 @@ impl<M: Mtd> Nftl<M> {
             Newest::Lost => None,
         };
         let mut scratch = core::mem::take(&mut self.scratch);
-        let readable = from.map_or(Ok(false), |from| self.read_data(from, sector, &mut scratch, cause));
+        let readable = from.map_or(Ok(false), |from| {
+            self.read_data(from, sector, &mut scratch, cause)
+        });
         let programmed = readable.and_then(|readable| {
             if sector == 0 {
                 self.fence();
             }
-            let (data, status) = if readable { (&scratch[..], Status::Used) } else { (&[][..], Status::Lost) };
+            let (data, status) = if readable {
+                (&scratch[..], Status::Used)
+            } else {
+                (&[][..], Status::Lost)
+            };
             let oob = oob.with_status(status);
             Ok(self.program(unit, sector, data, oob, cause)?.then_some(oob))
         });
@@ -250,16 +365,28 @@ impl<M: Mtd> Nftl<M> {
         programmed
     }
 
-    /// Static wear levelling, looked at now and then: the chain of the least worn unit moves to the most worn free one once the spread is too wide.
+    /// Static wear levelling, looked at now and then: the chain of the least worn unit moves to the
+    /// most worn free one once the spread is too wide.
     fn level(&mut self) -> Result<(), BlockError> {
         let threshold = self.options.wear_threshold;
         let free = self.units.free() + u32::from(self.prepared.is_some());
         if threshold == 0 || self.erases_until_levelling > 0 || free < self.units.low_water() {
             return Ok(());
         }
-        let Some((chain, spread)) = self.units.coldest() else { return Ok(()) };
-        // Once the spread is wide, one chain after another; else not before a good part of the units has been erased again.
-        self.erases_until_levelling = if spread > threshold { 8 } else { u32::from(self.units.count()) / 4 + 1 };
-        if spread > threshold { self.fold(chain, Target::MostWorn, Cause::Wear) } else { Ok(()) }
+        let Some((chain, spread)) = self.units.coldest() else {
+            return Ok(());
+        };
+        // Once the spread is wide, one chain after another; else not before a good part of the
+        // units has been erased again.
+        self.erases_until_levelling = if spread > threshold {
+            8
+        } else {
+            u32::from(self.units.count()) / 4 + 1
+        };
+        if spread > threshold {
+            self.fold(chain, Target::MostWorn, Cause::Wear)
+        } else {
+            Ok(())
+        }
     }
 }

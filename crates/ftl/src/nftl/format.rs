@@ -1,5 +1,6 @@
-//! What the replacement-block layer puts on flash: the media header, and ten OOB bytes of every sector, as Linux has them (`include/uapi/mtd/nftl-user.h`,
-//! `nftl_format` of mtd-utils). All integers are little-endian; `docs/formats/nftl.md` has every field and what is done with it.
+//! What the replacement-block layer puts on flash: the media header, and ten OOB bytes of every
+//! sector, as Linux has them (`include/uapi/mtd/nftl-user.h`, `nftl_format` of mtd-utils). All
+//! integers are little-endian; `docs/formats/nftl.md` has every field and what is done with it.
 //!
 //! **OOB** of a sector, bytes 6 to 15 of the spare area:
 //!
@@ -115,7 +116,8 @@ impl Oob {
         self.word(8) == NONE
     }
 
-    /// Links the unit to the next one, over what may be there of the unit before: only bits that are one go to zero.
+    /// Links the unit to the next one, over what may be there of the unit before: only bits that
+    /// are one go to zero.
     pub fn with_next(mut self, next: u16) -> Self {
         self.set(4, self.word(4) & next);
         self.set(8, next);
@@ -160,22 +162,46 @@ pub(super) struct Place(usize);
 impl Place {
     /// Refuses pages and units that the format does not fit.
     pub fn of(g: &Geometry) -> Result<Self, AttachError> {
-        let refuse = |what, found, expected| Err(AttachError::Mismatch { what, found, expected });
-        let most_units = MOST_UNITS.min((g.pages_per_block - 1) * SECTOR).min(u32::MAX / (g.pages_per_block * SECTOR));
+        let refuse = |what, found, expected| {
+            Err(AttachError::Mismatch {
+                what,
+                found,
+                expected,
+            })
+        };
+        let most_units = MOST_UNITS
+            .min((g.pages_per_block - 1) * SECTOR)
+            .min(u32::MAX / (g.pages_per_block * SECTOR));
         match g.oob {
             _ if g.page != SECTOR => refuse("bytes of a page", g.page, SECTOR),
-            _ if g.pages_per_block < 3 => refuse("pages of a block (at least)", g.pages_per_block, 3),
-            _ if g.pages_per_block > MOST_SECTORS => refuse("pages of a block (at most)", g.pages_per_block, MOST_SECTORS),
-            _ if g.blocks > most_units => refuse("blocks of the chip (at most)", g.blocks, most_units),
+            _ if g.pages_per_block < 3 => {
+                refuse("pages of a block (at least)", g.pages_per_block, 3)
+            }
+            _ if g.pages_per_block > MOST_SECTORS => refuse(
+                "pages of a block (at most)",
+                g.pages_per_block,
+                MOST_SECTORS,
+            ),
+            _ if g.blocks > most_units => {
+                refuse("blocks of the chip (at most)", g.blocks, most_units)
+            }
             10 | 15 | 16 => Ok(Self(g.oob as usize - OOB)),
             // Raw 0 to 15, raw without the marker, or raw 6 to 15.
-            _ => refuse("user bytes of a page's OOB (16 raw, 15 but the marker, 10 of DiskOnChip)", g.oob, OOB as u32),
+            _ => refuse(
+                "user bytes of a page's OOB (16 raw, 15 but the marker, 10 of DiskOnChip)",
+                g.oob,
+                OOB as u32,
+            ),
         }
     }
 
-    /// Reads OOB bytes with `read`, which fills a page's user bytes. None if they cannot be corrected.
+    /// Reads OOB bytes with `read`, which fills a page's user bytes. None if they cannot be
+    /// corrected.
     #[inline]
-    pub fn read<T>(self, read: impl FnOnce(&mut [u8]) -> Result<T, MtdError>) -> Result<Option<Oob>, MtdError> {
+    pub fn read<T>(
+        self,
+        read: impl FnOnce(&mut [u8]) -> Result<T, MtdError>,
+    ) -> Result<Option<Oob>, MtdError> {
         let mut user = [0; MOST_OOB];
         match read(&mut user[..self.0 + OOB]) {
             Ok(_) => {
@@ -247,41 +273,100 @@ mod tests {
 
     #[test]
     fn fields_lie_where_linux_has_them() {
-        let oob = Oob::ERASED.with_status(Status::Used).with_name(0x0123, true);
-        assert_eq!(oob.0, [0x55, 0x55, 0x23, 0x81, 0xff, 0xff, 0x23, 0x81, 0xff, 0xff]);
-        assert_eq!(oob.with_next(0x0456).0, [0x55, 0x55, 0x23, 0x81, 0x56, 0x04, 0x23, 0x81, 0x56, 0x04]);
-        assert_eq!(Oob::ERASED.with_erases(3).0, [0xff, 0xff, 3, 0, 0, 0, 0x69, 0x3c, 0x69, 0x3c]);
-        assert_eq!(Oob::ERASED.with_fold_mark().0, [0xff, 0xff, 0x55, 0x55, 0x55, 0x55, 0xff, 0xff, 0xff, 0xff]);
+        let oob = Oob::ERASED
+            .with_status(Status::Used)
+            .with_name(0x0123, true);
+        assert_eq!(
+            oob.0,
+            [0x55, 0x55, 0x23, 0x81, 0xff, 0xff, 0x23, 0x81, 0xff, 0xff]
+        );
+        assert_eq!(
+            oob.with_next(0x0456).0,
+            [0x55, 0x55, 0x23, 0x81, 0x56, 0x04, 0x23, 0x81, 0x56, 0x04]
+        );
+        assert_eq!(
+            Oob::ERASED.with_erases(3).0,
+            [0xff, 0xff, 3, 0, 0, 0, 0x69, 0x3c, 0x69, 0x3c]
+        );
+        assert_eq!(
+            Oob::ERASED.with_fold_mark().0,
+            [0xff, 0xff, 0x55, 0x55, 0x55, 0x55, 0xff, 0xff, 0xff, 0xff]
+        );
     }
 
     #[test]
     fn the_unit_before_is_named_until_there_is_a_next_one() {
         let last = Oob::ERASED.with_name(7, true).with_before(0x2345);
-        assert_eq!(last.name(), Some(Name { chain: 7, replacement: true, next: None, before: Some(0x2345) }));
+        assert_eq!(
+            last.name(),
+            Some(Name {
+                chain: 7,
+                replacement: true,
+                next: None,
+                before: Some(0x2345)
+            })
+        );
         let linked = last.with_next(0x1a0f);
-        assert_eq!(linked.name(), Some(Name { chain: 7, replacement: true, next: Some(0x1a0f), before: None }));
-        assert!(last.0.iter().zip(&linked.0).all(|(old, new)| !old & new == 0), "only bits that are one go to zero");
+        assert_eq!(
+            linked.name(),
+            Some(Name {
+                chain: 7,
+                replacement: true,
+                next: Some(0x1a0f),
+                before: None
+            })
+        );
+        assert!(
+            last.0
+                .iter()
+                .zip(&linked.0)
+                .all(|(old, new)| !old & new == 0),
+            "only bits that are one go to zero"
+        );
         let first = last.with_name(7, false);
-        assert!(!first.name().unwrap().replacement && last.0.iter().zip(&first.0).all(|(old, new)| !old & new == 0));
+        assert!(
+            !first.name().unwrap().replacement
+                && last
+                    .0
+                    .iter()
+                    .zip(&first.0)
+                    .all(|(old, new)| !old & new == 0)
+        );
         assert_eq!(Oob::ERASED.name(), None);
     }
 
     #[test]
     fn a_field_counts_if_either_copy_is_damaged_towards_zero() {
-        let oob = Oob::ERASED.with_status(Status::Used).with_name(0x0123, false);
+        let oob = Oob::ERASED
+            .with_status(Status::Used)
+            .with_name(0x0123, false);
         for byte in 0..OOB {
             let mut damaged = oob;
             damaged.0[byte] &= 0xf0;
-            assert_eq!((damaged.status(), damaged.name().unwrap().chain), (Status::Used, 0x0123), "byte {byte}");
+            assert_eq!(
+                (damaged.status(), damaged.name().unwrap().chain),
+                (Status::Used, 0x0123),
+                "byte {byte}"
+            );
         }
     }
 
     #[test]
     fn a_media_header_reads_back() {
-        let header = MediaHeader { units: 4096, first: 1, formatted: 0x03f0_0000, factor: 0xff };
+        let header = MediaHeader {
+            units: 4096,
+            first: 1,
+            formatted: 0x03f0_0000,
+            factor: 0xff,
+        };
         let mut sector = [0; 512];
         header.encode(&mut sector);
-        assert_eq!(sector[..16], [b'A', b'N', b'A', b'N', b'D', 0, 0, 0x10, 1, 0, 0, 0, 0xf0, 3, 0xff, 0xff]);
+        assert_eq!(
+            sector[..16],
+            [
+                b'A', b'N', b'A', b'N', b'D', 0, 0, 0x10, 1, 0, 0, 0, 0xf0, 3, 0xff, 0xff
+            ]
+        );
         assert_eq!(MediaHeader::decode(&sector), Some(header));
         assert_eq!(MediaHeader::decode(&[0xff; 512]), None);
     }

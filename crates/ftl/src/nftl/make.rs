@@ -25,9 +25,18 @@ impl<M: Mtd> Nftl<M> {
         let g = mtd.geometry().clone();
         let place = Place::of(&g)?;
         if options.spare_units < LINUX_LOW_WATER {
-            return Err(AttachError::Mismatch { what: "number of spare units", found: options.spare_units, expected: LINUX_LOW_WATER });
+            return Err(AttachError::Mismatch {
+                what: "number of spare units",
+                found: options.spare_units,
+                expected: LINUX_LOW_WATER,
+            });
         }
-        let mut maker = Maker { mtd, place, pages: g.pages_per_block, erases: vec![None; g.blocks as usize] };
+        let mut maker = Maker {
+            mtd,
+            place,
+            pages: g.pages_per_block,
+            erases: vec![None; g.blocks as usize],
+        };
         for unit in 0..g.blocks {
             if !maker.mtd.is_bad(Block(unit))? {
                 maker.erase(unit)?;
@@ -41,7 +50,12 @@ impl<M: Mtd> Nftl<M> {
         };
         maker.mtd.sync()?;
         let good = maker.erases.iter().flatten().count() as u32 - MEDIA_UNITS;
-        let mut units = Units::new(header.chains(g.pages_per_block), g.blocks as u16, header.first, good);
+        let mut units = Units::new(
+            header.chains(g.pages_per_block),
+            g.blocks as u16,
+            header.first,
+            good,
+        );
         for (unit, erases) in (0..).zip(&maker.erases) {
             let Some(erases) = *erases else { continue };
             units.unit_mut(unit).erases = erases;
@@ -68,11 +82,16 @@ impl<M: Mtd> Maker<M> {
     /// Erases a unit and marks it as erased, or retires it.
     fn erase(&mut self, unit: u32) -> Result<(), MtdError> {
         let mark = self.page(unit, 1);
-        let worn = self.place.read(|user| self.mtd.read(mark, &mut [], user))?.and_then(|oob| oob.erases()).unwrap_or(0);
+        let worn = self
+            .place
+            .read(|user| self.mtd.read(mark, &mut [], user))?
+            .and_then(|oob| oob.erases())
+            .unwrap_or(0);
         let erases = worn.checked_add(1).unwrap_or(1);
         let marked = self.mtd.erase(Block(unit)).and_then(|()| {
             let oob = Oob::ERASED.with_erases(erases);
-            self.place.write(oob, |user| self.mtd.program(mark, &[], user))
+            self.place
+                .write(oob, |user| self.mtd.program(mark, &[], user))
         });
         match marked {
             Ok(()) => {
@@ -86,20 +105,37 @@ impl<M: Mtd> Maker<M> {
 
     /// The media header, and the unit of its copy.
     fn plan(&self, options: &NftlOptions) -> Result<(MediaHeader, u16), AttachError> {
-        let mut good = (0..).zip(&self.erases).filter(|(_, erases)| erases.is_some()).map(|(unit, _)| unit);
+        let mut good = (0..)
+            .zip(&self.erases)
+            .filter(|(_, erases)| erases.is_some())
+            .map(|(unit, _)| unit);
         let (first, copy) = (good.next(), good.next());
         let count = first.into_iter().chain(copy).chain(good).count() as u32;
         let reserved = options.spare_units.saturating_add(MEDIA_UNITS + STAND_INS);
         let (Some(first), Some(copy), true) = (first, copy, count > reserved) else {
-            return Err(AttachError::TooSmall(count, self.pages, reserved.saturating_add(1)));
+            return Err(AttachError::TooSmall(
+                count,
+                self.pages,
+                reserved.saturating_add(1),
+            ));
         };
         let formatted = (count - reserved) * self.pages * SECTOR;
-        Ok((MediaHeader { units: self.erases.len() as u16 - first, first, formatted, factor: 0xff }, copy))
+        Ok((
+            MediaHeader {
+                units: self.erases.len() as u16 - first,
+                first,
+                formatted,
+                factor: 0xff,
+            },
+            copy,
+        ))
     }
 
-    /// Writes both copies of the media header and of the bad-unit table; false if one of their units failed and was retired.
+    /// Writes both copies of the media header and of the bad-unit table; false if one of their
+    /// units failed and was retired.
     fn write_media(&mut self, (header, copy): &(MediaHeader, u16)) -> Result<bool, MtdError> {
-        let mut sectors = vec![GOOD; SECTOR as usize * (1 + self.erases.len().div_ceil(SECTOR as usize))];
+        let mut sectors =
+            vec![GOOD; SECTOR as usize * (1 + self.erases.len().div_ceil(SECTOR as usize))];
         header.encode(&mut sectors[..SECTOR as usize]);
         for (byte, erases) in sectors[SECTOR as usize..].iter_mut().zip(&self.erases) {
             *byte = if erases.is_some() { GOOD } else { BAD };
@@ -107,9 +143,16 @@ impl<M: Mtd> Maker<M> {
         for unit in [u32::from(header.first), u32::from(*copy)] {
             for (sector, data) in (0..).zip(sectors.chunks_exact(SECTOR as usize)) {
                 let erases = self.erases[unit as usize].unwrap_or(1);
-                let oob = if sector == 1 { Oob::ERASED.with_erases(erases) } else { Oob::ERASED };
+                let oob = if sector == 1 {
+                    Oob::ERASED.with_erases(erases)
+                } else {
+                    Oob::ERASED
+                };
                 let page = self.page(unit, sector);
-                match self.place.write(oob, |user| self.mtd.program(page, data, user)) {
+                match self
+                    .place
+                    .write(oob, |user| self.mtd.program(page, data, user))
+                {
                     Ok(()) => {}
                     Err(MtdError::ProgramFailed(_)) => {
                         self.retire(unit)?;

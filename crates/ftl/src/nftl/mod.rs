@@ -1,23 +1,36 @@
-//! Chains of replacement units: Linux's NFTL, on its format; with [`Ordering::Linux`] byte for byte and operation for operation.
+//! Chains of replacement units: Linux's NFTL, on its format; with [`Ordering::Linux`] byte for byte
+//! and operation for operation.
 //!
-//! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] of 512-byte pages that corrects errors, takes the pages of a block in any order and a page
-//! in three programs (four with [`Ordering::Linux`], which does not promise what a power cut leaves). A sector whose newest contents cannot be read is lost and says so; one
-//! that is found unreadable when the layer is attached is taken for torn: it counts as what it was before.
+//! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] of 512-byte pages that corrects
+//! errors, takes the pages of a block in any order and a page in three programs (four with
+//! [`Ordering::Linux`], which does not promise what a power cut leaves). A sector whose newest
+//! contents cannot be read is lost and says so; one that is found unreadable when the layer is
+//! attached is taken for torn: it counts as what it was before.
 //!
-//! *How.* A unit is an erase block. Each virtual unit of the disk has a chain of units; a sector lies at its own offset in one of them, and a new version goes to the
-//! first unit of the chain in which that offset is still free. Where none is, a free unit is linked to the end; where fewer than two are left, a chain is folded into
-//! one unit (see `fold`). The order of a chain is all that dates its sectors: there are no sequence numbers. Nothing of this is cached: each access reads the OOB
-//! of its offset in one unit of the chain after another. A discard is written like a sector, without data. Facts: Linux 2.6 to 6, `drivers/mtd/nftlcore.c` and `nftlmount.c`,
-//! read for facts alone.
+//! *How.* A unit is an erase block. Each virtual unit of the disk has a chain of units; a sector
+//! lies at its own offset in one of them, and a new version goes to the first unit of the chain in
+//! which that offset is still free. Where none is, a free unit is linked to the end; where fewer
+//! than two are left, a chain is folded into one unit (see `fold`). The order of a chain is all
+//! that dates its sectors: there are no sequence numbers. Nothing of this is cached: each access
+//! reads the OOB of its offset in one unit of the chain after another. A discard is written like a
+//! sector, without data. Facts: Linux 2.6 to 6, `drivers/mtd/nftlcore.c` and `nftlmount.c`, read
+//! for facts alone.
 //!
-//! *Power loss.* Linux programs pages again that hold something (links, fold marks, the name of a folded unit), and a torn program takes the whole page. Five rules make up for it
-//! on Linux's format:
-//! 1. A unit is erased, linked to, or named the one and only of its chain, only behind everything issued before. So what replaces a unit is there before it goes.
-//! 2. The first page of a unit is first programmed with its name and the contents of sector 0 together, those of the unit before if there is nothing newer. So a torn link takes
-//!    nothing that its successor does not have. Before a unit is named the only one of its chain, a copy of what its first page holds is made in the same way.
-//! 3. A unit says which one it was to be linked to. So a unit whose name is lost with its first page is found again.
-//! 4. A unit that is named the only one of its chain is complete. So of two chains of a virtual unit the single unit counts, whatever is left of the other.
-//! 5. What looks erased in a unit that was found on the medium is not programmed: its chain is folded to a fresh unit first.
+//! *Power loss.* Linux programs pages again that hold something (links, fold marks, the name of a
+//! folded unit), and a torn program takes the whole page. Five rules make up for it on Linux's
+//! format:
+//! 1. A unit is erased, linked to, or named the one and only of its chain, only behind everything
+//!    issued before. So what replaces a unit is there before it goes.
+//! 2. The first page of a unit is first programmed with its name and the contents of sector 0
+//!    together, those of the unit before if there is nothing newer. So a torn link takes nothing
+//!    that its successor does not have. Before a unit is named the only one of its chain, a copy of
+//!    what its first page holds is made in the same way.
+//! 3. A unit says which one it was to be linked to. So a unit whose name is lost with its first
+//!    page is found again.
+//! 4. A unit that is named the only one of its chain is complete. So of two chains of a virtual
+//!    unit the single unit counts, whatever is left of the other.
+//! 5. What looks erased in a unit that was found on the medium is not programmed: its chain is
+//!    folded to a fresh unit first.
 //!
 //! *Memory.* 26 bytes a unit, 4 bytes a virtual unit.
 
@@ -74,7 +87,11 @@ impl<M: Mtd> Nftl<M> {
     fn new(mtd: M, options: NftlOptions, place: Place, units: Units) -> Self {
         let pages = mtd.geometry().pages_per_block;
         Self {
-            geometry: BlockGeometry { sector: SECTOR, sectors: u64::from(units.chains()) * u64::from(pages), page: SECTOR },
+            geometry: BlockGeometry {
+                sector: SECTOR,
+                sectors: u64::from(units.chains()) * u64::from(pages),
+                page: SECTOR,
+            },
             pages,
             place,
             prepared: None,
@@ -155,7 +172,8 @@ impl<M: Mtd> BlockDevice for Nftl<M> {
         self.mtd.sync().map_err(|e| self.fault(e))
     }
 
-    /// Costs a program without data for each sector that is not zero already; like a write it may need another unit.
+    /// Costs a program without data for each sector that is not zero already; like a write it may
+    /// need another unit.
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         self.alive()?;
         self.geometry.check_sectors(lba, sectors)?;
@@ -178,7 +196,11 @@ impl<M: Mtd> Ftl for Nftl<M> {
     }
 
     fn valid_pages(&self, block: Block) -> u32 {
-        if block.0 < u32::from(self.units.count()) { self.units.unit(block.0 as u16).live.count_ones() } else { 0 }
+        if block.0 < u32::from(self.units.count()) {
+            self.units.unit(block.0 as u16).live.count_ones()
+        } else {
+            0
+        }
     }
 
     /// Makes everything durable; there is nothing to write that would make an attach quicker.

@@ -1,4 +1,5 @@
-//! From the names of units to chains: which unit follows which. Looks at no flash, and believes nothing: links may lead anywhere.
+//! From the names of units to chains: which unit follows which. Looks at no flash, and believes
+//! nothing: links may lead anywhere.
 
 use super::format::Name;
 use alloc::{vec, vec::Vec};
@@ -34,18 +35,29 @@ impl<'a> Tracer<'a> {
     pub fn new(found: &'a [Found]) -> Self {
         let mut after = vec![None; found.len()];
         for (unit, info) in (0..).zip(found) {
-            if let Found::Named(Name { replacement: true, before: Some(before), .. }) = info
+            if let Found::Named(Name {
+                replacement: true,
+                before: Some(before),
+                ..
+            }) = info
                 && let Some(after) = after.get_mut(*before as usize)
             {
                 *after = Some(unit);
             }
         }
-        Self { found, after, owned: vec![false; found.len()] }
+        Self {
+            found,
+            after,
+            owned: vec![false; found.len()],
+        }
     }
 
     /// Does not look for units whose names are lost.
     pub fn forgetful(self) -> Self {
-        Self { after: vec![None; self.found.len()], ..self }
+        Self {
+            after: vec![None; self.found.len()],
+            ..self
+        }
     }
 
     /// Units that are named the first of a chain, with their chain.
@@ -59,17 +71,25 @@ impl<'a> Tracer<'a> {
 
     /// Units whose names are lost and that another unit says to follow, with its chain.
     pub fn lost_firsts(&self) -> Vec<(u16, u16)> {
-        let lost = (0..).zip(self.found).filter(|&(unit, info)| *info == Found::Nameless && !self.owned[unit as usize]);
-        lost.filter_map(|(unit, _)| match self.found[self.after[unit as usize]? as usize] {
-            Found::Named(name) => Some((unit, name.chain)),
-            _ => None,
-        })
+        let lost = (0..)
+            .zip(self.found)
+            .filter(|&(unit, info)| *info == Found::Nameless && !self.owned[unit as usize]);
+        lost.filter_map(
+            |(unit, _)| match self.found[self.after[unit as usize]? as usize] {
+                Found::Named(name) => Some((unit, name.chain)),
+                _ => None,
+            },
+        )
         .collect()
     }
 
-    /// Follows the links of a chain from its first unit on. None if they lead to another first unit of it: that one is a fold of them, and complete.
+    /// Follows the links of a chain from its first unit on. None if they lead to another first unit
+    /// of it: that one is a fold of them, and complete.
     pub fn follow(&mut self, first: u16, chain: u16) -> Option<Candidate> {
-        let mut candidate = Candidate { units: vec![first], damaged: self.owned[first as usize] };
+        let mut candidate = Candidate {
+            units: vec![first],
+            damaged: self.owned[first as usize],
+        };
         self.owned[first as usize] = true;
         let mut last = first;
         loop {
@@ -80,10 +100,16 @@ impl<'a> Tracer<'a> {
                     self.after[last as usize]
                 }
             };
-            let Some(next) = next else { return Some(candidate) };
+            let Some(next) = next else {
+                return Some(candidate);
+            };
             let owned = self.owned.get(next as usize).copied().unwrap_or(true);
             match self.found.get(next as usize) {
-                Some(Found::Named(name)) if name.chain == chain && !name.replacement && next != first => return None,
+                Some(Found::Named(name))
+                    if name.chain == chain && !name.replacement && next != first =>
+                {
+                    return None;
+                }
                 Some(Found::Named(name)) if name.chain == chain && name.replacement && !owned => {}
                 Some(Found::Nameless) if !owned => {}
                 _ => {
@@ -103,20 +129,37 @@ mod tests {
     use super::*;
 
     fn first(next: Option<u16>) -> Found {
-        Found::Named(Name { chain: 3, replacement: false, next, before: None })
+        Found::Named(Name {
+            chain: 3,
+            replacement: false,
+            next,
+            before: None,
+        })
     }
 
     fn replacement(next: Option<u16>, before: Option<u16>) -> Found {
-        Found::Named(Name { chain: 3, replacement: true, next, before })
+        Found::Named(Name {
+            chain: 3,
+            replacement: true,
+            next,
+            before,
+        })
     }
 
     fn follow(found: &[Found], from: u16) -> Option<(Vec<u16>, bool)> {
-        Tracer::new(found).follow(from, 3).map(|c| (c.units, c.damaged))
+        Tracer::new(found)
+            .follow(from, 3)
+            .map(|c| (c.units, c.damaged))
     }
 
     #[test]
     fn links_are_followed_to_the_end() {
-        let found = [replacement(None, Some(2)), first(Some(2)), replacement(Some(0), None), Found::Nameless];
+        let found = [
+            replacement(None, Some(2)),
+            first(Some(2)),
+            replacement(Some(0), None),
+            Found::Nameless,
+        ];
         assert_eq!(follow(&found, 1), Some((vec![1, 2, 0], false)));
         assert_eq!(Tracer::new(&found).firsts().collect::<Vec<_>>(), [(1, 3)]);
     }
@@ -126,14 +169,20 @@ mod tests {
         let found = [replacement(None, Some(2)), first(Some(2)), Found::Nameless];
         assert_eq!(follow(&found, 1), Some((vec![1, 2, 0], true)));
         let found = [replacement(None, Some(1)), Found::Nameless];
-        assert_eq!((Tracer::new(&found).lost_firsts(), follow(&found, 1)), (vec![(1, 3)], Some((vec![1, 0], true))));
+        assert_eq!(
+            (Tracer::new(&found).lost_firsts(), follow(&found, 1)),
+            (vec![(1, 3)], Some((vec![1, 0], true)))
+        );
         assert_eq!(Tracer::new(&found).forgetful().lost_firsts(), []);
     }
 
     #[test]
     fn a_fold_in_place_takes_the_chain_over() {
         let found = [first(Some(1)), first(None)];
-        assert_eq!((follow(&found, 0), follow(&found, 1)), (None, Some((vec![1], false))));
+        assert_eq!(
+            (follow(&found, 0), follow(&found, 1)),
+            (None, Some((vec![1], false)))
+        );
     }
 
     #[test]
@@ -142,7 +191,13 @@ mod tests {
         assert_eq!(follow(&found, 0), Some((vec![0, 1], true)));
         assert_eq!(follow(&[first(Some(0))], 0), Some((vec![0], true)));
         assert_eq!(follow(&[first(Some(700))], 0), Some((vec![0], true)));
-        assert_eq!(follow(&[first(Some(1)), Found::Reserved], 0), Some((vec![0], true)));
-        assert_eq!(follow(&[replacement(None, Some(0xfffe)), first(Some(0))], 1), Some((vec![1, 0], false)));
+        assert_eq!(
+            follow(&[first(Some(1)), Found::Reserved], 0),
+            Some((vec![0], true))
+        );
+        assert_eq!(
+            follow(&[replacement(None, Some(0xfffe)), first(Some(0))], 1),
+            Some((vec![1, 0], false))
+        );
     }
 }

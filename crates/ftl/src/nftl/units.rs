@@ -136,14 +136,22 @@ impl Units {
         self.free
     }
 
-    /// Free units below which a chain is folded before another unit is taken: two, as in Linux, and up to two that stand in for a fold's target that fails.
+    /// Free units below which a chain is folded before another unit is taken: two, as in Linux, and
+    /// up to two that stand in for a fold's target that fails.
     pub fn low_water(&self) -> u32 {
-        LINUX_LOW_WATER + self.good.saturating_sub(self.chains() as u32 + LINUX_LOW_WATER).min(STAND_INS)
+        LINUX_LOW_WATER
+            + self
+                .good
+                .saturating_sub(self.chains() as u32 + LINUX_LOW_WATER)
+                .min(STAND_INS)
     }
 
     /// A unit that is in no chain and not free is out of service.
     pub fn retire(&mut self, unit: u16) {
-        *self.unit_mut(unit) = Unit { erases: self.unit(unit).erases, ..Unit::default() };
+        *self.unit_mut(unit) = Unit {
+            erases: self.unit(unit).erases,
+            ..Unit::default()
+        };
         self.good = self.good.saturating_sub(1);
     }
 
@@ -201,7 +209,8 @@ impl Units {
         self.lengths[chain as usize] += 1;
     }
 
-    /// A chain is from now on its last unit, or one that was taken. Gives the former first one; its successors lead to the last.
+    /// A chain is from now on its last unit, or one that was taken. Gives the former first one; its
+    /// successors lead to the last.
     pub fn replace(&mut self, chain: u16, unit: u16) -> Option<u16> {
         let former = self.head(chain);
         self.heads[chain as usize] = unit;
@@ -232,15 +241,28 @@ impl Units {
 
     /// The longest chain, the first of several; none if no chain has two units.
     pub fn longest(&self) -> Option<u16> {
-        let most = self.lengths.iter().copied().max().filter(|&most| most >= 2)?;
-        self.lengths.iter().position(|&length| length == most).map(|chain| chain as u16)
+        let most = self
+            .lengths
+            .iter()
+            .copied()
+            .max()
+            .filter(|&most| most >= 2)?;
+        self.lengths
+            .iter()
+            .position(|&length| length == most)
+            .map(|chain| chain as u16)
     }
 
-    /// The chain of the least worn unit in use, and by how much the most worn unit of all exceeds it.
+    /// The chain of the least worn unit in use, and by how much the most worn unit of all exceeds
+    /// it.
     pub fn coldest(&self) -> Option<(u16, u32)> {
-        let units = (0..self.chains()).flat_map(|chain| self.chain(chain).map(move |u| (self.unit(u).erases, chain)));
+        let units = (0..self.chains())
+            .flat_map(|chain| self.chain(chain).map(move |u| (self.unit(u).erases, chain)));
         let (least, chain) = units.min()?;
-        let most = (0..self.count()).filter(|&u| self.next[u as usize] != RESERVED).map(|u| self.unit(u).erases).max()?;
+        let most = (0..self.count())
+            .filter(|&u| self.next[u as usize] != RESERVED)
+            .map(|u| self.unit(u).erases)
+            .max()?;
         Some((chain, most - least))
     }
 }
@@ -259,8 +281,13 @@ mod tests {
     fn free_units_are_taken_in_turn_from_the_last_one_on() {
         let mut units = table();
         units.seek_last_free();
-        let taken: Vec<_> = (0..4).map(|_| units.take(Allocation::RoundRobin).unwrap()).collect();
-        assert_eq!((taken, units.free(), units.low_water()), (vec![7, 2, 3, 4], 2, 3));
+        let taken: Vec<_> = (0..4)
+            .map(|_| units.take(Allocation::RoundRobin).unwrap())
+            .collect();
+        assert_eq!(
+            (taken, units.free(), units.low_water()),
+            (vec![7, 2, 3, 4], 2, 3)
+        );
         units.release(2);
         let taken: Vec<_> = core::iter::from_fn(|| units.take(Allocation::RoundRobin)).collect();
         assert_eq!(taken, [5, 6, 2]);
@@ -270,7 +297,10 @@ mod tests {
     fn the_least_or_most_worn_may_be_taken_instead() {
         let mut units = table();
         (2..8).for_each(|u| units.unit_mut(u).erases = [0, 0, 5, 3, 9, 3, 7, 8][u as usize]);
-        assert_eq!((units.take(Allocation::LeastWorn), units.take_most_worn()), (Some(3), Some(4)));
+        assert_eq!(
+            (units.take(Allocation::LeastWorn), units.take_most_worn()),
+            (Some(3), Some(4))
+        );
     }
 
     #[test]
@@ -280,12 +310,25 @@ mod tests {
             units.append(1, unit);
         }
         units.append(2, 7);
-        assert_eq!((units.chain(1).collect::<Vec<_>>(), units.length(1), units.longest()), (vec![4, 2, 5], 3, Some(1)));
+        assert_eq!(
+            (
+                units.chain(1).collect::<Vec<_>>(),
+                units.length(1),
+                units.longest()
+            ),
+            (vec![4, 2, 5], 3, Some(1))
+        );
         units.settle(1, 9, Some(2));
         units.settle(1, 9, Some(5));
         assert_eq!([4, 2, 5].map(|u| units.unit(u).live), [0, 0, 1 << 9]);
         let former = units.replace(1, 5).unwrap();
-        assert_eq!((former, units.leave(4), units.leave(2)), (4, Some(2), Some(5)));
-        assert_eq!((units.chain(1).collect::<Vec<_>>(), units.longest()), (vec![5], None));
+        assert_eq!(
+            (former, units.leave(4), units.leave(2)),
+            (4, Some(2), Some(5))
+        );
+        assert_eq!(
+            (units.chain(1).collect::<Vec<_>>(), units.longest()),
+            (vec![5], None)
+        );
     }
 }

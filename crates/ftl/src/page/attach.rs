@@ -1,6 +1,8 @@
 //! Formatting a medium, and coming back from it.
 
-use super::format::{BASE_UNIT, Header, LOST, MAX_PAGES, Name, TAG, Tag, VERSION, decode_map, entries_per_page};
+use super::format::{
+    BASE_UNIT, Header, LOST, MAX_PAGES, Name, TAG, Tag, VERSION, decode_map, entries_per_page,
+};
 use super::replay::read_records;
 use super::{PageFtl, PageOptions, SeededBug};
 use crate::{AttachError, Cause, CauseCounts};
@@ -45,7 +47,9 @@ impl<M: Mtd> Reader<'_, M> {
 
     pub fn tags(&mut self, block: u32) -> Result<Vec<(Page, Tag)>, MtdError> {
         let g = self.mtd.geometry();
-        let pages = (0..g.pages_per_block).map(|i| g.page_at(Block(block), i)).collect::<Vec<_>>();
+        let pages = (0..g.pages_per_block)
+            .map(|i| g.page_at(Block(block), i))
+            .collect::<Vec<_>>();
         let mut found = Vec::new();
         for page in pages {
             if let Found::Tag(tag) = self.tag(page)? {
@@ -55,12 +59,17 @@ impl<M: Mtd> Reader<'_, M> {
         Ok(found)
     }
 
-    /// What a block holds. An erased first page means nothing of use: data goes into blocks from the first page on, and a block is erased only
-    /// when nothing in it is needed.
+    /// What a block holds. An erased first page means nothing of use: data goes into blocks from
+    /// the first page on, and a block is erased only when nothing in it is needed.
     fn survey(&mut self, block: u32) -> Result<Survey, MtdError> {
         let g = self.mtd.geometry();
         let (first, pages) = (g.page_at(Block(block), 0).0, g.pages_per_block);
-        let mut survey = Survey { block, erases: 0, mapping: None, newest: None };
+        let mut survey = Survey {
+            block,
+            erases: 0,
+            mapping: None,
+            newest: None,
+        };
         for page in first..first + pages {
             match self.tag(Page(page))? {
                 Found::Erased => return Ok(survey),
@@ -100,7 +109,10 @@ pub(super) struct MapPages {
     pub records: Vec<(u64, Page)>,
 }
 
-fn find_map_pages<M: Mtd>(reader: &mut Reader<'_, M>, surveys: &[Survey]) -> Result<MapPages, MtdError> {
+fn find_map_pages<M: Mtd>(
+    reader: &mut Reader<'_, M>,
+    surveys: &[Survey],
+) -> Result<MapPages, MtdError> {
     let mut found = MapPages::default();
     for survey in surveys.iter().filter(|s| s.mapping == Some(true)) {
         for (page, tag) in reader.tags(survey.block)? {
@@ -111,23 +123,36 @@ fn find_map_pages<M: Mtd>(reader: &mut Reader<'_, M>, surveys: &[Survey]) -> Res
             }
         }
     }
-    found.maps.sort_unstable_by_key(|&(index, sequence, _)| (index, u64::MAX - sequence));
+    found
+        .maps
+        .sort_unstable_by_key(|&(index, sequence, _)| (index, u64::MAX - sequence));
     Ok(found)
 }
 
 /// The newest header page: the map page of the highest index that reads as one.
-fn find_header<M: Mtd>(reader: &mut Reader<'_, M>, maps: &[(u32, u64, Page)]) -> Result<(Header, u32), AttachError> {
+fn find_header<M: Mtd>(
+    reader: &mut Reader<'_, M>,
+    maps: &[(u32, u64, Page)],
+) -> Result<(Header, u32), AttachError> {
     let g = reader.mtd.geometry().clone();
     let mut buffer = vec![0; g.page as usize];
     for &(index, _, page) in maps.iter().rev() {
         if !reader.map_page(page, &mut buffer)? {
             continue;
         }
-        let Some((version, _, entries)) = decode_map(&buffer, index) else { continue };
+        let Some((version, _, entries)) = decode_map(&buffer, index) else {
+            continue;
+        };
         if !(1..=VERSION).contains(&version) {
-            return Err(AttachError::Mismatch { what: "format version", found: version.into(), expected: VERSION.into() });
+            return Err(AttachError::Mismatch {
+                what: "format version",
+                found: version.into(),
+                expected: VERSION.into(),
+            });
         }
-        let Some(header) = Header::decode(entries) else { continue };
+        let Some(header) = Header::decode(entries) else {
+            continue;
+        };
         if header.logical_pages.div_ceil(entries_per_page(g.page)) != index {
             continue;
         }
@@ -137,7 +162,11 @@ fn find_header<M: Mtd>(reader: &mut Reader<'_, M>, maps: &[(u32, u64, Page)]) ->
             ("number of blocks", header.blocks, g.blocks),
         ];
         if let Some(&(what, found, expected)) = rules.iter().find(|r| r.1 != r.2) {
-            return Err(AttachError::Mismatch { what, found, expected });
+            return Err(AttachError::Mismatch {
+                what,
+                found,
+                expected,
+            });
         }
         return Ok((header, index));
     }
@@ -148,7 +177,10 @@ impl<M: Mtd> PageFtl<M> {
     /// Erases the whole medium and starts afresh. Erase counts found on it are kept.
     pub fn format(mut mtd: M, options: PageOptions) -> Result<Self, AttachError> {
         let g = mtd.geometry().clone();
-        let mut reader = Reader { mtd: &mut mtd, counts: CauseCounts::default() };
+        let mut reader = Reader {
+            mtd: &mut mtd,
+            counts: CauseCounts::default(),
+        };
         let mut good = Vec::new();
         for block in 0..g.blocks {
             if reader.mtd.is_bad(Block(block))? {
@@ -166,10 +198,15 @@ impl<M: Mtd> PageFtl<M> {
         }
         mtd.sync()?;
         let pages = good.len() as u64 * u64::from(g.pages_per_block);
-        let logical = ((pages as f64 / (1.0 + options.over_provisioning)) as u64).min(u64::from(MAX_PAGES)) as u32;
+        let logical = ((pages as f64 / (1.0 + options.over_provisioning)) as u64)
+            .min(u64::from(MAX_PAGES)) as u32;
         let mut ftl = Self::new(mtd, options, logical);
         if (good.len() as u32) < ftl.blocks_needed() || logical == 0 {
-            return Err(AttachError::TooSmall(good.len() as u32, logical, ftl.blocks_needed()));
+            return Err(AttachError::TooSmall(
+                good.len() as u32,
+                logical,
+                ftl.blocks_needed(),
+            ));
         }
         ftl.blocks.release_all(&good);
         ftl.sequence = BASE_UNIT;
@@ -181,7 +218,10 @@ impl<M: Mtd> PageFtl<M> {
     /// Comes back from a medium that was formatted before, however it was left.
     pub fn attach(mut mtd: M, options: PageOptions) -> Result<Self, AttachError> {
         let blocks = mtd.geometry().blocks;
-        let mut reader = Reader { mtd: &mut mtd, counts: CauseCounts::default() };
+        let mut reader = Reader {
+            mtd: &mut mtd,
+            counts: CauseCounts::default(),
+        };
         let mut surveys = Vec::new();
         for block in 0..blocks {
             if !reader.mtd.is_bad(Block(block))? {
@@ -190,22 +230,38 @@ impl<M: Mtd> PageFtl<M> {
         }
         let pages = find_map_pages(&mut reader, &surveys)?;
         let (header, header_index) = find_header(&mut reader, &pages.maps)?;
-        let records = read_records(&mut reader, &pages, header.logical_pages, options.seeded_bug)?;
+        let records = read_records(
+            &mut reader,
+            &pages,
+            header.logical_pages,
+            options.seeded_bug,
+        )?;
         let counts = reader.counts;
         let mut ftl = Self::new(mtd, options, header.logical_pages);
         *ftl.tally.of(Cause::Attach) = counts;
         debug_assert_eq!(ftl.mapping.count, header_index);
         ftl.load_map(&pages.maps)?;
-        ftl.sequence = pages.records.iter().map(|r| r.0 + 1).max().unwrap_or(0).max(ftl.sequence);
+        ftl.sequence = pages
+            .records
+            .iter()
+            .map(|r| r.0 + 1)
+            .max()
+            .unwrap_or(0)
+            .max(ftl.sequence);
         ftl.apply_newer(&surveys, records)?;
         ftl.adopt(&surveys);
         if ftl.blocks.good() < ftl.blocks_needed() {
-            return Err(AttachError::TooSmall(ftl.blocks.good(), header.logical_pages, ftl.blocks_needed()));
+            return Err(AttachError::TooSmall(
+                ftl.blocks.good(),
+                header.logical_pages,
+                ftl.blocks_needed(),
+            ));
         }
         Ok(ftl)
     }
 
-    /// Loads the newest readable version of every map page. Entries keep their flags until the blocks are adopted.
+    /// Loads the newest readable version of every map page. Entries keep their flags until the
+    /// blocks are adopted.
     fn load_map(&mut self, maps: &[(u32, u64, Page)]) -> Result<(), AttachError> {
         let mut buffer = vec![0; self.page_bytes];
         let limit = self.mtd.geometry().pages();
@@ -214,17 +270,26 @@ impl<M: Mtd> PageFtl<M> {
             if index > self.mapping.count || self.mapping.locations[index as usize] != 0 {
                 continue;
             }
-            let mut reader = Reader { mtd: &mut self.mtd, counts: CauseCounts::default() };
+            let mut reader = Reader {
+                mtd: &mut self.mtd,
+                counts: CauseCounts::default(),
+            };
             let readable = reader.map_page(page, &mut buffer)?;
             self.tally.of(Cause::Attach).reads += 1;
-            let Some((_, as_of, entries)) = decode_map(&buffer, index).filter(|_| readable) else { continue };
+            let Some((_, as_of, entries)) = decode_map(&buffer, index).filter(|_| readable) else {
+                continue;
+            };
             self.mapping.locations[index as usize] = page.0 + 1;
             self.mapping.written[index as usize] = as_of;
             if index < self.mapping.count {
                 let start = (index * self.mapping.per_page) as usize;
                 for (to, entry) in self.map[start..].iter_mut().zip(entries) {
                     let (plain, renamed) = self.names.strip(entry);
-                    *to = if plain > limit || renamed && plain == 0 { LOST } else { entry };
+                    *to = if plain > limit || renamed && plain == 0 {
+                        LOST
+                    } else {
+                        entry
+                    };
                 }
             }
         }
@@ -234,7 +299,9 @@ impl<M: Mtd> PageFtl<M> {
     /// Takes the blocks into service: those with valid pages closed, all others free.
     fn adopt(&mut self, surveys: &[Survey]) {
         let mut serving = vec![None; self.mtd.geometry().blocks as usize];
-        surveys.iter().for_each(|s| serving[s.block as usize] = s.mapping);
+        surveys
+            .iter()
+            .for_each(|s| serving[s.block as usize] = s.mapping);
         for lpn in 0..self.map.len() {
             let (entry, renamed) = self.names.strip(self.map[lpn]);
             if entry == 0 || entry == LOST {
@@ -251,19 +318,43 @@ impl<M: Mtd> PageFtl<M> {
                 }
             }
         }
-        for location in self.mapping.locations.iter().copied().filter(|&l| l != 0).chain(self.records.locations()) {
+        for location in self
+            .mapping
+            .locations
+            .iter()
+            .copied()
+            .filter(|&l| l != 0)
+            .chain(self.records.locations())
+        {
             self.blocks.set_valid_run(location - 1, 1);
         }
-        let known: Vec<u32> = surveys.iter().filter(|s| s.mapping.is_some()).map(|s| s.erases).collect();
-        let mean = known.iter().map(|&e| u64::from(e)).sum::<u64>().checked_div(known.len() as u64).unwrap_or(0) as u32;
+        let known: Vec<u32> = surveys
+            .iter()
+            .filter(|s| s.mapping.is_some())
+            .map(|s| s.erases)
+            .collect();
+        let mean = known
+            .iter()
+            .map(|&e| u64::from(e))
+            .sum::<u64>()
+            .checked_div(known.len() as u64)
+            .unwrap_or(0) as u32;
         for survey in surveys {
-            self.blocks.erases[survey.block as usize] = if survey.mapping.is_some() { survey.erases } else { mean };
+            self.blocks.erases[survey.block as usize] = if survey.mapping.is_some() {
+                survey.erases
+            } else {
+                mean
+            };
             match survey.mapping {
                 Some(false)
-                    if self.options.seeded_bug == Some(SeededBug::ReuseOpenBlock) && survey.newest.is_none() && self.reopen(survey) => {}
-                Some(mapping) if self.blocks.valid(survey.block) > 0 => {
-                    self.blocks.adopt(survey.block, mapping, survey.newest.unwrap_or(self.sequence))
-                }
+                    if self.options.seeded_bug == Some(SeededBug::ReuseOpenBlock)
+                        && survey.newest.is_none()
+                        && self.reopen(survey) => {}
+                Some(mapping) if self.blocks.valid(survey.block) > 0 => self.blocks.adopt(
+                    survey.block,
+                    mapping,
+                    survey.newest.unwrap_or(self.sequence),
+                ),
                 _ => {
                     self.blocks.release(survey.block, Issued(0));
                 }
@@ -274,9 +365,14 @@ impl<M: Mtd> PageFtl<M> {
     /// Goes on filling a half-filled block; true if it can be. See [`SeededBug::ReuseOpenBlock`].
     fn reopen(&mut self, survey: &Survey) -> bool {
         let g = self.mtd.geometry().clone();
-        let mut reader = Reader { mtd: &mut self.mtd, counts: CauseCounts::default() };
+        let mut reader = Reader {
+            mtd: &mut self.mtd,
+            counts: CauseCounts::default(),
+        };
         let tags = reader.tags(survey.block).unwrap_or_default();
-        let Some(&(last, tag)) = tags.last() else { return false };
+        let Some(&(last, tag)) = tags.last() else {
+            return false;
+        };
         self.blocks.reopen(survey.block);
         self.resume_lane(survey.block, g.index_of(last) + 1, tag.block);
         true

@@ -1,4 +1,5 @@
-//! What is known of each erase block: its state, its valid pages, its wear; and the pool of free ones.
+//! What is known of each erase block: its state, its valid pages, its wear; and the pool of free
+//! ones.
 
 use crate::victim::{Buckets, Victim, cost_benefit};
 use alloc::{collections::BTreeSet, vec, vec::Vec};
@@ -51,7 +52,8 @@ pub(crate) struct BlockTable {
 }
 
 impl BlockTable {
-    /// All blocks of the array, out of service until [`release`](Self::release)d or [`adopt`](Self::adopt)ed.
+    /// All blocks of the array, out of service until [`release`](Self::release)d or
+    /// [`adopt`](Self::adopt)ed.
     pub fn new(geometry: &Geometry) -> Self {
         let n = geometry.blocks as usize;
         let words = geometry.pages_per_block.div_ceil(64) as usize;
@@ -106,7 +108,10 @@ impl BlockTable {
     pub fn set_valid_run(&mut self, page: u32, len: u32) {
         let (block, index) = self.divisor.split(page);
         let ones = u64::MAX >> (64 - len);
-        let (word, bit) = (block as usize * self.words + index as usize / 64, index % 64);
+        let (word, bit) = (
+            block as usize * self.words + index as usize / 64,
+            index % 64,
+        );
         self.bitmap[word] |= ones << bit;
         if bit + len > 64 {
             self.bitmap[word + 1] |= ones >> (64 - bit);
@@ -123,7 +128,10 @@ impl BlockTable {
     #[inline]
     pub fn prefetch(&self, page: u32) {
         let (block, index) = self.divisor.split(page);
-        prefetch(&self.bitmap, block as usize * self.words + index as usize / 64);
+        prefetch(
+            &self.bitmap,
+            block as usize * self.words + index as usize / 64,
+        );
         prefetch(&self.valid, block as usize);
     }
 
@@ -150,14 +158,19 @@ impl BlockTable {
         self.words
     }
 
-    /// Takes a block from the pool: the least worn for data that will be rewritten, the most worn for data at rest; from plane `unit` of the array if it
-    /// has one, else from the plane with the most.
+    /// Takes a block from the pool: the least worn for data that will be rewritten, the most worn
+    /// for data at rest; from plane `unit` of the array if it has one, else from the plane with the
+    /// most.
     pub fn take(&mut self, unit: u32, at_rest: bool) -> Option<(u32, State)> {
         let mut unit = (unit % self.units) as usize;
         if self.pools[unit].is_empty() {
             unit = (0..self.pools.len()).max_by_key(|&u| self.pools[u].len())?;
         }
-        let (_, block) = if at_rest { self.pools[unit].pop_last() } else { self.pools[unit].pop_first() }?;
+        let (_, block) = if at_rest {
+            self.pools[unit].pop_last()
+        } else {
+            self.pools[unit].pop_first()
+        }?;
         self.free -= 1;
         Some((block, self.state[block as usize]))
     }
@@ -188,7 +201,8 @@ impl BlockTable {
         self.state[block as usize] = State::Victim;
     }
 
-    /// An empty block goes (back) to the pool, to be erased once `settled` is durable; or out of service if it is failing (false).
+    /// An empty block goes (back) to the pool, to be erased once `settled` is durable; or out of
+    /// service if it is failing (false).
     pub fn release(&mut self, block: u32, settled: Issued) -> bool {
         let b = block as usize;
         self.bitmap[b * self.words..(b + 1) * self.words].fill(0);
@@ -207,7 +221,8 @@ impl BlockTable {
         true
     }
 
-    /// Takes freshly erased blocks into service, all at once: (block, erase count), in ascending order.
+    /// Takes freshly erased blocks into service, all at once: (block, erase count), in ascending
+    /// order.
     pub fn release_all(&mut self, blocks: &[(u32, u32)]) {
         let mut pools = vec![Vec::new(); self.units as usize];
         for &(block, erases) in blocks {
@@ -252,15 +267,24 @@ impl BlockTable {
         if rule == Victim::Greedy || valid == 0 {
             return Some(emptiest);
         }
-        let score = |b: u32| cost_benefit(self.valid[b as usize], self.pages, now - self.closed_at[b as usize]);
-        let closed = (0..self.state.len() as u32).filter(|&b| self.state[b as usize] == State::Closed);
+        let score = |b: u32| {
+            cost_benefit(
+                self.valid[b as usize],
+                self.pages,
+                now - self.closed_at[b as usize],
+            )
+        };
+        let closed =
+            (0..self.state.len() as u32).filter(|&b| self.state[b as usize] == State::Closed);
         closed.max_by(|&a, &b| score(a).total_cmp(&score(b)))
     }
 
     /// The least worn closed block and the largest erase count of any block in service.
     pub fn wear_extremes(&self) -> Option<(u32, u32)> {
         let in_service = || (0..self.state.len()).filter(|&b| self.state[b] != State::Bad);
-        let coldest = in_service().filter(|&b| self.state[b] == State::Closed).min_by_key(|&b| self.erases[b])?;
+        let coldest = in_service()
+            .filter(|&b| self.state[b] == State::Closed)
+            .min_by_key(|&b| self.erases[b])?;
         let most = in_service().map(|b| self.erases[b]).max()?;
         Some((coldest as u32, most))
     }

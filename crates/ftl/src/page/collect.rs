@@ -8,21 +8,26 @@ use nandlab_block::BlockError;
 use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
 use nandlab_sim::prefetch;
 
-/// Pages that collection writes to one lane before it turns to the next: their map entries, which lie anywhere, are then changed together, and the processor
-/// waits for many of them at once.
+/// Pages that collection writes to one lane before it turns to the next: their map entries, which
+/// lie anywhere, are then changed together, and the processor waits for many of them at once.
 const STRIPE: usize = 64;
 
 impl<M: Mtd> PageFtl<M> {
-    /// Free blocks below which collection starts: one for each lane that collection or the map may have to open, and the spare ones.
+    /// Free blocks below which collection starts: one for each lane that collection or the map may
+    /// have to open, and the spare ones.
     pub(super) fn low_water(&self) -> u32 {
         self.frontiers[Stream::Collection.at()].lanes() + 1 + self.options.spare_blocks
     }
 
-    /// Blocks without which the layer cannot go on: everything valid, the open blocks, and room for collection to work.
+    /// Blocks without which the layer cannot go on: everything valid, the open blocks, and room for
+    /// collection to work.
     pub(super) fn blocks_needed(&self) -> u32 {
         let pages = u64::from(self.map.len() as u32) + u64::from(self.mapping.count) + 1;
         let open: u32 = self.frontiers.iter().map(|f| f.lanes()).sum();
-        pages.div_ceil(u64::from(self.mtd.geometry().pages_per_block)) as u32 + open + self.low_water() + 1
+        pages.div_ceil(u64::from(self.mtd.geometry().pages_per_block)) as u32
+            + open
+            + self.low_water()
+            + 1
     }
 
     #[inline]
@@ -38,7 +43,12 @@ impl<M: Mtd> PageFtl<M> {
             }
             let (block, cause) = match self.urgent.pop_front() {
                 Some(chosen) => chosen,
-                None => (self.blocks.victim(self.options.victim, self.sequence).ok_or(BlockError::WornOut)?, Cause::Collection),
+                None => (
+                    self.blocks
+                        .victim(self.options.victim, self.sequence)
+                        .ok_or(BlockError::WornOut)?,
+                    Cause::Collection,
+                ),
             };
             // A block may have been chosen twice, or collected since.
             if self.blocks.state(block) == super::blocks::State::Closed {
@@ -54,8 +64,13 @@ impl<M: Mtd> PageFtl<M> {
         self.blocks.begin_victim(block);
         self.collecting = true;
         let moved = self.move_out(block, cause);
-        let moved =
-            moved.and_then(|()| if self.options.seeded_bug == Some(SeededBug::DiscardForgotten) { Ok(()) } else { self.write_forgotten() });
+        let moved = moved.and_then(|()| {
+            if self.options.seeded_bug == Some(SeededBug::DiscardForgotten) {
+                Ok(())
+            } else {
+                self.write_forgotten()
+            }
+        });
         self.collecting = false;
         moved?;
         let pages = self.mtd.geometry().pages_per_block;
@@ -94,17 +109,33 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// Moves the first pages of `bits`, counted from `first`, as far as the current lane takes them, and clears their bits.
-    fn move_run(&mut self, first: u32, bits: &mut u64, stream: Stream, cause: Cause) -> Result<(), BlockError> {
+    /// Moves the first pages of `bits`, counted from `first`, as far as the current lane takes
+    /// them, and clears their bits.
+    fn move_run(
+        &mut self,
+        first: u32,
+        bits: &mut u64,
+        stream: Stream,
+        cause: Cause,
+    ) -> Result<(), BlockError> {
         let slot = self.slot(stream)?;
-        let left = slot.tail.room(self.sequence).min(u64::from(slot.room)).min(STRIPE as u64) as u32;
+        let left = slot
+            .tail
+            .room(self.sequence)
+            .min(u64::from(slot.room))
+            .min(STRIPE as u64) as u32;
         let mut moves = core::mem::take(&mut self.moves);
         moves.clear();
         let mut rest = *bits;
         let take = |i: u32| {
             let from = Page(first + rest.trailing_zeros());
             rest &= rest - 1;
-            Move { from, to: Page(slot.page.0 + i), head: [0; 4], tail: slot.tail.at(self.sequence + u64::from(i)) }
+            Move {
+                from,
+                to: Page(slot.page.0 + i),
+                head: [0; 4],
+                tail: slot.tail.at(self.sequence + u64::from(i)),
+            }
         };
         moves.extend((0..left.min(bits.count_ones())).map(take));
         let (done, result) = self.mtd.copy_many(&mut moves);
@@ -131,10 +162,13 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// Moves a page whose tag names another logical page: the data goes through the host and gets the name of its owner.
+    /// Moves a page whose tag names another logical page: the data goes through the host and gets
+    /// the name of its owner.
     #[cold]
     fn move_renamed(&mut self, page: Page, stream: Stream, cause: Cause) -> Result<(), BlockError> {
-        let Some(lpn) = self.names.owner(page.0) else { return Err(self.poison("a page that was given away has no owner")) };
+        let Some(lpn) = self.names.owner(page.0) else {
+            return Err(self.poison("a page that was given away has no owner"));
+        };
         loop {
             let slot = self.slot(stream)?;
             self.tally.of(cause).reads += 1;
@@ -143,7 +177,11 @@ impl<M: Mtd> PageFtl<M> {
                 Err(MtdError::Uncorrectable(_)) => return self.lose(page.0),
                 Err(error) => return Err(self.fault(error)),
             }
-            match self.mtd.program(slot.page, &self.mapping.buffer, &slot.tail.tag(Name::Data(lpn), self.sequence)) {
+            match self.mtd.program(
+                slot.page,
+                &self.mapping.buffer,
+                &slot.tail.tag(Name::Data(lpn), self.sequence),
+            ) {
                 Ok(()) => {
                     self.advance(stream, slot.page, 1);
                     self.tally.of(cause).programs += 1;
@@ -156,14 +194,17 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// The map follows the pages that were moved. The victim's own bits are cleared all at once when it is released.
+    /// The map follows the pages that were moved. The victim's own bits are cleared all at once
+    /// when it is released.
     fn repoint(&mut self, moved: &[Move]) -> Result<(), BlockError> {
         for m in moved {
             prefetch(&self.map, u32::from_le_bytes(m.head) as usize);
         }
         for m in moved {
             let entry = match Name::decode(u32::from_le_bytes(m.head)) {
-                Some(Name::Data(lpn)) => self.map.get_mut(self.names.carry(m.from.0, m.to.0).unwrap_or(lpn) as usize),
+                Some(Name::Data(lpn)) => self
+                    .map
+                    .get_mut(self.names.carry(m.from.0, m.to.0).unwrap_or(lpn) as usize),
                 Some(Name::Map(index)) => self.mapping.locations.get_mut(index as usize),
                 Some(Name::Record(_)) => self.records.location_mut(m.from.0),
                 None => None,
@@ -176,7 +217,8 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// A page of a victim cannot be read. Pages of the map and of records are written again from memory; data is lost, and says so when it is read.
+    /// A page of a victim cannot be read. Pages of the map and of records are written again from
+    /// memory; data is lost, and says so when it is read.
     #[cold]
     fn lose(&mut self, page: u32) -> Result<(), BlockError> {
         if let Some(index) = self.mapping.locations.iter().position(|&l| l == page + 1) {
@@ -196,20 +238,30 @@ impl<M: Mtd> PageFtl<M> {
     /// A page needed much correction: its block is rewritten before it needs too much.
     pub(super) fn scrub(&mut self, page: Page) {
         let (block, _) = self.blocks.split(page.0);
-        if self.blocks.state(block) == super::blocks::State::Closed && !self.urgent.contains(&(block, Cause::Repair)) {
+        if self.blocks.state(block) == super::blocks::State::Closed
+            && !self.urgent.contains(&(block, Cause::Repair))
+        {
             self.urgent.push_back((block, Cause::Repair));
         }
     }
 
-    /// Static wear levelling, looked at now and then: data at rest leaves the least worn block once the spread is too wide.
+    /// Static wear levelling, looked at now and then: data at rest leaves the least worn block once
+    /// the spread is too wide.
     fn level(&mut self) {
         if self.erases_until_levelling > 0 || self.options.wear_threshold == 0 {
             return;
         }
-        let Some((coldest, most)) = self.blocks.wear_extremes() else { return };
+        let Some((coldest, most)) = self.blocks.wear_extremes() else {
+            return;
+        };
         let spread = most - self.blocks.erases[coldest as usize];
-        // Once the spread is wide, one block after another; else not before a good part of the array has been erased again.
-        self.erases_until_levelling = if spread > self.options.wear_threshold { 8 } else { self.blocks.good() / 4 + 1 };
+        // Once the spread is wide, one block after another; else not before a good part of the
+        // array has been erased again.
+        self.erases_until_levelling = if spread > self.options.wear_threshold {
+            8
+        } else {
+            self.blocks.good() / 4 + 1
+        };
         if spread > self.options.wear_threshold {
             self.urgent.push_back((coldest, Cause::Wear));
         }

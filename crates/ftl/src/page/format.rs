@@ -1,4 +1,5 @@
-//! What the page-mapped layer puts on flash: a 15-byte tag in the OOB of every page, map pages, and pages of remap records. All integers are little-endian.
+//! What the page-mapped layer puts on flash: a 15-byte tag in the OOB of every page, map pages, and
+//! pages of remap records. All integers are little-endian.
 //!
 //! **Tag** (user OOB bytes 0 to 14):
 //!
@@ -10,8 +11,9 @@
 //! | 11-13 | erase count of the block |
 //! | 14 | CRC-8 (polynomial 0x07) of "NLP1" and bytes 7 to 13 |
 //!
-//! Bytes 7 to 14 are the block header, equal in all pages of a block. A page's tag is covered by the page's error correction, which is what
-//! tells a torn page; the CRC tells this layer's blocks from foreign ones.
+//! Bytes 7 to 14 are the block header, equal in all pages of a block. A page's tag is covered by
+//! the page's error correction, which is what tells a torn page; the CRC tells this layer's blocks
+//! from foreign ones.
 //!
 //! **Map page** (data of a page of kind map): a 32-byte header and `count` entries of 4 bytes.
 //!
@@ -26,10 +28,12 @@
 //! | 24-27 | zero |
 //! | 28-31 | CRC-32 (IEEE) of bytes 0 to 27 and of the entries |
 //!
-//! An entry is 0 (unmapped), 0xFFFF_FFFF (contents lost to a media error) or the flash page plus one, with [`RENAMED`] if the page's tag names another logical page.
+//! An entry is 0 (unmapped), 0xFFFF_FFFF (contents lost to a media error) or the flash page plus
+//! one, with [`RENAMED`] if the page's tag names another logical page.
 //!
-//! **Record page** (data of a page of kind remap record): a 32-byte header and `count` pairs of 12 bytes. One remap is one record of one or more pages; it counts once
-//! its last page is there, and all others are.
+//! **Record page** (data of a page of kind remap record): a 32-byte header and `count` pairs of 12
+//! bytes. One remap is one record of one or more pages; it counts once its last page is there, and
+//! all others are.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -42,8 +46,9 @@
 //! | 24-27 | last page: sequence number of the record (that of this page when it was first programmed) less the number; zero in the others |
 //! | 28-31 | CRC-32 (IEEE) of bytes 0 to 27 and of the pairs |
 //!
-//! A pair is the logical page that becomes unmapped (bytes 0-3), the logical page that takes its place (4-7), and the entry that it takes (8-11, as in a map page,
-//! without [`RENAMED`]). Of two pairs of one record with the same logical pages the later one counts.
+//! A pair is the logical page that becomes unmapped (bytes 0-3), the logical page that takes its
+//! place (4-7), and the entry that it takes (8-11, as in a map page, without [`RENAMED`]). Of two
+//! pairs of one record with the same logical pages the later one counts.
 
 use crc::{CRC_8_SMBUS, Crc};
 
@@ -55,9 +60,11 @@ pub(crate) const TAG_NAME: usize = 4;
 pub(crate) const MAP_HEADER: usize = 32;
 /// Bytes of a pair in a record page.
 pub(crate) const PAIR: usize = 12;
-/// Flag of an entry on flash: the tag of the page names another logical page, which gave the page away. Only on arrays of at most [`RENAMED_PAGES_MAX`] pages.
+/// Flag of an entry on flash: the tag of the page names another logical page, which gave the page
+/// away. Only on arrays of at most [`RENAMED_PAGES_MAX`] pages.
 pub(crate) const RENAMED: u32 = 1 << 31;
-/// Most pages of an array that offers remaps; on larger ones bit 31 of an entry belongs to the page.
+/// Most pages of an array that offers remaps; on larger ones bit 31 of an entry belongs to the
+/// page.
 pub(crate) const RENAMED_PAGES_MAX: u32 = RENAMED - 2;
 /// Entry of a logical page whose contents are lost.
 pub(crate) const LOST: u32 = u32::MAX;
@@ -130,7 +137,8 @@ fn header_crc(bytes: &[u8]) -> u8 {
     digest.finalize()
 }
 
-/// The bytes after the name that a block's pages carry: its header ready-made, the sequence number to be filled in.
+/// The bytes after the name that a block's pages carry: its header ready-made, the sequence number
+/// to be filled in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tail {
     base: u64,
@@ -141,7 +149,10 @@ impl Tail {
     pub fn new(header: BlockHeader) -> Self {
         let mut bytes = [0; TAG - TAG_NAME];
         bytes[3..].copy_from_slice(&header.encode());
-        Self { base: header.base, bytes }
+        Self {
+            base: header.base,
+            bytes,
+        }
     }
 
     /// Whether a page of this sequence number can still go into the block.
@@ -185,10 +196,22 @@ impl Tag {
         if bytes[14] != header_crc(&bytes[7..14]) {
             return None;
         }
-        let le = |range: core::ops::Range<usize>| bytes[range].iter().rev().fold(0u64, |n, &b| n << 8 | u64::from(b));
+        let le = |range: core::ops::Range<usize>| {
+            bytes[range]
+                .iter()
+                .rev()
+                .fold(0u64, |n, &b| n << 8 | u64::from(b))
+        };
         let base = le(7..11) * BASE_UNIT;
         let name = Name::decode(le(0..4) as u32)?;
-        Some(Self { name, sequence: base + le(4..7), block: BlockHeader { base, erases: le(11..14) as u32 } })
+        Some(Self {
+            name,
+            sequence: base + le(4..7),
+            block: BlockHeader {
+                base,
+                erases: le(11..14) as u32,
+            },
+        })
     }
 }
 
@@ -223,7 +246,10 @@ fn seal(page: &mut [u8], magic: [u8; 4], index: u32, (count, size): (usize, usiz
 /// The items of a page with this magic; none if anything about it is wrong.
 fn unseal(page: &[u8], magic: [u8; 4], size: usize) -> Option<core::slice::ChunksExact<'_, u8>> {
     let count = word(page, 12) as usize;
-    if page[..4] != magic || count > (page.len() - MAP_HEADER) / size || page_crc(page, count * size) != word(page, 28) {
+    if page[..4] != magic
+        || count > (page.len() - MAP_HEADER) / size
+        || page_crc(page, count * size) != word(page, 28)
+    {
         return None;
     }
     Some(page[MAP_HEADER..MAP_HEADER + count * size].chunks_exact(size))
@@ -245,7 +271,12 @@ fn sequence(page: &[u8]) -> u64 {
 }
 
 /// Fills `page` with a map page.
-pub(crate) fn encode_map(page: &mut [u8], index: u32, sequence: u64, entries: impl ExactSizeIterator<Item = u32>) {
+pub(crate) fn encode_map(
+    page: &mut [u8],
+    index: u32,
+    sequence: u64,
+    entries: impl ExactSizeIterator<Item = u32>,
+) {
     page.fill(0xff);
     let count = entries.len();
     for (bytes, entry) in page[MAP_HEADER..].chunks_exact_mut(4).zip(entries) {
@@ -255,10 +286,18 @@ pub(crate) fn encode_map(page: &mut [u8], index: u32, sequence: u64, entries: im
     seal(page, MAGIC, index, (count, 4), sequence);
 }
 
-/// A map page read back: its version, its sequence number and its entries. None if anything about it is wrong.
-pub(crate) fn decode_map(page: &[u8], index: u32) -> Option<(u16, u64, impl Iterator<Item = u32> + '_)> {
+/// A map page read back: its version, its sequence number and its entries. None if anything about
+/// it is wrong.
+pub(crate) fn decode_map(
+    page: &[u8],
+    index: u32,
+) -> Option<(u16, u64, impl Iterator<Item = u32> + '_)> {
     let entries = unseal(page, MAGIC, 4).filter(|_| word(page, 8) == index)?;
-    Some((version(page), sequence(page), entries.map(|entry| word(entry, 0))))
+    Some((
+        version(page),
+        sequence(page),
+        entries.map(|entry| word(entry, 0)),
+    ))
 }
 
 /// One logical page takes over what another one held.
@@ -293,16 +332,35 @@ pub(crate) fn encode_record(page: &mut [u8], place: RecordPart, pairs: &[Pair]) 
         page[6] = 1;
         put(page, 24, (sequence - place.number) as u32);
     }
-    seal(page, RECORD_MAGIC, place.part, (pairs.len(), PAIR), place.number);
+    seal(
+        page,
+        RECORD_MAGIC,
+        place.part,
+        (pairs.len(), PAIR),
+        place.number,
+    );
 }
 
-/// A page of a record read back. None if anything about it is wrong, or it is of a version unknown here.
+/// A page of a record read back. None if anything about it is wrong, or it is of a version unknown
+/// here.
 pub(crate) fn decode_record(page: &[u8]) -> Option<(RecordPart, impl Iterator<Item = Pair> + '_)> {
-    let pairs = unseal(page, RECORD_MAGIC, PAIR).filter(|_| version(page) == VERSION && page[6] < 2 && page[7] == 0)?;
+    let pairs = unseal(page, RECORD_MAGIC, PAIR)
+        .filter(|_| version(page) == VERSION && page[6] < 2 && page[7] == 0)?;
     let number = sequence(page);
     let last = number.checked_add(word(page, 24).into())?;
-    let place = RecordPart { number, part: word(page, 8), sequence: (page[6] == 1).then_some(last) };
-    Some((place, pairs.map(|pair| Pair { from: word(pair, 0), to: word(pair, 4), entry: word(pair, 8) })))
+    let place = RecordPart {
+        number,
+        part: word(page, 8),
+        sequence: (page[6] == 1).then_some(last),
+    };
+    Some((
+        place,
+        pairs.map(|pair| Pair {
+            from: word(pair, 0),
+            to: word(pair, 4),
+            entry: word(pair, 8),
+        }),
+    ))
 }
 
 /// The header page: what the medium was formatted for. Its entries, in this order.
@@ -320,12 +378,22 @@ pub(crate) struct Header {
 
 impl Header {
     pub fn encode(self) -> [u32; 4] {
-        [self.page, self.pages_per_block, self.blocks, self.logical_pages]
+        [
+            self.page,
+            self.pages_per_block,
+            self.blocks,
+            self.logical_pages,
+        ]
     }
 
     pub fn decode(mut entries: impl Iterator<Item = u32>) -> Option<Self> {
         let mut next = || entries.next();
-        Some(Self { page: next()?, pages_per_block: next()?, blocks: next()?, logical_pages: next()? })
+        Some(Self {
+            page: next()?,
+            pages_per_block: next()?,
+            blocks: next()?,
+            logical_pages: next()?,
+        })
     }
 }
 
@@ -336,12 +404,20 @@ mod tests {
 
     #[test]
     fn record_pages_read_back_and_damage_is_seen() {
-        let pair = |i| Pair { from: i, to: 1_000 - i, entry: [i * 7, LOST, 0][i as usize % 3] };
+        let pair = |i| Pair {
+            from: i,
+            to: 1_000 - i,
+            entry: [i * 7, LOST, 0][i as usize % 3],
+        };
         let pairs: Vec<Pair> = (0..pairs_per_page(512)).map(pair).collect();
         assert_eq!(pairs.len(), 40);
         let mut page = vec![0; 512];
         for sequence in [None, Some((1 << 40) + 5)] {
-            let place = RecordPart { number: 1 << 40, part: 3, sequence };
+            let place = RecordPart {
+                number: 1 << 40,
+                part: 3,
+                sequence,
+            };
             encode_record(&mut page, place, &pairs);
             let (found, read) = decode_record(&page).unwrap();
             assert_eq!((found, read.collect::<Vec<_>>()), (place, pairs.clone()));
@@ -352,15 +428,24 @@ mod tests {
                 assert!(decode_record(&bad).is_none(), "byte {byte}");
             }
         }
-        assert_eq!(Name::decode(Name::Record(9).encode()), Some(Name::Record(9)));
+        assert_eq!(
+            Name::decode(Name::Record(9).encode()),
+            Some(Name::Record(9))
+        );
     }
 
     #[test]
     fn tags_and_map_pages_read_back_and_damage_is_seen() {
-        let tail = Tail::new(BlockHeader { base: 77 * BASE_UNIT, erases: 70_000 });
+        let tail = Tail::new(BlockHeader {
+            base: 77 * BASE_UNIT,
+            erases: 70_000,
+        });
         let tag = tail.tag(Name::Map(5), 77 * BASE_UNIT + 1_000_000);
         let back = Tag::decode(&tag).unwrap();
-        assert_eq!((back.name, back.sequence, back.block.erases), (Name::Map(5), 77 * BASE_UNIT + 1_000_000, 70_000));
+        assert_eq!(
+            (back.name, back.sequence, back.block.erases),
+            (Name::Map(5), 77 * BASE_UNIT + 1_000_000, 70_000)
+        );
         assert_eq!(Tag::decode(&[0xff; TAG]), None);
         for bit in 56..120 {
             let mut bad = tag;
@@ -370,7 +455,10 @@ mod tests {
         let mut page = vec![0; 512];
         encode_map(&mut page, 3, 1 << 40, [1u32, LOST, 9].into_iter());
         let (version, sequence, entries) = decode_map(&page, 3).unwrap();
-        assert_eq!((version, sequence, entries.collect::<Vec<_>>()), (VERSION, 1 << 40, vec![1, LOST, 9]));
+        assert_eq!(
+            (version, sequence, entries.collect::<Vec<_>>()),
+            (VERSION, 1 << 40, vec![1, LOST, 9])
+        );
         for byte in 0..44 {
             let mut bad = page.clone();
             bad[byte] ^= 0x10;

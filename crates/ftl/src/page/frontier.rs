@@ -49,7 +49,11 @@ pub(super) struct Frontier {
 impl Frontier {
     /// `at_rest`: prefers worn blocks, for data that will not be rewritten soon.
     pub fn new(lanes: usize, at_rest: bool) -> Self {
-        Self { lanes: vec![Lane::default(); lanes], turn: 0, at_rest }
+        Self {
+            lanes: vec![Lane::default(); lanes],
+            turn: 0,
+            at_rest,
+        }
     }
 
     pub fn lanes(&self) -> u32 {
@@ -74,13 +78,18 @@ impl<M: Mtd> PageFtl<M> {
         let lane = &frontier.lanes[frontier.turn];
         if lane.open && lane.tail.spans(self.sequence) {
             let pages = self.mtd.geometry().pages_per_block;
-            return Ok(Slot { page: Page(lane.block * pages + lane.next), tail: lane.tail, room: pages - lane.next });
+            return Ok(Slot {
+                page: Page(lane.block * pages + lane.next),
+                tail: lane.tail,
+                room: pages - lane.next,
+            });
         }
         self.open(stream)?;
         self.slot(stream)
     }
 
-    /// The slot, and `run` - 1 pages behind it, have been programmed: they are valid, the next lane's turn comes, a full block is closed.
+    /// The slot, and `run` - 1 pages behind it, have been programmed: they are valid, the next
+    /// lane's turn comes, a full block is closed.
     #[inline]
     pub(super) fn advance(&mut self, stream: Stream, page: Page, run: u32) {
         self.sequence += u64::from(run);
@@ -88,7 +97,11 @@ impl<M: Mtd> PageFtl<M> {
         self.blocks.set_valid_run(page.0, run);
         let frontier = &mut self.frontiers[stream.at()];
         let turn = frontier.turn;
-        frontier.turn = if turn + 1 == frontier.lanes.len() { 0 } else { turn + 1 };
+        frontier.turn = if turn + 1 == frontier.lanes.len() {
+            0
+        } else {
+            turn + 1
+        };
         let lane = &mut frontier.lanes[turn];
         lane.next += run;
         if lane.next == self.mtd.geometry().pages_per_block {
@@ -104,7 +117,11 @@ impl<M: Mtd> PageFtl<M> {
         let stream = self.stream;
         loop {
             let slot = self.slot(stream)?;
-            match self.mtd.program(slot.page, data, &slot.tail.tag(Name::Data(lpn), self.sequence)) {
+            match self.mtd.program(
+                slot.page,
+                data,
+                &slot.tail.tag(Name::Data(lpn), self.sequence),
+            ) {
                 Ok(()) => {
                     self.advance(stream, slot.page, 1);
                     self.tally.of(Cause::Host).programs += 1;
@@ -119,7 +136,11 @@ impl<M: Mtd> PageFtl<M> {
     /// A program failed in the block of `page`: it is emptied and retired.
     pub(super) fn abandon(&mut self, stream: Stream, page: Page) {
         let (block, _) = self.blocks.split(page.0);
-        for lane in self.frontiers[stream.at()].lanes.iter_mut().filter(|l| l.open && l.block == block) {
+        for lane in self.frontiers[stream.at()]
+            .lanes
+            .iter_mut()
+            .filter(|l| l.open && l.block == block)
+        {
             lane.open = false;
             self.blocks.close(block, self.sequence);
         }
@@ -157,8 +178,16 @@ impl<M: Mtd> PageFtl<M> {
         };
         self.blocks.open(block, stream == Stream::Map);
         self.sequence = self.sequence.next_multiple_of(BASE_UNIT);
-        let header = BlockHeader { base: self.sequence, erases: self.blocks.erases[block as usize] };
-        self.frontiers[stream.at()].lanes[turn] = Lane { block, next: 0, open: true, tail: Tail::new(header) };
+        let header = BlockHeader {
+            base: self.sequence,
+            erases: self.blocks.erases[block as usize],
+        };
+        self.frontiers[stream.at()].lanes[turn] = Lane {
+            block,
+            next: 0,
+            open: true,
+            tail: Tail::new(header),
+        };
         Ok(())
     }
 
@@ -183,8 +212,14 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// Goes on filling a block found on the medium: what must not be done (see [`SeededBug::ReuseOpenBlock`]).
+    /// Goes on filling a block found on the medium: what must not be done (see
+    /// [`SeededBug::ReuseOpenBlock`]).
     pub(super) fn resume_lane(&mut self, block: u32, next: u32, header: BlockHeader) {
-        self.frontiers[Stream::Host(0).at()].lanes[0] = Lane { block, next, open: true, tail: Tail::new(header) };
+        self.frontiers[Stream::Host(0).at()].lanes[0] = Lane {
+            block,
+            next,
+            open: true,
+            tail: Tail::new(header),
+        };
     }
 }

@@ -1,4 +1,5 @@
-//! The map on flash: one map page after another, in turn, and those of forgotten pages before anything depends on them.
+//! The map on flash: one map page after another, in turn, and those of forgotten pages before
+//! anything depends on them.
 
 use super::format::{self, Header, Name, encode_map, entries_per_page};
 use super::frontier::Stream;
@@ -28,7 +29,8 @@ pub(super) struct Mapping {
     is_forgotten: Vec<bool>,
     /// As many as may wait: collection writes them with the room it has.
     forgotten_max: usize,
-    /// A page of the map's stream on its way to flash, or one that collection carries: never from one slot to the next.
+    /// A page of the map's stream on its way to flash, or one that collection carries: never from
+    /// one slot to the next.
     pub buffer: Box<[u8]>,
 }
 
@@ -51,7 +53,8 @@ impl Mapping {
         }
     }
 
-    /// The entry of a logical page went; true if so many map pages wait that they should be written.
+    /// The entry of a logical page went; true if so many map pages wait that they should be
+    /// written.
     pub fn forget(&mut self, lpn: u32) -> bool {
         let index = lpn / self.per_page;
         if !core::mem::replace(&mut self.is_forgotten[index as usize], true) {
@@ -65,7 +68,12 @@ impl<M: Mtd> PageFtl<M> {
     /// What the header page says.
     pub(super) fn header(&self) -> Header {
         let g = self.mtd.geometry();
-        Header { page: g.page, pages_per_block: g.pages_per_block, blocks: g.blocks, logical_pages: self.map.len() as u32 }
+        Header {
+            page: g.page,
+            pages_per_block: g.pages_per_block,
+            blocks: g.blocks,
+            logical_pages: self.map.len() as u32,
+        }
     }
 
     /// Writes the map page whose turn it is.
@@ -73,7 +81,11 @@ impl<M: Mtd> PageFtl<M> {
     pub(super) fn write_next_map(&mut self) -> Result<(), BlockError> {
         self.mapping.due = i64::from(self.mapping.interval);
         let index = self.mapping.cursor;
-        self.mapping.cursor = if index + 1 >= self.mapping.count { 0 } else { index + 1 };
+        self.mapping.cursor = if index + 1 >= self.mapping.count {
+            0
+        } else {
+            index + 1
+        };
         self.write_map(index)?;
         self.retire_records();
         Ok(())
@@ -94,7 +106,8 @@ impl<M: Mtd> PageFtl<M> {
         (0..self.mapping.count).try_for_each(|index| self.write_map(index))
     }
 
-    /// Writes one map page, or the header page. The slot comes first: making room for it changes the map.
+    /// Writes one map page, or the header page. The slot comes first: making room for it changes
+    /// the map.
     pub(super) fn write_map(&mut self, index: u32) -> Result<(), BlockError> {
         loop {
             let slot = self.slot(Stream::Map)?;
@@ -103,12 +116,19 @@ impl<M: Mtd> PageFtl<M> {
                 let issued = self.mtd.issued();
                 self.mtd.fence(issued);
             }
-            match self.mtd.program(slot.page, &self.mapping.buffer, &slot.tail.tag(Name::Map(index), self.sequence)) {
+            match self.mtd.program(
+                slot.page,
+                &self.mapping.buffer,
+                &slot.tail.tag(Name::Map(index), self.sequence),
+            ) {
                 Ok(()) => {
                     self.mapping.written[index as usize] = self.sequence;
                     self.advance(Stream::Map, slot.page, 1);
                     self.tally.of(Cause::Mapping).programs += 1;
-                    let old = core::mem::replace(&mut self.mapping.locations[index as usize], slot.page.0 + 1);
+                    let old = core::mem::replace(
+                        &mut self.mapping.locations[index as usize],
+                        slot.page.0 + 1,
+                    );
                     if old != 0 {
                         self.blocks.invalidate(old - 1);
                     }
@@ -124,12 +144,19 @@ impl<M: Mtd> PageFtl<M> {
     fn encode_map(&mut self, index: u32) {
         if index == self.mapping.count {
             let header = self.header().encode();
-            encode_map(&mut self.mapping.buffer, index, self.sequence, header.into_iter());
+            encode_map(
+                &mut self.mapping.buffer,
+                index,
+                self.sequence,
+                header.into_iter(),
+            );
             return;
         }
         let start = (index * self.mapping.per_page) as usize;
         let end = (start + self.mapping.per_page as usize).min(self.map.len());
-        let entries = self.map[start..end].iter().map(|&entry| self.names.flag(entry));
+        let entries = self.map[start..end]
+            .iter()
+            .map(|&entry| self.names.flag(entry));
         format::encode_map(&mut self.mapping.buffer, index, self.sequence, entries);
     }
 }

@@ -1,27 +1,35 @@
 //! Page mapping: any logical page on any flash page.
 //!
-//! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error correction a torn page cannot be told.
+//! *Promises* what [`BlockDevice`] promises, over any [`Mtd`] that corrects errors: without error
+//! correction a torn page cannot be told.
 //!
-//! *How.* Writes go to the open blocks of a stream (of the host one or more, by its hints; collection; map), one per die and plane, in turn. Every page carries a tag (see `format`) with its
-//! name and a sequence number; the newest tag wins. So that an attach need not read every tag, the map itself is written page by page, in turn, as the device
-//! works: a map page of sequence number *s* stands for every tag older than *s* in its range.
+//! *How.* Writes go to the open blocks of a stream (of the host one or more, by its hints;
+//! collection; map), one per die and plane, in turn. Every page carries a tag (see `format`) with
+//! its name and a sequence number; the newest tag wins. So that an attach need not read every tag,
+//! the map itself is written page by page, in turn, as the device works: a map page of sequence
+//! number *s* stands for every tag older than *s* in its range.
 //!
 //! *Power loss.* Three rules carry the whole argument:
-//! 1. A block is erased when it is opened, not when it is emptied, and fenced behind everything that was issued when it was emptied. So a newer version is
-//!    durable before the older one goes.
-//! 2. A map page is fenced behind everything issued before it. So it never names a page that a cut could tear.
-//! 3. A block is freed only after the map pages of discarded (and lost) pages are issued. So what was forgotten stays forgotten,
-//!    even when the newest version that said so is gone.
-//! 4. The last page of a remap record is fenced like a map page, and the record stays until the map pages of both sides of all its pairs are issued. So a remap
-//!    is there as a whole or not at all, whatever is written, moved or discarded afterwards.
+//! 1. A block is erased when it is opened, not when it is emptied, and fenced behind everything
+//!    that was issued when it was emptied. So a newer version is durable before the older one goes.
+//! 2. A map page is fenced behind everything issued before it. So it never names a page that a cut
+//!    could tear.
+//! 3. A block is freed only after the map pages of discarded (and lost) pages are issued. So what
+//!    was forgotten stays forgotten, even when the newest version that said so is gone.
+//! 4. The last page of a remap record is fenced like a map page, and the record stays until the map
+//!    pages of both sides of all its pairs are issued. So a remap is there as a whole or not at
+//!    all, whatever is written, moved or discarded afterwards.
 //!
-//! *Remaps* ([`BlockDevice::remap`]) work on whole logical pages; [`PageFtl::check_remap`] says what is refused, and why. A flash page that was given away keeps the name in
-//! its tag until collection moves it; the map says that it does (see `names`).
+//! *Remaps* ([`BlockDevice::remap`]) work on whole logical pages; [`PageFtl::check_remap`] says
+//! what is refused, and why. A flash page that was given away keeps the name in its tag until
+//! collection moves it; the map says that it does (see `names`).
 //!
-//! A block that was open at a cut is never filled further: its next page may look erased and not be.
+//! A block that was open at a cut is never filled further: its next page may look erased and not
+//! be.
 //!
-//! *Memory.* 4 bytes a logical page (the map), one bit a flash page (validity), about 45 bytes a block; with the first remap 4 bytes a flash page, and 12
-//! for each pair of the records that wait for map pages.
+//! *Memory.* 4 bytes a logical page (the map), one bit a flash page (validity), about 45 bytes a
+//! block; with the first remap 4 bytes a flash page, and 12 for each pair of the records that wait
+//! for map pages.
 
 mod attach;
 mod blocks;
@@ -58,17 +66,20 @@ pub const SECTOR: u32 = 512;
 /// Choices of the page-mapped layer; all but the first may change from one attach to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageOptions {
-    /// Spare space as a share of the logical space: physical pages over logical pages, less one. Used when formatting.
+    /// Spare space as a share of the logical space: physical pages over logical pages, less one.
+    /// Used when formatting.
     pub over_provisioning: f64,
     /// Which block to collect.
     pub victim: Victim,
     /// Collect into blocks of their own rather than among the host's data.
     pub separate_streams: bool,
-    /// Streams of host data, 1 to 255, each with open blocks of its own: what the host says lives equally long shares blocks.
+    /// Streams of host data, 1 to 255, each with open blocks of its own: what the host says lives
+    /// equally long shares blocks.
     pub streams: u8,
     /// Free blocks that collection keeps, besides those it needs to work.
     pub spare_blocks: u32,
-    /// Page programs between two map pages: fewer make a quicker attach after a cut, and more programs.
+    /// Page programs between two map pages: fewer make a quicker attach after a cut, and more
+    /// programs.
     pub map_interval: u32,
     /// The spread of erase counts at which data at rest is moved off little-worn blocks; 0 never.
     pub wear_threshold: u32,
@@ -95,7 +106,8 @@ impl Default for PageOptions {
     }
 }
 
-/// A rule left out on purpose, to prove that crash tests bite. Never set outside tests and demonstrations.
+/// A rule left out on purpose, to prove that crash tests bite. Never set outside tests and
+/// demonstrations.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeededBug {
@@ -169,7 +181,11 @@ impl<M: Mtd> PageFtl<M> {
         Self {
             sectors_per_page: (g.page / SECTOR).max(1),
             page_bytes: g.page as usize,
-            geometry: BlockGeometry { sector: SECTOR, sectors: u64::from(logical_pages) * u64::from(g.page / SECTOR), page: g.page },
+            geometry: BlockGeometry {
+                sector: SECTOR,
+                sectors: u64::from(logical_pages) * u64::from(g.page / SECTOR),
+                page: g.page,
+            },
             map: vec![0; logical_pages as usize],
             blocks: BlockTable::new(&g),
             frontiers,
@@ -237,7 +253,11 @@ impl<M: Mtd> PageFtl<M> {
         let page = self.append(lpn, data)?;
         self.settle(lpn, page);
         self.tally.host_pages += 1;
-        if self.mapping.due <= 0 { self.write_next_map() } else { Ok(()) }
+        if self.mapping.due <= 0 {
+            self.write_next_map()
+        } else {
+            Ok(())
+        }
     }
 
     /// Reads a logical page; zeros if it is unmapped.
@@ -267,8 +287,15 @@ impl<M: Mtd> PageFtl<M> {
         BlockError::Lost(Lba(u64::from(lpn) * u64::from(self.sectors_per_page)))
     }
 
-    /// Rewrites a part of a logical page. What cannot be read is not made up: a lost page must be overwritten whole.
-    fn patch_page(&mut self, lpn: u32, at: usize, data: Option<&[u8]>, len: usize) -> Result<(), BlockError> {
+    /// Rewrites a part of a logical page. What cannot be read is not made up: a lost page must be
+    /// overwritten whole.
+    fn patch_page(
+        &mut self,
+        lpn: u32,
+        at: usize,
+        data: Option<&[u8]>,
+        len: usize,
+    ) -> Result<(), BlockError> {
         let mut scratch = core::mem::take(&mut self.scratch);
         let result = self.read_page(lpn, &mut scratch).and_then(|()| {
             match data {
@@ -289,7 +316,11 @@ impl<M: Mtd> PageFtl<M> {
         if old != LOST {
             self.blocks.invalidate(old - 1);
         }
-        if self.mapping.forget(lpn) { self.write_forgotten() } else { Ok(()) }
+        if self.mapping.forget(lpn) {
+            self.write_forgotten()
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -301,7 +332,8 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
     fn expect(&mut self, lba: Lba) {
         let lpn = (lba.0 >> self.sectors_per_page.trailing_zeros()) as u32;
         prefetch(&self.map, lpn as usize);
-        // The entry asked for last time has arrived by now, and tells what else the request will need.
+        // The entry asked for last time has arrived by now, and tells what else the request will
+        // need.
         let before = core::mem::replace(&mut self.expected, lpn);
         match self.map.get(before as usize) {
             None | Some(&(0 | LOST)) => {}
@@ -338,7 +370,10 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
         self.alive()?;
         // One whole page, the usual case, without the arithmetic of extents.
         let lpn = lba.0 >> self.sectors_per_page.trailing_zeros();
-        if data.len() == self.page_bytes && lba.0 & u64::from(self.sectors_per_page - 1) == 0 && lpn < self.map.len() as u64 {
+        if data.len() == self.page_bytes
+            && lba.0 & u64::from(self.sectors_per_page - 1) == 0
+            && lpn < self.map.len() as u64
+        {
             return self.write_page(lpn as u32, data);
         }
         let count = self.geometry.check(lba, data.len())?;

@@ -1,6 +1,8 @@
-//! Whose a flash page is when its tag names another logical page: remaps leave pages where they are, under the name that they were programmed with.
+//! Whose a flash page is when its tag names another logical page: remaps leave pages where they
+//! are, under the name that they were programmed with.
 //!
-//! A page keeps its wrong name until it is moved; then it is read and programmed anew, since a copy inside the array keeps the name.
+//! A page keeps its wrong name until it is moved; then it is read and programmed anew, since a copy
+//! inside the array keeps the name.
 //!
 //! *Memory.* None before the first remap; from then on 4 bytes a flash page.
 
@@ -17,7 +19,10 @@ pub(super) struct Names {
 impl Names {
     /// An array of this many pages, all of them under their own names.
     pub fn new(pages: u32) -> Self {
-        Self { pages, owners: Vec::new() }
+        Self {
+            pages,
+            owners: Vec::new(),
+        }
     }
 
     /// Whether entries on flash have room for the flag.
@@ -39,7 +44,8 @@ impl Names {
         self.owners.get(page as usize)?.checked_sub(1)
     }
 
-    /// A copy has the same wrong name; gives the owner. What must not be: see [`SeededBug::RemapNameKept`](super::SeededBug::RemapNameKept).
+    /// A copy has the same wrong name; gives the owner. What must not be: see
+    /// [`SeededBug::RemapNameKept`](super::SeededBug::RemapNameKept).
     #[inline]
     pub fn carry(&mut self, from: u32, to: u32) -> Option<u32> {
         let owner = self.owner(from)?;
@@ -47,7 +53,8 @@ impl Names {
         Some(owner)
     }
 
-    /// Of the pages that `bits` stands for, counted from `first`, those whose tag names another logical page.
+    /// Of the pages that `bits` stands for, counted from `first`, those whose tag names another
+    /// logical page.
     #[inline]
     pub fn among(&self, first: u32, bits: u64) -> u64 {
         if self.owners.is_empty() {
@@ -72,12 +79,24 @@ impl Names {
     /// An entry of the map as it is written to flash.
     #[inline]
     pub fn flag(&self, entry: u32) -> u32 {
-        if self.owners.is_empty() || entry == 0 || entry == LOST || self.owners[entry as usize - 1] == 0 { entry } else { entry | RENAMED }
+        if self.owners.is_empty()
+            || entry == 0
+            || entry == LOST
+            || self.owners[entry as usize - 1] == 0
+        {
+            entry
+        } else {
+            entry | RENAMED
+        }
     }
 
     /// An entry read from flash without its flag, and whether it had it.
     pub fn strip(&self, entry: u32) -> (u32, bool) {
-        if self.offered() && entry != LOST { (entry & !RENAMED, entry & RENAMED != 0) } else { (entry, false) }
+        if self.offered() && entry != LOST {
+            (entry & !RENAMED, entry & RENAMED != 0)
+        } else {
+            (entry, false)
+        }
     }
 }
 
@@ -88,13 +107,25 @@ mod tests {
     #[test]
     fn flags_of_entries_follow_what_pages_were_given_away() {
         let mut names = Names::new(128);
-        assert_eq!((names.among(64, u64::MAX), names.flag(71), names.owner(70)), (0, 71, None));
+        assert_eq!(
+            (names.among(64, u64::MAX), names.flag(71), names.owner(70)),
+            (0, 71, None)
+        );
         names.set(70, 0);
         names.set(127, 5);
-        assert_eq!((names.owner(70), names.owner(127), names.owner(71)), (Some(0), Some(5), None));
+        assert_eq!(
+            (names.owner(70), names.owner(127), names.owner(71)),
+            (Some(0), Some(5), None)
+        );
         assert_eq!(names.among(64, !(1 << 63)), 1 << 6);
-        assert_eq!([0, 70, 71, LOST].map(|entry| names.flag(entry)), [0, 70, 71 | RENAMED, LOST]);
-        assert_eq!([71 | RENAMED, 71, LOST].map(|entry| names.strip(entry)), [(71, true), (71, false), (LOST, false)]);
+        assert_eq!(
+            [0, 70, 71, LOST].map(|entry| names.flag(entry)),
+            [0, 70, 71 | RENAMED, LOST]
+        );
+        assert_eq!(
+            [71 | RENAMED, 71, LOST].map(|entry| names.strip(entry)),
+            [(71, true), (71, false), (LOST, false)]
+        );
         names.forget(64, 32);
         assert_eq!(names.among(64, u64::MAX), 1 << 63);
     }

@@ -1,11 +1,14 @@
 //! Remaps: logical pages change hands, flash pages stay where they are.
 //!
-//! A remap is one record on flash (see `format`), written through the map's stream. Its last page commits it: that page is fenced behind everything issued before, the
-//! other pages and the data that the record names among them. Nothing is moved between the moment at which the last page's entries are looked up and its program; what
-//! collection moved while the pages before it were written is named again.
+//! A remap is one record on flash (see `format`), written through the map's stream. Its last page
+//! commits it: that page is fenced behind everything issued before, the other pages and the data
+//! that the record names among them. Nothing is moved between the moment at which the last page's
+//! entries are looked up and its program; what collection moved while the pages before it were
+//! written is named again.
 //!
-//! Records wait for the map pages of their logical pages, oldest first. How many pages of them may wait is limited, so that collection keeps its room: beyond that the map
-//! pages that the oldest waits for are written before their turn.
+//! Records wait for the map pages of their logical pages, oldest first. How many pages of them may
+//! wait is limited, so that collection keeps its room: beyond that the map pages that the oldest
+//! waits for are written before their turn.
 
 use super::format::{LOST, Name, Pair, RecordPart, encode_record, pairs_per_page};
 use super::frontier::{Slot, Stream};
@@ -21,7 +24,8 @@ use nandlab_mtd::{Mtd, MtdError};
 const WAITING_MAX: u32 = 1024;
 
 impl<M: Mtd> PageFtl<M> {
-    /// Says why [`remap`](nandlab_block::BlockDevice::remap) would refuse these pairs; its own answer has no room for the reason.
+    /// Says why [`remap`](nandlab_block::BlockDevice::remap) would refuse these pairs; its own
+    /// answer has no room for the reason.
     pub fn check_remap(&self, pairs: &[Remap]) -> Result<(), RemapError> {
         self.remap_pairs(pairs).map(|_| ())
     }
@@ -32,17 +36,29 @@ impl<M: Mtd> PageFtl<M> {
         }
         let pages = whole_pages(&self.geometry, self.sectors_per_page, pairs)?;
         let most = (self.record_pages_max() * self.pairs_per_page()) as usize;
-        if pages.len() > most { Err(RemapError::TooMany { found: pages.len(), most }) } else { Ok(pages) }
+        if pages.len() > most {
+            Err(RemapError::TooMany {
+                found: pages.len(),
+                most,
+            })
+        } else {
+            Ok(pages)
+        }
     }
 
     fn pairs_per_page(&self) -> u32 {
         pairs_per_page(self.mtd.geometry().page)
     }
 
-    /// Pages of records that may wait for map pages: half a block, which collection can spare, and an eighth of what is not needed.
+    /// Pages of records that may wait for map pages: half a block, which collection can spare, and
+    /// an eighth of what is not needed.
     fn record_pages_max(&self) -> u32 {
         let pages = self.mtd.geometry().pages_per_block;
-        let not_needed = self.blocks.good().saturating_sub(self.blocks_needed()).saturating_mul(pages);
+        let not_needed = self
+            .blocks
+            .good()
+            .saturating_sub(self.blocks_needed())
+            .saturating_mul(pages);
         ((pages / 2).max(1) + not_needed / 8).min(WAITING_MAX)
     }
 
@@ -82,7 +98,12 @@ impl<M: Mtd> PageFtl<M> {
     fn make_record_room(&mut self, pages: u32) -> Result<(), BlockError> {
         self.retire_records();
         while self.records.pages() + pages > self.record_pages_max() {
-            let Some(range) = self.records.waits_for(&self.mapping.written, self.mapping.per_page) else { break };
+            let Some(range) = self
+                .records
+                .waits_for(&self.mapping.written, self.mapping.per_page)
+            else {
+                break;
+            };
             self.write_map(range)?;
             self.retire_records();
         }
@@ -91,7 +112,10 @@ impl<M: Mtd> PageFtl<M> {
 
     /// Lets go of records that the map pages stand for.
     pub(super) fn retire_records(&mut self) {
-        while let Some(record) = self.records.retire(&self.mapping.written, self.mapping.per_page) {
+        while let Some(record) = self
+            .records
+            .retire(&self.mapping.written, self.mapping.per_page)
+        {
             self.invalidate_record(&record);
         }
     }
@@ -103,7 +127,10 @@ impl<M: Mtd> PageFtl<M> {
     }
 
     fn invalidate_record(&mut self, record: &Record) {
-        record.pages.iter().for_each(|page| self.blocks.invalidate(page.location - 1));
+        record
+            .pages
+            .iter()
+            .for_each(|page| self.blocks.invalidate(page.location - 1));
     }
 
     fn write_record(&mut self, pairs: &mut [Pair]) -> Result<(), BlockError> {
@@ -127,11 +154,18 @@ impl<M: Mtd> PageFtl<M> {
             }
             let end = (done + per_page).min(pairs.len());
             let last = end == pairs.len();
-            pairs[done..end].iter_mut().for_each(|pair| pair.entry = self.map[pair.from as usize]);
-            let place = RecordPart { number, part, sequence: last.then_some(self.sequence) };
+            pairs[done..end]
+                .iter_mut()
+                .for_each(|pair| pair.entry = self.map[pair.from as usize]);
+            let place = RecordPart {
+                number,
+                part,
+                sequence: last.then_some(self.sequence),
+            };
             match self.program_part(slot, place, &pairs[done..end]) {
                 Ok(()) => {
-                    self.records.append(slot.page.0, &pairs[done..end], place.sequence);
+                    self.records
+                        .append(slot.page.0, &pairs[done..end], place.sequence);
                     if last {
                         return Ok(());
                     }
@@ -146,8 +180,9 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// The slot of the next page of a record. A last page whose program failed may be there for all that: until it is there in good order nothing may be moved that it names,
-    /// so its second try takes a block that collection keeps for itself.
+    /// The slot of the next page of a record. A last page whose program failed may be there for all
+    /// that: until it is there in good order nothing may be moved that it names, so its second try
+    /// takes a block that collection keeps for itself.
     fn record_slot(&mut self, without_collection: bool) -> Result<Slot, BlockError> {
         self.collecting = without_collection;
         let slot = self.slot(Stream::Map);
@@ -155,7 +190,8 @@ impl<M: Mtd> PageFtl<M> {
         slot
     }
 
-    /// Of the first `done` pairs, those whose entries are no longer what the record says go behind the others; gives the number of the others.
+    /// Of the first `done` pairs, those whose entries are no longer what the record says go behind
+    /// the others; gives the number of the others.
     fn still_named(&self, pairs: &mut [Pair], mut done: usize) -> usize {
         let mut i = 0;
         while i < done {
@@ -169,13 +205,22 @@ impl<M: Mtd> PageFtl<M> {
         done
     }
 
-    fn program_part(&mut self, slot: Slot, place: RecordPart, pairs: &[Pair]) -> Result<(), MtdError> {
+    fn program_part(
+        &mut self,
+        slot: Slot,
+        place: RecordPart,
+        pairs: &[Pair],
+    ) -> Result<(), MtdError> {
         encode_record(&mut self.mapping.buffer, place, pairs);
         if place.sequence.is_some() && self.options.seeded_bug != Some(SeededBug::RemapUnfenced) {
             let issued = self.mtd.issued();
             self.mtd.fence(issued);
         }
-        self.mtd.program(slot.page, &self.mapping.buffer, &slot.tail.tag(Name::Record(place.part), self.sequence))?;
+        self.mtd.program(
+            slot.page,
+            &self.mapping.buffer,
+            &slot.tail.tag(Name::Record(place.part), self.sequence),
+        )?;
         self.advance(Stream::Map, slot.page, 1);
         self.tally.of(Cause::Mapping).programs += 1;
         Ok(())
@@ -185,9 +230,19 @@ impl<M: Mtd> PageFtl<M> {
     pub(super) fn rewrite_part(&mut self, record: usize, part: usize) -> Result<(), BlockError> {
         loop {
             let slot = self.slot(Stream::Map)?;
-            let (record, last) = (self.records.get(record), part + 1 == self.records.get(record).pages.len());
-            let place = RecordPart { number: record.number, part: part as u32, sequence: record.sequence.filter(|_| last) };
-            let (from, pairs) = (record.pages[part].location - 1, record.pages[part].pairs.clone());
+            let (record, last) = (
+                self.records.get(record),
+                part + 1 == self.records.get(record).pages.len(),
+            );
+            let place = RecordPart {
+                number: record.number,
+                part: part as u32,
+                sequence: record.sequence.filter(|_| last),
+            };
+            let (from, pairs) = (
+                record.pages[part].location - 1,
+                record.pages[part].pairs.clone(),
+            );
             match self.program_part(slot, place, &pairs) {
                 Ok(()) => {
                     self.blocks.invalidate(from);

@@ -1,4 +1,5 @@
-//! What happened after the map pages were written, again and in order: data that was programmed, remaps that were committed.
+//! What happened after the map pages were written, again and in order: data that was programmed,
+//! remaps that were committed.
 
 use super::attach::{MapPages, Reader, Survey};
 use super::format::{LOST, Name, Pair, RENAMED, RecordPart, decode_record};
@@ -26,21 +27,30 @@ pub(super) fn read_records<M: Mtd>(
 ) -> Result<Vec<Record>, MtdError> {
     let mut buffer = vec![0; reader.mtd.geometry().page as usize];
     let limit = reader.mtd.geometry().pages();
-    let sound = |p: &Pair| p.from.max(p.to) < logical_pages && (p.entry <= limit || p.entry == LOST);
+    let sound =
+        |p: &Pair| p.from.max(p.to) < logical_pages && (p.entry <= limit || p.entry == LOST);
     let mut parts = Vec::new();
     for &(written, page) in &found.records {
         if !reader.map_page(page, &mut buffer)? {
             continue;
         }
-        let Some((place, pairs)) = decode_record(&buffer) else { continue };
+        let Some((place, pairs)) = decode_record(&buffer) else {
+            continue;
+        };
         let pairs: Vec<Pair> = pairs.collect();
         // Nothing is newer than the page that says so, or a record would wait for ever.
         let dated = place.number.max(place.sequence.unwrap_or(0)) <= written;
         if dated && pairs.iter().all(sound) {
-            parts.push(Part { place, written, page, pairs });
+            parts.push(Part {
+                place,
+                written,
+                page,
+                pairs,
+            });
         }
     }
-    // Of several copies of a part the newest: the others are tries that failed, or what collection has moved.
+    // Of several copies of a part the newest: the others are tries that failed, or what collection
+    // has moved.
     parts.sort_unstable_by_key(|p| (p.place.number, p.place.part, u64::MAX - p.written));
     parts.dedup_by_key(|p| (p.place.number, p.place.part));
     let mut records = Vec::new();
@@ -58,17 +68,33 @@ pub(super) fn read_records<M: Mtd>(
 fn whole(number: u64, parts: Vec<Part>, bug: Option<SeededBug>) -> Option<Record> {
     let in_pieces = bug == Some(SeededBug::RemapInPieces);
     let numbered = (0..).zip(&parts).all(|(i, part)| part.place.part == i);
-    let sequence = parts.last()?.place.sequence.or(in_pieces.then_some(number))?;
+    let sequence = parts
+        .last()?
+        .place
+        .sequence
+        .or(in_pieces.then_some(number))?;
     if !numbered && !in_pieces {
         return None;
     }
-    let page = |part: Part| RecordPage { location: part.page.0 + 1, pairs: part.pairs };
-    Some(Record::new(number, Some(sequence), parts.into_iter().map(page).collect()))
+    let page = |part: Part| RecordPage {
+        location: part.page.0 + 1,
+        pairs: part.pairs,
+    };
+    Some(Record::new(
+        number,
+        Some(sequence),
+        parts.into_iter().map(page).collect(),
+    ))
 }
 
 impl<M: Mtd> PageFtl<M> {
-    /// Applies tags of data and records that are newer than the map pages of their ranges, in the order in which they were written.
-    pub(super) fn apply_newer(&mut self, surveys: &[Survey], records: Vec<Record>) -> Result<(), AttachError> {
+    /// Applies tags of data and records that are newer than the map pages of their ranges, in the
+    /// order in which they were written.
+    pub(super) fn apply_newer(
+        &mut self,
+        surveys: &[Survey],
+        records: Vec<Record>,
+    ) -> Result<(), AttachError> {
         let mut newer = self.newer_tags(surveys)?;
         if self.options.seeded_bug != Some(SeededBug::IgnoreSequence) {
             newer.sort_unstable();
@@ -76,7 +102,9 @@ impl<M: Mtd> PageFtl<M> {
         let last = self.options.seeded_bug == Some(SeededBug::RecordsLast);
         let mut records = records.into_iter().peekable();
         for (sequence, lpn, page) in newer {
-            while let Some(record) = records.next_if(|record| !last && record.sequence < Some(sequence)) {
+            while let Some(record) =
+                records.next_if(|record| !last && record.sequence < Some(sequence))
+            {
                 self.apply_record(record);
             }
             self.map[lpn as usize] = page + 1;
@@ -86,12 +114,23 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    /// (sequence number, logical page, flash page) of data that is newer than the map page of its range.
+    /// (sequence number, logical page, flash page) of data that is newer than the map page of its
+    /// range.
     fn newer_tags(&mut self, surveys: &[Survey]) -> Result<Vec<(u64, u32, u32)>, AttachError> {
-        let oldest = self.mapping.written[..self.mapping.count as usize].iter().copied().min().unwrap_or(0);
+        let oldest = self.mapping.written[..self.mapping.count as usize]
+            .iter()
+            .copied()
+            .min()
+            .unwrap_or(0);
         let mut newer = Vec::new();
-        for survey in surveys.iter().filter(|s| s.mapping == Some(false) && s.newest.is_none_or(|n| n >= oldest)) {
-            let mut reader = Reader { mtd: &mut self.mtd, counts: CauseCounts::default() };
+        for survey in surveys
+            .iter()
+            .filter(|s| s.mapping == Some(false) && s.newest.is_none_or(|n| n >= oldest))
+        {
+            let mut reader = Reader {
+                mtd: &mut self.mtd,
+                counts: CauseCounts::default(),
+            };
             let tags = reader.tags(survey.block)?;
             let counts = reader.counts;
             self.tally.of(Cause::Attach).reads += counts.reads;
@@ -121,7 +160,11 @@ impl<M: Mtd> PageFtl<M> {
                 self.map[pair.from as usize] = 0;
             }
             if takes {
-                let renamed = if pair.entry == 0 || pair.entry == LOST { 0 } else { RENAMED };
+                let renamed = if pair.entry == 0 || pair.entry == LOST {
+                    0
+                } else {
+                    RENAMED
+                };
                 self.map[pair.to as usize] = pair.entry | renamed;
             }
         }
@@ -130,6 +173,10 @@ impl<M: Mtd> PageFtl<M> {
 
     /// Records that the map pages stand for need not be adopted.
     fn retire_unadopted(&mut self) {
-        while self.records.retire(&self.mapping.written, self.mapping.per_page).is_some() {}
+        while self
+            .records
+            .retire(&self.mapping.written, self.mapping.per_page)
+            .is_some()
+        {}
     }
 }

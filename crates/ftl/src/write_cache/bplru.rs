@@ -1,11 +1,14 @@
 //! Block-level LRU: BPLRU, and with blocks of one page plain LRU.
 //!
-//! *From the paper* (Kim and Ahn, BPLRU: a buffer management scheme for improving random writes in flash storage, FAST 2008): least recently written order of
-//! logical blocks rather than pages; page padding (done by the cache, see [`CachePolicy::Bplru`](super::CachePolicy::Bplru)); LRU compensation: a block that was
-//! written fully in order will not be written again soon, and moves to the LRU end.
+//! *From the paper* (Kim and Ahn, BPLRU: a buffer management scheme for improving random writes in
+//! flash storage, FAST 2008): least recently written order of logical blocks rather than pages;
+//! page padding (done by the cache, see [`CachePolicy::Bplru`](super::CachePolicy::Bplru)); LRU
+//! compensation: a block that was written fully in order will not be written again soon, and moves
+//! to the LRU end.
 //!
-//! *Chosen here.* "In order" is from the first page to the last without any other page of the block between; a page may be written in parts. A block that is
-//! rewritten afterwards is an ordinary block again. Of several whole blocks the last completed goes first.
+//! *Chosen here.* "In order" is from the first page to the last without any other page of the block
+//! between; a page may be written in parts. A block that is rewritten afterwards is an ordinary
+//! block again. Of several whole blocks the last completed goes first.
 
 use super::groups::Groups;
 use super::policy::Policy;
@@ -22,7 +25,11 @@ pub(super) struct BlockLru {
 
 impl BlockLru {
     pub fn new(disk_pages: u32, block_pages: u32, most: u32, compensation: bool) -> Self {
-        Self { groups: Groups::new(disk_pages, block_pages, most), order: Lists::new(1, most), compensation }
+        Self {
+            groups: Groups::new(disk_pages, block_pages, most),
+            order: Lists::new(1, most),
+            compensation,
+        }
     }
 }
 
@@ -54,7 +61,10 @@ mod tests {
     use crate::write_cache::policy::tests::Bench;
 
     fn bplru(compensation: bool) -> Bench {
-        Bench::new(CachePolicy::Bplru { padding: true, compensation })
+        Bench::new(CachePolicy::Bplru {
+            padding: true,
+            compensation,
+        })
     }
 
     #[test]

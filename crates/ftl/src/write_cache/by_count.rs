@@ -12,7 +12,10 @@ pub(super) struct ByCount {
 impl ByCount {
     /// For `groups` groups of up to `most` dirty pages.
     pub fn new(most: u32, groups: u32) -> Self {
-        Self { lists: Lists::new(most + 1, groups), highest: 0 }
+        Self {
+            lists: Lists::new(most + 1, groups),
+            highest: 0,
+        }
     }
 
     /// Puts a group, wherever it was, behind all others with as many pages.

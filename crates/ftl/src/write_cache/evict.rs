@@ -1,4 +1,5 @@
-//! Room in the cache: dirty pages are written back, and leave once the layer below has made them durable.
+//! Room in the cache: dirty pages are written back, and leave once the layer below has made them
+//! durable.
 
 use super::WriteCache;
 use super::slots::State;
@@ -6,22 +7,29 @@ use crate::Ftl;
 use core::ops::Range;
 use nandlab_block::{BlockDevice, BlockError};
 
-/// Slots that are never dirty for long: with them the layer below is flushed once for many pages rather than for each. An eighth, but no more than keep the dies of
-/// any chip busy meanwhile.
+/// Slots that are never dirty for long: with them the layer below is flushed once for many pages
+/// rather than for each. An eighth, but no more than keep the dies of any chip busy meanwhile.
 pub(super) fn spare_slots(slots: u32) -> u32 {
     (slots / 8).clamp(1, 64)
 }
 
 impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
-    /// Makes room for a new version of a page: a free slot, and one dirty page more if this is not one.
+    /// Makes room for a new version of a page: a free slot, and one dirty page more if this is not
+    /// one.
     pub(super) fn make_room(&mut self, page: u32) -> Result<(), BlockError> {
         // After a cut more may be dirty than should be.
         while self.slots.dirty() + u32::from(!self.slots.is_dirty(page)) > self.capacity {
-            let Some(victim) = self.policy.victim() else { break };
+            let Some(victim) = self.policy.victim() else {
+                break;
+            };
             self.write_back_all(victim)?;
             self.counts.evictions += 1;
         }
-        if self.slots.free().is_none() { self.settle() } else { Ok(()) }
+        if self.slots.free().is_none() {
+            self.settle()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes everything back and lets go of it.
@@ -33,12 +41,15 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
         self.settle()
     }
 
-    /// Writes the dirty pages of a victim back in the order of their addresses, and the others with them if the policy pads.
+    /// Writes the dirty pages of a victim back in the order of their addresses, and the others with
+    /// them if the policy pads.
     fn write_back_all(&mut self, victim: Range<u32>) -> Result<(), BlockError> {
         let pads = self.options.policy.pads();
         for page in victim {
             match self.slots.find(page) {
-                Some((slot, held)) if held.state == State::Dirty => self.write_back(slot, page, held.discarded)?,
+                Some((slot, held)) if held.state == State::Dirty => {
+                    self.write_back(slot, page, held.discarded)?
+                }
                 _ if pads => self.pad(page)?,
                 _ => {}
             }
@@ -51,7 +62,9 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
         if discarded {
             self.below.discard(lba, self.sectors_per_page.into())?;
         } else {
-            self.store.read(slot, 0, &mut self.scratch).map_err(|e| self.fault(e))?;
+            self.store
+                .read(slot, 0, &mut self.scratch)
+                .map_err(|e| self.fault(e))?;
             self.below.write(lba, &self.scratch)?;
         }
         self.slots.set_written(slot);

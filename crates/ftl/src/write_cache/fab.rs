@@ -1,11 +1,12 @@
 //! FAB: the block with the most pages goes.
 //!
-//! *From the paper* (Jo, Kang, Park, Kim and Lee, FAB: flash-aware buffer management policy for portable media players, IEEE TCE 52(2), 2006, as retold; its
-//! text could not be read): the victim is the logical block with the most pages in the buffer; of equals the one at the end of a block-level LRU list; all its pages are
-//! flushed at once.
+//! *From the paper* (Jo, Kang, Park, Kim and Lee, FAB: flash-aware buffer management policy for
+//! portable media players, IEEE TCE 52(2), 2006, as retold; its text could not be read): the victim
+//! is the logical block with the most pages in the buffer; of equals the one at the end of a
+//! block-level LRU list; all its pages are flushed at once.
 //!
-//! *Chosen here.* Only writes are buffered, so only writes count as use. The LRU order is kept among blocks with equally many pages, by the last write or
-//! the last page that was discarded.
+//! *Chosen here.* Only writes are buffered, so only writes count as use. The LRU order is kept
+//! among blocks with equally many pages, by the last write or the last page that was discarded.
 
 use super::by_count::ByCount;
 use super::groups::Groups;
@@ -20,7 +21,10 @@ pub(super) struct Fab {
 
 impl Fab {
     pub fn new(disk_pages: u32, block_pages: u32, most: u32) -> Self {
-        Self { groups: Groups::new(disk_pages, block_pages, most), by_count: ByCount::new(block_pages, most) }
+        Self {
+            groups: Groups::new(disk_pages, block_pages, most),
+            by_count: ByCount::new(block_pages, most),
+        }
     }
 }
 
@@ -40,7 +44,9 @@ impl Policy for Fab {
     }
 
     fn victim(&mut self) -> Option<Range<u32>> {
-        self.by_count.fullest().map(|group| self.groups.range(group))
+        self.by_count
+            .fullest()
+            .map(|group| self.groups.range(group))
     }
 }
 

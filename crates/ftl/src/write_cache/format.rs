@@ -1,4 +1,5 @@
-//! What the cache puts into its memory: a header, a tag for each slot, and the slots, each of one page.
+//! What the cache puts into its memory: a header, a tag for each slot, and the slots, each of one
+//! page.
 //!
 //! Numbers are little-endian; L is the memory's sector, P the page, S the number of slots.
 //!
@@ -21,7 +22,8 @@
 //! | 4..12 | sequence number of the version, from one |
 //! | 12..16 | CRC-32 of bytes 0..12 and the header's CRC |
 //!
-//! A tag lies within one sector of the memory, so it is there as a whole or not at all. Of two tags of one page the one with the larger number counts.
+//! A tag lies within one sector of the memory, so it is there as a whole or not at all. Of two tags
+//! of one page the one with the larger number counts.
 
 use super::CacheError;
 use nandlab_block::BlockGeometry;
@@ -54,9 +56,22 @@ pub(super) struct Tag {
 
 impl Layout {
     /// As many slots as fit into `bytes` of a memory.
-    pub fn new(disk: &BlockGeometry, memory: &BlockGeometry, bytes: Option<u64>) -> Result<Self, CacheError> {
-        let (line, unfit) = (memory.sector, |what, found, expected| Err(CacheError::Unsuitable { what, found, expected }));
-        if !line.is_multiple_of(TAG as u32) || (line as usize) < HEADER || !disk.sector.is_multiple_of(line) {
+    pub fn new(
+        disk: &BlockGeometry,
+        memory: &BlockGeometry,
+        bytes: Option<u64>,
+    ) -> Result<Self, CacheError> {
+        let (line, unfit) = (memory.sector, |what, found, expected| {
+            Err(CacheError::Unsuitable {
+                what,
+                found,
+                expected,
+            })
+        });
+        if !line.is_multiple_of(TAG as u32)
+            || (line as usize) < HEADER
+            || !disk.sector.is_multiple_of(line)
+        {
             return unfit(
                 "bytes of a sector of the non-volatile memory",
                 line.into(),
@@ -64,22 +79,44 @@ impl Layout {
             );
         }
         if disk.page == 0 || !disk.page.is_multiple_of(disk.sector) {
-            return unfit("bytes of a page of the disk", disk.page.into(), "a multiple of its sector");
+            return unfit(
+                "bytes of a page of the disk",
+                disk.page.into(),
+                "a multiple of its sector",
+            );
         }
-        if !disk.bytes().is_multiple_of(disk.page.into()) || disk.bytes() / u64::from(disk.page) >= DISCARDED.into() {
-            return unfit("bytes of the disk", disk.bytes(), "a multiple of its page, of less than 2^31 pages");
+        if !disk.bytes().is_multiple_of(disk.page.into())
+            || disk.bytes() / u64::from(disk.page) >= DISCARDED.into()
+        {
+            return unfit(
+                "bytes of the disk",
+                disk.bytes(),
+                "a multiple of its page, of less than 2^31 pages",
+            );
         }
         let bytes = memory.bytes().min(bytes.unwrap_or(u64::MAX));
         let slots = bytes.saturating_sub(2 * u64::from(line)) / (u64::from(disk.page) + TAG as u64);
         if slots < LEAST_SLOTS.into() {
-            return Err(CacheError::TooSmall { bytes, pages: slots, page: disk.page, least: LEAST_SLOTS });
+            return Err(CacheError::TooSmall {
+                bytes,
+                pages: slots,
+                page: disk.page,
+                least: LEAST_SLOTS,
+            });
         }
         // Half of all numbers, so that tables of twice as many can be numbered too.
         let slots = slots.min(u64::from(u32::MAX / 2)) as u32;
-        Ok(Self { line, page: disk.page, slots, disk_sectors: disk.sectors, disk_sector: disk.sector })
+        Ok(Self {
+            line,
+            page: disk.page,
+            slots,
+            disk_sectors: disk.sectors,
+            disk_sector: disk.sector,
+        })
     }
 
-    /// The layout that a header tells of, for the same disk and memory as `self`; none if the memory was never used.
+    /// The layout that a header tells of, for the same disk and memory as `self`; none if the
+    /// memory was never used.
     pub fn found(&self, header: &[u8], memory_bytes: u64) -> Result<Option<Self>, CacheError> {
         let magic = le64(header, 0);
         if magic == 0 && header[..HEADER].iter().all(|&b| b == 0) {
@@ -89,20 +126,35 @@ impl Layout {
             return Err(CacheError::NotACache { found: magic });
         }
         if le32(header, 28) != crc32fast::hash(&header[..28]) {
-            return Err(CacheError::Damaged { offset: 0, what: "the header does not match its CRC" });
+            return Err(CacheError::Damaged {
+                offset: 0,
+                what: "the header does not match its CRC",
+            });
         }
-        let (page, slots, disk_sectors, disk_sector) = (le32(header, 8), le32(header, 12), le64(header, 16), le32(header, 24));
+        let (page, slots, disk_sectors, disk_sector) = (
+            le32(header, 8),
+            le32(header, 12),
+            le64(header, 16),
+            le32(header, 24),
+        );
         let expected = [
             ("page", u64::from(page), u64::from(self.page)),
             ("number of sectors", disk_sectors, self.disk_sectors),
             ("sector", disk_sector.into(), self.disk_sector.into()),
         ];
         if let Some(&(what, found, expected)) = expected.iter().find(|e| e.1 != e.2) {
-            return Err(CacheError::Foreign { what, found, expected });
+            return Err(CacheError::Foreign {
+                what,
+                found,
+                expected,
+            });
         }
         let found = Self { slots, ..*self };
         if slots < LEAST_SLOTS || found.place(slots) > memory_bytes {
-            return Err(CacheError::Damaged { offset: 12, what: "more slots than the memory has room for, or too few" });
+            return Err(CacheError::Damaged {
+                offset: 12,
+                what: "more slots than the memory has room for, or too few",
+            });
         }
         Ok(Some(found))
     }
@@ -164,7 +216,11 @@ impl Tag {
         match (name & !DISCARDED).checked_sub(1) {
             // The last number is kept free, for one more to follow.
             Some(page) if page < disk_pages && (1..u64::MAX).contains(&sequence) => {
-                Ok(Some(Self { page, discarded: name & DISCARDED != 0, sequence }))
+                Ok(Some(Self {
+                    page,
+                    discarded: name & DISCARDED != 0,
+                    sequence,
+                }))
             }
             _ => Err("the tag names no page of the disk"),
         }
@@ -190,8 +246,16 @@ fn le64(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    const DISK: BlockGeometry = BlockGeometry { sector: 512, sectors: 4096, page: 2048 };
-    const MEMORY: BlockGeometry = BlockGeometry { sector: 64, sectors: 1024, page: 64 };
+    const DISK: BlockGeometry = BlockGeometry {
+        sector: 512,
+        sectors: 4096,
+        page: 2048,
+    };
+    const MEMORY: BlockGeometry = BlockGeometry {
+        sector: 64,
+        sectors: 1024,
+        page: 64,
+    };
 
     #[test]
     fn as_many_slots_as_fit() {
@@ -202,19 +266,37 @@ mod tests {
         let least = 64 + 64 + 4 * 2048 + 4 * 16;
         assert_eq!(Layout::new(&DISK, &MEMORY, Some(least)).unwrap().slots, 4);
         let refused = Layout::new(&DISK, &MEMORY, Some(least - 1)).unwrap_err();
-        assert_eq!(refused, CacheError::TooSmall { bytes: least - 1, pages: 3, page: 2048, least: 4 });
+        assert_eq!(
+            refused,
+            CacheError::TooSmall {
+                bytes: least - 1,
+                pages: 3,
+                page: 2048,
+                least: 4
+            }
+        );
     }
 
     #[test]
     fn headers_and_tags_come_back() {
         let layout = Layout::new(&DISK, &MEMORY, Some(20_000)).unwrap();
         let whole = Layout::new(&DISK, &MEMORY, None).unwrap();
-        assert_eq!(whole.found(&layout.encode(), MEMORY.bytes()), Ok(Some(layout)));
+        assert_eq!(
+            whole.found(&layout.encode(), MEMORY.bytes()),
+            Ok(Some(layout))
+        );
         assert_eq!(whole.found(&[0; HEADER], MEMORY.bytes()), Ok(None));
         for (page, discarded) in [(0, true), (1023, false)] {
-            let tag = Tag { page, discarded, sequence: 77 };
+            let tag = Tag {
+                page,
+                discarded,
+                sequence: 77,
+            };
             assert_eq!(Tag::decode(&tag.encode(5), 5, 1024), Ok(Some(tag)));
-            assert!(Tag::decode(&tag.encode(5), 6, 1024).is_err() && Tag::decode(&tag.encode(5), 5, page).is_err());
+            assert!(
+                Tag::decode(&tag.encode(5), 6, 1024).is_err()
+                    && Tag::decode(&tag.encode(5), 5, page).is_err()
+            );
         }
         assert_eq!(Tag::decode(&[0; TAG], 5, 1024), Ok(None));
     }
@@ -222,7 +304,12 @@ mod tests {
     #[test]
     fn any_flipped_bit_of_a_header_or_tag_is_noticed() {
         let layout = Layout::new(&DISK, &MEMORY, None).unwrap();
-        let tag = Tag { page: 9, discarded: false, sequence: 1 }.encode(layout.key());
+        let tag = Tag {
+            page: 9,
+            discarded: false,
+            sequence: 1,
+        }
+        .encode(layout.key());
         for bit in 0..HEADER * 8 {
             let mut header = layout.encode();
             header[bit / 8] ^= 1 << (bit % 8);

@@ -28,7 +28,8 @@ pub(super) struct Written {
     pub whole: bool,
 }
 
-/// Numbers for the logical blocks that have dirty pages, below the number of pages that can be dirty.
+/// Numbers for the logical blocks that have dirty pages, below the number of pages that can be
+/// dirty.
 #[derive(Debug)]
 pub(super) struct Groups {
     divisor: Divisor,
@@ -81,10 +82,16 @@ impl Groups {
             _ => BROKEN,
         };
         let len = range.end - range.start;
-        Written { group, dirty: entry.dirty, new, whole: entry.next == len && entry.dirty == len }
+        Written {
+            group,
+            dirty: entry.dirty,
+            new,
+            whole: entry.next == len && entry.dirty == len,
+        }
     }
 
-    /// A page is not dirty any more: its group, and the dirty pages left there. With none the number is given up.
+    /// A page is not dirty any more: its group, and the dirty pages left there. With none the
+    /// number is given up.
     pub fn cleaned(&mut self, page: u32) -> Option<(u32, u32)> {
         let (block, _) = self.divisor.split(page);
         let group = self.by_block.get(block)?;
@@ -101,7 +108,11 @@ impl Groups {
     fn begin(&mut self, block: u32) -> u32 {
         // There are as many numbers as dirty pages.
         let group = self.free.pop().unwrap_or_default();
-        self.groups[group as usize] = Group { block, dirty: 0, next: BROKEN };
+        self.groups[group as usize] = Group {
+            block,
+            dirty: 0,
+            next: BROKEN,
+        };
         self.by_block.insert(block, group);
         group
     }
@@ -114,23 +125,61 @@ mod tests {
     #[test]
     fn a_block_written_in_order_is_whole_at_its_last_page() {
         let mut groups = Groups::new(10, 4, 10);
-        let whole = |groups: &mut Groups, pages: &[u32]| -> Vec<bool> { pages.iter().map(|&p| groups.written(p, true).whole).collect() };
-        assert_eq!(whole(&mut groups, &[0, 1, 2, 3]), [false, false, false, true]);
+        let whole = |groups: &mut Groups, pages: &[u32]| -> Vec<bool> {
+            pages
+                .iter()
+                .map(|&p| groups.written(p, true).whole)
+                .collect()
+        };
+        assert_eq!(
+            whole(&mut groups, &[0, 1, 2, 3]),
+            [false, false, false, true]
+        );
         assert_eq!(whole(&mut groups, &[5, 4, 6, 7]), [false; 4]);
         // The last block is shorter.
         assert_eq!(whole(&mut groups, &[8, 9]), [false, true]);
         assert_eq!(groups.range(groups.by_block.get(2).unwrap()), 8..10);
         // Parts of pages, and then a page out of order.
-        assert_eq!([0, 0, 1, 1, 2, 3, 3].map(|p| groups.written(p, false).whole), [false, false, false, false, false, true, true]);
+        assert_eq!(
+            [0, 0, 1, 1, 2, 3, 3].map(|p| groups.written(p, false).whole),
+            [false, false, false, false, false, true, true]
+        );
         assert!(!groups.written(2, false).whole && !groups.written(3, false).whole);
     }
 
     #[test]
     fn a_group_lives_as_long_as_it_has_dirty_pages() {
         let mut groups = Groups::new(64, 8, 2);
-        assert_eq!(groups.written(17, true), Written { group: 0, dirty: 1, new: true, whole: false });
-        assert_eq!(groups.written(18, true), Written { group: 0, dirty: 2, new: false, whole: false });
-        assert_eq!((groups.cleaned(17), groups.cleaned(18), groups.cleaned(18)), (Some((0, 1)), Some((0, 0)), None));
-        assert_eq!(groups.written(63, true), Written { group: 0, dirty: 1, new: true, whole: false });
+        assert_eq!(
+            groups.written(17, true),
+            Written {
+                group: 0,
+                dirty: 1,
+                new: true,
+                whole: false
+            }
+        );
+        assert_eq!(
+            groups.written(18, true),
+            Written {
+                group: 0,
+                dirty: 2,
+                new: false,
+                whole: false
+            }
+        );
+        assert_eq!(
+            (groups.cleaned(17), groups.cleaned(18), groups.cleaned(18)),
+            (Some((0, 1)), Some((0, 0)), None)
+        );
+        assert_eq!(
+            groups.written(63, true),
+            Written {
+                group: 0,
+                dirty: 1,
+                new: true,
+                whole: false
+            }
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A map from numbers to numbers: open addressing in a table that never grows, so that neither hits nor misses allocate.
+//! A map from numbers to numbers: open addressing in a table that never grows, so that neither hits
+//! nor misses allocate.
 //!
 //! *Promises* that nothing depends on the order in the table: it cannot be walked.
 
@@ -19,7 +20,10 @@ impl Index {
     /// For `most` keys below 2^32 - 1.
     pub fn new(most: u32) -> Self {
         let len = (most.max(1) as usize * 2).next_power_of_two();
-        Self { table: vec![(NONE, 0); len], mask: len - 1 }
+        Self {
+            table: vec![(NONE, 0); len],
+            mask: len - 1,
+        }
     }
 
     #[inline]
@@ -51,7 +55,8 @@ impl Index {
         (found == key).then_some(old)
     }
 
-    /// Forgets a key. Entries behind it that it had pushed out of their place move up, so that every search still ends at the first gap.
+    /// Forgets a key. Entries behind it that it had pushed out of their place move up, so that
+    /// every search still ends at the first gap.
     pub fn remove(&mut self, key: u32) {
         let mut gap = self.find(key);
         if self.table[gap].0 != key {
@@ -90,7 +95,11 @@ mod tests {
                 index.remove(key);
                 model.remove(&key);
             } else {
-                assert_eq!(index.insert(key, value), model.insert(key, value), "step {step}");
+                assert_eq!(
+                    index.insert(key, value),
+                    model.insert(key, value),
+                    "step {step}"
+                );
             }
             let probe = (word >> 8) as u32 % 60;
             assert_eq!(index.get(probe), model.get(&probe).copied(), "step {step}");

@@ -1,12 +1,15 @@
 //! LB-CLOCK: a clock over logical blocks that takes the fullest of those the hand has passed.
 //!
-//! *From the paper* (Debnath, Subramanya, Du and Lilja, Large Block CLOCK (LB-CLOCK): a write caching algorithm for solid state disks, MASCOTS 2009; only its
-//! abstract and retellings could be read): the blocks in the cache form a ring. A write sets the recency bit of its block. For a victim the hand goes round,
-//! clearing set bits, and stops at a block whose bit was clear. The victim is, of all blocks with a clear bit, the one with the largest block space
-//! utilisation: the most pages in the cache. A block that was written in order has its bit cleared at once.
+//! *From the paper* (Debnath, Subramanya, Du and Lilja, Large Block CLOCK (LB-CLOCK): a write
+//! caching algorithm for solid state disks, MASCOTS 2009; only its abstract and retellings could be
+//! read): the blocks in the cache form a ring. A write sets the recency bit of its block. For a
+//! victim the hand goes round, clearing set bits, and stops at a block whose bit was clear. The
+//! victim is, of all blocks with a clear bit, the one with the largest block space utilisation: the
+//! most pages in the cache. A block that was written in order has its bit cleared at once.
 //!
-//! *Chosen here.* The hand does not move on from a block with a clear bit unless that block leaves. A new block enters behind the hand. "In order" is what it is for
-//! [`bplru`](super::bplru). Of equally full blocks the one goes whose bit was cleared first.
+//! *Chosen here.* The hand does not move on from a block with a clear bit unless that block leaves.
+//! A new block enters behind the hand. "In order" is what it is for [`bplru`](super::bplru). Of
+//! equally full blocks the one goes whose bit was cleared first.
 
 use super::by_count::ByCount;
 use super::groups::Groups;
@@ -68,7 +71,9 @@ impl Policy for LbClock {
             self.candidates.put(group, self.groups.dirty(group));
             self.ring.push_back(0, group);
         }
-        self.candidates.fullest().map(|group| self.groups.range(group))
+        self.candidates
+            .fullest()
+            .map(|group| self.groups.range(group))
     }
 }
 
@@ -83,7 +88,8 @@ mod tests {
         bench.write([0, 4, 5, 8]);
         // The hand goes round once: all bits are clear.
         assert_eq!(bench.evict(), Some((4, 2)));
-        // Blocks 3 and 0 are recent. The hand clears the bit of block 0 and stops at block 2, which holds as many pages as block 0 but was passed first.
+        // Blocks 3 and 0 are recent. The hand clears the bit of block 0 and stops at block 2, which
+        // holds as many pages as block 0 but was passed first.
         bench.write([12, 13, 14, 0]);
         assert_eq!(bench.evict(), Some((8, 1)));
         // Now the hand is at block 3: bit cleared. Block 0 comes next with a clear bit.
@@ -96,7 +102,8 @@ mod tests {
         let mut bench = Bench::new(CachePolicy::LbClock);
         bench.write([0, 4, 5, 6, 8, 9]);
         assert_eq!(bench.evict(), Some((4, 3)));
-        // Block 2 grows larger than block 0 and is recent; the hand stops at block 0 before it gets there.
+        // Block 2 grows larger than block 0 and is recent; the hand stops at block 0 before it gets
+        // there.
         bench.write([10]);
         assert_eq!(bench.evict(), Some((0, 1)));
         assert_eq!(bench.evict(), Some((8, 3)));

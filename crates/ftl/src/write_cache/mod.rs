@@ -1,16 +1,22 @@
-//! A non-volatile write cache in front of a translation layer: what is written is safe in its memory at once, and reaches the flash when it is evicted.
+//! A non-volatile write cache in front of a translation layer: what is written is safe in its
+//! memory at once, and reaches the flash when it is evicted.
 //!
-//! *Promises* what [`BlockDevice`] promises, over any [`Ftl`] that promises it and any memory whose sectors are written whole and are durable on return
-//! ([`Nvram`](nandlab_block::Nvram), lent as `&mut` or owned). A page that was written survives a power cut without a flush, old or new as a whole; after a cut
-//! [`attach`](WriteCache::attach) finds everything in the memory, whatever policy was used before and is from now on.
+//! *Promises* what [`BlockDevice`] promises, over any [`Ftl`] that promises it and any memory whose
+//! sectors are written whole and are durable on return ([`Nvram`](nandlab_block::Nvram), lent as
+//! `&mut` or owned). A page that was written survives a power cut without a flush, old or new as a
+//! whole; after a cut [`attach`](WriteCache::attach) finds everything in the memory, whatever
+//! policy was used before and is from now on.
 //!
-//! *In terms of* [`Ftl`] and [`BlockDevice`]. *Knows nothing of* flash, or who wrote what. The memory remembers the disk's shape, no more: it is up to the
-//! caller to bring the memory and the flash together that belong together.
+//! *In terms of* [`Ftl`] and [`BlockDevice`]. *Knows nothing of* flash, or who wrote what. The
+//! memory remembers the disk's shape, no more: it is up to the caller to bring the memory and the
+//! flash together that belong together.
 //!
-//! *How.* The unit is the page of the layer below. A write of a part reads the rest from below at once, so that a cached page is always whole; a rest that is
-//! lost is the host's error there and then, and a cached page can always be written back. A new version goes to a free slot, its tag makes it count, and then the slot of
-//! the old version is free (see `format`). Policies choose what leaves a full cache ([`CachePolicy`]). Discards of uncached pages go to the layer below, and so do remaps, once nothing that they
-//! concern is cached.
+//! *How.* The unit is the page of the layer below. A write of a part reads the rest from below at
+//! once, so that a cached page is always whole; a rest that is lost is the host's error there and
+//! then, and a cached page can always be written back. A new version goes to a free slot, its tag
+//! makes it count, and then the slot of the old version is free (see `format`). Policies choose
+//! what leaves a full cache ([`CachePolicy`]). Discards of uncached pages go to the layer below,
+//! and so do remaps, once nothing that they concern is cached.
 //!
 //! | module | its one idea |
 //! |---|---|
@@ -22,18 +28,21 @@
 //! | `bplru`, `fab`, `lb_clock` | the policies |
 //!
 //! *Power loss.* Three rules carry the whole argument:
-//! 1. A version has its tag before the tag of an older version goes, and its data before its tag. So at every moment the highest tag of a page names a whole
-//!    version, the newest but perhaps the one under way.
-//! 2. A tag goes for good only when the layer below has made its page durable. So what was written back and is still lost by the cut is still here, and is written
-//!    back again.
+//! 1. A version has its tag before the tag of an older version goes, and its data before its tag.
+//!    So at every moment the highest tag of a page names a whole version, the newest but perhaps
+//!    the one under way.
+//! 2. A tag goes for good only when the layer below has made its page durable. So what was written
+//!    back and is still lost by the cut is still here, and is written back again.
 //! 3. A cached page is discarded by a tag that says so, which follows rule 2 like any other.
 //!
 //! A flush needs no flash operation, unless uncached pages were discarded since the last one.
 //!
-//! *Errors.* A write back that fails leaves the page in the cache, and fails the request that needed the room; what was acknowledged stays readable. A memory that
-//! refuses is not trusted again: everything fails from then on.
+//! *Errors.* A write back that fails leaves the page in the cache, and fails the request that
+//! needed the room; what was acknowledged stays readable. A memory that refuses is not trusted
+//! again: everything fails from then on.
 //!
-//! *Time.* None: what the memory takes is for the caller to charge. *Memory.* About 100 bytes a slot, one page and one sector of the memory; a hit allocates nothing.
+//! *Time.* None: what the memory takes is for the caller to charge. *Memory.* About 100 bytes a
+//! slot, one page and one sector of the memory; a hit allocates nothing.
 
 mod bplru;
 mod by_count;
@@ -70,7 +79,8 @@ pub struct WriteCache<F, N> {
     options: CacheOptions,
     sector: u32,
     sectors_per_page: u32,
-    /// Pages that may be dirty between two requests; the other slots wait for the layer below to become durable.
+    /// Pages that may be dirty between two requests; the other slots wait for the layer below to
+    /// become durable.
     capacity: u32,
     scratch: Box<[u8]>,
     /// Pages were discarded below that no tag remembers.
@@ -85,7 +95,9 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
     pub fn format(below: F, memory: N, options: CacheOptions) -> Result<Self, CacheError> {
         options.check()?;
         let layout = Layout::new(below.geometry(), memory.geometry(), options.bytes)?;
-        let store = Store::new(memory, layout).format().map_err(CacheError::Nvram)?;
+        let store = Store::new(memory, layout)
+            .format()
+            .map_err(CacheError::Nvram)?;
         Ok(Self::new(below, store, options))
     }
 
@@ -112,7 +124,9 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
         let (geometry, pages) = (*below.geometry(), layout.disk_pages());
         Self {
             slots: Slots::new(layout.slots),
-            policy: options.policy.build(pages, options.block_pages.min(pages), layout.slots),
+            policy: options
+                .policy
+                .build(pages, options.block_pages.min(pages), layout.slots),
             capacity: layout.slots - evict::spare_slots(layout.slots),
             sector: geometry.sector,
             sectors_per_page: layout.page / geometry.sector,
@@ -126,14 +140,21 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
         }
     }
 
-    /// Everything with a tag is dirty, in the order of the slots: what was recent is not remembered. An older version is let go.
+    /// Everything with a tag is dirty, in the order of the slots: what was recent is not
+    /// remembered. An older version is let go.
     fn recover(&mut self) -> Result<(), CacheError> {
         let mut tags = self.store.tags()?;
         tags.sort_unstable_by_key(|&(slot, tag)| (tag.page, tag.sequence, slot));
-        for pair in tags.windows(2).filter(|pair| pair[0].1.page == pair[1].1.page) {
+        for pair in tags
+            .windows(2)
+            .filter(|pair| pair[0].1.page == pair[1].1.page)
+        {
             if pair[0].1.sequence == pair[1].1.sequence {
                 let offset = self.store.layout().tag(pair[1].0);
-                return Err(CacheError::Damaged { offset, what: "two tags name one page with one sequence number" });
+                return Err(CacheError::Damaged {
+                    offset,
+                    what: "two tags name one page with one sequence number",
+                });
             }
             self.store.clear(pair[0].0).map_err(CacheError::Nvram)?;
         }
@@ -195,7 +216,9 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
     fn read_part(&mut self, page: u32, first: u32, part: &mut [u8]) -> Result<(), BlockError> {
         self.counts.page_reads += 1;
         match self.slots.find(page) {
-            None => self.below.read(Lba(self.page_lba(page).0 + u64::from(first)), part),
+            None => self
+                .below
+                .read(Lba(self.page_lba(page).0 + u64::from(first)), part),
             Some((slot, held)) => {
                 self.counts.read_hits += 1;
                 self.read_slot(slot, held, first * self.sector, part)
@@ -203,7 +226,13 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
         }
     }
 
-    fn read_slot(&mut self, slot: u32, held: Slot, at: u32, part: &mut [u8]) -> Result<(), BlockError> {
+    fn read_slot(
+        &mut self,
+        slot: u32,
+        held: Slot,
+        at: u32,
+        part: &mut [u8],
+    ) -> Result<(), BlockError> {
         if held.discarded {
             part.fill(0);
             return Ok(());
@@ -222,7 +251,13 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
     }
 
     /// Changes a part of a page in a new version of it. Needs room.
-    fn patch(&mut self, page: u32, first: u32, change: impl FnOnce(&mut [u8]), len: usize) -> Result<(), BlockError> {
+    fn patch(
+        &mut self,
+        page: u32,
+        first: u32,
+        change: impl FnOnce(&mut [u8]),
+        len: usize,
+    ) -> Result<(), BlockError> {
         let mut whole = core::mem::take(&mut self.scratch);
         let at = (first * self.sector) as usize;
         let result = self.fill(page, &mut whole).and_then(|()| {
@@ -246,8 +281,12 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
 
     /// Writes a version of a page to a free slot and lets go of the version before.
     fn put(&mut self, page: u32, data: &[u8]) -> Result<(), BlockError> {
-        let Some(slot) = self.slots.free() else { return Err(BlockError::Internal("no free slot in the write cache")) };
-        self.store.write(slot, page, data).map_err(|e| self.fault(e))?;
+        let Some(slot) = self.slots.free() else {
+            return Err(BlockError::Internal("no free slot in the write cache"));
+        };
+        self.store
+            .write(slot, page, data)
+            .map_err(|e| self.fault(e))?;
         let absorbed = self.slots.is_dirty(page);
         self.counts.absorbed += u64::from(absorbed);
         if let Some(old) = self.slots.fill(slot, page, false) {
@@ -259,7 +298,9 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
 
     /// Discards a whole page: below, and in a tag if it is cached.
     fn discard_page(&mut self, page: u32) -> Result<(), BlockError> {
-        let done = self.below.discard(self.page_lba(page), self.sectors_per_page.into());
+        let done = self
+            .below
+            .discard(self.page_lba(page), self.sectors_per_page.into());
         let Some((slot, held)) = self.slots.find(page) else {
             self.discarded_below = true;
             return done;
@@ -282,7 +323,11 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
 impl CacheOptions {
     fn check(&self) -> Result<(), CacheError> {
         if self.block_pages == 0 {
-            return Err(CacheError::Unsuitable { what: "pages of a logical block", found: 0, expected: "at least 1" });
+            return Err(CacheError::Unsuitable {
+                what: "pages of a logical block",
+                found: 0,
+                expected: "at least 1",
+            });
         }
         Ok(())
     }
@@ -328,7 +373,11 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
             return self.drain();
         }
         self.store.flush().map_err(|e| self.fault(e))?;
-        if self.discarded_below { self.settle() } else { Ok(()) }
+        if self.discarded_below {
+            self.settle()
+        } else {
+            Ok(())
+        }
     }
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
@@ -342,13 +391,15 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
                 self.patch(page, first, |old| old.fill(0), (n * self.sector) as usize)?;
             } else {
                 self.discarded_below = true;
-                self.below.discard(Lba(self.page_lba(page).0 + u64::from(first)), n.into())?;
+                self.below
+                    .discard(Lba(self.page_lba(page).0 + u64::from(first)), n.into())?;
             }
         }
         Ok(())
     }
 
-    /// The layer below remaps. If a page of the pairs is cached, everything is written back first: a tag that stayed would bring its old contents back after a cut.
+    /// The layer below remaps. If a page of the pairs is cached, everything is written back first:
+    /// a tag that stayed would bring its old contents back after a cut.
     fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
         self.alive()?;
         let per = u64::from(self.sectors_per_page);
@@ -362,8 +413,8 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
     }
 }
 
-/// The medium and what happened to it are those of the layer below. So the host pages of the tally are the pages that reached that layer;
-/// [`WriteCache::counts`] knows what the host wrote.
+/// The medium and what happened to it are those of the layer below. So the host pages of the tally
+/// are the pages that reached that layer; [`WriteCache::counts`] knows what the host wrote.
 impl<F: Ftl, N: BlockDevice> Ftl for WriteCache<F, N> {
     type Medium = F::Medium;
 
@@ -379,7 +430,8 @@ impl<F: Ftl, N: BlockDevice> Ftl for WriteCache<F, N> {
         self.below.valid_pages(block)
     }
 
-    /// Writes everything back, so that the flash holds the whole disk, and detaches the layer below.
+    /// Writes everything back, so that the flash holds the whole disk, and detaches the layer
+    /// below.
     fn detach(&mut self) -> Result<(), BlockError> {
         self.alive()?;
         self.drain()?;

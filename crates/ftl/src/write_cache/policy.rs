@@ -7,7 +7,8 @@ use super::lb_clock::LbClock;
 use alloc::boxed::Box;
 use core::{fmt::Debug, ops::Range};
 
-/// Chooses what is written back. It is told of every change, and asked only for an opinion: without changes it gives the same one again.
+/// Chooses what is written back. It is told of every change, and asked only for an opinion: without
+/// changes it gives the same one again.
 pub(super) trait Policy: Debug + Send + Sync {
     /// A page was written; `fresh`: it was not dirty before.
     fn written(&mut self, page: u32, fresh: bool);
@@ -25,7 +26,9 @@ impl CachePolicy {
         match self {
             Self::Lru => Box::new(BlockLru::new(disk_pages, 1, most, false)),
             Self::Fab => Box::new(Fab::new(disk_pages, block_pages, most)),
-            Self::Bplru { compensation, .. } => Box::new(BlockLru::new(disk_pages, block_pages, most, compensation)),
+            Self::Bplru { compensation, .. } => {
+                Box::new(BlockLru::new(disk_pages, block_pages, most, compensation))
+            }
             Self::LbClock => Box::new(LbClock::new(disk_pages, block_pages, most)),
         }
     }
@@ -68,8 +71,17 @@ pub(super) mod tests {
         /// Writes the victim back: its first page and its dirty pages.
         pub fn evict(&mut self) -> Option<(u32, usize)> {
             let range = self.0.victim()?;
-            assert_eq!(self.0.victim(), Some(range.clone()), "a victim stays one until it is clean");
-            let pages: Vec<u32> = self.1.iter().copied().filter(|p| range.contains(p)).collect();
+            assert_eq!(
+                self.0.victim(),
+                Some(range.clone()),
+                "a victim stays one until it is clean"
+            );
+            let pages: Vec<u32> = self
+                .1
+                .iter()
+                .copied()
+                .filter(|p| range.contains(p))
+                .collect();
             assert!(!pages.is_empty());
             pages.iter().for_each(|&page| self.clean(page));
             Some((range.start, pages.len()))
@@ -92,8 +104,17 @@ pub(super) mod tests {
 
     #[test]
     fn whatever_the_policy_everything_dirty_is_a_victim_once() {
-        let bplru = |padding, compensation| CachePolicy::Bplru { padding, compensation };
-        for policy in [CachePolicy::Lru, CachePolicy::Fab, bplru(true, true), bplru(false, false), CachePolicy::LbClock] {
+        let bplru = |padding, compensation| CachePolicy::Bplru {
+            padding,
+            compensation,
+        };
+        for policy in [
+            CachePolicy::Lru,
+            CachePolicy::Fab,
+            bplru(true, true),
+            bplru(false, false),
+            CachePolicy::LbClock,
+        ] {
             let mut bench = Bench::new(policy);
             for step in 0..3_000u64 {
                 let word = nandlab_sim::mix(5, step);
@@ -111,7 +132,11 @@ pub(super) mod tests {
             }
             let left = bench.1.len();
             assert!(left > 0);
-            assert_eq!(core::iter::from_fn(|| bench.evict().map(|(_, n)| n)).sum::<usize>(), left, "{policy:?}");
+            assert_eq!(
+                core::iter::from_fn(|| bench.evict().map(|(_, n)| n)).sum::<usize>(),
+                left,
+                "{policy:?}"
+            );
         }
     }
 }

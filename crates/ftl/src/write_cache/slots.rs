@@ -45,8 +45,20 @@ impl Slots {
     pub fn new(count: u32) -> Self {
         let mut lists = Lists::new(2, count);
         (0..count).for_each(|slot| lists.push_back(FREE, slot));
-        let slots = vec![Slot { page: 0, state: State::Free, discarded: false }; count as usize];
-        Self { slots, by_page: Index::new(count), lists, dirty: 0 }
+        let slots = vec![
+            Slot {
+                page: 0,
+                state: State::Free,
+                discarded: false
+            };
+            count as usize
+        ];
+        Self {
+            slots,
+            by_page: Index::new(count),
+            lists,
+            dirty: 0,
+        }
     }
 
     /// Dirty slots.
@@ -56,12 +68,15 @@ impl Slots {
 
     #[inline]
     pub fn find(&self, page: u32) -> Option<(u32, Slot)> {
-        self.by_page.get(page).map(|slot| (slot, self.slots[slot as usize]))
+        self.by_page
+            .get(page)
+            .map(|slot| (slot, self.slots[slot as usize]))
     }
 
     #[inline]
     pub fn is_dirty(&self, page: u32) -> bool {
-        self.find(page).is_some_and(|(_, slot)| slot.state == State::Dirty)
+        self.find(page)
+            .is_some_and(|(_, slot)| slot.state == State::Dirty)
     }
 
     pub fn free(&self) -> Option<u32> {
@@ -72,11 +87,16 @@ impl Slots {
         self.lists.front(WRITTEN)
     }
 
-    /// A free slot takes a new version of a page; gives the slot of the old version, which is free from now on.
+    /// A free slot takes a new version of a page; gives the slot of the old version, which is free
+    /// from now on.
     #[inline]
     pub fn fill(&mut self, slot: u32, page: u32, discarded: bool) -> Option<u32> {
         self.lists.remove(slot);
-        self.slots[slot as usize] = Slot { page, state: State::Dirty, discarded };
+        self.slots[slot as usize] = Slot {
+            page,
+            state: State::Dirty,
+            discarded,
+        };
         self.dirty += 1;
         let old = self.by_page.insert(page, slot);
         if let Some(old) = old {
@@ -130,17 +150,37 @@ mod tests {
     #[test]
     fn a_slot_goes_its_way_and_the_newest_version_is_found() {
         let mut slots = Slots::new(3);
-        assert_eq!((slots.free(), slots.fill(0, 7, false), slots.free()), (Some(0), None, Some(1)));
+        assert_eq!(
+            (slots.free(), slots.fill(0, 7, false), slots.free()),
+            (Some(0), None, Some(1))
+        );
         assert_eq!((slots.fill(1, 7, false), slots.dirty()), (Some(0), 1));
         assert_eq!(slots.find(7).map(|(slot, _)| slot), Some(1));
         slots.set_written(1);
-        assert_eq!((slots.dirty(), slots.written(), slots.is_dirty(7)), (0, Some(1), false));
-        assert_eq!((slots.set_dirty(1), slots.set_dirty(1), slots.dirty(), slots.written()), (true, false, 1, None));
+        assert_eq!(
+            (slots.dirty(), slots.written(), slots.is_dirty(7)),
+            (0, Some(1), false)
+        );
+        assert_eq!(
+            (
+                slots.set_dirty(1),
+                slots.set_dirty(1),
+                slots.dirty(),
+                slots.written()
+            ),
+            (true, false, 1, None)
+        );
         slots.set_written(1);
-        assert_eq!((slots.fill(2, 7, true), slots.dirty(), slots.written()), (Some(1), 1, None));
+        assert_eq!(
+            (slots.fill(2, 7, true), slots.dirty(), slots.written()),
+            (Some(1), 1, None)
+        );
         slots.set_written(2);
         slots.release(2);
         assert!(slots.find(7).is_none());
-        assert_eq!((slots.free(), slots.written(), slots.dirty()), (Some(0), None, 0));
+        assert_eq!(
+            (slots.free(), slots.written(), slots.dirty()),
+            (Some(0), None, 0)
+        );
     }
 }

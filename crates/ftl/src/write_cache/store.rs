@@ -1,4 +1,5 @@
-//! The slots in the memory: pages and their tags, written so that a cut at any sector of the memory leaves the old version or the new one.
+//! The slots in the memory: pages and their tags, written so that a cut at any sector of the memory
+//! leaves the old version or the new one.
 //!
 //! *Knows nothing of* which slots are free.
 
@@ -22,7 +23,9 @@ pub(super) struct Store<N> {
 pub(super) fn read_header(memory: &mut impl BlockDevice) -> Result<[u8; HEADER], CacheError> {
     let mut line = vec![0; (memory.geometry().sector as usize).max(HEADER)];
     let sector = memory.geometry().sector as usize;
-    memory.read(Lba(0), &mut line[..sector]).map_err(CacheError::Nvram)?;
+    memory
+        .read(Lba(0), &mut line[..sector])
+        .map_err(CacheError::Nvram)?;
     Ok(core::array::from_fn(|i| line[i]))
 }
 
@@ -30,10 +33,17 @@ impl<N: BlockDevice> Store<N> {
     /// A memory that already has this layout.
     pub fn new(memory: N, layout: Layout) -> Self {
         let line = vec![0; layout.line as usize].into();
-        Self { key: layout.key(), sequence: 1, line, memory, layout }
+        Self {
+            key: layout.key(),
+            sequence: 1,
+            line,
+            memory,
+            layout,
+        }
     }
 
-    /// Empties the memory. The header goes first and comes last, so that a cut leaves a memory that was never used.
+    /// Empties the memory. The header goes first and comes last, so that a cut leaves a memory that
+    /// was never used.
     pub fn format(mut self) -> Result<Self, BlockError> {
         self.line.fill(0);
         let lines = self.layout.place(0) / u64::from(self.layout.line);
@@ -49,12 +59,16 @@ impl<N: BlockDevice> Store<N> {
     pub fn tags(&mut self) -> Result<Vec<(u32, Tag)>, CacheError> {
         let (start, end) = (self.layout.tag(0), self.layout.place(0));
         let mut bytes = vec![0; (end - start) as usize];
-        self.memory.read(self.at(start), &mut bytes).map_err(CacheError::Nvram)?;
+        self.memory
+            .read(self.at(start), &mut bytes)
+            .map_err(CacheError::Nvram)?;
         let mut tags = Vec::new();
         for (slot, bytes) in (0..self.layout.slots).zip(bytes.chunks_exact(TAG)) {
             let offset = self.layout.tag(slot);
             let damaged = |what| CacheError::Damaged { offset, what };
-            if let Some(tag) = Tag::decode(bytes, self.key, self.layout.disk_pages()).map_err(damaged)? {
+            if let Some(tag) =
+                Tag::decode(bytes, self.key, self.layout.disk_pages()).map_err(damaged)?
+            {
                 self.sequence = self.sequence.max(tag.sequence + 1);
                 tags.push((slot, tag));
             }
@@ -102,14 +116,21 @@ impl<N: BlockDevice> Store<N> {
 
     #[inline]
     fn tag(&mut self, slot: u32, page: u32, discarded: bool) -> Result<(), BlockError> {
-        let tag = Tag { page, discarded, sequence: self.sequence };
+        let tag = Tag {
+            page,
+            discarded,
+            sequence: self.sequence,
+        };
         self.sequence += 1;
         self.put_tag(slot, tag.encode(self.key))
     }
 
     fn put_tag(&mut self, slot: u32, tag: [u8; TAG]) -> Result<(), BlockError> {
         let offset = self.layout.tag(slot);
-        let (lba, within) = (self.at(offset), (offset % u64::from(self.layout.line)) as usize);
+        let (lba, within) = (
+            self.at(offset),
+            (offset % u64::from(self.layout.line)) as usize,
+        );
         self.memory.read(lba, &mut self.line)?;
         self.line[within..within + TAG].copy_from_slice(&tag);
         self.memory.write(lba, &self.line)

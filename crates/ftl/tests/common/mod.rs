@@ -1,4 +1,5 @@
-//! What model tests share: small chips, and a plain array beside a translation layer, through random writes, reads, discards, flushes and remaps.
+//! What model tests share: small chips, and a plain array beside a translation layer, through
+//! random writes, reads, discards, flushes and remaps.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -11,8 +12,9 @@ use std::ops::Range;
 
 const SECTOR: usize = 512;
 
-/// What a sector may hold: the contents at the last flush, and everything given to it since. Zero stands for a discarded or never written sector; all else is the
-/// number of a write and the sector that it was for.
+/// What a sector may hold: the contents at the last flush, and everything given to it since. Zero
+/// stands for a discarded or never written sector; all else is the number of a write and the sector
+/// that it was for.
 #[derive(Clone, Debug, Default)]
 struct Versions {
     flushed: u64,
@@ -21,7 +23,10 @@ struct Versions {
 
 impl Versions {
     fn certain(flushed: u64) -> Self {
-        Self { flushed, since: Vec::new() }
+        Self {
+            flushed,
+            since: Vec::new(),
+        }
     }
 
     fn newest(&self) -> u64 {
@@ -74,28 +79,46 @@ fn contents_of(sector: &[u8], lba: usize) -> u64 {
     let contents = u64::from_le_bytes(sector[..8].try_into().unwrap());
     let mut expected = [0; SECTOR];
     fill(&mut expected, contents);
-    assert!(sector == expected, "sector {lba} holds a mixture (contents {contents:#x})");
+    assert!(
+        sector == expected,
+        "sector {lba} holds a mixture (contents {contents:#x})"
+    );
     contents
 }
 
 impl Model {
     /// A disk that was never written.
     pub fn new(sectors: u64) -> Self {
-        Self { sectors: vec![Versions::default(); sectors as usize], stamp: 0, remapping: Vec::new() }
+        Self {
+            sectors: vec![Versions::default(); sectors as usize],
+            stamp: 0,
+            remapping: Vec::new(),
+        }
     }
 
     /// Compares every sector; what is there is taken to stay.
     pub fn check_all(&mut self, device: &mut impl BlockDevice, after: &str) {
         let mut buf = vec![0; SECTOR * self.sectors.len()];
-        device.read(Lba(0), &mut buf).unwrap_or_else(|e| panic!("reading everything after {after}: {e}"));
-        let seen: Vec<u64> = buf.chunks_exact(SECTOR).enumerate().map(|(lba, bytes)| contents_of(bytes, lba)).collect();
-        let moved = |&(from, to): &(usize, usize)| seen[to] == self.sectors[from].newest() && seen[from] == 0;
+        device
+            .read(Lba(0), &mut buf)
+            .unwrap_or_else(|e| panic!("reading everything after {after}: {e}"));
+        let seen: Vec<u64> = buf
+            .chunks_exact(SECTOR)
+            .enumerate()
+            .map(|(lba, bytes)| contents_of(bytes, lba))
+            .collect();
+        let moved = |&(from, to): &(usize, usize)| {
+            seen[to] == self.sectors[from].newest() && seen[from] == 0
+        };
         if self.remapping.iter().all(moved) {
             self.remapped();
         }
         self.remapping.clear();
         for (lba, (&seen, versions)) in seen.iter().zip(&mut self.sectors).enumerate() {
-            assert!(versions.allow(seen), "sector {lba} after {after}: contents {seen:#x}, allowed {versions:#x?}");
+            assert!(
+                versions.allow(seen),
+                "sector {lba} after {after}: contents {seen:#x}, allowed {versions:#x?}"
+            );
             *versions = Versions::certain(seen);
         }
     }
@@ -111,8 +134,12 @@ impl Model {
     /// An operation begins: it may be done at any time from now on, or in part.
     pub fn begin(&mut self, op: &Op) {
         match op {
-            Op::Discard(run) => self.sectors[run.clone()].iter_mut().for_each(|v| v.since.push(0)),
-            Op::Write(run, stamp) => run.clone().for_each(|lba| self.sectors[lba].since.push(contents(*stamp, lba))),
+            Op::Discard(run) => self.sectors[run.clone()]
+                .iter_mut()
+                .for_each(|v| v.since.push(0)),
+            Op::Write(run, stamp) => run
+                .clone()
+                .for_each(|lba| self.sectors[lba].since.push(contents(*stamp, lba))),
             Op::Remap(pairs) => self.remapping.clone_from(pairs),
             Op::Flush | Op::Read(_) => {}
         }
@@ -121,7 +148,10 @@ impl Model {
     /// An operation has returned.
     pub fn done(&mut self, op: &Op) {
         match op {
-            Op::Flush => self.sectors.iter_mut().for_each(|v| *v = Versions::certain(v.newest())),
+            Op::Flush => self
+                .sectors
+                .iter_mut()
+                .for_each(|v| *v = Versions::certain(v.newest())),
             Op::Remap(_) => self.remapped(),
             Op::Discard(_) | Op::Read(_) | Op::Write(..) => {}
         }
@@ -137,7 +167,11 @@ impl Model {
                 let mut buf = vec![0; SECTOR * run.len()];
                 device.read(lba(run), &mut buf)?;
                 for (at, bytes) in run.clone().zip(buf.chunks_exact(SECTOR)) {
-                    assert_eq!(contents_of(bytes, at), self.sectors[at].newest(), "sector {at}");
+                    assert_eq!(
+                        contents_of(bytes, at),
+                        self.sectors[at].newest(),
+                        "sector {at}"
+                    );
                 }
                 Ok(())
             }
@@ -150,7 +184,13 @@ impl Model {
             }
             Op::Remap(pairs) => {
                 let sector = |lba: usize| Lba(lba as u64);
-                let pairs: Vec<Remap> = pairs.iter().map(|&(from, to)| Remap { from: sector(from), to: sector(to) }).collect();
+                let pairs: Vec<Remap> = pairs
+                    .iter()
+                    .map(|&(from, to)| Remap {
+                        from: sector(from),
+                        to: sector(to),
+                    })
+                    .collect();
                 device.remap(&pairs)
             }
         }
@@ -163,7 +203,11 @@ impl Model {
         let longest = if random.random_bool(0.125) { 64 } else { 6 };
         let count = 1 + u64::from(random.next_u32() % longest).min(sectors - 1);
         // Half of the traffic goes to an eighth of the space.
-        let span = if random.random_bool(0.5) { sectors / 8 } else { sectors };
+        let span = if random.random_bool(0.5) {
+            sectors / 8
+        } else {
+            sectors
+        };
         let lba = random.random_range(0..=span.max(count) - count);
         let run = lba as usize..(lba + count) as usize;
         match random.next_u32() % 32 {
@@ -180,10 +224,15 @@ impl Model {
         Op::Write(run, self.stamp)
     }
 
-    /// A random remap of whole pages of `per_page` sectors: mostly a few, now and then up to `most`, a run or scattered, written or not.
+    /// A random remap of whole pages of `per_page` sectors: mostly a few, now and then up to
+    /// `most`, a run or scattered, written or not.
     pub fn draw_remap(&self, random: &mut Rng, per_page: usize, most: usize) -> Op {
         let pages = self.sectors.len() / per_page;
-        let most = if random.random_bool(0.125) { most.min(pages / 2) } else { most.min(8) };
+        let most = if random.random_bool(0.125) {
+            most.min(pages / 2)
+        } else {
+            most.min(8)
+        };
         let count = random.random_range(1..=most);
         let start = random.random_range(0..=pages - count);
         let run = start..start + count;
@@ -192,11 +241,18 @@ impl Model {
             let with = random.random_range(i..others.len());
             others.swap(i, with);
         });
-        // A run of sources is what a journal has, a run of targets what a file has that is read in order.
+        // A run of sources is what a journal has, a run of targets what a file has that is read in
+        // order.
         let gather = random.random_bool(0.25);
         let pair = |(run, other)| if gather { (other, run) } else { (run, other) };
         let pages = run.zip(others).map(pair);
-        Op::Remap(pages.flat_map(|(from, to)| (0..per_page).map(move |i| (from * per_page + i, to * per_page + i))).collect())
+        Op::Remap(
+            pages
+                .flat_map(|(from, to)| {
+                    (0..per_page).map(move |i| (from * per_page + i, to * per_page + i))
+                })
+                .collect(),
+        )
     }
 }
 
@@ -215,11 +271,19 @@ pub fn small_chip(seed: u64, reliability: Reliability) -> ChipSpec {
         copy_back: seed.is_multiple_of(5),
     };
     let dies = [1, 2, 4][seed as usize % 3];
-    let geometry = Geometry { dies, planes: if dies == 2 { 2 } else { 1 }, channels: 1, ..Geometry::single_die(1024, 15, 8, 64) };
+    let geometry = Geometry {
+        dies,
+        planes: if dies == 2 { 2 } else { 1 },
+        channels: 1,
+        ..Geometry::single_die(1024, 15, 8, 64)
+    };
     ChipSpec {
         geometry,
         timing,
-        rules: Rules { order: PageOrder::Ascending, partial_programs: 1 },
+        rules: Rules {
+            order: PageOrder::Ascending,
+            partial_programs: 1,
+        },
         reliability,
         contents: Contents::Kept,
         superblock: None,
@@ -235,19 +299,31 @@ pub fn flaky() -> Reliability {
         program_fail: [2e-6, 2e-6],
         erase_fail: [2e-5, 2e-5],
         bit_errors: [1e-5, 1e-5],
-        ecc: Ecc::Bch { bits: 8, codeword: 512 },
+        ecc: Ecc::Bch {
+            bits: 8,
+            codeword: 512,
+        },
         ..Reliability::default()
     }
 }
 
 /// One random operation; the model follows.
-pub fn step<F: BlockDevice>(device: &mut F, model: &mut Model, random: &mut Rng) -> Result<(), BlockError> {
+pub fn step<F: BlockDevice>(
+    device: &mut F,
+    model: &mut Model,
+    random: &mut Rng,
+) -> Result<(), BlockError> {
     let op = model.draw(random);
     follow(device, model, &op)
 }
 
 /// One random operation, of which every eighth is a remap of up to `most` pages.
-pub fn step_or_remap<F: BlockDevice>(device: &mut F, model: &mut Model, random: &mut Rng, most: usize) -> Result<(), BlockError> {
+pub fn step_or_remap<F: BlockDevice>(
+    device: &mut F,
+    model: &mut Model,
+    random: &mut Rng,
+    most: usize,
+) -> Result<(), BlockError> {
     if !random.random_bool(0.125) {
         return step(device, model, random);
     }

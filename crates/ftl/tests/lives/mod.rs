@@ -24,9 +24,15 @@ pub struct Outcome {
     pub merges: Merges,
 }
 
-/// Runs `ops` operations in lives that each end in a power cut at a moment of their own: every other one in the middle of an operation. Ends early when the chip
-/// is worn out; then everything can still be read.
-pub fn against_an_array<F>(spec: ChipSpec, ops: u32, format: impl Fn(Chip) -> F, attach: impl Fn(Chip) -> F) -> Outcome
+/// Runs `ops` operations in lives that each end in a power cut at a moment of their own: every
+/// other one in the middle of an operation. Ends early when the chip is worn out; then everything
+/// can still be read.
+pub fn against_an_array<F>(
+    spec: ChipSpec,
+    ops: u32,
+    format: impl Fn(Chip) -> F,
+    attach: impl Fn(Chip) -> F,
+) -> Outcome
 where
     F: Ftl<Medium = Chip>,
 {
@@ -72,15 +78,22 @@ where
                     outcome.failures = device.medium().counts().failures;
                     return outcome;
                 }
-                Err(error) => panic!("seed {seed}, operation {}: {error}\n{}", outcome.done, device.medium().recent().join("\n")),
+                Err(error) => panic!(
+                    "seed {seed}, operation {}: {error}\n{}",
+                    outcome.done,
+                    device.medium().recent().join("\n")
+                ),
             }
         }
         outcome.count(device.tally().merges);
-        // The cut: some time within the last operations, so that programs, copies and erases are under way. Only what was issued counts, so that
-        // the moment lies after every acknowledged flush that the model relies on.
+        // The cut: some time within the last operations, so that programs, copies and erases are
+        // under way. Only what was issued counts, so that the moment lies after every acknowledged
+        // flush that the model relies on.
         let now = device.medium().clock().now();
         let log = device.medium().logged().to_vec();
-        let chip = CrashStates::new(base, &log).at(now, random.next_u64()).unwrap();
+        let chip = CrashStates::new(base, &log)
+            .at(now, random.next_u64())
+            .unwrap();
         outcome.cuts += 1;
         device = attach(chip);
         model.check_all(&mut device, &format!("cut {} of seed {seed}", outcome.cuts));

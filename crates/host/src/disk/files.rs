@@ -3,8 +3,9 @@
 use super::{DISK, Options, STATS, Stats};
 use crate::{Hole, SharedDisk};
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenAccMode, OpenFlags,
-    ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use nandlab_block::BlockError;
 use rustix::fs::FallocateFlags;
@@ -43,19 +44,34 @@ struct Scratch {
 
 impl Files {
     pub fn new(disk: SharedDisk, options: Options) -> Self {
-        let Options { read_only, stats, .. } = options;
-        Self { disk, read_only, stats, since: SystemTime::now(), scratch: Mutex::default() }
+        let Options {
+            read_only, stats, ..
+        } = options;
+        Self {
+            disk,
+            read_only,
+            stats,
+            since: SystemTime::now(),
+            scratch: Mutex::default(),
+        }
     }
 
     fn attributes(&self, node: INodeNo) -> Result<FileAttr, Errno> {
         let (kind, perm, size) = match node {
             INodeNo::ROOT => (FileType::Directory, 0o755, 0),
-            DISK_NODE => (FileType::RegularFile, if self.read_only { 0o400 } else { 0o600 }, self.disk.bytes()),
+            DISK_NODE => (
+                FileType::RegularFile,
+                if self.read_only { 0o400 } else { 0o600 },
+                self.disk.bytes(),
+            ),
             // Its size is known only when it is opened; 0 as in /proc.
             STATS_NODE if self.stats.is_some() => (FileType::RegularFile, 0o444, 0),
             _ => return Err(Errno::ENOENT),
         };
-        let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let (uid, gid) = (
+            rustix::process::getuid().as_raw(),
+            rustix::process::getgid().as_raw(),
+        );
         let (since, nlink) = (self.since, if kind == FileType::Directory { 2 } else { 1 });
         Ok(FileAttr {
             ino: node,
@@ -77,9 +93,14 @@ impl Files {
     }
 
     fn entries(&self) -> impl Iterator<Item = (INodeNo, FileType, &'static str)> {
-        let stats = self.stats.is_some().then_some((STATS_NODE, FileType::RegularFile, STATS));
+        let stats = self
+            .stats
+            .is_some()
+            .then_some((STATS_NODE, FileType::RegularFile, STATS));
         let dots = [".", ".."].map(|name| (INodeNo::ROOT, FileType::Directory, name));
-        dots.into_iter().chain([(DISK_NODE, FileType::RegularFile, DISK)]).chain(stats)
+        dots.into_iter()
+            .chain([(DISK_NODE, FileType::RegularFile, DISK)])
+            .chain(stats)
     }
 
     fn scratch(&self) -> MutexGuard<'_, Scratch> {
@@ -98,12 +119,18 @@ impl Files {
         if fits == 0 && !data.is_empty() {
             return Err(Errno::ENOSPC);
         }
-        self.disk.with(|disk| disk.write(offset, &data[..fits as usize])).map_err(number)?;
+        self.disk
+            .with(|disk| disk.write(offset, &data[..fits as usize]))
+            .map_err(number)?;
         // The kernel sends at most WRITE_MAX.
         Ok(fits as u32)
     }
 
-    fn open_node(&self, node: INodeNo, flags: OpenFlags) -> Result<(FileHandle, FopenFlags), Errno> {
+    fn open_node(
+        &self,
+        node: INodeNo,
+        flags: OpenFlags,
+    ) -> Result<(FileHandle, FopenFlags), Errno> {
         let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
         match (node, &self.stats) {
             (DISK_NODE, _) if writes && self.read_only => Err(Errno::EROFS),
@@ -122,7 +149,12 @@ impl Files {
         }
     }
 
-    fn allocate(&self, node: INodeNo, (offset, length): (u64, u64), mode: i32) -> Result<(), Errno> {
+    fn allocate(
+        &self,
+        node: INodeNo,
+        (offset, length): (u64, u64),
+        mode: i32,
+    ) -> Result<(), Errno> {
         disk_only(node)?;
         let mode = FallocateFlags::from_bits_retain(mode.cast_unsigned());
         let hole = if mode == FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE {
@@ -136,7 +168,9 @@ impl Files {
         if fits < length && !mode.contains(FallocateFlags::KEEP_SIZE) {
             return Err(Errno::ENOSPC);
         }
-        self.disk.with(|disk| disk.zero(offset.min(self.disk.bytes()), fits, hole)).map_err(number)
+        self.disk
+            .with(|disk| disk.zero(offset.min(self.disk.bytes()), fits, hole))
+            .map_err(number)
     }
 }
 
@@ -148,8 +182,14 @@ impl Filesystem for Files {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.entries().skip(2).find(|(_, _, entry)| parent == INodeNo::ROOT && name == *entry);
-        match found.ok_or(Errno::ENOENT).and_then(|(node, ..)| self.attributes(node)) {
+        let found = self
+            .entries()
+            .skip(2)
+            .find(|(_, _, entry)| parent == INodeNo::ROOT && name == *entry);
+        match found
+            .ok_or(Errno::ENOENT)
+            .and_then(|(node, ..)| self.attributes(node))
+        {
             Ok(attributes) => reply.entry(&FOR_EVER, &attributes, Generation(0)),
             Err(error) => reply.error(error),
         }
@@ -194,7 +234,14 @@ impl Filesystem for Files {
         }
     }
 
-    fn readdir(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
         if node != INodeNo::ROOT {
             return reply.error(Errno::ENOTDIR);
         }
@@ -213,7 +260,16 @@ impl Filesystem for Files {
         }
     }
 
-    fn release(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, _: Option<LockOwner>, _: bool, reply: ReplyEmpty) {
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
         self.scratch().snapshots.remove(&handle.0);
         reply.ok();
     }
@@ -231,8 +287,14 @@ impl Filesystem for Files {
     ) {
         let mut scratch = self.scratch();
         if node == STATS_NODE {
-            let text = scratch.snapshots.get(&handle.0).map_or(&[][..], |text| text.as_bytes());
-            let rest = usize::try_from(offset).ok().and_then(|offset| text.get(offset..)).unwrap_or_default();
+            let text = scratch
+                .snapshots
+                .get(&handle.0)
+                .map_or(&[][..], |text| text.as_bytes());
+            let rest = usize::try_from(offset)
+                .ok()
+                .and_then(|offset| text.get(offset..))
+                .unwrap_or_default();
             return reply.data(&rest[..rest.len().min(size as usize)]);
         }
         let fits = self.inside(offset, size.into()) as usize;
@@ -240,8 +302,15 @@ impl Filesystem for Files {
             scratch.data.resize(fits, 0);
         }
         let data = &mut scratch.data[..fits];
-        let read =
-            disk_only(node).and_then(|()| if fits == 0 { Ok(()) } else { self.disk.with(|disk| disk.read(offset, data)).map_err(number) });
+        let read = disk_only(node).and_then(|()| {
+            if fits == 0 {
+                Ok(())
+            } else {
+                self.disk
+                    .with(|disk| disk.read(offset, data))
+                    .map_err(number)
+            }
+        });
         match read {
             Ok(()) => reply.data(data),
             Err(error) => reply.error(error),
@@ -272,16 +341,37 @@ impl Filesystem for Files {
     }
 
     fn fsync(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer(reply, disk_only(node).and_then(|()| self.disk.with(|disk| disk.flush()).map_err(number)));
+        answer(
+            reply,
+            disk_only(node).and_then(|()| self.disk.with(|disk| disk.flush()).map_err(number)),
+        );
     }
 
-    fn fallocate(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, length: u64, mode: i32, reply: ReplyEmpty) {
+    fn fallocate(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
         answer(reply, self.allocate(node, (offset, length), mode));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         let geometry = self.disk.geometry();
-        reply.statfs(geometry.sectors, 0, 0, 2, 0, geometry.sector, 255, geometry.sector);
+        reply.statfs(
+            geometry.sectors,
+            0,
+            0,
+            2,
+            0,
+            geometry.sector,
+            255,
+            geometry.sector,
+        );
     }
 }
 
@@ -293,7 +383,11 @@ fn answer(reply: ReplyEmpty, result: Result<(), Errno>) {
 }
 
 fn disk_only(node: INodeNo) -> Result<(), Errno> {
-    if node == DISK_NODE { Ok(()) } else { Err(Errno::EINVAL) }
+    if node == DISK_NODE {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
 }
 
 fn number(error: BlockError) -> Errno {

@@ -1,12 +1,15 @@
-//! A disk as a file: a FUSE mount point with `disk.img`, which `losetup` turns into a block device for the host's
-//! own file systems, and `stats.json`, which says live how the device below is doing.
+//! A disk as a file: a FUSE mount point with `disk.img`, which `losetup` turns into a block device
+//! for the host's own file systems, and `stats.json`, which says live how the device below is
+//! doing.
 //!
-//! What the kernel does to the file is what the device gets: `fsync` is a flush, a punched hole a discard (its
-//! partly covered sectors are zeroed), a zeroed range zeros, and writes go through at once, since the kernel's
-//! write-back cache stays off. Nothing but these: the file cannot grow, shrink or be renamed.
+//! What the kernel does to the file is what the device gets: `fsync` is a flush, a punched hole a
+//! discard (its partly covered sectors are zeroed), a zeroed range zeros, and writes go through at
+//! once, since the kernel's write-back cache stays off. Nothing but these: the file cannot grow,
+//! shrink or be renamed.
 //!
-//! `losetup --direct-io=on` saves the loop device a second cache. A process must not touch the mount from a
-//! thread that holds the [`SharedDisk`]: the kernel would wait for the disk, and the disk for the kernel.
+//! `losetup --direct-io=on` saves the loop device a second cache. A process must not touch the
+//! mount from a thread that holds the [`SharedDisk`]: the kernel would wait for the disk, and the
+//! disk for the kernel.
 
 mod files;
 
@@ -34,15 +37,20 @@ pub type Stats = Box<dyn Fn() -> String + Send + Sync>;
 pub struct Options {
     /// Refuses writes.
     pub read_only: bool,
-    /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say `user_allow_other`.
+    /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say
+    /// `user_allow_other`.
     pub everybody: bool,
-    /// Contents of [`STATS`]; without, there is no such file. Called from the serving thread, the disk unlocked.
+    /// Contents of [`STATS`]; without, there is no such file. Called from the serving thread, the
+    /// disk unlocked.
     pub stats: Option<Stats>,
 }
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("read_only", &self.read_only).field("everybody", &self.everybody).finish_non_exhaustive()
+        f.debug_struct("Options")
+            .field("read_only", &self.read_only)
+            .field("everybody", &self.everybody)
+            .finish_non_exhaustive()
     }
 }
 
@@ -54,10 +62,13 @@ pub struct DiskFile {
 }
 
 impl DiskFile {
-    /// Mounts on the existing directory `dir` and serves `disk` from a thread of its own. Needs `/dev/fuse`, and root
-    /// or the `fusermount3` helper.
+    /// Mounts on the existing directory `dir` and serves `disk` from a thread of its own. Needs
+    /// `/dev/fuse`, and root or the `fusermount3` helper.
     pub fn mount(disk: SharedDisk, dir: &Path, options: Options) -> Result<Self, HostError> {
-        let failed = |source| HostError::Mount { dir: dir.into(), source };
+        let failed = |source| HostError::Mount {
+            dir: dir.into(),
+            source,
+        };
         // Absolute, so that unmounting does not depend on the current directory.
         let dir = dir.canonicalize().map_err(failed)?;
         let mut config = Config::default();
@@ -65,12 +76,25 @@ impl DiskFile {
             MountOption::FSName("nandlab".into()),
             MountOption::Subtype("nandlab".into()),
             MountOption::DefaultPermissions,
-            if options.read_only { MountOption::RO } else { MountOption::RW },
+            if options.read_only {
+                MountOption::RO
+            } else {
+                MountOption::RW
+            },
         ];
-        config.acl = if options.everybody { SessionACL::All } else { SessionACL::Owner };
+        config.acl = if options.everybody {
+            SessionACL::All
+        } else {
+            SessionACL::Owner
+        };
         let files = files::Files::new(disk, options);
-        let session = Session::new(files, &dir, &config).and_then(Session::spawn).map_err(failed)?;
-        Ok(Self { dir, session: Some(session) })
+        let session = Session::new(files, &dir, &config)
+            .and_then(Session::spawn)
+            .map_err(failed)?;
+        Ok(Self {
+            dir,
+            session: Some(session),
+        })
     }
 
     /// The file that is the disk.
@@ -78,9 +102,9 @@ impl DiskFile {
         self.dir.join(DISK)
     }
 
-    /// Unmounts and waits for the serving thread. Fails with [`HostError::Unmount`] while a file is open or a loop device is
-    /// attached; the disk is served on then. What the kernel wrote has reached the device, but is flushed only as far as
-    /// somebody asked for it.
+    /// Unmounts and waits for the serving thread. Fails with [`HostError::Unmount`] while a file is
+    /// open or a loop device is attached; the disk is served on then. What the kernel wrote has
+    /// reached the device, but is flushed only as far as somebody asked for it.
     pub fn unmount(&mut self) -> Result<(), HostError> {
         if self.session.is_none() {
             return Ok(());
@@ -91,7 +115,10 @@ impl DiskFile {
             Ok(()) | Err(Errno::INVAL) => self.wait(),
             // An ordinary user's way is the session's, through the setuid helper.
             Err(Errno::PERM) => self.end(BackgroundSession::umount_and_join),
-            Err(error) => Err(HostError::Unmount { dir: self.dir.clone(), source: error.into() }),
+            Err(error) => Err(HostError::Unmount {
+                dir: self.dir.clone(),
+                source: error.into(),
+            }),
         }
     }
 
@@ -100,9 +127,15 @@ impl DiskFile {
         self.end(BackgroundSession::join)
     }
 
-    fn end(&mut self, how: impl FnOnce(BackgroundSession) -> io::Result<()>) -> Result<(), HostError> {
+    fn end(
+        &mut self,
+        how: impl FnOnce(BackgroundSession) -> io::Result<()>,
+    ) -> Result<(), HostError> {
         match self.session.take() {
-            Some(session) => release::joined(how(session)).map_err(|source| HostError::Session { dir: self.dir.clone(), source }),
+            Some(session) => release::joined(how(session)).map_err(|source| HostError::Session {
+                dir: self.dir.clone(),
+                source,
+            }),
             None => Ok(()),
         }
     }

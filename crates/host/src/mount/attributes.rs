@@ -22,13 +22,18 @@ pub fn node(mode: u32, device: u32) -> Option<NewNode<'static>> {
         FileType::File => Some(NewNode::File),
         FileType::Fifo => Some(NewNode::Fifo),
         FileType::Socket => Some(NewNode::Socket),
-        FileType::Character => Some(NewNode::Character { device: numbers(device) }),
-        FileType::Block => Some(NewNode::Block { device: numbers(device) }),
+        FileType::Character => Some(NewNode::Character {
+            device: numbers(device),
+        }),
+        FileType::Block => Some(NewNode::Block {
+            device: numbers(device),
+        }),
         FileType::Directory | FileType::Symlink => None,
     }
 }
 
-/// Major and minor number as the kernel's protocol packs them: `new_encode_dev` in `include/linux/kdev_t.h`.
+/// Major and minor number as the kernel's protocol packs them: `new_encode_dev` in
+/// `include/linux/kdev_t.h`.
 fn packed((major, minor): (u32, u32)) -> u32 {
     minor & 0xFF | (major & 0xFFF) << 8 | (minor & 0xF_FF00) << 12
 }
@@ -59,17 +64,36 @@ pub fn file_attr(attr: &Attr) -> FileAttr {
 
 fn system_time(time: Time) -> SystemTime {
     let secs = Duration::from_secs(time.secs.unsigned_abs());
-    let whole = if time.secs < 0 { UNIX_EPOCH.checked_sub(secs) } else { UNIX_EPOCH.checked_add(secs) };
-    whole.and_then(|whole| whole.checked_add(Duration::from_nanos(time.nanos.into()))).unwrap_or(UNIX_EPOCH)
+    let whole = if time.secs < 0 {
+        UNIX_EPOCH.checked_sub(secs)
+    } else {
+        UNIX_EPOCH.checked_add(secs)
+    };
+    whole
+        .and_then(|whole| whole.checked_add(Duration::from_nanos(time.nanos.into())))
+        .unwrap_or(UNIX_EPOCH)
 }
 
 /// A moment on the wall's clock.
 pub fn time(moment: SystemTime) -> Time {
     match moment.duration_since(UNIX_EPOCH) {
-        Ok(after) => Time { secs: after.as_secs() as i64, nanos: after.subsec_nanos() },
+        Ok(after) => Time {
+            secs: after.as_secs() as i64,
+            nanos: after.subsec_nanos(),
+        },
         Err(before) => {
-            let (secs, nanos) = (before.duration().as_secs() as i64, before.duration().subsec_nanos());
-            if nanos == 0 { Time::new(-secs) } else { Time { secs: -secs - 1, nanos: 1_000_000_000 - nanos } }
+            let (secs, nanos) = (
+                before.duration().as_secs() as i64,
+                before.duration().subsec_nanos(),
+            );
+            if nanos == 0 {
+                Time::new(-secs)
+            } else {
+                Time {
+                    secs: -secs - 1,
+                    nanos: 1_000_000_000 - nanos,
+                }
+            }
         }
     }
 }
@@ -81,11 +105,15 @@ pub fn time_or_now(asked: TimeOrNow, now: Time) -> Time {
     }
 }
 
-/// A moment as fuser 0.18 hands it on: before 1970 it takes the nanoseconds away from the second instead of adding them.
+/// A moment as fuser 0.18 hands it on: before 1970 it takes the nanoseconds away from the second
+/// instead of adding them.
 fn asked_time(moment: SystemTime) -> Time {
     match moment.duration_since(UNIX_EPOCH) {
         Ok(_) => time(moment),
-        Err(before) => Time { secs: -(before.duration().as_secs() as i64), nanos: before.duration().subsec_nanos() },
+        Err(before) => Time {
+            secs: -(before.duration().as_secs() as i64),
+            nanos: before.duration().subsec_nanos(),
+        },
     }
 }
 
@@ -104,7 +132,18 @@ mod tests {
 
     #[test]
     fn times_before_1970_come_back() {
-        for at in [Time::new(0), Time { secs: -1, nanos: 999_999_999 }, Time::new(-86_400), Time { secs: 1 << 33, nanos: 1 }] {
+        for at in [
+            Time::new(0),
+            Time {
+                secs: -1,
+                nanos: 999_999_999,
+            },
+            Time::new(-86_400),
+            Time {
+                secs: 1 << 33,
+                nanos: 1,
+            },
+        ] {
             assert_eq!(time(system_time(at)), at);
         }
     }

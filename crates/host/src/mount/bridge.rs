@@ -5,9 +5,10 @@ use super::attributes::{file_attr, kind, node, time_or_now};
 use super::lists;
 use super::served::{Request as Queued, Served, now};
 use fuser::{
-    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
-    OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use nandlab_vfs::{Attr, Caller, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Sync};
 use std::collections::BTreeMap;
@@ -45,7 +46,12 @@ pub struct Bridge {
 
 impl Bridge {
     pub fn new(queue: SyncSender<Queued>, has_stats: bool) -> Self {
-        Self { queue, has_stats, snapshots: Arc::default(), opened: Arc::default() }
+        Self {
+            queue,
+            has_stats,
+            snapshots: Arc::default(),
+            opened: Arc::default(),
+        }
     }
 
     /// Queues a request. After the end nobody answers: the reply, dropped, says EIO.
@@ -61,28 +67,45 @@ impl Bridge {
         self.queue(move |served| answer(served.call(verb).map_err(number)));
     }
 
-    fn ask_empty(&self, reply: ReplyEmpty, verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<()> + Send + 'static) {
+    fn ask_empty(
+        &self,
+        reply: ReplyEmpty,
+        verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<()> + Send + 'static,
+    ) {
         self.ask(verb, move |outcome| match outcome {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
         });
     }
 
-    fn ask_entry(&self, reply: ReplyEntry, verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Attr> + Send + 'static) {
+    fn ask_entry(
+        &self,
+        reply: ReplyEntry,
+        verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Attr> + Send + 'static,
+    ) {
         self.ask(verb, move |outcome| match outcome {
             Ok(attr) => reply.entry(&FOR_EVER, &file_attr(&attr), Generation(0)),
             Err(error) => reply.error(error),
         });
     }
 
-    fn ask_attr(&self, reply: ReplyAttr, verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Attr> + Send + 'static) {
+    fn ask_attr(
+        &self,
+        reply: ReplyAttr,
+        verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Attr> + Send + 'static,
+    ) {
         self.ask(verb, move |outcome| match outcome {
             Ok(attr) => reply.attr(&FOR_EVER, &file_attr(&attr)),
             Err(error) => reply.error(error),
         });
     }
 
-    fn ask_xattr(&self, reply: ReplyXattr, size: u32, verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Vec<u8>> + Send + 'static) {
+    fn ask_xattr(
+        &self,
+        reply: ReplyXattr,
+        size: u32,
+        verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Vec<u8>> + Send + 'static,
+    ) {
         self.ask(verb, move |outcome| match outcome {
             Ok(value) if size == 0 => reply.size(value.len() as u32),
             Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
@@ -95,23 +118,37 @@ impl Bridge {
         let (snapshots, opened) = (self.snapshots.clone(), self.opened.clone());
         self.queue(move |served| {
             let handle = opened.fetch_add(1, Relaxed);
-            snapshots.lock().unwrap_or_else(PoisonError::into_inner).insert(handle, served.stats());
+            snapshots
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(handle, served.stats());
             // Past the page cache, which would believe the size of 0.
             reply.opened(FileHandle(handle), FopenFlags::FOPEN_DIRECT_IO);
         });
     }
 
     fn read_stats(&self, handle: FileHandle, offset: u64, size: u32, reply: ReplyData) {
-        let snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = snapshots.get(&handle.0).map_or(&[][..], |text| text.as_bytes());
-        let rest = usize::try_from(offset).ok().and_then(|offset| text.get(offset..)).unwrap_or_default();
+        let snapshots = self
+            .snapshots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let text = snapshots
+            .get(&handle.0)
+            .map_or(&[][..], |text| text.as_bytes());
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| text.get(offset..))
+            .unwrap_or_default();
         reply.data(&rest[..rest.len().min(size as usize)]);
     }
 }
 
 /// The statistics' attributes: a size of 0, as in /proc.
 fn stats_attr() -> FileAttr {
-    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let (uid, gid) = (
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
     let times = SystemTime::now();
     FileAttr {
         ino: STATS_NODE,
@@ -137,7 +174,11 @@ fn number(error: nandlab_vfs::Errno) -> Errno {
 }
 
 fn caller(request: &Request) -> Caller {
-    Caller { uid: request.uid(), gid: request.gid(), now: now() }
+    Caller {
+        uid: request.uid(),
+        gid: request.gid(),
+        now: now(),
+    }
 }
 
 fn ino(node: INodeNo) -> Ino {
@@ -161,14 +202,18 @@ struct Listed {
 
 /// The place after an entry; places of the file system begin behind the dots.
 fn place(next: u64) -> Outcome<u64> {
-    next.checked_add(DOTS.len() as u64).ok_or(nandlab_vfs::Errno::Range)
+    next.checked_add(DOTS.len() as u64)
+        .ok_or(nandlab_vfs::Errno::Range)
 }
 
 /// As many entries from a place on as one answer can hold, and not more than there are.
 fn some_of(fs: &mut dyn FileSystem, dir: Ino, from: u64) -> Outcome<Vec<Listed>> {
     let mut listed = Vec::new();
     fs.readdir(dir, from, &mut |entry| {
-        listed.push(Listed { name: entry.name.to_vec(), next: entry.next });
+        listed.push(Listed {
+            name: entry.name.to_vec(),
+            next: entry.next,
+        });
         listed.len() < LISTED_MAX
     })?;
     Ok(listed)
@@ -180,12 +225,28 @@ fn dot(dir: Ino, at: usize) -> INodeNo {
 }
 
 /// Fills a listing; each entry that is given counts as a lookup.
-fn list_plus(fs: &mut dyn FileSystem, dir: Ino, offset: u64, reply: &mut ReplyDirectoryPlus) -> Outcome<()> {
+fn list_plus(
+    fs: &mut dyn FileSystem,
+    dir: Ino,
+    offset: u64,
+    reply: &mut ReplyDirectoryPlus,
+) -> Outcome<()> {
     let own = file_attr(&fs.getattr(dir)?);
     for (at, name) in DOTS.iter().enumerate().skip(offset as usize) {
-        // The kernel takes no inode from these two; the numbers are those of a listing without attributes.
-        let shown = FileAttr { ino: dot(dir, at), ..own };
-        if reply.add(shown.ino, at as u64 + 1, name, &FOR_EVER, &shown, Generation(0)) {
+        // The kernel takes no inode from these two; the numbers are those of a listing without
+        // attributes.
+        let shown = FileAttr {
+            ino: dot(dir, at),
+            ..own
+        };
+        if reply.add(
+            shown.ino,
+            at as u64 + 1,
+            name,
+            &FOR_EVER,
+            &shown,
+            Generation(0),
+        ) {
             return Ok(());
         }
     }
@@ -196,7 +257,14 @@ fn list_plus(fs: &mut dyn FileSystem, dir: Ino, offset: u64, reply: &mut ReplyDi
             Err(why) => return Err(why),
         };
         let node = INodeNo(attr.ino.0);
-        if reply.add(node, place(entry.next)?, OsStr::from_bytes(&entry.name), &FOR_EVER, &file_attr(&attr), Generation(0)) {
+        if reply.add(
+            node,
+            place(entry.next)?,
+            OsStr::from_bytes(&entry.name),
+            &FOR_EVER,
+            &file_attr(&attr),
+            Generation(0),
+        ) {
             fs.forget(attr.ino, 1);
             return Ok(());
         }
@@ -211,13 +279,22 @@ fn list(fs: &mut dyn FileSystem, dir: Ino, offset: u64, reply: &mut ReplyDirecto
         }
     }
     let mut refused = Ok(());
-    fs.readdir(dir, offset.saturating_sub(DOTS.len() as u64), &mut |entry| match place(entry.next) {
-        Ok(next) => !reply.add(INodeNo(entry.ino.0), next, kind(entry.kind), OsStr::from_bytes(entry.name)),
-        Err(why) => {
-            refused = Err(why);
-            false
-        }
-    })?;
+    fs.readdir(
+        dir,
+        offset.saturating_sub(DOTS.len() as u64),
+        &mut |entry| match place(entry.next) {
+            Ok(next) => !reply.add(
+                INodeNo(entry.ino.0),
+                next,
+                kind(entry.kind),
+                OsStr::from_bytes(entry.name),
+            ),
+            Err(why) => {
+                refused = Err(why);
+                false
+            }
+        },
+    )?;
     refused
 }
 
@@ -225,8 +302,10 @@ impl Filesystem for Bridge {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // What an old kernel refuses, it does without.
         _ = config.set_max_write(WRITE_MAX);
-        let (listing, lists) =
-            (InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO, InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK);
+        let (listing, lists) = (
+            InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK,
+        );
         for wish in [listing, lists, InitFlags::FUSE_CACHE_SYMLINKS] {
             _ = config.add_capabilities(wish);
         }
@@ -276,8 +355,16 @@ impl Filesystem for Bridge {
             return reply.error(Errno::EPERM);
         }
         let by = caller(request);
-        let [atime, mtime] = [atime, mtime].map(|asked| asked.map(|asked| time_or_now(asked, by.now)));
-        let change = SetAttr { mode: mode.map(|mode| (mode & 0o7777) as u16), uid, gid, size, atime, mtime };
+        let [atime, mtime] =
+            [atime, mtime].map(|asked| asked.map(|asked| time_or_now(asked, by.now)));
+        let change = SetAttr {
+            mode: mode.map(|mode| (mode & 0o7777) as u16),
+            uid,
+            gid,
+            size,
+            atime,
+            mtime,
+        };
         self.ask_attr(reply, move |fs| lists::change(fs, ino(node), &change, by));
     }
 
@@ -291,34 +378,97 @@ impl Filesystem for Bridge {
         );
     }
 
-    fn mknod(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, device: u32, reply: ReplyEntry) {
-        let Some(made) = node(mode, device) else { return reply.error(Errno::EINVAL) };
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let Some(made) = node(mode, device) else {
+            return reply.error(Errno::EINVAL);
+        };
         let (name, by) = (bytes(name), caller(request));
-        self.ask_entry(reply, move |fs| lists::create(fs, ino(parent), &name, made, permissions(mode, umask), by));
+        self.ask_entry(reply, move |fs| {
+            lists::create(fs, ino(parent), &name, made, permissions(mode, umask), by)
+        });
     }
 
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
         let (name, by) = (bytes(name), caller(request));
-        self.ask_entry(reply, move |fs| lists::create(fs, ino(parent), &name, NewNode::Directory, permissions(mode, umask), by));
+        self.ask_entry(reply, move |fs| {
+            lists::create(
+                fs,
+                ino(parent),
+                &name,
+                NewNode::Directory,
+                permissions(mode, umask),
+                by,
+            )
+        });
     }
 
-    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
         let (name, target, by) = (bytes(name), bytes(target.as_os_str()), caller(request));
         self.ask_entry(reply, move |fs| fs.symlink(ino(parent), &name, &target, by));
     }
 
-    fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, _: i32, reply: ReplyCreate) {
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        _: i32,
+        reply: ReplyCreate,
+    ) {
         let (name, by) = (bytes(name), caller(request));
-        let verb = move |fs: &mut dyn FileSystem| lists::create(fs, ino(parent), &name, NewNode::File, permissions(mode, umask), by);
+        let verb = move |fs: &mut dyn FileSystem| {
+            lists::create(
+                fs,
+                ino(parent),
+                &name,
+                NewNode::File,
+                permissions(mode, umask),
+                by,
+            )
+        };
         self.ask(verb, move |outcome| match outcome {
-            Ok(attr) => reply.created(&FOR_EVER, &file_attr(&attr), Generation(0), FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+            Ok(attr) => reply.created(
+                &FOR_EVER,
+                &file_attr(&attr),
+                Generation(0),
+                FileHandle(0),
+                FopenFlags::FOPEN_KEEP_CACHE,
+            ),
             Err(error) => reply.error(error),
         });
     }
 
     fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = bytes(name);
-        self.ask_entry(reply, move |fs| fs.link(ino(node), ino(parent), &name, now()));
+        self.ask_entry(reply, move |fs| {
+            fs.link(ino(node), ino(parent), &name, now())
+        });
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -348,7 +498,9 @@ impl Filesystem for Bridge {
             _ => return reply.error(Errno::EINVAL),
         };
         let (name, to_name) = (bytes(name), bytes(to_name));
-        self.ask_empty(reply, move |fs| fs.rename((ino(parent), &name), (ino(to_parent), &to_name), how, now()));
+        self.ask_empty(reply, move |fs| {
+            fs.rename((ino(parent), &name), (ino(to_parent), &to_name), how, now())
+        });
     }
 
     fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -399,13 +551,15 @@ impl Filesystem for Bridge {
         reply: ReplyWrite,
     ) {
         let data = data.to_vec();
-        self.queue(move |served| match served.call(|fs| fs.write(ino(node), offset, &data, now())) {
-            Ok(written) => {
-                served.wrote(offset, written as u64);
-                // The kernel sends at most WRITE_MAX.
-                reply.written(written as u32);
+        self.queue(move |served| {
+            match served.call(|fs| fs.write(ino(node), offset, &data, now())) {
+                Ok(written) => {
+                    served.wrote(offset, written as u64);
+                    // The kernel sends at most WRITE_MAX.
+                    reply.written(written as u32);
+                }
+                Err(error) => reply.error(number(error)),
             }
-            Err(error) => reply.error(number(error)),
         });
     }
 
@@ -414,9 +568,21 @@ impl Filesystem for Bridge {
         reply.ok();
     }
 
-    fn release(&self, _: &Request, node: INodeNo, handle: FileHandle, _: OpenFlags, _: Option<LockOwner>, _: bool, reply: ReplyEmpty) {
+    fn release(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
         if node == STATS_NODE {
-            self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
+            self.snapshots
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&handle.0);
         }
         reply.ok();
     }
@@ -429,21 +595,46 @@ impl Filesystem for Bridge {
         self.ask_empty(reply, move |fs| fs.fsync(ino(node), what));
     }
 
-    fn fsyncdir(&self, request: &Request, node: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+    fn fsyncdir(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
         self.fsync(request, node, handle, data_only, reply);
     }
 
-    fn readdir(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        self.queue(move |served| match served.call(|fs| list(fs, ino(node), offset, &mut reply)) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(number(error)),
-        });
+    fn readdir(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        self.queue(
+            move |served| match served.call(|fs| list(fs, ino(node), offset, &mut reply)) {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(number(error)),
+            },
+        );
     }
 
-    fn readdirplus(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
-        self.queue(move |served| match served.call(|fs| list_plus(fs, ino(node), offset, &mut reply)) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(number(error)),
+    fn readdirplus(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        self.queue(move |served| {
+            match served.call(|fs| list_plus(fs, ino(node), offset, &mut reply)) {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(number(error)),
+            }
         });
     }
 
@@ -469,7 +660,16 @@ impl Filesystem for Bridge {
         );
     }
 
-    fn setxattr(&self, request: &Request, node: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32, reply: ReplyEmpty) {
+    fn setxattr(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
         // XATTR_CREATE and XATTR_REPLACE of <linux/xattr.h>.
         let expect = match flags {
             0 => SetXattr::Any,
@@ -478,7 +678,9 @@ impl Filesystem for Bridge {
             _ => return reply.error(Errno::EINVAL),
         };
         let (name, value, by) = (bytes(name), Vec::from(value), caller(request));
-        self.ask_empty(reply, move |fs| lists::set(fs, ino(node), &name, &value, expect, by));
+        self.ask_empty(reply, move |fs| {
+            lists::set(fs, ino(node), &name, &value, expect, by)
+        });
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -495,7 +697,10 @@ impl Filesystem for Bridge {
                 Err(nandlab_vfs::Errno::NotSupported) => Vec::new(),
                 names => names?,
             };
-            Ok(names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect())
+            Ok(names
+                .into_iter()
+                .flat_map(|name| name.into_iter().chain([0]))
+                .collect())
         });
     }
 

@@ -1,12 +1,16 @@
 //! A file system of ours as a directory that real programs use, by FUSE.
 //!
-//! *Promises.* Every request is answered, by the one thread that calls [`serve`]: the file system below sees one call at a time and need not know threads. What a program has
-//! fsynced is as durable as the file system makes it; between calls the write-back of [`vfs::flusher`](nandlab_vfs::flusher) and the file system's own work go on by the wall's
-//! clock. At a clean end everything is written and the volume marked clean.
+//! *Promises.* Every request is answered, by the one thread that calls [`serve`]: the file system
+//! below sees one call at a time and need not know threads. What a program has fsynced is as
+//! durable as the file system makes it; between calls the write-back of
+//! [`vfs::flusher`](nandlab_vfs::flusher) and the file system's own work go on by the wall's clock.
+//! At a clean end everything is written and the volume marked clean.
 //!
-//! *Knows nothing of* what is below the file system. Rights are the kernel's business (`default_permissions`), and so are its caches: nobody else changes the volume.
+//! *Knows nothing of* what is below the file system. Rights are the kernel's business
+//! (`default_permissions`), and so are its caches: nobody else changes the volume.
 //!
-//! *Power loss.* A process that is killed leaves what its file system has made durable, and what that has written besides.
+//! *Power loss.* A process that is killed leaves what its file system has made durable, and what
+//! that has written besides.
 //!
 //! | module | its one idea |
 //! |---|---|
@@ -44,7 +48,8 @@ pub struct Options<'a> {
     pub source: String,
     /// Refuses every change.
     pub read_only: bool,
-    /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say `user_allow_other`.
+    /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say
+    /// `user_allow_other`.
     pub everybody: bool,
     /// Threads that take requests from the kernel.
     pub threads: NonZeroUsize,
@@ -52,7 +57,8 @@ pub struct Options<'a> {
     pub limits: Limits,
     /// Contents of [`STATS`], made anew each time it is opened; without, there is no such file.
     pub stats: Option<Box<dyn FnMut() -> String + 'a>>,
-    /// The device's virtual time: with it, no answer is given before as much of the wall's has gone by.
+    /// The device's virtual time: with it, no answer is given before as much of the wall's has gone
+    /// by.
     pub pace: Option<Clock>,
 }
 
@@ -60,7 +66,15 @@ impl Default for Options<'_> {
     fn default() -> Self {
         let threads = NonZeroUsize::MIN.saturating_add(1);
         let source = "nandlab".into();
-        Self { source, read_only: false, everybody: false, threads, limits: Limits::new(MEMORY), stats: None, pace: None }
+        Self {
+            source,
+            read_only: false,
+            everybody: false,
+            threads,
+            limits: Limits::new(MEMORY),
+            stats: None,
+            pace: None,
+        }
     }
 }
 
@@ -74,20 +88,34 @@ impl fmt::Debug for Options<'_> {
     }
 }
 
-/// Mounts on the existing directory `dir` and serves `fs` from the calling thread until it is unmounted, as `umount DIR` does; then unmounts `fs` itself. `ready` is called
-/// when programs can use it. Needs `/dev/fuse`, and root or the `fusermount3` helper.
-pub fn serve(fs: &mut dyn FileSystem, dir: &Path, options: Options<'_>, ready: impl FnOnce()) -> Result<(), HostError> {
-    let failed = |source| HostError::Mount { dir: dir.into(), source };
+/// Mounts on the existing directory `dir` and serves `fs` from the calling thread until it is
+/// unmounted, as `umount DIR` does; then unmounts `fs` itself. `ready` is called when programs can
+/// use it. Needs `/dev/fuse`, and root or the `fusermount3` helper.
+pub fn serve(
+    fs: &mut dyn FileSystem,
+    dir: &Path,
+    options: Options<'_>,
+    ready: impl FnOnce(),
+) -> Result<(), HostError> {
+    let failed = |source| HostError::Mount {
+        dir: dir.into(),
+        source,
+    };
     let dir = dir.canonicalize().map_err(failed)?;
     let (queue, requests) = sync_channel(QUEUE);
     let bridge = bridge::Bridge::new(queue, options.stats.is_some());
-    let session = Session::new(bridge, &dir, &config(&options)).and_then(Session::spawn).map_err(failed)?;
+    let session = Session::new(bridge, &dir, &config(&options))
+        .and_then(Session::spawn)
+        .map_err(failed)?;
     ready();
     let mut served = Served::new(fs, options);
     while served.step(&requests) == Step::Served {}
     let joined = release::joined(session.join());
     // However the session ended, what was written is not lost with it.
-    served.end().map_err(|why| HostError::FileSystem { dir: dir.clone(), why })?;
+    served.end().map_err(|why| HostError::FileSystem {
+        dir: dir.clone(),
+        why,
+    })?;
     joined.map_err(|source| HostError::Session { dir, source })
 }
 
@@ -99,12 +127,22 @@ fn config(options: &Options<'_>) -> Config {
         MountOption::Subtype("nandlab".into()),
         MountOption::DefaultPermissions,
         MountOption::NoAtime,
-        if options.read_only { MountOption::RO } else { MountOption::RW },
+        if options.read_only {
+            MountOption::RO
+        } else {
+            MountOption::RW
+        },
     ];
     if rustix::process::getuid().is_root() {
-        config.mount_options.extend([MountOption::Dev, MountOption::Suid]);
+        config
+            .mount_options
+            .extend([MountOption::Dev, MountOption::Suid]);
     }
-    config.acl = if options.everybody { SessionACL::All } else { SessionACL::Owner };
+    config.acl = if options.everybody {
+        SessionACL::All
+    } else {
+        SessionACL::Owner
+    };
     config.n_threads = Some(options.threads.get());
     config
 }

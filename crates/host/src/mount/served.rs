@@ -1,4 +1,5 @@
-//! The file system with its clockwork: one thread that answers the queue, writes back, and keeps the pace.
+//! The file system with its clockwork: one thread that answers the queue, writes back, and keeps
+//! the pace.
 
 use super::{Options, attributes::time};
 use nandlab_sim::{Clock, Nanos};
@@ -43,7 +44,9 @@ struct Pace {
 
 impl Pace {
     fn real(&self) -> Nanos {
-        self.from.0.saturating_add(u64::try_from(self.from.1.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        self.from
+            .0
+            .saturating_add(u64::try_from(self.from.1.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
@@ -54,21 +57,43 @@ pub fn now() -> Time {
 
 impl<'a> Served<'a> {
     pub fn new(fs: &'a mut dyn FileSystem, options: Options<'a>) -> Self {
-        let Options { read_only, limits, stats, pace, .. } = options;
-        let pace = pace.map(|clock| Pace { from: (clock.now(), Instant::now()), clock });
-        Self { fs, flusher: Flusher::new(limits, now()), read_only, stats, pace, fault: None }
+        let Options {
+            read_only,
+            limits,
+            stats,
+            pace,
+            ..
+        } = options;
+        let pace = pace.map(|clock| Pace {
+            from: (clock.now(), Instant::now()),
+            clock,
+        });
+        Self {
+            fs,
+            flusher: Flusher::new(limits, now()),
+            read_only,
+            stats,
+            pace,
+            fault: None,
+        }
     }
 
     /// Answers one request, or does what is due.
     pub fn step(&mut self, requests: &Receiver<Request>) -> Step {
-        let rest = self.flusher.next(self.fs).map_or(REST_MAX, |due| until(due, now()).min(REST_MAX));
+        let rest = self
+            .flusher
+            .next(self.fs)
+            .map_or(REST_MAX, |due| until(due, now()).min(REST_MAX));
         match requests.recv_timeout(rest) {
             Ok(request) => request(self),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Step::Ended,
         }
         // Where writing has failed once, nothing is tried again on its own account.
-        if !self.read_only && self.fault.is_none() && self.flusher.next(self.fs).is_some_and(|due| due <= now()) {
+        if !self.read_only
+            && self.fault.is_none()
+            && self.flusher.next(self.fs).is_some_and(|due| due <= now())
+        {
             self.at_its_time();
             let outcome = self.flusher.wake(self.fs, &mut now);
             self.note(outcome);
@@ -81,7 +106,9 @@ impl<'a> Served<'a> {
         self.at_its_time();
         let outcome = verb(self.fs);
         if let Some(pace) = &self.pace {
-            thread::sleep(Duration::from_nanos(pace.clock.now().saturating_sub(pace.real())));
+            thread::sleep(Duration::from_nanos(
+                pace.clock.now().saturating_sub(pace.real()),
+            ));
         }
         outcome
     }
@@ -94,7 +121,9 @@ impl<'a> Served<'a> {
 
     /// The statistics as they are.
     pub fn stats(&mut self) -> String {
-        self.stats.as_mut().map_or_else(String::new, |stats| stats())
+        self.stats
+            .as_mut()
+            .map_or_else(String::new, |stats| stats())
     }
 
     /// Unmounts the file system.
@@ -129,14 +158,29 @@ mod tests {
 
     #[test]
     fn what_is_past_is_due_at_once() {
-        assert_eq!(until(Time::new(5), Time { secs: 3, nanos: 500_000_000 }), Duration::from_millis(1500));
+        assert_eq!(
+            until(
+                Time::new(5),
+                Time {
+                    secs: 3,
+                    nanos: 500_000_000
+                }
+            ),
+            Duration::from_millis(1500)
+        );
         assert_eq!(until(Time::MIN, Time::MAX), Duration::ZERO);
     }
 
     #[test]
     fn with_a_pace_a_call_takes_as_long_as_on_the_device() {
         let (clock, mut fs) = (Clock::new(), MemFs::new(1 << 20, Time::new(0)));
-        let mut served = Served::new(&mut fs, Options { pace: Some(clock.clone()), ..Options::default() });
+        let mut served = Served::new(
+            &mut fs,
+            Options {
+                pace: Some(clock.clone()),
+                ..Options::default()
+            },
+        );
         let began = Instant::now();
         served.call(|_| clock.spend(30_000_000));
         assert!(began.elapsed() >= Duration::from_millis(30));
@@ -151,7 +195,11 @@ mod tests {
         let mut fs = MemFs::new(1 << 20, Time::new(0));
         let (queue, requests) = sync_channel::<Request>(1);
         let mut served = Served::new(&mut fs, Options::default());
-        queue.send(Box::new(|served| served.call(|fs| assert!(fs.statfs().is_ok())))).unwrap();
+        queue
+            .send(Box::new(|served| {
+                served.call(|fs| assert!(fs.statfs().is_ok()))
+            }))
+            .unwrap();
         assert_eq!(served.step(&requests), Step::Served);
         drop(queue);
         assert_eq!(served.step(&requests), Step::Ended);

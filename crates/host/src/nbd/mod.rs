@@ -1,7 +1,8 @@
 //! A network block device server: one disk, any number of clients, over a Unix socket or TCP.
 //!
-//! Speaks the fixed newstyle handshake and simple replies, with flush, FUA, trim, write-zeroes and several
-//! connections, as qemu, libnbd, fio and the kernel's client do. Extents need not be whole sectors.
+//! Speaks the fixed newstyle handshake and simple replies, with flush, FUA, trim, write-zeroes and
+//! several connections, as qemu, libnbd, fio and the kernel's client do. Extents need not be whole
+//! sectors.
 //!
 //! | room | idea |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! Listening, one thread a client, stopping.
 //!
-//! The accepting thread owns the socket file and the connections: when it ends, by [`Server::stop`] or with the
-//! last client, every client has been closed, every thread has ended, the file is gone and the device is flushed.
+//! The accepting thread owns the socket file and the connections: when it ends, by [`Server::stop`]
+//! or with the last client, every client has been closed, every thread has ended, the file is gone
+//! and the device is flushed.
 
 use super::{
     Address, ClientError, Export, handshake,
@@ -50,13 +51,22 @@ pub struct Options {
 impl Default for Options {
     /// Named "nandlab", writable, 64 clients, until stopped, silent.
     fn default() -> Self {
-        Self { name: "nandlab".into(), read_only: false, clients_max: 64, stop_after_last: false, dropped: None }
+        Self {
+            name: "nandlab".into(),
+            read_only: false,
+            clients_max: 64,
+            stop_after_last: false,
+            dropped: None,
+        }
     }
 }
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("name", &self.name).field("read_only", &self.read_only).finish_non_exhaustive()
+        f.debug_struct("Options")
+            .field("name", &self.name)
+            .field("read_only", &self.read_only)
+            .finish_non_exhaustive()
     }
 }
 
@@ -82,7 +92,8 @@ impl Stopper {
     /// Asks the server to end; returns at once.
     pub fn stop(&self) {
         self.0.stopped.store(true, SeqCst);
-        // Can fail only if the server has ended, or has been woken so often that the socket is full.
+        // Can fail only if the server has ended, or has been woken so often that the socket is
+        // full.
         let _ = (&self.0.wake).write(&[1]);
     }
 
@@ -92,18 +103,29 @@ impl Stopper {
 }
 
 impl Server {
-    /// Listens on `address` and serves `disk` from threads of its own. The socket file of a server that died is replaced.
+    /// Listens on `address` and serves `disk` from threads of its own. The socket file of a server
+    /// that died is replaced.
     pub fn start(disk: SharedDisk, address: &Address, options: Options) -> Result<Self, HostError> {
-        let failed = |source| HostError::Listen { address: address.to_string(), source };
+        let failed = |source| HostError::Listen {
+            address: address.to_string(),
+            source,
+        };
         let (woken, wake) = UnixStream::pair().map_err(failed)?;
         wake.set_nonblocking(true).map_err(failed)?;
         let (listener, address) = Listener::bind(address).map_err(failed)?;
-        let stopper = Stopper(Arc::new(Signal { stopped: AtomicBool::new(false), wake }));
+        let stopper = Stopper(Arc::new(Signal {
+            stopped: AtomicBool::new(false),
+            wake,
+        }));
         let house = House {
             export: Export {
                 name: options.name.clone(),
                 bytes: disk.bytes(),
-                preferred_block: disk.geometry().page.clamp(4096, wire::PAYLOAD_MAX).next_power_of_two(),
+                preferred_block: disk
+                    .geometry()
+                    .page
+                    .clamp(4096, wire::PAYLOAD_MAX)
+                    .next_power_of_two(),
                 read_only: options.read_only,
             },
             disk,
@@ -116,9 +138,20 @@ impl Server {
         let acceptor = thread::spawn(move || {
             house.serve(&listener, &woken);
             drop(file);
-            if house.options.read_only { Ok(()) } else { house.disk.with(|disk| disk.flush()).map_err(HostError::Flush) }
+            if house.options.read_only {
+                Ok(())
+            } else {
+                house
+                    .disk
+                    .with(|disk| disk.flush())
+                    .map_err(HostError::Flush)
+            }
         });
-        Ok(Self { address, stopper, acceptor: Some(acceptor) })
+        Ok(Self {
+            address,
+            stopper,
+            acceptor: Some(acceptor),
+        })
     }
 
     /// Where it listens, with the port that was taken.
@@ -131,12 +164,14 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Waits until it is stopped, or until the last client has left if [`Options::stop_after_last`] says so.
+    /// Waits until it is stopped, or until the last client has left if [`Options::stop_after_last`]
+    /// says so.
     pub fn wait(mut self) -> Result<(), HostError> {
         self.join()
     }
 
-    /// Drops every client, ends every thread, flushes the device. A request in progress is completed, its reply may be lost.
+    /// Drops every client, ends every thread, flushes the device. A request in progress is
+    /// completed, its reply may be lost.
     pub fn stop(mut self) -> Result<(), HostError> {
         self.stopper.stop();
         self.join()
@@ -193,7 +228,8 @@ impl Drop for Seat<'_> {
         if let Some(stream) = clients.remove(&self.id) {
             stream.close();
         }
-        // A client still in its handshake counts as present: it may have been promised transmission.
+        // A client still in its handshake counts as present: it may have been promised
+        // transmission.
         let last = clients.is_empty() && self.house.served.load(SeqCst);
         if last && self.house.options.stop_after_last {
             self.house.stopper.stop();
@@ -205,12 +241,16 @@ impl House {
     fn serve(&self, listener: &Listener, woken: &UnixStream) {
         thread::scope(|threads| {
             for id in 0.. {
-                let Some(stream) = self.next_client(listener, woken) else { break };
+                let Some(stream) = self.next_client(listener, woken) else {
+                    break;
+                };
                 let stream = Arc::new(stream);
                 let seated = self.seat(id, &stream).and_then(|seat| {
                     // Where no thread is to be had, the closure is dropped, and the seat with it.
                     let attend = move || self.attend(&seat, &stream);
-                    Ok(thread::Builder::new().name(format!("nbd client {id}")).spawn_scoped(threads, attend)?)
+                    Ok(thread::Builder::new()
+                        .name(format!("nbd client {id}"))
+                        .spawn_scoped(threads, attend)?)
                 });
                 if let Err(refusal) = seated {
                     self.report(&refusal);
@@ -230,7 +270,8 @@ impl House {
             }
             match listener.accept() {
                 Ok(stream) => return Some(stream),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(error) => {
                     self.report(&error.into());
                     thread::sleep(ACCEPT_PAUSE);
@@ -260,7 +301,8 @@ impl House {
     fn converse(&self, stream: &Stream) -> Result<(), ClientError> {
         let (mut input, mut output) = (BufReader::with_capacity(READ_BUFFER, stream), stream);
         stream.set_patience(Some(HANDSHAKE_PATIENCE))?;
-        if handshake::negotiate(&mut input, &mut output, &self.export)? == handshake::Outcome::Left {
+        if handshake::negotiate(&mut input, &mut output, &self.export)? == handshake::Outcome::Left
+        {
             return Ok(());
         }
         stream.set_patience(None)?;
@@ -285,5 +327,8 @@ impl House {
 }
 
 fn is_departure(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+    matches!(
+        error.kind(),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+    )
 }

@@ -31,12 +31,27 @@ impl FromStr for Address {
     type Err = HostError;
 
     fn from_str(text: &str) -> Result<Self, HostError> {
-        let bad = |found: String| HostError::BadAddress { text: text.into(), found };
-        if let Some(path) = text.strip_prefix("unix:").or(text.starts_with('/').then_some(text)) {
-            return if path.is_empty() { Err(bad("an empty path".into())) } else { Ok(Self::Unix(path.into())) };
+        let bad = |found: String| HostError::BadAddress {
+            text: text.into(),
+            found,
+        };
+        if let Some(path) = text
+            .strip_prefix("unix:")
+            .or(text.starts_with('/').then_some(text))
+        {
+            return if path.is_empty() {
+                Err(bad("an empty path".into()))
+            } else {
+                Ok(Self::Unix(path.into()))
+            };
         }
-        let mut found = text.to_socket_addrs().map_err(|error| bad(error.to_string()))?;
-        found.next().map(Self::Tcp).ok_or_else(|| bad("a host without an address".into()))
+        let mut found = text
+            .to_socket_addrs()
+            .map_err(|error| bad(error.to_string()))?;
+        found
+            .next()
+            .map(Self::Tcp)
+            .ok_or_else(|| bad("a host without an address".into()))
     }
 }
 
@@ -82,7 +97,10 @@ impl Listener {
             Self::Unix(inner) => inner.as_fd(),
             Self::Tcp(inner) => inner.as_fd(),
         };
-        let mut events = [PollFd::from_borrowed_fd(listener, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+        let mut events = [
+            PollFd::from_borrowed_fd(listener, PollFlags::IN),
+            PollFd::new(wake, PollFlags::IN),
+        ];
         poll(&mut events, None)?;
         Ok(())
     }
@@ -105,10 +123,16 @@ impl Listener {
     }
 }
 
-/// Removes the socket file of a server that died; one that is alive, or any other file, stays and `bind` complains.
+/// Removes the socket file of a server that died; one that is alive, or any other file, stays and
+/// `bind` complains.
 fn remove_stale(path: &Path) -> io::Result<()> {
-    let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
-    if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+    let is_socket = path
+        .symlink_metadata()
+        .is_ok_and(|found| found.file_type().is_socket());
+    if is_socket
+        && UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    {
         std::fs::remove_file(path)?;
     }
     Ok(())
@@ -130,7 +154,8 @@ impl Stream {
         }
     }
 
-    /// Ends the connection; whoever waits on it returns. A connection that ended already is no error.
+    /// Ends the connection; whoever waits on it returns. A connection that ended already is no
+    /// error.
     pub fn close(&self) {
         let _ = match self {
             Self::Unix(inner) => inner.shutdown(Shutdown::Both),
@@ -168,12 +193,26 @@ mod tests {
     #[test]
     fn an_address_is_a_path_or_a_host_with_a_port() {
         let parse = |text: &str| text.parse::<Address>();
-        assert_eq!(parse("/run/x.sock").unwrap(), Address::Unix("/run/x.sock".into()));
-        assert_eq!(parse("unix:x.sock").unwrap(), Address::Unix("x.sock".into()));
-        assert_eq!(parse("127.0.0.1:10809").unwrap().to_string(), "127.0.0.1:10809");
+        assert_eq!(
+            parse("/run/x.sock").unwrap(),
+            Address::Unix("/run/x.sock".into())
+        );
+        assert_eq!(
+            parse("unix:x.sock").unwrap(),
+            Address::Unix("x.sock".into())
+        );
+        assert_eq!(
+            parse("127.0.0.1:10809").unwrap().to_string(),
+            "127.0.0.1:10809"
+        );
         for bad in ["", "unix:", "x.sock", "127.0.0.1", "127.0.0.1:70000"] {
             let error = parse(bad).unwrap_err();
-            assert!(error.to_string().starts_with(&format!("address {bad:?}: found ")), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .starts_with(&format!("address {bad:?}: found ")),
+                "{error}"
+            );
         }
     }
 

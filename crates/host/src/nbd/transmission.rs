@@ -1,8 +1,8 @@
 //! The transmission phase: one request after the other, each answered before the next is read.
 //!
-//! A bad request gets an error number; only a client whose next request cannot be found any more (wrong magic,
-//! oversize payload) is dropped. Buffers are reused, grow with the bytes that really arrive or are really read,
-//! and are given back after a rare huge request.
+//! A bad request gets an error number; only a client whose next request cannot be found any more
+//! (wrong magic, oversize payload) is dropped. Buffers are reused, grow with the bytes that really
+//! arrive or are really read, and are given back after a rare huge request.
 
 use super::{ClientError, Export, wire};
 use crate::{Bytes, Hole, SharedDisk};
@@ -16,8 +16,18 @@ const HEADER: usize = 16;
 const KEPT: usize = 4 << 20;
 
 /// Serves requests until the client leaves.
-pub fn serve(input: &mut impl Read, output: &mut impl Write, disk: &SharedDisk, export: &Export) -> Result<(), ClientError> {
-    let mut session = Session { disk, export, payload: Vec::new(), reply: vec![0; HEADER] };
+pub fn serve(
+    input: &mut impl Read,
+    output: &mut impl Write,
+    disk: &SharedDisk,
+    export: &Export,
+) -> Result<(), ClientError> {
+    let mut session = Session {
+        disk,
+        export,
+        payload: Vec::new(),
+        reply: vec![0; HEADER],
+    };
     while let Some(request) = Request::read(input)? {
         if request.command == command::DISCONNECT {
             break;
@@ -41,10 +51,15 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Takes a write's payload, even if the write will be refused: the next request stands behind it.
+    /// Takes a write's payload, even if the write will be refused: the next request stands behind
+    /// it.
     fn receive(&mut self, input: &mut impl Read, length: u32) -> Result<(), ClientError> {
         if length > wire::PAYLOAD_MAX {
-            return Err(ClientError::TooLong { what: "write", found: length, limit: wire::PAYLOAD_MAX });
+            return Err(ClientError::TooLong {
+                what: "write",
+                found: length,
+                limit: wire::PAYLOAD_MAX,
+            });
         }
         self.payload.clear();
         let arrived = input.take(length.into()).read_to_end(&mut self.payload)?;
@@ -56,17 +71,32 @@ impl Session<'_> {
             Ok(data) => (0, data),
             Err(error) => (error, 0),
         };
-        let (header, _) = self.reply.split_first_chunk_mut().expect("the buffer is never shorter than a header");
+        let (header, _) = self
+            .reply
+            .split_first_chunk_mut()
+            .expect("the buffer is never shorter than a header");
         wire::put_simple_reply(header, error, request.cookie);
         &self.reply[..HEADER + data]
     }
 
     /// Refuses what can be refused without the device, with its error number.
     fn check(&self, request: &Request) -> Result<(), u32> {
-        let Request { command, flags, offset, length, .. } = *request;
+        let Request {
+            command,
+            flags,
+            offset,
+            length,
+            ..
+        } = *request;
         let (allowed, beyond) = match command {
             command::READ => (0, errno::INVALID),
-            command::FLUSH => return if flags & !command_flags::FUA == 0 { Ok(()) } else { Err(errno::INVALID) },
+            command::FLUSH => {
+                return if flags & !command_flags::FUA == 0 {
+                    Ok(())
+                } else {
+                    Err(errno::INVALID)
+                };
+            }
             command::WRITE => (0, errno::NO_SPACE),
             command::TRIM => (0, errno::INVALID),
             command::WRITE_ZEROES => (command_flags::NO_HOLE, errno::NO_SPACE),
@@ -75,10 +105,14 @@ impl Session<'_> {
         if self.export.read_only && command != command::READ {
             return Err(errno::PERMISSION);
         }
-        if flags & !(allowed | command_flags::FUA) != 0 || (command == command::READ && length > wire::PAYLOAD_MAX) {
+        if flags & !(allowed | command_flags::FUA) != 0
+            || (command == command::READ && length > wire::PAYLOAD_MAX)
+        {
             return Err(errno::INVALID);
         }
-        let inside = offset.checked_add(length.into()).is_some_and(|end| end <= self.export.bytes);
+        let inside = offset
+            .checked_add(length.into())
+            .is_some_and(|end| end <= self.export.bytes);
         if inside { Ok(()) } else { Err(beyond) }
     }
 
@@ -91,11 +125,15 @@ impl Session<'_> {
                 self.reply.resize(end, 0);
             }
             let data = &mut self.reply[HEADER..end];
-            self.disk.with(|disk| disk.read(offset, data)).map_err(number)?;
+            self.disk
+                .with(|disk| disk.read(offset, data))
+                .map_err(number)?;
             return Ok(request.length as usize);
         }
         let durable = request.flags & command_flags::FUA != 0;
-        self.disk.with(|disk| change(disk, request, (offset, length), &self.payload, durable)).map_err(number)?;
+        self.disk
+            .with(|disk| change(disk, request, (offset, length), &self.payload, durable))
+            .map_err(number)?;
         Ok(0)
     }
 
@@ -109,7 +147,8 @@ impl Session<'_> {
     }
 }
 
-/// Everything that a request may do to the device but reading. `check` has let through no other command.
+/// Everything that a request may do to the device but reading. `check` has let through no other
+/// command.
 fn change<D: BlockDevice>(
     disk: &mut Bytes<D>,
     request: &Request,
@@ -117,7 +156,11 @@ fn change<D: BlockDevice>(
     payload: &[u8],
     durable: bool,
 ) -> Result<(), BlockError> {
-    let hole = if request.flags & command_flags::NO_HOLE == 0 { Hole::Allowed } else { Hole::Forbidden };
+    let hole = if request.flags & command_flags::NO_HOLE == 0 {
+        Hole::Allowed
+    } else {
+        Hole::Forbidden
+    };
     match request.command {
         command::WRITE => disk.write(offset, payload)?,
         command::TRIM => disk.trim(offset, length)?,
@@ -135,7 +178,10 @@ fn number(error: BlockError) -> u32 {
         BlockError::PowerCut => errno::SHUTDOWN,
         BlockError::Unsupported => errno::UNSUPPORTED,
         BlockError::ReadOnly => errno::PERMISSION,
-        BlockError::Lost(_) | BlockError::Missing { .. } | BlockError::Internal(_) | BlockError::Backing(_) => errno::IO,
+        BlockError::Lost(_)
+        | BlockError::Missing { .. }
+        | BlockError::Internal(_)
+        | BlockError::Backing(_) => errno::IO,
     }
 }
 
@@ -146,23 +192,48 @@ mod tests {
 
     fn session(test: impl FnOnce(&mut Session<'_>)) {
         let disk = SharedDisk::new(Box::new(watched_ram(512, 1 << 14).0));
-        let export = Export { name: String::new(), bytes: disk.bytes(), preferred_block: 4096, read_only: false };
-        test(&mut Session { disk: &disk, export: &export, payload: Vec::new(), reply: vec![0; HEADER] });
+        let export = Export {
+            name: String::new(),
+            bytes: disk.bytes(),
+            preferred_block: 4096,
+            read_only: false,
+        };
+        test(&mut Session {
+            disk: &disk,
+            export: &export,
+            payload: Vec::new(),
+            reply: vec![0; HEADER],
+        });
     }
 
     #[test]
     fn a_claimed_length_takes_no_memory_until_the_bytes_arrive() {
         session(|session| {
-            let error = session.receive(&mut &[1; 4096][..], wire::PAYLOAD_MAX).unwrap_err();
-            assert_eq!(error.to_string(), "bytes of a write: found 0x1000, expected 0x2000000");
-            assert!(session.payload.capacity() <= 64 << 10, "{} bytes", session.payload.capacity());
+            let error = session
+                .receive(&mut &[1; 4096][..], wire::PAYLOAD_MAX)
+                .unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "bytes of a write: found 0x1000, expected 0x2000000"
+            );
+            assert!(
+                session.payload.capacity() <= 64 << 10,
+                "{} bytes",
+                session.payload.capacity()
+            );
         });
     }
 
     #[test]
     fn a_refused_read_takes_no_memory_and_a_huge_one_gives_it_back() {
         session(|session| {
-            let mut read = Request { flags: 0, command: command::READ, cookie: [7; 8], offset: 0, length: wire::PAYLOAD_MAX };
+            let mut read = Request {
+                flags: 0,
+                command: command::READ,
+                cookie: [7; 8],
+                offset: 0,
+                length: wire::PAYLOAD_MAX,
+            };
             assert_eq!(session.answer(&read).len(), HEADER);
             assert_eq!(session.reply.len(), HEADER);
             read.length = 8 << 20;

@@ -110,7 +110,13 @@ impl Request {
             other => other?,
         };
         expect("request magic", magic.into(), REQUEST.into())?;
-        Ok(Some(Self { flags: u16(input)?, command: u16(input)?, cookie: array(input)?, offset: u64(input)?, length: u32(input)? }))
+        Ok(Some(Self {
+            flags: u16(input)?,
+            command: u16(input)?,
+            cookie: array(input)?,
+            offset: u64(input)?,
+            length: u32(input)?,
+        }))
     }
 }
 
@@ -123,7 +129,15 @@ pub fn put_simple_reply(header: &mut [u8; 16], error: u32, cookie: [u8; 8]) {
 
 /// Refuses anything but what the protocol has here.
 pub fn expect(what: &'static str, found: u64, expected: u64) -> Result<(), ClientError> {
-    if found == expected { Ok(()) } else { Err(ClientError::Unexpected { what, found, expected }) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(ClientError::Unexpected {
+            what,
+            found,
+            expected,
+        })
+    }
 }
 
 /// Reads a big-endian `u16`.
@@ -159,12 +173,24 @@ mod tests {
         raw.extend(4096u32.to_be_bytes());
         assert_eq!(raw.len(), 28);
         let mut input = raw.as_slice();
-        let expected = Request { flags: 1, command: 6, cookie: [1, 2, 3, 4, 5, 6, 7, 8], offset: 1 << 32, length: 4096 };
+        let expected = Request {
+            flags: 1,
+            command: 6,
+            cookie: [1, 2, 3, 4, 5, 6, 7, 8],
+            offset: 1 << 32,
+            length: 4096,
+        };
         assert_eq!(Request::read(&mut input).unwrap(), Some(expected));
         assert_eq!(Request::read(&mut input).unwrap(), None);
-        assert!(matches!(Request::read(&mut &raw[..27]), Err(ClientError::Io(_))));
+        assert!(matches!(
+            Request::read(&mut &raw[..27]),
+            Err(ClientError::Io(_))
+        ));
         raw[0] ^= 1;
         let error = Request::read(&mut raw.as_slice()).unwrap_err();
-        assert_eq!(error.to_string(), "request magic: found 0x24609513, expected 0x25609513");
+        assert_eq!(
+            error.to_string(),
+            "request magic: found 0x24609513, expected 0x25609513"
+        );
     }
 }

@@ -49,9 +49,18 @@ impl Client {
     /// Connects and goes on to transmission.
     pub fn connect(path: &Path) -> io::Result<(Self, Export)> {
         let mut client = Self::greet(path)?;
-        let go = [&3u32.to_be_bytes()[..], b"IHAVEOPT", &[0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0, 0, 0, 1, 0, 3]].concat();
+        let go = [
+            &3u32.to_be_bytes()[..],
+            b"IHAVEOPT",
+            &[0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0, 0, 0, 1, 0, 3],
+        ]
+        .concat();
         client.stream.write_all(&go)?;
-        let mut export = Export { bytes: 0, flags: 0, block_sizes: [0; 3] };
+        let mut export = Export {
+            bytes: 0,
+            flags: 0,
+            block_sizes: [0; 3],
+        };
         loop {
             let head: [u8; 20] = client.take()?;
             let mut data = vec![0; u32::from_be_bytes(head[16..].try_into().unwrap()) as usize];
@@ -63,7 +72,8 @@ impl Client {
                     export.flags = u16::from_be_bytes([*a, *b]);
                 }
                 (3, [0, 3, sizes @ ..]) => {
-                    export.block_sizes = [0, 4, 8].map(|at| u32::from_be_bytes(sizes[at..at + 4].try_into().unwrap()));
+                    export.block_sizes = [0, 4, 8]
+                        .map(|at| u32::from_be_bytes(sizes[at..at + 4].try_into().unwrap()));
                 }
                 other => panic!("unexpected answer {other:?}"),
             }

@@ -69,5 +69,8 @@ pub type WatchedRam = Hooked<Ram, Watch>;
 /// A disk of zeros and its probe.
 pub fn watched_ram(sector: u32, sectors: u64) -> (WatchedRam, Arc<Probe>) {
     let probe = Arc::new(Probe::default());
-    (Hooked::with(Ram::new(sector, sectors), Watch(probe.clone())), probe)
+    (
+        Hooked::with(Ram::new(sector, sectors), Watch(probe.clone())),
+        probe,
+    )
 }

@@ -36,7 +36,11 @@ pub fn disk(sequence: u32) -> Ram {
 }
 
 pub fn load<D: BlockDevice>(disk: D, checkpoint: Checkpoint) -> Journal<D> {
-    let options = Options { checkpoint, clean_blocks: 8, ..Options::default() };
+    let options = Options {
+        checkpoint,
+        clean_blocks: 8,
+        ..Options::default()
+    };
     Journal::load(disk, map(), BLOCK, options).unwrap()
 }
 
@@ -50,9 +54,12 @@ pub fn write(disk: &mut impl BlockDevice, block: u64, data: &[u8]) {
     disk.write(Lba(block * 2), data).unwrap();
 }
 
-/// A block's worth of bytes. One in eight begins as the journal's own blocks do, one in sixteen is zeros.
+/// A block's worth of bytes. One in eight begins as the journal's own blocks do, one in sixteen is
+/// zeros.
 pub fn contents(stamp: u64) -> Vec<u8> {
-    let mut data: Vec<u8> = (0..u64::from(BLOCK) / 8).flat_map(|i| mix(stamp, i).to_be_bytes()).collect();
+    let mut data: Vec<u8> = (0..u64::from(BLOCK) / 8)
+        .flat_map(|i| mix(stamp, i).to_be_bytes())
+        .collect();
     match mix(stamp, 77) % 16 {
         0 | 1 => {
             // As a commit block of a transaction that may well come.
@@ -87,6 +94,10 @@ impl<D: BlockDevice> BlockDevice for Limited<D> {
         self.0.discard(lba, sectors)
     }
     fn remap(&mut self, pairs: &[nandlab_block::Remap]) -> Result<(), BlockError> {
-        if pairs.len() > self.1 { Err(BlockError::Unsupported) } else { self.0.remap(pairs) }
+        if pairs.len() > self.1 {
+            Err(BlockError::Unsupported)
+        } else {
+            self.0.remap(pairs)
+        }
     }
 }

@@ -22,15 +22,31 @@ pub fn cost_after(rounds: u32, mut ready: impl FnMut(), mut run: impl FnMut()) -
         ready();
         let (start, before) = (Instant::now(), processor());
         run();
-        Cost { wall: start.elapsed().as_secs_f64(), processor: processor() - before }
+        Cost {
+            wall: start.elapsed().as_secs_f64(),
+            processor: processor() - before,
+        }
     };
     let first = one();
-    (1..rounds).map(|_| one()).fold(first, |best, new| if new.wall < best.wall { new } else { best })
+    (1..rounds).map(|_| one()).fold(
+        first,
+        |best, new| if new.wall < best.wall { new } else { best },
+    )
 }
 
-/// Processor seconds of this process and of its children up to now: fields 14 to 17 of proc(5)'s `stat`, in hundredths.
+/// Processor seconds of this process and of its children up to now: fields 14 to 17 of proc(5)'s
+/// `stat`, in hundredths.
 fn processor() -> f64 {
     let text = fs::read_to_string("/proc/self/stat").expect("proc is mounted");
-    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(4);
-    fields.map(|field| field.parse::<f64>().expect("a number")).sum::<f64>() / 100.0
+    let fields = text
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(11)
+        .take(4);
+    fields
+        .map(|field| field.parse::<f64>().expect("a number"))
+        .sum::<f64>()
+        / 100.0
 }

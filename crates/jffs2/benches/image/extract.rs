@@ -28,7 +28,11 @@ impl Backing for Shared<'_> {
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
         let (at, count, len) = (offset as usize, buf.len() as u64, self.len());
-        buf.copy_from_slice(self.0.get(at..at + buf.len()).ok_or(BackingError::OutOfRange { offset, count, len })?);
+        buf.copy_from_slice(
+            self.0
+                .get(at..at + buf.len())
+                .ok_or(BackingError::OutOfRange { offset, count, len })?,
+        );
         Ok(())
     }
 
@@ -41,7 +45,8 @@ impl Backing for Shared<'_> {
     }
 }
 
-/// Writes an image's tree to a directory that is not there yet. Each thread has the volume mounted for itself and takes its share of the files.
+/// Writes an image's tree to a directory that is not there yet. Each thread has the volume mounted
+/// for itself and takes its share of the files.
 pub fn tree(image: &Path, to: &Path) {
     let (bytes, threads) = (fs::read(image).expect("an image"), crate::threads());
     let steps = Barrier::new(threads);
@@ -74,8 +79,21 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn new(bytes: &'a [u8], number: usize, of: usize) -> Self {
         let medium = Image::new(Shared(bytes), NOR).expect("whole blocks");
-        let fs = Jffs2::mount(medium, Options { read_only: true, ..Options::default() }).expect("a good image");
-        Self { fs, share: (number, of), files: 0, buffer: vec![0; 1 << 20], first_names: BTreeMap::new() }
+        let fs = Jffs2::mount(
+            medium,
+            Options {
+                read_only: true,
+                ..Options::default()
+            },
+        )
+        .expect("a good image");
+        Self {
+            fs,
+            share: (number, of),
+            files: 0,
+            buffer: vec![0; 1 << 20],
+            first_names: BTreeMap::new(),
+        }
     }
 
     fn run(mut self, to: &Path, steps: &Barrier) {
@@ -102,15 +120,25 @@ impl<'a> Worker<'a> {
         });
         listed.expect("a good directory");
         for name in names {
-            let (attr, to) = (self.fs.lookup(dir.ino, &name).expect("a good entry"), to.join(OsStr::from_bytes(&name)));
+            let (attr, to) = (
+                self.fs.lookup(dir.ino, &name).expect("a good entry"),
+                to.join(OsStr::from_bytes(&name)),
+            );
             match attr.kind {
                 FileType::Directory => self.directory(&attr, &to, pass),
                 FileType::Symlink if pass == Pass::Rest => {
-                    symlink(OsStr::from_bytes(&self.fs.readlink(attr.ino).expect("a good link")), &to).expect("room for a link");
+                    symlink(
+                        OsStr::from_bytes(&self.fs.readlink(attr.ino).expect("a good link")),
+                        &to,
+                    )
+                    .expect("room for a link");
                 }
                 FileType::Symlink => {}
                 FileType::File => self.file(&attr, to, pass),
-                kind => panic!("{}: {kind:?}: the trees of this benchmark have no devices", to.display()),
+                kind => panic!(
+                    "{}: {kind:?}: the trees of this benchmark have no devices",
+                    to.display()
+                ),
             }
             self.fs.forget(attr.ino, 1);
         }
@@ -139,8 +167,12 @@ impl<'a> Worker<'a> {
         let mut file = File::create(to).expect("room for a file");
         let mut done = 0;
         while done < attr.size {
-            let count = self.fs.read(attr.ino, done, &mut self.buffer).expect("a good file");
-            file.write_all(&self.buffer[..count]).expect("room for a file");
+            let count = self
+                .fs
+                .read(attr.ino, done, &mut self.buffer)
+                .expect("a good file");
+            file.write_all(&self.buffer[..count])
+                .expect("room for a file");
             done += count as u64;
         }
         finish(&file, attr);
@@ -148,23 +180,36 @@ impl<'a> Worker<'a> {
 }
 
 fn finish(file: &File, attr: &Attr) {
-    file.set_permissions(Permissions::from_mode(attr.mode.into())).expect("our file");
+    file.set_permissions(Permissions::from_mode(attr.mode.into()))
+        .expect("our file");
     let time = UNIX_EPOCH + Duration::from_secs(attr.mtime.secs as u64);
-    file.set_times(FileTimes::new().set_modified(time)).expect("our file");
+    file.set_times(FileTimes::new().set_modified(time))
+        .expect("our file");
 }
 
 /// Makes the image of a medium that has been in use, and the tree that is on it.
 pub fn lived_in(image: &Path, expected: &Path) {
     let now = Time::new(1_000_000_000);
     let by = Caller::root(now);
-    let medium = Image::new(vec![0xFF; 24 * NOR.bytes(1) as usize], ImageFormat { ..NOR }).expect("whole blocks");
+    let medium = Image::new(
+        vec![0xFF; 24 * NOR.bytes(1) as usize],
+        ImageFormat { ..NOR },
+    )
+    .expect("whole blocks");
     let mut fs = Jffs2::mount(medium, Options::default()).expect("an empty medium");
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    let data = |seed: u64, len: usize| -> Vec<u8> { (0..len as u64).map(|at| (nandlab_sim::mix(seed, at / 5) >> 9) as u8).collect() };
+    let data = |seed: u64, len: usize| -> Vec<u8> {
+        (0..len as u64)
+            .map(|at| (nandlab_sim::mix(seed, at / 5) >> 9) as u8)
+            .collect()
+    };
     let dir = fs.mkdir(Ino::ROOT, b"d", 0o755, by).expect("room").ino;
     for number in 0..120u64 {
         let name = format!("file{number}");
-        let ino = fs.create(dir, name.as_bytes(), NewNode::File, 0o644, by).expect("room").ino;
+        let ino = fs
+            .create(dir, name.as_bytes(), NewNode::File, 0o644, by)
+            .expect("room")
+            .ino;
         let mut all = data(number, 9000 + number as usize * 100);
         fs.write(ino, 0, &all, now).expect("room");
         let patch = data(number + 1000, 700);
@@ -174,7 +219,15 @@ pub fn lived_in(image: &Path, expected: &Path) {
                 all[3000..3700].copy_from_slice(&patch);
             }
             1 => {
-                fs.setattr(ino, &SetAttr { size: Some(4321), ..SetAttr::default() }, now).expect("room");
+                fs.setattr(
+                    ino,
+                    &SetAttr {
+                        size: Some(4321),
+                        ..SetAttr::default()
+                    },
+                    now,
+                )
+                .expect("room");
                 all.truncate(4321);
             }
             2 => {
@@ -187,14 +240,36 @@ pub fn lived_in(image: &Path, expected: &Path) {
                 continue;
             }
             4 => {
-                fs.setattr(ino, &SetAttr { size: Some(5000), ..SetAttr::default() }, now).expect("room");
-                fs.setattr(ino, &SetAttr { size: Some(8000), ..SetAttr::default() }, now).expect("room");
+                fs.setattr(
+                    ino,
+                    &SetAttr {
+                        size: Some(5000),
+                        ..SetAttr::default()
+                    },
+                    now,
+                )
+                .expect("room");
+                fs.setattr(
+                    ino,
+                    &SetAttr {
+                        size: Some(8000),
+                        ..SetAttr::default()
+                    },
+                    now,
+                )
+                .expect("room");
                 all.truncate(5000);
                 all.resize(8000, 0);
             }
             _ => {
                 let to = format!("moved{number}");
-                fs.rename((dir, name.as_bytes()), (Ino::ROOT, to.as_bytes()), Rename::Replace, now).expect("room");
+                fs.rename(
+                    (dir, name.as_bytes()),
+                    (Ino::ROOT, to.as_bytes()),
+                    Rename::Replace,
+                    now,
+                )
+                .expect("room");
                 files.insert(to, all);
                 continue;
             }
@@ -208,12 +283,20 @@ pub fn lived_in(image: &Path, expected: &Path) {
         let path = expected.join(name);
         fs::write(&path, data).expect("room for the tree");
         let file = File::open(&path).expect("it was written");
-        file.set_permissions(Permissions::from_mode(0o644)).expect("our file");
-        file.set_times(FileTimes::new().set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000))).expect("our file");
+        file.set_permissions(Permissions::from_mode(0o644))
+            .expect("our file");
+        file.set_times(
+            FileTimes::new().set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000)),
+        )
+        .expect("our file");
     }
     for dir in [expected.join("d"), expected.to_path_buf()] {
         let file = File::open(dir).expect("it was made");
-        file.set_permissions(Permissions::from_mode(0o755)).expect("our directory");
-        file.set_times(FileTimes::new().set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000))).expect("our directory");
+        file.set_permissions(Permissions::from_mode(0o755))
+            .expect("our directory");
+        file.set_times(
+            FileTimes::new().set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000)),
+        )
+        .expect("our directory");
     }
 }

@@ -1,4 +1,5 @@
-//! An image of a directory: contents are read and compressed on several threads, and put on the medium by one in the order of their names.
+//! An image of a directory: contents are read and compressed on several threads, and put on the
+//! medium by one in the order of their names.
 
 use crate::BLOCK;
 use nandlab_jffs2::{Compression, Contents, Entry, Format, Made, Packer, populate};
@@ -18,7 +19,12 @@ const PAGE: u32 = 256;
 /// Nodes of an entry but its data: two inodes, a name.
 const ENTRY_BYTES: u64 = 240;
 
-pub const NOR: ImageFormat = ImageFormat { page: PAGE, oob: 0, pages_per_block: BLOCK / PAGE, layout: Layout::Raw };
+pub const NOR: ImageFormat = ImageFormat {
+    page: PAGE,
+    oob: 0,
+    pages_per_block: BLOCK / PAGE,
+    layout: Layout::Raw,
+};
 
 /// An entry of a directory tree.
 struct Found {
@@ -37,7 +43,11 @@ enum What {
 
 /// Writes the image of a tree to a file, as many blocks as it takes.
 pub fn image(root: &Path, compression: Compression, threads: usize, to: &Path) {
-    let choices = Format { compression, summary: false, ..Format::default() };
+    let choices = Format {
+        compression,
+        summary: false,
+        ..Format::default()
+    };
     fs::write(to, bytes(root, &choices, threads, usize::MAX)).expect("room for the image");
 }
 
@@ -54,27 +64,42 @@ pub fn bytes(root: &Path, choices: &Format, threads: usize, most: usize) -> Vec<
                 while let Some(one) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let What::File(contents) = &one.what {
                         let data = fs::read(&one.path).expect("a file of the tree");
-                        contents.set(Contents::new(&mut packer, choices, &data)).expect("each is read once");
+                        contents
+                            .set(Contents::new(&mut packer, choices, &data))
+                            .expect("each is read once");
                     }
                 }
             });
         }
     });
-    let stored: u64 = found.iter().map(|one| ENTRY_BYTES + one.contents().map_or(0, Contents::stored_bytes)).sum();
+    let stored: u64 = found
+        .iter()
+        .map(|one| ENTRY_BYTES + one.contents().map_or(0, Contents::stored_bytes))
+        .sum();
     // What JFFS2 keeps free for collecting: a fiftieth, and some blocks.
     let blocks = (stored * 104 / 100).div_ceil(BLOCK.into()) + 10;
-    let medium = Image::new(vec![0xFF; (blocks * u64::from(BLOCK)) as usize], NOR).expect("whole blocks");
-    let mut bytes = populate(medium, choices, found.iter().map(Found::entry)).expect("room for the tree").into_backing();
+    let medium =
+        Image::new(vec![0xFF; (blocks * u64::from(BLOCK)) as usize], NOR).expect("whole blocks");
+    let mut bytes = populate(medium, choices, found.iter().map(Found::entry))
+        .expect("room for the tree")
+        .into_backing();
     // An erased block holds its marker only.
     let is_empty = |block: &[u8]| block[12..].iter().all(|byte| *byte == 0xFF);
-    let used = bytes.chunks(BLOCK as usize).rposition(|block| !is_empty(block)).map_or(0, |last| last + 1);
+    let used = bytes
+        .chunks(BLOCK as usize)
+        .rposition(|block| !is_empty(block))
+        .map_or(0, |last| last + 1);
     bytes.truncate(used * BLOCK as usize);
     bytes
 }
 
 impl Found {
     fn contents(&self) -> Option<&Contents> {
-        if let What::File(contents) = &self.what { contents.get() } else { None }
+        if let What::File(contents) = &self.what {
+            contents.get()
+        } else {
+            None
+        }
     }
 
     fn entry(&self) -> Entry<'_> {
@@ -86,15 +111,30 @@ impl Found {
         };
         let mode = (self.meta.mode() & 0o7777) as u16;
         let owner = (self.meta.uid(), self.meta.gid());
-        Entry { path: &self.name, made, mode, owner, mtime: Time::new(self.meta.mtime()), xattrs: &[] }
+        Entry {
+            path: &self.name,
+            made,
+            mode,
+            owner,
+            mtime: Time::new(self.meta.mtime()),
+            xattrs: &[],
+        }
     }
 }
 
 /// A directory, then what is in it, by name. A second name of a file is a link to the first.
 fn walk(dir: &Path, name: &[u8], found: &mut Vec<Found>, first_names: &mut BTreeMap<u64, Vec<u8>>) {
     let meta = fs::symlink_metadata(dir).expect("a directory of the tree");
-    found.push(Found { path: dir.into(), name: name.into(), meta, what: What::Directory });
-    let mut entries: Vec<_> = fs::read_dir(dir).expect("a directory of the tree").map(|entry| entry.expect("an entry of it")).collect();
+    found.push(Found {
+        path: dir.into(),
+        name: name.into(),
+        meta,
+        what: What::Directory,
+    });
+    let mut entries: Vec<_> = fs::read_dir(dir)
+        .expect("a directory of the tree")
+        .map(|entry| entry.expect("an entry of it"))
+        .collect();
     entries.sort_by_key(|entry| entry.file_name());
     for entry in entries {
         let path = entry.path();
@@ -106,7 +146,12 @@ fn walk(dir: &Path, name: &[u8], found: &mut Vec<Found>, first_names: &mut BTree
             continue;
         }
         let what = if meta.is_symlink() {
-            What::Symlink(fs::read_link(&path).expect("a link of the tree").into_os_string().into_vec())
+            What::Symlink(
+                fs::read_link(&path)
+                    .expect("a link of the tree")
+                    .into_os_string()
+                    .into_vec(),
+            )
         } else {
             match first_names.get(&meta.ino()) {
                 Some(first) => What::Link(first.clone()),
@@ -116,6 +161,11 @@ fn walk(dir: &Path, name: &[u8], found: &mut Vec<Found>, first_names: &mut BTree
         if meta.nlink() > 1 && matches!(what, What::File(_)) {
             first_names.insert(meta.ino(), name.clone());
         }
-        found.push(Found { path, name, meta, what });
+        found.push(Found {
+            path,
+            name,
+            meta,
+            what,
+        });
     }
 }

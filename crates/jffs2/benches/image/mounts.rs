@@ -1,7 +1,10 @@
-//! Mounting images of several sizes: time, memory for each node, and beside the kernel in instructions.
+//! Mounting images of several sizes: time, memory for each node, and beside the kernel in
+//! instructions.
 //!
-//! In the guest both mount the same bytes from memory on the same emulated processor, whose clock counts instructions, so that no load of the machine is in the ratio. The kernel's number has in it the start of its
-//! `mount` program, the system call, and mtdram's copies; ours the copies of an image in memory.
+//! In the guest both mount the same bytes from memory on the same emulated processor, whose clock
+//! counts instructions, so that no load of the machine is in the ratio. The kernel's number has in
+//! it the start of its `mount` program, the system call, and mtdram's copies; ours the copies of an
+//! image in memory.
 
 use crate::{BLOCK, make, threads};
 use nandlab_jffs2::{Compression, Format, Jffs2, Options};
@@ -40,11 +43,17 @@ const READ_ONLY: Options = Options {
 
 /// Prints the tables.
 pub fn tables(source: &Path, scratch: &Path) {
-    println!("\n| image | lists of nodes | nodes | mount, wall ms | MB/s of image | heap bytes a node |\n|---:|---|---:|---:|---:|---:|");
+    println!(
+        "\n| image | lists of nodes | nodes | mount, wall ms | MB/s of image | heap bytes a node |\n|---:|---|---:|---:|---:|---:|"
+    );
     let mut images = Vec::new();
     for summary in [false, true] {
         for (number, entries) in ENTRIES.into_iter().enumerate() {
-            let choices = Format { compression: Compression::LINUX, summary, ..Format::default() };
+            let choices = Format {
+                compression: Compression::LINUX,
+                summary,
+                ..Format::default()
+            };
             let mut bytes = make::bytes(source, &choices, threads(), entries);
             row(&mut bytes, summary);
             if number < IN_GUEST_MOST {
@@ -54,10 +63,19 @@ pub fn tables(source: &Path, scratch: &Path) {
             }
         }
     }
-    println!("\n| image | lists of nodes | kernel, M instructions | ours, M instructions | kernel : ours |\n|---:|---|---:|---:|---:|");
+    println!(
+        "\n| image | lists of nodes | kernel, M instructions | ours, M instructions | kernel : ours |\n|---:|---|---:|---:|---:|"
+    );
     for (path, len, summary) in images {
         let (kernel, ours) = beside_the_kernel(&path, len);
-        println!("| {:.1} MB | {} | {:.1} | {:.1} | **{:.2}** |", len as f64 / 1e6, yes(summary), kernel / 1e6, ours / 1e6, kernel / ours);
+        println!(
+            "| {:.1} MB | {} | {:.1} | {:.1} | **{:.2}** |",
+            len as f64 / 1e6,
+            yes(summary),
+            kernel / 1e6,
+            ours / 1e6,
+            kernel / ours
+        );
     }
 }
 
@@ -75,7 +93,8 @@ fn row(bytes: &mut Vec<u8>, summary: bool) {
         let mut fs = Jffs2::mount(medium, READ_ONLY).expect("a good image");
         best = best.min(start.elapsed());
         let change = region.change();
-        heap = change.bytes_allocated as i64 + change.bytes_reallocated as i64 - change.bytes_deallocated as i64;
+        heap = change.bytes_allocated as i64 + change.bytes_reallocated as i64
+            - change.bytes_deallocated as i64;
         nodes = fs.check().expect("a good image").nodes;
         image = fs.into_mtd().into_backing();
     }
@@ -102,22 +121,39 @@ fn beside_the_kernel(image: &Path, len: usize) -> (f64, f64) {
         BLOCK / 1024,
         program.display()
     );
-    let guest = oracle.guest().icount(0).memory(1500).timeout(Duration::from_secs(1800));
-    let report = guest.disk(Disk::File(image.into())).program(program).script(script).run().and_then(nandlab_oracle::Report::success);
+    let guest = oracle
+        .guest()
+        .icount(0)
+        .memory(1500)
+        .timeout(Duration::from_secs(1800));
+    let report = guest
+        .disk(Disk::File(image.into()))
+        .program(program)
+        .script(script)
+        .run()
+        .and_then(nandlab_oracle::Report::success);
     let report = report.unwrap_or_else(|why| panic!("{why}"));
     let value = |key: &str| {
-        report.value(key).and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no number of {key}: {}", report.console))
+        report
+            .value(key)
+            .and_then(|value| value.parse().ok())
+            .unwrap_or_else(|| panic!("no number of {key}: {}", report.console))
     };
     (value("kernel"), value("ours"))
 }
 
-/// Mounts by the kernel what is in mtd0, and the same bytes here; prints nanoseconds of each, one an instruction.
+/// Mounts by the kernel what is in mtd0, and the same bytes here; prints nanoseconds of each, one
+/// an instruction.
 pub fn in_guest(image: &Path) {
     let start = Instant::now();
-    let status = Command::new("/bin/busybox").args(["mount", "-r", "-t", "jffs2", "mtd0", "/mnt"]).status().expect("the guest has it");
+    let status = Command::new("/bin/busybox")
+        .args(["mount", "-r", "-t", "jffs2", "mtd0", "/mnt"])
+        .status()
+        .expect("the guest has it");
     let kernel = start.elapsed();
     assert!(status.success(), "the kernel refuses the image");
-    let medium = Image::new(fs::read(image).expect("the script put it there"), make::NOR).expect("whole blocks");
+    let medium = Image::new(fs::read(image).expect("the script put it there"), make::NOR)
+        .expect("whole blocks");
     let start = Instant::now();
     let fs = Jffs2::mount(medium, READ_ONLY).expect("a good image");
     let ours = start.elapsed();

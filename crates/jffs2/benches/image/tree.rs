@@ -1,6 +1,8 @@
-//! The tree that all tools get: some 17,000 entries and 215 MB of what the root file system of a small device holds, from a seed.
+//! The tree that all tools get: some 17,000 entries and 215 MB of what the root file system of a
+//! small device holds, from a seed.
 //!
-//! *Promises.* The same tree every time, attributes and times included, but for the user: only root makes devices and gives owners.
+//! *Promises.* The same tree every time, attributes and times included, but for the user: only root
+//! makes devices and gives owners.
 
 use nandlab_sim::mix;
 use std::fs::{self, File, FileTimes, Permissions};
@@ -47,7 +49,10 @@ pub fn make(root: &Path) -> std::io::Result<()> {
     let mut dice = Dice(SEED, 0);
     for number in 1..DIRECTORIES {
         let parent = dirs[dice.skewed(dirs.len() as u64) as usize].clone();
-        dirs.push(parent.join(format!("{}-{number}", words[dice.below(900) as usize].escape_ascii())));
+        dirs.push(parent.join(format!(
+            "{}-{number}",
+            words[dice.below(900) as usize].escape_ascii()
+        )));
         fs::create_dir(&dirs[number as usize])?;
     }
     let weights: Vec<f64> = (0..FILES).map(|_| weight(&mut dice)).collect();
@@ -60,10 +65,16 @@ pub fn make(root: &Path) -> std::io::Result<()> {
             0..=7 => ("txt", text(&mut dice, &words, len)),
             8..=15 => ("so", code(&mut dice, &templates, &words, len)),
             16..=17 => ("dat", table(&mut dice, len)),
-            18 => ("mix", [text(&mut dice, &words, len / 2), noise(&mut dice, len / 2)].concat()),
+            18 => (
+                "mix",
+                [text(&mut dice, &words, len / 2), noise(&mut dice, len / 2)].concat(),
+            ),
             _ => ("jpg", noise(&mut dice, len)),
         };
-        let path = dir.join(format!("{}{number}.{suffix}", words[dice.below(3000) as usize].escape_ascii()));
+        let path = dir.join(format!(
+            "{}{number}.{suffix}",
+            words[dice.below(3000) as usize].escape_ascii()
+        ));
         fs::write(&path, data)?;
         files.push(path);
     }
@@ -76,7 +87,10 @@ pub fn make(root: &Path) -> std::io::Result<()> {
     }
     for number in 0..SECOND_NAMES {
         let of = &files[dice.below(FILES) as usize];
-        fs::hard_link(of, dirs[dice.below(DIRECTORIES) as usize].join(format!("again{number}")))?;
+        fs::hard_link(
+            of,
+            dirs[dice.below(DIRECTORIES) as usize].join(format!("again{number}")),
+        )?;
     }
     for number in 0..LINKS {
         let of = &files[dice.below(FILES) as usize];
@@ -91,25 +105,37 @@ pub fn make(root: &Path) -> std::io::Result<()> {
         date(file, number as u64)?;
     }
     // Children first: whatever is made in a directory changes its time.
-    dirs.iter().enumerate().rev().try_for_each(|(number, dir)| date(dir, number as u64))
+    dirs.iter()
+        .enumerate()
+        .rev()
+        .try_for_each(|(number, dir)| date(dir, number as u64))
 }
 
 fn date(path: &Path, number: u64) -> std::io::Result<()> {
-    let time = UNIX_EPOCH + Duration::from_secs(1_000_000_000 + mix(SEED + 1, number) % 500_000_000);
+    let time =
+        UNIX_EPOCH + Duration::from_secs(1_000_000_000 + mix(SEED + 1, number) % 500_000_000);
     File::open(path)?.set_times(FileTimes::new().set_modified(time).set_accessed(time))
 }
 
 /// A length as of files: many small ones, most bytes in a few large ones.
 fn weight(dice: &mut Dice) -> f64 {
-    let sum: f64 = (0..6).map(|_| dice.below(1 << 20) as f64 / f64::from(1 << 20)).sum();
+    let sum: f64 = (0..6)
+        .map(|_| dice.below(1 << 20) as f64 / f64::from(1 << 20))
+        .sum();
     ((sum - 3.0) * 2.4).exp()
 }
 
 fn vocabulary() -> Vec<Vec<u8>> {
     let mut dice = Dice(SEED + 2, 0);
-    let syllables =
-        ["con", "fig", "er", "dev", "sys", "lo", "ad", "in", "it", "re", "set", "ta", "ble", "mo", "de", "po", "rt", "net", "a", "s"];
-    let word = |dice: &mut Dice| (0..1 + dice.below(4)).flat_map(|_| syllables[dice.below(20) as usize].bytes()).collect();
+    let syllables = [
+        "con", "fig", "er", "dev", "sys", "lo", "ad", "in", "it", "re", "set", "ta", "ble", "mo",
+        "de", "po", "rt", "net", "a", "s",
+    ];
+    let word = |dice: &mut Dice| {
+        (0..1 + dice.below(4))
+            .flat_map(|_| syllables[dice.below(20) as usize].bytes())
+            .collect()
+    };
     (0..4000).map(|_| word(&mut dice)).collect()
 }
 
@@ -135,9 +161,14 @@ fn text(dice: &mut Dice, words: &[Vec<u8>], len: u64) -> Vec<u8> {
 fn templates() -> Vec<Vec<Option<u8>>> {
     let mut dice = Dice(SEED + 3, 0);
     let byte = |dice: &mut Dice| {
-        (dice.below(3) > 0).then(|| [0x48, 0x89, 0x8b, 0xe8, 0x0f, 0x00, 0xff, 0x45][dice.below(8) as usize] ^ dice.skewed(64) as u8)
+        (dice.below(3) > 0).then(|| {
+            [0x48, 0x89, 0x8b, 0xe8, 0x0f, 0x00, 0xff, 0x45][dice.below(8) as usize]
+                ^ dice.skewed(64) as u8
+        })
     };
-    (0..400).map(|_| (0..2 + dice.below(6)).map(|_| byte(&mut dice)).collect()).collect()
+    (0..400)
+        .map(|_| (0..2 + dice.below(6)).map(|_| byte(&mut dice)).collect())
+        .collect()
 }
 
 /// Like a program: instructions, tables of addresses, names, zeros between the parts.
@@ -162,7 +193,11 @@ fn code(dice: &mut Dice, templates: &[Vec<Option<u8>>], words: &[Vec<u8>], len: 
             }
             _ => {
                 let template = &templates[dice.skewed(400) as usize];
-                out.extend(template.iter().map(|byte| byte.unwrap_or_else(|| dice.skewed(256) as u8)));
+                out.extend(
+                    template
+                        .iter()
+                        .map(|byte| byte.unwrap_or_else(|| dice.skewed(256) as u8)),
+                );
             }
         }
     }
@@ -185,7 +220,9 @@ fn table(dice: &mut Dice, len: u64) -> Vec<u8> {
 }
 
 fn noise(dice: &mut Dice, len: u64) -> Vec<u8> {
-    let mut out: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| dice.next().to_le_bytes()).collect();
+    let mut out: Vec<u8> = (0..len.div_ceil(8))
+        .flat_map(|_| dice.next().to_le_bytes())
+        .collect();
     out.truncate(len as usize);
     out
 }

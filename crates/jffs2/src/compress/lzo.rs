@@ -1,7 +1,10 @@
 //! LZO1X: copies from up to 48 KiB before, literals between them.
 //!
-//! Source: Documentation/staging/lzo.rst of Linux, which describes what its decompressor understands. The compressors are plain ones of our own: one table of the last place of each
-//! four bytes, the first match taken; or, where time matters less than room, the [best] way. *Promises.* Any compressed data give an error at worst; what is compressed here decompresses here and in Linux.
+//! Source: Documentation/staging/lzo.rst of Linux, which describes what its decompressor
+//! understands. The compressors are plain ones of our own: one table of the last place of each four
+//! bytes, the first match taken; or, where time matters less than room, the [best] way. *Promises.*
+//! Any compressed data give an error at worst; what is compressed here decompresses here and in
+//! Linux.
 
 mod best;
 
@@ -37,7 +40,10 @@ impl Lzo {
             let slot = hash(&source[at..]);
             let seen = core::mem::replace(&mut self.table[slot], at as u32 + 1) as usize;
             // The first instruction has no place for a copy.
-            let found = seen > 0 && at > 0 && at + 1 - seen <= FAR && source[seen - 1..seen + 3] == source[at..at + 4];
+            let found = seen > 0
+                && at > 0
+                && at + 1 - seen <= FAR
+                && source[seen - 1..seen + 3] == source[at..at + 4];
             if !found {
                 // The longer nothing was found, the wider the steps.
                 at += 1 + (at - literals) / 32;
@@ -45,7 +51,11 @@ impl Lzo {
             }
             let from = seen - 1;
             let limit = source.len() - at;
-            let len = 4 + source[at + 4..at + limit].iter().zip(&source[from + 4..]).take_while(|(a, b)| a == b).count();
+            let len = 4 + source[at + 4..at + limit]
+                .iter()
+                .zip(&source[from + 4..])
+                .take_while(|(a, b)| a == b)
+                .count();
             put_literals(&source[literals..at], literals == 0, out);
             put_copy(len, at - from, out);
             if out.len() + END.len() > room {
@@ -67,7 +77,10 @@ impl Lzo {
             let at = literals + run;
             put_literals(&source[literals..at], literals == 0, out);
             match len {
-                2 => out.extend([((distance - 1) << 2 & 0xC) as u8, ((distance - 1) >> 2) as u8]),
+                2 => out.extend([
+                    ((distance - 1) << 2 & 0xC) as u8,
+                    ((distance - 1) >> 2) as u8,
+                ]),
                 _ if best::is_middle(len, distance, run) => {
                     let place = distance - CLOSE - 1;
                     out.extend([(place << 2 & 0xC) as u8, (place >> 2) as u8]);
@@ -87,7 +100,8 @@ fn hash(bytes: &[u8]) -> usize {
     (word.wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS)) as usize
 }
 
-/// A length beyond what the instruction holds: 255 for each zero byte, then the rest, which is not zero.
+/// A length beyond what the instruction holds: 255 for each zero byte, then the rest, which is not
+/// zero.
 fn put_rest(mut rest: usize, out: &mut Vec<u8>) {
     while rest > 255 {
         out.push(0);
@@ -96,7 +110,8 @@ fn put_rest(mut rest: usize, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-/// Up to three literals go into the two lowest bits of the copy before, which always is the third byte from the end or the second.
+/// Up to three literals go into the two lowest bits of the copy before, which always is the third
+/// byte from the end or the second.
 fn put_literals(bytes: &[u8], first: bool, out: &mut Vec<u8>) {
     match bytes.len() {
         0 => return,
@@ -117,13 +132,21 @@ fn put_literals(bytes: &[u8], first: bool, out: &mut Vec<u8>) {
 fn put_copy(len: usize, distance: usize, out: &mut Vec<u8>) {
     if len <= 8 && distance <= CLOSE {
         let place = distance - 1;
-        let op = if len <= 4 { 0x40 | (len - 3) << 5 } else { 0x80 | (len - 5) << 5 };
+        let op = if len <= 4 {
+            0x40 | (len - 3) << 5
+        } else {
+            0x80 | (len - 5) << 5
+        };
         out.extend([(op | (place & 7) << 2) as u8, (place >> 3) as u8]);
         return;
     }
     let (op, most, place) = match distance {
         ..=NEAR => (0x20, 33, distance - 1),
-        _ => (0x10 | ((distance - NEAR) >> 14 & 1) << 3, 9, (distance - NEAR) & 0x3FFF),
+        _ => (
+            0x10 | ((distance - NEAR) >> 14 & 1) << 3,
+            9,
+            (distance - NEAR) & 0x3FFF,
+        ),
     };
     if len <= most {
         out.push((op | (len - 2)) as u8);
@@ -184,8 +207,16 @@ impl Input<'_> {
                 let word = self.word()?;
                 (len, (word >> 2) + 1, word & 3)
             }
-            64..=127 => (3 + (op >> 5 & 1), (self.byte()? << 3) + (op >> 2 & 7) + 1, op & 3),
-            _ => (5 + (op >> 5 & 3), (self.byte()? << 3) + (op >> 2 & 7) + 1, op & 3),
+            64..=127 => (
+                3 + (op >> 5 & 1),
+                (self.byte()? << 3) + (op >> 2 & 7) + 1,
+                op & 3,
+            ),
+            _ => (
+                5 + (op >> 5 & 3),
+                (self.byte()? << 3) + (op >> 2 & 7) + 1,
+                op & 3,
+            ),
         })
     }
 }
@@ -225,9 +256,15 @@ pub(super) fn decompress(data: &[u8], out: &mut [u8]) -> Option<()> {
     }
 }
 
-fn copy_literals(input: &mut Input<'_>, out: &mut [u8], done: &mut usize, len: usize) -> Option<()> {
+fn copy_literals(
+    input: &mut Input<'_>,
+    out: &mut [u8],
+    done: &mut usize,
+    len: usize,
+) -> Option<()> {
     let from = input.data.get(input.at..input.at.checked_add(len)?)?;
-    out.get_mut(*done..done.checked_add(len)?)?.copy_from_slice(from);
+    out.get_mut(*done..done.checked_add(len)?)?
+        .copy_from_slice(from);
     (input.at, *done) = (input.at + len, *done + len);
     Some(())
 }
@@ -241,7 +278,10 @@ mod tests {
     fn each_instruction_of_the_description_is_understood() {
         // Two literals; copy 2 from 1 back, one literal; a copy of 3 far back is refused.
         let mut out = [0; 5];
-        assert_eq!(decompress(&[19, b'a', b'b', 1, 0, b'c', 0x11, 0, 0], &mut out), Some(()));
+        assert_eq!(
+            decompress(&[19, b'a', b'b', 1, 0, b'c', 0x11, 0, 0], &mut out),
+            Some(())
+        );
         assert_eq!(&out, b"abbbc");
         assert_eq!(decompress(&[21, 1, 2, 3, 4, 0, 0], &mut [0; 7]), None);
         // A run of zeros: one literal, then a copy of 33 + 255 + 11 bytes from distance 1.
@@ -256,7 +296,9 @@ mod tests {
 
     #[test]
     fn distances_beyond_16_kib_come_back() {
-        let mut source: Vec<u8> = (0..40_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let mut source: Vec<u8> = (0..40_000u32)
+            .map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8)
+            .collect();
         let copy = source[100..5000].to_vec();
         source.extend_from_slice(&copy);
         source.extend_from_slice(&copy[..777]);

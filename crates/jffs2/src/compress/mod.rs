@@ -1,7 +1,8 @@
 //! How the data of a node are compressed: which way is chosen, and all ways back.
 //!
-//! *Promises.* What is decompressed is exactly as long as asked for, or an error; no input makes it panic or write elsewhere. Buffers are kept from call to call.
-//! *Knows nothing of* nodes. Source of the choices: fs/jffs2/compr.c.
+//! *Promises.* What is decompressed is exactly as long as asked for, or an error; no input makes it
+//! panic or write elsewhere. Buffers are kept from call to call. *Knows nothing of* nodes. Source
+//! of the choices: fs/jffs2/compr.c.
 
 mod lzo;
 mod rtime;
@@ -52,11 +53,26 @@ pub struct Compression {
 
 impl Compression {
     /// Nothing is compressed.
-    pub const NONE: Self = Self { choice: Choice::None, lzo: false, zlib: false, rtime: false };
+    pub const NONE: Self = Self {
+        choice: Choice::None,
+        lzo: false,
+        zlib: false,
+        rtime: false,
+    };
     /// As Linux before LZO, such as 2.6.21.
-    pub const CLASSIC: Self = Self { choice: Choice::Priority, lzo: false, zlib: true, rtime: true };
+    pub const CLASSIC: Self = Self {
+        choice: Choice::Priority,
+        lzo: false,
+        zlib: true,
+        rtime: true,
+    };
     /// As today's kernels with all of their compressors, such as Debian's.
-    pub const LINUX: Self = Self { choice: Choice::Priority, lzo: true, zlib: true, rtime: true };
+    pub const LINUX: Self = Self {
+        choice: Choice::Priority,
+        lzo: true,
+        zlib: true,
+        rtime: true,
+    };
 }
 
 impl Default for Compression {
@@ -100,13 +116,22 @@ pub struct Packer {
 const ORDER: [u8; 3] = [LZO, ZLIB, RTIME];
 
 impl Packer {
-    /// As media are made: results are shorter, LZO takes several times as long. Otherwise it does as Linux does while it runs.
+    /// As media are made: results are shorter, LZO takes several times as long. Otherwise it does
+    /// as Linux does while it runs.
     pub fn thorough() -> Self {
-        Self { thorough: true, ..Self::default() }
+        Self {
+            thorough: true,
+            ..Self::default()
+        }
     }
 
     /// Compresses as much of `source` as fits into `room` bytes.
-    pub(crate) fn pack<'a>(&'a mut self, how: Compression, source: &'a [u8], room: usize) -> Packed<'a> {
+    pub(crate) fn pack<'a>(
+        &'a mut self,
+        how: Compression,
+        source: &'a [u8],
+        room: usize,
+    ) -> Packed<'a> {
         let wanted = |compr: u8| match compr {
             LZO => how.lzo,
             ZLIB => how.zlib,
@@ -114,8 +139,13 @@ impl Packer {
         };
         let mut best: Option<(u8, usize)> = None;
         let mut best_len = usize::MAX;
-        for compr in ORDER.into_iter().filter(|compr| how.choice != Choice::None && wanted(*compr)) {
-            let Some(taken) = self.run(compr, source, room) else { continue };
+        for compr in ORDER
+            .into_iter()
+            .filter(|compr| how.choice != Choice::None && wanted(*compr))
+        {
+            let Some(taken) = self.run(compr, source, room) else {
+                continue;
+            };
             let len = self.out[1].len();
             if best.is_none_or(|(other, _)| is_better(how.choice, compr, len, other, best_len)) {
                 (best, best_len) = (Some((compr, taken)), len);
@@ -126,34 +156,52 @@ impl Packer {
             }
         }
         match best {
-            Some((compr, taken)) => Packed { compr, taken, data: &self.out[0] },
+            Some((compr, taken)) => Packed {
+                compr,
+                taken,
+                data: &self.out[0],
+            },
             None => {
                 let taken = source.len().min(room);
-                Packed { compr: NONE, taken, data: &source[..taken] }
+                Packed {
+                    compr: NONE,
+                    taken,
+                    data: &source[..taken],
+                }
             }
         }
     }
 
     /// The record of a compressor.
     fn coded(&mut self, compr: u8) -> Option<&mut Coded> {
-        ORDER.iter().position(|known| *known == compr).map(|at| &mut self.coded[at])
+        ORDER
+            .iter()
+            .position(|known| *known == compr)
+            .map(|at| &mut self.coded[at])
     }
 
-    /// One compressor into the second buffer; gives how much of the source is in it, or nothing where nothing is gained.
+    /// One compressor into the second buffer; gives how much of the source is in it, or nothing
+    /// where nothing is gained.
     fn run(&mut self, compr: u8, source: &[u8], room: usize) -> Option<usize> {
         let out = &mut self.out[1];
         out.clear();
         let taken = match compr {
-            LZO if self.thorough => self.lzo.compress_well(source, room, out).then_some(source.len()),
+            LZO if self.thorough => self
+                .lzo
+                .compress_well(source, room, out)
+                .then_some(source.len()),
             LZO => self.lzo.compress(source, room, out).then_some(source.len()),
             // Where a page is to be divided the other way finds out where.
-            ZLIB if self.thorough && room >= source.len() => self.zlib.compress_well(source, out).then_some(source.len()),
+            ZLIB if self.thorough && room >= source.len() => {
+                self.zlib.compress_well(source, out).then_some(source.len())
+            }
             ZLIB => self.zlib.compress(source, room, out),
             _ => rtime::compress(source, room, out),
         };
         let packed = out.len() as u64;
         if let Some(coded) = self.coded(compr) {
-            (coded.plain, coded.packed) = (coded.plain + source.len() as u64, coded.packed + packed);
+            (coded.plain, coded.packed) =
+                (coded.plain + source.len() as u64, coded.packed + packed);
         }
         taken
     }
@@ -161,10 +209,15 @@ impl Packer {
     /// Fills `out` from a node's data.
     pub fn unpack(&mut self, compr: u8, data: &[u8], out: &mut [u8]) -> Result<(), Undecodable> {
         if let Some(coded) = self.coded(compr) {
-            (coded.unpacked, coded.unpacked_from) = (coded.unpacked + out.len() as u64, coded.unpacked_from + data.len() as u64);
+            (coded.unpacked, coded.unpacked_from) = (
+                coded.unpacked + out.len() as u64,
+                coded.unpacked_from + data.len() as u64,
+            );
         }
         let whole = match compr {
-            NONE => (data.len() >= out.len()).then(|| out.copy_from_slice(&data[..out.len()])).ok_or("plain"),
+            NONE => (data.len() >= out.len())
+                .then(|| out.copy_from_slice(&data[..out.len()]))
+                .ok_or("plain"),
             ZERO => {
                 out.fill(0);
                 Ok(())

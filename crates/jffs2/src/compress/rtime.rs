@@ -1,10 +1,13 @@
 //! Repetitions of what followed the same byte the last time: the format's first compressor.
 //!
-//! A byte, then how many bytes are to be repeated from behind its last occurrence. Places are counted in 16 bits, also in nodes that are longer, since Linux does. Source: fs/jffs2/compr_rtime.c.
+//! A byte, then how many bytes are to be repeated from behind its last occurrence. Places are
+//! counted in 16 bits, also in nodes that are longer, since Linux does. Source:
+//! fs/jffs2/compr_rtime.c.
 
 use alloc::vec::Vec;
 
-/// Appends to `out` at most `room` bytes; gives how many source bytes are in them, or nothing where they are not shorter.
+/// Appends to `out` at most `room` bytes; gives how many source bytes are in them, or nothing where
+/// they are not shorter.
 pub(super) fn compress(source: &[u8], room: usize, out: &mut Vec<u8>) -> Option<usize> {
     let (mut last, mut at) = ([0u16; 256], 0usize);
     if room <= 3 {

@@ -1,6 +1,8 @@
-//! An arithmetic code of bits, each with a probability of its own for each place in a byte: only read, no kernel writes it by default.
+//! An arithmetic code of bits, each with a probability of its own for each place in a byte: only
+//! read, no kernel writes it by default.
 //!
-//! Source: fs/jffs2/compr_rubin.c. The numbers are exchanged there, against the names in the header: 3 is preceded by its table, 5 has the fixed one.
+//! Source: fs/jffs2/compr_rubin.c. The numbers are exchanged there, against the names in the
+//! header: 3 is preceded by its table, 5 has the fixed one.
 
 const UPPER: u32 = 1 << 15;
 const LOWER: u32 = UPPER - 1;
@@ -21,7 +23,13 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     fn new(data: &'a [u8]) -> Option<Self> {
-        let mut new = Self { data, bit: 0, p: 2 * UPPER, q: 0, seen: 0 };
+        let mut new = Self {
+            data,
+            bit: 0,
+            p: 2 * UPPER,
+            q: 0,
+            seen: 0,
+        };
         for _ in 0..16 {
             new.seen = new.seen * 2 + new.pull()?;
         }
@@ -43,7 +51,9 @@ impl<'a> Decoder<'a> {
             self.p <<= 1;
             self.seen = ((self.seen & LOWER) << 1) + self.pull()?;
         }
-        let low = (zero * self.p / (zero + one)).max(1).min(self.p.saturating_sub(1));
+        let low = (zero * self.p / (zero + one))
+            .max(1)
+            .min(self.p.saturating_sub(1));
         let set = self.seen >= self.q + low;
         if set {
             self.q += low;

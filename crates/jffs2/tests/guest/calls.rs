@@ -1,4 +1,5 @@
-//! Random calls that both can play: the kernel, by the program `play` in a guest, and our file system.
+//! Random calls that both can play: the kernel, by the program `play` in a guest, and our file
+//! system.
 
 use crate::common::NOW;
 use nandlab_sim::mix;
@@ -10,7 +11,12 @@ use std::fmt;
 pub enum Call {
     Create(String),
     Mkdir(String),
-    Write { path: String, offset: u64, len: usize, seed: u64 },
+    Write {
+        path: String,
+        offset: u64,
+        len: usize,
+        seed: u64,
+    },
     Fsync(String),
     Truncate(String, u64),
     Mode(String, u16),
@@ -18,7 +24,12 @@ pub enum Call {
     Rename(String, String),
     Link(String, String),
     Symlink(String, String),
-    Xattr { path: String, name: &'static str, len: usize, seed: u64 },
+    Xattr {
+        path: String,
+        name: &'static str,
+        len: usize,
+        seed: u64,
+    },
 }
 
 /// As `play` reads it.
@@ -27,7 +38,12 @@ impl fmt::Display for Call {
         match self {
             Self::Create(path) => write!(f, "c {path}"),
             Self::Mkdir(path) => write!(f, "d {path}"),
-            Self::Write { path, offset, len, seed } => write!(f, "w {path} {offset} {len} {seed}"),
+            Self::Write {
+                path,
+                offset,
+                len,
+                seed,
+            } => write!(f, "w {path} {offset} {len} {seed}"),
             Self::Fsync(path) => write!(f, "f {path}"),
             Self::Truncate(path, size) => write!(f, "t {path} {size}"),
             Self::Mode(path, mode) => write!(f, "m {path} {mode}"),
@@ -35,21 +51,35 @@ impl fmt::Display for Call {
             Self::Rename(from, to) => write!(f, "n {from} {to}"),
             Self::Link(from, to) => write!(f, "l {from} {to}"),
             Self::Symlink(path, target) => write!(f, "s {path} {target}"),
-            Self::Xattr { path, name, len, seed } => write!(f, "a {path} {name} {len} {seed}"),
+            Self::Xattr {
+                path,
+                name,
+                len,
+                seed,
+            } => write!(f, "a {path} {name} {len} {seed}"),
         }
     }
 }
 
 /// The bytes that `play` writes: half of the seeds give what cannot be compressed.
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let (words, mask) = (if seed % 4 == 2 { 8 } else { u64::MAX }, if seed % 4 == 3 { 3 } else { 0xFF });
+    let (words, mask) = (
+        if seed % 4 == 2 { 8 } else { u64::MAX },
+        if seed % 4 == 3 { 3 } else { 0xFF },
+    );
     let word = |index: u64| {
-        let word = seed.wrapping_add(index % words + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let word = seed
+            .wrapping_add(index % words + 1)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         (word ^ word >> 31).to_le_bytes()
     };
-    (0..).flat_map(word).map(|byte| byte & mask).take(len).collect()
+    (0..)
+        .flat_map(word)
+        .map(|byte| byte & mask)
+        .take(len)
+        .collect()
 }
 
 impl Call {
@@ -61,54 +91,107 @@ impl Call {
     /// Makes the call.
     pub fn apply<F: FileSystem>(&self, fs: &mut F) -> Result<(), Errno> {
         match self {
-            Self::Create(to) => {
-                made(fs, to, |fs, dir, name| fs.create(dir, name, NewNode::File, 0o644, Caller::root(NOW)).map(|attr| attr.ino))
-            }
-            Self::Mkdir(to) => made(fs, to, |fs, dir, name| fs.mkdir(dir, name, 0o755, Caller::root(NOW)).map(|attr| attr.ino)),
-            Self::Symlink(to, target) => {
-                made(fs, to, |fs, dir, name| fs.symlink(dir, name, target.as_bytes(), Caller::root(NOW)).map(|attr| attr.ino))
-            }
-            Self::Link(from, to) => {
-                found(fs, from, |fs, ino| made(fs, to, |fs, dir, name| fs.link(ino, dir, name, NOW).map(|attr| attr.ino)))
-            }
-            Self::Write { path, offset, len, seed } => {
-                found(fs, path, |fs, ino| match fs.write(ino, *offset, &bytes(*seed, *len), NOW)? {
+            Self::Create(to) => made(fs, to, |fs, dir, name| {
+                fs.create(dir, name, NewNode::File, 0o644, Caller::root(NOW))
+                    .map(|attr| attr.ino)
+            }),
+            Self::Mkdir(to) => made(fs, to, |fs, dir, name| {
+                fs.mkdir(dir, name, 0o755, Caller::root(NOW))
+                    .map(|attr| attr.ino)
+            }),
+            Self::Symlink(to, target) => made(fs, to, |fs, dir, name| {
+                fs.symlink(dir, name, target.as_bytes(), Caller::root(NOW))
+                    .map(|attr| attr.ino)
+            }),
+            Self::Link(from, to) => found(fs, from, |fs, ino| {
+                made(fs, to, |fs, dir, name| {
+                    fs.link(ino, dir, name, NOW).map(|attr| attr.ino)
+                })
+            }),
+            Self::Write {
+                path,
+                offset,
+                len,
+                seed,
+            } => found(fs, path, |fs, ino| {
+                match fs.write(ino, *offset, &bytes(*seed, *len), NOW)? {
                     written if written == *len => Ok(()),
                     _ => Err(Errno::NoSpace),
-                })
-            }
+                }
+            }),
             Self::Fsync(path) => found(fs, path, |fs, ino| fs.fsync(ino, Sync::All)),
-            Self::Truncate(path, size) => {
-                found(fs, path, |fs, ino| fs.setattr(ino, &SetAttr { size: Some(*size), ..SetAttr::default() }, NOW).map(drop))
-            }
-            Self::Mode(path, mode) => {
-                found(fs, path, |fs, ino| fs.setattr(ino, &SetAttr { mode: Some(*mode), ..SetAttr::default() }, NOW).map(drop))
-            }
-            Self::Xattr { path, name, len, seed } => {
-                found(fs, path, |fs, ino| fs.setxattr(ino, name.as_bytes(), &bytes(*seed, *len), SetXattr::Any, NOW))
-            }
+            Self::Truncate(path, size) => found(fs, path, |fs, ino| {
+                fs.setattr(
+                    ino,
+                    &SetAttr {
+                        size: Some(*size),
+                        ..SetAttr::default()
+                    },
+                    NOW,
+                )
+                .map(drop)
+            }),
+            Self::Mode(path, mode) => found(fs, path, |fs, ino| {
+                fs.setattr(
+                    ino,
+                    &SetAttr {
+                        mode: Some(*mode),
+                        ..SetAttr::default()
+                    },
+                    NOW,
+                )
+                .map(drop)
+            }),
+            Self::Xattr {
+                path,
+                name,
+                len,
+                seed,
+            } => found(fs, path, |fs, ino| {
+                fs.setxattr(
+                    ino,
+                    name.as_bytes(),
+                    &bytes(*seed, *len),
+                    SetXattr::Any,
+                    NOW,
+                )
+            }),
             Self::Unlink(path) => within(fs, path, |fs, dir, name| fs.unlink(dir, name, NOW)),
-            Self::Rename(from, to) => {
-                within(fs, from, |fs, old, from| within(fs, to, |fs, new, to| fs.rename((old, from), (new, to), Rename::Replace, NOW)))
-            }
+            Self::Rename(from, to) => within(fs, from, |fs, old, from| {
+                within(fs, to, |fs, new, to| {
+                    fs.rename((old, from), (new, to), Rename::Replace, NOW)
+                })
+            }),
         }
     }
 }
 
-fn within<F: FileSystem, T>(fs: &mut F, to: &str, call: impl FnOnce(&mut F, Ino, &[u8]) -> Result<T, Errno>) -> Result<T, Errno> {
+fn within<F: FileSystem, T>(
+    fs: &mut F,
+    to: &str,
+    call: impl FnOnce(&mut F, Ino, &[u8]) -> Result<T, Errno>,
+) -> Result<T, Errno> {
     let (dir, name) = path::parent(fs, to.as_bytes())?;
     let outcome = call(fs, dir, name);
     fs.forget(dir, 1);
     outcome
 }
 
-fn made<F: FileSystem>(fs: &mut F, to: &str, call: impl FnOnce(&mut F, Ino, &[u8]) -> Result<Ino, Errno>) -> Result<(), Errno> {
+fn made<F: FileSystem>(
+    fs: &mut F,
+    to: &str,
+    call: impl FnOnce(&mut F, Ino, &[u8]) -> Result<Ino, Errno>,
+) -> Result<(), Errno> {
     let ino = within(fs, to, call)?;
     fs.forget(ino, 1);
     Ok(())
 }
 
-fn found<F: FileSystem>(fs: &mut F, at: &str, call: impl FnOnce(&mut F, Ino) -> Result<(), Errno>) -> Result<(), Errno> {
+fn found<F: FileSystem>(
+    fs: &mut F,
+    at: &str,
+    call: impl FnOnce(&mut F, Ino) -> Result<(), Errno>,
+) -> Result<(), Errno> {
     let ino = path::resolve(fs, at.as_bytes())?.ino;
     let outcome = call(fs, ino);
     fs.forget(ino, 1);
@@ -151,8 +234,16 @@ pub struct Calls {
 
 impl Calls {
     pub fn new(load: Load) -> Self {
-        let waiting = (0..DIRS).map(|dir| Call::Mkdir(format!("d{dir}"))).collect();
-        Self { load, step: 0, files: Vec::new(), links: Vec::new(), waiting }
+        let waiting = (0..DIRS)
+            .map(|dir| Call::Mkdir(format!("d{dir}")))
+            .collect();
+        Self {
+            load,
+            step: 0,
+            files: Vec::new(),
+            links: Vec::new(),
+            waiting,
+        }
     }
 
     fn dice(&self, n: u64, bound: u64) -> u64 {
@@ -170,7 +261,10 @@ impl Calls {
 
     fn create(&mut self) -> Call {
         let name = self.name();
-        self.files.push(File { names: vec![name.clone()], size: 0 });
+        self.files.push(File {
+            names: vec![name.clone()],
+            size: 0,
+        });
         Call::Create(name)
     }
 
@@ -191,14 +285,23 @@ impl Calls {
         if self.dice(2, self.load.fsync_each) == 0 {
             self.waiting.push(Call::Fsync(path.clone()));
         }
-        Call::Write { path, offset, len: len as usize, seed: self.step }
+        Call::Write {
+            path,
+            offset,
+            len: len as usize,
+            seed: self.step,
+        }
     }
 
     fn rename(&mut self, file: usize) -> Call {
         let from = self.files[file].names[0].clone();
         let other = self.dice(5, self.files.len() as u64) as usize;
         let over = self.dice(6, 4) == 0 && other != file && self.files[other].names.len() == 1;
-        let to = if over { self.files[other].names[0].clone() } else { self.name() };
+        let to = if over {
+            self.files[other].names[0].clone()
+        } else {
+            self.name()
+        };
         self.files[file].names[0] = to.clone();
         if over {
             self.files.swap_remove(other);
@@ -209,7 +312,10 @@ impl Calls {
     fn symlink(&mut self) -> Call {
         if self.links.len() < 20 {
             self.links.push(self.name());
-            return Call::Symlink(self.links[self.links.len() - 1].clone(), format!("../somewhere/{}", self.step));
+            return Call::Symlink(
+                self.links[self.links.len() - 1].clone(),
+                format!("../somewhere/{}", self.step),
+            );
         }
         Call::Unlink(self.links.swap_remove(0))
     }
@@ -239,7 +345,9 @@ impl Iterator for Calls {
                 let (offset, len) = (self.dice(4, size + 1), 1 + self.dice(7, 5000));
                 self.write(file, offset, len)
             }
-            72..75 if size + 9000 < self.load.file_bytes => self.write(file, size + self.dice(4, 8000), 700),
+            72..75 if size + 9000 < self.load.file_bytes => {
+                self.write(file, size + self.dice(4, 8000), 700)
+            }
             75..80 => {
                 let to = self.dice(4, size * 5 / 4 + 1).min(self.load.file_bytes);
                 self.files[file].size = to;
@@ -254,8 +362,14 @@ impl Iterator for Calls {
             }
             93..95 => self.symlink(),
             95..98 if self.load.xattrs => {
-                let name = ["user.one", "user.two", "trusted.three", "security.four"][self.dice(4, 4) as usize];
-                Call::Xattr { path, name, len: self.dice(7, 300) as usize, seed: self.step }
+                let name = ["user.one", "user.two", "trusted.three", "security.four"]
+                    [self.dice(4, 4) as usize];
+                Call::Xattr {
+                    path,
+                    name,
+                    len: self.dice(7, 300) as usize,
+                    seed: self.step,
+                }
             }
             _ => Call::Mode(path, self.dice(4, 0o1000) as u16 | 0o400),
         })

@@ -1,4 +1,5 @@
-//! The yardstick: page mapping as a bare loop over arrays. No traits, no clock, no statistics, no rules, no recovery: a map of 4 bytes a logical page, 16 OOB bytes a flash page, a valid bit a
+//! The yardstick: page mapping as a bare loop over arrays. No traits, no clock, no statistics, no
+//! rules, no recovery: a map of 4 bytes a logical page, 16 OOB bytes a flash page, a valid bit a
 //! page, blocks in lists by valid pages, greedy collection into a block of its own.
 
 /// What a loop did after its warm-up.
@@ -19,8 +20,13 @@ pub struct Slots {
 
 impl Slots {
     pub fn new(pages: u32, logical: u32) -> Self {
-        // Slots that are free turn over in the order of the pages that held them, as in any store that has been in use for a while.
-        Self { of_page: vec![NIL; pages as usize], unused: (0..=logical).rev().collect(), bytes: vec![0; (logical as usize + 1) * PAGE] }
+        // Slots that are free turn over in the order of the pages that held them, as in any store
+        // that has been in use for a while.
+        Self {
+            of_page: vec![NIL; pages as usize],
+            unused: (0..=logical).rev().collect(),
+            bytes: vec![0; (logical as usize + 1) * PAGE],
+        }
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -105,7 +111,12 @@ impl Bare {
     fn put(&mut self, lpn: u32, (block, index): (u32, u32)) -> u32 {
         let page = block * self.pages_per_block + index;
         self.map[lpn as usize] = page;
-        self.oob[page as usize] = [lpn, self.programs as u32, (self.programs >> 32) as u32, block];
+        self.oob[page as usize] = [
+            lpn,
+            self.programs as u32,
+            (self.programs >> 32) as u32,
+            block,
+        ];
         self.bitmap[page as usize / 64] |= 1 << (page % 64);
         self.valid[block as usize] += 1;
         self.programs += 1;

@@ -1,7 +1,10 @@
-//! How fast and how large: the whole stack through the lab's own run loop, beside a bare loop over arrays in the same run.
+//! How fast and how large: the whole stack through the lab's own run loop, beside a bare loop over
+//! arrays in the same run.
 //!
-//! Figures are CPU seconds of one thread and allocated heap bytes, never wall time. A rate is a difference of two runs of different length, so that formatting and filling the
-//! device are not in it. Every pair is measured three times, in turn, and the best of each is shown: what disturbs a run only ever makes it slower.
+//! Figures are CPU seconds of one thread and allocated heap bytes, never wall time. A rate is a
+//! difference of two runs of different length, so that formatting and filling the device are not in
+//! it. Every pair is measured three times, in turn, and the best of each is shown: what disturbs a
+//! run only ever makes it slower.
 
 mod bare;
 
@@ -25,13 +28,21 @@ fn main() {
     // `cargo bench` and `cargo test --benches` pass words of their own; only a name filters.
     let filter = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let wanted = |name: &str| filter.as_deref().is_none_or(|f| name.contains(f));
-    println!("CPU seconds of one thread, best of {ROUNDS}; 4 KiB pages, 256 a block, greedy collection, uniform writes");
+    println!(
+        "CPU seconds of one thread, best of {ROUNDS}; 4 KiB pages, 256 a block, greedy collection, uniform writes"
+    );
     if wanted("timing") {
         beside("timing only, 8 GiB, 7 %", 8192, 0.07, false, 8_000_000);
         beside("timing only, 8 GiB, 28 %", 8192, 0.28, false, 8_000_000);
     }
     if wanted("contents") {
-        beside("page contents kept, 2 GiB, 7 %", 2048, 0.07, true, 1_500_000);
+        beside(
+            "page contents kept, 2 GiB, 7 %",
+            2048,
+            0.07,
+            true,
+            1_500_000,
+        );
     }
     if wanted("device") {
         four_gib();
@@ -69,12 +80,15 @@ fn description(blocks: u32, op: f64, contents: bool, workload: &str) -> Experime
 }
 
 fn experiment(text: &str) -> Experiment {
-    let document = Document::parse("bench", Path::new("."), text, &[]).expect("a description of this file is right");
+    let document = Document::parse("bench", Path::new("."), text, &[])
+        .expect("a description of this file is right");
     Experiment::take(document).expect("a description of this file is right")
 }
 
 fn random(requests: u64) -> String {
-    format!("[workload]\npattern = \"random\"\nblock = \"4 KiB\"\nrequests = {requests}\n[run]\nprecondition = \"random\"\n")
+    format!(
+        "[workload]\npattern = \"random\"\nblock = \"4 KiB\"\nrequests = {requests}\n[run]\nprecondition = \"random\"\n"
+    )
 }
 
 /// Seconds and write amplification of a whole run.
@@ -88,7 +102,8 @@ fn ours(experiment: &Experiment) -> (f64, f64) {
     (seconds, amplification)
 }
 
-/// Host writes per CPU second of nandlab at the end of a run: from two runs, the longer by `more` requests.
+/// Host writes per CPU second of nandlab at the end of a run: from two runs, the longer by `more`
+/// requests.
 fn rate_of_ours(make: impl Fn(u64) -> Experiment, more: u64) -> (f64, f64) {
     let (short, _) = ours(&make(more / 4));
     let (long, amplification) = ours(&make(more / 4 + more));
@@ -99,7 +114,12 @@ fn rate_of_ours(make: impl Fn(u64) -> Experiment, more: u64) -> (f64, f64) {
 fn rate_of_bare(blocks: u32, op: f64, contents: bool, writes: u64) -> (f64, Done) {
     let pages = blocks * 256;
     let logical = (f64::from(pages) / (1.0 + op)) as u32;
-    let mut bare = Bare::new(blocks, 256, logical, contents.then(|| Slots::new(pages, logical)));
+    let mut bare = Bare::new(
+        blocks,
+        256,
+        logical,
+        contents.then(|| Slots::new(pages, logical)),
+    );
     let mut random = nandlab_sim::rng(1, "bare");
     let mut data = [7u8; PAGE];
     (0..logical).for_each(|lpn| bare.write(lpn, &data));
@@ -114,19 +134,33 @@ fn rate_of_bare(blocks: u32, op: f64, contents: bool, writes: u64) -> (f64, Done
     let before = bare.programs;
     let seconds = seconds(|| some(&mut bare, writes));
     std::hint::black_box(bare.slots.as_ref().map(Slots::bytes));
-    (writes as f64 / seconds, Done { writes, programs: bare.programs - before })
+    (
+        writes as f64 / seconds,
+        Done {
+            writes,
+            programs: bare.programs - before,
+        },
+    )
 }
 
 fn beside(name: &str, blocks: u32, op: f64, contents: bool, writes: u64) {
     let (mut best_bare, mut best_ours) = ((0.0f64, 0.0), (0.0f64, 0.0));
     for _ in 0..ROUNDS {
         let (rate, done) = rate_of_bare(blocks, op, contents, writes);
-        best_bare = (best_bare.0.max(rate), done.programs as f64 / done.writes as f64);
-        let (rate, amplification) = rate_of_ours(|n| description(blocks, op, contents, &random(n)), writes);
+        best_bare = (
+            best_bare.0.max(rate),
+            done.programs as f64 / done.writes as f64,
+        );
+        let (rate, amplification) =
+            rate_of_ours(|n| description(blocks, op, contents, &random(n)), writes);
         best_ours = (best_ours.0.max(rate), amplification);
     }
     println!("\n{name}");
-    println!("  bare loop  {:6.2} M host writes/s   write amplification {:.2}   (arrays only)", best_bare.0 / 1e6, best_bare.1);
+    println!(
+        "  bare loop  {:6.2} M host writes/s   write amplification {:.2}   (arrays only)",
+        best_bare.0 / 1e6,
+        best_bare.1
+    );
     println!(
         "  nandlab    {:6.2} M host writes/s   write amplification {:.2}   (chip rules, virtual clock, tally, latency histogram, series, map on flash{})",
         best_ours.0 / 1e6,
@@ -140,7 +174,11 @@ fn four_gib() {
     let best = (0..ROUNDS)
         .map(|_| rate_of_ours(|n| description(4096, 0.4, false, &random(n)), 8_000_000))
         .fold((0.0f64, 0.0), |b, r| (b.0.max(r.0), r.1));
-    println!("\n4 GiB device, timing only\n  nandlab    {:6.2} M timed 4 KiB writes/s   write amplification {:.2}", best.0 / 1e6, best.1);
+    println!(
+        "\n4 GiB device, timing only\n  nandlab    {:6.2} M timed 4 KiB writes/s   write amplification {:.2}",
+        best.0 / 1e6,
+        best.1
+    );
 }
 
 /// A trace in MSR-Cambridge form, half reads, 4 to 64 KiB, read from a file, parsed and replayed.
@@ -148,12 +186,28 @@ fn replay() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let write = |name: &str, requests: u64| {
         let path = dir.path().join(name);
-        let mut file = std::io::BufWriter::new(std::fs::File::create(&path).expect("a scratch file"));
+        let mut file =
+            std::io::BufWriter::new(std::fs::File::create(&path).expect("a scratch file"));
         let mut random = nandlab_sim::rng(3, "trace");
         for i in 0..requests {
-            let (word, kind) = (random.next_u32(), if random.next_u32() & 1 == 0 { "Read" } else { "Write" });
-            let (offset, size) = (u64::from(word >> 12) * 4096, [4096, 8192, 16384, 65536][(word & 3) as usize]);
-            writeln!(file, "{},web,0,{kind},{offset},{size},1000", 128_166_372_002_061_629 + i * 100).expect("a scratch file takes a line");
+            let (word, kind) = (
+                random.next_u32(),
+                if random.next_u32() & 1 == 0 {
+                    "Read"
+                } else {
+                    "Write"
+                },
+            );
+            let (offset, size) = (
+                u64::from(word >> 12) * 4096,
+                [4096, 8192, 16384, 65536][(word & 3) as usize],
+            );
+            writeln!(
+                file,
+                "{},web,0,{kind},{offset},{size},1000",
+                128_166_372_002_061_629 + i * 100
+            )
+            .expect("a scratch file takes a line");
         }
         path
     };
@@ -163,21 +217,31 @@ fn replay() {
             4096,
             0.4,
             false,
-            &format!("[workload]\ntype = \"trace\"\nfile = \"{}\"\nfit = \"wrap\"\n[run]\nqueue-depth = 8\n", path.display()),
+            &format!(
+                "[workload]\ntype = \"trace\"\nfile = \"{}\"\nfit = \"wrap\"\n[run]\nqueue-depth = 8\n",
+                path.display()
+            ),
         )
     };
-    let best = (0..ROUNDS).map(|_| 1e6 / (ours(&make(&long)).0 - ours(&make(&short)).0)).fold(0.0, f64::max);
-    println!("\ntrace replay with parsing, MSR-Cambridge CSV, half reads, 4 to 64 KiB\n  nandlab    {:6.2} M requests/s", best / 1e6);
+    let best = (0..ROUNDS)
+        .map(|_| 1e6 / (ours(&make(&long)).0 - ours(&make(&short)).0))
+        .fold(0.0, f64::max);
+    println!(
+        "\ntrace replay with parsing, MSR-Cambridge CSV, half reads, 4 to 64 KiB\n  nandlab    {:6.2} M requests/s",
+        best / 1e6
+    );
 }
 
 fn heap() {
     println!("\nheap, timing only");
     for (gib, op) in [(4u32, 0.07), (16, 0.07), (16, 0.28)] {
         let region = Region::new(HEAP);
-        let stack = Stack::build(&description(gib * 1024, op, false, &random(1)).stack).expect("the stack is built");
+        let stack = Stack::build(&description(gib * 1024, op, false, &random(1)).stack)
+            .expect("the stack is built");
         let held = region.change();
         let bytes = (held.bytes_allocated - held.bytes_deallocated) as f64;
-        let logical = nandlab_block::BlockDevice::geometry(&*stack.device).bytes() as f64 / 1024.0 / MIB;
+        let logical =
+            nandlab_block::BlockDevice::geometry(&*stack.device).bytes() as f64 / 1024.0 / MIB;
         println!(
             "  {gib:3} GiB of flash, {:2.0} % spare: {:.2} MiB a GiB of flash, {:.2} MiB a GiB offered",
             op * 100.0,
@@ -200,7 +264,8 @@ fn heap() {
 fn start_up() {
     let text = "[chip]\npreset = \"ssd-512GiB\"\ncontents = \"dropped\"\n[ftl]\nscheme = \"page\"\n[workload]\npattern = \"random\"\nrequests = 1\n";
     let description = experiment(text);
-    let best =
-        (0..ROUNDS).map(|_| seconds(|| drop(Stack::build(&description.stack).expect("the stack is built")))).fold(f64::MAX, f64::min);
+    let best = (0..ROUNDS)
+        .map(|_| seconds(|| drop(Stack::build(&description.stack).expect("the stack is built"))))
+        .fold(f64::MAX, f64::min);
     println!("\n512 GiB device, built and formatted\n  nandlab    {best:6.3} CPU s");
 }

@@ -23,17 +23,22 @@ pub struct Cut {
     pub op: usize,
     /// Before, within or after it.
     pub phase: Phase,
-    /// Which of several states: chooses the moment within the operation, and the fates of whatever is under way.
+    /// Which of several states: chooses the moment within the operation, and the fates of whatever
+    /// is under way.
     pub word: u32,
 }
 
 impl Cut {
     /// The word that decides, for a seed.
     pub(super) fn fates(self, seed: u64) -> u64 {
-        mix(mix(seed, self.op as u64), u64::from(self.word) << 2 | self.phase as u64)
+        mix(
+            mix(seed, self.op as u64),
+            u64::from(self.word) << 2 | self.phase as u64,
+        )
     }
 
-    /// When it is; none if the log has no such operation, or none that takes long enough to be interrupted.
+    /// When it is; none if the log has no such operation, or none that takes long enough to be
+    /// interrupted.
     pub(super) fn moment(self, log: &[LoggedOp], seed: u64) -> Option<Nanos> {
         let op = log.get(self.op)?;
         match self.phase {
@@ -54,7 +59,11 @@ impl Cut {
             Phase::After => "after",
         };
         match log.get(self.op) {
-            Some(op) => format!("{moment} chip operation {}: {}", self.op, operation(op, geometry)),
+            Some(op) => format!(
+                "{moment} chip operation {}: {}",
+                self.op,
+                operation(op, geometry)
+            ),
             None => format!("{moment} chip operation {}", self.op),
         }
     }
@@ -62,7 +71,13 @@ impl Cut {
 
 /// A chip operation in words.
 fn operation(op: &LoggedOp, geometry: &Geometry) -> String {
-    let place = |page: &Page| format!("block {} page {}", geometry.block_of(*page).0, geometry.index_of(*page));
+    let place = |page: &Page| {
+        format!(
+            "block {} page {}",
+            geometry.block_of(*page).0,
+            geometry.index_of(*page)
+        )
+    };
     match &op.kind {
         LoggedKind::Program { page, .. } => format!("program {}", place(page)),
         LoggedKind::Copy { from, to, .. } => format!("copy {} to {}", place(from), place(to)),
@@ -73,7 +88,12 @@ fn operation(op: &LoggedOp, geometry: &Geometry) -> String {
 
 /// The same with its time.
 pub(super) fn timed(op: &LoggedOp, geometry: &Geometry) -> String {
-    format!("{} ({} to {} ns)", operation(op, geometry), op.start, op.end)
+    format!(
+        "{} ({} to {} ns)",
+        operation(op, geometry),
+        op.start,
+        op.end
+    )
 }
 
 /// The chosen cuts with their moments, in the order of time.
@@ -94,7 +114,10 @@ pub(super) fn choose(log: &[LoggedOp], cuts: Cuts, words: u32, seed: u64) -> Vec
         Cuts::Sample(n) if n < all => {
             // One from each of `n` equal parts, so that no stretch of the run goes unseen.
             let part = |i: u64| (u128::from(i) * u128::from(all) / u128::from(n)) as u64;
-            (0..n).map(|i| part(i) + mix(seed, i) % (part(i + 1) - part(i))).filter_map(|i| timed(name(i))).collect()
+            (0..n)
+                .map(|i| part(i) + mix(seed, i) % (part(i + 1) - part(i)))
+                .filter_map(|i| timed(name(i)))
+                .collect()
         }
         Cuts::All | Cuts::Sample(_) => (0..all).filter_map(|i| timed(name(i))).collect(),
     };
@@ -102,13 +125,22 @@ pub(super) fn choose(log: &[LoggedOp], cuts: Cuts, words: u32, seed: u64) -> Vec
     chosen
 }
 
-/// The first operation that cannot be repeated in the order in which operations ended, because another that was issued later ended earlier and destroyed what it
-/// needed. No state after its end can be built, on the bench or here.
+/// The first operation that cannot be repeated in the order in which operations ended, because
+/// another that was issued later ended earlier and destroyed what it needed. No state after its end
+/// can be built, on the bench or here.
 pub(super) fn overtaken(mut chip: Chip, log: &[LoggedOp]) -> Option<usize> {
     let mut by_end: Vec<(usize, &LoggedOp)> = log.iter().enumerate().collect();
     by_end.sort_by_key(|(_, op)| (op.end, op.start));
-    let refused = |result| !matches!(result, Ok(()) | Err(MtdError::ProgramFailed(_) | MtdError::EraseFailed(_)));
-    by_end.into_iter().find(|(_, op)| refused(chip.replay(&op.kind, Fate::Done))).map(|(index, _)| index)
+    let refused = |result| {
+        !matches!(
+            result,
+            Ok(()) | Err(MtdError::ProgramFailed(_) | MtdError::EraseFailed(_))
+        )
+    };
+    by_end
+        .into_iter()
+        .find(|(_, op)| refused(chip.replay(&op.kind, Fate::Done)))
+        .map(|(index, _)| index)
 }
 
 #[cfg(test)]
@@ -121,7 +153,9 @@ mod tests {
     }
 
     fn erases(count: u64) -> Vec<LoggedOp> {
-        (0..count).map(|i| op(LoggedKind::Erase(Block(0)), 100 * i, 100 * i + 100)).collect()
+        (0..count)
+            .map(|i| op(LoggedKind::Erase(Block(0)), 100 * i, 100 * i + 100))
+            .collect()
     }
 
     #[test]
@@ -142,9 +176,18 @@ mod tests {
 
     #[test]
     fn what_takes_no_time_is_not_cut_in_two() {
-        let log = [op(LoggedKind::MarkBad(Block(0)), 7, 7), op(LoggedKind::MarkBad(Block(0)), 8, 9)];
-        let phases: Vec<Phase> = choose(&log, Cuts::All, 3, 1).iter().map(|(_, cut)| cut.phase).collect();
-        assert_eq!(phases, [Phase::Before, Phase::After, Phase::Before, Phase::After]);
+        let log = [
+            op(LoggedKind::MarkBad(Block(0)), 7, 7),
+            op(LoggedKind::MarkBad(Block(0)), 8, 9),
+        ];
+        let phases: Vec<Phase> = choose(&log, Cuts::All, 3, 1)
+            .iter()
+            .map(|(_, cut)| cut.phase)
+            .collect();
+        assert_eq!(
+            phases,
+            [Phase::Before, Phase::After, Phase::Before, Phase::After]
+        );
     }
 
     #[test]
@@ -153,7 +196,10 @@ mod tests {
         let chosen = choose(&log, Cuts::Sample(50), 3, 1);
         let tens: Vec<usize> = chosen.iter().map(|(_, cut)| cut.op / 20).collect();
         assert_eq!(tens, (0..50).collect::<Vec<_>>());
-        assert_eq!(choose(&log, Cuts::Sample(1 << 40), 3, 1), choose(&log, Cuts::All, 3, 1));
+        assert_eq!(
+            choose(&log, Cuts::Sample(1 << 40), 3, 1),
+            choose(&log, Cuts::All, 3, 1)
+        );
         assert_eq!(choose(&log, Cuts::Sample(0), 3, 1), []);
         assert_eq!(choose(&[], Cuts::Sample(50), 3, 1), []);
     }

@@ -1,7 +1,8 @@
-//! An experiment as a subject: the stack that it describes, and the first operations of its workload; on the disk, or on the files of its file system.
+//! An experiment as a subject: the stack that it describes, and the first operations of its
+//! workload; on the disk, or on the files of its file system.
 //!
-//! Operations are served one after another, whenever the one before has returned: arrival times and queue depth play no part. Page
-//! data is kept in memory, whatever the description says.
+//! Operations are served one after another, whenever the one before has returned: arrival times and
+//! queue depth play no part. Page data is kept in memory, whatever the description says.
 
 use super::disk::{Disk, Layer, operations};
 use super::files::{DescribedVolume, FileOp, Files, FlashFiles, file_operations, mixed};
@@ -76,45 +77,101 @@ impl Prepared<Disk<Described>> {
     pub fn new(experiment: &Experiment, limit: usize) -> Result<Self, PrepareError> {
         let subject = Disk(Described::new(experiment)?);
         let geometry = subject.geometry().map_err(PrepareError::Format)?;
-        let (mut feed, _) = experiment.workload.open(geometry.bytes(), u64::from(geometry.sector), experiment.run.seed)?;
+        let (mut feed, _) = experiment.workload.open(
+            geometry.bytes(),
+            u64::from(geometry.sector),
+            experiment.run.seed,
+        )?;
         let ops = operations(&mut *feed, &geometry, limit)?;
         let cut_short = ops.len() == limit && feed.next()?.is_some();
-        Ok(Self { subject, ops, cut_short })
+        Ok(Self {
+            subject,
+            ops,
+            cut_short,
+        })
     }
 }
 
 impl Prepared<Files<DescribedPart, DescribedVolume>> {
-    /// The experiment's file system with the first `limit` operations of its workload; none if it has no file system on a disk.
+    /// The experiment's file system with the first `limit` operations of its workload; none if it
+    /// has no file system on a disk.
     pub fn files(experiment: &Experiment, limit: usize) -> Result<Option<Self>, PrepareError> {
-        let Some(fs) = experiment.stack.fs.clone().filter(|fs| !fs.is_on_flash()) else { return Ok(None) };
+        let Some(fs) = experiment.stack.fs.clone().filter(|fs| !fs.is_on_flash()) else {
+            return Ok(None);
+        };
         if experiment.stack.write_back.is_some() {
-            let expected = "false: deferred writes are followed through cuts on fs.type = \"jffs2\" only";
-            return Err(PrepareError::Setting { key: "write-back.deferred", found: "true".into(), expected });
+            let expected =
+                "false: deferred writes are followed through cuts on fs.type = \"jffs2\" only";
+            return Err(PrepareError::Setting {
+                key: "write-back.deferred",
+                found: "true".into(),
+                expected,
+            });
         }
-        let layer = DescribedPart { disk: Described::new(experiment)?, fs: fs.clone() };
-        let bytes = layer.format().map_err(PrepareError::Format)?.geometry().bytes();
+        let layer = DescribedPart {
+            disk: Described::new(experiment)?,
+            fs: fs.clone(),
+        };
+        let bytes = layer
+            .format()
+            .map_err(PrepareError::Format)?
+            .geometry()
+            .bytes();
         let (ops, cut_short) = operations_on_files(experiment, limit)?;
-        Ok(Some(Self { subject: Files { layer, volume: DescribedVolume::new(fs, bytes) }, ops, cut_short }))
+        Ok(Some(Self {
+            subject: Files {
+                layer,
+                volume: DescribedVolume::new(fs, bytes),
+            },
+            ops,
+            cut_short,
+        }))
     }
 }
 
 impl Prepared<FlashFiles> {
     /// The experiment's file system on flash itself, likewise; none if it has no such.
     pub fn on_flash(experiment: &Experiment, limit: usize) -> Result<Option<Self>, PrepareError> {
-        let Some(Volume::Jffs2(fs)) = experiment.stack.fs.as_ref().map(|fs| fs.volume.clone()) else { return Ok(None) };
+        let Some(Volume::Jffs2(fs)) = experiment.stack.fs.as_ref().map(|fs| fs.volume.clone())
+        else {
+            return Ok(None);
+        };
         refuse_unsuitable(experiment)?;
-        let chip = ChipSpec { contents: Contents::Kept, ..experiment.stack.chip.spec.clone() };
+        let chip = ChipSpec {
+            contents: Contents::Kept,
+            ..experiment.stack.chip.spec.clone()
+        };
         let write_back = experiment.stack.write_back.map(|routine| routine.settings);
         let (ops, cut_short) = operations_on_files(experiment, limit)?;
-        let ubi = if let Scheme::Ubi(ubi) = &experiment.stack.ftl.scheme { Some(ubi.clone()) } else { None };
-        Ok(Some(Self { subject: FlashFiles { chip, ubi, fs, write_back, seed: experiment.run.seed }, ops, cut_short }))
+        let ubi = if let Scheme::Ubi(ubi) = &experiment.stack.ftl.scheme {
+            Some(ubi.clone())
+        } else {
+            None
+        };
+        Ok(Some(Self {
+            subject: FlashFiles {
+                chip,
+                ubi,
+                fs,
+                write_back,
+                seed: experiment.run.seed,
+            },
+            ops,
+            cut_short,
+        }))
     }
 }
 
 /// The first `limit` operations of a workload on files, and whether it goes on.
-fn operations_on_files(experiment: &Experiment, limit: usize) -> Result<(Vec<FileOp>, bool), PrepareError> {
+fn operations_on_files(
+    experiment: &Experiment,
+    limit: usize,
+) -> Result<(Vec<FileOp>, bool), PrepareError> {
     Ok(match &experiment.workload {
-        WorkloadDescription::Mixed(count) => (mixed(experiment.run.seed, limit.min(*count as usize)), *count as usize > limit),
+        WorkloadDescription::Mixed(count) => (
+            mixed(experiment.run.seed, limit.min(*count as usize)),
+            *count as usize > limit,
+        ),
         workload => match workload.files() {
             Some(files) => {
                 let mut calls = files.open(experiment.run.seed)?;
@@ -133,17 +190,30 @@ impl Described {
         let mut chip = experiment.stack.chip.clone();
         chip.contents_file = None;
         chip.spec.contents = Contents::Kept;
-        Ok(Self { chip, scheme: experiment.stack.ftl.scheme.clone() })
+        Ok(Self {
+            chip,
+            scheme: experiment.stack.ftl.scheme.clone(),
+        })
     }
 }
 
 /// What every sector holds must be known from the beginning.
 fn refuse_unsuitable(experiment: &Experiment) -> Result<(), PrepareError> {
-    let refuse = |key, found, expected| Err(PrepareError::Setting { key, found, expected });
+    let refuse = |key, found, expected| {
+        Err(PrepareError::Setting {
+            key,
+            found,
+            expected,
+        })
+    };
     let chip = &experiment.stack.chip;
     let bytes = chip.spec.geometry.bytes();
     if bytes > MAX_BYTES {
-        return refuse("chip.blocks", format!("a chip of {bytes} bytes"), "at most 8 GiB, since the disk is read whole in every state");
+        return refuse(
+            "chip.blocks",
+            format!("a chip of {bytes} bytes"),
+            "at most 8 GiB, since the disk is read whole in every state",
+        );
     }
     if chip.spec.superblock.is_some() {
         return refuse(
@@ -153,17 +223,33 @@ fn refuse_unsuitable(experiment: &Experiment) -> Result<(), PrepareError> {
         );
     }
     if let Some(path) = &chip.load {
-        return refuse("chip.load", path.display().to_string(), "none: cuts are explored from a freshly formatted chip on");
+        return refuse(
+            "chip.load",
+            path.display().to_string(),
+            "none: cuts are explored from a freshly formatted chip on",
+        );
     }
     if let Some(path) = &chip.save {
-        return refuse("chip.save", path.display().to_string(), "none: an exploration leaves many chips, none of them the one to keep");
+        return refuse(
+            "chip.save",
+            path.display().to_string(),
+            "none: an exploration leaves many chips, none of them the one to keep",
+        );
     }
     if experiment.stack.nvram.is_some() {
-        return refuse("nvram.holds", "a memory".into(), "nothing: what is in a memory beside the chip is not followed through cuts");
+        return refuse(
+            "nvram.holds",
+            "a memory".into(),
+            "nothing: what is in a memory beside the chip is not followed through cuts",
+        );
     }
     if experiment.run.precondition != Precondition::None {
         let found = format!("{:?}", experiment.run.precondition).to_lowercase();
-        return refuse("run.precondition", found, "none: whatever is written is part of the run that is cut");
+        return refuse(
+            "run.precondition",
+            found,
+            "none: whatever is written is part of the run that is cut",
+        );
     }
     Ok(())
 }

@@ -57,26 +57,48 @@ impl fmt::Display for DiskOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Read { lba, sectors } => write!(f, "read {sectors} at {lba}"),
-            Self::Write { lba, sectors, stamp } => write!(f, "write {sectors} at {lba} ({})", Version(stamp)),
+            Self::Write {
+                lba,
+                sectors,
+                stamp,
+            } => write!(f, "write {sectors} at {lba} ({})", Version(stamp)),
             Self::Discard { lba, sectors } => write!(f, "discard {sectors} at {lba}"),
             Self::Flush => f.write_str("flush"),
         }
     }
 }
 
-/// The first `limit` requests of a stream as operations on a disk of this shape: rounded out to whole sectors, wrapped at its end.
-pub fn operations(source: &mut dyn Source, geometry: &BlockGeometry, limit: usize) -> Result<Vec<DiskOp>, WorkloadError> {
+/// The first `limit` requests of a stream as operations on a disk of this shape: rounded out to
+/// whole sectors, wrapped at its end.
+pub fn operations(
+    source: &mut dyn Source,
+    geometry: &BlockGeometry,
+    limit: usize,
+) -> Result<Vec<DiskOp>, WorkloadError> {
     let sector = u64::from(geometry.sector);
-    let target = Target { sector, bytes: geometry.bytes(), fit: Fit::Wrap, time_scale: 1.0 };
+    let target = Target {
+        sector,
+        bytes: geometry.bytes(),
+        fit: Fit::Wrap,
+        time_scale: 1.0,
+    };
     let mut fitted = Fitted::new(source, target)?;
     let mut ops = Vec::new();
     while ops.len() < limit
         && let Some(request) = fitted.next()?
     {
-        let (lba, sectors, stamp) = (Lba(request.offset / sector), request.length / sector, ops.len() as Stamp + 1);
+        let (lba, sectors, stamp) = (
+            Lba(request.offset / sector),
+            request.length / sector,
+            ops.len() as Stamp + 1,
+        );
         ops.push(match request.op {
             Op::Read => DiskOp::Read { lba, sectors },
-            Op::Write => DiskOp::Write { lba, sectors, stamp },
+            Op::Write => DiskOp::Write {
+                lba,
+                sectors,
+                stamp,
+            },
             Op::Discard => DiskOp::Discard { lba, sectors },
             Op::Flush => DiskOp::Flush,
         });
@@ -114,18 +136,31 @@ impl<L: Layer> Subject for Disk<L> {
         self.0.power_off(device)
     }
 
-    fn apply(&self, device: &mut L::Device, op: &DiskOp, oracle: &FlushedOrNewer) -> Result<(), Failure> {
+    fn apply(
+        &self,
+        device: &mut L::Device,
+        op: &DiskOp,
+        oracle: &FlushedOrNewer,
+    ) -> Result<(), Failure> {
         let sector = device.geometry().sector as usize;
-        let refused = |e: BlockError| Failure::new(Kind::Refused, format_args!("{op}: {e}; allowed: success"));
+        let refused = |e: BlockError| {
+            Failure::new(Kind::Refused, format_args!("{op}: {e}; allowed: success"))
+        };
         match *op {
             DiskOp::Read { lba, sectors } => {
                 let mut data = vec![0; sectors as usize * sector];
                 device.read(lba, &mut data).map_err(refused)?;
                 oracle.compare(lba, &data, |_, _| {})
             }
-            DiskOp::Write { lba, sectors, stamp } => {
+            DiskOp::Write {
+                lba,
+                sectors,
+                stamp,
+            } => {
                 let mut data = vec![0; sectors as usize * sector];
-                (lba.0..).zip(data.chunks_exact_mut(sector)).for_each(|(lba, bytes)| fill(bytes, lba, stamp));
+                (lba.0..)
+                    .zip(data.chunks_exact_mut(sector))
+                    .for_each(|(lba, bytes)| fill(bytes, lba, stamp));
                 device.write(lba, &data).map_err(refused)
             }
             DiskOp::Discard { lba, sectors } => device.discard(lba, sectors).map_err(refused),
@@ -140,8 +175,15 @@ impl<L: Layer> Subject for Disk<L> {
             let chance = mix(going_on.word, u64::from(i));
             let sectors = (1 + chance % per_page).min(g.sectors);
             let lba = Lba((chance >> 8) % (g.sectors - sectors + 1));
-            DiskOp::Write { lba, sectors, stamp: Stamp::from(going_on.life) * PER_LIFE + Stamp::from(i) + 1 }
+            DiskOp::Write {
+                lba,
+                sectors,
+                stamp: Stamp::from(going_on.life) * PER_LIFE + Stamp::from(i) + 1,
+            }
         };
-        (0..going_on.changes).map(write).chain([DiskOp::Flush]).collect()
+        (0..going_on.changes)
+            .map(write)
+            .chain([DiskOp::Flush])
+            .collect()
     }
 }

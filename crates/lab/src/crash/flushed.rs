@@ -1,5 +1,6 @@
-//! The oracle of disks, "flushed or newer": after a cut each sector holds what it held at the last flush that returned, or what some operation
-//! called since then gave it; never a mixture within a sector, never anything else, and it can be read.
+//! The oracle of disks, "flushed or newer": after a cut each sector holds what it held at the last
+//! flush that returned, or what some operation called since then gave it; never a mixture within a
+//! sector, never anything else, and it can be read.
 
 use super::disk::DiskOp;
 use super::subject::{Failure, Kind, Oracle};
@@ -19,7 +20,8 @@ pub(super) const PER_LIFE: Stamp = 1 << 40;
 /// Bytes read at once: few enough to stay in the nearest cache.
 const PIECE: usize = 16 << 10;
 
-/// The contents that a stamp stands for at a sector: the stamp, the sector's number, and words that follow from both.
+/// The contents that a stamp stands for at a sector: the stamp, the sector's number, and words that
+/// follow from both.
 pub(super) fn fill(sector: &mut [u8], lba: u64, stamp: Stamp) {
     if stamp == ZEROS {
         return sector.fill(0);
@@ -41,7 +43,9 @@ fn expected_word(i: u64, key: u64, lba: u64, stamp: Stamp) -> u64 {
 }
 
 fn word(bytes: &[u8], i: usize) -> u64 {
-    bytes.get(i * 8..i * 8 + 8).map_or(0, |w| u64::from_le_bytes(w.try_into().expect("8 bytes")))
+    bytes
+        .get(i * 8..i * 8 + 8)
+        .map_or(0, |w| u64::from_le_bytes(w.try_into().expect("8 bytes")))
 }
 
 /// The stamp whose contents a sector holds, whole.
@@ -51,9 +55,17 @@ fn stamp_of(bytes: &[u8], lba: u64) -> Option<Stamp> {
     // No early exit, so that the comparison is vectorised.
     let rest = |first: u64, step: u64| {
         let words = bytes.chunks_exact(8).skip(2).zip(2u64..);
-        words.fold(0, |differs, (w, i)| differs | (u64::from_le_bytes(w.try_into().expect("8 bytes")) ^ first.wrapping_add(i * step)))
+        words.fold(0, |differs, (w, i)| {
+            differs
+                | (u64::from_le_bytes(w.try_into().expect("8 bytes"))
+                    ^ first.wrapping_add(i * step))
+        })
     };
-    let whole = if stamp == ZEROS { word(bytes, 1) | rest(0, 0) } else { (word(bytes, 1) ^ lba) | rest(key, 1) };
+    let whole = if stamp == ZEROS {
+        word(bytes, 1) | rest(0, 0)
+    } else {
+        (word(bytes, 1) ^ lba) | rest(key, 1)
+    };
     (whole == 0).then_some(stamp)
 }
 
@@ -105,7 +117,8 @@ impl FlushedOrNewer {
     }
 
     fn allows(&self, lba: usize, stamp: Stamp) -> bool {
-        self.current[lba] == stamp || self.cut && (self.flushed[lba] == stamp || self.since.contains(&(lba as u32, stamp)))
+        self.current[lba] == stamp
+            || self.cut && (self.flushed[lba] == stamp || self.since.contains(&(lba as u32, stamp)))
     }
 
     /// What a sector may hold, in words.
@@ -113,8 +126,16 @@ impl FlushedOrNewer {
         if !self.cut {
             return format!("{} (newest)", Version(self.current[lba]));
         }
-        let since = self.since.iter().filter(|(at, _)| *at as usize == lba).map(|&(_, stamp)| format!(", {}", Version(stamp)));
-        format!("{} (flushed){}", Version(self.flushed[lba]), since.collect::<String>())
+        let since = self
+            .since
+            .iter()
+            .filter(|(at, _)| *at as usize == lba)
+            .map(|&(_, stamp)| format!(", {}", Version(stamp)));
+        format!(
+            "{} (flushed){}",
+            Version(self.flushed[lba]),
+            since.collect::<String>()
+        )
     }
 
     /// What is wrong with one sector, in words.
@@ -124,7 +145,10 @@ impl FlushedOrNewer {
             None if word(bytes, 1) != lba as u64 && stamp_of(bytes, word(bytes, 1)).is_some() => {
                 format!("{} of sector {}", Version(word(bytes, 0)), word(bytes, 1))
             }
-            None => format!("bytes that no operation gave it, from {:02x?} on", &bytes[..bytes.len().min(16)]),
+            None => format!(
+                "bytes that no operation gave it, from {:02x?} on",
+                &bytes[..bytes.len().min(16)]
+            ),
         };
         format!("sector {lba} holds {found}; allowed: {}", self.allowed(lba))
     }
@@ -132,14 +156,24 @@ impl FlushedOrNewer {
     /// A sector that was read in vain.
     fn unreadable(&self, lba: Lba, sectors: usize, error: BlockError) -> Failure {
         let allowed = match error {
-            BlockError::Lost(lost) if (lost.0 as usize) < self.current.len() => self.allowed(lost.0 as usize),
+            BlockError::Lost(lost) if (lost.0 as usize) < self.current.len() => {
+                self.allowed(lost.0 as usize)
+            }
             _ => "success".into(),
         };
-        Failure::new(Kind::Contents, format_args!("reading {sectors} sectors from {lba} on: {error}; allowed: {allowed}"))
+        Failure::new(
+            Kind::Contents,
+            format_args!("reading {sectors} sectors from {lba} on: {error}; allowed: {allowed}"),
+        )
     }
 
     /// Compares what was read from `lba` on; gives the stamps found to `note`.
-    pub(super) fn compare(&self, lba: Lba, read: &[u8], mut note: impl FnMut(usize, Stamp)) -> Result<(), Failure> {
+    pub(super) fn compare(
+        &self,
+        lba: Lba,
+        read: &[u8],
+        mut note: impl FnMut(usize, Stamp),
+    ) -> Result<(), Failure> {
         let mut first = None;
         let mut wrong = 0;
         for (lba, bytes) in (lba.0 as usize..).zip(read.chunks_exact(self.sector)) {
@@ -154,7 +188,10 @@ impl FlushedOrNewer {
         match first {
             None => Ok(()),
             Some(text) if wrong == 1 => Err(Failure::new(Kind::Contents, text)),
-            Some(text) => Err(Failure::new(Kind::Contents, format_args!("{text}; sectors wrong nearby: {}", wrong - 1))),
+            Some(text) => Err(Failure::new(
+                Kind::Contents,
+                format_args!("{text}; sectors wrong nearby: {}", wrong - 1),
+            )),
         }
     }
 }
@@ -162,7 +199,11 @@ impl FlushedOrNewer {
 impl<D: BlockDevice> Oracle<D, DiskOp> for FlushedOrNewer {
     fn began(&mut self, op: &DiskOp) {
         match *op {
-            DiskOp::Write { lba, sectors, stamp } => self.give(lba, sectors, stamp),
+            DiskOp::Write {
+                lba,
+                sectors,
+                stamp,
+            } => self.give(lba, sectors, stamp),
             DiskOp::Discard { lba, sectors } => self.give(lba, sectors, ZEROS),
             DiskOp::Read { .. } | DiskOp::Flush => {}
         }
@@ -170,7 +211,9 @@ impl<D: BlockDevice> Oracle<D, DiskOp> for FlushedOrNewer {
 
     fn returned(&mut self, op: &DiskOp) {
         if *op == DiskOp::Flush {
-            self.since.drain(..).for_each(|(lba, _)| self.flushed[lba as usize] = self.current[lba as usize]);
+            self.since
+                .drain(..)
+                .for_each(|(lba, _)| self.flushed[lba as usize] = self.current[lba as usize]);
         }
     }
 
@@ -181,7 +224,10 @@ impl<D: BlockDevice> Oracle<D, DiskOp> for FlushedOrNewer {
     fn check(&mut self, device: &mut D) -> Result<(), Failure> {
         let (found, expected) = (device.geometry().sectors, self.current.len() as u64);
         if found != expected {
-            return Err(Failure::new(Kind::Contents, format_args!("the disk has {found} sectors; allowed: {expected}")));
+            return Err(Failure::new(
+                Kind::Contents,
+                format_args!("the disk has {found} sectors; allowed: {expected}"),
+            ));
         }
         let per_piece = (PIECE / self.sector).max(1);
         let mut buffer = vec![0; per_piece.min(self.current.len()) * self.sector];
@@ -190,14 +236,17 @@ impl<D: BlockDevice> Oracle<D, DiskOp> for FlushedOrNewer {
             let count = per_piece.min(self.current.len() - first);
             let piece = &mut buffer[..count * self.sector];
             let lba = Lba(first as u64);
-            device.read(lba, piece).map_err(|error| self.unreadable(lba, count, error))?;
+            device
+                .read(lba, piece)
+                .map_err(|error| self.unreadable(lba, count, error))?;
             self.compare(lba, piece, |lba, stamp| {
                 if self.current[lba] != stamp {
                     seen.push((lba, stamp));
                 }
             })?;
         }
-        seen.into_iter().for_each(|(lba, stamp)| self.current[lba] = stamp);
+        seen.into_iter()
+            .for_each(|(lba, stamp)| self.current[lba] = stamp);
         self.cut = false;
         Ok(())
     }
@@ -208,10 +257,18 @@ mod tests {
     use super::*;
     use nandlab_block::Ram;
 
-    const GEOMETRY: BlockGeometry = BlockGeometry { sector: 512, sectors: 8, page: 512 };
+    const GEOMETRY: BlockGeometry = BlockGeometry {
+        sector: 512,
+        sectors: 8,
+        page: 512,
+    };
 
     fn write(lba: u64, stamp: Stamp) -> DiskOp {
-        DiskOp::Write { lba: Lba(lba), sectors: 1, stamp }
+        DiskOp::Write {
+            lba: Lba(lba),
+            sectors: 1,
+            stamp,
+        }
     }
 
     fn judge() -> FlushedOrNewer {
@@ -247,9 +304,17 @@ mod tests {
         told(&mut oracle, &write(3, 2));
         told(&mut oracle, &DiskOp::Flush);
         told(&mut oracle, &write(3, 4));
-        told(&mut oracle, &DiskOp::Discard { lba: Lba(3), sectors: 1 });
+        told(
+            &mut oracle,
+            &DiskOp::Discard {
+                lba: Lba(3),
+                sectors: 1,
+            },
+        );
         Oracle::<Ram, _>::began(&mut oracle, &write(3, 6));
-        let allowed: Vec<Stamp> = (0..8).filter(|&stamp| after_a_cut(&oracle, stamp)).collect();
+        let allowed: Vec<Stamp> = (0..8)
+            .filter(|&stamp| after_a_cut(&oracle, stamp))
+            .collect();
         assert_eq!(allowed, [0, 2, 4, 6]);
     }
 
@@ -270,7 +335,9 @@ mod tests {
         Oracle::<Ram, _>::cut(&mut oracle);
         CHECK(&mut oracle, &mut disk_with(3, 1)).unwrap();
         told(&mut oracle, &DiskOp::Flush);
-        let allowed: Vec<Stamp> = (0..3).filter(|&stamp| after_a_cut(&oracle, stamp)).collect();
+        let allowed: Vec<Stamp> = (0..3)
+            .filter(|&stamp| after_a_cut(&oracle, stamp))
+            .collect();
         assert_eq!(allowed, [1]);
     }
 
@@ -289,13 +356,20 @@ mod tests {
             // The sector's number is the same in both.
             let mixed = at != 0 && at != 512;
             ram.write(Lba(3), &new).unwrap();
-            assert_eq!(CHECK(&mut oracle.clone(), &mut ram).is_err(), mixed, "torn at byte {at}");
+            assert_eq!(
+                CHECK(&mut oracle.clone(), &mut ram).is_err(),
+                mixed,
+                "torn at byte {at}"
+            );
         }
         let mut ram = disk_with(4, 1);
         let mut bytes = [0; 512];
         fill(&mut bytes, 5, 2);
         ram.write(Lba(3), &bytes).unwrap();
         let failure = CHECK(&mut oracle, &mut ram).unwrap_err();
-        assert_eq!(failure.what, "sector 3 holds #2 of sector 5; allowed: zeros (flushed), #1, #2; sectors wrong nearby: 1");
+        assert_eq!(
+            failure.what,
+            "sector 3 holds #2 of sector 5; allowed: zeros (flushed), #1, #2; sectors wrong nearby: 1"
+        );
     }
 }

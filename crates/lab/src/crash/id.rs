@@ -1,8 +1,9 @@
 //! The name of a state: compact text that makes exactly that state again.
 //!
-//! `seed:cut[/cut][@operations]`, where a cut is `operation:phase:word` (the chip operation's place in the log, `before`, `torn` or `after`, and which
-//! of several states), the second one falls into the recovery from the first, and `operations` are the host operations kept of the
-//! workload, as ranges (`0-4,9`; all if left out). `seed:uncut` is the run itself.
+//! `seed:cut[/cut][@operations]`, where a cut is `operation:phase:word` (the chip operation's place
+//! in the log, `before`, `torn` or `after`, and which of several states), the second one falls into
+//! the recovery from the first, and `operations` are the host operations kept of the workload, as
+//! ranges (`0-4,9`; all if left out). `seed:uncut` is the run itself.
 
 use super::cut::{Cut, Phase};
 use nandlab_sim::mix;
@@ -29,7 +30,9 @@ impl Id {
 
     /// The seed of the cuts that follow.
     pub(super) fn next_seed(&self) -> u64 {
-        self.cuts.iter().fold(self.seed, |seed, cut| cut.fates(seed))
+        self.cuts
+            .iter()
+            .fold(self.seed, |seed, cut| cut.fates(seed))
     }
 }
 
@@ -60,13 +63,25 @@ impl fmt::Display for Id {
                 Phase::Torn => "torn",
                 Phase::After => "after",
             };
-            write!(f, "{}{}:{phase}:{}", if i == 0 { "" } else { "/" }, cut.op, cut.word)?;
+            write!(
+                f,
+                "{}{}:{phase}:{}",
+                if i == 0 { "" } else { "/" },
+                cut.op,
+                cut.word
+            )?;
         }
-        let Some(kept) = &self.kept else { return Ok(()) };
+        let Some(kept) = &self.kept else {
+            return Ok(());
+        };
         f.write_str("@")?;
         for (i, run) in kept.chunk_by(|a, b| a + 1 == *b).enumerate() {
             let (comma, first) = (if i == 0 { "" } else { "," }, run[0]);
-            if run.len() == 1 { write!(f, "{comma}{first}")? } else { write!(f, "{comma}{first}-{}", first + run.len() - 1)? }
+            if run.len() == 1 {
+                write!(f, "{comma}{first}")?
+            } else {
+                write!(f, "{comma}{first}-{}", first + run.len() - 1)?
+            }
         }
         Ok(())
     }
@@ -76,14 +91,27 @@ impl FromStr for Id {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let wrong = |(found, expected): (&str, &'static str)| IdError { text: text.into(), found: found.into(), expected };
+        let wrong = |(found, expected): (&str, &'static str)| IdError {
+            text: text.into(),
+            found: found.into(),
+            expected,
+        };
         let (states, kept) = match text.split_once('@') {
             Some((states, kept)) => (states, Some(parse_kept(kept).map_err(wrong)?)),
             None => (text, None),
         };
-        let (seed, cuts) = states.split_once(':').ok_or_else(|| wrong((states, "`seed:` and a cut")))?;
+        let (seed, cuts) = states
+            .split_once(':')
+            .ok_or_else(|| wrong((states, "`seed:` and a cut")))?;
         let seed = number(seed).map_err(wrong)?;
-        let cuts = if cuts == "uncut" { Vec::new() } else { cuts.split('/').map(parse_cut).collect::<Result<_, _>>().map_err(wrong)? };
+        let cuts = if cuts == "uncut" {
+            Vec::new()
+        } else {
+            cuts.split('/')
+                .map(parse_cut)
+                .collect::<Result<_, _>>()
+                .map_err(wrong)?
+        };
         if cuts.len() > 2 {
             return Err(wrong((states, "at most two cuts")));
         }
@@ -99,14 +127,20 @@ fn number<T: FromStr>(text: &str) -> Result<T, Wrong<'_>> {
 
 fn parse_cut(text: &str) -> Result<Cut, Wrong<'_>> {
     let parts: Vec<&str> = text.splitn(4, ':').collect();
-    let [op, phase, word] = parts[..] else { return Err((text, "`operation:phase:word` or `uncut`")) };
+    let [op, phase, word] = parts[..] else {
+        return Err((text, "`operation:phase:word` or `uncut`"));
+    };
     let phase = match phase {
         "before" => Phase::Before,
         "torn" => Phase::Torn,
         "after" => Phase::After,
         _ => return Err((phase, "`before`, `torn` or `after`")),
     };
-    Ok(Cut { op: number(op)?, phase, word: number(word)? })
+    Ok(Cut {
+        op: number(op)?,
+        phase,
+        word: number(word)?,
+    })
 }
 
 fn parse_kept(text: &str) -> Result<Vec<usize>, Wrong<'_>> {
@@ -139,7 +173,14 @@ mod tests {
 
     #[test]
     fn a_name_reads_back_as_itself() {
-        for text in ["7:uncut", "7:123:torn:2", "0:0:before:0/5:after:0", "9:4:torn:1@0-4,9,11-12", "1:uncut@", "1:2:after:0@3"] {
+        for text in [
+            "7:uncut",
+            "7:123:torn:2",
+            "0:0:before:0/5:after:0",
+            "9:4:torn:1@0-4,9,11-12",
+            "1:uncut@",
+            "1:2:after:0@3",
+        ] {
             assert_eq!(text.parse::<Id>().unwrap().to_string(), text);
         }
     }
@@ -153,7 +194,10 @@ mod tests {
             ("7:1:torn", "1:torn"),
             ("7:1:half:0", "half"),
             ("7:1:torn:-1", "-1"),
-            ("7:1:torn:0/1:torn:0/1:torn:0", "7:1:torn:0/1:torn:0/1:torn:0"),
+            (
+                "7:1:torn:0/1:torn:0/1:torn:0",
+                "7:1:torn:0/1:torn:0/1:torn:0",
+            ),
             ("7:uncut@4-2", "4-2"),
             ("7:uncut@3,3", "3"),
             ("7:uncut@0-99999999999", "0-99999999999"),

@@ -1,13 +1,16 @@
-//! One life of a stack: from power-up to the last operation, with the time of everything that the host knows.
+//! One life of a stack: from power-up to the last operation, with the time of everything that the
+//! host knows.
 //!
-//! The workload's run is a life, and so is each recovery with the few operations after it; a cut can fall into either.
+//! The workload's run is a life, and so is each recovery with the few operations after it; a cut
+//! can fall into either.
 
 use super::subject::{Failure, Kind, Oracle, Subject};
 use nandlab_nand::{Chip, LoggedOp};
 use nandlab_sim::{Nanos, Rail};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Chip operations that a life may take, in passes over the whole chip; one for each host operation comes on top.
+/// Chip operations that a life may take, in passes over the whole chip; one for each host operation
+/// comes on top.
 const PASSES: u64 = 64;
 
 /// What happened, and when.
@@ -24,16 +27,25 @@ pub(super) struct Life<S: Subject> {
     attached: S::Oracle,
 }
 
-/// Attaches, checks, serves the operations that `script` gives, and checks again. Fails if it does not even attach.
+/// Attaches, checks, serves the operations that `script` gives, and checks again. Fails if it does
+/// not even attach.
 pub(super) fn live<S: Subject>(
     subject: &S,
     chip: Chip,
     before: S::Oracle,
     script: impl FnOnce(&S::Device) -> Vec<S::Op>,
 ) -> Result<Life<S>, Failure> {
-    let (clock, rail, pages) = (chip.clock().clone(), chip.rail().clone(), u64::from(chip.spec().geometry.pages()));
+    let (clock, rail, pages) = (
+        chip.clock().clone(),
+        chip.rail().clone(),
+        u64::from(chip.spec().geometry.pages()),
+    );
     rail.cut_at(rail.steps() + pages * PASSES);
-    let attached = guarded(|| subject.attach(chip).map_err(|why| Failure::new(Kind::Attach, why)));
+    let attached = guarded(|| {
+        subject
+            .attach(chip)
+            .map_err(|why| Failure::new(Kind::Attach, why))
+    });
     let mut device = attached.map_err(|failure| endless(&rail, failure))?;
     let mut oracle = before.clone();
     let mut life = Life {
@@ -53,7 +65,14 @@ pub(super) fn live<S: Subject>(
             let called = clock.now();
             oracle.began(&op);
             let served = guarded(|| subject.apply(&mut device, &op, &oracle));
-            life.times.push((called, if served.is_ok() { clock.now() } else { Nanos::MAX }));
+            life.times.push((
+                called,
+                if served.is_ok() {
+                    clock.now()
+                } else {
+                    Nanos::MAX
+                },
+            ));
             life.ops.push(op.clone());
             served?;
             oracle.returned(&op);
@@ -69,8 +88,14 @@ pub(super) fn live<S: Subject>(
 /// A panic is a failure like any other.
 fn guarded<T>(step: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Err(Failure::new(Kind::Panic, text.unwrap_or("panicked without a message")))
+        let text = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Err(Failure::new(
+            Kind::Panic,
+            text.unwrap_or("panicked without a message"),
+        ))
     })
 }
 
@@ -78,7 +103,10 @@ fn guarded<T>(step: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
 fn endless(rail: &Rail, failure: Failure) -> Failure {
     match rail.powered() {
         Ok(()) => failure,
-        Err(_) => Failure::new(Kind::Endless, format_args!("not done after {} chip operations", rail.steps())),
+        Err(_) => Failure::new(
+            Kind::Endless,
+            format_args!("not done after {} chip operations", rail.steps()),
+        ),
     }
 }
 
@@ -96,22 +124,37 @@ impl<S: Subject> Life<S> {
     /// What the host was doing at `t`, in words.
     pub fn doing(&self, t: Nanos) -> String {
         let Some(last) = self.called_by(t).checked_sub(1) else {
-            return if t < self.attached_at { "attaching".into() } else { "nothing yet".into() };
+            return if t < self.attached_at {
+                "attaching".into()
+            } else {
+                "nothing yet".into()
+            };
         };
-        let state = if self.times[last].1 <= t { "returned from" } else { "in" };
+        let state = if self.times[last].1 <= t {
+            "returned from"
+        } else {
+            "in"
+        };
         format!("{state} operation {last}: {}", self.ops[last])
     }
 
     /// The oracle as time goes by.
     pub fn witness(&self) -> Witness<'_, S> {
-        Witness { life: self, oracle: self.before.clone(), seen: 0 }
+        Witness {
+            life: self,
+            oracle: self.before.clone(),
+            seen: 0,
+        }
     }
 
     /// When event `n` happened: the attach, then a call and a return for each operation.
     fn event(&self, n: usize) -> Option<Nanos> {
         match n.checked_sub(1) {
             None => Some(self.attached_at),
-            Some(n) => self.times.get(n / 2).map(|&(called, returned)| if n % 2 == 0 { called } else { returned }),
+            Some(n) => self
+                .times
+                .get(n / 2)
+                .map(|&(called, returned)| if n % 2 == 0 { called } else { returned }),
         }
     }
 }
@@ -129,7 +172,8 @@ impl<S: Subject> Witness<'_, S> {
         &self.life.log
     }
 
-    /// The oracle at `t`, calls and returns at that moment included. Times must not run backwards from one call to the next.
+    /// The oracle at `t`, calls and returns at that moment included. Times must not run backwards
+    /// from one call to the next.
     pub fn at(&mut self, t: Nanos) -> &S::Oracle {
         while self.life.event(self.seen).is_some_and(|at| at <= t) {
             match self.seen.checked_sub(1) {

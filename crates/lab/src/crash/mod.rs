@@ -1,12 +1,16 @@
-//! The crash explorer: cuts the power everywhere in a run, recovers from each state, and judges what is left.
+//! The crash explorer: cuts the power everywhere in a run, recovers from each state, and judges
+//! what is left.
 //!
-//! *Promises.* For each chosen moment the chip is built exactly as a cut at that moment may leave it, the stack is attached from this chip alone, an [`Oracle`]
-//! compares what it finds with what the host had been promised by then, the host goes on writing, and (second level) the power is cut
-//! again during all this. Whatever goes wrong, refusals, panics and endless loops included, is a [`Violation`] whose name ([`Id`]) makes the same
-//! state again; the first one is shrunk to few host operations. A report is a function of subject, operations and plan: threads and
-//! wall time have no part in it.
+//! *Promises.* For each chosen moment the chip is built exactly as a cut at that moment may leave
+//! it, the stack is attached from this chip alone, an [`Oracle`] compares what it finds with what
+//! the host had been promised by then, the host goes on writing, and (second level) the power is
+//! cut again during all this. Whatever goes wrong, refusals, panics and endless loops included, is
+//! a [`Violation`] whose name ([`Id`]) makes the same state again; the first one is shrunk to few
+//! host operations. A report is a function of subject, operations and plan: threads and wall time
+//! have no part in it.
 //!
-//! *Works on* any [`Subject`]; [`Disk`] makes one of every block layer, [`Files`] one of a file system on it.
+//! *Works on* any [`Subject`]; [`Disk`] makes one of every block layer, [`Files`] one of a file
+//! system on it.
 //!
 //! *Knows nothing of* which stack it is: `described` alone does.
 //!
@@ -99,7 +103,10 @@ impl FromStr for Cuts {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "all" => Ok(Self::All),
-            number => number.parse().map(Self::Sample).map_err(|_| format!("found `{number}`, expected `all` or a number of states")),
+            number => number
+                .parse()
+                .map(Self::Sample)
+                .map_err(|_| format!("found `{number}`, expected `all` or a number of states")),
         }
     }
 }

@@ -72,7 +72,14 @@ pub struct Smallest {
 impl Violation {
     /// The run itself failed.
     pub(super) fn uncut(id: &Id, failure: &Failure, host: String) -> Self {
-        Self { id: id.to_string(), kind: failure.kind, what: failure.what.clone(), cut: "no cut".into(), host, at_ns: 0 }
+        Self {
+            id: id.to_string(),
+            kind: failure.kind,
+            what: failure.what.clone(),
+            cut: "no cut".into(),
+            host,
+            at_ns: 0,
+        }
     }
 }
 
@@ -89,12 +96,21 @@ pub(super) struct Tally {
 impl Tally {
     /// Keeps the first `limit` violations (at least one).
     pub fn new(limit: usize) -> Self {
-        Self { states: [0; 2], total: 0, listed: Vec::new(), limit: limit.max(1), hunted: None }
+        Self {
+            states: [0; 2],
+            total: 0,
+            listed: Vec::new(),
+            limit: limit.max(1),
+            hunted: None,
+        }
     }
 
     /// Is satisfied with one violation of this kind, and keeps no other.
     pub fn hunting(kind: Kind) -> Self {
-        Self { hunted: Some(kind), ..Self::new(1) }
+        Self {
+            hunted: Some(kind),
+            ..Self::new(1)
+        }
     }
 
     pub fn satisfied(&self) -> bool {
@@ -156,9 +172,21 @@ impl CrashReport {
 
 impl fmt::Display for CrashReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "run         {} host operations, {} chip operations that change the medium", self.host_ops, self.chip_ops)?;
-        writeln!(f, "cuts        {} ({} moments, seed {})", self.cuts, self.cut_points, self.seed)?;
-        writeln!(f, "states      {} after a cut, {} after a second cut in a recovery", self.states, self.second_level_states)?;
+        writeln!(
+            f,
+            "run         {} host operations, {} chip operations that change the medium",
+            self.host_ops, self.chip_ops
+        )?;
+        writeln!(
+            f,
+            "cuts        {} ({} moments, seed {})",
+            self.cuts, self.cut_points, self.seed
+        )?;
+        writeln!(
+            f,
+            "states      {} after a cut, {} after a second cut in a recovery",
+            self.states, self.second_level_states
+        )?;
         writeln!(f, "violations  {}", self.violations_total)?;
         for violation in &self.violations {
             write!(f, "\n{violation}")?;
@@ -167,7 +195,9 @@ impl fmt::Display for CrashReport {
         if untold > 0 {
             writeln!(f, "\nand {untold} more")?;
         }
-        self.smallest.as_ref().map_or(Ok(()), |smallest| write!(f, "\n{smallest}"))
+        self.smallest
+            .as_ref()
+            .map_or(Ok(()), |smallest| write!(f, "\n{smallest}"))
     }
 }
 
@@ -182,11 +212,24 @@ impl fmt::Display for Violation {
 
 impl fmt::Display for Smallest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let how = if self.minimal { "none can be left out" } else { "perhaps not the fewest" };
-        writeln!(f, "smallest case: {} host operations ({how}; {} runs and states tried)", self.host_ops.len(), self.states)?;
-        self.host_ops.iter().try_for_each(|op| writeln!(f, "  {op}"))?;
+        let how = if self.minimal {
+            "none can be left out"
+        } else {
+            "perhaps not the fewest"
+        };
+        writeln!(
+            f,
+            "smallest case: {} host operations ({how}; {} runs and states tried)",
+            self.host_ops.len(),
+            self.states
+        )?;
+        self.host_ops
+            .iter()
+            .try_for_each(|op| writeln!(f, "  {op}"))?;
         writeln!(f, "last chip operations")?;
-        self.chip_ops.iter().try_for_each(|op| writeln!(f, "  {op}"))?;
+        self.chip_ops
+            .iter()
+            .try_for_each(|op| writeln!(f, "  {op}"))?;
         write!(f, "{}", self.violation)
     }
 }

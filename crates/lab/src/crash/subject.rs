@@ -6,7 +6,8 @@ use std::fmt;
 
 /// A stack over one chip, and a workload's operations on it.
 ///
-/// The stack must keep to the clock that the chip it was given has, and be a function of the chip's contents and of the operations alone.
+/// The stack must keep to the clock that the chip it was given has, and be a function of the chip's
+/// contents and of the operations alone.
 pub trait Subject: Sync {
     /// The attached stack.
     type Device;
@@ -15,7 +16,8 @@ pub trait Subject: Sync {
     /// Who knows what may be found after a cut.
     type Oracle: Oracle<Self::Device, Self::Op>;
 
-    /// A chip with a freshly formatted, durable, detached stack on it, and an oracle that knows this state. Fails in words if there can be none.
+    /// A chip with a freshly formatted, durable, detached stack on it, and an oracle that knows
+    /// this state. Fails in words if there can be none.
     fn formatted(&self) -> Result<(Chip, Self::Oracle), String>;
 
     /// Comes back from the chip alone, however it was left.
@@ -24,8 +26,14 @@ pub trait Subject: Sync {
     /// Gives the chip back as it is, without any further operation.
     fn power_off(&self, device: Self::Device) -> Chip;
 
-    /// Serves one operation; what it reads is compared with what the oracle (which has been told that it began) expects.
-    fn apply(&self, device: &mut Self::Device, op: &Self::Op, oracle: &Self::Oracle) -> Result<(), Failure>;
+    /// Serves one operation; what it reads is compared with what the oracle (which has been told
+    /// that it began) expects.
+    fn apply(
+        &self,
+        device: &mut Self::Device,
+        op: &Self::Op,
+        oracle: &Self::Oracle,
+    ) -> Result<(), Failure>;
 
     /// What the host does after a recovery, ending with what makes it durable.
     fn go_on(&self, device: &Self::Device, going_on: GoOn) -> Vec<Self::Op>;
@@ -42,7 +50,8 @@ pub struct GoOn {
     pub life: u32,
 }
 
-/// Follows the host's operations and knows what the stack may hold at any moment. Cheap to clone: there is one for each state.
+/// Follows the host's operations and knows what the stack may hold at any moment. Cheap to clone:
+/// there is one for each state.
 pub trait Oracle<Device, Op>: Clone + Send + Sync {
     /// The host called; the operation's effects may arrive from now on.
     fn began(&mut self, op: &Op);
@@ -53,7 +62,8 @@ pub trait Oracle<Device, Op>: Clone + Send + Sync {
     /// The power went: whatever was not promised may be lost.
     fn cut(&mut self);
 
-    /// Looks at everything. After a cut, any allowed state will do, and is from now on the one expected; otherwise nothing but the newest will.
+    /// Looks at everything. After a cut, any allowed state will do, and is from now on the one
+    /// expected; otherwise nothing but the newest will.
     fn check(&mut self, device: &mut Device) -> Result<(), Failure>;
 }
 
@@ -69,7 +79,10 @@ pub struct Failure {
 impl Failure {
     /// A failure in words.
     pub fn new(kind: Kind, what: impl fmt::Display) -> Self {
-        Self { kind, what: what.to_string() }
+        Self {
+            kind,
+            what: what.to_string(),
+        }
     }
 }
 
@@ -87,7 +100,8 @@ pub enum Kind {
     Endless,
     /// It does not panic.
     Panic,
-    /// Its chip operations do not overtake one another so that one destroys what another still needs.
+    /// Its chip operations do not overtake one another so that one destroys what another still
+    /// needs.
     Overtaken,
 }
 

@@ -1,4 +1,5 @@
-//! The states of one life, one after another in the order of time: built, recovered, judged, and cut again.
+//! The states of one life, one after another in the order of time: built, recovered, judged, and
+//! cut again.
 
 use super::cut::{Cut, Phase, choose, overtaken};
 use super::id::{Id, going_on};
@@ -27,29 +28,62 @@ pub(super) struct Place {
 impl Place {
     /// In the run itself.
     pub fn run(seed: u64) -> Self {
-        Self { id: Id { seed, cuts: Vec::new(), kept: None }, told: String::new() }
+        Self {
+            id: Id {
+                seed,
+                cuts: Vec::new(),
+                kept: None,
+            },
+            told: String::new(),
+        }
     }
 
     /// In the recovery from a cut of the life whose log this is.
     pub fn then(&self, cut: Cut, log: &[LoggedOp], geometry: &Geometry) -> Self {
-        Self { id: self.id.then(cut), told: format!("{}{}; then, in the recovery, ", self.told, cut.describe(log, geometry)) }
+        Self {
+            id: self.id.then(cut),
+            told: format!(
+                "{}{}; then, in the recovery, ",
+                self.told,
+                cut.describe(log, geometry)
+            ),
+        }
     }
 }
 
 impl<S: Subject> Walker<'_, S> {
-    /// The cuts of a life that began with `base`, with their moments. Nothing can be built beyond an operation that was overtaken, so that this is the last one.
-    pub fn cuts(&self, life: &Life<S>, base: &Chip, cuts: Cuts, id: &Id) -> Result<Vec<(Nanos, Cut)>, CrashError> {
-        let words = if id.cuts.is_empty() { self.plan.words } else { 1 };
+    /// The cuts of a life that began with `base`, with their moments. Nothing can be built beyond
+    /// an operation that was overtaken, so that this is the last one.
+    pub fn cuts(
+        &self,
+        life: &Life<S>,
+        base: &Chip,
+        cuts: Cuts,
+        id: &Id,
+    ) -> Result<Vec<(Nanos, Cut)>, CrashError> {
+        let words = if id.cuts.is_empty() {
+            self.plan.words
+        } else {
+            1
+        };
         let mut chosen = choose(&life.log, cuts, words, id.next_seed());
         if let Some(op) = overtaken(base.fork()?, &life.log) {
             let end = life.log[op].end;
             chosen.retain(|&(at, _)| at < end);
-            chosen.push((end, Cut { op, phase: Phase::After, word: 0 }));
+            chosen.push((
+                end,
+                Cut {
+                    op,
+                    phase: Phase::After,
+                    word: 0,
+                },
+            ));
         }
         Ok(chosen)
     }
 
-    /// Whether the recovery from the cut with this number is to be cut again: by chance, so as not to meet one kind of cut only.
+    /// Whether the recovery from the cut with this number is to be cut again: by chance, so as not
+    /// to meet one kind of cut only.
     pub fn goes_deeper(&self, number: u64) -> bool {
         match self.plan.second {
             SecondLevel::Off | SecondLevel::Every(0) => false,
@@ -57,7 +91,8 @@ impl<S: Subject> Walker<'_, S> {
         }
     }
 
-    /// Looks at `cuts` of a life that began with `base`; `deeper` says which recoveries to cut again.
+    /// Looks at `cuts` of a life that began with `base`; `deeper` says which recoveries to cut
+    /// again.
     pub fn walk(
         &self,
         base: Chip,
@@ -74,8 +109,17 @@ impl<S: Subject> Walker<'_, S> {
                 break;
             }
             tally.states[place.id.cuts.len()] += 1;
-            if let Err(failure) = self.visit(&mut states, &mut witness, (at, cut), place, deeper(number), tally)? {
-                tally.violation(failure.kind, || self.violation(&place.id.then(cut), &place.told, life, at, &failure));
+            if let Err(failure) = self.visit(
+                &mut states,
+                &mut witness,
+                (at, cut),
+                place,
+                deeper(number),
+                tally,
+            )? {
+                tally.violation(failure.kind, || {
+                    self.violation(&place.id.then(cut), &place.told, life, at, &failure)
+                });
             }
         }
         Ok(())
@@ -115,15 +159,37 @@ impl<S: Subject> Walker<'_, S> {
     /// Powers the chip up again and goes on. The oracle is the one of the moment of the cut.
     pub fn recover(&self, chip: Chip, mut oracle: S::Oracle, id: &Id) -> Result<Life<S>, Failure> {
         oracle.cut();
-        let going_on = GoOn { word: going_on(id), changes: self.plan.changes, life: id.cuts.len() as u32 };
-        live(self.subject, chip, oracle, |device| self.subject.go_on(device, going_on))
+        let going_on = GoOn {
+            word: going_on(id),
+            changes: self.plan.changes,
+            life: id.cuts.len() as u32,
+        };
+        live(self.subject, chip, oracle, |device| {
+            self.subject.go_on(device, going_on)
+        })
     }
 
     /// A failure after the last cut of `id`, which falls into `life`.
-    pub fn violation(&self, id: &Id, told: &str, life: &Life<S>, at: Nanos, failure: &Failure) -> Violation {
-        let cut = id.cuts.last().map_or("no cut".into(), |cut| cut.describe(&life.log, &self.geometry));
+    pub fn violation(
+        &self,
+        id: &Id,
+        told: &str,
+        life: &Life<S>,
+        at: Nanos,
+        failure: &Failure,
+    ) -> Violation {
+        let cut = id.cuts.last().map_or("no cut".into(), |cut| {
+            cut.describe(&life.log, &self.geometry)
+        });
         let (id, kind, what) = (id.to_string(), failure.kind, failure.what.clone());
-        Violation { id, kind, what, cut: format!("{told}{cut}"), host: life.doing(at), at_ns: at }
+        Violation {
+            id,
+            kind,
+            what,
+            cut: format!("{told}{cut}"),
+            host: life.doing(at),
+            at_ns: at,
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a reproduction shows besides rows and claims: tables for terminal and page, plots for the page.
+//! What a reproduction shows besides rows and claims: tables for terminal and page, plots for the
+//! page.
 
 use crate::report::axis::Axis;
 use crate::report::bars::{self, Bar, Length};
@@ -33,10 +34,22 @@ pub struct BarExhibit {
 impl BarExhibit {
     /// For the page.
     pub fn draw(&self) -> Vec<Element> {
-        let bar = |(name, parts, note): &(String, Vec<f64>, String)| Bar { name: name.clone(), parts: parts.clone(), note: note.clone() };
+        let bar = |(name, parts, note): &(String, Vec<f64>, String)| Bar {
+            name: name.clone(),
+            parts: parts.clone(),
+            note: note.clone(),
+        };
         let bars: Vec<Bar> = self.bars.iter().map(bar).collect();
         let key = (self.keys.len() > 1).then(|| bars::legend(&self.keys));
-        key.into_iter().chain([bars::stacked(&self.title, &self.about, &self.keys, &bars, Length::Amount)]).collect()
+        key.into_iter()
+            .chain([bars::stacked(
+                &self.title,
+                &self.about,
+                &self.keys,
+                &bars,
+                Length::Amount,
+            )])
+            .collect()
     }
 }
 
@@ -80,7 +93,8 @@ pub struct Figure {
     pub drawn: Drawn,
     /// What the two axes count.
     pub of: (Quantity, Quantity),
-    /// Names of all series of plots that stand side by side, so that each has one colour in all of them.
+    /// Names of all series of plots that stand side by side, so that each has one colour in all of
+    /// them.
     pub names: Vec<String>,
     /// Series by their names, with their points.
     pub series: Vec<(String, Vec<(f64, f64)>)>,
@@ -91,13 +105,22 @@ impl TableExhibit {
     pub fn draw(&self) -> Vec<Element> {
         let mut table = Table::new(self.heads.iter().map(|head| el("span").text(head)));
         for row in &self.rows {
-            let (name, cells) = row.split_first().map_or(("", &[][..]), |(name, cells)| (name.as_str(), cells));
+            let (name, cells) = row
+                .split_first()
+                .map_or(("", &[][..]), |(name, cells)| (name.as_str(), cells));
             table.row(name, cells.iter().cloned().map(Cell::from));
         }
         let about = (!self.about.is_empty()).then(|| el("p").text(&self.about));
         // Sentences wrap, numbers stand in columns.
-        let sentences = self.rows.iter().flat_map(|row| row.iter().skip(1)).any(|cell| cell.len() > 30);
-        about.into_iter().chain([table.draw(if sentences { "prose" } else { "numbers" })]).collect()
+        let sentences = self
+            .rows
+            .iter()
+            .flat_map(|row| row.iter().skip(1))
+            .any(|cell| cell.len() > 30);
+        about
+            .into_iter()
+            .chain([table.draw(if sentences { "prose" } else { "numbers" })])
+            .collect()
     }
 }
 
@@ -107,12 +130,28 @@ impl Figure {
         let points = || self.series.iter().flat_map(|(_, points)| points);
         let series = self.series.iter().map(|(name, points)| Series {
             name: name.clone(),
-            slot: self.names.iter().position(|known| known == name).unwrap_or(0),
-            mark: if self.drawn == Drawn::Dots { Mark::Points } else { Mark::Line },
+            slot: self
+                .names
+                .iter()
+                .position(|known| known == name)
+                .unwrap_or(0),
+            mark: if self.drawn == Drawn::Dots {
+                Mark::Points
+            } else {
+                Mark::Line
+            },
             points: points.clone(),
         });
-        let across = if matches!(self.drawn, Drawn::LinesOverLog | Drawn::LinesOverLogs) { Axis::log } else { Axis::linear };
-        let upwards = if self.drawn == Drawn::LinesOverLogs { Axis::log } else { Axis::linear };
+        let across = if matches!(self.drawn, Drawn::LinesOverLog | Drawn::LinesOverLogs) {
+            Axis::log
+        } else {
+            Axis::linear
+        };
+        let upwards = if self.drawn == Drawn::LinesOverLogs {
+            Axis::log
+        } else {
+            Axis::linear
+        };
         Plot {
             title: self.title.clone(),
             about: self.about.clone(),

@@ -1,7 +1,10 @@
-//! Publications reproduced: their numbers beside ours, their claims judged by our runs, everything that was assumed declared.
+//! Publications reproduced: their numbers beside ours, their claims judged by our runs, everything
+//! that was assumed declared.
 //!
-//! *Promises.* A row's basis is `calibrated` if any constant was chosen with its published value in view, otherwise `predicted`. Whether a claim holds is computed
-//! from the runs. What a publication leaves open is an assumption with its value, its label and a reason, and where it decides the result, all its values are run.
+//! *Promises.* A row's basis is `calibrated` if any constant was chosen with its published value in
+//! view, otherwise `predicted`. Whether a claim holds is computed from the runs. What a publication
+//! leaves open is an assumption with its value, its label and a reason, and where it decides the
+//! result, all its values are run.
 
 mod exhibit;
 mod f2fs;
@@ -34,11 +37,31 @@ pub struct Paper {
 
 /// Every publication, in the order in which their stacks stand on each other.
 pub const ALL: [Paper; 5] = [
-    Paper { id: "ftl-study", title: ftl_study::TITLE, reproduce: ftl_study::reproduce },
-    Paper { id: "jftl", title: jftl::TITLE, reproduce: jftl::reproduce },
-    Paper { id: "jffs2-wb", title: jffs2_wb::TITLE, reproduce: jffs2_wb::reproduce },
-    Paper { id: "ubil", title: ubil::TITLE, reproduce: ubil::reproduce },
-    Paper { id: "f2fs", title: f2fs::TITLE, reproduce: f2fs::reproduce },
+    Paper {
+        id: "ftl-study",
+        title: ftl_study::TITLE,
+        reproduce: ftl_study::reproduce,
+    },
+    Paper {
+        id: "jftl",
+        title: jftl::TITLE,
+        reproduce: jftl::reproduce,
+    },
+    Paper {
+        id: "jffs2-wb",
+        title: jffs2_wb::TITLE,
+        reproduce: jffs2_wb::reproduce,
+    },
+    Paper {
+        id: "ubil",
+        title: ubil::TITLE,
+        reproduce: ubil::reproduce,
+    },
+    Paper {
+        id: "f2fs",
+        title: f2fs::TITLE,
+        reproduce: f2fs::reproduce,
+    },
 ];
 
 impl Paper {
@@ -162,7 +185,10 @@ impl Reproduction {
             result: &'a PaperResult,
             tables: Vec<&'a TableExhibit>,
         }
-        serde_json::to_string(&Whole { result: &self.result, tables: page::tables(self) })
+        serde_json::to_string(&Whole {
+            result: &self.result,
+            tables: page::tables(self),
+        })
     }
 
     /// For people: sections of a report.

@@ -1,8 +1,11 @@
 //! Plays a stream of file calls on a file system.
 //!
-//! *Promises.* Each call is carried out in full or named in the error: its number, the call, the file, the cause. Writes bring the bytes that
-//! [`Contents`](nandlab_workload::files::Contents) has for them, so that [`verify`](verify()) can tell from the calls alone what must be found. Everything happens in one directory. *Needs* memory for
-//! one piece of a request, and for each open file. *Knows nothing of* what the file system stands on: what it writes is told to [`regions`] by whoever listens below.
+//! *Promises.* Each call is carried out in full or named in the error: its number, the call, the
+//! file, the cause. Writes bring the bytes that [`Contents`](nandlab_workload::files::Contents) has
+//! for them, so that [`verify`](verify()) can tell from the calls alone what must be found.
+//! Everything happens in one directory. *Needs* memory for one piece of a request, and for each
+//! open file. *Knows nothing of* what the file system stands on: what it writes is told to
+//! [`regions`] by whoever listens below.
 
 pub mod regions;
 pub mod structure;
@@ -51,7 +54,19 @@ pub struct Played {
 impl Played {
     /// Calls of all kinds.
     pub fn calls(&self) -> u64 {
-        let Self { creates, opens, closes, reads, writes, truncates, fsyncs, removes, syncs, computes, .. } = self;
+        let Self {
+            creates,
+            opens,
+            closes,
+            reads,
+            writes,
+            truncates,
+            fsyncs,
+            removes,
+            syncs,
+            computes,
+            ..
+        } = self;
         creates + opens + closes + reads + writes + truncates + fsyncs + removes + syncs + computes
     }
 
@@ -60,8 +75,12 @@ impl Played {
             FileCall::Create { .. } => self.creates += 1,
             FileCall::Open { .. } => self.opens += 1,
             FileCall::Close { .. } => self.closes += 1,
-            FileCall::Read { length, .. } => (self.reads, self.bytes_read) = (self.reads + 1, self.bytes_read + length),
-            FileCall::Write { length, .. } => (self.writes, self.bytes_written) = (self.writes + 1, self.bytes_written + length),
+            FileCall::Read { length, .. } => {
+                (self.reads, self.bytes_read) = (self.reads + 1, self.bytes_read + length)
+            }
+            FileCall::Write { length, .. } => {
+                (self.writes, self.bytes_written) = (self.writes + 1, self.bytes_written + length)
+            }
             FileCall::Truncate { .. } => self.truncates += 1,
             FileCall::Fsync { .. } | FileCall::Fdatasync { .. } => self.fsyncs += 1,
             FileCall::Remove { .. } => self.removes += 1,
@@ -107,7 +126,8 @@ pub struct PlayError {
     pub cause: Cause,
 }
 
-/// Carries calls out, one after another. For those who time, interleave or cut short; otherwise there is [`play`].
+/// Carries calls out, one after another. For those who time, interleave or cut short; otherwise
+/// there is [`play`].
 #[derive(Clone, Debug)]
 pub struct Player {
     dir: Ino,
@@ -119,7 +139,12 @@ pub struct Player {
 impl Player {
     /// In a directory that the caller keeps a reference to.
     pub fn new(dir: Ino) -> Self {
-        Self { dir, open: BTreeMap::new(), played: Played::default(), buf: Vec::new() }
+        Self {
+            dir,
+            open: BTreeMap::new(),
+            played: Played::default(),
+            buf: Vec::new(),
+        }
     }
 
     /// What was carried out so far.
@@ -128,20 +153,37 @@ impl Player {
     }
 
     /// Carries out one call of the stream `calls`, at the time `now`.
-    pub fn step<F, C>(&mut self, fs: &mut F, calls: &C, call: &FileCall, now: Time) -> Result<(), PlayError>
+    pub fn step<F, C>(
+        &mut self,
+        fs: &mut F,
+        calls: &C,
+        call: &FileCall,
+        now: Time,
+    ) -> Result<(), PlayError>
     where
         F: FileSystem + ?Sized,
         C: FileCalls + ?Sized,
     {
         self.carry_out(fs, calls, call, now).map_err(|cause| {
             let name = call.file().map(|file| calls.name(file)).unwrap_or_default();
-            PlayError { number: self.played.calls() + 1, call: *call, name, cause }
+            PlayError {
+                number: self.played.calls() + 1,
+                call: *call,
+                name,
+                cause,
+            }
         })?;
         self.played.count(call);
         Ok(())
     }
 
-    fn carry_out<F, C>(&mut self, fs: &mut F, calls: &C, call: &FileCall, now: Time) -> Result<(), Cause>
+    fn carry_out<F, C>(
+        &mut self,
+        fs: &mut F,
+        calls: &C,
+        call: &FileCall,
+        now: Time,
+    ) -> Result<(), Cause>
     where
         F: FileSystem + ?Sized,
         C: FileCalls + ?Sized,
@@ -149,7 +191,13 @@ impl Player {
         match *call {
             FileCall::Create { file } => {
                 let name = self.closed(calls, file)?;
-                let made = fs.create(self.dir, name.as_bytes(), NewNode::File, MODE, Caller::root(now))?;
+                let made = fs.create(
+                    self.dir,
+                    name.as_bytes(),
+                    NewNode::File,
+                    MODE,
+                    Caller::root(now),
+                )?;
                 self.open.insert(file, made.ino);
             }
             FileCall::Open { file } => {
@@ -157,18 +205,40 @@ impl Player {
                 let found = fs.lookup(self.dir, name.as_bytes())?;
                 self.open.insert(file, found.ino);
             }
-            FileCall::Close { file } => fs.forget(self.open.remove(&file).ok_or(Cause::NotOpen)?, 1),
-            FileCall::Read { file, offset, length } => self.read(fs, file, offset, length)?,
-            FileCall::Write { file, offset, length, version } => {
+            FileCall::Close { file } => {
+                fs.forget(self.open.remove(&file).ok_or(Cause::NotOpen)?, 1)
+            }
+            FileCall::Read {
+                file,
+                offset,
+                length,
+            } => self.read(fs, file, offset, length)?,
+            FileCall::Write {
+                file,
+                offset,
+                length,
+                version,
+            } => {
                 let contents = calls.contents();
-                self.write(fs, (file, offset, length), now, |at, piece| contents.fill(file, version, at, piece))?;
+                self.write(fs, (file, offset, length), now, |at, piece| {
+                    contents.fill(file, version, at, piece)
+                })?;
             }
             FileCall::Truncate { file, length } => {
-                fs.setattr(self.ino(file)?, &SetAttr { size: Some(length), ..SetAttr::default() }, now)?;
+                fs.setattr(
+                    self.ino(file)?,
+                    &SetAttr {
+                        size: Some(length),
+                        ..SetAttr::default()
+                    },
+                    now,
+                )?;
             }
             FileCall::Fsync { file } => fs.fsync(self.ino(file)?, Sync::All)?,
             FileCall::Fdatasync { file } => fs.fsync(self.ino(file)?, Sync::Data)?,
-            FileCall::Remove { file } => fs.unlink(self.dir, self.closed(calls, file)?.as_bytes(), now)?,
+            FileCall::Remove { file } => {
+                fs.unlink(self.dir, self.closed(calls, file)?.as_bytes(), now)?
+            }
             FileCall::Sync => fs.sync()?,
             // Its time is for whoever has a clock.
             FileCall::Compute { .. } => {}
@@ -182,7 +252,11 @@ impl Player {
 
     /// The name of a file that must not be open.
     fn closed<C: FileCalls + ?Sized>(&self, calls: &C, file: FileId) -> Result<String, Cause> {
-        if self.open.contains_key(&file) { Err(Cause::IsOpen) } else { Ok(calls.name(file)) }
+        if self.open.contains_key(&file) {
+            Err(Cause::IsOpen)
+        } else {
+            Ok(calls.name(file))
+        }
     }
 
     /// The buffer, as long as the next piece of so many bytes.
@@ -194,11 +268,22 @@ impl Player {
         &mut self.buf[..length]
     }
 
-    fn read<F: FileSystem + ?Sized>(&mut self, fs: &mut F, file: FileId, offset: u64, length: u64) -> Result<(), Cause> {
+    fn read<F: FileSystem + ?Sized>(
+        &mut self,
+        fs: &mut F,
+        file: FileId,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), Cause> {
         let (ino, mut done) = (self.ino(file)?, 0);
         while done < length {
             match fs.read(ino, offset + done, self.piece(length - done))? {
-                0 => return Err(Cause::Short { done, asked: length }),
+                0 => {
+                    return Err(Cause::Short {
+                        done,
+                        asked: length,
+                    });
+                }
                 count => done += count as u64,
             }
         }
@@ -217,7 +302,12 @@ impl Player {
             let piece = self.piece(length - done);
             fill(offset + done, piece);
             match fs.write(ino, offset + done, piece, now)? {
-                0 => return Err(Cause::Short { done, asked: length }),
+                0 => {
+                    return Err(Cause::Short {
+                        done,
+                        asked: length,
+                    });
+                }
                 count => done += count as u64,
             }
         }
@@ -234,7 +324,8 @@ pub enum Moment {
     After,
 }
 
-/// Plays a whole stream in the root directory. `now` is asked for the time of each call; `each` is told of each call before and after.
+/// Plays a whole stream in the root directory. `now` is asked for the time of each call; `each` is
+/// told of each call before and after.
 pub fn play<F, C>(
     fs: &mut F,
     calls: &mut C,

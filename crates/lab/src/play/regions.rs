@@ -1,8 +1,11 @@
 //! Where on a volume writes go: how many to which part, on how many sectors, and a picture of it.
 //!
-//! *Promises.* Every sector written counts once, under one region. Memory grows with the number of different sectors, not with the number of writes; the picture has at most
-//! [`POINTS_MAX`] points of each region, so that a region of few sectors shows beside one of many. *Works on* what stays where it is on a volume: which file contents belong
-//! to, and that a subdirectory of FAT is no file, must be said by the caller; on ext, names and block numbers among the contents are told from [their bytes](super::structure).
+//! *Promises.* Every sector written counts once, under one region. Memory grows with the number of
+//! different sectors, not with the number of writes; the picture has at most [`POINTS_MAX`] points
+//! of each region, so that a region of few sectors shows beside one of many. *Works on* what stays
+//! where it is on a volume: which file contents belong to, and that a subdirectory of FAT is no
+//! file, must be said by the caller; on ext, names and block numbers among the contents are told
+//! from [their bytes](super::structure).
 
 use super::structure::is_structure;
 use nandlab_stack::Parts;
@@ -52,13 +55,14 @@ impl Region {
     }
 
     fn of_fat(layout: &nandlab_stack::fs::FatLayout, sector: u64, clusters: &'static str) -> Self {
-        let end = u64::from(layout.data_start) + u64::from(layout.clusters) * u64::from(layout.cluster_sectors);
+        let end = u64::from(layout.data_start)
+            + u64::from(layout.clusters) * u64::from(layout.cluster_sectors);
         match sector {
             0 => Self::Boot,
             s if s < u64::from(layout.fat_start) => Self::Reserved,
-            s if s < u64::from(layout.root_start) => {
-                Self::Table(1 + ((s - u64::from(layout.fat_start)) / u64::from(layout.fat_sectors)) as u32)
-            }
+            s if s < u64::from(layout.root_start) => Self::Table(
+                1 + ((s - u64::from(layout.fat_start)) / u64::from(layout.fat_sectors)) as u32,
+            ),
             s if s < u64::from(layout.data_start) => Self::Root,
             s if s < end => Self::Clusters(clusters),
             _ => Self::Outside,
@@ -76,11 +80,24 @@ impl Region {
         }
     }
 
-    /// Divides what is read or written from sector `first` on, in sectors of so many bytes, by parts: `each` is told of every run of sectors.
-    pub fn split(parts: &Parts, (first, sector, data): (u64, u64, &[u8]), contents: &'static str, each: &mut dyn FnMut(Self, Range<u64>)) {
-        let unit = if let Parts::Ext(parts) = parts { parts.block_sectors } else { 1 };
+    /// Divides what is read or written from sector `first` on, in sectors of so many bytes, by
+    /// parts: `each` is told of every run of sectors.
+    pub fn split(
+        parts: &Parts,
+        (first, sector, data): (u64, u64, &[u8]),
+        contents: &'static str,
+        each: &mut dyn FnMut(Self, Range<u64>),
+    ) {
+        let unit = if let Parts::Ext(parts) = parts {
+            parts.block_sectors
+        } else {
+            1
+        };
         let mut run: Option<(Self, Range<u64>)> = None;
-        for (at, block) in (first..).step_by(unit as usize).zip(data.chunks((unit * sector) as usize)) {
+        for (at, block) in (first..)
+            .step_by(unit as usize)
+            .zip(data.chunks((unit * sector) as usize))
+        {
             let mut region = Self::of(parts, at, contents);
             if let (Self::Clusters(_), Parts::Ext(parts)) = (region, parts)
                 && is_structure(block, parts.blocks)
@@ -102,7 +119,8 @@ impl Region {
         }
     }
 
-    /// Whether it says where files are rather than what they hold; a journal does not, since it may hold both.
+    /// Whether it says where files are rather than what they hold; a journal does not, since it may
+    /// hold both.
     pub fn is_metadata(&self) -> bool {
         !matches!(self, Self::Clusters(_) | Self::Journal)
     }
@@ -165,13 +183,21 @@ struct Seen {
 impl Writes {
     /// Nothing yet, on a volume of these parts. Sectors are the volume's own.
     pub fn new(parts: impl Into<Parts>) -> Self {
-        Self { parts: parts.into(), total: 0, regions: BTreeMap::new() }
+        Self {
+            parts: parts.into(),
+            total: 0,
+            regions: BTreeMap::new(),
+        }
     }
 
-    /// So many sectors were written from `first` on; those that hold contents of files are told apart as `contents`, such as "photos" or "index".
+    /// So many sectors were written from `first` on; those that hold contents of files are told
+    /// apart as `contents`, such as "photos" or "index".
     pub fn write(&mut self, first: u64, count: u64, contents: &'static str) {
         for sector in first..first.saturating_add(count) {
-            self.add(Region::of(&self.parts, sector, contents), sector..sector + 1);
+            self.add(
+                Region::of(&self.parts, sector, contents),
+                sector..sector + 1,
+            );
         }
     }
 
@@ -192,23 +218,34 @@ impl Writes {
 
     /// What went to each region that was written to, in the order in which they lie on the volume.
     pub fn regions(&self) -> impl Iterator<Item = (Region, Tally)> {
-        let tally = |seen: &Seen| Tally { writes: seen.sectors.values().sum(), sectors: seen.sectors.len() as u64 };
-        self.regions.iter().map(move |(region, seen)| (*region, tally(seen)))
+        let tally = |seen: &Seen| Tally {
+            writes: seen.sectors.values().sum(),
+            sectors: seen.sectors.len() as u64,
+        };
+        self.regions
+            .iter()
+            .map(move |(region, seen)| (*region, tally(seen)))
     }
 
     /// What went to one region.
     pub fn region(&self, region: Region) -> Tally {
-        self.regions().find(|(one, _)| *one == region).map_or(Tally::default(), |(_, tally)| tally)
+        self.regions()
+            .find(|(one, _)| *one == region)
+            .map_or(Tally::default(), |(_, tally)| tally)
     }
 
     /// The share that went to metadata.
     pub fn metadata(&self) -> Share {
         let metadata = || self.regions().filter(|(region, _)| region.is_metadata());
-        let (writes, sectors) = (metadata().map(|(_, t)| t.writes).sum(), metadata().map(|(_, t)| t.sectors).sum());
+        let (writes, sectors) = (
+            metadata().map(|(_, t)| t.writes).sum(),
+            metadata().map(|(_, t)| t.sectors).sum(),
+        );
         self.share(writes, sectors)
     }
 
-    /// The share that went to the hottest sectors, which make up the share `space` of the volume, whatever they hold.
+    /// The share that went to the hottest sectors, which make up the share `space` of the volume,
+    /// whatever they hold.
     pub fn hottest(&self, space: f64) -> Share {
         let mut sectors = BTreeMap::<u64, u64>::new();
         for (sector, writes) in self.regions.values().flat_map(|seen| &seen.sectors) {
@@ -221,13 +258,19 @@ impl Writes {
     }
 
     fn share(&self, writes: u64, sectors: u64) -> Share {
-        Share { writes: writes as f64 / self.total.max(1) as f64, sectors: sectors as f64 / self.parts.sectors() as f64 }
+        Share {
+            writes: writes as f64 / self.total.max(1) as f64,
+            sectors: sectors as f64 / self.parts.sectors() as f64,
+        }
     }
 
-    /// For each region the dots of a picture of sector over number of write, at most [`POINTS_MAX`], by number. A region's dots are the first writes to it in each of many
+    /// For each region the dots of a picture of sector over number of write, at most
+    /// [`POINTS_MAX`], by number. A region's dots are the first writes to it in each of many
     /// intervals of equal length.
     pub fn points(&self) -> impl Iterator<Item = (Region, &[Point])> {
-        self.regions.iter().map(|(region, seen)| (*region, &seen.picture.points[..]))
+        self.regions
+            .iter()
+            .map(|(region, seen)| (*region, &seen.picture.points[..]))
     }
 }
 
@@ -241,7 +284,11 @@ struct Picture {
 
 impl Picture {
     fn add(&mut self, point: Point) {
-        if self.points.last().is_some_and(|last| self.interval(last) == self.interval(&point)) {
+        if self
+            .points
+            .last()
+            .is_some_and(|last| self.interval(last) == self.interval(&point))
+        {
             return;
         }
         while self.points.len() == POINTS_MAX {
@@ -249,7 +296,11 @@ impl Picture {
             let log2 = self.interval_log2;
             self.points.dedup_by_key(|(write, _)| *write >> log2);
         }
-        if self.points.last().is_none_or(|last| self.interval(last) != self.interval(&point)) {
+        if self
+            .points
+            .last()
+            .is_none_or(|last| self.interval(last) != self.interval(&point))
+        {
             self.points.push(point);
         }
     }
@@ -267,7 +318,12 @@ mod tests {
 
     /// One reserved sector, two tables of 64, a root directory of 32, and clusters from 161 on.
     fn layout() -> Layout {
-        let choices = Format { bits: Some(Bits::Fat16), cluster_sectors: Some(4), align: false, ..Format::default() };
+        let choices = Format {
+            bits: Some(Bits::Fat16),
+            cluster_sectors: Some(4),
+            align: false,
+            ..Format::default()
+        };
         format(&mut Ram::new(512, 65_536), &choices).unwrap()
     }
 
@@ -279,16 +335,47 @@ mod tests {
         let edges = [0, 1, 64, 65, 128, 129, 160, 161, 65_532, 65_533, u64::MAX].map(of);
         use Region::*;
         let files = Clusters("files");
-        assert_eq!(edges, [Boot, Table(1), Table(1), Table(2), Table(2), Root, Root, files, files, Outside, Outside]);
-        let wide = Layout { fat_start: 32, root_start: 160, ..layout };
+        assert_eq!(
+            edges,
+            [
+                Boot,
+                Table(1),
+                Table(1),
+                Table(2),
+                Table(2),
+                Root,
+                Root,
+                files,
+                files,
+                Outside,
+                Outside
+            ]
+        );
+        let wide = Layout {
+            fat_start: 32,
+            root_start: 160,
+            ..layout
+        };
         assert_eq!(Region::of(&wide.into(), 6, ""), Reserved);
     }
 
     #[test]
     fn what_is_written_at_once_is_divided_where_parts_meet() {
         let mut runs = Vec::new();
-        Region::split(&layout().into(), (127, 512, &[1; 40 * 512]), "files", &mut |region, sectors| runs.push((region, sectors)));
-        assert_eq!(runs, [(Region::Table(2), 127..129), (Region::Root, 129..161), (Region::Clusters("files"), 161..167)]);
+        Region::split(
+            &layout().into(),
+            (127, 512, &[1; 40 * 512]),
+            "files",
+            &mut |region, sectors| runs.push((region, sectors)),
+        );
+        assert_eq!(
+            runs,
+            [
+                (Region::Table(2), 127..129),
+                (Region::Root, 129..161),
+                (Region::Clusters("files"), 161..167)
+            ]
+        );
     }
 
     #[test]
@@ -298,11 +385,31 @@ mod tests {
         writes.write(129, 1, "");
         writes.write(161, 4, "photos");
         writes.write(161, 1, "index");
-        let found: Vec<(String, u64, u64)> = writes.regions().map(|(r, t)| (r.to_string(), t.writes, t.sectors)).collect();
+        let found: Vec<(String, u64, u64)> = writes
+            .regions()
+            .map(|(r, t)| (r.to_string(), t.writes, t.sectors))
+            .collect();
         let row = |name: &str, writes, sectors| (name.to_string(), writes, sectors);
-        assert_eq!(found, [row("FAT 2", 1, 1), row("root directory", 3, 2), row("index", 1, 1), row("photos", 4, 4)]);
-        assert_eq!((writes.total(), writes.region(Region::Boot)), (9, Tally::default()));
-        assert_eq!(writes.metadata(), Share { writes: 4.0 / 9.0, sectors: 3.0 / 65_536.0 });
+        assert_eq!(
+            found,
+            [
+                row("FAT 2", 1, 1),
+                row("root directory", 3, 2),
+                row("index", 1, 1),
+                row("photos", 4, 4)
+            ]
+        );
+        assert_eq!(
+            (writes.total(), writes.region(Region::Boot)),
+            (9, Tally::default())
+        );
+        assert_eq!(
+            writes.metadata(),
+            Share {
+                writes: 4.0 / 9.0,
+                sectors: 3.0 / 65_536.0
+            }
+        );
     }
 
     #[test]
@@ -313,7 +420,13 @@ mod tests {
         (0..3).for_each(|_| writes.write(1, 1, ""));
         writes.write(300, 2, "photos");
         let one = writes.hottest(1.0 / 65_536.0);
-        assert_eq!(one, Share { writes: 0.75, sectors: 1.0 / 65_536.0 });
+        assert_eq!(
+            one,
+            Share {
+                writes: 0.75,
+                sectors: 1.0 / 65_536.0
+            }
+        );
         assert_eq!(writes.hottest(2.0 / 65_536.0).writes, 0.9);
         assert_eq!(writes.hottest(1.0).writes, 1.0);
     }
@@ -332,8 +445,15 @@ mod tests {
         let pictures: Vec<(Region, &[Point])> = writes.points().collect();
         assert_eq!(pictures.len(), 4);
         for (region, points) in pictures {
-            assert!((POINTS_MAX / 2..=POINTS_MAX).contains(&points.len()), "{region}: {}", points.len());
-            assert!(points[0].0 < 4 && points[points.len() - 1].0 > writes.total() * 99 / 100, "{region}");
+            assert!(
+                (POINTS_MAX / 2..=POINTS_MAX).contains(&points.len()),
+                "{region}: {}",
+                points.len()
+            );
+            assert!(
+                points[0].0 < 4 && points[points.len() - 1].0 > writes.total() * 99 / 100,
+                "{region}"
+            );
             assert!(points.is_sorted_by(|a, b| a.0 < b.0), "{region}");
         }
     }

@@ -1,8 +1,11 @@
-//! Whether a block of an ext volume holds structure - names, block numbers, attributes - or contents of a file, told from its bytes.
+//! Whether a block of an ext volume holds structure - names, block numbers, attributes - or
+//! contents of a file, told from its bytes.
 //!
-//! *Promises.* Every block of names and numbers that a file system writes is recognised. Contents of workloads are noise
-//! ([`Contents`](nandlab_workload::files::Contents)), which looks like neither: numbers of a volume are small, and records of names fill their block exactly. A file of less than five
-//! bytes may be taken for numbers. *Knows nothing of* the journal, whose copies look like what they are copies of.
+//! *Promises.* Every block of names and numbers that a file system writes is recognised. Contents
+//! of workloads are noise ([`Contents`](nandlab_workload::files::Contents)), which looks like
+//! neither: numbers of a volume are small, and records of names fill their block exactly. A file of
+//! less than five bytes may be taken for numbers. *Knows nothing of* the journal, whose copies look
+//! like what they are copies of.
 
 /// First bytes of a block of extended attributes.
 const ATTRIBUTES: [u8; 4] = 0xEA02_0000_u32.to_le_bytes();
@@ -24,7 +27,10 @@ fn are_numbers(block: &[u8], blocks: u32) -> bool {
 fn are_names(block: &[u8]) -> bool {
     let mut at = 0;
     while let Some(head) = block.get(at..at + HEAD) {
-        let (length, name) = (usize::from(u16::from_le_bytes([head[4], head[5]])), usize::from(head[6]));
+        let (length, name) = (
+            usize::from(u16::from_le_bytes([head[4], head[5]])),
+            usize::from(head[6]),
+        );
         if length < HEAD || !length.is_multiple_of(4) || name + HEAD > length {
             return false;
         }
@@ -49,12 +55,28 @@ mod tests {
 
     #[test]
     fn names_numbers_and_attributes_are_structure() {
-        let names = [record(2, 12, b"."), record(2, 12, b".."), record(11, 1000, b"lost+found")].concat();
+        let names = [
+            record(2, 12, b"."),
+            record(2, 12, b".."),
+            record(11, 1000, b"lost+found"),
+        ]
+        .concat();
         assert!(is_structure(&names, 1000));
         assert!(is_structure(&record(0, 1024, b""), 1000));
-        let numbers: Vec<u8> = (0..256u32).flat_map(|n| if n < 200 { (n + 800).to_le_bytes() } else { [0; 4] }).collect();
+        let numbers: Vec<u8> = (0..256u32)
+            .flat_map(|n| {
+                if n < 200 {
+                    (n + 800).to_le_bytes()
+                } else {
+                    [0; 4]
+                }
+            })
+            .collect();
         assert!(is_structure(&numbers, 1000) && !is_structure(&numbers, 900));
-        assert!(is_structure(&[&ATTRIBUTES[..], &[0xFF; 1020]].concat(), 1000));
+        assert!(is_structure(
+            &[&ATTRIBUTES[..], &[0xFF; 1020]].concat(),
+            1000
+        ));
     }
 
     #[test]

@@ -38,7 +38,12 @@ fn list(calls: &[FileCall]) -> List<'_> {
 }
 
 fn write(offset: u64, length: u64, version: u32) -> FileCall {
-    FileCall::Write { file: A, offset, length, version }
+    FileCall::Write {
+        file: A,
+        offset,
+        length,
+        version,
+    }
 }
 
 /// Every kind of call, with holes, cuts and rewriting.
@@ -47,9 +52,16 @@ fn every_kind() -> Vec<FileCall> {
         FileCall::Create { file: A },
         write(0, 3 << 20, 0),
         write(1000, 5000, 1),
-        FileCall::Truncate { file: A, length: 4000 },
+        FileCall::Truncate {
+            file: A,
+            length: 4000,
+        },
         write(100_000, 10, 2),
-        FileCall::Read { file: A, offset: 3999, length: 90_000 },
+        FileCall::Read {
+            file: A,
+            offset: 3999,
+            length: 90_000,
+        },
         FileCall::Fsync { file: A },
         FileCall::Close { file: A },
         FileCall::Open { file: A },
@@ -101,15 +113,32 @@ fn every_kind_of_call_is_carried_out_counted_and_found_again() {
     assert_eq!(sums, expected_sums(&expected, &list(&[])));
     assert_eq!((sums[0].bytes, sums[1].name.as_str()), (100_010, "file2"));
     // SHA-256 of nothing.
-    assert_eq!(sums[1].sha256, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_eq!(
+        sums[1].sha256,
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    );
 }
 
 #[test]
 fn the_camera_plays_with_the_times_that_it_is_given_and_is_watched() {
-    let spec = CameraSpec { photos: 4, deletes: 2, delete_all_above: 5, ..CameraSpec::default() }.for_transactions(3);
-    let spec = CameraSpec { total: Some(1 << 20), ..spec };
+    let spec = CameraSpec {
+        photos: 4,
+        deletes: 2,
+        delete_all_above: 5,
+        ..CameraSpec::default()
+    }
+    .for_transactions(3);
+    let spec = CameraSpec {
+        total: Some(1 << 20),
+        ..spec
+    };
     let mut camera = CameraMs500::new(spec).unwrap();
-    let (mut fs, mut expected, mut tick, mut watched) = (MemFs::new(8 << 20, NOW), Expected::new(camera.contents()), 0, 0);
+    let (mut fs, mut expected, mut tick, mut watched) = (
+        MemFs::new(8 << 20, NOW),
+        Expected::new(camera.contents()),
+        0,
+        0,
+    );
     let mut now = || {
         tick += 1;
         Time::new(NOW.secs + tick)
@@ -124,7 +153,11 @@ fn the_camera_plays_with_the_times_that_it_is_given_and_is_watched() {
     assert_eq!(camera.share_done(), 1.0);
     let sums = verify(&mut fs, Ino::ROOT, &expected, &camera).unwrap();
     assert_eq!(sums[0].name, "INDEX.DAT");
-    let newest = tree::snapshot(&mut fs).unwrap().values().map(|entry| entry.attr.mtime.secs).max();
+    let newest = tree::snapshot(&mut fs)
+        .unwrap()
+        .values()
+        .map(|entry| entry.attr.mtime.secs)
+        .max();
     assert!(newest > Some(NOW.secs + tick - 100), "{newest:?}");
 }
 
@@ -132,13 +165,29 @@ fn the_camera_plays_with_the_times_that_it_is_given_and_is_watched() {
 fn a_call_that_fails_is_named_with_its_number_and_file() {
     let error = |calls: &[FileCall]| played(calls).1.unwrap_err();
     let full = error(&[FileCall::Create { file: A }, write(0, 9 << 20, 0)]);
-    assert_eq!(full.to_string(), "call 2, write 9437184 bytes at 0 of file1: no space left on device (ENOSPC)");
-    let short = error(&[FileCall::Create { file: A }, FileCall::Read { file: A, offset: 0, length: 1 }]);
+    assert_eq!(
+        full.to_string(),
+        "call 2, write 9437184 bytes at 0 of file1: no space left on device (ENOSPC)"
+    );
+    let short = error(&[
+        FileCall::Create { file: A },
+        FileCall::Read {
+            file: A,
+            offset: 0,
+            length: 1,
+        },
+    ]);
     assert_eq!(short.cause, Cause::Short { done: 0, asked: 1 });
     let create = FileCall::Create { file: A };
-    assert_eq!(error(&[create, FileCall::Close { file: A }, create]).cause, Cause::Refused(Errno::Exists));
+    assert_eq!(
+        error(&[create, FileCall::Close { file: A }, create]).cause,
+        Cause::Refused(Errno::Exists)
+    );
     assert_eq!(error(&[FileCall::Fsync { file: A }]).cause, Cause::NotOpen);
-    assert_eq!(error(&[create, FileCall::Remove { file: A }]).to_string(), "call 2, remove of file1: the file is open");
+    assert_eq!(
+        error(&[create, FileCall::Remove { file: A }]).to_string(),
+        "call 2, remove of file1: the file is open"
+    );
 }
 
 #[test]
@@ -147,13 +196,16 @@ fn whatever_differs_is_told() {
     let differs = |change: &dyn Fn(&mut MemFs)| {
         let (mut fs, _) = played(&calls);
         change(&mut fs);
-        verify(&mut fs, Ino::ROOT, &expected(&calls), &list(&[])).unwrap_err().to_string()
+        verify(&mut fs, Ino::ROOT, &expected(&calls), &list(&[]))
+            .unwrap_err()
+            .to_string()
     };
     let ino = |fs: &mut MemFs| fs.lookup(Ino::ROOT, b"file1").unwrap().ino;
     let removed = differs(&|fs| fs.unlink(Ino::ROOT, b"file2", NOW).unwrap());
     assert_eq!(removed, "file2: not found, expected a file of 0 bytes");
     let added = differs(&|fs| {
-        fs.create(Ino::ROOT, b"other", NewNode::File, MODE, Caller::root(NOW)).unwrap();
+        fs.create(Ino::ROOT, b"other", NewNode::File, MODE, Caller::root(NOW))
+            .unwrap();
     });
     assert_eq!(added, "other: found, expected no such name");
     let grown = differs(&|fs| {

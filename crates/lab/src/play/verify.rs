@@ -1,7 +1,7 @@
 //! Whether a directory holds what a stream of calls must have left there.
 //!
-//! *Promises.* Names, lengths and every byte are compared with what the calls alone say, and the sums are those of the bytes that were read. *Needs* memory for one step
-//! of a file and the names.
+//! *Promises.* Names, lengths and every byte are compared with what the calls alone say, and the
+//! sums are those of the bytes that were read. *Needs* memory for one step of a file and the names.
 
 use nandlab_vfs::{Errno, FileSystem, FileType, Ino, tree};
 use nandlab_workload::files::{Expected, FileCalls, FileId};
@@ -83,31 +83,52 @@ pub fn expected_sums<C: FileCalls + ?Sized>(expected: &Expected, calls: &C) -> V
             expected.fill(file, at, piece);
             hash.update(piece);
         }
-        FileSum { name: calls.name(file), bytes, sha256: hex(hash) }
+        FileSum {
+            name: calls.name(file),
+            bytes,
+            sha256: hex(hash),
+        }
     };
     expected.files().map(sum).collect()
 }
 
-/// Compares the directory `dir` with what is expected, apart from what mkfs makes there. Gives what was found, in the order of the files' numbers.
-pub fn verify<F, C>(fs: &mut F, dir: Ino, expected: &Expected, calls: &C) -> Result<Vec<FileSum>, VerifyError>
+/// Compares the directory `dir` with what is expected, apart from what mkfs makes there. Gives what
+/// was found, in the order of the files' numbers.
+pub fn verify<F, C>(
+    fs: &mut F,
+    dir: Ino,
+    expected: &Expected,
+    calls: &C,
+) -> Result<Vec<FileSum>, VerifyError>
 where
     F: FileSystem + ?Sized,
     C: FileCalls + ?Sized,
 {
-    let refused = |errno| VerifyError::Refused { name: ".".into(), errno };
+    let refused = |errno| VerifyError::Refused {
+        name: ".".into(),
+        errno,
+    };
     let made_by_mkfs = |name: &[u8], kind| name == LOST_AND_FOUND && kind == FileType::Directory;
     let found = tree::names(fs, dir).map_err(refused)?.into_iter();
-    let mut names: BTreeSet<Vec<u8>> = found.filter(|(name, kind)| !made_by_mkfs(name, *kind)).map(|(name, _)| name).collect();
+    let mut names: BTreeSet<Vec<u8>> = found
+        .filter(|(name, kind)| !made_by_mkfs(name, *kind))
+        .map(|(name, _)| name)
+        .collect();
     let mut sums = Vec::new();
     for (file, bytes) in expected.files() {
         let name = calls.name(file);
         if !names.remove(name.as_bytes()) {
-            return Err(VerifyError::Missing { name, expected: bytes });
+            return Err(VerifyError::Missing {
+                name,
+                expected: bytes,
+            });
         }
         sums.push(compare(fs, dir, expected, (file, bytes), name)?);
     }
     match names.pop_first() {
-        Some(name) => Err(VerifyError::Extra { name: String::from_utf8_lossy(&name).into_owned() }),
+        Some(name) => Err(VerifyError::Extra {
+            name: String::from_utf8_lossy(&name).into_owned(),
+        }),
         None => Ok(sums),
     }
 }
@@ -119,11 +140,18 @@ fn compare<F: FileSystem + ?Sized>(
     (file, bytes): (FileId, u64),
     name: String,
 ) -> Result<FileSum, VerifyError> {
-    let refused = |errno| VerifyError::Refused { name: name.clone(), errno };
+    let refused = |errno| VerifyError::Refused {
+        name: name.clone(),
+        errno,
+    };
     let attr = fs.lookup(dir, name.as_bytes()).map_err(refused)?;
     let outcome = match attr.size == bytes {
         true => sum_of(fs, attr.ino, expected, (file, bytes), &name),
-        false => Err(VerifyError::Length { name: name.clone(), found: attr.size, expected: bytes }),
+        false => Err(VerifyError::Length {
+            name: name.clone(),
+            found: attr.size,
+            expected: bytes,
+        }),
     };
     fs.forget(attr.ino, 1);
     outcome
@@ -140,24 +168,44 @@ fn sum_of<F: FileSystem + ?Sized>(
     let (mut found, mut wanted) = (vec![0; STEP], vec![0; STEP]);
     while at < bytes {
         let step = (bytes - at).min(STEP as u64) as usize;
-        let count = fs.read(ino, at, &mut found[..step]).map_err(|errno| VerifyError::Refused { name: name.into(), errno })?;
+        let count = fs
+            .read(ino, at, &mut found[..step])
+            .map_err(|errno| VerifyError::Refused {
+                name: name.into(),
+                errno,
+            })?;
         if count == 0 {
-            return Err(VerifyError::Length { name: name.into(), found: at, expected: bytes });
+            return Err(VerifyError::Length {
+                name: name.into(),
+                found: at,
+                expected: bytes,
+            });
         }
         expected.fill(file, at, &mut wanted[..count]);
         if let Some(wrong) = (0..count).find(|i| found[*i] != wanted[*i]) {
             let (offset, found, expected) = (at + wrong as u64, found[wrong], wanted[wrong]);
-            return Err(VerifyError::Contents { name: name.into(), offset, found, expected });
+            return Err(VerifyError::Contents {
+                name: name.into(),
+                offset,
+                found,
+                expected,
+            });
         }
         hash.update(&found[..count]);
         at += count as u64;
     }
-    Ok(FileSum { name: name.into(), bytes, sha256: hex(hash) })
+    Ok(FileSum {
+        name: name.into(),
+        bytes,
+        sha256: hex(hash),
+    })
 }
 
 fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hash.finalize()
+        .iter()
+        .fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }

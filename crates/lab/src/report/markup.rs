@@ -12,13 +12,18 @@ pub struct Element {
 
 /// An empty element. `tag` must not be one of HTML's void elements.
 pub fn el(tag: &'static str) -> Element {
-    Element { tag, attributes: String::new(), content: String::new() }
+    Element {
+        tag,
+        attributes: String::new(),
+        content: String::new(),
+    }
 }
 
 impl Element {
     /// Adds an attribute.
     pub fn attr(mut self, key: &'static str, value: impl fmt::Display) -> Self {
-        self.attributes.push_str(&format!(" {key}=\"{}\"", escape(&value.to_string())));
+        self.attributes
+            .push_str(&format!(" {key}=\"{}\"", escape(&value.to_string())));
         self
     }
 
@@ -47,7 +52,11 @@ impl Element {
 
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<{0}{1}>{2}</{0}>", self.tag, self.attributes, self.content)
+        write!(
+            f,
+            "<{0}{1}>{2}</{0}>",
+            self.tag, self.attributes, self.content
+        )
     }
 }
 
@@ -58,26 +67,46 @@ pub fn slot(at: usize) -> String {
 
 /// A key to series: one line sample and name each.
 pub fn legend(names: &[(usize, &str)]) -> Element {
-    el("ul").class("legend").children(names.iter().map(|&(at, name)| el("li").child(swatch(at)).text(name)))
+    el("ul").class("legend").children(
+        names
+            .iter()
+            .map(|&(at, name)| el("li").child(swatch(at)).text(name)),
+    )
 }
 
 /// A short sample of the line that stands for the series at `at`.
 pub fn swatch(at: usize) -> Element {
-    let line = el("path").class(format!("line {}", slot(at))).attr("d", "M1 6H27");
-    el("svg").class("swatch").attr("viewBox", "0 0 28 12").attr("aria-hidden", "true").child(line)
+    let line = el("path")
+        .class(format!("line {}", slot(at)))
+        .attr("d", "M1 6H27");
+    el("svg")
+        .class("swatch")
+        .attr("viewBox", "0 0 28 12")
+        .attr("aria-hidden", "true")
+        .child(line)
 }
 
-/// A figure: heading, an SVG drawing that tells screen readers its title and description, and the same description beneath.
+/// A figure: heading, an SVG drawing that tells screen readers its title and description, and the
+/// same description beneath.
 pub fn figure(title: &str, about: &str, drawing: Drawing) -> Element {
     let svg = el("svg")
         .class(format!("chart {}", drawing.kind))
-        .attr("viewBox", format!("0 0 {} {}", drawing.width, drawing.height))
+        .attr(
+            "viewBox",
+            format!("0 0 {} {}", drawing.width, drawing.height),
+        )
         .attr("role", "img")
         .child(el("title").text(title))
         .child(el("desc").text(about))
         .children(drawing.marks);
     let frame = el("div").class("scroll").child(svg);
-    el("figure").child(el("figcaption").child(el("h3").text(title)).child(el("p").text(about))).child(frame)
+    el("figure")
+        .child(
+            el("figcaption")
+                .child(el("h3").text(title))
+                .child(el("p").text(about)),
+        )
+        .child(frame)
 }
 
 /// The inside of a figure in user units (CSS pixels at full width).
@@ -94,7 +123,11 @@ pub struct Drawing {
 
 /// A text element at a place.
 pub fn label(x: f64, y: f64, class: &str, text: &str) -> Element {
-    el("text").attr("x", pixel(x)).attr("y", pixel(y)).class(class).text(text)
+    el("text")
+        .attr("x", pixel(x))
+        .attr("y", pixel(y))
+        .class(class)
+        .text(text)
 }
 
 /// A coordinate, to a tenth of a unit.
@@ -102,7 +135,8 @@ pub fn pixel(value: f64) -> String {
     format!("{}", (value * 10.0).round() / 10.0 + 0.0)
 }
 
-/// `text` in at most `limit` characters, an ellipsis in its middle: names of a sweep differ at their ends.
+/// `text` in at most `limit` characters, an ellipsis in its middle: names of a sweep differ at
+/// their ends.
 pub fn shorten(text: &str, limit: usize) -> String {
     let count = text.chars().count();
     if count <= limit {
@@ -110,7 +144,11 @@ pub fn shorten(text: &str, limit: usize) -> String {
     }
     let head = limit / 2;
     let tail = limit.saturating_sub(head + 1);
-    text.chars().take(head).chain(['…']).chain(text.chars().skip(count - tail)).collect()
+    text.chars()
+        .take(head)
+        .chain(['…'])
+        .chain(text.chars().skip(count - tail))
+        .collect()
 }
 
 fn escape(text: &str) -> String {
@@ -124,7 +162,11 @@ fn escape(text: &str) -> String {
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' => out.push(c),
             // Controls, and the characters that would turn the direction of what follows.
-            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => out.push('\u{fffd}'),
+            c if c.is_control()
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+            {
+                out.push('\u{fffd}')
+            }
             c => out.push(c),
         }
     }

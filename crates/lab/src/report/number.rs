@@ -1,4 +1,5 @@
-//! Numbers for people: three significant digits, a fitting unit, narrow no-break spaces; a dash for what is no number.
+//! Numbers for people: three significant digits, a fitting unit, narrow no-break spaces; a dash for
+//! what is no number.
 
 /// The narrow no-break space between a number and its unit, and between groups of three digits.
 const THIN: char = '\u{202f}';
@@ -20,15 +21,38 @@ pub enum Quantity {
     Factor,
     /// A share from 0 to 1, in percent.
     Share,
-    /// A share of requests that take longer, named by the percentile where it begins: 0.001 is p99.9.
+    /// A share of requests that take longer, named by the percentile where it begins: 0.001 is
+    /// p99.9.
     Exceedance,
 }
 
 type Units = &'static [(f64, &'static str)];
-const TIME: Units =
-    &[(1e0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"), (6e10, "min"), (3.6e12, "h"), (8.64e13, "d"), (3.15576e16, "years")];
-const RATE: Units = &[(1e0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")];
-const BYTES: Units = &[(1e0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB"), (1e18, "EB")];
+const TIME: Units = &[
+    (1e0, "ns"),
+    (1e3, "µs"),
+    (1e6, "ms"),
+    (1e9, "s"),
+    (6e10, "min"),
+    (3.6e12, "h"),
+    (8.64e13, "d"),
+    (3.15576e16, "years"),
+];
+const RATE: Units = &[
+    (1e0, "B/s"),
+    (1e3, "kB/s"),
+    (1e6, "MB/s"),
+    (1e9, "GB/s"),
+    (1e12, "TB/s"),
+];
+const BYTES: Units = &[
+    (1e0, "B"),
+    (1e3, "kB"),
+    (1e6, "MB"),
+    (1e9, "GB"),
+    (1e12, "TB"),
+    (1e15, "PB"),
+    (1e18, "EB"),
+];
 const MEMORY: Units = &[
     (1.0, "B"),
     (1024.0, "KiB"),
@@ -38,7 +62,15 @@ const MEMORY: Units = &[
     (1125899906842624.0, "PiB"),
     (1152921504606846976.0, "EiB"),
 ];
-const COUNT: Units = &[(1e0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")];
+const COUNT: Units = &[
+    (1e0, ""),
+    (1e3, "k"),
+    (1e6, "M"),
+    (1e9, "G"),
+    (1e12, "T"),
+    (1e15, "P"),
+    (1e18, "E"),
+];
 
 impl Quantity {
     /// `value` with the unit that fits it.
@@ -51,7 +83,8 @@ impl Quantity {
         }
     }
 
-    /// `value` as an axis writes it whose largest value is `top`: one unit for all ticks, no trailing zeros.
+    /// `value` as an axis writes it whose largest value is `top`: one unit for all ticks, no
+    /// trailing zeros.
     pub fn tick(self, value: f64, top: f64) -> String {
         match self {
             Quantity::Exceedance => format!("p{}", round(100.0 * (1.0 - value), 6)),
@@ -59,7 +92,8 @@ impl Quantity {
         }
     }
 
-    /// The unit of an axis up to `top`, and what one of it is worth; five minutes are the least that are parted into minutes.
+    /// The unit of an axis up to `top`, and what one of it is worth; five minutes are the least
+    /// that are parted into minutes.
     pub fn tick_unit(self, top: f64) -> (f64, &'static str) {
         self.unit(top, 5.0)
     }
@@ -74,17 +108,36 @@ impl Quantity {
             Quantity::Share => return (0.01, "%"),
             Quantity::Factor | Quantity::Exceedance => return (1.0, ""),
         };
-        let begins = |worth: f64| if self == Quantity::Nanoseconds && worth > 1e9 { begin_minutes * worth } else { worth };
-        *units.iter().rev().find(|(worth, _)| top.abs() >= begins(*worth)).unwrap_or(&units[0])
+        let begins = |worth: f64| {
+            if self == Quantity::Nanoseconds && worth > 1e9 {
+                begin_minutes * worth
+            } else {
+                worth
+            }
+        };
+        *units
+            .iter()
+            .rev()
+            .find(|(worth, _)| top.abs() >= begins(*worth))
+            .unwrap_or(&units[0])
     }
 }
 
-fn with_unit(digits: fn(f64) -> String, value: f64, (worth, unit): (f64, &str), quantity: Quantity) -> String {
+fn with_unit(
+    digits: fn(f64) -> String,
+    value: f64,
+    (worth, unit): (f64, &str),
+    quantity: Quantity,
+) -> String {
     if !value.is_finite() {
         return "–".into();
     }
     let number = digits(value / worth);
-    if unit.is_empty() || (value == 0.0 && quantity != Quantity::Share) { number } else { format!("{number}{THIN}{unit}") }
+    if unit.is_empty() || (value == 0.0 && quantity != Quantity::Share) {
+        number
+    } else {
+        format!("{number}{THIN}{unit}")
+    }
 }
 
 /// An exact whole number in groups of three digits.
@@ -122,7 +175,9 @@ fn minus(text: &str) -> String {
 /// Four digits stay together, as is customary; more are parted by thin spaces.
 fn group(text: &str) -> String {
     let whole = text.find('.').unwrap_or(text.len());
-    let first = text[..whole].find(|c: char| c.is_ascii_digit()).unwrap_or(0);
+    let first = text[..whole]
+        .find(|c: char| c.is_ascii_digit())
+        .unwrap_or(0);
     if whole - first < 5 {
         return text.into();
     }
@@ -158,7 +213,11 @@ mod tests {
             (Quantity::Count, 1234567.0, "1.23 M"),
         ];
         for (quantity, value, expected) in cases {
-            assert_eq!(quantity.write(value).replace(THIN, " "), expected, "{quantity:?} {value}");
+            assert_eq!(
+                quantity.write(value).replace(THIN, " "),
+                expected,
+                "{quantity:?} {value}"
+            );
         }
     }
 
@@ -172,13 +231,25 @@ mod tests {
     #[test]
     fn long_numbers_are_grouped() {
         assert_eq!(grouped(1234), "1234");
-        assert_eq!(grouped(u64::MAX).replace(THIN, " "), "18 446 744 073 709 551 615");
-        assert_eq!(Quantity::Factor.tick(-12345.5, 1.0).replace(THIN, " "), "\u{2212}12 345.5");
+        assert_eq!(
+            grouped(u64::MAX).replace(THIN, " "),
+            "18 446 744 073 709 551 615"
+        );
+        assert_eq!(
+            Quantity::Factor.tick(-12345.5, 1.0).replace(THIN, " "),
+            "\u{2212}12 345.5"
+        );
     }
 
     #[test]
     fn ticks_of_an_axis_share_its_unit() {
-        assert_eq!(Quantity::Rate.tick(500_000.0, 2e6).replace(THIN, " "), "0.5 MB/s");
-        assert_eq!(Quantity::Nanoseconds.tick(30e9, 600e9).replace(THIN, " "), "0.5 min");
+        assert_eq!(
+            Quantity::Rate.tick(500_000.0, 2e6).replace(THIN, " "),
+            "0.5 MB/s"
+        );
+        assert_eq!(
+            Quantity::Nanoseconds.tick(30e9, 600e9).replace(THIN, " "),
+            "0.5 min"
+        );
     }
 }

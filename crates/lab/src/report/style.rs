@@ -1,7 +1,9 @@
-//! How the page looks: one style sheet for screen (light, dark) and paper, and the script that adds read-outs.
+//! How the page looks: one style sheet for screen (light, dark) and paper, and the script that adds
+//! read-outs.
 //!
-//! Series colours follow Okabe and Ito, bars Tol's light scheme: both survive the common colour blindnesses. Without colour,
-//! series are told apart by dashes and names, bars by names and (on paper) hatching.
+//! Series colours follow Okabe and Ito, bars Tol's light scheme: both survive the common colour
+//! blindnesses. Without colour, series are told apart by dashes and names, bars by names and (on
+//! paper) hatching.
 
 use super::heat::LEVELS;
 use super::markup::{Element, el};
@@ -12,7 +14,11 @@ pub fn css() -> String {
     for scale in ["wear", "valid"] {
         for level in 0..LEVELS {
             let share = 200 * level / (LEVELS - 1);
-            let (from, to) = if share <= 100 { ("low", "mid") } else { ("mid", "high") };
+            let (from, to) = if share <= 100 {
+                ("low", "mid")
+            } else {
+                ("mid", "high")
+            };
             let part = if share <= 100 { share } else { share - 100 };
             css.push_str(&format!(".{scale}{level}{{fill:color-mix(in oklab,var(--{scale}-{to}) {part}%,var(--{scale}-{from}))}}\n"));
         }
@@ -20,16 +26,35 @@ pub fn css() -> String {
     css
 }
 
-/// The patterns that bars wear on paper: stripes of growing density, alternately leaning left and right.
+/// The patterns that bars wear on paper: stripes of growing density, alternately leaning left and
+/// right.
 pub fn hatches() -> Element {
     let pattern = |at: usize| {
         let (step, turn) = (9 - at, [45, -45, 90][at % 3]);
         let id = format!("hatch{at}");
-        let tile = el("pattern").attr("id", id).attr("width", step).attr("height", step).attr("patternUnits", "userSpaceOnUse");
+        let tile = el("pattern")
+            .attr("id", id)
+            .attr("width", step)
+            .attr("height", step)
+            .attr("patternUnits", "userSpaceOnUse");
         let tile = tile.attr("patternTransform", format!("rotate({turn})"));
-        if at == 0 { tile } else { tile.child(el("path").attr("d", format!("M0 0V{step}")).attr("stroke", "#000").attr("stroke-width", 1)) }
+        if at == 0 {
+            tile
+        } else {
+            tile.child(
+                el("path")
+                    .attr("d", format!("M0 0V{step}"))
+                    .attr("stroke", "#000")
+                    .attr("stroke-width", 1),
+            )
+        }
     };
-    el("svg").class("hidden").attr("width", 0).attr("height", 0).attr("aria-hidden", "true").child(el("defs").children((0..9).map(pattern)))
+    el("svg")
+        .class("hidden")
+        .attr("width", 0)
+        .attr("height", 0)
+        .attr("aria-hidden", "true")
+        .child(el("defs").children((0..9).map(pattern)))
 }
 
 const BASE: &str = r"

@@ -23,20 +23,33 @@ pub struct Cell {
 
 impl From<String> for Cell {
     fn from(text: String) -> Cell {
-        Cell { text, ..Cell::default() }
+        Cell {
+            text,
+            ..Cell::default()
+        }
     }
 }
 
 impl Table {
     /// A table with these column headings, the first over the row names.
     pub fn new(heads: impl IntoIterator<Item = Element>) -> Table {
-        let heads: Vec<Element> = heads.into_iter().map(|head| el("th").attr("scope", "col").child(head)).collect();
-        Table { columns: heads.len(), head: el("tr").children(heads), body: Vec::new() }
+        let heads: Vec<Element> = heads
+            .into_iter()
+            .map(|head| el("th").attr("scope", "col").child(head))
+            .collect();
+        Table {
+            columns: heads.len(),
+            head: el("tr").children(heads),
+            body: Vec::new(),
+        }
     }
 
     /// A heading for the rows that follow.
     pub fn group(&mut self, name: &str) {
-        let head = el("th").attr("scope", "colgroup").attr("colspan", self.columns).text(name);
+        let head = el("th")
+            .attr("scope", "colgroup")
+            .attr("colspan", self.columns)
+            .text(name);
         self.body.push(el("tr").class("group").child(head));
     }
 
@@ -52,16 +65,32 @@ impl Table {
 
     /// The table as it stands; `class` is `numbers`, `words` (which may break anywhere) or `prose`.
     pub fn draw(self, class: &str) -> Element {
-        let table = el("table").class(class).child(el("thead").child(self.head)).child(el("tbody").children(self.body));
+        let table = el("table")
+            .class(class)
+            .child(el("thead").child(self.head))
+            .child(el("tbody").children(self.body));
         el("div").class("scroll").child(table)
     }
 
     fn push(&mut self, class: &str, name: &str, cells: impl IntoIterator<Item = Cell>) {
         let cells = cells.into_iter().map(|cell| {
-            let text = if cell.best { el("strong").text(&cell.text) } else { el("span").text(&cell.text) };
+            let text = if cell.best {
+                el("strong").text(&cell.text)
+            } else {
+                el("span").text(&cell.text)
+            };
             let td = el("td").child(text);
-            if cell.note.is_empty() { td } else { td.text(" ").child(el("small").text(&cell.note)) }
+            if cell.note.is_empty() {
+                td
+            } else {
+                td.text(" ").child(el("small").text(&cell.note))
+            }
         });
-        self.body.push(el("tr").class(class).child(el("th").attr("scope", "row").text(name)).children(cells));
+        self.body.push(
+            el("tr")
+                .class(class)
+                .child(el("th").attr("scope", "row").text(name))
+                .children(cells),
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The requests of a run on files once more, on another stack, without the file system: for sweeps, since what a file system asks of its disk does not depend on what
-//! lies below.
+//! The requests of a run on files once more, on another stack, without the file system: for sweeps,
+//! since what a file system asks of its disk does not depend on what lies below.
 
 use super::driven::{Costs, Driven};
 use super::flash::{Snapshot, causes};
@@ -24,7 +24,8 @@ pub struct Again {
     pub tally: Tally,
 }
 
-/// Serves the requests of `run`, from the mount on, on the stack of `experiment` behind the same mkfs; page contents are kept only for UBI, whose headers are contents.
+/// Serves the requests of `run`, from the mount on, on the stack of `experiment` behind the same
+/// mkfs; page contents are kept only for UBI, whose headers are contents.
 pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, RunError> {
     if run.phases.iter().any(|phase| phase.below.remaps > 0) {
         return Err(RunError::Remapped);
@@ -35,11 +36,17 @@ pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, R
     }
     let fs = experiment.stack.fs.clone().ok_or(RunError::NoFileSystem)?;
     let mut stack = Stack::build(&experiment.stack)?;
-    Server::new(&mut *stack.device, &stack.clock, &experiment).precondition(&experiment.run, &mut |_: Progress| ())?;
+    Server::new(&mut *stack.device, &stack.clock, &experiment)
+        .precondition(&experiment.run, &mut |_: Progress| ())?;
     fs.make(&mut fs.partition(&mut stack.device)?)?;
     let clock = stack.clock.clone();
     let sector = u64::from(stack.device.geometry().sector);
-    let disk = Driven::new(&mut *stack.device, &clock, Costs::of(&experiment.stack), Box::new(|_| ()));
+    let disk = Driven::new(
+        &mut *stack.device,
+        &clock,
+        Costs::of(&experiment.stack),
+        Box::new(|_| ()),
+    );
     let mut partition = fs.partition(disk.clone())?;
     let mut data = Vec::new();
     let mut serve = |number: usize, request: &Request| {
@@ -52,14 +59,30 @@ pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, R
             Op::Discard => partition.discard(lba, request.length / sector),
         };
         let number = number as u64 + 1;
-        served.map_err(|error| RunError::Stopped { phase: "run", number, request: *request, error, recent: Vec::new() })
+        served.map_err(|error| RunError::Stopped {
+            phase: "run",
+            number,
+            request: *request,
+            error,
+            recent: Vec::new(),
+        })
     };
     let (mounting, playing) = run.requests.split_at(run.mounting);
-    mounting.iter().enumerate().try_for_each(|(number, request)| serve(number, request))?;
+    mounting
+        .iter()
+        .enumerate()
+        .try_for_each(|(number, request)| serve(number, request))?;
     let before = Snapshot::of(&*disk.device());
     clock.wait_until(before.horizon());
     let began = clock.now();
-    playing.iter().enumerate().try_for_each(|(number, request)| serve(number, request))?;
+    playing
+        .iter()
+        .enumerate()
+        .try_for_each(|(number, request)| serve(number, request))?;
     let tally = *disk.device().tally();
-    Ok(Again { ns: clock.now() - began, causes: causes(before.tally(), &tally), tally })
+    Ok(Again {
+        ns: clock.now() - began,
+        causes: causes(before.tally(), &tally),
+        tally,
+    })
 }

@@ -19,16 +19,24 @@ impl Blocks {
     pub fn of(device: &dyn Device) -> Self {
         let chip = device.medium();
         let all = || (0..chip.spec().geometry.blocks).map(Block);
-        Self { erases: all().map(|b| chip.block(b).erases).collect(), valid: all().map(|b| device.valid_pages(b)).collect() }
+        Self {
+            erases: all().map(|b| chip.block(b).erases).collect(),
+            valid: all().map(|b| device.valid_pages(b)).collect(),
+        }
     }
 
-    /// Looks at the blocks of a chip without a translation layer: pages that are programmed count as valid.
+    /// Looks at the blocks of a chip without a translation layer: pages that are programmed count
+    /// as valid.
     pub fn of_chip(chip: &Chip) -> Self {
         let g = &chip.spec().geometry;
         let all = || (0..g.blocks).map(Block);
-        let pages = |Block(b): Block| (b * g.pages_per_block..(b + 1) * g.pages_per_block).map(Page);
+        let pages =
+            |Block(b): Block| (b * g.pages_per_block..(b + 1) * g.pages_per_block).map(Page);
         let valid = |b| pages(b).filter(|page| chip.is_programmed(*page)).count() as u32;
-        Self { erases: all().map(|b| chip.block(b).erases).collect(), valid: all().map(valid).collect() }
+        Self {
+            erases: all().map(|b| chip.block(b).erases).collect(),
+            valid: all().map(valid).collect(),
+        }
     }
 
     /// Blocks in service.
@@ -40,28 +48,67 @@ impl Blocks {
     pub fn draw(&self, chip: &mut Chip) -> (ChipMap, Wear) {
         let rated = Some(chip.spec().reliability.rated_erases).filter(|rated| *rated > 0);
         // Asking for a block of the array cannot fail.
-        let bad: Vec<bool> = (0..self.erases.len() as u32).map(|b| chip.is_bad(Block(b)).unwrap_or(true)).collect();
-        (self.map(&bad, chip.spec().geometry.pages_per_block), self.wear(&bad, rated))
+        let bad: Vec<bool> = (0..self.erases.len() as u32)
+            .map(|b| chip.is_bad(Block(b)).unwrap_or(true))
+            .collect();
+        (
+            self.map(&bad, chip.spec().geometry.pages_per_block),
+            self.wear(&bad, rated),
+        )
     }
 
     fn map(&self, bad: &[bool], pages_per_block: u32) -> ChipMap {
         let per_cell = (self.erases.len() as u32).div_ceil(MAX_CELLS).max(1);
-        let mean = |values: &[u32]| values.iter().map(|&v| f64::from(v)).sum::<f64>() / values.len() as f64;
+        let mean = |values: &[u32]| {
+            values.iter().map(|&v| f64::from(v)).sum::<f64>() / values.len() as f64
+        };
         let cells = per_cell as usize;
         ChipMap {
             blocks_per_cell: per_cell,
-            erases: self.erases.chunks(cells).map(|cell| mean(cell) as f32).collect(),
-            valid: self.valid.chunks(cells).map(|cell| (mean(cell) / f64::from(pages_per_block)) as f32).collect(),
-            bad: bad.chunks(cells).map(|cell| cell.iter().filter(|bad| **bad).count() as u32).collect(),
+            erases: self
+                .erases
+                .chunks(cells)
+                .map(|cell| mean(cell) as f32)
+                .collect(),
+            valid: self
+                .valid
+                .chunks(cells)
+                .map(|cell| (mean(cell) / f64::from(pages_per_block)) as f32)
+                .collect(),
+            bad: bad
+                .chunks(cells)
+                .map(|cell| cell.iter().filter(|bad| **bad).count() as u32)
+                .collect(),
         }
     }
 
     fn wear(&self, bad: &[bool], rated: Option<u32>) -> Wear {
-        let good: Vec<u32> = self.erases.iter().zip(bad).filter(|(_, bad)| !**bad).map(|(erases, _)| *erases).collect();
-        let (Some(&min), Some(&max)) = (good.iter().min(), good.iter().max()) else { return Wear { rated, ..Wear::default() } };
+        let good: Vec<u32> = self
+            .erases
+            .iter()
+            .zip(bad)
+            .filter(|(_, bad)| !**bad)
+            .map(|(erases, _)| *erases)
+            .collect();
+        let (Some(&min), Some(&max)) = (good.iter().min(), good.iter().max()) else {
+            return Wear {
+                rated,
+                ..Wear::default()
+            };
+        };
         let mean = good.iter().map(|&e| f64::from(e)).sum::<f64>() / good.len() as f64;
-        let variance = good.iter().map(|&e| (f64::from(e) - mean).powi(2)).sum::<f64>() / good.len() as f64;
-        Wear { min, max, mean, deviation: variance.sqrt(), rated }
+        let variance = good
+            .iter()
+            .map(|&e| (f64::from(e) - mean).powi(2))
+            .sum::<f64>()
+            / good.len() as f64;
+        Wear {
+            min,
+            max,
+            mean,
+            deviation: variance.sqrt(),
+            rated,
+        }
     }
 }
 
@@ -71,19 +118,40 @@ mod tests {
 
     #[test]
     fn a_large_chip_is_reduced_and_every_block_counts_once() {
-        let blocks = Blocks { erases: (0..10_000).collect(), valid: vec![8; 10_000] };
+        let blocks = Blocks {
+            erases: (0..10_000).collect(),
+            valid: vec![8; 10_000],
+        };
         let bad: Vec<bool> = (0..10_000).map(|b| b % 100 == 7).collect();
         let map = blocks.map(&bad, 16);
-        assert_eq!((map.blocks_per_cell, map.erases.len(), map.erases[1]), (3, 3334, 4.0));
+        assert_eq!(
+            (map.blocks_per_cell, map.erases.len(), map.erases[1]),
+            (3, 3334, 4.0)
+        );
         assert!(map.valid.iter().all(|v| *v == 0.5));
-        assert_eq!((map.bad.iter().sum::<u32>(), blocks.good(&map)), (100, 9900));
+        assert_eq!(
+            (map.bad.iter().sum::<u32>(), blocks.good(&map)),
+            (100, 9900)
+        );
     }
 
     #[test]
     fn wear_is_that_of_good_blocks() {
-        let blocks = Blocks { erases: vec![1, 3, 900], valid: vec![0; 3] };
+        let blocks = Blocks {
+            erases: vec![1, 3, 900],
+            valid: vec![0; 3],
+        };
         let wear = blocks.wear(&[false, false, true], Some(10));
-        assert_eq!(wear, Wear { min: 1, max: 3, mean: 2.0, deviation: 1.0, rated: Some(10) });
+        assert_eq!(
+            wear,
+            Wear {
+                min: 1,
+                max: 3,
+                mean: 2.0,
+                deviation: 1.0,
+                rated: Some(10)
+            }
+        );
         assert_eq!(blocks.wear(&[true; 3], None), Wear::default());
     }
 }

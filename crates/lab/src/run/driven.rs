@@ -1,4 +1,5 @@
-//! The disk as a file system on a real processor sees it: each request costs instructions, and the driver waits for the chip before it returns.
+//! The disk as a file system on a real processor sees it: each request costs instructions, and the
+//! driver waits for the chip before it returns.
 //!
 //! The handle can be cloned: one goes into the file system, the other watches.
 
@@ -60,16 +61,33 @@ impl Costs {
             request: host.instructions("request"),
             sector: host.instructions("layer"),
             sector_written: host.layer_ns,
-            erase: if checks { host.instructions("erase-check") } else { 0 },
+            erase: if checks {
+                host.instructions("erase-check")
+            } else {
+                0
+            },
         })
     }
 }
 
 impl<'a> Driven<'a> {
     /// The disk `device` on `clock`; without costs, requests cost nothing and programs are posted.
-    pub fn new(device: &'a mut dyn Device, clock: &Clock, costs: Option<Costs>, watcher: Box<Watcher<'a>>) -> Self {
+    pub fn new(
+        device: &'a mut dyn Device,
+        clock: &Clock,
+        costs: Option<Costs>,
+        watcher: Box<Watcher<'a>>,
+    ) -> Self {
         let geometry = *device.geometry();
-        Self { shared: Rc::new(RefCell::new(Shared { device, clock: clock.clone(), costs, watcher })), geometry }
+        Self {
+            shared: Rc::new(RefCell::new(Shared {
+                device,
+                clock: clock.clone(),
+                costs,
+                watcher,
+            })),
+            geometry,
+        }
     }
 
     /// The device below.
@@ -120,12 +138,20 @@ impl Shared<'_> {
         sectors: u64,
         serve: impl FnOnce(&mut dyn Device) -> Result<(), BlockError>,
     ) -> Result<(), BlockError> {
-        let erases = |device: &dyn Device| device.tally().rows().map(|(_, counts)| counts.erases).sum::<u64>();
+        let erases = |device: &dyn Device| {
+            device
+                .tally()
+                .rows()
+                .map(|(_, counts)| counts.erases)
+                .sum::<u64>()
+        };
         let before = erases(self.device);
-        self.clock.spend(costs.request + sectors * costs.sector + written * costs.sector_written);
+        self.clock
+            .spend(costs.request + sectors * costs.sector + written * costs.sector_written);
         serve(self.device)?;
         self.wait();
-        self.clock.spend((erases(self.device) - before) * costs.erase);
+        self.clock
+            .spend((erases(self.device) - before) * costs.erase);
         Ok(())
     }
 }
@@ -152,7 +178,8 @@ impl BlockDevice for Driven<'_> {
         Ok(())
     }
 
-    /// A driver that has waited has nothing left to flush: it costs no instructions. What a layer writes at a flush, and what its thread does then, is waited for as ever.
+    /// A driver that has waited has nothing left to flush: it costs no instructions. What a layer
+    /// writes at a flush, and what its thread does then, is waited for as ever.
     fn flush(&mut self) -> Result<(), BlockError> {
         self.shared.borrow_mut().flush()?;
         self.tell(&Seen::Flush);

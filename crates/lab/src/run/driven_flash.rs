@@ -1,6 +1,8 @@
-//! Flash as a file system on a real processor sees it: the driver waits for the chip before it returns.
+//! Flash as a file system on a real processor sees it: the driver waits for the chip before it
+//! returns.
 //!
-//! The handle can be cloned: one goes into the file system, the other watches. What the driver's instructions take is part of the chip's times.
+//! The handle can be cloned: one goes into the file system, the other watches. What the driver's
+//! instructions take is part of the chip's times.
 
 use super::flash::Snapshot;
 use nandlab_ftl::{Cause, CauseCounts, Tally};
@@ -28,8 +30,16 @@ impl<'a> DrivenFlash<'a> {
     /// The chip on its clock.
     pub fn new(chip: &'a mut Chip, clock: &Clock, waits: bool) -> Self {
         let geometry = chip.geometry().clone();
-        let shared = Shared { chip, clock: clock.clone(), tally: Tally::default() };
-        Self { shared: Rc::new(RefCell::new(shared)), geometry, waits }
+        let shared = Shared {
+            chip,
+            clock: clock.clone(),
+            tally: Tally::default(),
+        };
+        Self {
+            shared: Rc::new(RefCell::new(shared)),
+            geometry,
+            waits,
+        }
     }
 
     /// What the chip has done so far: everything counts as the file system's.
@@ -65,19 +75,43 @@ impl Mtd for DrivenFlash<'_> {
 
     fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
         let whole = !data.is_empty();
-        self.operate(|counts| *(if whole { &mut counts.reads } else { &mut counts.oob_reads }) += 1, |chip| chip.read(page, data, oob))
+        self.operate(
+            |counts| {
+                *(if whole {
+                    &mut counts.reads
+                } else {
+                    &mut counts.oob_reads
+                }) += 1
+            },
+            |chip| chip.read(page, data, oob),
+        )
     }
 
     fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
         let whole = !data.is_empty();
         self.operate(
-            |counts| *(if whole { &mut counts.programs } else { &mut counts.oob_programs }) += 1,
+            |counts| {
+                *(if whole {
+                    &mut counts.programs
+                } else {
+                    &mut counts.oob_programs
+                }) += 1
+            },
             |chip| chip.program(page, data, oob),
         )
     }
 
-    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
-        self.operate(|counts| counts.copies += 1, |chip| chip.copy(from, to, head, tail))
+    fn copy(
+        &mut self,
+        from: Page,
+        to: Page,
+        head: &mut [u8],
+        tail: &[u8],
+    ) -> Result<Corrected, MtdError> {
+        self.operate(
+            |counts| counts.copies += 1,
+            |chip| chip.copy(from, to, head, tail),
+        )
     }
 
     fn erase(&mut self, block: Block) -> Result<(), MtdError> {

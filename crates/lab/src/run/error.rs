@@ -41,10 +41,14 @@ pub enum RunError {
     #[error("fs.type: found \"none\", expected a file system for a workload on files")]
     NoFileSystem,
     /// The workload is one for power cuts.
-    #[error("workload.type: found \"mixed\", which is for power cuts (nandlab crash), expected a workload to be measured")]
+    #[error(
+        "workload.type: found \"mixed\", which is for power cuts (nandlab crash), expected a workload to be measured"
+    )]
     ForCuts,
     /// A file system reads back what it wrote.
-    #[error("chip.contents: found \"dropped\", expected \"kept\" or \"file\", since a file system reads back what it wrote")]
+    #[error(
+        "chip.contents: found \"dropped\", expected \"kept\" or \"file\", since a file system reads back what it wrote"
+    )]
     NoContents,
     /// The file system cannot be made or mounted.
     #[error(transparent)]
@@ -68,7 +72,11 @@ pub enum RunError {
     #[error("after the run: {0}")]
     Verify(#[from] VerifyError),
     /// The stack broke down: nothing after this could be trusted.
-    #[error("{phase}: request {number}, {}: {error}; the last operations on the chip were:\n{}", words(request), lines(recent))]
+    #[error(
+        "{phase}: request {number}, {}: {error}; the last operations on the chip were:\n{}",
+        words(request),
+        lines(recent)
+    )]
     Stopped {
         /// `precondition` or `run`.
         phase: &'static str,
@@ -86,13 +94,23 @@ pub enum RunError {
 impl RunError {
     /// Whether the input is to blame rather than the stack.
     pub fn is_bad_input(&self) -> bool {
-        !matches!(self, Self::Stopped { .. } | Self::Unprepared { .. } | Self::Unmount(_) | Self::WriteBack(_) | Self::Verify(_))
+        !matches!(
+            self,
+            Self::Stopped { .. }
+                | Self::Unprepared { .. }
+                | Self::Unmount(_)
+                | Self::WriteBack(_)
+                | Self::Verify(_)
+        )
     }
 
     /// An error of a stream, with the file that it came from.
     pub(super) fn workload(feed: &dyn Feed, error: WorkloadError) -> Self {
         match feed.file() {
-            Some(path) => Self::Trace(TraceFileError::Content { path: path.into(), error }),
+            Some(path) => Self::Trace(TraceFileError::Content {
+                path: path.into(),
+                error,
+            }),
             None => Self::Workload(error),
         }
     }
@@ -117,9 +135,17 @@ pub(super) fn words(request: &Request) -> String {
         Op::Flush => return "flush".into(),
         Op::Discard => "discard",
     };
-    format!("{name} of {} bytes at offset {}", request.length, request.offset)
+    format!(
+        "{name} of {} bytes at offset {}",
+        request.length, request.offset
+    )
 }
 
 fn lines(recent: &[String]) -> String {
-    recent.iter().filter(|line| !line.is_empty()).map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    recent
+        .iter()
+        .filter(|line| !line.is_empty())
+        .map(|line| format!("  {line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }

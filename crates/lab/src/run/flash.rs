@@ -26,7 +26,12 @@ impl Snapshot {
 
     /// Looks at a chip of which somebody else keeps the tally.
     pub fn of_chip(chip: &Chip, tally: Tally) -> Self {
-        Self { tally, counts: chip.counts(), die_busy: chip.die_busy(), horizon: chip.issued().0 }
+        Self {
+            tally,
+            counts: chip.counts(),
+            die_busy: chip.die_busy(),
+            horizon: chip.issued().0,
+        }
     }
 
     /// Operations by cause so far.
@@ -47,28 +52,56 @@ impl Snapshot {
 
 /// Pages programmed, copies included.
 pub fn programs(tally: &Tally) -> u64 {
-    tally.rows().map(|(_, counts)| counts.programs + counts.copies).sum()
+    tally
+        .rows()
+        .map(|(_, counts)| counts.programs + counts.copies)
+        .sum()
 }
 
 /// The flash side of a result, with `good` blocks in service at the end.
 pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, good: u64) -> Flash {
-    let Measured { before, after, meter, .. } = measured;
+    let Measured {
+        before,
+        after,
+        meter,
+        ..
+    } = measured;
     let causes = causes(&before.tally, &after.tally);
     let programs = |with_mapping: bool| -> u64 {
-        let counted = causes.iter().filter(|row| with_mapping || row.cause != Cause::Mapping.name());
+        let counted = causes
+            .iter()
+            .filter(|row| with_mapping || row.cause != Cause::Mapping.name());
         counted.map(|row| row.programs + row.copies).sum()
     };
-    let (written, host_pages) = (meter.written(), after.tally.host_pages - before.tally.host_pages);
-    let span = meter.span().max(after.horizon.saturating_sub(meter.first()));
-    let busy = |(after, before): (&Nanos, &Nanos)| if span == 0 { 0.0 } else { ((after - before) as f64 / span as f64).min(1.0) };
+    let (written, host_pages) = (
+        meter.written(),
+        after.tally.host_pages - before.tally.host_pages,
+    );
+    let span = meter
+        .span()
+        .max(after.horizon.saturating_sub(meter.first()));
+    let busy = |(after, before): (&Nanos, &Nanos)| {
+        if span == 0 {
+            0.0
+        } else {
+            ((after - before) as f64 / span as f64).min(1.0)
+        }
+    };
     let erases = after.counts.erases - before.counts.erases;
     let rated = u64::from(spec.reliability.rated_erases);
     Flash {
-        write_amplification: (written > 0).then(|| programs(true) as f64 * f64::from(spec.geometry.page) / written as f64),
-        collection_amplification: (host_pages > 0).then(|| programs(false) as f64 / host_pages as f64),
+        write_amplification: (written > 0)
+            .then(|| programs(true) as f64 * f64::from(spec.geometry.page) / written as f64),
+        collection_amplification: (host_pages > 0)
+            .then(|| programs(false) as f64 / host_pages as f64),
         corrected_bits: after.counts.corrected_bits - before.counts.corrected_bits,
         uncorrectable: after.counts.uncorrectable - before.counts.uncorrectable,
-        die_busy: after.die_busy.iter().zip(&before.die_busy).map(busy).collect(),
+        die_busy: after
+            .die_busy
+            .iter()
+            .zip(&before.die_busy)
+            .map(busy)
+            .collect(),
         lifetime_bytes: (rated > 0 && erases > 0).then(|| lifetime(rated, good, written, erases)),
         merges: merges(&before.tally, &after.tally),
         causes,
@@ -76,7 +109,8 @@ pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, good: u
     }
 }
 
-/// Bytes that can be written until `good` blocks have been erased `rated` times in the mean, if `erases` go with `written` bytes.
+/// Bytes that can be written until `good` blocks have been erased `rated` times in the mean, if
+/// `erases` go with `written` bytes.
 fn lifetime(rated: u64, good: u64, written: u64, erases: u64) -> u64 {
     let bytes = u128::from(rated) * u128::from(good) * u128::from(written) / u128::from(erases);
     u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -95,16 +129,20 @@ fn merges(before: &Tally, after: &Tally) -> Merges {
 
 /// Flash operations between two looks, by cause.
 pub(super) fn causes(before: &Tally, after: &Tally) -> Vec<FlashRow> {
-    let rows = after.rows().zip(before.rows()).map(|((cause, after), (_, before))| FlashRow {
-        cause: cause.name().into(),
-        reads: after.reads - before.reads,
-        oob_reads: after.oob_reads - before.oob_reads,
-        programs: after.programs - before.programs,
-        oob_programs: after.oob_programs - before.oob_programs,
-        copies: after.copies - before.copies,
-        erases: after.erases - before.erases,
-    });
-    rows.filter(|row| (row.reads, row.programs, row.copies, row.erases) != (0, 0, 0, 0)).collect()
+    let rows = after
+        .rows()
+        .zip(before.rows())
+        .map(|((cause, after), (_, before))| FlashRow {
+            cause: cause.name().into(),
+            reads: after.reads - before.reads,
+            oob_reads: after.oob_reads - before.oob_reads,
+            programs: after.programs - before.programs,
+            oob_programs: after.oob_programs - before.oob_programs,
+            copies: after.copies - before.copies,
+            erases: after.erases - before.erases,
+        });
+    rows.filter(|row| (row.reads, row.programs, row.copies, row.erases) != (0, 0, 0, 0))
+        .collect()
 }
 
 #[cfg(test)]
@@ -114,8 +152,14 @@ mod tests {
 
     #[test]
     fn a_lifetime_is_what_the_rated_erases_allow() {
-        assert_eq!(lifetime(3000, 100, 1 << 20, 50), 3000 * 100 * (1 << 20) / 50);
-        assert_eq!(lifetime(u64::from(u32::MAX), 1 << 32, u64::MAX, 1), u64::MAX);
+        assert_eq!(
+            lifetime(3000, 100, 1 << 20, 50),
+            3000 * 100 * (1 << 20) / 50
+        );
+        assert_eq!(
+            lifetime(u64::from(u32::MAX), 1 << 32, u64::MAX, 1),
+            u64::MAX
+        );
     }
 
     #[test]
@@ -124,8 +168,18 @@ mod tests {
         before.of(Cause::Host).programs = 5;
         before.of(Cause::Attach).reads = 9;
         let mut after = before;
-        *after.of(Cause::Host) = CauseCounts { programs: 12, ..CauseCounts::default() };
+        *after.of(Cause::Host) = CauseCounts {
+            programs: 12,
+            ..CauseCounts::default()
+        };
         let rows = causes(&before, &after);
-        assert_eq!(rows, [FlashRow { cause: "host data".into(), programs: 7, ..FlashRow::default() }]);
+        assert_eq!(
+            rows,
+            [FlashRow {
+                cause: "host data".into(),
+                programs: 7,
+                ..FlashRow::default()
+            }]
+        );
     }
 }

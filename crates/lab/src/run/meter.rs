@@ -41,7 +41,13 @@ impl Meter {
     /// Nothing measured yet.
     pub fn new(series_interval: Nanos) -> Self {
         Self {
-            rows: std::array::from_fn(|_| Row { count: 0, bytes: 0, total_ns: 0, max_ns: 0, histogram: histogram(DIGITS) }),
+            rows: std::array::from_fn(|_| Row {
+                count: 0,
+                bytes: 0,
+                total_ns: 0,
+                max_ns: 0,
+                histogram: histogram(DIGITS),
+            }),
             failed: 0,
             first_failure: None,
             series: Series::new(series_interval),
@@ -50,7 +56,8 @@ impl Meter {
         }
     }
 
-    /// Whether [`roll`](Self::roll) must be called before a request whose latency counts from `from`.
+    /// Whether [`roll`](Self::roll) must be called before a request whose latency counts from
+    /// `from`.
     #[inline]
     pub fn is_due(&self, from: Nanos) -> bool {
         self.series.is_due(from)
@@ -86,7 +93,8 @@ impl Meter {
     pub fn failed(&mut self, request: &Request, error: BlockError, end: Nanos) {
         self.failed += 1;
         self.last = self.last.max(end);
-        self.first_failure.get_or_insert_with(|| format!("{}: {error}", words(request)));
+        self.first_failure
+            .get_or_insert_with(|| format!("{}: {error}", words(request)));
     }
 
     /// Bytes written.
@@ -110,7 +118,14 @@ impl Meter {
         let series = self.series.finish(self.last, after.programs(), page);
         let rows = self.rows.iter().zip(NAMES).filter(|(row, _)| row.count > 0);
         let operations = rows.map(|(row, name)| row.result(name)).collect();
-        (Host { operations, failed: self.failed, first_failure: self.first_failure }, series)
+        (
+            Host {
+                operations,
+                failed: self.failed,
+                first_failure: self.first_failure,
+            },
+            series,
+        )
     }
 }
 
@@ -127,7 +142,12 @@ impl Row {
             max_ns: self.max_ns,
             buckets: self.buckets(),
         };
-        HostRow { operation: name.into(), count: self.count, bytes: self.bytes, latency }
+        HostRow {
+            operation: name.into(),
+            count: self.count,
+            bytes: self.bytes,
+            latency,
+        }
     }
 
     fn buckets(&self) -> Vec<(u64, u64)> {
@@ -145,7 +165,8 @@ impl Row {
 }
 
 fn histogram(digits: u8) -> Histogram<u64> {
-    Histogram::new_with_bounds(1, MAX_LATENCY, digits).expect("bounds and digits that the histogram allows")
+    Histogram::new_with_bounds(1, MAX_LATENCY, digits)
+        .expect("bounds and digits that the histogram allows")
 }
 
 #[inline]
@@ -165,13 +186,26 @@ mod tests {
     #[test]
     fn latencies_are_told_to_three_digits_and_the_largest_exactly() {
         let mut meter = Meter::new(1000);
-        let write = Request { op: Op::Write, at: 0, offset: 0, length: 512 };
+        let write = Request {
+            op: Op::Write,
+            at: 0,
+            offset: 0,
+            length: 512,
+        };
         meter.roll(0, &Tally::default());
         (1..=1000u64).for_each(|i| meter.served(&write, 0, i * 1_000_003));
         let row = meter.rows[1].result("write");
         let latency = &row.latency;
-        assert_eq!((row.count, row.bytes, latency.max_ns, latency.mean_ns), (1000, 512_000, 1_000_003_000, 500_501_501.5));
-        for (found, exact) in [(latency.p50_ns, 500e6), (latency.p90_ns, 900e6), (latency.p99_ns, 990e6), (latency.p999_ns, 999e6)] {
+        assert_eq!(
+            (row.count, row.bytes, latency.max_ns, latency.mean_ns),
+            (1000, 512_000, 1_000_003_000, 500_501_501.5)
+        );
+        for (found, exact) in [
+            (latency.p50_ns, 500e6),
+            (latency.p90_ns, 900e6),
+            (latency.p99_ns, 990e6),
+            (latency.p999_ns, 999e6),
+        ] {
             assert!((found as f64 / exact - 1.0).abs() < 1e-3, "{found} {exact}");
         }
         assert_eq!(latency.buckets.iter().map(|b| b.1).sum::<u64>(), 1000);
@@ -184,16 +218,27 @@ mod tests {
         meter.served(&Request::flush(0), 0, 0);
         meter.served(&Request::flush(0), 0, u64::MAX);
         let latency = meter.rows[2].result("flush").latency;
-        assert_eq!((latency.p50_ns, latency.max_ns, latency.buckets.len()), (0, u64::MAX, 2));
+        assert_eq!(
+            (latency.p50_ns, latency.max_ns, latency.buckets.len()),
+            (0, u64::MAX, 2)
+        );
     }
 
     #[test]
     fn refusals_are_counted_and_the_first_is_kept() {
         let mut meter = Meter::new(1000);
-        let read = Request { op: Op::Read, at: 0, offset: 4096, length: 512 };
+        let read = Request {
+            op: Op::Read,
+            at: 0,
+            offset: 4096,
+            length: 512,
+        };
         meter.failed(&read, BlockError::WornOut, 5);
         meter.failed(&read, BlockError::ReadOnly, 6);
         assert_eq!((meter.failed, meter.span()), (2, 6));
-        assert_eq!(meter.first_failure.unwrap(), "read of 512 bytes at offset 4096: worn out: no erase block left to write to");
+        assert_eq!(
+            meter.first_failure.unwrap(),
+            "read of 512 bytes at offset 4096: worn out: no erase block left to write to"
+        );
     }
 }

@@ -1,10 +1,12 @@
-//! The run loop: builds the stack, writes what is to be there before, serves the workload in virtual time, measures.
+//! The run loop: builds the stack, writes what is to be there before, serves the workload in
+//! virtual time, measures.
 //!
-//! *Closed loop*: as many slots as the queue is deep, each with its own time; the earliest goes next, and a request is issued when its slot is free.
-//! *Open loop*: a request is issued when it arrives, or when one of a limited number of slots is free; its latency counts from its arrival.
+//! *Closed loop*: as many slots as the queue is deep, each with its own time; the earliest goes
+//! next, and a request is issued when its slot is free. *Open loop*: a request is issued when it
+//! arrives, or when one of a limited number of slots is free; its latency counts from its arrival.
 //!
-//! Memory does not depend on the number of requests. A request costs nothing beyond the stack's own work but the arithmetic here: no
-//! allocation, two dynamic calls to the device.
+//! Memory does not depend on the number of requests. A request costs nothing beyond the stack's own
+//! work but the arithmetic here: no allocation, two dynamic calls to the device.
 
 mod again;
 mod chip_map;
@@ -21,7 +23,10 @@ mod steady;
 
 pub use again::{Again, run_again};
 pub use error::RunError;
-pub use files::{Below, FilesOutcome, Latency, Live, PhaseOutcome, Traffic, live, run_calls, run_files, run_unproven};
+pub use files::{
+    Below, FilesOutcome, Latency, Live, PhaseOutcome, Traffic, live, run_calls, run_files,
+    run_unproven,
+};
 pub use steady::Steady;
 
 use crate::experiment::{Experiment, MeasureFrom, Precondition, RunOptions};
@@ -55,7 +60,8 @@ pub struct Outcome {
     pub cost: Cost,
     /// What a reader of the result should know.
     pub notes: Vec<String>,
-    /// Whether something went wrong that the result has to be read with: refused requests, a steady state that never came.
+    /// Whether something went wrong that the result has to be read with: refused requests, a steady
+    /// state that never came.
     pub problem: bool,
 }
 
@@ -78,27 +84,53 @@ pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<O
     let geometry = *stack.device.geometry();
     let mut server = Server::new(&mut *stack.device, &stack.clock, experiment);
     server.precondition(&experiment.run, watch)?;
-    let (mut feed, decided) = experiment.workload.open(geometry.bytes(), u64::from(geometry.sector), experiment.run.seed)?;
+    let (mut feed, decided) = experiment.workload.open(
+        geometry.bytes(),
+        u64::from(geometry.sector),
+        experiment.run.seed,
+    )?;
     let measured = server.measure(&mut *feed, &experiment.run, watch)?;
     let mut notes = feed.notes();
     if !measured.steady {
-        notes.push("write amplification never settled: everything was measured, from the first request on".into());
+        notes.push(
+            "write amplification never settled: everything was measured, from the first request on"
+                .into(),
+        );
     }
     let blocks = Blocks::of(&*stack.device);
     let mut chip = stack.close()?;
     let (map, wear) = blocks.draw(&mut chip);
     let span = measured.meter.span();
     let flash = flash::measured(&measured, chip.spec(), wear, blocks.good(&map));
-    let (host, series) = measured.meter.finish(&measured.after, chip.spec().geometry.page);
+    let (host, series) = measured
+        .meter
+        .finish(&measured.after, chip.spec().geometry.page);
     let settings = with_decided(experiment, decided);
-    let result = RunResult { name: experiment.name.clone(), settings, host, flash, series, chip: map, simulated_ns: span };
+    let result = RunResult {
+        name: experiment.name.clone(),
+        settings,
+        host,
+        flash,
+        series,
+        chip: map,
+        simulated_ns: span,
+    };
     let problem = result.host.failed > 0 || !measured.steady;
-    Ok(Outcome { result, cost: crate::cost::since(began), notes, problem })
+    Ok(Outcome {
+        result,
+        cost: crate::cost::since(began),
+        notes,
+        problem,
+    })
 }
 
 /// The settings, with those that the device decided.
 fn with_decided(experiment: &Experiment, decided: Decided) -> Vec<Setting> {
-    let decided = decided.into_iter().map(|(key, value)| Setting { key, value, origin: "default".into() });
+    let decided = decided.into_iter().map(|(key, value)| Setting {
+        key,
+        value,
+        origin: "default".into(),
+    });
     experiment.settings.iter().cloned().chain(decided).collect()
 }
 
@@ -126,7 +158,14 @@ impl<'a> Server<'a> {
         let spec = &experiment.stack.chip.spec;
         let kept = (spec.contents == Contents::Kept).then_some(spec.geometry.page as usize);
         let sector_shift = device.geometry().sector.trailing_zeros();
-        Self { device, clock, payload: Payload::new(experiment.run.seed, kept), sector_shift, phase: "run", served: 0 }
+        Self {
+            device,
+            clock,
+            payload: Payload::new(experiment.run.seed, kept),
+            sector_shift,
+            phase: "run",
+            served: 0,
+        }
     }
 
     /// Serves one request.
@@ -134,10 +173,16 @@ impl<'a> Server<'a> {
     fn serve(&mut self, request: &Request) -> Result<(), BlockError> {
         let lba = Lba(request.offset >> self.sector_shift);
         match request.op {
-            Op::Write if request.length <= payload::BYTES => self.device.write(lba, self.payload.write(request.length)),
-            Op::Read if request.length <= payload::BYTES => self.device.read(lba, self.payload.read(request.length)),
+            Op::Write if request.length <= payload::BYTES => {
+                self.device.write(lba, self.payload.write(request.length))
+            }
+            Op::Read if request.length <= payload::BYTES => {
+                self.device.read(lba, self.payload.read(request.length))
+            }
             Op::Flush => self.device.flush(),
-            Op::Discard => self.device.discard(lba, request.length >> self.sector_shift),
+            Op::Discard => self
+                .device
+                .discard(lba, request.length >> self.sector_shift),
             _ => self.serve_long(request),
         }
     }
@@ -146,29 +191,41 @@ impl<'a> Server<'a> {
     #[cold]
     fn serve_long(&mut self, request: &Request) -> Result<(), BlockError> {
         let end = request.offset + request.length;
-        (request.offset..end).step_by(payload::BYTES as usize).try_for_each(|offset| {
-            let length = payload::BYTES.min(end - offset);
-            self.serve(&Request { offset, length, ..*request })
-        })
+        (request.offset..end)
+            .step_by(payload::BYTES as usize)
+            .try_for_each(|offset| {
+                let length = payload::BYTES.min(end - offset);
+                self.serve(&Request {
+                    offset,
+                    length,
+                    ..*request
+                })
+            })
     }
 
     /// Whether the run can go on after a refusal.
     #[cold]
     fn survive(&self, request: &Request, error: BlockError) -> Result<(), RunError> {
         match error {
-            BlockError::PowerCut | BlockError::Internal(_) | BlockError::Backing(_) => Err(RunError::Stopped {
-                phase: self.phase,
-                number: self.served + 1,
-                request: *request,
-                error,
-                recent: self.device.medium().recent(),
-            }),
+            BlockError::PowerCut | BlockError::Internal(_) | BlockError::Backing(_) => {
+                Err(RunError::Stopped {
+                    phase: self.phase,
+                    number: self.served + 1,
+                    request: *request,
+                    error,
+                    recent: self.device.medium().recent(),
+                })
+            }
             _ => Ok(()),
         }
     }
 
     /// Writes what is to be there before the workload; durable on return.
-    pub fn precondition(&mut self, options: &RunOptions, watch: &mut dyn FnMut(Progress)) -> Result<(), RunError> {
+    pub fn precondition(
+        &mut self,
+        options: &RunOptions,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<(), RunError> {
         if options.precondition_zero {
             let usual = std::mem::replace(&mut self.payload, Payload::zero());
             let outcome = self.prepare(options, watch);
@@ -178,7 +235,11 @@ impl<'a> Server<'a> {
         self.prepare(options, watch)
     }
 
-    fn prepare(&mut self, options: &RunOptions, watch: &mut dyn FnMut(Progress)) -> Result<(), RunError> {
+    fn prepare(
+        &mut self,
+        options: &RunOptions,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<(), RunError> {
         self.phase = "precondition";
         let times = options.precondition_overwrites;
         match options.precondition {
@@ -194,11 +255,24 @@ impl<'a> Server<'a> {
     }
 
     /// Overwrites the whole device page by page; every page must be taken.
-    fn fill(&mut self, order: Order, times: u64, seed: u64, watch: &mut dyn FnMut(Progress)) -> Result<(), RunError> {
+    fn fill(
+        &mut self,
+        order: Order,
+        times: u64,
+        seed: u64,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<(), RunError> {
         let geometry = *self.device.geometry();
         let page = u64::from(geometry.page);
         let seed = nandlab_sim::mix(seed, 0x7072_6563);
-        let spec = Spec { order, block: page, align: page, amount: Amount::Overwrites(times), seed, ..Spec::new(geometry.bytes()) };
+        let spec = Spec {
+            order,
+            block: page,
+            align: page,
+            amount: Amount::Overwrites(times),
+            seed,
+            ..Spec::new(geometry.bytes())
+        };
         let mut pattern = Pattern::new(&spec).map_err(RunError::Precondition)?;
         let total = pattern.remaining();
         (self.served, self.phase) = (0, "precondition");
@@ -209,19 +283,28 @@ impl<'a> Server<'a> {
             }
             self.served += 1;
             if self.served.is_multiple_of(WATCH_EVERY) {
-                watch(Progress { phase: self.phase, share: self.served as f64 / total as f64 });
+                watch(Progress {
+                    phase: self.phase,
+                    share: self.served as f64 / total as f64,
+                });
             }
         }
         Ok(())
     }
 
     /// Serves the workload to its end.
-    pub fn measure(&mut self, feed: &mut dyn Feed, options: &RunOptions, watch: &mut dyn FnMut(Progress)) -> Result<Measured, RunError> {
+    pub fn measure(
+        &mut self,
+        feed: &mut dyn Feed,
+        options: &RunOptions,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<Measured, RunError> {
         (self.served, self.phase) = (0, "run");
         let mut slots = Slots::new(options, self.clock.now());
         let mut meter = Meter::new(options.series_interval);
         let mut before = Snapshot::of(self.device);
-        let mut steady = (options.measure_from == MeasureFrom::Steady).then(|| Steady::new(self.device.geometry().bytes()));
+        let mut steady = (options.measure_from == MeasureFrom::Steady)
+            .then(|| Steady::new(self.device.geometry().bytes()));
         let mut round_at = steady.as_ref().map_or(u64::MAX, Steady::round_at);
         let mut batch = Vec::with_capacity(BATCH);
         loop {
@@ -249,7 +332,10 @@ impl<'a> Server<'a> {
                 self.served += 1;
                 if meter.written() >= round_at {
                     let now = Snapshot::of(self.device);
-                    if steady.as_mut().is_none_or(|rounds| rounds.is_over(now.programs(), meter.written())) {
+                    if steady
+                        .as_mut()
+                        .is_none_or(|rounds| rounds.is_over(now.programs(), meter.written()))
+                    {
                         (steady, before, meter) = (None, now, Meter::new(options.series_interval));
                     }
                     round_at = steady.as_ref().map_or(u64::MAX, Steady::round_at);
@@ -260,11 +346,19 @@ impl<'a> Server<'a> {
                 break;
             }
             if self.served.is_multiple_of(WATCH_EVERY) {
-                watch(Progress { phase: self.phase, share: feed.share_done() });
+                watch(Progress {
+                    phase: self.phase,
+                    share: feed.share_done(),
+                });
             }
         }
         let after = Snapshot::of(self.device);
-        Ok(Measured { meter, before, after, steady: steady.is_none() })
+        Ok(Measured {
+            meter,
+            before,
+            after,
+            steady: steady.is_none(),
+        })
     }
 }
 

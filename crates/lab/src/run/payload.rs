@@ -16,16 +16,27 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Pseudo-random bytes of `seed`; where data is kept in pages of `kept` bytes, each page is given a number of its own.
+    /// Pseudo-random bytes of `seed`; where data is kept in pages of `kept` bytes, each page is
+    /// given a number of its own.
     pub fn new(seed: u64, kept: Option<usize>) -> Self {
         let mut data = vec![0; BYTES as usize].into_boxed_slice();
         rng(seed, "payload").fill_bytes(&mut data);
-        Self { data, sink: vec![0; BYTES as usize].into(), stamp_every: kept, stamp: 0 }
+        Self {
+            data,
+            sink: vec![0; BYTES as usize].into(),
+            stamp_every: kept,
+            stamp: 0,
+        }
     }
 
     /// Zeros.
     pub fn zero() -> Self {
-        Self { data: vec![0; BYTES as usize].into(), sink: vec![0; BYTES as usize].into(), stamp_every: None, stamp: 0 }
+        Self {
+            data: vec![0; BYTES as usize].into(),
+            sink: vec![0; BYTES as usize].into(),
+            stamp_every: None,
+            stamp: 0,
+        }
     }
 
     /// The next `length` bytes to write.
@@ -57,7 +68,12 @@ mod tests {
         let mut payload = Payload::new(1, Some(512));
         let mut pages = std::collections::BTreeSet::new();
         for length in [512u64, 4096, 512, 1536] {
-            assert!(payload.write(length).chunks(512).all(|page| pages.insert(page.to_vec())));
+            assert!(
+                payload
+                    .write(length)
+                    .chunks(512)
+                    .all(|page| pages.insert(page.to_vec()))
+            );
         }
         let mut dropped = Payload::new(1, None);
         let first = dropped.write(4096).to_vec();

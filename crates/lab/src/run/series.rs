@@ -1,4 +1,5 @@
-//! Progress over virtual time, in bounded memory: when there are too many points, each two neighbours become one.
+//! Progress over virtual time, in bounded memory: when there are too many points, each two
+//! neighbours become one.
 
 use crate::result::Point;
 use nandlab_sim::Nanos;
@@ -23,7 +24,8 @@ impl Cell {
     }
 }
 
-/// A series under way. A request belongs to the interval in which it is issued; these times must not run backwards.
+/// A series under way. A request belongs to the interval in which it is issued; these times must
+/// not run backwards.
 #[derive(Clone, Debug)]
 pub struct Series {
     interval: Nanos,
@@ -39,7 +41,15 @@ pub struct Series {
 impl Series {
     /// Points `interval` apart to begin with.
     pub fn new(interval: Nanos) -> Self {
-        Self { interval: interval.max(1), start: 0, boundary: 0, index: 0, current: Cell::default(), cells: Vec::new(), programs: 0 }
+        Self {
+            interval: interval.max(1),
+            start: 0,
+            boundary: 0,
+            index: 0,
+            current: Cell::default(),
+            cells: Vec::new(),
+            programs: 0,
+        }
     }
 
     /// Whether [`roll`](Self::roll) must be called before a request issued at `at` is added.
@@ -48,7 +58,8 @@ impl Series {
         at >= self.boundary
     }
 
-    /// The request about to be issued at `at` begins a new interval; `programs` is what the flash has done so far.
+    /// The request about to be issued at `at` begins a new interval; `programs` is what the flash
+    /// has done so far.
     #[cold]
     pub fn roll(&mut self, at: Nanos, programs: u64) {
         if self.cells.is_empty() {
@@ -59,8 +70,11 @@ impl Series {
             self.halve();
         }
         self.index = ((at - self.start) / self.interval) as usize;
-        self.cells.resize(self.cells.len().max(self.index + 1), Cell::default());
-        self.boundary = self.start.saturating_add(self.interval.saturating_mul(self.index as u64 + 1));
+        self.cells
+            .resize(self.cells.len().max(self.index + 1), Cell::default());
+        self.boundary = self
+            .start
+            .saturating_add(self.interval.saturating_mul(self.index as u64 + 1));
     }
 
     fn close(&mut self, programs: u64) {
@@ -102,12 +116,28 @@ impl Series {
         let span = end.saturating_sub(self.start);
         let mut begin = 0;
         let point = |(i, cell): (usize, &Cell)| {
-            let at_ns = self.interval.saturating_mul(i as u64 + 1).min(span).max(begin);
+            let at_ns = self
+                .interval
+                .saturating_mul(i as u64 + 1)
+                .min(span)
+                .max(begin);
             let seconds = (at_ns - begin) as f64 / 1e9;
             begin = at_ns;
-            let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
-            let amplification = (cell.written > 0).then(|| cell.programs as f64 * f64::from(page) / cell.written as f64);
-            Point { at_ns, written_per_s: rate(cell.written), read_per_s: rate(cell.read), write_amplification: amplification }
+            let rate = |bytes: u64| {
+                if seconds > 0.0 {
+                    bytes as f64 / seconds
+                } else {
+                    0.0
+                }
+            };
+            let amplification = (cell.written > 0)
+                .then(|| cell.programs as f64 * f64::from(page) / cell.written as f64);
+            Point {
+                at_ns,
+                written_per_s: rate(cell.written),
+                read_per_s: rate(cell.read),
+                write_amplification: amplification,
+            }
         };
         self.cells.iter().enumerate().map(point).collect()
     }
@@ -130,7 +160,13 @@ mod tests {
 
     #[test]
     fn however_long_the_run_points_stay_few_and_lose_nothing() {
-        for (interval, gap, requests) in [(10, 1, 10), (10, 3, 100), (1, 1, 1_000_000), (1, 1_000_000_007, 50_000), (1 << 40, 5, 1000)] {
+        for (interval, gap, requests) in [
+            (10, 1, 10),
+            (10, 3, 100),
+            (1, 1, 1_000_000),
+            (1, 1_000_000_007, 50_000),
+            (1 << 40, 5, 1000),
+        ] {
             let points = run(interval, gap, requests);
             assert!(points.len() <= MAX_POINTS && !points.is_empty());
             assert_eq!(points.last().unwrap().at_ns, requests * gap);
@@ -143,8 +179,16 @@ mod tests {
                     bytes
                 })
                 .sum();
-            assert!((written / (requests as f64 * 512.0) - 1.0).abs() < 1e-9, "{interval} {gap} {requests}: {written}");
-            assert!(points.iter().filter_map(|p| p.write_amplification).all(|wa| (wa - 2.0).abs() < 1e-9));
+            assert!(
+                (written / (requests as f64 * 512.0) - 1.0).abs() < 1e-9,
+                "{interval} {gap} {requests}: {written}"
+            );
+            assert!(
+                points
+                    .iter()
+                    .filter_map(|p| p.write_amplification)
+                    .all(|wa| (wa - 2.0).abs() < 1e-9)
+            );
         }
     }
 
@@ -152,7 +196,11 @@ mod tests {
     fn an_idle_stretch_is_a_row_of_points_at_zero() {
         let points = run(10, 100, 3);
         assert_eq!(points.len(), 21);
-        assert!(points[1].written_per_s == 0.0 && points[1].write_amplification.is_none() && points[10].written_per_s > 0.0);
+        assert!(
+            points[1].written_per_s == 0.0
+                && points[1].write_amplification.is_none()
+                && points[10].written_per_s > 0.0
+        );
     }
 
     #[test]

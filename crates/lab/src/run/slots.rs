@@ -29,10 +29,14 @@ impl Slots {
             Depth::Limited(depth) if depth.get() == 1 => Flight::One(now),
             Depth::Limited(depth) => Flight::Many((0..depth.get()).map(|_| Reverse(now)).collect()),
         };
-        Self { origin: options.open_loop.then_some(now), flight }
+        Self {
+            origin: options.open_loop.then_some(now),
+            flight,
+        }
     }
 
-    /// When the next request is issued, and from when its latency counts. It takes the slot that is free first.
+    /// When the next request is issued, and from when its latency counts. It takes the slot that is
+    /// free first.
     #[inline]
     pub fn issue(&mut self, arrival: Nanos) -> (Nanos, Nanos) {
         let free = match &self.flight {
@@ -72,10 +76,16 @@ mod tests {
     use std::num::NonZeroU32;
 
     /// Issue and completion of requests that take so long, each arriving so late.
-    fn play(depth: Option<u32>, open_loop: bool, requests: &[(Nanos, Nanos)]) -> Vec<(Nanos, Nanos, Nanos)> {
+    fn play(
+        depth: Option<u32>,
+        open_loop: bool,
+        requests: &[(Nanos, Nanos)],
+    ) -> Vec<(Nanos, Nanos, Nanos)> {
         let options = RunOptions {
             open_loop,
-            depth: depth.and_then(NonZeroU32::new).map_or(Depth::Unlimited, Depth::Limited),
+            depth: depth
+                .and_then(NonZeroU32::new)
+                .map_or(Depth::Unlimited, Depth::Limited),
             precondition: Precondition::None,
             precondition_overwrites: 0,
             precondition_zero: false,
@@ -95,15 +105,40 @@ mod tests {
     #[test]
     fn a_closed_loop_issues_when_its_earliest_slot_is_free() {
         let requests = [(0, 10), (0, 3), (0, 4), (0, 1)];
-        assert_eq!(play(Some(1), false, &requests), [(100, 100, 110), (110, 110, 113), (113, 113, 117), (117, 117, 118)]);
-        assert_eq!(play(Some(2), false, &requests), [(100, 100, 110), (100, 100, 103), (103, 103, 107), (107, 107, 108)]);
+        assert_eq!(
+            play(Some(1), false, &requests),
+            [
+                (100, 100, 110),
+                (110, 110, 113),
+                (113, 113, 117),
+                (117, 117, 118)
+            ]
+        );
+        assert_eq!(
+            play(Some(2), false, &requests),
+            [
+                (100, 100, 110),
+                (100, 100, 103),
+                (103, 103, 107),
+                (107, 107, 108)
+            ]
+        );
     }
 
     #[test]
     fn an_open_loop_counts_from_arrival_and_waits_for_a_slot() {
         let requests = [(0, 10), (2, 10), (30, 1)];
-        assert_eq!(play(None, true, &requests), [(100, 100, 110), (102, 102, 112), (130, 130, 131)]);
-        assert_eq!(play(Some(1), true, &requests), [(100, 100, 110), (110, 102, 120), (130, 130, 131)]);
-        assert_eq!(play(Some(2), true, &[(0, 10), (2, 10), (3, 1)])[2], (110, 103, 111));
+        assert_eq!(
+            play(None, true, &requests),
+            [(100, 100, 110), (102, 102, 112), (130, 130, 131)]
+        );
+        assert_eq!(
+            play(Some(1), true, &requests),
+            [(100, 100, 110), (110, 102, 120), (130, 130, 131)]
+        );
+        assert_eq!(
+            play(Some(2), true, &[(0, 10), (2, 10), (3, 1)])[2],
+            (110, 103, 111)
+        );
     }
 }

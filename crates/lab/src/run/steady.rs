@@ -9,9 +9,10 @@ const MAX_SPREAD: f64 = 0.20;
 /// The largest rise or fall of the line through the window, as a share of the mean.
 const MAX_DRIFT: f64 = 0.10;
 
-/// Tells steady state as SNIA's performance test specification does: over five rounds the values spread by at most 20 % of their mean, and the line
-/// fitted through them rises or falls by at most 10 %. A round is one device size of data written; its value is the flash pages programmed
-/// per byte written. Begin with a full device: an empty one looks steady while it fills.
+/// Tells steady state as SNIA's performance test specification does: over five rounds the values
+/// spread by at most 20 % of their mean, and the line fitted through them rises or falls by at most
+/// 10 %. A round is one device size of data written; its value is the flash pages programmed per
+/// byte written. Begin with a full device: an empty one looks steady while it fills.
 #[derive(Clone, Debug)]
 pub struct Steady {
     round_bytes: u64,
@@ -24,7 +25,13 @@ pub struct Steady {
 impl Steady {
     /// For a device of so many bytes.
     pub fn new(device_bytes: u64) -> Self {
-        Self { round_bytes: device_bytes, round_at: 0, written: 0, programs: None, window: VecDeque::with_capacity(WINDOW + 1) }
+        Self {
+            round_bytes: device_bytes,
+            round_at: 0,
+            written: 0,
+            programs: None,
+            window: VecDeque::with_capacity(WINDOW + 1),
+        }
     }
 
     /// Bytes written at which the current round ends.
@@ -32,10 +39,12 @@ impl Steady {
         self.round_at
     }
 
-    /// A round has ended, with so many pages programmed and bytes written in all: whether steady state is reached.
+    /// A round has ended, with so many pages programmed and bytes written in all: whether steady
+    /// state is reached.
     pub fn is_over(&mut self, programs: u64, written: u64) -> bool {
         if let Some(before) = self.programs {
-            self.window.push_back((programs - before) as f64 / (written - self.written).max(1) as f64);
+            self.window
+                .push_back((programs - before) as f64 / (written - self.written).max(1) as f64);
             if self.window.len() > WINDOW {
                 self.window.pop_front();
             }
@@ -47,12 +56,21 @@ impl Steady {
 
     fn has_settled(&self) -> bool {
         let mean = self.window.iter().sum::<f64>() / WINDOW as f64;
-        let (low, high) = self.window.iter().fold((f64::MAX, f64::MIN), |(low, high), &v| (low.min(v), high.max(v)));
+        let (low, high) = self
+            .window
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(low, high), &v| {
+                (low.min(v), high.max(v))
+            });
         let middle = (WINDOW - 1) as f64 / 2.0;
-        let (top, bottom) = self.window.iter().enumerate().fold((0.0, 0.0), |(top, bottom), (i, v)| {
-            let x = i as f64 - middle;
-            (top + x * (v - mean), bottom + x * x)
-        });
+        let (top, bottom) =
+            self.window
+                .iter()
+                .enumerate()
+                .fold((0.0, 0.0), |(top, bottom), (i, v)| {
+                    let x = i as f64 - middle;
+                    (top + x * (v - mean), bottom + x * x)
+                });
         let drift = (top / bottom).abs() * (WINDOW - 1) as f64;
         high - low <= MAX_SPREAD * mean && drift <= MAX_DRIFT * mean
     }
@@ -77,7 +95,10 @@ mod tests {
 
     #[test]
     fn five_level_rounds_are_steady_and_a_rise_is_not() {
-        assert_eq!(settles(&[1.0, 2.0, 2.7, 3.0, 3.1, 3.05, 3.12, 3.08, 3.1]), Some(7));
+        assert_eq!(
+            settles(&[1.0, 2.0, 2.7, 3.0, 3.1, 3.05, 3.12, 3.08, 3.1]),
+            Some(7)
+        );
         assert_eq!(settles(&[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]), None);
         assert_eq!(settles(&[1.0, 1.3, 1.0, 1.3, 1.0, 1.3]), None);
         assert_eq!(settles(&[2.0; 4]), None);

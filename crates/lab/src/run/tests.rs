@@ -19,11 +19,23 @@ fn outcome(text: &str) -> Outcome {
 }
 
 fn row<'a>(result: &'a RunResult, operation: &str) -> &'a HostRow {
-    result.host.operations.iter().find(|row| row.operation == operation).unwrap()
+    result
+        .host
+        .operations
+        .iter()
+        .find(|row| row.operation == operation)
+        .unwrap()
 }
 
-/// Large and aligned; a page; smaller than a page; misaligned; longer than a page and misaligned: block, alignment, offset.
-const SHAPES: [(u64, u64, u64); 5] = [(65_536, 65_536, 0), (2048, 2048, 0), (512, 512, 0), (4096, 512, 512), (6656, 1024, 1536)];
+/// Large and aligned; a page; smaller than a page; misaligned; longer than a page and misaligned:
+/// block, alignment, offset.
+const SHAPES: [(u64, u64, u64); 5] = [
+    (65_536, 65_536, 0),
+    (2048, 2048, 0),
+    (512, 512, 0),
+    (4096, 512, 512),
+    (6656, 1024, 1536),
+];
 
 /// Ten overwrites at 7 % spare space: no stall, every request served and counted.
 fn overwrites(pattern: &str) {
@@ -33,12 +45,27 @@ fn overwrites(pattern: &str) {
              offset = {offset}\noverwrites = 10\n[run]\nseries-interval = \"1 s\"\n"
         );
         let result = outcome(&text).result;
-        let size = result.settings.iter().find(|s| s.key == "workload.size").map(|s| s.value.trim_matches('"').to_string());
+        let size = result
+            .settings
+            .iter()
+            .find(|s| s.key == "workload.size")
+            .map(|s| s.value.trim_matches('"').to_string());
         let size = nandlab_stack::units::parse_size(&size.unwrap()).unwrap();
         let expected = (size * 10).div_ceil(block);
         let write = row(&result, "write");
-        assert_eq!((write.count, write.bytes, result.host.failed), (expected, expected * block, 0), "{text}");
-        assert!(result.flash.write_amplification.is_some_and(|wa| (0.99..60.0).contains(&wa)), "{text}: {:?}", result.flash);
+        assert_eq!(
+            (write.count, write.bytes, result.host.failed),
+            (expected, expected * block, 0),
+            "{text}"
+        );
+        assert!(
+            result
+                .flash
+                .write_amplification
+                .is_some_and(|wa| (0.99..60.0).contains(&wa)),
+            "{text}: {:?}",
+            result.flash
+        );
         assert!(result.series.len() <= 2048 && result.chip.erases.len() <= 4096);
     }
 }
@@ -72,18 +99,30 @@ fn the_same_experiment_gives_the_same_bytes() {
     let json = || serde_json::to_string(&outcome(&text).result).unwrap();
     let first = json();
     assert!(first == json());
-    let reseeded = run(&experiment(&text.replace("[run]", "[run]\nseed = 2")), &mut |_| ()).unwrap();
+    let reseeded = run(
+        &experiment(&text.replace("[run]", "[run]\nseed = 2")),
+        &mut |_| (),
+    )
+    .unwrap();
     assert!(first != serde_json::to_string(&reseeded.result).unwrap());
 }
 
 #[test]
 fn every_kind_of_request_is_counted_once() {
-    let text = format!("{SMALL}[workload]\nreads = 0.5\ndiscards = 0.2\nflush-every = 10\nrequests = 20000\n");
+    let text = format!(
+        "{SMALL}[workload]\nreads = 0.5\ndiscards = 0.2\nflush-every = 10\nrequests = 20000\n"
+    );
     let result = outcome(&text).result;
     let counts: Vec<u64> = result.host.operations.iter().map(|row| row.count).collect();
-    assert_eq!((counts.len(), counts[0] + counts[1] + counts[3], counts[2]), (4, 20_000, 2000));
+    assert_eq!(
+        (counts.len(), counts[0] + counts[1] + counts[3], counts[2]),
+        (4, 20_000, 2000)
+    );
     for row in &result.host.operations {
-        assert_eq!(row.latency.buckets.iter().map(|b| b.1).sum::<u64>(), row.count);
+        assert_eq!(
+            row.latency.buckets.iter().map(|b| b.1).sum::<u64>(),
+            row.count
+        );
     }
 }
 
@@ -97,10 +136,19 @@ fn a_deep_queue_on_many_dies_is_faster_and_an_open_loop_waits_for_arrivals() {
     };
     let closed = |depth: u32| outcome(&text(&format!("queue-depth = {depth}"), "")).result;
     let (one, eight) = (closed(1), closed(8));
-    assert!(eight.simulated_ns * 3 < one.simulated_ns, "{} {}", eight.simulated_ns, one.simulated_ns);
+    assert!(
+        eight.simulated_ns * 3 < one.simulated_ns,
+        "{} {}",
+        eight.simulated_ns,
+        one.simulated_ns
+    );
     assert!(row(&eight, "read").latency.mean_ns > row(&one, "read").latency.mean_ns);
     let open = outcome(&text("", "arrival = \"fixed\"\ninterval = \"1 ms\"")).result;
-    assert!((3_999_000_000..4_010_000_000).contains(&open.simulated_ns), "{}", open.simulated_ns);
+    assert!(
+        (3_999_000_000..4_010_000_000).contains(&open.simulated_ns),
+        "{}",
+        open.simulated_ns
+    );
 }
 
 #[test]
@@ -111,12 +159,19 @@ fn an_overloaded_open_loop_shows_its_queue_in_the_latency() {
     let result = outcome(&text).result;
     let latency = &row(&result, "read").latency;
     // Each 4 KiB read takes two pages of about 78 us; the thousandth waits for those before it.
-    assert!(latency.max_ns > 100_000_000 && latency.p50_ns > latency.max_ns / 3, "{latency:?}");
+    assert!(
+        latency.max_ns > 100_000_000 && latency.p50_ns > latency.max_ns / 3,
+        "{latency:?}"
+    );
 }
 
 #[test]
 fn measuring_from_steady_state_leaves_the_fill_out_or_says_that_it_never_came() {
-    let text = |overwrites: u32| format!("{SMALL}[workload]\nblock = 2048\noverwrites = {overwrites}\n[run]\nmeasure-from = \"steady\"\n");
+    let text = |overwrites: u32| {
+        format!(
+            "{SMALL}[workload]\nblock = 2048\noverwrites = {overwrites}\n[run]\nmeasure-from = \"steady\"\n"
+        )
+    };
     let (long, short) = (outcome(&text(20)), outcome(&text(3)));
     assert!(!long.problem && long.notes.is_empty(), "{:?}", long.notes);
     assert!(short.problem && short.notes[0].starts_with("write amplification never settled"));
@@ -126,17 +181,29 @@ fn measuring_from_steady_state_leaves_the_fill_out_or_says_that_it_never_came() 
 
 #[test]
 fn a_worn_out_device_refuses_writes_and_the_run_goes_on() {
-    let text = SMALL.replace("[ftl]", "rated-erases = 20\nprogram-fail = [0, 0.05]\nerase-fail = [0, 1]\n[ftl]");
+    let text = SMALL.replace(
+        "[ftl]",
+        "rated-erases = 20\nprogram-fail = [0, 0.05]\nerase-fail = [0, 1]\n[ftl]",
+    );
     let done = outcome(&format!("{text}[workload]\nreads = 0.2\noverwrites = 60\n"));
     let host = &done.result.host;
     assert!(done.problem && host.failed > 0);
-    assert!(host.first_failure.as_ref().unwrap().contains("worn out"), "{host:?}");
-    assert!(done.result.chip.bad.iter().sum::<u32>() > 0 && done.result.flash.wear.max > 5, "{:?}", done.result.flash.wear);
+    assert!(
+        host.first_failure.as_ref().unwrap().contains("worn out"),
+        "{host:?}"
+    );
+    assert!(
+        done.result.chip.bad.iter().sum::<u32>() > 0 && done.result.flash.wear.max > 5,
+        "{:?}",
+        done.result.flash.wear
+    );
 }
 
 #[test]
 fn a_request_longer_than_the_buffer_is_served_whole() {
-    let text = format!("{SMALL}[workload]\npattern = \"sequential\"\nblock = \"3 MiB\"\nalign = 512\nrequests = 9\nreads = 0.4\n");
+    let text = format!(
+        "{SMALL}[workload]\npattern = \"sequential\"\nblock = \"3 MiB\"\nalign = 512\nrequests = 9\nreads = 0.4\n"
+    );
     let result = outcome(&text).result;
     let bytes: u64 = result.host.operations.iter().map(|row| row.bytes).sum();
     assert_eq!((bytes, result.host.failed), (9 * (3 << 20), 0));

@@ -4,15 +4,27 @@ use super::files::size;
 use nandlab_stack::{DescriptionError, Section};
 use nandlab_workload::ageing::AgeingSpec;
 
-pub(super) const KEYS: [&str; 9] =
-    ["size", "file-min", "file-max", "write-size", "growing", "rounds", "turnover", "overwritten", "sync-all"];
+pub(super) const KEYS: [&str; 9] = [
+    "size",
+    "file-min",
+    "file-max",
+    "write-size",
+    "growing",
+    "rounds",
+    "turnover",
+    "overwritten",
+    "sync-all",
+];
 
 /// Takes them; the seed is the run's.
 pub(super) fn take(section: &mut Section) -> Result<AgeingSpec, DescriptionError> {
     let default = AgeingSpec::default();
     let spec = AgeingSpec {
         bytes: size(section, "size", default.bytes)?,
-        file: (size(section, "file-min", default.file.0)?, size(section, "file-max", default.file.1)?),
+        file: (
+            size(section, "file-min", default.file.0)?,
+            size(section, "file-max", default.file.1)?,
+        ),
         piece: size(section, "write-size", default.piece)?,
         growing: section.or("growing", default.growing)?,
         rounds: section.or("rounds", default.rounds)?,

@@ -34,10 +34,16 @@ pub(super) fn take(section: &mut Section) -> Result<BonnieSpec, DescriptionError
         fsync: section.or("fsync", default.fsync)?,
         sync_all: section.or("sync-all", default.sync_all)?,
         keep: section.or("keep", default.keep)?,
-        phases: subset(section, "phases", &BonniePhase::ALL.map(|phase| (phase.name(), phase)), default.phases)?,
+        phases: subset(
+            section,
+            "phases",
+            &BonniePhase::ALL.map(|phase| (phase.name(), phase)),
+            default.phases,
+        )?,
         seed: 0,
     };
-    spec.check().map_err(|error| section.refuse(key_of(error.key), &error.found, &error.expected))?;
+    spec.check()
+        .map_err(|error| section.refuse(key_of(error.key), &error.found, &error.expected))?;
     Ok(spec)
 }
 

@@ -12,7 +12,10 @@ pub(super) fn take(section: &mut Section) -> Result<BonnieFilesSpec, Description
     let least = size(section, "size-min", default.bytes.0)?;
     let spec = BonnieFilesSpec {
         files: section.or("files", default.files)?,
-        bytes: (least, size(section, "size-max", default.bytes.1.max(least))?),
+        bytes: (
+            least,
+            size(section, "size-max", default.bytes.1.max(least))?,
+        ),
         sync_all: section.or("sync-all", default.sync_all)?,
         seed: 0,
     };

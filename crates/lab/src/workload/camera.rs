@@ -25,9 +25,15 @@ pub(super) fn take(section: &mut Section) -> Result<CameraSpec, DescriptionError
     let default = CameraSpec::default();
     let transactions = section.or("transactions", default.transactions)?;
     let usual = default.clone().for_transactions(transactions);
-    let moments = [("after-creates", DeleteAll::AfterCreates), ("after-deletes", DeleteAll::AfterDeletes)];
+    let moments = [
+        ("after-creates", DeleteAll::AfterCreates),
+        ("after-deletes", DeleteAll::AfterDeletes),
+    ];
     let writes = [("units", IndexWrite::Units), ("entry", IndexWrite::Entry)];
-    let deletes = [("overwrite", IndexDelete::Overwrite), ("compact", IndexDelete::Compact)];
+    let deletes = [
+        ("overwrite", IndexDelete::Overwrite),
+        ("compact", IndexDelete::Compact),
+    ];
     let spec = CameraSpec {
         transactions,
         photos: section.or("photos", default.photos)?,
@@ -45,7 +51,8 @@ pub(super) fn take(section: &mut Section) -> Result<CameraSpec, DescriptionError
         total: Some(size(section, "total", usual.total.unwrap_or(0))?).filter(|total| *total > 0),
         seed: 0,
     };
-    spec.check().map_err(|error| section.refuse(key_of(error.key), &error.found, &error.expected))?;
+    spec.check()
+        .map_err(|error| section.refuse(key_of(error.key), &error.found, &error.expected))?;
     Ok(spec)
 }
 

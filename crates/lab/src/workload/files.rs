@@ -1,6 +1,9 @@
 //! Workloads that are calls on files rather than requests to a disk.
 
-use super::{ageing, bonnie, bonnie_files, camera, fsmark, install, iozone, rewrites, rollback, tiobench, wal};
+use super::{
+    ageing, bonnie, bonnie_files, camera, fsmark, install, iozone, rewrites, rollback, tiobench,
+    wal,
+};
 use nandlab_stack::value::Size;
 use nandlab_stack::{DescriptionError, Section};
 use nandlab_workload::SpecError;
@@ -81,17 +84,50 @@ impl FilesDescription {
     /// The stream of this seed, from its beginning.
     pub fn open(&self, seed: u64) -> Result<Box<dyn FileCalls>, SpecError> {
         Ok(match self {
-            Self::Camera(spec) => Box::new(CameraMs500::new(CameraSpec { seed, ..spec.clone() })?),
-            Self::Bonnie(spec) => Box::new(Bonnie::new(BonnieSpec { seed, ..spec.clone() })?),
-            Self::Iozone(spec) => Box::new(Iozone::new(IozoneSpec { seed, ..spec.clone() })?),
-            Self::Tiobench(spec) => Box::new(Tiobench::new(TiobenchSpec { seed, ..spec.clone() })?),
-            Self::Rollback(spec) => Box::new(Rollback::new(RollbackSpec { seed, ..spec.clone() })?),
-            Self::FsMark(spec) => Box::new(FsMark::new(FsMarkSpec { seed, ..spec.clone() })?),
-            Self::BonnieFiles(spec) => Box::new(BonnieFiles::new(BonnieFilesSpec { seed, ..spec.clone() })?),
-            Self::Rewrites(spec) => Box::new(Rewrites::new(RewritesSpec { seed, ..spec.clone() })?),
-            Self::Wal(spec) => Box::new(Wal::new(WalSpec { seed, ..spec.clone() })?),
-            Self::Install(spec) => Box::new(Install::new(InstallSpec { seed, ..spec.clone() })?),
-            Self::Ageing(spec) => Box::new(Ageing::new(AgeingSpec { seed, ..spec.clone() })?),
+            Self::Camera(spec) => Box::new(CameraMs500::new(CameraSpec {
+                seed,
+                ..spec.clone()
+            })?),
+            Self::Bonnie(spec) => Box::new(Bonnie::new(BonnieSpec {
+                seed,
+                ..spec.clone()
+            })?),
+            Self::Iozone(spec) => Box::new(Iozone::new(IozoneSpec {
+                seed,
+                ..spec.clone()
+            })?),
+            Self::Tiobench(spec) => Box::new(Tiobench::new(TiobenchSpec {
+                seed,
+                ..spec.clone()
+            })?),
+            Self::Rollback(spec) => Box::new(Rollback::new(RollbackSpec {
+                seed,
+                ..spec.clone()
+            })?),
+            Self::FsMark(spec) => Box::new(FsMark::new(FsMarkSpec {
+                seed,
+                ..spec.clone()
+            })?),
+            Self::BonnieFiles(spec) => Box::new(BonnieFiles::new(BonnieFilesSpec {
+                seed,
+                ..spec.clone()
+            })?),
+            Self::Rewrites(spec) => Box::new(Rewrites::new(RewritesSpec {
+                seed,
+                ..spec.clone()
+            })?),
+            Self::Wal(spec) => Box::new(Wal::new(WalSpec {
+                seed,
+                ..spec.clone()
+            })?),
+            Self::Install(spec) => Box::new(Install::new(InstallSpec {
+                seed,
+                ..spec.clone()
+            })?),
+            Self::Ageing(spec) => Box::new(Ageing::new(AgeingSpec {
+                seed,
+                ..spec.clone()
+            })?),
         })
     }
 
@@ -114,7 +150,11 @@ impl FilesDescription {
 }
 
 /// Bytes.
-pub(super) fn size(section: &mut Section, key: &'static str, fallback: u64) -> Result<u64, DescriptionError> {
+pub(super) fn size(
+    section: &mut Section,
+    key: &'static str,
+    fallback: u64,
+) -> Result<u64, DescriptionError> {
     section.or(key, Size(fallback)).map(|size| size.0)
 }
 
@@ -125,12 +165,26 @@ pub(super) fn subset<T: Copy + Ord>(
     all: &[(&'static str, T)],
     fallback: BTreeSet<T>,
 ) -> Result<BTreeSet<T>, DescriptionError> {
-    let named = |value: &T| all.iter().find(|(_, one)| one == value).map_or(String::new(), |(name, _)| (*name).into());
+    let named = |value: &T| {
+        all.iter()
+            .find(|(_, one)| one == value)
+            .map_or(String::new(), |(name, _)| (*name).into())
+    };
     let chosen: Vec<String> = section.or(key, fallback.iter().map(named).collect())?;
     let value = |name: &String| {
-        let known = all.iter().find(|(one, _)| one == name).map(|(_, value)| *value);
-        let names = || all.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-        known.ok_or_else(|| section.refuse(key, &format!("\"{name}\""), &format!("some of {}", names())))
+        let known = all
+            .iter()
+            .find(|(one, _)| one == name)
+            .map(|(_, value)| *value);
+        let names = || {
+            all.iter()
+                .map(|(name, _)| format!("\"{name}\""))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        known.ok_or_else(|| {
+            section.refuse(key, &format!("\"{name}\""), &format!("some of {}", names()))
+        })
     };
     chosen.iter().map(value).collect()
 }
@@ -154,18 +208,26 @@ mod tests {
     use std::path::Path;
 
     fn take(text: &str) -> Result<FilesDescription, String> {
-        let mut document = Document::parse("e.toml", Path::new(""), &format!("[workload]\n{text}"), &[]).map_err(|e| e.to_string())?;
+        let mut document =
+            Document::parse("e.toml", Path::new(""), &format!("[workload]\n{text}"), &[])
+                .map_err(|e| e.to_string())?;
         let (workload, _) = WorkloadDescription::take(&mut document).map_err(|e| e.to_string())?;
         Ok(workload.files().expect("a workload on files").clone())
     }
 
     #[test]
     fn without_keys_they_are_as_published() {
-        let Ok(FilesDescription::Bonnie(spec)) = take("type = \"bonnie\"") else { panic!("not Bonnie") };
+        let Ok(FilesDescription::Bonnie(spec)) = take("type = \"bonnie\"") else {
+            panic!("not Bonnie")
+        };
         assert_eq!(BonnieSpec { seed: 1, ..spec }, BonnieSpec::default());
-        let Ok(FilesDescription::Iozone(spec)) = take("type = \"iozone\"") else { panic!("not IOzone") };
+        let Ok(FilesDescription::Iozone(spec)) = take("type = \"iozone\"") else {
+            panic!("not IOzone")
+        };
         assert_eq!(IozoneSpec { seed: 1, ..spec }, IozoneSpec::default());
-        let Ok(FilesDescription::Rollback(spec)) = take("type = \"rollback-journal\"") else { panic!("no database") };
+        let Ok(FilesDescription::Rollback(spec)) = take("type = \"rollback-journal\"") else {
+            panic!("no database")
+        };
         assert_eq!(RollbackSpec { seed: 1, ..spec }, RollbackSpec::default());
     }
 
@@ -174,7 +236,9 @@ mod tests {
         let text = "type = \"bonnie\"
             size = \"8 MiB\"\nchunk = 8192\nstdio-buffer = 1024\nseeks = 50\nseekers = 2\nupdate-every = 3\nputc-instructions = 7
             getc-instructions = 9\nfsync = false\nsync-all = true\nkeep = false\nphases = [\"seeks\", \"write\"]";
-        let Ok(FilesDescription::Bonnie(spec)) = take(text) else { panic!("not Bonnie") };
+        let Ok(FilesDescription::Bonnie(spec)) = take(text) else {
+            panic!("not Bonnie")
+        };
         let expected = BonnieSpec {
             seed: 0,
             bytes: 8 << 20,
@@ -194,7 +258,9 @@ mod tests {
         let text =
             "type = \"tiobench\"\nsize = \"1 MiB\"\nblock = \"64 KiB\"\nthreads = 2\nrandom = 7\nfsync = false\ntruncate-first = false
             contents = \"text\"\nphases = [\"write\", \"read\"]";
-        let Ok(FilesDescription::Tiobench(spec)) = take(text) else { panic!("not tiobench") };
+        let Ok(FilesDescription::Tiobench(spec)) = take(text) else {
+            panic!("not tiobench")
+        };
         let expected = TiobenchSpec {
             seed: 0,
             bytes: 1 << 20,
@@ -209,37 +275,100 @@ mod tests {
         assert_eq!(spec, expected);
         let text = "type = \"iozone\"\nsize = \"2 MiB\"\nrecord = \"64 KiB\"\ntests = [\"write\", \"record-rewrite\"]
             include-fsync = false\ninclude-close = true\nsync = true\nsync-all = true";
-        let Ok(FilesDescription::Iozone(spec)) = take(text) else { panic!("not IOzone") };
+        let Ok(FilesDescription::Iozone(spec)) = take(text) else {
+            panic!("not IOzone")
+        };
         let tests = [IozoneTest::Write, IozoneTest::RecordRewrite].into();
         assert_eq!(
             spec,
-            IozoneSpec { seed: 0, bytes: 2 << 20, record: 64 << 10, tests, flush: false, close: true, sync: true, sync_all: true }
+            IozoneSpec {
+                seed: 0,
+                bytes: 2 << 20,
+                record: 64 << 10,
+                tests,
+                flush: false,
+                close: true,
+                sync: true,
+                sync_all: true
+            }
         );
         let text = "type = \"rollback-journal\"\npages = 10\npage = \"1 KiB\"\ntransactions = 5\nchanged = 3\njournal-mode = \"persist\"\nfull = false";
-        let Ok(FilesDescription::Rollback(spec)) = take(text) else { panic!("no database") };
+        let Ok(FilesDescription::Rollback(spec)) = take(text) else {
+            panic!("no database")
+        };
         let mode = JournalMode::Persist;
-        assert_eq!(spec, RollbackSpec { seed: 0, pages: 10, page: 1024, transactions: 5, changed: 3, mode, full: false });
+        assert_eq!(
+            spec,
+            RollbackSpec {
+                seed: 0,
+                pages: 10,
+                page: 1024,
+                transactions: 5,
+                changed: 3,
+                mode,
+                full: false
+            }
+        );
     }
 
     #[test]
     fn every_key_of_small_files_and_of_logs_arrives() {
         let text = "type = \"fs-mark\"\nfiles = 5\nsize = \"8 KiB\"\nwrite-size = 512\nthreads = 2\nsync-method = \"reverse\"\nloops = 3\nkeep = true";
-        let Ok(FilesDescription::FsMark(spec)) = take(text) else { panic!("not fs_mark") };
+        let Ok(FilesDescription::FsMark(spec)) = take(text) else {
+            panic!("not fs_mark")
+        };
         let sync = FsMarkSync::Reverse;
-        assert_eq!(spec, FsMarkSpec { seed: 0, files: 5, bytes: 8192, piece: 512, threads: 2, sync, loops: 3, keep: true });
+        assert_eq!(
+            spec,
+            FsMarkSpec {
+                seed: 0,
+                files: 5,
+                bytes: 8192,
+                piece: 512,
+                threads: 2,
+                sync,
+                loops: 3,
+                keep: true
+            }
+        );
         let text = "type = \"bonnie++-files\"\nfiles = 5\nsize-min = 7\nsize-max = \"1 KiB\"\nsync-all = true";
-        let Ok(FilesDescription::BonnieFiles(spec)) = take(text) else { panic!("not bonnie++") };
-        assert_eq!(spec, BonnieFilesSpec { seed: 0, files: 5, bytes: (7, 1024), sync_all: true });
+        let Ok(FilesDescription::BonnieFiles(spec)) = take(text) else {
+            panic!("not bonnie++")
+        };
+        assert_eq!(
+            spec,
+            BonnieFilesSpec {
+                seed: 0,
+                files: 5,
+                bytes: (7, 1024),
+                sync_all: true
+            }
+        );
         let text = "type = \"write-ahead-log\"\npages = 10\npage = \"1 KiB\"\ntransactions = 5\nchanged = 3\ncheckpoint = 7\nfull = false";
-        let Ok(FilesDescription::Wal(spec)) = take(text) else { panic!("no database") };
-        assert_eq!(spec, WalSpec { seed: 0, pages: 10, page: 1024, transactions: 5, changed: 3, checkpoint: 7, full: false });
+        let Ok(FilesDescription::Wal(spec)) = take(text) else {
+            panic!("no database")
+        };
+        assert_eq!(
+            spec,
+            WalSpec {
+                seed: 0,
+                pages: 10,
+                page: 1024,
+                transactions: 5,
+                changed: 3,
+                checkpoint: 7,
+                full: false
+            }
+        );
     }
 
     #[test]
     fn every_key_of_what_ages_a_volume_arrives() {
         let text = "type = \"random-rewrites\"\nfiles = 2\nsize = \"1 MiB\"\nrecord = 512\nspread = 1024\nrounds = 3\nround = 2048
             everywhere = true\nfsync = false";
-        let Ok(FilesDescription::Rewrites(spec)) = take(text) else { panic!("no rewrites") };
+        let Ok(FilesDescription::Rewrites(spec)) = take(text) else {
+            panic!("no rewrites")
+        };
         let expected = RewritesSpec {
             seed: 0,
             files: 2,
@@ -254,13 +383,25 @@ mod tests {
         assert_eq!(spec, expected);
         let text = "type = \"app-install\"\napps = 2\npackage-min = 10\npackage-max = 20\nwrite-size = 30\ncode-percent = 40\nfiles = 5
             file-min = 60\nfile-max = 70\nfsync-every = 8";
-        let Ok(FilesDescription::Install(spec)) = take(text) else { panic!("no applications") };
-        let expected =
-            InstallSpec { seed: 0, apps: 2, package: (10, 20), piece: 30, code_percent: 40, files: 5, file: (60, 70), fsync_every: 8 };
+        let Ok(FilesDescription::Install(spec)) = take(text) else {
+            panic!("no applications")
+        };
+        let expected = InstallSpec {
+            seed: 0,
+            apps: 2,
+            package: (10, 20),
+            piece: 30,
+            code_percent: 40,
+            files: 5,
+            file: (60, 70),
+            fsync_every: 8,
+        };
         assert_eq!(spec, expected);
         let text = "type = \"ageing\"\nsize = \"1 MiB\"\nfile-min = 10\nfile-max = 20\nwrite-size = 30\ngrowing = 4\nrounds = 5
             turnover = 60\noverwritten = 70\nsync-all = false";
-        let Ok(FilesDescription::Ageing(spec)) = take(text) else { panic!("no ageing") };
+        let Ok(FilesDescription::Ageing(spec)) = take(text) else {
+            panic!("no ageing")
+        };
         let expected = AgeingSpec {
             seed: 0,
             bytes: 1 << 20,
@@ -278,46 +419,123 @@ mod tests {
     #[test]
     fn each_bad_value_is_refused_at_its_key() {
         let cases = [
-            ("type = \"fs-mark\"\nwrite-size = 0", "workload.write-size: found 0, expected 1 to 1048576 bytes"),
+            (
+                "type = \"fs-mark\"\nwrite-size = 0",
+                "workload.write-size: found 0, expected 1 to 1048576 bytes",
+            ),
             (
                 "type = \"fs-mark\"\nsync-method = \"always\"",
                 "workload.sync-method: found \"always\", expected one of \"none\", \"per-file\"",
             ),
-            ("type = \"bonnie++-files\"\nsize-min = 9\nsize-max = 8", "workload.size-min: found 9, expected at most the most"),
-            ("type = \"random-rewrites\"\nsize = 5", "workload.size: found 5, expected at least a record"),
-            ("type = \"write-ahead-log\"\ncheckpoint = 0", "workload.checkpoint: found 0, expected 1 to 1048576 pages"),
-            ("type = \"app-install\"\npackage-max = 5", "workload.package-max: found 5, expected at least the least"),
-            ("type = \"ageing\"\nfile-max = 5", "workload.file-max: found 5, expected at least the least"),
-            ("type = \"bonnie\"\nsize = 4095", "workload.size: found 4095, expected at least a chunk"),
-            ("type = \"bonnie\"\nchunk = 0", "workload.chunk: found 0, expected 1 to 1073741824 bytes"),
-            ("type = \"bonnie\"\nstdio-buffer = 0", "workload.stdio-buffer: found 0, expected 1 to"),
-            ("type = \"bonnie\"\nseekers = 0", "workload.seekers: found 0, expected at least 1"),
-            ("type = \"bonnie\"\nupdate-every = 0", "workload.update-every: found 0, expected at least 1"),
-            ("type = \"bonnie\"\nputc-instructions = 99999999999", "workload.putc-instructions: found 99999999999, expected at most"),
-            ("type = \"bonnie\"\ngetc-instructions = 99999999999", "workload.getc-instructions: found 99999999999, expected at most"),
+            (
+                "type = \"bonnie++-files\"\nsize-min = 9\nsize-max = 8",
+                "workload.size-min: found 9, expected at most the most",
+            ),
+            (
+                "type = \"random-rewrites\"\nsize = 5",
+                "workload.size: found 5, expected at least a record",
+            ),
+            (
+                "type = \"write-ahead-log\"\ncheckpoint = 0",
+                "workload.checkpoint: found 0, expected 1 to 1048576 pages",
+            ),
+            (
+                "type = \"app-install\"\npackage-max = 5",
+                "workload.package-max: found 5, expected at least the least",
+            ),
+            (
+                "type = \"ageing\"\nfile-max = 5",
+                "workload.file-max: found 5, expected at least the least",
+            ),
+            (
+                "type = \"bonnie\"\nsize = 4095",
+                "workload.size: found 4095, expected at least a chunk",
+            ),
+            (
+                "type = \"bonnie\"\nchunk = 0",
+                "workload.chunk: found 0, expected 1 to 1073741824 bytes",
+            ),
+            (
+                "type = \"bonnie\"\nstdio-buffer = 0",
+                "workload.stdio-buffer: found 0, expected 1 to",
+            ),
+            (
+                "type = \"bonnie\"\nseekers = 0",
+                "workload.seekers: found 0, expected at least 1",
+            ),
+            (
+                "type = \"bonnie\"\nupdate-every = 0",
+                "workload.update-every: found 0, expected at least 1",
+            ),
+            (
+                "type = \"bonnie\"\nputc-instructions = 99999999999",
+                "workload.putc-instructions: found 99999999999, expected at most",
+            ),
+            (
+                "type = \"bonnie\"\ngetc-instructions = 99999999999",
+                "workload.getc-instructions: found 99999999999, expected at most",
+            ),
             (
                 "type = \"bonnie\"\nphases = [\"puts\"]",
                 "workload.phases: found \"puts\", expected some of \"putc\", \"rewrite\", \"write\",",
             ),
-            ("type = \"bonnie\"\nphases = [\"read\"]", "workload.phases: found read, expected putc or write before it"),
-            ("type = \"bonnie\"\nrecord = 1", "workload.record: has no effect, it needs type = \"iozone\""),
-            ("type = \"iozone\"\nsize = 1", "workload.size: found 1, expected at least a record"),
-            ("type = \"iozone\"\nrecord = \"32 MiB\"", "workload.record: found 33554432, expected 1 to 16777216 bytes"),
-            ("type = \"iozone\"\ntests = []", "workload.tests: found none, expected write among them"),
-            ("type = \"iozone\"\nphases = []", "workload.phases: has no effect, it needs type = \"bonnie\""),
-            ("type = \"tiobench\"\nblock = 0", "workload.block: found 0, expected 1 to 1073741824 bytes"),
-            ("type = \"tiobench\"\nsize = 5", "workload.size: found 5, expected at least a block"),
+            (
+                "type = \"bonnie\"\nphases = [\"read\"]",
+                "workload.phases: found read, expected putc or write before it",
+            ),
+            (
+                "type = \"bonnie\"\nrecord = 1",
+                "workload.record: has no effect, it needs type = \"iozone\"",
+            ),
+            (
+                "type = \"iozone\"\nsize = 1",
+                "workload.size: found 1, expected at least a record",
+            ),
+            (
+                "type = \"iozone\"\nrecord = \"32 MiB\"",
+                "workload.record: found 33554432, expected 1 to 16777216 bytes",
+            ),
+            (
+                "type = \"iozone\"\ntests = []",
+                "workload.tests: found none, expected write among them",
+            ),
+            (
+                "type = \"iozone\"\nphases = []",
+                "workload.phases: has no effect, it needs type = \"bonnie\"",
+            ),
+            (
+                "type = \"tiobench\"\nblock = 0",
+                "workload.block: found 0, expected 1 to 1073741824 bytes",
+            ),
+            (
+                "type = \"tiobench\"\nsize = 5",
+                "workload.size: found 5, expected at least a block",
+            ),
             (
                 "type = \"tiobench\"\ncontents = \"ones\"",
                 "workload.contents: found \"ones\", expected one of \"zero\", \"text\", \"random\"",
             ),
-            ("type = \"iozone\"\nphoto-min = 1", "workload.photo-min: has no effect, it needs type = \"camera-ms500\""),
-            ("type = \"rollback-journal\"\nchanged = 256", "workload.changed: found 256, expected at most"),
-            ("type = \"rollback-journal\"\njournal-mode = \"wal\"", "workload.journal-mode: found \"wal\", expected one of \"delete\","),
-            ("size = 512\nrecord = 1", "workload.record: has no effect, it needs type = \"iozone\""),
+            (
+                "type = \"iozone\"\nphoto-min = 1",
+                "workload.photo-min: has no effect, it needs type = \"camera-ms500\"",
+            ),
+            (
+                "type = \"rollback-journal\"\nchanged = 256",
+                "workload.changed: found 256, expected at most",
+            ),
+            (
+                "type = \"rollback-journal\"\njournal-mode = \"wal\"",
+                "workload.journal-mode: found \"wal\", expected one of \"delete\",",
+            ),
+            (
+                "size = 512\nrecord = 1",
+                "workload.record: has no effect, it needs type = \"iozone\"",
+            ),
         ];
         for (text, expected) in cases {
-            let error = take(text).err().unwrap_or_else(|| panic!("{text} was accepted"));
+            let error = take(text)
+                .err()
+                .unwrap_or_else(|| panic!("{text} was accepted"));
             assert!(error.contains(expected), "{text}: {error}");
         }
     }
@@ -327,7 +545,10 @@ mod tests {
         for (name, _) in TYPES {
             let text = format!("type = \"{name}\"");
             let files = take(&text).unwrap();
-            assert_ne!(files.open(1).unwrap().contents(), files.open(2).unwrap().contents());
+            assert_ne!(
+                files.open(1).unwrap().contents(),
+                files.open(2).unwrap().contents()
+            );
             assert_eq!(text, format!("type = \"{}\"", files.name()));
         }
     }

@@ -4,7 +4,15 @@ use super::files::size;
 use nandlab_stack::{DescriptionError, Section};
 use nandlab_workload::fsmark::{FsMarkSpec, FsMarkSync};
 
-pub(super) const KEYS: [&str; 7] = ["files", "size", "write-size", "threads", "sync-method", "loops", "keep"];
+pub(super) const KEYS: [&str; 7] = [
+    "files",
+    "size",
+    "write-size",
+    "threads",
+    "sync-method",
+    "loops",
+    "keep",
+];
 
 /// Takes them; the seed is the run's.
 pub(super) fn take(section: &mut Section) -> Result<FsMarkSpec, DescriptionError> {
@@ -14,7 +22,11 @@ pub(super) fn take(section: &mut Section) -> Result<FsMarkSpec, DescriptionError
         bytes: size(section, "size", default.bytes)?,
         piece: size(section, "write-size", default.piece)?,
         threads: section.or("threads", default.threads)?,
-        sync: section.choice("sync-method", &FsMarkSync::ALL.map(|sync| (sync.name(), sync)), default.sync)?,
+        sync: section.choice(
+            "sync-method",
+            &FsMarkSync::ALL.map(|sync| (sync.name(), sync)),
+            default.sync,
+        )?,
         loops: section.or("loops", default.loops)?,
         keep: section.or("keep", default.keep)?,
         seed: 0,

@@ -4,7 +4,16 @@ use super::files::size;
 use nandlab_stack::{DescriptionError, Section};
 use nandlab_workload::rewrites::RewritesSpec;
 
-pub(super) const KEYS: [&str; 8] = ["files", "size", "record", "spread", "rounds", "round", "everywhere", "fsync"];
+pub(super) const KEYS: [&str; 8] = [
+    "files",
+    "size",
+    "record",
+    "spread",
+    "rounds",
+    "round",
+    "everywhere",
+    "fsync",
+];
 
 /// Takes them; the seed is the run's.
 pub(super) fn take(section: &mut Section) -> Result<RewritesSpec, DescriptionError> {
@@ -21,7 +30,11 @@ pub(super) fn take(section: &mut Section) -> Result<RewritesSpec, DescriptionErr
         seed: 0,
     };
     spec.check().map_err(|error| {
-        let key = if error.key == "bytes" { "size" } else { error.key };
+        let key = if error.key == "bytes" {
+            "size"
+        } else {
+            error.key
+        };
         section.refuse(key, &error.found, &error.expected)
     })?;
     Ok(spec)

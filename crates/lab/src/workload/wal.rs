@@ -4,7 +4,14 @@ use super::files::size;
 use nandlab_stack::{DescriptionError, Section};
 use nandlab_workload::wal::WalSpec;
 
-pub(super) const KEYS: [&str; 6] = ["pages", "page", "transactions", "changed", "checkpoint", "full"];
+pub(super) const KEYS: [&str; 6] = [
+    "pages",
+    "page",
+    "transactions",
+    "changed",
+    "checkpoint",
+    "full",
+];
 
 /// Takes them; the seed is the run's.
 pub(super) fn take(section: &mut Section) -> Result<WalSpec, DescriptionError> {
@@ -18,6 +25,7 @@ pub(super) fn take(section: &mut Section) -> Result<WalSpec, DescriptionError> {
         full: section.or("full", default.full)?,
         seed: 0,
     };
-    spec.check().map_err(|error| section.refuse(error.key, &error.found, &error.expected))?;
+    spec.check()
+        .map_err(|error| section.refuse(error.key, &error.found, &error.expected))?;
     Ok(spec)
 }

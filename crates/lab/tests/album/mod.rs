@@ -1,4 +1,5 @@
-//! The paper's volume with the camera's photos on it, taken by our file system, everything that reached the disk on tape.
+//! The paper's volume with the camera's photos on it, taken by our file system, everything that
+//! reached the disk on tape.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -21,14 +22,22 @@ pub const ALBUM_INDEX: &str = "index";
 /// A FAT16 volume on the whole partition, everything as close together as it goes.
 pub fn volume(cluster_sectors: u32) -> (Ram, Layout) {
     let mut disk = Ram::new(512, SECTORS);
-    let choices = Format { bits: Some(Bits::Fat16), cluster_sectors: Some(cluster_sectors), align: false, ..Format::default() };
+    let choices = Format {
+        bits: Some(Bits::Fat16),
+        cluster_sectors: Some(cluster_sectors),
+        align: false,
+        ..Format::default()
+    };
     let layout = format(&mut disk, &choices).unwrap();
     (disk, layout)
 }
 
 /// Linux writes in this way: the steps of a commit do not wait for each other.
 fn as_linux() -> Options {
-    Options { barriers: false, ..Options::default() }
+    Options {
+        barriers: false,
+        ..Options::default()
+    }
 }
 
 /// The writes and flushes that a disk served, and whose clusters were written.
@@ -64,27 +73,49 @@ impl Tape {
     /// Every sector written, in order, and whose it is if it lies in a cluster.
     pub fn sectors(&self) -> Vec<(u64, &'static str)> {
         let reel = self.0.lock().unwrap();
-        let writes = reel.requests.iter().filter(|(request, _)| request.op == Op::Write);
-        writes.flat_map(|(request, whose)| (request.lba.0..request.lba.0 + request.sectors).map(move |sector| (sector, *whose))).collect()
+        let writes = reel
+            .requests
+            .iter()
+            .filter(|(request, _)| request.op == Op::Write);
+        writes
+            .flat_map(|(request, whose)| {
+                (request.lba.0..request.lba.0 + request.sectors).map(move |sector| (sector, *whose))
+            })
+            .collect()
     }
 
     /// How many sectors were written before each flush, since the one before.
     pub fn stretches(&self) -> Vec<usize> {
         let reel = self.0.lock().unwrap();
         let until = reel.requests.split(|(request, _)| request.op == Op::Flush);
-        until.map(|stretch| stretch.iter().map(|(request, _)| request.sectors as usize).sum()).collect()
+        until
+            .map(|stretch| {
+                stretch
+                    .iter()
+                    .map(|(request, _)| request.sectors as usize)
+                    .sum()
+            })
+            .collect()
     }
 
     /// How many requests there were of a kind.
     pub fn count(&self, op: Op) -> u64 {
-        self.0.lock().unwrap().requests.iter().filter(|(request, _)| request.op == op).count() as u64
+        self.0
+            .lock()
+            .unwrap()
+            .requests
+            .iter()
+            .filter(|(request, _)| request.op == op)
+            .count() as u64
     }
 }
 
 /// Sectors by region.
 pub fn regions(layout: Layout, sectors: &[(u64, &'static str)]) -> Writes {
     let mut writes = Writes::new(layout);
-    sectors.iter().for_each(|(sector, whose)| writes.write(*sector, 1, whose));
+    sectors
+        .iter()
+        .for_each(|(sector, whose)| writes.write(*sector, 1, whose));
     writes
 }
 
@@ -117,7 +148,12 @@ impl Album {
     }
 
     /// A second passes every hundred calls.
-    fn live<S: FnMut(&Event), N: BlockDevice>(mut fat: Fat<Tracer<Ram, S>, N>, layout: Layout, tape: Tape, spec: &CameraSpec) -> Self {
+    fn live<S: FnMut(&Event), N: BlockDevice>(
+        mut fat: Fat<Tracer<Ram, S>, N>,
+        layout: Layout,
+        tape: Tape,
+        spec: &CameraSpec,
+    ) -> Self {
         let (mut camera, mut calls) = (CameraMs500::new(spec.clone()).unwrap(), 0);
         let mut expected = Expected::new(camera.contents());
         let mut now = || {
@@ -125,14 +161,27 @@ impl Album {
             Time::new(1_000_000_000 + calls / 100)
         };
         let mut look = |moment, call: &FileCall| match moment {
-            Moment::Before => tape.label(if call.file() == Some(INDEX) { ALBUM_INDEX } else { PHOTOS }),
+            Moment::Before => tape.label(if call.file() == Some(INDEX) {
+                ALBUM_INDEX
+            } else {
+                PHOTOS
+            }),
             Moment::After => expected.apply(call).unwrap(),
         };
-        let played = play(&mut fat, &mut camera, &mut now, &mut look).unwrap_or_else(|error| panic!("{error}"));
+        let played = play(&mut fat, &mut camera, &mut now, &mut look)
+            .unwrap_or_else(|error| panic!("{error}"));
         fat.unmount().unwrap();
         let disk = fat.into_parts().0.into_inner();
         let sums = expected_sums(&expected, &camera);
-        Self { disk, layout, tape, played, sums, expected, camera }
+        Self {
+            disk,
+            layout,
+            tape,
+            played,
+            sums,
+            expected,
+            camera,
+        }
     }
 
     /// What was written, by region.
@@ -142,8 +191,16 @@ impl Album {
 
     /// Every file is on the disk, byte for byte, and nothing else, and our check finds nothing.
     pub fn assert_found(&self, disk: impl BlockDevice) {
-        let mut fat = Fat::mount(disk, Options { read_only: true, ..Options::default() }).unwrap();
-        let found = verify(&mut fat, Ino::ROOT, &self.expected, &self.camera).unwrap_or_else(|error| panic!("{error}"));
+        let mut fat = Fat::mount(
+            disk,
+            Options {
+                read_only: true,
+                ..Options::default()
+            },
+        )
+        .unwrap();
+        let found = verify(&mut fat, Ino::ROOT, &self.expected, &self.camera)
+            .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(found, self.sums);
         let report = fat.check().unwrap();
         assert_eq!((report.findings.as_slice(), report.more), (&[][..], 0));

@@ -1,4 +1,5 @@
-//! What the blocks were for that reached a volume of ext3: told from where they lie and what they hold.
+//! What the blocks were for that reached a volume of ext3: told from where they lie and what they
+//! hold.
 
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Ram, Record, WriteLog};
 use nandlab_ext::{Ext, Options, Region};
@@ -23,7 +24,10 @@ pub struct Reel {
 impl Reel {
     /// Begins to keep what is written to `disk`.
     pub fn new(disk: Ram) -> Self {
-        Self { geometry: *disk.geometry(), log: Arc::new(Mutex::new(WriteLog::new(disk))) }
+        Self {
+            geometry: *disk.geometry(),
+            log: Arc::new(Mutex::new(WriteLog::new(disk))),
+        }
     }
 
     /// Everything that was written, and when it had to be durable.
@@ -120,7 +124,14 @@ pub struct Volume {
 impl Volume {
     /// A freshly made volume, to which one file of `bytes` is written in versions up to `versions`.
     pub fn new(disk: &mut Ram, contents: Contents, bytes: u64, versions: u32) -> Self {
-        let mut ext = Ext::mount(disk, Options { read_only: true, ..Options::default() }).unwrap();
+        let mut ext = Ext::mount(
+            disk,
+            Options {
+                read_only: true,
+                ..Options::default()
+            },
+        )
+        .unwrap();
         let block = ext.layout().block;
         let regions = ext.regions().unwrap();
         let first_bytes = |version, at| {
@@ -128,14 +139,29 @@ impl Volume {
             contents.fill(FileId(0), version, at, &mut known);
             known
         };
-        let blocks = |version| (0..bytes).step_by(block as usize).map(move |at| first_bytes(version, at));
-        Self { block: block as usize, regions, known: (0..=versions).flat_map(blocks).collect() }
+        let blocks = |version| {
+            (0..bytes)
+                .step_by(block as usize)
+                .map(move |at| first_bytes(version, at))
+        };
+        Self {
+            block: block as usize,
+            regions,
+            known: (0..=versions).flat_map(blocks).collect(),
+        }
     }
 
     /// What a block was written for.
     fn part(&self, number: u32, data: &[u8]) -> Part {
-        let is_contents = data.first_chunk().is_some_and(|first| self.known.contains(first));
-        match self.regions.iter().find(|(range, _)| range.contains(&number)).map(|(_, region)| region) {
+        let is_contents = data
+            .first_chunk()
+            .is_some_and(|first| self.known.contains(first));
+        match self
+            .regions
+            .iter()
+            .find(|(range, _)| range.contains(&number))
+            .map(|(_, region)| region)
+        {
             Some(Region::Journal) if data.starts_with(&MAGIC) => match data[7] {
                 1 => Part::Descriptor,
                 2 => Part::Commit,
@@ -159,7 +185,10 @@ impl Volume {
             match record {
                 Record::Flush => counts.flushes += 1,
                 Record::Write { lba, data } => {
-                    let (first, left) = (lba.0 as usize * 512 / self.block, lba.0 as usize * 512 % self.block + data.len() % self.block);
+                    let (first, left) = (
+                        lba.0 as usize * 512 / self.block,
+                        lba.0 as usize * 512 % self.block + data.len() % self.block,
+                    );
                     assert_eq!(left, 0, "whole blocks: {lba}, {} bytes", data.len());
                     for (number, block) in (first as u32..).zip(data.chunks(self.block)) {
                         *counts.blocks.entry(self.part(number, block)).or_default() += 1;
@@ -185,6 +214,10 @@ impl Counts {
     }
 
     pub fn sum(&self, which: impl Fn(Part) -> bool) -> u64 {
-        self.blocks.iter().filter(|(part, _)| which(**part)).map(|(_, count)| count).sum()
+        self.blocks
+            .iter()
+            .filter(|(part, _)| which(**part))
+            .map(|(_, count)| count)
+            .sum()
     }
 }

@@ -20,32 +20,46 @@ impl Volume for Judged {
         self.0.format(disk)
     }
 
-    fn mount<'a, D: BlockDevice + 'a>(&self, mut disk: D) -> Result<Box<dyn Mounted<D> + 'a>, String> {
+    fn mount<'a, D: BlockDevice + 'a>(
+        &self,
+        mut disk: D,
+    ) -> Result<Box<dyn Mounted<D> + 'a>, String> {
         judge_unrecovered(&mut disk)?;
         let mut recovered = self.0.mount(disk)?;
         recovered.unmount().map_err(|e| e.to_string())?;
         let mut disk = recovered.into_disk();
         let (status, text) = e2fsck(&mut disk, "-fn")?;
         if status != 0 {
-            return Err(format!("e2fsck -fn of the recovered volume: status {status}: {text}"));
+            return Err(format!(
+                "e2fsck -fn of the recovered volume: status {status}: {text}"
+            ));
         }
         self.0.mount(disk)
     }
 }
 
-/// It recovers the journal, and mends nothing besides the superblock's own counts of what is free: these are not kept between mounts, as in Linux's ext3, and
-/// e2fsck calls its repair cosmetic.
+/// It recovers the journal, and mends nothing besides the superblock's own counts of what is free:
+/// these are not kept between mounts, as in Linux's ext3, and e2fsck calls its repair cosmetic.
 fn judge_unrecovered<D: BlockDevice>(disk: &mut D) -> Result<(), String> {
     let (status, text) = e2fsck(disk, "-fy")?;
     let mut lines = text.lines().map(str::trim).filter(|line| !is_usual(line));
     let mut first = lines.next();
-    while first.is_some_and(|line| line.starts_with("Free blocks count wrong (") || line.starts_with("Free inodes count wrong (")) {
+    while first.is_some_and(|line| {
+        line.starts_with("Free blocks count wrong (")
+            || line.starts_with("Free inodes count wrong (")
+    }) {
         let mended = lines.next();
-        first = if mended == Some("Fix? yes") { lines.next() } else { mended };
+        first = if mended == Some("Fix? yes") {
+            lines.next()
+        } else {
+            mended
+        };
     }
     match first {
         None if matches!(status, 0 | 1) => Ok(()),
-        line => Err(format!("e2fsck -fy of the volume before it is mounted: status {status}, {line:?}: {text}")),
+        line => Err(format!(
+            "e2fsck -fy of the volume before it is mounted: status {status}, {line:?}: {text}"
+        )),
     }
 }
 
@@ -60,12 +74,21 @@ fn is_usual(line: &str) -> bool {
 
 /// Its exit status, and what it says.
 fn e2fsck<D: BlockDevice>(disk: &mut D, how: &str) -> Result<(i32, String), String> {
-    let program = ["/usr/sbin/e2fsck", "/sbin/e2fsck", "/usr/bin/e2fsck"].into_iter().find(|path| Path::new(path).is_file());
+    let program = ["/usr/sbin/e2fsck", "/sbin/e2fsck", "/usr/bin/e2fsck"]
+        .into_iter()
+        .find(|path| Path::new(path).is_file());
     let program = program.ok_or("e2fsck is missing: apt-get install e2fsprogs")?;
     let mut image = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
     save(disk, image.as_file_mut())?;
-    let output = Command::new(program).arg(how).arg(image.path()).env("LC_ALL", "C.UTF-8").output().map_err(|e| e.to_string())?;
-    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    let output = Command::new(program)
+        .arg(how)
+        .arg(image.path())
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .map_err(|e| e.to_string())?;
+    let text = [&output.stdout[..], &output.stderr]
+        .map(String::from_utf8_lossy)
+        .concat();
     Ok((output.status.code().unwrap_or(-1), text))
 }
 
@@ -76,9 +99,12 @@ fn save<D: BlockDevice>(disk: &mut D, file: &mut File) -> Result<(), String> {
     file.set_len(bytes).map_err(|e| e.to_string())?;
     for at in (0..bytes).step_by(STEP) {
         let mut data = vec![0; STEP.min((bytes - at) as usize)];
-        disk.read(Lba(at / sector), &mut data).map_err(|e| e.to_string())?;
+        disk.read(Lba(at / sector), &mut data)
+            .map_err(|e| e.to_string())?;
         if data.iter().any(|byte| *byte != 0) {
-            file.seek(SeekFrom::Start(at)).and_then(|_| file.write_all(&data)).map_err(|e| e.to_string())?;
+            file.seek(SeekFrom::Start(at))
+                .and_then(|_| file.write_all(&data))
+                .map_err(|e| e.to_string())?;
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! Small stacks for cutting the power everywhere: a page-mapped layer on 4 MiB of small pages, volumes of each kind, and devices and judges around them.
+//! Small stacks for cutting the power everywhere: a page-mapped layer on 4 MiB of small pages,
+//! volumes of each kind, and devices and judges around them.
 
 pub mod judged;
 pub mod rounds;
@@ -19,7 +20,11 @@ pub struct PageMapped {
 
 impl PageMapped {
     fn options(&self) -> PageOptions {
-        PageOptions { over_provisioning: 0.15, seeded_bug: self.bug, ..PageOptions::default() }
+        PageOptions {
+            over_provisioning: 0.15,
+            seeded_bug: self.bug,
+            ..PageOptions::default()
+        }
     }
 }
 
@@ -59,11 +64,30 @@ pub const WAYS: [(Mode, Checkpoint); 9] = [
 pub const JOURNAL_BLOCKS: u32 = 1024;
 
 pub fn ext3((mode, checkpoint): (Mode, Checkpoint)) -> ExtVolume {
-    let format = Format { journal: true, journal_blocks: Some(JOURNAL_BLOCKS), block: Some(1024), ..Format::default() };
-    ExtVolume { format, options: Options { mode, checkpoint, ..Options::default() } }
+    let format = Format {
+        journal: true,
+        journal_blocks: Some(JOURNAL_BLOCKS),
+        block: Some(1024),
+        ..Format::default()
+    };
+    ExtVolume {
+        format,
+        options: Options {
+            mode,
+            checkpoint,
+            ..Options::default()
+        },
+    }
 }
 
 pub fn fat16() -> FatVolume {
-    let format = nandlab_fat::Format { bits: Some(nandlab_fat::Bits::Fat16), cluster_sectors: Some(1), ..Default::default() };
-    FatVolume { format, ..Default::default() }
+    let format = nandlab_fat::Format {
+        bits: Some(nandlab_fat::Bits::Fat16),
+        cluster_sectors: Some(1),
+        ..Default::default()
+    };
+    FatVolume {
+        format,
+        ..Default::default()
+    }
 }

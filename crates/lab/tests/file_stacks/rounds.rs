@@ -38,11 +38,20 @@ impl Layer for Counted {
     type Device = Hooked<PageFtl<Chip>, Count>;
 
     fn format(&self) -> Result<Self::Device, String> {
-        Ok(Hooked::with(PageMapped::default().format()?, Count { part: Vec::new(), count: Arc::default() }))
+        Ok(Hooked::with(
+            PageMapped::default().format()?,
+            Count {
+                part: Vec::new(),
+                count: Arc::default(),
+            },
+        ))
     }
 
     fn attach(&self, chip: Chip) -> Result<Self::Device, String> {
-        let count = Count { part: self.part.clone(), count: self.count.clone() };
+        let count = Count {
+            part: self.part.clone(),
+            count: self.count.clone(),
+        };
         Ok(Hooked::with(PageMapped::default().attach(chip)?, count))
     }
 
@@ -53,13 +62,37 @@ impl Layer for Counted {
 
 /// Blocks written to the journal by a run, as multiples of its length.
 pub fn of(volume: &ExtVolume, ops: &[FileOp]) -> f64 {
-    let mut disk = Ram::new(512, PageMapped::default().format().unwrap().geometry().sectors);
+    let mut disk = Ram::new(
+        512,
+        PageMapped::default().format().unwrap().geometry().sectors,
+    );
     volume.format(&mut disk).unwrap();
-    let regions = Ext::mount(disk, Options::default()).unwrap().regions().unwrap();
-    let journal = regions.into_iter().filter(|(_, region)| *region == Region::Journal);
-    let part = journal.map(|(blocks, _)| u64::from(blocks.start) * SECTORS..u64::from(blocks.end) * SECTORS).collect();
-    let layer = Counted { part, count: Arc::default() };
+    let regions = Ext::mount(disk, Options::default())
+        .unwrap()
+        .regions()
+        .unwrap();
+    let journal = regions
+        .into_iter()
+        .filter(|(_, region)| *region == Region::Journal);
+    let part = journal
+        .map(|(blocks, _)| u64::from(blocks.start) * SECTORS..u64::from(blocks.end) * SECTORS)
+        .collect();
+    let layer = Counted {
+        part,
+        count: Arc::default(),
+    };
     let count = layer.count.clone();
-    explore(&Files { layer, volume: volume.clone() }, ops, &Plan { cuts: Cuts::Sample(0), ..Plan::default() }).unwrap();
+    explore(
+        &Files {
+            layer,
+            volume: volume.clone(),
+        },
+        ops,
+        &Plan {
+            cuts: Cuts::Sample(0),
+            ..Plan::default()
+        },
+    )
+    .unwrap();
     count.load(Relaxed) as f64 / (u64::from(JOURNAL_BLOCKS) * SECTORS) as f64
 }

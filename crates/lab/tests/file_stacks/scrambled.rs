@@ -1,4 +1,5 @@
-//! A disk in front of a disk that holds sectors back and writes them in an order of its own, as a drive's cache does; and some that break the rules.
+//! A disk in front of a disk that holds sectors back and writes them in an order of its own, as a
+//! drive's cache does; and some that break the rules.
 
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_lab::crash::Layer;
@@ -50,14 +51,21 @@ pub struct Scrambler<D> {
 
 impl<D: BlockDevice> Scrambler<D> {
     fn new(inner: D, manner: Manner) -> Self {
-        Self { inner, held: Vec::new(), manner, drawn: 0 }
+        Self {
+            inner,
+            held: Vec::new(),
+            manner,
+            drawn: 0,
+        }
     }
 
     /// Writes sectors in any order until so many are left.
     fn drain(&mut self, left: usize) -> Result<(), BlockError> {
         while self.held.len() > left {
             self.drawn += 1;
-            let (lba, data) = self.held.swap_remove((mix(7, self.drawn) % self.held.len() as u64) as usize);
+            let (lba, data) = self
+                .held
+                .swap_remove((mix(7, self.drawn) % self.held.len() as u64) as usize);
             self.inner.write(Lba(lba), &data)?;
         }
         Ok(())
@@ -106,7 +114,9 @@ impl<D: BlockDevice> BlockDevice for Scrambler<D> {
     fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
         self.drain(0)?;
         if self.manner == Manner::RemapsInPieces {
-            return pairs.iter().try_for_each(|pair| self.inner.remap(std::slice::from_ref(pair)));
+            return pairs
+                .iter()
+                .try_for_each(|pair| self.inner.remap(std::slice::from_ref(pair)));
         }
         self.inner.remap(pairs)
     }

@@ -1,8 +1,12 @@
-//! Plays a workload on a directory of the operating system: what a guest runs on the real kernel's file system. The calls come from the same generators as everywhere.
+//! Plays a workload on a directory of the operating system: what a guest runs on the real kernel's
+//! file system. The calls come from the same generators as everywhere.
 //!
-//! - `play-files DIRECTORY camera SHORTEST LONGEST TOTAL`: bytes of the shortest photo, of the longest, of all; the rest is the default.
-//! - `play-files DIRECTORY f2fs WORK DEVICE`: a work of the publication of F2FS; where a phase begins, a read behind the partition on the device says so, and what is clean leaves memory.
-//! - `play-files DIRECTORY iozone BYTES RECORD`: bytes of the file and of a record; the rest is the default.
+//! - `play-files DIRECTORY camera SHORTEST LONGEST TOTAL`: bytes of the shortest photo, of the
+//!   longest, of all; the rest is the default.
+//! - `play-files DIRECTORY f2fs WORK DEVICE`: a work of the publication of F2FS; where a phase
+//!   begins, a read behind the partition on the device says so, and what is clean leaves memory.
+//! - `play-files DIRECTORY iozone BYTES RECORD`: bytes of the file and of a record; the rest is the
+//!   default.
 
 use nandlab_lab::paper::f2fs_rival::{Work, place_of_mark};
 use nandlab_workload::camera::{CameraMs500, CameraSpec};
@@ -40,8 +44,19 @@ impl Player {
                 self.open.insert(file, found);
             }
             FileCall::Close { file } => drop(self.open.remove(&file)),
-            FileCall::Read { file, offset, length } => self.file(file)?.read_exact_at(&mut vec![0; length as usize], offset)?,
-            FileCall::Write { file, offset, length, version } => {
+            FileCall::Read {
+                file,
+                offset,
+                length,
+            } => self
+                .file(file)?
+                .read_exact_at(&mut vec![0; length as usize], offset)?,
+            FileCall::Write {
+                file,
+                offset,
+                length,
+                version,
+            } => {
                 let mut data = vec![0; length as usize];
                 calls.contents().fill(file, version, offset, &mut data);
                 self.file(file)?.write_all_at(&data, offset)?;
@@ -62,13 +77,25 @@ fn stream(words: &[String]) -> Result<Box<dyn FileCalls>, Box<dyn Error>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     Ok(match words[..] {
         ["camera", shortest, longest, total] => {
-            let (photo_bytes_min, photo_bytes_max, total) = (shortest.parse()?, longest.parse()?, Some(total.parse()?));
-            Box::new(CameraMs500::new(CameraSpec { photo_bytes_min, photo_bytes_max, total, ..CameraSpec::default() })?)
+            let (photo_bytes_min, photo_bytes_max, total) =
+                (shortest.parse()?, longest.parse()?, Some(total.parse()?));
+            Box::new(CameraMs500::new(CameraSpec {
+                photo_bytes_min,
+                photo_bytes_max,
+                total,
+                ..CameraSpec::default()
+            })?)
         }
-        ["iozone", bytes, record] => {
-            Box::new(Iozone::new(IozoneSpec { bytes: bytes.parse()?, record: record.parse()?, ..IozoneSpec::default() })?)
+        ["iozone", bytes, record] => Box::new(Iozone::new(IozoneSpec {
+            bytes: bytes.parse()?,
+            record: record.parse()?,
+            ..IozoneSpec::default()
+        })?),
+        _ => {
+            return Err(
+                "expected a directory, then camera and three numbers, or iozone and two".into(),
+            );
         }
-        _ => return Err("expected a directory, then camera and three numbers, or iozone and two".into()),
     })
 }
 
@@ -80,7 +107,9 @@ fn mark(device: &Path, number: u64) -> Result<(), Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [dir, what @ ..] = &words[..] else { return Err("expected a directory and a workload".into()) };
+    let [dir, what @ ..] = &words[..] else {
+        return Err("expected a directory and a workload".into());
+    };
     let (mut calls, device) = match what {
         [publication, work, device] if publication == "f2fs" => {
             let work = Work::find(work).ok_or_else(|| format!("no work {work}"))?;
@@ -89,13 +118,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => (stream(what)?, None),
     };
     let (mut phase, mut begun) = ("", 0);
-    let mut player = Player { dir: Path::new(dir).into(), open: BTreeMap::new() };
+    let mut player = Player {
+        dir: Path::new(dir).into(),
+        open: BTreeMap::new(),
+    };
     while let Some(call) = calls.next() {
         if let Some(device) = device.filter(|_| calls.phase() != phase) {
             mark(device, begun)?;
             (phase, begun) = (calls.phase(), begun + 1);
         }
-        player.play(&*calls, call).map_err(|error| format!("{call} of {:?}: {error}", call.file().map(|file| calls.name(file))))?;
+        player.play(&*calls, call).map_err(|error| {
+            format!(
+                "{call} of {:?}: {error}",
+                call.file().map(|file| calls.name(file))
+            )
+        })?;
     }
     device.map_or(Ok(()), |device| mark(device, begun))
 }

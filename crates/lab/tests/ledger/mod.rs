@@ -1,5 +1,6 @@
-//! A database of pages on a bare disk, which changes several pages at once: with a rollback journal, by one remap, or, as a warning, with neither. As a subject of the crash
-//! explorer, with an oracle that wants every transaction whole or not at all.
+//! A database of pages on a bare disk, which changes several pages at once: with a rollback
+//! journal, by one remap, or, as a warning, with neither. As a subject of the crash explorer, with
+//! an oracle that wants every transaction whole or not at all.
 
 use nandlab_block::{BlockDevice, BlockError, Lba, Remap};
 use nandlab_ftl::page::{PageFtl, PageOptions};
@@ -18,7 +19,8 @@ const HEADER: usize = 512;
 /// How a transaction becomes all or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Old pages into a journal, flush, header, flush, new pages in place, flush, header away, flush.
+    /// Old pages into a journal, flush, header, flush, new pages in place, flush, header away,
+    /// flush.
     Rollback,
     /// New pages into a spare place, and one remap.
     Remap,
@@ -69,14 +71,27 @@ pub struct Ledger<D> {
 impl<D: BlockDevice> Ledger<D> {
     /// Writes every page in version 0.
     pub fn create(disk: D, shape: Shape, protocol: Protocol) -> Result<Self, BlockError> {
-        let mut ledger = Self { disk, shape, protocol, memory: BTreeMap::new() };
-        ledger.write_new(&Transaction { version: 0, pages: (0..shape.pages).collect() })?;
+        let mut ledger = Self {
+            disk,
+            shape,
+            protocol,
+            memory: BTreeMap::new(),
+        };
+        ledger.write_new(&Transaction {
+            version: 0,
+            pages: (0..shape.pages).collect(),
+        })?;
         Ok(ledger)
     }
 
     /// Takes a database up again: rolls back what its journal says.
     pub fn open(disk: D, shape: Shape, protocol: Protocol) -> Result<Self, BlockError> {
-        let mut ledger = Self { disk, shape, protocol, memory: BTreeMap::new() };
+        let mut ledger = Self {
+            disk,
+            shape,
+            protocol,
+            memory: BTreeMap::new(),
+        };
         if protocol == Protocol::Rollback {
             ledger.roll_back()?;
         }
@@ -131,8 +146,13 @@ impl<D: BlockDevice> Ledger<D> {
 
     fn keep_old(&mut self, pages: &[u64]) -> Result<(), BlockError> {
         let mut header = vec![0; HEADER];
-        let words = [MAGIC, pages.len() as u64].into_iter().chain(pages.iter().copied());
-        header.chunks_mut(8).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
+        let words = [MAGIC, pages.len() as u64]
+            .into_iter()
+            .chain(pages.iter().copied());
+        header
+            .chunks_mut(8)
+            .zip(words)
+            .for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
         for (place, page) in (self.header() + 1..).zip(pages) {
             let old = match self.memory.remove(page) {
                 Some(old) => old,
@@ -148,7 +168,10 @@ impl<D: BlockDevice> Ledger<D> {
     fn roll_back(&mut self) -> Result<(), BlockError> {
         let mut header = vec![0; HEADER];
         self.disk.read(self.lba(self.header()), &mut header)?;
-        let words: Vec<u64> = header.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+        let words: Vec<u64> = header
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+            .collect();
         if words[0] != MAGIC {
             return Ok(());
         }
@@ -166,7 +189,10 @@ impl<D: BlockDevice> Ledger<D> {
         for (place, page) in (self.header() + 1..).zip(&transaction.pages) {
             self.write(place, &contents(&self.shape, *page, transaction.version))?;
             let (from, to) = (self.lba(place).0, self.lba(*page).0);
-            pairs.extend((0..self.sectors()).map(|sector| Remap { from: Lba(from + sector), to: Lba(to + sector) }));
+            pairs.extend((0..self.sectors()).map(|sector| Remap {
+                from: Lba(from + sector),
+                to: Lba(to + sector),
+            }));
         }
         self.disk.remap(&pairs)
     }
@@ -202,7 +228,10 @@ pub struct WholeOrNot {
 impl WholeOrNot {
     fn after(&self, transaction: &Transaction) -> Vec<u32> {
         let mut versions = self.versions.clone();
-        transaction.pages.iter().for_each(|page| versions[*page as usize] = transaction.version);
+        transaction
+            .pages
+            .iter()
+            .for_each(|page| versions[*page as usize] = transaction.version);
         versions
     }
 }
@@ -222,18 +251,25 @@ impl<D: BlockDevice> Oracle<Ledger<D>, Transaction> for WholeOrNot {
     }
 
     fn check(&mut self, ledger: &mut Ledger<D>) -> Result<(), Failure> {
-        let refused = |error: BlockError| Failure::new(Kind::Contents, format_args!("{error}; allowed: success"));
+        let refused = |error: BlockError| {
+            Failure::new(Kind::Contents, format_args!("{error}; allowed: success"))
+        };
         let Some(page) = ledger.wrong(&self.versions).map_err(refused)? else {
             (self.under_way, self.cut) = (None, false);
             return Ok(());
         };
         let Some(transaction) = self.under_way.take().filter(|_| self.cut) else {
             let version = self.versions[page as usize];
-            return Err(Failure::new(Kind::Contents, format_args!("page {page} does not hold version {version}, committed")));
+            return Err(Failure::new(
+                Kind::Contents,
+                format_args!("page {page} does not hold version {version}, committed"),
+            ));
         };
         let versions = self.after(&transaction);
         if let Some(other) = ledger.wrong(&versions).map_err(refused)? {
-            let what = format_args!("page {page} is not as before {transaction}, page {other} not as after it");
+            let what = format_args!(
+                "page {page} is not as before {transaction}, page {other} not as after it"
+            );
             return Err(Failure::new(Kind::Contents, what));
         }
         (self.versions, self.cut) = (versions, false);
@@ -250,7 +286,11 @@ impl Subject for Ledgers {
         let chip = Chip::new(self.chip.clone()).map_err(|e| e.to_string())?;
         let disk = PageFtl::format(chip, self.options.clone()).map_err(|e| e.to_string())?;
         let ledger = Ledger::create(disk, self.shape, self.protocol).map_err(|e| e.to_string())?;
-        let oracle = WholeOrNot { versions: vec![0; self.shape.pages as usize], under_way: None, cut: false };
+        let oracle = WholeOrNot {
+            versions: vec![0; self.shape.pages as usize],
+            under_way: None,
+            cut: false,
+        };
         Ok((self.power_off(ledger), oracle))
     }
 
@@ -263,14 +303,27 @@ impl Subject for Ledgers {
         ledger.disk.into_medium()
     }
 
-    fn apply(&self, ledger: &mut Self::Device, transaction: &Transaction, _: &WholeOrNot) -> Result<(), Failure> {
-        ledger.commit(transaction).map_err(|e| Failure::new(Kind::Refused, format_args!("{transaction}: {e}; allowed: success")))
+    fn apply(
+        &self,
+        ledger: &mut Self::Device,
+        transaction: &Transaction,
+        _: &WholeOrNot,
+    ) -> Result<(), Failure> {
+        ledger.commit(transaction).map_err(|e| {
+            Failure::new(
+                Kind::Refused,
+                format_args!("{transaction}: {e}; allowed: success"),
+            )
+        })
     }
 
     fn go_on(&self, _: &Self::Device, going_on: GoOn) -> Vec<Transaction> {
         let transaction = |n: u32| {
             let first = mix(going_on.word, n.into()) % (self.shape.pages - 1);
-            Transaction { version: going_on.life * 1_000_000 + n, pages: vec![first, first + 1] }
+            Transaction {
+                version: going_on.life * 1_000_000 + n,
+                pages: vec![first, first + 1],
+            }
         };
         (0..going_on.changes).map(transaction).collect()
     }

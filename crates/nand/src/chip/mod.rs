@@ -96,7 +96,9 @@ impl Chip {
         let faults = Faults::new(&spec.reliability, g.page, spec.seed);
         let mut cells = Cells::new(g.blocks, g.pages_per_block, several_programs);
         if spec.reliability.factory_bad > 0.0 {
-            (0..g.blocks).filter(|&b| faults.factory_bad(Block(b))).for_each(|b| cells.bad.insert(b));
+            (0..g.blocks)
+                .filter(|&b| faults.factory_bad(Block(b)))
+                .for_each(|b| cells.bad.insert(b));
         }
         Ok(Self {
             calendar: Calendar::new(g, &spec.timing, spec.superblock),
@@ -130,7 +132,8 @@ impl Chip {
         self
     }
 
-    /// An independent copy, powered up afresh on a clock and a rail of its own: page contents are shared until one side writes.
+    /// An independent copy, powered up afresh on a clock and a rail of its own: page contents are
+    /// shared until one side writes.
     pub fn fork(&self) -> Result<Self, ForkError> {
         let clock = Clock::new();
         clock.set(self.clock.now());
@@ -194,17 +197,27 @@ impl Chip {
     #[inline]
     fn locate(&self, page: Page) -> Result<(Block, u32), MtdError> {
         let (block, index) = self.per_block.split(page.0);
-        if block < self.spec.geometry.blocks { Ok((Block(block), index)) } else { Err(MtdError::OutOfRange(page)) }
+        if block < self.spec.geometry.blocks {
+            Ok((Block(block), index))
+        } else {
+            Err(MtdError::OutOfRange(page))
+        }
     }
 
     #[inline]
     fn check_lengths(&self, data: usize, oob: usize) -> Result<(), MtdError> {
         let g = &self.spec.geometry;
         if data != 0 && data != g.page as usize {
-            return Err(MtdError::BadLength { found: data, expected: g.page as usize });
+            return Err(MtdError::BadLength {
+                found: data,
+                expected: g.page as usize,
+            });
         }
         if oob > g.oob as usize {
-            return Err(MtdError::BadLength { found: oob, expected: g.oob as usize });
+            return Err(MtdError::BadLength {
+                found: oob,
+                expected: g.oob as usize,
+            });
         }
         Ok(())
     }
@@ -216,24 +229,46 @@ impl Chip {
             return Err(MtdError::BadBlock(block));
         }
         if self.cells.odd(page).is_some() {
-            return Err(MtdError::Illegal(page, "program of a page that a cut or a failure left undefined"));
+            return Err(MtdError::Illegal(
+                page,
+                "program of a page that a cut or a failure left undefined",
+            ));
         }
         let programmed = self.cells.is_programmed(page);
         if programmed && self.cells.programs(page) >= self.spec.rules.partial_programs {
-            return Err(MtdError::Illegal(page, "program of a page that is not erased"));
+            return Err(MtdError::Illegal(
+                page,
+                "program of a page that is not erased",
+            ));
         }
-        if !programmed && self.spec.rules.order == PageOrder::Ascending && index < self.cells.blocks[block.0 as usize].next {
-            return Err(MtdError::Illegal(page, "pages of a block programmed out of order"));
+        if !programmed
+            && self.spec.rules.order == PageOrder::Ascending
+            && index < self.cells.blocks[block.0 as usize].next
+        {
+            return Err(MtdError::Illegal(
+                page,
+                "pages of a block programmed out of order",
+            ));
         }
         Ok(())
     }
 
     /// The page takes its new state; a failed program leaves it undefined.
     #[inline]
-    fn settle_program(&mut self, page: Page, block: Block, index: u32, oob: &[u8]) -> Result<(), MtdError> {
+    fn settle_program(
+        &mut self,
+        page: Page,
+        block: Block,
+        index: u32,
+        oob: &[u8],
+    ) -> Result<(), MtdError> {
         let first = self.cells.blocks[block.0 as usize].next == 0;
         self.cells.program(block, index, page, self.clock.now());
-        if self.faults.fails && self.faults.program_fails(page, &self.cells.blocks[block.0 as usize]) {
+        if self.faults.fails
+            && self
+                .faults
+                .program_fails(page, &self.cells.blocks[block.0 as usize])
+        {
             self.counts.failures += 1;
             self.cells.set_odd(page, Odd::Unreadable);
             return Err(MtdError::ProgramFailed(page));
@@ -245,13 +280,20 @@ impl Chip {
     /// Programs over what the page already holds: bits only go from one to zero.
     fn merge(&mut self, page: Page, data: &[u8]) -> Result<(), MtdError> {
         let mut merged = alloc::vec![0; data.len()];
-        self.data.read(page, true, &mut merged).map_err(MtdError::Backing)?;
+        self.data
+            .read(page, true, &mut merged)
+            .map_err(MtdError::Backing)?;
         merged.iter_mut().zip(data).for_each(|(m, d)| *m &= d);
         self.data.write(page, &merged).map_err(MtdError::Backing)
     }
 
     /// Bit errors of a read: how many were mended, or that they cannot be.
-    fn correct(&mut self, page: Page, block: Block, data: &mut [u8]) -> Result<Corrected, MtdError> {
+    fn correct(
+        &mut self,
+        page: Page,
+        block: Block,
+        data: &mut [u8],
+    ) -> Result<Corrected, MtdError> {
         let cells = self.cells.blocks[block.0 as usize];
         let carried = self.carried.get(&page.0).copied().unwrap_or(0);
         let bits = self.faults.flipped(page, &cells, self.clock.now(), carried);
@@ -273,15 +315,25 @@ impl Chip {
         Ok(Corrected { bits })
     }
 
-    fn read_odd(&mut self, page: Page, odd: Odd, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
+    fn read_odd(
+        &mut self,
+        page: Page,
+        odd: Odd,
+        data: &mut [u8],
+        oob: &mut [u8],
+    ) -> Result<Corrected, MtdError> {
         data.fill(0xff);
         oob.fill(0xff);
         if odd == Odd::Blank {
             return Ok(Corrected::default());
         }
         // Garbage that is not all ones, so that nobody takes it for an erased page.
-        data.iter_mut().zip(oob.len()..).for_each(|(b, i)| *b = nandlab_sim::mix(u64::from(page.0), i as u64) as u8);
-        oob.iter_mut().enumerate().for_each(|(i, b)| *b = nandlab_sim::mix(u64::from(page.0), i as u64) as u8);
+        data.iter_mut()
+            .zip(oob.len()..)
+            .for_each(|(b, i)| *b = nandlab_sim::mix(u64::from(page.0), i as u64) as u8);
+        oob.iter_mut()
+            .enumerate()
+            .for_each(|(i, b)| *b = nandlab_sim::mix(u64::from(page.0), i as u64) as u8);
         self.counts.uncorrectable += 1;
         Err(MtdError::Uncorrectable(page))
     }
@@ -295,9 +347,18 @@ impl Chip {
         self.check_lengths(data.len(), oob.len())?;
         self.recent.push(Recent::new(Recent::PROGRAM, page.0));
         self.check_program(page, block, index)?;
-        let (paid, window) = self.calendar.program(block, index, data.is_empty().then_some(oob.len()), self.clock.now());
+        let (paid, window) = self.calendar.program(
+            block,
+            index,
+            data.is_empty().then_some(oob.len()),
+            self.clock.now(),
+        );
         self.clock.set(paid);
-        self.oplog.push(window, || LoggedKind::Program { page, data: data.into(), oob: oob.into() });
+        self.oplog.push(window, || LoggedKind::Program {
+            page,
+            data: data.into(),
+            oob: oob.into(),
+        });
         let again = self.several_programs && self.cells.is_programmed(page);
         if data.is_empty() {
             self.counts.oob_programs += 1;
@@ -312,20 +373,32 @@ impl Chip {
         self.settle_program(page, block, index, oob)
     }
 
-    fn copy_any(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+    fn copy_any(
+        &mut self,
+        from: Page,
+        to: Page,
+        head: &mut [u8],
+        tail: &[u8],
+    ) -> Result<Corrected, MtdError> {
         self.rail.step()?;
         let (source, source_index) = self.locate(from)?;
         let (block, index) = self.locate(to)?;
         self.check_lengths(0, head.len() + tail.len())?;
         if head.len() + tail.len() > MAX_COPIED_OOB {
-            return Err(MtdError::BadLength { found: head.len() + tail.len(), expected: MAX_COPIED_OOB });
+            return Err(MtdError::BadLength {
+                found: head.len() + tail.len(),
+                expected: MAX_COPIED_OOB,
+            });
         }
         self.recent.push(Recent::copy(from, to));
         if !self.cells.is_programmed(from) {
             return Err(MtdError::Illegal(from, "copy of an erased page"));
         }
         if self.cells.is_programmed(to) {
-            return Err(MtdError::Illegal(to, "program of a page that is not erased"));
+            return Err(MtdError::Illegal(
+                to,
+                "program of a page that is not erased",
+            ));
         }
         self.check_program(to, block, index)?;
         if self.cells.odd(from).is_some() {
@@ -335,15 +408,27 @@ impl Chip {
         let mut corrected = Corrected::default();
         if self.faults.flips {
             corrected = self.correct(from, source, &mut [])?;
-            if self.spec.timing.copy_back && corrected.bits > 0 && self.spec.geometry.die_of(source) == self.spec.geometry.die_of(block) {
+            if self.spec.timing.copy_back
+                && corrected.bits > 0
+                && self.spec.geometry.die_of(source) == self.spec.geometry.die_of(block)
+            {
                 self.carried.insert(to.0, corrected.bits);
             }
         }
-        let window = self.calendar.copy((source, source_index), (block, index), self.clock.now());
+        let window = self
+            .calendar
+            .copy((source, source_index), (block, index), self.clock.now());
         self.oob.read(source, source_index, from, head);
-        self.oplog.push(window, || LoggedKind::Copy { from, to, kept: head.len(), tail: tail.into() });
+        self.oplog.push(window, || LoggedKind::Copy {
+            from,
+            to,
+            kept: head.len(),
+            tail: tail.into(),
+        });
         self.counts.copies += 1;
-        self.data.copy(from, to, self.spec.geometry.page).map_err(MtdError::Backing)?;
+        self.data
+            .copy(from, to, self.spec.geometry.page)
+            .map_err(MtdError::Backing)?;
         let mut oob = [0; MAX_COPIED_OOB];
         let (oob, kept) = (&mut oob[..head.len() + tail.len()], head.len());
         oob[..kept].copy_from_slice(head);
@@ -364,7 +449,12 @@ impl Mtd for Chip {
         self.rail.step()?;
         let (block, index) = self.locate(page)?;
         self.check_lengths(data.len(), oob.len())?;
-        let window = self.calendar.read(block, index, data.is_empty().then_some(oob.len()), self.clock.now());
+        let window = self.calendar.read(
+            block,
+            index,
+            data.is_empty().then_some(oob.len()),
+            self.clock.now(),
+        );
         self.clock.set(window.end);
         self.recent.push(Recent::new(Recent::READ, page.0));
         if data.is_empty() {
@@ -382,9 +472,15 @@ impl Mtd for Chip {
             oob.fill(0xff);
         }
         if !data.is_empty() {
-            self.data.read(page, programmed, data).map_err(MtdError::Backing)?;
+            self.data
+                .read(page, programmed, data)
+                .map_err(MtdError::Backing)?;
         }
-        if self.faults.flips && programmed { self.correct(page, block, data) } else { Ok(Corrected::default()) }
+        if self.faults.flips && programmed {
+            self.correct(page, block, data)
+        } else {
+            Ok(Corrected::default())
+        }
     }
 
     #[inline]
@@ -407,7 +503,13 @@ impl Mtd for Chip {
         Ok(())
     }
 
-    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+    fn copy(
+        &mut self,
+        from: Page,
+        to: Page,
+        head: &mut [u8],
+        tail: &[u8],
+    ) -> Result<Corrected, MtdError> {
         self.copy_any(from, to, head, tail)
     }
 
@@ -437,7 +539,10 @@ impl Mtd for Chip {
         self.oplog.push(window, || LoggedKind::Erase(block));
         self.counts.erases += 1;
         let used = self.cells.blocks[block.0 as usize].next;
-        let fails = self.faults.fails && self.faults.erase_fails(block, &self.cells.blocks[block.0 as usize]);
+        let fails = self.faults.fails
+            && self
+                .faults
+                .erase_fails(block, &self.cells.blocks[block.0 as usize]);
         self.cells.erase(block);
         self.oob.erase(block, used);
         self.data.forget(first, used).map_err(MtdError::Backing)?;
@@ -451,7 +556,8 @@ impl Mtd for Chip {
         }
         if fails {
             self.counts.failures += 1;
-            (first.0..first.0 + self.spec.geometry.pages_per_block).for_each(|p| self.cells.set_odd(Page(p), Odd::Unreadable));
+            (first.0..first.0 + self.spec.geometry.pages_per_block)
+                .for_each(|p| self.cells.set_odd(Page(p), Odd::Unreadable));
             self.plain = false;
             return Err(MtdError::EraseFailed(block));
         }
@@ -460,7 +566,9 @@ impl Mtd for Chip {
 
     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
         if block.0 >= self.spec.geometry.blocks {
-            return Err(MtdError::OutOfRange(Page(block.0.saturating_mul(self.spec.geometry.pages_per_block))));
+            return Err(MtdError::OutOfRange(Page(
+                block.0.saturating_mul(self.spec.geometry.pages_per_block),
+            )));
         }
         Ok(self.cells.bad.has(block.0))
     }
@@ -468,11 +576,19 @@ impl Mtd for Chip {
     fn mark_bad(&mut self, block: Block) -> Result<(), MtdError> {
         self.rail.step()?;
         if block.0 >= self.spec.geometry.blocks {
-            return Err(MtdError::OutOfRange(Page(block.0.saturating_mul(self.spec.geometry.pages_per_block))));
+            return Err(MtdError::OutOfRange(Page(
+                block.0.saturating_mul(self.spec.geometry.pages_per_block),
+            )));
         }
         let (_, window) = self.calendar.program(block, 0, Some(1), self.clock.now());
         self.clock.wait_until(window.end);
-        self.oplog.push(Window { start: window.start, end: window.start }, || LoggedKind::MarkBad(block));
+        self.oplog.push(
+            Window {
+                start: window.start,
+                end: window.start,
+            },
+            || LoggedKind::MarkBad(block),
+        );
         self.cells.bad.insert(block.0);
         Ok(())
     }

@@ -1,5 +1,6 @@
-//! The quick way: programs and copies on a chip on which nothing out of the ordinary is to be looked at. Whatever is not plain goes the whole way, so that this is
-//! never more than a shorter road to the same place.
+//! The quick way: programs and copies on a chip on which nothing out of the ordinary is to be
+//! looked at. Whatever is not plain goes the whole way, so that this is never more than a shorter
+//! road to the same place.
 
 use super::Chip;
 use super::recent::Recent;
@@ -10,7 +11,8 @@ use nandlab_mtd::{Block, Move, Page};
 use nandlab_sim::Nanos;
 
 impl Chip {
-    /// Whether nothing can fail, nothing is logged and no page is out of the ordinary, so that the rules below are all there is.
+    /// Whether nothing can fail, nothing is logged and no page is out of the ordinary, so that the
+    /// rules below are all there is.
     pub(crate) fn settle_plain(&mut self) {
         self.plain = !self.faults.fails
             && !self.faults.flips
@@ -25,18 +27,28 @@ impl Chip {
     /// Whether a program may take the quick way, by the rules of the data sheet.
     #[inline]
     pub(super) fn may_program(&self, block: Block, index: u32) -> bool {
-        block.0 < self.spec.geometry.blocks && !self.cells.bad.has(block.0) && index >= self.cells.blocks[block.0 as usize].next
+        block.0 < self.spec.geometry.blocks
+            && !self.cells.bad.has(block.0)
+            && index >= self.cells.blocks[block.0 as usize].next
     }
 
-    /// Copies a run of up to 64 pages of one block, ascending within 64, to consecutive pages of another, where nothing stands in the way; false if something may,
-    /// and nothing was done.
+    /// Copies a run of up to 64 pages of one block, ascending within 64, to consecutive pages of
+    /// another, where nothing stands in the way; false if something may, and nothing was done.
     pub(super) fn copy_run(&mut self, moves: &mut [Move]) -> bool {
-        let (Some(first), true) = (moves.first().copied(), self.plain && moves.len() <= 64) else { return false };
+        let (Some(first), true) = (moves.first().copied(), self.plain && moves.len() <= 64) else {
+            return false;
+        };
         let n = moves.len() as u32;
-        let ((source, source_index), (target, index)) = (self.per_block.split(first.from.0), self.per_block.split(first.to.0));
+        let ((source, source_index), (target, index)) = (
+            self.per_block.split(first.from.0),
+            self.per_block.split(first.to.0),
+        );
         let (source, target) = (Block(source), Block(target));
         let pages = self.spec.geometry.pages_per_block;
-        if source.0 >= self.spec.geometry.blocks || index + n > pages || !self.may_program(target, index) {
+        if source.0 >= self.spec.geometry.blocks
+            || index + n > pages
+            || !self.may_program(target, index)
+        {
             return false;
         }
         let mut mask = 0u64;
@@ -47,18 +59,29 @@ impl Chip {
             }
             mask |= 1 << offset;
         }
-        if source_index + mask.ilog2() >= pages || source == target || !self.cells.are_programmed(first.from, mask) {
+        if source_index + mask.ilog2() >= pages
+            || source == target
+            || !self.cells.are_programmed(first.from, mask)
+        {
             return false;
         }
-        if self.rail.steps_left() < u64::from(n) || !self.oob.copy_short(target, moves, index == 0) {
+        if self.rail.steps_left() < u64::from(n) || !self.oob.copy_short(target, moves, index == 0)
+        {
             return false;
         }
         self.rail.take(u64::from(n));
         let now = self.clock.now();
-        self.recent.push(Recent::copy(moves[n as usize - 1].from, moves[n as usize - 1].to));
+        self.recent.push(Recent::copy(
+            moves[n as usize - 1].from,
+            moves[n as usize - 1].to,
+        ));
         if self.calendar.is_joined() {
             for (i, m) in (0..).zip(moves.iter()) {
-                self.calendar.copy((source, source_index + (m.from.0 - first.from.0)), (target, index + i), now);
+                self.calendar.copy(
+                    (source, source_index + (m.from.0 - first.from.0)),
+                    (target, index + i),
+                    now,
+                );
             }
         } else {
             self.calendar.copy_run(source, target, u64::from(n), now);
@@ -69,9 +92,18 @@ impl Chip {
         true
     }
 
-    /// State and OOB of a programmed page; leaves the quick way if the block's OOB bytes do not agree.
+    /// State and OOB of a programmed page; leaves the quick way if the block's OOB bytes do not
+    /// agree.
     #[inline]
-    pub(super) fn settle_short(&mut self, page: Page, block: Block, index: u32, prefix: u64, common: u64, now: Nanos) {
+    pub(super) fn settle_short(
+        &mut self,
+        page: Page,
+        block: Block,
+        index: u32,
+        prefix: u64,
+        common: u64,
+        now: Nanos,
+    ) {
         let first = self.cells.blocks[block.0 as usize].next == 0;
         self.cells.program(block, index, page, now);
         if !self.oob.program_short(block, page, prefix, common, first) {

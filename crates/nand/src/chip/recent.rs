@@ -25,10 +25,15 @@ impl Recent {
 }
 
 impl Chip {
-    /// The last operations, oldest first, in words: what a run that stops on an illegal use should print.
+    /// The last operations, oldest first, in words: what a run that stops on an illegal use should
+    /// print.
     pub fn recent(&self) -> Vec<String> {
         let words = |Recent(r): Recent| match (r >> 63, r >> 32, r as u32) {
-            (1, _, to) => format!("copy {} to {}", self.place((r >> 32) as u32 & 0x7fff_ffff), self.place(to)),
+            (1, _, to) => format!(
+                "copy {} to {}",
+                self.place((r >> 32) as u32 & 0x7fff_ffff),
+                self.place(to)
+            ),
             (_, Recent::READ, page) => format!("read {}", self.place(page)),
             (_, Recent::PROGRAM, page) => format!("program {}", self.place(page)),
             (_, _, block) => format!("erase block {block}"),

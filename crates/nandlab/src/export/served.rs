@@ -1,7 +1,9 @@
 //! A stack as a disk that can be looked into while it is served.
 
 use super::ExportError;
-use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Count, Counts, Hook, Lba, Op, Request};
+use nandlab_block::{
+    BlockDevice, BlockError, BlockGeometry, Count, Counts, Hook, Lba, Op, Request,
+};
 use nandlab_ftl::{CauseCounts, Tally};
 use nandlab_lab::table;
 use nandlab_stack::Stack;
@@ -22,7 +24,13 @@ struct State {
 impl Served {
     /// Takes a stack over until [`into_stack`](Self::into_stack).
     pub fn new(stack: Stack) -> Self {
-        Self { geometry: *stack.device.geometry(), state: Arc::new(Mutex::new(State { stack, counts: Counts::default() })) }
+        Self {
+            geometry: *stack.device.geometry(),
+            state: Arc::new(Mutex::new(State {
+                stack,
+                counts: Counts::default(),
+            })),
+        }
     }
 
     /// For looking only: what a request that panicked has left can still be looked at.
@@ -30,8 +38,17 @@ impl Served {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn request(&self, op: Op, lba: Lba, sectors: u64, serve: impl FnOnce(&mut Stack) -> Result<(), BlockError>) -> Result<(), BlockError> {
-        let mut state = self.state.lock().map_err(|_| BlockError::Internal("an earlier request panicked"))?;
+    fn request(
+        &self,
+        op: Op,
+        lba: Lba,
+        sectors: u64,
+        serve: impl FnOnce(&mut Stack) -> Result<(), BlockError>,
+    ) -> Result<(), BlockError> {
+        let mut state = self
+            .state
+            .lock()
+            .map_err(|_| BlockError::Internal("an earlier request panicked"))?;
         let outcome = serve(&mut state.stack);
         state.counts.after(&Request { op, lba, sectors }, outcome)
     }
@@ -39,7 +56,10 @@ impl Served {
     /// The stack, once nobody else has it.
     pub fn into_stack(self) -> Result<Stack, ExportError> {
         let state = Arc::into_inner(self.state).ok_or(ExportError::Broken)?;
-        state.into_inner().map(|state| state.stack).map_err(|_| ExportError::Broken)
+        state
+            .into_inner()
+            .map(|state| state.stack)
+            .map_err(|_| ExportError::Broken)
     }
 
     /// What was asked for and what the flash did, as a table.
@@ -47,17 +67,32 @@ impl Served {
         let state = self.look();
         let (tally, sector) = (*state.stack.device.tally(), u64::from(self.geometry.sector));
         let requests = kinds(&state.counts).map(|(name, count)| {
-            [name.to_string(), count.requests.to_string(), (count.sectors * sector).to_string(), count.failed.to_string()]
+            [
+                name.to_string(),
+                count.requests.to_string(),
+                (count.sectors * sector).to_string(),
+                count.failed.to_string(),
+            ]
         });
         let requests = table::words(["requests", "served", "bytes", "failed"], requests);
-        format!("{requests}\n{}\n{}\n", causes(&tally), totals(&tally, state.stack.clock.now()))
+        format!(
+            "{requests}\n{}\n{}\n",
+            causes(&tally),
+            totals(&tally, state.stack.clock.now())
+        )
     }
 
     /// The same in one line.
     pub fn line(&self) -> String {
         let state = self.look();
-        let served: Vec<String> = kinds(&state.counts).map(|(name, count)| format!("{} {name}", count.requests)).into();
-        format!("{}; {}", served.join(", "), totals(state.stack.device.tally(), state.stack.clock.now()))
+        let served: Vec<String> = kinds(&state.counts)
+            .map(|(name, count)| format!("{} {name}", count.requests))
+            .into();
+        format!(
+            "{}; {}",
+            served.join(", "),
+            totals(state.stack.device.tally(), state.stack.clock.now())
+        )
     }
 
     /// The same for machines.
@@ -82,25 +117,47 @@ impl Served {
 
 /// Flash operations by cause, as a table.
 pub fn causes(tally: &Tally) -> String {
-    let rows = tally.rows().filter(|(_, n)| *n != CauseCounts::default()).map(|(cause, n)| {
-        [cause.name().to_string(), n.reads.to_string(), n.programs.to_string(), n.copies.to_string(), n.erases.to_string()]
-    });
-    table::words(["flash operations", "reads", "programs", "copies", "erases"], rows)
+    let rows = tally
+        .rows()
+        .filter(|(_, n)| *n != CauseCounts::default())
+        .map(|(cause, n)| {
+            [
+                cause.name().to_string(),
+                n.reads.to_string(),
+                n.programs.to_string(),
+                n.copies.to_string(),
+                n.erases.to_string(),
+            ]
+        });
+    table::words(
+        ["flash operations", "reads", "programs", "copies", "erases"],
+        rows,
+    )
 }
 
 /// Flash operations by cause, for machines.
 pub fn by_cause(tally: &Tally) -> serde_json::Map<String, serde_json::Value> {
     let counts = |n: &CauseCounts| serde_json::json!({ "reads": n.reads, "programs": n.programs, "copies": n.copies, "erases": n.erases });
-    tally.rows().map(|(cause, n)| (cause.name().into(), counts(&n))).collect()
+    tally
+        .rows()
+        .map(|(cause, n)| (cause.name().into(), counts(&n)))
+        .collect()
 }
 
 /// What clients can ask for.
 fn kinds(counts: &Counts) -> [(&'static str, Count); 4] {
-    [("reads", counts.reads), ("writes", counts.writes), ("flushes", counts.flushes), ("discards", counts.discards)]
+    [
+        ("reads", counts.reads),
+        ("writes", counts.writes),
+        ("flushes", counts.flushes),
+        ("discards", counts.discards),
+    ]
 }
 
 fn totals(tally: &Tally, device_ns: u64) -> String {
-    let amplification = tally.amplification(true).map_or("-".into(), |factor| format!("{factor:.3}"));
+    let amplification = tally
+        .amplification(true)
+        .map_or("-".into(), |factor| format!("{factor:.3}"));
     format!(
         "{} pages written by the host, write amplification {amplification}, device time {:.3} s",
         tally.host_pages,
@@ -120,7 +177,9 @@ impl BlockDevice for Served {
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         let sectors = data.len() as u64 / u64::from(self.geometry.sector);
-        self.request(Op::Write, lba, sectors, |stack| stack.device.write(lba, data))
+        self.request(Op::Write, lba, sectors, |stack| {
+            stack.device.write(lba, data)
+        })
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
@@ -128,6 +187,8 @@ impl BlockDevice for Served {
     }
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
-        self.request(Op::Discard, lba, sectors, |stack| stack.device.discard(lba, sectors))
+        self.request(Op::Discard, lba, sectors, |stack| {
+            stack.device.discard(lba, sectors)
+        })
     }
 }

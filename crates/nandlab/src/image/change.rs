@@ -12,14 +12,23 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 fn failed(path: &[u8], error: Errno) -> ImageError {
-    ImageError::Call { path: Shown::path(path.strip_prefix(b"/").unwrap_or(path)), error, why: String::new() }
+    ImageError::Call {
+        path: Shown::path(path.strip_prefix(b"/").unwrap_or(path)),
+        error,
+        why: String::new(),
+    }
 }
 
 /// SOURCE_DATE_EPOCH, or the clock.
 pub(super) fn now() -> Result<Time, Failure> {
     let clock = || {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Time { secs: since.as_secs() as i64, nanos: since.subsec_nanos() }
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Time {
+            secs: since.as_secs() as i64,
+            nanos: since.subsec_nanos(),
+        }
     };
     Ok(source_date()?.unwrap_or_else(clock))
 }
@@ -47,7 +56,10 @@ pub struct Put {
 }
 
 fn octal(text: &str) -> Result<u16, String> {
-    u16::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777).ok_or_else(|| "expected permissions in octal, such as 0644".into())
+    u16::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o7777)
+        .ok_or_else(|| "expected permissions in octal, such as 0644".into())
 }
 
 impl Put {
@@ -55,21 +67,38 @@ impl Put {
     pub fn execute(self) -> Result<Status, Failure> {
         let metadata = std::fs::metadata(&self.file).map_err(ImageError::file(&self.file))?;
         if !metadata.is_file() {
-            return Err(ImageError::Choice { what: "source", found: self.file.display().to_string(), expected: "a file".into() }.into());
+            return Err(ImageError::Choice {
+                what: "source",
+                found: self.file.display().to_string(),
+                expected: "a file".into(),
+            }
+            .into());
         }
         let data = dir_in::contents(&self.file, &metadata)?;
-        let mtime = Time { secs: metadata.mtime(), nanos: metadata.mtime_nsec() as u32 };
+        let mtime = Time {
+            secs: metadata.mtime(),
+            nanos: metadata.mtime_nsec() as u32,
+        };
         let mtime = source_date()?.map_or(mtime, |latest| mtime.min(latest));
-        let by = Caller { uid: self.uid, gid: self.gid, now: mtime };
+        let by = Caller {
+            uid: self.uid,
+            gid: self.gid,
+            now: mtime,
+        };
         let mode = self.mode.unwrap_or((metadata.mode() & 0o7777) as u16);
         let size = metadata.len();
-        edit(&self.image.image, &self.image.shape.opening(), size, |volume| {
-            let fs = volume.fs()?;
-            let at = self.place(fs, bytes(&self.path))?;
-            let ino = new_file(fs, &at, mode, by).map_err(|error| failed(&at, error))?;
-            let mut contents = Reading::new(Stored { data: &data, size });
-            fill(fs, ino, &mut contents, size, mtime, &at)
-        })?;
+        edit(
+            &self.image.image,
+            &self.image.shape.opening(),
+            size,
+            |volume| {
+                let fs = volume.fs()?;
+                let at = self.place(fs, bytes(&self.path))?;
+                let ino = new_file(fs, &at, mode, by).map_err(|error| failed(&at, error))?;
+                let mut contents = Reading::new(Stored { data: &data, size });
+                fill(fs, ino, &mut contents, size, mtime, &at)
+            },
+        )?;
         Ok(Status::Done)
     }
 
@@ -95,8 +124,22 @@ fn new_file(fs: &mut dyn FileSystem, at: &[u8], mode: u16, by: Caller) -> Result
     let (dir, name) = path::parent(fs, at)?;
     let ino = match fs.lookup(dir, name) {
         Ok(attr) if attr.kind == FileType::File => {
-            fs.setattr(attr.ino, &SetAttr { size: Some(0), ..SetAttr::default() }, by.now)?;
-            match fs.setattr(attr.ino, &SetAttr { mode: Some(mode), ..SetAttr::default() }, by.now) {
+            fs.setattr(
+                attr.ino,
+                &SetAttr {
+                    size: Some(0),
+                    ..SetAttr::default()
+                },
+                by.now,
+            )?;
+            match fs.setattr(
+                attr.ino,
+                &SetAttr {
+                    mode: Some(mode),
+                    ..SetAttr::default()
+                },
+                by.now,
+            ) {
                 // FAT has no permissions; those of a new file are not kept either.
                 Ok(_) | Err(Errno::NotPermitted) => attr.ino,
                 Err(error) => return Err(error),
@@ -122,7 +165,10 @@ fn fill(
     contents.each(&mut |from, data| {
         let mut done = 0;
         while done < data.len() {
-            match fs.write(ino, from + done as u64, &data[done..], now).map_err(|error| failed(at, error))? {
+            match fs
+                .write(ino, from + done as u64, &data[done..], now)
+                .map_err(|error| failed(at, error))?
+            {
                 0 => return Err(failed(at, Errno::NoSpace)),
                 count => done += count,
             }
@@ -131,8 +177,13 @@ fn fill(
         Ok(())
     })?;
     if end < size {
-        let change = SetAttr { size: Some(size), mtime: Some(now), ..SetAttr::default() };
-        fs.setattr(ino, &change, now).map_err(|error| failed(at, error))?;
+        let change = SetAttr {
+            size: Some(size),
+            mtime: Some(now),
+            ..SetAttr::default()
+        };
+        fs.setattr(ino, &change, now)
+            .map_err(|error| failed(at, error))?;
     }
     fs.forget(ino, 1);
     Ok(())
@@ -158,16 +209,28 @@ impl Mkdir {
     /// Makes them.
     pub fn execute(self) -> Result<Status, Failure> {
         let by = Caller::root(now()?);
-        edit(&self.image.image, &self.image.shape.opening(), self.paths.len() as u64 * 4096, |volume| {
-            let fs = volume.fs()?;
-            self.paths.iter().try_for_each(|path| self.make(fs, bytes(path), by).map_err(|error| failed(bytes(path), error)))
-        })?;
+        edit(
+            &self.image.image,
+            &self.image.shape.opening(),
+            self.paths.len() as u64 * 4096,
+            |volume| {
+                let fs = volume.fs()?;
+                self.paths.iter().try_for_each(|path| {
+                    self.make(fs, bytes(path), by)
+                        .map_err(|error| failed(bytes(path), error))
+                })
+            },
+        )?;
         Ok(Status::Done)
     }
 
     fn make(&self, fs: &mut dyn FileSystem, at: &[u8], by: Caller) -> Result<(), Errno> {
         if self.parents {
-            let above = at.iter().enumerate().filter(|(place, byte)| **byte == b'/' && *place > 0).map(|(place, _)| &at[..place]);
+            let above = at
+                .iter()
+                .enumerate()
+                .filter(|(place, byte)| **byte == b'/' && *place > 0)
+                .map(|(place, _)| &at[..place]);
             for dir in above {
                 match self.one(fs, dir, by) {
                     Ok(()) | Err(Errno::Exists) => {}
@@ -204,10 +267,18 @@ impl Rm {
     /// Removes them.
     pub fn execute(self) -> Result<Status, Failure> {
         let now = now()?;
-        edit(&self.image.image, &self.image.shape.opening(), 0, |volume| {
-            let fs = volume.fs()?;
-            self.paths.iter().try_for_each(|path| self.remove(fs, bytes(path), now).map_err(|error| failed(bytes(path), error)))
-        })?;
+        edit(
+            &self.image.image,
+            &self.image.shape.opening(),
+            0,
+            |volume| {
+                let fs = volume.fs()?;
+                self.paths.iter().try_for_each(|path| {
+                    self.remove(fs, bytes(path), now)
+                        .map_err(|error| failed(bytes(path), error))
+                })
+            },
+        )?;
         Ok(Status::Done)
     }
 
@@ -247,19 +318,29 @@ impl Mv {
     /// Moves it.
     pub fn execute(self) -> Result<Status, Failure> {
         let now = now()?;
-        edit(&self.image.image, &self.image.shape.opening(), 4096, |volume| {
-            let fs = volume.fs()?;
-            let (from, to) = (bytes(&self.from), bytes(&self.to));
-            let mut rename = || {
-                let (from_dir, from_name) = path::parent(fs, from)?;
-                let (to_dir, to_name) = path::parent(fs, to)?;
-                fs.rename((from_dir, from_name), (to_dir, to_name), Rename::Replace, now)?;
-                fs.forget(from_dir, 1);
-                fs.forget(to_dir, 1);
-                Ok(())
-            };
-            rename().map_err(|error| failed(from, error))
-        })?;
+        edit(
+            &self.image.image,
+            &self.image.shape.opening(),
+            4096,
+            |volume| {
+                let fs = volume.fs()?;
+                let (from, to) = (bytes(&self.from), bytes(&self.to));
+                let mut rename = || {
+                    let (from_dir, from_name) = path::parent(fs, from)?;
+                    let (to_dir, to_name) = path::parent(fs, to)?;
+                    fs.rename(
+                        (from_dir, from_name),
+                        (to_dir, to_name),
+                        Rename::Replace,
+                        now,
+                    )?;
+                    fs.forget(from_dir, 1);
+                    fs.forget(to_dir, 1);
+                    Ok(())
+                };
+                rename().map_err(|error| failed(from, error))
+            },
+        )?;
         Ok(Status::Done)
     }
 }

@@ -39,7 +39,10 @@ impl Diff {
     /// Tells it.
     pub fn execute(self) -> Result<Status, Failure> {
         let read = |path: &PathBuf| source::read(path, None, &Opening::default());
-        let ignored = Ignored { times: self.ignore_times, owners: self.ignore_owners };
+        let ignored = Ignored {
+            times: self.ignore_times,
+            owners: self.ignore_owners,
+        };
         let found = diff(&read(&self.first)?, &read(&self.second)?, ignored)?;
         if self.json {
             json(&found)?;
@@ -49,17 +52,29 @@ impl Diff {
                 Side::Second => format!("+ {path}\n"),
                 Side::Both => format!("~ {path}: {}\n", what.join("; ")),
             };
-            print(&found.iter().map(|one| line(one.side, &one.path, &one.what)).collect::<String>())?;
+            print(
+                &found
+                    .iter()
+                    .map(|one| line(one.side, &one.path, &one.what))
+                    .collect::<String>(),
+            )?;
         }
-        Ok(if found.is_empty() { Status::Done } else { Status::Problem })
+        Ok(if found.is_empty() {
+            Status::Done
+        } else {
+            Status::Problem
+        })
     }
 }
 
-/// Write a dump of flash with other spare bytes; or make JFFS2 and UBI anew for other pages and blocks
+/// Write a dump of flash with other spare bytes; or make JFFS2 and UBI anew for other pages and
+/// blocks
 #[derive(Debug, clap::Args)]
-#[command(after_help = "What the new layout gives to error correction stays erased: nandwrite without -n computes it.\n\
+#[command(
+    after_help = "What the new layout gives to error correction stays erased: nandwrite without -n computes it.\n\
     With --to-page or --to-block the image is not carried over but made anew from the tree, or the volumes, that it holds: what it knows of its past is gone.\n\
-    For another byte order or format make a new image of the old one: nandlab image create --endian big NEW OLD.")]
+    For another byte order or format make a new image of the old one: nandlab image create --endian big NEW OLD."
+)]
 pub struct Convert {
     #[command(flatten)]
     image: Image,
@@ -91,7 +106,12 @@ impl Convert {
             Detected::Flash(shape, _) => shape,
             other => {
                 let found = format!("{other:?}");
-                return Err(ImageError::Choice { what: "image", found, expected: "a dump of flash".into() }.into());
+                return Err(ImageError::Choice {
+                    what: "image",
+                    found,
+                    expected: "a dump of flash".into(),
+                }
+                .into());
             }
         };
         let small = |size: u64| u32::try_from(size).unwrap_or(u32::MAX);
@@ -103,14 +123,30 @@ impl Convert {
             _ => Layout::MarkerOnly,
         });
         if self.to_page.is_some() || self.to_block.is_some() {
-            let block = self.to_block.map_or(shape.page * shape.pages_per_block, small);
+            let block = self
+                .to_block
+                .map_or(shape.page * shape.pages_per_block, small);
             if page == 0 || block < page || !block.is_multiple_of(page) {
                 let found = format!("{block} bytes with pages of {page}");
-                return Err(ImageError::Choice { what: "block", found, expected: "whole pages".into() }.into());
+                return Err(ImageError::Choice {
+                    what: "block",
+                    found,
+                    expected: "whole pages".into(),
+                }
+                .into());
             }
-            let new = ImageFormat { page, oob, pages_per_block: block / page, layout };
+            let new = ImageFormat {
+                page,
+                oob,
+                pages_per_block: block / page,
+                layout,
+            };
             let bytes = anew(image, &self.image.shape.opening(), new, &self.new)?;
-            print(&format!("{}: {}, made anew\n", self.new.display(), counted(bytes, "byte")))?;
+            print(&format!(
+                "{}: {}, made anew\n",
+                self.new.display(),
+                counted(bytes, "byte")
+            ))?;
             return Ok(Status::Done);
         }
         let converted = convert(image, shape, &self.new, oob, layout)?;
@@ -124,14 +160,22 @@ impl Convert {
                 counted(converted.bad, "bad block")
             ))?;
             if converted.cut > 0 {
-                eprintln!("nandlab: of {} not all user bytes found a place", counted(converted.cut, "page"));
+                eprintln!(
+                    "nandlab: of {} not all user bytes found a place",
+                    counted(converted.cut, "page")
+                );
             }
         }
-        Ok(if converted.cut > 0 { Status::Lost } else { Status::Done })
+        Ok(if converted.cut > 0 {
+            Status::Lost
+        } else {
+            Status::Done
+        })
     }
 }
 
-/// List the structures of an image where they lie: nodes of JFFS2, headers of UBI's blocks, layouts of the others
+/// List the structures of an image where they lie: nodes of JFFS2, headers of UBI's blocks, layouts
+/// of the others
 #[derive(Debug, clap::Args)]
 pub struct Dump {
     /// The image
@@ -150,12 +194,18 @@ impl Dump {
         let mut out = BufWriter::new(io::stdout().lock());
         let failed = ImageError::file("standard output");
         let outcome = dump::dump(&self.image, &self.shape.opening(), &mut |item| {
-            let text = if self.json { serde_json::to_string(item).unwrap_or_default() } else { item.to_string() };
+            let text = if self.json {
+                serde_json::to_string(item).unwrap_or_default()
+            } else {
+                item.to_string()
+            };
             writeln!(out, "{text}").map_err(ImageError::file("standard output"))
         });
         match outcome.and_then(|()| out.flush().map_err(failed)) {
             // A reader that has gone away is no failure.
-            Err(ImageError::File { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Status::Done),
+            Err(ImageError::File { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe => {
+                Ok(Status::Done)
+            }
             outcome => Ok(outcome.map(|()| Status::Done)?),
         }
     }

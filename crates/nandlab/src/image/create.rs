@@ -15,12 +15,15 @@ use std::path::PathBuf;
 
 /// Make an image of a directory or an archive
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The same source gives the same image, byte for byte. With SOURCE_DATE_EPOCH no time in it is later than that.")]
+#[command(
+    after_help = "The same source gives the same image, byte for byte. With SOURCE_DATE_EPOCH no time in it is later than that."
+)]
 pub struct Args {
     /// The image; replaced when the new one is whole
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
-    /// A directory, an archive (tar, also with gzip; - for standard input), a manifest (mtree), or another image; without, an empty file system
+    /// A directory, an archive (tar, also with gzip; - for standard input), a manifest (mtree), or
+    /// another image; without, an empty file system
     #[arg(value_name = "SOURCE")]
     source: Option<PathBuf>,
     /// What to make
@@ -60,7 +63,8 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "ext2, ext3")]
 struct Ext {
-    /// Bytes of a block of the volume: 1024, 2048 or 4096 [default: as mke2fs has it, 1024 below 512 MiB]
+    /// Bytes of a block of the volume: 1024, 2048 or 4096 [default: as mke2fs has it, 1024 below
+    /// 512 MiB]
     #[arg(long, value_parser = size)]
     block_size: Option<u64>,
 }
@@ -72,7 +76,8 @@ struct Jffs2 {
     /// Data bytes of an erase block
     #[arg(long, value_parser = size, default_value = "128K")]
     block: u64,
-    /// Data bytes of a page: for NAND flash [default: bytes are written one by one, as on NOR flash]
+    /// Data bytes of a page: for NAND flash [default: bytes are written one by one, as on NOR
+    /// flash]
     #[arg(long, value_parser = size)]
     page: Option<u64>,
     /// Spare bytes behind each page in the image
@@ -84,7 +89,8 @@ struct Jffs2 {
     /// Byte order of the machine that is to read it
     #[arg(long, value_enum, default_value = "little")]
     endian: Order,
-    /// Compressors, of which the first that gains anything is taken (lzo, zlib, rtime), or "size:" before them for the best of them, or none
+    /// Compressors, of which the first that gains anything is taken (lzo, zlib, rtime), or "size:"
+    /// before them for the best of them, or none
     #[arg(long, value_name = "LIST", value_parser = compression, default_value = "zlib,rtime")]
     compress: Compression,
     /// No mark at the beginning of erased blocks: for volumes of UBI
@@ -111,7 +117,9 @@ enum Kind {
 }
 
 fn owner(text: &str) -> Result<(u32, u32), String> {
-    let parsed = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+    let parsed = text
+        .split_once(':')
+        .and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
     parsed.ok_or_else(|| "expected two numbers, such as 0:0".into())
 }
 
@@ -119,8 +127,13 @@ fn compression(text: &str) -> Result<Compression, String> {
     if text == "none" {
         return Ok(Compression::NONE);
     }
-    let (choice, list) = text.strip_prefix("size:").map_or((Choice::Priority, text), |list| (Choice::Size, list));
-    let mut compression = Compression { choice, ..Compression::NONE };
+    let (choice, list) = text
+        .strip_prefix("size:")
+        .map_or((Choice::Priority, text), |list| (Choice::Size, list));
+    let mut compression = Compression {
+        choice,
+        ..Compression::NONE
+    };
     for name in list.split(',') {
         match name {
             "lzo" => compression.lzo = true,
@@ -138,7 +151,9 @@ impl Args {
         let latest = source_date()?;
         let mut tree = self.tree()?;
         if let Some((uid, gid)) = self.owner {
-            tree.entries.iter_mut().for_each(|(entry, _)| (entry.uid, entry.gid) = (uid, gid));
+            tree.entries
+                .iter_mut()
+                .for_each(|(entry, _)| (entry.uid, entry.gid) = (uid, gid));
         }
         if let Some(table) = &self.device_table {
             table::apply(table, &mut tree)?;
@@ -148,18 +163,35 @@ impl Args {
         }
         let bar = bar(Some(tree.bytes()), "create");
         let mut progress = |bytes| bar.inc(bytes);
-        let threads = self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let threads = self
+            .threads
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let format = self.format(latest.unwrap_or_default())?;
-        let making = Making { format, size: self.size, lossy: self.lossy, threads, progress: &mut progress };
+        let making = Making {
+            format,
+            size: self.size,
+            lossy: self.lossy,
+            threads,
+            progress: &mut progress,
+        };
         let made = make(tree, making, &self.image)?;
         bar.finish_and_clear();
         if self.json {
             json(&made)?;
         } else {
-            print(&format!("{}: {}, {}\n", self.image.display(), counted(made.bytes, "byte"), counted(made.entries as u64, "entry")))?;
+            print(&format!(
+                "{}: {}, {}\n",
+                self.image.display(),
+                counted(made.bytes, "byte"),
+                counted(made.entries as u64, "entry")
+            ))?;
             tell(&made.losses);
         }
-        Ok(if made.losses.is_empty() { Status::Done } else { Status::Lost })
+        Ok(if made.losses.is_empty() {
+            Status::Done
+        } else {
+            Status::Lost
+        })
     }
 
     fn tree(&self) -> Result<Tree, Failure> {
@@ -168,28 +200,51 @@ impl Args {
             tree.settle()?;
             return Ok(tree);
         };
-        Ok(source::read(source, self.root.as_deref(), &Opening::default())?)
+        Ok(source::read(
+            source,
+            self.root.as_deref(),
+            &Opening::default(),
+        )?)
     }
 
     fn format(&self, now: Time) -> Result<Format, Failure> {
         let label = self.label.clone().unwrap_or_default();
-        if let (Some(bytes), false) = (self.ext.block_size, matches!(self.format, Kind::Ext2 | Kind::Ext3)) {
+        if let (Some(bytes), false) = (
+            self.ext.block_size,
+            matches!(self.format, Kind::Ext2 | Kind::Ext3),
+        ) {
             let expected = "nothing: it is of ext2 and ext3 only".into();
-            return Err(ImageError::Choice { what: "--block-size", found: bytes.to_string(), expected }.into());
+            return Err(ImageError::Choice {
+                what: "--block-size",
+                found: bytes.to_string(),
+                expected,
+            }
+            .into());
         }
         Ok(match self.format {
             Kind::Jffs2 => self.jffs2.format()?,
             Kind::Ext2 | Kind::Ext3 => Format::Ext(nandlab_ext::Format {
                 journal: self.format == Kind::Ext3,
-                block: self.ext.block_size.map(|bytes| bytes.try_into().unwrap_or(u32::MAX)),
+                block: self
+                    .ext
+                    .block_size
+                    .map(|bytes| bytes.try_into().unwrap_or(u32::MAX)),
                 label: label.into_bytes(),
                 now,
                 ..Default::default()
             }),
-            Kind::F2fs => Format::F2fs(nandlab_f2fs::Format { label, now, ..Default::default() }),
+            Kind::F2fs => Format::F2fs(nandlab_f2fs::Format {
+                label,
+                now,
+                ..Default::default()
+            }),
             Kind::Fat => {
                 let label = self.label.clone().map(String::into_bytes);
-                Format::Fat(nandlab_fat::Format { label, now, ..Default::default() })
+                Format::Fat(nandlab_fat::Format {
+                    label,
+                    now,
+                    ..Default::default()
+                })
             }
         })
     }
@@ -197,8 +252,14 @@ impl Args {
 
 impl Jffs2 {
     fn format(&self) -> Result<Format, Failure> {
-        let bad = |what, found: u64, expected: &str| ImageError::Choice { what, found: found.to_string(), expected: expected.into() };
-        let page = self.page.unwrap_or_else(|| nandlab_image::make::nor_page(self.block).into());
+        let bad = |what, found: u64, expected: &str| ImageError::Choice {
+            what,
+            found: found.to_string(),
+            expected: expected.into(),
+        };
+        let page = self
+            .page
+            .unwrap_or_else(|| nandlab_image::make::nor_page(self.block).into());
         if !self.block.is_multiple_of(page) || !(8192..=4 << 20).contains(&self.block) {
             return Err(bad("block", self.block, "whole pages, 8 KiB to 4 MiB").into());
         }
@@ -215,12 +276,21 @@ impl Jffs2 {
         };
         let choices = nandlab_jffs2::Format {
             medium: Some(medium),
-            endian: if matches!(self.endian, Order::Little) { Endian::Little } else { Endian::Big },
+            endian: if matches!(self.endian, Order::Little) {
+                Endian::Little
+            } else {
+                Endian::Big
+            },
             compression: self.compress,
             summary: self.summary,
             ..Default::default()
         };
-        let shape = ImageFormat { page: page as u32, oob, pages_per_block: (self.block / page) as u32, layout };
+        let shape = ImageFormat {
+            page: page as u32,
+            oob,
+            pages_per_block: (self.block / page) as u32,
+            layout,
+        };
         Ok(Format::Jffs2 { choices, shape })
     }
 }

@@ -28,24 +28,28 @@ const SMALL: u64 = 4 << 20;
 
 /// Take the tree out of an image, into a directory, an archive or a manifest
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Without privileges a directory cannot hold owners and devices: an archive holds everything.")]
+#[command(
+    after_help = "Without privileges a directory cannot hold owners and devices: an archive holds everything."
+)]
 pub struct Args {
     #[command(flatten)]
     image: Image,
-    /// A directory that is empty or not there, an archive if the name ends in .tar (- for standard output),
-    /// or a manifest (mtree) without contents if it ends in .mtree
+    /// A directory that is empty or not there, an archive if the name ends in .tar (- for standard
+    /// output), or a manifest (mtree) without contents if it ends in .mtree
     #[arg(value_name = "TARGET")]
     target: PathBuf,
     /// What to take, with everything below it
     #[arg(long, value_name = "PATH", default_value = "/")]
     path: OsString,
-    /// Beside a directory: write down everything that entries have, so that create makes the same of both
+    /// Beside a directory: write down everything that entries have, so that create makes the same
+    /// of both
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
     /// Take all that can be had of a damaged image, and report what was lost
     #[arg(long)]
     salvage: bool,
-    /// Threads that fill the files of a directory, each with the image open for itself [default: one for each processor, 2 at most]
+    /// Threads that fill the files of a directory, each with the image open for itself [default:
+    /// one for each processor, 2 at most]
     #[arg(long)]
     threads: Option<usize>,
     /// Take the volume of UBI instead of what is in it, as a file
@@ -67,14 +71,25 @@ struct Report {
 impl Args {
     /// Takes it out.
     pub fn execute(self) -> Result<Status, Failure> {
-        let mut report = Report { files: 0, bytes: 0, losses: Losses::default() };
+        let mut report = Report {
+            files: 0,
+            bytes: 0,
+            losses: Losses::default(),
+        };
         let on_stdout = self.target == Path::new("-");
         if self.raw {
             self.volume(&mut report)?;
         } else if on_stdout {
-            let mut sink = TarOut::new(BufWriter::with_capacity(1 << 20, io::stdout().lock()), &self.target);
+            let mut sink = TarOut::new(
+                BufWriter::with_capacity(1 << 20, io::stdout().lock()),
+                &self.target,
+            );
             self.walk(&mut sink, &mut report)?;
-        } else if let Some(extension) = self.target.extension().filter(|extension| *extension == "tar" || *extension == "mtree") {
+        } else if let Some(extension) = self
+            .target
+            .extension()
+            .filter(|extension| *extension == "tar" || *extension == "mtree")
+        {
             let file = beside(&self.target)?;
             let to = BufWriter::with_capacity(1 << 20, file.as_file());
             if extension == "tar" {
@@ -82,32 +97,53 @@ impl Args {
             } else {
                 self.walk(&mut ManifestOut::new(to, &self.target), &mut report)?;
             }
-            file.persist(&self.target).map_err(|error| ImageError::File { path: self.target.clone(), error: error.error })?;
+            file.persist(&self.target)
+                .map_err(|error| ImageError::File {
+                    path: self.target.clone(),
+                    error: error.error,
+                })?;
         } else {
             let mut sink = DirOut::new(&self.target)?;
             match &self.manifest {
                 Some(path) => {
-                    let failed = |error| ImageError::File { path: path.clone(), error };
+                    let failed = |error| ImageError::File {
+                        path: path.clone(),
+                        error,
+                    };
                     let file = BufWriter::new(File::create(path).map_err(failed)?);
-                    self.walk(&mut Both(&mut sink, &mut ManifestOut::new(file, path)), &mut report)?;
+                    self.walk(
+                        &mut Both(&mut sink, &mut ManifestOut::new(file, path)),
+                        &mut report,
+                    )?;
                 }
                 None => self.walk(&mut sink, &mut report)?,
             }
             report.losses.merge(std::mem::take(&mut sink.losses));
             if sink.owners_left > 0 && !self.json && self.manifest.is_none() {
                 let owners = counted(sink.owners_left, "entry");
-                eprintln!("nandlab: owners of {owners} not set, since that is root's; an archive keeps them");
+                eprintln!(
+                    "nandlab: owners of {owners} not set, since that is root's; an archive keeps them"
+                );
             }
         }
         if self.json && !on_stdout {
             json(&report)?;
         } else {
             if !on_stdout {
-                print(&format!("{}: {}, {}\n", self.target.display(), counted(report.files, "file"), counted(report.bytes, "byte")))?;
+                print(&format!(
+                    "{}: {}, {}\n",
+                    self.target.display(),
+                    counted(report.files, "file"),
+                    counted(report.bytes, "byte")
+                ))?;
             }
             tell(&report.losses);
         }
-        Ok(if report.losses.is_empty() { Status::Done } else { Status::Lost })
+        Ok(if report.losses.is_empty() {
+            Status::Done
+        } else {
+            Status::Lost
+        })
     }
 
     /// Takes a volume as it is.
@@ -122,10 +158,18 @@ impl Args {
             let done = write(&mut BufWriter::with_capacity(1 << 20, file.as_file()))?;
             // With damage the file is there only where that was asked for.
             if !done.1.is_empty() && !self.salvage {
-                let why = format!("{}: {}; --salvage takes what is left", self.target.display(), done.1.list[0].what);
+                let why = format!(
+                    "{}: {}; --salvage takes what is left",
+                    self.target.display(),
+                    done.1.list[0].what
+                );
                 return Err(ImageError::Open { layer: "UBI", why }.into());
             }
-            file.persist(&self.target).map_err(|error| ImageError::File { path: self.target.clone(), error: error.error })?;
+            file.persist(&self.target)
+                .map_err(|error| ImageError::File {
+                    path: self.target.clone(),
+                    error: error.error,
+                })?;
             done
         };
         report.files = 1;
@@ -133,7 +177,11 @@ impl Args {
     }
 
     fn walk(&self, sink: &mut dyn Sink, report: &mut Report) -> Result<(), Failure> {
-        let mut volume = if self.salvage { self.image.open_damaged()? } else { self.image.open()? };
+        let mut volume = if self.salvage {
+            self.image.open_damaged()?
+        } else {
+            self.image.open()?
+        };
         let bar = bar(None, "extract");
         let mut progress = |bytes| {
             report.files += 1;
@@ -141,13 +189,23 @@ impl Args {
             bar.inc(bytes);
         };
         report.losses.merge(self.known_losses(&mut volume)?);
-        let (threads, limit) = (self.threads.unwrap_or_else(|| self.threads()), volume.limit());
-        let opening = Opening { salvage: self.salvage, ..self.image.shape.opening() };
+        let (threads, limit) = (
+            self.threads.unwrap_or_else(|| self.threads()),
+            volume.limit(),
+        );
+        let opening = Opening {
+            salvage: self.salvage,
+            ..self.image.shape.opening()
+        };
         let unpack = matches!(volume.mounted, Some(Mounted::Jffs2(_)));
         let again = || Volume::open(&self.image.image, &opening, Access::Read);
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
         walk.limit = limit;
-        walk.helpers = (threads > 1).then_some(Helpers { threads, open: &again, unpack });
+        walk.helpers = (threads > 1).then_some(Helpers {
+            threads,
+            open: &again,
+            unpack,
+        });
         let outcome = walk.run(bytes(&self.path), sink);
         let losses = std::mem::take(&mut walk.losses);
         report.losses.merge(losses);
@@ -158,18 +216,31 @@ impl Args {
         outcome.map_err(|error| volume.explain(error).into())
     }
 
-    /// What is known to be missing before anything is read: in a salvage all damage that a check finds, with its place.
+    /// What is known to be missing before anything is read: in a salvage all damage that a check
+    /// finds, with its place.
     fn known_losses(&self, volume: &mut Volume) -> Result<Losses, Failure> {
         let mut losses = Losses::default();
-        let found = if self.salvage && volume.lack.is_none() && !matches!(volume.mounted, Some(Mounted::Jffs2(_))) {
+        let found = if self.salvage
+            && volume.lack.is_none()
+            && !matches!(volume.mounted, Some(Mounted::Jffs2(_)))
+        {
             let mut found = check(volume)?;
-            found.findings.retain(|finding| finding.severity == Severity::Damage);
+            found
+                .findings
+                .retain(|finding| finding.severity == Severity::Damage);
             found
         } else {
-            volume.troubles.iter().chain(&volume.unrecovered).for_each(|trouble| losses.add(b"", trouble.as_str()));
+            volume
+                .troubles
+                .iter()
+                .chain(&volume.unrecovered)
+                .for_each(|trouble| losses.add(b"", trouble.as_str()));
             left_out(volume)?
         };
-        found.findings.iter().for_each(|finding| losses.add_at(b"", finding.offset, finding.what.as_str()));
+        found
+            .findings
+            .iter()
+            .for_each(|finding| losses.add_at(b"", finding.offset, finding.what.as_str()));
         losses.more += found.more;
         Ok(losses)
     }
@@ -177,6 +248,12 @@ impl Args {
     /// A small image is taken out before another thread has it open.
     fn threads(&self) -> usize {
         let small = std::fs::metadata(&self.image.image).is_ok_and(|image| image.len() < SMALL);
-        if small { 1 } else { std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX) }
+        if small {
+            1
+        } else {
+            std::thread::available_parallelism()
+                .map_or(1, usize::from)
+                .min(THREADS_MAX)
+        }
     }
 }

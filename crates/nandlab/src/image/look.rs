@@ -50,10 +50,18 @@ impl Info {
         let mut volume = self.image.open()?;
         let space = volume.fs().ok().and_then(|fs| fs.statfs().ok()).map(|all| {
             let unit = u64::from(all.block_bytes);
-            Space { bytes: all.blocks * unit, free: all.free * unit }
+            Space {
+                bytes: all.blocks * unit,
+                free: all.free * unit,
+            }
         });
         if self.json {
-            json(&About { layers: &volume.layers, space, lack: volume.lack, unrecovered: &volume.unrecovered })?;
+            json(&About {
+                layers: &volume.layers,
+                space,
+                lack: volume.lack,
+                unrecovered: &volume.unrecovered,
+            })?;
             return Ok(Status::Done);
         }
         let mut text = String::new();
@@ -74,18 +82,44 @@ impl Info {
 
 fn line(layer: &Layer) -> String {
     match layer {
-        Layer::Flash { page, oob, block, blocks, oob_layout, bad } => {
-            let spare = oob_layout.map_or(String::new(), |layout| format!(" + {oob} spare ({layout})"));
-            let bad = if bad.is_empty() { String::new() } else { format!(", bad: {bad:?}") };
+        Layer::Flash {
+            page,
+            oob,
+            block,
+            blocks,
+            oob_layout,
+            bad,
+        } => {
+            let spare =
+                oob_layout.map_or(String::new(), |layout| format!(" + {oob} spare ({layout})"));
+            let bad = if bad.is_empty() {
+                String::new()
+            } else {
+                format!(", bad: {bad:?}")
+            };
             format!("flash: {blocks} blocks of {block} bytes, pages of {page}{spare}{bad}\n")
         }
-        Layer::Ubi { leb, image_seq, erases, log, volumes } => {
+        Layer::Ubi {
+            leb,
+            image_seq,
+            erases,
+            log,
+            volumes,
+        } => {
             let name = if *log { "UBIL" } else { "UBI" };
-            let mut text =
-                format!("{name}: logical blocks of {leb} bytes, image {image_seq:#x}, erased {} to {} times\n", erases.0, erases.1);
+            let mut text = format!(
+                "{name}: logical blocks of {leb} bytes, image {image_seq:#x}, erased {} to {} times\n",
+                erases.0, erases.1
+            );
             for volume in volumes {
-                let holds = volume.holds.map_or(String::new(), |holds| format!(", {holds}"));
-                let broken = if volume.corrupted { ", blocks are missing" } else { "" };
+                let holds = volume
+                    .holds
+                    .map_or(String::new(), |holds| format!(", {holds}"));
+                let broken = if volume.corrupted {
+                    ", blocks are missing"
+                } else {
+                    ""
+                };
                 let (id, name, kind, lebs) = (volume.id, &volume.name, volume.kind, volume.lebs);
                 text += &format!(
                     "  volume {id} {name:?}: {kind}, {}, {} of them mapped, {}{holds}{broken}\n",
@@ -98,11 +132,23 @@ fn line(layer: &Layer) -> String {
         }
         Layer::Nftl { bytes } => format!("NFTL: a disk of {bytes} bytes\n"),
         Layer::Jffs2 { endian, medium } => format!("JFFS2: {endian}-endian, {medium}\n"),
-        Layer::Ext { journal, block, blocks, inodes } => {
-            format!("{}: {blocks} blocks of {block} bytes, {inodes} inodes\n", if *journal { "ext3" } else { "ext2" })
+        Layer::Ext {
+            journal,
+            block,
+            blocks,
+            inodes,
+        } => {
+            format!(
+                "{}: {blocks} blocks of {block} bytes, {inodes} inodes\n",
+                if *journal { "ext3" } else { "ext2" }
+            )
         }
         Layer::F2fs { segments } => format!("F2FS: {segments} segments of 2 MiB for contents\n"),
-        Layer::Fat { bits, cluster, clusters } => format!("FAT{bits}: {clusters} clusters of {cluster} bytes\n"),
+        Layer::Fat {
+            bits,
+            cluster,
+            clusters,
+        } => format!("FAT{bits}: {clusters} clusters of {cluster} bytes\n"),
     }
 }
 
@@ -184,14 +230,31 @@ fn described(entry: &Entry) -> Described {
         mtime: format!("{}.{:09}", entry.mtime.secs, entry.mtime.nanos),
         target,
         device,
-        xattrs: entry.xattrs.iter().map(|(name, value)| (text(name), hex(value))).collect(),
+        xattrs: entry
+            .xattrs
+            .iter()
+            .map(|(name, value)| (text(name), hex(value)))
+            .collect(),
     }
 }
 
 fn long(entry: &Entry) -> String {
-    let mut mode: Vec<char> =
-        "rwxrwxrwx".chars().enumerate().map(|(at, letter)| if entry.mode >> (8 - at) & 1 == 1 { letter } else { '-' }).collect();
-    for (bit, at, set, unset) in [(0o4000, 2, 's', 'S'), (0o2000, 5, 's', 'S'), (0o1000, 8, 't', 'T')] {
+    let mut mode: Vec<char> = "rwxrwxrwx"
+        .chars()
+        .enumerate()
+        .map(|(at, letter)| {
+            if entry.mode >> (8 - at) & 1 == 1 {
+                letter
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    for (bit, at, set, unset) in [
+        (0o4000, 2, 's', 'S'),
+        (0o2000, 5, 's', 'S'),
+        (0o1000, 8, 't', 'T'),
+    ] {
         if entry.mode & bit != 0 {
             mode[at] = if mode[at] == 'x' { set } else { unset };
         }
@@ -207,8 +270,14 @@ fn long(entry: &Entry) -> String {
         _ => String::new(),
     };
     let plus = if entry.xattrs.is_empty() { ' ' } else { '@' };
-    let (kind, mtime) = (kind(&entry.node).1, nandlab_image::manifest::date(entry.mtime));
-    format!("{kind}{mode}{plus} {:>5} {:>5} {size:>10} {mtime} ", entry.uid, entry.gid) + &arrow_name(entry, &arrow)
+    let (kind, mtime) = (
+        kind(&entry.node).1,
+        nandlab_image::manifest::date(entry.mtime),
+    );
+    format!(
+        "{kind}{mode}{plus} {:>5} {:>5} {size:>10} {mtime} ",
+        entry.uid, entry.gid
+    ) + &arrow_name(entry, &arrow)
 }
 
 fn arrow_name(entry: &Entry, arrow: &str) -> String {
@@ -231,12 +300,20 @@ impl Sink for Printing<'_> {
             self.listed.push(described(entry));
             return Ok(());
         }
-        let text = if self.ls.long { long(entry) } else { arrow_name(entry, "") };
-        self.out.write_all(text.as_bytes()).map_err(ImageError::file("standard output"))
+        let text = if self.ls.long {
+            long(entry)
+        } else {
+            arrow_name(entry, "")
+        };
+        self.out
+            .write_all(text.as_bytes())
+            .map_err(ImageError::file("standard output"))
     }
 
     fn finish(&mut self) -> nandlab_image::Result<()> {
-        self.out.flush().map_err(ImageError::file("standard output"))
+        self.out
+            .flush()
+            .map_err(ImageError::file("standard output"))
     }
 }
 
@@ -247,7 +324,11 @@ impl Ls {
             return self.list_volumes();
         }
         let mut volume = self.image.open()?;
-        let mut sink = Printing { out: io::stdout().lock(), ls: &self, listed: Vec::new() };
+        let mut sink = Printing {
+            out: io::stdout().lock(),
+            ls: &self,
+            listed: Vec::new(),
+        };
         let outcome = if self.recursive {
             all(&mut volume, bytes(&self.path), &mut sink)
         } else {
@@ -257,7 +338,9 @@ impl Ls {
         drop(sink);
         match outcome {
             // A reader that has gone away is no failure.
-            Err(ImageError::File { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Status::Done),
+            Err(ImageError::File { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Ok(Status::Done);
+            }
             outcome => outcome.map_err(|error| volume.explain(error))?,
         }
         if self.json {
@@ -270,10 +353,21 @@ impl Ls {
 impl Ls {
     fn list_volumes(&self) -> Result<Status, Failure> {
         let volume = self.image.open_damaged()?;
-        let found = volume.layers.iter().find_map(|layer| if let Layer::Ubi { volumes, .. } = layer { Some(volumes) } else { None });
+        let found = volume.layers.iter().find_map(|layer| {
+            if let Layer::Ubi { volumes, .. } = layer {
+                Some(volumes)
+            } else {
+                None
+            }
+        });
         let Some(volumes) = found else {
             let found = format!("{:?}", volume.detected);
-            return Err(ImageError::Choice { what: "image", found, expected: "UBI, which has volumes".into() }.into());
+            return Err(ImageError::Choice {
+                what: "image",
+                found,
+                expected: "UBI, which has volumes".into(),
+            }
+            .into());
         };
         if self.json {
             json(volumes)?;
@@ -281,7 +375,15 @@ impl Ls {
         }
         let line = |one: &UbiVolume| match self.long {
             true => {
-                format!("{:>3} {:<7} {:>6} {:>12} {:<8} {}\n", one.id, one.kind, one.lebs.1, one.bytes, one.holds.unwrap_or("-"), one.name)
+                format!(
+                    "{:>3} {:<7} {:>6} {:>12} {:<8} {}\n",
+                    one.id,
+                    one.kind,
+                    one.lebs.1,
+                    one.bytes,
+                    one.holds.unwrap_or("-"),
+                    one.name
+                )
             }
             false => format!("{}\n", one.name),
         };
@@ -299,24 +401,44 @@ fn one_level(volume: &mut Volume, path: &[u8], sink: &mut dyn Sink) -> nandlab_i
     let (attr, entry) = walk::one(fs, path)?;
     if entry.node != Node::Directory {
         let name = entry.name().to_vec();
-        sink.put(&Entry { path: name, ..entry }, &mut nandlab_image::sink::Nothing)?;
+        sink.put(
+            &Entry {
+                path: name,
+                ..entry
+            },
+            &mut nandlab_image::sink::Nothing,
+        )?;
         return sink.finish();
     }
     let dir = match attr.ino {
         Ino::ROOT => Ino::ROOT,
-        _ => nandlab_vfs::path::resolve(fs, path).map_err(|error| call(path, error))?.ino,
+        _ => {
+            nandlab_vfs::path::resolve(fs, path)
+                .map_err(|error| call(path, error))?
+                .ino
+        }
     };
     let names = walk::names(fs, dir).map_err(|error| call(path, error))?;
     for name in names {
         let below = [path, b"/", &name].concat();
         let (_, entry) = walk::one(fs, &below)?;
-        sink.put(&Entry { path: name, ..entry }, &mut nandlab_image::sink::Nothing)?;
+        sink.put(
+            &Entry {
+                path: name,
+                ..entry
+            },
+            &mut nandlab_image::sink::Nothing,
+        )?;
     }
     sink.finish()
 }
 
 fn call(path: &[u8], error: nandlab_vfs::Errno) -> ImageError {
-    ImageError::Call { path: Shown::path(path.strip_prefix(b"/").unwrap_or(path)), error, why: String::new() }
+    ImageError::Call {
+        path: Shown::path(path.strip_prefix(b"/").unwrap_or(path)),
+        error,
+        why: String::new(),
+    }
 }
 
 /// Print what files hold
@@ -337,13 +459,21 @@ impl Cat {
         let mut buffer = vec![0; nandlab_image::sink::STEP];
         for path in &self.paths {
             let path = bytes(path);
-            let outcome = cat(&mut volume, path, &mut buffer, &mut |data| out.write_all(data).map_err(ImageError::file("standard output")));
+            let outcome = cat(&mut volume, path, &mut buffer, &mut |data| {
+                out.write_all(data)
+                    .map_err(ImageError::file("standard output"))
+            });
             match outcome {
-                Err(ImageError::File { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Status::Done),
+                Err(ImageError::File { error, .. })
+                    if error.kind() == io::ErrorKind::BrokenPipe =>
+                {
+                    return Ok(Status::Done);
+                }
                 outcome => outcome.map_err(|error| volume.explain(error))?,
             }
         }
-        out.flush().map_err(|error| failed(Path::new("standard output"), error))?;
+        out.flush()
+            .map_err(|error| failed(Path::new("standard output"), error))?;
         Ok(Status::Done)
     }
 }
@@ -357,12 +487,18 @@ fn cat(
     let fs = volume.fs()?;
     let attr = nandlab_vfs::path::resolve(fs, path).map_err(|error| call(path, error))?;
     if attr.kind != FileType::File {
-        let error = if attr.kind == FileType::Directory { nandlab_vfs::Errno::IsDirectory } else { nandlab_vfs::Errno::Invalid };
+        let error = if attr.kind == FileType::Directory {
+            nandlab_vfs::Errno::IsDirectory
+        } else {
+            nandlab_vfs::Errno::Invalid
+        };
         return Err(call(path, error));
     }
     let mut at = 0;
     while at < attr.size {
-        let count = fs.read(attr.ino, at, buffer).map_err(|error| call(path, error))?;
+        let count = fs
+            .read(attr.ino, at, buffer)
+            .map_err(|error| call(path, error))?;
         if count == 0 {
             break;
         }
@@ -403,11 +539,12 @@ impl Stat {
         let mut volume = self.image.open()?;
         let mut all = Vec::new();
         for path in &self.paths {
-            let normal = nandlab_image::tree::normal(bytes(path)).map_err(|why| ImageError::Choice {
-                what: "path",
-                found: path.to_string_lossy().into_owned(),
-                expected: format!("not {why}"),
-            })?;
+            let normal =
+                nandlab_image::tree::normal(bytes(path)).map_err(|why| ImageError::Choice {
+                    what: "path",
+                    found: path.to_string_lossy().into_owned(),
+                    expected: format!("not {why}"),
+                })?;
             let outcome = volume.fs().and_then(|fs| walk::one(fs, &normal));
             let (attr, entry) = outcome.map_err(|error| volume.explain(error))?;
             all.push(stated(&attr, &entry));
@@ -428,11 +565,26 @@ impl Stat {
                 one.ino,
                 counted(one.links, "name")
             );
-            text += &format!("  mode {} owner {} group {}\n", entry.mode, entry.uid, entry.gid);
-            text += &format!("  modified {}, changed {}, accessed {}\n", entry.mtime, one.ctime, one.atime);
-            entry.target.iter().for_each(|target| text += &format!("  target {target}\n"));
-            entry.device.iter().for_each(|device| text += &format!("  device {}:{}\n", device.0, device.1));
-            entry.xattrs.iter().for_each(|(name, value)| text += &format!("  {name} = 0x{value}\n"));
+            text += &format!(
+                "  mode {} owner {} group {}\n",
+                entry.mode, entry.uid, entry.gid
+            );
+            text += &format!(
+                "  modified {}, changed {}, accessed {}\n",
+                entry.mtime, one.ctime, one.atime
+            );
+            entry
+                .target
+                .iter()
+                .for_each(|target| text += &format!("  target {target}\n"));
+            entry
+                .device
+                .iter()
+                .for_each(|device| text += &format!("  device {}:{}\n", device.0, device.1));
+            entry
+                .xattrs
+                .iter()
+                .for_each(|(name, value)| text += &format!("  {name} = 0x{value}\n"));
         }
         print(&text)?;
         Ok(Status::Done)
@@ -481,11 +633,19 @@ impl Check {
         } else {
             print(&told(&checked))?;
         }
-        Ok(if checked.worst() == Some(Severity::Damage) { Status::Problem } else { Status::Done })
+        Ok(if checked.worst() == Some(Severity::Damage) {
+            Status::Problem
+        } else {
+            Status::Done
+        })
     }
 
     fn mend(&self) -> Result<Status, Failure> {
-        let repaired = repair(&self.image.image, &self.image.shape.opening(), super::change::now()?)?;
+        let repaired = repair(
+            &self.image.image,
+            &self.image.shape.opening(),
+            super::change::now()?,
+        )?;
         if self.json {
             json(&repaired)?;
         } else {
@@ -497,16 +657,29 @@ impl Check {
             print(&format!(
                 "{}{outcome}{}",
                 told(&repaired.before),
-                if outcome.is_empty() { String::new() } else { told(&repaired.after) }
+                if outcome.is_empty() {
+                    String::new()
+                } else {
+                    told(&repaired.after)
+                }
             ))?;
         }
-        Ok(if repaired.replaced || repaired.before.findings.is_empty() { Status::Done } else { Status::Problem })
+        Ok(
+            if repaired.replaced || repaired.before.findings.is_empty() {
+                Status::Done
+            } else {
+                Status::Problem
+            },
+        )
     }
 }
 
 fn told(checked: &Checked) -> String {
     let mut text = String::new();
-    checked.findings.iter().for_each(|finding| text += &format!("{finding}\n"));
+    checked
+        .findings
+        .iter()
+        .for_each(|finding| text += &format!("{finding}\n"));
     if checked.more > 0 {
         text += &format!("{} more\n", checked.more);
     }

@@ -50,27 +50,55 @@ impl Shape {
     /// The same for the library.
     pub fn opening(&self) -> Opening {
         let small = |size: Option<u64>| size.and_then(|size| u32::try_from(size).ok());
-        let hints = Hints { block: small(self.block), page: small(self.page), oob: small(self.oob), layout: self.oob_layout };
-        Opening { hints, volume: self.volume.clone(), until: self.until, salvage: false }
+        let hints = Hints {
+            block: small(self.block),
+            page: small(self.page),
+            oob: small(self.oob),
+            layout: self.oob_layout,
+        };
+        Opening {
+            hints,
+            volume: self.volume.clone(),
+            until: self.until,
+            salvage: false,
+        }
     }
 }
 
 impl Image {
     /// Opens it for reading.
     pub fn open(&self) -> Result<Volume, Failure> {
-        Ok(Volume::open(&self.image, &self.shape.opening(), Access::Read)?)
+        Ok(Volume::open(
+            &self.image,
+            &self.shape.opening(),
+            Access::Read,
+        )?)
     }
 
     /// Opens it for reading, as far as it can be.
     pub fn open_damaged(&self) -> Result<Volume, Failure> {
-        Ok(Volume::open(&self.image, &Opening { salvage: true, ..self.shape.opening() }, Access::Read)?)
+        Ok(Volume::open(
+            &self.image,
+            &Opening {
+                salvage: true,
+                ..self.shape.opening()
+            },
+            Access::Read,
+        )?)
     }
 }
 
 /// Bytes: a number with or without K, M, G, KiB, MiB, GiB.
 pub fn size(text: &str) -> Result<u64, String> {
-    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
-    let shift = match text[digits..].trim().to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+    let digits = text
+        .find(|character: char| !character.is_ascii_digit())
+        .unwrap_or(text.len());
+    let shift = match text[digits..]
+        .trim()
+        .to_ascii_lowercase()
+        .trim_end_matches("ib")
+        .trim_end_matches('b')
+    {
         "" => 0,
         "k" => 10,
         "m" => 20,
@@ -78,16 +106,31 @@ pub fn size(text: &str) -> Result<u64, String> {
         "t" => 40,
         _ => return Err("expected a size such as 131072, 128K or 64MiB".into()),
     };
-    let number: u64 = text[..digits].parse().map_err(|_| "expected a size such as 131072, 128K or 64MiB".to_string())?;
-    number.checked_mul(1 << shift).ok_or_else(|| "expected less than 2^64 bytes".into())
+    let number: u64 = text[..digits]
+        .parse()
+        .map_err(|_| "expected a size such as 131072, 128K or 64MiB".to_string())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "expected less than 2^64 bytes".into())
 }
 
 /// A layout by its name.
 pub fn layout(text: &str) -> Result<Layout, String> {
-    let all = [Layout::Raw, Layout::MarkerOnly, Layout::LinuxSmallPage, Layout::LinuxLargePage64, Layout::DiskOnChip];
-    let names: Vec<&str> = all.iter().map(|layout| nandlab_image::volume::layout_name(*layout)).collect();
+    let all = [
+        Layout::Raw,
+        Layout::MarkerOnly,
+        Layout::LinuxSmallPage,
+        Layout::LinuxLargePage64,
+        Layout::DiskOnChip,
+    ];
+    let names: Vec<&str> = all
+        .iter()
+        .map(|layout| nandlab_image::volume::layout_name(*layout))
+        .collect();
     let found = all.into_iter().zip(&names).find(|(_, name)| **name == text);
-    found.map(|(layout, _)| layout).ok_or_else(|| format!("expected one of {}", names.join(", ")))
+    found
+        .map(|(layout, _)| layout)
+        .ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
 /// A path in an image, as bytes.
@@ -97,7 +140,9 @@ pub fn bytes(path: &OsStr) -> &[u8] {
 
 /// What SOURCE_DATE_EPOCH says: no time in what is made is later.
 pub fn source_date() -> Result<Option<Time>, Failure> {
-    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(None) };
+    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else {
+        return Ok(None);
+    };
     let seconds = text.to_str().and_then(|text| text.parse().ok());
     let bad = || nandlab_image::ImageError::Choice {
         what: "SOURCE_DATE_EPOCH",
@@ -109,7 +154,8 @@ pub fn source_date() -> Result<Option<Time>, Failure> {
 
 /// Prints something as one line of JSON.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(value).map_err(|error| crate::output::failed(Path::new("standard output"), error.into()))?;
+    let text = serde_json::to_string(value)
+        .map_err(|error| crate::output::failed(Path::new("standard output"), error.into()))?;
     print(&(text + "\n"))
 }
 
@@ -117,7 +163,10 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
 pub fn tell(losses: &Losses) {
     // A reader that has gone away is no failure.
     let mut out = std::io::stderr().lock();
-    losses.list.iter().for_each(|loss| _ = writeln!(out, "nandlab: {loss}"));
+    losses
+        .list
+        .iter()
+        .for_each(|loss| _ = writeln!(out, "nandlab: {loss}"));
     if losses.more > 0 {
         _ = writeln!(out, "nandlab: {} more", losses.more);
     }
@@ -125,8 +174,11 @@ pub fn tell(losses: &Losses) {
 
 /// A bar that shows bytes.
 pub fn bar(total: Option<u64>, name: &str) -> indicatif::ProgressBar {
-    let template =
-        if total.is_some() { "{prefix} [{wide_bar}] {bytes}/{total_bytes} {eta:>5}" } else { "{prefix} {bytes} {bytes_per_sec}" };
+    let template = if total.is_some() {
+        "{prefix} [{wide_bar}] {bytes}/{total_bytes} {eta:>5}"
+    } else {
+        "{prefix} {bytes} {bytes_per_sec}"
+    };
     // Hidden by itself where standard error is no terminal.
     let bar = indicatif::ProgressBar::new(total.unwrap_or(0)).with_prefix(name.to_string());
     if let Ok(style) = indicatif::ProgressStyle::with_template(template) {
@@ -141,7 +193,14 @@ mod tests {
 
     #[test]
     fn sizes_are_read_in_binary_units() {
-        assert_eq!([size("512"), size("128K"), size("64 MiB"), size("1g")], [Ok(512), Ok(131_072), Ok(64 << 20), Ok(1 << 30)]);
-        assert!(["", "K", "1.5M", "3 apples", "99999999999T"].iter().all(|text| size(text).is_err()));
+        assert_eq!(
+            [size("512"), size("128K"), size("64 MiB"), size("1g")],
+            [Ok(512), Ok(131_072), Ok(64 << 20), Ok(1 << 30)]
+        );
+        assert!(
+            ["", "K", "1.5M", "3 apples", "99999999999T"]
+                .iter()
+                .all(|text| size(text).is_err())
+        );
     }
 }

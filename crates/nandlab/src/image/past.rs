@@ -13,7 +13,8 @@ use serde::Serialize;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-/// Tell what an image still knows of its past, and bring deleted files and former versions back: JFFS2, UBI, F2FS, ext2
+/// Tell what an image still knows of its past, and bring deleted files and former versions back:
+/// JFFS2, UBI, F2FS, ext2
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Of UBI: every version of every logical block. What the volumes held when a version was the last is read by any verb with --until SEQUENCE."
@@ -21,7 +22,8 @@ use std::path::PathBuf;
 pub struct Past {
     #[command(flatten)]
     image: Image,
-    /// Write the deleted files to this directory, each named by its inode; of F2FS all former versions, with theirs
+    /// Write the deleted files to this directory, each named by its inode; of F2FS all former
+    /// versions, with theirs
     #[arg(long, value_name = "DIR")]
     deleted: Option<PathBuf>,
     /// Print events and deleted files as JSON
@@ -51,7 +53,11 @@ impl Past {
         let bar = bar(None, "history");
         let history = History::read(&mut volume)?;
         bar.finish_and_clear();
-        let told = Told { events: history.events(), deleted: history.deleted(), damaged_nodes: history.damaged };
+        let told = Told {
+            events: history.events(),
+            deleted: history.deleted(),
+            damaged_nodes: history.damaged,
+        };
         let mut lost = 0;
         if let Some(dir) = &self.deleted {
             fs::create_dir_all(dir).map_err(ImageError::file(dir))?;
@@ -74,7 +80,12 @@ impl Past {
                 );
             }
             for file in &told.deleted {
-                text += &format!("deleted: {}, inode {}, {}\n", file.path, file.ino, counted(file.size, "byte"));
+                text += &format!(
+                    "deleted: {}, inode {}, {}\n",
+                    file.path,
+                    file.ino,
+                    counted(file.size, "byte")
+                );
             }
             print(&text)?;
         }
@@ -101,13 +112,22 @@ impl Past {
         } else {
             let line = |one: &Former| {
                 let state = if one.current { ", counts" } else { "" };
-                let gone = if one.lost > 0 { format!(", {} of them belong to others now", one.lost) } else { String::new() };
+                let gone = if one.lost > 0 {
+                    format!(", {} of them belong to others now", one.lost)
+                } else {
+                    String::new()
+                };
                 let date = nandlab_image::manifest::date(nandlab_vfs::Time::new(one.mtime));
-                format!("{date} inode {} version {} {}: {} bytes{gone}{state}\n", one.ino, one.version, one.name, one.size)
+                format!(
+                    "{date} inode {} version {} {}: {} bytes{gone}{state}\n",
+                    one.ino, one.version, one.name, one.size
+                )
             };
             print(&all.iter().map(line).collect::<String>())?;
             if all.is_empty() && matches!(volume.mounted, Some(Mounted::Ext(_))) {
-                eprintln!("nandlab: no deleted inode has blocks any more; ext3 clears them, only ext2 leaves them");
+                eprintln!(
+                    "nandlab: no deleted inode has blocks any more; ext3 clears them, only ext2 leaves them"
+                );
             }
         }
         if lost > 0 {
@@ -127,7 +147,10 @@ impl Past {
                 (true, _) => ", counts",
                 (false, _) => ", replaced",
             };
-            format!("{} volume {} LEB {} at byte {:#x}{state}\n", one.sequence, one.volume, one.leb, one.offset)
+            format!(
+                "{} volume {} LEB {} at byte {:#x}{state}\n",
+                one.sequence, one.volume, one.leb, one.offset
+            )
         };
         print(&versions.iter().map(line).collect::<String>())?;
         Ok(Status::Done)

@@ -38,9 +38,18 @@ impl Ubinize {
     pub fn execute(self) -> Result<Status, Failure> {
         let small = |size: u64| u32::try_from(size).unwrap_or(u32::MAX);
         let (block, page) = (small(self.block), small(self.page));
-        let device = Device { block, page, sub_page: self.sub_page.map_or(page, small), image_seq: self.image_seq };
+        let device = Device {
+            block,
+            page,
+            sub_page: self.sub_page.map_or(page, small),
+            image_seq: self.image_seq,
+        };
         let bytes = ubinize(&self.config, device, &self.image)?;
-        print(&format!("{}: {}\n", self.image.display(), counted(bytes, "byte")))?;
+        print(&format!(
+            "{}: {}\n",
+            self.image.display(),
+            counted(bytes, "byte")
+        ))?;
         Ok(Status::Done)
     }
 }

@@ -29,7 +29,11 @@ impl Lab {
 
     /// Runs the command.
     pub fn nandlab(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_nandlab")).args(args).current_dir(self.0.path()).output().unwrap()
+        Command::new(env!("CARGO_BIN_EXE_nandlab"))
+            .args(args)
+            .current_dir(self.0.path())
+            .output()
+            .unwrap()
     }
 
     /// Runs the command, which must exit with `status`; gives standard output and standard error.

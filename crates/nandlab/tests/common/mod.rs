@@ -1,7 +1,7 @@
 //! A disk of simulated flash that a test looks into while a kernel writes on it.
 //!
-//! [`Flash`] is a page-mapped layer on a chip, shared: one clone goes into an export, the others count, read the virtual clock, take
-//! the chip's operations, or come back from the chip as it is.
+//! [`Flash`] is a page-mapped layer on a chip, shared: one clone goes into an export, the others
+//! count, read the virtual clock, take the chip's operations, or come back from the chip as it is.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -25,10 +25,21 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-/// A chip of so many blocks of 256 KiB: four dies on two channels, 4 KiB pages, times and rules of large-block SLC.
+/// A chip of so many blocks of 256 KiB: four dies on two channels, 4 KiB pages, times and rules of
+/// large-block SLC.
 pub fn chip_spec(blocks: u32) -> ChipSpec {
-    let geometry = Geometry { dies: 4, channels: 2, write_unit: 512, ..Geometry::single_die(4096, 63, 64, blocks) };
-    ChipSpec { geometry, ..preset::find("slc-2k").expect("a preset of the chip model").spec() }
+    let geometry = Geometry {
+        dies: 4,
+        channels: 2,
+        write_unit: 512,
+        ..Geometry::single_die(4096, 63, 64, blocks)
+    };
+    ChipSpec {
+        geometry,
+        ..preset::find("slc-2k")
+            .expect("a preset of the chip model")
+            .spec()
+    }
 }
 
 type Layer = PageFtl<Chip>;
@@ -43,12 +54,20 @@ pub struct Flash {
 impl Flash {
     /// On a chip of so many blocks, freshly formatted.
     pub fn format(blocks: u32) -> Self {
-        Self::of(Layer::format(Chip::new(chip_spec(blocks)).unwrap(), PageOptions::default()).unwrap())
+        Self::of(
+            Layer::format(
+                Chip::new(chip_spec(blocks)).unwrap(),
+                PageOptions::default(),
+            )
+            .unwrap(),
+        )
     }
 
     /// The same, every operation of the chip logged from now on; and the chip as it was before.
     pub fn format_logged(blocks: u32, options: PageOptions) -> (Self, Chip) {
-        let mut chip = Layer::format(Chip::new(chip_spec(blocks)).unwrap(), options.clone()).unwrap().into_medium();
+        let mut chip = Layer::format(Chip::new(chip_spec(blocks)).unwrap(), options.clone())
+            .unwrap()
+            .into_medium();
         let before = chip.fork().unwrap();
         chip.start_log();
         (Self::of(Layer::attach(chip, options).unwrap()), before)
@@ -56,7 +75,10 @@ impl Flash {
 
     /// What comes back from a chip.
     pub fn attach(chip: Chip) -> Self {
-        Self::of(Layer::attach(chip, PageOptions::default()).unwrap_or_else(|error| panic!("the layer does not attach: {error}")))
+        Self::of(
+            Layer::attach(chip, PageOptions::default())
+                .unwrap_or_else(|error| panic!("the layer does not attach: {error}")),
+        )
     }
 
     /// What would come back if the power went now, nothing being under way.
@@ -65,7 +87,10 @@ impl Flash {
     }
 
     fn of(layer: Layer) -> Self {
-        Self { geometry: *layer.geometry(), layer: Arc::new(Mutex::new(Counter::new(layer))) }
+        Self {
+            geometry: *layer.geometry(),
+            layer: Arc::new(Mutex::new(Counter::new(layer))),
+        }
     }
 
     fn layer(&self) -> MutexGuard<'_, Counter<Layer>> {
@@ -96,7 +121,9 @@ impl Flash {
     pub fn held_bytes(&self) -> u64 {
         let mut layer = self.layer();
         let g = layer.inner_mut().medium().spec().geometry.clone();
-        let pages: u64 = (0..g.blocks).map(|block| u64::from(layer.inner_mut().valid_pages(Block(block)))).sum();
+        let pages: u64 = (0..g.blocks)
+            .map(|block| u64::from(layer.inner_mut().valid_pages(Block(block))))
+            .sum();
         pages * u64::from(g.page)
     }
 
@@ -121,8 +148,16 @@ impl Flash {
 
     /// Serves the disk on the socket `path`.
     pub fn export(&self, path: &Path) -> Server {
-        let options = Options { dropped: Some(Arc::new(|why| panic!("a client was dropped: {why}"))), ..Options::default() };
-        Server::start(SharedDisk::new(Box::new(self.clone())), &Address::Unix(path.into()), options).unwrap()
+        let options = Options {
+            dropped: Some(Arc::new(|why| panic!("a client was dropped: {why}"))),
+            ..Options::default()
+        };
+        Server::start(
+            SharedDisk::new(Box::new(self.clone())),
+            &Address::Unix(path.into()),
+            options,
+        )
+        .unwrap()
     }
 }
 
@@ -150,5 +185,8 @@ impl BlockDevice for Flash {
 
 /// Bytes without a pattern, the same each time: what the files of the tests are cut from.
 pub fn noise(bytes: usize) -> Vec<u8> {
-    (0..bytes as u64 / 8 + 1).flat_map(|word| nandlab_sim::mix(0x6e6f_6973, word).to_le_bytes()).take(bytes).collect()
+    (0..bytes as u64 / 8 + 1)
+        .flat_map(|word| nandlab_sim::mix(0x6e6f_6973, word).to_le_bytes())
+        .take(bytes)
+        .collect()
 }

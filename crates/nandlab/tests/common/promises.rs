@@ -1,7 +1,8 @@
-//! What a file system has promised by a moment, and whether a tree found after a power cut keeps it.
+//! What a file system has promised by a moment, and whether a tree found after a power cut keeps
+//! it.
 //!
-//! A promise counts from the moment at which the test heard of it. The guest speaks only after its call has returned, so that this moment is
-//! never too early.
+//! A promise counts from the moment at which the test heard of it. The guest speaks only after its
+//! call has returned, so that this moment is never too early.
 
 use nandlab_oracle::{Manifest, manifest::Kind};
 use nandlab_sim::Nanos;
@@ -10,14 +11,27 @@ use std::{collections::BTreeMap, path::Path};
 
 /// Bytes of each version of the file that is replaced by rename.
 const CONFIG_BYTES: usize = 6000;
-/// Names that a cut may leave in the root beside what was promised: work in progress, and what file systems put there.
-const OTHERS: [&str; 7] = [".", "./lost+found", "./churn", "./config", "./config.new", "./loose", "./brief"];
+/// Names that a cut may leave in the root beside what was promised: work in progress, and what file
+/// systems put there.
+const OTHERS: [&str; 7] = [
+    ".",
+    "./lost+found",
+    "./churn",
+    "./config",
+    "./config.new",
+    "./loose",
+    "./brief",
+];
 
 /// What was promised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A file of `bytes` bytes of the noise from `offset` on is there for ever.
-    Kept { name: String, offset: usize, bytes: usize },
+    Kept {
+        name: String,
+        offset: usize,
+        bytes: usize,
+    },
     /// The file `config` has this version or a later one.
     Config(usize),
     /// The file is not there any more.
@@ -29,7 +43,11 @@ impl What {
     pub fn parse(said: &str) -> Option<Self> {
         let words: Vec<&str> = said.split(' ').collect();
         Some(match words[..] {
-            ["kept", name, offset, bytes] => Self::Kept { name: name.into(), offset: offset.parse().ok()?, bytes: bytes.parse().ok()? },
+            ["kept", name, offset, bytes] => Self::Kept {
+                name: name.into(),
+                offset: offset.parse().ok()?,
+                bytes: bytes.parse().ok()?,
+            },
             ["config", version] => Self::Config(version.parse().ok()?),
             ["gone", name] => Self::Gone(name.into()),
             _ => return None,
@@ -44,20 +62,38 @@ pub struct Promise {
     pub what: What,
 }
 
-/// Every promise given by `t` that `tree` breaks, and every file in it that nobody made; in words. `steps` is how many steps there were to be.
-pub fn broken(promises: &[Promise], t: Nanos, tree: &Manifest, noise: &[u8], steps: usize) -> Vec<String> {
-    let hash = |offset: usize, bytes: usize| format!("{:x}", Sha256::digest(&noise[offset..offset + bytes]));
-    let file = |name: &str| match tree.get(Path::new(&format!("./{name}"))).map(|entry| &entry.kind) {
+/// Every promise given by `t` that `tree` breaks, and every file in it that nobody made; in words.
+/// `steps` is how many steps there were to be.
+pub fn broken(
+    promises: &[Promise],
+    t: Nanos,
+    tree: &Manifest,
+    noise: &[u8],
+    steps: usize,
+) -> Vec<String> {
+    let hash = |offset: usize, bytes: usize| {
+        format!("{:x}", Sha256::digest(&noise[offset..offset + bytes]))
+    };
+    let file = |name: &str| match tree
+        .get(Path::new(&format!("./{name}")))
+        .map(|entry| &entry.kind)
+    {
         Some(Kind::File { size, sha256 }) => Some((*size as usize, sha256.clone())),
         _ => None,
     };
     let mut found = Vec::new();
     for Promise { what, .. } in promises.iter().filter(|promise| promise.at <= t) {
         let kept = match what {
-            What::Kept { name, offset, bytes } => file(name) == Some((*bytes, hash(*offset, *bytes))),
+            What::Kept {
+                name,
+                offset,
+                bytes,
+            } => file(name) == Some((*bytes, hash(*offset, *bytes))),
             What::Config(version) => {
                 let found = file("config");
-                (*version..=steps).any(|version| found == Some((CONFIG_BYTES, hash(version * 1000, CONFIG_BYTES))))
+                (*version..=steps).any(|version| {
+                    found == Some((CONFIG_BYTES, hash(version * 1000, CONFIG_BYTES)))
+                })
             }
             What::Gone(name) => !tree.contains_key(Path::new(&format!("./{name}"))),
         };
@@ -69,7 +105,12 @@ pub fn broken(promises: &[Promise], t: Nanos, tree: &Manifest, noise: &[u8], ste
         let stem = path.trim_end_matches(|c: char| c.is_ascii_digit());
         OTHERS.contains(&stem) || stem == "./kept"
     };
-    found.extend(tree.keys().map(|path| path.to_string_lossy()).filter(|path| !made(path)).map(|path| format!("unknown {path}")));
+    found.extend(
+        tree.keys()
+            .map(|path| path.to_string_lossy())
+            .filter(|path| !made(path))
+            .map(|path| format!("unknown {path}")),
+    );
     found
 }
 

@@ -10,7 +10,10 @@ const ADMINISTRATORS: &str = "/usr/sbin:/sbin";
 
 /// The full path of a program; fails naming its package.
 pub fn find(package: &str, program: &str) -> PathBuf {
-    let search = format!("{}:{ADMINISTRATORS}", std::env::var("PATH").unwrap_or_default());
+    let search = format!(
+        "{}:{ADMINISTRATORS}",
+        std::env::var("PATH").unwrap_or_default()
+    );
     std::env::split_paths(&search)
         .map(|directory| directory.join(program))
         .find(|candidate| candidate.is_file())
@@ -19,14 +22,25 @@ pub fn find(package: &str, program: &str) -> PathBuf {
 
 /// Runs a program to its end.
 pub fn run(package: &str, program: &str, arguments: &[&str]) -> Output {
-    Command::new(find(package, program)).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"))
+    Command::new(find(package, program))
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
 /// Runs a program that must succeed; gives what it printed.
 pub fn succeed(package: &str, program: &str, arguments: &[&str]) -> String {
     let output = run(package, program, arguments);
-    let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{program} {arguments:?}: {}\n{printed}", output.status);
+    let printed = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}\n{printed}",
+        output.status
+    );
     printed
 }
 

@@ -1,13 +1,15 @@
 //! A table of instructions, counted again and held against the one that `docs/kernel-costs.md` has.
 //!
-//! Everything is counted at one tick an instruction and at two: what grows is instructions, the rest is something that was waited for. (At eight, the clock
-//! interrupts most runs of a path of 200,000 instructions.) A second boot at the first speed must give the same.
+//! Everything is counted at one tick an instruction and at two: what grows is instructions, the
+//! rest is something that was waited for. (At eight, the clock interrupts most runs of a path of
+//! 200,000 instructions.) A second boot at the first speed must give the same.
 
 use super::costs::{Measured, Row};
 use nandlab_oracle::{Guest, Report};
 use std::{collections::BTreeMap, fs, thread};
 
-/// Where the tables are published, and how far a number may be from there: another kernel of the same series is a little different.
+/// Where the tables are published, and how far a number may be from there: another kernel of the
+/// same series is a little different.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel-costs.md");
 const TOLERANCE: f64 = 0.05;
 
@@ -16,43 +18,75 @@ pub fn counted(guest: &Guest) -> [Report; 3] {
     thread::scope(|scope| {
         [0, 0, 1]
             .map(|shift| scope.spawn(move || super::boot(guest.clone().icount(shift))))
-            .map(|boot| boot.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .map(|boot| {
+                boot.join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
     })
 }
 
 /// Fails if the table of these boots is not the one under the heading, with what should be there.
-pub fn assert_published(heading: &str, reports: &[Report; 3], table: impl Fn(&Measured) -> Vec<Row>) {
-    let [quick, again, slow] = reports.each_ref().map(|report| table(&Measured::of(report)));
+pub fn assert_published(
+    heading: &str,
+    reports: &[Report; 3],
+    table: impl Fn(&Measured) -> Vec<Row>,
+) {
+    let [quick, again, slow] = reports
+        .each_ref()
+        .map(|report| table(&Measured::of(report)));
     for (quick, again) in quick.iter().zip(&again) {
         let near = (quick.ticks - again.ticks).abs() <= 0.002 * quick.ticks;
-        assert!(near, "{}: {} instructions, and {} in another boot", quick.name, quick.ticks, again.ticks);
+        assert!(
+            near,
+            "{}: {} instructions, and {} in another boot",
+            quick.name, quick.ticks, again.ticks
+        );
     }
     let found = instructions(&quick, &slow);
-    let row = |(row, (_, instructions)): (&Row, &(_, f64))| format!("| {} | {} | {instructions:.0} |\n", row.name, row.what);
-    let text =
-        quick.iter().zip(&found).map(row).fold("| name | path | instructions |\n|---|---|---:|\n".to_owned(), |text, row| text + &row);
+    let row = |(row, (_, instructions)): (&Row, &(_, f64))| {
+        format!("| {} | {} | {instructions:.0} |\n", row.name, row.what)
+    };
+    let text = quick.iter().zip(&found).map(row).fold(
+        "| name | path | instructions |\n|---|---|---:|\n".to_owned(),
+        |text, row| text + &row,
+    );
     println!("{text}");
     let published = published(heading);
-    assert_eq!(published.len(), found.len(), "{PAGE} should have under {heading:?}\n{text}");
+    assert_eq!(
+        published.len(),
+        found.len(),
+        "{PAGE} should have under {heading:?}\n{text}"
+    );
     for (name, instructions) in &found {
-        let published = *published.get(*name).unwrap_or_else(|| panic!("{PAGE} lacks {name}, and should have\n{text}"));
+        let published = *published
+            .get(*name)
+            .unwrap_or_else(|| panic!("{PAGE} lacks {name}, and should have\n{text}"));
         let near = (instructions - published).abs() <= TOLERANCE * published + 2.0;
-        assert!(near, "{name}: {instructions}, {PAGE} has {published}, and should have\n{text}");
+        assert!(
+            near,
+            "{name}: {instructions}, {PAGE} has {published}, and should have\n{text}"
+        );
     }
 }
 
-/// The instructions of each row, from the same table at one tick an instruction and at two. Nothing is waited for.
+/// The instructions of each row, from the same table at one tick an instruction and at two. Nothing
+/// is waited for.
 fn instructions<'a>(quick: &'a [Row], slow: &[Row]) -> Vec<(&'a str, f64)> {
     let of = |(quick, slow): (&'a Row, &Row)| {
         let instructions = slow.ticks - quick.ticks;
         let waited = quick.ticks - instructions;
-        assert!(waited.abs() <= 0.02 * instructions + 2.0, "{}: {instructions} instructions and {waited} ns", quick.name);
+        assert!(
+            waited.abs() <= 0.02 * instructions + 2.0,
+            "{}: {instructions} instructions and {waited} ns",
+            quick.name
+        );
         (quick.name, instructions)
     };
     quick.iter().zip(slow).map(of).collect()
 }
 
-/// The published numbers by name: the rows of three columns whose last is a number, from a heading to the next.
+/// The published numbers by name: the rows of three columns whose last is a number, from a heading
+/// to the next.
 fn published(heading: &str) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(PAGE).unwrap_or_else(|error| panic!("{PAGE}: {error}"));
     let row = |line: &str| match line.split('|').map(str::trim).collect::<Vec<_>>()[..] {
@@ -60,5 +94,8 @@ fn published(heading: &str) -> BTreeMap<String, f64> {
         _ => None,
     };
     let after = text.lines().skip_while(|line| *line != heading).skip(1);
-    after.take_while(|line| !line.starts_with('#')).filter_map(row).collect()
+    after
+        .take_while(|line| !line.starts_with('#'))
+        .filter_map(row)
+        .collect()
 }

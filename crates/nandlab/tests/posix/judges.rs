@@ -13,7 +13,8 @@ const JUDGES: [&str; 2] = ["pjdfstest@0.2.2", "fsx@0.3.2"];
 pub type Verdicts = BTreeMap<String, Verdict>;
 
 /// What the guest is told of users.
-const USERS: &str = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\ndaemon:x:1:1::/:/bin/sh\n";
+const USERS: &str =
+    "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\ndaemon:x:1:1::/:/bin/sh\n";
 const GROUPS: &str = "root:x:0:\nnogroup:x:65534:\ndaemon:x:1:\n";
 
 /// What a test came to.
@@ -31,10 +32,16 @@ fn judges() -> &'static Path {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("judges");
         if !place.join("bin/pjdfstest").exists() || !place.join("bin/fsx").exists() {
             let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            cargo.args(["install", "--locked", "--debug", "--root"]).arg(&place).args(JUDGES);
+            cargo
+                .args(["install", "--locked", "--debug", "--root"])
+                .arg(&place)
+                .args(JUDGES);
             let told = cargo.output().expect("cargo runs this test");
             let said = String::from_utf8_lossy(&told.stderr);
-            assert!(told.status.success(), "installing {JUDGES:?} (which need the Debian package libacl1-dev): {said}");
+            assert!(
+                told.status.success(),
+                "installing {JUDGES:?} (which need the Debian package libacl1-dev): {said}"
+            );
         }
         place.join("bin")
     })
@@ -54,9 +61,20 @@ pub fn pjdfstest(dir: &Path, nap: f64) -> Verdicts {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("pjdfstest.toml");
     fs::write(&file, configuration(nap)).unwrap();
-    let told = Command::new(judges().join("pjdfstest")).arg("-c").arg(&file).arg("-p").arg(dir).output().expect("it is installed");
+    let told = Command::new(judges().join("pjdfstest"))
+        .arg("-c")
+        .arg(&file)
+        .arg("-p")
+        .arg(dir)
+        .output()
+        .expect("it is installed");
     let verdicts = verdicts(&String::from_utf8_lossy(&told.stdout));
-    assert!(verdicts.len() > 300, "{}{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    assert!(
+        verdicts.len() > 300,
+        "{}{}",
+        String::from_utf8_lossy(&told.stdout),
+        String::from_utf8_lossy(&told.stderr)
+    );
     verdicts
 }
 
@@ -82,14 +100,31 @@ pub fn fsx(file: &Path, operations: u64, seed: u32) {
     let text = "flen = 1048576\n[weights]\nclose_open = 1\nread = 10\nwrite = 10\nmapread = 10\nmapwrite = 10\ninvalidate = 1\ntruncate = 5\nfsync = 1\nfdatasync = 1\nsendfile = 3\nposix_fadvise = 1\n";
     fs::write(&choices, text).unwrap();
     let mut fsx = Command::new(judges().join("fsx"));
-    fsx.args(["-q", "-N", &operations.to_string(), "-S", &seed.to_string(), "-P"]).arg(scratch.path()).arg("-f").arg(&choices).arg(file);
+    fsx.args([
+        "-q",
+        "-N",
+        &operations.to_string(),
+        "-S",
+        &seed.to_string(),
+        "-P",
+    ])
+    .arg(scratch.path())
+    .arg("-f")
+    .arg(&choices)
+    .arg(file);
     let told = fsx.output().expect("it is installed");
     let said = [told.stdout, told.stderr].concat();
     let end = &said[said.len().saturating_sub(4000)..];
-    assert!(told.status.success(), "{}: {}", told.status, String::from_utf8_lossy(end));
+    assert!(
+        told.status.success(),
+        "{}: {}",
+        told.status,
+        String::from_utf8_lossy(end)
+    );
 }
 
-/// Every test in the kernel's own JFFS2, on flash in memory. The guest's clock counts instructions, so that its naps take no time.
+/// Every test in the kernel's own JFFS2, on flash in memory. The guest's clock counts instructions,
+/// so that its naps take no time.
 pub fn pjdfstest_in_the_kernels_jffs2() -> Verdicts {
     let judge = judges().join("pjdfstest");
     let script = format!(
@@ -98,9 +133,21 @@ pub fn pjdfstest_in_the_kernels_jffs2() -> Verdicts {
          send out /out.txt",
         judge.display()
     );
-    let guest = Oracle::ready().unwrap().guest().program(&judge).script(script).icount(1).memory(512);
-    let guest = guest.file("/pjdfstest.toml", configuration(1.05)).file("/etc/passwd", USERS).file("/etc/group", GROUPS);
+    let guest = Oracle::ready()
+        .unwrap()
+        .guest()
+        .program(&judge)
+        .script(script)
+        .icount(1)
+        .memory(512);
+    let guest = guest
+        .file("/pjdfstest.toml", configuration(1.05))
+        .file("/etc/passwd", USERS)
+        .file("/etc/group", GROUPS);
     let report = guest.run().unwrap();
-    let said = report.files.get("out").unwrap_or_else(|| panic!("{}", report.console));
+    let said = report
+        .files
+        .get("out")
+        .unwrap_or_else(|| panic!("{}", report.console));
     verdicts(&String::from_utf8_lossy(said))
 }

@@ -45,19 +45,33 @@ pub struct Mount {
 impl Mount {
     pub fn new(stack: StackUnderTest) -> Self {
         let fuse = Path::new("/dev/fuse").exists();
-        assert!(rustix::process::geteuid().is_root() && fuse, "this test must run as root (with /dev/fuse, which is there: {fuse})");
+        assert!(
+            rustix::process::geteuid().is_root() && fuse,
+            "this test must run as root (with /dev/fuse, which is there: {fuse})"
+        );
         // pjdfstest 0.2.2 subtracts too much from some lengths of path: this one suits it.
-        let dir = tempfile::Builder::new().prefix("posix").rand_bytes(6).tempdir_in("/tmp").unwrap();
+        let dir = tempfile::Builder::new()
+            .prefix("posix")
+            .rand_bytes(6)
+            .tempdir_in("/tmp")
+            .unwrap();
         let (at, description) = (dir.path().join("mnt"), dir.path().join("stack.toml"));
         fs::create_dir(&at).unwrap();
         // Other users come through here.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(&description, stack.description).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
-        command.arg("mount").arg(&description).arg(&at).arg("--everybody").stdout(Stdio::piped());
+        command
+            .arg("mount")
+            .arg(&description)
+            .arg(&at)
+            .arg("--everybody")
+            .stdout(Stdio::piped());
         let mut command = command.spawn().expect("the command was built");
         let mut said = String::new();
-        BufReader::new(command.stdout.as_mut().expect("it is a pipe")).read_line(&mut said).unwrap();
+        BufReader::new(command.stdout.as_mut().expect("it is a pipe"))
+            .read_line(&mut said)
+            .unwrap();
         assert!(said.contains("until Ctrl-C"), "{said:?}");
         fs::set_permissions(&at, fs::Permissions::from_mode(0o777)).unwrap();
         Self { command, dir, at }

@@ -14,8 +14,11 @@ pub enum Damage {
     Names,
 }
 
-pub const ALL: [(Damage, &str); 3] =
-    [(Damage::Truncated, "truncated"), (Damage::Data, "5 bits in contents"), (Damage::Names, "5 bits in names")];
+pub const ALL: [(Damage, &str); 3] = [
+    (Damage::Truncated, "truncated"),
+    (Damage::Data, "5 bits in contents"),
+    (Damage::Names, "5 bits in names"),
+];
 
 impl Damage {
     /// Does it to a copy.
@@ -33,8 +36,14 @@ impl Damage {
             Self::Names => (40..45).for_each(|number| {
                 let name = format!("name-{number:03}");
                 // FAT has a short name in capitals, and whether they were none.
-                let places = |name: &str| (0..bytes.len() - 8).filter(|at| bytes[*at..].starts_with(name.as_bytes())).collect::<Vec<_>>();
-                let found = Some(places(&name)).filter(|places| !places.is_empty()).unwrap_or_else(|| places(&name.to_uppercase()));
+                let places = |name: &str| {
+                    (0..bytes.len() - 8)
+                        .filter(|at| bytes[*at..].starts_with(name.as_bytes()))
+                        .collect::<Vec<_>>()
+                };
+                let found = Some(places(&name))
+                    .filter(|places| !places.is_empty())
+                    .unwrap_or_else(|| places(&name.to_uppercase()));
                 assert!(!found.is_empty(), "{name} is in no image");
                 found.into_iter().for_each(|at| bytes[at] ^= 1);
             }),
@@ -44,5 +53,8 @@ impl Damage {
 }
 
 fn place(bytes: &[u8], part: &[u8], of: &str) -> usize {
-    bytes.windows(part.len()).position(|found| found == part).unwrap_or_else(|| panic!("the contents of {of} are in no image"))
+    bytes
+        .windows(part.len())
+        .position(|found| found == part)
+        .unwrap_or_else(|| panic!("the contents of {of} are in no image"))
 }

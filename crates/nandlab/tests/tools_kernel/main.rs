@@ -1,8 +1,13 @@
-//! The table of `docs/tools.md`: what each tool loses of a tree that goes into an image or comes out of one, judged by the real kernel, and what it does with an image that was used or harmed.
+//! The table of `docs/tools.md`: what each tool loses of a tree that goes into an image or comes
+//! out of one, judged by the real kernel, and what it does with an image that was used or harmed.
 //!
-//! The test makes our part of the table, demands that nothing is lost that a format can hold, and that the document says the same. With `$NANDLAB_TOOLS` it makes the whole table, into the file that is named so: `cargo
-//! xtask tools`. Needs root (the tree has devices and owners), the tools of `nandlab-oracle`, gcc with libc6-dev; the whole also mtd-utils, f2fs-tools, e2fsprogs, dosfstools, mtools, and python3 with venv and pip
-//! for jefferson and ubi_reader. `$DUMP_F2FS` names a dump.f2fs that takes trees out, as its source does since the release of 1.16.0: an older one takes single files only, and is left out.
+//! The test makes our part of the table, demands that nothing is lost that a format can hold, and
+//! that the document says the same. With `$NANDLAB_TOOLS` it makes the whole table, into the file
+//! that is named so: `cargo xtask tools`. Needs root (the tree has devices and owners), the tools
+//! of `nandlab-oracle`, gcc with libc6-dev; the whole also mtd-utils, f2fs-tools, e2fsprogs,
+//! dosfstools, mtools, and python3 with venv and pip for jefferson and ubi_reader. `$DUMP_F2FS`
+//! names a dump.f2fs that takes trees out, as its source does since the release of 1.16.0: an older
+//! one takes single files only, and is left out.
 
 mod damage;
 mod guest;
@@ -47,35 +52,82 @@ fn our_tools_lose_nothing_that_a_format_can_hold_and_the_document_says_what_othe
     if let Some(target) = target {
         std::fs::write(&target, &text).unwrap();
     }
-    for row in table.create.iter().chain(&table.extract).filter(|row| row.tool.starts_with("nandlab")) {
-        let lost: Vec<_> = ASPECTS.iter().zip(&row.cells).filter(|(_, cell)| *cell != "kept" && *cell != "-").collect();
+    for row in table
+        .create
+        .iter()
+        .chain(&table.extract)
+        .filter(|row| row.tool.starts_with("nandlab"))
+    {
+        let lost: Vec<_> = ASPECTS
+            .iter()
+            .zip(&row.cells)
+            .filter(|(_, cell)| *cell != "kept" && *cell != "-")
+            .collect();
         assert!(lost.is_empty(), "{} {}: {lost:?}", row.format, row.tool);
     }
-    let written = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md")).unwrap();
+    let written =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md"))
+            .unwrap();
     for row in table.rows().filter(|row| row.tool.starts_with("nandlab")) {
-        assert!(written.contains(&line(row)), "docs/tools.md has no row\n{}cargo xtask tools makes it anew", line(row));
+        assert!(
+            written.contains(&line(row)),
+            "docs/tools.md has no row\n{}cargo xtask tools makes it anew",
+            line(row)
+        );
     }
-    for row in table.harmed.iter().filter(|row| row.tool.starts_with("nandlab")) {
-        assert_eq!(row.cells[0], "right", "{} {}: a used image", row.format, row.tool);
-        assert!(row.format != "JFFS2" || row.cells.iter().all(|cell| !cell.contains("status 0")), "checksums are told: {:?}", row.cells);
+    for row in table
+        .harmed
+        .iter()
+        .filter(|row| row.tool.starts_with("nandlab"))
+    {
+        assert_eq!(
+            row.cells[0], "right",
+            "{} {}: a used image",
+            row.format, row.tool
+        );
+        assert!(
+            row.format != "JFFS2" || row.cells.iter().all(|cell| !cell.contains("status 0")),
+            "checksums are told: {:?}",
+            row.cells
+        );
     }
 }
 
 fn line(row: &Row) -> String {
-    format!("| {} | {} | {} |\n", row.format, row.tool, row.cells.join(" | "))
+    format!(
+        "| {} | {} | {} |\n",
+        row.format,
+        row.tool,
+        row.cells.join(" | ")
+    )
 }
 
 impl Table {
     fn new(whole: bool) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         for (name, plain) in [("tree", false), ("plain", true)] {
-            tree::make(&scratch.path().join(name), plain).unwrap_or_else(|error| panic!("the tree: {error}: devices and owners need root"));
+            tree::make(&scratch.path().join(name), plain)
+                .unwrap_or_else(|error| panic!("the tree: {error}: devices and owners need root"));
         }
         let dump = std::env::var("DUMP_F2FS").unwrap_or_else(|_| "dump.f2fs".into());
-        let jefferson = if whole { installed(JEFFERSON, "jefferson") } else { PathBuf::new() };
+        let jefferson = if whole {
+            installed(JEFFERSON, "jefferson")
+        } else {
+            PathBuf::new()
+        };
         let ubi_reader = whole.then(|| installed(UBI_READER, "ubireader_extract_images"));
         let (create, extract, harmed, volumes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { scratch, whole, jefferson, ubi_reader, dump, create, extract, harmed, volumes }
+        Self {
+            scratch,
+            whole,
+            jefferson,
+            ubi_reader,
+            dump,
+            create,
+            extract,
+            harmed,
+            volumes,
+        }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -83,20 +135,41 @@ impl Table {
     }
 
     fn source(&self, format: &Format) -> PathBuf {
-        self.at(if format.name == "FAT" { "plain" } else { "tree" })
+        self.at(if format.name == "FAT" {
+            "plain"
+        } else {
+            "tree"
+        })
     }
 
     fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.create.iter().chain(&self.extract).chain(&self.harmed).chain(&self.volumes)
+        self.create
+            .iter()
+            .chain(&self.extract)
+            .chain(&self.harmed)
+            .chain(&self.volumes)
     }
 
     fn chosen(&self, tools: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
-        tools.iter().copied().filter(|(name, _)| self.whole || name.starts_with("nandlab")).collect()
+        tools
+            .iter()
+            .copied()
+            .filter(|(name, _)| self.whole || name.starts_with("nandlab"))
+            .collect()
     }
 
     fn run(&self, script: &str, format: &Format, image: &Path, out: &Path) -> tools::End {
         let (tree, dump) = (self.source(format), PathBuf::from(&self.dump));
-        run(script, &[("TREE", &tree), ("IMAGE", image), ("OUT", out), ("JEFFERSON", &self.jefferson), ("DUMP_F2FS", &dump)])
+        run(
+            script,
+            &[
+                ("TREE", &tree),
+                ("IMAGE", image),
+                ("OUT", out),
+                ("JEFFERSON", &self.jefferson),
+                ("DUMP_F2FS", &dump),
+            ],
+        )
     }
 
     fn make(&mut self) -> String {
@@ -111,9 +184,19 @@ impl Table {
                     std::fs::copy(&path, self.at(&format!("{}-whole", format.name))).unwrap();
                     let used = self.at(&format!("{}-used", format.name));
                     std::fs::copy(&path, &used).unwrap();
-                    images.push(Image { format: format.name, name: format!("{}-used", format.name), path: used, used: true });
+                    images.push(Image {
+                        format: format.name,
+                        name: format!("{}-used", format.name),
+                        path: used,
+                        used: true,
+                    });
                 }
-                images.push(Image { format: format.name, name, path, used: false });
+                images.push(Image {
+                    format: format.name,
+                    name,
+                    path,
+                    used: false,
+                });
             }
         }
         let judged = guest::judge(&images, self.scratch.path());
@@ -121,18 +204,37 @@ impl Table {
             let source = of_dir(&self.source(format));
             for (number, (tool, _)) in self.chosen(format.makers).into_iter().enumerate() {
                 let name = format!("{}-{number}", format.name);
-                let image = images.iter().find(|image| image.name == name).expect("it was made");
+                let image = images
+                    .iter()
+                    .find(|image| image.name == name)
+                    .expect("it was made");
                 let mut cells = cells(format, &source, &judged.tree(image));
                 if format.name == "JFFS2" {
                     cells[HOLES] = "-".into();
                 }
-                self.create.push(Row { format: format.name, tool: tool.into(), cells });
+                self.create.push(Row {
+                    format: format.name,
+                    tool: tool.into(),
+                    cells,
+                });
             }
-            let used = images.iter().find(|image| image.used && image.format == format.name).expect("it was made");
+            let used = images
+                .iter()
+                .find(|image| image.used && image.format == format.name)
+                .expect("it was made");
             self.take(format, &source, (&used.path, &judged.tree(used)));
         }
-        let volumes = volumes::rows(self.scratch.path(), &self.at("JFFS2-whole"), self.ubi_reader.as_deref());
-        self.volumes.extend(volumes.into_iter().map(|(tool, cells)| Row { format: "UBI", tool: tool.into(), cells }));
+        let volumes = volumes::rows(
+            self.scratch.path(),
+            &self.at("JFFS2-whole"),
+            self.ubi_reader.as_deref(),
+        );
+        self.volumes
+            .extend(volumes.into_iter().map(|(tool, cells)| Row {
+                format: "UBI",
+                tool: tool.into(),
+                cells,
+            }));
         judged.kernel
     }
 
@@ -145,7 +247,11 @@ impl Table {
             }
             let (found, _) = self.taken(script, format, &whole);
             if tool != "nandlab --salvage" {
-                self.extract.push(Row { format: format.name, tool: tool.into(), cells: cells(format, source, &found) });
+                self.extract.push(Row {
+                    format: format.name,
+                    tool: tool.into(),
+                    cells: cells(format, source, &found),
+                });
             }
             let mut harmed = vec![self.verdict(script, format, used, lives)];
             for (damage, _) in damage::ALL {
@@ -153,7 +259,11 @@ impl Table {
                 damage.make(&whole, &image);
                 harmed.push(self.verdict(script, format, &image, source));
             }
-            self.harmed.push(Row { format: format.name, tool: tool.into(), cells: harmed });
+            self.harmed.push(Row {
+                format: format.name,
+                tool: tool.into(),
+                cells: harmed,
+            });
         }
     }
 
@@ -172,11 +282,23 @@ impl Table {
         let (found, end) = self.taken(script, format, image);
         let [missing, wrong, more] = differences(expected, &found);
         if missing + wrong + more == 0 {
-            return if end.is_success() { "right".into() } else { format!("right, {}", end.told()) };
+            return if end.is_success() {
+                "right".into()
+            } else {
+                format!("right, {}", end.told())
+            };
         }
         let counts = [(missing, "missing"), (wrong, "wrong"), (more, "too many")];
-        let told: Vec<String> = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-        let status = if end.is_success() { "**status 0**".into() } else { end.told() };
+        let told: Vec<String> = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        let status = if end.is_success() {
+            "**status 0**".into()
+        } else {
+            end.told()
+        };
         format!("{}; {status}", told.join(", "))
     }
 
@@ -185,20 +307,46 @@ impl Table {
         let mut versions = vec![format!("Linux {kernel}")];
         if self.whole {
             let query = Command::new("dpkg-query")
-                .args(["-W", "-f", "${Package} ${Version}\\n", "mtd-utils", "f2fs-tools", "e2fsprogs", "mtools"])
+                .args([
+                    "-W",
+                    "-f",
+                    "${Package} ${Version}\\n",
+                    "mtd-utils",
+                    "f2fs-tools",
+                    "e2fsprogs",
+                    "mtools",
+                ])
                 .output();
-            versions.extend(String::from_utf8_lossy(&query.expect("dpkg").stdout).lines().map(String::from));
+            versions.extend(
+                String::from_utf8_lossy(&query.expect("dpkg").stdout)
+                    .lines()
+                    .map(String::from),
+            );
             versions.extend([JEFFERSON, UBI_READER].map(|one| one.replace("==", " ")));
             if takes_trees(&self.dump) {
-                let told = Command::new(&self.dump).arg("-V").output().expect("it ran before");
+                let told = Command::new(&self.dump)
+                    .arg("-V")
+                    .output()
+                    .expect("it ran before");
                 let told = [told.stdout, told.stderr].concat();
-                versions.push(format!("{} from its source", String::from_utf8_lossy(&told).trim()));
+                versions.push(format!(
+                    "{} from its source",
+                    String::from_utf8_lossy(&told).trim()
+                ));
             }
         }
         let _ = writeln!(text, "{}.\n", versions.join(", "));
-        let tables = [("Made, and seen by the kernel", &self.create), ("Taken out of an image that holds everything", &self.extract)];
+        let tables = [
+            ("Made, and seen by the kernel", &self.create),
+            ("Taken out of an image that holds everything", &self.extract),
+        ];
         for (title, rows) in tables {
-            let _ = writeln!(text, "## {title}\n\n| format | tool | {} |\n|---|---|{}", ASPECTS.join(" | "), "---|".repeat(ASPECTS.len()));
+            let _ = writeln!(
+                text,
+                "## {title}\n\n| format | tool | {} |\n|---|---|{}",
+                ASPECTS.join(" | "),
+                "---|".repeat(ASPECTS.len())
+            );
             rows.iter().for_each(|row| text += &line(row));
             text.push('\n');
         }
@@ -219,7 +367,8 @@ impl Table {
     }
 }
 
-/// The kernel's JFFS2 shows none, whatever the image holds: it counts a file's blocks by its length.
+/// The kernel's JFFS2 shows none, whatever the image holds: it counts a file's blocks by its
+/// length.
 const HOLES: usize = 9;
 
 const HEAD: &str = "# What tools lose
@@ -253,13 +402,21 @@ fn cells(format: &Format, all: &Tree, found: &Tree) -> Vec<String> {
         0 => "kept".into(),
         lost => format!("**{lost} of {of} lost**"),
     };
-    ASPECTS.into_iter().zip(lost(all, found)).map(cell).collect()
+    ASPECTS
+        .into_iter()
+        .zip(lost(all, found))
+        .map(cell)
+        .collect()
 }
 
 /// Since 1.16.
 fn takes_trees(dump: &str) -> bool {
     let help = Command::new(dump).arg("-h").output();
-    help.is_ok_and(|help| [help.stdout, help.stderr].iter().any(|text| String::from_utf8_lossy(text).contains("-r dump")))
+    help.is_ok_and(|help| {
+        [help.stdout, help.stderr]
+            .iter()
+            .any(|text| String::from_utf8_lossy(text).contains("-r dump"))
+    })
 }
 
 /// Installs a package of Python once, in a directory of its own; gives a program of it.
@@ -268,7 +425,9 @@ fn installed(package: &str, program: &str) -> PathBuf {
     let program = place.join("bin").join(program);
     if !program.exists() {
         let succeed = |command: &mut Command| {
-            let status = command.status().unwrap_or_else(|error| panic!("{error}: apt-get install python3-venv"));
+            let status = command
+                .status()
+                .unwrap_or_else(|error| panic!("{error}: apt-get install python3-venv"));
             assert!(status.success(), "{status}");
         };
         succeed(Command::new("python3").args(["-m", "venv"]).arg(&place));

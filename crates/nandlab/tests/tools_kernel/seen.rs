@@ -33,7 +33,9 @@ pub fn of_dir(root: &Path) -> Tree {
 }
 
 fn walk(root: &Path, dir: &Path, tree: &mut Tree) {
-    let Ok(entries) = fs::read_dir(root.join(dir)) else { return };
+    let Ok(entries) = fs::read_dir(root.join(dir)) else {
+        return;
+    };
     for entry in entries.flatten() {
         let path = dir.join(entry.file_name());
         if let Some(seen) = seen(&root.join(&path)) {
@@ -51,17 +53,29 @@ fn seen(at: &Path) -> Option<Seen> {
     let (major, minor) = (major(meta.rdev()), minor(meta.rdev()));
     let kind = match () {
         () if kind.is_dir() => Kind::Directory,
-        () if kind.is_symlink() => Kind::Symlink { target: fs::read_link(at).ok()? },
+        () if kind.is_symlink() => Kind::Symlink {
+            target: fs::read_link(at).ok()?,
+        },
         () if kind.is_char_device() => Kind::Character { major, minor },
         () if kind.is_block_device() => Kind::Block { major, minor },
         () if kind.is_fifo() => Kind::Fifo,
         () if kind.is_socket() => Kind::Socket,
         () => {
             let bytes = fs::read(at).ok()?;
-            Kind::File { size: bytes.len() as u64, sha256: Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect() }
+            Kind::File {
+                size: bytes.len() as u64,
+                sha256: Sha256::digest(&bytes)
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect(),
+            }
         }
     };
-    let links = if kind == Kind::Directory { 1 } else { meta.nlink() as u32 };
+    let links = if kind == Kind::Directory {
+        1
+    } else {
+        meta.nlink() as u32
+    };
     let time = (meta.mtime(), meta.mtime_nsec() as u32);
     Some(Seen {
         kind,
@@ -82,44 +96,89 @@ fn xattrs(at: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let len = lgetxattr(at, name, &mut value[..]).ok()?;
         Some((name.to_vec(), value[..len].to_vec()))
     };
-    names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()).filter_map(value).collect()
+    names[..len]
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+        .filter_map(value)
+        .collect()
 }
 
 /// What a guest listed under a name.
 pub fn of_guest(report: &Report, name: &str) -> Tree {
     let mut tree = Tree::new();
     for (path, entry) in &report.manifests[name] {
-        let Ok(path) = path.strip_prefix(".") else { continue };
+        let Ok(path) = path.strip_prefix(".") else {
+            continue;
+        };
         if path.as_os_str().is_empty() || path == Path::new("lost+found") {
             continue;
         }
         let (owner, time) = ((entry.uid, entry.gid), (entry.mtime, entry.mtime_nanos));
-        let seen = Seen { kind: entry.kind.clone(), mode: entry.mode, owner, time, links: entry.links, xattrs: BTreeMap::new(), taken: 0 };
+        let seen = Seen {
+            kind: entry.kind.clone(),
+            mode: entry.mode,
+            owner,
+            time,
+            links: entry.links,
+            xattrs: BTreeMap::new(),
+            taken: 0,
+        };
         tree.insert(path.to_path_buf(), seen);
     }
-    let place = |bytes: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(bytes.strip_prefix(b"./").unwrap_or(bytes)));
-    let parts: Vec<&[u8]> = report.files.get(&format!("{name}.x")).map_or(&[][..], |bytes| bytes).split(|byte| *byte == 0).collect();
+    let place = |bytes: &[u8]| {
+        PathBuf::from(std::ffi::OsStr::from_bytes(
+            bytes.strip_prefix(b"./").unwrap_or(bytes),
+        ))
+    };
+    let parts: Vec<&[u8]> = report
+        .files
+        .get(&format!("{name}.x"))
+        .map_or(&[][..], |bytes| bytes)
+        .split(|byte| *byte == 0)
+        .collect();
     for entry in parts.chunks_exact(3) {
-        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap_or("0"), 16).unwrap_or(0);
+        let byte =
+            |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap_or("0"), 16).unwrap_or(0);
         if let Some(seen) = tree.get_mut(&place(entry[0])) {
-            seen.xattrs.insert(entry[1].to_vec(), entry[2].chunks(2).map(byte).collect());
+            seen.xattrs
+                .insert(entry[1].to_vec(), entry[2].chunks(2).map(byte).collect());
         }
     }
-    let blocks = report.files.get(&format!("{name}.b")).map_or(&[][..], |bytes| bytes);
+    let blocks = report
+        .files
+        .get(&format!("{name}.b"))
+        .map_or(&[][..], |bytes| bytes);
     for line in blocks.split(|byte| *byte == b'\n') {
-        let Some(space) = line.iter().position(|byte| *byte == b' ') else { continue };
+        let Some(space) = line.iter().position(|byte| *byte == b' ') else {
+            continue;
+        };
         if let Some(seen) = tree.get_mut(&place(&line[space + 1..])) {
-            seen.taken = str::from_utf8(&line[..space]).ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) * 512;
+            seen.taken = str::from_utf8(&line[..space])
+                .ok()
+                .and_then(|text| text.parse::<u64>().ok())
+                .unwrap_or(0)
+                * 512;
         }
     }
     tree
 }
 
 /// What may be lost.
-pub const ASPECTS: [&str; 10] =
-    ["contents", "symlinks", "devices", "modes", "owners", "times, s", "times, ns", "hard links", "xattrs", "holes"];
+pub const ASPECTS: [&str; 10] = [
+    "contents",
+    "symlinks",
+    "devices",
+    "modes",
+    "owners",
+    "times, s",
+    "times, ns",
+    "hard links",
+    "xattrs",
+    "holes",
+];
 
-/// Of each aspect, how many entries have it in `all`, and of how many it is lost in `found`. What is not there has lost what it is, and nothing else is asked of it.
+/// Of each aspect, how many entries have it in `all`, and of how many it is lost in `found`. What
+/// is not there has lost what it is, and nothing else is asked of it.
 pub fn lost(all: &Tree, found: &Tree) -> [(usize, usize); 10] {
     let mut counts = [(0, 0); 10];
     for (path, old) in all {
@@ -152,12 +211,24 @@ pub fn lost(all: &Tree, found: &Tree) -> [(usize, usize); 10] {
 }
 
 fn size(seen: &Seen) -> u64 {
-    if let Kind::File { size, .. } = seen.kind { size } else { 0 }
+    if let Kind::File { size, .. } = seen.kind {
+        size
+    } else {
+        0
+    }
 }
 
-/// Entries of `all` that are missing in `found`, are something else or hold something else there, and entries that are there and not in `all`.
+/// Entries of `all` that are missing in `found`, are something else or hold something else there,
+/// and entries that are there and not in `all`.
 pub fn differences(all: &Tree, found: &Tree) -> [usize; 3] {
     let missing = all.keys().filter(|path| !found.contains_key(*path)).count();
-    let wrong = all.iter().filter(|(path, old)| found.get(*path).is_some_and(|new| new.kind != old.kind)).count();
-    [missing, wrong, found.keys().filter(|path| !all.contains_key(*path)).count()]
+    let wrong = all
+        .iter()
+        .filter(|(path, old)| found.get(*path).is_some_and(|new| new.kind != old.kind))
+        .count();
+    [
+        missing,
+        wrong,
+        found.keys().filter(|path| !all.contains_key(*path)).count(),
+    ]
 }

@@ -1,6 +1,8 @@
-//! The tree that every tool gets: a bit of everything that a file system of firmware holds, small enough for a guest.
+//! The tree that every tool gets: a bit of everything that a file system of firmware holds, small
+//! enough for a guest.
 //!
-//! Files of `data` hold bytes that occur once in an image and do not compress: what is damaged is found by them.
+//! Files of `data` hold bytes that occur once in an image and do not compress: what is damaged is
+//! found by them.
 
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, makedev, mknodat};
 use std::fs::{self, File, FileTimes, Permissions};
@@ -19,17 +21,33 @@ pub fn data(number: usize) -> String {
 
 /// What it holds.
 pub fn contents(number: usize) -> Vec<u8> {
-    (0..BYTES as u64).map(|at| (nandlab_sim::mix(number as u64, at) >> 13) as u8).collect()
+    (0..BYTES as u64)
+        .map(|at| (nandlab_sim::mix(number as u64, at) >> 13) as u8)
+        .collect()
 }
 
 /// Makes the tree; with `plain` directories and files only.
 pub fn make(root: &Path, plain: bool) -> std::io::Result<()> {
     let at = |path: &str| root.join(path);
-    for dir in ["", "etc", "data", "names", "tmp", "deep", "deep/er", "deep/er/still"] {
+    for dir in [
+        "",
+        "etc",
+        "data",
+        "names",
+        "tmp",
+        "deep",
+        "deep/er",
+        "deep/er/still",
+    ] {
         fs::create_dir(at(dir))?;
     }
     (0..FILES).try_for_each(|number| fs::write(at(&data(number)), contents(number)))?;
-    (0..100).try_for_each(|number| fs::write(at(&format!("names/name-{number:03}.txt")), format!("the file of number {number}\n")))?;
+    (0..100).try_for_each(|number| {
+        fs::write(
+            at(&format!("names/name-{number:03}.txt")),
+            format!("the file of number {number}\n"),
+        )
+    })?;
     fs::write(at("etc/empty"), "")?;
     fs::write(at("etc/shadow"), "root:*:\n")?;
     fs::write(at("etc/su"), [7; 4097])?;
@@ -46,7 +64,13 @@ pub fn make(root: &Path, plain: bool) -> std::io::Result<()> {
 
 fn special(root: &Path) -> std::io::Result<()> {
     let at = |path: &str| root.join(path);
-    let modes = [("etc/su", 0o4711), ("etc/shadow", 0o640), ("tmp", 0o1777), ("names", 0o2750), ("etc/empty", 0o600)];
+    let modes = [
+        ("etc/su", 0o4711),
+        ("etc/shadow", 0o640),
+        ("tmp", 0o1777),
+        ("names", 0o2750),
+        ("etc/empty", 0o600),
+    ];
     chown(at("etc/shadow"), Some(1000), Some(65_534))?;
     chown(at("names"), Some(7), Some(50))?;
     fs::hard_link(at("data/00.bin"), at("etc/second"))?;
@@ -61,7 +85,13 @@ fn special(root: &Path) -> std::io::Result<()> {
         ("socket", FileType::Socket, 0),
     ];
     for (name, kind, device) in nodes {
-        mknodat(CWD, at(&format!("tmp/{name}")), kind, Mode::from_raw_mode(0o660), device)?;
+        mknodat(
+            CWD,
+            at(&format!("tmp/{name}")),
+            kind,
+            Mode::from_raw_mode(0o660),
+            device,
+        )?;
         fs::set_permissions(at(&format!("tmp/{name}")), Permissions::from_mode(0o660))?;
     }
     let xattrs: [(&str, &str, &[u8]); 4] = [
@@ -73,14 +103,18 @@ fn special(root: &Path) -> std::io::Result<()> {
     for (path, name, value) in xattrs {
         lsetxattr(at(path), name, value, XattrFlags::empty())?;
     }
-    modes.into_iter().try_for_each(|(path, mode)| fs::set_permissions(at(path), Permissions::from_mode(mode)))
+    modes
+        .into_iter()
+        .try_for_each(|(path, mode)| fs::set_permissions(at(path), Permissions::from_mode(mode)))
 }
 
 /// Every entry a time of its own: what is in a directory first.
 fn dates(path: &Path, count: &mut u64) -> std::io::Result<()> {
     let kind = fs::symlink_metadata(path)?.file_type();
     if kind.is_dir() {
-        let mut names: Vec<PathBuf> = fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        let mut names: Vec<PathBuf> = fs::read_dir(path)?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?;
         names.sort();
         names.iter().try_for_each(|below| dates(below, count))?;
     }

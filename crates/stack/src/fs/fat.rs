@@ -20,21 +20,41 @@ pub struct FatDescription {
 
 impl FatDescription {
     /// Takes what stands before the partition, in the order of settings.
-    pub(super) fn take_units(section: &mut Section, bits: Option<Bits>) -> Result<Self, DescriptionError> {
+    pub(super) fn take_units(
+        section: &mut Section,
+        bits: Option<Bits>,
+    ) -> Result<Self, DescriptionError> {
         const SECTOR: u64 = FsDescription::SECTOR;
-        let fine = |Size(bytes): &Size| bytes.is_power_of_two() && (SECTOR..=128 * SECTOR).contains(bytes);
+        let fine =
+            |Size(bytes): &Size| bytes.is_power_of_two() && (SECTOR..=128 * SECTOR).contains(bytes);
         let cluster = section.given::<Size>("cluster")?;
         if let Some(size) = cluster.filter(|size| !fine(size)) {
-            return Err(section.refuse("cluster", &size.0.to_string(), "a power of two from 512 to 65536 bytes"));
+            return Err(section.refuse(
+                "cluster",
+                &size.0.to_string(),
+                "a power of two from 512 to 65536 bytes",
+            ));
         }
         let root_entries = section.given("root-entries")?;
         let cluster_sectors = cluster.map(|Size(bytes)| (bytes / SECTOR) as u32);
-        let format = Format { bits, cluster_sectors, root_entries, ..Format::default() };
-        Ok(Self { format, mount: Options::default() })
+        let format = Format {
+            bits,
+            cluster_sectors,
+            root_entries,
+            ..Format::default()
+        };
+        Ok(Self {
+            format,
+            mount: Options::default(),
+        })
     }
 
     /// And what follows it.
-    pub(super) fn take_rest(&mut self, section: &mut Section, start: u64) -> Result<(), DescriptionError> {
+    pub(super) fn take_rest(
+        &mut self,
+        section: &mut Section,
+        start: u64,
+    ) -> Result<(), DescriptionError> {
         self.mount.barriers = section.or("barriers", self.mount.barriers)?;
         self.mount.sync = section.or("sync", self.mount.sync)?;
         self.format.hidden_sectors = start as u32;
@@ -54,9 +74,15 @@ impl FatDescription {
     ) -> Result<Mounted<'a>, FsError> {
         let Some(nvram) = nvram else {
             let fat = Fat::mount(partition, self.mount)?;
-            return Ok(Mounted { parts: Parts::Fat(*fat.layout()), fs: Box::new(fat) });
+            return Ok(Mounted {
+                parts: Parts::Fat(*fat.layout()),
+                fs: Box::new(fat),
+            });
         };
         let fat = Fat::mount_with_nvram(partition, nvram, self.mount)?;
-        Ok(Mounted { parts: Parts::Fat(*fat.layout()), fs: Box::new(fat) })
+        Ok(Mounted {
+            parts: Parts::Fat(*fat.layout()),
+            fs: Box::new(fat),
+        })
     }
 }

@@ -91,7 +91,9 @@ pub enum FsError {
         expected: &'static str,
     },
     /// Its metadata cannot be kept in a memory.
-    #[error("nvram.holds: found \"metadata\", expected a file system of type \"fat\", the only one that keeps its metadata there")]
+    #[error(
+        "nvram.holds: found \"metadata\", expected a file system of type \"fat\", the only one that keeps its metadata there"
+    )]
     Nvram,
 }
 
@@ -118,7 +120,9 @@ impl FsDescription {
     pub const SECTOR: u64 = 512;
 
     /// Takes `[fs]` out of a document; none if there is no file system.
-    pub(crate) fn take(document: &mut Document) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
+    pub(crate) fn take(
+        document: &mut Document,
+    ) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
         let mut section = document.section("fs");
         let types = [
             ("none", None),
@@ -132,8 +136,15 @@ impl FsDescription {
             ("f2fs", Some(Kind::F2fs)),
         ];
         let Some(kind) = section.choice("type", &types, None)? else {
-            let all = KEYS.iter().flat_map(|(keys, _)| *keys).chain(&PLACE_KEYS).chain(&["sync", "barriers"]);
-            section.inapplicable(&all.copied().collect::<Vec<_>>(), "a type of file system (fs.type)")?;
+            let all = KEYS
+                .iter()
+                .flat_map(|(keys, _)| *keys)
+                .chain(&PLACE_KEYS)
+                .chain(&["sync", "barriers"]);
+            section.inapplicable(
+                &all.copied().collect::<Vec<_>>(),
+                "a type of file system (fs.type)",
+            )?;
             return Ok((None, section.finish()?));
         };
         kind.refuse_others(&mut section)?;
@@ -144,11 +155,25 @@ impl FsDescription {
                 fat.take_rest(&mut section, place.0)?;
                 (Volume::Fat(fat), place)
             }
-            Kind::Ext(journal) => (Volume::Ext(ExtDescription::take(&mut section, journal)?), place(&mut section)?),
-            Kind::F2fs => (Volume::F2fs(F2fsDescription::take(&mut section)?), place(&mut section)?),
-            Kind::Jffs2 => (Volume::Jffs2(Jffs2Description::take(&mut section)?), (0, None)),
+            Kind::Ext(journal) => (
+                Volume::Ext(ExtDescription::take(&mut section, journal)?),
+                place(&mut section)?,
+            ),
+            Kind::F2fs => (
+                Volume::F2fs(F2fsDescription::take(&mut section)?),
+                place(&mut section)?,
+            ),
+            Kind::Jffs2 => (
+                Volume::Jffs2(Jffs2Description::take(&mut section)?),
+                (0, None),
+            ),
         };
-        let description = Self { volume, start, size, section: section.clone() };
+        let description = Self {
+            volume,
+            start,
+            size,
+            section: section.clone(),
+        };
         Ok((Some(description), section.finish()?))
     }
 
@@ -161,7 +186,10 @@ impl FsDescription {
             }
             Volume::Fat(fat) => (&mut fat.mount.cache_bytes, &mut fat.mount.waiting_bytes_max),
             Volume::Ext(ext) => (&mut ext.mount.cache_bytes, &mut ext.mount.waiting_bytes_max),
-            Volume::F2fs(f2fs) => (&mut f2fs.mount.cache_bytes, &mut f2fs.mount.waiting_bytes_max),
+            Volume::F2fs(f2fs) => (
+                &mut f2fs.mount.cache_bytes,
+                &mut f2fs.mount.waiting_bytes_max,
+            ),
         };
         (*caches.0, *caches.1) = (memory.clean_bytes(), memory.waiting_bytes_max());
         self
@@ -193,7 +221,8 @@ impl FsDescription {
         }
     }
 
-    /// Mounts what is on bare flash, for a processor if its work is to take time on a clock; the seed is for choices that Linux leaves to its clock.
+    /// Mounts what is on bare flash, for a processor if its work is to take time on a clock; the
+    /// seed is for choices that Linux leaves to its clock.
     pub fn mount_on_flash<'a>(
         &self,
         mtd: Box<dyn Mtd + 'a>,
@@ -201,7 +230,10 @@ impl FsDescription {
         driven: Option<(HostDescription, Clock)>,
     ) -> Result<Box<dyn FileSystem + 'a>, FsError> {
         match &self.volume {
-            Volume::Jffs2(jffs2) => Ok(Box::new(PageCache::new(jffs2.mount(mtd, seed, driven)?, jffs2.cache_bytes))),
+            Volume::Jffs2(jffs2) => Ok(Box::new(PageCache::new(
+                jffs2.mount(mtd, seed, driven)?,
+                jffs2.cache_bytes,
+            ))),
             _ => Err(self.not_for("flash without a translation layer")),
         }
     }
@@ -222,14 +254,25 @@ impl FsDescription {
         let sector = u64::from(g.sector);
         let start = self.start * Self::SECTOR / sector;
         if !(self.start * Self::SECTOR).is_multiple_of(sector) || start >= g.sectors {
-            let expected = format!("a place on the disk of {} sectors of {sector} bytes", g.sectors);
-            return Err(self.section.refuse("start-sector", &self.start.to_string(), &expected).into());
+            let expected = format!(
+                "a place on the disk of {} sectors of {sector} bytes",
+                g.sectors
+            );
+            return Err(self
+                .section
+                .refuse("start-sector", &self.start.to_string(), &expected)
+                .into());
         }
         let room = (g.sectors - start) * sector;
         let size = self.size.unwrap_or(room);
         if size == 0 || size > room || !size.is_multiple_of(sector) {
-            let expected = format!("whole sectors of {sector} bytes, {room} bytes at most behind the start sector");
-            return Err(self.section.refuse("size", &size.to_string(), &expected).into());
+            let expected = format!(
+                "whole sectors of {sector} bytes, {room} bytes at most behind the start sector"
+            );
+            return Err(self
+                .section
+                .refuse("size", &size.to_string(), &expected)
+                .into());
         }
         Ok(Partition::new(disk, Lba(start), size / sector)?)
     }
@@ -285,8 +328,14 @@ impl Kind {
             section.inapplicable(keys, needs)?;
         }
         match self {
-            Self::Jffs2 => section.inapplicable(&["start-sector", "size", "barriers"], "a file system on a disk"),
-            Self::F2fs => section.inapplicable(&["sync", "barriers"], "a file system that has such an option"),
+            Self::Jffs2 => section.inapplicable(
+                &["start-sector", "size", "barriers"],
+                "a file system on a disk",
+            ),
+            Self::F2fs => section.inapplicable(
+                &["sync", "barriers"],
+                "a file system that has such an option",
+            ),
             Self::Fat(_) | Self::Ext(_) => Ok(()),
         }
     }

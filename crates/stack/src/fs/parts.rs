@@ -51,14 +51,28 @@ impl ExtParts {
     /// Of a layout on sectors of so many bytes, with its regions in blocks, in order.
     pub(super) fn new(layout: &Layout, sector: u32, regions: Vec<(Range<u32>, Region)>) -> Self {
         let ratio = u64::from(layout.block / sector);
-        let sectors = |blocks: Range<u32>| u64::from(blocks.start) * ratio..u64::from(blocks.end) * ratio;
-        let regions = regions.into_iter().map(|(blocks, region)| (sectors(blocks), region)).collect();
-        Self { sectors: u64::from(layout.blocks) * ratio, block_sectors: ratio, blocks: layout.blocks, regions }
+        let sectors =
+            |blocks: Range<u32>| u64::from(blocks.start) * ratio..u64::from(blocks.end) * ratio;
+        let regions = regions
+            .into_iter()
+            .map(|(blocks, region)| (sectors(blocks), region))
+            .collect();
+        Self {
+            sectors: u64::from(layout.blocks) * ratio,
+            block_sectors: ratio,
+            blocks: layout.blocks,
+            regions,
+        }
     }
 
     /// The region that a sector lies in; none: what files and directories have.
     pub fn of(&self, sector: u64) -> Option<Region> {
-        let at = self.regions.partition_point(|(sectors, _)| sectors.end <= sector);
-        self.regions.get(at).filter(|(sectors, _)| sectors.contains(&sector)).map(|(_, region)| *region)
+        let at = self
+            .regions
+            .partition_point(|(sectors, _)| sectors.end <= sector);
+        self.regions
+            .get(at)
+            .filter(|(sectors, _)| sectors.contains(&sector))
+            .map(|(_, region)| *region)
     }
 }

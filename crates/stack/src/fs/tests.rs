@@ -7,8 +7,11 @@ use nandlab_vfs::Ino;
 use std::path::Path;
 
 fn take(text: &str) -> Result<Option<FsDescription>, String> {
-    let mut document = Document::parse("e.toml", Path::new(""), &format!("[fs]\n{text}"), &[]).map_err(|e| e.to_string())?;
-    FsDescription::take(&mut document).map(|(fs, _)| fs).map_err(|e| e.to_string())
+    let mut document = Document::parse("e.toml", Path::new(""), &format!("[fs]\n{text}"), &[])
+        .map_err(|e| e.to_string())?;
+    FsDescription::take(&mut document)
+        .map(|(fs, _)| fs)
+        .map_err(|e| e.to_string())
 }
 
 #[test]
@@ -20,9 +23,32 @@ fn what_is_made_on_a_partition_is_mounted_from_it_and_the_rest_of_the_disk_stays
         let mut partition = fs.partition(&mut disk).unwrap();
         fs.make(&mut partition).unwrap();
         let mut mounted = fs.mount(Box::new(partition), None).unwrap();
-        let Parts::Fat(l) = mounted.parts else { panic!("not FAT") };
-        assert_eq!((l.fat_start, l.fat_sectors, l.root_start, l.data_start, l.clusters), (1, 64, 129, 161, 16_343));
-        mounted.fs.mkdir(Ino::ROOT, b"DCIM", 0o755, nandlab_vfs::Caller { uid: 0, gid: 0, now: nandlab_vfs::Time::new(0) }).unwrap();
+        let Parts::Fat(l) = mounted.parts else {
+            panic!("not FAT")
+        };
+        assert_eq!(
+            (
+                l.fat_start,
+                l.fat_sectors,
+                l.root_start,
+                l.data_start,
+                l.clusters
+            ),
+            (1, 64, 129, 161, 16_343)
+        );
+        mounted
+            .fs
+            .mkdir(
+                Ino::ROOT,
+                b"DCIM",
+                0o755,
+                nandlab_vfs::Caller {
+                    uid: 0,
+                    gid: 0,
+                    now: nandlab_vfs::Time::new(0),
+                },
+            )
+            .unwrap();
         mounted.fs.unmount().unwrap();
     }
     let mut sector = [0; 512];
@@ -35,43 +61,132 @@ fn what_is_made_on_a_partition_is_mounted_from_it_and_the_rest_of_the_disk_stays
 #[test]
 fn each_bad_value_is_refused_at_its_key() {
     let cases = [
-        ("type = \"ext9\"", "e.toml:2:8: fs.type: found \"ext9\", expected one of \"none\", \"fat\""),
-        ("cluster = 2048", "fs.cluster: has no effect, it needs a type of file system"),
-        ("mode = \"journal\"", "fs.mode: has no effect, it needs a type of file system"),
-        ("type = \"fat\"\nblock = 1024", "fs.block: has no effect, it needs type = \"ext2\" or \"ext3\""),
-        ("type = \"fat\"\nmode = \"journal\"", "fs.mode: has no effect, it needs type = \"ext3\""),
-        ("type = \"ext3\"\ncluster = 2048", "fs.cluster: has no effect, it needs type = \"fat\""),
-        ("type = \"ext2\"\ncheckpoint = \"remap\"", "fs.checkpoint: has no effect, it needs type = \"ext3\""),
-        ("type = \"ext2\"\nblock = 512", "fs.block: found 512, expected 1024, 2048 or 4096 bytes"),
-        ("type = \"ext2\"\ninode-size = 100", "fs.inode-size: found 100, expected a power of two from 128 to the block"),
-        ("type = \"ext2\"\ninode-size = 2048", "fs.inode-size: found 2048, expected a power of two"),
-        ("type = \"ext3\"\nmode = \"data\"", "fs.mode: found \"data\", expected one of \"journal\", \"ordered\", \"writeback\""),
-        ("type = \"ext3\"\ncheckpoint = \"move\"", "fs.checkpoint: found \"move\", expected one of \"copy\", \"remap\""),
-        ("type = \"ext3\"\ncommit-interval = \"0 s\"", "fs.commit-interval: found \"0 ns\", expected a time above 0"),
-        ("type = \"fat16\"\ncluster = 1000", "fs.cluster: found 1000, expected a power of two from 512 to 65536 bytes"),
-        ("type = \"fat16\"\nstart-sector = 5000000000", "fs.start-sector: found 5000000000, expected a sector below 2^32"),
-        ("type = \"jffs2\"\nblock = 1024", "fs.block: has no effect, it needs type = \"ext2\" or \"ext3\""),
-        ("type = \"jffs2\"\nstart-sector = 8", "fs.start-sector: has no effect, it needs a file system on a disk"),
-        ("type = \"ext2\"\ncompression = \"none\"", "fs.compression: has no effect, it needs type = \"jffs2\""),
-        ("type = \"jffs2\"\ncompression = \"gzip\"", "fs.compression: found \"gzip\", expected one of \"none\", \"classic\""),
-        ("type = \"jffs2\"\ncompression = \"none\"\ncompressor = \"size\"", "fs.compressor: has no effect, it needs a compression"),
-        ("type = \"f2fs\"\nlogs = 3", "fs.logs: found 3, expected 2, 4 or 6"),
-        ("type = \"f2fs\"\nbarriers = false", "fs.barriers: has no effect"),
-        ("type = \"ext3\"\nlogs = 6", "fs.logs: has no effect, it needs type = \"f2fs\""),
-        ("type = \"f2fs\"\noverprovision = 90.0", "fs.overprovision: found 90, expected percent, 0.1 to 50"),
-        ("type = \"jffs2\"\nnode-bytes = 5000", "fs.node-bytes: found \"5000 B\", expected a power of two from 4 KiB"),
-        ("type = \"fat16\"\nstrat-sector = 5", "fs.strat-sector: unknown key, did you mean \"start-sector\"?"),
+        (
+            "type = \"ext9\"",
+            "e.toml:2:8: fs.type: found \"ext9\", expected one of \"none\", \"fat\"",
+        ),
+        (
+            "cluster = 2048",
+            "fs.cluster: has no effect, it needs a type of file system",
+        ),
+        (
+            "mode = \"journal\"",
+            "fs.mode: has no effect, it needs a type of file system",
+        ),
+        (
+            "type = \"fat\"\nblock = 1024",
+            "fs.block: has no effect, it needs type = \"ext2\" or \"ext3\"",
+        ),
+        (
+            "type = \"fat\"\nmode = \"journal\"",
+            "fs.mode: has no effect, it needs type = \"ext3\"",
+        ),
+        (
+            "type = \"ext3\"\ncluster = 2048",
+            "fs.cluster: has no effect, it needs type = \"fat\"",
+        ),
+        (
+            "type = \"ext2\"\ncheckpoint = \"remap\"",
+            "fs.checkpoint: has no effect, it needs type = \"ext3\"",
+        ),
+        (
+            "type = \"ext2\"\nblock = 512",
+            "fs.block: found 512, expected 1024, 2048 or 4096 bytes",
+        ),
+        (
+            "type = \"ext2\"\ninode-size = 100",
+            "fs.inode-size: found 100, expected a power of two from 128 to the block",
+        ),
+        (
+            "type = \"ext2\"\ninode-size = 2048",
+            "fs.inode-size: found 2048, expected a power of two",
+        ),
+        (
+            "type = \"ext3\"\nmode = \"data\"",
+            "fs.mode: found \"data\", expected one of \"journal\", \"ordered\", \"writeback\"",
+        ),
+        (
+            "type = \"ext3\"\ncheckpoint = \"move\"",
+            "fs.checkpoint: found \"move\", expected one of \"copy\", \"remap\"",
+        ),
+        (
+            "type = \"ext3\"\ncommit-interval = \"0 s\"",
+            "fs.commit-interval: found \"0 ns\", expected a time above 0",
+        ),
+        (
+            "type = \"fat16\"\ncluster = 1000",
+            "fs.cluster: found 1000, expected a power of two from 512 to 65536 bytes",
+        ),
+        (
+            "type = \"fat16\"\nstart-sector = 5000000000",
+            "fs.start-sector: found 5000000000, expected a sector below 2^32",
+        ),
+        (
+            "type = \"jffs2\"\nblock = 1024",
+            "fs.block: has no effect, it needs type = \"ext2\" or \"ext3\"",
+        ),
+        (
+            "type = \"jffs2\"\nstart-sector = 8",
+            "fs.start-sector: has no effect, it needs a file system on a disk",
+        ),
+        (
+            "type = \"ext2\"\ncompression = \"none\"",
+            "fs.compression: has no effect, it needs type = \"jffs2\"",
+        ),
+        (
+            "type = \"jffs2\"\ncompression = \"gzip\"",
+            "fs.compression: found \"gzip\", expected one of \"none\", \"classic\"",
+        ),
+        (
+            "type = \"jffs2\"\ncompression = \"none\"\ncompressor = \"size\"",
+            "fs.compressor: has no effect, it needs a compression",
+        ),
+        (
+            "type = \"f2fs\"\nlogs = 3",
+            "fs.logs: found 3, expected 2, 4 or 6",
+        ),
+        (
+            "type = \"f2fs\"\nbarriers = false",
+            "fs.barriers: has no effect",
+        ),
+        (
+            "type = \"ext3\"\nlogs = 6",
+            "fs.logs: has no effect, it needs type = \"f2fs\"",
+        ),
+        (
+            "type = \"f2fs\"\noverprovision = 90.0",
+            "fs.overprovision: found 90, expected percent, 0.1 to 50",
+        ),
+        (
+            "type = \"jffs2\"\nnode-bytes = 5000",
+            "fs.node-bytes: found \"5000 B\", expected a power of two from 4 KiB",
+        ),
+        (
+            "type = \"fat16\"\nstrat-sector = 5",
+            "fs.strat-sector: unknown key, did you mean \"start-sector\"?",
+        ),
     ];
     for (line, expected) in cases {
-        let error = take(line).err().unwrap_or_else(|| panic!("{line} was accepted"));
+        let error = take(line)
+            .err()
+            .unwrap_or_else(|| panic!("{line} was accepted"));
         assert!(error.contains(expected), "{line}: {error}");
     }
     let place = |text: &str| {
         let fs = take(&format!("type = \"fat16\"\n{text}")).unwrap().unwrap();
-        fs.partition(Ram::new(512, 1000)).map(|_| ()).unwrap_err().to_string()
+        fs.partition(Ram::new(512, 1000))
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
     };
-    assert!(place("start-sector = 1000").contains("fs.start-sector: found 1000, expected a place on the disk of 1000 sectors"));
-    assert!(place("start-sector = 10\nsize = \"1 MiB\"").contains("fs.size: found 1048576, expected whole sectors of 512 bytes, 506880"));
+    assert!(
+        place("start-sector = 1000")
+            .contains("fs.start-sector: found 1000, expected a place on the disk of 1000 sectors")
+    );
+    assert!(
+        place("start-sector = 10\nsize = \"1 MiB\"")
+            .contains("fs.size: found 1048576, expected whole sectors of 512 bytes, 506880")
+    );
 }
 
 #[test]
@@ -81,29 +196,75 @@ fn every_choice_of_ext_arrives() {
         _ => panic!("not ext"),
     };
     let plain = ext("type = \"ext2\"");
-    assert_eq!((plain.format.journal, plain.mount.mode, plain.format.inode_size), (false, Mode::Unjournaled, 256));
+    assert_eq!(
+        (
+            plain.format.journal,
+            plain.mount.mode,
+            plain.format.inode_size
+        ),
+        (false, Mode::Unjournaled, 256)
+    );
     let usual = ext("type = \"ext3\"");
-    assert_eq!((usual.format.journal, usual.mount), (true, nandlab_ext::Options::default()));
+    assert_eq!(
+        (usual.format.journal, usual.mount),
+        (true, nandlab_ext::Options::default())
+    );
     let keys = "block = 4096\ninode-size = 128\njournal-size = \"8 MiB\"\nmode = \"journal\"\ncheckpoint = \"remap\"\ncommit-interval = \"1 s\"\nbarriers = false";
     let other = ext(&format!("type = \"ext3\"\n{keys}"));
-    assert_eq!((other.format.block, other.format.inode_size, other.journal_bytes), (Some(4096), 128, Some(8 << 20)));
-    assert_eq!((other.mount.mode, other.mount.checkpoint), (Mode::Journal, Checkpoint::Remap));
-    assert_eq!((other.mount.commit_interval, other.mount.barriers), (1_000_000_000, false));
+    assert_eq!(
+        (
+            other.format.block,
+            other.format.inode_size,
+            other.journal_bytes
+        ),
+        (Some(4096), 128, Some(8 << 20))
+    );
+    assert_eq!(
+        (other.mount.mode, other.mount.checkpoint),
+        (Mode::Journal, Checkpoint::Remap)
+    );
+    assert_eq!(
+        (other.mount.commit_interval, other.mount.barriers),
+        (1_000_000_000, false)
+    );
 }
 
 #[test]
 fn a_volume_of_ext_says_where_its_parts_are() {
-    let fs = take("type = \"ext3\"\nsize = \"16 MiB\"\njournal-size = \"2 MiB\"").unwrap().unwrap();
+    let fs = take("type = \"ext3\"\nsize = \"16 MiB\"\njournal-size = \"2 MiB\"")
+        .unwrap()
+        .unwrap();
     let mut disk = Ram::new(512, 40_000);
     let mut partition = fs.partition(&mut disk).unwrap();
     fs.make(&mut partition).unwrap();
     let mounted = fs.mount(Box::new(partition), None).unwrap();
-    let Parts::Ext(parts) = &mounted.parts else { panic!("not ext") };
-    let count = |region| (0..parts.sectors).filter(|sector| parts.of(*sector) == Some(region)).count();
-    assert_eq!((parts.sectors, parts.block_sectors, mounted.parts.sectors()), (32_768, 2, 32_768));
-    // Two groups of 8192 blocks, a bitmap of each kind in each, 4096 inodes of 256 bytes, a journal of 2048 blocks.
-    assert_eq!((count(ExtRegion::Bitmaps), count(ExtRegion::Inodes), count(ExtRegion::Journal)), (8, 2048, 4096));
-    assert!(count(ExtRegion::Super) >= 8 && parts.of(2) == Some(ExtRegion::Super) && parts.of(parts.sectors - 1).is_none());
+    let Parts::Ext(parts) = &mounted.parts else {
+        panic!("not ext")
+    };
+    let count = |region| {
+        (0..parts.sectors)
+            .filter(|sector| parts.of(*sector) == Some(region))
+            .count()
+    };
+    assert_eq!(
+        (parts.sectors, parts.block_sectors, mounted.parts.sectors()),
+        (32_768, 2, 32_768)
+    );
+    // Two groups of 8192 blocks, a bitmap of each kind in each, 4096 inodes of 256 bytes, a journal
+    // of 2048 blocks.
+    assert_eq!(
+        (
+            count(ExtRegion::Bitmaps),
+            count(ExtRegion::Inodes),
+            count(ExtRegion::Journal)
+        ),
+        (8, 2048, 4096)
+    );
+    assert!(
+        count(ExtRegion::Super) >= 8
+            && parts.of(2) == Some(ExtRegion::Super)
+            && parts.of(parts.sectors - 1).is_none()
+    );
 }
 
 #[test]
@@ -115,37 +276,68 @@ fn what_the_disk_does_not_allow_is_refused_when_it_is_known() {
         fs.make(&mut partition).unwrap_err().to_string()
     };
     let odd = make("type = \"ext3\"\njournal-size = 1500");
-    assert!(odd.contains("fs.journal-size: found 1500, expected whole blocks of 1024 bytes"), "{odd}");
-    assert!(make("type = \"ext3\"\njournal-size = \"64 KiB\"").contains("fs: mkfs: journal is 64, expected from 1024"));
+    assert!(
+        odd.contains("fs.journal-size: found 1500, expected whole blocks of 1024 bytes"),
+        "{odd}"
+    );
+    assert!(
+        make("type = \"ext3\"\njournal-size = \"64 KiB\"")
+            .contains("fs: mkfs: journal is 64, expected from 1024")
+    );
     let fs = take("type = \"ext2\"").unwrap().unwrap();
     let mut disk = Ram::new(512, 40_000);
     fs.make(&mut disk).unwrap();
-    let refused = fs.mount(Box::new(&mut disk), Some(Box::new(Ram::new(64, 100)))).err().unwrap().to_string();
-    assert!(refused.starts_with("nvram.holds: found \"metadata\""), "{refused}");
+    let refused = fs
+        .mount(Box::new(&mut disk), Some(Box::new(Ram::new(64, 100))))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        refused.starts_with("nvram.holds: found \"metadata\""),
+        "{refused}"
+    );
 }
 
 #[test]
 fn every_choice_of_jffs2_arrives_and_what_is_made_is_mounted() {
     use nandlab_jffs2::{Choice, Compression};
-    let keys =
-        "compression = \"linux\"\ncompressor = \"size\"\nsummary = false\nsync-collects = false\nsync = true\nnode-bytes = \"64 KiB\"";
+    let keys = "compression = \"linux\"\ncompressor = \"size\"\nsummary = false\nsync-collects = false\nsync = true\nnode-bytes = \"64 KiB\"";
     let fs = take(&format!("type = \"jffs2\"\n{keys}")).unwrap().unwrap();
-    let Volume::Jffs2(jffs2) = &fs.volume else { panic!("not JFFS2") };
+    let Volume::Jffs2(jffs2) = &fs.volume else {
+        panic!("not JFFS2")
+    };
     let mount = nandlab_jffs2::Options {
-        compression: Compression { choice: Choice::Size, ..Compression::LINUX },
+        compression: Compression {
+            choice: Choice::Size,
+            ..Compression::LINUX
+        },
         summary: false,
         sync_collects: false,
         sync: true,
         ..nandlab_jffs2::Options::default()
     };
     assert_eq!((jffs2.mount, jffs2.node_bytes), (mount, 65_536));
-    assert!(fs.is_on_flash() && matches!(fs.make(&mut Ram::new(512, 1000)), Err(FsError::Medium { found: "jffs2", .. })));
-    let mut chip = nandlab_nand::Chip::new(nandlab_nand::preset::find("onenand-kfg1g16u2m").unwrap().spec()).unwrap();
+    assert!(
+        fs.is_on_flash()
+            && matches!(
+                fs.make(&mut Ram::new(512, 1000)),
+                Err(FsError::Medium { found: "jffs2", .. })
+            )
+    );
+    let mut chip = nandlab_nand::Chip::new(
+        nandlab_nand::preset::find("onenand-kfg1g16u2m")
+            .unwrap()
+            .spec(),
+    )
+    .unwrap();
     fs.make_on_flash(&mut chip).unwrap();
     for round in 0..2 {
         let mut mounted = fs.mount_on_flash(Box::new(&mut chip), 1, None).unwrap();
         let by = nandlab_vfs::Caller::root(nandlab_vfs::Time::new(0));
-        assert_eq!(mounted.mkdir(Ino::ROOT, b"a", 0o755, by).is_ok(), round == 0);
+        assert_eq!(
+            mounted.mkdir(Ino::ROOT, b"a", 0o755, by).is_ok(),
+            round == 0
+        );
         mounted.unmount().unwrap();
     }
 }
@@ -156,7 +348,9 @@ fn every_choice_of_f2fs_arrives_and_what_is_made_is_mounted() {
     let keys = "segments-per-section = 2\nlogs = 4\ninline-data = false\ninline-dentry = false\ndiscard = false\nroll-forward = false\nthreaded = false\nin-place = \"fsync\"\n\
                 foreground = \"cost-benefit\"\nbackground = \"greedy\"\ncheckpoint-interval = \"1 s\"\ncleaning-interval = \"2 s\"\nrequest = \"64 KiB\"\nordered = false";
     let fs = take(&format!("type = \"f2fs\"\n{keys}")).unwrap().unwrap();
-    let Volume::F2fs(f2fs) = &fs.volume else { panic!("not F2FS") };
+    let Volume::F2fs(f2fs) = &fs.volume else {
+        panic!("not F2FS")
+    };
     let mount = Options {
         logs: 4,
         inline_data: false,
@@ -177,8 +371,18 @@ fn every_choice_of_f2fs_arrives_and_what_is_made_is_mounted() {
     let fs = take("type = \"f2fs\"").unwrap().unwrap();
     let mut disk = Ram::new(512, 128 << 11);
     fs.make(&mut fs.partition(&mut disk).unwrap()).unwrap();
-    let mut mounted = fs.mount(Box::new(fs.partition(&mut disk).unwrap()), None).unwrap();
-    mounted.fs.mkdir(Ino::ROOT, b"a", 0o755, nandlab_vfs::Caller::root(nandlab_vfs::Time::new(0))).unwrap();
+    let mut mounted = fs
+        .mount(Box::new(fs.partition(&mut disk).unwrap()), None)
+        .unwrap();
+    mounted
+        .fs
+        .mkdir(
+            Ino::ROOT,
+            b"a",
+            0o755,
+            nandlab_vfs::Caller::root(nandlab_vfs::Time::new(0)),
+        )
+        .unwrap();
     mounted.fs.unmount().unwrap();
     assert_eq!(mounted.parts.sectors(), 128 << 11);
 }

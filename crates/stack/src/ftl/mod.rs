@@ -66,7 +66,10 @@ impl Name {
     ];
 
     fn text(self) -> &'static str {
-        Self::ALL.iter().find(|(_, name)| *name == self).map_or("", |(text, _)| text)
+        Self::ALL
+            .iter()
+            .find(|(_, name)| *name == self)
+            .map_or("", |(text, _)| text)
     }
 
     /// The keys that the scheme understands, besides `scheme` and `format`.
@@ -74,7 +77,11 @@ impl Name {
         match self {
             Self::Page => page::KEYS.to_vec(),
             Self::Bast => [&logblock::KEYS[..], &["victim"]].concat(),
-            Self::Sast => [&logblock::KEYS[..], &["victim", "group-blocks", "group-logs"]].concat(),
+            Self::Sast => [
+                &logblock::KEYS[..],
+                &["victim", "group-blocks", "group-logs"],
+            ]
+            .concat(),
             Self::Fast => [&logblock::KEYS[..], &["mismatch", "pending", "owner"]].concat(),
             Self::Nftl => nftl::KEYS.to_vec(),
             Self::Mtdblock | Self::Ubi | Self::Bare => Vec::new(),
@@ -84,12 +91,22 @@ impl Name {
     /// Refuses keys that only other schemes understand.
     fn refuse_others(self, section: &mut Section) -> Result<(), DescriptionError> {
         let own = self.keys();
-        let mut others: Vec<&'static str> = Self::ALL.iter().flat_map(|(_, name)| name.keys()).filter(|key| !own.contains(key)).collect();
+        let mut others: Vec<&'static str> = Self::ALL
+            .iter()
+            .flat_map(|(_, name)| name.keys())
+            .filter(|key| !own.contains(key))
+            .collect();
         others.sort_unstable();
         others.dedup();
         others.into_iter().try_for_each(|key| {
-            let takers = Self::ALL.iter().filter(|(_, name)| name.keys().contains(&key)).map(|(text, _)| quote(text));
-            section.inapplicable(&[key], &format!("scheme = {}", takers.collect::<Vec<_>>().join(" or ")))
+            let takers = Self::ALL
+                .iter()
+                .filter(|(_, name)| name.keys().contains(&key))
+                .map(|(text, _)| quote(text));
+            section.inapplicable(
+                &[key],
+                &format!("scheme = {}", takers.collect::<Vec<_>>().join(" or ")),
+            )
         })
     }
 }
@@ -100,9 +117,18 @@ impl Scheme {
         use nandlab_ftl::logblock::Scheme as LogScheme;
         match self {
             Self::Page(_) => "page",
-            Self::LogBlock(LogBlockOptions { scheme: LogScheme::Bast { .. }, .. }) => "bast",
-            Self::LogBlock(LogBlockOptions { scheme: LogScheme::Sast { .. }, .. }) => "sast",
-            Self::LogBlock(LogBlockOptions { scheme: LogScheme::Fast { .. }, .. }) => "fast",
+            Self::LogBlock(LogBlockOptions {
+                scheme: LogScheme::Bast { .. },
+                ..
+            }) => "bast",
+            Self::LogBlock(LogBlockOptions {
+                scheme: LogScheme::Sast { .. },
+                ..
+            }) => "sast",
+            Self::LogBlock(LogBlockOptions {
+                scheme: LogScheme::Fast { .. },
+                ..
+            }) => "fast",
             Self::Nftl(_) => "nftl",
             Self::Mtdblock => "mtdblock",
             Self::Ubi(_) => "ubi",
@@ -172,11 +198,16 @@ impl FtlDescription {
         match (bare, name) {
             (true, Name::Bare) | (_, Name::Ubi) => {}
             (true, other) => {
-                let expected = "\"none\" or \"ubi\", since fs.type = \"jffs2\" lies on flash itself";
+                let expected =
+                    "\"none\" or \"ubi\", since fs.type = \"jffs2\" lies on flash itself";
                 return Err(section.refuse("scheme", &quote(other.text()), expected));
             }
             (false, Name::Bare) => {
-                return Err(section.refuse("scheme", "\"none\"", "a translation layer, or fs.type = \"jffs2\", which needs none"));
+                return Err(section.refuse(
+                    "scheme",
+                    "\"none\"",
+                    "a translation layer, or fs.type = \"jffs2\", which needs none",
+                ));
             }
             (false, _) => {}
         }
@@ -188,14 +219,20 @@ impl FtlDescription {
                 Scheme::Ubi(described)
             }
             Name::Page => Scheme::Page(page::take(&mut section, chip)?),
-            Name::Bast | Name::Sast | Name::Fast => Scheme::LogBlock(logblock::take(&mut section, chip, name)?),
+            Name::Bast | Name::Sast | Name::Fast => {
+                Scheme::LogBlock(logblock::take(&mut section, chip, name)?)
+            }
             Name::Nftl => Scheme::Nftl(nftl::take(&mut section, chip)?),
             Name::Mtdblock => Scheme::Mtdblock,
             Name::Bare => Scheme::Bare,
         };
         let format = section.or("format", Format::Auto)?;
         if format == Format::Never && chip.load.is_none() {
-            return Err(section.refuse("format", "false", "true or \"auto\", since without chip.load there is nothing to attach"));
+            return Err(section.refuse(
+                "format",
+                "false",
+                "true or \"auto\", since without chip.load there is nothing to attach",
+            ));
         }
         name.refuse_others(&mut section)?;
         if name != Name::Ubi {
@@ -211,19 +248,30 @@ mod tests {
     use super::*;
     use crate::Description;
     use nandlab_ftl::Victim;
-    use nandlab_ftl::logblock::{FirstWrite, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme as LogScheme};
+    use nandlab_ftl::logblock::{
+        FirstWrite, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme as LogScheme,
+    };
     use nandlab_ftl::nftl::{Allocation, ChainVictim, Ordering};
     use std::path::Path;
 
     fn take(text: &str) -> Result<FtlDescription, String> {
         let text = format!("[chip]\npreset = \"slc-2k\"\n[ftl]\n{text}");
-        let mut document = Document::parse("e.toml", Path::new(""), &text, &[]).map_err(|e| e.to_string())?;
-        Description::take(&mut document).map(|description| description.ftl).map_err(|e| e.to_string())
+        let mut document =
+            Document::parse("e.toml", Path::new(""), &text, &[]).map_err(|e| e.to_string())?;
+        Description::take(&mut document)
+            .map(|description| description.ftl)
+            .map_err(|e| e.to_string())
     }
 
     #[test]
     fn defaults_are_the_layers_own() {
-        assert_eq!(take("").unwrap(), FtlDescription { scheme: Scheme::Page(PageOptions::default()), format: Format::Auto });
+        assert_eq!(
+            take("").unwrap(),
+            FtlDescription {
+                scheme: Scheme::Page(PageOptions::default()),
+                format: Format::Auto
+            }
+        );
     }
 
     #[test]
@@ -240,20 +288,44 @@ mod tests {
             scrub_bits: 2,
             ..PageOptions::default()
         };
-        assert_eq!(take(all).unwrap(), FtlDescription { scheme: Scheme::Page(options), format: Format::Always });
+        assert_eq!(
+            take(all).unwrap(),
+            FtlDescription {
+                scheme: Scheme::Page(options),
+                format: Format::Always
+            }
+        );
     }
 
     #[test]
     fn every_choice_of_the_log_block_schemes_arrives() {
         let scheme = |text: &str| take(text).unwrap().scheme;
-        let ascending = |options: LogBlockOptions| Scheme::LogBlock(LogBlockOptions { page_order: PageOrder::Ascending, ..options });
-        assert_eq!(scheme("scheme = \"bast\""), ascending(LogBlockOptions::bast()));
-        assert_eq!(scheme("scheme = \"sast\""), ascending(LogBlockOptions::sast(4, 2)));
-        assert_eq!(scheme("scheme = \"fast\""), ascending(LogBlockOptions::fast()));
+        let ascending = |options: LogBlockOptions| {
+            Scheme::LogBlock(LogBlockOptions {
+                page_order: PageOrder::Ascending,
+                ..options
+            })
+        };
+        assert_eq!(
+            scheme("scheme = \"bast\""),
+            ascending(LogBlockOptions::bast())
+        );
+        assert_eq!(
+            scheme("scheme = \"sast\""),
+            ascending(LogBlockOptions::sast(4, 2))
+        );
+        assert_eq!(
+            scheme("scheme = \"fast\""),
+            ascending(LogBlockOptions::fast())
+        );
         let all = "scheme = \"fast\"\nlog-blocks = 9\nspare-blocks = 7\nfirst-write = \"log\"\nskip-stale = false\neager = true\nftl-seed = 3\nwear-threshold = 5\n\
                    mismatch = \"random\"\npending = \"logged\"\nowner = \"full\"\n";
         let options = LogBlockOptions {
-            scheme: LogScheme::Fast { mismatch: Mismatch::Random, pending: Pending::Logged, owner: OwnerMerge::Full },
+            scheme: LogScheme::Fast {
+                mismatch: Mismatch::Random,
+                pending: Pending::Logged,
+                owner: OwnerMerge::Full,
+            },
             log_blocks: 9,
             spare_blocks: 7,
             first_write: FirstWrite::Logged,
@@ -264,15 +336,26 @@ mod tests {
             ..LogBlockOptions::fast()
         };
         assert_eq!(scheme(all), ascending(options));
-        let sast = LogScheme::Sast { blocks: 8, logs: 3, victim: LogVictim::Fifo };
+        let sast = LogScheme::Sast {
+            blocks: 8,
+            logs: 3,
+            victim: LogVictim::Fifo,
+        };
         let text = "scheme = \"sast\"\ngroup-blocks = 8\ngroup-logs = 3\nvictim = \"fifo\"";
-        assert_eq!(scheme(text), ascending(LogBlockOptions { scheme: sast, ..LogBlockOptions::sast(8, 3) }));
+        assert_eq!(
+            scheme(text),
+            ascending(LogBlockOptions {
+                scheme: sast,
+                ..LogBlockOptions::sast(8, 3)
+            })
+        );
         assert_eq!(scheme("scheme = \"mtdblock\""), Scheme::Mtdblock);
     }
 
     #[test]
     fn every_choice_of_the_replacement_block_scheme_arrives() {
-        let options = |text: &str| match take(&format!("scheme = \"nftl\"\n{text}")).unwrap().scheme {
+        let options = |text: &str| match take(&format!("scheme = \"nftl\"\n{text}")).unwrap().scheme
+        {
             Scheme::Nftl(options) => options,
             other => panic!("{other:?}"),
         };
@@ -295,28 +378,94 @@ mod tests {
     #[test]
     fn each_bad_value_is_refused_at_its_key() {
         let cases = [
-            ("scheme = \"hybrid\"", "e.toml:4:10: ftl.scheme: found \"hybrid\", expected one of \"page\", \"bast\""),
-            ("over-provisioning = 0", "ftl.over-provisioning: found 0.0, expected spare space over logical space"),
-            ("over-provisioning = \"7%\"", "ftl.over-provisioning: found \"7%\", expected a number"),
-            ("over-provisioning = nan", "ftl.over-provisioning: found nan, expected a number"),
-            ("victim = \"random\"", "ftl.victim: found \"random\", expected one of \"greedy\", \"cost-benefit\""),
-            ("separate-streams = \"yes\"", "ftl.separate-streams: found \"yes\", expected true or false"),
-            ("spare-blocks = 1024", "ftl.spare-blocks: found 1024, expected fewer than the chip's 1024 blocks"),
-            ("map-interval = 0", "ftl.map-interval: found 0, expected at least 1"),
-            ("wear-threshold = -1", "ftl.wear-threshold: found -1, expected a whole number"),
-            ("scrub-bits = 70000", "ftl.scrub-bits: found 70000, expected a whole number from 0 to 65535"),
-            ("format = \"yes\"", "ftl.format: found \"yes\", expected true, false or \"auto\""),
-            ("format = false", "ftl.format: found false, expected true or \"auto\", since without chip.load"),
-            ("scheme = \"bast\"\nover-provisioning = 0.1", "ftl.over-provisioning: has no effect, it needs scheme = \"page\""),
-            ("scheme = \"bast\"\nmismatch = \"random\"", "ftl.mismatch: has no effect, it needs scheme = \"fast\""),
-            ("log-blocks = 3", "ftl.log-blocks: has no effect, it needs scheme = \"bast\" or \"sast\" or \"fast\""),
-            ("scheme = \"bast\"\nlog-blocks = 0", "ftl.log-blocks: found 0, expected 1 to 1023"),
-            ("scheme = \"nftl\"\nspare-units = 1", "ftl.spare-units: found 1, expected 2 to 1023"),
-            ("scheme = \"nftl\"\nvictim = \"greedy\"", "ftl.victim: found \"greedy\", expected one of \"longest\", \"min-copy\""),
-            ("scheme = \"fast\"\nlog-blocks = 1", "ftl.log-blocks: found 1, expected 2 to 1023"),
-            ("scheme = \"sast\"\ngroup-logs = 65", "ftl.group-logs: found 65, expected 1 to 64"),
-            ("scheme = \"sast\"\ngroup-blocks = 0", "ftl.group-blocks: found 0, expected at least 1"),
-            ("op = 0.07", "ftl.op: unknown key, expected one of scheme, over-provisioning"),
+            (
+                "scheme = \"hybrid\"",
+                "e.toml:4:10: ftl.scheme: found \"hybrid\", expected one of \"page\", \"bast\"",
+            ),
+            (
+                "over-provisioning = 0",
+                "ftl.over-provisioning: found 0.0, expected spare space over logical space",
+            ),
+            (
+                "over-provisioning = \"7%\"",
+                "ftl.over-provisioning: found \"7%\", expected a number",
+            ),
+            (
+                "over-provisioning = nan",
+                "ftl.over-provisioning: found nan, expected a number",
+            ),
+            (
+                "victim = \"random\"",
+                "ftl.victim: found \"random\", expected one of \"greedy\", \"cost-benefit\"",
+            ),
+            (
+                "separate-streams = \"yes\"",
+                "ftl.separate-streams: found \"yes\", expected true or false",
+            ),
+            (
+                "spare-blocks = 1024",
+                "ftl.spare-blocks: found 1024, expected fewer than the chip's 1024 blocks",
+            ),
+            (
+                "map-interval = 0",
+                "ftl.map-interval: found 0, expected at least 1",
+            ),
+            (
+                "wear-threshold = -1",
+                "ftl.wear-threshold: found -1, expected a whole number",
+            ),
+            (
+                "scrub-bits = 70000",
+                "ftl.scrub-bits: found 70000, expected a whole number from 0 to 65535",
+            ),
+            (
+                "format = \"yes\"",
+                "ftl.format: found \"yes\", expected true, false or \"auto\"",
+            ),
+            (
+                "format = false",
+                "ftl.format: found false, expected true or \"auto\", since without chip.load",
+            ),
+            (
+                "scheme = \"bast\"\nover-provisioning = 0.1",
+                "ftl.over-provisioning: has no effect, it needs scheme = \"page\"",
+            ),
+            (
+                "scheme = \"bast\"\nmismatch = \"random\"",
+                "ftl.mismatch: has no effect, it needs scheme = \"fast\"",
+            ),
+            (
+                "log-blocks = 3",
+                "ftl.log-blocks: has no effect, it needs scheme = \"bast\" or \"sast\" or \"fast\"",
+            ),
+            (
+                "scheme = \"bast\"\nlog-blocks = 0",
+                "ftl.log-blocks: found 0, expected 1 to 1023",
+            ),
+            (
+                "scheme = \"nftl\"\nspare-units = 1",
+                "ftl.spare-units: found 1, expected 2 to 1023",
+            ),
+            (
+                "scheme = \"nftl\"\nvictim = \"greedy\"",
+                "ftl.victim: found \"greedy\", expected one of \"longest\", \"min-copy\"",
+            ),
+            (
+                "scheme = \"fast\"\nlog-blocks = 1",
+                "ftl.log-blocks: found 1, expected 2 to 1023",
+            ),
+            (
+                "scheme = \"sast\"\ngroup-logs = 65",
+                "ftl.group-logs: found 65, expected 1 to 64",
+            ),
+            (
+                "scheme = \"sast\"\ngroup-blocks = 0",
+                "ftl.group-blocks: found 0, expected at least 1",
+            ),
+            (
+                "op = 0.07",
+                "ftl.op: unknown key, expected one of scheme, over-provisioning",
+            ),
         ];
         for (line, expected) in cases {
             let error = take(line).unwrap_err();

@@ -4,17 +4,42 @@ use crate::chip::ChipDescription;
 use crate::{DescriptionError, Section};
 use nandlab_ftl::nftl::{Allocation, ChainVictim, NftlOptions, Ordering};
 
-pub(super) const KEYS: [&str; 7] = ["spare-units", "victim", "allocation", "verify-free", "ordering", "trust-free", "wear-threshold"];
+pub(super) const KEYS: [&str; 7] = [
+    "spare-units",
+    "victim",
+    "allocation",
+    "verify-free",
+    "ordering",
+    "trust-free",
+    "wear-threshold",
+];
 
-pub(super) fn take(section: &mut Section, chip: &ChipDescription) -> Result<NftlOptions, DescriptionError> {
+pub(super) fn take(
+    section: &mut Section,
+    chip: &ChipDescription,
+) -> Result<NftlOptions, DescriptionError> {
     let default = NftlOptions::default();
     let blocks = chip.spec.geometry.blocks;
-    let victims = [("longest", ChainVictim::Longest), ("min-copy", ChainVictim::MinCopy)];
-    let allocations = [("round-robin", Allocation::RoundRobin), ("least-worn", Allocation::LeastWorn)];
+    let victims = [
+        ("longest", ChainVictim::Longest),
+        ("min-copy", ChainVictim::MinCopy),
+    ];
+    let allocations = [
+        ("round-robin", Allocation::RoundRobin),
+        ("least-worn", Allocation::LeastWorn),
+    ];
     let orderings = [("guarded", Ordering::Guarded), ("linux", Ordering::Linux)];
-    let spares = format!("2 to {}, fewer than the chip's blocks", blocks.saturating_sub(1));
+    let spares = format!(
+        "2 to {}, fewer than the chip's blocks",
+        blocks.saturating_sub(1)
+    );
     Ok(NftlOptions {
-        spare_units: section.checked("spare-units", default.spare_units, |n| (2..blocks).contains(n), &spares)?,
+        spare_units: section.checked(
+            "spare-units",
+            default.spare_units,
+            |n| (2..blocks).contains(n),
+            &spares,
+        )?,
         victim: section.choice("victim", &victims, default.victim)?,
         allocation: section.choice("allocation", &allocations, default.allocation)?,
         verify_free: section.or("verify-free", default.verify_free)?,

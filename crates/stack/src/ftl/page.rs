@@ -5,13 +5,27 @@ use crate::{DescriptionError, Section};
 use nandlab_ftl::Victim;
 use nandlab_ftl::page::PageOptions;
 
-pub(super) const KEYS: [&str; 8] =
-    ["over-provisioning", "victim", "separate-streams", "streams", "spare-blocks", "map-interval", "wear-threshold", "scrub-bits"];
+pub(super) const KEYS: [&str; 8] = [
+    "over-provisioning",
+    "victim",
+    "separate-streams",
+    "streams",
+    "spare-blocks",
+    "map-interval",
+    "wear-threshold",
+    "scrub-bits",
+];
 
-pub(super) fn take(section: &mut Section, chip: &ChipDescription) -> Result<PageOptions, DescriptionError> {
+pub(super) fn take(
+    section: &mut Section,
+    chip: &ChipDescription,
+) -> Result<PageOptions, DescriptionError> {
     let default = PageOptions::default();
     let blocks = chip.spec.geometry.blocks;
-    let victims = [("greedy", Victim::Greedy), ("cost-benefit", Victim::CostBenefit)];
+    let victims = [
+        ("greedy", Victim::Greedy),
+        ("cost-benefit", Victim::CostBenefit),
+    ];
     let share = "spare space over logical space, above 0 and up to 100";
     let fewer = format!("fewer than the chip's {blocks} blocks");
     Ok(PageOptions {
@@ -24,8 +38,18 @@ pub(super) fn take(section: &mut Section, chip: &ChipDescription) -> Result<Page
         victim: section.choice("victim", &victims, default.victim)?,
         separate_streams: section.or("separate-streams", default.separate_streams)?,
         streams: section.checked("streams", default.streams, |n| *n > 0, "1 to 255")?,
-        spare_blocks: section.checked("spare-blocks", default.spare_blocks, |n| *n < blocks, &fewer)?,
-        map_interval: section.checked("map-interval", default.map_interval, |n| *n > 0, "at least 1 page program")?,
+        spare_blocks: section.checked(
+            "spare-blocks",
+            default.spare_blocks,
+            |n| *n < blocks,
+            &fewer,
+        )?,
+        map_interval: section.checked(
+            "map-interval",
+            default.map_interval,
+            |n| *n > 0,
+            "at least 1 page program",
+        )?,
         wear_threshold: section.or("wear-threshold", default.wear_threshold)?,
         scrub_bits: section.or("scrub-bits", default.scrub_bits)?,
         ..default

@@ -1,6 +1,8 @@
 //! A volume as a disk on a chip, as the lab sees a translation layer.
 //!
-//! Operations are counted by what they are for: the host's calls (headers and UBIL's log among them), erases, moves, what the next attach needs. Erases that a call cannot do without are the call's.
+//! Operations are counted by what they are for: the host's calls (headers and UBIL's log among
+//! them), erases, moves, what the next attach needs. Erases that a call cannot do without are the
+//! call's.
 
 use super::UbiDescription;
 use crate::{BuildError, Device};
@@ -40,7 +42,10 @@ impl UbiDisk {
         let volume = described.volume_of(&ubi)?;
         let mut disk = VolumeDisk::new(ubi, volume)?;
         disk.ubi_mut().medium_mut().cause = Cause::Host;
-        Ok(Self { disk, background: described.background })
+        Ok(Self {
+            disk,
+            background: described.background,
+        })
     }
 
     fn tallied(&self) -> &Tallied {
@@ -48,7 +53,11 @@ impl UbiDisk {
     }
 
     /// Does work under its own cause.
-    fn under<T>(&mut self, cause: Cause, work: impl FnOnce(&mut Ubi<Tallied>) -> Result<T, UbiError>) -> Result<T, UbiError> {
+    fn under<T>(
+        &mut self,
+        cause: Cause,
+        work: impl FnOnce(&mut Ubi<Tallied>) -> Result<T, UbiError>,
+    ) -> Result<T, UbiError> {
         let ubi = self.disk.ubi_mut();
         ubi.medium_mut().cause = cause;
         let outcome = work(ubi);
@@ -58,7 +67,9 @@ impl UbiDisk {
 
     /// The device's thread has its turn. Its failure is not the call's: it shows in the next one.
     fn turn(&mut self) {
-        let Some(task) = self.disk.ubi().due().filter(|_| self.background) else { return };
+        let Some(task) = self.disk.ubi().due().filter(|_| self.background) else {
+            return;
+        };
         let cause = match task {
             Task::Erase => Cause::Collection,
             Task::Level => Cause::Wear,
@@ -116,17 +127,26 @@ impl Ftl for UbiDisk {
     fn valid_pages(&self, block: Block) -> u32 {
         let chip = self.medium();
         let pages = chip.geometry().pages_per_block;
-        let programmed = || (block.0 * pages..(block.0 + 1) * pages).filter(|page| chip.is_programmed(Page(*page))).count() as u32;
-        if self.disk.ubi().is_used(block.0) { programmed() } else { 0 }
+        let programmed = || {
+            (block.0 * pages..(block.0 + 1) * pages)
+                .filter(|page| chip.is_programmed(Page(*page)))
+                .count() as u32
+        };
+        if self.disk.ubi().is_used(block.0) {
+            programmed()
+        } else {
+            0
+        }
     }
 
     fn detach(&mut self) -> Result<(), BlockError> {
         self.disk.flush()?;
-        self.under(Cause::Mapping, Ubi::settle).map_err(|error| match error {
-            UbiError::Mtd(MtdError::PowerCut) => BlockError::PowerCut,
-            UbiError::Mtd(MtdError::Backing(why)) => BlockError::Backing(why),
-            _ => BlockError::WornOut,
-        })
+        self.under(Cause::Mapping, Ubi::settle)
+            .map_err(|error| match error {
+                UbiError::Mtd(MtdError::PowerCut) => BlockError::PowerCut,
+                UbiError::Mtd(MtdError::Backing(why)) => BlockError::Backing(why),
+                _ => BlockError::WornOut,
+            })
     }
 }
 
@@ -138,7 +158,11 @@ impl Device for UbiDisk {
 
 impl Tallied {
     fn new(chip: Chip) -> Self {
-        Self { chip, tally: Tally::default(), cause: Cause::Attach }
+        Self {
+            chip,
+            tally: Tally::default(),
+            cause: Cause::Attach,
+        }
     }
 }
 
@@ -157,7 +181,13 @@ impl Mtd for Tallied {
         self.chip.program(page, data, oob)
     }
 
-    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+    fn copy(
+        &mut self,
+        from: Page,
+        to: Page,
+        head: &mut [u8],
+        tail: &[u8],
+    ) -> Result<Corrected, MtdError> {
         self.tally.of(self.cause).copies += 1;
         self.chip.copy(from, to, head, tail)
     }

@@ -1,4 +1,5 @@
-//! A volume as flash, for a file system that wants flash: in many hands, so that who runs the stack can put the device away when the file system is done.
+//! A volume as flash, for a file system that wants flash: in many hands, so that who runs the stack
+//! can put the device away when the file system is done.
 
 use super::UbiDescription;
 use crate::{BuildError, HostDescription};
@@ -21,8 +22,18 @@ pub struct UbiFlash<M> {
 
 impl<M> Clone for UbiFlash<M> {
     fn clone(&self) -> Self {
-        let Self { shared, geometry, background, driven } = self;
-        Self { shared: shared.clone(), geometry: geometry.clone(), background: *background, driven: driven.clone() }
+        let Self {
+            shared,
+            geometry,
+            background,
+            driven,
+        } = self;
+        Self {
+            shared: shared.clone(),
+            geometry: geometry.clone(),
+            background: *background,
+            driven: driven.clone(),
+        }
     }
 }
 
@@ -40,12 +51,21 @@ impl OnChip for Chip {
 
 impl<M: Mtd> UbiFlash<M> {
     /// The described volume of a device, whose calls take a processor's time if there is one.
-    pub fn new(described: &UbiDescription, ubi: Ubi<M>, driven: Option<(HostDescription, Clock)>) -> Result<Self, BuildError> {
+    pub fn new(
+        described: &UbiDescription,
+        ubi: Ubi<M>,
+        driven: Option<(HostDescription, Clock)>,
+    ) -> Result<Self, BuildError> {
         let volume = described.volume_of(&ubi)?;
         let volume = VolumeMtd::new(ubi, volume)?;
         let geometry = volume.geometry().clone();
         let driven = driven.map(|(host, clock)| (host.instructions("ubi-call"), clock));
-        Ok(Self { shared: Rc::new(RefCell::new(volume)), geometry, background: described.background, driven })
+        Ok(Self {
+            shared: Rc::new(RefCell::new(volume)),
+            geometry,
+            background: described.background,
+            driven,
+        })
     }
 
     /// Finishes the device's work, so that the next attach is quick.
@@ -64,8 +84,12 @@ impl<M: Mtd> UbiFlash<M> {
         }
     }
 
-    /// Makes a call that writes, then lets the device work. Its failure is not the call's: it shows in the next one.
-    fn write<T>(&mut self, call: impl FnOnce(&mut VolumeMtd<M>) -> Result<T, MtdError>) -> Result<T, MtdError> {
+    /// Makes a call that writes, then lets the device work. Its failure is not the call's: it shows
+    /// in the next one.
+    fn write<T>(
+        &mut self,
+        call: impl FnOnce(&mut VolumeMtd<M>) -> Result<T, MtdError>,
+    ) -> Result<T, MtdError> {
         self.spend();
         let volume = &mut *self.shared.borrow_mut();
         let outcome = call(volume)?;
@@ -80,7 +104,11 @@ impl OnChip for UbiFlash<Chip> {
     /// # Panics
     /// If there is another clone: a bug of the caller.
     fn into_chip(self) -> Chip {
-        Rc::into_inner(self.shared).expect("the last clone").into_inner().into_ubi().into_medium()
+        Rc::into_inner(self.shared)
+            .expect("the last clone")
+            .into_inner()
+            .into_ubi()
+            .into_medium()
     }
 }
 
@@ -98,7 +126,13 @@ impl<M: Mtd> Mtd for UbiFlash<M> {
         self.write(|volume| volume.program(page, data, oob))
     }
 
-    fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
+    fn copy(
+        &mut self,
+        from: Page,
+        to: Page,
+        head: &mut [u8],
+        tail: &[u8],
+    ) -> Result<Corrected, MtdError> {
         self.write(|volume| volume.copy(from, to, head, tail))
     }
 

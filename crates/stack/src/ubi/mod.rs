@@ -1,7 +1,9 @@
 //! The `[ubi]` section: UBI on the chip, and the volume that the rest of the stack stands on.
 //!
-//! *Promises.* What is formatted has one volume; what is attached must have the volume that is named. An attach takes the chip's time and, if there is a processor, the processor's. UBI's thread is given
-//! a step of its work after each write and each erase, so that what it does takes time, and can be cut, like everything else.
+//! *Promises.* What is formatted has one volume; what is attached must have the volume that is
+//! named. An attach takes the chip's time and, if there is a processor, the processor's. UBI's
+//! thread is given a step of its work after each write and each erase, so that what it does takes
+//! time, and can be cut, like everything else.
 
 mod disk;
 mod flash;
@@ -14,7 +16,9 @@ use crate::{BuildError, ChipDescription, DescriptionError, Document, HostDescrip
 use nandlab_mtd::Mtd;
 use nandlab_nand::Contents;
 use nandlab_sim::Clock;
-use nandlab_ubi::{Commit, Headers, LogOptions, Memory, Options, Shape, Superblock, Ubi, VolumeSpec};
+use nandlab_ubi::{
+    Commit, Headers, LogOptions, Memory, Options, Shape, Superblock, Ubi, VolumeSpec,
+};
 
 /// Every key but the first.
 const KEYS: [&str; 15] = [
@@ -35,7 +39,13 @@ const KEYS: [&str; 15] = [
     "attach",
 ];
 /// What only UBIL has.
-const LOG_KEYS: [&str; 5] = ["log-blocks", "compressed", "incremental", "chained", "headers"];
+const LOG_KEYS: [&str; 5] = [
+    "log-blocks",
+    "compressed",
+    "incremental",
+    "chained",
+    "headers",
+];
 
 /// UBI as described.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,12 +77,23 @@ impl UbiDescription {
     }
 
     /// Takes `[ubi]` out of a document.
-    pub(crate) fn take(document: &mut Document, chip: &ChipDescription) -> Result<(Self, Vec<Setting>), DescriptionError> {
+    pub(crate) fn take(
+        document: &mut Document,
+        chip: &ChipDescription,
+    ) -> Result<(Self, Vec<Setting>), DescriptionError> {
         let mut section = document.section("ubi");
-        let attaches = [("scan", Attach::Scan), ("fastmap", Attach::Fastmap), ("ubil", Attach::Log)];
+        let attaches = [
+            ("scan", Attach::Scan),
+            ("fastmap", Attach::Fastmap),
+            ("ubil", Attach::Log),
+        ];
         let attach = section.choice("attach", &attaches, Attach::Scan)?;
         if chip.spec.contents == Contents::Dropped {
-            return Err(section.refuse("attach", "chip.contents = \"dropped\"", "contents that are kept, since headers are contents"));
+            return Err(section.refuse(
+                "attach",
+                "chip.contents = \"dropped\"",
+                "contents that are kept, since headers are contents",
+            ));
         }
         let usual = Options::default();
         let (memory, headers) = match attach {
@@ -82,12 +103,25 @@ impl UbiDescription {
             }
             plain => {
                 section.inapplicable(&LOG_KEYS, "attach = \"ubil\"")?;
-                (if plain == Attach::Scan { Memory::Scan } else { Memory::Fastmap }, true)
+                (
+                    if plain == Attach::Scan {
+                        Memory::Scan
+                    } else {
+                        Memory::Fastmap
+                    },
+                    true,
+                )
             }
         };
         let at = section.given::<Size>("vid-header-offset")?;
         let headers = match at {
-            Some(_) if !headers => return Err(section.refuse("vid-header-offset", "an offset", "none, since headers = false")),
+            Some(_) if !headers => {
+                return Err(section.refuse(
+                    "vid-header-offset",
+                    "an offset",
+                    "none, since headers = false",
+                ));
+            }
             Some(Size(bytes)) => Headers::At(u32::try_from(bytes).unwrap_or(u32::MAX)),
             None => {
                 if headers {
@@ -97,43 +131,90 @@ impl UbiDescription {
                 }
             }
         };
-        let shape = Shape::new(&chip.spec.geometry, headers)
-            .map_err(|error| section.refuse("vid-header-offset", &error.to_string(), "headers that fit the chip's pages and blocks"))?;
+        let shape = Shape::new(&chip.spec.geometry, headers).map_err(|error| {
+            section.refuse(
+                "vid-header-offset",
+                &error.to_string(),
+                "headers that fit the chip's pages and blocks",
+            )
+        })?;
         let options = Options {
             headers,
             memory,
-            wear_threshold: section.checked("wear-threshold", usual.wear_threshold, |n| (2..=65_536).contains(n), "2 to 65536")?,
-            bad_per_1024: section.checked("bad-per-1024", usual.bad_per_1024, |n| *n <= 768, "0 to 768")?,
-            scrub_bits: section.checked("scrub-bits", usual.scrub_bits, |n| *n > 0, "at least 1")?,
+            wear_threshold: section.checked(
+                "wear-threshold",
+                usual.wear_threshold,
+                |n| (2..=65_536).contains(n),
+                "2 to 65536",
+            )?,
+            bad_per_1024: section.checked(
+                "bad-per-1024",
+                usual.bad_per_1024,
+                |n| *n <= 768,
+                "0 to 768",
+            )?,
+            scrub_bits: section.checked(
+                "scrub-bits",
+                usual.scrub_bits,
+                |n| *n > 0,
+                "at least 1",
+            )?,
             trust_free: section.or("trust-free", usual.trust_free)?,
             image_seq: section.or("image-seq", usual.image_seq)?,
             seeded_bug: None,
         };
         let named = |name: &String| (1..=127).contains(&name.len()) && !name.contains('\0');
-        let volume = section.checked("volume", "data".to_string(), named, "a name of 1 to 127 bytes")?;
+        let volume = section.checked(
+            "volume",
+            "data".to_string(),
+            named,
+            "a name of 1 to 127 bytes",
+        )?;
         let lebs = match section.given::<Size>("volume-size")? {
             None => None,
             Some(Size(bytes)) => {
                 let lebs = bytes.div_ceil(shape.leb_bytes.into());
-                let fits = u32::try_from(lebs).ok().filter(|lebs| (1..=shape.pebs).contains(lebs));
+                let fits = u32::try_from(lebs)
+                    .ok()
+                    .filter(|lebs| (1..=shape.pebs).contains(lebs));
                 let expected = format!("1 to {} blocks of {} bytes", shape.pebs, shape.leb_bytes);
-                Some(fits.ok_or_else(|| section.refuse("volume-size", &bytes.to_string(), &expected))?)
+                Some(
+                    fits.ok_or_else(|| {
+                        section.refuse("volume-size", &bytes.to_string(), &expected)
+                    })?,
+                )
             }
         };
         let background = section.or("background", true)?;
-        Ok((Self { options, volume, lebs, background }, section.finish()?))
+        Ok((
+            Self {
+                options,
+                volume,
+                lebs,
+                background,
+            },
+            section.finish()?,
+        ))
     }
 
     /// Makes an empty device with the volume on it.
     pub fn format<M: Mtd>(&self, mtd: M) -> Result<Ubi<M>, BuildError> {
         let mut ubi = Ubi::format(mtd, self.options)?;
         let lebs = self.lebs.unwrap_or(ubi.info().available);
-        ubi.create_volume(&VolumeSpec { name: self.volume.clone(), lebs, ..VolumeSpec::default() })?;
+        ubi.create_volume(&VolumeSpec {
+            name: self.volume.clone(),
+            lebs,
+            ..VolumeSpec::default()
+        })?;
         Ok(ubi)
     }
 
     /// Attaches a device; the processor's part takes its time on the clock.
-    pub fn attach<M: Mtd>(&self, mtd: M, driven: Option<(&HostDescription, &Clock)>) -> Result<Ubi<M>, BuildError> {
+    pub fn attach<M: Mtd>(
+        &self,
+        mtd: M,
+        driven: Option<(&HostDescription, &Clock)>,
+    ) -> Result<Ubi<M>, BuildError> {
         let ubi = Ubi::attach(mtd, self.options)?;
         if let Some((host, clock)) = driven {
             clock.spend(host.ubi_attach(&ubi.attach_cost()));
@@ -144,9 +225,20 @@ impl UbiDescription {
     /// The id of the volume that is used.
     pub fn volume_of<M: Mtd>(&self, ubi: &Ubi<M>) -> Result<u32, BuildError> {
         ubi.find_volume(&self.volume).ok_or_else(|| {
-            let names: Vec<String> = ubi.volumes().iter().map(|volume| quote(&volume.record.name)).collect();
-            let found = if names.is_empty() { "none".into() } else { names.join(", ") };
-            BuildError::NoVolume { expected: self.volume.clone(), found }
+            let names: Vec<String> = ubi
+                .volumes()
+                .iter()
+                .map(|volume| quote(&volume.record.name))
+                .collect();
+            let found = if names.is_empty() {
+                "none".into()
+            } else {
+                names.join(", ")
+            };
+            BuildError::NoVolume {
+                expected: self.volume.clone(),
+                found,
+            }
         })
     }
 }
@@ -155,13 +247,30 @@ impl UbiDescription {
 fn log(section: &mut crate::Section) -> Result<(LogOptions, bool), DescriptionError> {
     let usual = LogOptions::default();
     let log = LogOptions {
-        blocks: section.checked("log-blocks", usual.blocks, |n| (1..=256).contains(n), "1 to 256")?,
+        blocks: section.checked(
+            "log-blocks",
+            usual.blocks,
+            |n| (1..=256).contains(n),
+            "1 to 256",
+        )?,
         compress: section.or("compressed", usual.compress)?,
-        commit: if section.or("incremental", false)? { Commit::Incremental } else { Commit::Full },
-        superblock: if section.or("chained", false)? { Superblock::Chain } else { Superblock::Pair },
+        commit: if section.or("incremental", false)? {
+            Commit::Incremental
+        } else {
+            Commit::Full
+        },
+        superblock: if section.or("chained", false)? {
+            Superblock::Chain
+        } else {
+            Superblock::Pair
+        },
     };
     if log.compress && log.commit == Commit::Incremental {
-        return Err(section.refuse("compressed", "true", "false beside incremental = true: only full commits are compressed"));
+        return Err(section.refuse(
+            "compressed",
+            "true",
+            "false beside incremental = true: only full commits are compressed",
+        ));
     }
     Ok((log, section.or("headers", true)?))
 }

@@ -26,7 +26,12 @@ pub(crate) struct Loose {
 
 impl Loose {
     pub fn new(peb: u32, ec: Option<u32>) -> Self {
-        Self { peb, ec, torture: false, doubtful: false }
+        Self {
+            peb,
+            ec,
+            torture: false,
+            doubtful: false,
+        }
     }
 }
 
@@ -76,7 +81,8 @@ pub(crate) struct Found {
     pub ec_count: u64,
     /// Blocks to be left alone that are known by number only.
     pub asleep: u32,
-    /// Logical blocks of which it is known where they are, but no more: volume, logical block, physical block.
+    /// Logical blocks of which it is known where they are, but no more: volume, logical block,
+    /// physical block.
     pub mapped: Vec<(u32, u32, u32)>,
     /// Groups of blocks of which a commit says something else.
     pub changed: BTreeSet<u32>,
@@ -101,31 +107,56 @@ impl Found {
         let lists = [&self.free, &self.erase, &self.corrupted, &self.alien];
         let lebs: usize = self.volumes.values().map(|volume| volume.lebs.len()).sum();
         let loose: u64 = lists.into_iter().map(list_bytes).sum();
-        loose + list_bytes(&self.memory) + list_bytes(&self.mapped) + tree_bytes(lebs, size_of::<(u32, FoundLeb)>())
+        loose
+            + list_bytes(&self.memory)
+            + list_bytes(&self.mapped)
+            + tree_bytes(lebs, size_of::<(u32, FoundLeb)>())
     }
 
     /// Every block that was found good, for the cross-check of a fastmap.
     pub fn blocks(&self) -> impl Iterator<Item = u32> {
-        let mapped = self.volumes.values().flat_map(|volume| volume.lebs.values().map(|leb| leb.peb));
-        [&self.free, &self.erase, &self.corrupted, &self.alien].into_iter().flatten().map(|loose| loose.peb).chain(mapped)
+        let mapped = self
+            .volumes
+            .values()
+            .flat_map(|volume| volume.lebs.values().map(|leb| leb.peb));
+        [&self.free, &self.erase, &self.corrupted, &self.alien]
+            .into_iter()
+            .flatten()
+            .map(|loose| loose.peb)
+            .chain(mapped)
     }
 
     /// Adds a block with a sound volume header.
-    pub fn add<M: Mtd>(&mut self, flash: &mut Flash<M>, leb: FoundLeb, vid: VidHeader) -> Result<(), UbiError> {
-        let refused = |error| UbiError::Refused { peb: leb.peb, error };
+    pub fn add<M: Mtd>(
+        &mut self,
+        flash: &mut Flash<M>,
+        leb: FoundLeb,
+        vid: VidHeader,
+    ) -> Result<(), UbiError> {
+        let refused = |error| UbiError::Refused {
+            peb: leb.peb,
+            error,
+        };
         flash.cost.records += 1;
         self.max_sqnum = self.max_sqnum.max(vid.sqnum);
-        let volume = self.volumes.entry(vid.volume).or_insert_with(|| FoundVolume::of(&vid));
+        let volume = self
+            .volumes
+            .entry(vid.volume)
+            .or_insert_with(|| FoundVolume::of(&vid));
         let newer = match volume.lebs.get(&vid.lnum) {
             None => true,
             Some(old) if old.peb == leb.peb => return Ok(()),
             Some(old) => {
-                let (newer, damaged) = newer(flash, old, &leb, &vid).map_err(|error| match error {
-                    Compare::Refused(error) => refused(error),
-                    Compare::Mtd(error) => error.into(),
-                })?;
+                let (newer, damaged) =
+                    newer(flash, old, &leb, &vid).map_err(|error| match error {
+                        Compare::Refused(error) => refused(error),
+                        Compare::Mtd(error) => error.into(),
+                    })?;
                 let loser = if newer { *old } else { leb };
-                self.erase.push(Loose { torture: damaged, ..Loose::new(loser.peb, loser.ec) });
+                self.erase.push(Loose {
+                    torture: damaged,
+                    ..Loose::new(loser.peb, loser.ec)
+                });
                 newer
             }
         };
@@ -142,22 +173,50 @@ impl Found {
 
     /// Gives a volume's blocks up for erasure.
     pub fn drop_volume(&mut self, id: u32) {
-        let Some(volume) = self.volumes.remove(&id) else { return };
-        self.erase.extend(volume.lebs.values().map(|leb| Loose::new(leb.peb, leb.ec)));
+        let Some(volume) = self.volumes.remove(&id) else {
+            return;
+        };
+        self.erase
+            .extend(volume.lebs.values().map(|leb| Loose::new(leb.peb, leb.ec)));
     }
 }
 
 impl FoundVolume {
     fn of(vid: &VidHeader) -> Self {
-        Self { kind: vid.kind, data_pad: vid.data_pad, compat: vid.compat, used_ebs: vid.used_ebs, last_bytes: 0, lebs: BTreeMap::new() }
+        Self {
+            kind: vid.kind,
+            data_pad: vid.data_pad,
+            compat: vid.compat,
+            used_ebs: vid.used_ebs,
+            last_bytes: 0,
+            lebs: BTreeMap::new(),
+        }
     }
 
     /// All headers of a volume agree about it.
     fn judge(&self, vid: &VidHeader) -> Result<(), FieldError> {
         let same = "what the volume's other blocks say";
-        rule(vid.kind == self.kind, 5, "volume type", vid.kind as u64, same)?;
-        rule(vid.used_ebs == self.used_ebs, 24, "used blocks", vid.used_ebs, same)?;
-        rule(vid.data_pad == self.data_pad, 28, "padding", vid.data_pad, same)
+        rule(
+            vid.kind == self.kind,
+            5,
+            "volume type",
+            vid.kind as u64,
+            same,
+        )?;
+        rule(
+            vid.used_ebs == self.used_ebs,
+            24,
+            "used blocks",
+            vid.used_ebs,
+            same,
+        )?;
+        rule(
+            vid.data_pad == self.data_pad,
+            28,
+            "padding",
+            vid.data_pad,
+            same,
+        )
     }
 }
 
@@ -167,16 +226,31 @@ enum Compare {
 }
 
 /// Whether `leb` is the newer one, and whether the loser is an unfinished copy.
-fn newer<M: Mtd>(flash: &mut Flash<M>, old: &FoundLeb, leb: &FoundLeb, vid: &VidHeader) -> Result<(bool, bool), Compare> {
+fn newer<M: Mtd>(
+    flash: &mut Flash<M>,
+    old: &FoundLeb,
+    leb: &FoundLeb,
+    vid: &VidHeader,
+) -> Result<(bool, bool), Compare> {
     let newer = match old.vid {
         None => true,
         Some(other) => {
-            rule(other.sqnum != vid.sqnum, 40, "sequence number", vid.sqnum, "another than that of the same logical block")
-                .map_err(Compare::Refused)?;
+            rule(
+                other.sqnum != vid.sqnum,
+                40,
+                "sequence number",
+                vid.sqnum,
+                "another than that of the same logical block",
+            )
+            .map_err(Compare::Refused)?;
             vid.sqnum > other.sqnum
         }
     };
-    let (winner, winner_vid) = if newer { (leb, Some(*vid)) } else { (old, old.vid) };
+    let (winner, winner_vid) = if newer {
+        (leb, Some(*vid))
+    } else {
+        (old, old.vid)
+    };
     match winner_vid {
         Some(vid) if vid.copy => {
             let whole = is_whole(flash, winner.peb, &vid).map_err(Compare::Mtd)?;
@@ -187,7 +261,11 @@ fn newer<M: Mtd>(flash: &mut Flash<M>, old: &FoundLeb, leb: &FoundLeb, vid: &Vid
 }
 
 /// Whether a block has the data that its header promises.
-pub(crate) fn is_whole<M: Mtd>(flash: &mut Flash<M>, peb: u32, vid: &VidHeader) -> Result<bool, MtdError> {
+pub(crate) fn is_whole<M: Mtd>(
+    flash: &mut Flash<M>,
+    peb: u32,
+    vid: &VidHeader,
+) -> Result<bool, MtdError> {
     if flash.seeded_bug == Some(SeededBug::TrustCopies) {
         return Ok(true);
     }

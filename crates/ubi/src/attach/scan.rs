@@ -3,7 +3,9 @@
 use super::found::{Found, FoundLeb, Loose};
 use crate::UbiError;
 use crate::flash::{Flash, Seen};
-use crate::format::{Compat, EcHeader, FM_DATA_VOLUME, FM_SB_VOLUME, LAYOUT_VOLUME, Parsed, VidHeader, value};
+use crate::format::{
+    Compat, EcHeader, FM_DATA_VOLUME, FM_SB_VOLUME, LAYOUT_VOLUME, Parsed, VidHeader, value,
+};
 use crate::log::VOLUMES as LOG_VOLUMES;
 use alloc::vec;
 use nandlab_mtd::{Mtd, MtdError};
@@ -42,10 +44,26 @@ fn judge(found: &Found, pebs: u32) -> Result<(), UbiError> {
 }
 
 /// The headers' offsets must be the device's.
-pub(crate) fn judge_offsets<M>(flash: &Flash<M>, peb: u32, header: &EcHeader) -> Result<(), UbiError> {
-    value(16, "offset of the volume header", header.vid_offset, flash.shape.vid_offset)
-        .and_then(|()| value(20, "offset of the data", header.data_offset, flash.shape.data_offset))
-        .map_err(|error| UbiError::Refused { peb, error })
+pub(crate) fn judge_offsets<M>(
+    flash: &Flash<M>,
+    peb: u32,
+    header: &EcHeader,
+) -> Result<(), UbiError> {
+    value(
+        16,
+        "offset of the volume header",
+        header.vid_offset,
+        flash.shape.vid_offset,
+    )
+    .and_then(|()| {
+        value(
+            20,
+            "offset of the data",
+            header.data_offset,
+            flash.shape.data_offset,
+        )
+    })
+    .map_err(|error| UbiError::Refused { peb, error })
 }
 
 /// What the erase-counter header says.
@@ -57,7 +75,11 @@ enum Counter {
     Empty,
 }
 
-fn counter<M: Mtd>(flash: &mut Flash<M>, found: &mut Found, peb: u32) -> Result<(Counter, Seen), UbiError> {
+fn counter<M: Mtd>(
+    flash: &mut Flash<M>,
+    found: &mut Found,
+    peb: u32,
+) -> Result<(Counter, Seen), UbiError> {
     let (parsed, seen) = flash.read_ec(peb)?;
     let counter = match parsed {
         Parsed::Empty => Counter::Empty,
@@ -82,7 +104,10 @@ fn scan_peb<M: Mtd>(flash: &mut Flash<M>, found: &mut Found, peb: u32) -> Result
     let ec = match counter {
         Counter::Empty => {
             found.empty += 1;
-            found.erase.push(Loose { torture: seen.flips, ..Loose::new(peb, None) });
+            found.erase.push(Loose {
+                torture: seen.flips,
+                ..Loose::new(peb, None)
+            });
             flash.cost.records += 1;
             return Ok(());
         }
@@ -90,15 +115,33 @@ fn scan_peb<M: Mtd>(flash: &mut Flash<M>, found: &mut Found, peb: u32) -> Result
         Counter::Lost(_) => None,
     };
     let (parsed, vid_seen) = flash.read_vid(peb)?;
-    let loose = |torture| Loose { torture, ..Loose::new(peb, ec) };
+    let loose = |torture| Loose {
+        torture,
+        ..Loose::new(peb, ec)
+    };
     flash.cost.records += u64::from(!matches!(parsed, Parsed::Good(_)));
     // A damaged counter is written anew by moving what the block holds.
     let flips = seen.flips || vid_seen.flips || ec.is_none();
     match parsed {
-        Parsed::Good(vid) => return sort(flash, found, FoundLeb { peb, ec, scrub: flips, vid: Some(vid) }, vid),
+        Parsed::Good(vid) => {
+            return sort(
+                flash,
+                found,
+                FoundLeb {
+                    peb,
+                    ec,
+                    scrub: flips,
+                    vid: Some(vid),
+                },
+                vid,
+            );
+        }
         Parsed::Refused(error) => return Err(UbiError::Refused { peb, error }),
         Parsed::Empty if flips => found.erase.push(loose(true)),
-        Parsed::Empty => found.free.push(Loose { doubtful: true, ..loose(false) }),
+        Parsed::Empty => found.free.push(Loose {
+            doubtful: true,
+            ..loose(false)
+        }),
         Parsed::Damaged(_) => {
             if vid_seen.damaged && matches!(counter, Counter::Lost(true)) {
                 found.maybe_bad += 1;
@@ -119,7 +162,11 @@ fn judge_image(found: &mut Found, peb: u32, image_seq: u32) -> Result<(), UbiErr
     if found.image_seq == 0 {
         found.image_seq = image_seq;
     }
-    let same = if image_seq == 0 { Ok(()) } else { value(24, "image sequence number", image_seq, found.image_seq) };
+    let same = if image_seq == 0 {
+        Ok(())
+    } else {
+        value(24, "image sequence number", image_seq, found.image_seq)
+    };
     same.map_err(|error| UbiError::Refused { peb, error })
 }
 
@@ -131,11 +178,17 @@ fn holds_data<M: Mtd>(flash: &mut Flash<M>, peb: u32) -> Result<bool, MtdError> 
 }
 
 /// A block with two sound headers, or a sound volume header at least.
-fn sort<M: Mtd>(flash: &mut Flash<M>, found: &mut Found, leb: FoundLeb, vid: VidHeader) -> Result<(), UbiError> {
+fn sort<M: Mtd>(
+    flash: &mut Flash<M>,
+    found: &mut Found,
+    leb: FoundLeb,
+    vid: VidHeader,
+) -> Result<(), UbiError> {
     let loose = Loose::new(leb.peb, leb.ec);
     if vid.is_internal() && vid.volume != LAYOUT_VOLUME {
         found.max_sqnum = found.max_sqnum.max(vid.sqnum);
-        let ours = [FM_SB_VOLUME, FM_DATA_VOLUME].contains(&vid.volume) || LOG_VOLUMES.contains(&vid.volume);
+        let ours = [FM_SB_VOLUME, FM_DATA_VOLUME].contains(&vid.volume)
+            || LOG_VOLUMES.contains(&vid.volume);
         match Compat::of(vid.compat) {
             _ if ours => found.memory.push((loose, vid)),
             Some(Compat::Delete) => found.erase.push(loose),
@@ -145,8 +198,14 @@ fn sort<M: Mtd>(flash: &mut Flash<M>, found: &mut Found, leb: FoundLeb, vid: Vid
             }
             Some(Compat::Preserve) => found.alien.push(loose),
             Some(Compat::Reject) | None => {
-                let error = value(8, "incompatible internal volume", vid.volume, LAYOUT_VOLUME).err();
-                return error.map_or(Ok(()), |error| Err(UbiError::Refused { peb: leb.peb, error }));
+                let error =
+                    value(8, "incompatible internal volume", vid.volume, LAYOUT_VOLUME).err();
+                return error.map_or(Ok(()), |error| {
+                    Err(UbiError::Refused {
+                        peb: leb.peb,
+                        error,
+                    })
+                });
             }
         }
     } else {

@@ -1,10 +1,14 @@
 //! Linux's fastmap: written so that an attach need not scan, read where it is sound.
 //!
-//! *Promises.* The map on flash is exact but for two things, which an attach looks after: blocks of the two pools may have been written since, and blocks that it says are mapped may have been
-//! erased since. Logical blocks get physical ones of the pools alone; when a pool is used up a new map is written. A map that is damaged, or contradicts itself, is as good as none: the attach scans.
+//! *Promises.* The map on flash is exact but for two things, which an attach looks after: blocks of
+//! the two pools may have been written since, and blocks that it says are mapped may have been
+//! erased since. Logical blocks get physical ones of the pools alone; when a pool is used up a new
+//! map is written. A map that is damaged, or contradicts itself, is as good as none: the attach
+//! scans.
 //!
-//! *Power loss.* The new map's blocks are written while the old one is there. The newer anchor counts: cut off before it is complete, no map does, and the attach scans. Maps go in their order, the
-//! oldest first, so that an old one never becomes the newest.
+//! *Power loss.* The new map's blocks are written while the old one is there. The newer anchor
+//! counts: cut off before it is complete, no map does, and the attach scans. Maps go in their
+//! order, the oldest first, so that an old one never becomes the newest.
 
 mod read;
 mod write;
@@ -31,10 +35,15 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// Empty ones of Linux's size: a twentieth of the device, from 8 to 256 blocks; half as many for moves.
+    /// Empty ones of Linux's size: a twentieth of the device, from 8 to 256 blocks; half as many
+    /// for moves.
     pub fn new(pebs: u32) -> Self {
         let max = (pebs as usize / 100 * 5).clamp(8, FM_MAX_POOL);
-        Self { max, max_targets: max / 2, ..Self::default() }
+        Self {
+            max,
+            max_targets: max / 2,
+            ..Self::default()
+        }
     }
 
     /// Blocks that a map takes.

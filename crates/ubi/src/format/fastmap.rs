@@ -1,7 +1,10 @@
-//! The fastmap: what a scan would find out, in one place, and the few blocks that must be looked at all the same.
+//! The fastmap: what a scan would find out, in one place, and the few blocks that must be looked at
+//! all the same.
 //!
-//! Written into internal volumes that older kernels delete. The super block is at the beginning of the anchor block's data, everything else follows it without gaps, also from one
-//! block into the next. Kinds of volumes are 3 and 4 here, as in the kernel's interface to programs; elsewhere on flash they are 1 and 2.
+//! Written into internal volumes that older kernels delete. The super block is at the beginning of
+//! the anchor block's data, everything else follows it without gaps, also from one block into the
+//! next. Kinds of volumes are 3 and 4 here, as in the kernel's interface to programs; elsewhere on
+//! flash they are 1 and 2.
 
 use super::{FieldError, LAYOUT_VOLUME, VolumeKind, be16, be32, crc_of, put, rule, value};
 use alloc::{vec, vec::Vec};
@@ -85,8 +88,9 @@ pub struct Fastmap {
     pub volumes: Vec<FmVolume>,
 }
 
-/// Room for the fastmap of a device of that many blocks, a whole number of logical ones (`ubi_calc_fm_size`, drivers/mtd/ubi/fastmap.c; kernels that count differently
-/// differ by less than two kilobytes, and fall back to a scan where that makes another number of blocks).
+/// Room for the fastmap of a device of that many blocks, a whole number of logical ones
+/// (`ubi_calc_fm_size`, drivers/mtd/ubi/fastmap.c; kernels that count differently differ by less
+/// than two kilobytes, and fall back to a scan where that makes another number of blocks).
 pub fn fastmap_bytes(pebs: u32, leb_bytes: u32) -> u64 {
     let fixed = (SUPER_BYTES + HEADER + 2 * POOL + 8 + 128 * VOLUME) as u64;
     (fixed + u64::from(pebs) * 12).next_multiple_of(u64::from(leb_bytes))
@@ -95,13 +99,30 @@ pub fn fastmap_bytes(pebs: u32, leb_bytes: u32) -> u64 {
 impl SuperBlock {
     /// From the beginning of an anchor's data.
     pub fn parse(bytes: &[u8]) -> Result<Self, FieldError> {
-        rule(bytes.len() >= SUPER_BYTES, 0, "super block", bytes.len() as u64, "312 bytes or more")?;
+        rule(
+            bytes.len() >= SUPER_BYTES,
+            0,
+            "super block",
+            bytes.len() as u64,
+            "312 bytes or more",
+        )?;
         value(0, "fastmap magic", be32(bytes, 0), SUPER_MAGIC)?;
         value(4, "fastmap version", bytes[4], 1u8)?;
         let used = be32(bytes, 12);
-        rule((1..=FM_MAX_BLOCKS as u32).contains(&used), 12, "fastmap blocks", used, "1 to 32")?;
-        let blocks = (0..used as usize).map(|i| (be32(bytes, 16 + 4 * i), be32(bytes, 144 + 4 * i))).collect();
-        Ok(Self { blocks, data_crc: be32(bytes, 8) })
+        rule(
+            (1..=FM_MAX_BLOCKS as u32).contains(&used),
+            12,
+            "fastmap blocks",
+            used,
+            "1 to 32",
+        )?;
+        let blocks = (0..used as usize)
+            .map(|i| (be32(bytes, 16 + 4 * i), be32(bytes, 144 + 4 * i)))
+            .collect();
+        Ok(Self {
+            blocks,
+            data_crc: be32(bytes, 8),
+        })
     }
 
     fn encode(&self, bytes: &mut [u8]) {
@@ -125,7 +146,13 @@ impl<'a> Cursor<'a> {
     fn take(&mut self, length: usize, what: &'static str) -> Result<(u32, &'a [u8]), FieldError> {
         let at = self.at as u32;
         let rest = self.bytes.len() - self.at;
-        rule(length <= rest, at, what, length as u64, "no more bytes than the fastmap has left")?;
+        rule(
+            length <= rest,
+            at,
+            what,
+            length as u64,
+            "no more bytes than the fastmap has left",
+        )?;
         self.at += length;
         Ok((at, &self.bytes[self.at - length..self.at]))
     }
@@ -134,14 +161,34 @@ impl<'a> Cursor<'a> {
         let (at, bytes) = self.take(POOL, "pool")?;
         value(at, "pool magic", be32(bytes, 0), POOL_MAGIC)?;
         let (size, max) = (be16(bytes, 4), be16(bytes, 6));
-        rule(usize::from(size) <= FM_MAX_POOL, at + 4, "pool size", size, "no more than 256")?;
-        rule(usize::from(max) <= FM_MAX_POOL, at + 6, "largest pool size", max, "no more than 256")?;
-        Ok(Pool { pebs: (0..usize::from(size)).map(|i| be32(bytes, 8 + 4 * i)).collect(), max })
+        rule(
+            usize::from(size) <= FM_MAX_POOL,
+            at + 4,
+            "pool size",
+            size,
+            "no more than 256",
+        )?;
+        rule(
+            usize::from(max) <= FM_MAX_POOL,
+            at + 6,
+            "largest pool size",
+            max,
+            "no more than 256",
+        )?;
+        Ok(Pool {
+            pebs: (0..usize::from(size))
+                .map(|i| be32(bytes, 8 + 4 * i))
+                .collect(),
+            max,
+        })
     }
 
     fn list(&mut self, count: u32) -> Result<Vec<(u32, u32)>, FieldError> {
         let (_, bytes) = self.take((count as usize).saturating_mul(8), "list of blocks")?;
-        Ok(bytes.chunks_exact(8).map(|pair| (be32(pair, 0), be32(pair, 4))).collect())
+        Ok(bytes
+            .chunks_exact(8)
+            .map(|pair| (be32(pair, 0), be32(pair, 4)))
+            .collect())
     }
 
     fn volume(&mut self) -> Result<FmVolume, FieldError> {
@@ -162,7 +209,11 @@ impl<'a> Cursor<'a> {
             used_ebs: be32(bytes, 16),
             last_bytes: be32(bytes, 20),
             // Linux's "unmapped" is -1; it takes any negative number for it.
-            map: map.chunks_exact(4).map(|peb| be32(peb, 0)).map(|peb| (peb <= i32::MAX as u32).then_some(peb)).collect(),
+            map: map
+                .chunks_exact(4)
+                .map(|peb| be32(peb, 0))
+                .map(|peb| (peb <= i32::MAX as u32).then_some(peb))
+                .collect(),
         })
     }
 }
@@ -171,8 +222,16 @@ impl Fastmap {
     /// From the data of all blocks, one after the other.
     pub fn parse(bytes: &[u8]) -> Result<(SuperBlock, Self), FieldError> {
         let superblock = SuperBlock::parse(bytes)?;
-        value(8, "fastmap checksum", superblock.data_crc, crc_of(&[&bytes[..8], &[0; 4], &bytes[12..]]))?;
-        let mut cursor = Cursor { bytes, at: SUPER_BYTES };
+        value(
+            8,
+            "fastmap checksum",
+            superblock.data_crc,
+            crc_of(&[&bytes[..8], &[0; 4], &bytes[12..]]),
+        )?;
+        let mut cursor = Cursor {
+            bytes,
+            at: SUPER_BYTES,
+        };
         let (at, header) = cursor.take(HEADER, "fastmap header")?;
         value(at, "header magic", be32(header, 0), HEADER_MAGIC)?;
         let count = |i: usize| be32(header, 4 * i);
@@ -184,7 +243,9 @@ impl Fastmap {
             scrub: cursor.list(count(3))?,
             erase: cursor.list(count(5))?,
             bad: count(4),
-            volumes: (0..count(6)).map(|_| cursor.volume()).collect::<Result<_, _>>()?,
+            volumes: (0..count(6))
+                .map(|_| cursor.volume())
+                .collect::<Result<_, _>>()?,
         };
         Ok((superblock, map))
     }
@@ -192,10 +253,23 @@ impl Fastmap {
     /// As on flash, `bytes` long; none if that is too little.
     pub fn encode(&self, blocks: &[(u32, u32)], length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; SUPER_BYTES];
-        SuperBlock { blocks: blocks.into(), data_crc: 0 }.encode(&mut bytes);
+        SuperBlock {
+            blocks: blocks.into(),
+            data_crc: 0,
+        }
+        .encode(&mut bytes);
         let lists = [&self.free, &self.used, &self.scrub, &self.erase];
         let [free, used, scrub, erase] = lists.map(|list| list.len() as u32);
-        for field in [HEADER_MAGIC, free, used, scrub, self.bad, erase, self.volumes.len() as u32, 0] {
+        for field in [
+            HEADER_MAGIC,
+            free,
+            used,
+            scrub,
+            self.bad,
+            erase,
+            self.volumes.len() as u32,
+            0,
+        ] {
             bytes.extend(field.to_be_bytes());
         }
         for pool in [&self.pool, &self.wl_pool] {
@@ -203,14 +277,19 @@ impl Fastmap {
             bytes.extend(POOL_MAGIC.to_be_bytes());
             bytes.extend((pool.pebs.len() as u16).to_be_bytes());
             bytes.extend(pool.max.to_be_bytes());
-            pool.pebs.iter().take(FM_MAX_POOL).for_each(|peb| bytes.extend(peb.to_be_bytes()));
+            pool.pebs
+                .iter()
+                .take(FM_MAX_POOL)
+                .for_each(|peb| bytes.extend(peb.to_be_bytes()));
             bytes.resize(end, 0);
         }
         for (peb, ec) in lists.into_iter().flatten() {
             bytes.extend(peb.to_be_bytes());
             bytes.extend(ec.to_be_bytes());
         }
-        self.volumes.iter().for_each(|volume| volume.encode(&mut bytes));
+        self.volumes
+            .iter()
+            .for_each(|volume| volume.encode(&mut bytes));
         if bytes.len() > length {
             return None;
         }
@@ -227,11 +306,23 @@ impl FmVolume {
             VolumeKind::Dynamic => 3,
             VolumeKind::Static => 4,
         };
-        for field in [VOLUME_MAGIC, self.id, kind << 24, self.data_pad, self.used_ebs, self.last_bytes, 0, 0, EBA_MAGIC] {
+        for field in [
+            VOLUME_MAGIC,
+            self.id,
+            kind << 24,
+            self.data_pad,
+            self.used_ebs,
+            self.last_bytes,
+            0,
+            0,
+            EBA_MAGIC,
+        ] {
             bytes.extend(field.to_be_bytes());
         }
         bytes.extend((self.map.len() as u32).to_be_bytes());
-        self.map.iter().for_each(|peb| bytes.extend(peb.unwrap_or(UNMAPPED).to_be_bytes()));
+        self.map
+            .iter()
+            .for_each(|peb| bytes.extend(peb.unwrap_or(UNMAPPED).to_be_bytes()));
     }
 }
 
@@ -240,16 +331,35 @@ mod tests {
     use super::*;
 
     fn example() -> Fastmap {
-        let volume = FmVolume { id: 2, used_ebs: 3, last_bytes: 100, map: vec![Some(9), None, Some(11)], ..FmVolume::default() };
+        let volume = FmVolume {
+            id: 2,
+            used_ebs: 3,
+            last_bytes: 100,
+            map: vec![Some(9), None, Some(11)],
+            ..FmVolume::default()
+        };
         Fastmap {
-            pool: Pool { pebs: vec![1, 2, 3], max: 8 },
-            wl_pool: Pool { pebs: vec![4], max: 4 },
+            pool: Pool {
+                pebs: vec![1, 2, 3],
+                max: 8,
+            },
+            wl_pool: Pool {
+                pebs: vec![4],
+                max: 4,
+            },
             free: vec![(5, 50), (6, 60)],
             used: vec![(9, 90), (11, 110)],
             scrub: vec![],
             erase: vec![(12, 1)],
             bad: 2,
-            volumes: vec![volume.clone(), FmVolume { id: LAYOUT_VOLUME, kind: VolumeKind::Static, ..volume }],
+            volumes: vec![
+                volume.clone(),
+                FmVolume {
+                    id: LAYOUT_VOLUME,
+                    kind: VolumeKind::Static,
+                    ..volume
+                },
+            ],
         }
     }
 
@@ -258,10 +368,20 @@ mod tests {
         let blocks = [(7, 70), (8, 80)];
         let mut bytes = example().encode(&blocks, 8192).unwrap();
         let (superblock, map) = Fastmap::parse(&bytes).unwrap();
-        assert_eq!((superblock.blocks.as_slice(), map), (&blocks[..], example()));
-        assert_eq!(bytes[SUPER_BYTES + HEADER + 2 * POOL + 5 * 8 + 8], 3, "kinds as the kernel's programs know them");
+        assert_eq!(
+            (superblock.blocks.as_slice(), map),
+            (&blocks[..], example())
+        );
+        assert_eq!(
+            bytes[SUPER_BYTES + HEADER + 2 * POOL + 5 * 8 + 8],
+            3,
+            "kinds as the kernel's programs know them"
+        );
         bytes[5000] ^= 4;
-        assert_eq!(Fastmap::parse(&bytes).unwrap_err().field, "fastmap checksum");
+        assert_eq!(
+            Fastmap::parse(&bytes).unwrap_err().field,
+            "fastmap checksum"
+        );
         assert_eq!(example().encode(&blocks, 2048), None);
     }
 
@@ -270,11 +390,19 @@ mod tests {
         let mut bytes = example().encode(&[(7, 70)], 8192).unwrap();
         for field in 1..7 {
             let mut hostile = bytes.clone();
-            put(&mut hostile, SUPER_BYTES + 4 * field, &u32::MAX.to_be_bytes());
+            put(
+                &mut hostile,
+                SUPER_BYTES + 4 * field,
+                &u32::MAX.to_be_bytes(),
+            );
             put(&mut hostile, 8, &[0; 4]);
             let sum = crc_of(&[&hostile]);
             put(&mut hostile, 8, &sum.to_be_bytes());
-            assert_eq!(Fastmap::parse(&hostile).is_ok(), field == 4, "only the number of bad blocks is no length");
+            assert_eq!(
+                Fastmap::parse(&hostile).is_ok(),
+                field == 4,
+                "only the number of bad blocks is no length"
+            );
         }
         bytes.truncate(100);
         assert_eq!(SuperBlock::parse(&bytes).unwrap_err().found, 100);

@@ -1,6 +1,9 @@
-//! The two headers of a physical erase block: how often it was erased, and which logical block it holds.
+//! The two headers of a physical erase block: how often it was erased, and which logical block it
+//! holds.
 
-use super::{FieldError, LAYOUT_VOLUME, Parsed, VOLUMES_MAX, VolumeKind, be32, be64, crc, put, rule, value};
+use super::{
+    FieldError, LAYOUT_VOLUME, Parsed, VOLUMES_MAX, VolumeKind, be32, be64, crc, put, rule, value,
+};
 
 /// Bytes of either header.
 pub const HEADER_BYTES: usize = 64;
@@ -51,7 +54,9 @@ impl Compat {
 
     /// Of a byte on flash.
     pub fn of(code: u8) -> Option<Self> {
-        [Self::Delete, Self::ReadOnly, Self::Preserve, Self::Reject].into_iter().find(|compat| compat.code() == code)
+        [Self::Delete, Self::ReadOnly, Self::Preserve, Self::Reject]
+            .into_iter()
+            .find(|compat| compat.code() == code)
     }
 }
 
@@ -83,7 +88,12 @@ pub struct VidHeader {
 /// Magic number and checksum of a header.
 fn sound(bytes: &[u8], magic: u32) -> Result<(), FieldError> {
     value(0, "magic", be32(bytes, 0), magic)?;
-    value(CRC_AT as u32, "header checksum", be32(bytes, CRC_AT), crc(&bytes[..CRC_AT]))
+    value(
+        CRC_AT as u32,
+        "header checksum",
+        be32(bytes, CRC_AT),
+        crc(&bytes[..CRC_AT]),
+    )
 }
 
 fn parse<T>(bytes: &[u8], magic: u32, judge: impl FnOnce() -> Result<T, FieldError>) -> Parsed<T> {
@@ -122,8 +132,19 @@ impl EcHeader {
         parse(bytes, EC_MAGIC, || {
             value(4, "version", bytes[4], VERSION)?;
             let ec = be64(bytes, 8);
-            rule(ec <= u64::from(EC_MAX), 8, "erase counter", ec, "below 2^31")?;
-            Ok(Self { ec: ec as u32, vid_offset: be32(bytes, 16), data_offset: be32(bytes, 20), image_seq: be32(bytes, 24) })
+            rule(
+                ec <= u64::from(EC_MAX),
+                8,
+                "erase counter",
+                ec,
+                "below 2^31",
+            )?;
+            Ok(Self {
+                ec: ec as u32,
+                vid_offset: be32(bytes, 16),
+                data_offset: be32(bytes, 20),
+                image_seq: be32(bytes, 24),
+            })
         })
     }
 }
@@ -135,9 +156,14 @@ impl VidHeader {
             bytes[5] = self.kind.code();
             bytes[6] = u8::from(self.copy);
             bytes[7] = self.compat;
-            for (at, field) in
-                [(8, self.volume), (12, self.lnum), (20, self.data_size), (24, self.used_ebs), (28, self.data_pad), (32, self.data_crc)]
-            {
+            for (at, field) in [
+                (8, self.volume),
+                (12, self.lnum),
+                (20, self.data_size),
+                (24, self.used_ebs),
+                (28, self.data_pad),
+                (32, self.data_crc),
+            ] {
                 put(bytes, at, &field.to_be_bytes());
             }
             put(bytes, 40, &self.sqnum.to_be_bytes());
@@ -176,36 +202,97 @@ impl VidHeader {
 
     /// What no writer writes (`validate_vid_hdr`, drivers/mtd/ubi/io.c).
     pub(crate) fn judge(&self, leb_bytes: u32) -> Result<(), FieldError> {
-        let signed = |at, name, field: u32| rule(field <= i32::MAX as u32, at, name, field, "below 2^31");
+        let signed =
+            |at, name, field: u32| rule(field <= i32::MAX as u32, at, name, field, "below 2^31");
         signed(8, "volume id", self.volume)?;
         signed(12, "logical block", self.lnum)?;
         signed(24, "used blocks", self.used_ebs)?;
-        rule(self.volume < VOLUMES_MAX || self.is_internal(), 8, "volume id", self.volume, "below 128, or an internal one")?;
+        rule(
+            self.volume < VOLUMES_MAX || self.is_internal(),
+            8,
+            "volume id",
+            self.volume,
+            "below 128, or an internal one",
+        )?;
         if self.is_internal() {
-            rule(Compat::of(self.compat).is_some(), 7, "compatibility", self.compat, "1, 2, 4 or 5")?;
+            rule(
+                Compat::of(self.compat).is_some(),
+                7,
+                "compatibility",
+                self.compat,
+                "1, 2, 4 or 5",
+            )?;
         } else {
             value(7, "compatibility", self.compat, 0u8)?;
         }
-        rule(self.data_pad < leb_bytes / 2, 28, "padding", self.data_pad, "below half a logical block")?;
-        rule(self.data_size <= leb_bytes, 20, "data size", self.data_size, "no more than a logical block")?;
+        rule(
+            self.data_pad < leb_bytes / 2,
+            28,
+            "padding",
+            self.data_pad,
+            "below half a logical block",
+        )?;
+        rule(
+            self.data_size <= leb_bytes,
+            20,
+            "data size",
+            self.data_size,
+            "no more than a logical block",
+        )?;
         match self.kind {
             VolumeKind::Static => self.judge_static(leb_bytes - self.data_pad),
-            VolumeKind::Dynamic if self.copy => rule(self.data_size > 0, 20, "data size of a copy", self.data_size, "above 0"),
+            VolumeKind::Dynamic if self.copy => rule(
+                self.data_size > 0,
+                20,
+                "data size of a copy",
+                self.data_size,
+                "above 0",
+            ),
             VolumeKind::Dynamic => {
                 value(32, "data checksum of a dynamic volume", self.data_crc, 0u32)?;
                 value(20, "data size of a dynamic volume", self.data_size, 0u32)
             }
         }?;
         let dynamic = self.kind == VolumeKind::Dynamic;
-        rule(!dynamic || self.used_ebs == 0, 24, "used blocks of a dynamic volume", self.used_ebs, "0")
+        rule(
+            !dynamic || self.used_ebs == 0,
+            24,
+            "used blocks of a dynamic volume",
+            self.used_ebs,
+            "0",
+        )
     }
 
     fn judge_static(&self, usable: u32) -> Result<(), FieldError> {
-        rule(self.used_ebs > 0, 24, "used blocks of a static volume", self.used_ebs, "above 0")?;
-        rule(self.data_size > 0, 20, "data size of a static volume", self.data_size, "above 0")?;
-        rule(self.lnum < self.used_ebs, 12, "logical block", self.lnum, "below the used blocks")?;
+        rule(
+            self.used_ebs > 0,
+            24,
+            "used blocks of a static volume",
+            self.used_ebs,
+            "above 0",
+        )?;
+        rule(
+            self.data_size > 0,
+            20,
+            "data size of a static volume",
+            self.data_size,
+            "above 0",
+        )?;
+        rule(
+            self.lnum < self.used_ebs,
+            12,
+            "logical block",
+            self.lnum,
+            "below the used blocks",
+        )?;
         let whole = self.lnum + 1 == self.used_ebs || self.data_size == usable;
-        rule(whole, 20, "data size", self.data_size, "a whole logical block before the last")
+        rule(
+            whole,
+            20,
+            "data size",
+            self.data_size,
+            "a whole logical block before the last",
+        )
     }
 }
 
@@ -218,7 +305,12 @@ mod tests {
 
     #[test]
     fn headers_come_back() {
-        let ec = EcHeader { ec: 7, vid_offset: 512, data_offset: 2048, image_seq: 0xDEAD_BEEF };
+        let ec = EcHeader {
+            ec: 7,
+            vid_offset: 512,
+            data_offset: 2048,
+            image_seq: 0xDEAD_BEEF,
+        };
         assert_eq!(EcHeader::parse(&ec.encode()), Parsed::Good(ec));
         assert_eq!(&ec.encode()[..5], b"UBI#\x01");
         let vid = VidHeader {
@@ -242,33 +334,89 @@ mod tests {
         assert_eq!(EcHeader::parse(&[0xFF; 64]), Parsed::Empty);
         let mut bytes = EcHeader::default().encode();
         bytes[9] ^= 1;
-        let Parsed::Damaged(error) = EcHeader::parse(&bytes) else { panic!("a flipped bit") };
+        let Parsed::Damaged(error) = EcHeader::parse(&bytes) else {
+            panic!("a flipped bit")
+        };
         assert_eq!((error.offset, error.field), (60, "header checksum"));
-        let Parsed::Damaged(error) = EcHeader::parse(&[0; 64]) else { panic!("zeros") };
-        assert_eq!((error.offset, error.found, error.expected), (0, 0, Expected::Value(0x5542_4923)));
-        let bytes = VidHeader { lnum: 1, data_size: 1, ..VidHeader::default() }.encode();
-        let Parsed::Refused(error) = VidHeader::parse(&bytes, LEB) else { panic!("a dynamic volume's data size") };
-        assert_eq!((error.offset, error.found, error.expected), (20, 1, Expected::Value(0)));
+        let Parsed::Damaged(error) = EcHeader::parse(&[0; 64]) else {
+            panic!("zeros")
+        };
+        assert_eq!(
+            (error.offset, error.found, error.expected),
+            (0, 0, Expected::Value(0x5542_4923))
+        );
+        let bytes = VidHeader {
+            lnum: 1,
+            data_size: 1,
+            ..VidHeader::default()
+        }
+        .encode();
+        let Parsed::Refused(error) = VidHeader::parse(&bytes, LEB) else {
+            panic!("a dynamic volume's data size")
+        };
+        assert_eq!(
+            (error.offset, error.found, error.expected),
+            (20, 1, Expected::Value(0))
+        );
     }
 
     #[test]
     fn what_no_writer_writes_is_refused() {
-        let fine = VidHeader { kind: VolumeKind::Static, used_ebs: 3, data_size: LEB, ..VidHeader::default() };
-        let refused = |vid: VidHeader| matches!(VidHeader::parse(&vid.encode(), LEB), Parsed::Refused(_));
+        let fine = VidHeader {
+            kind: VolumeKind::Static,
+            used_ebs: 3,
+            data_size: LEB,
+            ..VidHeader::default()
+        };
+        let refused =
+            |vid: VidHeader| matches!(VidHeader::parse(&vid.encode(), LEB), Parsed::Refused(_));
         assert!(!refused(fine));
-        assert!(!refused(VidHeader { lnum: 2, data_size: 1, ..fine }));
+        assert!(!refused(VidHeader {
+            lnum: 2,
+            data_size: 1,
+            ..fine
+        }));
         for bad in [
             VidHeader { lnum: 3, ..fine },
-            VidHeader { data_size: 5, ..fine },
-            VidHeader { data_size: LEB + 1, ..fine },
-            VidHeader { used_ebs: 0, ..fine },
-            VidHeader { volume: 128, ..fine },
+            VidHeader {
+                data_size: 5,
+                ..fine
+            },
+            VidHeader {
+                data_size: LEB + 1,
+                ..fine
+            },
+            VidHeader {
+                used_ebs: 0,
+                ..fine
+            },
+            VidHeader {
+                volume: 128,
+                ..fine
+            },
             VidHeader { compat: 1, ..fine },
-            VidHeader { volume: LAYOUT_VOLUME, compat: 3, ..fine },
-            VidHeader { data_pad: LEB / 2, ..fine },
-            VidHeader { volume: u32::MAX, compat: 1, ..fine },
-            VidHeader { copy: true, ..VidHeader::default() },
-            VidHeader { used_ebs: 1, ..VidHeader::default() },
+            VidHeader {
+                volume: LAYOUT_VOLUME,
+                compat: 3,
+                ..fine
+            },
+            VidHeader {
+                data_pad: LEB / 2,
+                ..fine
+            },
+            VidHeader {
+                volume: u32::MAX,
+                compat: 1,
+                ..fine
+            },
+            VidHeader {
+                copy: true,
+                ..VidHeader::default()
+            },
+            VidHeader {
+                used_ebs: 1,
+                ..VidHeader::default()
+            },
         ] {
             assert!(refused(bad), "{bad:?}");
         }

@@ -1,18 +1,23 @@
-//! Every byte that UBI puts on flash: headers, volume table, fastmap. Nothing here reads flash or judges more than one structure.
+//! Every byte that UBI puts on flash: headers, volume table, fastmap. Nothing here reads flash or
+//! judges more than one structure.
 //!
-//! The layouts are Linux's (`drivers/mtd/ubi/ubi-media.h`), all integers big-endian. Parsing has three outcomes: *empty*, *damaged* (no magic, or a wrong checksum: what a power cut or
-//! decay leaves), and *refused* (a sound structure that says something impossible: never an accident of the medium).
+//! The layouts are Linux's (`drivers/mtd/ubi/ubi-media.h`), all integers big-endian. Parsing has
+//! three outcomes: *empty*, *damaged* (no magic, or a wrong checksum: what a power cut or decay
+//! leaves), and *refused* (a sound structure that says something impossible: never an accident of
+//! the medium).
 
 mod fastmap;
 mod headers;
 mod table;
 
 pub use fastmap::{
-    FM_DATA_VOLUME, FM_MAX_BLOCKS, FM_MAX_POOL, FM_MAX_START, FM_SB_VOLUME, Fastmap, FmVolume, Pool, SUPER_BYTES, SuperBlock, fastmap_bytes,
+    FM_DATA_VOLUME, FM_MAX_BLOCKS, FM_MAX_POOL, FM_MAX_START, FM_SB_VOLUME, Fastmap, FmVolume,
+    Pool, SUPER_BYTES, SuperBlock, fastmap_bytes,
 };
 pub use headers::{Compat, EC_MAX, EcHeader, HEADER_BYTES, VidHeader};
 pub use table::{
-    FLAG_AUTORESIZE, FLAG_SKIP_CHECK, NAME_MAX, RECORD_BYTES, Record, TableLimits, VOLUMES_MAX, encode_table, parse_table, slots,
+    FLAG_AUTORESIZE, FLAG_SKIP_CHECK, NAME_MAX, RECORD_BYTES, Record, TableLimits, VOLUMES_MAX,
+    encode_table, parse_table, slots,
 };
 
 use core::fmt;
@@ -123,19 +128,52 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 /// Refuses a field unless it fits the rule.
-pub(crate) fn rule(fine: bool, offset: u32, field: &'static str, found: impl Into<u64>, expected: &'static str) -> Result<(), FieldError> {
-    if fine { Ok(()) } else { Err(FieldError { offset, field, found: found.into(), expected: Expected::Rule(expected) }) }
+pub(crate) fn rule(
+    fine: bool,
+    offset: u32,
+    field: &'static str,
+    found: impl Into<u64>,
+    expected: &'static str,
+) -> Result<(), FieldError> {
+    if fine {
+        Ok(())
+    } else {
+        Err(FieldError {
+            offset,
+            field,
+            found: found.into(),
+            expected: Expected::Rule(expected),
+        })
+    }
 }
 
 /// Refuses a field unless it has that value.
-pub(crate) fn value(offset: u32, field: &'static str, found: impl Into<u64>, expected: impl Into<u64>) -> Result<(), FieldError> {
+pub(crate) fn value(
+    offset: u32,
+    field: &'static str,
+    found: impl Into<u64>,
+    expected: impl Into<u64>,
+) -> Result<(), FieldError> {
     let (found, expected) = (found.into(), expected.into());
-    if found == expected { Ok(()) } else { Err(FieldError { offset, field, found, expected: Expected::Value(expected) }) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(FieldError {
+            offset,
+            field,
+            found,
+            expected: Expected::Value(expected),
+        })
+    }
 }
 
-/// The bytes of `data` without the erased ones at its end, as whole write units (`ubi_calc_data_len`, drivers/mtd/ubi/misc.c).
+/// The bytes of `data` without the erased ones at its end, as whole write units
+/// (`ubi_calc_data_len`, drivers/mtd/ubi/misc.c).
 pub fn data_length(data: &[u8], write_unit: usize) -> usize {
-    let used = data.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
+    let used = data
+        .iter()
+        .rposition(|&byte| byte != 0xFF)
+        .map_or(0, |last| last + 1);
     used.next_multiple_of(write_unit).min(data.len())
 }
 

@@ -67,12 +67,28 @@ pub fn encode_table(records: &[Option<Record>]) -> Vec<u8> {
 /// The table from flash. Offsets of errors count from its beginning.
 pub fn parse_table(bytes: &[u8], limits: &TableLimits) -> Result<Vec<Option<Record>>, FieldError> {
     let mut records: Vec<Option<Record>> = Vec::new();
-    for (i, bytes) in bytes.chunks_exact(RECORD_BYTES).take(VOLUMES_MAX as usize).enumerate() {
+    for (i, bytes) in bytes
+        .chunks_exact(RECORD_BYTES)
+        .take(VOLUMES_MAX as usize)
+        .enumerate()
+    {
         let at = (i * RECORD_BYTES) as u32;
-        let record = Record::parse(bytes, limits).map_err(|error| FieldError { offset: error.offset + at, ..error })?;
+        let record = Record::parse(bytes, limits).map_err(|error| FieldError {
+            offset: error.offset + at,
+            ..error
+        })?;
         let name = record.as_ref().map(|record| &record.name);
-        let taken = records.iter().flatten().any(|other| name == Some(&other.name));
-        rule(!taken, at + 16, "volume name", i as u64, "a name of its own")?;
+        let taken = records
+            .iter()
+            .flatten()
+            .any(|other| name == Some(&other.name));
+        rule(
+            !taken,
+            at + 16,
+            "volume name",
+            i as u64,
+            "a name of its own",
+        )?;
         records.push(record);
     }
     Ok(records)
@@ -92,27 +108,66 @@ impl Record {
 
     /// None is an empty record (`vtbl_check`, drivers/mtd/ubi/vtbl.c).
     fn parse(bytes: &[u8], limits: &TableLimits) -> Result<Option<Self>, FieldError> {
-        value(CRC_AT as u32, "record checksum", be32(bytes, CRC_AT), crc(&bytes[..CRC_AT]))?;
+        value(
+            CRC_AT as u32,
+            "record checksum",
+            be32(bytes, CRC_AT),
+            crc(&bytes[..CRC_AT]),
+        )?;
         let reserved = be32(bytes, 0);
         if reserved == 0 {
             let stray = bytes[..CRC_AT].iter().position(|&byte| byte != 0);
-            return stray.map_or(Ok(None), |at| Err(rule(false, at as u32, "empty record", bytes[at], "0").unwrap_err()));
+            return stray.map_or(Ok(None), |at| {
+                Err(rule(false, at as u32, "empty record", bytes[at], "0").unwrap_err())
+            });
         }
         let (alignment, name_len) = (be32(bytes, 4), usize::from(be16(bytes, 14)));
-        rule(reserved <= limits.good, 0, "reserved blocks", reserved, "no more than the good blocks")?;
+        rule(
+            reserved <= limits.good,
+            0,
+            "reserved blocks",
+            reserved,
+            "no more than the good blocks",
+        )?;
         let fine = alignment == 1 || alignment.is_multiple_of(limits.write_unit);
-        rule(alignment > 0 && alignment <= limits.leb_bytes && fine, 4, "alignment", alignment, "1, or write units up to a logical block")?;
+        rule(
+            alignment > 0 && alignment <= limits.leb_bytes && fine,
+            4,
+            "alignment",
+            alignment,
+            "1, or write units up to a logical block",
+        )?;
         value(8, "padding", be32(bytes, 8), limits.leb_bytes % alignment)?;
         let Some(kind) = VolumeKind::of(bytes[12]) else {
             return Err(rule(false, 12, "volume type", bytes[12], "1 or 2").unwrap_err());
         };
         rule(bytes[13] <= 1, 13, "update marker", bytes[13], "0 or 1")?;
-        rule((1..=NAME_MAX).contains(&name_len), 14, "name length", name_len as u64, "1 to 127")?;
+        rule(
+            (1..=NAME_MAX).contains(&name_len),
+            14,
+            "name length",
+            name_len as u64,
+            "1 to 127",
+        )?;
         let name = &bytes[16..16 + name_len];
         let ends = bytes[16 + name_len] == 0 && !name.contains(&0);
-        rule(ends, 16, "name", name_len as u64, "as many bytes as its length says, then 0")?;
-        let name = core::str::from_utf8(name)
-            .map_err(|error| rule(false, 16 + error.valid_up_to() as u32, "name", name[error.valid_up_to()], "UTF-8").unwrap_err())?;
+        rule(
+            ends,
+            16,
+            "name",
+            name_len as u64,
+            "as many bytes as its length says, then 0",
+        )?;
+        let name = core::str::from_utf8(name).map_err(|error| {
+            rule(
+                false,
+                16 + error.valid_up_to() as u32,
+                "name",
+                name[error.valid_up_to()],
+                "UTF-8",
+            )
+            .unwrap_err()
+        })?;
         Ok(Some(Self {
             reserved,
             alignment,
@@ -129,10 +184,19 @@ impl Record {
 mod tests {
     use super::*;
 
-    const LIMITS: TableLimits = TableLimits { leb_bytes: 126_976, write_unit: 2048, good: 100 };
+    const LIMITS: TableLimits = TableLimits {
+        leb_bytes: 126_976,
+        write_unit: 2048,
+        good: 100,
+    };
 
     fn record(name: &str) -> Record {
-        Record { reserved: 10, alignment: 1, name: name.into(), ..Record::default() }
+        Record {
+            reserved: 10,
+            alignment: 1,
+            name: name.into(),
+            ..Record::default()
+        }
     }
 
     #[test]
@@ -158,18 +222,39 @@ mod tests {
     fn errors_count_from_the_tables_beginning() {
         let twice = encode_table(&[Some(record("a")), Some(record("a"))]);
         assert_eq!(parse_table(&twice, &LIMITS).unwrap_err().offset, 172 + 16);
-        let large = encode_table(&[None, Some(Record { reserved: 101, ..record("a") })]);
+        let large = encode_table(&[
+            None,
+            Some(Record {
+                reserved: 101,
+                ..record("a")
+            }),
+        ]);
         assert_eq!(parse_table(&large, &LIMITS).unwrap_err().offset, 172);
         let mut torn = encode_table(&[None, None]);
         torn[200] = 1;
-        assert_eq!(parse_table(&torn, &LIMITS).unwrap_err().field, "record checksum");
+        assert_eq!(
+            parse_table(&torn, &LIMITS).unwrap_err().field,
+            "record checksum"
+        );
         for bad in [
-            Record { alignment: 0, ..record("a") },
-            Record { alignment: 100, ..record("a") },
-            Record { data_pad: 1, ..record("a") },
+            Record {
+                alignment: 0,
+                ..record("a")
+            },
+            Record {
+                alignment: 100,
+                ..record("a")
+            },
+            Record {
+                data_pad: 1,
+                ..record("a")
+            },
             record(""),
         ] {
-            assert!(parse_table(&encode_table(&[Some(bad.clone())]), &LIMITS).is_err(), "{bad:?}");
+            assert!(
+                parse_table(&encode_table(&[Some(bad.clone())]), &LIMITS).is_err(),
+                "{bad:?}"
+            );
         }
     }
 }

@@ -1,10 +1,16 @@
-//! Super blocks that wear evenly: two mirrored blocks anywhere, which two mirrored anchors among the first blocks name (the block chaining of A. Bityutskiy, JFFS3 design issues, 2005, with one link).
+//! Super blocks that wear evenly: two mirrored blocks anywhere, which two mirrored anchors among
+//! the first blocks name (the block chaining of A. Bityutskiy, JFFS3 design issues, 2005, with one
+//! link).
 //!
-//! *Wear.* An anchor is written when super blocks are full, so that a block of the zone is erased once for as many entries as a block has pages, squared, and with the first commit after an attach. In the zone
-//! are blocks of UBIL's alone: the user's bytes cannot be taken for an anchor. All of its free blocks serve commits and logs too, the least worn first.
+//! *Wear.* An anchor is written when super blocks are full, so that a block of the zone is erased
+//! once for as many entries as a block has pages, squared, and with the first commit after an
+//! attach. In the zone are blocks of UBIL's alone: the user's bytes cannot be taken for an anchor.
+//! All of its free blocks serve commits and logs too, the least worn first.
 //!
-//! *Power loss.* An entry is written to one super block, then to the other. New super blocks get an entry before an anchor names them; until then the entry before counts, which has them among its spare blocks, so that
-//! whoever reads it erases them before they are used. Free blocks of the zone are erased after an attach before they are used, since an anchor may have been begun there.
+//! *Power loss.* An entry is written to one super block, then to the other. New super blocks get an
+//! entry before an anchor names them; until then the entry before counts, which has them among its
+//! spare blocks, so that whoever reads it erases them before they are used. Free blocks of the zone
+//! are erased after an attach before they are used, since an anchor may have been begun there.
 
 use super::Supers;
 use super::format::Super;
@@ -42,7 +48,8 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Free blocks of the zone that are left for anchors: two for the next, one should one of them fail, and two for the first.
+    /// Free blocks of the zone that are left for anchors: two for the next, one should one of them
+    /// fail, and two for the first.
     pub fn zone_reserve(&self) -> usize {
         if self.anchors.is_empty() { 5 } else { 3 }
     }
@@ -54,7 +61,8 @@ struct Newest<T> {
     flips: bool,
 }
 
-/// The newest of the values in blocks that are written page by page, all alike. None: no block has one, or each ends in a page that cannot be read, which is more than a cut does.
+/// The newest of the values in blocks that are written page by page, all alike. None: no block has
+/// one, or each ends in a page that cannot be read, which is more than a cut does.
 fn newest<M: Mtd, T>(
     flash: &mut Flash<M>,
     blocks: &[u32],
@@ -67,20 +75,28 @@ fn newest<M: Mtd, T>(
             hurt = true;
             continue;
         }
-        let (mut page, written) = (vec![0; flash.shape.page as usize], pages_written(flash, peb)?);
+        let (mut page, written) = (
+            vec![0; flash.shape.page as usize],
+            pages_written(flash, peb)?,
+        );
         for index in (0..written).rev() {
             let seen = flash.read_data(peb, index * flash.shape.page, &mut page)?;
             flash.cost.crc_bytes += page.len() as u64;
             let Ok(value) = parse(&page) else { continue };
             sound |= index + 1 == written;
             hurt |= seen.flips || index + 1 != written;
-            if best.as_ref().is_none_or(|best| number(&value) > number(best)) {
+            if best
+                .as_ref()
+                .is_none_or(|best| number(&value) > number(best))
+            {
                 best = Some(value);
             }
             break;
         }
     }
-    Ok(best.filter(|_| sound).map(|value| Newest { value, flips: hurt }))
+    Ok(best
+        .filter(|_| sound)
+        .map(|value| Newest { value, flips: hurt }))
 }
 
 /// Pages of a block that are written, which are its first ones.
@@ -99,7 +115,8 @@ fn pages_written<M: Mtd>(flash: &mut Flash<M>, peb: u32) -> Result<u32, MtdError
     Ok(low)
 }
 
-/// The chain to the newest entry, the entry, and whether something was hard to read; none without one.
+/// The chain to the newest entry, the entry, and whether something was hard to read; none without
+/// one.
 pub(super) fn read<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<(Chain, Super, bool)>, MtdError> {
     let shape = flash.shape;
     let mut best = None::<Anchor>;
@@ -110,20 +127,49 @@ pub(super) fn read<M: Mtd>(flash: &mut Flash<M>) -> Result<Option<(Chain, Super,
         }
         flash.read_data(peb, 0, &mut page)?;
         flash.cost.crc_bytes += 64;
-        let Ok(first) = Anchor::parse(&page, &shape) else { continue };
+        let Ok(first) = Anchor::parse(&page, &shape) else {
+            continue;
+        };
         if best.is_none_or(|best| first.number > best.number) && first.own.contains(&peb) {
             best = Some(first);
         }
     }
     let Some(first) = best else { return Ok(None) };
-    let found = newest(flash, &first.own, |page| Anchor::parse(page, &shape).and_then(|a| same(a, first.own)), |anchor| anchor.number)?;
-    let Some(Newest { value: anchor, flips: anchor_flips }) = found else { return Ok(None) };
-    let found = newest(flash, &anchor.supers, |page| Super::parse(page, &shape), |entry| entry.number)?;
-    let Some(Newest { value: entry, flips }) = found else { return Ok(None) };
+    let found = newest(
+        flash,
+        &first.own,
+        |page| Anchor::parse(page, &shape).and_then(|a| same(a, first.own)),
+        |anchor| anchor.number,
+    )?;
+    let Some(Newest {
+        value: anchor,
+        flips: anchor_flips,
+    }) = found
+    else {
+        return Ok(None);
+    };
+    let found = newest(
+        flash,
+        &anchor.supers,
+        |page| Super::parse(page, &shape),
+        |entry| entry.number,
+    )?;
+    let Some(Newest {
+        value: entry,
+        flips,
+    }) = found
+    else {
+        return Ok(None);
+    };
     if entry.blocks != anchor.supers {
         return Ok(None);
     }
-    let chain = Chain { supers: anchor.supers.into(), anchors: anchor.own.into(), number: anchor.number, ..Chain::default() };
+    let chain = Chain {
+        supers: anchor.supers.into(),
+        anchors: anchor.own.into(),
+        number: anchor.number,
+        ..Chain::default()
+    };
     Ok(Some((chain, entry, flips || anchor_flips)))
 }
 
@@ -156,12 +202,18 @@ impl<M: Mtd> Ubi<M> {
             let chain = self.chain()?;
             let (blocks, at) = ([chain.supers[0], chain.supers[1]], chain.next.unwrap_or(0));
             let entry = self.next_entry(blocks)?;
-            let written = blocks.into_iter().try_for_each(|peb| self.flash.write_data(peb, at, &entry));
+            let written = blocks
+                .into_iter()
+                .try_for_each(|peb| self.flash.write_data(peb, at, &entry));
             let (page, end) = (self.flash.shape.page, self.flash.shape.leb_bytes);
             match written {
                 Ok(()) => {
                     self.chain()?.next = Some(at + page).filter(|next| *next < end);
-                    return if fresh { self.put_anchor(blocks) } else { Ok(()) };
+                    return if fresh {
+                        self.put_anchor(blocks)
+                    } else {
+                        Ok(())
+                    };
                 }
                 Err(error) if is_wear(&error) => self.chain()?.next = None,
                 Err(error) => return Err(self.stop(error)),
@@ -170,7 +222,8 @@ impl<M: Mtd> Ubi<M> {
         self.lose_chain()
     }
 
-    /// Takes two spare blocks for super blocks, and others as spare ones. False: there are none that work.
+    /// Takes two spare blocks for super blocks, and others as spare ones. False: there are none
+    /// that work.
     fn next_supers(&mut self, known: &mut usize) -> Result<bool, UbiError> {
         let mut fresh = Vec::new();
         while fresh.len() < 2 && *known > 0 {
@@ -217,7 +270,9 @@ impl<M: Mtd> Ubi<M> {
     fn put_anchor(&mut self, supers: [u32; 2]) -> Result<(), UbiError> {
         for _ in 0..ATTEMPTS {
             if self.chain()?.anchor_next.is_none() {
-                let Some(fresh) = self.fresh_anchors()? else { break };
+                let Some(fresh) = self.fresh_anchors()? else {
+                    break;
+                };
                 let chain = self.chain()?;
                 let old = core::mem::replace(&mut chain.anchors, fresh.into());
                 chain.old.extend(old);
@@ -225,11 +280,23 @@ impl<M: Mtd> Ubi<M> {
             }
             let (shape, chain) = (self.flash.shape, self.chain()?);
             chain.number += 1;
-            let (own, at) = ([chain.anchors[0], chain.anchors[1]], chain.anchor_next.unwrap_or(0));
-            let bytes = Anchor { number: chain.number, own, supers }.encode(&shape);
-            match own.into_iter().try_for_each(|peb| self.flash.write_data(peb, at, &bytes)) {
+            let (own, at) = (
+                [chain.anchors[0], chain.anchors[1]],
+                chain.anchor_next.unwrap_or(0),
+            );
+            let bytes = Anchor {
+                number: chain.number,
+                own,
+                supers,
+            }
+            .encode(&shape);
+            match own
+                .into_iter()
+                .try_for_each(|peb| self.flash.write_data(peb, at, &bytes))
+            {
                 Ok(()) => {
-                    self.chain()?.anchor_next = Some(at + shape.page).filter(|next| *next < shape.leb_bytes);
+                    self.chain()?.anchor_next =
+                        Some(at + shape.page).filter(|next| *next < shape.leb_bytes);
                     return self.release();
                 }
                 Err(error) if is_wear(&error) => self.chain()?.anchor_next = None,
@@ -274,9 +341,14 @@ impl<M: Mtd> Ubi<M> {
 
     fn lose_chain(&mut self) -> Result<(), UbiError> {
         let chain = self.chain()?;
-        let own = [&mut chain.anchors, &mut chain.supers, &mut chain.old].map(core::mem::take).concat();
+        let own = [&mut chain.anchors, &mut chain.supers, &mut chain.old]
+            .map(core::mem::take)
+            .concat();
         own.iter().try_for_each(|&peb| self.wake_block(peb))?;
-        let own: Vec<u32> = own.into_iter().filter(|&peb| self.wear.state(peb) == State::Held).collect();
+        let own: Vec<u32> = own
+            .into_iter()
+            .filter(|&peb| self.wear.state(peb) == State::Held)
+            .collect();
         self.end_log(&[], &own)
     }
 
@@ -285,7 +357,9 @@ impl<M: Mtd> Ubi<M> {
         for peb in 0..ZONE.min(self.wear.pebs()) {
             self.vacate(peb)?;
         }
-        let free = (0..ZONE.min(self.wear.pebs())).filter(|&peb| self.wear.state(peb) == State::Free).count();
+        let free = (0..ZONE.min(self.wear.pebs()))
+            .filter(|&peb| self.wear.state(peb) == State::Free)
+            .count();
         if free < 2 {
             return Err(UbiError::Medium {
                 what: "blocks for anchors",

@@ -1,4 +1,5 @@
-//! Commits: what is known of all blocks, in two copies, and a fresh log. Here the order, and the full commit; the incremental one is in `parts`.
+//! Commits: what is known of all blocks, in two copies, and a fresh log. Here the order, and the
+//! full commit; the incremental one is in `parts`.
 
 use super::chain::{Chain, ZONE};
 use super::format::{Entry, Role, Super, encode_commit};
@@ -70,7 +71,10 @@ impl<M: Mtd> Ubi<M> {
         if self.log()?.tree.is_some() {
             return self.plan_parts(failed);
         }
-        Ok(Plan { whole: true, blocks: commit_blocks(&self.flash.shape) })
+        Ok(Plan {
+            whole: true,
+            blocks: commit_blocks(&self.flash.shape),
+        })
     }
 
     /// Blocks for both copies and the log.
@@ -83,7 +87,9 @@ impl<M: Mtd> Ubi<M> {
         for left in (1..=count).rev() {
             // A copy may stay for long, which a block of the zone must not: there the log goes.
             let reserve = reserve.filter(|_| left <= log);
-            let peb = self.get_free(|wear| reserve.map_or_else(|| wear.middling(), |reserve| wear.least(reserve)))?;
+            let peb = self.get_free(|wear| {
+                reserve.map_or_else(|| wear.middling(), |reserve| wear.least(reserve))
+            })?;
             self.wear.set(peb, State::Held);
             reserved.push(peb);
         }
@@ -103,14 +109,22 @@ impl<M: Mtd> Ubi<M> {
         let (copies, fresh) = reserved.split_at(2 * plan.blocks as usize);
         let log = self.log()?;
         let number = log.current.commit + 1;
-        let dropped = if plan.whole { &log.current.present[..] } else { &[] };
+        let dropped = if plan.whole {
+            &log.current.present[..]
+        } else {
+            &[]
+        };
         let old: Vec<u32> = dropped.iter().chain(&log.current.log).copied().collect();
         let written = match log.tree {
             None => Some(self.put_full(number, copies, reserved, &old)?),
             Some(_) => self.put_parts(number, copies, plan, reserved, &old)?,
         };
-        let Some(written) = written else { return Ok(false) };
-        fresh.iter().try_for_each(|&peb| self.put_memory(peb, VOLUMES[2], &[]))?;
+        let Some(written) = written else {
+            return Ok(false);
+        };
+        fresh
+            .iter()
+            .try_for_each(|&peb| self.put_memory(peb, VOLUMES[2], &[]))?;
         let sqnum = self.sqnum;
         let log = self.log()?;
         let before = log.current.clone();
@@ -120,12 +134,25 @@ impl<M: Mtd> Ubi<M> {
         (log.current.sqnum, log.current.image_seq) = (sqnum, image_seq);
         if let Err(error) = self.put_super() {
             if let Kept::Log(log) = &mut self.kept {
-                let Super { number, blocks, ecs, spare, .. } = core::mem::take(&mut log.current);
-                log.current = Super { number, blocks, ecs, spare, ..before };
+                let Super {
+                    number,
+                    blocks,
+                    ecs,
+                    spare,
+                    ..
+                } = core::mem::take(&mut log.current);
+                log.current = Super {
+                    number,
+                    blocks,
+                    ecs,
+                    spare,
+                    ..before
+                };
             }
             return Err(error);
         }
-        // Blocks of the commit before serve on, so that losing this entry must not bring that commit back without its log.
+        // Blocks of the commit before serve on, so that losing this entry must not bring that
+        // commit back without its log.
         if self.log()?.tree.is_some() && matches!(self.log()?.supers, Supers::Pair(_)) {
             self.put_super()?;
         }
@@ -137,7 +164,8 @@ impl<M: Mtd> Ubi<M> {
         Ok(true)
     }
 
-    /// A block as it will be once the commit is there: reserved ones are memory, those of the old one are not.
+    /// A block as it will be once the commit is there: reserved ones are memory, those of the old
+    /// one are not.
     pub(super) fn entry_then(&self, peb: u32, reserved: &[u32], old: &[u32]) -> Entry {
         let entry = self.entry(peb);
         let role = if reserved.contains(&peb) {
@@ -147,11 +175,23 @@ impl<M: Mtd> Ubi<M> {
         } else {
             return entry;
         };
-        Entry { role, ec: entry.ec, vid: VidHeader::default() }
+        Entry {
+            role,
+            ec: entry.ec,
+            vid: VidHeader::default(),
+        }
     }
 
-    fn put_full(&mut self, number: u64, copies: &[u32], reserved: &[u32], old: &[u32]) -> Result<Written, UbiError> {
-        let entries: Vec<Entry> = (0..self.wear.pebs()).map(|peb| self.entry_then(peb, reserved, old)).collect();
+    fn put_full(
+        &mut self,
+        number: u64,
+        copies: &[u32],
+        reserved: &[u32],
+        old: &[u32],
+    ) -> Result<Written, UbiError> {
+        let entries: Vec<Entry> = (0..self.wear.pebs())
+            .map(|peb| self.entry_then(peb, reserved, old))
+            .collect();
         let bytes = encode_commit(number, &entries, self.log_options().compress);
         let shape = self.flash.shape;
         let mut padded = bytes;
@@ -162,15 +202,38 @@ impl<M: Mtd> Ubi<M> {
                 self.put_memory(peb, VOLUMES[1], parts.next().unwrap_or(&[]))?;
             }
         }
-        Ok(Written { present: copies.into(), index: 0 })
+        Ok(Written {
+            present: copies.into(),
+            index: 0,
+        })
     }
 
     /// A block of UBIL's own.
-    pub(super) fn put_memory(&mut self, peb: u32, volume: u32, data: &[u8]) -> Result<(), UbiError> {
-        let vid = VidHeader { volume, lnum: peb, compat: Compat::Delete.code(), sqnum: self.next_sqnum(), ..VidHeader::default() };
+    pub(super) fn put_memory(
+        &mut self,
+        peb: u32,
+        volume: u32,
+        data: &[u8],
+    ) -> Result<(), UbiError> {
+        let vid = VidHeader {
+            volume,
+            lnum: peb,
+            compat: Compat::Delete.code(),
+            sqnum: self.next_sqnum(),
+            ..VidHeader::default()
+        };
         let ec = self.wear.ec(peb);
-        let written = self.flash.write_vid(peb, &vid, ec).and_then(|()| self.flash.write_data(peb, 0, data));
-        written.map_err(|error| if is_wear(&error) { error.into() } else { self.stop(error) })
+        let written = self
+            .flash
+            .write_vid(peb, &vid, ec)
+            .and_then(|()| self.flash.write_data(peb, 0, data));
+        written.map_err(|error| {
+            if is_wear(&error) {
+                error.into()
+            } else {
+                self.stop(error)
+            }
+        })
     }
 
     /// Something of the memory was hard to read: it moves.
@@ -185,7 +248,10 @@ impl<M: Mtd> Ubi<M> {
     pub(crate) fn begin_log(&mut self, found: &Found) -> Result<(), UbiError> {
         let options = self.log_options();
         let supers = match options.superblock {
-            Superblock::Pair => Supers::Pair(Pair::new(1, [self.vacate_end(false)?, self.vacate_end(true)?])),
+            Superblock::Pair => Supers::Pair(Pair::new(
+                1,
+                [self.vacate_end(false)?, self.vacate_end(true)?],
+            )),
             Superblock::Chain => {
                 self.vacate_zone()?;
                 Supers::Chain(Chain::default())
@@ -193,21 +259,40 @@ impl<M: Mtd> Ubi<M> {
         };
         let mut log = Log::new(self.wear.pebs(), supers);
         (log.current.superblock, log.current.commits) = (options.superblock, options.commit);
-        let lebs = found.volumes.values().flat_map(|volume| volume.lebs.values());
-        let known: BTreeMap<u32, VidHeader> = lebs.filter_map(|leb| Some((leb.peb, leb.vid?))).collect();
-        let mapped: Vec<u32> = self.volumes.values().flat_map(|volume| volume.map.iter().flatten()).copied().collect();
+        let lebs = found
+            .volumes
+            .values()
+            .flat_map(|volume| volume.lebs.values());
+        let known: BTreeMap<u32, VidHeader> =
+            lebs.filter_map(|leb| Some((leb.peb, leb.vid?))).collect();
+        let mapped: Vec<u32> = self
+            .volumes
+            .values()
+            .flat_map(|volume| volume.map.iter().flatten())
+            .copied()
+            .collect();
         for peb in mapped {
             let vid = match known.get(&peb) {
                 Some(vid) => Some(*vid),
                 // Moved out of the way of a super block.
                 None => self.vid_of(peb)?,
             };
-            log.headers[peb as usize] = Some(vid.ok_or(UbiError::Internal("a mapped block without header"))?);
+            log.headers[peb as usize] =
+                Some(vid.ok_or(UbiError::Internal("a mapped block without header"))?);
         }
-        log.preserved = found.corrupted.iter().chain(&found.alien).map(|loose| loose.peb).collect();
+        log.preserved = found
+            .corrupted
+            .iter()
+            .chain(&found.alien)
+            .map(|loose| loose.peb)
+            .collect();
         if options.commit == Commit::Incremental {
-            log.tree = Some(Tree::awake(&self.flash.shape, tree::lines(&self.volumes, self.flash.shape.leb_bytes)));
-            self.wear.track(blocks_per_leaf(self.flash.shape.page), BTreeSet::new());
+            log.tree = Some(Tree::awake(
+                &self.flash.shape,
+                tree::lines(&self.volumes, self.flash.shape.leb_bytes),
+            ));
+            self.wear
+                .track(blocks_per_leaf(self.flash.shape.page), BTreeSet::new());
         }
         self.kept = Kept::Log(Box::new(log));
         self.commit()
@@ -221,6 +306,10 @@ impl<M: Mtd> Ubi<M> {
                 matches!(self.options.memory, crate::Memory::Log(options) if options.superblock == Superblock::Chain)
             }
         };
-        if chained { ZONE.min(self.flash.shape.pebs) } else { 0 }
+        if chained {
+            ZONE.min(self.flash.shape.pebs)
+        } else {
+            0
+        }
     }
 }

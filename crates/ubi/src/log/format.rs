@@ -1,11 +1,20 @@
-//! Every byte that UBIL puts on flash; `docs/formats/ubil.md` has it as tables. Big-endian, checksums as UBI's.
+//! Every byte that UBIL puts on flash; `docs/formats/ubil.md` has it as tables. Big-endian,
+//! checksums as UBI's.
 
-use crate::format::{EC_MAX, FieldError, LAYOUT_VOLUME, VidHeader, VolumeKind, be32, be64, crc, crc_of, put, rule, value};
+use crate::format::{
+    EC_MAX, FieldError, LAYOUT_VOLUME, VidHeader, VolumeKind, be32, be64, crc, crc_of, put, rule,
+    value,
+};
 use crate::{Commit, Shape, Superblock};
 use alloc::{vec, vec::Vec};
 
-/// Internal volumes of super blocks, commits and logs, where blocks have headers. Others erase them.
-pub const VOLUMES: [u32; 3] = [LAYOUT_VOLUME + 0x101, LAYOUT_VOLUME + 0x102, LAYOUT_VOLUME + 0x103];
+/// Internal volumes of super blocks, commits and logs, where blocks have headers. Others erase
+/// them.
+pub const VOLUMES: [u32; 3] = [
+    LAYOUT_VOLUME + 0x101,
+    LAYOUT_VOLUME + 0x102,
+    LAYOUT_VOLUME + 0x103,
+];
 
 const SUPER_MAGIC: u32 = 0x5542_4C53;
 const COMMIT_MAGIC: u32 = 0x5542_4C43;
@@ -34,7 +43,14 @@ pub enum Role {
     Preserved,
 }
 
-pub(super) const ROLES: [Role; 6] = [Role::Free, Role::Mapped, Role::Dirty, Role::Bad, Role::Memory, Role::Preserved];
+pub(super) const ROLES: [Role; 6] = [
+    Role::Free,
+    Role::Mapped,
+    Role::Dirty,
+    Role::Bad,
+    Role::Memory,
+    Role::Preserved,
+];
 
 /// A block's erase counter and volume header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +86,8 @@ pub struct Super {
     pub index: u32,
     /// The commit's blocks: the first copy's, then the second's.
     pub present: Vec<u32>,
-    /// The blocks of a commit under way, its log's among them, and others that may have been written whatever the commit says.
+    /// The blocks of a commit under way, its log's among them, and others that may have been
+    /// written whatever the commit says.
     pub future: Vec<u32>,
     /// The log's blocks.
     pub log: Vec<u32>,
@@ -79,19 +96,37 @@ pub struct Super {
 }
 
 fn shape_fields(shape: &Shape) -> [u32; 5] {
-    [shape.pebs, shape.peb_bytes, shape.page, shape.vid_offset, shape.data_offset]
+    [
+        shape.pebs,
+        shape.peb_bytes,
+        shape.page,
+        shape.vid_offset,
+        shape.data_offset,
+    ]
 }
 
 /// What super blocks and anchors say about the device must be true.
 pub(super) fn judge_shape(bytes: &[u8], at: u32, shape: &Shape) -> Result<(), FieldError> {
-    let names = ["erase blocks", "bytes of an erase block", "page", "offset of the volume header", "offset of the data"];
+    let names = [
+        "erase blocks",
+        "bytes of an erase block",
+        "page",
+        "offset of the volume header",
+        "offset of the data",
+    ];
     let fields = names.into_iter().zip(shape_fields(shape));
-    (at..).step_by(4).zip(fields).try_for_each(|(at, (name, expected))| value(at, name, be32(bytes, at as usize), expected))
+    (at..)
+        .step_by(4)
+        .zip(fields)
+        .try_for_each(|(at, (name, expected))| value(at, name, be32(bytes, at as usize), expected))
 }
 
 /// The device's shape, for [`judge_shape`].
 pub(super) fn put_shape(bytes: &mut [u8], at: usize, shape: &Shape) {
-    (at..).step_by(4).zip(shape_fields(shape)).for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
+    (at..)
+        .step_by(4)
+        .zip(shape_fields(shape))
+        .for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
 }
 
 impl Super {
@@ -103,7 +138,11 @@ impl Super {
     /// As on flash, a page long; none if the page is too short.
     pub fn encode(&self, shape: &Shape) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(shape.page as usize);
-        let counts = [self.present.len() as u32, self.future.len() as u32, self.log.len() as u32];
+        let counts = [
+            self.present.len() as u32,
+            self.future.len() as u32,
+            self.log.len() as u32,
+        ];
         for field in [SUPER_MAGIC, VERSION] {
             bytes.extend(field.to_be_bytes());
         }
@@ -111,13 +150,22 @@ impl Super {
             bytes.extend(field.to_be_bytes());
         }
         let fixed = shape_fields(shape).into_iter().chain([self.image_seq]);
-        let flags = u32::from(self.superblock == Superblock::Chain) | u32::from(self.commits == Commit::Incremental) << 1;
+        let flags = u32::from(self.superblock == Superblock::Chain)
+            | u32::from(self.commits == Commit::Incremental) << 1;
         let added = [flags, self.index, self.spare.len() as u32];
-        for field in fixed.chain(self.ecs).chain(counts).chain(self.blocks).chain(added) {
+        for field in fixed
+            .chain(self.ecs)
+            .chain(counts)
+            .chain(self.blocks)
+            .chain(added)
+        {
             bytes.extend(field.to_be_bytes());
         }
         debug_assert_eq!(bytes.len(), SUPER_FIXED);
-        for peb in [&self.present, &self.future, &self.log, &self.spare].into_iter().flatten() {
+        for peb in [&self.present, &self.future, &self.log, &self.spare]
+            .into_iter()
+            .flatten()
+        {
             bytes.extend(peb.to_be_bytes());
         }
         if bytes.len() + 4 > shape.page as usize {
@@ -132,9 +180,20 @@ impl Super {
     /// From a page.
     pub fn parse(bytes: &[u8], shape: &Shape) -> Result<Self, FieldError> {
         let end = bytes.len().saturating_sub(4);
-        rule(bytes.len() >= Self::bytes(0), 0, "super block", bytes.len() as u64, "100 bytes or more")?;
+        rule(
+            bytes.len() >= Self::bytes(0),
+            0,
+            "super block",
+            bytes.len() as u64,
+            "100 bytes or more",
+        )?;
         value(0, "super block magic", be32(bytes, 0), SUPER_MAGIC)?;
-        value(end as u32, "super block checksum", be32(bytes, end), crc(&bytes[..end]))?;
+        value(
+            end as u32,
+            "super block checksum",
+            be32(bytes, end),
+            crc(&bytes[..end]),
+        )?;
         value(4, "super block version", be32(bytes, 4), VERSION)?;
         judge_shape(bytes, 32, shape)?;
         let flags = be32(bytes, 84);
@@ -142,10 +201,25 @@ impl Super {
         let mut at = SUPER_FIXED;
         let mut list = |count_at: usize| {
             let count = be32(bytes, count_at) as usize;
-            rule(count <= (end - at) / 4, count_at as u32, "blocks in a list", count as u64, "no more than the page holds")?;
-            let pebs: Vec<u32> = bytes[at..at + 4 * count].chunks_exact(4).map(|peb| be32(peb, 0)).collect();
+            rule(
+                count <= (end - at) / 4,
+                count_at as u32,
+                "blocks in a list",
+                count as u64,
+                "no more than the page holds",
+            )?;
+            let pebs: Vec<u32> = bytes[at..at + 4 * count]
+                .chunks_exact(4)
+                .map(|peb| be32(peb, 0))
+                .collect();
             let fine = pebs.iter().all(|&peb| peb < shape.pebs);
-            rule(fine, at as u32, "block number", count as u64, "blocks of the device")?;
+            rule(
+                fine,
+                at as u32,
+                "block number",
+                count as u64,
+                "blocks of the device",
+            )?;
             at += 4 * count;
             Ok(pebs)
         };
@@ -156,8 +230,16 @@ impl Super {
             image_seq: be32(bytes, 52),
             ecs: [be32(bytes, 56), be32(bytes, 60)],
             blocks: [be32(bytes, 76), be32(bytes, 80)],
-            superblock: if flags & 1 == 0 { Superblock::Pair } else { Superblock::Chain },
-            commits: if flags & 2 == 0 { Commit::Full } else { Commit::Incremental },
+            superblock: if flags & 1 == 0 {
+                Superblock::Pair
+            } else {
+                Superblock::Chain
+            },
+            commits: if flags & 2 == 0 {
+                Commit::Full
+            } else {
+                Commit::Incremental
+            },
             index: be32(bytes, 88),
             present: list(64)?,
             future: list(68)?,
@@ -171,13 +253,26 @@ impl Entry {
     fn encode(&self, peb: u32, bytes: &mut [u8]) {
         let vid = &self.vid;
         put(bytes, 0, &peb.to_be_bytes());
-        bytes[4] = ROLES.iter().position(|role| *role == self.role).unwrap_or(0) as u8;
+        bytes[4] = ROLES
+            .iter()
+            .position(|role| *role == self.role)
+            .unwrap_or(0) as u8;
         if self.role == Role::Mapped {
             bytes[5] = 1 + u8::from(vid.kind == VolumeKind::Static);
             bytes[6] = u8::from(vid.copy);
             bytes[7] = vid.compat;
-            let fields = [vid.volume, vid.lnum, vid.data_size, vid.used_ebs, vid.data_pad, vid.data_crc];
-            (12..).step_by(4).zip(fields).for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
+            let fields = [
+                vid.volume,
+                vid.lnum,
+                vid.data_size,
+                vid.used_ebs,
+                vid.data_pad,
+                vid.data_crc,
+            ];
+            (12..)
+                .step_by(4)
+                .zip(fields)
+                .for_each(|(at, field)| put(bytes, at, &field.to_be_bytes()));
             put(bytes, 40, &vid.sqnum.to_be_bytes());
         }
         put(bytes, 8, &self.ec.to_be_bytes());
@@ -186,10 +281,24 @@ impl Entry {
     }
 
     fn parse(bytes: &[u8], at: u32, shape: &Shape) -> Result<(u32, Self), FieldError> {
-        let shift = |error: FieldError| FieldError { offset: error.offset + at, ..error };
-        value(at + 60, "entry checksum", be32(bytes, 60), crc(&bytes[..60]))?;
+        let shift = |error: FieldError| FieldError {
+            offset: error.offset + at,
+            ..error
+        };
+        value(
+            at + 60,
+            "entry checksum",
+            be32(bytes, 60),
+            crc(&bytes[..60]),
+        )?;
         let peb = be32(bytes, 0);
-        rule(peb < shape.pebs, at, "block number", peb, "a block of the device")?;
+        rule(
+            peb < shape.pebs,
+            at,
+            "block number",
+            peb,
+            "a block of the device",
+        )?;
         let Some(&role) = ROLES.get(usize::from(bytes[4])) else {
             return Err(rule(false, at + 4, "role", bytes[4], "0 to 5").unwrap_err());
         };
@@ -197,10 +306,20 @@ impl Entry {
         rule(ec <= EC_MAX, at + 8, "erase counter", ec, "below 2^31")?;
         let mut vid = VidHeader::default();
         if role == Role::Mapped {
-            rule((1..=2).contains(&bytes[5]), at + 5, "volume type", bytes[5], "1 or 2")?;
+            rule(
+                (1..=2).contains(&bytes[5]),
+                at + 5,
+                "volume type",
+                bytes[5],
+                "1 or 2",
+            )?;
             rule(bytes[6] <= 1, at + 6, "copy flag", bytes[6], "0 or 1")?;
             vid = VidHeader {
-                kind: if bytes[5] == 2 { VolumeKind::Static } else { VolumeKind::Dynamic },
+                kind: if bytes[5] == 2 {
+                    VolumeKind::Static
+                } else {
+                    VolumeKind::Dynamic
+                },
                 copy: bytes[6] == 1,
                 compat: bytes[7],
                 volume: be32(bytes, 12),
@@ -212,7 +331,13 @@ impl Entry {
                 sqnum: be64(bytes, 40),
             };
             vid.judge(shape.leb_bytes).map_err(shift)?;
-            rule(vid.volume <= LAYOUT_VOLUME, at + 12, "volume id", vid.volume, "one of the user's, or the layout volume")?;
+            rule(
+                vid.volume <= LAYOUT_VOLUME,
+                at + 12,
+                "volume id",
+                vid.volume,
+                "one of the user's, or the layout volume",
+            )?;
         }
         Ok((peb, Self { role, ec, vid }))
     }
@@ -232,7 +357,13 @@ pub fn encode_commit(commit: u64, entries: &[Entry], compress: bool) -> Vec<u8> 
     let packed = if compress { deflate(&raw) } else { None };
     let stored = packed.as_deref().unwrap_or(&raw);
     let mut bytes = Vec::with_capacity(COMMIT_HEADER + stored.len());
-    for field in [COMMIT_MAGIC, VERSION, u32::from(packed.is_some()), entries.len() as u32, stored.len() as u32] {
+    for field in [
+        COMMIT_MAGIC,
+        VERSION,
+        u32::from(packed.is_some()),
+        entries.len() as u32,
+        stored.len() as u32,
+    ] {
         bytes.extend(field.to_be_bytes());
     }
     bytes.extend(commit.to_be_bytes());
@@ -245,18 +376,37 @@ pub fn encode_commit(commit: u64, entries: &[Entry], compress: bool) -> Vec<u8> 
 
 /// How long a commit is, by its first bytes; none if they are not a commit's.
 pub fn commit_length(head: &[u8]) -> Option<usize> {
-    (head.len() >= COMMIT_HEADER && be32(head, 0) == COMMIT_MAGIC).then(|| COMMIT_HEADER + be32(head, 16) as usize)
+    (head.len() >= COMMIT_HEADER && be32(head, 0) == COMMIT_MAGIC)
+        .then(|| COMMIT_HEADER + be32(head, 16) as usize)
 }
 
 /// A commit from flash.
 pub fn parse_commit(bytes: &[u8], commit: u64, shape: &Shape) -> Result<Vec<Entry>, FieldError> {
-    rule(bytes.len() >= COMMIT_HEADER, 0, "commit", bytes.len() as u64, "64 bytes or more")?;
+    rule(
+        bytes.len() >= COMMIT_HEADER,
+        0,
+        "commit",
+        bytes.len() as u64,
+        "64 bytes or more",
+    )?;
     value(0, "commit magic", be32(bytes, 0), COMMIT_MAGIC)?;
     let stored = bytes.get(COMMIT_HEADER..COMMIT_HEADER + be32(bytes, 16) as usize);
     let Some(stored) = stored else {
-        return Err(rule(false, 16, "bytes of a commit", be32(bytes, 16), "no more than its blocks hold").unwrap_err());
+        return Err(rule(
+            false,
+            16,
+            "bytes of a commit",
+            be32(bytes, 16),
+            "no more than its blocks hold",
+        )
+        .unwrap_err());
     };
-    value(60, "commit checksum", be32(bytes, 60), crc_of(&[&bytes[..60], stored]))?;
+    value(
+        60,
+        "commit checksum",
+        be32(bytes, 60),
+        crc_of(&[&bytes[..60], stored]),
+    )?;
     value(4, "commit version", be32(bytes, 4), VERSION)?;
     value(20, "commit number", be64(bytes, 20), commit)?;
     value(12, "entries of a commit", be32(bytes, 12), shape.pebs)?;
@@ -285,11 +435,19 @@ pub fn entries_per_page(page: u32) -> usize {
 /// A page of the log of `commit`, the `index`th.
 pub fn encode_page(commit: u64, index: u32, entries: &[(u32, Entry)], page: u32) -> Vec<u8> {
     let mut bytes = vec![0; page as usize];
-    for (at, field) in [(0, LOG_MAGIC), (4, VERSION), (16, index), (20, entries.len() as u32)] {
+    for (at, field) in [
+        (0, LOG_MAGIC),
+        (4, VERSION),
+        (16, index),
+        (20, entries.len() as u32),
+    ] {
         put(&mut bytes, at, &field.to_be_bytes());
     }
     put(&mut bytes, 8, &commit.to_be_bytes());
-    for ((peb, entry), bytes) in entries.iter().zip(bytes[LOG_HEADER..].chunks_exact_mut(ENTRY)) {
+    for ((peb, entry), bytes) in entries
+        .iter()
+        .zip(bytes[LOG_HEADER..].chunks_exact_mut(ENTRY))
+    {
         entry.encode(*peb, bytes);
     }
     let sum = crc_of(&[&bytes[..60], &bytes[64..]]);
@@ -298,16 +456,37 @@ pub fn encode_page(commit: u64, index: u32, entries: &[(u32, Entry)], page: u32)
 }
 
 /// A page of the log of `commit`, the `index`th.
-pub fn parse_page(bytes: &[u8], commit: u64, index: u32, shape: &Shape) -> Result<Vec<(u32, Entry)>, FieldError> {
+pub fn parse_page(
+    bytes: &[u8],
+    commit: u64,
+    index: u32,
+    shape: &Shape,
+) -> Result<Vec<(u32, Entry)>, FieldError> {
     value(0, "log magic", be32(bytes, 0), LOG_MAGIC)?;
-    value(60, "log checksum", be32(bytes, 60), crc_of(&[&bytes[..60], &bytes[64..]]))?;
+    value(
+        60,
+        "log checksum",
+        be32(bytes, 60),
+        crc_of(&[&bytes[..60], &bytes[64..]]),
+    )?;
     value(4, "log version", be32(bytes, 4), VERSION)?;
     value(8, "commit number", be64(bytes, 8), commit)?;
     value(16, "page of the log", be32(bytes, 16), index)?;
     let count = be32(bytes, 20) as usize;
-    rule(count <= entries_per_page(bytes.len() as u32), 20, "entries of a page", count as u64, "no more than it holds")?;
-    let entries = bytes[LOG_HEADER..].chunks_exact(ENTRY).take(count).enumerate();
-    entries.map(|(i, bytes)| Entry::parse(bytes, (LOG_HEADER + i * ENTRY) as u32, shape)).collect()
+    rule(
+        count <= entries_per_page(bytes.len() as u32),
+        20,
+        "entries of a page",
+        count as u64,
+        "no more than it holds",
+    )?;
+    let entries = bytes[LOG_HEADER..]
+        .chunks_exact(ENTRY)
+        .take(count)
+        .enumerate();
+    entries
+        .map(|(i, bytes)| Entry::parse(bytes, (LOG_HEADER + i * ENTRY) as u32, shape))
+        .collect()
 }
 
 /// None if it does not get shorter.
@@ -324,7 +503,11 @@ fn inflate(packed: &[u8], length: usize) -> Vec<u8> {
     let mut raw = vec![0; length];
     let mut stream = flate2::Decompress::new(true);
     let status = stream.decompress(packed, &mut raw, flate2::FlushDecompress::Finish);
-    raw.truncate(if matches!(status, Ok(flate2::Status::StreamEnd)) { stream.total_out() as usize } else { 0 });
+    raw.truncate(if matches!(status, Ok(flate2::Status::StreamEnd)) {
+        stream.total_out() as usize
+    } else {
+        0
+    });
     raw
 }
 
@@ -332,11 +515,36 @@ fn inflate(packed: &[u8], length: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { pebs: 20, peb_bytes: 16384, page: 512, vid_offset: 0, data_offset: 0, leb_bytes: 16384 };
+    const SHAPE: Shape = Shape {
+        pebs: 20,
+        peb_bytes: 16384,
+        page: 512,
+        vid_offset: 0,
+        data_offset: 0,
+        leb_bytes: 16384,
+    };
 
     fn entries() -> Vec<Entry> {
-        let vid = VidHeader { volume: 3, lnum: 7, sqnum: 99, copy: true, data_size: 5, data_crc: 6, ..VidHeader::default() };
-        (0..20).map(|i| Entry { role: ROLES[i as usize % 6], ec: i, vid: if i % 6 == 1 { vid } else { VidHeader::default() } }).collect()
+        let vid = VidHeader {
+            volume: 3,
+            lnum: 7,
+            sqnum: 99,
+            copy: true,
+            data_size: 5,
+            data_crc: 6,
+            ..VidHeader::default()
+        };
+        (0..20)
+            .map(|i| Entry {
+                role: ROLES[i as usize % 6],
+                ec: i,
+                vid: if i % 6 == 1 {
+                    vid
+                } else {
+                    VidHeader::default()
+                },
+            })
+            .collect()
     }
 
     #[test]
@@ -357,9 +565,24 @@ mod tests {
             spare: vec![6, 10],
         };
         let bytes = entry.encode(&SHAPE).unwrap();
-        assert_eq!((bytes.len(), Super::parse(&bytes, &SHAPE)), (512, Ok(entry.clone())));
-        assert_eq!(Super::parse(&bytes, &Shape { pebs: 19, ..SHAPE }).unwrap_err().field, "erase blocks");
-        assert_eq!(Super { present: vec![0; 110], ..entry }.encode(&SHAPE), None);
+        assert_eq!(
+            (bytes.len(), Super::parse(&bytes, &SHAPE)),
+            (512, Ok(entry.clone()))
+        );
+        assert_eq!(
+            Super::parse(&bytes, &Shape { pebs: 19, ..SHAPE })
+                .unwrap_err()
+                .field,
+            "erase blocks"
+        );
+        assert_eq!(
+            Super {
+                present: vec![0; 110],
+                ..entry
+            }
+            .encode(&SHAPE),
+            None
+        );
         assert_eq!(Super::parse(&[0xFF; 512], &SHAPE).unwrap_err().offset, 0);
     }
 
@@ -370,14 +593,23 @@ mod tests {
             assert_eq!(commit_length(&bytes), Some(bytes.len()));
             assert_eq!(parse_commit(&bytes, 7, &SHAPE).unwrap(), entries());
             assert_eq!(bytes.len() as u64 == commit_bytes(20), !compress);
-            assert_eq!(parse_commit(&bytes, 8, &SHAPE).unwrap_err().field, "commit number");
+            assert_eq!(
+                parse_commit(&bytes, 8, &SHAPE).unwrap_err().field,
+                "commit number"
+            );
             let mut torn = bytes.clone();
             *torn.last_mut().unwrap() ^= 1;
-            assert_eq!(parse_commit(&torn, 7, &SHAPE).unwrap_err().field, "commit checksum");
+            assert_eq!(
+                parse_commit(&torn, 7, &SHAPE).unwrap_err().field,
+                "commit checksum"
+            );
         }
         let some: Vec<(u32, Entry)> = (0..7).zip(entries()).collect();
         let page = encode_page(7, 3, &some, 512);
         assert_eq!(parse_page(&page, 7, 3, &SHAPE).unwrap(), some);
-        assert_eq!(parse_page(&page, 7, 4, &SHAPE).unwrap_err().field, "page of the log");
+        assert_eq!(
+            parse_page(&page, 7, 4, &SHAPE).unwrap_err().field,
+            "page of the log"
+        );
     }
 }

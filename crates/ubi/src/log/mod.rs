@@ -1,18 +1,27 @@
-//! UBIL, "UBI with log" (Singh and Dongre, Proceedings of the Linux Symposium 2010, pp. 155-160): commits of all erase counters and volume headers, and a log of those written since.
+//! UBIL, "UBI with log" (Singh and Dongre, Proceedings of the Linux Symposium 2010, pp. 155-160):
+//! commits of all erase counters and volume headers, and a log of those written since.
 //!
-//! *Promises.* An attach reads super blocks, a commit and the log instead of every block. What the log says of a block is on flash before the block is written, so that the headers in the blocks are
-//! not needed: without them ([`crate::Headers::None`]) the whole erase block is data. With them the device is one that Linux attaches too, which erases UBIL's blocks.
+//! *Promises.* An attach reads super blocks, a commit and the log instead of every block. What the
+//! log says of a block is on flash before the block is written, so that the headers in the blocks
+//! are not needed: without them ([`crate::Headers::None`]) the whole erase block is data. With them
+//! the device is one that Linux attaches too, which erases UBIL's blocks.
 //!
-//! *How.* A commit reserves blocks, names them in a super block entry as its future, writes two copies, and names them as the present; the log's blocks
-//! are new with each commit. Blocks that were erased are logged with the next volume header. After an attach nothing is appended to what may end in a torn page: the first header written
-//! begins with a commit, and the first entry in a super block with an erase.
+//! *How.* A commit reserves blocks, names them in a super block entry as its future, writes two
+//! copies, and names them as the present; the log's blocks are new with each commit. Blocks that
+//! were erased are logged with the next volume header. After an attach nothing is appended to what
+//! may end in a torn page: the first header written begins with a commit, and the first entry in a
+//! super block with an erase.
 //!
-//! *The paper's design*: super blocks are the first and the last good block, written in turns; a commit has every block. *Its future work*: super blocks anywhere, in two mirrored copies, which a chain
-//! finds (`chain`); commits of what has changed, page by page of two tables, with an index (`tree`, `parts`), so that an attach reads what it needs and the rest when it is asked for.
+//! *The paper's design*: super blocks are the first and the last good block, written in turns; a
+//! commit has every block. *Its future work*: super blocks anywhere, in two mirrored copies, which
+//! a chain finds (`chain`); commits of what has changed, page by page of two tables, with an index
+//! (`tree`, `parts`), so that an attach reads what it needs and the rest when it is asked for.
 //!
-//! *Power loss.* A cut at any operation leaves the last commit and its log, whose last page may be torn: then nothing that it would have said has happened.
+//! *Power loss.* A cut at any operation leaves the last commit and its log, whose last page may be
+//! torn: then nothing that it would have said has happened.
 //!
-//! *Beyond the paper*, which leaves it open: all formats; the order above; a super block that fails ends the log, until the next attach begins one (without headers, the device is read-only).
+//! *Beyond the paper*, which leaves it open: all formats; the order above; a super block that fails
+//! ends the log, until the next attach begins one (without headers, the device is read-only).
 
 mod chain;
 mod commit;
@@ -65,7 +74,8 @@ pub(crate) struct Log {
     pub pending: Vec<u32>,
     /// Blocks that are not UBI's to use.
     pub preserved: Vec<u32>,
-    /// Blocks that were written for a commit that is not there, or held super blocks: until the next commit nothing else says that they are not erased.
+    /// Blocks that were written for a commit that is not there, or held super blocks: until the
+    /// next commit nothing else says that they are not erased.
     pub tainted: Vec<u32>,
     /// Something of it was hard to read: a commit is due.
     pub hurt: bool,
@@ -89,7 +99,11 @@ impl Log {
 
     /// Whether a block is UBIL's own.
     pub fn owns(&self, peb: u32) -> bool {
-        let lists = [&self.current.present, &self.current.log, &self.current.spare];
+        let lists = [
+            &self.current.present,
+            &self.current.log,
+            &self.current.spare,
+        ];
         let listed = lists.into_iter().flatten().any(|&own| own == peb);
         listed
             || match &self.supers {
@@ -115,13 +129,29 @@ pub(crate) fn commit_blocks(shape: &Shape) -> u32 {
     commit_bytes(shape.pebs).div_ceil(shape.leb_bytes.into()) as u32
 }
 
-/// Erase blocks that UBIL needs for itself: super blocks, and a present and a future commit with their logs.
+/// Erase blocks that UBIL needs for itself: super blocks, and a present and a future commit with
+/// their logs.
 pub(crate) fn blocks_needed(shape: &Shape, options: LogOptions) -> Result<u32, UbiError> {
-    require((1..=256).contains(&options.blocks), "erase blocks of the log", options.blocks.into(), "1 to 256")?;
+    require(
+        (1..=256).contains(&options.blocks),
+        "erase blocks of the log",
+        options.blocks.into(),
+        "1 to 256",
+    )?;
     let parts = options.commit == Commit::Incremental;
-    require(!(parts && options.compress), "compression of an incremental commit", 1, "none")?;
+    require(
+        !(parts && options.compress),
+        "compression of an incremental commit",
+        1,
+        "none",
+    )?;
     let plain = !parts && options.superblock == Superblock::Pair;
-    require(plain || shape.page >= 512, "bytes of a page", shape.page.into(), "512 or more for chains and incremental commits")?;
+    require(
+        plain || shape.page >= 512,
+        "bytes of a page",
+        shape.page.into(),
+        "512 or more for chains and incremental commits",
+    )?;
     let (present, future) = match options.commit {
         Commit::Full => (commit_blocks(shape), commit_blocks(shape)),
         Commit::Incremental => (tree::most_blocks(shape), tree::whole_blocks(shape)),
@@ -132,7 +162,11 @@ pub(crate) fn blocks_needed(shape: &Shape, options: LogOptions) -> Result<u32, U
         Superblock::Chain => (chain::BLOCKS_NEEDED, chain::SPARE as u32 + 2),
     };
     // Should a commit fail, an entry has its blocks and those of the next attempt.
-    let again = if plain { 0 } else { 2 * future + options.blocks };
+    let again = if plain {
+        0
+    } else {
+        2 * future + options.blocks
+    };
     let entry = Super::bytes((listed + spare + again) as usize);
     require(
         entry <= shape.page as usize,
@@ -170,7 +204,9 @@ impl<M: Mtd> Ubi<M> {
     /// Does a step of the memory's own work.
     pub(crate) fn memory_work(&mut self) -> Result<(), UbiError> {
         match &self.kept {
-            Kept::Log(log) if log.tree.as_ref().is_some_and(Tree::sleeps) => self.wake_next().map(|_| ()),
+            Kept::Log(log) if log.tree.as_ref().is_some_and(Tree::sleeps) => {
+                self.wake_next().map(|_| ())
+            }
             _ => self.keep_all(),
         }
     }
@@ -188,7 +224,14 @@ impl<M: Mtd> Ubi<M> {
     pub(crate) fn volumes_changed(&mut self) -> Result<(), UbiError> {
         match &self.kept {
             Kept::Fastmap(_) => self.write_fastmap(),
-            Kept::Log(log) if log.tree.as_ref().is_some_and(|tree| !tree.fits(&self.volumes)) => self.commit(),
+            Kept::Log(log)
+                if log
+                    .tree
+                    .as_ref()
+                    .is_some_and(|tree| !tree.fits(&self.volumes)) =>
+            {
+                self.commit()
+            }
             Kept::Scan | Kept::Log(_) => Ok(()),
         }
     }
@@ -203,7 +246,9 @@ impl<M: Mtd> Ubi<M> {
 
     /// A block is about to get a volume header, or has been erased or marked bad.
     pub(crate) fn remember(&mut self, peb: u32, vid: Option<&VidHeader>) -> Result<(), UbiError> {
-        let Kept::Log(log) = &mut self.kept else { return Ok(()) };
+        let Kept::Log(log) = &mut self.kept else {
+            return Ok(());
+        };
         let Some(vid) = vid else {
             log.headers[peb as usize] = None;
             log.pending.push(peb);
@@ -218,14 +263,26 @@ impl<M: Mtd> Ubi<M> {
             }
             let ec = self.wear.ec(peb);
             let pending = core::mem::take(&mut self.log()?.pending);
-            let mut entries: Vec<(u32, Entry)> = pending.into_iter().filter(|&old| old != peb).map(|old| (old, self.entry(old))).collect();
-            entries.push((peb, Entry { role: Role::Mapped, ec, vid: *vid }));
+            let mut entries: Vec<(u32, Entry)> = pending
+                .into_iter()
+                .filter(|&old| old != peb)
+                .map(|old| (old, self.entry(old)))
+                .collect();
+            entries.push((
+                peb,
+                Entry {
+                    role: Role::Mapped,
+                    ec,
+                    vid: *vid,
+                },
+            ));
             if self.append(&entries)? {
                 self.wear.note(peb);
                 self.log()?.headers[peb as usize] = Some(*vid);
                 return Ok(());
             }
-            // A block of the log failed: a commit takes others, and has what was to be said but for this block.
+            // A block of the log failed: a commit takes others, and has what was to be said but for
+            // this block.
             self.log()?.position = None;
         }
         self.read_only = Some("one log block after the other failed");
@@ -237,7 +294,9 @@ impl<M: Mtd> Ubi<M> {
         let shape = self.flash.shape;
         let log = self.log()?;
         let pages = (log.pending.len() + 1).div_ceil(entries_per_page(shape.page)) as u32;
-        Ok(log.position.is_some_and(|position| position + pages <= log_pages(&shape, log.current.log.len())))
+        Ok(log
+            .position
+            .is_some_and(|position| position + pages <= log_pages(&shape, log.current.log.len())))
     }
 
     /// More pages of the log; false: one failed.
@@ -245,12 +304,17 @@ impl<M: Mtd> Ubi<M> {
         let shape = self.flash.shape;
         for entries in entries.chunks(entries_per_page(shape.page)) {
             let log = self.log()?;
-            let Some(position) = log.position else { return Err(UbiError::Internal("no room in the log")) };
+            let Some(position) = log.position else {
+                return Err(UbiError::Internal("no room in the log"));
+            };
             let per_block = shape.leb_bytes / shape.page;
             let peb = log.current.log[(position / per_block) as usize];
             let bytes = format::encode_page(log.current.commit, position, entries, shape.page);
             log.position = Some(position + 1);
-            match self.flash.write_data(peb, position % per_block * shape.page, &bytes) {
+            match self
+                .flash
+                .write_data(peb, position % per_block * shape.page, &bytes)
+            {
                 Ok(()) => {}
                 Err(error) if crate::flash::is_wear(&error) => return Ok(false),
                 Err(error) => return Err(self.stop(error)),
@@ -262,13 +326,21 @@ impl<M: Mtd> Ubi<M> {
     /// What the log says of a block that is not being written.
     pub(crate) fn entry(&self, peb: u32) -> Entry {
         let ec = self.wear.ec(peb);
-        let Kept::Log(log) = &self.kept else { return Entry::default() };
+        let Kept::Log(log) = &self.kept else {
+            return Entry::default();
+        };
         let role = match self.wear.state(peb) {
             State::Free if self.wear.is_doubtful(peb) => Role::Dirty,
             State::Free => Role::Free,
             State::Bad => Role::Bad,
             State::Used | State::Scrub | State::Protected | State::Stuck => match log.vid(peb) {
-                Some(vid) => return Entry { role: Role::Mapped, ec, vid },
+                Some(vid) => {
+                    return Entry {
+                        role: Role::Mapped,
+                        ec,
+                        vid,
+                    };
+                }
                 None => Role::Dirty,
             },
             State::Queued | State::Asleep => Role::Dirty,
@@ -276,7 +348,11 @@ impl<M: Mtd> Ubi<M> {
             State::Held if log.preserved.contains(&peb) => Role::Preserved,
             State::Held => Role::Dirty,
         };
-        Entry { role, ec, vid: VidHeader::default() }
+        Entry {
+            role,
+            ec,
+            vid: VidHeader::default(),
+        }
     }
 }
 

@@ -1,7 +1,10 @@
-//! Attaching by an incremental commit: its index, and the leaves of what the log speaks of. All others are read when they are asked for.
+//! Attaching by an incremental commit: its index, and the leaves of what the log speaks of. All
+//! others are read when they are asked for.
 //!
-//! A block that the log speaks of may have held a logical block, or hold one now; for each of those the block that the commit has for it may be the one that counts. So these three leaves are read
-//! for each entry of the log, which are as many as the log can have, however large the device. The blocks that hold the volume table are among them.
+//! A block that the log speaks of may have held a logical block, or hold one now; for each of those
+//! the block that the commit has for it may be the one that counts. So these three leaves are read
+//! for each entry of the log, which are as many as the log can have, however large the device. The
+//! blocks that hold the volume table are among them.
 
 use super::format::{Entry, Role};
 use super::leaves::{Index, blocks_per_leaf, leaf_counts};
@@ -27,9 +30,15 @@ struct Read {
 }
 
 /// What index and log say; none if the index or a leaf is lost.
-pub(super) fn read<M: Mtd>(flash: &mut Flash<M>, log: &mut Log, replayed: Vec<(u32, Entry)>) -> Result<Option<Found>, UbiError> {
+pub(super) fn read<M: Mtd>(
+    flash: &mut Flash<M>,
+    log: &mut Log,
+    replayed: Vec<(u32, Entry)>,
+) -> Result<Option<Found>, UbiError> {
     let shape = flash.shape;
-    let Some((index, mut hurt)) = read_index(flash, log)? else { return Ok(None) };
+    let Some((index, mut hurt)) = read_index(flash, log)? else {
+        return Ok(None);
+    };
     if index.leaves.is_empty() {
         return Ok(None);
     }
@@ -41,8 +50,14 @@ pub(super) fn read<M: Mtd>(flash: &mut Flash<M>, log: &mut Log, replayed: Vec<(u
         changed: BTreeSet::new(),
         hurt,
     };
-    let Some(touched) = all.touched(flash, log, &replayed)? else { return Ok(None) };
-    let mut found = Found { max_sqnum: log.current.sqnum, image_seq: log.current.image_seq, ..Found::default() };
+    let Some(touched) = all.touched(flash, log, &replayed)? else {
+        return Ok(None);
+    };
+    let mut found = Found {
+        max_sqnum: log.current.sqnum,
+        image_seq: log.current.image_seq,
+        ..Found::default()
+    };
     let stale = flash.seeded_bug == Some(SeededBug::StaleLeaves);
     for (peb, entry) in replayed {
         found.max_sqnum = found.max_sqnum.max(entry.vid.sqnum);
@@ -60,11 +75,26 @@ pub(super) fn read<M: Mtd>(flash: &mut Flash<M>, log: &mut Log, replayed: Vec<(u
     count_supers(log, &mut found);
     let preserved = index.preserved.saturating_sub(log.preserved.len() as u32);
     found.asleep = preserved;
-    let mapped = all.lebs.into_iter().filter(|(leb, _)| !touched.contains(leb));
-    found.mapped = mapped.filter_map(|((volume, lnum), peb)| Some((volume, lnum, peb?))).collect();
+    let mapped = all
+        .lebs
+        .into_iter()
+        .filter(|(leb, _)| !touched.contains(leb));
+    found.mapped = mapped
+        .filter_map(|((volume, lnum), peb)| Some((volume, lnum, peb?)))
+        .collect();
     let blocks = leaf_counts(&shape, 0)[0];
-    found.changed = all.changed.iter().copied().filter(|leaf| *leaf < blocks).collect();
-    all.tree.changed = all.changed.iter().copied().filter(|leaf| *leaf >= blocks).collect();
+    found.changed = all
+        .changed
+        .iter()
+        .copied()
+        .filter(|leaf| *leaf < blocks)
+        .collect();
+    all.tree.changed = all
+        .changed
+        .iter()
+        .copied()
+        .filter(|leaf| *leaf >= blocks)
+        .collect();
     log.hurt = all.hurt;
     log.tree = Some(all.tree);
     Ok(Some(found))
@@ -75,7 +105,10 @@ fn read_index<M: Mtd>(flash: &mut Flash<M>, log: &Log) -> Result<Option<(Index, 
     let (shape, current) = (flash.shape, &log.current);
     let (page, per_block) = (shape.page as usize, shape.leb_bytes / shape.page);
     let mut hurt = false;
-    for copy in current.present.chunks(current.present.len().div_ceil(2).max(1)) {
+    for copy in current
+        .present
+        .chunks(current.present.len().div_ceil(2).max(1))
+    {
         let (mut bytes, mut end, mut at) = (Vec::new(), page, current.index);
         while bytes.len() < end
             && let Some(&peb) = copy.get((at / per_block) as usize)
@@ -102,7 +135,8 @@ fn read_index<M: Mtd>(flash: &mut Flash<M>, log: &Log) -> Result<Option<(Index, 
 }
 
 impl Read {
-    /// Reads the leaves that the attach needs, and gives the logical blocks of which the commit has not the last word. None: a leaf is lost.
+    /// Reads the leaves that the attach needs, and gives the logical blocks of which the commit has
+    /// not the last word. None: a leaf is lost.
     fn touched<M: Mtd>(
         &mut self,
         flash: &mut Flash<M>,
@@ -110,7 +144,12 @@ impl Read {
         replayed: &[(u32, Entry)],
     ) -> Result<Option<BTreeSet<(u32, u32)>>, UbiError> {
         // What UBIL took for itself since the commit may have held something then, too.
-        let own = [&log.current.blocks[..], &log.current.spare, &log.current.future].concat();
+        let own = [
+            &log.current.blocks[..],
+            &log.current.spare,
+            &log.current.future,
+        ]
+        .concat();
         let mut named: BTreeSet<u32> = replayed.iter().map(|&(peb, _)| peb).chain(own).collect();
         if matches!(log.supers, Supers::Chain(_)) {
             named.extend(0..chain::ZONE.min(flash.shape.pebs));
@@ -120,12 +159,21 @@ impl Read {
                 return Ok(None);
             }
         }
-        let mapped = |entry: &Entry| (entry.role == Role::Mapped).then_some((entry.vid.volume, entry.vid.lnum));
-        let before = named.iter().filter_map(|peb| self.blocks.get(peb)).filter_map(mapped);
-        let outdated: BTreeSet<(u32, u32)> = before.chain(replayed.iter().filter_map(|(_, entry)| mapped(entry))).collect();
+        let mapped = |entry: &Entry| {
+            (entry.role == Role::Mapped).then_some((entry.vid.volume, entry.vid.lnum))
+        };
+        let before = named
+            .iter()
+            .filter_map(|peb| self.blocks.get(peb))
+            .filter_map(mapped);
+        let outdated: BTreeSet<(u32, u32)> = before
+            .chain(replayed.iter().filter_map(|(_, entry)| mapped(entry)))
+            .collect();
         let touched: BTreeSet<(u32, u32)> = outdated.iter().copied().chain(layout_lebs()).collect();
         for &(volume, lnum) in &touched {
-            let Some(leaf) = self.tree.leaf_of_leb(&flash.shape, volume, lnum) else { continue };
+            let Some(leaf) = self.tree.leaf_of_leb(&flash.shape, volume, lnum) else {
+                continue;
+            };
             let changes = outdated.contains(&(volume, lnum));
             if changes {
                 self.changed.insert(leaf);
@@ -144,7 +192,13 @@ impl Read {
         Ok(Some(touched))
     }
 
-    fn wake_block<M: Mtd>(&mut self, flash: &mut Flash<M>, log: &Log, peb: u32, changes: bool) -> Result<bool, MtdError> {
+    fn wake_block<M: Mtd>(
+        &mut self,
+        flash: &mut Flash<M>,
+        log: &Log,
+        peb: u32,
+        changes: bool,
+    ) -> Result<bool, MtdError> {
         let leaf = peb / blocks_per_leaf(flash.shape.page);
         if changes {
             self.changed.insert(leaf);
@@ -152,18 +206,27 @@ impl Read {
         if !self.tree.is_asleep(leaf) {
             return Ok(true);
         }
-        let Some((entries, hurt)) = read_blocks(flash, &log.current, &self.tree, leaf)? else { return Ok(false) };
+        let Some((entries, hurt)) = read_blocks(flash, &log.current, &self.tree, leaf)? else {
+            return Ok(false);
+        };
         let (first, _) = self.tree.range(&flash.shape, leaf);
         self.blocks.extend((first..).zip(entries));
         self.note(leaf, hurt);
         Ok(true)
     }
 
-    fn wake_lebs<M: Mtd>(&mut self, flash: &mut Flash<M>, log: &Log, leaf: u32) -> Result<bool, MtdError> {
+    fn wake_lebs<M: Mtd>(
+        &mut self,
+        flash: &mut Flash<M>,
+        log: &Log,
+        leaf: u32,
+    ) -> Result<bool, MtdError> {
         if !self.tree.is_asleep(leaf) {
             return Ok(true);
         }
-        let Some((pebs, hurt)) = read_lebs(flash, &log.current, &self.tree, leaf)? else { return Ok(false) };
+        let Some((pebs, hurt)) = read_lebs(flash, &log.current, &self.tree, leaf)? else {
+            return Ok(false);
+        };
         let lebs: Vec<_> = self.tree.lebs_of(&flash.shape, leaf).zip(pebs).collect();
         self.lebs.extend(lebs);
         self.note(leaf, hurt);

@@ -1,4 +1,5 @@
-//! Super block entries, and the plain place for them: the first and the last good block, written in turns.
+//! Super block entries, and the plain place for them: the first and the last good block, written in
+//! turns.
 
 use super::{Supers, VOLUMES};
 use crate::Ubi;
@@ -31,7 +32,10 @@ pub(crate) struct Pair {
 impl Pair {
     /// Neither is known to have room.
     pub fn new(newest: usize, blocks: [u32; 2]) -> Self {
-        Self { newest, blocks: blocks.map(|peb| SuperBlock { peb, next: None }) }
+        Self {
+            newest,
+            blocks: blocks.map(|peb| SuperBlock { peb, next: None }),
+        }
     }
 }
 
@@ -64,7 +68,8 @@ impl<M: Mtd> Ubi<M> {
             match self.flash.write_data(block.peb, at, &entry) {
                 Ok(()) => {
                     let pair = self.pair()?;
-                    pair.blocks[which].next = Some(at + shape.page).filter(|next| *next < shape.leb_bytes);
+                    pair.blocks[which].next =
+                        Some(at + shape.page).filter(|next| *next < shape.leb_bytes);
                     pair.newest = which;
                     return Ok(());
                 }
@@ -82,7 +87,9 @@ impl<M: Mtd> Ubi<M> {
         let log = self.log()?;
         log.current.number += 1;
         (log.current.blocks, log.current.ecs) = (blocks, ecs);
-        log.current.encode(&shape).ok_or(UbiError::Internal("a super block entry longer than a page"))
+        log.current
+            .encode(&shape)
+            .ok_or(UbiError::Internal("a super block entry longer than a page"))
     }
 
     /// Makes room for an entry.
@@ -108,14 +115,16 @@ impl<M: Mtd> Ubi<M> {
         self.put_memory(peb, VOLUMES[0], &[])
     }
 
-    /// A super block has failed: the other super block goes too, so that the next attach scans, and begins a log at other ends.
+    /// A super block has failed: the other super block goes too, so that the next attach scans, and
+    /// begins a log at other ends.
     fn lose_super(&mut self, which: usize) -> Result<(), UbiError> {
-        let [lost, other] = [which, 1 - which].map(|which| self.pair().map(|pair| pair.blocks[which].peb));
+        let [lost, other] =
+            [which, 1 - which].map(|which| self.pair().map(|pair| pair.blocks[which].peb));
         self.end_log(&[lost?], &[other?])
     }
 
-    /// Gives the log up. With headers the blocks that lead to it go, so that the next attach scans. Without them there
-    /// is nothing to go on with but reading.
+    /// Gives the log up. With headers the blocks that lead to it go, so that the next attach scans.
+    /// Without them there is nothing to go on with but reading.
     pub(super) fn end_log(&mut self, failed: &[u32], others: &[u32]) -> Result<(), UbiError> {
         const WHY: &str = "a super block of the log failed";
         let sleeps = self.log()?.tree.as_ref().is_some_and(super::Tree::sleeps);
@@ -127,7 +136,12 @@ impl<M: Mtd> Ubi<M> {
             self.wake_all()?;
         }
         let log = self.log()?;
-        let lists = [&log.current.present, &log.current.future, &log.current.log, &log.current.spare];
+        let lists = [
+            &log.current.present,
+            &log.current.future,
+            &log.current.log,
+            &log.current.spare,
+        ];
         let own: Vec<u32> = lists.into_iter().flatten().copied().collect();
         failed.iter().try_for_each(|&peb| self.retire(peb))?;
         for &peb in others {
@@ -146,11 +160,19 @@ impl<M: Mtd> Ubi<M> {
     /// The first or last good block, emptied and held.
     pub(super) fn vacate_end(&mut self, last: bool) -> Result<u32, UbiError> {
         let good = |peb: &u32| self.wear.state(*peb) != State::Bad;
-        let end = if last { (0..self.wear.pebs()).rev().find(good) } else { (0..self.wear.pebs()).find(good) };
+        let end = if last {
+            (0..self.wear.pebs()).rev().find(good)
+        } else {
+            (0..self.wear.pebs()).find(good)
+        };
         let peb = end.ok_or(UbiError::Internal("no good block"))?;
         self.vacate(peb)?;
         if self.wear.state(peb) != State::Free {
-            return Err(UbiError::Medium { what: "block for a super block", found: peb.into(), expected: "one that can be emptied" });
+            return Err(UbiError::Medium {
+                what: "block for a super block",
+                found: peb.into(),
+                expected: "one that can be emptied",
+            });
         }
         self.wear.set(peb, State::Held);
         // Its first entry begins with an erase.
@@ -159,7 +181,10 @@ impl<M: Mtd> Ubi<M> {
 
     /// Empties a block as far as that is possible.
     pub(super) fn vacate(&mut self, peb: u32) -> Result<(), UbiError> {
-        if matches!(self.wear.state(peb), State::Used | State::Scrub | State::Protected) {
+        if matches!(
+            self.wear.state(peb),
+            State::Used | State::Scrub | State::Protected
+        ) {
             self.wear.set(peb, State::Used);
             let to = self.get_free(|wear| wear.worn())?;
             self.move_contents(peb, to)?;

@@ -1,10 +1,15 @@
-//! The two tables of incremental commits in memory, leaf by leaf: which leaves have been read, where the others are, which have changed.
+//! The two tables of incremental commits in memory, leaf by leaf: which leaves have been read,
+//! where the others are, which have changed.
 //!
-//! *Promises.* A leaf is read when something on it is asked for, or when there is time. What is not known yet is *asleep*: nothing is done to a block, and nothing is said of a logical block, before the leaves
-//! that have it are awake. So an attach reads an index and a few leaves, however large the device is.
+//! *Promises.* A leaf is read when something on it is asked for, or when there is time. What is not
+//! known yet is *asleep*: nothing is done to a block, and nothing is said of a logical block,
+//! before the leaves that have it are awake. So an attach reads an index and a few leaves, however
+//! large the device is.
 
 use super::format::{Entry, Role, Super};
-use super::leaves::{Line, Place, blocks_per_leaf, index_bytes, leaf_counts, lebs_per_leaf, parse_blocks, parse_lebs};
+use super::leaves::{
+    Line, Place, blocks_per_leaf, index_bytes, leaf_counts, lebs_per_leaf, parse_blocks, parse_lebs,
+};
 use crate::attach::Found;
 use crate::cost::{list_bytes, tree_bytes};
 use crate::device::Kept;
@@ -31,7 +36,8 @@ pub(crate) struct Tree {
     pub asleep: Vec<bool>,
     /// How many are.
     sleeping: u32,
-    /// Leaves of logical blocks that have changed. Those of physical blocks are [`crate::wear::Wear::changed`].
+    /// Leaves of logical blocks that have changed. Those of physical blocks are
+    /// [`crate::wear::Wear::changed`].
     pub changed: BTreeSet<u32>,
     /// The next page of the copies; none: it is not known to be erased.
     pub next: Option<u32>,
@@ -41,7 +47,10 @@ pub(crate) struct Tree {
 
 /// Leaves of a device, if all its blocks are mapped.
 fn most_leaves(shape: &Shape) -> usize {
-    leaf_counts(shape, shape.pebs).map(|count| count as usize).iter().sum()
+    leaf_counts(shape, shape.pebs)
+        .map(|count| count as usize)
+        .iter()
+        .sum()
 }
 
 /// Pages of an index.
@@ -52,7 +61,8 @@ pub(super) fn index_pages(shape: &Shape, leaves: usize, lines: usize) -> u32 {
 /// Erase blocks of one copy of all leaves and an index.
 pub(super) fn whole_blocks(shape: &Shape) -> u32 {
     let leaves = most_leaves(shape);
-    (leaves as u32 + index_pages(shape, leaves, VOLUMES_MAX as usize + 1)).div_ceil(shape.leb_bytes / shape.page)
+    (leaves as u32 + index_pages(shape, leaves, VOLUMES_MAX as usize + 1))
+        .div_ceil(shape.leb_bytes / shape.page)
 }
 
 /// Erase blocks that a copy may grow to before it is written anew.
@@ -64,26 +74,39 @@ pub(super) fn most_blocks(shape: &Shape) -> u32 {
 /// The volumes as an index has them.
 pub(super) fn lines(volumes: &BTreeMap<u32, Volume>, leb_bytes: u32) -> Vec<Line> {
     let line = |(&id, volume): (&u32, &Volume)| {
-        let total = volume.update.as_ref().map(|update| update.total.div_ceil(volume.leb_bytes(leb_bytes).into()) as u32);
+        let total = volume
+            .update
+            .as_ref()
+            .map(|update| update.total.div_ceil(volume.leb_bytes(leb_bytes).into()) as u32);
         let fixed = volume.record.kind == VolumeKind::Static;
         Line {
             id,
             kind: volume.record.kind,
             reserved: volume.map.len() as u32,
             data_pad: volume.record.data_pad,
-            used_ebs: if fixed { total.unwrap_or(volume.used_ebs) } else { 0 },
+            used_ebs: if fixed {
+                total.unwrap_or(volume.used_ebs)
+            } else {
+                0
+            },
             last_bytes: if fixed { volume.last_bytes } else { 0 },
             corrupted: fixed && volume.corrupted,
         }
     };
     let layout = volumes.iter().filter(|(id, _)| **id == LAYOUT_VOLUME);
-    layout.chain(volumes.iter().filter(|(id, _)| **id != LAYOUT_VOLUME)).map(line).collect()
+    layout
+        .chain(volumes.iter().filter(|(id, _)| **id != LAYOUT_VOLUME))
+        .map(line)
+        .collect()
 }
 
 impl Tree {
     /// Of volumes that are all known.
     pub fn awake(shape: &Shape, lines: Vec<Line>) -> Self {
-        let mut tree = Self { lines, ..Self::default() };
+        let mut tree = Self {
+            lines,
+            ..Self::default()
+        };
         tree.asleep = vec![false; tree.leaves(shape) as usize];
         tree
     }
@@ -91,7 +114,13 @@ impl Tree {
     /// As an index has it, with all leaves asleep.
     pub fn sleeping(lines: Vec<Line>, places: Vec<Place>) -> Self {
         let sleeping = places.len() as u32;
-        Self { asleep: vec![true; places.len()], lines, places, sleeping, ..Self::default() }
+        Self {
+            asleep: vec![true; places.len()],
+            lines,
+            places,
+            sleeping,
+            ..Self::default()
+        }
     }
 
     /// Whether there are leaves that have not been read.
@@ -110,7 +139,11 @@ impl Tree {
     /// Whether the table has room for exactly these volumes.
     pub fn fits(&self, volumes: &BTreeMap<u32, Volume>) -> bool {
         let sizes = |line: &Line| (line.id, line.reserved);
-        self.lines.len() == volumes.len() && lines(volumes, u32::MAX).iter().map(sizes).eq(self.lines.iter().map(sizes))
+        self.lines.len() == volumes.len()
+            && lines(volumes, u32::MAX)
+                .iter()
+                .map(sizes)
+                .eq(self.lines.iter().map(sizes))
     }
 
     /// The leaf of a logical block; none if the table does not have it.
@@ -125,7 +158,8 @@ impl Tree {
         None
     }
 
-    /// The first entry of a leaf, and how many it has: physical blocks, or places among the logical ones.
+    /// The first entry of a leaf, and how many it has: physical blocks, or places among the logical
+    /// ones.
     pub fn range(&self, shape: &Shape, leaf: u32) -> (u32, u32) {
         let blocks = leaf_counts(shape, 0)[0];
         let (number, per_leaf, all) = if leaf < blocks {
@@ -140,7 +174,10 @@ impl Tree {
     /// The logical blocks of a leaf.
     pub fn lebs_of(&self, shape: &Shape, leaf: u32) -> impl Iterator<Item = (u32, u32)> {
         let (first, count) = self.range(shape, leaf);
-        let all = self.lines.iter().flat_map(|line| (0..line.reserved).map(move |lnum| (line.id, lnum)));
+        let all = self
+            .lines
+            .iter()
+            .flat_map(|line| (0..line.reserved).map(move |lnum| (line.id, lnum)));
         all.skip(first as usize).take(count as usize)
     }
 
@@ -157,7 +194,10 @@ impl Tree {
     /// The next leaf that sleeps, of physical blocks with a free one among them if so wanted.
     fn next_asleep(&mut self, blocks: u32, with_free: bool) -> Option<u32> {
         let count = self.asleep.len() as u32;
-        let fits = |leaf: &u32| self.asleep[*leaf as usize] && (!with_free || *leaf < blocks && self.places[*leaf as usize].free > 0);
+        let fits = |leaf: &u32| {
+            self.asleep[*leaf as usize]
+                && (!with_free || *leaf < blocks && self.places[*leaf as usize].free > 0)
+        };
         let found = (self.cursor..count).chain(0..self.cursor).find(fits)?;
         self.cursor = found;
         Some(found)
@@ -165,11 +205,15 @@ impl Tree {
 
     /// Bytes of memory.
     pub fn memory(&self) -> u64 {
-        list_bytes(&self.lines) + list_bytes(&self.places) + list_bytes(&self.asleep) + tree_bytes(self.changed.len(), 4)
+        list_bytes(&self.lines)
+            + list_bytes(&self.places)
+            + list_bytes(&self.asleep)
+            + tree_bytes(self.changed.len(), 4)
     }
 }
 
-/// A page of either copy of a commit; the second if the first is damaged. None if both are. And whether it was hard to read.
+/// A page of either copy of a commit; the second if the first is damaged. None if both are. And
+/// whether it was hard to read.
 pub(super) fn read_page<M: Mtd, T>(
     flash: &mut Flash<M>,
     present: &[u32],
@@ -179,7 +223,9 @@ pub(super) fn read_page<M: Mtd, T>(
     let shape = flash.shape;
     let (per_block, mut bytes) = (shape.leb_bytes / shape.page, vec![0; shape.page as usize]);
     for (i, copy) in present.chunks(present.len().div_ceil(2).max(1)).enumerate() {
-        let Some(&peb) = copy.get((at / per_block) as usize) else { return Ok(None) };
+        let Some(&peb) = copy.get((at / per_block) as usize) else {
+            return Ok(None);
+        };
         let seen = flash.read_data(peb, at % per_block * shape.page, &mut bytes)?;
         flash.cost.crc_bytes += u64::from(shape.page);
         if let Ok(parsed) = parse(&bytes, &shape) {
@@ -198,17 +244,32 @@ pub(super) fn read_blocks<M: Mtd>(
 ) -> Result<Option<(Vec<Entry>, bool)>, MtdError> {
     let (_, count) = tree.range(&flash.shape, leaf);
     flash.cost.records += u64::from(count);
-    read_page(flash, &current.present, tree.places[leaf as usize].at, |bytes, shape| parse_blocks(bytes, leaf, count, &tree.lines, shape))
+    read_page(
+        flash,
+        &current.present,
+        tree.places[leaf as usize].at,
+        |bytes, shape| parse_blocks(bytes, leaf, count, &tree.lines, shape),
+    )
 }
 
 /// Which physical blocks logical ones have.
 type Places = Vec<Option<u32>>;
 
 /// A leaf of logical blocks.
-pub(super) fn read_lebs<M: Mtd>(flash: &mut Flash<M>, current: &Super, tree: &Tree, leaf: u32) -> Result<Option<(Places, bool)>, MtdError> {
+pub(super) fn read_lebs<M: Mtd>(
+    flash: &mut Flash<M>,
+    current: &Super,
+    tree: &Tree,
+    leaf: u32,
+) -> Result<Option<(Places, bool)>, MtdError> {
     let (_, count) = tree.range(&flash.shape, leaf);
     flash.cost.records += u64::from(count);
-    read_page(flash, &current.present, tree.places[leaf as usize].at, |bytes, shape| parse_lebs(bytes, leaf, count, shape))
+    read_page(
+        flash,
+        &current.present,
+        tree.places[leaf as usize].at,
+        |bytes, shape| parse_lebs(bytes, leaf, count, shape),
+    )
 }
 
 impl<M: Mtd> Ubi<M> {
@@ -226,20 +287,35 @@ impl<M: Mtd> Ubi<M> {
 
     /// What the index says of volumes.
     pub(crate) fn take_lines(&mut self, found: &mut Found) -> Result<(), UbiError> {
-        let Kept::Log(log) = &self.kept else { return Ok(()) };
+        let Kept::Log(log) = &self.kept else {
+            return Ok(());
+        };
         for line in log.tree.iter().flat_map(|tree| &tree.lines) {
-            let Some(volume) = self.volumes.get_mut(&line.id) else { continue };
+            let Some(volume) = self.volumes.get_mut(&line.id) else {
+                continue;
+            };
             if (line.kind, line.data_pad) != (volume.record.kind, volume.record.data_pad) {
                 let expected = "of the type and padding that the table says";
-                return Err(UbiError::Medium { what: "volume of an index", found: line.id.into(), expected });
+                return Err(UbiError::Medium {
+                    what: "volume of an index",
+                    found: line.id.into(),
+                    expected,
+                });
             }
             if line.kind == VolumeKind::Static {
                 (volume.last_bytes, volume.corrupted) = (line.last_bytes, line.corrupted);
-                volume.used_ebs = found.volumes.get(&line.id).map_or(line.used_ebs, |found| found.used_ebs);
+                volume.used_ebs = found
+                    .volumes
+                    .get(&line.id)
+                    .map_or(line.used_ebs, |found| found.used_ebs);
             }
         }
         for (id, lnum, peb) in core::mem::take(&mut found.mapped) {
-            if let Some(place) = self.volumes.get_mut(&id).and_then(|volume| volume.map.get_mut(lnum as usize)) {
+            if let Some(place) = self
+                .volumes
+                .get_mut(&id)
+                .and_then(|volume| volume.map.get_mut(lnum as usize))
+            {
                 *place = Some(peb);
             }
         }
@@ -249,7 +325,10 @@ impl<M: Mtd> Ubi<M> {
     /// From now on it is known what an incremental commit has to say.
     pub(crate) fn take_changes(&mut self, found: &mut Found) {
         if self.tree().is_some() {
-            self.wear.track(blocks_per_leaf(self.flash.shape.page), core::mem::take(&mut found.changed));
+            self.wear.track(
+                blocks_per_leaf(self.flash.shape.page),
+                core::mem::take(&mut found.changed),
+            );
         }
     }
 
@@ -263,8 +342,12 @@ impl<M: Mtd> Ubi<M> {
     /// Makes sure that it is known where a logical block is.
     pub(crate) fn wake_leb(&mut self, volume: u32, lnum: u32) -> Result<(), UbiError> {
         let shape = self.flash.shape;
-        let Some(tree) = self.tree().filter(|tree| tree.sleeps()) else { return Ok(()) };
-        let leaf = tree.leaf_of_leb(&shape, volume, lnum).filter(|leaf| tree.is_asleep(*leaf));
+        let Some(tree) = self.tree().filter(|tree| tree.sleeps()) else {
+            return Ok(());
+        };
+        let leaf = tree
+            .leaf_of_leb(&shape, volume, lnum)
+            .filter(|leaf| tree.is_asleep(*leaf));
         leaf.map_or(Ok(()), |leaf| self.wake_leaf(leaf))
     }
 
@@ -279,7 +362,10 @@ impl<M: Mtd> Ubi<M> {
 
     /// Reads a leaf more; false: all are awake.
     pub(crate) fn wake_next(&mut self) -> Result<bool, UbiError> {
-        let next = self.tree().filter(|tree| tree.sleeps()).and_then(|tree| tree.next_asleep(0, false));
+        let next = self
+            .tree()
+            .filter(|tree| tree.sleeps())
+            .and_then(|tree| tree.next_asleep(0, false));
         next.map_or(Ok(false), |leaf| self.wake_leaf(leaf).map(|()| true))
     }
 
@@ -290,28 +376,49 @@ impl<M: Mtd> Ubi<M> {
 
     /// Reads a leaf with free blocks if few are known.
     pub(crate) fn wake_free(&mut self) -> Result<(), UbiError> {
-        let (few, blocks) = (self.wear.free_count() < FREE_KNOWN, leaf_counts(&self.flash.shape, 0)[0]);
-        let Some(tree) = self.tree().filter(|tree| few && tree.sleeps()) else { return Ok(()) };
-        tree.next_asleep(blocks, true).map_or(Ok(()), |leaf| self.wake_leaf(leaf))
+        let (few, blocks) = (
+            self.wear.free_count() < FREE_KNOWN,
+            leaf_counts(&self.flash.shape, 0)[0],
+        );
+        let Some(tree) = self.tree().filter(|tree| few && tree.sleeps()) else {
+            return Ok(());
+        };
+        tree.next_asleep(blocks, true)
+            .map_or(Ok(()), |leaf| self.wake_leaf(leaf))
     }
 
     fn wake_leaf(&mut self, leaf: u32) -> Result<(), UbiError> {
-        let Kept::Log(log) = &mut self.kept else { return Ok(()) };
-        let Some(tree) = &mut log.tree else { return Ok(()) };
+        let Kept::Log(log) = &mut self.kept else {
+            return Ok(());
+        };
+        let Some(tree) = &mut log.tree else {
+            return Ok(());
+        };
         let shape = self.flash.shape;
         let (first, _) = tree.range(&shape, leaf);
         let hurt = if leaf < leaf_counts(&shape, 0)[0] {
-            let Some((entries, hurt)) = read_blocks(&mut self.flash, &log.current, tree, leaf)? else { return self.lose_leaf() };
+            let Some((entries, hurt)) = read_blocks(&mut self.flash, &log.current, tree, leaf)?
+            else {
+                return self.lose_leaf();
+            };
             tree.set_awake(leaf);
-            (first..).zip(&entries).for_each(|(peb, entry)| self.wake_entry(peb, entry));
+            (first..)
+                .zip(&entries)
+                .for_each(|(peb, entry)| self.wake_entry(peb, entry));
             if hurt {
                 self.wear.note(first);
             }
             hurt
         } else {
-            let Some((pebs, hurt)) = read_lebs(&mut self.flash, &log.current, tree, leaf)? else { return self.lose_leaf() };
+            let Some((pebs, hurt)) = read_lebs(&mut self.flash, &log.current, tree, leaf)? else {
+                return self.lose_leaf();
+            };
             for ((id, lnum), peb) in tree.lebs_of(&shape, leaf).zip(pebs) {
-                if let Some(place) = self.volumes.get_mut(&id).and_then(|volume| volume.map.get_mut(lnum as usize)) {
+                if let Some(place) = self
+                    .volumes
+                    .get_mut(&id)
+                    .and_then(|volume| volume.map.get_mut(lnum as usize))
+                {
                     *place = peb;
                 }
             }
@@ -327,7 +434,9 @@ impl<M: Mtd> Ubi<M> {
 
     /// A block is what its entry says.
     fn wake_entry(&mut self, peb: u32, entry: &Entry) {
-        let Kept::Log(log) = &mut self.kept else { return };
+        let Kept::Log(log) = &mut self.kept else {
+            return;
+        };
         if self.wear.state(peb) != State::Asleep {
             return;
         }
@@ -335,7 +444,12 @@ impl<M: Mtd> Ubi<M> {
         let state = match entry.role {
             _ if log.owns(peb) => State::Held,
             Role::Free => State::Free,
-            Role::Mapped if self.volumes.get(&vid.volume).is_some_and(|volume| volume.map.len() > vid.lnum as usize) => {
+            Role::Mapped
+                if self
+                    .volumes
+                    .get(&vid.volume)
+                    .is_some_and(|volume| volume.map.len() > vid.lnum as usize) =>
+            {
                 log.headers[peb as usize] = Some(*vid);
                 State::Used
             }
@@ -348,7 +462,8 @@ impl<M: Mtd> Ubi<M> {
         self.wear.wake(peb, entry.ec, state);
     }
 
-    /// Both copies of a leaf are gone. With headers the next attach scans; nothing is written before.
+    /// Both copies of a leaf are gone. With headers the next attach scans; nothing is written
+    /// before.
     fn lose_leaf(&mut self) -> Result<(), UbiError> {
         const WHY: &str = "both copies of a part of the commit are lost";
         if self.flash.shape.has_headers() && self.read_only.is_none() {
@@ -362,9 +477,16 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// Where a logical block is has changed.
-    pub(crate) fn set_place(&mut self, id: u32, lnum: u32, peb: Option<u32>) -> Result<(), UbiError> {
+    pub(crate) fn set_place(
+        &mut self,
+        id: u32,
+        lnum: u32,
+        peb: Option<u32>,
+    ) -> Result<(), UbiError> {
         let volume = self.volumes.get_mut(&id).ok_or(UbiError::NoVolume(id))?;
-        let place = volume.map.get_mut(lnum as usize).ok_or(UbiError::Internal("a logical block behind the volume's end"))?;
+        let place = volume.map.get_mut(lnum as usize).ok_or(UbiError::Internal(
+            "a logical block behind the volume's end",
+        ))?;
         *place = peb;
         if let Some(unsure) = volume.unsure.get_mut(lnum as usize) {
             *unsure = false;
@@ -381,8 +503,14 @@ impl<M: Mtd> Ubi<M> {
     /// What is known of a block that a table names for a logical one must agree.
     pub(crate) fn check_place(&mut self, id: u32, lnum: u32, peb: u32) -> Result<(), UbiError> {
         self.wake_block(peb)?;
-        let Kept::Log(log) = &self.kept else { return Ok(()) };
-        if log.tree.is_none() || log.vid(peb).is_some_and(|vid| (vid.volume, vid.lnum) == (id, lnum)) {
+        let Kept::Log(log) = &self.kept else {
+            return Ok(());
+        };
+        if log.tree.is_none()
+            || log
+                .vid(peb)
+                .is_some_and(|vid| (vid.volume, vid.lnum) == (id, lnum))
+        {
             return Ok(());
         }
         self.read_only = Some("the tables of the commit contradict each other");

@@ -22,10 +22,26 @@ pub fn spec(seed: u64, blocks: u32, reliability: Reliability) -> ChipSpec {
     };
     let dies = [1, 2, 4][seed as usize % 3];
     let write_unit = [1024, 256][seed as usize / 2 % 2];
-    let geometry = Geometry { dies, channels: 1, write_unit, ..Geometry::single_die(1024, 15, 8, blocks) };
+    let geometry = Geometry {
+        dies,
+        channels: 1,
+        write_unit,
+        ..Geometry::single_die(1024, 15, 8, blocks)
+    };
     let partial_programs = if write_unit < 1024 { 4 } else { 1 };
-    let rules = Rules { order: PageOrder::Ascending, partial_programs };
-    ChipSpec { geometry, timing, rules, reliability, contents: Contents::Kept, seed, superblock: None }
+    let rules = Rules {
+        order: PageOrder::Ascending,
+        partial_programs,
+    };
+    ChipSpec {
+        geometry,
+        timing,
+        rules,
+        reliability,
+        contents: Contents::Kept,
+        seed,
+        superblock: None,
+    }
 }
 
 pub fn chip(seed: u64, blocks: u32) -> Chip {
@@ -40,16 +56,34 @@ pub fn flaky() -> Reliability {
         program_fail: [1e-4; 2],
         erase_fail: [1e-4; 2],
         bit_errors: [2e-6; 2],
-        ecc: Ecc::Bch { bits: 8, codeword: 512 },
+        ecc: Ecc::Bch {
+            bits: 8,
+            codeword: 512,
+        },
         ..Reliability::default()
     }
 }
 
 /// The ways to remember a scan.
 pub fn memories() -> Vec<(&'static str, Options)> {
-    let with = |memory| Options { memory, wear_threshold: 16, bad_per_1024: 100, ..Options::default() };
-    let log = |superblock, commit, compress| with(Memory::Log(LogOptions { blocks: 2, compress, superblock, commit }));
-    let without = |options| Options { headers: Headers::None, ..options };
+    let with = |memory| Options {
+        memory,
+        wear_threshold: 16,
+        bad_per_1024: 100,
+        ..Options::default()
+    };
+    let log = |superblock, commit, compress| {
+        with(Memory::Log(LogOptions {
+            blocks: 2,
+            compress,
+            superblock,
+            commit,
+        }))
+    };
+    let without = |options| Options {
+        headers: Headers::None,
+        ..options
+    };
     use Commit::{Full, Incremental};
     use Superblock::{Chain, Pair};
     vec![
@@ -59,10 +93,19 @@ pub fn memories() -> Vec<(&'static str, Options)> {
         ("log, compressed", log(Pair, Full, true)),
         ("log, no headers", without(log(Pair, Full, false))),
         ("log, chain", log(Chain, Full, false)),
-        ("log, chain, compressed, no headers", without(log(Chain, Full, true))),
+        (
+            "log, chain, compressed, no headers",
+            without(log(Chain, Full, true)),
+        ),
         ("log, incremental", log(Pair, Incremental, false)),
-        ("log, incremental, no headers", without(log(Pair, Incremental, false))),
+        (
+            "log, incremental, no headers",
+            without(log(Pair, Incremental, false)),
+        ),
         ("log, chain, incremental", log(Chain, Incremental, false)),
-        ("log, chain, incremental, no headers", without(log(Chain, Incremental, false))),
+        (
+            "log, chain, incremental, no headers",
+            without(log(Chain, Incremental, false)),
+        ),
     ]
 }

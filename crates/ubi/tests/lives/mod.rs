@@ -52,8 +52,9 @@ fn page_bytes(stamp: u32, lnum: u32) -> Vec<u8> {
     if stamp == 0 {
         return vec![0xFF; PAGE];
     }
-    let mut bytes: Vec<u8> =
-        (0..PAGE as u64 / 8).flat_map(|i| nandlab_sim::mix(u64::from(stamp) << 32 | u64::from(lnum), i).to_le_bytes()).collect();
+    let mut bytes: Vec<u8> = (0..PAGE as u64 / 8)
+        .flat_map(|i| nandlab_sim::mix(u64::from(stamp) << 32 | u64::from(lnum), i).to_le_bytes())
+        .collect();
     bytes[..4].copy_from_slice(&stamp.to_le_bytes());
     bytes
 }
@@ -63,20 +64,35 @@ fn stamps(bytes: &[u8], lnum: u32) -> Vec<Option<u32>> {
     bytes
         .chunks_exact(PAGE)
         .map(|page| {
-            let stamp = if page.iter().all(|&b| b == 0xFF) { 0 } else { u32::from_le_bytes(page[..4].try_into().unwrap()) };
+            let stamp = if page.iter().all(|&b| b == 0xFF) {
+                0
+            } else {
+                u32::from_le_bytes(page[..4].try_into().unwrap())
+            };
             (page_bytes(stamp, lnum) == page).then_some(stamp)
         })
         .collect()
 }
 
 fn bytes(stamps: &[u32], lnum: u32) -> Vec<u8> {
-    stamps.iter().flat_map(|&stamp| page_bytes(stamp, lnum)).collect()
+    stamps
+        .iter()
+        .flat_map(|&stamp| page_bytes(stamp, lnum))
+        .collect()
 }
 
 impl Model {
     pub fn new(pages: usize) -> Self {
-        let empty = Block { now: vec![0; pages], since: vec![vec![0; pages]], given_up: false };
-        Self { blocks: vec![empty; LEBS as usize], stamp: 0, pages }
+        let empty = Block {
+            now: vec![0; pages],
+            since: vec![vec![0; pages]],
+            given_up: false,
+        };
+        Self {
+            blocks: vec![empty; LEBS as usize],
+            stamp: 0,
+            pages,
+        }
     }
 
     fn fresh(&mut self, count: usize) -> Vec<u32> {
@@ -94,8 +110,16 @@ impl Model {
     }
 
     pub fn draw(&mut self, random: &mut Rng) -> Op {
-        let lnum = if random.random_bool(0.5) { random.random_range(0..4) } else { random.random_range(0..LEBS) };
-        let used = self.blocks[lnum as usize].now.iter().rposition(|&stamp| stamp != 0).map_or(0, |last| last + 1);
+        let lnum = if random.random_bool(0.5) {
+            random.random_range(0..4)
+        } else {
+            random.random_range(0..LEBS)
+        };
+        let used = self.blocks[lnum as usize]
+            .now
+            .iter()
+            .rposition(|&stamp| stamp != 0)
+            .map_or(0, |last| last + 1);
         match random.random_range(0..40) {
             0..12 if used < self.pages => {
                 let at = random.random_range(used..self.pages);
@@ -146,7 +170,9 @@ impl Model {
     /// A call has returned.
     pub fn done(&mut self, op: &Op) {
         match op {
-            Op::Write(lnum, ..) | Op::Change(lnum, _) | Op::Erase(lnum) | Op::Map(lnum) => self.certain(*lnum),
+            Op::Write(lnum, ..) | Op::Change(lnum, _) | Op::Erase(lnum) | Op::Map(lnum) => {
+                self.certain(*lnum)
+            }
             Op::Sync => self.settle(),
             Op::Unmap(_) | Op::Read(_) | Op::Work | Op::Rename | Op::Second => {}
         }
@@ -159,11 +185,15 @@ impl Model {
 
     /// Writes every block as it is supposed to be.
     pub fn rewrite(&mut self, ubi: &mut Ubi<Chip>) {
-        let id = ubi.find_volume(NAME).or_else(|| ubi.find_volume("renamed")).expect("the volume is gone");
+        let id = ubi
+            .find_volume(NAME)
+            .or_else(|| ubi.find_volume("renamed"))
+            .expect("the volume is gone");
         for (lnum, block) in (0..).zip(&mut self.blocks) {
             block.now.fill(0);
             block.now[0] = 1;
-            ubi.change(id, lnum, &bytes(&block.now, lnum)[..PAGE]).unwrap();
+            ubi.change(id, lnum, &bytes(&block.now, lnum)[..PAGE])
+                .unwrap();
         }
         self.settle();
     }
@@ -179,9 +209,14 @@ impl Model {
     }
 
     pub fn perform(&self, ubi: &mut Ubi<Chip>, op: &Op) -> Result<(), UbiError> {
-        let id = ubi.find_volume(NAME).or_else(|| ubi.find_volume("renamed")).expect("the volume is gone");
+        let id = ubi
+            .find_volume(NAME)
+            .or_else(|| ubi.find_volume("renamed"))
+            .expect("the volume is gone");
         match op {
-            Op::Write(lnum, at, stamps) => ubi.write(id, *lnum, (at * PAGE) as u32, &bytes(stamps, *lnum)),
+            Op::Write(lnum, at, stamps) => {
+                ubi.write(id, *lnum, (at * PAGE) as u32, &bytes(stamps, *lnum))
+            }
             Op::Change(lnum, stamps) => ubi.change(id, *lnum, &bytes(stamps, *lnum)),
             Op::Unmap(lnum) => ubi.unmap(id, *lnum),
             Op::Map(lnum) => ubi.map(id, *lnum),
@@ -189,43 +224,72 @@ impl Model {
             Op::Read(lnum) => {
                 let mut buf = vec![0; self.pages * PAGE];
                 ubi.read(id, *lnum, 0, &mut buf)?;
-                let expected: Vec<_> = self.blocks[*lnum as usize].now.iter().map(|&stamp| Some(stamp)).collect();
+                let expected: Vec<_> = self.blocks[*lnum as usize]
+                    .now
+                    .iter()
+                    .map(|&stamp| Some(stamp))
+                    .collect();
                 assert_eq!(stamps(&buf, *lnum), expected, "LEB {lnum}");
                 Ok(())
             }
             Op::Sync => ubi.sync(),
             Op::Work => ubi.work().map(|_| ()),
             Op::Rename => {
-                let other = if ubi.find_volume(NAME).is_some() { "renamed" } else { NAME };
+                let other = if ubi.find_volume(NAME).is_some() {
+                    "renamed"
+                } else {
+                    NAME
+                };
                 ubi.rename_volumes(&[(id, other)])
             }
             Op::Second => match ubi.find_volume("second") {
                 Some(second) => ubi.remove_volume(second),
                 None => {
-                    let second = ubi.create_volume(&VolumeSpec { name: "second".into(), lebs: 3, ..VolumeSpec::default() })?;
+                    let second = ubi.create_volume(&VolumeSpec {
+                        name: "second".into(),
+                        lebs: 3,
+                        ..VolumeSpec::default()
+                    })?;
                     ubi.write(second, 1, 0, &[1; PAGE])
                 }
             },
         }
     }
 
-    /// Compares every block after a cut; what is there is taken to stay. False: the device is worn out.
+    /// Compares every block after a cut; what is there is taken to stay. False: the device is worn
+    /// out.
     pub fn check_all(&mut self, ubi: &mut Ubi<Chip>, after: &str) -> bool {
-        let id = ubi.find_volume(NAME).or_else(|| ubi.find_volume("renamed")).expect("the volume is gone");
+        let id = ubi
+            .find_volume(NAME)
+            .or_else(|| ubi.find_volume("renamed"))
+            .expect("the volume is gone");
         for (lnum, block) in (0..).zip(&mut self.blocks) {
             let mut buf = vec![0; self.pages * PAGE];
             let read = ubi.read(id, lnum, 0, &mut buf);
             let seen = stamps(&buf, lnum);
-            let whole = matches!(read, Ok(())) && block.since.iter().any(|pages| pages.iter().zip(&seen).all(|(a, b)| Some(*a) == *b));
+            let whole = matches!(read, Ok(()))
+                && block
+                    .since
+                    .iter()
+                    .any(|pages| pages.iter().zip(&seen).all(|(a, b)| Some(*a) == *b));
             // A torn page reads as erased or not at all; pages before it are there.
             let torn = block.since.windows(2).any(|pair| {
                 let (before, with) = (&pair[0], &pair[1]);
                 let appended = before.iter().zip(with).all(|(a, b)| a == b || *a == 0);
-                appended && before.iter().zip(with).zip(&seen).all(|((a, b), s)| *s == Some(*a) || a != b)
+                appended
+                    && before
+                        .iter()
+                        .zip(with)
+                        .zip(&seen)
+                        .all(|((a, b), s)| *s == Some(*a) || a != b)
             });
             // Given up: any page of any version, or damage, until it is written again.
             let fine = whole || torn || block.given_up;
-            assert!(fine, "LEB {lnum} after {after}: {read:?}, {seen:?}, allowed {:?}", block.since);
+            assert!(
+                fine,
+                "LEB {lnum} after {after}: {read:?}, {seen:?}, allowed {:?}",
+                block.since
+            );
             // What a cut may have damaged is made new.
             let known = whole
                 && !block.given_up
@@ -235,7 +299,9 @@ impl Model {
                 let stamps: Vec<u32> = vec![block.now.iter().max().copied().unwrap_or(0).max(1)];
                 match ubi.change(id, lnum, &bytes(&stamps, lnum)) {
                     Err(error) if out_of_blocks(&error) => return false,
-                    other => other.unwrap_or_else(|error| panic!("LEB {lnum} after {after}: {error}")),
+                    other => {
+                        other.unwrap_or_else(|error| panic!("LEB {lnum} after {after}: {error}"))
+                    }
                 }
                 block.now.fill(0);
                 block.now[0] = stamps[0];
@@ -274,10 +340,22 @@ impl Outcome {
 pub fn device(chip: Chip, options: Options, others: u32) -> (Ubi<Chip>, Model) {
     let mut ubi = Ubi::format(chip, options).unwrap();
     if others > 0 {
-        let id = ubi.create_volume(&VolumeSpec { name: "others".into(), lebs: others, ..VolumeSpec::default() }).unwrap();
+        let id = ubi
+            .create_volume(&VolumeSpec {
+                name: "others".into(),
+                lebs: others,
+                ..VolumeSpec::default()
+            })
+            .unwrap();
         (0..others).for_each(|lnum| ubi.map(id, lnum).unwrap());
     }
-    let id = ubi.create_volume(&VolumeSpec { name: NAME.into(), lebs: LEBS, ..VolumeSpec::default() }).unwrap();
+    let id = ubi
+        .create_volume(&VolumeSpec {
+            name: NAME.into(),
+            lebs: LEBS,
+            ..VolumeSpec::default()
+        })
+        .unwrap();
     let pages = ubi.volume(id).unwrap().leb_bytes as usize / PAGE;
     ubi.sync().unwrap();
     (ubi, Model::new(pages))
@@ -305,7 +383,11 @@ pub fn live(spec: ChipSpec, options: Options, others: u32, ops: u32, name: &str)
         let base = chip.fork().unwrap();
         chip = base.fork().unwrap();
         chip.start_log();
-        let Some(mut ubi) = attached(chip, options, &format!("{name}, seed {seed}, cut {}", outcome.cuts)) else {
+        let Some(mut ubi) = attached(
+            chip,
+            options,
+            &format!("{name}, seed {seed}, cut {}", outcome.cuts),
+        ) else {
             outcome.worn_out += 1;
             return outcome;
         };
@@ -326,7 +408,11 @@ pub fn live(spec: ChipSpec, options: Options, others: u32, ops: u32, name: &str)
                     outcome.worn_out += 1;
                     return outcome;
                 }
-                Err(error) => panic!("{name}, seed {seed}, call {}: {op:?}: {error}\n{}", outcome.done, ubi.medium().recent().join("\n")),
+                Err(error) => panic!(
+                    "{name}, seed {seed}, call {}: {op:?}: {error}\n{}",
+                    outcome.done,
+                    ubi.medium().recent().join("\n")
+                ),
             }
             outcome.done += 1;
         }
@@ -335,13 +421,22 @@ pub fn live(spec: ChipSpec, options: Options, others: u32, ops: u32, name: &str)
         let now = ubi.medium().clock().now();
         let log = ubi.medium().logged().to_vec();
         outcome.failures = ubi.medium().counts().failures;
-        let cut = CrashStates::new(base, &log).at(now, random.next_u64()).unwrap();
+        let cut = CrashStates::new(base, &log)
+            .at(now, random.next_u64())
+            .unwrap();
         outcome.cuts += 1;
-        let Some(mut ubi) = attached(cut, options, &format!("{name}, seed {seed}, cut {}", outcome.cuts)) else {
+        let Some(mut ubi) = attached(
+            cut,
+            options,
+            &format!("{name}, seed {seed}, cut {}", outcome.cuts),
+        ) else {
             outcome.worn_out += 1;
             return outcome;
         };
-        if !model.check_all(&mut ubi, &format!("{name}, cut {} of seed {seed}", outcome.cuts)) {
+        if !model.check_all(
+            &mut ubi,
+            &format!("{name}, cut {} of seed {seed}", outcome.cuts),
+        ) {
             outcome.worn_out += 1;
             return outcome;
         }

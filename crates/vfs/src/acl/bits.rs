@@ -1,7 +1,9 @@
 //! Lists and permission bits, which say parts of the same.
 //!
-//! *Promises.* After each of these an access list and the bits of its inode agree, as POSIX.1e draft 17 has it (23.1.2) and Linux does it (`fs/posix_acl.c`: `posix_acl_equiv_mode`,
-//! `__posix_acl_chmod_masq`, `posix_acl_create_masq`). Lists are in the form of the attribute. *Knows nothing of* who asks.
+//! *Promises.* After each of these an access list and the bits of its inode agree, as POSIX.1e
+//! draft 17 has it (23.1.2) and Linux does it (`fs/posix_acl.c`: `posix_acl_equiv_mode`,
+//! `__posix_acl_chmod_masq`, `posix_acl_create_masq`). Lists are in the form of the attribute.
+//! *Knows nothing of* who asks.
 
 use super::{Order, SHOWN_VERSION, head, word};
 use crate::Errno;
@@ -38,9 +40,12 @@ impl Places {
             *place = Some(at + 2);
         }
         match (owner, group, others) {
-            (Some(owner), Some(group), Some(others)) => {
-                Ok(Self { owner, group: mask.unwrap_or(group), others, more: list.len() > 4 + 3 * 8 })
-            }
+            (Some(owner), Some(group), Some(others)) => Ok(Self {
+                owner,
+                group: mask.unwrap_or(group),
+                others,
+                more: list.len() > 4 + 3 * 8,
+            }),
             _ => Err(Errno::Invalid),
         }
     }
@@ -51,10 +56,17 @@ impl Places {
     }
 }
 
-/// The bits that an access list stands for, and whether it says more than they do. [`Errno::Invalid`]: it is no list, or not a whole one.
+/// The bits that an access list stands for, and whether it says more than they do.
+/// [`Errno::Invalid`]: it is no list, or not a whole one.
 pub fn of(list: &[u8]) -> Result<(u16, bool), Errno> {
     let places = Places::of(list)?;
-    Ok((places.each().iter().fold(0, |bits, (at, shift)| bits | u16::from(list[*at]) << shift), places.more))
+    Ok((
+        places
+            .each()
+            .iter()
+            .fold(0, |bits, (at, shift)| bits | u16::from(list[*at]) << shift),
+        places.more,
+    ))
 }
 
 /// An access list after its inode was given other bits. [`Errno::Invalid`] as in [`of`].
@@ -65,11 +77,16 @@ pub fn changed(mut list: Vec<u8>, mode: u16) -> Result<Vec<u8>, Errno> {
     Ok(list)
 }
 
-/// The access list and the mode of what is made in a directory with this default list, when asked to be made with `mode`; no list where the bits say it all. [`Errno::Invalid`] as in [`of`].
+/// The access list and the mode of what is made in a directory with this default list, when asked
+/// to be made with `mode`; no list where the bits say it all. [`Errno::Invalid`] as in [`of`].
 pub fn inherited(default: &[u8], mode: u16) -> Result<(Option<Vec<u8>>, u16), Errno> {
     let (bits, more) = of(default)?;
     let mode = mode & (!0o777 | bits);
-    let list = if more { Some(changed(default.to_vec(), mode)?) } else { None };
+    let list = if more {
+        Some(changed(default.to_vec(), mode)?)
+    } else {
+        None
+    };
     Ok((list, mode))
 }
 
@@ -80,12 +97,22 @@ mod tests {
 
     fn short(owner: u8, group: u8, others: u8) -> Vec<u8> {
         let entry = |tag, permissions| [tag, 0, permissions, 0, 255, 255, 255, 255];
-        [&[2, 0, 0, 0][..], &entry(1, owner), &entry(4, group), &entry(32, others)].concat()
+        [
+            &[2, 0, 0, 0][..],
+            &entry(1, owner),
+            &entry(4, group),
+            &entry(32, others),
+        ]
+        .concat()
     }
 
     #[test]
     fn the_mask_is_the_group_class() {
-        assert_eq!(of(&LIST), Ok((0o770, true)), "not the 5 of the group's own entry");
+        assert_eq!(
+            of(&LIST),
+            Ok((0o770, true)),
+            "not the 5 of the group's own entry"
+        );
         assert_eq!(of(&short(6, 4, 4)), Ok((0o644, false)));
         let list = changed(LIST.to_vec(), 0o4641).unwrap();
         assert_eq!(of(&list), Ok((0o641, true)));
@@ -103,8 +130,18 @@ mod tests {
     #[test]
     fn what_is_no_whole_list_is_refused() {
         let without_others = &short(7, 5, 0)[..20];
-        for bad in [&LIST[..3], &[1, 0, 0, 0], &[2, 0, 0, 0], without_others, &[2, 0, 0, 0, 1, 0, 8, 0, 0, 0, 0, 0]] {
-            assert_eq!((of(bad), changed(bad.to_vec(), 0o644).err()), (Err(Errno::Invalid), Some(Errno::Invalid)), "{bad:?}");
+        for bad in [
+            &LIST[..3],
+            &[1, 0, 0, 0],
+            &[2, 0, 0, 0],
+            without_others,
+            &[2, 0, 0, 0, 1, 0, 8, 0, 0, 0, 0, 0],
+        ] {
+            assert_eq!(
+                (of(bad), changed(bad.to_vec(), 0o644).err()),
+                (Err(Errno::Invalid), Some(Errno::Invalid)),
+                "{bad:?}"
+            );
         }
     }
 }

@@ -22,7 +22,14 @@ struct Counting<'a> {
 impl<'a> Counting<'a> {
     fn new(clock: &'a Cell<Time>) -> Self {
         let (rest, waiting) = (MemFs::new(0, Time::new(0)), VecDeque::new());
-        Self { rest, waiting, clock, due: None, asked: Vec::new(), stuck: false }
+        Self {
+            rest,
+            waiting,
+            clock,
+            due: None,
+            asked: Vec::new(),
+            stuck: false,
+        }
     }
 
     /// A program dirties so many bytes, 1 MiB at a time.
@@ -69,14 +76,21 @@ impl FileSystem for Counting<'_> {
     }
 
     fn dirty(&self) -> Dirty {
-        Dirty { bytes: self.waiting.iter().map(|(_, bytes)| bytes).sum(), since: self.waiting.front().map(|(since, _)| *since) }
+        Dirty {
+            bytes: self.waiting.iter().map(|(_, bytes)| bytes).sum(),
+            since: self.waiting.front().map(|(since, _)| *since),
+        }
     }
 
     fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
         self.asked.push((bytes, until));
         let mut done = 0;
         while let Some((since, piece)) = self.waiting.front_mut().filter(|_| !self.stuck) {
-            let part = if *since <= until { *piece } else { (bytes - done.min(bytes)).min(*piece) };
+            let part = if *since <= until {
+                *piece
+            } else {
+                (bytes - done.min(bytes)).min(*piece)
+            };
             if part == 0 {
                 break;
             }
@@ -85,7 +99,8 @@ impl FileSystem for Counting<'_> {
                 self.waiting.pop_front();
             }
         }
-        self.clock.set(later(self.clock.get(), done / PAGE * 1_000_000));
+        self.clock
+            .set(later(self.clock.get(), done / PAGE * 1_000_000));
         Ok(done)
     }
 
@@ -111,12 +126,32 @@ fn flusher(memory: u64) -> Flusher {
 #[test]
 fn the_limits_are_linuxs() {
     let limits = Limits::new(1000 * MIB);
-    assert_eq!((limits.dirty() / MIB, limits.background() / MIB, limits.chunk() / MIB), (400, 100, 6));
-    assert_eq!((limits.look_pages(), Limits::new(32 * MIB).look_pages(), Limits::new(MIB).look_pages()), (1024, 256, 16));
+    assert_eq!(
+        (
+            limits.dirty() / MIB,
+            limits.background() / MIB,
+            limits.chunk() / MIB
+        ),
+        (400, 100, 6)
+    );
+    assert_eq!(
+        (
+            limits.look_pages(),
+            Limits::new(32 * MIB).look_pages(),
+            Limits::new(MIB).look_pages()
+        ),
+        (1024, 256, 16)
+    );
     // Programs that leave little to the page cache lower both limits.
-    let mapped = Limits { page_cache_percent: 16, ..limits };
+    let mapped = Limits {
+        page_cache_percent: 16,
+        ..limits
+    };
     assert_eq!((mapped.dirty() / MIB, mapped.background() / MIB), (80, 40));
-    let full = Limits { page_cache_percent: 0, ..limits };
+    let full = Limits {
+        page_cache_percent: 0,
+        ..limits
+    };
     assert_eq!((full.dirty() / MIB, full.background() / MIB), (50, 20));
 }
 
@@ -133,7 +168,10 @@ fn below_the_background_limit_nothing_is_written_before_it_is_old() {
     }
     clock.set(at(30));
     fs.wake(&mut flusher);
-    assert_eq!((fs.dirty().bytes, flusher.flushed().expired, &fs.asked[..]), (0, 100 * MIB, &[(0, at(0))][..]));
+    assert_eq!(
+        (fs.dirty().bytes, flusher.flushed().expired, &fs.asked[..]),
+        (0, 100 * MIB, &[(0, at(0))][..])
+    );
 }
 
 #[test]
@@ -146,7 +184,10 @@ fn kupdate_writes_the_old_alone_and_rests_a_second_if_it_took_its_whole_period()
     clock.set(at(35));
     fs.wake(&mut flusher);
     // 40 MiB at a millisecond a page: more than 10 s.
-    assert_eq!((fs.dirty().bytes, flusher.next(&fs)), (30 * MIB, Some(later(at(35), 10_240_000_000 + REST))));
+    assert_eq!(
+        (fs.dirty().bytes, flusher.next(&fs)),
+        (30 * MIB, Some(later(at(35), 10_240_000_000 + REST)))
+    );
 }
 
 #[test]
@@ -159,7 +200,10 @@ fn above_the_background_limit_pdflush_writes_in_rounds_until_it_is_below() {
     fs.fill(&mut flusher, 4 * MIB);
     assert_eq!((flusher.next(&fs), fs.asked.len()), (Some(Time::MIN), 0));
     fs.wake(&mut flusher);
-    assert_eq!((fs.dirty().bytes, flusher.flushed().background), (99 * MIB, 8 * MIB));
+    assert_eq!(
+        (fs.dirty().bytes, flusher.flushed().background),
+        (99 * MIB, 8 * MIB)
+    );
     assert_eq!(fs.asked, vec![(4 * MIB, Time::MIN); 2]);
     assert_eq!(flusher.next(&fs), Some(at(5)));
 }
@@ -171,7 +215,10 @@ fn a_writer_above_the_dirty_limit_writes_itself_and_is_looked_at_more_often() {
     fs.fill(&mut flusher, 403 * MIB);
     assert_eq!(fs.asked, []);
     fs.fill(&mut flusher, 5 * MIB);
-    assert_eq!((fs.asked[0], fs.dirty().bytes <= 405 * MIB), ((6 * MIB, Time::MIN), true));
+    assert_eq!(
+        (fs.asked[0], fs.dirty().bytes <= 405 * MIB),
+        ((6 * MIB, Time::MIN), true)
+    );
     // While it stays exceeded, every eighth page is one look: what cannot be written must not hang.
     fs.stuck = true;
     fs.fill(&mut flusher, 8 * MIB);
@@ -204,12 +251,21 @@ fn work_of_the_file_systems_own_is_done_when_it_is_due_and_once() {
     assert_eq!(fs.due, Some(at(3)));
     clock.set(at(4));
     fs.wake(&mut flusher);
-    assert_eq!((fs.due, flusher.flushed().works, flusher.next(&fs)), (None, 1, Some(at(5))));
+    assert_eq!(
+        (fs.due, flusher.flushed().works, flusher.next(&fs)),
+        (None, 1, Some(at(5)))
+    );
 }
 
 #[test]
 fn without_a_period_kupdate_never_runs() {
-    let mut flusher = Flusher::new(Limits { period: 0, ..Limits::new(MIB) }, at(0));
+    let mut flusher = Flusher::new(
+        Limits {
+            period: 0,
+            ..Limits::new(MIB)
+        },
+        at(0),
+    );
     let clock = Cell::new(at(1000));
     let mut fs = Counting::new(&clock);
     fs.waiting.push_back((at(0), 1));
@@ -221,8 +277,14 @@ fn without_a_period_kupdate_never_runs() {
 #[test]
 fn moments_are_added_and_subtracted_across_seconds() {
     let time = |secs, nanos| Time { secs, nanos };
-    assert_eq!(later(time(1, 900_000_000), 1_200_000_000), time(3, 100_000_000));
-    assert_eq!(earlier(time(3, 100_000_000), 1_200_000_000), time(1, 900_000_000));
+    assert_eq!(
+        later(time(1, 900_000_000), 1_200_000_000),
+        time(3, 100_000_000)
+    );
+    assert_eq!(
+        earlier(time(3, 100_000_000), 1_200_000_000),
+        time(1, 900_000_000)
+    );
     assert_eq!(earlier(time(3, 100_000_000), 100_000_000), time(3, 0));
     assert_eq!(earlier(time(3, 5), 3 * SECOND), time(0, 5));
 }

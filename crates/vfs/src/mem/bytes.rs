@@ -12,13 +12,19 @@ pub(super) struct Bytes {
     pages: BTreeMap<u64, Box<[u8; PAGE]>>,
 }
 
-/// The pieces of `len` bytes from `offset` on, by page: page, first byte in it, first byte of all, length.
+/// The pieces of `len` bytes from `offset` on, by page: page, first byte in it, first byte of all,
+/// length.
 fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let mut done = 0;
     core::iter::from_fn(move || {
         let at = offset + done as u64;
         let within = (at % PAGE as u64) as usize;
-        let piece = (at / PAGE as u64, within, done, (PAGE - within).min(len - done));
+        let piece = (
+            at / PAGE as u64,
+            within,
+            done,
+            (PAGE - within).min(len - done),
+        );
         done += piece.3;
         (piece.3 > 0).then_some(piece)
     })
@@ -35,7 +41,9 @@ impl Bytes {
     }
 
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> usize {
-        let len = buf.len().min(self.size.saturating_sub(offset).min(usize::MAX as u64) as usize);
+        let len = buf
+            .len()
+            .min(self.size.saturating_sub(offset).min(usize::MAX as u64) as usize);
         for (page, within, at, count) in pieces(offset, len) {
             match self.pages.get(&page) {
                 Some(bytes) => buf[at..at + count].copy_from_slice(&bytes[within..within + count]),
@@ -62,7 +70,10 @@ impl Bytes {
 
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         for (page, within, at, count) in pieces(offset, data.len()) {
-            let page = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE]));
+            let page = self
+                .pages
+                .entry(page)
+                .or_insert_with(|| Box::new([0; PAGE]));
             page[within..within + count].copy_from_slice(&data[at..at + count]);
         }
         self.size = self.size.max(offset + data.len() as u64);

@@ -1,12 +1,17 @@
-//! The contract of [`FileSystem`] carried out in memory: what every other file system is compared with.
+//! The contract of [`FileSystem`] carried out in memory: what every other file system is compared
+//! with.
 //!
-//! *Promises* all of the contract and the rules of Linux where that leaves a choice (which error, whose times change). Nothing is durable.
-//! *Knows nothing of* formats; holds as many bytes as it was told, and no more.
+//! *Promises* all of the contract and the rules of Linux where that leaves a choice (which error,
+//! whose times change). Nothing is durable. *Knows nothing of* formats; holds as many bytes as it
+//! was told, and no more.
 
 mod bytes;
 mod node;
 
-use crate::{Attr, Caller, DirEntry, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time, check_name};
+use crate::{
+    Attr, Caller, DirEntry, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr,
+    StatFs, Sync, Time, check_name,
+};
 use alloc::{collections::BTreeMap, vec::Vec};
 use bytes::{Bytes, PAGE};
 use node::{Body, Directory, Node};
@@ -31,10 +36,23 @@ pub struct MemFs {
 }
 
 impl MemFs {
-    /// An empty file system whose files may hold `capacity` bytes in all (counted in pages of 4 KiB), its root with mode 0755.
+    /// An empty file system whose files may hold `capacity` bytes in all (counted in pages of 4
+    /// KiB), its root with mode 0755.
     pub fn new(capacity: u64, now: Time) -> Self {
-        let root = Node::new(FileType::Directory, 0o755, (0, 0), Body::Directory(Directory::new(Ino::ROOT)), Caller::root(now));
-        Self { nodes: BTreeMap::from([(Ino::ROOT, root)]), next: 2, capacity, used: 0, mounted: true }
+        let root = Node::new(
+            FileType::Directory,
+            0o755,
+            (0, 0),
+            Body::Directory(Directory::new(Ino::ROOT)),
+            Caller::root(now),
+        );
+        Self {
+            nodes: BTreeMap::from([(Ino::ROOT, root)]),
+            next: 2,
+            capacity,
+            used: 0,
+            mounted: true,
+        }
     }
 
     /// Bytes that the contents take, in whole pages.
@@ -73,7 +91,11 @@ impl MemFs {
     /// A directory in which names may be made: one that still has a name of its own.
     fn check_alive(&self, dir: Ino) -> Result<(), Errno> {
         self.dir(dir)?;
-        if self.node(dir)?.links == 0 { Err(Errno::NoEntry) } else { Ok(()) }
+        if self.node(dir)?.links == 0 {
+            Err(Errno::NoEntry)
+        } else {
+            Ok(())
+        }
     }
 
     fn refer(&mut self, ino: Ino) -> Result<Attr, Errno> {
@@ -90,8 +112,16 @@ impl MemFs {
 
     /// Removes an inode that has neither names nor references.
     fn reap(&mut self, ino: Ino) {
-        let unused = self.nodes.get(&ino).is_some_and(|node| node.links == 0 && node.references == 0);
-        if unused && let Some(Node { body: Body::File(bytes), .. }) = self.nodes.remove(&ino) {
+        let unused = self
+            .nodes
+            .get(&ino)
+            .is_some_and(|node| node.links == 0 && node.references == 0);
+        if unused
+            && let Some(Node {
+                body: Body::File(bytes),
+                ..
+            }) = self.nodes.remove(&ino)
+        {
             self.used -= bytes.allocated();
         }
     }
@@ -135,7 +165,12 @@ impl MemFs {
     }
 
     /// Moves the names alone; rules have been checked.
-    fn exchange(&mut self, from: (Ino, &[u8], Ino), to: (Ino, &[u8], Ino), now: Time) -> Result<(), Errno> {
+    fn exchange(
+        &mut self,
+        from: (Ino, &[u8], Ino),
+        to: (Ino, &[u8], Ino),
+        now: Time,
+    ) -> Result<(), Errno> {
         for (dir, name, ino) in [from, to] {
             self.node_mut(dir)?.directory_mut()?.remove(name);
             if self.node(ino)?.kind == FileType::Directory {
@@ -178,8 +213,12 @@ impl MemFs {
         Ok(match node {
             NewNode::File => Body::File(Bytes::default()),
             NewNode::Directory => Body::Directory(Directory::new(dir)),
-            NewNode::Symlink { target } if target.is_empty() || target.contains(&0) => return Err(Errno::Invalid),
-            NewNode::Symlink { target } if target.len() > TARGET_MAX => return Err(Errno::NameTooLong),
+            NewNode::Symlink { target } if target.is_empty() || target.contains(&0) => {
+                return Err(Errno::Invalid);
+            }
+            NewNode::Symlink { target } if target.len() > TARGET_MAX => {
+                return Err(Errno::NameTooLong);
+            }
             NewNode::Symlink { target } => Body::Symlink(target.into()),
             other => Body::Special(other.device()),
         })
@@ -190,8 +229,14 @@ fn check_xattr(name: &[u8]) -> Result<(), Errno> {
     if name.len() > crate::NAME_MAX {
         return Err(Errno::Range);
     }
-    let known = XATTR_SPACES.iter().any(|space| name.len() > space.len() && name.starts_with(space));
-    if known { Ok(()) } else { Err(Errno::NotSupported) }
+    let known = XATTR_SPACES
+        .iter()
+        .any(|space| name.len() > space.len() && name.starts_with(space));
+    if known {
+        Ok(())
+    } else {
+        Err(Errno::NotSupported)
+    }
 }
 
 impl FileSystem for MemFs {
@@ -217,14 +262,24 @@ impl FileSystem for MemFs {
         }
         let node = self.node_mut(ino)?;
         node.mode = change.mode.map_or(node.mode, |mode| mode & 0o7777);
-        node.owner = (change.uid.unwrap_or(node.owner.0), change.gid.unwrap_or(node.owner.1));
+        node.owner = (
+            change.uid.unwrap_or(node.owner.0),
+            change.gid.unwrap_or(node.owner.1),
+        );
         node.atime = change.atime.unwrap_or(node.atime);
         node.mtime = change.mtime.unwrap_or(node.mtime);
         node.ctime = now;
         Ok(node.attr(ino))
     }
 
-    fn create(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno> {
+    fn create(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<Attr, Errno> {
         match self.child(dir, name) {
             Ok(_) => return Err(Errno::Exists),
             Err(Errno::NoEntry) => self.check_alive(dir)?,
@@ -233,10 +288,16 @@ impl FileSystem for MemFs {
         let (body, parent) = (self.body(node, dir)?, self.node(dir)?);
         let inherits = parent.mode & SETGID != 0;
         let owner = (by.uid, if inherits { parent.owner.1 } else { by.gid });
-        let mode = mode & 0o7777 | if inherits && node == NewNode::Directory { SETGID } else { 0 };
+        let mode = mode & 0o7777
+            | if inherits && node == NewNode::Directory {
+                SETGID
+            } else {
+                0
+            };
         let ino = Ino(self.next);
         self.next += 1;
-        self.nodes.insert(ino, Node::new(node.kind(), mode, owner, body, by));
+        self.nodes
+            .insert(ino, Node::new(node.kind(), mode, owner, body, by));
         self.attach(dir, name, ino, by.now)?;
         self.refer(ino)
     }
@@ -273,7 +334,13 @@ impl FileSystem for MemFs {
         }
     }
 
-    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno> {
+    fn rename(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+        now: Time,
+    ) -> Result<(), Errno> {
         let moved = self.child(from.0, from.1)?;
         let target = match self.child(to.0, to.1) {
             Ok(target) => Some(target),
@@ -347,10 +414,20 @@ impl FileSystem for MemFs {
         Ok(count)
     }
 
-    fn readdir(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno> {
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
         for (ino, name, next) in self.dir(dir)?.entries(from) {
             let kind = self.node(ino)?.kind;
-            if !each(DirEntry { ino, kind, name, next }) {
+            if !each(DirEntry {
+                ino,
+                kind,
+                name,
+                next,
+            }) {
                 break;
             }
         }
@@ -373,9 +450,19 @@ impl FileSystem for MemFs {
 
     fn statfs(&mut self) -> Result<StatFs, Errno> {
         self.sync()?;
-        let (blocks, free) = (self.capacity / PAGE as u64, (self.capacity - self.used) / PAGE as u64);
+        let (blocks, free) = (
+            self.capacity / PAGE as u64,
+            (self.capacity - self.used) / PAGE as u64,
+        );
         let name_max = crate::NAME_MAX as u32;
-        Ok(StatFs { block_bytes: PAGE as u32, blocks, free, available: free, name_max, ..StatFs::default() })
+        Ok(StatFs {
+            block_bytes: PAGE as u32,
+            blocks,
+            free,
+            available: free,
+            name_max,
+            ..StatFs::default()
+        })
     }
 
     fn getxattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -384,7 +471,14 @@ impl FileSystem for MemFs {
         node.xattrs.get(name).cloned().ok_or(Errno::NoData)
     }
 
-    fn setxattr(&mut self, ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno> {
+    fn setxattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        expect: SetXattr,
+        now: Time,
+    ) -> Result<(), Errno> {
         let node = self.node_mut(ino)?;
         check_xattr(name)?;
         match (expect, node.xattrs.contains_key(name)) {

@@ -33,7 +33,19 @@ impl Node {
     pub fn new(kind: FileType, mode: u16, owner: (u32, u32), body: Body, by: Caller) -> Self {
         let (links, now) = (if kind == FileType::Directory { 2 } else { 1 }, by.now);
         let xattrs = BTreeMap::new();
-        Self { kind, mode, owner, links, references: 0, atime: now, mtime: now, ctime: now, btime: now, xattrs, body }
+        Self {
+            kind,
+            mode,
+            owner,
+            links,
+            references: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            xattrs,
+            body,
+        }
     }
 
     pub fn attr(&self, ino: Ino) -> Attr {
@@ -43,8 +55,32 @@ impl Node {
             Body::Symlink(target) => (target.len() as u64, 0, (0, 0)),
             Body::Special(device) => (0, 0, *device),
         };
-        let &Self { kind, mode, owner: (uid, gid), links, atime, mtime, ctime, btime, .. } = self;
-        Attr { ino, kind, mode, uid, gid, links, size, blocks: allocated / 512, device, atime, mtime, ctime, btime: Some(btime) }
+        let &Self {
+            kind,
+            mode,
+            owner: (uid, gid),
+            links,
+            atime,
+            mtime,
+            ctime,
+            btime,
+            ..
+        } = self;
+        Attr {
+            ino,
+            kind,
+            mode,
+            uid,
+            gid,
+            links,
+            size,
+            blocks: allocated / 512,
+            device,
+            atime,
+            mtime,
+            ctime,
+            btime: Some(btime),
+        }
     }
 
     pub fn directory(&self) -> Result<&Directory, Errno> {
@@ -89,7 +125,12 @@ pub(super) struct Directory {
 
 impl Directory {
     pub fn new(parent: Ino) -> Self {
-        Self { parent, names: BTreeMap::new(), order: BTreeMap::new(), made: 0 }
+        Self {
+            parent,
+            names: BTreeMap::new(),
+            order: BTreeMap::new(),
+            made: 0,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -118,6 +159,8 @@ impl Directory {
 
     /// Inode, name and the place after it, from a place on.
     pub fn entries(&self, from: u64) -> impl Iterator<Item = (Ino, &[u8], u64)> {
-        self.order.range(from..).filter_map(|(place, name)| Some((self.get(name)?, name.as_slice(), place + 1)))
+        self.order
+            .range(from..)
+            .filter_map(|(place, name)| Some((self.get(name)?, name.as_slice(), place + 1)))
     }
 }

@@ -1,7 +1,10 @@
 //! The calls of a run: each picks its arguments, asks both and compares.
 
 use super::{Both, Mismatch, Model, ROOT, text};
-use crate::{Caller, Dirty, Errno, FileSystem, FileType, NewNode, Rename, SetAttr, SetXattr, Sync, Time, tree};
+use crate::{
+    Caller, Dirty, Errno, FileSystem, FileType, NewNode, Rename, SetAttr, SetXattr, Sync, Time,
+    tree,
+};
 use alloc::{format, string::String, vec, vec::Vec};
 
 /// How many files are kept open at once.
@@ -39,8 +42,13 @@ impl Model {
         let (mut at, mut path) = (ROOT, String::from("/"));
         for _ in 0..self.dice.below(u64::from(DEPTH_MAX)) {
             let names = tree::names(&mut self.judge, at.judge).unwrap_or_default();
-            let below: Vec<_> = names.into_iter().filter(|(_, kind)| *kind == FileType::Directory).collect();
-            let Some((name, _)) = self.dice.pick(&below) else { break };
+            let below: Vec<_> = names
+                .into_iter()
+                .filter(|(_, kind)| *kind == FileType::Directory)
+                .collect();
+            let Some((name, _)) = self.dice.pick(&below) else {
+                break;
+            };
             at = self.look(fs, at, name)?.unwrap_or(at);
             path.push_str(&text(name));
             path.push('/');
@@ -49,11 +57,22 @@ impl Model {
     }
 
     /// Looks a name up in both; the references last as long as the call.
-    fn look<F: FileSystem + ?Sized>(&mut self, fs: &mut F, dir: Both, name: &[u8]) -> Result<Option<Both>, Mismatch> {
-        let (expected, found) = (self.judge.lookup(dir.judge, name), fs.lookup(dir.tested, name));
+    fn look<F: FileSystem + ?Sized>(
+        &mut self,
+        fs: &mut F,
+        dir: Both,
+        name: &[u8],
+    ) -> Result<Option<Both>, Mismatch> {
+        let (expected, found) = (
+            self.judge.lookup(dir.judge, name),
+            fs.lookup(dir.tested, name),
+        );
         self.same_attr(&format!("lookup {:?}", text(name)), expected, found)?;
         Ok(expected.ok().zip(found.ok()).map(|(judge, tested)| {
-            let both = Both { judge: judge.ino, tested: tested.ino };
+            let both = Both {
+                judge: judge.ino,
+                tested: tested.ino,
+            };
             self.taken.push(both);
             both
         }))
@@ -65,42 +84,84 @@ impl Model {
         if let Some((name, _)) = self.dice.pick(&there).filter(|_| self.dice.chance(2)) {
             return name.clone();
         }
-        self.dice.pick(self.rules.names).map_or_else(Vec::new, |name| name.to_vec())
+        self.dice
+            .pick(self.rules.names)
+            .map_or_else(Vec::new, |name| name.to_vec())
     }
 
     /// A file by name, or one of those held open.
-    fn file<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Result<Option<(Both, String)>, Mismatch> {
+    fn file<F: FileSystem + ?Sized>(
+        &mut self,
+        fs: &mut F,
+    ) -> Result<Option<(Both, String)>, Mismatch> {
         if self.dice.chance(4) {
-            return Ok(self.dice.pick(&self.held).map(|both| (*both, format!("open {}", both.judge.0))));
+            return Ok(self
+                .dice
+                .pick(&self.held)
+                .map(|both| (*both, format!("open {}", both.judge.0))));
         }
         let (dir, path) = self.dir(fs)?;
         let names = tree::names(&mut self.judge, dir.judge).unwrap_or_default();
-        let files: Vec<_> = names.into_iter().filter(|(_, kind)| *kind == FileType::File).collect();
-        let Some((name, _)) = self.dice.pick(&files) else { return Ok(None) };
-        Ok(self.look(fs, dir, name)?.map(|both| (both, format!("{path}{}", text(name)))))
+        let files: Vec<_> = names
+            .into_iter()
+            .filter(|(_, kind)| *kind == FileType::File)
+            .collect();
+        let Some((name, _)) = self.dice.pick(&files) else {
+            return Ok(None);
+        };
+        Ok(self
+            .look(fs, dir, name)?
+            .map(|both| (both, format!("{path}{}", text(name)))))
     }
 
     /// Anything with a name.
-    fn any<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Result<Option<(Both, String)>, Mismatch> {
+    fn any<F: FileSystem + ?Sized>(
+        &mut self,
+        fs: &mut F,
+    ) -> Result<Option<(Both, String)>, Mismatch> {
         let (dir, path) = self.dir(fs)?;
         let names = tree::names(&mut self.judge, dir.judge).unwrap_or_default();
-        let Some((name, _)) = self.dice.pick(&names) else { return Ok(None) };
-        Ok(self.look(fs, dir, name)?.map(|both| (both, format!("{path}{}", text(name)))))
+        let Some((name, _)) = self.dice.pick(&names) else {
+            return Ok(None);
+        };
+        Ok(self
+            .look(fs, dir, name)?
+            .map(|both| (both, format!("{path}{}", text(name)))))
     }
 
     fn make<F: FileSystem + ?Sized>(&mut self, fs: &mut F, node: NewNode<'_>) -> Outcome {
         let (dir, path) = self.dir(fs)?;
         let name = self.name(dir);
         let full = self.judge.inodes() >= self.rules.inodes_max;
-        if full && self.judge.lookup(dir.judge, &name).map(|attr| self.judge.forget(attr.ino, 1)).is_err() {
+        if full
+            && self
+                .judge
+                .lookup(dir.judge, &name)
+                .map(|attr| self.judge.forget(attr.ino, 1))
+                .is_err()
+        {
             return Ok(());
         }
         let mode = (self.dice.word() & 0o7777) as u16;
-        let by = Caller { uid: self.dice.below(3) as u32, gid: self.dice.below(70_000) as u32, now: self.now };
-        let (expected, found) = (self.judge.create(dir.judge, &name, node, mode, by), fs.create(dir.tested, &name, node, mode, by));
-        self.same_attr(&format!("create {node:?} {path}{}", text(&name)), expected, found)?;
+        let by = Caller {
+            uid: self.dice.below(3) as u32,
+            gid: self.dice.below(70_000) as u32,
+            now: self.now,
+        };
+        let (expected, found) = (
+            self.judge.create(dir.judge, &name, node, mode, by),
+            fs.create(dir.tested, &name, node, mode, by),
+        );
+        self.same_attr(
+            &format!("create {node:?} {path}{}", text(&name)),
+            expected,
+            found,
+        )?;
         if let (Ok(judge), Ok(tested)) = (expected, found) {
-            self.taken.push(Both { judge: judge.ino, tested: tested.ino });
+            self.taken.push(Both {
+                judge: judge.ino,
+                tested: tested.ino,
+            });
         }
         Ok(())
     }
@@ -124,11 +185,20 @@ impl Model {
         if !self.rules.hard_links {
             return Ok(());
         }
-        let Some((from, source)) = self.any(fs)? else { return Ok(()) };
+        let Some((from, source)) = self.any(fs)? else {
+            return Ok(());
+        };
         let (dir, path) = self.dir(fs)?;
         let (name, now) = (self.name(dir), self.now);
-        let (expected, found) = (self.judge.link(from.judge, dir.judge, &name, now), fs.link(from.tested, dir.tested, &name, now));
-        self.same_attr(&format!("link {source} {path}{}", text(&name)), expected, found)?;
+        let (expected, found) = (
+            self.judge.link(from.judge, dir.judge, &name, now),
+            fs.link(from.tested, dir.tested, &name, now),
+        );
+        self.same_attr(
+            &format!("link {source} {path}{}", text(&name)),
+            expected,
+            found,
+        )?;
         if expected.is_ok() {
             self.taken.push(from);
         }
@@ -139,10 +209,24 @@ impl Model {
         let (dir, path) = self.dir(fs)?;
         let (name, now) = (self.name(dir), self.now);
         let (expected, found) = match directory {
-            true => (self.judge.rmdir(dir.judge, &name, now), fs.rmdir(dir.tested, &name, now)),
-            false => (self.judge.unlink(dir.judge, &name, now), fs.unlink(dir.tested, &name, now)),
+            true => (
+                self.judge.rmdir(dir.judge, &name, now),
+                fs.rmdir(dir.tested, &name, now),
+            ),
+            false => (
+                self.judge.unlink(dir.judge, &name, now),
+                fs.unlink(dir.tested, &name, now),
+            ),
         };
-        self.same(&format!("{} {path}{}", if directory { "rmdir" } else { "unlink" }, text(&name)), &expected, &found)
+        self.same(
+            &format!(
+                "{} {path}{}",
+                if directory { "rmdir" } else { "unlink" },
+                text(&name)
+            ),
+            &expected,
+            &found,
+        )
     }
 
     fn rename<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
@@ -153,9 +237,19 @@ impl Model {
             1 if self.rules.exchange => Rename::Exchange,
             _ => Rename::Replace,
         };
-        let expected = self.judge.rename((from.judge, &old), (to.judge, &new), how, now);
+        let expected = self
+            .judge
+            .rename((from.judge, &old), (to.judge, &new), how, now);
         let found = fs.rename((from.tested, &old), (to.tested, &new), how, now);
-        self.same(&format!("rename {source}{} {target}{} {how:?}", text(&old), text(&new)), &expected, &found)
+        self.same(
+            &format!(
+                "rename {source}{} {target}{} {how:?}",
+                text(&old),
+                text(&new)
+            ),
+            &expected,
+            &found,
+        )
     }
 
     /// A place in a file, most often near what is there already.
@@ -179,21 +273,34 @@ impl Model {
     }
 
     fn write<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
-        let Some((file, name)) = self.file(fs)? else { return Ok(()) };
+        let Some((file, name)) = self.file(fs)? else {
+            return Ok(());
+        };
         let (offset, length) = (self.place(file), self.length());
         let length = length.min(self.rules.file_bytes_max - offset);
         let start = self.dice.word();
-        let data: Vec<u8> = (0..length).map(|at| (start.wrapping_add(at).wrapping_mul(0x9E37) >> 8) as u8).collect();
+        let data: Vec<u8> = (0..length)
+            .map(|at| (start.wrapping_add(at).wrapping_mul(0x9E37) >> 8) as u8)
+            .collect();
         let expected = self.judge.write(file.judge, offset, &data, self.now);
         let found = fs.write(file.tested, offset, &data, self.now);
-        self.same(&format!("write {name} {length} bytes at {offset}"), &expected, &found)
+        self.same(
+            &format!("write {name} {length} bytes at {offset}"),
+            &expected,
+            &found,
+        )
     }
 
     fn read<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
-        let Some((file, name)) = self.file(fs)? else { return Ok(()) };
+        let Some((file, name)) = self.file(fs)? else {
+            return Ok(());
+        };
         let (offset, length) = (self.place(file), self.length() as usize);
         let (mut expected, mut found) = (vec![0xAA; length], vec![0xAA; length]);
-        let counts = (self.judge.read(file.judge, offset, &mut expected), fs.read(file.tested, offset, &mut found));
+        let counts = (
+            self.judge.read(file.judge, offset, &mut expected),
+            fs.read(file.tested, offset, &mut found),
+        );
         let call = format!("read {name} {length} bytes at {offset}");
         self.same(&call, &counts.0, &counts.1)?;
         match expected.iter().zip(&found).position(|(a, b)| a != b) {
@@ -202,34 +309,70 @@ impl Model {
         }
     }
 
-    fn set<F: FileSystem + ?Sized>(&mut self, fs: &mut F, both: Both, name: &str, change: &SetAttr) -> Outcome {
-        let (expected, found) = (self.judge.setattr(both.judge, change, self.now), fs.setattr(both.tested, change, self.now));
+    fn set<F: FileSystem + ?Sized>(
+        &mut self,
+        fs: &mut F,
+        both: Both,
+        name: &str,
+        change: &SetAttr,
+    ) -> Outcome {
+        let (expected, found) = (
+            self.judge.setattr(both.judge, change, self.now),
+            fs.setattr(both.tested, change, self.now),
+        );
         self.same_attr(&format!("setattr {name} {change:?}"), expected, found)
     }
 
     fn truncate<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
-        let Some((file, name)) = self.file(fs)? else { return Ok(()) };
-        let size = if self.dice.chance(4) { 0 } else { self.place(file) };
-        self.set(fs, file, &name, &SetAttr { size: Some(size), ..SetAttr::default() })
+        let Some((file, name)) = self.file(fs)? else {
+            return Ok(());
+        };
+        let size = if self.dice.chance(4) {
+            0
+        } else {
+            self.place(file)
+        };
+        self.set(
+            fs,
+            file,
+            &name,
+            &SetAttr {
+                size: Some(size),
+                ..SetAttr::default()
+            },
+        )
     }
 
     fn set_attributes<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
-        let Some((both, name)) = self.any(fs)? else { return Ok(()) };
+        let Some((both, name)) = self.any(fs)? else {
+            return Ok(());
+        };
         let tick = self.rules.tick_secs;
         let time = Time::new((400_000_000 + self.dice.below(1_000_000_000) as i64) / tick * tick);
-        let mut change = SetAttr { mtime: Some(time), ..SetAttr::default() };
+        let mut change = SetAttr {
+            mtime: Some(time),
+            ..SetAttr::default()
+        };
         if self.rules.modes && self.dice.chance(2) {
             change.mode = Some((self.dice.word() & 0o7777) as u16);
         }
         if self.rules.owners && self.dice.chance(2) {
-            (change.uid, change.gid) = (Some(self.dice.below(100_000) as u32), Some(self.dice.below(9) as u32));
+            (change.uid, change.gid) = (
+                Some(self.dice.below(100_000) as u32),
+                Some(self.dice.below(9) as u32),
+            );
         }
         self.set(fs, both, &name, &change)
     }
 
     fn xattr<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
-        let Some((both, path)) = self.any(fs)?.filter(|_| self.rules.xattrs) else { return Ok(()) };
-        let symlink = self.judge.getattr(both.judge).is_ok_and(|attr| attr.kind != FileType::File && attr.kind != FileType::Directory);
+        let Some((both, path)) = self.any(fs)?.filter(|_| self.rules.xattrs) else {
+            return Ok(());
+        };
+        let symlink = self
+            .judge
+            .getattr(both.judge)
+            .is_ok_and(|attr| attr.kind != FileType::File && attr.kind != FileType::Directory);
         if symlink {
             // Linux keeps user attributes to files and directories.
             return Ok(());
@@ -239,16 +382,23 @@ impl Model {
         let call = format!("xattr {} of {path}", text(name));
         match self.dice.below(4) {
             0 => {
-                let (expected, found) = (self.judge.getxattr(both.judge, name), fs.getxattr(both.tested, name));
+                let (expected, found) = (
+                    self.judge.getxattr(both.judge, name),
+                    fs.getxattr(both.tested, name),
+                );
                 self.same(&call, &expected, &found)
             }
             1 => {
-                let (expected, found) = (self.judge.removexattr(both.judge, name, now), fs.removexattr(both.tested, name, now));
+                let (expected, found) = (
+                    self.judge.removexattr(both.judge, name, now),
+                    fs.removexattr(both.tested, name, now),
+                );
                 self.same(&call, &expected, &found)
             }
             _ => {
                 let value = vec![self.dice.word() as u8; self.dice.below(300) as usize];
-                let expect = [SetXattr::Any, SetXattr::Create, SetXattr::Replace][self.dice.below(3) as usize];
+                let expect = [SetXattr::Any, SetXattr::Create, SetXattr::Replace]
+                    [self.dice.below(3) as usize];
                 let expected = self.judge.setxattr(both.judge, name, &value, expect, now);
                 let found = fs.setxattr(both.tested, name, &value, expect, now);
                 self.same(&format!("{call} {expect:?}"), &expected, &found)
@@ -264,14 +414,18 @@ impl Model {
                 names
             })
         };
-        let (expected, found) = (sorted(tree::names(&mut self.judge, dir.judge)), sorted(tree::names(fs, dir.tested)));
+        let (expected, found) = (
+            sorted(tree::names(&mut self.judge, dir.judge)),
+            sorted(tree::names(fs, dir.tested)),
+        );
         self.same(&format!("readdir {path}"), &expected, &found)
     }
 
     /// Opens a file, to keep it beyond the end of its name.
     fn hold<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
         if let Some((file, _)) = self.file(fs)?.filter(|_| self.held.len() < HELD_MAX) {
-            // The reference moves from the call to the model; a file that is held already has one of its own.
+            // The reference moves from the call to the model; a file that is held already has one
+            // of its own.
             if let Some(at) = self.taken.iter().rposition(|both| *both == file) {
                 self.held.push(self.taken.remove(at));
             }
@@ -289,9 +443,19 @@ impl Model {
     }
 
     fn fsync<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
-        let Some((file, name)) = self.file(fs)? else { return Ok(()) };
-        let what = if self.dice.chance(2) { Sync::Data } else { Sync::All };
-        self.same(&format!("fsync {name} {what:?}"), &Ok(()), &fs.fsync(file.tested, what))
+        let Some((file, name)) = self.file(fs)? else {
+            return Ok(());
+        };
+        let what = if self.dice.chance(2) {
+            Sync::Data
+        } else {
+            Sync::All
+        };
+        self.same(
+            &format!("fsync {name} {what:?}"),
+            &Ok(()),
+            &fs.fsync(file.tested, what),
+        )
     }
 
     fn flush<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Outcome {
@@ -303,6 +467,10 @@ impl Model {
         let waiting = fs.dirty().bytes;
         let written = fs.write_back(bytes, Time::MIN);
         let enough = written.map(|written| written >= bytes.min(waiting));
-        self.same(&format!("write back {bytes} of {waiting} bytes"), &Ok(true), &enough)
+        self.same(
+            &format!("write back {bytes} of {waiting} bytes"),
+            &Ok(true),
+            &enough,
+        )
     }
 }

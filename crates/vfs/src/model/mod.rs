@@ -1,8 +1,11 @@
-//! Random calls to a file system and to [`MemFs`] side by side: whatever the two answer must be the same.
+//! Random calls to a file system and to [`MemFs`] side by side: whatever the two answer must be the
+//! same.
 //!
-//! *Promises.* A run is a function of its seed and [`Rules`]; the first difference ends it as a [`Mismatch`], which names seed and step. Calls stay within what the rules say
-//! the file system can hold, and below its limits of space, so that each answer is determined. *Knows nothing of* the file system under test but its
-//! trait: remounting it, cutting its power or checking its medium between two stretches of a run is the caller's.
+//! *Promises.* A run is a function of its seed and [`Rules`]; the first difference ends it as a
+//! [`Mismatch`], which names seed and step. Calls stay within what the rules say the file system
+//! can hold, and below its limits of space, so that each answer is determined. *Knows nothing of*
+//! the file system under test but its trait: remounting it, cutting its power or checking its
+//! medium between two stretches of a run is the caller's.
 //!
 //! ```
 //! use nandlab_vfs::{MemFs, Time, model::{Model, Rules}};
@@ -103,7 +106,10 @@ struct Both {
     tested: Ino,
 }
 
-const ROOT: Both = Both { judge: Ino::ROOT, tested: Ino::ROOT };
+const ROOT: Both = Both {
+    judge: Ino::ROOT,
+    tested: Ino::ROOT,
+};
 
 /// A run in progress.
 #[derive(Clone, Debug)]
@@ -126,7 +132,16 @@ impl Model {
         // A time that every format can hold.
         let now = Time::new(1_000_000_000 / rules.tick_secs * rules.tick_secs);
         let judge = MemFs::new(u64::MAX / 2, now);
-        Self { judge, rules, seed, dice: Dice::new(seed), step: 0, now, held: Vec::new(), taken: Vec::new() }
+        Self {
+            judge,
+            rules,
+            seed,
+            dice: Dice::new(seed),
+            step: 0,
+            now,
+            held: Vec::new(),
+            taken: Vec::new(),
+        }
     }
 
     /// What the file system must hold by now.
@@ -163,16 +178,27 @@ impl Model {
             (Ok(expected), Ok(found)) => (expected, found),
             (expected, found) => return self.same("snapshot", &expected.err(), &found.err()),
         };
-        self.same("paths", &expected.keys().map(text).collect::<Vec<_>>(), &found.keys().map(text).collect::<Vec<_>>())?;
+        self.same(
+            "paths",
+            &expected.keys().map(text).collect::<Vec<_>>(),
+            &found.keys().map(text).collect::<Vec<_>>(),
+        )?;
         for ((path, expected), found) in expected.iter().zip(found.values()) {
             let call = format!("tree at {:?}", text(path));
             self.same_attr(&call, Ok(expected.attr), Ok(found.attr))?;
             if expected.contents != found.contents {
-                let first = expected.contents.iter().zip(&found.contents).position(|(a, b)| a != b);
+                let first = expected
+                    .contents
+                    .iter()
+                    .zip(&found.contents)
+                    .position(|(a, b)| a != b);
                 return self.same(
                     &call,
                     &("contents", expected.contents.len()),
-                    &("contents that differ from", first.unwrap_or(found.contents.len())),
+                    &(
+                        "contents that differ from",
+                        first.unwrap_or(found.contents.len()),
+                    ),
                 );
             }
             if self.rules.xattrs {
@@ -182,19 +208,40 @@ impl Model {
         Ok(())
     }
 
-    fn same<T: PartialEq + Debug>(&self, call: &str, expected: &T, found: &T) -> Result<(), Mismatch> {
+    fn same<T: PartialEq + Debug>(
+        &self,
+        call: &str,
+        expected: &T,
+        found: &T,
+    ) -> Result<(), Mismatch> {
         if expected == found {
             return Ok(());
         }
         let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
-        Err(Mismatch { seed: self.seed, step: self.step, call: call.into(), expected, found })
+        Err(Mismatch {
+            seed: self.seed,
+            step: self.step,
+            call: call.into(),
+            expected,
+            found,
+        })
     }
 
-    fn same_attr(&self, call: &str, expected: Result<Attr, Errno>, found: Result<Attr, Errno>) -> Result<(), Mismatch> {
-        self.same(call, &expected.map(|attr| self.essence(&attr)), &found.map(|attr| self.essence(&attr)))
+    fn same_attr(
+        &self,
+        call: &str,
+        expected: Result<Attr, Errno>,
+        found: Result<Attr, Errno>,
+    ) -> Result<(), Mismatch> {
+        self.same(
+            call,
+            &expected.map(|attr| self.essence(&attr)),
+            &found.map(|attr| self.essence(&attr)),
+        )
     }
 
-    /// The attribute as far as the rules say that it is kept. A root's own are often nowhere stored.
+    /// The attribute as far as the rules say that it is kept. A root's own are often nowhere
+    /// stored.
     fn essence(&self, attr: &Attr) -> Attr {
         let rules = &self.rules;
         let (directory, root) = (attr.kind == FileType::Directory, attr.ino == Ino::ROOT);
@@ -207,7 +254,11 @@ impl Model {
             blocks: 0,
             atime: Time::default(),
             mtime: if root { Time::default() } else { attr.mtime },
-            ctime: if rules.ctimes && !root { attr.ctime } else { Time::default() },
+            ctime: if rules.ctimes && !root {
+                attr.ctime
+            } else {
+                Time::default()
+            },
             btime: None,
             ..*attr
         }

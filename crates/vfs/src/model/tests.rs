@@ -12,7 +12,11 @@ fn the_judge_agrees_with_itself() {
         model.compare(&mut fs).unwrap();
         assert!(model.judge().inodes() > 100, "a tree worth comparing");
         model.release(&mut fs);
-        assert_eq!(fs.inodes(), model.judge().inodes(), "every reference was given back");
+        assert_eq!(
+            fs.inodes(),
+            model.judge().inodes(),
+            "every reference was given back"
+        );
     }
 }
 
@@ -27,15 +31,33 @@ impl FileSystem for Wrong {
         self.inner.lookup(dir, name)
     }
     fn forget(&mut self, ino: Ino, references: u64) {
-        self.inner.forget(ino, if self.bug == 1 { references + 1 } else { references });
+        self.inner.forget(
+            ino,
+            if self.bug == 1 {
+                references + 1
+            } else {
+                references
+            },
+        );
     }
     fn getattr(&mut self, ino: Ino) -> Result<Attr, Errno> {
         self.inner.getattr(ino)
     }
     fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno> {
-        self.inner.setattr(ino, change, if self.bug == 2 { Time::default() } else { now })
+        self.inner.setattr(
+            ino,
+            change,
+            if self.bug == 2 { Time::default() } else { now },
+        )
     }
-    fn create(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno> {
+    fn create(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<Attr, Errno> {
         self.inner.create(dir, name, node, mode, by)
     }
     fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno> {
@@ -47,8 +69,18 @@ impl FileSystem for Wrong {
     fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
         self.inner.rmdir(dir, name, now)
     }
-    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno> {
-        let how = if self.bug == 3 && how == Rename::NoReplace { Rename::Replace } else { how };
+    fn rename(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+        now: Time,
+    ) -> Result<(), Errno> {
+        let how = if self.bug == 3 && how == Rename::NoReplace {
+            Rename::Replace
+        } else {
+            how
+        };
         self.inner.rename(from, to, how, now)
     }
     fn readlink(&mut self, ino: Ino) -> Result<alloc::vec::Vec<u8>, Errno> {
@@ -64,8 +96,14 @@ impl FileSystem for Wrong {
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
         self.inner.write(ino, offset, data, now)
     }
-    fn readdir(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno> {
-        self.inner.readdir(dir, if self.bug == 5 { from + 1 } else { from }, each)
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        self.inner
+            .readdir(dir, if self.bug == 5 { from + 1 } else { from }, each)
     }
     fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno> {
         self.inner.fsync(ino, what)
@@ -79,23 +117,57 @@ impl FileSystem for Wrong {
     fn statfs(&mut self) -> Result<StatFs, Errno> {
         self.inner.statfs()
     }
-    fn setxattr(&mut self, ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno> {
+    fn setxattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        expect: SetXattr,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.inner.setxattr(ino, name, value, expect, now)
     }
     fn dirty(&self) -> Dirty {
-        Dirty { bytes: if self.bug == 6 { 1 } else { 0 }, since: None }
+        Dirty {
+            bytes: if self.bug == 6 { 1 } else { 0 },
+            since: None,
+        }
     }
 }
 
 #[test]
 fn each_broken_rule_is_found_and_named() {
     for bug in 1..=6 {
-        let mut fs = Wrong { inner: MemFs::new(u64::MAX / 2, Time::default()), bug };
-        let mut model = Model::new(7, Rules { xattrs: false, ..Rules::unix() });
-        let mismatch = model.run(&mut fs, 20_000).expect_err("a broken file system passed");
-        assert!(mismatch.seed == 7 && mismatch.step < 20_000, "bug {bug}: {mismatch}");
-        let mut again = Wrong { inner: MemFs::new(u64::MAX / 2, Time::default()), bug };
-        let replayed = Model::new(7, Rules { xattrs: false, ..Rules::unix() }).run(&mut again, mismatch.step + 1);
+        let mut fs = Wrong {
+            inner: MemFs::new(u64::MAX / 2, Time::default()),
+            bug,
+        };
+        let mut model = Model::new(
+            7,
+            Rules {
+                xattrs: false,
+                ..Rules::unix()
+            },
+        );
+        let mismatch = model
+            .run(&mut fs, 20_000)
+            .expect_err("a broken file system passed");
+        assert!(
+            mismatch.seed == 7 && mismatch.step < 20_000,
+            "bug {bug}: {mismatch}"
+        );
+        let mut again = Wrong {
+            inner: MemFs::new(u64::MAX / 2, Time::default()),
+            bug,
+        };
+        let replayed = Model::new(
+            7,
+            Rules {
+                xattrs: false,
+                ..Rules::unix()
+            },
+        )
+        .run(&mut again, mismatch.step + 1);
         assert_eq!(replayed, Err(mismatch), "seed and step replay it");
     }
 }

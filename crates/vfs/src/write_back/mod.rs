@@ -1,16 +1,22 @@
-//! Deferred writes in front of a file system that writes at once: the write-back routine of S.-H. Lim, S.-H. Baek, J.-Y. Hwang, K.-H. Park, "Write Back Routine for JFFS2 Efficient I/O"
-//! (EUC 2006), section 3, for any [`FileSystem`], as its authors left to future work.
+//! Deferred writes in front of a file system that writes at once: the write-back routine of S.-H.
+//! Lim, S.-H. Baek, J.-Y. Hwang, K.-H. Park, "Write Back Routine for JFFS2 Efficient I/O" (EUC
+//! 2006), section 3, for any [`FileSystem`], as its authors left to future work.
 //!
-//! A write puts its pages into memory, pinned, and an element ([`FlashBh`]) for each into the list `flash_bh`; the inode's length and times change at once. The timer
-//! `flash_writeback` wakes the actor [`fflush`](WriteBack::fflush), which calls [`wb_flash`](WriteBack::wb_flash): it takes elements from the list until its slice of time is over or it
-//! has written as many as its threshold allows, and merges those that continue each other into one write of up to an erase block. When memory fills, the timer comes sooner and
-//! passes are longer; when it is full, the writer waits until all is written.
+//! A write puts its pages into memory, pinned, and an element ([`FlashBh`]) for each into the list
+//! `flash_bh`; the inode's length and times change at once. The timer `flash_writeback` wakes the
+//! actor [`fflush`](WriteBack::fflush), which calls [`wb_flash`](WriteBack::wb_flash): it takes
+//! elements from the list until its slice of time is over or it has written as many as its
+//! threshold allows, and merges those that continue each other into one write of up to an erase
+//! block. When memory fills, the timer comes sooner and passes are longer; when it is full, the
+//! writer waits until all is written.
 //!
-//! *Promises.* The contract of [`FileSystem`]: a change is seen at once, durable behind an fsync of its file, which writes that file's elements, or a sync, which writes all. Names are
-//! never deferred; so after a power cut a file may be shorter than it was, or hold zeros or what it held before where a write had not come to its turn. A deferred write that the file
-//! system refuses is lost; the next fsync of the file, otherwise the next sync or unmount, tells why. A write that might find no space is not deferred, nor one
-//! behind [`Settings::file_bytes_max`].
-//! *Knows nothing of* flash but the length of an erase block.
+//! *Promises.* The contract of [`FileSystem`]: a change is seen at once, durable behind an fsync of
+//! its file, which writes that file's elements, or a sync, which writes all. Names are never
+//! deferred; so after a power cut a file may be shorter than it was, or hold zeros or what it held
+//! before where a write had not come to its turn. A deferred write that the file system refuses is
+//! lost; the next fsync of the file, otherwise the next sync or unmount, tells why. A write that
+//! might find no space is not deferred, nor one behind [`Settings::file_bytes_max`]. *Knows nothing
+//! of* flash but the length of an erase block.
 
 mod queue;
 
@@ -19,7 +25,10 @@ mod tests;
 
 pub use queue::{FlashBh, NodeType, PAGE};
 
-use crate::{Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time};
+use crate::{
+    Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr,
+    SetXattr, StatFs, Sync, Time,
+};
 use alloc::{boxed::Box, collections::BTreeMap, collections::BTreeSet, vec, vec::Vec};
 use queue::Queue;
 
@@ -28,7 +37,8 @@ const SECOND: u64 = 1_000_000_000;
 /// How the routine goes about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes that one write of merged elements has at most: what fits into an erase block. 4096: nothing is merged over pages.
+    /// Bytes that one write of merged elements has at most: what fits into an erase block. 4096:
+    /// nothing is merged over pages.
     pub merge_bytes: u64,
     /// Elements that one pass writes.
     pub threshold: u32,
@@ -36,7 +46,8 @@ pub struct Settings {
     pub slice: u64,
     /// Nanoseconds from one pass to the next.
     pub interval: u64,
-    /// Bytes of memory for pinned pages. From a half of it on passes come sooner and are longer, by a factor of 4; from three quarters on by 16.
+    /// Bytes of memory for pinned pages. From a half of it on passes come sooner and are longer, by
+    /// a factor of 4; from three quarters on by 16.
     pub memory: u64,
     /// Writes behind it are not deferred: the file system may not take them.
     pub file_bytes_max: u64,
@@ -44,7 +55,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { merge_bytes: PAGE, threshold: 64, slice: SECOND / 10, interval: SECOND, memory: 16 << 20, file_bytes_max: u32::MAX.into() }
+        Self {
+            merge_bytes: PAGE,
+            threshold: 64,
+            slice: SECOND / 10,
+            interval: SECOND,
+            memory: 16 << 20,
+            file_bytes_max: u32::MAX.into(),
+        }
     }
 }
 
@@ -103,7 +121,12 @@ enum For {
 
 fn later(time: Time, nanos: u64) -> Time {
     let sum = u64::from(time.nanos) + nanos % SECOND;
-    Time { secs: time.secs.saturating_add((nanos / SECOND + sum / SECOND) as i64), nanos: (sum % SECOND) as u32 }
+    Time {
+        secs: time
+            .secs
+            .saturating_add((nanos / SECOND + sum / SECOND) as i64),
+        nanos: (sum % SECOND) as u32,
+    }
 }
 
 impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
@@ -112,7 +135,11 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         Self {
             fs,
             clock,
-            settings: Settings { merge_bytes: settings.merge_bytes.max(PAGE), threshold: settings.threshold.max(1), ..settings },
+            settings: Settings {
+                merge_bytes: settings.merge_bytes.max(PAGE),
+                threshold: settings.threshold.max(1),
+                ..settings
+            },
             flash_bh: Queue::default(),
             ahead: BTreeMap::new(),
             timer: None,
@@ -161,14 +188,19 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
 
     /// `mod_timer`: the next pass.
     fn mod_timer(&mut self, now: Time) {
-        self.timer = (self.flash_bh.len() > 0).then(|| later(now, self.settings.interval / self.pressure()));
+        self.timer =
+            (self.flash_bh.len() > 0).then(|| later(now, self.settings.interval / self.pressure()));
     }
 
     /// The actor: one pass, and the timer for the next.
     pub fn fflush(&mut self, now: Time) {
         let pressure = self.pressure();
         let threshold = (u64::from(self.settings.threshold) * pressure).min(u32::MAX.into()) as u32;
-        self.wb_flash(threshold, later(now, self.settings.slice.saturating_mul(pressure)), For::Fflush);
+        self.wb_flash(
+            threshold,
+            later(now, self.settings.slice.saturating_mul(pressure)),
+            For::Fflush,
+        );
         let now = (self.clock)().max(now);
         self.mod_timer(now);
     }
@@ -177,7 +209,9 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
     fn wb_flash(&mut self, threshold: u32, until: Time, whom: For) {
         let mut written = 0;
         while written < threshold {
-            let Some(count) = self.write_next(None, whom) else { return };
+            let Some(count) = self.write_next(None, whom) else {
+                return;
+            };
             written += count;
             if (self.clock)() >= until {
                 return;
@@ -185,11 +219,14 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         }
     }
 
-    /// Writes the oldest element, of one file if it is named, with what can be merged with it; gives how many elements.
+    /// Writes the oldest element, of one file if it is named, with what can be merged with it;
+    /// gives how many elements.
     fn write_next(&mut self, file: Option<Ino>, whom: For) -> Option<u32> {
         let mut data = core::mem::take(&mut self.merged);
         data.clear();
-        let taken = self.flash_bh.take(file, self.settings.merge_bytes, &mut data);
+        let taken = self
+            .flash_bh
+            .take(file, self.settings.merge_bytes, &mut data);
         if let Some((element, count)) = &taken {
             let outcome = self.write_through(element, &data);
             let sum = match whom {
@@ -208,17 +245,32 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
     }
 
     fn write_through(&mut self, element: &FlashBh, data: &[u8]) -> Result<(), Errno> {
-        let time = self.ahead.get(&element.ino).map_or_else(&self.clock, |ahead| ahead.time);
+        let time = self
+            .ahead
+            .get(&element.ino)
+            .map_or_else(&self.clock, |ahead| ahead.time);
         self.tally.writes += 1;
         if element.node == NodeType::Hole {
             if self.fs.getattr(element.ino)?.size < element.limit() {
-                self.fs.setattr(element.ino, &SetAttr { size: Some(element.limit()), ..SetAttr::default() }, time)?;
+                self.fs.setattr(
+                    element.ino,
+                    &SetAttr {
+                        size: Some(element.limit()),
+                        ..SetAttr::default()
+                    },
+                    time,
+                )?;
             }
             return Ok(());
         }
         let mut done = 0;
         while done < data.len() {
-            match self.fs.write(element.ino, element.offset() + done as u64, &data[done..], time)? {
+            match self.fs.write(
+                element.ino,
+                element.offset() + done as u64,
+                &data[done..],
+                time,
+            )? {
                 0 => return Err(Errno::NoSpace),
                 count => done += count,
             }
@@ -272,7 +324,8 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         (attr.kind == FileType::File).then_some((attr.ino, attr.links <= 1))
     }
 
-    /// Before a name goes: the file that loses its last one. One that lives on is written first, since its times change with its names.
+    /// Before a name goes: the file that loses its last one. One that lives on is written first,
+    /// since its times change with its names.
     fn before_loss(&mut self, dir: Ino, name: &[u8]) -> Option<Ino> {
         let (ino, last) = self.file(dir, name)?;
         if !last || self.references.contains_key(&ino) {
@@ -304,11 +357,17 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
 
     /// Whether a write of so many bytes may wait: it will find its space.
     fn may_wait(&mut self, end: Option<u64>, bytes: u64) -> Result<bool, Errno> {
-        let Some(_) = end.filter(|end| *end <= self.settings.file_bytes_max) else { return Ok(false) };
+        let Some(_) = end.filter(|end| *end <= self.settings.file_bytes_max) else {
+            return Ok(false);
+        };
         let statfs = self.fs.statfs()?;
         let room = statfs.available.saturating_mul(statfs.block_bytes.into());
         // Room for nodes' heads and the file system's own needs.
-        Ok(room / 2 >= self.flash_bh.bytes().saturating_add(bytes.next_multiple_of(PAGE)))
+        Ok(room / 2
+            >= self
+                .flash_bh
+                .bytes()
+                .saturating_add(bytes.next_multiple_of(PAGE)))
     }
 
     /// `prepare_write` and `commit_write` of each page.
@@ -329,7 +388,10 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
                 None => Some(Self::page_of(&mut self.fs, ino, page)?),
             };
             let before = self.flash_bh.len();
-            self.flash_bh.change((ino, page), start, &data[done..done + length], now, || contents.unwrap_or_default());
+            self.flash_bh
+                .change((ino, page), start, &data[done..done + length], now, || {
+                    contents.unwrap_or_default()
+                });
             self.tally.deferred += (self.flash_bh.len() - before) as u64;
             done += length;
         }
@@ -362,7 +424,9 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
     }
 
     fn forget(&mut self, ino: Ino, references: u64) {
-        let Some(left) = self.references.get_mut(&ino) else { return };
+        let Some(left) = self.references.get_mut(&ino) else {
+            return;
+        };
         let given = references.min(*left);
         *left -= given;
         if *left > 0 {
@@ -385,7 +449,10 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
     }
 
     fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno> {
-        let only_size = SetAttr { size: None, ..*change } == SetAttr::default();
+        let only_size = SetAttr {
+            size: None,
+            ..*change
+        } == SetAttr::default();
         if !only_size {
             // Later writes would set the times anew.
             self.drain(Some(ino), For::Sync);
@@ -393,13 +460,26 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         let attr = self.fs.setattr(ino, change, now)?;
         if let Some(size) = change.size.filter(|_| self.ahead.contains_key(&ino)) {
             self.flash_bh.cut(ino, size);
-            self.ahead.insert(ino, Ahead { size, time: attr.mtime });
+            self.ahead.insert(
+                ino,
+                Ahead {
+                    size,
+                    time: attr.mtime,
+                },
+            );
             self.settle(ino);
         }
         Ok(self.seen(attr))
     }
 
-    fn create(&mut self, dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno> {
+    fn create(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        node: NewNode<'_>,
+        mode: u16,
+        by: Caller,
+    ) -> Result<Attr, Errno> {
         let attr = self.fs.create(dir, name, node, mode, by)?;
         Ok(self.refer(attr))
     }
@@ -421,12 +501,23 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         self.fs.rmdir(dir, name, now)
     }
 
-    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno> {
+    fn rename(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+        now: Time,
+    ) -> Result<(), Errno> {
         let moved = self.file(from.0, from.1).map(|(ino, _)| ino);
         let other = self.file(to.0, to.1);
-        moved.into_iter().chain(other.map(|(ino, _)| ino)).for_each(|ino| self.drain(Some(ino), For::Sync));
+        moved
+            .into_iter()
+            .chain(other.map(|(ino, _)| ino))
+            .for_each(|ino| self.drain(Some(ino), For::Sync));
         self.fs.rename(from, to, how, now)?;
-        if let Some((ino, true)) = other.filter(|(ino, _)| how == Rename::Replace && Some(*ino) != moved) {
+        if let Some((ino, true)) =
+            other.filter(|(ino, _)| how == Rename::Replace && Some(*ino) != moved)
+        {
             self.lost_last_name(ino);
         }
         Ok(())
@@ -437,7 +528,9 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
     }
 
     fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
-        let Some(ahead) = self.ahead.get(&ino).copied() else { return self.fs.read(ino, offset, buf) };
+        let Some(ahead) = self.ahead.get(&ino).copied() else {
+            return self.fs.read(ino, offset, buf);
+        };
         let count = (buf.len() as u64).min(ahead.size.saturating_sub(offset));
         let end = offset + count;
         let mut at = offset;
@@ -446,11 +539,15 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
             let part = match self.flash_bh.page(ino, page) {
                 Some(data) => {
                     let length = (PAGE - into).min(end - at);
-                    buf[(at - offset) as usize..][..length as usize].copy_from_slice(&data[into as usize..][..length as usize]);
+                    buf[(at - offset) as usize..][..length as usize]
+                        .copy_from_slice(&data[into as usize..][..length as usize]);
                     length
                 }
                 None => {
-                    let next = self.flash_bh.next_page(ino, page).map_or(end, |page| (page * PAGE).min(end));
+                    let next = self
+                        .flash_bh
+                        .next_page(ino, page)
+                        .map_or(end, |page| (page * PAGE).min(end));
                     let hole = &mut buf[(at - offset) as usize..(next - offset) as usize];
                     let found = self.fs.read(ino, at, hole)?;
                     // Behind the file system's end, as far as we are ahead of it.
@@ -482,7 +579,12 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         Ok(data.len())
     }
 
-    fn readdir(&mut self, dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno> {
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        from: u64,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
         self.fs.readdir(dir, from, each)
     }
 
@@ -507,14 +609,25 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
     fn statfs(&mut self) -> Result<StatFs, Errno> {
         let statfs = self.fs.statfs()?;
         let waiting = self.flash_bh.bytes() / u64::from(statfs.block_bytes.max(1));
-        Ok(StatFs { free: statfs.free.saturating_sub(waiting), available: statfs.available.saturating_sub(waiting), ..statfs })
+        Ok(StatFs {
+            free: statfs.free.saturating_sub(waiting),
+            available: statfs.available.saturating_sub(waiting),
+            ..statfs
+        })
     }
 
     fn getxattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
         self.fs.getxattr(ino, name)
     }
 
-    fn setxattr(&mut self, ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno> {
+    fn setxattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        expect: SetXattr,
+        now: Time,
+    ) -> Result<(), Errno> {
         self.drain(Some(ino), For::Sync);
         self.fs.setxattr(ino, name, value, expect, now)
     }
@@ -528,7 +641,8 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         self.fs.removexattr(ino, name, now)
     }
 
-    /// What waits here is the routine's alone: the machine's own write-back knows nothing of it, as the paper's pages are dirty to nobody else.
+    /// What waits here is the routine's alone: the machine's own write-back knows nothing of it, as
+    /// the paper's pages are dirty to nobody else.
     fn dirty(&self) -> Dirty {
         self.fs.dirty()
     }

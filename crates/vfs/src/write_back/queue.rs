@@ -1,6 +1,7 @@
 //! The list of deferred writes (`flash_bh`), and the pages that they pin.
 //!
-//! *Promises.* A page is here exactly while an element refers to it. Elements leave in the order in which they came; one that touches a waiting element of its page becomes part of it.
+//! *Promises.* A page is here exactly while an element refers to it. Elements leave in the order in
+//! which they came; one that touches a waiting element of its page becomes part of it.
 
 use crate::{Ino, Time};
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
@@ -88,13 +89,23 @@ impl Queue {
 
     /// The first pinned page of a file from `page` on.
     pub fn next_page(&self, ino: Ino, page: u64) -> Option<u64> {
-        self.pages.range((ino, page)..=(ino, u64::MAX)).next().map(|((_, page), _)| *page)
+        self.pages
+            .range((ino, page)..=(ino, u64::MAX))
+            .next()
+            .map(|((_, page), _)| *page)
     }
 
     /// Appends a hole: the file reaches to `limit`.
     pub fn push_hole(&mut self, ino: Ino, limit: u64, since: Time) {
         let (page, end) = ((limit - 1) / PAGE, (limit - 1) % PAGE + 1);
-        self.append(FlashBh { node: NodeType::Hole, ino, page, start: 0, end, since });
+        self.append(FlashBh {
+            node: NodeType::Hole,
+            ino,
+            page,
+            start: 0,
+            end,
+            since,
+        });
     }
 
     fn append(&mut self, element: FlashBh) -> u64 {
@@ -105,10 +116,22 @@ impl Queue {
         place
     }
 
-    /// Changes part of a page, which is pinned from now on, and appends its element, or lets a waiting one of the page grow. `contents` is what a page holds that is not here yet.
-    pub fn change(&mut self, (ino, page): (Ino, u64), start: u64, data: &[u8], since: Time, contents: impl FnOnce() -> Box<[u8]>) {
+    /// Changes part of a page, which is pinned from now on, and appends its element, or lets a
+    /// waiting one of the page grow. `contents` is what a page holds that is not here yet.
+    pub fn change(
+        &mut self,
+        (ino, page): (Ino, u64),
+        start: u64,
+        data: &[u8],
+        since: Time,
+        contents: impl FnOnce() -> Box<[u8]>,
+    ) {
         let end = start + data.len() as u64;
-        let pinned = self.pages.entry((ino, page)).or_insert_with(|| Pinned { data: contents(), elements: 0, last: 0 });
+        let pinned = self.pages.entry((ino, page)).or_insert_with(|| Pinned {
+            data: contents(),
+            elements: 0,
+            last: 0,
+        });
         pinned.data[start as usize..end as usize].copy_from_slice(data);
         // To the end of the page the whole page is written, as Linux does.
         let start = if end == PAGE { 0 } else { start };
@@ -121,11 +144,24 @@ impl Queue {
             return;
         }
         (pinned.elements, pinned.last) = (pinned.elements + 1, self.next);
-        self.append(FlashBh { node: NodeType::Data, ino, page, start, end, since });
+        self.append(FlashBh {
+            node: NodeType::Data,
+            ino,
+            page,
+            start,
+            end,
+            since,
+        });
     }
 
-    /// Takes the oldest element, of `file` if one is named, with those behind it that continue it, up to `bytes` together; appends what they hold to `into`.
-    pub fn take(&mut self, file: Option<Ino>, bytes: u64, into: &mut Vec<u8>) -> Option<(FlashBh, u32)> {
+    /// Takes the oldest element, of `file` if one is named, with those behind it that continue it,
+    /// up to `bytes` together; appends what they hold to `into`.
+    pub fn take(
+        &mut self,
+        file: Option<Ino>,
+        bytes: u64,
+        into: &mut Vec<u8>,
+    ) -> Option<(FlashBh, u32)> {
         let first = match file {
             Some(ino) => *self.files.get(&ino)?.first()?,
             None => *self.elements.keys().next()?,
@@ -133,8 +169,17 @@ impl Queue {
         let mut merged = self.remove(first, into)?;
         let mut count = 1;
         while merged.node == NodeType::Data {
-            let Some(place) = self.files.get(&merged.ino).and_then(|places| places.first()).copied() else { break };
-            let Some(next) = self.elements.get(&place).copied() else { break };
+            let Some(place) = self
+                .files
+                .get(&merged.ino)
+                .and_then(|places| places.first())
+                .copied()
+            else {
+                break;
+            };
+            let Some(next) = self.elements.get(&place).copied() else {
+                break;
+            };
             let goes_on = next.node == NodeType::Data && next.offset() == merged.limit();
             if !goes_on || next.limit() - merged.offset() > bytes {
                 break;
@@ -166,12 +211,15 @@ impl Queue {
         Some(element)
     }
 
-    /// A file ends at `size` now: what waits behind it is void, and bytes of its last page behind it are zeros.
+    /// A file ends at `size` now: what waits behind it is void, and bytes of its last page behind
+    /// it are zeros.
     pub fn cut(&mut self, ino: Ino, size: u64) {
         let places = self.files.get(&ino).cloned().unwrap_or_default();
         let mut void = Vec::new();
         for place in places {
-            let Some(element) = self.elements.get_mut(&place) else { continue };
+            let Some(element) = self.elements.get_mut(&place) else {
+                continue;
+            };
             if element.limit() > size && element.offset() < size {
                 element.end = size - element.page * PAGE;
             } else if element.offset() >= size {

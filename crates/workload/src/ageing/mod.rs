@@ -1,8 +1,11 @@
-//! A file system grows old: filled with files of many sizes, then files go and come, round after round, and parts of others are overwritten.
+//! A file system grows old: filled with files of many sizes, then files go and come, round after
+//! round, and parts of others are overwritten.
 //!
-//! What is left has files in many pieces and free space in many holes. Several files grow at once, a piece of each in turn, so that their pieces mix.
+//! What is left has files in many pieces and free space in many holes. Several files grow at once,
+//! a piece of each in turn, so that their pieces mix.
 //!
-//! *Promises.* The stream is a pure function of [`AgeingSpec`]; bytes that are live never exceed those asked for. Memory grows with the number of live files.
+//! *Promises.* The stream is a pure function of [`AgeingSpec`]; bytes that are live never exceed
+//! those asked for. Memory grows with the number of live files.
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
@@ -31,7 +34,8 @@ const ROUNDS: &str = "rounds";
 pub struct AgeingSpec {
     /// Draws sizes, victims and contents.
     pub seed: u64,
-    /// Live bytes after each round, at most: 64 MiB. Utilisation is this over what the file system holds.
+    /// Live bytes after each round, at most: 64 MiB. Utilisation is this over what the file system
+    /// holds.
     pub bytes: u64,
     /// Least and most bytes of a file: 4 KiB to 4 MiB, small ones more often.
     pub file: (u64, u64),
@@ -52,7 +56,17 @@ pub struct AgeingSpec {
 impl Default for AgeingSpec {
     fn default() -> Self {
         let file = (4 << 10, 4 << 20);
-        Self { seed: 1, bytes: 64 << 20, file, piece: 16 << 10, growing: 4, rounds: 10, turnover: 20, overwritten: 50, sync: true }
+        Self {
+            seed: 1,
+            bytes: 64 << 20,
+            file,
+            piece: 16 << 10,
+            growing: 4,
+            rounds: 10,
+            turnover: 20,
+            overwritten: 50,
+            sync: true,
+        }
     }
 }
 
@@ -60,18 +74,66 @@ impl AgeingSpec {
     /// Refuses what cannot be, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: u64, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
         let (least, most) = self.file;
-        rule((1..=BYTES_MAX).contains(&self.bytes), "bytes", self.bytes, "1 to 1099511627776")?;
-        rule((8..=self.bytes).contains(&least), "file min", least, "at least 8 bytes, and at most all")?;
-        rule((least..=self.bytes).contains(&most), "file max", most, "at least the least, and at most all bytes")?;
-        rule((8..=1 << 30).contains(&self.piece), "piece", self.piece, "8 to 1073741824 bytes")?;
-        rule((1..=GROWING_MAX).contains(&self.growing), "growing", self.growing, "1 to 1024")?;
-        rule(self.turnover <= 100, "turnover", self.turnover, "at most 100 percent")?;
-        rule(self.overwritten <= 1_000_000, "overwritten", self.overwritten, "at most 1000000")?;
+        rule(
+            (1..=BYTES_MAX).contains(&self.bytes),
+            "bytes",
+            self.bytes,
+            "1 to 1099511627776",
+        )?;
+        rule(
+            (8..=self.bytes).contains(&least),
+            "file min",
+            least,
+            "at least 8 bytes, and at most all",
+        )?;
+        rule(
+            (least..=self.bytes).contains(&most),
+            "file max",
+            most,
+            "at least the least, and at most all bytes",
+        )?;
+        rule(
+            (8..=1 << 30).contains(&self.piece),
+            "piece",
+            self.piece,
+            "8 to 1073741824 bytes",
+        )?;
+        rule(
+            (1..=GROWING_MAX).contains(&self.growing),
+            "growing",
+            self.growing,
+            "1 to 1024",
+        )?;
+        rule(
+            self.turnover <= 100,
+            "turnover",
+            self.turnover,
+            "at most 100 percent",
+        )?;
+        rule(
+            self.overwritten <= 1_000_000,
+            "overwritten",
+            self.overwritten,
+            "at most 1000000",
+        )?;
         let most = (FILES_MAX / (self.bytes / least)).saturating_sub(1);
-        rule(self.rounds <= most, "rounds", self.rounds, "at most 16777216 files of the least size altogether")
+        rule(
+            self.rounds <= most,
+            "rounds",
+            self.rounds,
+            "at most 16777216 files of the least size altogether",
+        )
     }
 }
 
@@ -118,7 +180,17 @@ impl Ageing {
             }
         }
         let dice = rng(spec.seed, "ageing");
-        Ok(Self { script, volume: Volume { spec, dice, live: Vec::new(), bytes: 0, made: 0, overwritten: 0 } })
+        Ok(Self {
+            script,
+            volume: Volume {
+                spec,
+                dice,
+                live: Vec::new(),
+                bytes: 0,
+                made: 0,
+                overwritten: 0,
+            },
+        })
     }
 }
 
@@ -140,7 +212,10 @@ impl Volume {
         if room < self.spec.file.0 {
             return None;
         }
-        let file = (FileId(self.made), skewed(&mut self.dice, self.spec.file).min(room));
+        let file = (
+            FileId(self.made),
+            skewed(&mut self.dice, self.spec.file).min(room),
+        );
         self.made += 1;
         self.bytes += file.1;
         self.live.push(file);
@@ -148,11 +223,23 @@ impl Volume {
     }
 
     fn grow(&self, growing: &mut Vec<(FileId, u64)>, calls: &mut VecDeque<FileCall>) {
-        calls.extend(growing.iter().map(|(file, _)| FileCall::Create { file: *file }));
-        let (piece, longest) = (self.spec.piece, growing.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0));
+        calls.extend(
+            growing
+                .iter()
+                .map(|(file, _)| FileCall::Create { file: *file }),
+        );
+        let (piece, longest) = (
+            self.spec.piece,
+            growing.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0),
+        );
         for offset in (0..longest).step_by(piece as usize) {
             for (file, bytes) in growing.iter().filter(|(_, bytes)| *bytes > offset) {
-                calls.push_back(FileCall::Write { file: *file, offset, length: piece.min(bytes - offset), version: 0 });
+                calls.push_back(FileCall::Write {
+                    file: *file,
+                    offset,
+                    length: piece.min(bytes - offset),
+                    version: 0,
+                });
             }
         }
         calls.extend(growing.drain(..).map(|(file, _)| FileCall::Close { file }));
@@ -173,7 +260,12 @@ impl Volume {
             let (file, bytes) = self.live[below(&mut self.dice, self.live.len() as u64) as usize];
             let offset = below(&mut self.dice, bytes.div_ceil(self.spec.piece)) * self.spec.piece;
             self.overwritten += 1;
-            let write = FileCall::Write { file, offset, length: self.spec.piece.min(bytes - offset), version: self.overwritten };
+            let write = FileCall::Write {
+                file,
+                offset,
+                length: self.spec.piece.min(bytes - offset),
+                version: self.overwritten,
+            };
             calls.extend([FileCall::Open { file }, write, FileCall::Close { file }]);
         }
     }
@@ -219,12 +311,27 @@ mod tests {
 
     #[test]
     fn each_round_loses_and_replaces_what_was_asked_for() {
-        let spec = AgeingSpec { rounds: 3, bytes: 8 << 20, file: (4096, 65_536), ..AgeingSpec::default() };
-        let (ageing, mut live, mut lengths, mut removed) = (Ageing::new(spec).unwrap(), 0u64, alloc::collections::BTreeMap::new(), 0u64);
+        let spec = AgeingSpec {
+            rounds: 3,
+            bytes: 8 << 20,
+            file: (4096, 65_536),
+            ..AgeingSpec::default()
+        };
+        let (ageing, mut live, mut lengths, mut removed) = (
+            Ageing::new(spec).unwrap(),
+            0u64,
+            alloc::collections::BTreeMap::new(),
+            0u64,
+        );
         let mut after = Vec::new();
         for call in ageing {
             match call {
-                FileCall::Write { file, offset, length, version: 0 } => {
+                FileCall::Write {
+                    file,
+                    offset,
+                    length,
+                    version: 0,
+                } => {
                     lengths.insert(file, offset + length);
                     live += length;
                 }
@@ -238,17 +345,31 @@ mod tests {
             assert!(live <= 8 << 20);
         }
         assert_eq!(after.len(), 4);
-        assert!(after.iter().all(|live| *live > (8 << 20) - 4096), "{after:?}");
+        assert!(
+            after.iter().all(|live| *live > (8 << 20) - 4096),
+            "{after:?}"
+        );
         let share = removed * 100 / (3 * (8 << 20));
         assert!((20..22).contains(&share), "{share} % a round");
     }
 
     #[test]
     fn files_that_grow_at_once_mix_their_pieces() {
-        let spec = AgeingSpec { rounds: 0, bytes: 80, file: (40, 40), piece: 20, growing: 2, ..AgeingSpec::default() };
+        let spec = AgeingSpec {
+            rounds: 0,
+            bytes: 80,
+            file: (40, 40),
+            piece: 20,
+            growing: 2,
+            ..AgeingSpec::default()
+        };
         let found = sound::run(Ageing::new(spec).unwrap());
-        let files: Vec<u32> =
-            found.of(FILL).iter().filter(|call| matches!(call, FileCall::Write { .. })).map(|call| call.file().unwrap().0).collect();
+        let files: Vec<u32> = found
+            .of(FILL)
+            .iter()
+            .filter(|call| matches!(call, FileCall::Write { .. }))
+            .map(|call| call.file().unwrap().0)
+            .collect();
         assert_eq!(files, [0, 1, 0, 1]);
     }
 

@@ -1,10 +1,14 @@
 //! Bonnie: one file, written and read by characters, by blocks, and at random places.
 //!
-//! After T. Bray's Bonnie 1.x (`Bonnie.c`), in its order: putc, rewrite, write, getc, read, seeks. Each phase holds what the program's stopwatch does: the calls from the first byte to
-//! fsync and close. Opening, and removing the old file, lies between the phases, as `set-up`. What the program does to single characters is a [`FileCall::Compute`] for each of its buffers.
+//! After T. Bray's Bonnie 1.x (`Bonnie.c`), in its order: putc, rewrite, write, getc, read, seeks.
+//! Each phase holds what the program's stopwatch does: the calls from the first byte to fsync and
+//! close. Opening, and removing the old file, lies between the phases, as `set-up`. What the
+//! program does to single characters is a [`FileCall::Compute`] for each of its buffers.
 //!
-//! *Differs* from the program in three ways. It changes one word of each block that it rewrites, the stream gives the block other contents altogether. It notices the end of the file by a read
-//! of nothing, of which the stream has none. It seeks from three processes at once: here they take turns in one stream, so that no two requests are under way together.
+//! *Differs* from the program in three ways. It changes one word of each block that it rewrites,
+//! the stream gives the block other contents altogether. It notices the end of the file by a read
+//! of nothing, of which the stream has none. It seeks from three processes at once: here they take
+//! turns in one stream, so that no two requests are under way together.
 //!
 //! *Promises.* The stream is a pure function of [`BonnieSpec`].
 
@@ -51,7 +55,14 @@ pub enum BonniePhase {
 
 impl BonniePhase {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Putc, Self::Rewrite, Self::Write, Self::Getc, Self::Read, Self::Seeks];
+    pub const ALL: [Self; 6] = [
+        Self::Putc,
+        Self::Rewrite,
+        Self::Write,
+        Self::Getc,
+        Self::Read,
+        Self::Seeks,
+    ];
 
     /// What [`FileCalls::phase`] calls it.
     pub fn name(self) -> &'static str {
@@ -73,9 +84,12 @@ pub struct BonnieSpec {
     pub seed: u64,
     /// Length of the file in bytes, rounded down to whole blocks: 100 MB, of 2^20.
     pub bytes: u64,
-    /// Bytes of a block. 4096, as S.-H. Lim, H. J. Choi, K. H. Park had it ("Journal Remap-Based FTL for Journaling File System with Flash Memory", HPCC 2007); the program's `Chunk` is 16384 (in older releases 8192).
+    /// Bytes of a block. 4096, as S.-H. Lim, H. J. Choi, K. H. Park had it ("Journal Remap-Based
+    /// FTL for Journaling File System with Flash Memory", HPCC 2007); the program's `Chunk` is
+    /// 16384 (in older releases 8192).
     pub chunk: u64,
-    /// Bytes of the buffer between `putc` or `getc` and the file: 4096, a block of the file system, as glibc has it.
+    /// Bytes of the buffer between `putc` or `getc` and the file: 4096, a block of the file system,
+    /// as glibc has it.
     pub stdio_buffer: u64,
     /// Seeks of all processes together: 4000.
     pub seeks: u64,
@@ -83,13 +97,15 @@ pub struct BonnieSpec {
     pub seekers: u64,
     /// Of so many seeks of a process, the first updates what it has read: 10.
     pub update_every: u64,
-    /// Instructions of the program for a character written: 30 (`putc` and its loop; glibc 2.36, x86-64, gcc -O2, counted with callgrind).
+    /// Instructions of the program for a character written: 30 (`putc` and its loop; glibc 2.36,
+    /// x86-64, gcc -O2, counted with callgrind).
     pub putc_instructions: u64,
     /// The same for a character read: 26 (`getc`).
     pub getc_instructions: u64,
     /// An fsync ends each phase that writes in sequence. (Seeks have none.)
     pub fsync: bool,
-    /// A sync of everything ends such a phase, as `sync(2)` does: what a journal holds back is brought home too. The program has none.
+    /// A sync of everything ends such a phase, as `sync(2)` does: what a journal holds back is
+    /// brought home too. The program has none.
     pub sync_all: bool,
     /// The file stays, so that what it holds can be compared. The program removes it.
     pub keep: bool,
@@ -121,23 +137,72 @@ impl BonnieSpec {
     /// Refuses what is no run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: u64, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
-        rule((1..=BUFFER_MAX).contains(&self.chunk), "chunk", self.chunk, "1 to 1073741824 bytes")?;
-        rule((self.chunk..=BYTES_MAX).contains(&self.bytes), "bytes", self.bytes, "at least a chunk, at most 1099511627776 bytes")?;
-        rule((1..=BUFFER_MAX).contains(&self.stdio_buffer), "stdio buffer", self.stdio_buffer, "1 to 1073741824 bytes")?;
-        rule((1..=u64::from(u32::MAX / 2)).contains(&self.seeks), "seeks", self.seeks, "1 to 2147483647")?;
+        rule(
+            (1..=BUFFER_MAX).contains(&self.chunk),
+            "chunk",
+            self.chunk,
+            "1 to 1073741824 bytes",
+        )?;
+        rule(
+            (self.chunk..=BYTES_MAX).contains(&self.bytes),
+            "bytes",
+            self.bytes,
+            "at least a chunk, at most 1099511627776 bytes",
+        )?;
+        rule(
+            (1..=BUFFER_MAX).contains(&self.stdio_buffer),
+            "stdio buffer",
+            self.stdio_buffer,
+            "1 to 1073741824 bytes",
+        )?;
+        rule(
+            (1..=u64::from(u32::MAX / 2)).contains(&self.seeks),
+            "seeks",
+            self.seeks,
+            "1 to 2147483647",
+        )?;
         rule(self.seekers > 0, "seekers", self.seekers, "at least 1")?;
-        rule(self.update_every > 0, "update every", self.update_every, "at least 1")?;
-        rule(self.putc_instructions <= INSTRUCTIONS_MAX, "putc instructions", self.putc_instructions, "at most 1073741824")?;
-        rule(self.getc_instructions <= INSTRUCTIONS_MAX, "getc instructions", self.getc_instructions, "at most 1073741824")?;
+        rule(
+            self.update_every > 0,
+            "update every",
+            self.update_every,
+            "at least 1",
+        )?;
+        rule(
+            self.putc_instructions <= INSTRUCTIONS_MAX,
+            "putc instructions",
+            self.putc_instructions,
+            "at most 1073741824",
+        )?;
+        rule(
+            self.getc_instructions <= INSTRUCTIONS_MAX,
+            "getc instructions",
+            self.getc_instructions,
+            "at most 1073741824",
+        )?;
         self.check_phases()
     }
 
     /// A phase needs the file that one before it has made.
     fn check_phases(&self) -> Result<(), SpecError> {
         use BonniePhase::{Putc, Rewrite, Write};
-        let refuse = |found: &str, expected: &str| Err(SpecError { key: "phases", found: found.into(), expected: expected.into() });
+        let refuse = |found: &str, expected: &str| {
+            Err(SpecError {
+                key: "phases",
+                found: found.into(),
+                expected: expected.into(),
+            })
+        };
         match self.phases.first() {
             None => refuse("none", "at least one"),
             Some(Putc | Write) => Ok(()),
@@ -162,7 +227,12 @@ impl Bonnie {
     pub fn new(spec: BonnieSpec) -> Result<Self, SpecError> {
         spec.check()?;
         let bytes = spec.bytes - spec.bytes % spec.chunk;
-        let mut bonnie = Self { bytes, script: Script::new(), places: rng(spec.seed, "bonnie places"), spec };
+        let mut bonnie = Self {
+            bytes,
+            script: Script::new(),
+            places: rng(spec.seed, "bonnie places"),
+            spec,
+        };
         let mut exists = false;
         for phase in bonnie.spec.phases.clone() {
             bonnie.plan(phase, &mut exists);
@@ -180,8 +250,18 @@ impl Bonnie {
             self.script.call(SET_UP, FileCall::Remove { file: FILE });
         }
         *exists = true;
-        self.script.call(SET_UP, if creates { FileCall::Create { file: FILE } } else { FileCall::Open { file: FILE } });
-        let (chunks, buffers) = (self.bytes / self.spec.chunk, self.bytes.div_ceil(self.spec.stdio_buffer));
+        self.script.call(
+            SET_UP,
+            if creates {
+                FileCall::Create { file: FILE }
+            } else {
+                FileCall::Open { file: FILE }
+            },
+        );
+        let (chunks, buffers) = (
+            self.bytes / self.spec.chunk,
+            self.bytes.div_ceil(self.spec.stdio_buffer),
+        );
         let items = match phase {
             BonniePhase::Putc | BonniePhase::Getc => buffers,
             BonniePhase::Rewrite | BonniePhase::Write | BonniePhase::Read => chunks,
@@ -190,30 +270,60 @@ impl Bonnie {
         self.script.pass(phase.name(), phase, items);
         let written = creates || phase == BonniePhase::Rewrite;
         if self.spec.fsync && written {
-            self.script.call(phase.name(), FileCall::Fsync { file: FILE });
+            self.script
+                .call(phase.name(), FileCall::Fsync { file: FILE });
         }
         if self.spec.sync_all && written {
             self.script.call(phase.name(), FileCall::Sync);
         }
-        self.script.call(phase.name(), FileCall::Close { file: FILE });
+        self.script
+            .call(phase.name(), FileCall::Close { file: FILE });
     }
 
     /// The calls of one buffer, block or seek.
-    fn item(spec: &BonnieSpec, bytes: u64, places: &mut Rng, (phase, n): (BonniePhase, u64), calls: &mut VecDeque<FileCall>) {
-        let buffer = spec.stdio_buffer.min(bytes.saturating_sub(n * spec.stdio_buffer));
-        let compute = |each: u64| FileCall::Compute { instructions: each * buffer };
+    fn item(
+        spec: &BonnieSpec,
+        bytes: u64,
+        places: &mut Rng,
+        (phase, n): (BonniePhase, u64),
+        calls: &mut VecDeque<FileCall>,
+    ) {
+        let buffer = spec
+            .stdio_buffer
+            .min(bytes.saturating_sub(n * spec.stdio_buffer));
+        let compute = |each: u64| FileCall::Compute {
+            instructions: each * buffer,
+        };
         let (file, at, length) = (FILE, n * spec.chunk, spec.chunk);
-        let write = |offset, version| FileCall::Write { file, offset, length, version };
-        let read = |offset| FileCall::Read { file, offset, length };
+        let write = |offset, version| FileCall::Write {
+            file,
+            offset,
+            length,
+            version,
+        };
+        let read = |offset| FileCall::Read {
+            file,
+            offset,
+            length,
+        };
         match phase {
             BonniePhase::Putc => {
-                let write = FileCall::Write { file, offset: n * spec.stdio_buffer, length: buffer, version: PUTC };
+                let write = FileCall::Write {
+                    file,
+                    offset: n * spec.stdio_buffer,
+                    length: buffer,
+                    version: PUTC,
+                };
                 calls.extend([compute(spec.putc_instructions), write]);
             }
             BonniePhase::Rewrite => calls.extend([read(at), write(at, REWRITTEN)]),
             BonniePhase::Write => calls.push_back(write(at, WRITTEN)),
             BonniePhase::Getc => {
-                let read = FileCall::Read { file, offset: n * spec.stdio_buffer, length: buffer };
+                let read = FileCall::Read {
+                    file,
+                    offset: n * spec.stdio_buffer,
+                    length: buffer,
+                };
                 calls.extend([read, compute(spec.getc_instructions)]);
             }
             BonniePhase::Read => calls.push_back(read(at)),
@@ -233,7 +343,12 @@ impl Iterator for Bonnie {
     type Item = FileCall;
 
     fn next(&mut self) -> Option<FileCall> {
-        let Self { spec, bytes, script, places } = self;
+        let Self {
+            spec,
+            bytes,
+            script,
+            places,
+        } = self;
         script.next(|phase, n, calls| Self::item(spec, *bytes, places, (phase, n), calls))
     }
 }

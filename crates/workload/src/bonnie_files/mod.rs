@@ -1,10 +1,14 @@
 //! bonnie++'s tests of names: files are made, looked up and removed, in order and then at random.
 //!
-//! After R. Coker's bonnie++ 1.03 (`bonnie++.cpp`, `bon_file.cpp`), its `-n`: 16 times 1024 files, empty unless told otherwise. In order means names that begin with their number, in that order; at random means names that
-//! begin with letters, in an order that is drawn for looking up and for removing. Its tests of one large file are those of [`bonnie`](crate::bonnie) with a chunk of 8 KiB, whose order differs.
+//! After R. Coker's bonnie++ 1.03 (`bonnie++.cpp`, `bon_file.cpp`), its `-n`: 16 times 1024 files,
+//! empty unless told otherwise. In order means names that begin with their number, in that order;
+//! at random means names that begin with letters, in an order that is drawn for looking up and for
+//! removing. Its tests of one large file are those of [`bonnie`](crate::bonnie) with a chunk of 8
+//! KiB, whose order differs.
 //!
-//! *Differs* from the program where that calls `stat`: a file is opened and closed, which finds its name and its inode as well; if it is not empty it is read, as there. In order, the program takes names as the
-//! directory gives them. All files lie in one directory.
+//! *Differs* from the program where that calls `stat`: a file is opened and closed, which finds its
+//! name and its inode as well; if it is not empty it is read, as there. In order, the program takes
+//! names as the directory gives them. All files lie in one directory.
 //!
 //! *Promises.* The stream is a pure function of [`BonnieFilesSpec`].
 
@@ -37,13 +41,19 @@ pub struct BonnieFilesSpec {
     pub files: u64,
     /// Least and most bytes of a file: 0.
     pub bytes: (u64, u64),
-    /// A sync of everything ends each phase that changes something, within its time. The program has none unless told (`-b` for each call).
+    /// A sync of everything ends each phase that changes something, within its time. The program
+    /// has none unless told (`-b` for each call).
     pub sync_all: bool,
 }
 
 impl Default for BonnieFilesSpec {
     fn default() -> Self {
-        Self { seed: 1, files: 16_384, bytes: (0, 0), sync_all: false }
+        Self {
+            seed: 1,
+            files: 16_384,
+            bytes: (0, 0),
+            sync_all: false,
+        }
     }
 }
 
@@ -51,11 +61,34 @@ impl BonnieFilesSpec {
     /// Refuses what is no run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: u64, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
-        rule((1..=FILES_MAX).contains(&self.files), "files", self.files, "1 to 16777216")?;
-        rule(self.bytes.1 <= BYTES_MAX, "size max", self.bytes.1, "at most 1073741824 bytes")?;
-        rule(self.bytes.0 <= self.bytes.1, "size min", self.bytes.0, "at most the most")
+        rule(
+            (1..=FILES_MAX).contains(&self.files),
+            "files",
+            self.files,
+            "1 to 16777216",
+        )?;
+        rule(
+            self.bytes.1 <= BYTES_MAX,
+            "size max",
+            self.bytes.1,
+            "at most 1073741824 bytes",
+        )?;
+        rule(
+            self.bytes.0 <= self.bytes.1,
+            "size min",
+            self.bytes.0,
+            "at most the most",
+        )
     }
 
     fn length(&self, file: FileId) -> u64 {
@@ -87,8 +120,16 @@ impl BonnieFiles {
         spec.check()?;
         let mut script = Script::new();
         let phases = [
-            [("create-in-order", Pass::Create), ("stat-in-order", Pass::Find), ("remove-in-order", Pass::Remove)],
-            [("create-at-random", Pass::Create), ("stat-at-random", Pass::Find), ("remove-at-random", Pass::Remove)],
+            [
+                ("create-in-order", Pass::Create),
+                ("stat-in-order", Pass::Find),
+                ("remove-in-order", Pass::Remove),
+            ],
+            [
+                ("create-at-random", Pass::Create),
+                ("stat-at-random", Pass::Find),
+                ("remove-at-random", Pass::Remove),
+            ],
         ];
         for (phases, random) in phases.into_iter().zip([false, true]) {
             for (phase, pass) in phases {
@@ -99,10 +140,20 @@ impl BonnieFiles {
             }
         }
         let orders = [2, 3].map(|part| Scatter::new(spec.files, mix(spec.seed, part)));
-        Ok(Self { spec, script, orders })
+        Ok(Self {
+            spec,
+            script,
+            orders,
+        })
     }
 
-    fn item(spec: &BonnieFilesSpec, orders: &[Scatter; 2], (pass, random): (Pass, bool), number: u64, calls: &mut VecDeque<FileCall>) {
+    fn item(
+        spec: &BonnieFilesSpec,
+        orders: &[Scatter; 2],
+        (pass, random): (Pass, bool),
+        number: u64,
+        calls: &mut VecDeque<FileCall>,
+    ) {
         let number = match pass {
             Pass::Find if random => orders[0].place(number),
             Pass::Remove if random => orders[1].place(number),
@@ -110,16 +161,27 @@ impl BonnieFiles {
         };
         let file = FileId((number + if random { spec.files } else { 0 }) as u32);
         let length = spec.length(file);
-        let chunks = (0..length).step_by(CHUNK as usize).map(|offset| (offset, CHUNK.min(length - offset)));
+        let chunks = (0..length)
+            .step_by(CHUNK as usize)
+            .map(|offset| (offset, CHUNK.min(length - offset)));
         match pass {
             Pass::Create => {
                 calls.push_back(FileCall::Create { file });
-                calls.extend(chunks.map(|(offset, length)| FileCall::Write { file, offset, length, version: 0 }));
+                calls.extend(chunks.map(|(offset, length)| FileCall::Write {
+                    file,
+                    offset,
+                    length,
+                    version: 0,
+                }));
                 calls.push_back(FileCall::Close { file });
             }
             Pass::Find => {
                 calls.push_back(FileCall::Open { file });
-                calls.extend(chunks.map(|(offset, length)| FileCall::Read { file, offset, length }));
+                calls.extend(chunks.map(|(offset, length)| FileCall::Read {
+                    file,
+                    offset,
+                    length,
+                }));
                 calls.push_back(FileCall::Close { file });
             }
             Pass::Remove => calls.push_back(FileCall::Remove { file }),
@@ -131,7 +193,11 @@ impl Iterator for BonnieFiles {
     type Item = FileCall;
 
     fn next(&mut self) -> Option<FileCall> {
-        let Self { spec, script, orders } = self;
+        let Self {
+            spec,
+            script,
+            orders,
+        } = self;
         script.next(|pass, number, calls| Self::item(spec, orders, pass, number, calls))
     }
 }
@@ -170,10 +236,21 @@ mod tests {
 
     #[test]
     fn files_are_made_found_and_removed_in_order_and_then_at_random() {
-        let found = sound::run(BonnieFiles::new(BonnieFilesSpec { files: 100, ..BonnieFilesSpec::default() }).unwrap());
+        let found = sound::run(
+            BonnieFiles::new(BonnieFilesSpec {
+                files: 100,
+                ..BonnieFilesSpec::default()
+            })
+            .unwrap(),
+        );
         let numbers = |phase: &str| {
-            let calls = found.of(phase).into_iter().filter(|call| !matches!(call, FileCall::Close { .. }));
-            calls.map(|call| call.file().unwrap().0).collect::<Vec<u32>>()
+            let calls = found
+                .of(phase)
+                .into_iter()
+                .filter(|call| !matches!(call, FileCall::Close { .. }));
+            calls
+                .map(|call| call.file().unwrap().0)
+                .collect::<Vec<u32>>()
         };
         let ordered: Vec<u32> = (0..100).collect();
         for phase in ["create-in-order", "stat-in-order", "remove-in-order"] {
@@ -185,13 +262,19 @@ mod tests {
             numbers.sort_unstable();
             numbers
         };
-        assert_eq!((sorted(found), sorted(removed)), ((100..200).collect(), (100..200).collect()));
+        assert_eq!(
+            (sorted(found), sorted(removed)),
+            ((100..200).collect(), (100..200).collect())
+        );
     }
 
     #[test]
     fn names_in_order_begin_with_their_number_and_others_end_with_it() {
         let files = BonnieFiles::new(BonnieFilesSpec::default()).unwrap();
-        assert!(files.name(FileId(7)).starts_with("00007") && files.name(FileId(16_384 + 7)).ends_with("00007"));
+        assert!(
+            files.name(FileId(7)).starts_with("00007")
+                && files.name(FileId(16_384 + 7)).ends_with("00007")
+        );
         assert!((0..40_000).all(|file| (5..=5 + 12).contains(&files.name(FileId(file)).len())));
     }
 

@@ -1,11 +1,14 @@
 //! Camera-MS500: a telephone's camera takes photos, keeps an index of them, and deletes some.
 //!
-//! From I. H. Doh and others, "An Empirical Study of FTL Performance in Conjunction with File System Pursuing Data Integrity", IEICE Trans. Inf. & Syst. E93-D(8),
-//! 2010, section 4.2, "the paper" below. There: no file at first; in each transaction 20 photos of 300 to 500 KB are made and half of them deleted; with more than 60
-//! photos all are deleted; the index grows by 96 B a photo; everything is written in units of 512 B, synchronously; 79.67 MB in all.
+//! From I. H. Doh and others, "An Empirical Study of FTL Performance in Conjunction with File
+//! System Pursuing Data Integrity", IEICE Trans. Inf. & Syst. E93-D(8), 2010, section 4.2, "the
+//! paper" below. There: no file at first; in each transaction 20 photos of 300 to 500 KB are made
+//! and half of them deleted; with more than 60 photos all are deleted; the index grows by 96 B a
+//! photo; everything is written in units of 512 B, synchronously; 79.67 MB in all.
 //!
-//! *Promises.* The stream is a pure function of [`CameraSpec`]; with a given total, the photos have exactly that many bytes, to the unit. What the paper leaves open is a
-//! choice of the spec, its default explained there. *Knows nothing of* file systems: a volume may turn out too small.
+//! *Promises.* The stream is a pure function of [`CameraSpec`]; with a given total, the photos have
+//! exactly that many bytes, to the unit. What the paper leaves open is a choice of the spec, its
+//! default explained there. *Knows nothing of* file systems: a volume may turn out too small.
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId},
@@ -29,16 +32,19 @@ const PHOTO_MAX: u64 = u32::MAX as u64;
 /// When it is looked whether there are too many photos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteAll {
-    /// After the photos of a transaction were made; if all are deleted, the transaction's own deletion has nothing left to do.
+    /// After the photos of a transaction were made; if all are deleted, the transaction's own
+    /// deletion has nothing left to do.
     AfterCreates,
-    /// After the transaction's own deletion. The paper's photos then do not fit its 32 MB: up to 80 exist at once.
+    /// After the transaction's own deletion. The paper's photos then do not fit its 32 MB: up to 80
+    /// exist at once.
     AfterDeletes,
 }
 
 /// How an entry of the index is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexWrite {
-    /// Every unit that the entry touches, up to the end of the file: "writes synchronously in 512 B units".
+    /// Every unit that the entry touches, up to the end of the file: "writes synchronously in 512 B
+    /// units".
     Units,
     /// The bytes of the entry alone, at once.
     Entry,
@@ -56,7 +62,8 @@ pub enum IndexDelete {
 /// A camera. The default is the paper's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CameraSpec {
-    /// Draws sizes, deletions and contents. Open: the paper names no generator, and its draw cannot be had again.
+    /// Draws sizes, deletions and contents. Open: the paper names no generator, and its draw cannot
+    /// be had again.
     pub seed: u64,
     /// Transactions: 10 (the paper).
     pub transactions: u32,
@@ -66,7 +73,8 @@ pub struct CameraSpec {
     pub deletes: u32,
     /// Shortest photo in bytes: 300 KB (the paper), KB taken as 1024.
     pub photo_bytes_min: u64,
-    /// Longest photo in bytes: 500 KB (the paper). Open: how sizes are distributed; uniformly, in whole units.
+    /// Longest photo in bytes: 500 KB (the paper). Open: how sizes are distributed; uniformly, in
+    /// whole units.
     pub photo_bytes_max: u64,
     /// Bytes of an entry of the index: 96 (the paper).
     pub entry_bytes: u64,
@@ -76,17 +84,22 @@ pub struct CameraSpec {
     pub fsync: bool,
     /// More photos than this are too many: 60 (the paper).
     pub delete_all_above: u32,
-    /// Open: when that is looked at. Right after the photos were made, because otherwise they overflow the paper's volume.
+    /// Open: when that is looked at. Right after the photos were made, because otherwise they
+    /// overflow the paper's volume.
     pub delete_all: DeleteAll,
-    /// Open: whether "units of 512 B" holds for entries of 96 B. It does, since the paper says so of both kinds of file.
+    /// Open: whether "units of 512 B" holds for entries of 96 B. It does, since the paper says so
+    /// of both kinds of file.
     pub index_write: IndexWrite,
-    /// Open: what "deletes index information" writes. The entry, in place; when all photos go, the index is cut to nothing.
+    /// Open: what "deletes index information" writes. The entry, in place; when all photos go, the
+    /// index is cut to nothing.
     pub index_delete: IndexDelete,
-    /// Bytes of all photos together, in whole units: the drawn sizes are scaled by one factor, so that a few leave their bounds by as much. None: as drawn.
+    /// Bytes of all photos together, in whole units: the drawn sizes are scaled by one factor, so
+    /// that a few leave their bounds by as much. None: as drawn.
     ///
-    /// 79.67 MB (the paper: the "total footprint"). Open: whether MB is 2^20, as in the paper's other sizes, or 10^6; and whether the index counts, a few
-    /// hundred units. 2^20 and photos alone give 163,164 units. (200 draws have 80,000 KB on average. 79.67 MiB lies 1.9 standard deviations
-    /// above that, 79,670 KB 0.4 below.)
+    /// 79.67 MB (the paper: the "total footprint"). Open: whether MB is 2^20, as in the paper's
+    /// other sizes, or 10^6; and whether the index counts, a few hundred units. 2^20 and photos
+    /// alone give 163,164 units. (200 draws have 80,000 KB on average. 79.67 MiB lies 1.9 standard
+    /// deviations above that, 79,670 KB 0.4 below.)
     pub total: Option<u64>,
 }
 
@@ -114,8 +127,15 @@ impl Default for CameraSpec {
 impl CameraSpec {
     /// The same camera for fewer or more transactions, with as many bytes in each.
     pub fn for_transactions(self, transactions: u32) -> Self {
-        let share = |total: u64| (u128::from(total) * u128::from(transactions) / u128::from(self.transactions.max(1))) as u64;
-        Self { total: self.total.map(share), transactions, ..self }
+        let share = |total: u64| {
+            (u128::from(total) * u128::from(transactions) / u128::from(self.transactions.max(1)))
+                as u64
+        };
+        Self {
+            total: self.total.map(share),
+            transactions,
+            ..self
+        }
     }
 
     /// Photos in all.
@@ -126,22 +146,75 @@ impl CameraSpec {
     /// Refuses what is no camera, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: u64, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
         let photos = u64::from(self.transactions) * u64::from(self.photos);
-        rule(self.transactions > 0, "transactions", self.transactions.into(), "at least 1")?;
+        rule(
+            self.transactions > 0,
+            "transactions",
+            self.transactions.into(),
+            "at least 1",
+        )?;
         rule(self.photos > 0, "photos", self.photos.into(), "at least 1")?;
-        rule(photos <= PHOTOS_MAX.into(), "photos", photos, "at most 99999 in all transactions, since names have five digits")?;
-        rule(self.deletes <= self.photos, "deletes", self.deletes.into(), "no more than a transaction's photos")?;
-        rule((1..=PHOTO_MAX).contains(&self.unit), "unit", self.unit, "1 to 4294967295 bytes")?;
-        rule((1..=1 << 20).contains(&self.entry_bytes), "entry", self.entry_bytes, "1 to 1048576 bytes")?;
+        rule(
+            photos <= PHOTOS_MAX.into(),
+            "photos",
+            photos,
+            "at most 99999 in all transactions, since names have five digits",
+        )?;
+        rule(
+            self.deletes <= self.photos,
+            "deletes",
+            self.deletes.into(),
+            "no more than a transaction's photos",
+        )?;
+        rule(
+            (1..=PHOTO_MAX).contains(&self.unit),
+            "unit",
+            self.unit,
+            "1 to 4294967295 bytes",
+        )?;
+        rule(
+            (1..=1 << 20).contains(&self.entry_bytes),
+            "entry",
+            self.entry_bytes,
+            "1 to 1048576 bytes",
+        )?;
         let (min, max) = (self.photo_bytes_min, self.photo_bytes_max);
         rule(min >= self.unit, "shortest photo", min, "at least a unit")?;
-        rule((min..=PHOTO_MAX).contains(&max), "longest photo", max, "at least the shortest photo, at most 4294967295 bytes")?;
-        rule(max / self.unit >= min.div_ceil(self.unit), "longest photo", max, "whole units between it and the shortest")?;
+        rule(
+            (min..=PHOTO_MAX).contains(&max),
+            "longest photo",
+            max,
+            "at least the shortest photo, at most 4294967295 bytes",
+        )?;
+        rule(
+            max / self.unit >= min.div_ceil(self.unit),
+            "longest photo",
+            max,
+            "whole units between it and the shortest",
+        )?;
         if let Some(total) = self.total {
-            rule(total / self.unit >= photos, "total", total, "at least a unit for each photo")?;
-            rule(total / photos <= PHOTO_MAX / 2, "total", total, "at most 2147483647 bytes a photo")?;
+            rule(
+                total / self.unit >= photos,
+                "total",
+                total,
+                "at least a unit for each photo",
+            )?;
+            rule(
+                total / photos <= PHOTO_MAX / 2,
+                "total",
+                total,
+                "at most 2147483647 bytes a photo",
+            )?;
         }
         Ok(())
     }
@@ -163,7 +236,14 @@ impl Sizes {
     fn new(spec: &CameraSpec) -> Self {
         let least = spec.photo_bytes_min.div_ceil(spec.unit);
         let span = spec.photo_bytes_max / spec.unit - least + 1;
-        let mut sizes = Self { rng: rng(spec.seed, "camera sizes"), least, span, drawn: 0, all: 1, wanted: 1 };
+        let mut sizes = Self {
+            rng: rng(spec.seed, "camera sizes"),
+            least,
+            span,
+            drawn: 0,
+            all: 1,
+            wanted: 1,
+        };
         if let Some(total) = spec.total {
             let mut trial = sizes.clone();
             sizes.all = (0..spec.photos_in_all()).map(|_| trial.draw()).sum();
@@ -288,9 +368,17 @@ impl CameraMs500 {
         self.made += 1;
         let (file, bytes) = (FileId(self.made), self.sizes.next() * self.spec.unit);
         self.call(FileCall::Create { file });
-        self.steps.push_back(Step::Run { file, from: 0, to: bytes, version: 0 });
+        self.steps.push_back(Step::Run {
+            file,
+            from: 0,
+            to: bytes,
+            version: 0,
+        });
         self.call(FileCall::Close { file });
-        self.photos.push(Photo { file, entry: self.entries });
+        self.photos.push(Photo {
+            file,
+            entry: self.entries,
+        });
         self.entries += 1;
         self.write_entry(self.entries - 1);
     }
@@ -324,13 +412,23 @@ impl CameraMs500 {
         for deleted in 0..self.spec.deletes {
             let is_new = |photo: &&Photo| photo.file.0 > first;
             let nth = below(&mut self.deletions, u64::from(self.spec.photos - deleted)) as usize;
-            let Some(file) = self.photos.iter().filter(is_new).nth(nth).map(|photo| photo.file) else { return };
+            let Some(file) = self
+                .photos
+                .iter()
+                .filter(is_new)
+                .nth(nth)
+                .map(|photo| photo.file)
+            else {
+                return;
+            };
             self.delete(file);
         }
     }
 
     fn delete(&mut self, file: FileId) {
-        let Some(at) = self.photos.iter().position(|photo| photo.file == file) else { return };
+        let Some(at) = self.photos.iter().position(|photo| photo.file == file) else {
+            return;
+        };
         self.call(FileCall::Remove { file });
         match self.spec.index_delete {
             IndexDelete::Overwrite => {
@@ -355,15 +453,27 @@ impl CameraMs500 {
         let end = start + self.spec.entry_bytes;
         let (from, to) = match self.spec.index_write {
             IndexWrite::Entry => (start, end),
-            IndexWrite::Units => (start - start % unit, end.next_multiple_of(unit).min(self.entries * self.spec.entry_bytes)),
+            IndexWrite::Units => (
+                start - start % unit,
+                end.next_multiple_of(unit)
+                    .min(self.entries * self.spec.entry_bytes),
+            ),
         };
         self.version += 1;
-        self.steps.push_back(Step::Run { file: INDEX, from, to, version: self.version });
+        self.steps.push_back(Step::Run {
+            file: INDEX,
+            from,
+            to,
+            version: self.version,
+        });
     }
 
     /// Cuts the index behind its entries.
     fn cut_index(&mut self) {
-        self.call(FileCall::Truncate { file: INDEX, length: self.entries * self.spec.entry_bytes });
+        self.call(FileCall::Truncate {
+            file: INDEX,
+            length: self.entries * self.spec.entry_bytes,
+        });
         if self.spec.fsync {
             self.call(FileCall::Fsync { file: INDEX });
         }
@@ -373,12 +483,22 @@ impl CameraMs500 {
     fn write(&mut self, file: FileId, from: u64, to: u64, version: u32) -> FileCall {
         let length = self.spec.unit.min(to - from);
         if from + length < to {
-            self.steps.push_front(Step::Run { file, from: from + length, to, version });
+            self.steps.push_front(Step::Run {
+                file,
+                from: from + length,
+                to,
+                version,
+            });
         }
         if self.spec.fsync {
             self.steps.push_front(Step::Call(FileCall::Fsync { file }));
         }
-        FileCall::Write { file, offset: from, length, version }
+        FileCall::Write {
+            file,
+            offset: from,
+            length,
+            version,
+        }
     }
 }
 
@@ -389,7 +509,12 @@ impl Iterator for CameraMs500 {
         loop {
             match self.steps.pop_front() {
                 Some(Step::Call(call)) => return Some(call),
-                Some(Step::Run { file, from, to, version }) if from < to => return Some(self.write(file, from, to, version)),
+                Some(Step::Run {
+                    file,
+                    from,
+                    to,
+                    version,
+                }) if from < to => return Some(self.write(file, from, to, version)),
                 Some(Step::Run { .. }) => {}
                 None if self.stage == Stage::End => return None,
                 None => self.plan(),
@@ -399,9 +524,14 @@ impl Iterator for CameraMs500 {
 }
 
 impl FileCalls for CameraMs500 {
-    /// `INDEX.DAT`, `PIC00001.JPG`, `PIC00002.JPG` ...: short names, as cameras give them, so that each has one slot of a directory.
+    /// `INDEX.DAT`, `PIC00001.JPG`, `PIC00002.JPG` ...: short names, as cameras give them, so that
+    /// each has one slot of a directory.
     fn name(&self, file: FileId) -> String {
-        if file == INDEX { "INDEX.DAT".into() } else { format!("PIC{:05}.JPG", file.0) }
+        if file == INDEX {
+            "INDEX.DAT".into()
+        } else {
+            format!("PIC{:05}.JPG", file.0)
+        }
     }
 
     fn contents(&self) -> Contents {

@@ -51,35 +51,69 @@ fn left(spec: CameraSpec) -> Vec<usize> {
 fn the_default_writes_what_the_paper_says() {
     let calls = calls(CameraSpec::default());
     let written = written(&calls);
-    let photos: u64 = written.iter().filter(|(file, _)| **file != INDEX).map(|(_, bytes)| bytes).sum();
+    let photos: u64 = written
+        .iter()
+        .filter(|(file, _)| **file != INDEX)
+        .map(|(_, bytes)| bytes)
+        .sum();
     assert_eq!((written.len() - 1, photos), (200, 163_164 * 512));
-    assert_eq!(photos, 79_670 * (1 << 20) / 1000 / 512 * 512, "79.67 MiB in whole units");
+    assert_eq!(
+        photos,
+        79_670 * (1 << 20) / 1000 / 512 * 512,
+        "79.67 MiB in whole units"
+    );
     let sizes: Vec<u64> = written.iter().skip(1).map(|(_, bytes)| *bytes).collect();
-    assert!(sizes.iter().all(|bytes| (290 << 10..520 << 10).contains(bytes)), "300 to 500 KB, scaled a little");
+    assert!(
+        sizes
+            .iter()
+            .all(|bytes| (290 << 10..520 << 10).contains(bytes)),
+        "300 to 500 KB, scaled a little"
+    );
     assert!(sizes.iter().min() < Some(&(310 << 10)) && sizes.iter().max() > Some(&(490 << 10)));
-    assert_eq!(count(&calls, |call| matches!(call, FileCall::Fsync { .. })), count(&calls, is_write) + 1, "one more when the index is cut");
+    assert_eq!(
+        count(&calls, |call| matches!(call, FileCall::Fsync { .. })),
+        count(&calls, is_write) + 1,
+        "one more when the index is cut"
+    );
 }
 
 #[test]
 fn photos_are_halved_and_the_sixth_transaction_clears_the_camera() {
-    assert_eq!(left(CameraSpec::default()), [10, 20, 30, 40, 50, 0, 10, 20, 30, 40]);
-    let later = CameraSpec { delete_all: DeleteAll::AfterDeletes, ..CameraSpec::default() };
+    assert_eq!(
+        left(CameraSpec::default()),
+        [10, 20, 30, 40, 50, 0, 10, 20, 30, 40]
+    );
+    let later = CameraSpec {
+        delete_all: DeleteAll::AfterDeletes,
+        ..CameraSpec::default()
+    };
     assert_eq!(left(later), [10, 20, 30, 40, 50, 60, 0, 10, 20, 30]);
 }
 
 #[test]
 fn an_entry_takes_the_units_it_touches_or_its_own_bytes() {
     let index = |index_write| {
-        let all = calls(CameraSpec { index_write, ..CameraSpec::default() });
+        let all = calls(CameraSpec {
+            index_write,
+            ..CameraSpec::default()
+        });
         let of_index = |call: &&FileCall| is_write(call) && call.file() == Some(INDEX);
         all.iter().filter(of_index).copied().collect::<Vec<_>>()
     };
     // 200 entries made and 90 deleted one by one, of which every eighth lies in two units.
     let entries = index(IndexWrite::Entry);
     assert_eq!(entries.len(), 290);
-    assert!(entries.iter().all(|call| matches!(call, FileCall::Write { length: 96, .. })));
+    assert!(
+        entries
+            .iter()
+            .all(|call| matches!(call, FileCall::Write { length: 96, .. }))
+    );
     let units = index(IndexWrite::Units);
-    assert!((290 + 25..290 + 25 + 30).contains(&units.len()), "{}", units.len());
+    assert!(
+        (290 + 25..290 + 25 + 30).contains(&units.len()),
+        "{}",
+        units.len()
+    );
     assert!(units.iter().all(|call| matches!(call, FileCall::Write { offset, length, .. } if offset % 512 == 0 && *length <= 512)));
 }
 
@@ -87,7 +121,12 @@ fn an_entry_takes_the_units_it_touches_or_its_own_bytes() {
 fn the_index_has_an_entry_for_each_photo_since_it_was_cut() {
     let length = |index_delete| {
         let mut expected = Expected::new(Contents::new(1));
-        calls(CameraSpec { index_delete, ..CameraSpec::default() }).iter().for_each(|call| expected.apply(call).unwrap());
+        calls(CameraSpec {
+            index_delete,
+            ..CameraSpec::default()
+        })
+        .iter()
+        .for_each(|call| expected.apply(call).unwrap());
         let lengths: BTreeMap<FileId, u64> = expected.files().collect();
         (lengths.len(), lengths[&INDEX])
     };
@@ -97,7 +136,12 @@ fn the_index_has_an_entry_for_each_photo_since_it_was_cut() {
 
 #[test]
 fn seeds_draw_other_photos_and_the_same_total() {
-    let photos = |seed| written(&calls(CameraSpec { seed, ..CameraSpec::default() }));
+    let photos = |seed| {
+        written(&calls(CameraSpec {
+            seed,
+            ..CameraSpec::default()
+        }))
+    };
     let sum = |seed| photos(seed).values().skip(1).sum::<u64>();
     assert_eq!(photos(3), photos(3));
     assert_ne!(photos(3), photos(4));
@@ -113,14 +157,23 @@ fn fewer_transactions_write_as_much_in_each() {
 
 #[test]
 fn without_fsync_there_is_none() {
-    let calls = calls(CameraSpec { fsync: false, ..CameraSpec::default() });
-    assert_eq!(count(&calls, |call| matches!(call, FileCall::Fsync { .. })), 0);
+    let calls = calls(CameraSpec {
+        fsync: false,
+        ..CameraSpec::default()
+    });
+    assert_eq!(
+        count(&calls, |call| matches!(call, FileCall::Fsync { .. })),
+        0
+    );
 }
 
 #[test]
 fn names_are_short_and_their_own() {
     let camera = CameraMs500::new(CameraSpec::default()).unwrap();
-    assert_eq!([0, 1, 99_999].map(|n| camera.name(FileId(n))), ["INDEX.DAT", "PIC00001.JPG", "PIC99999.JPG"]);
+    assert_eq!(
+        [0, 1, 99_999].map(|n| camera.name(FileId(n))),
+        ["INDEX.DAT", "PIC00001.JPG", "PIC99999.JPG"]
+    );
 }
 
 #[test]
@@ -139,7 +192,10 @@ fn what_is_no_camera_is_refused_by_name() {
     assert_eq!(key(&|s| s.entry_bytes = 0), "entry");
     assert_eq!(key(&|s| s.photo_bytes_min = 511), "shortest photo");
     assert_eq!(key(&|s| s.photo_bytes_max = 1), "longest photo");
-    assert_eq!(key(&|s| (s.unit, s.photo_bytes_min, s.photo_bytes_max) = (1000, 1001, 1999)), "longest photo");
+    assert_eq!(
+        key(&|s| (s.unit, s.photo_bytes_min, s.photo_bytes_max) = (1000, 1001, 1999)),
+        "longest photo"
+    );
     assert_eq!(key(&|s| s.total = Some(1000)), "total");
     assert_eq!(key(&|s| s.total = Some(u64::MAX)), "total");
 }

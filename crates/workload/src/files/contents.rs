@@ -1,7 +1,8 @@
 //! What a workload's files hold: bytes that are a function of the place alone.
 //!
-//! *Promises.* The byte at an offset depends on seed, file, version and offset, not on how the bytes are grouped into writes; so whoever knows the calls can
-//! tell what a file must hold, and bytes that ended up elsewhere are found, unless all are zeros.
+//! *Promises.* The byte at an offset depends on seed, file, version and offset, not on how the
+//! bytes are grouped into writes; so whoever knows the calls can tell what a file must hold, and
+//! bytes that ended up elsewhere are found, unless all are zeros.
 
 use super::FileId;
 use nandlab_sim::mix;
@@ -116,7 +117,11 @@ impl Contents {
             Look::Zero => [0; WORD],
         };
         let (into, first) = ((offset % WORD as u64) as usize, offset / WORD as u64);
-        let (head, rest) = buf.split_at_mut(if into == 0 { 0 } else { (WORD - into).min(buf.len()) });
+        let (head, rest) = buf.split_at_mut(if into == 0 {
+            0
+        } else {
+            (WORD - into).min(buf.len())
+        });
         head.copy_from_slice(&word(first)[into..][..head.len()]);
         for (index, part) in (first + u64::from(into > 0)..).zip(rest.chunks_mut(WORD)) {
             part.copy_from_slice(&word(index)[..part.len()]);
@@ -140,7 +145,11 @@ mod tests {
         let whole = bytes(1, 2, 3, 0, 200);
         for from in 0..200 {
             for to in from..200 {
-                assert_eq!(bytes(1, 2, 3, from as u64, to - from), whole[from..to], "{from}..{to}");
+                assert_eq!(
+                    bytes(1, 2, 3, from as u64, to - from),
+                    whole[from..to],
+                    "{from}..{to}"
+                );
             }
         }
     }
@@ -148,9 +157,17 @@ mod tests {
     #[test]
     fn another_seed_file_version_or_place_holds_something_else() {
         let here = bytes(1, 2, 3, 512, 512);
-        for other in [bytes(2, 2, 3, 512, 512), bytes(1, 1, 3, 512, 512), bytes(1, 2, 4, 512, 512), bytes(1, 2, 3, 0, 512)] {
+        for other in [
+            bytes(2, 2, 3, 512, 512),
+            bytes(1, 1, 3, 512, 512),
+            bytes(1, 2, 4, 512, 512),
+            bytes(1, 2, 3, 0, 512),
+        ] {
             let same = here.iter().zip(&other).filter(|(a, b)| a == b).count();
-            assert!(same < 20, "{same} of 512 bytes are the same, about 2 by chance");
+            assert!(
+                same < 20,
+                "{same} of 512 bytes are the same, about 2 by chance"
+            );
         }
     }
 
@@ -162,7 +179,10 @@ mod tests {
             buf
         };
         let text = look(Look::Text, 0, 4000);
-        assert!(text.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()));
+        assert!(
+            text.iter()
+                .all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+        );
         assert_eq!(look(Look::Text, 13, 100), text[13..113]);
         assert_eq!(look(Look::Zero, 13, 100), [0; 100]);
     }

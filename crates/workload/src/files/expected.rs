@@ -1,7 +1,8 @@
 //! What a stream of calls leaves behind, told from the calls alone.
 //!
-//! *Promises.* After each call that was applied: which files there are, how long they are, and every byte of them. Holds for each file its extents by version, not their
-//! bytes: memory grows with the number of writes that do not continue one another.
+//! *Promises.* After each call that was applied: which files there are, how long they are, and
+//! every byte of them. Holds for each file its extents by version, not their bytes: memory grows
+//! with the number of writes that do not continue one another.
 
 use super::{Contents, FileCall, FileId};
 use alloc::collections::BTreeMap;
@@ -40,12 +41,18 @@ pub struct Expected {
 impl Expected {
     /// No files yet.
     pub fn new(contents: Contents) -> Self {
-        Self { contents, files: BTreeMap::new() }
+        Self {
+            contents,
+            files: BTreeMap::new(),
+        }
     }
 
     /// Carries a call out. Whether files are open is not looked at.
     pub fn apply(&mut self, call: &FileCall) -> Result<(), ExpectedError> {
-        let wrong = |expected| ExpectedError { call: *call, expected };
+        let wrong = |expected| ExpectedError {
+            call: *call,
+            expected,
+        };
         let Some(id) = call.file() else { return Ok(()) };
         if let FileCall::Create { file } = call {
             return match self.files.insert(*file, File::default()) {
@@ -53,10 +60,20 @@ impl Expected {
                 Some(_) => Err(wrong("a file that is not there")),
             };
         }
-        let file = self.files.get_mut(&id).ok_or(wrong("a file that is there"))?;
+        let file = self
+            .files
+            .get_mut(&id)
+            .ok_or(wrong("a file that is there"))?;
         match *call {
-            FileCall::Write { offset, length, version, .. } => {
-                let end = offset.checked_add(length).ok_or(wrong("an end below 2^64"))?;
+            FileCall::Write {
+                offset,
+                length,
+                version,
+                ..
+            } => {
+                let end = offset
+                    .checked_add(length)
+                    .ok_or(wrong("an end below 2^64"))?;
                 file.write(offset, end, version);
             }
             FileCall::Truncate { length, .. } => file.truncate(length),
@@ -71,16 +88,28 @@ impl Expected {
         self.files.iter().map(|(id, file)| (*id, file.length))
     }
 
-    /// Fills `buf` with what a file holds from `offset` on: zeros behind its end, and where there is no such file.
+    /// Fills `buf` with what a file holds from `offset` on: zeros behind its end, and where there
+    /// is no such file.
     pub fn fill(&self, id: FileId, offset: u64, buf: &mut [u8]) {
         buf.fill(0);
         let end = offset.saturating_add(buf.len() as u64);
-        let Some(file) = self.files.get(&id) else { return };
-        let first = file.extents.range(..=offset).next_back().map_or(offset, |(start, _)| *start);
+        let Some(file) = self.files.get(&id) else {
+            return;
+        };
+        let first = file
+            .extents
+            .range(..=offset)
+            .next_back()
+            .map_or(offset, |(start, _)| *start);
         for (start, extent) in file.extents.range(first..end) {
             let (from, to) = (*start.max(&offset), extent.end.min(end));
             if from < to {
-                self.contents.fill(id, extent.version, from, &mut buf[(from - offset) as usize..(to - offset) as usize]);
+                self.contents.fill(
+                    id,
+                    extent.version,
+                    from,
+                    &mut buf[(from - offset) as usize..(to - offset) as usize],
+                );
             }
         }
     }
@@ -112,7 +141,11 @@ impl File {
 
     /// Leaves no extent between the two; those that reach over them are cut.
     fn clear(&mut self, start: u64, end: u64) {
-        let over = self.extents.range_mut(..start).next_back().filter(|(_, before)| before.end > start);
+        let over = self
+            .extents
+            .range_mut(..start)
+            .next_back()
+            .filter(|(_, before)| before.end > start);
         if let Some((_, before)) = over {
             let rest = *before;
             before.end = start;
@@ -120,7 +153,12 @@ impl File {
                 self.extents.insert(end, rest);
             }
         }
-        while let Some((at, extent)) = self.extents.range(start..end).next().map(|(at, extent)| (*at, *extent)) {
+        while let Some((at, extent)) = self
+            .extents
+            .range(start..end)
+            .next()
+            .map(|(at, extent)| (*at, *extent))
+        {
             self.extents.remove(&at);
             if extent.end > end {
                 self.extents.insert(end, extent);
@@ -139,7 +177,12 @@ mod tests {
     const F: FileId = FileId(7);
 
     fn write(offset: u64, length: u64, version: u32) -> FileCall {
-        FileCall::Write { file: F, offset, length, version }
+        FileCall::Write {
+            file: F,
+            offset,
+            length,
+            version,
+        }
     }
 
     #[test]
@@ -156,10 +199,22 @@ mod tests {
     #[test]
     fn what_no_program_can_do_is_refused() {
         let mut expected = Expected::new(Contents::new(1));
-        assert_eq!(expected.apply(&write(3, 5, 0)).unwrap_err().to_string(), "file 7: write 5 bytes at 3: expected a file that is there");
+        assert_eq!(
+            expected.apply(&write(3, 5, 0)).unwrap_err().to_string(),
+            "file 7: write 5 bytes at 3: expected a file that is there"
+        );
         expected.apply(&FileCall::Create { file: F }).unwrap();
-        assert_eq!(expected.apply(&FileCall::Create { file: F }).unwrap_err().expected, "a file that is not there");
-        assert_eq!(expected.apply(&write(u64::MAX, 2, 0)).unwrap_err().expected, "an end below 2^64");
+        assert_eq!(
+            expected
+                .apply(&FileCall::Create { file: F })
+                .unwrap_err()
+                .expected,
+            "a file that is not there"
+        );
+        assert_eq!(
+            expected.apply(&write(u64::MAX, 2, 0)).unwrap_err().expected,
+            "an end below 2^64"
+        );
     }
 
     proptest! {

@@ -1,10 +1,12 @@
 //! Streams of file calls: what a program does to its files, as data.
 //!
-//! *Promises.* A stream is a pure function of its description and seed; so are the names of its files, the bytes that it writes ([`Contents`]), and with them what
-//! must be found afterwards ([`Expected`]). A stream is sound: a file is created before it is used, opened before it is read or written, closed before it is
-//! removed. Making a call allocates nothing in the steady state.
+//! *Promises.* A stream is a pure function of its description and seed; so are the names of its
+//! files, the bytes that it writes ([`Contents`]), and with them what must be found afterwards
+//! ([`Expected`]). A stream is sound: a file is created before it is used, opened before it is read
+//! or written, closed before it is removed. Making a call allocates nothing in the steady state.
 //!
-//! *Works in terms of* numbered files in one directory, bytes and versions. *Knows nothing of* file systems, time, or whether a call succeeds.
+//! *Works in terms of* numbered files in one directory, bytes and versions. *Knows nothing of* file
+//! systems, time, or whether a call succeeds.
 
 mod contents;
 mod expected;
@@ -58,7 +60,8 @@ pub enum FileCall {
         offset: u64,
         /// Bytes, above 0.
         length: u64,
-        /// Which of the bytes that the place may hold: each rewriting has another, so that a lost one is found.
+        /// Which of the bytes that the place may hold: each rewriting has another, so that a lost
+        /// one is found.
         version: u32,
     },
     /// Gives a file another length; what is added reads as zeros.
@@ -73,7 +76,8 @@ pub enum FileCall {
         /// Which.
         file: FileId,
     },
-    /// Makes the contents of an open file durable, and what is needed to find them: what `O_SYNC` did after each write before Linux 2.6.33, and `O_DSYNC` since.
+    /// Makes the contents of an open file durable, and what is needed to find them: what `O_SYNC`
+    /// did after each write before Linux 2.6.33, and `O_DSYNC` since.
     Fdatasync {
         /// Which.
         file: FileId,
@@ -140,12 +144,14 @@ pub trait FileCalls: Iterator<Item = FileCall> {
     /// How far the stream has come, 0 to 1.
     fn share_done(&self) -> f64;
 
-    /// What the program would call the part of it to which the last call belongs: each is measured by itself.
+    /// What the program would call the part of it to which the last call belongs: each is measured
+    /// by itself.
     fn phase(&self) -> &'static str {
         "run"
     }
 
-    /// What kind of file it is, where a workload has several kinds: writes to the disk are counted by it.
+    /// What kind of file it is, where a workload has several kinds: writes to the disk are counted
+    /// by it.
     fn group(&self, file: FileId) -> &'static str {
         let _ = file;
         "files"

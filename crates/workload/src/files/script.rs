@@ -1,6 +1,8 @@
-//! A benchmark as a list planned in advance: single calls, and passes of which each item becomes calls when its turn comes.
+//! A benchmark as a list planned in advance: single calls, and passes of which each item becomes
+//! calls when its turn comes.
 //!
-//! *Promises.* Calls come in the order in which they were planned, each under the phase it was planned for. Making one allocates nothing once the longest item was made.
+//! *Promises.* Calls come in the order in which they were planned, each under the phase it was
+//! planned for. Making one allocates nothing once the longest item was made.
 
 use super::FileCall;
 use alloc::collections::VecDeque;
@@ -34,7 +36,13 @@ pub(crate) struct Script<P> {
 impl<P: Copy> Script<P> {
     /// Nothing planned.
     pub(crate) fn new() -> Self {
-        Self { steps: VecDeque::new(), item: VecDeque::new(), phase: SET_UP, items: 0, items_done: 0 }
+        Self {
+            steps: VecDeque::new(),
+            item: VecDeque::new(),
+            phase: SET_UP,
+            items: 0,
+            items_done: 0,
+        }
     }
 
     /// Plans one call.
@@ -45,11 +53,21 @@ impl<P: Copy> Script<P> {
     /// Plans `count` items of `pass`, numbered from 0.
     pub(crate) fn pass(&mut self, phase: &'static str, pass: P, count: u64) {
         self.items += count;
-        self.steps.push_back((phase, Step::Pass { pass, next: 0, count }));
+        self.steps.push_back((
+            phase,
+            Step::Pass {
+                pass,
+                next: 0,
+                count,
+            },
+        ));
     }
 
     /// The next call. `make` appends the calls of one item of a pass.
-    pub(crate) fn next(&mut self, mut make: impl FnMut(P, u64, &mut VecDeque<FileCall>)) -> Option<FileCall> {
+    pub(crate) fn next(
+        &mut self,
+        mut make: impl FnMut(P, u64, &mut VecDeque<FileCall>),
+    ) -> Option<FileCall> {
         loop {
             if let Some(call) = self.item.pop_front() {
                 return Some(call);
@@ -98,13 +116,18 @@ mod tests {
         script.call("second", FileCall::Sync);
         let mut found = Vec::new();
         let compute = |instructions| FileCall::Compute { instructions };
-        while let Some(call) = script.next(|pass, n, calls| calls.extend([compute(pass + n), compute(0)])) {
+        while let Some(call) =
+            script.next(|pass, n, calls| calls.extend([compute(pass + n), compute(0)]))
+        {
             found.push((script.phase(), call));
         }
         let item = |phase, instructions| [(phase, compute(instructions)), (phase, compute(0))];
         let passes = [item("first", 10), item("first", 11), item("second", 20)].concat();
         assert_eq!(found[1..7], passes);
-        assert_eq!((found[0], found[7], found.len()), ((SET_UP, FileCall::Sync), ("second", FileCall::Sync), 8));
+        assert_eq!(
+            (found[0], found[7], found.len()),
+            ((SET_UP, FileCall::Sync), ("second", FileCall::Sync), 8)
+        );
         assert_eq!(script.share_done(), 1.0);
     }
 

@@ -17,7 +17,11 @@ pub(crate) struct Sound {
 impl Sound {
     /// The calls of a phase.
     pub fn of(&self, phase: &str) -> Vec<FileCall> {
-        self.calls.iter().filter(|(of, _)| *of == phase).map(|(_, call)| *call).collect()
+        self.calls
+            .iter()
+            .filter(|(of, _)| *of == phase)
+            .map(|(_, call)| *call)
+            .collect()
     }
 
     pub fn count(&self, which: impl Fn(&FileCall) -> bool) -> usize {
@@ -25,10 +29,14 @@ impl Sound {
     }
 }
 
-/// Runs a stream: files are created before they are opened, open while they are used, closed at the end; names differ; reads find what is there; what is
-/// written differs from what was there.
+/// Runs a stream: files are created before they are opened, open while they are used, closed at the
+/// end; names differ; reads find what is there; what is written differs from what was there.
 pub(crate) fn run(mut stream: impl FileCalls) -> Sound {
-    let (mut expected, mut open, mut names) = (Expected::new(stream.contents()), BTreeSet::new(), BTreeMap::<FileId, String>::new());
+    let (mut expected, mut open, mut names) = (
+        Expected::new(stream.contents()),
+        BTreeSet::new(),
+        BTreeMap::<FileId, String>::new(),
+    );
     let (mut calls, mut there) = (Vec::new(), BTreeMap::new());
     while let Some(call) = stream.next() {
         calls.push((stream.phase(), call));
@@ -37,13 +45,20 @@ pub(crate) fn run(mut stream: impl FileCalls) -> Sound {
         if let FileCall::Write { offset, .. } = call {
             expected.fill(file, offset, &mut before);
         }
-        expected.apply(&call).unwrap_or_else(|error| panic!("{error}"));
+        expected
+            .apply(&call)
+            .unwrap_or_else(|error| panic!("{error}"));
         match call {
             FileCall::Create { .. } => {
                 there.insert(file, 0);
                 assert!(open.insert(file), "{file:?} is open");
                 let name = stream.name(file);
-                assert!(names.iter().all(|(other, found)| *other == file || *found != name), "two files are called {name}");
+                assert!(
+                    names
+                        .iter()
+                        .all(|(other, found)| *other == file || *found != name),
+                    "two files are called {name}"
+                );
                 names.insert(file, name);
             }
             FileCall::Open { .. } => assert!(open.insert(file), "{file:?} is open"),
@@ -53,18 +68,28 @@ pub(crate) fn run(mut stream: impl FileCalls) -> Sound {
                 there.remove(&file);
                 names.remove(&file);
             }
-            _ => assert!(open.contains(&file), "{call} to {file:?}, which is not open"),
+            _ => assert!(
+                open.contains(&file),
+                "{call} to {file:?}, which is not open"
+            ),
         }
         match call {
             FileCall::Write { offset, length, .. } => {
                 expected.fill(file, offset, &mut after);
-                assert!(length > 0 && (length < 8 || before != after), "{call} changes nothing");
+                assert!(
+                    length > 0 && (length < 8 || before != after),
+                    "{call} changes nothing"
+                );
                 let end: &mut u64 = there.get_mut(&file).unwrap();
                 *end = (*end).max(offset + length);
             }
             FileCall::Truncate { length, .. } => drop(there.insert(file, length)),
             FileCall::Read { offset, length, .. } => {
-                assert!(length > 0 && offset + length <= there[&file], "{call} of {} bytes", there[&file])
+                assert!(
+                    length > 0 && offset + length <= there[&file],
+                    "{call} of {} bytes",
+                    there[&file]
+                )
             }
             _ => {}
         }

@@ -1,9 +1,12 @@
 //! fs_mark: many small files, made durable in one of several ways.
 //!
-//! After R. Wheeler's fs_mark 3.3 (`fs_mark.c`, `fs_mark.h`): in each loop every thread makes its files one after the other - create, write in pieces, make durable, close -, makes them durable
-//! afterwards where the method says so, and removes them unless told to keep them. Files per second are those of the phases `files` and `sync` together; the program counts the removal, too.
+//! After R. Wheeler's fs_mark 3.3 (`fs_mark.c`, `fs_mark.h`): in each loop every thread makes its
+//! files one after the other - create, write in pieces, make durable, close -, makes them durable
+//! afterwards where the method says so, and removes them unless told to keep them. Files per second
+//! are those of the phases `files` and `sync` together; the program counts the removal, too.
 //!
-//! *Differs* from the program where that has threads, which are one stream here, a file of each in turn; and all files lie in one directory, as without its `-D`.
+//! *Differs* from the program where that has threads, which are one stream here, a file of each in
+//! turn; and all files lie in one directory, as without its `-D`.
 //!
 //! *Promises.* The stream is a pure function of [`FsMarkSpec`].
 
@@ -55,8 +58,15 @@ pub enum FsMarkSync {
 
 impl FsMarkSync {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 7] =
-        [Self::None, Self::PerFile, Self::Everything, Self::Reverse, Self::EverythingReverse, Self::InOrder, Self::EverythingInOrder];
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::PerFile,
+        Self::Everything,
+        Self::Reverse,
+        Self::EverythingReverse,
+        Self::InOrder,
+        Self::EverythingInOrder,
+    ];
 
     /// A name for descriptions.
     pub fn name(self) -> &'static str {
@@ -72,7 +82,10 @@ impl FsMarkSync {
     }
 
     fn has_sync(self) -> bool {
-        matches!(self, Self::Everything | Self::EverythingReverse | Self::EverythingInOrder)
+        matches!(
+            self,
+            Self::Everything | Self::EverythingReverse | Self::EverythingInOrder
+        )
     }
 }
 
@@ -99,7 +112,16 @@ pub struct FsMarkSpec {
 
 impl Default for FsMarkSpec {
     fn default() -> Self {
-        Self { seed: 1, files: 1000, bytes: 51_200, piece: 16_384, threads: 1, sync: FsMarkSync::PerFile, loops: 1, keep: false }
+        Self {
+            seed: 1,
+            files: 1000,
+            bytes: 51_200,
+            piece: 16_384,
+            threads: 1,
+            sync: FsMarkSync::PerFile,
+            loops: 1,
+            keep: false,
+        }
     }
 }
 
@@ -107,14 +129,47 @@ impl FsMarkSpec {
     /// Refuses what is no run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: u64, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
-        rule((1..=FILES_MAX).contains(&self.files), "files", self.files, "1 to 1000000")?;
-        rule(self.bytes <= BYTES_MAX, "bytes", self.bytes, "at most 1099511627776 bytes")?;
-        rule((1..=PIECE_MAX).contains(&self.piece), "piece", self.piece, "1 to 1048576 bytes")?;
-        rule((1..=THREADS_MAX).contains(&self.threads), "threads", self.threads, "1 to 64")?;
+        rule(
+            (1..=FILES_MAX).contains(&self.files),
+            "files",
+            self.files,
+            "1 to 1000000",
+        )?;
+        rule(
+            self.bytes <= BYTES_MAX,
+            "bytes",
+            self.bytes,
+            "at most 1099511627776 bytes",
+        )?;
+        rule(
+            (1..=PIECE_MAX).contains(&self.piece),
+            "piece",
+            self.piece,
+            "1 to 1048576 bytes",
+        )?;
+        rule(
+            (1..=THREADS_MAX).contains(&self.threads),
+            "threads",
+            self.threads,
+            "1 to 64",
+        )?;
         let most = u64::from(u32::MAX) / (self.files * self.threads);
-        rule((1..=most).contains(&self.loops), "loops", self.loops, "at least 1, and at most 4294967295 files altogether")
+        rule(
+            (1..=most).contains(&self.loops),
+            "loops",
+            self.loops,
+            "at least 1, and at most 4294967295 files altogether",
+        )
     }
 
     fn files_of_loop(&self) -> u64 {
@@ -154,9 +209,15 @@ impl FsMark {
             }
             match spec.sync {
                 FsMarkSync::None | FsMarkSync::PerFile => {}
-                FsMarkSync::Everything => script.pass(SYNC, (Pass::Fsync { backwards: false }, first), 1),
-                FsMarkSync::Reverse | FsMarkSync::EverythingReverse => script.pass(SYNC, (Pass::Fsync { backwards: true }, first), count),
-                FsMarkSync::InOrder | FsMarkSync::EverythingInOrder => script.pass(SYNC, (Pass::Fsync { backwards: false }, first), count),
+                FsMarkSync::Everything => {
+                    script.pass(SYNC, (Pass::Fsync { backwards: false }, first), 1)
+                }
+                FsMarkSync::Reverse | FsMarkSync::EverythingReverse => {
+                    script.pass(SYNC, (Pass::Fsync { backwards: true }, first), count)
+                }
+                FsMarkSync::InOrder | FsMarkSync::EverythingInOrder => {
+                    script.pass(SYNC, (Pass::Fsync { backwards: false }, first), count)
+                }
             }
             if !spec.keep {
                 script.pass(REMOVE, (Pass::Remove, first), count);
@@ -165,7 +226,12 @@ impl FsMark {
         Ok(Self { spec, script })
     }
 
-    fn item(spec: &FsMarkSpec, (pass, first): (Pass, u64), number: u64, calls: &mut VecDeque<FileCall>) {
+    fn item(
+        spec: &FsMarkSpec,
+        (pass, first): (Pass, u64),
+        number: u64,
+        calls: &mut VecDeque<FileCall>,
+    ) {
         let at = |number: u64| FileId((first + number) as u32);
         match pass {
             Pass::Make => {
@@ -184,8 +250,16 @@ impl FsMark {
                 calls.push_back(FileCall::Close { file });
             }
             Pass::Fsync { backwards } => {
-                let file = at(if backwards { spec.files_of_loop() - 1 - number } else { number });
-                calls.extend([FileCall::Open { file }, FileCall::Fsync { file }, FileCall::Close { file }]);
+                let file = at(if backwards {
+                    spec.files_of_loop() - 1 - number
+                } else {
+                    number
+                });
+                calls.extend([
+                    FileCall::Open { file },
+                    FileCall::Fsync { file },
+                    FileCall::Close { file },
+                ]);
             }
             Pass::Remove => calls.push_back(FileCall::Remove { file: at(number) }),
         }

@@ -1,10 +1,14 @@
-//! Applications are installed: for each a package, the code that is made of it, data of its own, and the list of all packages.
+//! Applications are installed: for each a package, the code that is made of it, data of its own,
+//! and the list of all packages.
 //!
-//! After what Android's package manager leaves behind: the package is written in pieces and made durable; its code is optimised into a file of its own, made durable too; libraries and data follow as
-//! small files, some made durable; then the list of packages is written beside the old one, made durable, and takes its place. Numbers and sizes are assumed: the publication of F2FS (ELC Europe 2012) reports the
-//! seconds that "app install" took and not what it consisted of.
+//! After what Android's package manager leaves behind: the package is written in pieces and made
+//! durable; its code is optimised into a file of its own, made durable too; libraries and data
+//! follow as small files, some made durable; then the list of packages is written beside the old
+//! one, made durable, and takes its place. Numbers and sizes are assumed: the publication of F2FS
+//! (ELC Europe 2012) reports the seconds that "app install" took and not what it consisted of.
 //!
-//! *Differs* from the real one: the list is written anew under a name of its own and the old one removed, as streams of file calls do not rename; all files lie in one directory.
+//! *Differs* from the real one: the list is written anew under a name of its own and the old one
+//! removed, as streams of file calls do not rename; all files lie in one directory.
 //!
 //! *Promises.* The stream is a pure function of [`InstallSpec`].
 
@@ -70,17 +74,53 @@ impl InstallSpec {
     /// Refuses what is no installation, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: u64, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
-        rule((1..=APPS_MAX).contains(&self.apps), "apps", self.apps, "1 to 65536")?;
+        rule(
+            (1..=APPS_MAX).contains(&self.apps),
+            "apps",
+            self.apps,
+            "1 to 65536",
+        )?;
         let range = "at least 1 byte, and at most 4294967296";
-        for ((least, most), [first, last]) in [(self.package, ["package min", "package max"]), (self.file, ["file min", "file max"])] {
+        for ((least, most), [first, last]) in [
+            (self.package, ["package min", "package max"]),
+            (self.file, ["file min", "file max"]),
+        ] {
             rule((1..=BYTES_MAX).contains(&least), first, least, range)?;
-            rule((least..=BYTES_MAX).contains(&most), last, most, "at least the least, and at most 4294967296")?;
+            rule(
+                (least..=BYTES_MAX).contains(&most),
+                last,
+                most,
+                "at least the least, and at most 4294967296",
+            )?;
         }
-        rule((1..=1 << 30).contains(&self.piece), "piece", self.piece, "1 to 1073741824 bytes")?;
-        rule(self.code_percent <= 1000, "code percent", self.code_percent, "at most 1000")?;
-        rule(self.files <= FILES_MAX, "files", self.files, "at most 16384")
+        rule(
+            (1..=1 << 30).contains(&self.piece),
+            "piece",
+            self.piece,
+            "1 to 1073741824 bytes",
+        )?;
+        rule(
+            self.code_percent <= 1000,
+            "code percent",
+            self.code_percent,
+            "at most 1000",
+        )?;
+        rule(
+            self.files <= FILES_MAX,
+            "files",
+            self.files,
+            "at most 16384",
+        )
     }
 }
 
@@ -100,7 +140,11 @@ impl Install {
         script.pass(INSTALL, (), spec.apps);
         script.call(SET_UP, FileCall::Sync);
         let sizes = rng(spec.seed, "installed sizes");
-        Ok(Self { spec, script, sizes })
+        Ok(Self {
+            spec,
+            script,
+            sizes,
+        })
     }
 
     fn first_file(spec: &InstallSpec, app: u64) -> u32 {
@@ -111,14 +155,28 @@ impl Install {
         let file = |number: u64| FileId(Self::first_file(spec, app) + number as u32);
         let package = spec.package.0 + below(sizes, spec.package.1 - spec.package.0 + 1);
         write(file(0), package, spec.piece, true, calls);
-        write(file(1), package * spec.code_percent / 100, spec.piece, true, calls);
+        write(
+            file(1),
+            package * spec.code_percent / 100,
+            spec.piece,
+            true,
+            calls,
+        );
         for number in 0..spec.files {
             let durable = spec.fsync_every > 0 && number % spec.fsync_every == 0;
-            write(file(FIRST + number), skewed(sizes, spec.file), spec.piece, durable, calls);
+            write(
+                file(FIRST + number),
+                skewed(sizes, spec.file),
+                spec.piece,
+                durable,
+                calls,
+            );
         }
         write(file(2), (app + 1) * LISTED, spec.piece, true, calls);
         if app > 0 {
-            calls.push_back(FileCall::Remove { file: FileId(Self::first_file(spec, app - 1) + 2) });
+            calls.push_back(FileCall::Remove {
+                file: FileId(Self::first_file(spec, app - 1) + 2),
+            });
         }
     }
 }
@@ -127,7 +185,12 @@ impl Install {
 fn write(file: FileId, bytes: u64, piece: u64, durable: bool, calls: &mut VecDeque<FileCall>) {
     calls.push_back(FileCall::Create { file });
     let pieces = (0..bytes).step_by(piece as usize);
-    calls.extend(pieces.map(|offset| FileCall::Write { file, offset, length: piece.min(bytes - offset), version: 0 }));
+    calls.extend(pieces.map(|offset| FileCall::Write {
+        file,
+        offset,
+        length: piece.min(bytes - offset),
+        version: 0,
+    }));
     calls.extend(durable.then_some(FileCall::Fsync { file }));
     calls.push_back(FileCall::Close { file });
 }
@@ -143,7 +206,11 @@ impl Iterator for Install {
     type Item = FileCall;
 
     fn next(&mut self) -> Option<FileCall> {
-        let Self { spec, script, sizes } = self;
+        let Self {
+            spec,
+            script,
+            sizes,
+        } = self;
         script.next(|(), app, calls| Self::app(spec, sizes, app, calls))
     }
 }
@@ -151,7 +218,10 @@ impl Iterator for Install {
 impl FileCalls for Install {
     /// `app-3.apk`, `app-3.odex`, `app-3.17` and `packages-3.xml`.
     fn name(&self, file: FileId) -> String {
-        let (app, number) = (u64::from(file.0) / (FIRST + self.spec.files), u64::from(file.0) % (FIRST + self.spec.files));
+        let (app, number) = (
+            u64::from(file.0) / (FIRST + self.spec.files),
+            u64::from(file.0) % (FIRST + self.spec.files),
+        );
         match number {
             0 => format!("app-{app}.apk"),
             1 => format!("app-{app}.odex"),
@@ -191,23 +261,47 @@ mod tests {
 
     #[test]
     fn an_application_is_a_package_code_small_files_and_a_new_list() {
-        let spec = InstallSpec { apps: 2, package: (100, 100), piece: 60, files: 3, file: (10, 10), ..InstallSpec::default() };
+        let spec = InstallSpec {
+            apps: 2,
+            package: (100, 100),
+            piece: 60,
+            files: 3,
+            file: (10, 10),
+            ..InstallSpec::default()
+        };
         let found = sound::run(Install::new(spec).unwrap());
-        let left: Vec<(u32, u64)> = found.expected.files().map(|(file, bytes)| (file.0, bytes)).filter(|(file, _)| *file >= 6).collect();
-        let small = left[3..].iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>();
+        let left: Vec<(u32, u64)> = found
+            .expected
+            .files()
+            .map(|(file, bytes)| (file.0, bytes))
+            .filter(|(file, _)| *file >= 6)
+            .collect();
+        let small = left[3..]
+            .iter()
+            .map(|(_, bytes)| *bytes)
+            .collect::<Vec<_>>();
         assert_eq!(left[..3], [(6, 100), (7, 40), (8, 1800)]);
-        assert!(small.len() == 3 && small.iter().all(|bytes| *bytes == 10), "{small:?}");
+        assert!(
+            small.len() == 3 && small.iter().all(|bytes| *bytes == 10),
+            "{small:?}"
+        );
         // The older list is gone.
         assert!(found.expected.files().all(|(file, _)| file != FileId(2)));
-        let synced: Vec<u32> =
-            found.of(INSTALL).iter().filter(|call| matches!(call, FileCall::Fsync { .. })).map(|call| call.file().unwrap().0).collect();
+        let synced: Vec<u32> = found
+            .of(INSTALL)
+            .iter()
+            .filter(|call| matches!(call, FileCall::Fsync { .. }))
+            .map(|call| call.file().unwrap().0)
+            .collect();
         assert_eq!(synced, [0, 1, 3, 5, 2, 6, 7, 9, 11, 8]);
     }
 
     #[test]
     fn sizes_are_in_their_range_and_small_ones_more_often() {
         let mut sizes = rng(1, "test");
-        let drawn: Vec<u64> = (0..4000).map(|_| skewed(&mut sizes, (512, 64 << 10))).collect();
+        let drawn: Vec<u64> = (0..4000)
+            .map(|_| skewed(&mut sizes, (512, 64 << 10)))
+            .collect();
         assert!(drawn.iter().all(|size| (512..=64 << 10).contains(size)));
         let small = drawn.iter().filter(|size| **size < 8192).count();
         assert!((1800..2600).contains(&small), "{small} of 4000 below 8 KiB");

@@ -1,10 +1,14 @@
 //! IOzone: one file, written and read in records of one size, in several orders.
 //!
-//! After W. D. Norcott's IOzone 3 (`iozone.c`), a run with one file length and one record length: its tests 0 to 5, in its order, each twice where it does that. A phase holds what the program's
-//! stopwatch does: the records; the fsync that ends them only with `-e`, the close only with `-c`. All else lies between the phases, as `set-up`: opening, the fsync that the program always makes
-//! before it starts the watch, the record that it reads in advance, and without `-c` fsync and close.
+//! After W. D. Norcott's IOzone 3 (`iozone.c`), a run with one file length and one record length:
+//! its tests 0 to 5, in its order, each twice where it does that. A phase holds what the program's
+//! stopwatch does: the records; the fsync that ends them only with `-e`, the close only with `-c`.
+//! All else lies between the phases, as `set-up`: opening, the fsync that the program always makes
+//! before it starts the watch, the record that it reads in advance, and without `-c` fsync and
+//! close.
 //!
-//! *Differs* from the program where that draws record numbers: it shuffles a list with `lrand48`, here is a seeded permutation, for both random phases the same, as there.
+//! *Differs* from the program where that draws record numbers: it shuffles a list with `lrand48`,
+//! here is a seeded permutation, for both random phases the same, as there.
 //!
 //! *Promises.* The stream is a pure function of [`IozoneSpec`].
 
@@ -37,7 +41,8 @@ pub enum IozoneTest {
     Read,
     /// 2: reads every record in random order, then writes every record in that order.
     Random,
-    /// 3: reads the records from the last to the first, then does so again, of which the program reports the first.
+    /// 3: reads the records from the last to the first, then does so again, of which the program
+    /// reports the first.
     Backward,
     /// 4: writes the first record as often as there are records.
     RecordRewrite,
@@ -47,7 +52,14 @@ pub enum IozoneTest {
 
 impl IozoneTest {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Write, Self::Read, Self::Random, Self::Backward, Self::RecordRewrite, Self::Stride];
+    pub const ALL: [Self; 6] = [
+        Self::Write,
+        Self::Read,
+        Self::Random,
+        Self::Backward,
+        Self::RecordRewrite,
+        Self::Stride,
+    ];
 
     /// A name for descriptions.
     pub fn name(self) -> &'static str {
@@ -62,32 +74,47 @@ impl IozoneTest {
     }
 }
 
-/// A run of IOzone. The default is that of S.-H. Lim, H. J. Choi, K. H. Park, "Journal Remap-Based FTL for Journaling File System with Flash Memory", HPCC 2007, "the paper", at its
-/// smallest record.
+/// A run of IOzone. The default is that of S.-H. Lim, H. J. Choi, K. H. Park, "Journal Remap-Based
+/// FTL for Journaling File System with Flash Memory", HPCC 2007, "the paper", at its smallest
+/// record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IozoneSpec {
     /// Draws contents and the random order. The program's is always the same.
     pub seed: u64,
-    /// Length of the file in bytes (`-s`), rounded down to whole records: 4096 KB (the paper). The program's default is 512 KB.
+    /// Length of the file in bytes (`-s`), rounded down to whole records: 4096 KB (the paper). The
+    /// program's default is 512 KB.
     pub bytes: u64,
-    /// Bytes of a record (`-r`): 4 KB to 4096 KB (the paper). The program's default is 1 KB; by itself (`-a`) it goes from 4 KB to 16 MB.
+    /// Bytes of a record (`-r`): 4 KB to 4096 KB (the paper). The program's default is 1 KB; by
+    /// itself (`-a`) it goes from 4 KB to 16 MB.
     pub record: u64,
     /// Tests (`-i`): write and rewrite (the paper). The program's default is all.
     pub tests: BTreeSet<IozoneTest>,
-    /// The stopwatch includes an fsync (`-e`): "verifying that data is actually written to flash memory" (the paper; by which option is open).
+    /// The stopwatch includes an fsync (`-e`): "verifying that data is actually written to flash
+    /// memory" (the paper; by which option is open).
     pub flush: bool,
     /// The stopwatch includes the close (`-c`).
     pub close: bool,
-    /// Each write is durable before the next (`-o`, `O_SYNC`): an fdatasync follows it, which is what that meant before Linux 2.6.33.
+    /// Each write is durable before the next (`-o`, `O_SYNC`): an fdatasync follows it, which is
+    /// what that meant before Linux 2.6.33.
     pub sync: bool,
-    /// A sync of everything ends each phase that writes, within its time, as `sync(2)` does: what a journal holds back is brought home too. The program has none.
+    /// A sync of everything ends each phase that writes, within its time, as `sync(2)` does: what a
+    /// journal holds back is brought home too. The program has none.
     pub sync_all: bool,
 }
 
 impl Default for IozoneSpec {
     fn default() -> Self {
         let tests = [IozoneTest::Write].into();
-        Self { seed: 1, bytes: 4 << 20, record: 4096, tests, flush: true, close: false, sync: false, sync_all: false }
+        Self {
+            seed: 1,
+            bytes: 4 << 20,
+            record: 4096,
+            tests,
+            flush: true,
+            close: false,
+            sync: false,
+            sync_all: false,
+        }
     }
 }
 
@@ -95,13 +122,41 @@ impl IozoneSpec {
     /// Refuses what is no run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: &dyn ToString, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
-        rule((1..=RECORD_MAX).contains(&self.record), "record", &self.record, "1 to 16777216 bytes")?;
-        rule((self.record..=BYTES_MAX).contains(&self.bytes), "bytes", &self.bytes, "at least a record, at most 1099511627776 bytes")?;
-        rule(self.records() <= RECORDS_MAX, "bytes", &self.bytes, "at most 1073741824 records")?;
+        rule(
+            (1..=RECORD_MAX).contains(&self.record),
+            "record",
+            &self.record,
+            "1 to 16777216 bytes",
+        )?;
+        rule(
+            (self.record..=BYTES_MAX).contains(&self.bytes),
+            "bytes",
+            &self.bytes,
+            "at least a record, at most 1099511627776 bytes",
+        )?;
+        rule(
+            self.records() <= RECORDS_MAX,
+            "bytes",
+            &self.bytes,
+            "at most 1073741824 records",
+        )?;
         let first = self.tests.first().map_or("none", |test| test.name());
-        rule(self.tests.contains(&IozoneTest::Write), "tests", &first, "write among them, which makes the file")
+        rule(
+            self.tests.contains(&IozoneTest::Write),
+            "tests",
+            &first,
+            "write among them, which makes the file",
+        )
     }
 
     fn records(&self) -> u64 {
@@ -142,8 +197,16 @@ impl Iozone {
     /// The run that `spec` describes, if that passes its [`check`](IozoneSpec::check).
     pub fn new(spec: IozoneSpec) -> Result<Self, SpecError> {
         spec.check()?;
-        let (order, stride) = (Scatter::new(spec.records(), spec.seed), Stride::new(spec.records()));
-        let mut iozone = Self { script: Script::new(), order, stride, spec };
+        let (order, stride) = (
+            Scatter::new(spec.records(), spec.seed),
+            Stride::new(spec.records()),
+        );
+        let mut iozone = Self {
+            script: Script::new(),
+            order,
+            stride,
+            spec,
+        };
         for test in iozone.spec.tests.clone() {
             iozone.plan(test);
         }
@@ -154,54 +217,99 @@ impl Iozone {
         use FileCall::{Fsync, Read};
         let fsync = Fsync { file: FILE };
         // It reads a record before it starts its watch.
-        let primed = [fsync, Read { file: FILE, offset: 0, length: self.spec.record }];
+        let primed = [
+            fsync,
+            Read {
+                file: FILE,
+                offset: 0,
+                length: self.spec.record,
+            },
+        ];
         match test {
             IozoneTest::Write => {
                 self.make();
                 self.timed("write", Pass::Write(WRITTEN), &[fsync]);
                 self.timed("rewrite", Pass::Write(REWRITTEN), &[fsync]);
             }
-            IozoneTest::Read => ["read", "reread"].iter().for_each(|phase| self.timed(phase, Pass::Read, &primed)),
+            IozoneTest::Read => ["read", "reread"]
+                .iter()
+                .for_each(|phase| self.timed(phase, Pass::Read, &primed)),
             IozoneTest::Random => {
                 self.timed("random-read", Pass::RandomRead, &[]);
                 self.timed("random-write", Pass::RandomWrite, &[]);
             }
             IozoneTest::Backward => {
-                ["backward-read", "backward-reread"].iter().for_each(|phase| self.timed(phase, Pass::BackwardRead, &[fsync]));
+                ["backward-read", "backward-reread"]
+                    .iter()
+                    .for_each(|phase| self.timed(phase, Pass::BackwardRead, &[fsync]));
             }
-            IozoneTest::RecordRewrite => self.timed("record-rewrite", Pass::RecordRewrite, &[fsync]),
+            IozoneTest::RecordRewrite => {
+                self.timed("record-rewrite", Pass::RecordRewrite, &[fsync])
+            }
             IozoneTest::Stride => self.timed("stride-read", Pass::StrideRead, &[fsync]),
         }
     }
 
     /// Tries whether a file can be made, cut and removed; then makes it.
     fn make(&mut self) {
-        let (create, close) = (FileCall::Create { file: FILE }, FileCall::Close { file: FILE });
-        let trial = [create, FileCall::Truncate { file: FILE, length: 0 }, close, FileCall::Remove { file: FILE }];
-        trial.into_iter().chain([create, close]).for_each(|call| self.script.call(SET_UP, call));
+        let (create, close) = (
+            FileCall::Create { file: FILE },
+            FileCall::Close { file: FILE },
+        );
+        let trial = [
+            create,
+            FileCall::Truncate {
+                file: FILE,
+                length: 0,
+            },
+            close,
+            FileCall::Remove { file: FILE },
+        ];
+        trial
+            .into_iter()
+            .chain([create, close])
+            .for_each(|call| self.script.call(SET_UP, call));
     }
 
     /// A phase, with what comes before it once the file is open, and after it.
     fn timed(&mut self, phase: &'static str, pass: Pass, before: &[FileCall]) {
-        let (fsync, close) = (FileCall::Fsync { file: FILE }, FileCall::Close { file: FILE });
+        let (fsync, close) = (
+            FileCall::Fsync { file: FILE },
+            FileCall::Close { file: FILE },
+        );
         self.script.call(SET_UP, FileCall::Open { file: FILE });
-        before.iter().for_each(|call| self.script.call(SET_UP, *call));
+        before
+            .iter()
+            .for_each(|call| self.script.call(SET_UP, *call));
         self.script.pass(phase, pass, self.spec.records());
         if self.spec.flush {
             self.script.call(phase, fsync);
         }
-        if self.spec.sync_all && matches!(pass, Pass::Write(_) | Pass::RandomWrite | Pass::RecordRewrite) {
+        if self.spec.sync_all
+            && matches!(
+                pass,
+                Pass::Write(_) | Pass::RandomWrite | Pass::RecordRewrite
+            )
+        {
             self.script.call(phase, FileCall::Sync);
         }
         match self.spec.close {
             true => self.script.call(phase, close),
-            false => [fsync, close].into_iter().for_each(|call| self.script.call(SET_UP, call)),
+            false => [fsync, close]
+                .into_iter()
+                .for_each(|call| self.script.call(SET_UP, call)),
         }
     }
 }
 
 /// The calls of one record.
-fn record(spec: &IozoneSpec, order: &Scatter, stride: &mut Stride, (pass, n): (Pass, u64), calls: &mut VecDeque<FileCall>) {
+fn record(
+    spec: &IozoneSpec,
+    order: &Scatter,
+    stride: &mut Stride,
+    (pass, n): (Pass, u64),
+    calls: &mut VecDeque<FileCall>,
+) {
     let (number, version) = match pass {
         Pass::Write(version) => (n, Some(version)),
         Pass::Read => (n, None),
@@ -213,9 +321,18 @@ fn record(spec: &IozoneSpec, order: &Scatter, stride: &mut Stride, (pass, n): (P
     };
     let (file, offset, length) = (FILE, number * spec.record, spec.record);
     match version {
-        None => calls.push_back(FileCall::Read { file, offset, length }),
+        None => calls.push_back(FileCall::Read {
+            file,
+            offset,
+            length,
+        }),
         Some(version) => {
-            calls.push_back(FileCall::Write { file, offset, length, version });
+            calls.push_back(FileCall::Write {
+                file,
+                offset,
+                length,
+                version,
+            });
             if spec.sync {
                 calls.push_back(FileCall::Fdatasync { file });
             }
@@ -223,7 +340,8 @@ fn record(spec: &IozoneSpec, order: &Scatter, stride: &mut Stride, (pass, n): (P
     }
 }
 
-/// The places of the stride test: a record in [`STRIDE`], until the last but one is passed; then again from one record further on.
+/// The places of the stride test: a record in [`STRIDE`], until the last but one is passed; then
+/// again from one record further on.
 #[derive(Clone, Debug)]
 struct Stride {
     records: u64,
@@ -233,14 +351,22 @@ struct Stride {
 
 impl Stride {
     fn new(records: u64) -> Self {
-        Self { records, next: 0, rounds: 0 }
+        Self {
+            records,
+            next: 0,
+            rounds: 0,
+        }
     }
 
     fn draw(&mut self) -> u64 {
         let number = self.next;
         self.next = if number + 1 + STRIDE >= self.records.saturating_sub(1) {
             self.rounds += 1;
-            if self.records <= STRIDE { 0 } else { self.rounds % self.records }
+            if self.records <= STRIDE {
+                0
+            } else {
+                self.rounds % self.records
+            }
         } else {
             number + STRIDE
         };
@@ -252,7 +378,12 @@ impl Iterator for Iozone {
     type Item = FileCall;
 
     fn next(&mut self) -> Option<FileCall> {
-        let Self { spec, script, order, stride } = self;
+        let Self {
+            spec,
+            script,
+            order,
+            stride,
+        } = self;
         script.next(|pass, n, calls| record(spec, order, stride, (pass, n), calls))
     }
 }

@@ -1,6 +1,7 @@
 //! Synthetic streams: where requests go, what they ask, when they arrive.
 //!
-//! The four choices draw from generators of their own, so that changing the mix of reads and writes moves no request.
+//! The four choices draw from generators of their own, so that changing the mix of reads and writes
+//! moves no request.
 
 mod order;
 mod scatter;
@@ -44,7 +45,11 @@ impl Pattern {
     /// A stream as `spec` describes it, if that passes its [`check`](Spec::check).
     pub fn new(spec: &Spec) -> Result<Self, SpecError> {
         spec.check()?;
-        let flush_every = if spec.flush_every == 0 { u64::MAX } else { spec.flush_every };
+        let flush_every = if spec.flush_every == 0 {
+            u64::MAX
+        } else {
+            spec.flush_every
+        };
         Ok(Self {
             positions: Positions::new(spec),
             mix: Mix::new(spec),
@@ -81,7 +86,12 @@ impl Pattern {
         self.remaining -= u64::from(self.count_all | (op == Op::Write));
         self.until_flush -= 1;
         let offset = self.offset + self.positions.draw() * self.align;
-        Some(Request { op, at: self.arrive(), offset, length: self.block })
+        Some(Request {
+            op,
+            at: self.arrive(),
+            offset,
+            length: self.block,
+        })
     }
 
     #[inline]
@@ -124,7 +134,11 @@ impl Mix {
             (0, 0) => Self::Only(Op::Write),
             (0, read) if read >> SHARE_BITS != 0 => Self::Only(Op::Read),
             (discard, _) if discard >> SHARE_BITS != 0 => Self::Only(Op::Discard),
-            (discard, read) => Self::Of { rng: rng(spec.seed, "workload operations"), discard, read },
+            (discard, read) => Self::Of {
+                rng: rng(spec.seed, "workload operations"),
+                discard,
+                read,
+            },
         }
     }
 
@@ -159,31 +173,60 @@ mod tests {
 
     #[test]
     fn sequential_writes_are_contiguous_and_wrap() {
-        let spec = Spec { order: Order::Sequential, block: 4096, offset: 512, amount: Amount::Requests(5), ..Spec::new(16384) };
+        let spec = Spec {
+            order: Order::Sequential,
+            block: 4096,
+            offset: 512,
+            amount: Amount::Requests(5),
+            ..Spec::new(16384)
+        };
         let offsets: Vec<u64> = all(&spec).iter().map(|r| r.offset).collect();
         assert_eq!(offsets, [512, 4608, 8704, 12800, 512]);
     }
 
     #[test]
     fn sequential_steps_are_whole_alignments() {
-        let spec = Spec { order: Order::Sequential, block: 1536, align: 1024, amount: Amount::Requests(4), ..Spec::new(6144) };
+        let spec = Spec {
+            order: Order::Sequential,
+            block: 1536,
+            align: 1024,
+            amount: Amount::Requests(4),
+            ..Spec::new(6144)
+        };
         let offsets: Vec<u64> = all(&spec).iter().map(|r| r.offset).collect();
         assert_eq!(offsets, [0, 2048, 4096, 0]);
     }
 
     #[test]
     fn misaligned_offsets_cross_blocks() {
-        let spec = Spec { block: 4096, align: 512, amount: Amount::Requests(1000), ..Spec::new(1 << 20) };
+        let spec = Spec {
+            block: 4096,
+            align: 512,
+            amount: Amount::Requests(1000),
+            ..Spec::new(1 << 20)
+        };
         let requests = all(&spec);
         assert!(requests.iter().all(|r| r.offset % 512 == 0));
         let aligned = requests.iter().filter(|r| r.offset % 4096 == 0).count();
-        assert!((75..175).contains(&aligned), "{aligned} of 1000, expected about an eighth");
+        assert!(
+            (75..175).contains(&aligned),
+            "{aligned} of 1000, expected about an eighth"
+        );
     }
 
     #[test]
     fn amounts_are_exact() {
-        let spec = Spec { reads: 0.3, discards: 0.1, ..Spec::new(1 << 20) };
-        let n = |amount| all(&Spec { amount, ..spec.clone() });
+        let spec = Spec {
+            reads: 0.3,
+            discards: 0.1,
+            ..Spec::new(1 << 20)
+        };
+        let n = |amount| {
+            all(&Spec {
+                amount,
+                ..spec.clone()
+            })
+        };
         assert_eq!(n(Amount::Requests(1234)).len(), 1234);
         assert_eq!(n(Amount::Bytes(40_961)).len(), 11);
         assert_eq!(count(&n(Amount::Overwrites(3)), Op::Write), 3 * 256);
@@ -191,7 +234,12 @@ mod tests {
 
     #[test]
     fn shares_are_kept() {
-        let spec = Spec { reads: 0.25, discards: 0.2, amount: Amount::Requests(100_000), ..Spec::new(1 << 30) };
+        let spec = Spec {
+            reads: 0.25,
+            discards: 0.2,
+            amount: Amount::Requests(100_000),
+            ..Spec::new(1 << 30)
+        };
         let requests = all(&spec);
         let shares = [Op::Discard, Op::Read, Op::Write].map(|op| count(&requests, op) as f64 / 1e5);
         // Five standard deviations of a share near a fifth are 0.0063.
@@ -203,7 +251,12 @@ mod tests {
     #[test]
     fn whole_shares_are_whole() {
         let only = |reads, discards, op| {
-            let spec = Spec { reads, discards, amount: Amount::Requests(1000), ..Spec::new(1 << 20) };
+            let spec = Spec {
+                reads,
+                discards,
+                amount: Amount::Requests(1000),
+                ..Spec::new(1 << 20)
+            };
             assert_eq!(count(&all(&spec), op), 1000);
         };
         only(0.0, 0.0, Op::Write);
@@ -213,31 +266,70 @@ mod tests {
 
     #[test]
     fn the_mix_moves_no_request() {
-        let spec = Spec { amount: Amount::Requests(100), ..Spec::new(1 << 30) };
+        let spec = Spec {
+            amount: Amount::Requests(100),
+            ..Spec::new(1 << 30)
+        };
         let offsets = |spec: &Spec| all(spec).iter().map(|r| r.offset).collect::<Vec<_>>();
-        assert_eq!(offsets(&spec), offsets(&Spec { reads: 0.5, arrival: Arrival::Poisson { mean: 100 }, ..spec.clone() }));
-        assert_ne!(offsets(&spec), offsets(&Spec { seed: 2, ..spec.clone() }));
+        assert_eq!(
+            offsets(&spec),
+            offsets(&Spec {
+                reads: 0.5,
+                arrival: Arrival::Poisson { mean: 100 },
+                ..spec.clone()
+            })
+        );
+        assert_ne!(
+            offsets(&spec),
+            offsets(&Spec {
+                seed: 2,
+                ..spec.clone()
+            })
+        );
     }
 
     #[test]
     fn flushes_follow_every_nth_request_and_are_not_counted() {
-        let spec = Spec { flush_every: 3, amount: Amount::Requests(6), arrival: Arrival::Every(10), ..Spec::new(1 << 20) };
+        let spec = Spec {
+            flush_every: 3,
+            amount: Amount::Requests(6),
+            arrival: Arrival::Every(10),
+            ..Spec::new(1 << 20)
+        };
         let requests = all(&spec);
-        let flushes: Vec<usize> = (0..requests.len()).filter(|&i| requests[i].op == Op::Flush).collect();
+        let flushes: Vec<usize> = (0..requests.len())
+            .filter(|&i| requests[i].op == Op::Flush)
+            .collect();
         assert_eq!((requests.len(), flushes), (8, [3, 7].into()));
-        assert_eq!((requests[3], requests[7]), (Request::flush(20), Request::flush(50)));
+        assert_eq!(
+            (requests[3], requests[7]),
+            (Request::flush(20), Request::flush(50))
+        );
     }
 
     #[test]
     fn arrivals_keep_their_rate() {
-        let times = |arrival| all(&Spec { arrival, amount: Amount::Requests(100_001), ..Spec::new(1 << 20) });
+        let times = |arrival| {
+            all(&Spec {
+                arrival,
+                amount: Amount::Requests(100_001),
+                ..Spec::new(1 << 20)
+            })
+        };
         assert_eq!(times(Arrival::Every(7)).last().unwrap().at, 700_000);
         let poisson = times(Arrival::Poisson { mean: 1_000_000 });
-        let gaps: Vec<f64> = poisson.windows(2).map(|w| (w[1].at - w[0].at) as f64 / 1e6).collect();
+        let gaps: Vec<f64> = poisson
+            .windows(2)
+            .map(|w| (w[1].at - w[0].at) as f64 / 1e6)
+            .collect();
         let mean = gaps.iter().sum::<f64>() / 1e5;
         let variance = gaps.iter().map(|g| (g - mean) * (g - mean)).sum::<f64>() / 1e5;
-        // An exponential distribution has its mean for standard deviation; 5 sigma of both estimates.
-        assert!((mean - 1.0).abs() < 0.016 && (variance - 1.0).abs() < 0.045, "{mean} {variance}");
+        // An exponential distribution has its mean for standard deviation; 5 sigma of both
+        // estimates.
+        assert!(
+            (mean - 1.0).abs() < 0.016 && (variance - 1.0).abs() < 0.045,
+            "{mean} {variance}"
+        );
     }
 
     proptest! {
@@ -264,7 +356,10 @@ mod tests {
         let mut rng = rng(7, "test");
         let mut bins = [0u32; 100];
         (0..1_000_000).for_each(|_| bins[below(&mut rng, 100) as usize] += 1);
-        let chi_square: f64 = bins.iter().map(|&n| (f64::from(n) - 1e4).powi(2) / 1e4).sum();
+        let chi_square: f64 = bins
+            .iter()
+            .map(|&n| (f64::from(n) - 1e4).powi(2) / 1e4)
+            .sum();
         // 99 degrees of freedom: 0.1 % of uniform samples exceed 148, 0.1 % stay below 59.
         assert!((59.0..148.0).contains(&chi_square), "{chi_square}");
     }

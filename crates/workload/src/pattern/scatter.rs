@@ -1,12 +1,14 @@
-//! A seeded bijection of `0..n`, for any n: popular ranks come to lie apart, and none is lost or doubled.
+//! A seeded bijection of `0..n`, for any n: popular ranks come to lie apart, and none is lost or
+//! doubled.
 
 use nandlab_sim::mix;
 
 const ROUNDS: usize = 3;
 
-/// A permutation of `0..n`. On the smallest power of two not below n it is a chain of steps that are each invertible there (multiply by
-/// an odd number, add, fold the upper half into the lower); results from n up are sent round again, which ends
-/// below n because the chain is a permutation, after fewer than two rounds on average.
+/// A permutation of `0..n`. On the smallest power of two not below n it is a chain of steps that
+/// are each invertible there (multiply by an odd number, add, fold the upper half into the lower);
+/// results from n up are sent round again, which ends below n because the chain is a permutation,
+/// after fewer than two rounds on average.
 #[derive(Clone, Debug)]
 pub(crate) struct Scatter {
     n: u64,
@@ -19,8 +21,18 @@ impl Scatter {
     /// A permutation of `0..n`, `n` from 1 to 2^63.
     pub(crate) fn new(n: u64, seed: u64) -> Self {
         let bits = u64::BITS - (n - 1).leading_zeros();
-        let key = |round: usize| (mix(seed, 2 * round as u64) | 1, mix(seed, 2 * round as u64 + 1));
-        Self { n, mask: (1 << bits) - 1, shift: bits.div_ceil(2).max(1), keys: core::array::from_fn(key) }
+        let key = |round: usize| {
+            (
+                mix(seed, 2 * round as u64) | 1,
+                mix(seed, 2 * round as u64 + 1),
+            )
+        };
+        Self {
+            n,
+            mask: (1 << bits) - 1,
+            shift: bits.div_ceil(2).max(1),
+            keys: core::array::from_fn(key),
+        }
     }
 
     /// Where `rank`, below n, goes.
@@ -50,7 +62,12 @@ mod tests {
             for seed in 0..3 {
                 let scatter = Scatter::new(n, seed);
                 let mut taken = vec![false; n as usize];
-                (0..n).for_each(|rank| assert!(!core::mem::replace(&mut taken[scatter.place(rank) as usize], true), "n {n} seed {seed}"));
+                (0..n).for_each(|rank| {
+                    assert!(
+                        !core::mem::replace(&mut taken[scatter.place(rank) as usize], true),
+                        "n {n} seed {seed}"
+                    )
+                });
             }
         }
     }
@@ -68,7 +85,11 @@ mod tests {
 
     #[test]
     fn seeds_differ() {
-        let places = |seed| (0..20).map(|rank| Scatter::new(1 << 40, seed).place(rank)).collect::<alloc::vec::Vec<_>>();
+        let places = |seed| {
+            (0..20)
+                .map(|rank| Scatter::new(1 << 40, seed).place(rank))
+                .collect::<alloc::vec::Vec<_>>()
+        };
         assert_eq!(places(1), places(1));
         assert_ne!(places(1), places(2));
     }

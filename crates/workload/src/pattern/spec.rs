@@ -15,13 +15,14 @@ pub enum Order {
     Sequential,
     /// Each position is as likely as any other.
     Uniform,
-    /// The position of popularity rank k is drawn with probability proportional to k^-theta. Ranks are scattered over the region.
+    /// The position of popularity rank k is drawn with probability proportional to k^-theta. Ranks
+    /// are scattered over the region.
     Zipf {
         /// Skew; 0.99 is YCSB's.
         theta: f64,
     },
-    /// A share of the requests goes to a share of the positions, uniformly, the other requests to the others. The hot ones lie at the
-    /// start of the region.
+    /// A share of the requests goes to a share of the positions, uniformly, the other requests to
+    /// the others. The hot ones lie at the start of the region.
     HotCold {
         /// Share of the requests, 0 to 1.
         requests: f64,
@@ -37,7 +38,8 @@ pub enum Amount {
     Requests(u64),
     /// So many bytes read, written and discarded, rounded up to whole requests.
     Bytes(u64),
-    /// So many times the region's size in bytes written, rounded up to whole requests; reads and discards come on top.
+    /// So many times the region's size in bytes written, rounded up to whole requests; reads and
+    /// discards come on top.
     Overwrites(u64),
 }
 
@@ -66,9 +68,11 @@ pub struct Spec {
     pub discards: f64,
     /// Bytes of a request; a multiple of 512.
     pub block: u64,
-    /// Offsets are multiples of this many bytes, counted from the region's start; a multiple of 512. May be smaller than the block.
+    /// Offsets are multiples of this many bytes, counted from the region's start; a multiple
+    /// of 512. May be smaller than the block.
     pub align: u64,
-    /// Start of the region in bytes; a multiple of 512. One that is not a multiple of the block misaligns everything.
+    /// Start of the region in bytes; a multiple of 512. One that is not a multiple of the block
+    /// misaligns everything.
     pub offset: u64,
     /// Size of the region in bytes; a multiple of 512, at least a block.
     pub size: u64,
@@ -95,12 +99,26 @@ pub struct SpecError {
 }
 
 /// `Ok` if `good`, else the error that names `key`.
-fn require(good: bool, key: &'static str, found: impl core::fmt::Debug, expected: impl Into<String>) -> Result<(), SpecError> {
-    if good { Ok(()) } else { Err(SpecError { key, found: format!("{found:?}"), expected: expected.into() }) }
+fn require(
+    good: bool,
+    key: &'static str,
+    found: impl core::fmt::Debug,
+    expected: impl Into<String>,
+) -> Result<(), SpecError> {
+    if good {
+        Ok(())
+    } else {
+        Err(SpecError {
+            key,
+            found: format!("{found:?}"),
+            expected: expected.into(),
+        })
+    }
 }
 
 impl Spec {
-    /// One overwrite of `size` bytes by uniformly random, aligned 4 KiB writes without flushes, closed loop, seed 1.
+    /// One overwrite of `size` bytes by uniformly random, aligned 4 KiB writes without flushes,
+    /// closed loop, seed 1.
     pub fn new(size: u64) -> Self {
         Self {
             order: Order::Uniform,
@@ -141,9 +159,24 @@ impl Spec {
 
     fn check_region(&self) -> Result<(), SpecError> {
         let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
-        require(self.block > 0 && sectors(self.block), "block", self.block, "a multiple of 512 bytes")?;
-        require(self.align > 0 && sectors(self.align), "align", self.align, "a multiple of 512 bytes")?;
-        require(sectors(self.offset), "offset", self.offset, "a multiple of 512 bytes")?;
+        require(
+            self.block > 0 && sectors(self.block),
+            "block",
+            self.block,
+            "a multiple of 512 bytes",
+        )?;
+        require(
+            self.align > 0 && sectors(self.align),
+            "align",
+            self.align,
+            "a multiple of 512 bytes",
+        )?;
+        require(
+            sectors(self.offset),
+            "offset",
+            self.offset,
+            "a multiple of 512 bytes",
+        )?;
         let least = self.block;
         require(
             sectors(self.size) && self.size >= least,
@@ -151,37 +184,96 @@ impl Spec {
             self.size,
             format!("a multiple of 512 bytes, at least the block of {least}"),
         )?;
-        let fits = self.size <= MAX_END && self.offset <= MAX_END - self.size && self.align <= MAX_END;
-        require(fits, "offset", self.offset, format!("a region (offset and size {}) and alignment within 2^62 bytes", self.size))
+        let fits =
+            self.size <= MAX_END && self.offset <= MAX_END - self.size && self.align <= MAX_END;
+        require(
+            fits,
+            "offset",
+            self.offset,
+            format!(
+                "a region (offset and size {}) and alignment within 2^62 bytes",
+                self.size
+            ),
+        )
     }
 
     fn check_order(&self) -> Result<(), SpecError> {
         match self.order {
             Order::Sequential | Order::Uniform => Ok(()),
-            Order::Zipf { theta } => require(theta > 0.0 && theta <= 10.0, "theta", theta, "a skew above 0, at most 10"),
+            Order::Zipf { theta } => require(
+                theta > 0.0 && theta <= 10.0,
+                "theta",
+                theta,
+                "a skew above 0, at most 10",
+            ),
             Order::HotCold { requests, space } => {
-                require((0.0..=1.0).contains(&requests), "hot requests", requests, "a share from 0 to 1")?;
-                require(space > 0.0 && space < 1.0, "hot space", space, "a share above 0 and below 1")?;
-                require(self.positions() >= 2, "size", self.size, "room for at least two blocks, one hot and one cold")
+                require(
+                    (0.0..=1.0).contains(&requests),
+                    "hot requests",
+                    requests,
+                    "a share from 0 to 1",
+                )?;
+                require(
+                    space > 0.0 && space < 1.0,
+                    "hot space",
+                    space,
+                    "a share above 0 and below 1",
+                )?;
+                require(
+                    self.positions() >= 2,
+                    "size",
+                    self.size,
+                    "room for at least two blocks, one hot and one cold",
+                )
             }
         }
     }
 
     fn check_mix(&self) -> Result<(), SpecError> {
-        require((0.0..=1.0).contains(&self.reads), "reads", self.reads, "a share from 0 to 1")?;
-        require((0.0..=1.0).contains(&self.discards), "discards", self.discards, "a share from 0 to 1")
+        require(
+            (0.0..=1.0).contains(&self.reads),
+            "reads",
+            self.reads,
+            "a share from 0 to 1",
+        )?;
+        require(
+            (0.0..=1.0).contains(&self.discards),
+            "discards",
+            self.discards,
+            "a share from 0 to 1",
+        )
     }
 
     fn check_amount(&self) -> Result<(), SpecError> {
         let (Amount::Requests(n) | Amount::Bytes(n) | Amount::Overwrites(n)) = self.amount;
         require(n > 0, "amount", self.amount, "at least 1")?;
         if let Amount::Overwrites(times) = self.amount {
-            require(times.checked_mul(self.size).is_some(), "amount", self.amount, "fewer than 2^64 bytes to write")?;
-            require(self.reads < 1.0, "reads", self.reads, "a share below 1, since the amount counts writes")?;
-            require(self.discards < 1.0, "discards", self.discards, "a share below 1, since the amount counts writes")?;
+            require(
+                times.checked_mul(self.size).is_some(),
+                "amount",
+                self.amount,
+                "fewer than 2^64 bytes to write",
+            )?;
+            require(
+                self.reads < 1.0,
+                "reads",
+                self.reads,
+                "a share below 1, since the amount counts writes",
+            )?;
+            require(
+                self.discards < 1.0,
+                "discards",
+                self.discards,
+                "a share below 1, since the amount counts writes",
+            )?;
         }
         match self.arrival {
-            Arrival::Every(0) | Arrival::Poisson { mean: 0 } => require(false, "arrival", self.arrival, "an interval of at least 1 ns"),
+            Arrival::Every(0) | Arrival::Poisson { mean: 0 } => require(
+                false,
+                "arrival",
+                self.arrival,
+                "an interval of at least 1 ns",
+            ),
             _ => Ok(()),
         }
     }
@@ -194,8 +286,14 @@ mod tests {
 
     #[test]
     fn errors_name_key_found_and_expected() {
-        let spec = Spec { block: 1000, ..Spec::new(1 << 20) };
-        assert_eq!(spec.check().unwrap_err().to_string(), "block = 1000: expected a multiple of 512 bytes");
+        let spec = Spec {
+            block: 1000,
+            ..Spec::new(1 << 20)
+        };
+        assert_eq!(
+            spec.check().unwrap_err().to_string(),
+            "block = 1000: expected a multiple of 512 bytes"
+        );
     }
 
     #[test]
@@ -216,8 +314,20 @@ mod tests {
         assert_eq!(key(&|s| s.reads = 1.0), "reads");
         assert_eq!(key(&|s| s.discards = -0.1), "discards");
         assert_eq!(key(&|s| s.order = Order::Zipf { theta: 0.0 }), "theta");
-        assert_eq!(key(&|s| s.order = Order::HotCold { requests: 2.0, space: 0.5 }), "hot requests");
-        assert_eq!(key(&|s| s.order = Order::HotCold { requests: 0.8, space: 1.0 }), "hot space");
+        assert_eq!(
+            key(&|s| s.order = Order::HotCold {
+                requests: 2.0,
+                space: 0.5
+            }),
+            "hot requests"
+        );
+        assert_eq!(
+            key(&|s| s.order = Order::HotCold {
+                requests: 0.8,
+                space: 1.0
+            }),
+            "hot space"
+        );
         assert_eq!(key(&|s| s.amount = Amount::Bytes(0)), "amount");
         assert_eq!(key(&|s| s.amount = Amount::Overwrites(u64::MAX)), "amount");
         assert_eq!(key(&|s| s.arrival = Arrival::Every(0)), "arrival");

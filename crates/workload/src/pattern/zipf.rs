@@ -1,8 +1,9 @@
 //! Zipf ranks in constant memory, exactly distributed for any number of them.
 //!
-//! Rejection-inversion (W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996):
-//! invert the integral of the density x^-theta, round to the nearest rank, and accept at once when the rounding
-//! went far enough up; only few draws need the full test, fewer fail it.
+//! Rejection-inversion (W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates from
+//! monotone discrete distributions", 1996): invert the integral of the density x^-theta, round to
+//! the nearest rank, and accept at once when the rounding went far enough up; only few draws need
+//! the full test, fewer fail it.
 
 use super::order::fraction;
 use nandlab_sim::Rng;
@@ -22,7 +23,13 @@ pub(super) struct Zipf {
 impl Zipf {
     /// `n` ranks, 1 to 2^53, with a skew above 0.
     pub(super) fn new(n: u64, theta: f64) -> Self {
-        let mut zipf = Self { n, theta, from: 0.0, to: 0.0, shortcut: 0.0 };
+        let mut zipf = Self {
+            n,
+            theta,
+            from: 0.0,
+            to: 0.0,
+            shortcut: 0.0,
+        };
         zipf.from = zipf.integral(1.5) - 1.0;
         zipf.to = zipf.integral(n as f64 + 0.5);
         zipf.shortcut = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.density(2.0));
@@ -37,7 +44,9 @@ impl Zipf {
             // A cast saturates, so any x ends up at a rank.
             let rank = ((x + 0.5) as u64).clamp(1, self.n);
             let nearest = rank as f64;
-            if nearest - x <= self.shortcut || u >= self.integral(nearest + 0.5) - self.density(nearest) {
+            if nearest - x <= self.shortcut
+                || u >= self.integral(nearest + 0.5) - self.density(nearest)
+            {
                 return rank - 1;
             }
         }
@@ -62,12 +71,20 @@ impl Zipf {
 
 /// (e^x - 1) / x, also near 0.
 fn expm1_over(x: f64) -> f64 {
-    if libm::fabs(x) > 1e-8 { libm::expm1(x) / x } else { 1.0 + x / 2.0 * (1.0 + x / 3.0) }
+    if libm::fabs(x) > 1e-8 {
+        libm::expm1(x) / x
+    } else {
+        1.0 + x / 2.0 * (1.0 + x / 3.0)
+    }
 }
 
 /// log(1 + x) / x, also near 0.
 fn log1p_over(x: f64) -> f64 {
-    if libm::fabs(x) > 1e-8 { libm::log1p(x) / x } else { 1.0 - x * (0.5 - x / 3.0) }
+    if libm::fabs(x) > 1e-8 {
+        libm::log1p(x) / x
+    } else {
+        1.0 - x * (0.5 - x / 3.0)
+    }
 }
 
 #[cfg(test)]
@@ -101,9 +118,13 @@ mod tests {
         for theta in [0.2, 0.5, 0.8, 0.99, 1.0, 1.2, 2.0, 5.0] {
             for n in [1, 2, 3, 100, 1 << 17] {
                 let (chi, bins) = chi_square(n, theta);
-                // Mean bins - 1, variance twice that; six sigma leave no chance over these forty cases.
+                // Mean bins - 1, variance twice that; six sigma leave no chance over these forty
+                // cases.
                 let freedom = (bins - 1) as f64;
-                assert!(chi <= freedom + 6.0 * (2.0 * freedom).sqrt() + 1e-9, "theta {theta} n {n}: {chi} over {bins} bins");
+                assert!(
+                    chi <= freedom + 6.0 * (2.0 * freedom).sqrt() + 1e-9,
+                    "theta {theta} n {n}: {chi} over {bins} bins"
+                );
             }
         }
     }
@@ -118,7 +139,10 @@ mod tests {
         let total: f64 = (1..=n).map(|k| (k as f64).powf(-theta)).sum();
         for (rank, &count) in seen.iter().enumerate() {
             let expected = 1e6 * ((rank + 1) as f64).powf(-theta) / total;
-            assert!((f64::from(count) - expected).abs() < 5.0 * expected.sqrt(), "rank {rank}: {count}, expected {expected}");
+            assert!(
+                (f64::from(count) - expected).abs() < 5.0 * expected.sqrt(),
+                "rank {rank}: {count}, expected {expected}"
+            );
         }
     }
 

@@ -1,7 +1,10 @@
-//! Several large files that are overwritten at random: what brings a log-structured file system to cleaning.
+//! Several large files that are overwritten at random: what brings a log-structured file system to
+//! cleaning.
 //!
-//! After the evaluation of cleaning in J.-Y. Hwang, "F2FS: A New File System Designed for Flash Storage in Mobile", ELC Europe 2012, "the publication": three files of 1 GB are written; 256 MB go at random
-//! to the three; 256 MB go at random to one of them, thirty times. Its other evaluation, IOzone's random writes to several files, is this with rounds that go to all of them.
+//! After the evaluation of cleaning in J.-Y. Hwang, "F2FS: A New File System Designed for Flash
+//! Storage in Mobile", ELC Europe 2012, "the publication": three files of 1 GB are written; 256 MB
+//! go at random to the three; 256 MB go at random to one of them, thirty times. Its other
+//! evaluation, IOzone's random writes to several files, is this with rounds that go to all of them.
 //!
 //! *Promises.* The stream is a pure function of [`RewritesSpec`].
 
@@ -29,7 +32,8 @@ const FILL: &str = "fill";
 const ALL: &str = "all-files";
 const ROUNDS: &str = "rounds";
 
-/// Files and what is overwritten. The defaults are the publication's, in units of 2^20 and 2^30 bytes; it does not say how much is written at once.
+/// Files and what is overwritten. The defaults are the publication's, in units of 2^20 and 2^30
+/// bytes; it does not say how much is written at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RewritesSpec {
     /// Draws places and contents.
@@ -72,15 +76,53 @@ impl RewritesSpec {
     /// Refuses what is no such run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: u64, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
-        rule((1..=FILES_MAX).contains(&self.files), "files", self.files, "1 to 1024")?;
-        rule((1..=RECORD_MAX).contains(&self.record), "record", self.record, "1 to 16777216 bytes")?;
-        rule((self.record..=BYTES_MAX).contains(&self.bytes), "bytes", self.bytes, "at least a record, at most 1099511627776 bytes")?;
-        rule(self.bytes / self.record <= RECORDS_MAX, "bytes", self.bytes, "at most 1073741824 records")?;
-        rule(self.spread / self.record <= RECORDS_MAX, "spread", self.spread, "at most 1073741824 records")?;
+        rule(
+            (1..=FILES_MAX).contains(&self.files),
+            "files",
+            self.files,
+            "1 to 1024",
+        )?;
+        rule(
+            (1..=RECORD_MAX).contains(&self.record),
+            "record",
+            self.record,
+            "1 to 16777216 bytes",
+        )?;
+        rule(
+            (self.record..=BYTES_MAX).contains(&self.bytes),
+            "bytes",
+            self.bytes,
+            "at least a record, at most 1099511627776 bytes",
+        )?;
+        rule(
+            self.bytes / self.record <= RECORDS_MAX,
+            "bytes",
+            self.bytes,
+            "at most 1073741824 records",
+        )?;
+        rule(
+            self.spread / self.record <= RECORDS_MAX,
+            "spread",
+            self.spread,
+            "at most 1073741824 records",
+        )?;
         let most = RECORDS_MAX / (self.round / self.record).max(1);
-        rule(self.rounds <= most, "rounds", self.rounds, "at most 1073741824 records altogether")
+        rule(
+            self.rounds <= most,
+            "rounds",
+            self.rounds,
+            "at most 1073741824 records altogether",
+        )
     }
 }
 
@@ -106,7 +148,11 @@ impl Rewrites {
     pub fn new(spec: RewritesSpec) -> Result<Self, SpecError> {
         spec.check()?;
         let places = rng(spec.seed, "rewritten places");
-        let mut rewrites = Self { script: Script::new(), places, spec };
+        let mut rewrites = Self {
+            script: Script::new(),
+            places,
+            spec,
+        };
         rewrites.plan();
         Ok(rewrites)
     }
@@ -125,11 +171,28 @@ impl Rewrites {
         end(script, FILL, spec.files);
         script.call(SET_UP, FileCall::Sync);
         let spread = spec.spread / spec.record;
-        script.pass(ALL, Pass::Rewrite { files: spec.files, version: 1 }, spread);
+        script.pass(
+            ALL,
+            Pass::Rewrite {
+                files: spec.files,
+                version: 1,
+            },
+            spread,
+        );
         end(script, ALL, spec.files);
-        let (count, records) = (if spec.everywhere { spec.files } else { 1 }, spec.round / spec.record);
+        let (count, records) = (
+            if spec.everywhere { spec.files } else { 1 },
+            spec.round / spec.record,
+        );
         for round in 0..spec.rounds {
-            script.pass(ROUNDS, Pass::Rewrite { files: count, version: (1 + spread + round * records) as u32 }, records);
+            script.pass(
+                ROUNDS,
+                Pass::Rewrite {
+                    files: count,
+                    version: (1 + spread + round * records) as u32,
+                },
+                records,
+            );
             end(script, ROUNDS, count);
         }
         files().for_each(|file| script.call(SET_UP, FileCall::Close { file }));
@@ -140,14 +203,28 @@ impl Iterator for Rewrites {
     type Item = FileCall;
 
     fn next(&mut self) -> Option<FileCall> {
-        let Self { spec, script, places } = self;
+        let Self {
+            spec,
+            script,
+            places,
+        } = self;
         script.next(|pass, number, calls: &mut VecDeque<FileCall>| {
             let length = spec.record;
             calls.push_back(match pass {
-                Pass::Fill(file) => FileCall::Write { file: FileId(file), offset: number * length, length, version: 0 },
+                Pass::Fill(file) => FileCall::Write {
+                    file: FileId(file),
+                    offset: number * length,
+                    length,
+                    version: 0,
+                },
                 Pass::Rewrite { files, version } => {
                     let (file, place) = (below(places, files), below(places, spec.bytes / length));
-                    FileCall::Write { file: FileId(file as u32), offset: place * length, length, version: version + number as u32 }
+                    FileCall::Write {
+                        file: FileId(file as u32),
+                        offset: place * length,
+                        length,
+                        version: version + number as u32,
+                    }
                 }
             });
         })
@@ -166,7 +243,11 @@ impl FileCalls for Rewrites {
 
     /// The first file, to which rounds go unless they go everywhere, and the others.
     fn group(&self, file: FileId) -> &'static str {
-        if file.0 == 0 { "first file" } else { "other files" }
+        if file.0 == 0 {
+            "first file"
+        } else {
+            "other files"
+        }
     }
 
     fn share_done(&self) -> f64 {
@@ -188,10 +269,23 @@ mod tests {
     #[test]
     fn the_default_writes_what_the_publication_did() {
         let (mut bytes, mut to_first, mut places) = ([0u64; 3], 0u64, Vec::new());
-        let mut rewrites = Rewrites::new(RewritesSpec { record: 65_536, ..RewritesSpec::default() }).unwrap();
+        let mut rewrites = Rewrites::new(RewritesSpec {
+            record: 65_536,
+            ..RewritesSpec::default()
+        })
+        .unwrap();
         while let Some(call) = rewrites.next() {
-            if let FileCall::Write { file, offset, length, .. } = call {
-                let phase = [FILL, ALL, ROUNDS].iter().position(|name| *name == rewrites.phase()).unwrap();
+            if let FileCall::Write {
+                file,
+                offset,
+                length,
+                ..
+            } = call
+            {
+                let phase = [FILL, ALL, ROUNDS]
+                    .iter()
+                    .position(|name| *name == rewrites.phase())
+                    .unwrap();
                 bytes[phase] += length;
                 if phase == 2 {
                     to_first += u64::from(file.0 == 0);
@@ -203,7 +297,11 @@ mod tests {
         assert_eq!(to_first, 30 * 4096);
         places.sort_unstable();
         places.dedup();
-        assert!(places.len() > 16_300, "{} of 16384 records were hit", places.len());
+        assert!(
+            places.len() > 16_300,
+            "{} of 16384 records were hit",
+            places.len()
+        );
     }
 
     #[test]

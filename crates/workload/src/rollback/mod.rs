@@ -1,10 +1,16 @@
-//! A database that commits with a rollback journal: what SQLite asks of its files for one small transaction after another.
+//! A database that commits with a rollback journal: what SQLite asks of its files for one small
+//! transaction after another.
 //!
-//! After SQLite's pager (`pager.c`, `os_unix.c`), synchronous, its cache empty: a transaction reads the pages that it changes, among them the first, which counts changes. Their old contents go to the
-//! journal, behind a header of one sector, each between its number and a checksum; the journal is made durable, told how many pages it holds, and made durable again. Then
-//! the pages are written to the database, that is made durable, and the journal ends as the mode has it: that is the commit. Durable means fdatasync.
+//! After SQLite's pager (`pager.c`, `os_unix.c`), synchronous, its cache empty: a transaction reads
+//! the pages that it changes, among them the first, which counts changes. Their old contents go to
+//! the journal, behind a header of one sector, each between its number and a checksum; the journal
+//! is made durable, told how many pages it holds, and made durable again. Then the pages are
+//! written to the database, that is made durable, and the journal ends as the mode has it: that is
+//! the commit. Durable means fdatasync.
 //!
-//! *Differs* from SQLite: the journal holds noise instead of old pages, as nobody rolls back here; locks, and the fsync of the directory that follows the first sync of a new journal, are left out.
+//! *Differs* from SQLite: the journal holds noise instead of old pages, as nobody rolls back here;
+//! locks, and the fsync of the directory that follows the first sync of a new journal, are left
+//! out.
 //!
 //! *Promises.* The stream is a pure function of [`RollbackSpec`].
 
@@ -62,13 +68,22 @@ pub struct RollbackSpec {
     pub changed: u64,
     /// How it ends: the journal is removed, SQLite's default.
     pub mode: JournalMode,
-    /// The journal is made durable twice, and when it is cut (`PRAGMA synchronous = FULL`, SQLite's default). Otherwise it is told how many pages it holds before it is made durable once.
+    /// The journal is made durable twice, and when it is cut (`PRAGMA synchronous = FULL`, SQLite's
+    /// default). Otherwise it is told how many pages it holds before it is made durable once.
     pub full: bool,
 }
 
 impl Default for RollbackSpec {
     fn default() -> Self {
-        Self { seed: 1, pages: 256, page: 4096, transactions: 100, changed: 1, mode: JournalMode::Delete, full: true }
+        Self {
+            seed: 1,
+            pages: 256,
+            page: 4096,
+            transactions: 100,
+            changed: 1,
+            mode: JournalMode::Delete,
+            full: true,
+        }
     }
 }
 
@@ -76,14 +91,42 @@ impl RollbackSpec {
     /// Refuses what is no such database, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: u64, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
         let sizes = 512..=65_536;
-        rule(self.page.is_power_of_two() && sizes.contains(&self.page), "page", self.page, "a power of two from 512 to 65536 bytes")?;
-        rule((2..=1 << 32).contains(&self.pages), "pages", self.pages, "2 to 4294967296")?;
-        rule((1..=1 << 30).contains(&self.transactions), "transactions", self.transactions, "1 to 1073741824")?;
+        rule(
+            self.page.is_power_of_two() && sizes.contains(&self.page),
+            "page",
+            self.page,
+            "a power of two from 512 to 65536 bytes",
+        )?;
+        rule(
+            (2..=1 << 32).contains(&self.pages),
+            "pages",
+            self.pages,
+            "2 to 4294967296",
+        )?;
+        rule(
+            (1..=1 << 30).contains(&self.transactions),
+            "transactions",
+            self.transactions,
+            "1 to 1073741824",
+        )?;
         let most = CHANGED_MAX.min(self.pages - 1);
-        rule(self.changed <= most, "changed", self.changed, "at most 4096 and fewer than the database has")
+        rule(
+            self.changed <= most,
+            "changed",
+            self.changed,
+            "at most 4096 and fewer than the database has",
+        )
     }
 }
 
@@ -109,7 +152,15 @@ impl Rollback {
         spec.check()?;
         let mut script = Script::new();
         script.call(SET_UP, FileCall::Create { file: DATABASE });
-        script.call(SET_UP, FileCall::Write { file: DATABASE, offset: 0, length: spec.pages * spec.page, version: 0 });
+        script.call(
+            SET_UP,
+            FileCall::Write {
+                file: DATABASE,
+                offset: 0,
+                length: spec.pages * spec.page,
+                version: 0,
+            },
+        );
         if spec.mode != JournalMode::Delete {
             script.call(SET_UP, FileCall::Create { file: JOURNAL });
         }
@@ -119,8 +170,18 @@ impl Rollback {
             script.call(SET_UP, FileCall::Close { file: JOURNAL });
         }
         script.call(SET_UP, FileCall::Close { file: DATABASE });
-        let (places, pages) = (rng(spec.seed, "rollback pages"), Vec::with_capacity(spec.changed as usize + 1));
-        Ok(Self { script, transactions: Transactions { spec, places, pages } })
+        let (places, pages) = (
+            rng(spec.seed, "rollback pages"),
+            Vec::with_capacity(spec.changed as usize + 1),
+        );
+        Ok(Self {
+            script,
+            transactions: Transactions {
+                spec,
+                places,
+                pages,
+            },
+        })
     }
 }
 
@@ -131,9 +192,23 @@ impl Transactions {
         // What is written twice in one transaction differs, too.
         let version = 1 + 2 * number as u32;
         let (page, database) = (self.spec.page, |at: &u64| (DATABASE, at * self.spec.page));
-        calls.extend(self.pages.iter().map(database).map(|(file, offset)| FileCall::Read { file, offset, length: page }));
+        calls.extend(
+            self.pages
+                .iter()
+                .map(database)
+                .map(|(file, offset)| FileCall::Read {
+                    file,
+                    offset,
+                    length: page,
+                }),
+        );
         self.fill_journal(version, calls);
-        let write = |(file, offset)| FileCall::Write { file, offset, length: page, version };
+        let write = |(file, offset)| FileCall::Write {
+            file,
+            offset,
+            length: page,
+            version,
+        };
         calls.extend(self.pages.iter().map(database).map(write));
         calls.push_back(FileCall::Fdatasync { file: DATABASE });
         self.end(version, calls);
@@ -156,27 +231,54 @@ impl Transactions {
         if self.spec.mode == JournalMode::Delete {
             calls.push_back(FileCall::Create { file });
         }
-        calls.push_back(FileCall::Write { file, offset: 0, length: HEADER, version });
+        calls.push_back(FileCall::Write {
+            file,
+            offset: 0,
+            length: HEADER,
+            version,
+        });
         for number in 0..self.pages.len() as u64 {
             let at = HEADER + number * (page + 2 * WORD);
             for (offset, length) in [(at, WORD), (at + WORD, page), (at + WORD + page, WORD)] {
-                calls.push_back(FileCall::Write { file, offset, length, version });
+                calls.push_back(FileCall::Write {
+                    file,
+                    offset,
+                    length,
+                    version,
+                });
             }
         }
         if self.spec.full {
             calls.push_back(FileCall::Fdatasync { file });
         }
-        calls.push_back(FileCall::Write { file, offset: 0, length: COUNT, version: version + 1 });
+        calls.push_back(FileCall::Write {
+            file,
+            offset: 0,
+            length: COUNT,
+            version: version + 1,
+        });
         calls.push_back(FileCall::Fdatasync { file });
     }
 
     fn end(&self, version: u32, calls: &mut VecDeque<FileCall>) {
         let (file, sync) = (JOURNAL, FileCall::Fdatasync { file: JOURNAL });
         match self.spec.mode {
-            JournalMode::Delete => calls.extend([FileCall::Close { file }, FileCall::Remove { file }]),
-            JournalMode::Truncate if self.spec.full => calls.extend([FileCall::Truncate { file, length: 0 }, sync]),
+            JournalMode::Delete => {
+                calls.extend([FileCall::Close { file }, FileCall::Remove { file }])
+            }
+            JournalMode::Truncate if self.spec.full => {
+                calls.extend([FileCall::Truncate { file, length: 0 }, sync])
+            }
             JournalMode::Truncate => calls.push_back(FileCall::Truncate { file, length: 0 }),
-            JournalMode::Persist => calls.extend([FileCall::Write { file, offset: 0, length: ENDED, version }, sync]),
+            JournalMode::Persist => calls.extend([
+                FileCall::Write {
+                    file,
+                    offset: 0,
+                    length: ENDED,
+                    version,
+                },
+                sync,
+            ]),
         }
     }
 }
@@ -185,7 +287,10 @@ impl Iterator for Rollback {
     type Item = FileCall;
 
     fn next(&mut self) -> Option<FileCall> {
-        let Self { script, transactions } = self;
+        let Self {
+            script,
+            transactions,
+        } = self;
         script.next(|(), number, calls| transactions.calls(number, calls))
     }
 }
@@ -193,7 +298,11 @@ impl Iterator for Rollback {
 impl FileCalls for Rollback {
     /// `test.db`, and `test.db-journal` as SQLite has it.
     fn name(&self, file: FileId) -> String {
-        if file == DATABASE { "test.db".into() } else { "test.db-journal".into() }
+        if file == DATABASE {
+            "test.db".into()
+        } else {
+            "test.db-journal".into()
+        }
     }
 
     fn contents(&self) -> Contents {
@@ -201,7 +310,11 @@ impl FileCalls for Rollback {
     }
 
     fn group(&self, file: FileId) -> &'static str {
-        if file == DATABASE { "database" } else { "rollback journal" }
+        if file == DATABASE {
+            "database"
+        } else {
+            "rollback journal"
+        }
     }
 
     fn share_done(&self) -> f64 {

@@ -1,9 +1,12 @@
 //! tiobench: threads that write and read files of their own, in order and at random.
 //!
-//! After `tiotest` of tiobench 0.3 (J. Manning, M. Kuoppala): each thread makes a file, gives it its full length at once, and writes it block by block; then writes blocks at random, reads
-//! all in order, reads blocks at random. An fsync ends each thread's part of a phase that writes, within the phase. The time of each call is for whoever has a clock.
+//! After `tiotest` of tiobench 0.3 (J. Manning, M. Kuoppala): each thread makes a file, gives it
+//! its full length at once, and writes it block by block; then writes blocks at random, reads all
+//! in order, reads blocks at random. An fsync ends each thread's part of a phase that writes,
+//! within the phase. The time of each call is for whoever has a clock.
 //!
-//! *Differs* from the program where that has threads: they are one stream here, a block of each in turn. Places are drawn per thread by a seeded generator.
+//! *Differs* from the program where that has threads: they are one stream here, a block of each in
+//! turn. Places are drawn per thread by a seeded generator.
 //!
 //! *Promises.* The stream is a pure function of [`TiobenchSpec`].
 
@@ -74,7 +77,8 @@ pub struct TiobenchSpec {
     pub fsync: bool,
     /// A new file has its full length before its first block is written, as the program does it.
     pub truncate_first: bool,
-    /// What is written: zeros. The program writes what an anonymous mapping holds, unless it is to check (`-c`).
+    /// What is written: zeros. The program writes what an anonymous mapping holds, unless it is to
+    /// check (`-c`).
     pub contents: Look,
     /// The phases to run.
     pub phases: BTreeSet<TiobenchPhase>,
@@ -100,14 +104,47 @@ impl TiobenchSpec {
     /// Refuses what is no run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: &dyn ToString, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
-        rule((1..=BLOCK_MAX).contains(&self.block), "block", &self.block, "1 to 1073741824 bytes")?;
-        rule((self.block..=BYTES_MAX).contains(&self.bytes), "bytes", &self.bytes, "at least a block, at most 1099511627776 bytes")?;
-        rule((1..=THREADS_MAX).contains(&self.threads), "threads", &self.threads, "1 to 1024")?;
-        rule(self.random <= u64::from(u32::MAX / 2), "random", &self.random, "at most 2147483647")?;
+        rule(
+            (1..=BLOCK_MAX).contains(&self.block),
+            "block",
+            &self.block,
+            "1 to 1073741824 bytes",
+        )?;
+        rule(
+            (self.block..=BYTES_MAX).contains(&self.bytes),
+            "bytes",
+            &self.bytes,
+            "at least a block, at most 1099511627776 bytes",
+        )?;
+        rule(
+            (1..=THREADS_MAX).contains(&self.threads),
+            "threads",
+            &self.threads,
+            "1 to 1024",
+        )?;
+        rule(
+            self.random <= u64::from(u32::MAX / 2),
+            "random",
+            &self.random,
+            "at most 2147483647",
+        )?;
         let first = self.phases.first().map_or("none", |phase| phase.name());
-        rule(self.phases.contains(&TiobenchPhase::Write), "phases", &first, "write among them, which makes the files")
+        rule(
+            self.phases.contains(&TiobenchPhase::Write),
+            "phases",
+            &first,
+            "write among them, which makes the files",
+        )
     }
 
     fn blocks(&self) -> u64 {
@@ -137,12 +174,31 @@ impl Tiobench {
         let files = || (0..spec.threads as u32).map(FileId);
         let makes = phase == TiobenchPhase::Write;
         for file in files() {
-            script.call(SET_UP, if makes { FileCall::Create { file } } else { FileCall::Open { file } });
+            script.call(
+                SET_UP,
+                if makes {
+                    FileCall::Create { file }
+                } else {
+                    FileCall::Open { file }
+                },
+            );
         }
         if makes && spec.truncate_first {
-            files().for_each(|file| script.call(phase.name(), FileCall::Truncate { file, length: spec.blocks() * spec.block }));
+            files().for_each(|file| {
+                script.call(
+                    phase.name(),
+                    FileCall::Truncate {
+                        file,
+                        length: spec.blocks() * spec.block,
+                    },
+                )
+            });
         }
-        let each = if matches!(phase, TiobenchPhase::Write | TiobenchPhase::Read) { spec.blocks() } else { spec.random };
+        let each = if matches!(phase, TiobenchPhase::Write | TiobenchPhase::Read) {
+            spec.blocks()
+        } else {
+            spec.random
+        };
         script.pass(phase.name(), phase, each * spec.threads);
         if phase.writes() && spec.fsync {
             files().for_each(|file| script.call(phase.name(), FileCall::Fsync { file }));
@@ -151,16 +207,37 @@ impl Tiobench {
     }
 
     /// The call of one block.
-    fn block(spec: &TiobenchSpec, (phase, n): (TiobenchPhase, u64), calls: &mut VecDeque<FileCall>) {
+    fn block(
+        spec: &TiobenchSpec,
+        (phase, n): (TiobenchPhase, u64),
+        calls: &mut VecDeque<FileCall>,
+    ) {
         let (thread, n) = (n % spec.threads, n / spec.threads);
         let at_random = || mix(mix(mix(spec.seed, thread), phase as u64), n) % spec.blocks();
-        let place = if matches!(phase, TiobenchPhase::Write | TiobenchPhase::Read) { n } else { at_random() };
+        let place = if matches!(phase, TiobenchPhase::Write | TiobenchPhase::Read) {
+            n
+        } else {
+            at_random()
+        };
         let (file, offset, length) = (FileId(thread as u32), place * spec.block, spec.block);
         // Each rewriting of a block has a version of its own.
-        let version = if phase == TiobenchPhase::Write { 1 } else { 2 + n as u32 };
+        let version = if phase == TiobenchPhase::Write {
+            1
+        } else {
+            2 + n as u32
+        };
         calls.push_back(match phase.writes() {
-            true => FileCall::Write { file, offset, length, version },
-            false => FileCall::Read { file, offset, length },
+            true => FileCall::Write {
+                file,
+                offset,
+                length,
+                version,
+            },
+            false => FileCall::Read {
+                file,
+                offset,
+                length,
+            },
         });
     }
 }

@@ -16,16 +16,36 @@ fn calls(spec: TiobenchSpec) -> Vec<(&'static str, FileCall)> {
 }
 
 fn small() -> TiobenchSpec {
-    TiobenchSpec { bytes: 4 * 4096 + 100, random: 50, ..TiobenchSpec::default() }
+    TiobenchSpec {
+        bytes: 4 * 4096 + 100,
+        random: 50,
+        ..TiobenchSpec::default()
+    }
 }
 
 #[test]
 fn one_thread_makes_its_file_and_writes_it_in_order() {
     let (file, calls) = (FileId(0), calls(small()));
-    let write = |n: u64| ("write", FileCall::Write { file, offset: n * 4096, length: 4096, version: 1 });
+    let write = |n: u64| {
+        (
+            "write",
+            FileCall::Write {
+                file,
+                offset: n * 4096,
+                length: 4096,
+                version: 1,
+            },
+        )
+    };
     let expected = [
         (SET_UP, FileCall::Create { file }),
-        ("write", FileCall::Truncate { file, length: 16_384 }),
+        (
+            "write",
+            FileCall::Truncate {
+                file,
+                length: 16_384,
+            },
+        ),
         write(0),
         write(1),
         write(2),
@@ -35,15 +55,22 @@ fn one_thread_makes_its_file_and_writes_it_in_order() {
     ];
     assert_eq!(calls[..8], expected);
     let count = |phase| calls.iter().filter(|(found, _)| *found == phase).count();
-    assert_eq!(["random-write", "read", "random-read"].map(count), [51, 4, 50]);
+    assert_eq!(
+        ["random-write", "read", "random-read"].map(count),
+        [51, 4, 50]
+    );
 }
 
 #[test]
 fn threads_take_turns_each_with_its_own_file_and_places() {
-    let calls = calls(TiobenchSpec { threads: 3, ..small() });
+    let calls = calls(TiobenchSpec {
+        threads: 3,
+        ..small()
+    });
     let files = |phase| -> Vec<u32> {
         let of = |(found, call): &(&str, FileCall)| {
-            (*found == phase && !matches!(call, FileCall::Fsync { .. } | FileCall::Truncate { .. })).then(|| call.file().unwrap().0)
+            (*found == phase && !matches!(call, FileCall::Fsync { .. } | FileCall::Truncate { .. }))
+                .then(|| call.file().unwrap().0)
         };
         calls.iter().filter_map(of).collect()
     };
@@ -51,13 +78,21 @@ fn threads_take_turns_each_with_its_own_file_and_places() {
     assert_eq!(files("random-read").len(), 150);
     let places = |thread| -> Vec<u64> {
         let of = |(phase, call): &(&str, FileCall)| match *call {
-            FileCall::Read { file, offset, .. } if *phase == "random-read" && file == FileId(thread) => Some(offset),
+            FileCall::Read { file, offset, .. }
+                if *phase == "random-read" && file == FileId(thread) =>
+            {
+                Some(offset)
+            }
             _ => None,
         };
         calls.iter().filter_map(of).collect()
     };
     assert_ne!(places(0), places(1));
-    assert!(places(2).iter().all(|offset| offset.is_multiple_of(4096) && *offset < 16_384));
+    assert!(
+        places(2)
+            .iter()
+            .all(|offset| offset.is_multiple_of(4096) && *offset < 16_384)
+    );
 }
 
 #[test]
@@ -65,15 +100,24 @@ fn what_is_no_run_is_refused_by_name() {
     let refused = |change: &dyn Fn(&mut TiobenchSpec)| {
         let mut spec = TiobenchSpec::default();
         change(&mut spec);
-        spec.check().map_or_else(|error| (error.key, error.found), |()| ("accepted", String::new()))
+        spec.check().map_or_else(
+            |error| (error.key, error.found),
+            |()| ("accepted", String::new()),
+        )
     };
     let pair = |key, found: &str| (key, String::from(found));
     assert_eq!(refused(&|_| ()), pair("accepted", ""));
     assert_eq!(refused(&|s| s.block = 0), pair("block", "0"));
     assert_eq!(refused(&|s| s.bytes = 4095), pair("bytes", "4095"));
     assert_eq!(refused(&|s| s.threads = 0), pair("threads", "0"));
-    assert_eq!(refused(&|s| s.random = 1 << 32), pair("random", "4294967296"));
-    assert_eq!(refused(&|s| s.phases = [TiobenchPhase::Read].into()), pair("phases", "read"));
+    assert_eq!(
+        refused(&|s| s.random = 1 << 32),
+        pair("random", "4294967296")
+    );
+    assert_eq!(
+        refused(&|s| s.phases = [TiobenchPhase::Read].into()),
+        pair("phases", "read")
+    );
 }
 
 proptest! {

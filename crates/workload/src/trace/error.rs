@@ -46,13 +46,23 @@ impl Fault {
     /// The full error, where `token` is what was found.
     #[cold]
     pub(super) fn at_token(self, line: u64, token: &[u8]) -> Box<TraceError> {
-        let Self { at, field, expected } = self;
+        let Self {
+            at,
+            field,
+            expected,
+        } = self;
         let found = match token.get(..MAX_FOUND) {
             _ if token.is_empty() => String::from("the end of the line"),
             Some(start) if token.len() > MAX_FOUND => format!("\"{}\"...", start.escape_ascii()),
             _ => format!("\"{}\"", token.escape_ascii()),
         };
-        Box::new(TraceError { line, column: at + 1, field, found, expected })
+        Box::new(TraceError {
+            line,
+            column: at + 1,
+            field,
+            found,
+            expected,
+        })
     }
 }
 
@@ -63,9 +73,16 @@ mod tests {
 
     #[test]
     fn the_message_says_where_what_and_what_for() {
-        let fault = Fault { at: 2, field: "Size", expected: "a number" };
+        let fault = Fault {
+            at: 2,
+            field: "Size",
+            expected: "a number",
+        };
         let text = fault.in_line(7, b"a,xyz,b").to_string();
-        assert_eq!(text, "line 7, column 3, Size: found \"xyz\", expected a number");
+        assert_eq!(
+            text,
+            "line 7, column 3, Size: found \"xyz\", expected a number"
+        );
         assert_eq!(fault.in_line(1, b"a,").found, "the end of the line");
         assert_eq!(fault.in_line(1, b"").found, "the end of the line");
         assert_eq!(fault.in_line(1, b"a,,b").found, "\",\"");
@@ -73,7 +90,16 @@ mod tests {
 
     #[test]
     fn what_was_found_is_short_and_printable() {
-        let found = Fault { at: 0, field: "", expected: "" }.in_line(1, &[0xff; 5000]).found;
-        assert!(found.len() <= 4 * MAX_FOUND + 5 && found.is_ascii(), "{found}");
+        let found = Fault {
+            at: 0,
+            field: "",
+            expected: "",
+        }
+        .in_line(1, &[0xff; 5000])
+        .found;
+        assert!(
+            found.len() <= 4 * MAX_FOUND + 5 && found.is_ascii(),
+            "{found}"
+        );
     }
 }

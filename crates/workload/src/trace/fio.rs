@@ -1,7 +1,7 @@
 //! fio's iolog, version 2 and 3.
 //!
-//! Version 2: `filename action [offset length]`; `wait` spends offset microseconds. Version 3 puts a timestamp in
-//! microseconds before that, and has no `wait`.
+//! Version 2: `filename action [offset length]`; `wait` spends offset microseconds. Version 3 puts
+//! a timestamp in microseconds before that, and has no `wait`.
 
 use super::{Event, Fault, scan::Cursor};
 use crate::Op;
@@ -9,7 +9,8 @@ use nandlab_sim::Nanos;
 
 const MICROSECOND: Nanos = 1000;
 const TIME: &str = "microseconds that make less than 2^64 ns";
-const ACTIONS: &str = "add, open, close, read, write, sync, datasync, trim, or wait (version 2 only)";
+const ACTIONS: &str =
+    "add, open, close, read, write, sync, datasync, trim, or wait (version 2 only)";
 
 /// What earlier lines say about later ones.
 #[derive(Clone, Debug, Default)]
@@ -42,13 +43,23 @@ impl State {
         self.version = match line.trim_ascii() {
             b"fio version 2 iolog" => Some(Version::Two),
             b"fio version 3 iolog" => Some(Version::Three),
-            _ => return Err(Fault { at: 0, field: "heading", expected: "fio version 2 iolog, or fio version 3 iolog" }),
+            _ => {
+                return Err(Fault {
+                    at: 0,
+                    field: "heading",
+                    expected: "fio version 2 iolog, or fio version 3 iolog",
+                });
+            }
         };
         Ok(None)
     }
 
     #[inline]
-    fn action(&mut self, cursor: &mut Cursor<'_>, version: Version) -> Result<Option<Event>, Fault> {
+    fn action(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        version: Version,
+    ) -> Result<Option<Event>, Fault> {
         let time = match version {
             Version::Two => self.waited,
             Version::Three => cursor.scaled("timestamp", MICROSECOND, TIME)?,
@@ -66,7 +77,11 @@ impl State {
             b"sync" | b"datasync" => Ok(Some(Event::flush(time, unit))),
             b"add" | b"open" | b"close" => Ok(None),
             b"wait" if version == Version::Two => self.wait(cursor),
-            _ => Err(Fault { at, field: "action", expected: ACTIONS }),
+            _ => Err(Fault {
+                at,
+                field: "action",
+                expected: ACTIONS,
+            }),
         }
     }
 
@@ -74,13 +89,22 @@ impl State {
         cursor.skip_blanks();
         let at = cursor.at;
         let span = cursor.scaled("wait", MICROSECOND, TIME)?;
-        self.waited = self.waited.checked_add(span).ok_or(Fault { at, field: "wait", expected: TIME })?;
+        self.waited = self.waited.checked_add(span).ok_or(Fault {
+            at,
+            field: "wait",
+            expected: TIME,
+        })?;
         Ok(None)
     }
 }
 
 #[inline]
-fn extent(cursor: &mut Cursor<'_>, time: Nanos, unit: core::ops::Range<usize>, op: Op) -> Result<Option<Event>, Fault> {
+fn extent(
+    cursor: &mut Cursor<'_>,
+    time: Nanos,
+    unit: core::ops::Range<usize>,
+    op: Op,
+) -> Result<Option<Event>, Fault> {
     cursor.skip_blanks();
     let at = cursor.at;
     let offset = cursor.number("offset")?;
@@ -95,7 +119,9 @@ mod tests {
 
     fn events(text: &str) -> Result<Vec<Event>, Fault> {
         let mut state = State::default();
-        text.lines().filter_map(|line| state.line(line.as_bytes()).transpose()).collect()
+        text.lines()
+            .filter_map(|line| state.line(line.as_bytes()).transpose())
+            .collect()
     }
 
     #[test]
@@ -115,7 +141,10 @@ mod tests {
     #[test]
     fn version_3_times_are_microseconds() {
         let text = "fio version 3 iolog\n2 /dev/sda add\n872 /dev/sda open\n878 /dev/sda write 0 16384\n10001677 /dev/sda close\n";
-        assert_eq!(events(text).unwrap(), [Event::new(878_000, 4..12, Op::Write, 0, 16_384)]);
+        assert_eq!(
+            events(text).unwrap(),
+            [Event::new(878_000, 4..12, Op::Write, 0, 16_384)]
+        );
     }
 
     #[test]
@@ -127,10 +156,19 @@ mod tests {
         assert_eq!(fault("fio version 2 iolog\nf"), ("action", 1));
         assert_eq!(fault("fio version 2 iolog\nf read 0"), ("length", 8));
         assert_eq!(fault("fio version 2 iolog\nf read"), ("offset", 6));
-        assert_eq!(fault("fio version 2 iolog\nf wait 18446744073709551615"), ("wait", 7));
-        assert_eq!(fault("fio version 2 iolog\nf wait 18446744073709551\nf wait 18446744073709551"), ("wait", 7));
+        assert_eq!(
+            fault("fio version 2 iolog\nf wait 18446744073709551615"),
+            ("wait", 7)
+        );
+        assert_eq!(
+            fault("fio version 2 iolog\nf wait 18446744073709551\nf wait 18446744073709551"),
+            ("wait", 7)
+        );
         assert_eq!(fault("fio version 3 iolog\nf read 0 512"), ("timestamp", 0));
         assert_eq!(fault("fio version 3 iolog\n5 f wait 100 0"), ("action", 4));
-        assert_eq!(fault("fio version 3 iolog\n5 f read 9223372036854775808 512"), ("offset and length", 9));
+        assert_eq!(
+            fault("fio version 3 iolog\n5 f read 9223372036854775808 512"),
+            ("offset and length", 9)
+        );
     }
 }

@@ -16,19 +16,26 @@ pub enum Format {
 }
 
 impl Format {
-    /// Guesses the format from the first few lines of a trace: that of the first line that records a request in one of them. None if
-    /// no line does. `head` should hold whole lines; a part of one at its end can at worst go unrecognised.
+    /// Guesses the format from the first few lines of a trace: that of the first line that records
+    /// a request in one of them. None if no line does. `head` should hold whole lines; a part of
+    /// one at its end can at worst go unrecognised.
     pub fn detect(head: &[u8]) -> Option<Self> {
-        head.split(|&b| b == b'\n').find_map(|line| Self::of_line(line.trim_ascii_end()))
+        head.split(|&b| b == b'\n')
+            .find_map(|line| Self::of_line(line.trim_ascii_end()))
     }
 
     fn of_line(line: &[u8]) -> Option<Self> {
         if line.starts_with(b"fio version ") {
             return Some(Self::Fio);
         }
-        let actions = [Action::Queue, Action::Issue, Action::Complete].map(|action| (Self::Blkparse, action));
-        let candidates = [(Self::Msr, Action::Queue), (Self::Spc, Action::Queue)].into_iter().chain(actions);
-        let mut fitting = candidates.filter(|&(format, action)| matches!(Parser::new(format, action).line(line), Ok(Some(_))));
+        let actions =
+            [Action::Queue, Action::Issue, Action::Complete].map(|action| (Self::Blkparse, action));
+        let candidates = [(Self::Msr, Action::Queue), (Self::Spc, Action::Queue)]
+            .into_iter()
+            .chain(actions);
+        let mut fitting = candidates.filter(|&(format, action)| {
+            matches!(Parser::new(format, action).line(line), Ok(Some(_)))
+        });
         fitting.next().map(|(format, _)| format)
     }
 }
@@ -46,11 +53,16 @@ mod tests {
             ),
             Some(Format::Msr)
         );
-        assert_eq!(detect("\n\nfio version 2 iolog\n/dev/sda add\n"), Some(Format::Fio));
+        assert_eq!(
+            detect("\n\nfio version 2 iolog\n/dev/sda add\n"),
+            Some(Format::Fio)
+        );
         assert_eq!(detect("fio version 3 iolog\n"), Some(Format::Fio));
         assert_eq!(detect("0,20941264,8192,W,0.551706\n"), Some(Format::Spc));
         assert_eq!(
-            detect("  8,0 3 1 0.000000000 697  G   W 223490 + 8 [kjournald]\n  8,0 3 2 0.000001829 697  D   W 223490 + 8 [kjournald]\n"),
+            detect(
+                "  8,0 3 1 0.000000000 697  G   W 223490 + 8 [kjournald]\n  8,0 3 2 0.000001829 697  D   W 223490 + 8 [kjournald]\n"
+            ),
             Some(Format::Blkparse)
         );
         assert_eq!(detect("offset,length\n1,2\n"), None);

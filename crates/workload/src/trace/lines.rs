@@ -20,10 +20,11 @@ pub enum LineError {
     Failed(String),
 }
 
-/// Text, line by line. An implementation needs to hold one line of [`MAX_LINE`] bytes and no more; it refuses longer ones with
-/// [`LineError::TooLong`].
+/// Text, line by line. An implementation needs to hold one line of [`MAX_LINE`] bytes and no more;
+/// it refuses longer ones with [`LineError::TooLong`].
 pub trait Lines {
-    /// The next line without its newline (a carriage return before that may stay), or none at the end. The last line needs no newline.
+    /// The next line without its newline (a carriage return before that may stay), or none at the
+    /// end. The last line needs no newline.
     fn line(&mut self) -> Result<Option<&[u8]>, LineError>;
 
     /// Back to the first line.

@@ -1,4 +1,5 @@
-//! Recorded streams: text lines in, requests out. Fields and units of each format: `docs/formats/traces.md`.
+//! Recorded streams: text lines in, requests out. Fields and units of each format:
+//! `docs/formats/traces.md`.
 //!
 //! ```text
 //! Lines (bytes, file) -> Parser (one line, one format) -> Reader (units, times from 0, repetition, counts) -> Source

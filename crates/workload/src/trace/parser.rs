@@ -13,7 +13,8 @@ const MAX_END: u64 = 1 << 63;
 pub struct Event {
     /// The request's time on the trace's own clock.
     pub time: Nanos,
-    /// Where in the line the unit is named: the disk, device, ASU or file that the offset counts in.
+    /// Where in the line the unit is named: the disk, device, ASU or file that the offset counts
+    /// in.
     pub unit: Range<usize>,
     /// What to do.
     pub op: Op,
@@ -30,7 +31,15 @@ pub struct Event {
 impl Event {
     /// A request without flushes of its own.
     pub(super) fn new(time: Nanos, unit: Range<usize>, op: Op, offset: u64, length: u64) -> Self {
-        Self { time, unit, op, offset, length, flush_before: false, flush_after: false }
+        Self {
+            time,
+            unit,
+            op,
+            offset,
+            length,
+            flush_before: false,
+            flush_after: false,
+        }
     }
 
     /// A flush.
@@ -42,7 +51,11 @@ impl Event {
     pub(super) fn in_bounds(self, at: usize) -> Result<Option<Self>, Fault> {
         match self.offset.checked_add(self.length) {
             Some(end) if end < MAX_END => Ok(Some(self)),
-            _ => Err(Fault { at, field: "offset and length", expected: "an extent that ends below 2^63 bytes" }),
+            _ => Err(Fault {
+                at,
+                field: "offset and length",
+                expected: "an extent that ends below 2^63 bytes",
+            }),
         }
     }
 }
@@ -59,7 +72,12 @@ pub struct Parser {
 impl Parser {
     /// At the start of a trace; `action` matters for blkparse text only.
     pub fn new(format: Format, action: Action) -> Self {
-        Self { format, action, fio: fio::State::default(), blkparse: blkparse::State::default() }
+        Self {
+            format,
+            action,
+            fio: fio::State::default(),
+            blkparse: blkparse::State::default(),
+        }
     }
 
     /// Back to the start of the trace.
@@ -67,7 +85,8 @@ impl Parser {
         *self = Self::new(self.format, self.action);
     }
 
-    /// What `line`, without its newline, records; none for blank lines, headings, summaries, other actions.
+    /// What `line`, without its newline, records; none for blank lines, headings, summaries, other
+    /// actions.
     #[inline]
     pub fn line(&mut self, line: &[u8]) -> Result<Option<Event>, Fault> {
         match self.format {
@@ -87,9 +106,11 @@ mod tests {
     use alloc::{vec, vec::Vec};
     use proptest::prelude::*;
 
-    pub(super) const FORMATS: [Format; 4] = [Format::Msr, Format::Blkparse, Format::Fio, Format::Spc];
+    pub(super) const FORMATS: [Format; 4] =
+        [Format::Msr, Format::Blkparse, Format::Fio, Format::Spc];
 
-    /// Bytes that come near to being a trace, so that parsers are led deep before they meet something odd.
+    /// Bytes that come near to being a trace, so that parsers are led deep before they meet
+    /// something odd.
     fn near_trace() -> impl Strategy<Value = Vec<u8>> {
         let token = prop_oneof![
             "[0-9]{1,22}",
@@ -118,9 +139,14 @@ mod tests {
             let mut last = 0;
             for _ in 0..=3 * bytes.len() {
                 match reader.next() {
-                    Ok(None) | Err(WorkloadError::NoRequests { .. } | WorkloadError::Lines { .. }) => break,
+                    Ok(None)
+                    | Err(WorkloadError::NoRequests { .. } | WorkloadError::Lines { .. }) => break,
                     Ok(Some(r)) => {
-                        prop_assert!(r.at >= last && r.offset.checked_add(r.length).is_some() && (r.length == 0) == (r.op == Op::Flush));
+                        prop_assert!(
+                            r.at >= last
+                                && r.offset.checked_add(r.length).is_some()
+                                && (r.length == 0) == (r.op == Op::Flush)
+                        );
                         last = r.at;
                     }
                     Err(_) => (),

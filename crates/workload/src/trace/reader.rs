@@ -1,4 +1,5 @@
-//! A trace as a [`Source`]: one address range, times that start at 0 and never run backwards, nothing lost uncounted.
+//! A trace as a [`Source`]: one address range, times that start at 0 and never run backwards,
+//! nothing lost uncounted.
 
 use super::lines::Text;
 use super::units::Placement;
@@ -21,7 +22,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { action: Action::default(), units: Units::default(), passes: NonZeroU64::MIN }
+        Self {
+            action: Action::default(),
+            units: Units::default(),
+            passes: NonZeroU64::MIN,
+        }
     }
 }
 
@@ -30,7 +35,8 @@ impl Default for Options {
 pub struct Counts {
     /// Lines read.
     pub lines: u64,
-    /// Requests given out. A preflush or forced write of blkparse text makes more than one of a line.
+    /// Requests given out. A preflush or forced write of blkparse text makes more than one of a
+    /// line.
     pub requests: u64,
     /// Lines that hold no request: blank lines, headings, summaries, other actions.
     pub ignored: u64,
@@ -46,7 +52,8 @@ pub struct Counts {
 
 /// A trace being read.
 ///
-/// After an error in a line the next call goes on with the line behind it; after an error of [`Lines`] it tries again.
+/// After an error in a line the next call goes on with the line behind it; after an error of
+/// [`Lines`] it tries again.
 #[derive(Clone, Debug)]
 pub struct Reader<L> {
     lines: L,
@@ -93,14 +100,28 @@ impl<L: Lines> Reader<L> {
 
     /// At the end of a pass: whether another one begins.
     fn turn(&mut self) -> Result<bool, WorkloadError> {
-        let Counts { lines, ignored, other_units, empty, requests, .. } = self.counts;
+        let Counts {
+            lines,
+            ignored,
+            other_units,
+            empty,
+            requests,
+            ..
+        } = self.counts;
         if requests == self.before_pass {
-            return Err(WorkloadError::NoRequests { lines, ignored, other_units, empty });
+            return Err(WorkloadError::NoRequests {
+                lines,
+                ignored,
+                other_units,
+                empty,
+            });
         }
         if self.passes_left == 0 {
             return Ok(false);
         }
-        self.lines.rewind().map_err(|error| WorkloadError::Lines { line: 1, error })?;
+        self.lines
+            .rewind()
+            .map_err(|error| WorkloadError::Lines { line: 1, error })?;
         self.passes_left -= 1;
         (self.before_pass, self.number) = (requests, 0);
         self.parser.reset();
@@ -133,7 +154,10 @@ impl<L: Lines> Source for Reader<L> {
             return Ok(Some(request));
         }
         loop {
-            let in_lines = |error| WorkloadError::Lines { line: self.number + 1, error };
+            let in_lines = |error| WorkloadError::Lines {
+                line: self.number + 1,
+                error,
+            };
             let Some(line) = self.lines.line().map_err(in_lines)? else {
                 if self.turn()? {
                     continue;
@@ -146,13 +170,16 @@ impl<L: Lines> Source for Reader<L> {
             }
             self.number += 1;
             self.counts.lines += 1;
-            let located = |fault: super::Fault| WorkloadError::Trace(fault.in_line(self.number, line));
+            let located =
+                |fault: super::Fault| WorkloadError::Trace(fault.in_line(self.number, line));
             let Some(event) = self.parser.line(line).map_err(located)? else {
                 self.counts.ignored += 1;
                 continue;
             };
             // Names of units contain delimiters.
-            let of_unit = |fault: super::Fault| WorkloadError::Trace(fault.at_token(self.number, &line[event.unit.clone()]));
+            let of_unit = |fault: super::Fault| {
+                WorkloadError::Trace(fault.at_token(self.number, &line[event.unit.clone()]))
+            };
             let Some(base) = self.placement.base(line, &event).map_err(of_unit)? else {
                 self.counts.other_units += 1;
                 continue;
@@ -162,8 +189,20 @@ impl<L: Lines> Source for Reader<L> {
                 continue;
             }
             let at = self.time.arrival(event.time, &mut self.counts);
-            let offset = if event.op == Op::Flush { 0 } else { base + event.offset };
-            return Ok(Some(self.emit(&event, Request { op: event.op, at, offset, length: event.length })));
+            let offset = if event.op == Op::Flush {
+                0
+            } else {
+                base + event.offset
+            };
+            return Ok(Some(self.emit(
+                &event,
+                Request {
+                    op: event.op,
+                    at,
+                    offset,
+                    length: event.length,
+                },
+            )));
         }
     }
 }
@@ -186,7 +225,8 @@ impl Timeline {
     #[inline]
     fn arrival(&mut self, time: Nanos, counts: &mut Counts) -> Nanos {
         let origin = *self.origin.get_or_insert(time);
-        // Where the pass stands on the trace's clock; the difference saturates only after 584 years of stream.
+        // Where the pass stands on the trace's clock; the difference saturates only after 584 years
+        // of stream.
         let reached = origin.saturating_add(self.last - self.base);
         if time < reached {
             counts.backwards += 1;
@@ -214,7 +254,12 @@ mod tests {
     }
 
     fn request(op: Op, at: Nanos, offset: u64, length: u64) -> Request {
-        Request { op, at, offset, length }
+        Request {
+            op,
+            at,
+            offset,
+            length,
+        }
     }
 
     const MSR: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\r\n\
@@ -231,13 +276,31 @@ mod tests {
             request(Op::Write, second, 4096, 4096),
         ];
         assert_eq!(requests, expected);
-        assert_eq!(counts, Counts { lines: 6, requests: 3, ignored: 2, empty: 1, backwards: 1, backwards_max: 5500, ..Counts::default() });
+        assert_eq!(
+            counts,
+            Counts {
+                lines: 6,
+                requests: 3,
+                ignored: 2,
+                empty: 1,
+                backwards: 1,
+                backwards_max: 5500,
+                ..Counts::default()
+            }
+        );
     }
 
     #[test]
     fn passes_follow_each_other_in_time() {
         let text = "fio version 3 iolog\n5 f read 0 512\n25 f write 512 512\n";
-        let (requests, counts) = read(text, Format::Fio, Options { passes: NonZeroU64::new(3).unwrap(), ..Options::default() });
+        let (requests, counts) = read(
+            text,
+            Format::Fio,
+            Options {
+                passes: NonZeroU64::new(3).unwrap(),
+                ..Options::default()
+            },
+        );
         let times: Vec<Nanos> = requests.iter().map(|r| r.at).collect();
         assert_eq!(times, [0, 20_000, 20_000, 40_000, 40_000, 60_000]);
         assert_eq!((counts.lines, counts.requests, counts.ignored), (9, 6, 3));
@@ -245,49 +308,108 @@ mod tests {
 
     #[test]
     fn forced_and_preflushed_writes_become_several_requests() {
-        let text =
-            "8,0 0 1 1.000000000 1 Q FWFS 8 + 8 [jbd2]\n8,0 0 2 1.000000001 1 Q WFS 16 + 8 [jbd2]\n8,0 0 3 1.000000002 1 Q R 0 + 1 [x]\n";
+        let text = "8,0 0 1 1.000000000 1 Q FWFS 8 + 8 [jbd2]\n8,0 0 2 1.000000001 1 Q WFS 16 + 8 [jbd2]\n8,0 0 3 1.000000002 1 Q R 0 + 1 [x]\n";
         let (requests, counts) = read(text, Format::Blkparse, Options::default());
-        let (write, flush) = (|at, offset| request(Op::Write, at, offset, 4096), Request::flush);
-        assert_eq!(requests, [flush(0), write(0, 4096), flush(0), write(1, 8192), flush(1), request(Op::Read, 2, 0, 512)]);
+        let (write, flush) = (
+            |at, offset| request(Op::Write, at, offset, 4096),
+            Request::flush,
+        );
+        assert_eq!(
+            requests,
+            [
+                flush(0),
+                write(0, 4096),
+                flush(0),
+                write(1, 8192),
+                flush(1),
+                request(Op::Read, 2, 0, 512)
+            ]
+        );
         assert_eq!((counts.lines, counts.requests), (3, 6));
     }
 
     #[test]
     fn asus_can_be_chosen_or_stacked() {
         let text = "0,2,512,R,0.5\n1,4,1024,W,0.75\n0,3,512,r,1\n";
-        let units = |units| read(text, Format::Spc, Options { units, ..Options::default() });
+        let units = |units| {
+            read(
+                text,
+                Format::Spc,
+                Options {
+                    units,
+                    ..Options::default()
+                },
+            )
+        };
         let (only, counts) = units(Units::Only("1".into()));
-        assert_eq!((only, counts.other_units), (Vec::from([request(Op::Write, 0, 2048, 1024)]), 2));
-        let sizes = [("0", 1 << 20), ("1", 1 << 20)].map(|(name, bytes)| Unit { name: name.into(), bytes });
+        assert_eq!(
+            (only, counts.other_units),
+            (Vec::from([request(Op::Write, 0, 2048, 1024)]), 2)
+        );
+        let sizes = [("0", 1 << 20), ("1", 1 << 20)].map(|(name, bytes)| Unit {
+            name: name.into(),
+            bytes,
+        });
         let (stacked, _) = units(Units::Stacked(sizes.into()));
-        assert_eq!(stacked[1], request(Op::Write, 250_000_000, (1 << 20) + 2048, 1024));
+        assert_eq!(
+            stacked[1],
+            request(Op::Write, 250_000_000, (1 << 20) + 2048, 1024)
+        );
         let mut single = Reader::new(text.as_bytes(), Format::Spc, Options::default());
         single.next().unwrap();
         let error = single.next().unwrap_err().to_string();
-        assert!(error.starts_with("line 2, column 1, unit: found \"1\", expected the same unit throughout"), "{error}");
+        assert!(
+            error.starts_with(
+                "line 2, column 1, unit: found \"1\", expected the same unit throughout"
+            ),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_unexpected_unit_is_named_in_full() {
-        let mut reader = Reader::new(b"1,usr,0,Read,0,512\n1,usr,1,Read,0,512", Format::Msr, Options::default());
+        let mut reader = Reader::new(
+            b"1,usr,0,Read,0,512\n1,usr,1,Read,0,512",
+            Format::Msr,
+            Options::default(),
+        );
         reader.next().unwrap();
         let error = reader.next().unwrap_err().to_string();
-        assert!(error.starts_with("line 2, column 3, unit: found \"usr,1\", expected"), "{error}");
+        assert!(
+            error.starts_with("line 2, column 3, unit: found \"usr,1\", expected"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_trace_without_requests_is_an_error() {
         let text = "8,0 0 1 1.0 1 G W 8 + 8 [x]\nCPU0 (sda):\n";
-        let error = Reader::new(text.as_bytes(), Format::Blkparse, Options::default()).next().unwrap_err();
-        assert_eq!(error, WorkloadError::NoRequests { lines: 2, ignored: 2, other_units: 0, empty: 0 });
+        let error = Reader::new(text.as_bytes(), Format::Blkparse, Options::default())
+            .next()
+            .unwrap_err();
+        assert_eq!(
+            error,
+            WorkloadError::NoRequests {
+                lines: 2,
+                ignored: 2,
+                other_units: 0,
+                empty: 0
+            }
+        );
     }
 
     #[test]
     fn errors_name_line_column_and_field_and_reading_can_go_on() {
-        let mut reader = Reader::new(b"0,1,512,R,0\n0,1,512,Q,0\n0,1,512,W,2", Format::Spc, Options::default());
+        let mut reader = Reader::new(
+            b"0,1,512,R,0\n0,1,512,Q,0\n0,1,512,W,2",
+            Format::Spc,
+            Options::default(),
+        );
         assert_eq!(reader.next().unwrap().unwrap().op, Op::Read);
-        assert_eq!(reader.next().unwrap_err().to_string(), "line 2, column 9, Opcode: found \"Q\", expected R or W");
+        assert_eq!(
+            reader.next().unwrap_err().to_string(),
+            "line 2, column 9, Opcode: found \"Q\", expected R or W"
+        );
         assert_eq!(reader.next().unwrap().unwrap().op, Op::Write);
         assert_eq!([reader.next(), reader.next()], [Ok(None), Ok(None)]);
     }
@@ -297,6 +419,9 @@ mod tests {
         let text = [b"0,1,512,R,0\n".as_slice(), &[b'0'; 2 * MAX_LINE]].concat();
         let mut reader = Reader::new(&text, Format::Spc, Options::default());
         reader.next().unwrap();
-        assert_eq!(reader.next().unwrap_err().to_string(), "line 2: longer than 4096 bytes");
+        assert_eq!(
+            reader.next().unwrap_err().to_string(),
+            "line 2: longer than 4096 bytes"
+        );
     }
 }

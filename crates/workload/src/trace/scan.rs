@@ -36,8 +36,22 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn expect(&self, good: bool, at: usize, field: &'static str, expected: &'static str) -> Result<(), Fault> {
-        if good { Ok(()) } else { Err(Fault { at, field, expected }) }
+    fn expect(
+        &self,
+        good: bool,
+        at: usize,
+        field: &'static str,
+        expected: &'static str,
+    ) -> Result<(), Fault> {
+        if good {
+            Ok(())
+        } else {
+            Err(Fault {
+                at,
+                field,
+                expected,
+            })
+        }
     }
 
     /// Digits, at least one; stops at the first other byte.
@@ -50,7 +64,11 @@ impl<'a> Cursor<'a> {
                 value * 10 + digit
             } else {
                 let fits = value.checked_mul(10).and_then(|v| v.checked_add(digit));
-                fits.ok_or(Fault { at: start, field, expected: NUMBER })?
+                fits.ok_or(Fault {
+                    at: start,
+                    field,
+                    expected: NUMBER,
+                })?
             };
             self.at += 1;
         }
@@ -75,26 +93,54 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn end_of_field(&self, start: usize, field: &'static str, expected: &'static str) -> Result<(), Fault> {
-        self.expect(matches!(self.peek(), None | Some(b' ' | b'\t' | b',')), start, field, expected)
+    fn end_of_field(
+        &self,
+        start: usize,
+        field: &'static str,
+        expected: &'static str,
+    ) -> Result<(), Fault> {
+        self.expect(
+            matches!(self.peek(), None | Some(b' ' | b'\t' | b',')),
+            start,
+            field,
+            expected,
+        )
     }
 
     /// A number times `unit`.
     #[inline]
-    pub(super) fn scaled(&mut self, field: &'static str, unit: u64, expected: &'static str) -> Result<u64, Fault> {
+    pub(super) fn scaled(
+        &mut self,
+        field: &'static str,
+        unit: u64,
+        expected: &'static str,
+    ) -> Result<u64, Fault> {
         self.skip_blanks();
         let at = self.at;
-        self.number(field)?.checked_mul(unit).ok_or(Fault { at, field, expected })
+        self.number(field)?.checked_mul(unit).ok_or(Fault {
+            at,
+            field,
+            expected,
+        })
     }
 
-    /// Seconds with an optional fraction that fill their field; digits beyond nanoseconds are cut off.
+    /// Seconds with an optional fraction that fill their field; digits beyond nanoseconds are cut
+    /// off.
     #[inline]
     pub(super) fn seconds(&mut self, field: &'static str) -> Result<Nanos, Fault> {
         const SECONDS: &str = "seconds below 2^64 ns, as digits with an optional fraction";
         self.skip_blanks();
         let start = self.at;
-        let fault = Fault { at: start, field, expected: SECONDS };
-        let whole = self.digits(field).map_err(|_| fault)?.checked_mul(1_000_000_000).ok_or(fault)?;
+        let fault = Fault {
+            at: start,
+            field,
+            expected: SECONDS,
+        };
+        let whole = self
+            .digits(field)
+            .map_err(|_| fault)?
+            .checked_mul(1_000_000_000)
+            .ok_or(fault)?;
         let mut nanos = 0;
         if self.peek() == Some(b'.') {
             self.at += 1;
@@ -123,7 +169,12 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(super) fn end_or_comma(&mut self, field: &'static str) -> Result<(), Fault> {
         let next = self.skip_blanks();
-        self.expect(matches!(next, None | Some(b',')), self.at, field, "the end of the field")
+        self.expect(
+            matches!(next, None | Some(b',')),
+            self.at,
+            field,
+            "the end of the field",
+        )
     }
 
     /// A field up to the next comma or the end, without the blanks around it.
@@ -184,7 +235,16 @@ mod tests {
         assert_eq!(seconds("0.026214,"), Some(26_214_000));
         assert_eq!(seconds("0.1234567899"), Some(123_456_789));
         assert_eq!(seconds("18446744073.709551615"), Some(u64::MAX));
-        for bad in ["", ".", ".5", "18446744073.709551616", "18446744074", "1e5", "1.5s", "1.2.3"] {
+        for bad in [
+            "",
+            ".",
+            ".5",
+            "18446744073.709551616",
+            "18446744074",
+            "1e5",
+            "1.5s",
+            "1.2.3",
+        ] {
             assert_eq!(seconds(bad), None, "{bad}");
         }
     }

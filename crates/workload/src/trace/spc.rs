@@ -16,7 +16,11 @@ pub(super) fn line(line: &[u8]) -> Result<Option<Event>, Fault> {
     let unit = start..cursor.at;
     cursor.comma("LBA")?;
     let at = cursor.at;
-    let offset = cursor.scaled("LBA", BLOCK, "512-byte blocks that make less than 2^64 bytes")?;
+    let offset = cursor.scaled(
+        "LBA",
+        BLOCK,
+        "512-byte blocks that make less than 2^64 bytes",
+    )?;
     cursor.comma("Size")?;
     let length = cursor.number("Size")?;
     cursor.comma("Opcode")?;
@@ -24,7 +28,13 @@ pub(super) fn line(line: &[u8]) -> Result<Option<Event>, Fault> {
     let op = match cursor.field() {
         b"R" | b"r" => Op::Read,
         b"W" | b"w" => Op::Write,
-        _ => return Err(Fault { at: opcode, field: "Opcode", expected: "R or W" }),
+        _ => {
+            return Err(Fault {
+                at: opcode,
+                field: "Opcode",
+                expected: "R or W",
+            });
+        }
     };
     cursor.comma("Timestamp")?;
     let time = cursor.seconds("Timestamp")?;
@@ -38,9 +48,24 @@ mod tests {
 
     #[test]
     fn fields_and_units() {
-        assert_eq!(line(b"0,20941264,8192,W,0.551706"), Ok(Some(Event::new(551_706_000, 0..1, Op::Write, 20_941_264 * 512, 8192))));
-        assert_eq!(line(b"12, 5, 512, r, 3.5, extra, fields"), Ok(Some(Event::new(3_500_000_000, 0..2, Op::Read, 2560, 512))));
-        assert_eq!(line(b"0,1,512,w,7,"), Ok(Some(Event::new(7_000_000_000, 0..1, Op::Write, 512, 512))));
+        assert_eq!(
+            line(b"0,20941264,8192,W,0.551706"),
+            Ok(Some(Event::new(
+                551_706_000,
+                0..1,
+                Op::Write,
+                20_941_264 * 512,
+                8192
+            )))
+        );
+        assert_eq!(
+            line(b"12, 5, 512, r, 3.5, extra, fields"),
+            Ok(Some(Event::new(3_500_000_000, 0..2, Op::Read, 2560, 512)))
+        );
+        assert_eq!(
+            line(b"0,1,512,w,7,"),
+            Ok(Some(Event::new(7_000_000_000, 0..1, Op::Write, 512, 512)))
+        );
         assert_eq!(line(b""), Ok(None));
     }
 
@@ -50,7 +75,10 @@ mod tests {
         assert_eq!(fault(b"asu,1,2,R,0"), ("ASU", 0));
         assert_eq!(fault(b"0;1;2;R;0"), ("ASU", 0));
         assert_eq!(fault(b"0,36028797018963968,512,R,0"), ("LBA", 2));
-        assert_eq!(fault(b"0,36028797018963967,512,R,0"), ("offset and length", 2));
+        assert_eq!(
+            fault(b"0,36028797018963967,512,R,0"),
+            ("offset and length", 2)
+        );
         assert_eq!(fault(b"0,1,,R,0"), ("Size", 4));
         assert_eq!(fault(b"0,1,512,X,0"), ("Opcode", 8));
         assert_eq!(fault(b"0,1,512,R"), ("Timestamp", 9));

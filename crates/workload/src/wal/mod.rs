@@ -1,10 +1,17 @@
-//! A database that commits to a write-ahead log: what SQLite asks of its files with `PRAGMA journal_mode = WAL`.
+//! A database that commits to a write-ahead log: what SQLite asks of its files with `PRAGMA
+//! journal_mode = WAL`.
 //!
-//! After SQLite's `wal.c` and its documentation, its cache empty: a transaction reads the pages that it changes, from the log where that has them; each changed page goes to the end of the log, a header of 24 bytes
-//! before it; with `synchronous = FULL` the log is then made durable, and that is the commit. Once the log holds 1000 pages it is made durable, the newest version of each page goes to the database in order of
-//! pages, that is made durable, and the next transaction begins the log anew: its header is written and made durable. The last to leave does the same and removes the log. Durable means fdatasync.
+//! After SQLite's `wal.c` and its documentation, its cache empty: a transaction reads the pages
+//! that it changes, from the log where that has them; each changed page goes to the end of the log,
+//! a header of 24 bytes before it; with `synchronous = FULL` the log is then made durable, and that
+//! is the commit. Once the log holds 1000 pages it is made durable, the newest version of each page
+//! goes to the database in order of pages, that is made durable, and the next transaction begins
+//! the log anew: its header is written and made durable. The last to leave does the same and
+//! removes the log. Durable means fdatasync.
 //!
-//! *Differs* from SQLite: the index of the log (`-shm`) is left out, which is memory that is shared and never made durable; so are locks, and the fsync of the directory. The bytes of the log are noise, as nobody recovers here.
+//! *Differs* from SQLite: the index of the log (`-shm`) is left out, which is memory that is shared
+//! and never made durable; so are locks, and the fsync of the directory. The bytes of the log are
+//! noise, as nobody recovers here.
 //!
 //! *Promises.* The stream is a pure function of [`WalSpec`].
 
@@ -44,17 +51,28 @@ pub struct WalSpec {
     pub page: u64,
     /// Transactions: 1000.
     pub transactions: u64,
-    /// Pages that each changes: 1, an update of one row that changes no index. A log needs no counter of changes in the first page.
+    /// Pages that each changes: 1, an update of one row that changes no index. A log needs no
+    /// counter of changes in the first page.
     pub changed: u64,
-    /// Pages in the log at which it is brought home (`PRAGMA wal_autocheckpoint`): 1000, SQLite's default.
+    /// Pages in the log at which it is brought home (`PRAGMA wal_autocheckpoint`): 1000, SQLite's
+    /// default.
     pub checkpoint: u64,
-    /// Each commit is durable (`PRAGMA synchronous = FULL`, SQLite's default). With `NORMAL` only what is brought home is.
+    /// Each commit is durable (`PRAGMA synchronous = FULL`, SQLite's default). With `NORMAL` only
+    /// what is brought home is.
     pub full: bool,
 }
 
 impl Default for WalSpec {
     fn default() -> Self {
-        Self { seed: 1, pages: 256, page: 4096, transactions: 1000, changed: 1, checkpoint: 1000, full: true }
+        Self {
+            seed: 1,
+            pages: 256,
+            page: 4096,
+            transactions: 1000,
+            changed: 1,
+            checkpoint: 1000,
+            full: true,
+        }
     }
 }
 
@@ -62,15 +80,48 @@ impl WalSpec {
     /// Refuses what is no such database, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
         let rule = |good: bool, key, found: u64, expected: &str| {
-            if good { Ok(()) } else { Err(SpecError { key, found: found.to_string(), expected: expected.into() }) }
+            if good {
+                Ok(())
+            } else {
+                Err(SpecError {
+                    key,
+                    found: found.to_string(),
+                    expected: expected.into(),
+                })
+            }
         };
         let sizes = 512..=65_536;
-        rule(self.page.is_power_of_two() && sizes.contains(&self.page), "page", self.page, "a power of two from 512 to 65536 bytes")?;
-        rule((1..=1 << 32).contains(&self.pages), "pages", self.pages, "1 to 4294967296")?;
-        rule((1..=1 << 30).contains(&self.transactions), "transactions", self.transactions, "1 to 1073741824")?;
+        rule(
+            self.page.is_power_of_two() && sizes.contains(&self.page),
+            "page",
+            self.page,
+            "a power of two from 512 to 65536 bytes",
+        )?;
+        rule(
+            (1..=1 << 32).contains(&self.pages),
+            "pages",
+            self.pages,
+            "1 to 4294967296",
+        )?;
+        rule(
+            (1..=1 << 30).contains(&self.transactions),
+            "transactions",
+            self.transactions,
+            "1 to 1073741824",
+        )?;
         let most = self.pages.min(4096);
-        rule((1..=most).contains(&self.changed), "changed", self.changed, "1 to 4096, and at most what the database has")?;
-        rule((1..=PAGES_MAX).contains(&self.checkpoint), "checkpoint", self.checkpoint, "1 to 1048576 pages")
+        rule(
+            (1..=most).contains(&self.changed),
+            "changed",
+            self.changed,
+            "1 to 4096, and at most what the database has",
+        )?;
+        rule(
+            (1..=PAGES_MAX).contains(&self.checkpoint),
+            "checkpoint",
+            self.checkpoint,
+            "1 to 1048576 pages",
+        )
     }
 }
 
@@ -108,7 +159,12 @@ impl Wal {
         let mut script = Script::new();
         for call in [
             FileCall::Create { file: DATABASE },
-            FileCall::Write { file: DATABASE, offset: 0, length: spec.pages * spec.page, version: 0 },
+            FileCall::Write {
+                file: DATABASE,
+                offset: 0,
+                length: spec.pages * spec.page,
+                version: 0,
+            },
             FileCall::Create { file: LOG },
             FileCall::Sync,
         ] {
@@ -116,8 +172,20 @@ impl Wal {
         }
         script.pass(TRANSACTIONS, Pass::Transaction, spec.transactions);
         script.pass(CLOSE, Pass::Close, 1);
-        let (places, pages) = (rng(spec.seed, "wal pages"), Vec::with_capacity(spec.changed as usize));
-        Ok(Self { script, database: Database { spec, places, pages, logged: BTreeMap::new(), frames: 0 } })
+        let (places, pages) = (
+            rng(spec.seed, "wal pages"),
+            Vec::with_capacity(spec.changed as usize),
+        );
+        Ok(Self {
+            script,
+            database: Database {
+                spec,
+                places,
+                pages,
+                logged: BTreeMap::new(),
+                frames: 0,
+            },
+        })
     }
 }
 
@@ -135,9 +203,18 @@ impl Database {
                 Some(frame) => (LOG, self.frame(*frame) + FRAME),
                 None => (DATABASE, at * page),
             };
-            calls.push_back(FileCall::Read { file, offset, length: page });
+            calls.push_back(FileCall::Read {
+                file,
+                offset,
+                length: page,
+            });
         }
-        let write = |offset, length| FileCall::Write { file: LOG, offset, length, version };
+        let write = |offset, length| FileCall::Write {
+            file: LOG,
+            offset,
+            length,
+            version,
+        };
         let sync = FileCall::Fdatasync { file: LOG };
         if self.frames == 0 {
             calls.extend([write(0, HEADER), sync]);
@@ -168,8 +245,17 @@ impl Database {
         let page = self.spec.page;
         calls.push_back(FileCall::Fdatasync { file: LOG });
         for (at, frame) in core::mem::take(&mut self.logged) {
-            calls.push_back(FileCall::Read { file: LOG, offset: self.frame(frame) + FRAME, length: page });
-            calls.push_back(FileCall::Write { file: DATABASE, offset: at * page, length: page, version });
+            calls.push_back(FileCall::Read {
+                file: LOG,
+                offset: self.frame(frame) + FRAME,
+                length: page,
+            });
+            calls.push_back(FileCall::Write {
+                file: DATABASE,
+                offset: at * page,
+                length: page,
+                version,
+            });
         }
         calls.push_back(FileCall::Fdatasync { file: DATABASE });
         self.frames = 0;
@@ -179,7 +265,11 @@ impl Database {
         if self.frames > 0 {
             self.bring_home(1 + self.spec.transactions as u32, calls);
         }
-        calls.extend([FileCall::Close { file: LOG }, FileCall::Remove { file: LOG }, FileCall::Close { file: DATABASE }]);
+        calls.extend([
+            FileCall::Close { file: LOG },
+            FileCall::Remove { file: LOG },
+            FileCall::Close { file: DATABASE },
+        ]);
     }
 }
 
@@ -198,7 +288,11 @@ impl Iterator for Wal {
 impl FileCalls for Wal {
     /// `test.db`, and `test.db-wal` as SQLite has it.
     fn name(&self, file: FileId) -> String {
-        if file == DATABASE { "test.db".into() } else { "test.db-wal".into() }
+        if file == DATABASE {
+            "test.db".into()
+        } else {
+            "test.db-wal".into()
+        }
     }
 
     fn contents(&self) -> Contents {
@@ -206,7 +300,11 @@ impl FileCalls for Wal {
     }
 
     fn group(&self, file: FileId) -> &'static str {
-        if file == DATABASE { "database" } else { "write-ahead log" }
+        if file == DATABASE {
+            "database"
+        } else {
+            "write-ahead log"
+        }
     }
 
     fn share_done(&self) -> f64 {

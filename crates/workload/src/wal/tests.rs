@@ -5,11 +5,20 @@ use crate::files::sound;
 use proptest::prelude::*;
 
 fn write(file: FileId, offset: u64, length: u64, version: u32) -> FileCall {
-    FileCall::Write { file, offset, length, version }
+    FileCall::Write {
+        file,
+        offset,
+        length,
+        version,
+    }
 }
 
 fn read(file: FileId, offset: u64) -> FileCall {
-    FileCall::Read { file, offset, length: 512 }
+    FileCall::Read {
+        file,
+        offset,
+        length: 512,
+    }
 }
 
 const SYNC_LOG: FileCall = FileCall::Fdatasync { file: LOG };
@@ -17,7 +26,15 @@ const SYNC_DATABASE: FileCall = FileCall::Fdatasync { file: DATABASE };
 
 /// Of a database of one page, and a log that is brought home at two.
 fn tiny(full: bool) -> WalSpec {
-    WalSpec { seed: 1, pages: 1, page: 512, transactions: 3, changed: 1, checkpoint: 2, full }
+    WalSpec {
+        seed: 1,
+        pages: 1,
+        page: 512,
+        transactions: 3,
+        changed: 1,
+        checkpoint: 2,
+        full,
+    }
 }
 
 #[test]
@@ -26,23 +43,60 @@ fn pages_go_to_the_log_and_home_when_that_is_long_enough() {
     let second = 32 + 24 + 512;
     let expected = [
         // The first transaction begins the log.
-        &[read(DATABASE, 0), write(LOG, 0, 32, 1), SYNC_LOG, write(LOG, 32, 24, 1), write(LOG, 56, 512, 1), SYNC_LOG][..],
+        &[
+            read(DATABASE, 0),
+            write(LOG, 0, 32, 1),
+            SYNC_LOG,
+            write(LOG, 32, 24, 1),
+            write(LOG, 56, 512, 1),
+            SYNC_LOG,
+        ][..],
         // The second finds its page there, and fills the log.
-        &[read(LOG, 56), write(LOG, second, 24, 2), write(LOG, second + 24, 512, 2), SYNC_LOG],
-        &[SYNC_LOG, read(LOG, second + 24), write(DATABASE, 0, 512, 2), SYNC_DATABASE],
+        &[
+            read(LOG, 56),
+            write(LOG, second, 24, 2),
+            write(LOG, second + 24, 512, 2),
+            SYNC_LOG,
+        ],
+        &[
+            SYNC_LOG,
+            read(LOG, second + 24),
+            write(DATABASE, 0, 512, 2),
+            SYNC_DATABASE,
+        ],
         // The third begins it anew, over what was there.
-        &[read(DATABASE, 0), write(LOG, 0, 32, 3), SYNC_LOG, write(LOG, 32, 24, 3), write(LOG, 56, 512, 3), SYNC_LOG],
+        &[
+            read(DATABASE, 0),
+            write(LOG, 0, 32, 3),
+            SYNC_LOG,
+            write(LOG, 32, 24, 3),
+            write(LOG, 56, 512, 3),
+            SYNC_LOG,
+        ],
     ];
     assert_eq!(found.of(TRANSACTIONS), expected.concat());
-    let end = [SYNC_LOG, read(LOG, 56), write(DATABASE, 0, 512, 4), SYNC_DATABASE];
-    let close = [FileCall::Close { file: LOG }, FileCall::Remove { file: LOG }, FileCall::Close { file: DATABASE }];
+    let end = [
+        SYNC_LOG,
+        read(LOG, 56),
+        write(DATABASE, 0, 512, 4),
+        SYNC_DATABASE,
+    ];
+    let close = [
+        FileCall::Close { file: LOG },
+        FileCall::Remove { file: LOG },
+        FileCall::Close { file: DATABASE },
+    ];
     assert_eq!(found.of(CLOSE), [&end[..], &close].concat());
 }
 
 #[test]
 fn normal_commits_are_not_durable_but_what_is_brought_home_is() {
     let found = sound::run(Wal::new(tiny(false)).unwrap());
-    let syncs: Vec<FileCall> = found.of(TRANSACTIONS).into_iter().filter(|call| matches!(call, FileCall::Fdatasync { .. })).collect();
+    let syncs: Vec<FileCall> = found
+        .of(TRANSACTIONS)
+        .into_iter()
+        .filter(|call| matches!(call, FileCall::Fdatasync { .. }))
+        .collect();
     assert_eq!(syncs, [SYNC_LOG, SYNC_LOG, SYNC_DATABASE, SYNC_LOG]);
 }
 
@@ -51,7 +105,9 @@ fn the_default_brings_home_once() {
     let found = sound::run(Wal::new(WalSpec::default()).unwrap());
     assert_eq!(found.count(|call| *call == SYNC_DATABASE), 1);
     assert_eq!(found.count(|call| *call == SYNC_LOG), 1000 + 2);
-    let home = found.count(|call| matches!(call, FileCall::Write { file: DATABASE, offset, .. } if *offset > 0));
+    let home = found.count(
+        |call| matches!(call, FileCall::Write { file: DATABASE, offset, .. } if *offset > 0),
+    );
     assert!((240..256).contains(&home), "{home} of 256 pages, each once");
 }
 

@@ -1,8 +1,11 @@
-//! LZO1X for media that are written once and read often: of all ways to divide the source into literals and copies, nearly the shortest.
+//! LZO1X for media that are written once and read often: of all ways to divide the source into
+//! literals and copies, nearly the shortest.
 //!
-//! The shortest way to each place is known once all places before it have been looked at: each hands on to those that one literal, or a copy of any length from any of the candidates, leads to. What a run of
-//! literals costs depends on its length, so the length is carried along with the shortest way; a longer way that would have been better off with its literals is lost, and so is a copy of three bytes from a place that
-//! is as dear as the next one: that is the "nearly".
+//! The shortest way to each place is known once all places before it have been looked at: each
+//! hands on to those that one literal, or a copy of any length from any of the candidates, leads
+//! to. What a run of literals costs depends on its length, so the length is carried along with the
+//! shortest way; a longer way that would have been better off with its literals is lost, and so is
+//! a copy of three bytes from a place that is as dear as the next one: that is the "nearly".
 
 use super::{CLOSE, FAR, NEAR, TAIL};
 use alloc::vec::Vec;
@@ -28,9 +31,15 @@ struct Step {
     distance: u32,
 }
 
-const UNKNOWN: Step = Step { cost: u32::MAX, run: 0, len: 0, distance: 0 };
+const UNKNOWN: Step = Step {
+    cost: u32::MAX,
+    run: 0,
+    len: 0,
+    distance: 0,
+};
 
-/// The memory of the search. Places are counted over all sources, so that tables need not be emptied.
+/// The memory of the search. Places are counted over all sources, so that tables need not be
+/// emptied.
 #[derive(Debug, Default)]
 pub(super) struct Best {
     steps: Vec<Step>,
@@ -53,20 +62,36 @@ impl Best {
             let from = self.steps[at];
             self.relax(
                 at + 1,
-                Step { cost: from.cost + 1 + header(from.run, from.run as usize == at), run: from.run + 1, len: 0, distance: 0 },
+                Step {
+                    cost: from.cost + 1 + header(from.run, from.run as usize == at),
+                    run: from.run + 1,
+                    len: 0,
+                    distance: 0,
+                },
             );
             if at + TAIL >= source.len() {
                 continue;
             }
             let (candidate, pair) = self.enter(source, at);
-            // Where the next place costs no more, all but the shortest copies from here are as good from there.
+            // Where the next place costs no more, all but the shortest copies from here are as good
+            // from there.
             if at == 0 || self.steps[at + 1].cost <= from.cost {
                 continue;
             }
             if pair >= self.base && (1..=3).contains(&from.run) {
                 let distance = at - (pair - self.base) as usize;
-                if distance <= PAIR && source[at - distance..at - distance + 2] == source[at..at + 2] {
-                    self.relax(at + 2, Step { cost: from.cost + 2, run: 0, len: 2, distance: distance as u32 });
+                if distance <= PAIR
+                    && source[at - distance..at - distance + 2] == source[at..at + 2]
+                {
+                    self.relax(
+                        at + 2,
+                        Step {
+                            cost: from.cost + 2,
+                            run: 0,
+                            len: 2,
+                            distance: distance as u32,
+                        },
+                    );
                 }
             }
             self.copies(source, at, candidate);
@@ -96,9 +121,14 @@ impl Best {
         }
     }
 
-    /// Enters a place into the tables; gives the last places of the same three bytes and of the same two, perhaps.
+    /// Enters a place into the tables; gives the last places of the same three bytes and of the
+    /// same two, perhaps.
     fn enter(&mut self, source: &[u8], at: usize) -> (u32, u32) {
-        let (a, b, c) = (u32::from(source[at]), u32::from(source[at + 1]), u32::from(source[at + 2]));
+        let (a, b, c) = (
+            u32::from(source[at]),
+            u32::from(source[at + 1]),
+            u32::from(source[at + 2]),
+        );
         let place = self.base + at as u32;
         let slot = ((a | b << 8 | c << 16).wrapping_mul(0x9E37_79B1) >> (32 - HASH_BITS)) as usize;
         let triple = core::mem::replace(&mut self.triples[slot], place);
@@ -123,13 +153,22 @@ impl Best {
             }
             // Only a longer copy is worth a longer distance.
             let may_be_longer = source[place + longest] == source[at + longest];
-            let len = if may_be_longer { common(&source[place..], &source[at..]) } else { 0 };
+            let len = if may_be_longer {
+                common(&source[place..], &source[at..])
+            } else {
+                0
+            };
             if len > longest {
                 let first = longest + 1;
                 for (len, known) in (first..).zip(&mut self.steps[at + first..=at + len]) {
                     let cost = from.cost + price(len, distance, from.run);
                     if cost < known.cost {
-                        *known = Step { cost, run: 0, len: len as u32, distance: distance as u32 };
+                        *known = Step {
+                            cost,
+                            run: 0,
+                            len: len as u32,
+                            distance: distance as u32,
+                        };
                     }
                 }
                 longest = len;
@@ -152,7 +191,11 @@ impl Best {
                 continue;
             }
             at -= step.len as usize;
-            self.way.push((self.steps[at].run as usize, step.len as usize, step.distance as usize));
+            self.way.push((
+                self.steps[at].run as usize,
+                step.len as usize,
+                step.distance as usize,
+            ));
         }
         self.way.reverse();
         self.base += len as u32;
@@ -170,7 +213,12 @@ fn common(first: &[u8], second: &[u8]) -> usize {
         }
     }
     let words = theirs.len() * 8;
-    words + first[words..].iter().zip(rest).take_while(|(a, b)| a == b).count()
+    words
+        + first[words..]
+            .iter()
+            .zip(rest)
+            .take_while(|(a, b)| a == b)
+            .count()
 }
 
 /// Bytes that one more literal behind `run` others costs beside itself.
@@ -191,7 +239,11 @@ fn price(len: usize, distance: usize, run: u32) -> u32 {
         return 2;
     }
     let most = if distance <= NEAR { 33 } else { 9 };
-    if len <= most { 3 } else { 4 + ((len - most - 1) / 255) as u32 }
+    if len <= most {
+        3
+    } else {
+        4 + ((len - most - 1) / 255) as u32
+    }
 }
 
 /// Three bytes from a bit farther, right behind four literals or more, are as cheap as close ones.

@@ -20,22 +20,33 @@ pub(super) struct Versions<'a> {
 }
 
 impl Versions<'_> {
-    /// Each sector is that of one of the versions. Behind this one's end, up to the end of its last block, are zeros, or what a version has there: a file
-    /// that is cut short leaves bytes in its last block as long as the medium has the old length.
+    /// Each sector is that of one of the versions. Behind this one's end, up to the end of its last
+    /// block, are zeros, or what a version has there: a file that is cut short leaves bytes in its
+    /// last block as long as the medium has the old length.
     pub fn old_or_new(&self, found: &[u8]) -> Result<(), String> {
         let Shape { sector, block, .. } = self.shape;
         for (at, bytes) in (0..).step_by(sector).zip(found.chunks(sector)) {
             let block_start = at / block * block;
             let is_of = |version: &&[u8]| {
                 let shared = version.len().saturating_sub(at).min(bytes.len());
-                let is_left = |v: &&[u8]| v.get(at + shared..).is_some_and(|left| left.starts_with(&bytes[shared..]));
+                let is_left = |v: &&[u8]| {
+                    v.get(at + shared..)
+                        .is_some_and(|left| left.starts_with(&bytes[shared..]))
+                };
                 version.len() > block_start
-                    && version.get(at..at + shared).is_none_or(|held| *held == bytes[..shared])
-                    && (bytes[shared..].iter().all(|byte| *byte == 0) || self.of.iter().flatten().any(is_left))
+                    && version
+                        .get(at..at + shared)
+                        .is_none_or(|held| *held == bytes[..shared])
+                    && (bytes[shared..].iter().all(|byte| *byte == 0)
+                        || self.of.iter().flatten().any(is_left))
             };
             let waits = self.shape.late && bytes.iter().all(|byte| *byte == 0);
             if !waits && !self.of.iter().flatten().any(is_of) {
-                return Err(format!("bytes {at} to {} are of no version allowed: {}", at + bytes.len(), self.origin(at, bytes)));
+                return Err(format!(
+                    "bytes {at} to {} are of no version allowed: {}",
+                    at + bytes.len(),
+                    self.origin(at, bytes)
+                ));
             }
         }
         Ok(())
@@ -43,8 +54,15 @@ impl Versions<'_> {
 
     /// The length is that of one of the versions.
     pub fn has_length(&self, found: &[u8]) -> Result<(), String> {
-        let lengths: Vec<usize> = self.of.iter().flatten().map(|version| version.len()).collect();
-        let grown = lengths.windows(2).any(|pair| (pair[0]..=pair[1]).contains(&found.len()));
+        let lengths: Vec<usize> = self
+            .of
+            .iter()
+            .flatten()
+            .map(|version| version.len())
+            .collect();
+        let grown = lengths
+            .windows(2)
+            .any(|pair| (pair[0]..=pair[1]).contains(&found.len()));
         if lengths.contains(&found.len()) || self.shape.by_parts && grown {
             return Ok(());
         }
@@ -54,14 +72,26 @@ impl Versions<'_> {
     /// Blocks that are the same in all versions are as they are there.
     pub fn settled(&self, found: &[u8]) -> Result<(), String> {
         let block = self.shape.block;
-        let part = |version: &Option<&[u8]>, at: usize| version.and_then(|v| v.get(at..(at + block).min(v.len()))).map(<[u8]>::to_vec);
+        let part = |version: &Option<&[u8]>, at: usize| {
+            version
+                .and_then(|v| v.get(at..(at + block).min(v.len())))
+                .map(<[u8]>::to_vec)
+        };
         for (at, bytes) in (0..).step_by(block).zip(found.chunks(block)) {
             let first = self.of.first().and_then(|version| part(version, at));
-            let Some(first) = first.filter(|first| self.of.iter().all(|version| part(version, at).as_ref() == Some(first))) else {
+            let Some(first) = first.filter(|first| {
+                self.of
+                    .iter()
+                    .all(|version| part(version, at).as_ref() == Some(first))
+            }) else {
                 continue;
             };
             if first != bytes {
-                return Err(format!("bytes {at} to {} are not what was fsynced: {}", at + bytes.len(), self.origin(at, bytes)));
+                return Err(format!(
+                    "bytes {at} to {} are not what was fsynced: {}",
+                    at + bytes.len(),
+                    self.origin(at, bytes)
+                ));
             }
         }
         Ok(())
@@ -70,9 +100,20 @@ impl Versions<'_> {
     /// What was found instead, in words.
     fn origin(&self, at: usize, bytes: &[u8]) -> String {
         let zeros = bytes.iter().all(|byte| *byte == 0);
-        let what = if zeros { "zeros".into() } else { format!("{:02x?}..", &bytes[..bytes.len().min(12)]) };
-        let there = self.of.iter().flatten().filter_map(|version| version.get(at..(at + 4).min(version.len())));
-        format!("{what}; allowed: {:02x?}", there.collect::<std::collections::BTreeSet<_>>())
+        let what = if zeros {
+            "zeros".into()
+        } else {
+            format!("{:02x?}..", &bytes[..bytes.len().min(12)])
+        };
+        let there = self
+            .of
+            .iter()
+            .flatten()
+            .filter_map(|version| version.get(at..(at + 4).min(version.len())));
+        format!(
+            "{what}; allowed: {:02x?}",
+            there.collect::<std::collections::BTreeSet<_>>()
+        )
     }
 }
 
@@ -80,10 +121,18 @@ impl Versions<'_> {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape { sector: 4, block: 8, by_parts: false, late: false };
+    const SHAPE: Shape = Shape {
+        sector: 4,
+        block: 8,
+        by_parts: false,
+        late: false,
+    };
 
     fn versions<'a>(of: &[&'a [u8]]) -> Versions<'a> {
-        Versions { of: of.iter().map(|version| Some(*version)).collect(), shape: SHAPE }
+        Versions {
+            of: of.iter().map(|version| Some(*version)).collect(),
+            shape: SHAPE,
+        }
     }
 
     #[test]
@@ -110,7 +159,10 @@ mod tests {
         let both = versions(&[b"aaaaaaaabbbbbbbbcc", b"aaaaaaaaBBBBBBBBcccc"]);
         assert!(both.settled(b"aaaaaaaa????????????").is_ok());
         assert!(both.settled(b"aaaaaaa?????????????").is_err());
-        let new = Versions { of: vec![None, Some(b"aaaa")], shape: SHAPE };
+        let new = Versions {
+            of: vec![None, Some(b"aaaa")],
+            shape: SHAPE,
+        };
         assert!(new.settled(b"????").is_ok());
     }
 }

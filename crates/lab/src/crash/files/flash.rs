@@ -1,4 +1,5 @@
-//! JFFS2 on flash itself, or on a volume of UBI's, as a subject; writing at once or behind the write-back routine.
+//! JFFS2 on flash itself, or on a volume of UBI's, as a subject; writing at once or behind the
+//! write-back routine.
 
 use super::oracle::{FilesOracle, Promise};
 use super::volume::{Mounted, Nature};
@@ -50,7 +51,10 @@ impl FlashFiles {
     }
 
     fn mount_on<M: OnChip + 'static>(&self, chip: M) -> Result<Box<dyn Mounted<Chip>>, String> {
-        let worked = self.fs.mount(chip, self.seed, None).map_err(|e| e.to_string())?;
+        let worked = self
+            .fs
+            .mount(chip, self.seed, None)
+            .map_err(|e| e.to_string())?;
         Ok(match self.write_back {
             None => Box::new(worked),
             // Nothing takes time here: a pass ends with its threshold.
@@ -77,7 +81,13 @@ impl Subject for FlashFiles {
         match &self.ubi {
             None => self.fs.make(&mut chip).map_err(|e| e.to_string())?,
             // A new volume reads as erased, which is an empty file system.
-            Some(ubi) => chip = ubi.format(chip).map_err(|e| e.to_string())?.detach().map_err(|e| e.to_string())?,
+            Some(ubi) => {
+                chip = ubi
+                    .format(chip)
+                    .map_err(|e| e.to_string())?
+                    .detach()
+                    .map_err(|e| e.to_string())?
+            }
         }
         Ok((chip, FilesOracle::new(self.nature(), 1)))
     }
@@ -91,7 +101,12 @@ impl Subject for FlashFiles {
         device.into_disk()
     }
 
-    fn apply(&self, device: &mut Self::Device, op: &FileOp, _: &FilesOracle) -> Result<(), Failure> {
+    fn apply(
+        &self,
+        device: &mut Self::Device,
+        op: &FileOp,
+        _: &FilesOracle,
+    ) -> Result<(), Failure> {
         perform(device, op, |chip| self.mount(chip))
     }
 
@@ -103,8 +118,15 @@ impl Subject for FlashFiles {
 fn damage<M: Mtd>(fs: &mut Jffs2<M>) -> Result<Vec<String>, String> {
     let report = fs.check().map_err(|e| e.to_string())?;
     // A torn node is what a cut leaves, and does not count.
-    let matters = |finding: &&Finding| finding.severity() == Severity::Damage && !matches!(finding, Finding::Node { .. });
-    Ok(report.findings.iter().filter(matters).map(ToString::to_string).collect())
+    let matters = |finding: &&Finding| {
+        finding.severity() == Severity::Damage && !matches!(finding, Finding::Node { .. })
+    };
+    Ok(report
+        .findings
+        .iter()
+        .filter(matters)
+        .map(ToString::to_string)
+        .collect())
 }
 
 impl<M: OnChip> Mounted<Chip> for Worked<M> {

@@ -1,4 +1,5 @@
-//! What is promised without a journal: single files, once fsynced, and that nothing is found that was never there.
+//! What is promised without a journal: single files, once fsynced, and that nothing is found that
+//! was never there.
 
 use super::found::Found;
 use super::model::{FileNumber, Model, Node};
@@ -21,35 +22,61 @@ impl FilesOracle {
                 Err(what) => wrong.push(format!("{path}: {what}")),
             }
         }
-        let holds = |path: &str, file| accepted.get(path).is_some_and(|files| files.contains(&file));
+        let holds = |path: &str, file| {
+            accepted
+                .get(path)
+                .is_some_and(|files| files.contains(&file))
+        };
         let trees = &self.history[self.floor..];
-        for (path, node) in
-            self.history[self.floor].names.iter().filter(|(path, node)| trees.iter().all(|tree| tree.names.get(*path) == Some(node)))
+        for (path, node) in self.history[self.floor]
+            .names
+            .iter()
+            .filter(|(path, node)| trees.iter().all(|tree| tree.names.get(*path) == Some(node)))
         {
             let is_there = match node {
                 Node::Directory => found.get(&**path) == Some(&Found::Directory),
                 Node::File(file) => holds(path, *file),
             };
             if !is_there {
-                wrong.push(format!("{path}: {}, although it was durable and nothing was done to its name", told(found.get(&**path))));
+                wrong.push(format!(
+                    "{path}: {}, although it was durable and nothing was done to its name",
+                    told(found.get(&**path))
+                ));
             }
         }
         for (&file, &since) in &self.synced {
-            let names: Vec<BTreeSet<&Path>> = self.history[since..].iter().map(|tree| tree.names_of(file).collect()).collect();
+            let names: Vec<BTreeSet<&Path>> = self.history[since..]
+                .iter()
+                .map(|tree| tree.names_of(file).collect())
+                .collect();
             let all: BTreeSet<&Path> = names.iter().flatten().copied().collect();
-            if names.iter().all(|names| !names.is_empty()) && !all.iter().any(|path| holds(path, file)) {
-                wrong.push(format!("none of {all:?} holds the file that was fsynced there"));
+            if names.iter().all(|names| !names.is_empty())
+                && !all.iter().any(|path| holds(path, file))
+            {
+                wrong.push(format!(
+                    "none of {all:?} holds the file that was fsynced there"
+                ));
             }
         }
-        if wrong.is_empty() { Ok(self.taken(found, &accepted)) } else { Err(wrong) }
+        if wrong.is_empty() {
+            Ok(self.taken(found, &accepted))
+        } else {
+            Err(wrong)
+        }
     }
 
     /// Which files a name may lead to, newest first.
     fn may_be(&self, path: &str, node: &Found) -> Result<Vec<FileNumber>, String> {
-        let mut known: Vec<Node> = self.history[self.floor..].iter().rev().filter_map(|tree| tree.names.get(path).copied()).collect();
+        let mut known: Vec<Node> = self.history[self.floor..]
+            .iter()
+            .rev()
+            .filter_map(|tree| tree.names.get(path).copied())
+            .collect();
         known.dedup();
         match node {
-            Found::File { .. } if known.is_empty() && !self.has_links && is_short_name(path) => Ok(Vec::new()),
+            Found::File { .. } if known.is_empty() && !self.has_links && is_short_name(path) => {
+                Ok(Vec::new())
+            }
             _ if known.is_empty() => Err("no operation made it".into()),
             Found::Directory if known.contains(&Node::Directory) => Ok(Vec::new()),
             Found::Directory => Err("is a directory".into()),
@@ -58,20 +85,34 @@ impl FilesOracle {
             Found::File { bytes, .. } => {
                 let mut why = String::from("is a file");
                 let mut files = Vec::new();
-                for file in known.into_iter().filter_map(|node| if let Node::File(file) = node { Some(file) } else { None }) {
+                for file in known.into_iter().filter_map(|node| {
+                    if let Node::File(file) = node {
+                        Some(file)
+                    } else {
+                        None
+                    }
+                }) {
                     let versions = self.versions(file, self.durable_since(file), self.last());
-                    match versions.has_length(bytes).and_then(|()| versions.old_or_new(bytes)) {
+                    match versions
+                        .has_length(bytes)
+                        .and_then(|()| versions.old_or_new(bytes))
+                    {
                         Ok(()) => files.push(file),
                         Err(what) => why = what,
                     }
                 }
-                if files.is_empty() { Err(why) } else { Ok(files) }
+                if files.is_empty() {
+                    Err(why)
+                } else {
+                    Ok(files)
+                }
             }
         }
     }
 
-    /// The tree found, each name with the newest file that it may lead to, and all names of an inode with the same. What another inode holds is another file: a rename
-    /// under way may have left two of one.
+    /// The tree found, each name with the newest file that it may lead to, and all names of an
+    /// inode with the same. What another inode holds is another file: a rename under way may have
+    /// left two of one.
     fn taken(&self, found: &Tree, accepted: &BTreeMap<&str, Vec<FileNumber>>) -> Model {
         let mut model = Model::default();
         let mut inodes: BTreeMap<Ino, FileNumber> = BTreeMap::new();
@@ -82,8 +123,13 @@ impl FilesOracle {
                 Found::Directory => model.put(path, Node::Directory),
                 Found::File { bytes, ino, .. } => {
                     let known = inodes.get(ino).filter(|_| self.has_links).copied();
-                    let fits = |file: &&FileNumber| !used.contains(file) && (!self.has_links || is_of_all(found, accepted, *ino, **file));
-                    let file = known.or_else(|| accepted[path.as_str()].iter().find(fits).copied()).unwrap_or_else(|| model.number());
+                    let fits = |file: &&FileNumber| {
+                        !used.contains(file)
+                            && (!self.has_links || is_of_all(found, accepted, *ino, **file))
+                    };
+                    let file = known
+                        .or_else(|| accepted[path.as_str()].iter().find(fits).copied())
+                        .unwrap_or_else(|| model.number());
                     model.put(path, Node::File(file));
                     model.files.insert(file, Arc::new(bytes.clone()));
                     inodes.insert(*ino, file);
@@ -97,12 +143,22 @@ impl FilesOracle {
 }
 
 /// Whether all names of an inode may lead to a file.
-fn is_of_all(found: &Tree, accepted: &BTreeMap<&str, Vec<FileNumber>>, inode: Ino, file: FileNumber) -> bool {
-    let names = found.iter().filter(|(_, node)| matches!(node, Found::File { ino, .. } if *ino == inode));
-    names.into_iter().all(|(path, _)| accepted[path.as_str()].contains(&file))
+fn is_of_all(
+    found: &Tree,
+    accepted: &BTreeMap<&str, Vec<FileNumber>>,
+    inode: Ino,
+    file: FileNumber,
+) -> bool {
+    let names = found
+        .iter()
+        .filter(|(_, node)| matches!(node, Found::File { ino, .. } if *ino == inode));
+    names
+        .into_iter()
+        .all(|(path, _)| accepted[path.as_str()].contains(&file))
 }
 
-/// Of a long name that FAT stores in two sectors one half may arrive: then there is the short name that was made for it.
+/// Of a long name that FAT stores in two sectors one half may arrive: then there is the short name
+/// that was made for it.
 fn is_short_name(path: &str) -> bool {
     let (_, name) = split(path);
     name.len() <= 12 && name.contains('~') && !name.contains(|c: char| c.is_ascii_lowercase())
@@ -112,7 +168,9 @@ fn told(found: Option<&Found>) -> String {
     match found {
         None => "is missing".into(),
         Some(Found::Directory) => "is a directory".into(),
-        Some(Found::File { bytes, .. }) => format!("is a file of {} bytes with other contents", bytes.len()),
+        Some(Found::File { bytes, .. }) => {
+            format!("is a file of {} bytes with other contents", bytes.len())
+        }
         Some(Found::Broken(error)) => error.to_string(),
     }
 }

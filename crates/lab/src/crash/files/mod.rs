@@ -1,7 +1,9 @@
-//! Whole stacks as a subject: chip, translation layer and file system, judged by the files that are found.
+//! Whole stacks as a subject: chip, translation layer and file system, judged by the files that are
+//! found.
 //!
-//! *Promises.* Each life attaches the layer, mounts (and so recovers) the file system, runs its check, compares the tree with what
-//! [`FilesOracle`] allows, and goes on with changes, an fsync and an unmount.
+//! *Promises.* Each life attaches the layer, mounts (and so recovers) the file system, runs its
+//! check, compares the tree with what [`FilesOracle`] allows, and goes on with changes, an fsync
+//! and an unmount.
 //!
 //! *Works on* a [`Layer`] and a [`Volume`] over its disk. *Knows nothing of* formats.
 //!
@@ -72,7 +74,11 @@ pub struct Device<D> {
 impl<D> Device<D> {
     fn new(mut fs: Box<dyn Mounted<D>>, now: Time) -> Result<Self, String> {
         let goes_on = fs.goes_on();
-        Ok(Self { fs: Ok(fs), now, goes_on })
+        Ok(Self {
+            fs: Ok(fs),
+            now,
+            goes_on,
+        })
     }
 
     fn fs(&mut self) -> &mut dyn Mounted<D> {
@@ -80,7 +86,9 @@ impl<D> Device<D> {
     }
 
     fn into_disk(self) -> D {
-        self.fs.unwrap_or_else(|why| panic!("mounting again: {why}")).into_disk()
+        self.fs
+            .unwrap_or_else(|why| panic!("mounting again: {why}"))
+            .into_disk()
     }
 }
 
@@ -93,7 +101,10 @@ impl<L: Layer<Device: 'static>, V: Volume> Subject for Files<L, V> {
         let mut disk = self.layer.format()?;
         let sector = disk.geometry().sector as usize;
         self.volume.format(&mut disk)?;
-        Ok((self.layer.power_off(disk), FilesOracle::new(self.volume.nature(), sector)))
+        Ok((
+            self.layer.power_off(disk),
+            FilesOracle::new(self.volume.nature(), sector),
+        ))
     }
 
     fn attach(&self, chip: Chip) -> Result<Self::Device, String> {
@@ -105,7 +116,12 @@ impl<L: Layer<Device: 'static>, V: Volume> Subject for Files<L, V> {
         self.layer.power_off(device.into_disk())
     }
 
-    fn apply(&self, device: &mut Self::Device, op: &FileOp, _: &FilesOracle) -> Result<(), Failure> {
+    fn apply(
+        &self,
+        device: &mut Self::Device,
+        op: &FileOp,
+        _: &FilesOracle,
+    ) -> Result<(), Failure> {
         perform(device, op, |disk| self.volume.mount(disk))
     }
 
@@ -120,14 +136,26 @@ fn started(chip: &Chip) -> Time {
 }
 
 /// Carries out an operation; `mount` comes after a remount's unmount.
-fn perform<D>(device: &mut Device<D>, op: &FileOp, mount: impl FnOnce(D) -> Result<Box<dyn Mounted<D>>, String>) -> Result<(), Failure> {
-    device.now.secs += if matches!(op, FileOp::Pause { .. }) { PAUSE_SECS } else { STEP_SECS };
+fn perform<D>(
+    device: &mut Device<D>,
+    op: &FileOp,
+    mount: impl FnOnce(D) -> Result<Box<dyn Mounted<D>>, String>,
+) -> Result<(), Failure> {
+    device.now.secs += if matches!(op, FileOp::Pause { .. }) {
+        PAUSE_SECS
+    } else {
+        STEP_SECS
+    };
     let now = device.now;
-    op::perform(&mut *device.fs(), op, now).map_err(|e| Failure::new(Kind::Refused, format_args!("{op}: {e}; allowed: success")))?;
+    op::perform(&mut *device.fs(), op, now)
+        .map_err(|e| Failure::new(Kind::Refused, format_args!("{op}: {e}; allowed: success")))?;
     if *op == FileOp::Remount {
         let unmounted = std::mem::replace(&mut device.fs, Err("never came to it".into()));
         device.fs = unmounted.and_then(|fs| mount(fs.into_disk()));
-        device.fs.as_ref().map_err(|why| Failure::new(Kind::Attach, format_args!("mounting again: {why}")))?;
+        device
+            .fs
+            .as_ref()
+            .map_err(|why| Failure::new(Kind::Attach, format_args!("mounting again: {why}")))?;
     }
     Ok(())
 }
@@ -140,9 +168,17 @@ fn go_on<D>(device: &Device<D>, going_on: GoOn) -> Vec<FileOp> {
     let own: Path = format!("after cut {}", going_on.life).into();
     // What the run left, under the names that it gives most often.
     let run = mixed(going_on.word, 3 * going_on.changes as usize);
-    let seed = |i: usize| u64::from(going_on.life) << LIFE_BITS | mix(going_on.word, i as u64) >> (64 - LIFE_BITS);
-    let [create, append] =
-        [FileOp::Create { path: own.clone() }, FileOp::Append { path: own.clone(), length: 2000, seed: seed(usize::MAX) }];
+    let seed = |i: usize| {
+        u64::from(going_on.life) << LIFE_BITS | mix(going_on.word, i as u64) >> (64 - LIFE_BITS)
+    };
+    let [create, append] = [
+        FileOp::Create { path: own.clone() },
+        FileOp::Append {
+            path: own.clone(),
+            length: 2000,
+            seed: seed(usize::MAX),
+        },
+    ];
     let end = [FileOp::Fsync { path: own }, FileOp::Remount];
     [create, append].into_iter().chain(run).chain(end).collect()
 }

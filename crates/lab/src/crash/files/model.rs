@@ -1,6 +1,7 @@
 //! A tree of files as it should be: names, and which file each leads to.
 //!
-//! *Promises* what [`FileOp`] says of each operation. Contents are shared between the copies of a tree, so that one after each operation can be kept.
+//! *Promises* what [`FileOp`] says of each operation. Contents are shared between the copies of a
+//! tree, so that one after each operation can be kept.
 
 use super::op::{FileOp, Path, bytes, split};
 use std::collections::BTreeMap;
@@ -28,7 +29,13 @@ pub(super) struct Model {
 impl Model {
     /// A tree with these directories.
     pub fn with(directories: &[&str]) -> Self {
-        Self { names: directories.iter().map(|path| (Path::from(*path), Node::Directory)).collect(), ..Self::default() }
+        Self {
+            names: directories
+                .iter()
+                .map(|path| (Path::from(*path), Node::Directory))
+                .collect(),
+            ..Self::default()
+        }
     }
 
     /// The file that a path leads to.
@@ -41,10 +48,14 @@ impl Model {
 
     /// Every name of a file.
     pub fn names_of(&self, file: FileNumber) -> impl Iterator<Item = &Path> {
-        self.names.iter().filter(move |(_, node)| **node == Node::File(file)).map(|(path, _)| path)
+        self.names
+            .iter()
+            .filter(move |(_, node)| **node == Node::File(file))
+            .map(|(path, _)| path)
     }
 
-    /// The same file numbers go on, so that no two trees of one exploration mean different files by one number.
+    /// The same file numbers go on, so that no two trees of one exploration mean different files by
+    /// one number.
     pub fn numbers_after(&mut self, other: &Self) {
         self.next = self.next.max(other.next);
     }
@@ -73,7 +84,12 @@ impl Model {
                 let offset = self.files[&self.file(path)?].len();
                 self.write(path, offset, &bytes(*seed, *length))
             }
-            FileOp::Overwrite { path, offset, length, seed } => self.write(path, *offset as usize, &bytes(*seed, *length)),
+            FileOp::Overwrite {
+                path,
+                offset,
+                length,
+                seed,
+            } => self.write(path, *offset as usize, &bytes(*seed, *length)),
             FileOp::Truncate { path, length } => {
                 let file = self.file(path)?;
                 Arc::make_mut(self.files.get_mut(&file)?).resize(*length as usize, 0);
@@ -138,7 +154,10 @@ impl Model {
         let (dir, _) = split(to);
         let is_place = dir.is_empty() || self.names.get(dir) == Some(&Node::Directory);
         let replaced = self.names.get(to).copied();
-        if !is_place || matches!(replaced, Some(Node::Directory)) || replaced == Some(Node::File(file)) {
+        if !is_place
+            || matches!(replaced, Some(Node::Directory))
+            || replaced == Some(Node::File(file))
+        {
             return None;
         }
         self.names.remove(from);
@@ -159,7 +178,12 @@ mod tests {
         for seed in 0..30 {
             let (mut model, mut fs) = (Model::default(), MemFs::new(1 << 24, Time::new(0)));
             let ops = mixed(seed, 150);
-            for op in ops.iter().enumerate().filter(|(i, op)| i % 7 != seed as usize % 7 && **op != FileOp::Remount).map(|(_, op)| op) {
+            for op in ops
+                .iter()
+                .enumerate()
+                .filter(|(i, op)| i % 7 != seed as usize % 7 && **op != FileOp::Remount)
+                .map(|(_, op)| op)
+            {
                 model.apply(op, true);
                 perform(&mut fs, op, Time::new(100)).unwrap();
             }
@@ -169,7 +193,11 @@ mod tests {
                 let entry = &found[path.as_bytes()];
                 if let Node::File(file) = node {
                     assert!(entry.contents == *model.files[file], "{seed}: {path}");
-                    assert_eq!(entry.attr.links as usize, model.names_of(*file).count(), "{seed}: {path}");
+                    assert_eq!(
+                        entry.attr.links as usize,
+                        model.names_of(*file).count(),
+                        "{seed}: {path}"
+                    );
                 }
             }
         }

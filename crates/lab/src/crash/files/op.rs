@@ -1,10 +1,14 @@
-//! One change of a tree of files, by path; self-contained, so that any subsequence of a run is a run.
+//! One change of a tree of files, by path; self-contained, so that any subsequence of a run is a
+//! run.
 //!
-//! What cannot be done (a name that is not there, or is there already) is left undone, on a file system and in the [model](super::model) by the same rules. Each
-//! operation is at most one call that changes something.
+//! What cannot be done (a name that is not there, or is there already) is left undone, on a file
+//! system and in the [model](super::model) by the same rules. Each operation is at most one call
+//! that changes something.
 
 use nandlab_sim::mix;
-use nandlab_vfs::{Caller, Errno, FileSystem, FileType, NewNode, Rename, SetAttr, Sync, Time, path};
+use nandlab_vfs::{
+    Caller, Errno, FileSystem, FileType, NewNode, Rename, SetAttr, Sync, Time, path,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -101,7 +105,12 @@ impl fmt::Display for FileOp {
         match self {
             Self::Create { path } => write!(f, "create {path}"),
             Self::Append { path, length, .. } => write!(f, "append {length} bytes to {path}"),
-            Self::Overwrite { path, offset, length, .. } => write!(f, "write {length} bytes at {offset} of {path}"),
+            Self::Overwrite {
+                path,
+                offset,
+                length,
+                ..
+            } => write!(f, "write {length} bytes at {offset} of {path}"),
             Self::Truncate { path, length } => write!(f, "truncate {path} to {length} bytes"),
             Self::Rename { from, to } => write!(f, "rename {from} to {to}"),
             Self::Link { from, to } => write!(f, "link {from} as {to}"),
@@ -136,17 +145,31 @@ pub(super) fn perform(fs: &mut dyn FileSystem, op: &FileOp, now: Time) -> Result
     match op {
         FileOp::Create { path } => make(fs, path, NewNode::File, now),
         FileOp::Mkdir { path } => make(fs, path, NewNode::Directory, now),
-        FileOp::Append { path, length, seed } => on_file(fs, path, |fs, file| write(fs, file.ino, file.size, &bytes(*seed, *length), now)),
-        FileOp::Overwrite { path, offset, length, seed } => {
-            on_file(fs, path, |fs, file| write(fs, file.ino, (*offset).into(), &bytes(*seed, *length), now))
-        }
+        FileOp::Append { path, length, seed } => on_file(fs, path, |fs, file| {
+            write(fs, file.ino, file.size, &bytes(*seed, *length), now)
+        }),
+        FileOp::Overwrite {
+            path,
+            offset,
+            length,
+            seed,
+        } => on_file(fs, path, |fs, file| {
+            write(fs, file.ino, (*offset).into(), &bytes(*seed, *length), now)
+        }),
         FileOp::Truncate { path, length } => {
-            let change = SetAttr { size: Some((*length).into()), ..SetAttr::default() };
-            on_file(fs, path, |fs, file| fs.setattr(file.ino, &change, now).map(drop))
+            let change = SetAttr {
+                size: Some((*length).into()),
+                ..SetAttr::default()
+            };
+            on_file(fs, path, |fs, file| {
+                fs.setattr(file.ino, &change, now).map(drop)
+            })
         }
         FileOp::Rename { from, to } => on_file(fs, from, |fs, _| {
             let (old, old_name) = path::parent(fs, from.as_bytes())?;
-            let moved = in_parent(fs, to, |fs, new, name| fs.rename((old, old_name), (new, name), Rename::Replace, now));
+            let moved = in_parent(fs, to, |fs, new, name| {
+                fs.rename((old, old_name), (new, name), Rename::Replace, now)
+            });
             fs.forget(old, 1);
             moved
         }),
@@ -164,29 +187,57 @@ pub(super) fn perform(fs: &mut dyn FileSystem, op: &FileOp, now: Time) -> Result
         FileOp::Sync => fs.sync(),
         FileOp::Pause { bytes } => {
             fs.work(now)?;
-            fs.write_back((*bytes).into(), Time { secs: now.secs - EXPIRED_SECS, ..now }).map(drop)
+            fs.write_back(
+                (*bytes).into(),
+                Time {
+                    secs: now.secs - EXPIRED_SECS,
+                    ..now
+                },
+            )
+            .map(drop)
         }
         FileOp::Remount => fs.unmount(),
     }
-    .or_else(|error| if is_left_undone(error) { Ok(()) } else { Err(error) })
+    .or_else(|error| {
+        if is_left_undone(error) {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    })
 }
 
 /// Errors of operations that do not fit the tree, or that the file system does not have.
 fn is_left_undone(error: Errno) -> bool {
     use Errno::{Exists, IsDirectory, NoEntry, NotDirectory, NotEmpty, NotPermitted};
-    matches!(error, NoEntry | Exists | NotDirectory | IsDirectory | NotEmpty | NotPermitted)
+    matches!(
+        error,
+        NoEntry | Exists | NotDirectory | IsDirectory | NotEmpty | NotPermitted
+    )
 }
 
 type Fs<'a> = &'a mut dyn FileSystem;
 
-fn on_file(fs: Fs<'_>, path: &str, call: impl FnOnce(Fs<'_>, nandlab_vfs::Attr) -> Result<(), Errno>) -> Result<(), Errno> {
+fn on_file(
+    fs: Fs<'_>,
+    path: &str,
+    call: impl FnOnce(Fs<'_>, nandlab_vfs::Attr) -> Result<(), Errno>,
+) -> Result<(), Errno> {
     let file = path::resolve(fs, path.as_bytes())?;
-    let done = if file.kind == FileType::File { call(fs, file) } else { Err(Errno::IsDirectory) };
+    let done = if file.kind == FileType::File {
+        call(fs, file)
+    } else {
+        Err(Errno::IsDirectory)
+    };
     fs.forget(file.ino, 1);
     done
 }
 
-fn in_parent(fs: Fs<'_>, path: &str, call: impl FnOnce(Fs<'_>, nandlab_vfs::Ino, &[u8]) -> Result<(), Errno>) -> Result<(), Errno> {
+fn in_parent(
+    fs: Fs<'_>,
+    path: &str,
+    call: impl FnOnce(Fs<'_>, nandlab_vfs::Ino, &[u8]) -> Result<(), Errno>,
+) -> Result<(), Errno> {
     let (dir, name) = path::parent(fs, path.as_bytes())?;
     let done = call(fs, dir, name);
     fs.forget(dir, 1);
@@ -194,7 +245,11 @@ fn in_parent(fs: Fs<'_>, path: &str, call: impl FnOnce(Fs<'_>, nandlab_vfs::Ino,
 }
 
 fn make(fs: Fs<'_>, path: &str, node: NewNode<'_>, now: Time) -> Result<(), Errno> {
-    let mode = if node == NewNode::Directory { 0o755 } else { 0o644 };
+    let mode = if node == NewNode::Directory {
+        0o755
+    } else {
+        0o644
+    };
     in_parent(fs, path, |fs, dir, name| {
         let made = fs.create(dir, name, node, mode, Caller::root(now))?;
         fs.forget(made.ino, 1);
@@ -203,6 +258,16 @@ fn make(fs: Fs<'_>, path: &str, node: NewNode<'_>, now: Time) -> Result<(), Errn
 }
 
 /// One call; a volume that takes less than everything is full, which is no test of power cuts.
-fn write(fs: Fs<'_>, file: nandlab_vfs::Ino, offset: u64, data: &[u8], now: Time) -> Result<(), Errno> {
-    if fs.write(file, offset, data, now)? == data.len() { Ok(()) } else { Err(Errno::NoSpace) }
+fn write(
+    fs: Fs<'_>,
+    file: nandlab_vfs::Ino,
+    offset: u64,
+    data: &[u8],
+    now: Time,
+) -> Result<(), Errno> {
+    if fs.write(file, offset, data, now)? == data.len() {
+        Ok(())
+    } else {
+        Err(Errno::NoSpace)
+    }
 }

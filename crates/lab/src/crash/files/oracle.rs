@@ -1,6 +1,7 @@
 //! The oracle of files: what each level of promise allows to be found after a power cut.
 //!
-//! It keeps the tree after each operation called. A journal's tree is one of these, whole; without a journal only single files are promised.
+//! It keeps the tree after each operation called. A journal's tree is one of these, whole; without
+//! a journal only single files are promised.
 
 use super::Device;
 use super::contents::{Shape, Versions};
@@ -15,15 +16,19 @@ use std::sync::Arc;
 /// What a file system promises of a power cut, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
-    /// The tree is the one after some operation, contents included: each call happened or did not. ext3's `data=journal`.
+    /// The tree is the one after some operation, contents included: each call happened or did not.
+    /// ext3's `data=journal`.
     Atomic,
-    /// Names, links and lengths are those after some operation. Each sector of a file is as the file had it at some moment since its last fsync, never
-    /// what was not written to this file. ext3's `data=ordered`.
+    /// Names, links and lengths are those after some operation. Each sector of a file is as the
+    /// file had it at some moment since its last fsync, never what was not written to this file.
+    /// ext3's `data=ordered`.
     Ordered,
-    /// The same of names, links and lengths; blocks written since the file's last fsync may hold anything. ext3's `data=writeback`.
+    /// The same of names, links and lengths; blocks written since the file's last fsync may hold
+    /// anything. ext3's `data=writeback`.
     Structure,
-    /// A file that was fsynced is there under its name. What was done to it later may be there in part, sector by sector, and its length is one that it had: what
-    /// lies below it was written to the file. ext2 and FAT in their guarded order.
+    /// A file that was fsynced is there under its name. What was done to it later may be there in
+    /// part, sector by sector, and its length is one that it had: what lies below it was written to
+    /// the file. ext2 and FAT in their guarded order.
     Fsynced,
 }
 
@@ -60,11 +65,23 @@ struct Touched {
 impl FilesOracle {
     /// For a file system just made, on a disk of sectors of so many bytes.
     pub(super) fn new(nature: Nature, sector: usize) -> Self {
-        let Nature { promise, block, is_unix, directories, by_parts, late } = nature;
+        let Nature {
+            promise,
+            block,
+            is_unix,
+            directories,
+            by_parts,
+            late,
+        } = nature;
         Self {
             promise,
             has_links: is_unix,
-            shape: Shape { sector, block, by_parts, late },
+            shape: Shape {
+                sector,
+                block,
+                by_parts,
+                late,
+            },
             history: vec![Arc::new(Model::with(directories))],
             floor: 0,
             settled: 0,
@@ -85,13 +102,20 @@ impl FilesOracle {
 
     /// Since when the contents of a file are durable.
     pub(super) fn durable_since(&self, file: FileNumber) -> usize {
-        self.synced.get(&file).map_or(self.settled, |&since| since.max(self.settled))
+        self.synced
+            .get(&file)
+            .map_or(self.settled, |&since| since.max(self.settled))
     }
 
     /// The contents of a file, from one operation to another.
     pub(super) fn versions(&self, file: FileNumber, from: usize, to: usize) -> Versions<'_> {
-        let of = self.history[from..=to].iter().map(|tree| tree.files.get(&file).map(|bytes| &bytes[..]));
-        Versions { of: of.collect(), shape: self.shape }
+        let of = self.history[from..=to]
+            .iter()
+            .map(|tree| tree.files.get(&file).map(|bytes| &bytes[..]));
+        Versions {
+            of: of.collect(),
+            shape: self.shape,
+        }
     }
 
     /// Everything up to now is durable.
@@ -102,8 +126,14 @@ impl FilesOracle {
 
     /// A file is durable, or its contents are; in a journal so is whatever was done before.
     fn synced(&mut self, path: &str, only_contents: bool) {
-        let Some(file) = self.newest().file(path) else { return };
-        let Touched { any, contents, length } = self.touched(file);
+        let Some(file) = self.newest().file(path) else {
+            return;
+        };
+        let Touched {
+            any,
+            contents,
+            length,
+        } = self.touched(file);
         let (since, floor) = match self.promise {
             _ if !only_contents => (self.last(), any),
             Promise::Atomic => (contents, contents),
@@ -118,7 +148,11 @@ impl FilesOracle {
     }
 
     fn touched(&self, file: FileNumber) -> Touched {
-        let never = Touched { any: self.settled, contents: self.settled, length: self.settled };
+        let never = Touched {
+            any: self.settled,
+            contents: self.settled,
+            length: self.settled,
+        };
         self.touched.get(&file).copied().unwrap_or(never)
     }
 
@@ -126,11 +160,25 @@ impl FilesOracle {
     fn touch(&mut self, file: FileNumber) {
         let (newest, before) = (self.last(), self.touched(file));
         let bytes = |at: usize| self.history[at].files.get(&file);
-        let is_same =
-            |same: fn(&[u8], &[u8]) -> bool| matches!((bytes(newest - 1), bytes(newest)), (Some(old), Some(new)) if same(old, new));
-        let contents = if is_same(|old, new| old == new) { before.contents } else { newest };
-        let length = if is_same(|old, new| old.len() == new.len()) { before.length } else { newest };
-        self.touched.insert(file, Touched { any: newest, contents, length });
+        let is_same = |same: fn(&[u8], &[u8]) -> bool| matches!((bytes(newest - 1), bytes(newest)), (Some(old), Some(new)) if same(old, new));
+        let contents = if is_same(|old, new| old == new) {
+            before.contents
+        } else {
+            newest
+        };
+        let length = if is_same(|old, new| old.len() == new.len()) {
+            before.length
+        } else {
+            newest
+        };
+        self.touched.insert(
+            file,
+            Touched {
+                any: newest,
+                contents,
+                length,
+            },
+        );
     }
 
     /// Finds the tree among those that are allowed, which is from now on the one expected.
@@ -147,7 +195,10 @@ impl FilesOracle {
                 self.take(at, found);
                 return Ok(());
             }
-            if nearest.as_ref().is_none_or(|(_, least)| wrong.len() < least.len()) {
+            if nearest
+                .as_ref()
+                .is_none_or(|(_, least)| wrong.len() < least.len())
+            {
                 nearest = Some((at, wrong));
             }
         }
@@ -180,7 +231,11 @@ impl FilesOracle {
             found.retain(|_, node| !matches!(node, Found::Broken(_)));
         }
         let wrong = self.wrong(&found, self.last(), Promise::Atomic);
-        if wrong.is_empty() { Ok(()) } else { Err(listed(&wrong)) }
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(listed(&wrong))
+        }
     }
 }
 
@@ -188,7 +243,12 @@ impl FilesOracle {
 fn listed(wrong: &[String]) -> String {
     const TOLD: usize = 4;
     let more = wrong.len().saturating_sub(TOLD);
-    wrong[..wrong.len() - more].join("; ") + &if more > 0 { format!("; and {more} more") } else { String::new() }
+    wrong[..wrong.len() - more].join("; ")
+        + &if more > 0 {
+            format!("; and {more} more")
+        } else {
+            String::new()
+        }
 }
 
 impl<D> Oracle<Device<D>, FileOp> for FilesOracle {
@@ -224,6 +284,11 @@ impl<D> Oracle<Device<D>, FileOp> for FilesOracle {
             return Err(failed(format!("the check finds: {}", listed(&damage))));
         }
         let found = look(&mut *device.fs()).map_err(failed)?;
-        if std::mem::take(&mut self.cut) { self.settle_on(found) } else { self.compare(found) }.map_err(failed)
+        if std::mem::take(&mut self.cut) {
+            self.settle_on(found)
+        } else {
+            self.compare(found)
+        }
+        .map_err(failed)
     }
 }

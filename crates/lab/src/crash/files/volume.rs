@@ -20,7 +20,8 @@ pub struct Nature {
     pub directories: &'static [&'static str],
     /// A write may be there in part, its file as long as that.
     pub by_parts: bool,
-    /// Names come before contents that wait: a file that was not fsynced may be there without what was written to it.
+    /// Names come before contents that wait: a file that was not fsynced may be there without what
+    /// was written to it.
     pub late: bool,
 }
 
@@ -59,7 +60,14 @@ pub struct FatVolume {
 
 impl Volume for FatVolume {
     fn nature(&self) -> Nature {
-        Nature { promise: Promise::Fsynced, block: 512, is_unix: false, directories: &[], by_parts: false, late: false }
+        Nature {
+            promise: Promise::Fsynced,
+            block: 512,
+            is_unix: false,
+            directories: &[],
+            by_parts: false,
+            late: false,
+        }
     }
 
     fn format(&self, mut disk: &mut dyn BlockDevice) -> Result<(), String> {
@@ -68,11 +76,14 @@ impl Volume for FatVolume {
     }
 
     fn mount<'a, D: BlockDevice + 'a>(&self, disk: D) -> Result<Box<dyn Mounted<D> + 'a>, String> {
-        Ok(Box::new(Fat::mount(disk, self.options).map_err(|e| e.to_string())?))
+        Ok(Box::new(
+            Fat::mount(disk, self.options).map_err(|e| e.to_string())?,
+        ))
     }
 }
 
-/// What the order of a commit leaves under two names: a file that was being renamed. It must be mended before the volume is written.
+/// What the order of a commit leaves under two names: a file that was being renamed. It must be
+/// mended before the volume is written.
 fn is_double(finding: &nandlab_fat::Finding) -> bool {
     matches!(finding, nandlab_fat::Finding::TwoNames { .. })
 }
@@ -80,12 +91,19 @@ fn is_double(finding: &nandlab_fat::Finding) -> bool {
 impl<D: BlockDevice> Mounted<D> for Fat<D> {
     fn damage(&mut self, _: Promise) -> Result<Vec<String>, String> {
         let report = self.check().map_err(|e| e.to_string())?;
-        let damage = |finding: &&nandlab_fat::Finding| finding.severity() == nandlab_fat::Severity::Damage;
-        Ok(report.findings.iter().filter(damage).map(ToString::to_string).collect())
+        let damage =
+            |finding: &&nandlab_fat::Finding| finding.severity() == nandlab_fat::Severity::Damage;
+        Ok(report
+            .findings
+            .iter()
+            .filter(damage)
+            .map(ToString::to_string)
+            .collect())
     }
 
     fn goes_on(&mut self) -> bool {
-        self.check().is_ok_and(|report| !report.findings.iter().any(is_double))
+        self.check()
+            .is_ok_and(|report| !report.findings.iter().any(is_double))
     }
 
     fn into_disk(self: Box<Self>) -> D {
@@ -126,13 +144,20 @@ impl Volume for ExtVolume {
         disk.flush().map_err(|e| e.to_string())
     }
 
-    /// Without a journal only a volume that was unmounted is written; others are for a check first, as ext2 asks.
+    /// Without a journal only a volume that was unmounted is written; others are for a check first,
+    /// as ext2 asks.
     fn mount<'a, D: BlockDevice + 'a>(&self, disk: D) -> Result<Box<dyn Mounted<D> + 'a>, String> {
         let mount = |disk, options| Ext::mount(disk, options).map_err(|e| e.to_string());
         if self.nature().promise != Promise::Fsynced {
             return Ok(Box::new(mount(disk, self.options)?));
         }
-        let looked_at = mount(disk, nandlab_ext::Options { read_only: true, ..self.options })?;
+        let looked_at = mount(
+            disk,
+            nandlab_ext::Options {
+                read_only: true,
+                ..self.options
+            },
+        )?;
         if looked_at.is_marked_in_use() {
             return Ok(Box::new(looked_at));
         }
@@ -146,11 +171,25 @@ impl<D: BlockDevice> Mounted<D> for Ext<D> {
         let report = self.check().map_err(|e| e.to_string())?;
         let is_damage = |finding: &&Finding| match promise {
             Promise::Fsynced => {
-                matches!(finding, CrossLink { .. } | Stray { .. } | FreeBlock { .. } | FreeInode { .. } | Unreadable { .. })
+                matches!(
+                    finding,
+                    CrossLink { .. }
+                        | Stray { .. }
+                        | FreeBlock { .. }
+                        | FreeInode { .. }
+                        | Unreadable { .. }
+                )
             }
-            Promise::Atomic | Promise::Ordered | Promise::Structure => finding.severity() > nandlab_ext::Severity::Note,
+            Promise::Atomic | Promise::Ordered | Promise::Structure => {
+                finding.severity() > nandlab_ext::Severity::Note
+            }
         };
-        Ok(report.findings.iter().filter(is_damage).map(ToString::to_string).collect())
+        Ok(report
+            .findings
+            .iter()
+            .filter(is_damage)
+            .map(ToString::to_string)
+            .collect())
     }
 
     fn goes_on(&mut self) -> bool {
@@ -174,7 +213,14 @@ pub struct F2fsVolume {
 impl Volume for F2fsVolume {
     fn nature(&self) -> Nature {
         // A checkpoint takes names and lengths down, not the contents that wait: as in Linux.
-        Nature { promise: Promise::Fsynced, block: 4096, is_unix: true, directories: &[], by_parts: false, late: true }
+        Nature {
+            promise: Promise::Fsynced,
+            block: 4096,
+            is_unix: true,
+            directories: &[],
+            by_parts: false,
+            late: true,
+        }
     }
 
     fn format(&self, mut disk: &mut dyn BlockDevice) -> Result<(), String> {
@@ -183,14 +229,21 @@ impl Volume for F2fsVolume {
     }
 
     fn mount<'a, D: BlockDevice + 'a>(&self, disk: D) -> Result<Box<dyn Mounted<D> + 'a>, String> {
-        Ok(Box::new(F2fs::mount(disk, self.options).map_err(|e| e.to_string())?))
+        Ok(Box::new(
+            F2fs::mount(disk, self.options).map_err(|e| e.to_string())?,
+        ))
     }
 }
 
 impl<D: BlockDevice> Mounted<D> for F2fs<D> {
     fn damage(&mut self, _: Promise) -> Result<Vec<String>, String> {
         let report = self.check().map_err(|e| e.to_string())?;
-        Ok(report.findings.iter().filter(|finding| finding.severity() == nandlab_f2fs::Severity::Damage).map(ToString::to_string).collect())
+        Ok(report
+            .findings
+            .iter()
+            .filter(|finding| finding.severity() == nandlab_f2fs::Severity::Damage)
+            .map(ToString::to_string)
+            .collect())
     }
 
     fn goes_on(&mut self) -> bool {

@@ -23,22 +23,37 @@ fn benchmarks(runs: &Runs, base: usize) -> Claim {
     let each = BENCHMARKS.map(|work| (work.name, runs.of(base, work.key).improvement()));
     Claim {
         id: ["benchmarks-hybrid", "benchmarks-page"][base],
-        statement: format!("F2FS is faster than ext4 in fs_mark, IOzone and bonnie++ on the eMMC ({})", BASES[base].1),
+        statement: format!(
+            "F2FS is faster than ext4 in fs_mark, IOzone and bonnie++ on the eMMC ({})",
+            BASES[base].1
+        ),
         holds: each.iter().all(|(_, better)| *better > 0.0),
-        evidence: each.map(|(name, better)| format!("{name} {:+.0} %", better * 100.0)).join(", "),
+        evidence: each
+            .map(|(name, better)| format!("{name} {:+.0} %", better * 100.0))
+            .join(", "),
     }
 }
 
-/// Rows in which the publication sees F2FS 5 % or more ahead must be ahead here; in the others neither is far ahead.
+/// Rows in which the publication sees F2FS 5 % or more ahead must be ahead here; in the others
+/// neither is far ahead.
 fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
     let cells = phone(runs, base, state);
-    let both = |cell: &PhoneCell| [cell.published, cell.here].map(|pair| PhoneCell::improvement(pair, cell.rate));
+    let both = |cell: &PhoneCell| {
+        [cell.published, cell.here].map(|pair| PhoneCell::improvement(pair, cell.rate))
+    };
     let agrees = |cell: &PhoneCell| {
         let [published, here] = both(cell);
-        if published >= 0.05 { here > 0.0 } else { here.abs() < 0.15 }
+        if published >= 0.05 {
+            here > 0.0
+        } else {
+            here.abs() < 0.15
+        }
     };
     Claim {
-        id: [["phone-clean-hybrid", "phone-aged-hybrid"], ["phone-clean-page", "phone-aged-page"]][base][state],
+        id: [
+            ["phone-clean-hybrid", "phone-aged-hybrid"],
+            ["phone-clean-page", "phone-aged-page"],
+        ][base][state],
         statement: format!(
             "On the {} phone ({}) F2FS is ahead where the publication has it 5 % or more ahead, and neither is by 15 % where not",
             STATES[state], BASES[base].1
@@ -48,7 +63,12 @@ fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
             .iter()
             .map(|cell| {
                 let [published, here] = both(cell);
-                format!("{} {:+.0} % (published {:+.0} %)", cell.key, here * 100.0, published * 100.0)
+                format!(
+                    "{} {:+.0} % (published {:+.0} %)",
+                    cell.key,
+                    here * 100.0,
+                    published * 100.0
+                )
             })
             .collect::<Vec<_>>()
             .join(", "),
@@ -56,10 +76,19 @@ fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
 }
 
 fn bimodal(runs: &Runs, threaded: bool) -> Claim {
-    let [greedy, other] = ["greedy", "cost-benefit"].map(|policy| runs.cleaning(policy, threaded).at_ends());
-    let how = if threaded { "with threaded logging" } else { "cleaning only" };
+    let [greedy, other] =
+        ["greedy", "cost-benefit"].map(|policy| runs.cleaning(policy, threaded).at_ends());
+    let how = if threaded {
+        "with threaded logging"
+    } else {
+        "cleaning only"
+    };
     Claim {
-        id: if threaded { "bimodal-adaptive" } else { "bimodal-cleaning" },
+        id: if threaded {
+            "bimodal-adaptive"
+        } else {
+            "bimodal-cleaning"
+        },
         statement: format!(
             "Cost-benefit leaves segments nearly empty or nearly full (a bimodal distribution) more than greedy does ({how})"
         ),
@@ -73,7 +102,8 @@ fn bimodal(runs: &Runs, threaded: bool) -> Claim {
 }
 
 fn fewer_moved(runs: &Runs) -> Claim {
-    let moved = ["greedy", "cost-benefit", "age-threshold"].map(|policy| runs.cleaning(policy, false).moved());
+    let moved = ["greedy", "cost-benefit", "age-threshold"]
+        .map(|policy| runs.cleaning(policy, false).moved());
     Claim {
         id: "fewer-moved",
         statement: "Policies that look at age move fewer blocks than greedy".into(),
@@ -86,28 +116,53 @@ fn fewer_moved(runs: &Runs) -> Claim {
 }
 
 fn adaptive(runs: &Runs, base: usize) -> Claim {
-    let rates: Vec<f64> = runs.sustained[base].iter().map(|run| rate_of(run) / 1e6).collect();
+    let rates: Vec<f64> = runs.sustained[base]
+        .iter()
+        .map(|run| rate_of(run) / 1e6)
+        .collect();
     Claim {
         id: ["adaptive-hybrid", "adaptive-page"][base],
-        statement: format!("Sustained random writes are faster with the adaptive write policy than with cleaning only ({})", BASES[base].1),
+        statement: format!(
+            "Sustained random writes are faster with the adaptive write policy than with cleaning only ({})",
+            BASES[base].1
+        ),
         holds: rates[0] > rates[1],
-        evidence: WAYS.iter().zip(&rates).map(|(way, rate)| format!("{} {rate:.2} MB/s", way.1)).collect::<Vec<_>>().join(", "),
+        evidence: WAYS
+            .iter()
+            .zip(&rates)
+            .map(|(way, rate)| format!("{} {rate:.2} MB/s", way.1))
+            .collect::<Vec<_>>()
+            .join(", "),
     }
 }
 
 fn against_ext4(runs: &Runs, base: usize) -> Claim {
-    let (ours, theirs) = (rate_of(&runs.sustained[base][0]) / 1e6, runs.of(base, "sustained").ext4.rate("rounds") / 1e6);
+    let (ours, theirs) = (
+        rate_of(&runs.sustained[base][0]) / 1e6,
+        runs.of(base, "sustained").ext4.rate("rounds") / 1e6,
+    );
     Claim {
         id: ["sustained-hybrid", "sustained-page"][base],
-        statement: format!("With the adaptive write policy they are no slower than ext4's ({})", BASES[base].1),
+        statement: format!(
+            "With the adaptive write policy they are no slower than ext4's ({})",
+            BASES[base].1
+        ),
         holds: ours >= theirs,
         evidence: format!("F2FS {ours:.2} MB/s, ext4 {theirs:.2} MB/s"),
     }
 }
 
 fn amplification(runs: &Runs, key: &str) -> f64 {
-    let at = DEVICES.iter().position(|device| device.0 == key).expect("a device of the list");
-    runs.devices[at].outcome.result.flash.write_amplification.unwrap_or(0.0)
+    let at = DEVICES
+        .iter()
+        .position(|device| device.0 == key)
+        .expect("a device of the list");
+    runs.devices[at]
+        .outcome
+        .result
+        .flash
+        .write_amplification
+        .unwrap_or(0.0)
 }
 
 fn streams(runs: &Runs) -> Claim {
@@ -115,7 +170,9 @@ fn streams(runs: &Runs) -> Claim {
     let found = keys.map(|key| amplification(runs, key));
     Claim {
         id: "streams",
-        statement: "A device may have several logging streams without loss: seven program no more than one".into(),
+        statement:
+            "A device may have several logging streams without loss: seven program no more than one"
+                .into(),
         holds: found[3] <= found[0] * 1.01,
         evidence: format!(
             "bytes programmed for each written, 1, 2, 4, 7 streams: {}",

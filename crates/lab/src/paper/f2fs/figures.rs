@@ -14,7 +14,12 @@ fn strings(words: &[&str]) -> Vec<String> {
 }
 
 fn table(title: &str, about: &str, heads: &[&str], rows: Vec<Vec<String>>) -> Exhibit {
-    Exhibit::Table(TableExhibit { title: title.into(), about: about.into(), heads: strings(heads), rows })
+    Exhibit::Table(TableExhibit {
+        title: title.into(),
+        about: about.into(),
+        heads: strings(heads),
+        rows,
+    })
 }
 
 /// Everything, in the publication's order.
@@ -27,14 +32,26 @@ pub fn all(runs: &Runs) -> Vec<Exhibit> {
     }
     shown.extend([distribution(runs), cleaning(runs), over_time(runs)]);
     shown.extend((0..BASES.len()).map(|base| sustained(runs, base)));
-    shown.extend([device_bars(runs), devices(runs), tree_bars(runs), trees(runs)]);
+    shown.extend([
+        device_bars(runs),
+        devices(runs),
+        tree_bars(runs),
+        trees(runs),
+    ]);
     shown
 }
 
 /// Two bars for a work: time relative to ext4's.
 fn pair(compared: &Compared, name: &str) -> [(String, Vec<f64>, String); 2] {
     let [ext4, f2fs] = [compared.ext4.measured(), compared.f2fs.measured()];
-    [(format!("{name}, ext4"), vec![1.0], format!("{ext4:.2} s")), (format!("{name}, F2FS"), vec![f2fs / ext4], format!("{f2fs:.2} s"))]
+    [
+        (format!("{name}, ext4"), vec![1.0], format!("{ext4:.2} s")),
+        (
+            format!("{name}, F2FS"),
+            vec![f2fs / ext4],
+            format!("{f2fs:.2} s"),
+        ),
+    ]
 }
 
 fn compared_bars(runs: &Runs, base: usize) -> Exhibit {
@@ -42,12 +59,19 @@ fn compared_bars(runs: &Runs, base: usize) -> Exhibit {
         title: format!("fs_mark, IOzone, bonnie++: {}", BASES[base].1),
         about: "Time on the device, ext4's as the unit; what is behind a bar is the time.".into(),
         keys: strings(&["time"]),
-        bars: BENCHMARKS.iter().flat_map(|work| pair(runs.of(base, work.key), work.key)).collect(),
+        bars: BENCHMARKS
+            .iter()
+            .flat_map(|work| pair(runs.of(base, work.key), work.key))
+            .collect(),
     })
 }
 
 fn phone_bars(runs: &Runs, base: usize) -> Exhibit {
-    let bars = states(base).flat_map(|(state, _)| PHONE.iter().flat_map(move |row| pair(runs.of(base, row[state].key), row[state].key)));
+    let bars = states(base).flat_map(|(state, _)| {
+        PHONE
+            .iter()
+            .flat_map(move |row| pair(runs.of(base, row[state].key), row[state].key))
+    });
     Exhibit::Bars(BarExhibit {
         title: format!("Galaxy Nexus, time on the device: {}", BASES[base].1),
         about: "ext4's as the unit; what is behind a bar is the time.".into(),
@@ -63,15 +87,30 @@ fn phases(runs: &Runs, base: usize) -> Exhibit {
     for work in BENCHMARKS {
         let compared = runs.of(base, work.key);
         let mut names: Vec<&str> = Vec::new();
-        compared.f2fs.0.iter().filter(|phase| told(phase)).for_each(|phase| {
-            if !names.contains(&phase.name) {
-                names.push(phase.name);
-            }
-        });
+        compared
+            .f2fs
+            .0
+            .iter()
+            .filter(|phase| told(phase))
+            .for_each(|phase| {
+                if !names.contains(&phase.name) {
+                    names.push(phase.name);
+                }
+            });
         for name in names {
             let rate = |run: &Phases| {
-                let bytes: u64 = run.0.iter().filter(|phase| phase.name == name).map(|phase| phase.bytes).sum();
-                let calls: u64 = run.0.iter().filter(|phase| phase.name == name).map(|phase| phase.calls).sum();
+                let bytes: u64 = run
+                    .0
+                    .iter()
+                    .filter(|phase| phase.name == name)
+                    .map(|phase| phase.bytes)
+                    .sum();
+                let calls: u64 = run
+                    .0
+                    .iter()
+                    .filter(|phase| phase.name == name)
+                    .map(|phase| phase.calls)
+                    .sum();
                 match bytes {
                     _ if run.seconds(name) == 0.0 => "-".into(),
                     0 => format!("{:.0} calls/s", calls as f64 / run.seconds(name)),
@@ -99,8 +138,15 @@ fn phases(runs: &Runs, base: usize) -> Exhibit {
 fn phone_table(runs: &Runs, base: usize, state: usize) -> Exhibit {
     let row = |cell: &PhoneCell| {
         let percent = |pair| format!("{:+.0} %", PhoneCell::improvement(pair, cell.rate) * 100.0);
-        let [published, here] = [cell.published, cell.here].map(|[ext4, f2fs]| format!("{ext4:.2} / {f2fs:.2}"));
-        vec![cell.what.into(), published, percent(cell.published), here, percent(cell.here)]
+        let [published, here] =
+            [cell.published, cell.here].map(|[ext4, f2fs]| format!("{ext4:.2} / {f2fs:.2}"));
+        vec![
+            cell.what.into(),
+            published,
+            percent(cell.published),
+            here,
+            percent(cell.here),
+        ]
     };
     table(
         &format!("Galaxy Nexus, {}: {}", STATES[state], BASES[base].1),
@@ -114,7 +160,9 @@ fn distribution(runs: &Runs) -> Exhibit {
     let names = POLICIES.map(|policy| policy.0.to_string()).to_vec();
     let plot = |threaded: bool, title: &str| Figure {
         title: title.into(),
-        about: format!("Segments by valid blocks of 512, in classes of {CLASS}, when all has been written."),
+        about: format!(
+            "Segments by valid blocks of 512, in classes of {CLASS}, when all has been written."
+        ),
         x: "valid blocks".into(),
         y: "segments".into(),
         drawn: Drawn::Lines,
@@ -124,21 +172,33 @@ fn distribution(runs: &Runs) -> Exhibit {
             .iter()
             .map(|(policy, _)| {
                 let run = runs.cleaning(policy, threaded);
-                let points = (0..CLASSES).map(|class| (class as f64 * f64::from(CLASS), run.segments[class] as f64));
+                let points = (0..CLASSES)
+                    .map(|class| (class as f64 * f64::from(CLASS), run.segments[class] as f64));
                 (policy.to_string(), points.collect())
             })
             .collect(),
     };
     Exhibit::Figures(
         "Cleaning: what segments hold at the end".into(),
-        vec![plot(false, "Cleaning only"), plot(true, "With threaded logging")],
+        vec![
+            plot(false, "Cleaning only"),
+            plot(true, "With threaded logging"),
+        ],
     )
 }
 
 fn cleaning(runs: &Runs) -> Exhibit {
     let row = |run: &Cleaned| {
         vec![
-            format!("{}{}", run.policy, if run.threaded { ", threaded logging" } else { "" }),
+            format!(
+                "{}{}",
+                run.policy,
+                if run.threaded {
+                    ", threaded logging"
+                } else {
+                    ""
+                }
+            ),
             run.counts.cleaned.to_string(),
             run.counts.moved.to_string(),
             format!("{:.3}", run.moved()),
@@ -149,17 +209,31 @@ fn cleaning(runs: &Runs) -> Exhibit {
     table(
         "Cleaning: blocks moved",
         "Three files of 1 GB on 3.7 GB, scaled: 256 MB at random to all, then thirty times 256 MB to the first.",
-        &["", "sections cleaned", "blocks moved", "for each written", "blocks put into holes", "segments nearly empty or full"],
+        &[
+            "",
+            "sections cleaned",
+            "blocks moved",
+            "for each written",
+            "blocks put into holes",
+            "segments nearly empty or full",
+        ],
         runs.cleaned.iter().map(row).collect(),
     )
 }
 
 fn over_time(runs: &Runs) -> Exhibit {
     let plot = |base: usize| {
-        let mut series: Vec<(String, Vec<(f64, f64)>)> =
-            WAYS.iter().zip(&runs.sustained[base]).map(|(way, run)| (way.1.to_string(), points(run))).collect();
+        let mut series: Vec<(String, Vec<(f64, f64)>)> = WAYS
+            .iter()
+            .zip(&runs.sustained[base])
+            .map(|(way, run)| (way.1.to_string(), points(run)))
+            .collect();
         let ext4 = runs.of(base, "sustained").ext4.rate("rounds");
-        let end = series.iter().flat_map(|(_, points)| points.last()).map(|point| point.0).fold(0.0, f64::max);
+        let end = series
+            .iter()
+            .flat_map(|(_, points)| points.last())
+            .map(|point| point.0)
+            .fold(0.0, f64::max);
         series.push(("ext4, mean".into(), vec![(0.0, ext4), (end, ext4)]));
         Figure {
             title: BASES[base].1.into(),
@@ -172,20 +246,39 @@ fn over_time(runs: &Runs) -> Exhibit {
             series,
         }
     };
-    Exhibit::Figures("Sustained random write on a nearly full volume".into(), (0..BASES.len()).map(plot).collect())
+    Exhibit::Figures(
+        "Sustained random write on a nearly full volume".into(),
+        (0..BASES.len()).map(plot).collect(),
+    )
 }
 
 /// Bytes written at random so far, and the rate; forty points.
 fn points(run: &FilesOutcome) -> Vec<(f64, f64)> {
     let series = &run.outcome.result.series;
-    let Some(begin) = run.phases.iter().find(|phase| phase.name == "rounds").map(|phase| phase.first) else { return Vec::new() };
-    let late: Vec<_> = series.windows(2).filter(|pair| pair[0].at_ns >= begin).collect();
+    let Some(begin) = run
+        .phases
+        .iter()
+        .find(|phase| phase.name == "rounds")
+        .map(|phase| phase.first)
+    else {
+        return Vec::new();
+    };
+    let late: Vec<_> = series
+        .windows(2)
+        .filter(|pair| pair[0].at_ns >= begin)
+        .collect();
     let step = late.len().div_ceil(40).max(1);
     let mut written = 0.0;
     late.chunks(step)
         .map(|chunk| {
-            let seconds: f64 = chunk.iter().map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e9).sum();
-            let bytes: f64 = chunk.iter().map(|pair| pair[0].written_per_s * (pair[1].at_ns - pair[0].at_ns) as f64 / 1e9).sum();
+            let seconds: f64 = chunk
+                .iter()
+                .map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e9)
+                .sum();
+            let bytes: f64 = chunk
+                .iter()
+                .map(|pair| pair[0].written_per_s * (pair[1].at_ns - pair[0].at_ns) as f64 / 1e9)
+                .sum();
             written += bytes;
             (written, bytes / seconds)
         })
@@ -204,18 +297,35 @@ fn sustained(runs: &Runs, base: usize) -> Exhibit {
         ]
     };
     let mut rows: Vec<Vec<String>> = WAYS.iter().zip(&runs.sustained[base]).map(row).collect();
-    let ext4 = format!("{:.2}", runs.of(base, "sustained").ext4.rate("rounds") / 1e6);
-    rows.push(vec!["ext4 (published: about 4)".into(), ext4, "-".into(), "-".into()]);
+    let ext4 = format!(
+        "{:.2}",
+        runs.of(base, "sustained").ext4.rate("rounds") / 1e6
+    );
+    rows.push(vec![
+        "ext4 (published: about 4)".into(),
+        ext4,
+        "-".into(),
+        "-".into(),
+    ]);
     table(
         &format!("Sustained random write: {}", BASES[base].1),
         "MB/s in the last quarter of the run; amplification and merges of the whole run, filling included.",
-        &["", "MB/s", "bytes programmed a byte", "merges: switch / partial / full"],
+        &[
+            "",
+            "MB/s",
+            "bytes programmed a byte",
+            "merges: switch / partial / full",
+        ],
         rows,
     )
 }
 
 fn rounds(run: &FilesOutcome) -> f64 {
-    run.phases.iter().filter(|phase| phase.name == "rounds").map(crate::run::PhaseOutcome::seconds).sum()
+    run.phases
+        .iter()
+        .filter(|phase| phase.name == "rounds")
+        .map(crate::run::PhaseOutcome::seconds)
+        .sum()
 }
 
 fn device_bars(runs: &Runs) -> Exhibit {
@@ -226,7 +336,13 @@ fn device_bars(runs: &Runs) -> Exhibit {
         bars: DEVICES
             .iter()
             .zip(&runs.devices)
-            .map(|(way, run)| (way.0.into(), vec![rounds(run)], format!("{:.1} s", rounds(run))))
+            .map(|(way, run)| {
+                (
+                    way.0.into(),
+                    vec![rounds(run)],
+                    format!("{:.1} s", rounds(run)),
+                )
+            })
             .collect(),
     })
 }
@@ -247,15 +363,26 @@ fn devices(runs: &Runs) -> Exhibit {
     table(
         "Devices, logs and streams",
         "Files of 64 KiB to 32 MiB, 288 MiB of them; a stream of the device takes what F2FS says lives equally long. Page maps with 15 % spare.",
-        &["", "rounds, s", "bytes programmed a byte", "merges: switch / partial / full", "superblocks erased"],
+        &[
+            "",
+            "rounds, s",
+            "bytes programmed a byte",
+            "merges: switch / partial / full",
+            "superblocks erased",
+        ],
         DEVICES.iter().zip(&runs.devices).map(row).collect(),
     )
 }
 
 fn tree_bars(runs: &Runs) -> Exhibit {
     let bars = DEPTHS.iter().zip(&runs.trees).flat_map(|(depth, taken)| {
-        [("F2FS", taken.nodes), ("conventional", taken.conventional)]
-            .map(|(name, blocks)| (format!("{} pointer blocks: {name}", depth.levels), vec![blocks], format!("{blocks:.2}")))
+        [("F2FS", taken.nodes), ("conventional", taken.conventional)].map(|(name, blocks)| {
+            (
+                format!("{} pointer blocks: {name}", depth.levels),
+                vec![blocks],
+                format!("{blocks:.2}"),
+            )
+        })
     });
     Exhibit::Bars(BarExhibit {
         title: "The wandering tree".into(),
@@ -267,13 +394,29 @@ fn tree_bars(runs: &Runs) -> Exhibit {
 
 fn trees(runs: &Runs) -> Exhibit {
     let rows = DEPTHS.iter().zip(&runs.trees).map(|(depth, taken)| {
-        let numbers = [taken.nodes, taken.conventional, taken.nodes_together, taken.tables_together, taken.conventional_together];
-        [depth.name.to_string()].into_iter().chain(numbers.map(|number| format!("{number:.2}"))).collect()
+        let numbers = [
+            taken.nodes,
+            taken.conventional,
+            taken.nodes_together,
+            taken.tables_together,
+            taken.conventional_together,
+        ];
+        [depth.name.to_string()]
+            .into_iter()
+            .chain(numbers.map(|number| format!("{number:.2}")))
+            .collect()
     });
     table(
         "Blocks besides data for each update",
         "Each of 256 updates made durable by itself; then all at once, in F2FS by a checkpoint.",
-        &["", "F2FS, nodes", "conventional", "at once: nodes", "at once: tables, summaries, checkpoint", "at once: conventional"],
+        &[
+            "",
+            "F2FS, nodes",
+            "conventional",
+            "at once: nodes",
+            "at once: tables, summaries, checkpoint",
+            "at once: conventional",
+        ],
         rows.collect(),
     )
 }

@@ -1,4 +1,5 @@
-//! J.-Y. Hwang, "F2FS: A New File System Designed for Flash Storage in Mobile" (ELC Europe 2012): its benchmarks, its tables and its experiments run, its claims judged.
+//! J.-Y. Hwang, "F2FS: A New File System Designed for Flash Storage in Mobile" (ELC Europe 2012):
+//! its benchmarks, its tables and its experiments run, its claims judged.
 //!
 //! | module | its one idea |
 //! |---|---|
@@ -30,19 +31,46 @@ use work::{BENCHMARKS, PHONE};
 pub const TITLE: &str = "F2FS: A New File System Designed for Flash Storage in Mobile (2012)";
 const ID: &str = "f2fs";
 
-/// The Galaxy Nexus tables, clean and aged: ext4's value and F2FS's; seconds, for IOzone MB/s of writing and of reading.
+/// The Galaxy Nexus tables, clean and aged: ext4's value and F2FS's; seconds, for IOzone MB/s of
+/// writing and of reading.
 pub const PUBLISHED: [[[f64; 2]; 5]; 2] = [
-    [[431.0, 358.0], [459.0, 457.0], [92.6, 78.9], [8.9, 9.9], [18.1, 18.4]],
-    [[437.0, 375.0], [362.0, 370.0], [99.4, 85.1], [7.3, 7.8], [16.2, 18.1]],
+    [
+        [431.0, 358.0],
+        [459.0, 457.0],
+        [92.6, 78.9],
+        [8.9, 9.9],
+        [18.1, 18.4],
+    ],
+    [
+        [437.0, 375.0],
+        [362.0, 370.0],
+        [99.4, 85.1],
+        [7.3, 7.8],
+        [16.2, 18.1],
+    ],
 ];
 /// The states of the phone.
 pub const STATES: [&str; 2] = ["clean", "aged"];
 
 /// Runs everything.
 pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-    let runs = Runs::all(&|share| watch(Progress { phase: "runs", share }))?;
-    let result = PaperResult { paper: ID.into(), rows: rows(&runs), claims: claims::all(&runs), assumptions: declared::assumptions() };
-    Ok(Reproduction { result, title: TITLE, exhibits: figures::all(&runs) })
+    let runs = Runs::all(&|share| {
+        watch(Progress {
+            phase: "runs",
+            share,
+        })
+    })?;
+    let result = PaperResult {
+        paper: ID.into(),
+        rows: rows(&runs),
+        claims: claims::all(&runs),
+        assumptions: declared::assumptions(),
+    };
+    Ok(Reproduction {
+        result,
+        title: TITLE,
+        exhibits: figures::all(&runs),
+    })
 }
 
 /// One cell of the phone's tables.
@@ -62,13 +90,20 @@ pub struct PhoneCell {
 impl PhoneCell {
     /// "Improv.": by which share F2FS is better, as the publication counts.
     pub fn improvement([ext4, f2fs]: [f64; 2], rate: bool) -> f64 {
-        if rate { f2fs / ext4 - 1.0 } else { ext4 / f2fs - 1.0 }
+        if rate {
+            f2fs / ext4 - 1.0
+        } else {
+            ext4 / f2fs - 1.0
+        }
     }
 }
 
 /// The states of the phone that were run on one of [`BASES`].
 pub fn states(base: usize) -> impl Iterator<Item = (usize, &'static str)> {
-    STATES.into_iter().enumerate().filter(move |(state, _)| *state == 0 || base == PAGE_BASE)
+    STATES
+        .into_iter()
+        .enumerate()
+        .filter(move |(state, _)| *state == 0 || base == PAGE_BASE)
 }
 
 /// The rows of one state of the phone, on one of [`BASES`].
@@ -77,26 +112,77 @@ pub fn phone(runs: &Runs, base: usize, state: usize) -> [PhoneCell; 5] {
     let seconds = |row: usize| [of(row).ext4.measured(), of(row).f2fs.measured()];
     let rate = |phase: &str| [&of(3).ext4, &of(3).f2fs].map(|run| run.rate(phase) / 1e6);
     let published = PUBLISHED[state];
-    let cell = |at: usize, key, what, here, rate| PhoneCell { key, what, published: published[at], here, rate };
+    let cell = |at: usize, key, what, here, rate| PhoneCell {
+        key,
+        what,
+        published: published[at],
+        here,
+        rate,
+    };
     [
-        cell(0, "contacts", "Contact sync; here: 400 transactions of SQLite, device time only", seconds(0), false),
-        cell(1, "install", "App install; here: 30 packages written, device time only", seconds(1), false),
-        cell(2, "rlbench", "RLBench; here: its 1000 single INSERTs, device time only", seconds(2), false),
-        cell(3, "iozone-write", "IOzone with app install, write", rate("write"), true),
-        cell(4, "iozone-read", "IOzone with app install, read", rate("read"), true),
+        cell(
+            0,
+            "contacts",
+            "Contact sync; here: 400 transactions of SQLite, device time only",
+            seconds(0),
+            false,
+        ),
+        cell(
+            1,
+            "install",
+            "App install; here: 30 packages written, device time only",
+            seconds(1),
+            false,
+        ),
+        cell(
+            2,
+            "rlbench",
+            "RLBench; here: its 1000 single INSERTs, device time only",
+            seconds(2),
+            false,
+        ),
+        cell(
+            3,
+            "iozone-write",
+            "IOzone with app install, write",
+            rate("write"),
+            true,
+        ),
+        cell(
+            4,
+            "iozone-read",
+            "IOzone with app install, read",
+            rate("read"),
+            true,
+        ),
     ]
 }
 
 fn row(id: String, what: String, unit: &'static str, published: Option<f64>, measured: f64) -> Row {
-    Row { id, what, unit, published, measured, basis: Basis::Predicted }
+    Row {
+        id,
+        what,
+        unit,
+        published,
+        measured,
+        basis: Basis::Predicted,
+    }
 }
 
 fn rows(runs: &Runs) -> Vec<Row> {
-    let mut rows: Vec<Row> = (0..BASES.len()).flat_map(|base| rows_on(runs, base)).collect();
+    let mut rows: Vec<Row> = (0..BASES.len())
+        .flat_map(|base| rows_on(runs, base))
+        .collect();
     for (policy, _) in POLICIES {
         for (threaded, key) in [(false, "cleaning"), (true, "adaptive")] {
             let moved = runs.cleaning(policy, threaded).moved();
-            rows.push(row(format!("cleaning/{policy}/{key}"), format!("blocks moved for each written: {policy}, {key}"), "", None, moved));
+            rows.push(row(
+                format!("cleaning/{policy}/{key}"),
+                format!("blocks moved for each written: {policy}, {key}"),
+                "",
+                None,
+                moved,
+            ));
         }
     }
     for ((key, name, _), run) in DEVICES.iter().zip(&runs.devices) {
@@ -118,21 +204,47 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for work in BENCHMARKS {
         let compared = runs.of(base, work.key);
-        for (key, name, phases) in [("ext4", "ext4", &compared.ext4), ("f2fs", "F2FS", &compared.f2fs)] {
+        for (key, name, phases) in [
+            ("ext4", "ext4", &compared.ext4),
+            ("f2fs", "F2FS", &compared.f2fs),
+        ] {
             let what = format!("{device}: {}, {name}: device time", work.name);
-            rows.push(row(format!("benchmark/{on}/{}/{key}", work.key), what, "s", None, phases.measured()));
+            rows.push(row(
+                format!("benchmark/{on}/{}/{key}", work.key),
+                what,
+                "s",
+                None,
+                phases.measured(),
+            ));
         }
     }
     for (state, name) in states(base) {
         for cell in phone(runs, base, state) {
             let unit = if cell.rate { "MB/s" } else { "s" };
             for (at, system) in ["ext4", "f2fs"].into_iter().enumerate() {
-                let what = format!("{device}, {name}: {}, {}", cell.what, if at == 0 { "ext4" } else { "F2FS" });
-                rows.push(row(format!("phone/{on}/{name}/{}/{system}", cell.key), what, unit, Some(cell.published[at]), cell.here[at]));
+                let what = format!(
+                    "{device}, {name}: {}, {}",
+                    cell.what,
+                    if at == 0 { "ext4" } else { "F2FS" }
+                );
+                rows.push(row(
+                    format!("phone/{on}/{name}/{}/{system}", cell.key),
+                    what,
+                    unit,
+                    Some(cell.published[at]),
+                    cell.here[at],
+                ));
             }
-            let [published, here] = [cell.published, cell.here].map(|pair| PhoneCell::improvement(pair, cell.rate) * 100.0);
+            let [published, here] = [cell.published, cell.here]
+                .map(|pair| PhoneCell::improvement(pair, cell.rate) * 100.0);
             let what = format!("{device}, {name}: {}: improvement", cell.what);
-            rows.push(row(format!("phone/{on}/{name}/{}/improvement", cell.key), what, "%", Some(published), here));
+            rows.push(row(
+                format!("phone/{on}/{name}/{}/improvement", cell.key),
+                what,
+                "%",
+                Some(published),
+                here,
+            ));
         }
     }
     for ((key, name, _), run) in WAYS.iter().zip(&runs.sustained[base]) {
@@ -146,6 +258,12 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
     }
     // "Ext4 shows about 4MB/s sustained performance."
     let ext4 = runs.of(base, "sustained").ext4.rate("rounds") / 1e6;
-    rows.push(row(format!("sustained/{on}/ext4"), format!("{device}: sustained random write, ext4"), "MB/s", Some(4.0), ext4));
+    rows.push(row(
+        format!("sustained/{on}/ext4"),
+        format!("{device}: sustained random write, ext4"),
+        "MB/s",
+        Some(4.0),
+        ext4,
+    ));
     rows
 }

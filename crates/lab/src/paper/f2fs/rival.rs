@@ -1,6 +1,8 @@
-//! ext4's requests: what the real one sent to a disk for the same calls, recorded by `cargo xtask record rival` (see `traces/README.md`).
+//! ext4's requests: what the real one sent to a disk for the same calls, recorded by `cargo xtask
+//! record rival` (see `traces/README.md`).
 //!
-//! The disk of the recording goes on behind the partition. A read there is a mark of the program: so many phases have begun.
+//! The disk of the recording goes on behind the partition. A read there is a mark of the program:
+//! so many phases have begun.
 
 use super::super::PaperError;
 use super::work::{PARTITION, Work};
@@ -51,9 +53,16 @@ const RECORDED: [(&str, &[u8]); 13] = recorded![
 /// The requests of a work in order.
 pub fn requests(work: &Work) -> Result<Vec<Request>, PaperError> {
     let wrong = |what: String| PaperError::Wrong(format!("ext4, {}", work.key), what);
-    let packed = RECORDED.iter().find(|(key, _)| *key == work.key).ok_or_else(|| wrong("nothing recorded".into()))?;
+    let packed = RECORDED
+        .iter()
+        .find(|(key, _)| *key == work.key)
+        .ok_or_else(|| wrong("nothing recorded".into()))?;
     let mut text = Vec::new();
-    GzDecoder::new(packed.1).read_to_end(&mut text).map_err(|error| wrong(error.to_string()))?;
+    GzDecoder::new(packed.1)
+        .read_to_end(&mut text)
+        .map_err(|error| wrong(error.to_string()))?;
     let mut reader = Reader::new(&text, Format::Fio, Options::default());
-    std::iter::from_fn(|| reader.next().transpose()).collect::<Result<_, _>>().map_err(|error| wrong(error.to_string()))
+    std::iter::from_fn(|| reader.next().transpose())
+        .collect::<Result<_, _>>()
+        .map_err(|error| wrong(error.to_string()))
 }

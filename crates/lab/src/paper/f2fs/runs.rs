@@ -16,15 +16,25 @@ pub type Way = (&'static str, &'static str, &'static [&'static str]);
 pub const WAYS: [Way; 3] = [
     ("adaptive", "adaptive: threaded logging", &[]),
     ("cleaning", "cleaning only", &["fs.threaded=false"]),
-    ("in-place", "adaptive, above 70 % in place", &["fs.in-place=above-70-percent"]),
+    (
+        "in-place",
+        "adaptive, above 70 % in place",
+        &["fs.in-place=above-70-percent"],
+    ),
 ];
 
-const PAGE: [&str; 4] = ["ftl.scheme=page", "ftl.group-blocks=", "ftl.group-logs=", "ftl.log-blocks="];
+const PAGE: [&str; 4] = [
+    "ftl.scheme=page",
+    "ftl.group-blocks=",
+    "ftl.group-logs=",
+    "ftl.log-blocks=",
+];
 
 /// Room for the open superblocks of seven streams on a small device.
 const SPARE: &str = "ftl.over-provisioning=0.15";
 
-/// What everything is run on: the mapping of the slides' example, and the one that every later device has.
+/// What everything is run on: the mapping of the slides' example, and the one that every later
+/// device has.
 pub const BASES: [Way; 2] = [("hybrid", "hybrid 4:4+2", &[]), ("page", "page map", &PAGE)];
 
 /// The page map among them; the aged phone is run on this one only.
@@ -35,11 +45,31 @@ pub const DEVICES: [Way; 8] = [
     ("hybrid-6", "hybrid 4:4+2, 6 logs", &[]),
     ("hybrid-4", "hybrid 4:4+2, 4 logs", &["fs.logs=4"]),
     ("hybrid-2", "hybrid 4:4+2, 2 logs", &["fs.logs=2"]),
-    ("hybrid-unaligned", "hybrid 4:4+2, 6 logs, sections of 2 MiB", &["fs.segments-per-section=1", "fs.sections-per-zone=1"]),
-    ("page-6", "page map, 1 stream, 6 logs", &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE]),
-    ("page-6-2", "page map, 2 streams, 6 logs", &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=2"]),
-    ("page-6-4", "page map, 4 streams, 6 logs", &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=4"]),
-    ("page-6-7", "page map, 7 streams, 6 logs", &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=7"]),
+    (
+        "hybrid-unaligned",
+        "hybrid 4:4+2, 6 logs, sections of 2 MiB",
+        &["fs.segments-per-section=1", "fs.sections-per-zone=1"],
+    ),
+    (
+        "page-6",
+        "page map, 1 stream, 6 logs",
+        &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE],
+    ),
+    (
+        "page-6-2",
+        "page map, 2 streams, 6 logs",
+        &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=2"],
+    ),
+    (
+        "page-6-4",
+        "page map, 4 streams, 6 logs",
+        &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=4"],
+    ),
+    (
+        "page-6-7",
+        "page map, 7 streams, 6 logs",
+        &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=7"],
+    ),
 ];
 
 /// The same work on both file systems.
@@ -94,23 +124,60 @@ impl Runs {
     /// Runs everything.
     pub fn all(told: &(dyn Fn(f64) + Sync)) -> Result<Self, PaperError> {
         let works: Vec<Work> = Work::all().collect();
-        let policies: Vec<_> = [false, true].into_iter().flat_map(|threaded| cleaning::POLICIES.map(|policy| (policy, threaded))).collect();
-        let pairs: Vec<(usize, Work)> = (0..BASES.len())
-            .flat_map(|base| works.iter().filter(move |work| base == PAGE_BASE || !work.aged).map(move |work| (base, *work)))
+        let policies: Vec<_> = [false, true]
+            .into_iter()
+            .flat_map(|threaded| cleaning::POLICIES.map(|policy| (policy, threaded)))
             .collect();
-        let all = 2 * pairs.len() + policies.len() + BASES.len() * WAYS.len() + DEVICES.len() + DEPTHS.len();
-        let watch = Watch { done: AtomicUsize::new(0), all, told };
-        let sustained = |base: usize| {
-            let run = |way: &Way| watch.one(|| cells::live(&work::STEADY, &[BASES[base].2, way.2, &work::SMALL].concat()));
-            WAYS.par_iter().map(run).collect::<Result<Vec<_>, PaperError>>()
+        let pairs: Vec<(usize, Work)> = (0..BASES.len())
+            .flat_map(|base| {
+                works
+                    .iter()
+                    .filter(move |work| base == PAGE_BASE || !work.aged)
+                    .map(move |work| (base, *work))
+            })
+            .collect();
+        let all = 2 * pairs.len()
+            + policies.len()
+            + BASES.len() * WAYS.len()
+            + DEVICES.len()
+            + DEPTHS.len();
+        let watch = Watch {
+            done: AtomicUsize::new(0),
+            all,
+            told,
         };
-        let devices = DEVICES.par_iter().map(|way| watch.one(|| cells::live(&work::MIXED, &[way.2, &work::SMALL].concat())));
-        let cleaned = policies.par_iter().map(|(policy, threaded)| watch.one(|| cleaning::run(*policy, *threaded, cleaning::SCALE)));
-        let trees = DEPTHS.par_iter().map(|depth| watch.one(|| tree::count(depth)));
+        let sustained = |base: usize| {
+            let run = |way: &Way| {
+                watch.one(|| {
+                    cells::live(
+                        &work::STEADY,
+                        &[BASES[base].2, way.2, &work::SMALL].concat(),
+                    )
+                })
+            };
+            WAYS.par_iter()
+                .map(run)
+                .collect::<Result<Vec<_>, PaperError>>()
+        };
+        let devices = DEVICES
+            .par_iter()
+            .map(|way| watch.one(|| cells::live(&work::MIXED, &[way.2, &work::SMALL].concat())));
+        let cleaned = policies.par_iter().map(|(policy, threaded)| {
+            watch.one(|| cleaning::run(*policy, *threaded, cleaning::SCALE))
+        });
+        let trees = DEPTHS
+            .par_iter()
+            .map(|depth| watch.one(|| tree::count(depth)));
         let compared = pairs.par_iter().map(|(base, work)| {
-            let f2fs = watch.one(|| cells::live(work, &[BASES[*base].2, work.memory()].concat()))?;
+            let f2fs =
+                watch.one(|| cells::live(work, &[BASES[*base].2, work.memory()].concat()))?;
             let ext4 = watch.one(|| cells::replayed(work, BASES[*base].2))?;
-            Ok(Compared { work: *work, base: *base, f2fs: cells::phases(&f2fs), ext4 })
+            Ok(Compared {
+                work: *work,
+                base: *base,
+                f2fs: cells::phases(&f2fs),
+                ext4,
+            })
         });
         Ok(Self {
             sustained: [sustained(0)?, sustained(1)?],
@@ -123,18 +190,30 @@ impl Runs {
 
     /// A work on both.
     pub fn of(&self, base: usize, key: &str) -> &Compared {
-        self.compared.iter().find(|compared| compared.base == base && compared.work.key == key).expect("every work was run")
+        self.compared
+            .iter()
+            .find(|compared| compared.base == base && compared.work.key == key)
+            .expect("every work was run")
     }
 
     /// One cleaning run.
     pub fn cleaning(&self, policy: &str, threaded: bool) -> &Cleaned {
-        self.cleaned.iter().find(|run| run.policy == policy && run.threaded == threaded).expect("every policy was run")
+        self.cleaned
+            .iter()
+            .find(|run| run.policy == policy && run.threaded == threaded)
+            .expect("every policy was run")
     }
 }
 
 /// Bytes a second in the rounds of a run, of the second half of its points: what is sustained.
 pub fn rate_of(run: &FilesOutcome) -> f64 {
-    let points: Vec<f64> = run.outcome.result.series.iter().map(|point| point.written_per_s).collect();
+    let points: Vec<f64> = run
+        .outcome
+        .result
+        .series
+        .iter()
+        .map(|point| point.written_per_s)
+        .collect();
     let late = &points[points.len() - points.len() / 4..];
     late.iter().sum::<f64>() / late.len().max(1) as f64
 }

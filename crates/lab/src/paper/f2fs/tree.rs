@@ -1,7 +1,9 @@
-//! The wandering tree: what an update of 4 KiB takes along, in F2FS and in a log whose index names places.
+//! The wandering tree: what an update of 4 KiB takes along, in F2FS and in a log whose index names
+//! places.
 //!
-//! F2FS's blocks are counted in runs on a disk in memory. Those of the conventional index (Sprite LFS: inode map, inode, pointer blocks) are counted for the same updates: a block that moves changes the
-//! block that names it, up to the inode and the map of inodes.
+//! F2FS's blocks are counted in runs on a disk in memory. Those of the conventional index (Sprite
+//! LFS: inode map, inode, pointer blocks) are counted for the same updates: a block that moves
+//! changes the block that names it, up to the inode and the map of inodes.
 
 use super::super::PaperError;
 use nandlab_block::{Counter, Ram};
@@ -31,10 +33,26 @@ pub struct Depth {
 
 /// From the inode to the double-indirect tree.
 pub const DEPTHS: [Depth; 4] = [
-    Depth { name: "in the inode", levels: 0, blocks: (0, 800) },
-    Depth { name: "below direct nodes", levels: 1, blocks: (DIRECT, 2 * FAN) },
-    Depth { name: "below indirect nodes", levels: 2, blocks: (DIRECT + 2 * FAN, 2 * FAN * FAN) },
-    Depth { name: "below the double-indirect node", levels: 3, blocks: (DIRECT + 2 * FAN + 2 * FAN * FAN, 16 * FAN * FAN) },
+    Depth {
+        name: "in the inode",
+        levels: 0,
+        blocks: (0, 800),
+    },
+    Depth {
+        name: "below direct nodes",
+        levels: 1,
+        blocks: (DIRECT, 2 * FAN),
+    },
+    Depth {
+        name: "below indirect nodes",
+        levels: 2,
+        blocks: (DIRECT + 2 * FAN, 2 * FAN * FAN),
+    },
+    Depth {
+        name: "below the double-indirect node",
+        levels: 3,
+        blocks: (DIRECT + 2 * FAN + 2 * FAN * FAN, 16 * FAN * FAN),
+    },
 ];
 
 /// Blocks besides data for each update.
@@ -54,16 +72,35 @@ pub struct Taken {
 
 /// Counts updates at one depth.
 pub fn count(depth: &Depth) -> Result<Taken, PaperError> {
-    let broke = |what: &dyn std::fmt::Display| PaperError::Wrong(format!("updates {}", depth.name), what.to_string());
+    let broke = |what: &dyn std::fmt::Display| {
+        PaperError::Wrong(format!("updates {}", depth.name), what.to_string())
+    };
     let mut disk = Counter::new(Ram::new(512, (512 << 20) / 512));
-    nandlab_f2fs::format(&mut disk, &nandlab_f2fs::Format::default()).map_err(|error| broke(&error))?;
-    let options = Options { inline_data: false, cleaning_interval: 0, discard: false, ..Options::default() };
+    nandlab_f2fs::format(&mut disk, &nandlab_f2fs::Format::default())
+        .map_err(|error| broke(&error))?;
+    let options = Options {
+        inline_data: false,
+        cleaning_interval: 0,
+        discard: false,
+        ..Options::default()
+    };
     let mut fs = F2fs::mount(disk, options).map_err(|error| broke(&error))?;
     let places = places(depth);
     let now = Time::new(1);
-    let ino = fs.create(Ino::ROOT, b"file", NewNode::File, 0o644, Caller::root(now)).map_err(|error| broke(&error))?.ino;
+    let ino = fs
+        .create(Ino::ROOT, b"file", NewNode::File, 0o644, Caller::root(now))
+        .map_err(|error| broke(&error))?
+        .ino;
     let end = (depth.blocks.0 + depth.blocks.1) * BLOCK;
-    fs.setattr(ino, &SetAttr { size: Some(end), ..SetAttr::default() }, now).map_err(|error| broke(&error))?;
+    fs.setattr(
+        ino,
+        &SetAttr {
+            size: Some(end),
+            ..SetAttr::default()
+        },
+        now,
+    )
+    .map_err(|error| broke(&error))?;
     let update = |fs: &mut F2fs<_>, byte: u8, each: bool| {
         for place in &places {
             fs.write(ino, place * BLOCK, &[byte; BLOCK as usize], now)?;
@@ -101,7 +138,10 @@ fn places(depth: &Depth) -> Vec<u64> {
     let (first, count) = depth.blocks;
     let step = count / UPDATES;
     // A stride that meets every stretch once.
-    (0..UPDATES).map(|at| at * 97 % UPDATES).map(|stretch| first + stretch * step + nandlab_sim::mix(1, stretch) % step).collect()
+    (0..UPDATES)
+        .map(|at| at * 97 % UPDATES)
+        .map(|stretch| first + stretch * step + nandlab_sim::mix(1, stretch) % step)
+        .collect()
 }
 
 /// Pointer blocks, inode and map block that change when all places change.

@@ -1,4 +1,5 @@
-//! What the publication ran, as streams of calls that file systems here and in a guest are given alike.
+//! What the publication ran, as streams of calls that file systems here and in a guest are given
+//! alike.
 //!
 //! Sizes are ours wherever the publication has none; its devices are larger by [`SCALE`].
 
@@ -61,32 +62,69 @@ enum Make {
 }
 
 const fn work(key: &'static str, name: &'static str, make: Make, aged: bool) -> Work {
-    Work { key, name, aged, make }
+    Work {
+        key,
+        name,
+        aged,
+        make,
+    }
 }
 
 /// The benchmarks on the Panda board.
 pub const BENCHMARKS: [Work; 4] = [
     work("fs-mark", "fs_mark", Make::FsMark, false),
     work("iozone", "IOzone, an fsync at the end", Make::Iozone, false),
-    work("iozone-sync", "IOzone, each record durable", Make::IozoneSync, false),
+    work(
+        "iozone-sync",
+        "IOzone, each record durable",
+        Make::IozoneSync,
+        false,
+    ),
     work("bonnie", "bonnie++, names", Make::Bonnie, false),
 ];
 /// Rows of the Galaxy Nexus tables, clean and aged.
 pub const PHONE: [[Work; 2]; 4] = [
-    [work("contacts", "Contact sync", Make::Contacts, false), work("contacts-aged", "Contact sync", Make::Contacts, true)],
-    [work("install", "App install", Make::Install, false), work("install-aged", "App install", Make::Install, true)],
-    [work("rlbench", "RLBench", Make::RlBench, false), work("rlbench-aged", "RLBench", Make::RlBench, true)],
     [
-        work("iozone-install", "IOzone with app install", Make::IozoneInstall, false),
-        work("iozone-install-aged", "IOzone with app install", Make::IozoneInstall, true),
+        work("contacts", "Contact sync", Make::Contacts, false),
+        work("contacts-aged", "Contact sync", Make::Contacts, true),
+    ],
+    [
+        work("install", "App install", Make::Install, false),
+        work("install-aged", "App install", Make::Install, true),
+    ],
+    [
+        work("rlbench", "RLBench", Make::RlBench, false),
+        work("rlbench-aged", "RLBench", Make::RlBench, true),
+    ],
+    [
+        work(
+            "iozone-install",
+            "IOzone with app install",
+            Make::IozoneInstall,
+            false,
+        ),
+        work(
+            "iozone-install-aged",
+            "IOzone with app install",
+            Make::IozoneInstall,
+            true,
+        ),
     ],
 ];
-/// Random writes to files that fill three quarters of the partition: as far as ext4's were recorded.
-pub const SUSTAINED: Work = work("sustained", "sustained random write", Make::Sustained, false);
+/// Random writes to files that fill three quarters of the partition: as far as ext4's were
+/// recorded.
+pub const SUSTAINED: Work = work(
+    "sustained",
+    "sustained random write",
+    Make::Sustained,
+    false,
+);
 
-/// A device and a partition that are smaller by four again, for what has to be written until nothing changes any more: see [`STEADY`], [`MIXED`].
+/// A device and a partition that are smaller by four again, for what has to be written until
+/// nothing changes any more: see [`STEADY`], [`MIXED`].
 pub const SMALL: [&str; 2] = ["chip.size=1280 MiB", "fs.size=768 MiB"];
-/// The same on the small device, whose files fill nine tenths of what F2FS leaves to files, and much longer.
+/// The same on the small device, whose files fill nine tenths of what F2FS leaves to files, and
+/// much longer.
 pub const STEADY: Work = work("steady", "sustained random write", Make::Steady, false);
 /// Files of many sizes that come, go and are overwritten.
 pub const MIXED: Work = work("mixed", "files that come and go", Make::Mixed, false);
@@ -94,7 +132,10 @@ pub const MIXED: Work = work("mixed", "files that come and go", Make::Mixed, fal
 impl Work {
     /// All that are compared with ext4.
     pub fn all() -> impl Iterator<Item = Self> {
-        BENCHMARKS.into_iter().chain(PHONE.into_iter().flatten()).chain([SUSTAINED])
+        BENCHMARKS
+            .into_iter()
+            .chain(PHONE.into_iter().flatten())
+            .chain([SUSTAINED])
     }
 
     /// The one of this name.
@@ -102,31 +143,55 @@ impl Work {
         Self::all().find(|work| work.key == key)
     }
 
-    /// What F2FS needs for as much in memory as ext4 had: names and inodes stay there where nothing empties the caches.
+    /// What F2FS needs for as much in memory as ext4 had: names and inodes stay there where nothing
+    /// empties the caches.
     pub fn memory(&self) -> &'static [&'static str] {
-        if self.make == Make::Bonnie { &["memory.size=64 MiB"] } else { &[] }
+        if self.make == Make::Bonnie {
+            &["memory.size=64 MiB"]
+        } else {
+            &[]
+        }
     }
 
     /// Its stream.
     pub fn open(&self) -> Result<Box<dyn FileCalls>, SpecError> {
         let calls: Box<dyn FileCalls> = match self.make {
-            Make::FsMark => Box::new(FsMark::new(FsMarkSpec { files: FILES, ..FsMarkSpec::default() })?),
+            Make::FsMark => Box::new(FsMark::new(FsMarkSpec {
+                files: FILES,
+                ..FsMarkSpec::default()
+            })?),
             Make::Iozone => Box::new(iozone(IOZONE_BYTES, 64 << 10, false)?),
             Make::IozoneSync => Box::new(iozone(SYNC_BYTES, 4 << 10, true)?),
-            Make::Bonnie => Box::new(BonnieFiles::new(BonnieFilesSpec { files: FILES, sync_all: true, ..BonnieFilesSpec::default() })?),
+            Make::Bonnie => Box::new(BonnieFiles::new(BonnieFilesSpec {
+                files: FILES,
+                sync_all: true,
+                ..BonnieFilesSpec::default()
+            })?),
             Make::Contacts => Box::new(database(CONTACTS, 4)?),
             Make::Install => Box::new(Install::new(InstallSpec::default())?),
             Make::RlBench => Box::new(database(INSERTS, 1)?),
             Make::IozoneInstall => {
                 let installed = Install::new(InstallSpec::default())?;
-                Box::new(Both::new(Box::new(iozone(IOZONE_BYTES, 64 << 10, false)?), Box::new(installed), How::Beside(2)))
+                Box::new(Both::new(
+                    Box::new(iozone(IOZONE_BYTES, 64 << 10, false)?),
+                    Box::new(installed),
+                    How::Beside(2),
+                ))
             }
             Make::Sustained => Box::new(Rewrites::new(sustained((1 << 30) / SCALE, 8 << 20, 4))?),
             Make::Steady => Box::new(Rewrites::new(sustained(44 << 20, 16 << 20, 16))?),
-            Make::Mixed => Box::new(Ageing::new(AgeingSpec { overwritten: 400, rounds: 4, ..ageing(288 << 20) })?),
+            Make::Mixed => Box::new(Ageing::new(AgeingSpec {
+                overwritten: 400,
+                rounds: 4,
+                ..ageing(288 << 20)
+            })?),
         };
         if self.aged {
-            return Ok(Box::new(Both::new(Box::new(Ageing::new(ageing(PARTITION / 3))?), calls, How::After(AGEING))));
+            return Ok(Box::new(Both::new(
+                Box::new(Ageing::new(ageing(PARTITION / 3))?),
+                calls,
+                How::After(AGEING),
+            )));
         }
         Ok(Box::new(Blank(calls)))
     }
@@ -134,19 +199,44 @@ impl Work {
 
 fn iozone(bytes: u64, record: u64, sync: bool) -> Result<Iozone, SpecError> {
     let tests = [IozoneTest::Write, IozoneTest::Read, IozoneTest::Random].into();
-    Iozone::new(IozoneSpec { bytes, record, tests, sync, ..IozoneSpec::default() })
+    Iozone::new(IozoneSpec {
+        bytes,
+        record,
+        tests,
+        sync,
+        ..IozoneSpec::default()
+    })
 }
 
 fn database(transactions: u64, changed: u64) -> Result<Rollback, SpecError> {
-    Rollback::new(RollbackSpec { pages: 1024, transactions, changed, ..RollbackSpec::default() })
+    Rollback::new(RollbackSpec {
+        pages: 1024,
+        transactions,
+        changed,
+        ..RollbackSpec::default()
+    })
 }
 
 /// So much of the partition in use, a fifth of that replaced five times.
 fn ageing(bytes: u64) -> AgeingSpec {
-    AgeingSpec { bytes, file: (64 << 10, 32 << 20), piece: 64 << 10, rounds: 5, ..AgeingSpec::default() }
+    AgeingSpec {
+        bytes,
+        file: (64 << 10, 32 << 20),
+        piece: 64 << 10,
+        rounds: 5,
+        ..AgeingSpec::default()
+    }
 }
 
 /// Nine files of so many bytes, then rounds that overwrite so much of them at random.
 fn sustained(bytes: u64, round: u64, rounds: u64) -> RewritesSpec {
-    RewritesSpec { files: 9, bytes, spread: 0, rounds, round, everywhere: true, ..RewritesSpec::default() }
+    RewritesSpec {
+        files: 9,
+        bytes,
+        spread: 0,
+        rounds,
+        round,
+        everywhere: true,
+        ..RewritesSpec::default()
+    }
 }

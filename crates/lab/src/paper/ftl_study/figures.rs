@@ -11,11 +11,19 @@ fn strings<const N: usize>(words: [&str; N]) -> Vec<String> {
 
 /// Figure 2: sector over number of write, before and after metadata is absorbed.
 pub fn figure_2(cells: &Cells) -> Exhibit {
-    let names: Vec<String> = cells.hot().writes.regions().map(|(region, _)| region.to_string()).collect();
+    let names: Vec<String> = cells
+        .hot()
+        .writes
+        .regions()
+        .map(|(region, _)| region.to_string())
+        .collect();
     let scatter = |title: &str, run: &FilesOutcome| Figure {
         names: names.clone(),
         title: title.into(),
-        about: format!("{} sector writes; of each region at most 500 dots are drawn.", run.writes.total()),
+        about: format!(
+            "{} sector writes; of each region at most 500 dots are drawn.",
+            run.writes.total()
+        ),
         x: "number of the write".into(),
         y: "sector of the volume".into(),
         drawn: Drawn::Dots,
@@ -23,11 +31,22 @@ pub fn figure_2(cells: &Cells) -> Exhibit {
         series: run
             .writes
             .points()
-            .map(|(region, points)| (region.to_string(), points.iter().map(|(write, sector)| (*write as f64, *sector as f64)).collect()))
+            .map(|(region, points)| {
+                (
+                    region.to_string(),
+                    points
+                        .iter()
+                        .map(|(write, sector)| (*write as f64, *sector as f64))
+                        .collect(),
+                )
+            })
             .collect(),
     };
     let cool = &cells.of(&TABLE_1[1], false).run;
-    let plots = vec![scatter("(a) metadata on flash", cells.hot()), scatter("(b) metadata in NVRAM", cool)];
+    let plots = vec![
+        scatter("(a) metadata on flash", cells.hot()),
+        scatter("(b) metadata in NVRAM", cool),
+    ];
     Exhibit::Figures("Figure 2: write reference pattern".into(), plots)
 }
 
@@ -36,7 +55,12 @@ pub fn regions(cells: &Cells) -> Exhibit {
     let total = cells.hot().writes.total();
     let row = |(region, tally): (crate::play::regions::Region, crate::play::regions::Tally)| {
         let share = format!("{:.2} %", tally.writes as f64 / total as f64 * 100.0);
-        vec![region.to_string(), tally.writes.to_string(), share, tally.sectors.to_string()]
+        vec![
+            region.to_string(),
+            tally.writes.to_string(),
+            share,
+            tally.sectors.to_string(),
+        ]
     };
     Exhibit::Table(TableExhibit {
         title: "Where the writes go".into(),
@@ -50,10 +74,21 @@ pub fn regions(cells: &Cells) -> Exhibit {
 pub fn time(cells: &Cells) -> Exhibit {
     let row = |cell: &Cell| {
         let flash = &cell.run.outcome.result.flash;
-        let busy = flash.die_busy.iter().sum::<f64>() / flash.die_busy.len().max(1) as f64 * cell.bare;
+        let busy =
+            flash.die_busy.iter().sum::<f64>() / flash.die_busy.len().max(1) as f64 * cell.bare;
         let calls = cell.run.calls_ns as f64 / 1e9;
-        let values = [cell.bare, busy, calls, cell.bare - busy - calls, cell.seconds - cell.bare, cell.seconds];
-        [super::named(&cell.layer, cell)].into_iter().chain(values.map(|seconds| format!("{seconds:.1}"))).collect()
+        let values = [
+            cell.bare,
+            busy,
+            calls,
+            cell.bare - busy - calls,
+            cell.seconds - cell.bare,
+            cell.seconds,
+        ];
+        [super::named(&cell.layer, cell)]
+            .into_iter()
+            .chain(values.map(|seconds| format!("{seconds:.1}")))
+            .collect()
     };
     Exhibit::Table(TableExhibit {
         title: "Where the time goes".into(),
@@ -78,9 +113,25 @@ pub fn operations(cells: &Cells) -> Exhibit {
             sum(|r| r.erases),
         ];
         let m = result.flash.merges;
-        let merges = [m.switch, m.partial, m.full, m.folds_in_place, m.folds_elsewhere]
-            .map(|count| if count == 0 { "-".into() } else { count.to_string() });
-        [super::named(&cell.layer, cell)].into_iter().chain(counts.map(|count| count.to_string())).chain(merges).collect()
+        let merges = [
+            m.switch,
+            m.partial,
+            m.full,
+            m.folds_in_place,
+            m.folds_elsewhere,
+        ]
+        .map(|count| {
+            if count == 0 {
+                "-".into()
+            } else {
+                count.to_string()
+            }
+        });
+        [super::named(&cell.layer, cell)]
+            .into_iter()
+            .chain(counts.map(|count| count.to_string()))
+            .chain(merges)
+            .collect()
     };
     Exhibit::Table(TableExhibit {
         title: "What the flash does".into(),

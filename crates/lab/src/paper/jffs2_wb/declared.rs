@@ -5,7 +5,12 @@ use nandlab_stack::host::OMAP_5912;
 
 /// Name, value, label, reason.
 const OPEN: [[&str; 4]; 12] = [
-    ["chip", "OneNAND, 128 MB, pages of 2 KiB, blocks of 128 KiB; read 30 us, program 220 us, erase 2 ms", "given", "Table 1"],
+    [
+        "chip",
+        "OneNAND, 128 MB, pages of 2 KiB, blocks of 128 KiB; read 30 us, program 220 us, erase 2 ms",
+        "given",
+        "Table 1",
+    ],
     [
         "time on the bus",
         "9.26 ns a byte to the chip's buffer",
@@ -19,9 +24,24 @@ const OPEN: [[&str; 4]; 12] = [
         "assumed",
         "tiobench writes anonymous memory that it never fills, unless told to check; text and random bytes are run too",
     ],
-    ["the file", "truncated to its full length first", "assumed", "as tiobench does; without is run too"],
-    ["threads", "1", "assumed", "the paper does not say; its rows have as many writes as one thread makes"],
-    ["compression", "zlib, level 3, as today's kernels try it behind LZO", "assumed", "see fs.compression; Linux 2.6.9 has zlib and rtime"],
+    [
+        "the file",
+        "truncated to its full length first",
+        "assumed",
+        "as tiobench does; without is run too",
+    ],
+    [
+        "threads",
+        "1",
+        "assumed",
+        "the paper does not say; its rows have as many writes as one thread makes",
+    ],
+    [
+        "compression",
+        "zlib, level 3, as today's kernels try it behind LZO",
+        "assumed",
+        "see fs.compression; Linux 2.6.9 has zlib and rtime",
+    ],
     [
         "memory for pinned pages",
         "as much as Linux lets be dirty: 40 % of the memory",
@@ -56,8 +76,12 @@ const OPEN: [[&str; 4]; 12] = [
 
 /// All of it: open points and costs of the processor.
 pub fn assumptions() -> Vec<Assumption> {
-    let open =
-        OPEN.map(|[name, value, label, why]| Assumption { name: name.into(), value: value.into(), label: label.into(), why: why.into() });
+    let open = OPEN.map(|[name, value, label, why]| Assumption {
+        name: name.into(),
+        value: value.into(),
+        label: label.into(),
+        why: why.into(),
+    });
     let costs = OMAP_5912.iter().map(|cost| Assumption {
         name: format!("host.{}", cost.key),
         value: format!("{} {}", cost.value, cost.unit),

@@ -46,9 +46,15 @@ pub fn table(cells: &Cells, system: usize) -> Exhibit {
 pub fn fills(cells: &Cells) -> Exhibit {
     let row = |(at, size): (usize, &u64)| {
         let cell = cells.of(1, *size, 4096);
-        // A node of 68 bytes and what Linux's zlib makes of a page of zeros, 48 (docs/kernel-costs.md).
+        // A node of 68 bytes and what Linux's zlib makes of a page of zeros, 48
+        // (docs/kernel-costs.md).
         let by_linux = (size >> 12) * 116 / 2048;
-        vec![mib(*size), TABLE[1].counts[at][FILLS].to_string(), cell.programs().to_string(), by_linux.to_string()]
+        vec![
+            mib(*size),
+            TABLE[1].counts[at][FILLS].to_string(),
+            cell.programs().to_string(),
+            by_linux.to_string(),
+        ]
     };
     Exhibit::Table(TableExhibit {
         title: "Fills of JFFS2's write buffer".into(),
@@ -60,7 +66,10 @@ pub fn fills(cells: &Cells) -> Exhibit {
 
 /// Figure 3: mean and longest latency over the length of the file.
 pub fn figure(cells: &Cells, op: Op) -> Exhibit {
-    let names: Vec<String> = SYSTEMS.iter().map(|system| system.name.to_string()).collect();
+    let names: Vec<String> = SYSTEMS
+        .iter()
+        .map(|system| system.name.to_string())
+        .collect();
     let verb = if op == Op::Write { "write" } else { "read" };
     let plot = |block: u64, what: &str, of: &dyn Fn(&Cell) -> f64| Figure {
         title: format!("{what} latency of a {verb}, blocks of {} KiB", block >> 10),
@@ -71,12 +80,23 @@ pub fn figure(cells: &Cells, op: Op) -> Exhibit {
         of: (Quantity::Memory, Quantity::Nanoseconds),
         names: names.clone(),
         series: (0..SYSTEMS.len())
-            .map(|system| (names[system].clone(), SIZES.iter().map(|size| (*size as f64, of(cells.of(system, *size, block)))).collect()))
+            .map(|system| {
+                (
+                    names[system].clone(),
+                    SIZES
+                        .iter()
+                        .map(|size| (*size as f64, of(cells.of(system, *size, block))))
+                        .collect(),
+                )
+            })
             .collect(),
     };
     let plots = BLOCKS.into_iter().flat_map(|block| {
         let longest = |cell: &Cell| cell.longest(op) as f64;
-        [plot(block, "mean", &|cell| cell.mean(op)), plot(block, "longest", &longest)]
+        [
+            plot(block, "mean", &|cell| cell.mean(op)),
+            plot(block, "longest", &longest),
+        ]
     });
     Exhibit::Figures(format!("Figure 3: {verb}s"), plots.collect())
 }
@@ -88,7 +108,10 @@ pub fn latencies(cells: &Cells, op: Op) -> Exhibit {
             let cell = cells.of(system, *size, block);
             format!("{} / {}", ms(cell.mean(op)), ms(cell.longest(op) as f64))
         });
-        [format!("{}, {} KiB", SYSTEMS[system].name, block >> 10)].into_iter().chain(values).collect()
+        [format!("{}, {} KiB", SYSTEMS[system].name, block >> 10)]
+            .into_iter()
+            .chain(values)
+            .collect()
     };
     let verb = if op == Op::Write { "writes" } else { "reads" };
     Exhibit::Table(TableExhibit {
@@ -103,8 +126,17 @@ pub fn latencies(cells: &Cells, op: Op) -> Exhibit {
 pub fn deferred(cells: &Cells) -> Exhibit {
     let row = |size: &u64| {
         let run = &cells.of(2, *size, 4096).run.deferred;
-        let values = [run.deferred, run.fflush, run.writers, run.synced, run.writes];
-        [mib(*size)].into_iter().chain(values.map(|value| value.to_string())).collect()
+        let values = [
+            run.deferred,
+            run.fflush,
+            run.writers,
+            run.synced,
+            run.writes,
+        ];
+        [mib(*size)]
+            .into_iter()
+            .chain(values.map(|value| value.to_string()))
+            .collect()
     };
     Exhibit::Table(TableExhibit {
         title: "The routine at work".into(),
@@ -117,16 +149,32 @@ pub fn deferred(cells: &Cells) -> Exhibit {
 }
 
 fn outcome(cell: &Cell) -> [String; 4] {
-    [ms(cell.mean(Op::Write)), ms(cell.longest(Op::Write) as f64), cell.programs().to_string(), format!("{:.2} s", cell.seconds())]
+    [
+        ms(cell.mean(Op::Write)),
+        ms(cell.longest(Op::Write) as f64),
+        cell.programs().to_string(),
+        format!("{:.2} s", cell.seconds()),
+    ]
 }
 
 /// What is left open, run through.
 pub fn open(cells: &Cells) -> Exhibit {
     let row = |name: &str, option: Option<usize>, system: usize| {
-        let values = LOOKED_AT.map(|size| outcome(cells.at(Place { size, block: 4096, what: What::System(system, option) })));
-        [format!("{name}: {}", SYSTEMS[system].name)].into_iter().chain(values.into_iter().flatten()).collect::<Vec<String>>()
+        let values = LOOKED_AT.map(|size| {
+            outcome(cells.at(Place {
+                size,
+                block: 4096,
+                what: What::System(system, option),
+            }))
+        });
+        [format!("{name}: {}", SYSTEMS[system].name)]
+            .into_iter()
+            .chain(values.into_iter().flatten())
+            .collect::<Vec<String>>()
     };
-    let mut rows: Vec<Vec<String>> = (0..SYSTEMS.len()).map(|system| row("as in the table", None, system)).collect();
+    let mut rows: Vec<Vec<String>> = (0..SYSTEMS.len())
+        .map(|system| row("as in the table", None, system))
+        .collect();
     for (at, (name, _, routine_only)) in OPTIONS.iter().enumerate() {
         let systems = if *routine_only { 2..3 } else { 0..3 };
         rows.extend(systems.map(|system| row(name, Some(at), system)));
@@ -140,15 +188,29 @@ pub fn open(cells: &Cells) -> Exhibit {
 }
 
 fn heads() -> Vec<String> {
-    let of = |size: u64| ["mean", "longest", "programs", "all written"].map(|what| format!("{what}, {}", mib(size)));
-    [String::new()].into_iter().chain(LOOKED_AT.into_iter().flat_map(of)).collect()
+    let of = |size: u64| {
+        ["mean", "longest", "programs", "all written"].map(|what| format!("{what}, {}", mib(size)))
+    };
+    [String::new()]
+        .into_iter()
+        .chain(LOOKED_AT.into_iter().flat_map(of))
+        .collect()
 }
 
 /// The routine in front of other file systems.
 pub fn elsewhere(cells: &Cells) -> Exhibit {
     let row = |(at, (name, _)): (usize, &(&str, &[&str]))| {
-        let values = LOOKED_AT.map(|size| outcome(cells.at(Place { size, block: 4096, what: What::Elsewhere(at) })));
-        [name.to_string()].into_iter().chain(values.into_iter().flatten()).collect()
+        let values = LOOKED_AT.map(|size| {
+            outcome(cells.at(Place {
+                size,
+                block: 4096,
+                what: What::Elsewhere(at),
+            }))
+        });
+        [name.to_string()]
+            .into_iter()
+            .chain(values.into_iter().flatten())
+            .collect()
     };
     Exhibit::Table(TableExhibit {
         title: "The routine in front of other file systems".into(),

@@ -1,4 +1,5 @@
-//! S.-H. Lim, S.-H. Baek, J.-Y. Hwang, K.-H. Park, "Write Back Routine for JFFS2 Efficient I/O" (EUC 2006): its table and figure run, its claims judged.
+//! S.-H. Lim, S.-H. Baek, J.-Y. Hwang, K.-H. Park, "Write Back Routine for JFFS2 Efficient I/O"
+//! (EUC 2006): its table and figure run, its claims judged.
 
 mod cells;
 mod declared;
@@ -22,13 +23,34 @@ const WB: usize = 2;
 
 /// Runs the table, the figure and what surrounds them.
 pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-    let cells = Cells::run(&|share| watch(Progress { phase: "cells", share }))?;
+    let cells = Cells::run(&|share| {
+        watch(Progress {
+            phase: "cells",
+            share,
+        })
+    })?;
     let tables = (0..SYSTEMS.len()).map(|system| figures::table(&cells, system));
-    let figures = [Op::Write, Op::Read].into_iter().flat_map(|op| [figures::figure(&cells, op), figures::latencies(&cells, op)]);
-    let behind = [figures::fills(&cells), figures::deferred(&cells), figures::open(&cells), figures::elsewhere(&cells)];
+    let figures = [Op::Write, Op::Read]
+        .into_iter()
+        .flat_map(|op| [figures::figure(&cells, op), figures::latencies(&cells, op)]);
+    let behind = [
+        figures::fills(&cells),
+        figures::deferred(&cells),
+        figures::open(&cells),
+        figures::elsewhere(&cells),
+    ];
     let exhibits = tables.chain(figures).chain(behind).collect();
-    let result = PaperResult { paper: ID.into(), rows: rows(&cells), claims: claims(&cells), assumptions: declared::assumptions() };
-    Ok(Reproduction { result, title: TITLE, exhibits })
+    let result = PaperResult {
+        paper: ID.into(),
+        rows: rows(&cells),
+        claims: claims(&cells),
+        assumptions: declared::assumptions(),
+    };
+    Ok(Reproduction {
+        result,
+        title: TITLE,
+        exhibits,
+    })
 }
 
 /// Shares of quick writes, and how often JFFS2 fills a page.
@@ -38,18 +60,27 @@ fn rows(cells: &Cells) -> Vec<Row> {
         let bound = part.bounds[part.slow] as f64 / 1e6;
         rows.extend(SIZES.iter().enumerate().map(|(at, size)| Row {
             id: format!("table-2/{}/{}/quick", SYSTEMS[system].key, size >> 20),
-            what: format!("{}, {} MB: share of writes below {bound} ms", SYSTEMS[system].name, size >> 20),
+            what: format!(
+                "{}, {} MB: share of writes below {bound} ms",
+                SYSTEMS[system].name,
+                size >> 20
+            ),
             unit: "",
             published: Some(part.quick(&part.counts[at])),
-            measured: part.quick(&part.classify(cells.of(system, *size, 4096).latencies(Op::Write))),
+            measured:
+                part.quick(&part.classify(cells.of(system, *size, 4096).latencies(Op::Write))),
             basis: Basis::Predicted,
         }));
     }
     rows.extend(TABLE.iter().enumerate().map(|(system, part)| {
         let counts = &part.counts[WITHIN - 1];
         let class = (0..CLASSES).max_by_key(|class| counts[*class]).unwrap_or(0);
-        let bounds = [class, class + 1].map(|class| part.bounds.get(class).map_or(0.0, |ns| *ns as f64 / 1e6));
-        let mut latencies: Vec<u64> = cells.of(system, SIZES[WITHIN - 1], 4096).latencies(Op::Write).collect();
+        let bounds = [class, class + 1]
+            .map(|class| part.bounds.get(class).map_or(0.0, |ns| *ns as f64 / 1e6));
+        let mut latencies: Vec<u64> = cells
+            .of(system, SIZES[WITHIN - 1], 4096)
+            .latencies(Op::Write)
+            .collect();
         latencies.sort_unstable();
         Row {
             id: format!("table-2/{}/8/median", SYSTEMS[system].key),
@@ -65,7 +96,10 @@ fn rows(cells: &Cells) -> Vec<Row> {
     }));
     rows.extend(SIZES.iter().enumerate().map(|(at, size)| Row {
         id: format!("table-2/jffs2/{}/fills", size >> 20),
-        what: format!("JFFS2, {} MB: writes of 4 to 5 ms; here, fills of the write buffer", size >> 20),
+        what: format!(
+            "JFFS2, {} MB: writes of 4 to 5 ms; here, fills of the write buffer",
+            size >> 20
+        ),
         unit: "",
         published: Some(f64::from(TABLE[JFFS2].counts[at][FILLS])),
         measured: cells.of(JFFS2, *size, 4096).programs() as f64,
@@ -75,27 +109,51 @@ fn rows(cells: &Cells) -> Vec<Row> {
 }
 
 fn means(cells: &Cells, system: usize, block: u64) -> Vec<f64> {
-    SIZES.iter().map(|size| cells.of(system, *size, block).mean(Op::Write)).collect()
+    SIZES
+        .iter()
+        .map(|size| cells.of(system, *size, block).mean(Op::Write))
+        .collect()
 }
 
 /// What the paper claims.
 fn claims(cells: &Cells) -> Vec<Claim> {
     let writes = |system: usize, at: usize| cells.of(system, SIZES[at], 4096);
-    let list = |values: &[f64]| values.iter().map(|ns| format!("{:.3}", ns / 1e6)).collect::<Vec<_>>().join(", ");
+    let list = |values: &[f64]| {
+        values
+            .iter()
+            .map(|ns| format!("{:.3}", ns / 1e6))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let quick: Vec<f64> = (0..WITHIN)
         .map(|at| {
-            let (below, all) =
-                writes(WB, at).latencies(Op::Write).fold((0.0, 0.0), |(b, a), ns| (b + f64::from(u8::from(ns < 400_000)), a + 1.0));
+            let (below, all) = writes(WB, at)
+                .latencies(Op::Write)
+                .fold((0.0, 0.0), |(b, a), ns| {
+                    (b + f64::from(u8::from(ns < 400_000)), a + 1.0)
+                });
             below / all
         })
         .collect();
-    let (ext2, jffs2, wb) = (means(cells, EXT2, 4096), means(cells, JFFS2, 4096), means(cells, WB, 4096));
-    let spread = |values: &[f64]| values.iter().copied().fold(0.0, f64::max) / values.iter().copied().fold(f64::MAX, f64::min);
+    let (ext2, jffs2, wb) = (
+        means(cells, EXT2, 4096),
+        means(cells, JFFS2, 4096),
+        means(cells, WB, 4096),
+    );
+    let spread = |values: &[f64]| {
+        values.iter().copied().fold(0.0, f64::max) / values.iter().copied().fold(f64::MAX, f64::min)
+    };
     let peaks: Vec<f64> = [4, 5]
         .into_iter()
-        .flat_map(|at| [EXT2, WB].map(|system| writes(system, at).longest(Op::Write) as f64 / writes(system, at).mean(Op::Write)))
+        .flat_map(|at| {
+            [EXT2, WB].map(|system| {
+                writes(system, at).longest(Op::Write) as f64 / writes(system, at).mean(Op::Write)
+            })
+        })
         .collect();
-    let by_block: Vec<Vec<f64>> = (0..SYSTEMS.len()).map(|system| BLOCKS.map(|block| means(cells, system, block)[3]).to_vec()).collect();
+    let by_block: Vec<Vec<f64>> = (0..SYSTEMS.len())
+        .map(|system| BLOCKS.map(|block| means(cells, system, block)[3]).to_vec())
+        .collect();
     vec![
         Claim {
             id: "wb-quick",

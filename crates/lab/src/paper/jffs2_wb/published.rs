@@ -78,7 +78,11 @@ impl Part {
     pub fn classify(&self, latencies: impl Iterator<Item = u64>) -> [u32; CLASSES] {
         let mut counts = [0; CLASSES];
         for ns in latencies {
-            let at = self.bounds.iter().rposition(|bound| *bound <= ns).unwrap_or(0);
+            let at = self
+                .bounds
+                .iter()
+                .rposition(|bound| *bound <= ns)
+                .unwrap_or(0);
             counts[at] += 1;
         }
         counts
@@ -100,14 +104,19 @@ mod tests {
         for part in &TABLE {
             for (counts, size) in part.counts.iter().zip(SIZES) {
                 let missing = size / 4096 - u64::from(counts.iter().sum::<u32>());
-                assert!(missing <= 2, "{missing} of {size} are missing in {:?}", part.names);
+                assert!(
+                    missing <= 2,
+                    "{missing} of {size} are missing in {:?}",
+                    part.names
+                );
             }
         }
     }
 
     #[test]
     fn a_latency_is_in_the_class_that_begins_at_or_below_it() {
-        let counts = TABLE[2].classify([1, 299_999, 300_000, 99_999_999, 100_000_000, u64::MAX].into_iter());
+        let counts =
+            TABLE[2].classify([1, 299_999, 300_000, 99_999_999, 100_000_000, u64::MAX].into_iter());
         assert_eq!(counts, [2, 1, 0, 0, 1, 1, 1]);
         assert_eq!(TABLE[2].quick(&counts), 0.5);
     }

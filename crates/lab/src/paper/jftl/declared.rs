@@ -5,10 +5,30 @@ use nandlab_stack::host::PC_3GHZ;
 
 /// Name, value, label, reason.
 const OPEN: [[&str; 4]; 13] = [
-    ["chip", "128 MB, pages of 512 B, blocks of 16 KB, read 25 us, program 100 us, erase 2 ms", "given", "section 4"],
-    ["time on the bus", "none", "assumed", "nandsim charges none unless told to"],
-    ["Bonnie's call, IOzone's file", "4 KB, 4096 KB", "given", "section 4"],
-    ["Bonnie's file", "4 to 64 MiB", "assumed", "the figure's axis is not in the text; the whole chip has 128 MB"],
+    [
+        "chip",
+        "128 MB, pages of 512 B, blocks of 16 KB, read 25 us, program 100 us, erase 2 ms",
+        "given",
+        "section 4",
+    ],
+    [
+        "time on the bus",
+        "none",
+        "assumed",
+        "nandsim charges none unless told to",
+    ],
+    [
+        "Bonnie's call, IOzone's file",
+        "4 KB, 4096 KB",
+        "given",
+        "section 4",
+    ],
+    [
+        "Bonnie's file",
+        "4 to 64 MiB",
+        "assumed",
+        "the figure's axis is not in the text; the whole chip has 128 MB",
+    ],
     ["IOzone's records", "4 KB to 4096 KB", "given", "section 4"],
     [
         "all data is written to flash",
@@ -34,8 +54,18 @@ const OPEN: [[&str; 4]; 13] = [
         "assumed",
         "a series of runs leaves such a device; nandsim begins erased, and that is run too",
     ],
-    ["blocks of the volume, journal", "1 KiB, 4 MiB", "assumed", "what mke2fs takes for 128 MB; 4 KiB and 16 MiB are run too"],
-    ["barriers", "none", "assumed", "the default of the time; with them is run too"],
+    [
+        "blocks of the volume, journal",
+        "1 KiB, 4 MiB",
+        "assumed",
+        "what mke2fs takes for 128 MB; 4 KiB and 16 MiB are run too",
+    ],
+    [
+        "barriers",
+        "none",
+        "assumed",
+        "the default of the time; with them is run too",
+    ],
     [
         "memory, write-back",
         "512 MiB, Linux 2.6's limits and timers, commits every 5 s",
@@ -52,8 +82,12 @@ const OPEN: [[&str; 4]; 13] = [
 
 /// All of it: open points and costs of the processor.
 pub fn assumptions() -> Vec<Assumption> {
-    let open =
-        OPEN.map(|[name, value, label, why]| Assumption { name: name.into(), value: value.into(), label: label.into(), why: why.into() });
+    let open = OPEN.map(|[name, value, label, why]| Assumption {
+        name: name.into(),
+        value: value.into(),
+        label: label.into(),
+        why: why.into(),
+    });
     let costs = PC_3GHZ.iter().map(|cost| Assumption {
         name: format!("host.{}", cost.key),
         value: format!("{} {}", cost.value, cost.unit),

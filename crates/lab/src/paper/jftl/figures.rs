@@ -1,4 +1,5 @@
-//! Figures 7 and 8, and the tables behind them: what the flash does for each byte, what the open choices change, how long the flash lasts.
+//! Figures 7 and 8, and the tables behind them: what the flash does for each byte, what the open
+//! choices change, how long the flash lasts.
 
 use super::super::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use super::cells::{Bench, Cell, Cells, LOOKED_AT, MODES, Mode, OPTIONS, PUBLISHED};
@@ -13,12 +14,19 @@ fn strings(words: &[&str]) -> Vec<String> {
 }
 
 fn named_size(bytes: u64) -> String {
-    if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
+    if bytes >= 1 << 20 {
+        format!("{} MiB", bytes >> 20)
+    } else {
+        format!("{} KiB", bytes >> 10)
+    }
 }
 
 /// A figure of the paper: two plots of four curves.
 pub fn figure(cells: &Cells, bench: Bench) -> Exhibit {
-    let names: Vec<String> = MODES[..PUBLISHED].iter().map(|mode| mode.name.to_string()).collect();
+    let names: Vec<String> = MODES[..PUBLISHED]
+        .iter()
+        .map(|mode| mode.name.to_string())
+        .collect();
     let plot = |(phase, title): (&str, &str)| Figure {
         title: title.into(),
         about: String::new(),
@@ -27,26 +35,43 @@ pub fn figure(cells: &Cells, bench: Bench) -> Exhibit {
             Bench::Iozone => "length of a record".into(),
         },
         y: "bytes a second".into(),
-        drawn: if bench == Bench::Iozone { Drawn::LinesOverLog } else { Drawn::Lines },
+        drawn: if bench == Bench::Iozone {
+            Drawn::LinesOverLog
+        } else {
+            Drawn::Lines
+        },
         of: (Quantity::Memory, Quantity::Rate),
         names: names.clone(),
         series: MODES[..PUBLISHED]
             .iter()
             .map(|mode| {
-                let points = bench.points().iter().zip(cells.curve(bench, phase, mode)).map(|(x, y)| (*x as f64, y));
+                let points = bench
+                    .points()
+                    .iter()
+                    .zip(cells.curve(bench, phase, mode))
+                    .map(|(x, y)| (*x as f64, y));
                 (mode.name.to_string(), points.collect())
             })
             .collect(),
     };
-    Exhibit::Figures(format!("Figure {}: {bench}", bench.figure()), bench.phases().map(plot).into())
+    Exhibit::Figures(
+        format!("Figure {}: {bench}", bench.figure()),
+        bench.phases().map(plot).into(),
+    )
 }
 
 /// The same as numbers.
 pub fn bandwidths(cells: &Cells, bench: Bench) -> Exhibit {
     let rows = bench.phases().into_iter().flat_map(|(phase, title)| {
         MODES.iter().map(move |mode| {
-            let values = cells.curve(bench, phase, mode).into_iter().map(|rate| format!("{:.3}", rate / 1e6));
-            [format!("{title}, {}", mode.name)].into_iter().chain(values).collect()
+            let values = cells
+                .curve(bench, phase, mode)
+                .into_iter()
+                .map(|rate| format!("{:.3}", rate / 1e6));
+            [format!("{title}, {}", mode.name)]
+                .into_iter()
+                .chain(values)
+                .collect()
         })
     });
     Exhibit::Table(TableExhibit {
@@ -59,10 +84,16 @@ pub fn bandwidths(cells: &Cells, bench: Bench) -> Exhibit {
 
 /// Pages programmed for some reason, as bytes.
 fn programmed(causes: &[FlashRow], is: impl Fn(&FlashRow) -> bool) -> u64 {
-    causes.iter().filter(|row| is(row)).map(|row| row.programs + row.copies).sum::<u64>() * PAGE
+    causes
+        .iter()
+        .filter(|row| is(row))
+        .map(|row| row.programs + row.copies)
+        .sum::<u64>()
+        * PAGE
 }
 
-/// All bytes programmed in a run, what is left for the unmount included, for each byte that calls wrote.
+/// All bytes programmed in a run, what is left for the unmount included, for each byte that calls
+/// wrote.
 pub fn amplification(cell: &Cell) -> f64 {
     let sum = |of: fn(&PhaseOutcome) -> u64| cell.run.phases.iter().map(of).sum::<u64>() as f64;
     sum(|phase| programmed(&phase.causes, |_| true)) / sum(|phase| phase.bytes_written)
@@ -72,18 +103,47 @@ pub fn amplification(cell: &Cell) -> f64 {
 pub fn programs(cells: &Cells, bench: Bench) -> Exhibit {
     let row = |point: u64, mode: &Mode| {
         let cell = cells.of(bench, point, mode);
-        let written: u64 = cell.run.phases.iter().map(|phase| phase.bytes_written).sum();
-        let causes: Vec<&FlashRow> = cell.run.phases.iter().flat_map(|phase| &phase.causes).collect();
+        let written: u64 = cell
+            .run
+            .phases
+            .iter()
+            .map(|phase| phase.bytes_written)
+            .sum();
+        let causes: Vec<&FlashRow> = cell
+            .run
+            .phases
+            .iter()
+            .flat_map(|phase| &phase.causes)
+            .collect();
         let each = |name: Option<&str>| {
-            let bytes: u64 =
-                causes.iter().filter(|row| name.is_none_or(|name| row.cause == name)).map(|row| (row.programs + row.copies) * PAGE).sum();
+            let bytes: u64 = causes
+                .iter()
+                .filter(|row| name.is_none_or(|name| row.cause == name))
+                .map(|row| (row.programs + row.copies) * PAGE)
+                .sum();
             format!("{:.3}", bytes as f64 / written as f64)
         };
         let part = |part: &str| {
-            let traffic = cell.run.phases.iter().flat_map(|phase| &phase.below.parts).filter(|(region, _)| region.to_string() == part);
-            format!("{:.3}", traffic.map(|(_, traffic)| traffic.bytes_written).sum::<u64>() as f64 / written as f64)
+            let traffic = cell
+                .run
+                .phases
+                .iter()
+                .flat_map(|phase| &phase.below.parts)
+                .filter(|(region, _)| region.to_string() == part);
+            format!(
+                "{:.3}",
+                traffic
+                    .map(|(_, traffic)| traffic.bytes_written)
+                    .sum::<u64>() as f64
+                    / written as f64
+            )
         };
-        let remapped: u64 = cell.run.phases.iter().map(|phase| phase.below.remapped_sectors * 512).sum();
+        let remapped: u64 = cell
+            .run
+            .phases
+            .iter()
+            .map(|phase| phase.below.remapped_sectors * 512)
+            .sum();
         let values = [
             each(None),
             each(Some("host data")),
@@ -92,7 +152,10 @@ pub fn programs(cells: &Cells, bench: Bench) -> Exhibit {
             each(Some("collection")),
             format!("{:.3}", remapped as f64 / written as f64),
         ];
-        [format!("{}, {}", mode.name, named_size(point))].into_iter().chain(values).collect()
+        [format!("{}, {}", mode.name, named_size(point))]
+            .into_iter()
+            .chain(values)
+            .collect()
     };
     let points = [bench.points()[0], *bench.points().last().unwrap_or(&0)];
     Exhibit::Table(TableExhibit {
@@ -104,17 +167,34 @@ pub fn programs(cells: &Cells, bench: Bench) -> Exhibit {
 }
 
 /// The ratios that the claims are about.
-pub const RATIOS: [(&str, usize, usize); 3] =
-    [("journaled / ordered", 2, 0), ("journaled + JFTL / ordered", 3, 0), ("ordered + JFTL / ordered", 1, 0)];
+pub const RATIOS: [(&str, usize, usize); 3] = [
+    ("journaled / ordered", 2, 0),
+    ("journaled + JFTL / ordered", 3, 0),
+    ("ordered + JFTL / ordered", 1, 0),
+];
 
 /// The same ratios with what the paper leaves open chosen otherwise.
 pub fn open(cells: &Cells) -> Exhibit {
-    let row = |(bench, point): (Bench, u64), option: Option<usize>, (phase, title): (&str, &str)| {
-        let rate = |mode: usize| cells.with(bench, point, option, &MODES[mode]).bandwidth(phase);
+    let row = |(bench, point): (Bench, u64),
+               option: Option<usize>,
+               (phase, title): (&str, &str)| {
+        let rate = |mode: usize| {
+            cells
+                .with(bench, point, option, &MODES[mode])
+                .bandwidth(phase)
+        };
         let ratios = RATIOS.map(|(_, upper, lower)| format!("{:.3}", rate(upper) / rate(lower)));
         let name = option.map_or("as declared", |option| OPTIONS[option].0);
         [
-            format!("{bench} {} of {}, {title}: {name}", if bench == Bench::Bonnie { "file" } else { "records" }, named_size(point)),
+            format!(
+                "{bench} {} of {}, {title}: {name}",
+                if bench == Bench::Bonnie {
+                    "file"
+                } else {
+                    "records"
+                },
+                named_size(point)
+            ),
             format!("{:.3}", rate(0) / 1e6),
         ]
         .into_iter()
@@ -122,17 +202,25 @@ pub fn open(cells: &Cells) -> Exhibit {
         .collect()
     };
     let rows = LOOKED_AT.into_iter().flat_map(|at| {
-        let options = (0..OPTIONS.len()).filter(move |option| at.0 == Bench::Iozone || !OPTIONS[*option].2);
-        at.0.phases()
-            .into_iter()
-            .flat_map(move |phase| [None].into_iter().chain(options.clone().map(Some)).map(move |option| (at, option, phase)))
+        let options =
+            (0..OPTIONS.len()).filter(move |option| at.0 == Bench::Iozone || !OPTIONS[*option].2);
+        at.0.phases().into_iter().flat_map(move |phase| {
+            [None]
+                .into_iter()
+                .chain(options.clone().map(Some))
+                .map(move |option| (at, option, phase))
+        })
     });
-    let heads = ["", "ordered, MB/s"].into_iter().chain(RATIOS.map(|(name, ..)| name));
+    let heads = ["", "ordered, MB/s"]
+        .into_iter()
+        .chain(RATIOS.map(|(name, ..)| name));
     Exhibit::Table(TableExhibit {
         title: "What the paper leaves open".into(),
         about: "Each choice made otherwise, one at a time.".into(),
         heads: heads.map(String::from).collect(),
-        rows: rows.map(|(at, option, phase)| row(at, option, phase)).collect(),
+        rows: rows
+            .map(|(at, option, phase)| row(at, option, phase))
+            .collect(),
     })
 }
 
@@ -140,8 +228,11 @@ pub fn open(cells: &Cells) -> Exhibit {
 pub fn wear(cells: &Cells) -> Exhibit {
     let row = |(at, with): (usize, usize)| {
         let (copy, remap) = (&MODES[at], &MODES[with]);
-        let of = |bench: Bench, mode: &Mode| amplification(cells.of(bench, *bench.points().last().unwrap_or(&0), mode));
-        let small = |mode: &Mode| amplification(cells.of(Bench::Iozone, Bench::Iozone.points()[0], mode));
+        let of = |bench: Bench, mode: &Mode| {
+            amplification(cells.of(bench, *bench.points().last().unwrap_or(&0), mode))
+        };
+        let small =
+            |mode: &Mode| amplification(cells.of(Bench::Iozone, Bench::Iozone.points()[0], mode));
         let values = [
             of(Bench::Bonnie, copy),
             of(Bench::Bonnie, remap),
@@ -150,7 +241,10 @@ pub fn wear(cells: &Cells) -> Exhibit {
             small(remap),
             small(copy) / small(remap),
         ];
-        [remap.name.to_string()].into_iter().chain(values.map(|value| format!("{value:.3}"))).collect()
+        [remap.name.to_string()]
+            .into_iter()
+            .chain(values.map(|value| format!("{value:.3}")))
+            .collect()
     };
     Exhibit::Table(TableExhibit {
         title: "Lifetime gained".into(),

@@ -1,6 +1,8 @@
-//! S.-H. Lim, H. J. Choi, K. H. Park, "Journal Remap-Based FTL for Journaling File System with Flash Memory" (HPCC 2007): its figures run, its claims judged.
+//! S.-H. Lim, H. J. Choi, K. H. Park, "Journal Remap-Based FTL for Journaling File System with
+//! Flash Memory" (HPCC 2007): its figures run, its claims judged.
 //!
-//! Its text has no numbers but the chip's; its figures are plots, and what it says of them is judged here.
+//! Its text has no numbers but the chip's; its figures are plots, and what it says of them is
+//! judged here.
 
 mod cells;
 mod declared;
@@ -10,19 +12,40 @@ use super::{Basis, Claim, PaperError, PaperResult, Progress, Reproduction, Row};
 use cells::{Bench, Cells, MODES, PUBLISHED};
 use figures::RATIOS;
 
-pub const TITLE: &str = "Journal Remap-Based FTL for Journaling File System with Flash Memory (2007)";
+pub const TITLE: &str =
+    "Journal Remap-Based FTL for Journaling File System with Flash Memory (2007)";
 const ID: &str = "jftl";
 
 /// Runs both figures and what surrounds them.
 pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-    let cells = Cells::run(&|share| watch(Progress { phase: "cells", share }))?;
+    let cells = Cells::run(&|share| {
+        watch(Progress {
+            phase: "cells",
+            share,
+        })
+    })?;
     let benches = [Bench::Bonnie, Bench::Iozone];
-    let figures = benches
-        .into_iter()
-        .flat_map(|bench| [figures::figure(&cells, bench), figures::bandwidths(&cells, bench), figures::programs(&cells, bench)]);
-    let exhibits = figures.chain([figures::wear(&cells), figures::open(&cells)]).collect();
-    let result = PaperResult { paper: ID.into(), rows: rows(&cells)?, claims: claims(&cells), assumptions: declared::assumptions() };
-    Ok(Reproduction { result, title: TITLE, exhibits })
+    let figures = benches.into_iter().flat_map(|bench| {
+        [
+            figures::figure(&cells, bench),
+            figures::bandwidths(&cells, bench),
+            figures::programs(&cells, bench),
+        ]
+    });
+    let exhibits = figures
+        .chain([figures::wear(&cells), figures::open(&cells)])
+        .collect();
+    let result = PaperResult {
+        paper: ID.into(),
+        rows: rows(&cells)?,
+        claims: claims(&cells),
+        assumptions: declared::assumptions(),
+    };
+    Ok(Reproduction {
+        result,
+        title: TITLE,
+        exhibits,
+    })
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -31,39 +54,62 @@ fn mean(values: &[f64]) -> f64 {
 
 /// Least and largest.
 fn range(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(*value), high.max(*value)))
+    values
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(low, high), value| {
+            (low.min(*value), high.max(*value))
+        })
 }
 
 /// Bandwidths of one mode over those of another, along a figure.
 fn ratios(cells: &Cells, bench: Bench, phase: &str, upper: usize, lower: usize) -> Vec<f64> {
-    let (upper, lower) = (cells.curve(bench, phase, &MODES[upper]), cells.curve(bench, phase, &MODES[lower]));
+    let (upper, lower) = (
+        cells.curve(bench, phase, &MODES[upper]),
+        cells.curve(bench, phase, &MODES[lower]),
+    );
     upper.iter().zip(lower).map(|(a, b)| a / b).collect()
 }
 
 /// Means of all curves, and of the ratios that the paper speaks of.
 fn rows(cells: &Cells) -> Result<Vec<Row>, PaperError> {
     let published = Bench::Bonnie.experiment(&[])?.published;
-    let half = published.iter().find(|(name, _)| name == "journaled-share").map(|(_, value)| *value);
+    let half = published
+        .iter()
+        .find(|(name, _)| name == "journaled-share")
+        .map(|(_, value)| *value);
     let mut rows = Vec::new();
     for bench in [Bench::Bonnie, Bench::Iozone] {
         for (phase, title) in bench.phases() {
-            let part = if bench == Bench::Bonnie { "figure-7" } else { "figure-8" };
+            let part = if bench == Bench::Bonnie {
+                "figure-7"
+            } else {
+                "figure-8"
+            };
             rows.extend(MODES.iter().enumerate().map(|(at, mode)| Row {
-                id: format!("{}/{phase}/{}", if at < PUBLISHED { part } else { "extension" }, mode.key),
+                id: format!(
+                    "{}/{phase}/{}",
+                    if at < PUBLISHED { part } else { "extension" },
+                    mode.key
+                ),
                 what: format!("{bench}, {title}, {}: mean along the figure", mode.name),
                 unit: "MB/s",
                 published: None,
                 measured: mean(&cells.curve(bench, phase, mode)) / 1e6,
                 basis: Basis::Predicted,
             }));
-            rows.extend(RATIOS.iter().enumerate().map(|(at, (name, upper, lower))| Row {
-                id: format!("{part}/{phase}/ratio-{}", MODES[*upper].key),
-                what: format!("{bench}, {title}: {name}"),
-                unit: "",
-                published: half.filter(|_| at == 0),
-                measured: mean(&ratios(cells, bench, phase, *upper, *lower)),
-                basis: Basis::Predicted,
-            }));
+            rows.extend(
+                RATIOS
+                    .iter()
+                    .enumerate()
+                    .map(|(at, (name, upper, lower))| Row {
+                        id: format!("{part}/{phase}/ratio-{}", MODES[*upper].key),
+                        what: format!("{bench}, {title}: {name}"),
+                        unit: "",
+                        published: half.filter(|_| at == 0),
+                        measured: mean(&ratios(cells, bench, phase, *upper, *lower)),
+                        basis: Basis::Predicted,
+                    }),
+            );
         }
     }
     Ok(rows)
@@ -71,7 +117,9 @@ fn rows(cells: &Cells) -> Result<Vec<Row>, PaperError> {
 
 /// The figures' four plots.
 fn plots() -> impl Iterator<Item = (Bench, &'static str, &'static str)> {
-    [Bench::Bonnie, Bench::Iozone].into_iter().flat_map(|bench| bench.phases().map(|(phase, title)| (bench, phase, title)))
+    [Bench::Bonnie, Bench::Iozone]
+        .into_iter()
+        .flat_map(|bench| bench.phases().map(|(phase, title)| (bench, phase, title)))
 }
 
 /// A claim on a ratio along plots: whether all points are within bounds.
@@ -90,7 +138,12 @@ fn on_ratio(
         holds &= found.iter().all(|ratio| good(*ratio));
         evidence.push(format!("{bench} {title} {low:.3} to {high:.3}"));
     }
-    Claim { id, statement: statement.into(), holds, evidence: evidence.join("; ") }
+    Claim {
+        id,
+        statement: statement.into(),
+        holds,
+        evidence: evidence.join("; "),
+    }
 }
 
 /// A claim on how far curves reach: largest over least of each.
@@ -110,10 +163,21 @@ fn on_spread(
         };
         let found: Vec<f64> = modes.iter().map(spread).collect();
         holds &= found.iter().all(|spread| good(*spread));
-        let each = modes.iter().zip(&found).map(|(mode, spread)| format!("{} {spread:.3}", MODES[*mode].name));
-        evidence.push(format!("{bench} {phase}, largest over least: {}", each.collect::<Vec<_>>().join(", ")));
+        let each = modes
+            .iter()
+            .zip(&found)
+            .map(|(mode, spread)| format!("{} {spread:.3}", MODES[*mode].name));
+        evidence.push(format!(
+            "{bench} {phase}, largest over least: {}",
+            each.collect::<Vec<_>>().join(", ")
+        ));
     }
-    Claim { id, statement: statement.into(), holds, evidence: evidence.join("; ") }
+    Claim {
+        id,
+        statement: statement.into(),
+        holds,
+        evidence: evidence.join("; "),
+    }
 }
 
 /// What the paper claims.
@@ -164,7 +228,9 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             holds: every.iter().all(|mode| small("write", *mode) < 0.8),
             evidence: format!(
                 "4 KiB records over 4096 KiB: {}",
-                every.map(|mode| format!("{} {:.3}", MODES[mode].name, small("write", mode))).join(", ")
+                every
+                    .map(|mode| format!("{} {:.3}", MODES[mode].name, small("write", mode)))
+                    .join(", ")
             ),
         },
         on_spread(
@@ -177,11 +243,14 @@ fn claims(cells: &Cells) -> Vec<Claim> {
         ),
         Claim {
             id: "jftl-outperforms",
-            statement: "In all IOzone experiments both modes with JFTL outperform those without".into(),
+            statement: "In all IOzone experiments both modes with JFTL outperform those without"
+                .into(),
             holds: Bench::Iozone.phases().iter().all(|(phase, _)| {
-                [(1, 0), (3, 2)]
-                    .iter()
-                    .all(|(upper, lower)| ratios(cells, Bench::Iozone, phase, *upper, *lower).iter().all(|ratio| *ratio >= 1.0))
+                [(1, 0), (3, 2)].iter().all(|(upper, lower)| {
+                    ratios(cells, Bench::Iozone, phase, *upper, *lower)
+                        .iter()
+                        .all(|ratio| *ratio >= 1.0)
+                })
             }),
             evidence: Bench::Iozone
                 .phases()
@@ -189,7 +258,10 @@ fn claims(cells: &Cells) -> Vec<Claim> {
                 .flat_map(|(phase, title)| {
                     [(1, 0), (3, 2)].map(|(upper, lower)| {
                         let (low, high) = range(&ratios(cells, Bench::Iozone, phase, upper, lower));
-                        format!("{title}, {} over {}: {low:.3} to {high:.3}", MODES[upper].name, MODES[lower].name)
+                        format!(
+                            "{title}, {} over {}: {low:.3} to {high:.3}",
+                            MODES[upper].name, MODES[lower].name
+                        )
                     })
                 })
                 .collect::<Vec<_>>()
@@ -198,11 +270,23 @@ fn claims(cells: &Cells) -> Vec<Claim> {
         Claim {
             id: "journaled-sinks",
             statement: "In journaled mode bandwidth sinks slowly as the file grows".into(),
-            holds: bonnie().all(|(bench, phase, _)| cells.curve(bench, phase, &MODES[2]).windows(2).all(|pair| pair[1] <= pair[0])),
+            holds: bonnie().all(|(bench, phase, _)| {
+                cells
+                    .curve(bench, phase, &MODES[2])
+                    .windows(2)
+                    .all(|pair| pair[1] <= pair[0])
+            }),
             evidence: bonnie()
                 .map(|(bench, phase, title)| {
                     let curve = cells.curve(bench, phase, &MODES[2]);
-                    format!("{title}: {}", curve.iter().map(|rate| format!("{:.3}", rate / 1e6)).collect::<Vec<_>>().join(", "))
+                    format!(
+                        "{title}: {}",
+                        curve
+                            .iter()
+                            .map(|rate| format!("{:.3}", rate / 1e6))
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    )
                 })
                 .collect::<Vec<_>>()
                 .join("; "),

@@ -1,11 +1,14 @@
-//! Attach times: devices of every size, built on chips that keep headers and tables only, attached after a clean detach and after changes without one.
+//! Attach times: devices of every size, built on chips that keep headers and tables only, attached
+//! after a clean detach and after changes without one.
 
 use super::super::PaperError;
 use nandlab_mtd::{Geometry, Mtd as _};
 use nandlab_nand::{Chip, ChipSpec, SparseStore, Timing};
 use nandlab_sim::Nanos;
 use nandlab_stack::HostDescription;
-use nandlab_ubi::{AttachCost, Attached, Commit, Headers, LogOptions, Memory, Options, Superblock, Ubi};
+use nandlab_ubi::{
+    AttachCost, Attached, Commit, Headers, LogOptions, Memory, Options, Superblock, Ubi,
+};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -19,17 +22,46 @@ pub struct Way {
 }
 
 const fn log(superblock: Superblock, commit: Commit, compress: bool) -> Memory {
-    Memory::Log(LogOptions { blocks: 2, compress, superblock, commit })
+    Memory::Log(LogOptions {
+        blocks: 2,
+        compress,
+        superblock,
+        commit,
+    })
 }
 
 /// Those that are compared; the first is the paper's UBI.
 pub const WAYS: [Way; 6] = [
-    Way { key: "scan", name: "UBI, scan", memory: Memory::Scan },
-    Way { key: "fastmap", name: "UBI, fastmap", memory: Memory::Fastmap },
-    Way { key: "ubil", name: "UBIL", memory: log(Superblock::Pair, Commit::Full, false) },
-    Way { key: "compressed", name: "UBIL, compressed", memory: log(Superblock::Pair, Commit::Full, true) },
-    Way { key: "incremental", name: "UBIL, incremental", memory: log(Superblock::Pair, Commit::Incremental, false) },
-    Way { key: "chained", name: "UBIL, incremental and chained", memory: log(Superblock::Chain, Commit::Incremental, false) },
+    Way {
+        key: "scan",
+        name: "UBI, scan",
+        memory: Memory::Scan,
+    },
+    Way {
+        key: "fastmap",
+        name: "UBI, fastmap",
+        memory: Memory::Fastmap,
+    },
+    Way {
+        key: "ubil",
+        name: "UBIL",
+        memory: log(Superblock::Pair, Commit::Full, false),
+    },
+    Way {
+        key: "compressed",
+        name: "UBIL, compressed",
+        memory: log(Superblock::Pair, Commit::Full, true),
+    },
+    Way {
+        key: "incremental",
+        name: "UBIL, incremental",
+        memory: log(Superblock::Pair, Commit::Incremental, false),
+    },
+    Way {
+        key: "chained",
+        name: "UBIL, incremental and chained",
+        memory: log(Superblock::Chain, Commit::Incremental, false),
+    },
 ];
 /// Ways by their places.
 pub const SCAN: usize = 0;
@@ -62,7 +94,11 @@ impl Size {
     }
 
     fn geometry(self) -> Geometry {
-        let (page, pages) = if self.large { (16_384, 256) } else { (2048, 64) };
+        let (page, pages) = if self.large {
+            (16_384, 256)
+        } else {
+            (2048, 64)
+        };
         Geometry::single_die(page, 0, pages, self.blocks)
     }
 }
@@ -101,9 +137,24 @@ pub struct Attaches(Vec<Cell>);
 
 impl Attaches {
     /// Builds and attaches everything, on a chip like this one.
-    pub fn run(chip: &ChipSpec, host: &HostDescription, watch: &(dyn Fn(f64) + Sync)) -> Result<Self, PaperError> {
-        let sizes = SMALL.map(|blocks| Size { large: false, blocks }).into_iter().chain(LARGE.map(|blocks| Size { large: true, blocks }));
-        let mut wanted: Vec<(usize, Size)> = sizes.flat_map(|size| (0..WAYS.len()).map(move |way| (way, size))).collect();
+    pub fn run(
+        chip: &ChipSpec,
+        host: &HostDescription,
+        watch: &(dyn Fn(f64) + Sync),
+    ) -> Result<Self, PaperError> {
+        let sizes = SMALL
+            .map(|blocks| Size {
+                large: false,
+                blocks,
+            })
+            .into_iter()
+            .chain(LARGE.map(|blocks| Size {
+                large: true,
+                blocks,
+            }));
+        let mut wanted: Vec<(usize, Size)> = sizes
+            .flat_map(|size| (0..WAYS.len()).map(move |way| (way, size)))
+            .collect();
         // The longest first, so that none is left alone at the end.
         wanted.sort_by_key(|(_, size)| u32::MAX - size.blocks);
         let done = AtomicUsize::new(0);
@@ -112,22 +163,40 @@ impl Attaches {
             watch((done.fetch_add(1, Relaxed) + 1) as f64 / wanted.len() as f64);
             Ok(cell)
         };
-        Ok(Self(wanted.par_iter().map(one).collect::<Result<_, PaperError>>()?))
+        Ok(Self(
+            wanted
+                .par_iter()
+                .map(one)
+                .collect::<Result<_, PaperError>>()?,
+        ))
     }
 
     /// One of them.
     pub fn of(&self, way: usize, size: Size) -> &Cell {
-        self.0.iter().find(|cell| (cell.way, cell.size) == (way, size)).expect("every device was attached")
+        self.0
+            .iter()
+            .find(|cell| (cell.way, cell.size) == (way, size))
+            .expect("every device was attached")
     }
 
     /// One of those with blocks of 128 KiB.
     pub fn small(&self, way: usize, blocks: u32) -> &Cell {
-        self.of(way, Size { large: false, blocks })
+        self.of(
+            way,
+            Size {
+                large: false,
+                blocks,
+            },
+        )
     }
 
-    /// The power of the size with which something grows, by least squares over doubled sizes: 1 is in proportion.
+    /// The power of the size with which something grows, by least squares over doubled sizes: 1 is
+    /// in proportion.
     pub fn exponent(&self, way: usize, sizes: &[Size], of: impl Fn(&Cell) -> f64) -> f64 {
-        let points: Vec<(f64, f64)> = sizes.iter().map(|size| ((size.bytes() as f64).ln(), of(self.of(way, *size)).ln())).collect();
+        let points: Vec<(f64, f64)> = sizes
+            .iter()
+            .map(|size| ((size.bytes() as f64).ln(), of(self.of(way, *size)).ln()))
+            .collect();
         let count = points.len() as f64;
         let mean = |at: fn(&(f64, f64)) -> f64| points.iter().map(at).sum::<f64>() / count;
         let (x, y) = (mean(|p| p.0), mean(|p| p.1));
@@ -137,30 +206,59 @@ impl Attaches {
 }
 
 /// Half of a device's logical blocks hold a page each; on large ones a sixteenth.
-fn cell(way: usize, size: Size, chip: &ChipSpec, host: &HostDescription) -> Result<Cell, PaperError> {
-    let wrong = |error: &dyn ToString| PaperError::Wrong(format!("{}, {} blocks", WAYS[way].name, size.blocks), error.to_string());
+fn cell(
+    way: usize,
+    size: Size,
+    chip: &ChipSpec,
+    host: &HostDescription,
+) -> Result<Cell, PaperError> {
+    let wrong = |error: &dyn ToString| {
+        PaperError::Wrong(
+            format!("{}, {} blocks", WAYS[way].name, size.blocks),
+            error.to_string(),
+        )
+    };
     // Two pages of headers, as the paper has it.
     let geometry = size.geometry();
-    let options = Options { memory: WAYS[way].memory, headers: Headers::At(geometry.page), ..Options::default() };
+    let options = Options {
+        memory: WAYS[way].memory,
+        headers: Headers::At(geometry.page),
+        ..Options::default()
+    };
     let data = vec![0xA5; geometry.page as usize];
-    let spec = ChipSpec { timing: Timing { ..chip.timing.clone() }, geometry, ..chip.clone() };
+    let spec = ChipSpec {
+        timing: Timing {
+            ..chip.timing.clone()
+        },
+        geometry,
+        ..chip.clone()
+    };
     let store = Box::<SparseStore>::default();
     let chip = Chip::with_store(spec, store).map_err(|e| wrong(&e))?;
-    let (ubi, id) = Ubi::furnished(chip, options, if size.large { 64 } else { 512 }, &data).map_err(|e| wrong(&e))?;
-    let (mut ubi, clean) = attach(ubi.detach().map_err(|e| wrong(&e))?, options, host).map_err(|e| wrong(&e))?;
+    let (ubi, id) = Ubi::furnished(chip, options, if size.large { 64 } else { 512 }, &data)
+        .map_err(|e| wrong(&e))?;
+    let (mut ubi, clean) =
+        attach(ubi.detach().map_err(|e| wrong(&e))?, options, host).map_err(|e| wrong(&e))?;
     let lebs = ubi.volume(id).map_err(|e| wrong(&e))?.record.reserved;
     for i in 0..CHANGES {
-        ubi.change(id, place(i, lebs), &data).map_err(|e| wrong(&e))?;
+        ubi.change(id, place(i, lebs), &data)
+            .map_err(|e| wrong(&e))?;
     }
     let (mut ubi, unclean) = attach(ubi.into_medium(), options, host).map_err(|e| wrong(&e))?;
     let mut buf = vec![0; data.len()];
     for i in 0..CHANGES {
-        ubi.read(id, place(i, lebs), 0, &mut buf).map_err(|e| wrong(&e))?;
+        ubi.read(id, place(i, lebs), 0, &mut buf)
+            .map_err(|e| wrong(&e))?;
         if buf != data {
             return Err(wrong(&"a change is lost"));
         }
     }
-    Ok(Cell { way, size, clean, unclean })
+    Ok(Cell {
+        way,
+        size,
+        clean,
+        unclean,
+    })
 }
 
 /// Changes lie far from each other.
@@ -169,7 +267,11 @@ fn place(change: u32, lebs: u32) -> u32 {
 }
 
 /// Attaches by the memory, waits for the chip, and prices what was counted.
-fn attach(chip: Chip, options: Options, host: &HostDescription) -> Result<(Ubi<Chip>, Attach), String> {
+fn attach(
+    chip: Chip,
+    options: Options,
+    host: &HostDescription,
+) -> Result<(Ubi<Chip>, Attach), String> {
     let clock = chip.clock().clone();
     clock.wait_until(chip.issued().0);
     let from = clock.now();
@@ -181,8 +283,18 @@ fn attach(chip: Chip, options: Options, host: &HostDescription) -> Result<(Ubi<C
         Memory::Log(_) => Attached::Log,
     };
     if ubi.info().attached != expected {
-        return Err(format!("found attached by {:?}, expected {expected:?}", ubi.info().attached));
+        return Err(format!(
+            "found attached by {:?}, expected {expected:?}",
+            ubi.info().attached
+        ));
     }
     let cost = ubi.attach_cost();
-    Ok((ubi, Attach { cost, flash: clock.now() - from, cpu: host.ubi_attach(&cost) }))
+    Ok((
+        ubi,
+        Attach {
+            cost,
+            flash: clock.now() - from,
+            cpu: host.ubi_attach(&cost),
+        },
+    ))
 }

@@ -30,12 +30,22 @@ fn length(size: Size) -> String {
 
 /// Devices of Figure 4.
 pub fn small() -> Vec<Size> {
-    SMALL.map(|blocks| Size { large: false, blocks }).to_vec()
+    SMALL
+        .map(|blocks| Size {
+            large: false,
+            blocks,
+        })
+        .to_vec()
 }
 
 /// Devices beyond it.
 pub fn large() -> Vec<Size> {
-    LARGE.map(|blocks| Size { large: true, blocks }).to_vec()
+    LARGE
+        .map(|blocks| Size {
+            large: true,
+            blocks,
+        })
+        .to_vec()
 }
 
 /// Attach time over the size of the device.
@@ -50,32 +60,74 @@ pub fn figure(attaches: &Attaches) -> Exhibit {
         of: (Quantity::Memory, Quantity::Nanoseconds),
         names: names.clone(),
         series: (0..WAYS.len())
-            .map(|way| (names[way].clone(), sizes.iter().map(|size| (size.bytes() as f64, of(attaches.of(way, *size)).total())).collect()))
+            .map(|way| {
+                (
+                    names[way].clone(),
+                    sizes
+                        .iter()
+                        .map(|size| (size.bytes() as f64, of(attaches.of(way, *size)).total()))
+                        .collect(),
+                )
+            })
             .collect(),
     };
-    let to_gibibyte: Vec<Size> = small().into_iter().filter(|size| size.blocks <= GIBIBYTE).collect();
+    let to_gibibyte: Vec<Size> = small()
+        .into_iter()
+        .filter(|size| size.blocks <= GIBIBYTE)
+        .collect();
     let plots = vec![
-        plot("after a detach, to 1 GiB", &to_gibibyte, Drawn::Lines, |cell| &cell.clean),
-        plot("after 150 changes without a detach, to 1 GiB", &to_gibibyte, Drawn::Lines, |cell| &cell.unclean),
-        plot("after a detach, to 8 GiB", &small(), Drawn::LinesOverLogs, |cell| &cell.clean),
-        plot("after a detach, to 1 TiB, blocks of 4 MiB", &large(), Drawn::LinesOverLogs, |cell| &cell.clean),
+        plot(
+            "after a detach, to 1 GiB",
+            &to_gibibyte,
+            Drawn::Lines,
+            |cell| &cell.clean,
+        ),
+        plot(
+            "after 150 changes without a detach, to 1 GiB",
+            &to_gibibyte,
+            Drawn::Lines,
+            |cell| &cell.unclean,
+        ),
+        plot(
+            "after a detach, to 8 GiB",
+            &small(),
+            Drawn::LinesOverLogs,
+            |cell| &cell.clean,
+        ),
+        plot(
+            "after a detach, to 1 TiB, blocks of 4 MiB",
+            &large(),
+            Drawn::LinesOverLogs,
+            |cell| &cell.clean,
+        ),
     ];
     Exhibit::Figures("Figure 4: attach time".into(), plots)
 }
 
 /// The same as numbers.
-pub fn times(attaches: &Attaches, title: &str, sizes: &[Size], of: fn(&Cell) -> &Attach) -> Exhibit {
+pub fn times(
+    attaches: &Attaches,
+    title: &str,
+    sizes: &[Size],
+    of: fn(&Cell) -> &Attach,
+) -> Exhibit {
     let row = |way: usize| {
         let values = sizes.iter().map(|size| {
             let attach = of(attaches.of(way, *size));
             format!("{} / {}", ms(attach.total()), attach.cost.page_reads)
         });
-        [WAYS[way].name.to_string()].into_iter().chain(values).collect()
+        [WAYS[way].name.to_string()]
+            .into_iter()
+            .chain(values)
+            .collect()
     };
     Exhibit::Table(TableExhibit {
         title: title.into(),
         about: "Time in ms / pages read.".into(),
-        heads: [String::new()].into_iter().chain(sizes.iter().map(|size| length(*size))).collect(),
+        heads: [String::new()]
+            .into_iter()
+            .chain(sizes.iter().map(|size| length(*size)))
+            .collect(),
         rows: (0..WAYS.len()).map(row).collect(),
     })
 }
@@ -86,10 +138,27 @@ pub fn parts(attaches: &Attaches) -> Exhibit {
     let row = |way: usize, name: &str, of: fn(&Cell) -> &Attach| {
         let attach = of(attaches.small(way, GIBIBYTE));
         let c = &attach.cost;
-        let counts = [c.page_reads, c.headers, c.records, c.crc_bytes, c.inflated_bytes, c.peak_bytes >> 10].map(|count| count.to_string());
-        let times = [ms(attach.flash as f64), ms(attach.cpu as f64), ms(attach.total())];
+        let counts = [
+            c.page_reads,
+            c.headers,
+            c.records,
+            c.crc_bytes,
+            c.inflated_bytes,
+            c.peak_bytes >> 10,
+        ]
+        .map(|count| count.to_string());
+        let times = [
+            ms(attach.flash as f64),
+            ms(attach.cpu as f64),
+            ms(attach.total()),
+        ];
         let share = format!("{:.1} %", reduction(of(scan), attach) * 100.0);
-        [format!("{}, {name}", WAYS[way].name)].into_iter().chain(counts).chain(times).chain([share]).collect()
+        [format!("{}, {name}", WAYS[way].name)]
+            .into_iter()
+            .chain(counts)
+            .chain(times)
+            .chain([share])
+            .collect()
     };
     Exhibit::Table(TableExhibit {
         title: "An attach of 1 GiB".into(),
@@ -102,7 +171,9 @@ pub fn parts(attaches: &Attaches) -> Exhibit {
 /// Powers with which things grow.
 pub fn growth(attaches: &Attaches) -> Exhibit {
     let row = |way: usize| {
-        let of = |sizes: &[Size], of: &dyn Fn(&Cell) -> f64| format!("{:.2}", attaches.exponent(way, sizes, of));
+        let of = |sizes: &[Size], of: &dyn Fn(&Cell) -> f64| {
+            format!("{:.2}", attaches.exponent(way, sizes, of))
+        };
         let (small, large) = (small(), large());
         vec![
             WAYS[way].name.to_string(),
@@ -124,7 +195,8 @@ pub fn growth(attaches: &Attaches) -> Exhibit {
     })
 }
 
-/// What a block would have to cost the processor, whatever the way, for the reductions that were published.
+/// What a block would have to cost the processor, whatever the way, for the reductions that were
+/// published.
 pub fn break_even(attaches: &Attaches) -> Exhibit {
     let scan = &attaches.small(SCAN, GIBIBYTE).clean;
     let row = |way: usize| {
@@ -134,7 +206,10 @@ pub fn break_even(attaches: &Attaches) -> Exhibit {
             let all = ((1.0 - reduction) * scan.flash as f64 - flash) / reduction;
             format!("{:.0}", all / f64::from(GIBIBYTE) / 1e3)
         });
-        [WAYS[way].name.to_string()].into_iter().chain(needed).collect()
+        [WAYS[way].name.to_string()]
+            .into_iter()
+            .chain(needed)
+            .collect()
     };
     Exhibit::Table(TableExhibit {
         title: "What the published reductions would take".into(),
@@ -152,11 +227,22 @@ fn rate(bytes: f64) -> String {
 /// Table 1: published and here.
 pub fn table(cells: &Cells) -> Exhibit {
     let row = |(at, (phase, name)): (usize, &(&str, &str))| {
-        let published = |system: usize| if at < IN_TABLE { format!("{:.2}", super::TABLE[at][system]) } else { String::new() };
+        let published = |system: usize| {
+            if at < IN_TABLE {
+                format!("{:.2}", super::TABLE[at][system])
+            } else {
+                String::new()
+            }
+        };
         let here = (0..SYSTEMS.len()).map(|system| rate(cells.of(system).rate(phase)));
-        [name.to_string(), published(UBI), published(UBIL)].into_iter().chain(here).collect()
+        [name.to_string(), published(UBI), published(UBIL)]
+            .into_iter()
+            .chain(here)
+            .collect()
     };
-    let heads = ["", "published: UBI", "published: UBIL"].into_iter().chain(SYSTEMS.iter().map(|system| system.name));
+    let heads = ["", "published: UBI", "published: UBIL"]
+        .into_iter()
+        .chain(SYSTEMS.iter().map(|system| system.name));
     Exhibit::Table(TableExhibit {
         title: "Table 1: IO performance".into(),
         about: "MB/s. The paper has UBIFS, here it is JFFS2, uncompressed: compare columns, not numbers.".into(),
@@ -169,8 +255,14 @@ pub fn table(cells: &Cells) -> Exhibit {
 pub fn work(cells: &Cells) -> Exhibit {
     let row = |system: usize| {
         let cell = cells.of(system);
-        let values = ["write", "rewrite", "random-write"].into_iter().flat_map(|phase| cell.work(phase)).map(|each| format!("{each:.4}"));
-        [SYSTEMS[system].name.to_string()].into_iter().chain(values).collect()
+        let values = ["write", "rewrite", "random-write"]
+            .into_iter()
+            .flat_map(|phase| cell.work(phase))
+            .map(|each| format!("{each:.4}"));
+        [SYSTEMS[system].name.to_string()]
+            .into_iter()
+            .chain(values)
+            .collect()
     };
     let heads = ["write", "re-write", "random write"]
         .into_iter()
@@ -187,16 +279,33 @@ pub fn work(cells: &Cells) -> Exhibit {
 pub fn difference(cells: &Cells, chip: &ChipSpec) -> Exhibit {
     let (timing, page) = (&chip.timing, chip.geometry.page);
     let transfer = u64::from(page + timing.oob_bus_bytes) * timing.bus_ps_per_byte / 1000;
-    let [program, read, erase] = [timing.program_ns + transfer, timing.read_ns + transfer, timing.erase_ns].map(|ns| ns as f64);
+    let [program, read, erase] = [
+        timing.program_ns + transfer,
+        timing.read_ns + transfer,
+        timing.erase_ns,
+    ]
+    .map(|ns| ns as f64);
     let row = |phase: &str| {
-        let [ubi, ubil] = [UBI, UBIL].map(|system| f64::from(page) * 1e9 / cells.of(system).rate(phase));
+        let [ubi, ubil] =
+            [UBI, UBIL].map(|system| f64::from(page) * 1e9 / cells.of(system).rate(phase));
         let [a, b] = [UBI, UBIL].map(|system| cells.of(system).work(phase));
         let [programs, reads, erases] = [0, 1, 2].map(|at| b[at] - a[at]);
-        let parts = [(programs - reads) * program, reads * (read + program), erases * erase];
+        let parts = [
+            (programs - reads) * program,
+            reads * (read + program),
+            erases * erase,
+        ];
         let rest = ubil - ubi - parts.iter().sum::<f64>();
         let times = [ubi, ubil].map(|ns| format!("{:.1}", ns / 1e3));
-        let differences = [&[ubil - ubi], &parts[..], &[rest]].concat().into_iter().map(|ns| format!("{:+.2}", ns / 1e3));
-        [phase.to_string()].into_iter().chain(times).chain(differences).collect()
+        let differences = [&[ubil - ubi], &parts[..], &[rest]]
+            .concat()
+            .into_iter()
+            .map(|ns| format!("{:+.2}", ns / 1e3));
+        [phase.to_string()]
+            .into_iter()
+            .chain(times)
+            .chain(differences)
+            .collect()
     };
     Exhibit::Table(TableExhibit {
         title: "Where writes on UBIL differ".into(),
@@ -210,16 +319,39 @@ pub fn difference(cells: &Cells, chip: &ChipSpec) -> Exhibit {
 pub fn open(cells: &Cells) -> Exhibit {
     let row = |name: &str, option: Option<usize>| {
         let values = PHASES.iter().map(|(phase, _)| {
-            let of = |system: usize| cells.at(system, option).unwrap_or_else(|| cells.of(system)).rate(phase);
-            format!("{} / {} / {:+.1} %", rate(of(UBI)), rate(of(UBIL)), (of(UBIL) / of(UBI) - 1.0) * 100.0)
+            let of = |system: usize| {
+                cells
+                    .at(system, option)
+                    .unwrap_or_else(|| cells.of(system))
+                    .rate(phase)
+            };
+            format!(
+                "{} / {} / {:+.1} %",
+                rate(of(UBI)),
+                rate(of(UBIL)),
+                (of(UBIL) / of(UBI) - 1.0) * 100.0
+            )
         });
-        [name.to_string()].into_iter().chain(values).collect::<Vec<String>>()
+        [name.to_string()]
+            .into_iter()
+            .chain(values)
+            .collect::<Vec<String>>()
     };
-    let options = OPTIONS.iter().enumerate().map(|(at, (name, _))| row(name, Some(at)));
+    let options = OPTIONS
+        .iter()
+        .enumerate()
+        .map(|(at, (name, _))| row(name, Some(at)));
     Exhibit::Table(TableExhibit {
         title: "What the paper leaves open".into(),
         about: "MB/s on UBI / on UBIL without headers / the difference.".into(),
-        heads: [""].into_iter().chain(PHASES.iter().map(|(_, name)| *name)).map(ToString::to_string).collect(),
-        rows: [row("as in the table", None)].into_iter().chain(options).collect(),
+        heads: [""]
+            .into_iter()
+            .chain(PHASES.iter().map(|(_, name)| *name))
+            .map(ToString::to_string)
+            .collect(),
+        rows: [row("as in the table", None)]
+            .into_iter()
+            .chain(options)
+            .collect(),
     })
 }

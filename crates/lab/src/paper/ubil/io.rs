@@ -8,7 +8,10 @@ use rayon::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-const IOZONE: (&str, &str) = ("papers/ubil/iozone.toml", include_str!("../../../../../papers/ubil/iozone.toml"));
+const IOZONE: (&str, &str) = (
+    "papers/ubil/iozone.toml",
+    include_str!("../../../../../papers/ubil/iozone.toml"),
+);
 
 /// What is compared.
 pub struct System {
@@ -24,19 +27,41 @@ const BARE: &str = "ubi.headers=false";
 
 /// The first two are the paper's, as far as it says.
 pub const SYSTEMS: [System; 6] = [
-    System { key: "ubi", name: "UBI", settings: &[] },
-    System { key: "ubil", name: "UBIL, no headers", settings: &[LOG, BARE] },
-    System { key: "ubil-headers", name: "UBIL, headers too", settings: &[LOG] },
+    System {
+        key: "ubi",
+        name: "UBI",
+        settings: &[],
+    },
+    System {
+        key: "ubil",
+        name: "UBIL, no headers",
+        settings: &[LOG, BARE],
+    },
+    System {
+        key: "ubil-headers",
+        name: "UBIL, headers too",
+        settings: &[LOG],
+    },
     System {
         key: "ubil-chained",
         name: "UBIL, no headers, incremental and chained",
         settings: &[LOG, BARE, "ubi.incremental=true", "ubi.chained=true"],
     },
-    System { key: "fastmap", name: "UBI, fastmap", settings: &["ubi.attach=fastmap"] },
+    System {
+        key: "fastmap",
+        name: "UBI, fastmap",
+        settings: &["ubi.attach=fastmap"],
+    },
     System {
         key: "none",
         name: "JFFS2 without UBI",
-        settings: &["ftl.scheme=none", "ubi.attach=", "ubi.volume-size=", "ubi.trust-free=", "chip.blocks=160"],
+        settings: &[
+            "ftl.scheme=none",
+            "ubi.attach=",
+            "ubi.volume-size=",
+            "ubi.trust-free=",
+            "chip.blocks=160",
+        ],
     },
 ];
 /// Systems by their places.
@@ -57,12 +82,18 @@ pub const IN_TABLE: usize = 4;
 
 /// What the paper leaves open, chosen otherwise: what it is, settings.
 pub const OPTIONS: [(&str, &[&str]); 7] = [
-    ("compressed with LZO, as UBIFS does", &["fs.compression=lzo"]),
+    (
+        "compressed with LZO, as UBIFS does",
+        &["fs.compression=lzo"],
+    ),
     ("records of 4 KiB", &["workload.record=4096"]),
     ("four cycles an instruction", &["host.instruction-ns=12.1"]),
     ("headers in sub-pages of one page", &["chip.write-unit=512"]),
     ("a log of 8 blocks", &["ubi.log-blocks=8"]),
-    ("what a scan finds free is erased once more, as is our default", &["ubi.trust-free=false"]),
+    (
+        "what a scan finds free is erased once more, as is our default",
+        &["ubi.trust-free=false"],
+    ),
     ("the erasing thread at rest", &["ubi.background=false"]),
 ];
 
@@ -83,15 +114,25 @@ impl Cell {
 
     /// Bytes a second.
     pub fn rate(&self, phase: &str) -> f64 {
-        self.phase(phase).and_then(PhaseOutcome::bandwidth).unwrap_or(0.0)
+        self.phase(phase)
+            .and_then(PhaseOutcome::bandwidth)
+            .unwrap_or(0.0)
     }
 
     /// Pages programmed, pages read, blocks erased for each page of the program's data.
     pub fn work(&self, phase: &str) -> [f64; 3] {
-        let Some(phase) = self.phase(phase) else { return [0.0; 3] };
+        let Some(phase) = self.phase(phase) else {
+            return [0.0; 3];
+        };
         let pages = (phase.bytes_read + phase.bytes_written) as f64 / 2048.0;
-        let sum = |of: fn(&crate::result::FlashRow) -> u64| phase.causes.iter().map(of).sum::<u64>() as f64 / pages;
-        [sum(|row| row.programs + row.copies), sum(|row| row.reads), sum(|row| row.erases)]
+        let sum = |of: fn(&crate::result::FlashRow) -> u64| {
+            phase.causes.iter().map(of).sum::<u64>() as f64 / pages
+        };
+        [
+            sum(|row| row.programs + row.copies),
+            sum(|row| row.reads),
+            sum(|row| row.erases),
+        ]
     }
 }
 
@@ -109,12 +150,19 @@ impl Cells {
             watch((done.fetch_add(1, Relaxed) + 1) as f64 / wanted.len() as f64);
             Ok(cell)
         };
-        Ok(Self(wanted.par_iter().map(one).collect::<Result<_, PaperError>>()?))
+        Ok(Self(
+            wanted
+                .par_iter()
+                .map(one)
+                .collect::<Result<_, PaperError>>()?,
+        ))
     }
 
     /// A run; none if what is chosen otherwise does not concern the system.
     pub fn at(&self, system: usize, option: Option<usize>) -> Option<&Cell> {
-        self.0.iter().find(|cell| (cell.system, cell.option) == (system, option))
+        self.0
+            .iter()
+            .find(|cell| (cell.system, cell.option) == (system, option))
     }
 
     /// A run of the table.
@@ -125,22 +173,44 @@ impl Cells {
 
 /// UBI has no log, and headers that are not there lie nowhere.
 fn applies(system: usize, option: Option<usize>) -> bool {
-    let of_log = |settings: &[&str]| settings.iter().any(|setting| setting.starts_with("ubi.log"));
+    let of_log = |settings: &[&str]| {
+        settings
+            .iter()
+            .any(|setting| setting.starts_with("ubi.log"))
+    };
     option.is_none_or(|option| !(system == UBI && of_log(OPTIONS[option].1)))
 }
 
 /// The experiment with some settings changed.
 pub fn experiment(settings: &[String]) -> Result<Experiment, PaperError> {
     let (file, text) = IOZONE;
-    Ok(Experiment::take(Document::parse(file, Path::new("papers/ubil"), text, settings)?)?)
+    Ok(Experiment::take(Document::parse(
+        file,
+        Path::new("papers/ubil"),
+        text,
+        settings,
+    )?)?)
 }
 
 fn cell(system: usize, option: Option<usize>) -> Result<Cell, PaperError> {
     let changed = option.map_or(&[][..], |option| OPTIONS[option].1);
-    let settings: Vec<String> = SYSTEMS[system].settings.iter().chain(changed).map(ToString::to_string).collect();
+    let settings: Vec<String> = SYSTEMS[system]
+        .settings
+        .iter()
+        .chain(changed)
+        .map(ToString::to_string)
+        .collect();
     let experiment = experiment(&settings)?;
     let name = format!("IOzone, {}", SYSTEMS[system].name);
-    let files = experiment.workload.files().ok_or_else(|| PaperError::Wrong(name.clone(), "no workload on files".into()))?;
-    let run = run_files(&experiment, files, false, &mut |_| ()).map_err(|error| PaperError::Run(name, error.into()))?;
-    Ok(Cell { system, option, run })
+    let files = experiment
+        .workload
+        .files()
+        .ok_or_else(|| PaperError::Wrong(name.clone(), "no workload on files".into()))?;
+    let run = run_files(&experiment, files, false, &mut |_| ())
+        .map_err(|error| PaperError::Run(name, error.into()))?;
+    Ok(Cell {
+        system,
+        option,
+        run,
+    })
 }

@@ -1,4 +1,5 @@
-//! B. Singh, R. V. Dongre, "UBI with Logging" (Linux Symposium 2010): its figure and table run, its claims judged, and what it left to future work beside them.
+//! B. Singh, R. V. Dongre, "UBI with Logging" (Linux Symposium 2010): its figure and table run, its
+//! claims judged, and what it left to future work beside them.
 
 mod attach;
 mod declared;
@@ -22,17 +23,51 @@ const SAME: f64 = 0.01;
 /// Runs the figure, the table and what surrounds them.
 pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
     let experiment = io::experiment(&[])?;
-    let host = experiment.stack.host.as_ref().ok_or_else(|| PaperError::Wrong(ID.into(), "no processor".into()))?;
-    let chip = nandlab_nand::ChipSpec { timing: host.driven(&experiment.stack.chip.spec.timing), ..experiment.stack.chip.spec.clone() };
-    let attaches = Attaches::run(&chip, host, &|share| watch(Progress { phase: "attaches", share }))?;
-    let cells = Cells::run(&|share| watch(Progress { phase: "IOzone", share }))?;
+    let host = experiment
+        .stack
+        .host
+        .as_ref()
+        .ok_or_else(|| PaperError::Wrong(ID.into(), "no processor".into()))?;
+    let chip = nandlab_nand::ChipSpec {
+        timing: host.driven(&experiment.stack.chip.spec.timing),
+        ..experiment.stack.chip.spec.clone()
+    };
+    let attaches = Attaches::run(&chip, host, &|share| {
+        watch(Progress {
+            phase: "attaches",
+            share,
+        })
+    })?;
+    let cells = Cells::run(&|share| {
+        watch(Progress {
+            phase: "IOzone",
+            share,
+        })
+    })?;
     let (small, large) = (figures::small(), figures::large());
     let exhibits = vec![
         figures::figure(&attaches),
-        figures::times(&attaches, "Attach after a detach", &small, |cell| &cell.clean),
-        figures::times(&attaches, "Attach after 150 changes without a detach", &small, |cell| &cell.unclean),
-        figures::times(&attaches, "Attach after a detach, blocks of 4 MiB", &large, |cell| &cell.clean),
-        figures::times(&attaches, "Attach after 150 changes without a detach, blocks of 4 MiB", &large, |cell| &cell.unclean),
+        figures::times(&attaches, "Attach after a detach", &small, |cell| {
+            &cell.clean
+        }),
+        figures::times(
+            &attaches,
+            "Attach after 150 changes without a detach",
+            &small,
+            |cell| &cell.unclean,
+        ),
+        figures::times(
+            &attaches,
+            "Attach after a detach, blocks of 4 MiB",
+            &large,
+            |cell| &cell.clean,
+        ),
+        figures::times(
+            &attaches,
+            "Attach after 150 changes without a detach, blocks of 4 MiB",
+            &large,
+            |cell| &cell.unclean,
+        ),
         figures::parts(&attaches),
         figures::growth(&attaches),
         figures::break_even(&attaches),
@@ -47,7 +82,11 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
         claims: claims(&attaches, &cells),
         assumptions: declared::assumptions(),
     };
-    Ok(Reproduction { result, title: TITLE, exhibits })
+    Ok(Reproduction {
+        result,
+        title: TITLE,
+        exhibits,
+    })
 }
 
 /// By how much an attach is shorter than by a scan: 0.5 is half.
@@ -65,7 +104,10 @@ fn rows(attaches: &Attaches, cells: &Cells) -> Vec<Row> {
     };
     let reductions = (1..WAYS.len()).map(|way| Row {
         id: format!("figure-4/{}/1-GiB/reduction", WAYS[way].key),
-        what: format!("{}: reduction of the attach time at 1 GiB; published are least values", WAYS[way].name),
+        what: format!(
+            "{}: reduction of the attach time at 1 GiB; published are least values",
+            WAYS[way].name
+        ),
         unit: "",
         published: published(way),
         measured: reduction(scan, &attaches.small(way, GIBIBYTE).clean),
@@ -101,10 +143,15 @@ fn claims(attaches: &Attaches, cells: &Cells) -> Vec<Claim> {
     let linear = attaches.exponent(SCAN, &figures::small(), |cell| cell.clean.total());
     let rise = |way: usize| at(way, GIBIBYTE).total() - at(way, SMALL[0]).total();
     let by_size = reductions(UBIL);
-    let change = |phase: usize| cells.of(io::UBIL).rate(PHASES[phase].0) / cells.of(io::UBI).rate(PHASES[phase].0) - 1.0;
+    let change = |phase: usize| {
+        cells.of(io::UBIL).rate(PHASES[phase].0) / cells.of(io::UBI).rate(PHASES[phase].0) - 1.0
+    };
     let published = |phase: usize| TABLE[phase][io::UBIL] / TABLE[phase][io::UBI] - 1.0;
     let list = |of: &dyn Fn(usize) -> f64| {
-        (0..IN_TABLE).map(|at| format!("{} {:+.1} %", PHASES[at].1, of(at) * 100.0)).collect::<Vec<_>>().join(", ")
+        (0..IN_TABLE)
+            .map(|at| format!("{} {:+.1} %", PHASES[at].1, of(at) * 100.0))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     vec![
         Claim {

@@ -1,6 +1,7 @@
 //! Those who work beside the program: pdflush, kupdate, a journal's commit timer.
 //!
-//! There is one processor and one disk: what an actor does when its moment has come takes virtual time from the program, which goes on afterwards.
+//! There is one processor and one disk: what an actor does when its moment has come takes virtual
+//! time from the program, which goes on afterwards.
 
 use super::{moment, nanos};
 use nandlab_sim::{Clock, Nanos};
@@ -21,22 +22,41 @@ impl Actors {
     /// Those that a memory needs, and the file system's own.
     pub fn new(memory: Option<&MemoryDescription>, clock: &Clock) -> Self {
         let flusher = memory.map(|memory| Flusher::new(memory.limits, moment(clock.now())));
-        Self { clock: clock.clone(), flusher, works: 0 }
+        Self {
+            clock: clock.clone(),
+            flusher,
+            works: 0,
+        }
     }
 
     /// What they have written.
     pub fn flushed(&self) -> Flushed {
         let works = self.works;
-        self.flusher.as_ref().map_or(Flushed { works, ..Flushed::default() }, Flusher::flushed)
+        self.flusher.as_ref().map_or(
+            Flushed {
+                works,
+                ..Flushed::default()
+            },
+            Flusher::flushed,
+        )
     }
 
     /// A program has written: above the limit it writes back itself.
-    pub fn wrote(&mut self, fs: &mut dyn FileSystem, offset: u64, length: u64) -> Result<(), Errno> {
-        self.flusher.as_mut().map_or(Ok(()), |flusher| flusher.wrote(fs, offset, length))
+    pub fn wrote(
+        &mut self,
+        fs: &mut dyn FileSystem,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), Errno> {
+        self.flusher
+            .as_mut()
+            .map_or(Ok(()), |flusher| flusher.wrote(fs, offset, length))
     }
 
     fn next(&self, fs: &dyn FileSystem) -> Option<Time> {
-        self.flusher.as_ref().map_or_else(|| fs.due(), |flusher| flusher.next(fs))
+        self.flusher
+            .as_ref()
+            .map_or_else(|| fs.due(), |flusher| flusher.next(fs))
     }
 
     /// Lets everyone work whose moment has come.
@@ -55,14 +75,21 @@ impl Actors {
         }
     }
 
-    /// The program computes for so long, in ns, and is interrupted whenever someone else's moment has come.
+    /// The program computes for so long, in ns, and is interrupted whenever someone else's moment
+    /// has come.
     pub fn compute(&mut self, fs: &mut dyn FileSystem, mut left: Nanos) -> Result<(), Errno> {
         while left > 0 {
             self.wake(fs)?;
             let now = self.clock.now();
-            let until_next = self.next(fs).map_or(left, |next| nanos(next).saturating_sub(now));
+            let until_next = self
+                .next(fs)
+                .map_or(left, |next| nanos(next).saturating_sub(now));
             // What is due and not done by then waits until the program has ended.
-            let part = if until_next == 0 { left } else { left.min(until_next) };
+            let part = if until_next == 0 {
+                left
+            } else {
+                left.min(until_next)
+            };
             self.clock.spend(part);
             left -= part;
         }
@@ -79,9 +106,18 @@ mod tests {
     #[test]
     fn a_program_that_computes_is_interrupted_at_each_period_and_computes_as_long() {
         let clock = Clock::new();
-        let memory = MemoryDescription { limits: Limits::new(1 << 30) };
+        let memory = MemoryDescription {
+            limits: Limits::new(1 << 30),
+        };
         let mut fs = MemFs::new(1 << 20, Time::new(0));
-        fs.create(Ino::ROOT, b"a", NewNode::File, 0o644, Caller::root(Time::new(0))).unwrap();
+        fs.create(
+            Ino::ROOT,
+            b"a",
+            NewNode::File,
+            0o644,
+            Caller::root(Time::new(0)),
+        )
+        .unwrap();
         let mut actors = Actors::new(Some(&memory), &clock);
         actors.compute(&mut fs, 12_000_000_000).unwrap();
         assert_eq!(clock.now(), 12_000_000_000);

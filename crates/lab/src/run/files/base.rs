@@ -12,7 +12,9 @@ use nandlab_ftl::Tally;
 use nandlab_mtd::Mtd;
 use nandlab_nand::Chip;
 use nandlab_sim::Clock;
-use nandlab_stack::{BareFlash, BuildError, Description, FsDescription, Parts, Scheme, Stack, UbiFlash};
+use nandlab_stack::{
+    BareFlash, BuildError, Description, FsDescription, Parts, Scheme, Stack, UbiFlash,
+};
 use nandlab_vfs::FileSystem;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -66,7 +68,8 @@ pub struct Volume<'a> {
 }
 
 impl Base {
-    /// Builds what the experiment describes, and makes the file system unless what was loaded is to stay.
+    /// Builds what the experiment describes, and makes the file system unless what was loaded is to
+    /// stay.
     pub fn open(described: &Description, fs: &FsDescription) -> Result<Self, RunError> {
         if fs.is_on_flash() {
             return Self::flash(described, fs);
@@ -86,13 +89,19 @@ impl Base {
         Ok(Self::Flash(flash))
     }
 
-    /// Builds what the experiment describes, writes what is to be there before, and makes the file system.
-    pub fn build(experiment: &Experiment, fs: &FsDescription, watch: &mut dyn FnMut(Progress)) -> Result<Self, RunError> {
+    /// Builds what the experiment describes, writes what is to be there before, and makes the file
+    /// system.
+    pub fn build(
+        experiment: &Experiment,
+        fs: &FsDescription,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<Self, RunError> {
         if fs.is_on_flash() {
             return Self::flash(&experiment.stack, fs);
         }
         let mut stack = Box::new(Stack::build(&experiment.stack)?);
-        Server::new(&mut *stack.device, &stack.clock, experiment).precondition(&experiment.run, watch)?;
+        Server::new(&mut *stack.device, &stack.clock, experiment)
+            .precondition(&experiment.run, watch)?;
         fs.make(&mut fs.partition(&mut stack.device)?)?;
         Ok(Self::Disk(stack))
     }
@@ -125,18 +134,32 @@ impl Base {
         match self {
             Self::Disk(stack) => {
                 let seen = stream.clone();
-                let disk =
-                    Driven::new(&mut *stack.device, &clock, Costs::of(described), Box::new(move |event| seen.borrow_mut().see(event)));
-                let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
+                let disk = Driven::new(
+                    &mut *stack.device,
+                    &clock,
+                    Costs::of(described),
+                    Box::new(move |event| seen.borrow_mut().see(event)),
+                );
+                let nvram = stack
+                    .nvram
+                    .as_mut()
+                    .map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
                 let mounted = fs.mount(Box::new(fs.partition(disk.clone())?), nvram)?;
-                Ok(Volume { fs: mounted.fs, parts: mounted.parts, below: Beneath::Disk(disk) })
+                Ok(Volume {
+                    fs: mounted.fs,
+                    parts: mounted.parts,
+                    below: Beneath::Disk(disk),
+                })
             }
             Self::Flash(flash) => {
                 let below = DrivenFlash::new(&mut flash.chip, &clock, described.host.is_some());
                 let driven = described.host.clone().map(|host| (host, clock));
                 let volume = match &described.ftl.scheme {
                     Scheme::Ubi(ubi) => {
-                        let device = ubi.attach(below.clone(), driven.as_ref().map(|(host, clock)| (host, clock)))?;
+                        let device = ubi.attach(
+                            below.clone(),
+                            driven.as_ref().map(|(host, clock)| (host, clock)),
+                        )?;
                         Some(UbiFlash::new(ubi, device, driven.clone())?)
                     }
                     _ => None,
@@ -146,7 +169,11 @@ impl Base {
                     None => Box::new(below.clone()),
                 };
                 let fs = fs.mount_on_flash(mtd, seed, driven)?;
-                Ok(Volume { fs, parts: Parts::Untold { sectors: 0 }, below: Beneath::Flash(below, volume) })
+                Ok(Volume {
+                    fs,
+                    parts: Parts::Untold { sectors: 0 },
+                    below: Beneath::Flash(below, volume),
+                })
             }
         }
     }
@@ -160,15 +187,28 @@ impl Base {
     ) -> Result<(), RunError> {
         let (mut mounted, volume) = match self {
             Self::Disk(stack) => {
-                let nvram = stack.nvram.as_mut().map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
-                (fs.mount(Box::new(fs.partition(&mut stack.device)?), nvram)?.fs, None)
+                let nvram = stack
+                    .nvram
+                    .as_mut()
+                    .map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
+                (
+                    fs.mount(Box::new(fs.partition(&mut stack.device)?), nvram)?
+                        .fs,
+                    None,
+                )
             }
             Self::Flash(flash) => match &experiment.stack.ftl.scheme {
                 Scheme::Ubi(ubi) => {
                     let volume = UbiFlash::new(ubi, ubi.attach(&mut flash.chip, None)?, None)?;
-                    (fs.mount_on_flash(Box::new(volume.clone()), experiment.run.seed, None)?, Some(volume))
+                    (
+                        fs.mount_on_flash(Box::new(volume.clone()), experiment.run.seed, None)?,
+                        Some(volume),
+                    )
                 }
-                _ => (fs.mount_on_flash(Box::new(&mut flash.chip), experiment.run.seed, None)?, None),
+                _ => (
+                    fs.mount_on_flash(Box::new(&mut flash.chip), experiment.run.seed, None)?,
+                    None,
+                ),
             },
         };
         look(&mut *mounted)?;

@@ -35,9 +35,15 @@ impl<'a> CallCosts<'a> {
             read_page: cost("read-page"),
             fsync: cost("fsync"),
             other: cost("call"),
-            tick: (cost("tick"), host.map_or(0, |host| (host.value("tick-ms") * 1e6) as Nanos)),
+            tick: (
+                cost("tick"),
+                host.map_or(0, |host| (host.value("tick-ms") * 1e6) as Nanos),
+            ),
             // A platform without a cost of its own for reads takes them for writes.
-            read: [cost("read"), cost("write")].into_iter().find(|ns| *ns > 0).unwrap_or(0),
+            read: [cost("read"), cost("write")]
+                .into_iter()
+                .find(|ns| *ns > 0)
+                .unwrap_or(0),
             ext_page: if is_ext { cost("ext-page") } else { 0 },
         }
     }
@@ -58,9 +64,13 @@ impl<'a> CallCosts<'a> {
                 let further = further_pages(offset, length);
                 self.write + further * self.write_page + (further + 1) * self.ext_page
             }
-            FileCall::Read { offset, length, .. } => self.read + further_pages(offset, length) * self.read_page,
+            FileCall::Read { offset, length, .. } => {
+                self.read + further_pages(offset, length) * self.read_page
+            }
             FileCall::Fsync { .. } | FileCall::Fdatasync { .. } | FileCall::Sync => self.fsync,
-            FileCall::Compute { instructions } => self.host.map_or(0, |host| host.program(instructions)),
+            FileCall::Compute { instructions } => {
+                self.host.map_or(0, |host| host.program(instructions))
+            }
             _ => self.other,
         }
     }
@@ -77,7 +87,14 @@ mod tests {
 
     #[test]
     fn pages_count_by_their_bounds() {
-        let cases = [((0, 1), 0), ((0, 4096), 0), ((0, 4097), 1), ((4095, 2), 1), ((4096, 4096), 0), ((100, 1 << 20), 256)];
+        let cases = [
+            ((0, 1), 0),
+            ((0, 4096), 0),
+            ((0, 4097), 1),
+            ((4095, 2), 1),
+            ((4096, 4096), 0),
+            ((100, 1 << 20), 256),
+        ];
         for ((offset, length), expected) in cases {
             assert_eq!(further_pages(offset, length), expected, "{offset} {length}");
         }
@@ -86,7 +103,12 @@ mod tests {
     #[test]
     fn without_a_processor_nothing_costs_anything() {
         let costs = CallCosts::of(None, true);
-        assert_eq!(costs.of_call(&FileCall::Compute { instructions: 1 << 40 }), 0);
+        assert_eq!(
+            costs.of_call(&FileCall::Compute {
+                instructions: 1 << 40
+            }),
+            0
+        );
         assert_eq!(costs.of_call(&FileCall::Sync), 0);
     }
 }

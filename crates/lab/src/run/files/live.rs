@@ -1,6 +1,8 @@
-//! Calls of real programs instead of a workload's: the stack of an experiment, mounted, in somebody else's hands.
+//! Calls of real programs instead of a workload's: the stack of an experiment, mounted, in somebody
+//! else's hands.
 //!
-//! The file system's and the device's work take virtual time as in a run; what the callers compute, and when they call, is theirs.
+//! The file system's and the device's work take virtual time as in a run; what the callers compute,
+//! and when they call, is theirs.
 
 use super::base::{Base, Beneath, Volume};
 use super::stream::Stream;
@@ -32,11 +34,16 @@ impl Live<'_> {
     }
 }
 
-/// Builds the stack that is described, mounts its file system, which is new unless the chip was loaded with one, and hands both to `hands`, who unmounts; then puts the chip away
-/// where the description says.
+/// Builds the stack that is described, mounts its file system, which is new unless the chip was
+/// loaded with one, and hands both to `hands`, who unmounts; then puts the chip away where the
+/// description says.
 ///
 /// The seed is for choices that Linux leaves to its clock.
-pub fn live<T>(described: &Description, seed: u64, hands: impl FnOnce(&mut dyn FileSystem, &Live<'_>) -> T) -> Result<T, RunError> {
+pub fn live<T>(
+    described: &Description,
+    seed: u64,
+    hands: impl FnOnce(&mut dyn FileSystem, &Live<'_>) -> T,
+) -> Result<T, RunError> {
     let fs = described.fs.as_ref().ok_or(RunError::NoFileSystem)?;
     if described.chip.spec.contents == Contents::Dropped {
         return Err(RunError::NoContents);

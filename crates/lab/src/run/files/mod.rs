@@ -1,8 +1,10 @@
-//! The run loop of a workload on files: one program, whose calls go through the file system to the disk, one after another.
+//! The run loop of a workload on files: one program, whose calls go through the file system to the
+//! disk, one after another.
 //!
-//! The processor's costs, if the stack has a processor, are spent where they arise: with each call, each request, each operation of the chip. What waits in memory is
-//! written when Linux would ([`actors`]), if the stack has a memory. At the end the file system is unmounted and mounted again, and every file compared with what the calls must
-//! have left.
+//! The processor's costs, if the stack has a processor, are spent where they arise: with each call,
+//! each request, each operation of the chip. What waits in memory is written when Linux would
+//! ([`actors`]), if the stack has a memory. At the end the file system is unmounted and mounted
+//! again, and every file compared with what the calls must have left.
 //!
 //! | module | its one idea |
 //! |---|---|
@@ -64,7 +66,8 @@ pub struct FilesOutcome {
     pub phases: Vec<PhaseOutcome>,
     /// What was written to which part of the volume, before the unmount.
     pub writes: Writes,
-    /// Every request below the file system from its mount on, byte offsets counting from the partition's first sector; empty unless they were to be kept.
+    /// Every request below the file system from its mount on, byte offsets counting from the
+    /// partition's first sector; empty unless they were to be kept.
     pub requests: Vec<Request>,
     /// How many of these the mount made, before the workload began.
     pub mounting: usize,
@@ -91,21 +94,39 @@ pub struct Latency {
 
 /// A moment as a file system knows it.
 fn moment(at: Nanos) -> Time {
-    Time { secs: EPOCH + (at / 1_000_000_000) as i64, nanos: (at % 1_000_000_000) as u32 }
+    Time {
+        secs: EPOCH + (at / 1_000_000_000) as i64,
+        nanos: (at % 1_000_000_000) as u32,
+    }
 }
 
 /// And back; what lies before the run is its beginning.
 fn nanos(time: Time) -> Nanos {
     let secs = u64::try_from(time.secs.saturating_sub(EPOCH)).ok();
-    secs.map_or(0, |secs| secs.saturating_mul(1_000_000_000).saturating_add(time.nanos.into()))
+    secs.map_or(0, |secs| {
+        secs.saturating_mul(1_000_000_000)
+            .saturating_add(time.nanos.into())
+    })
 }
 
 /// What a call is in the statistics of requests; none if it is none of these.
 fn request_of(call: &FileCall) -> Option<Request> {
     match *call {
-        FileCall::Read { offset, length, .. } => Some(Request { op: Op::Read, at: 0, offset, length }),
-        FileCall::Write { offset, length, .. } => Some(Request { op: Op::Write, at: 0, offset, length }),
-        FileCall::Fsync { .. } | FileCall::Fdatasync { .. } | FileCall::Sync => Some(Request::flush(0)),
+        FileCall::Read { offset, length, .. } => Some(Request {
+            op: Op::Read,
+            at: 0,
+            offset,
+            length,
+        }),
+        FileCall::Write { offset, length, .. } => Some(Request {
+            op: Op::Write,
+            at: 0,
+            offset,
+            length,
+        }),
+        FileCall::Fsync { .. } | FileCall::Fdatasync { .. } | FileCall::Sync => {
+            Some(Request::flush(0))
+        }
         _ => None,
     }
 }
@@ -117,7 +138,9 @@ pub fn run_files(
     keep: bool,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<FilesOutcome, RunError> {
-    let mut calls = files.open(experiment.run.seed).map_err(RunError::Precondition)?;
+    let mut calls = files
+        .open(experiment.run.seed)
+        .map_err(RunError::Precondition)?;
     run_calls(experiment, &mut *calls, keep, watch)
 }
 
@@ -131,8 +154,12 @@ pub fn run_calls(
     run_whole(experiment, calls, (keep, true), watch)
 }
 
-/// The same without comparing files at the end: where they hold zeros, which would show little, on volumes that take long to read.
-pub fn run_unproven(experiment: &Experiment, calls: &mut dyn FileCalls) -> Result<FilesOutcome, RunError> {
+/// The same without comparing files at the end: where they hold zeros, which would show little, on
+/// volumes that take long to read.
+pub fn run_unproven(
+    experiment: &Experiment,
+    calls: &mut dyn FileCalls,
+) -> Result<FilesOutcome, RunError> {
     run_whole(experiment, calls, (false, false), &mut |_| ())
 }
 
@@ -148,9 +175,21 @@ fn run_whole(
         return Err(RunError::NoContents);
     }
     let mut base = Base::build(experiment, fs, watch)?;
-    let stream = Rc::new(RefCell::new(Stream::new(keep, fs.start * FsDescription::SECTOR, base.sector())));
+    let stream = Rc::new(RefCell::new(Stream::new(
+        keep,
+        fs.start * FsDescription::SECTOR,
+        base.sector(),
+    )));
     let played = play(experiment, fs, calls, (&mut base, &stream, keep), watch)?;
-    let Played { measured, expected, calls_ns, phases, flushed, deferred, latencies } = played;
+    let Played {
+        measured,
+        expected,
+        calls_ns,
+        phases,
+        flushed,
+        deferred,
+        latencies,
+    } = played;
     if proven {
         prove(experiment, fs, &mut base, calls, &expected)?;
     }
@@ -158,13 +197,40 @@ fn run_whole(
     let (map, wear) = blocks.draw(&mut chip);
     let span = measured.meter.span();
     let flash = flash::measured(&measured, chip.spec(), wear, blocks.good(&map));
-    let (host, series) = measured.meter.finish(&measured.after, chip.spec().geometry.page);
+    let (host, series) = measured
+        .meter
+        .finish(&measured.after, chip.spec().geometry.page);
     let settings = experiment.settings.clone();
-    let result = RunResult { name: experiment.name.clone(), settings, host, flash, series, chip: map, simulated_ns: span };
-    let outcome = Outcome { result, cost: crate::cost::since(began), notes: notes(&phases), problem: false };
-    let stream = Rc::into_inner(stream).expect("the stack is gone, and with it the watcher").into_inner();
+    let result = RunResult {
+        name: experiment.name.clone(),
+        settings,
+        host,
+        flash,
+        series,
+        chip: map,
+        simulated_ns: span,
+    };
+    let outcome = Outcome {
+        result,
+        cost: crate::cost::since(began),
+        notes: notes(&phases),
+        problem: false,
+    };
+    let stream = Rc::into_inner(stream)
+        .expect("the stack is gone, and with it the watcher")
+        .into_inner();
     let (requests, mounting, writes) = stream.into_parts().expect("the volume was mounted");
-    Ok(FilesOutcome { outcome, phases, writes, requests, mounting, calls_ns, flushed, deferred, latencies })
+    Ok(FilesOutcome {
+        outcome,
+        phases,
+        writes,
+        requests,
+        mounting,
+        calls_ns,
+        flushed,
+        deferred,
+        latencies,
+    })
 }
 
 /// What each phase took, if there are several.
@@ -173,8 +239,15 @@ fn notes(phases: &[PhaseOutcome]) -> Vec<String> {
     let mib = |bytes: f64| bytes / f64::from(1 << 20);
     let note = |phase: &PhaseOutcome| {
         let bytes = (phase.bytes_read + phase.bytes_written) as f64;
-        let rate = phase.bandwidth().map_or(String::new(), |rate| format!(": {:.3} MiB/s", mib(rate)));
-        format!("phase {}: {:.1} MiB in {:.3} s{rate}", phase.name, mib(bytes), phase.seconds())
+        let rate = phase
+            .bandwidth()
+            .map_or(String::new(), |rate| format!(": {:.3} MiB/s", mib(rate)));
+        format!(
+            "phase {}: {:.1} MiB in {:.3} s{rate}",
+            phase.name,
+            mib(bytes),
+            phase.seconds()
+        )
     };
     let told: Vec<String> = phases.iter().filter(moved).map(note).collect();
     if told.len() > 1 { told } else { Vec::new() }
@@ -220,7 +293,8 @@ fn play(
     let mut latencies = Vec::new();
     stream.borrow_mut().begin(parts);
     while let Some(call) = calls.next() {
-        // Whoever came due during the last call has the processor first: the program waits for its call.
+        // Whoever came due during the last call has the processor first: the program waits for its
+        // call.
         let asked = clock.now();
         program.actors.wake(top.fs()).map_err(RunError::WriteBack)?;
         let from = clock.now();
@@ -239,22 +313,52 @@ fn play(
         if let Some(request) = request_of(&call) {
             meter.served(&request, asked, clock.now());
             if keep {
-                latencies.push(Latency { phase: calls.phase(), op: request.op, ns: clock.now() - asked });
+                latencies.push(Latency {
+                    phase: calls.phase(),
+                    op: request.op,
+                    ns: clock.now() - asked,
+                });
             }
         }
         if program.player.played().calls().is_multiple_of(WATCH_CALLS) {
-            watch(Progress { phase: "run", share: calls.share_done() });
+            watch(Progress {
+                phase: "run",
+                share: calls.share_done(),
+            });
         }
     }
     stream.borrow_mut().end();
     let after = below.snapshot();
-    phases.begin("unmount", clock.now(), after.tally(), &stream.borrow().below);
+    phases.begin(
+        "unmount",
+        clock.now(),
+        after.tally(),
+        &stream.borrow().below,
+    );
     top.fs().unmount().map_err(RunError::Unmount)?;
     below.settle()?;
     let phases = phases.finish(clock.now(), &below.tally(), &stream.borrow().below);
-    let Program { expected, calls_ns, actors, .. } = program;
-    let measured = Measured { meter, before, after, steady: true };
-    Ok(Played { measured, expected, calls_ns, phases, flushed: actors.flushed(), deferred: top.deferred(), latencies })
+    let Program {
+        expected,
+        calls_ns,
+        actors,
+        ..
+    } = program;
+    let measured = Measured {
+        meter,
+        before,
+        after,
+        steady: true,
+    };
+    Ok(Played {
+        measured,
+        expected,
+        calls_ns,
+        phases,
+        flushed: actors.flushed(),
+        deferred: top.deferred(),
+        latencies,
+    })
 }
 
 /// The program and those who work beside it.
@@ -270,11 +374,18 @@ struct Program<'a> {
 
 impl Program<'_> {
     /// Makes one call, to its end: what a writer must write back itself is part of it.
-    fn call(&mut self, top: &mut Top<'_>, calls: &dyn FileCalls, call: &FileCall) -> Result<(), RunError> {
+    fn call(
+        &mut self,
+        top: &mut Top<'_>,
+        calls: &dyn FileCalls,
+        call: &FileCall,
+    ) -> Result<(), RunError> {
         let (from, cost) = (self.clock.now(), self.costs.of_call(call));
         self.calls_ns += cost;
         if let FileCall::Compute { .. } = call {
-            self.actors.compute(top.fs(), cost).map_err(RunError::WriteBack)?;
+            self.actors
+                .compute(top.fs(), cost)
+                .map_err(RunError::WriteBack)?;
         } else {
             self.clock.spend(cost);
         }
@@ -282,14 +393,25 @@ impl Program<'_> {
         top.called();
         self.expected.apply(call)?;
         if let FileCall::Write { offset, length, .. } = *call {
-            self.actors.wrote(top.fs(), offset, length).map_err(RunError::WriteBack)?;
+            self.actors
+                .wrote(top.fs(), offset, length)
+                .map_err(RunError::WriteBack)?;
         }
-        self.clock.spend(self.costs.of_ticks(from, self.clock.now()));
+        self.clock
+            .spend(self.costs.of_ticks(from, self.clock.now()));
         Ok(())
     }
 }
 
 /// Mounts once more, without costs, and compares every file.
-fn prove(experiment: &Experiment, fs: &FsDescription, base: &mut Base, calls: &dyn FileCalls, expected: &Expected) -> Result<(), RunError> {
-    base.look_again(experiment, fs, |mut mounted| Ok(verify(&mut mounted, Ino::ROOT, expected, calls).map(|_| ())?))
+fn prove(
+    experiment: &Experiment,
+    fs: &FsDescription,
+    base: &mut Base,
+    calls: &dyn FileCalls,
+    expected: &Expected,
+) -> Result<(), RunError> {
+    base.look_again(experiment, fs, |mut mounted| {
+        Ok(verify(&mut mounted, Ino::ROOT, expected, calls).map(|_| ())?)
+    })
 }

@@ -1,7 +1,10 @@
-//! A run's phases as its program names them: how long each took, what it moved, and what it cost below.
+//! A run's phases as its program names them: how long each took, what it moved, and what it cost
+//! below.
 //!
-//! *Promises.* A phase lasts from the begin of its first call to the end of its last one: to the moment at which the program has what it waited for. What went to the disk
-//! and the flash is counted until the next phase begins, so that actors at work in between count to the phase that left them the work.
+//! *Promises.* A phase lasts from the begin of its first call to the end of its last one: to the
+//! moment at which the program has what it waited for. What went to the disk and the flash is
+//! counted until the next phase begins, so that actors at work in between count to the phase that
+//! left them the work.
 
 use crate::play::regions::Region;
 use crate::result::FlashRow;
@@ -88,7 +91,8 @@ impl PhaseOutcome {
 
     /// Bytes that calls moved, in a second; none if it took no time.
     pub fn bandwidth(&self) -> Option<f64> {
-        (self.last > self.first).then(|| (self.bytes_read + self.bytes_written) as f64 / self.seconds())
+        (self.last > self.first)
+            .then(|| (self.bytes_read + self.bytes_written) as f64 / self.seconds())
     }
 }
 
@@ -102,12 +106,17 @@ pub struct Phases {
 impl Phases {
     /// None yet.
     pub fn new() -> Self {
-        Self { done: Vec::new(), current: None }
+        Self {
+            done: Vec::new(),
+            current: None,
+        }
     }
 
     /// Whether a call of this phase begins another than the one under way.
     pub fn is_new(&self, name: &'static str) -> bool {
-        self.current.as_ref().is_none_or(|(phase, ..)| phase.name != name)
+        self.current
+            .as_ref()
+            .is_none_or(|(phase, ..)| phase.name != name)
     }
 
     /// The first call of a phase begins.
@@ -128,7 +137,9 @@ impl Phases {
 
     /// A call of the phase under way has ended.
     pub fn called(&mut self, call: &FileCall, at: Nanos) {
-        let Some((phase, ..)) = &mut self.current else { return };
+        let Some((phase, ..)) = &mut self.current else {
+            return;
+        };
         phase.calls += 1;
         phase.last = at;
         match *call {
@@ -164,27 +175,72 @@ mod tests {
 
     #[test]
     fn a_phase_ends_with_its_last_call_and_counts_below_until_the_next_begins() {
-        let (mut phases, mut tally, mut below) = (Phases::new(), Tally::default(), Below::default());
+        let (mut phases, mut tally, mut below) =
+            (Phases::new(), Tally::default(), Below::default());
         let file = FileId(1);
         tally.of(Cause::Host).programs = 100;
         assert!(phases.is_new("write"));
         phases.begin("write", 10, &tally, &below);
-        phases.called(&FileCall::Write { file, offset: 0, length: 4096, version: 0 }, 30);
+        phases.called(
+            &FileCall::Write {
+                file,
+                offset: 0,
+                length: 4096,
+                version: 0,
+            },
+            30,
+        );
         phases.called(&FileCall::Fsync { file }, 50);
         tally.of(Cause::Host).programs = 108;
         below.parts.entry(Region::Journal).or_default().writes = 3;
         below.flushes = 2;
         assert!(!phases.is_new("write"));
         phases.begin("read", 70, &tally, &below);
-        phases.called(&FileCall::Read { file, offset: 0, length: 100 }, 80);
+        phases.called(
+            &FileCall::Read {
+                file,
+                offset: 0,
+                length: 100,
+            },
+            80,
+        );
         phases.begin("unmount", 80, &tally, &below);
         tally.of(Cause::Host).programs = 109;
         let done = phases.finish(95, &tally, &below);
-        let told = |p: &PhaseOutcome| (p.name, p.first, p.last, p.calls, p.bytes_read, p.bytes_written);
+        let told = |p: &PhaseOutcome| {
+            (
+                p.name,
+                p.first,
+                p.last,
+                p.calls,
+                p.bytes_read,
+                p.bytes_written,
+            )
+        };
         assert_eq!(told(&done[0]), ("write", 10, 50, 2, 0, 4096));
-        assert_eq!((done[0].causes[0].programs, done[0].below.flushes, done[0].below.parts[&Region::Journal].writes), (8, 2, 3));
-        assert_eq!((done[0].bandwidth(), done[0].seconds()), (Some(4096.0 / 40e-9), 40e-9));
-        assert_eq!((told(&done[1]), done[1].causes.len(), &done[1].below), (("read", 70, 80, 1, 100, 0), 0, &Below::default()));
-        assert_eq!((told(&done[2]), done[2].causes[0].programs, done[2].bandwidth()), (("unmount", 80, 95, 0, 0, 0), 1, Some(0.0)));
+        assert_eq!(
+            (
+                done[0].causes[0].programs,
+                done[0].below.flushes,
+                done[0].below.parts[&Region::Journal].writes
+            ),
+            (8, 2, 3)
+        );
+        assert_eq!(
+            (done[0].bandwidth(), done[0].seconds()),
+            (Some(4096.0 / 40e-9), 40e-9)
+        );
+        assert_eq!(
+            (told(&done[1]), done[1].causes.len(), &done[1].below),
+            (("read", 70, 80, 1, 100, 0), 0, &Below::default())
+        );
+        assert_eq!(
+            (
+                told(&done[2]),
+                done[2].causes[0].programs,
+                done[2].bandwidth()
+            ),
+            (("unmount", 80, 95, 0, 0, 0), 1, Some(0.0))
+        );
     }
 }

@@ -33,10 +33,21 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// On a partition from byte `start` on, in sectors of so many bytes; keeps the requests if told so.
+    /// On a partition from byte `start` on, in sectors of so many bytes; keeps the requests if told
+    /// so.
     pub fn new(keep: bool, start: u64, sector: u64) -> Self {
         let (group, below) = ("files", Below::default());
-        Self { stage: Stage::Mount, keep, start, sector, group, volume: None, below, requests: Vec::new(), mounting: 0 }
+        Self {
+            stage: Stage::Mount,
+            keep,
+            start,
+            sector,
+            group,
+            volume: None,
+            below,
+            requests: Vec::new(),
+            mounting: 0,
+        }
     }
 
     /// The volume is mounted, and these are its parts: the workload begins.
@@ -59,9 +70,24 @@ impl Stream {
     pub fn see(&mut self, seen: &Seen<'_>) {
         let place = |lba: u64| (lba * self.sector).saturating_sub(self.start);
         let request = match *seen {
-            Seen::Read(lba, data) => Request { op: Op::Read, at: 0, offset: place(lba.0), length: data.len() as u64 },
-            Seen::Write(lba, data) => Request { op: Op::Write, at: 0, offset: place(lba.0), length: data.len() as u64 },
-            Seen::Discard(lba, sectors) => Request { op: Op::Discard, at: 0, offset: place(lba.0), length: sectors * self.sector },
+            Seen::Read(lba, data) => Request {
+                op: Op::Read,
+                at: 0,
+                offset: place(lba.0),
+                length: data.len() as u64,
+            },
+            Seen::Write(lba, data) => Request {
+                op: Op::Write,
+                at: 0,
+                offset: place(lba.0),
+                length: data.len() as u64,
+            },
+            Seen::Discard(lba, sectors) => Request {
+                op: Op::Discard,
+                at: 0,
+                offset: place(lba.0),
+                length: sectors * self.sector,
+            },
             Seen::Flush => Request::flush(0),
             Seen::Remap(pairs) => {
                 self.below.remaps += 1;
@@ -80,20 +106,36 @@ impl Stream {
     }
 
     fn count(&mut self, request: &Request, data: &[u8]) {
-        let Some((parts, writes)) = &mut self.volume else { return };
-        let (first, below, mut met) = (request.offset / self.sector, &mut self.below, BTreeSet::new());
+        let Some((parts, writes)) = &mut self.volume else {
+            return;
+        };
+        let (first, below, mut met) = (
+            request.offset / self.sector,
+            &mut self.below,
+            BTreeSet::new(),
+        );
         let is_write = request.op == Op::Write;
-        Region::split(parts, (first, self.sector, data), self.group, &mut |region, sectors| {
-            let traffic = below.parts.entry(region).or_default();
-            let (times, bytes) = (u64::from(met.insert(region)), (sectors.end - sectors.start) * self.sector);
-            if is_write {
-                (traffic.writes, traffic.bytes_written) = (traffic.writes + times, traffic.bytes_written + bytes);
-            } else {
-                (traffic.reads, traffic.bytes_read) = (traffic.reads + times, traffic.bytes_read + bytes);
-            }
-            if is_write && self.stage == Stage::Play {
-                writes.add(region, sectors);
-            }
-        });
+        Region::split(
+            parts,
+            (first, self.sector, data),
+            self.group,
+            &mut |region, sectors| {
+                let traffic = below.parts.entry(region).or_default();
+                let (times, bytes) = (
+                    u64::from(met.insert(region)),
+                    (sectors.end - sectors.start) * self.sector,
+                );
+                if is_write {
+                    (traffic.writes, traffic.bytes_written) =
+                        (traffic.writes + times, traffic.bytes_written + bytes);
+                } else {
+                    (traffic.reads, traffic.bytes_read) =
+                        (traffic.reads + times, traffic.bytes_read + bytes);
+                }
+                if is_write && self.stage == Stage::Play {
+                    writes.add(region, sectors);
+                }
+            },
+        );
     }
 }

@@ -23,12 +23,24 @@ pub enum Top<'a> {
 
 impl<'a> Top<'a> {
     /// Puts the routine in front, if it is described.
-    pub fn new(fs: Box<dyn FileSystem + 'a>, routine: Option<WriteBackDescription>, host: Option<&HostDescription>, clock: &Clock) -> Self {
-        let Some(WriteBackDescription { settings }) = routine else { return Self::Plain(fs) };
+    pub fn new(
+        fs: Box<dyn FileSystem + 'a>,
+        routine: Option<WriteBackDescription>,
+        host: Option<&HostDescription>,
+        clock: &Clock,
+    ) -> Self {
+        let Some(WriteBackDescription { settings }) = routine else {
+            return Self::Plain(fs);
+        };
         let watched = clock.clone();
         let watch: Watch = Box::new(move || moment(watched.now()));
         let element = host.map_or(0, |host| host.instructions("defer"));
-        Self::Deferred { fs: Box::new(WriteBack::new(fs, watch, settings)), clock: clock.clone(), element, paid: 0 }
+        Self::Deferred {
+            fs: Box::new(WriteBack::new(fs, watch, settings)),
+            clock: clock.clone(),
+            element,
+            paid: 0,
+        }
     }
 
     /// What is called.
@@ -49,7 +61,13 @@ impl<'a> Top<'a> {
 
     /// A call has ended: what it has queued takes its time.
     pub fn called(&mut self) {
-        if let Self::Deferred { fs, clock, element, paid } = self {
+        if let Self::Deferred {
+            fs,
+            clock,
+            element,
+            paid,
+        } = self
+        {
             let queued = fs.tally().deferred;
             clock.spend((queued - *paid) * *element);
             *paid = queued;

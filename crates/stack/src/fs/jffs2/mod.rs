@@ -12,7 +12,13 @@ use nandlab_mtd::Mtd;
 use nandlab_sim::Clock;
 
 /// What only JFFS2 has.
-pub(super) const KEYS: [&str; 5] = ["compression", "compressor", "summary", "sync-collects", "node-bytes"];
+pub(super) const KEYS: [&str; 5] = [
+    "compression",
+    "compressor",
+    "summary",
+    "sync-collects",
+    "node-bytes",
+];
 
 /// JFFS2 as described.
 #[derive(Clone, Debug)]
@@ -27,7 +33,12 @@ pub struct Jffs2Description {
 
 impl Jffs2Description {
     pub(super) fn take(section: &mut Section) -> Result<Self, DescriptionError> {
-        let only = |lzo, zlib, rtime| Compression { choice: Choice::Priority, lzo, zlib, rtime };
+        let only = |lzo, zlib, rtime| Compression {
+            choice: Choice::Priority,
+            lzo,
+            zlib,
+            rtime,
+        };
         let sets = [
             ("none", Compression::NONE),
             ("classic", Compression::CLASSIC),
@@ -40,7 +51,11 @@ impl Jffs2Description {
         if compression.choice == Choice::None {
             section.inapplicable(&["compressor"], "a compression (fs.compression)")?;
         } else {
-            let choices = [("priority", Choice::Priority), ("size", Choice::Size), ("favour-lzo", Choice::FavourLzo)];
+            let choices = [
+                ("priority", Choice::Priority),
+                ("size", Choice::Size),
+                ("favour-lzo", Choice::FavourLzo),
+            ];
             compression.choice = section.choice("compressor", &choices, Choice::Priority)?;
         }
         let usual = Options::default();
@@ -51,21 +66,50 @@ impl Jffs2Description {
             sync: section.or("sync", usual.sync)?,
             ..usual
         };
-        let fine = |Size(bytes): &Size| bytes.is_power_of_two() && (u64::from(PAGE)..=1 << 20).contains(bytes);
-        let Size(node) = section.checked("node-bytes", Size(PAGE.into()), fine, "a power of two from 4 KiB to 1 MiB")?;
+        let fine = |Size(bytes): &Size| {
+            bytes.is_power_of_two() && (u64::from(PAGE)..=1 << 20).contains(bytes)
+        };
+        let Size(node) = section.checked(
+            "node-bytes",
+            Size(PAGE.into()),
+            fine,
+            "a power of two from 4 KiB to 1 MiB",
+        )?;
         // As with the other file systems' default: a small cache of their own.
-        Ok(Self { mount, node_bytes: node as u32, cache_bytes: 1 << 20 })
+        Ok(Self {
+            mount,
+            node_bytes: node as u32,
+            cache_bytes: 1 << 20,
+        })
     }
 
     /// Makes it on a whole array.
     pub fn make(&self, mtd: &mut dyn Mtd) -> Result<(), FsError> {
-        let Options { medium, compression, summary, .. } = self.mount;
-        nandlab_jffs2::format(mtd, &Format { medium, compression, summary, ..Format::default() })?;
+        let Options {
+            medium,
+            compression,
+            summary,
+            ..
+        } = self.mount;
+        nandlab_jffs2::format(
+            mtd,
+            &Format {
+                medium,
+                compression,
+                summary,
+                ..Format::default()
+            },
+        )?;
         Ok(())
     }
 
     /// Mounts it.
-    pub fn mount<M: Mtd>(&self, mtd: M, seed: u64, driven: Option<(HostDescription, Clock)>) -> Result<Worked<M>, FsError> {
+    pub fn mount<M: Mtd>(
+        &self,
+        mtd: M,
+        seed: u64,
+        driven: Option<(HostDescription, Clock)>,
+    ) -> Result<Worked<M>, FsError> {
         let jffs2 = Jffs2::mount(mtd, Options { seed, ..self.mount })?;
         Ok(Worked::new(jffs2, self.node_bytes, driven))
     }

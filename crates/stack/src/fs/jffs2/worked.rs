@@ -4,7 +4,10 @@ use crate::HostDescription;
 use nandlab_jffs2::{Jffs2, Work};
 use nandlab_mtd::Mtd;
 use nandlab_sim::Clock;
-use nandlab_vfs::{Attr, Caller, DirEntry, Dirty, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time};
+use nandlab_vfs::{
+    Attr, Caller, DirEntry, Dirty, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr,
+    StatFs, Sync, Time,
+};
 
 /// A mounted medium whose every call takes its time on a clock, if there is a processor.
 #[derive(Debug)]
@@ -17,7 +20,11 @@ pub struct Worked<M> {
 impl<M: Mtd> Worked<M> {
     /// Writes in nodes of so many bytes of a file at most.
     pub fn new(fs: Jffs2<M>, node_bytes: u32, driven: Option<(HostDescription, Clock)>) -> Self {
-        Self { fs, node_bytes, driven }
+        Self {
+            fs,
+            node_bytes,
+            driven,
+        }
     }
 
     /// The file system itself.
@@ -47,12 +54,13 @@ impl<M: Mtd> Worked<M> {
 }
 
 fn difference(after: &Work, before: &Work) -> Work {
-    let coded = |after: &nandlab_jffs2::Coded, before: &nandlab_jffs2::Coded| nandlab_jffs2::Coded {
-        plain: after.plain - before.plain,
-        packed: after.packed - before.packed,
-        unpacked: after.unpacked - before.unpacked,
-        unpacked_from: after.unpacked_from - before.unpacked_from,
-    };
+    let coded =
+        |after: &nandlab_jffs2::Coded, before: &nandlab_jffs2::Coded| nandlab_jffs2::Coded {
+            plain: after.plain - before.plain,
+            packed: after.packed - before.packed,
+            unpacked: after.unpacked - before.unpacked,
+            unpacked_from: after.unpacked_from - before.unpacked_from,
+        };
     Work {
         nodes: after.nodes - before.nodes,
         bytes: after.bytes - before.bytes,
@@ -103,7 +111,8 @@ impl<M: Mtd> FileSystem for Worked<M> {
         if span <= nandlab_jffs2::PAGE {
             return self.spend(|fs| fs.write(ino, offset, data, now));
         }
-        self.spend(|fs| fs.write_pages(ino, offset, data, span, now)).map(|()| data.len())
+        self.spend(|fs| fs.write_pages(ino, offset, data, span, now))
+            .map(|()| data.len())
     }
 
     fn dirty(&self) -> Dirty {
