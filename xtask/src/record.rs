@@ -64,14 +64,14 @@ pub fn run(words: &[String]) -> Outcome {
 /// ext4's requests for the works of the publication of F2FS, into `traces/f2fs-paper/`.
 fn rival(works: &[String]) -> Outcome {
     let player = |words: &[&str]| crate::run(crate::cargo().args(words));
-    player(&["build", "-p", "nandlab-lab", "--bin", "play-files"])?;
+    player(&["build", "-p", "nandlab-papers", "--bin", "play-files"])?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let mut command = crate::cargo();
     command.args([
         "run",
         "-p",
-        "nandlab-lab",
+        "nandlab-papers",
         "--example",
         "record_rival",
         "--",

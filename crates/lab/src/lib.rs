@@ -3,7 +3,6 @@
 mod cost;
 pub mod crash;
 pub mod experiment;
-pub mod paper;
 pub mod play;
 pub mod report;
 pub mod result;

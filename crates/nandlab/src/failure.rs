@@ -2,7 +2,7 @@
 
 use nandlab_lab::RunError;
 use nandlab_lab::crash::{CrashError, PrepareError};
-use nandlab_lab::paper::PaperError;
+use nandlab_papers::PaperError;
 use nandlab_stack::DescriptionError;
 use std::io;
 use std::path::PathBuf;

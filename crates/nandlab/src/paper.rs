@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Status};
 use crate::output::{failed, print, save};
 use crate::progress::Bar;
-use nandlab_lab::paper::{ALL, Paper};
+use nandlab_papers::{ALL, Paper};
 use nandlab_lab::table;
 use std::path::{Path, PathBuf};
 

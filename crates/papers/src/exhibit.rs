@@ -1,0 +1,166 @@
+//! What a reproduction shows besides rows and claims: tables for terminal and page, plots for the
+//! page.
+
+use nandlab_lab::report::axis::Axis;
+use nandlab_lab::report::bars::{self, Bar, Length};
+use nandlab_lab::report::markup::{Element, el};
+use nandlab_lab::report::number::Quantity;
+use nandlab_lab::report::plot::{HALF, Mark, Plot, Series};
+use nandlab_lab::report::table::{Cell, Table};
+use serde::Serialize;
+
+/// A table or a figure.
+pub enum Exhibit {
+    /// Rows and columns.
+    Table(TableExhibit),
+    /// Plots that stand side by side.
+    Figures(String, Vec<Figure>),
+    /// Bars below each other.
+    Bars(BarExhibit),
+}
+
+/// Bars, each of one or more parts, in proportion to the longest.
+pub struct BarExhibit {
+    /// Heading.
+    pub title: String,
+    /// What it shows.
+    pub about: String,
+    /// Names of the parts.
+    pub keys: Vec<String>,
+    /// Name, parts, and what is written behind each.
+    pub bars: Vec<(String, Vec<f64>, String)>,
+}
+
+impl BarExhibit {
+    /// For the page.
+    pub fn draw(&self) -> Vec<Element> {
+        let bar = |(name, parts, note): &(String, Vec<f64>, String)| Bar {
+            name: name.clone(),
+            parts: parts.clone(),
+            note: note.clone(),
+        };
+        let bars: Vec<Bar> = self.bars.iter().map(bar).collect();
+        let key = (self.keys.len() > 1).then(|| bars::legend(&self.keys));
+        key.into_iter()
+            .chain([bars::stacked(
+                &self.title,
+                &self.about,
+                &self.keys,
+                &bars,
+                Length::Amount,
+            )])
+            .collect()
+    }
+}
+
+/// A table of words and numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableExhibit {
+    /// Heading.
+    pub title: String,
+    /// What it shows, and what to take from it.
+    pub about: String,
+    /// Headings, the first over the names of rows.
+    pub heads: Vec<String>,
+    /// Rows, each with as many cells as there are heads.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drawn {
+    /// As dots.
+    Dots,
+    /// Joined by lines.
+    Lines,
+    /// Joined by lines, over an axis on which twice as much is always as far.
+    LinesOverLog,
+    /// The same for both axes.
+    LinesOverLogs,
+}
+
+/// Points over two axes.
+pub struct Figure {
+    /// Heading.
+    pub title: String,
+    /// What it shows.
+    pub about: String,
+    /// Name of the horizontal axis.
+    pub x: String,
+    /// Name of the vertical axis.
+    pub y: String,
+    /// How they are drawn.
+    pub drawn: Drawn,
+    /// What the two axes count.
+    pub of: (Quantity, Quantity),
+    /// Names of all series of plots that stand side by side, so that each has one colour in all of
+    /// them.
+    pub names: Vec<String>,
+    /// Series by their names, with their points.
+    pub series: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+impl TableExhibit {
+    /// For the page.
+    pub fn draw(&self) -> Vec<Element> {
+        let mut table = Table::new(self.heads.iter().map(|head| el("span").text(head)));
+        for row in &self.rows {
+            let (name, cells) = row
+                .split_first()
+                .map_or(("", &[][..]), |(name, cells)| (name.as_str(), cells));
+            table.row(name, cells.iter().cloned().map(Cell::from));
+        }
+        let about = (!self.about.is_empty()).then(|| el("p").text(&self.about));
+        // Sentences wrap, numbers stand in columns.
+        let sentences = self
+            .rows
+            .iter()
+            .flat_map(|row| row.iter().skip(1))
+            .any(|cell| cell.len() > 30);
+        about
+            .into_iter()
+            .chain([table.draw(if sentences { "prose" } else { "numbers" })])
+            .collect()
+    }
+}
+
+impl Figure {
+    /// For the page.
+    pub fn draw(&self) -> Element {
+        let points = || self.series.iter().flat_map(|(_, points)| points);
+        let series = self.series.iter().map(|(name, points)| Series {
+            name: name.clone(),
+            slot: self
+                .names
+                .iter()
+                .position(|known| known == name)
+                .unwrap_or(0),
+            mark: if self.drawn == Drawn::Dots {
+                Mark::Points
+            } else {
+                Mark::Line
+            },
+            points: points.clone(),
+        });
+        let across = if matches!(self.drawn, Drawn::LinesOverLog | Drawn::LinesOverLogs) {
+            Axis::log
+        } else {
+            Axis::linear
+        };
+        let upwards = if self.drawn == Drawn::LinesOverLogs {
+            Axis::log
+        } else {
+            Axis::linear
+        };
+        Plot {
+            title: self.title.clone(),
+            about: self.about.clone(),
+            x: across(&self.x, self.of.0, points().map(|p| p.0)),
+            y: upwards(&self.y, self.of.1, points().map(|p| p.1)),
+            series: series.collect(),
+            width: HALF,
+            named: false,
+        }
+        .draw()
+    }
+}

@@ -1,0 +1,186 @@
+//! Runs of F2FS, live, and of ext4, whose requests were recorded: the same calls on the same
+//! device.
+//!
+//! Nothing but the device takes time: neither file system's processor is counted, and each waits
+//! where it flushes.
+
+use crate::PaperError;
+use super::rival;
+use super::work::{AGEING, SET_UP, Work};
+use nandlab_lab::Experiment;
+use nandlab_lab::run::{FilesOutcome, Server, run_unproven};
+use nandlab_block::{BlockDevice, Lba};
+use nandlab_stack::{Document, Stack};
+use nandlab_workload::Op;
+use nandlab_workload::files::FileCall;
+use std::path::Path;
+
+const EMMC: (&str, &str) = (
+    "papers/f2fs/emmc.toml",
+    include_str!("../../../../papers/f2fs/emmc.toml"),
+);
+/// Bytes of the longest write of a replay.
+const PIECE: usize = 1 << 20;
+
+/// The device and F2FS on it, with some settings changed.
+pub fn experiment(settings: &[&str]) -> Result<Experiment, PaperError> {
+    let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
+    Ok(Experiment::take(Document::parse(
+        EMMC.0,
+        Path::new("papers/f2fs"),
+        EMMC.1,
+        &settings,
+    )?)?)
+}
+
+/// A phase of a run, of either file system.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Phase {
+    /// Its name.
+    pub name: &'static str,
+    /// Virtual seconds.
+    pub seconds: f64,
+    /// Calls.
+    pub calls: u64,
+    /// Bytes that calls read and wrote.
+    pub bytes: u64,
+}
+
+/// The phases of a run in order; those of one name that follow each other are one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Phases(pub Vec<Phase>);
+
+impl Phases {
+    /// Seconds of all phases of this name.
+    pub fn seconds(&self, name: &str) -> f64 {
+        self.0
+            .iter()
+            .filter(|phase| phase.name == name)
+            .map(|phase| phase.seconds)
+            .sum()
+    }
+
+    /// Seconds of all phases that are measured: not those that prepare.
+    pub fn measured(&self) -> f64 {
+        self.0
+            .iter()
+            .filter(|phase| ![AGEING, SET_UP, "unmount"].contains(&phase.name))
+            .map(|phase| phase.seconds)
+            .sum()
+    }
+
+    /// Bytes a second in the phases of this name.
+    pub fn rate(&self, name: &str) -> f64 {
+        let bytes: u64 = self
+            .0
+            .iter()
+            .filter(|phase| phase.name == name)
+            .map(|phase| phase.bytes)
+            .sum();
+        bytes as f64 / self.seconds(name)
+    }
+}
+
+/// The phases of a stream, without their times.
+pub fn phases_of(work: &Work) -> Result<Phases, PaperError> {
+    let mut phases: Vec<Phase> = Vec::new();
+    let mut calls = work
+        .open()
+        .map_err(|error| PaperError::Wrong(work.key.into(), error.to_string()))?;
+    while let Some(call) = calls.next() {
+        if phases
+            .last()
+            .is_none_or(|phase| phase.name != calls.phase())
+        {
+            phases.push(Phase {
+                name: calls.phase(),
+                ..Phase::default()
+            });
+        }
+        let Some(phase) = phases.last_mut() else {
+            continue;
+        };
+        phase.calls += 1;
+        if let FileCall::Read { length, .. } | FileCall::Write { length, .. } = call {
+            phase.bytes += length;
+        }
+    }
+    Ok(Phases(phases))
+}
+
+/// F2FS at work.
+pub fn live(work: &Work, settings: &[&str]) -> Result<FilesOutcome, PaperError> {
+    let mut calls = work
+        .open()
+        .map_err(|error| PaperError::Wrong(work.key.into(), error.to_string()))?;
+    run_unproven(&experiment(settings)?, &mut *calls)
+        .map_err(|error| PaperError::Run(work.key.into(), error.into()))
+}
+
+/// Its phases.
+pub fn phases(run: &FilesOutcome) -> Phases {
+    let phase = |phase: &nandlab_lab::run::PhaseOutcome| Phase {
+        name: phase.name,
+        seconds: phase.seconds(),
+        calls: phase.calls,
+        bytes: phase.bytes_read + phase.bytes_written,
+    };
+    Phases(run.phases.iter().map(phase).collect())
+}
+
+/// What ext4 asked of the disk for this work, on the same device.
+pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
+    let wrong = |what: String| PaperError::Wrong(format!("ext4, {}", work.key), what);
+    let experiment = experiment(settings)?;
+    let mut stack = Stack::build(&experiment.stack).map_err(|error| wrong(error.to_string()))?;
+    let prepared = Server::new(&mut *stack.device, &stack.clock, &experiment)
+        .precondition(&experiment.run, &mut |_| ());
+    prepared.map_err(|error| PaperError::Run(work.key.into(), error.into()))?;
+    let mut phases = phases_of(work)?;
+    let (mut at, mut began, mut buffer) = (None, 0, vec![0; PIECE]);
+    for request in rival::requests(work)? {
+        if let Some(number) = rival::mark(&request) {
+            let now = stack.clock.now();
+            if let Some(before) = at.replace(number).filter(|before| *before != number) {
+                let count = phases.0.len();
+                let phase: &mut Phase = phases
+                    .0
+                    .get_mut(before)
+                    .ok_or_else(|| wrong(format!("mark {before}, expected {count} phases")))?;
+                phase.seconds = (now - began) as f64 / 1e9;
+            }
+            began = now;
+            continue;
+        }
+        serve(&mut *stack.device, &request, &mut buffer)
+            .map_err(|error| wrong(format!("{request:?}: {error}")))?;
+    }
+    if at != Some(phases.0.len()) {
+        return Err(wrong(format!(
+            "last mark {at:?}, expected {}",
+            phases.0.len()
+        )));
+    }
+    Ok(phases)
+}
+
+fn serve(
+    device: &mut dyn BlockDevice,
+    request: &nandlab_workload::Request,
+    buffer: &mut [u8],
+) -> Result<(), nandlab_block::BlockError> {
+    let sector = u64::from(device.geometry().sector);
+    let (first, end) = (request.offset, request.offset + request.length);
+    match request.op {
+        Op::Flush => device.flush(),
+        Op::Discard => device.discard(Lba(first / sector), request.length / sector),
+        Op::Read | Op::Write => (first..end).step_by(PIECE).try_for_each(|offset| {
+            let part = &mut buffer[..(end - offset).min(PIECE as u64) as usize];
+            if request.op == Op::Read {
+                return device.read(Lba(offset / sector), part);
+            }
+            part.fill(0);
+            device.write(Lba(offset / sector), part)
+        }),
+    }
+}

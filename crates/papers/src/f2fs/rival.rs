@@ -1,0 +1,68 @@
+//! ext4's requests: what the real one sent to a disk for the same calls, recorded by `cargo xtask
+//! record rival` (see `traces/README.md`).
+//!
+//! The disk of the recording goes on behind the partition. A read there is a mark of the program:
+//! so many phases have begun.
+
+use crate::PaperError;
+use super::work::{PARTITION, Work};
+use flate2::read::GzDecoder;
+use nandlab_workload::trace::{Format, Options, Reader};
+use nandlab_workload::{Op, Request, Source};
+use std::io::Read;
+
+/// Bytes from one mark to the next.
+pub const MARK_BYTES: u64 = 1 << 20;
+/// The most marks.
+pub const MARKS: u64 = 64;
+
+/// Where the program reads to say that a phase of this number, from 0, begins.
+pub fn place_of_mark(number: u64) -> u64 {
+    PARTITION + number * MARK_BYTES
+}
+
+/// The number of the phase that a request says begins.
+pub fn mark(request: &Request) -> Option<usize> {
+    let beyond = request.offset.checked_sub(PARTITION)?;
+    (request.op == Op::Read).then_some((beyond / MARK_BYTES) as usize)
+}
+
+macro_rules! recorded {
+    ($($key:literal),* $(,)?) => {
+        [$(($key, include_bytes!(concat!("../../../../traces/f2fs-paper/ext4-", $key, ".iolog.gz")))),*]
+    };
+}
+
+/// What was recorded, by the name of its work.
+const RECORDED: [(&str, &[u8]); 13] = recorded![
+    "fs-mark",
+    "iozone",
+    "iozone-sync",
+    "bonnie",
+    "contacts",
+    "contacts-aged",
+    "install",
+    "install-aged",
+    "rlbench",
+    "rlbench-aged",
+    "iozone-install",
+    "iozone-install-aged",
+    "sustained",
+];
+
+/// The requests of a work in order.
+pub fn requests(work: &Work) -> Result<Vec<Request>, PaperError> {
+    let wrong = |what: String| PaperError::Wrong(format!("ext4, {}", work.key), what);
+    let packed = RECORDED
+        .iter()
+        .find(|(key, _)| *key == work.key)
+        .ok_or_else(|| wrong("nothing recorded".into()))?;
+    let mut text = Vec::new();
+    GzDecoder::new(packed.1)
+        .read_to_end(&mut text)
+        .map_err(|error| wrong(error.to_string()))?;
+    let mut reader = Reader::new(&text, Format::Fio, Options::default());
+    std::iter::from_fn(|| reader.next().transpose())
+        .collect::<Result<_, _>>()
+        .map_err(|error| wrong(error.to_string()))
+}

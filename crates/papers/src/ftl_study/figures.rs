@@ -1,0 +1,142 @@
+//! Figure 2, and the tables behind Table 1: where writes go, where time goes, what the flash does.
+
+use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
+use super::cells::{Cell, Cells, TABLE_1};
+use nandlab_lab::result::FlashRow;
+use nandlab_lab::run::FilesOutcome;
+
+fn strings<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(String::from).to_vec()
+}
+
+/// Figure 2: sector over number of write, before and after metadata is absorbed.
+pub fn figure_2(cells: &Cells) -> Exhibit {
+    let names: Vec<String> = cells
+        .hot()
+        .writes
+        .regions()
+        .map(|(region, _)| region.to_string())
+        .collect();
+    let scatter = |title: &str, run: &FilesOutcome| Figure {
+        names: names.clone(),
+        title: title.into(),
+        about: format!(
+            "{} sector writes; of each region at most 500 dots are drawn.",
+            run.writes.total()
+        ),
+        x: "number of the write".into(),
+        y: "sector of the volume".into(),
+        drawn: Drawn::Dots,
+        of: (Quantity::Count, Quantity::Count),
+        series: run
+            .writes
+            .points()
+            .map(|(region, points)| {
+                (
+                    region.to_string(),
+                    points
+                        .iter()
+                        .map(|(write, sector)| (*write as f64, *sector as f64))
+                        .collect(),
+                )
+            })
+            .collect(),
+    };
+    let cool = &cells.of(&TABLE_1[1], false).run;
+    let plots = vec![
+        scatter("(a) metadata on flash", cells.hot()),
+        scatter("(b) metadata in NVRAM", cool),
+    ];
+    Exhibit::Figures("Figure 2: write reference pattern".into(), plots)
+}
+
+/// Sector writes by region.
+pub fn regions(cells: &Cells) -> Exhibit {
+    let total = cells.hot().writes.total();
+    let row = |(region, tally): (nandlab_lab::play::regions::Region, nandlab_lab::play::regions::Tally)| {
+        let share = format!("{:.2} %", tally.writes as f64 / total as f64 * 100.0);
+        vec![
+            region.to_string(),
+            tally.writes.to_string(),
+            share,
+            tally.sectors.to_string(),
+        ]
+    };
+    Exhibit::Table(TableExhibit {
+        title: "Where the writes go".into(),
+        about: "Sectors written with metadata on flash.".into(),
+        heads: strings(["", "writes", "share", "different sectors"]),
+        rows: cells.hot().writes.regions().map(row).collect(),
+    })
+}
+
+/// Where the time of each run goes.
+pub fn time(cells: &Cells) -> Exhibit {
+    let row = |cell: &Cell| {
+        let flash = &cell.run.outcome.result.flash;
+        let busy =
+            flash.die_busy.iter().sum::<f64>() / flash.die_busy.len().max(1) as f64 * cell.bare;
+        let calls = cell.run.calls_ns as f64 / 1e9;
+        let values = [
+            cell.bare,
+            busy,
+            calls,
+            cell.bare - busy - calls,
+            cell.seconds - cell.bare,
+            cell.seconds,
+        ];
+        [super::named(&cell.layer, cell)]
+            .into_iter()
+            .chain(values.map(|seconds| format!("{seconds:.1}")))
+            .collect()
+    };
+    Exhibit::Table(TableExhibit {
+        title: "Where the time goes".into(),
+        about: "Seconds. Chip: the die at work, driver and transfers included as far as they overlap. Calls: the file system's own instructions. Rest: block layer, translation \
+                layer, transfers, NVRAM. Calibrated: the layer's constant times the sectors written."
+            .into(),
+        heads: strings(["", "without calibration", "chip", "calls", "rest", "calibrated", "in all"]),
+        rows: cells.all().iter().map(row).collect(),
+    })
+}
+
+/// What the flash did.
+pub fn operations(cells: &Cells) -> Exhibit {
+    let row = |cell: &Cell| {
+        let result = &cell.run.outcome.result;
+        let sum = |pick: fn(&FlashRow) -> u64| result.flash.causes.iter().map(pick).sum::<u64>();
+        let counts = [
+            sum(|r| r.reads + r.copies) - sum(|r| r.oob_reads),
+            sum(|r| r.programs + r.copies) - sum(|r| r.oob_programs),
+            sum(|r| r.oob_reads),
+            sum(|r| r.oob_programs),
+            sum(|r| r.erases),
+        ];
+        let m = result.flash.merges;
+        let merges = [
+            m.switch,
+            m.partial,
+            m.full,
+            m.folds_in_place,
+            m.folds_elsewhere,
+        ]
+        .map(|count| {
+            if count == 0 {
+                "-".into()
+            } else {
+                count.to_string()
+            }
+        });
+        [super::named(&cell.layer, cell)]
+            .into_iter()
+            .chain(counts.map(|count| count.to_string()))
+            .chain(merges)
+            .collect()
+    };
+    Exhibit::Table(TableExhibit {
+        title: "What the flash does".into(),
+        about: "Operations while the workload runs, on a used device whose partition begins with an erase block. A page copied is one read and one program.".into(),
+        heads: strings(["", "page reads", "page programs", "OOB reads", "OOB programs", "erases", "switch merges", "partial", "full", "folds in place", "elsewhere"]),
+        rows: cells.all().iter().map(row).collect(),
+    })
+}

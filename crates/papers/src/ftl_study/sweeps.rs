@@ -1,0 +1,308 @@
+//! What the paper leaves open, run through: FAST's options at every place of the partition, NFTL's
+//! options.
+//!
+//! The file system's requests are those of one run, served again by each stack; nothing is
+//! calibrated in a sweep.
+
+use crate::{Exhibit, PaperError, TableExhibit};
+use super::cells::{Cells, Layer, Study, TABLE_1};
+use nandlab_lab::run::{Again, run_again};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Sectors of an erase block: as many places can a partition begin at within one.
+const PLACES: u32 = 32;
+
+/// FAST's open options: name, settings.
+const FAST: [(&str, [&str; 2]); 4] = [
+    (
+        "skip stale, merge",
+        ["ftl.skip-stale=true", "ftl.mismatch=merge"],
+    ),
+    (
+        "skip stale, random",
+        ["ftl.skip-stale=true", "ftl.mismatch=random"],
+    ),
+    (
+        "merge all, merge",
+        ["ftl.skip-stale=false", "ftl.mismatch=merge"],
+    ),
+    (
+        "merge all, random",
+        ["ftl.skip-stale=false", "ftl.mismatch=random"],
+    ),
+];
+
+/// NFTL's.
+const NFTL: [(&str, [&str; 2]); 4] = [
+    (
+        "longest chain, verified (Linux)",
+        ["ftl.victim=longest", "ftl.verify-free=true"],
+    ),
+    (
+        "longest chain, not verified",
+        ["ftl.victim=longest", "ftl.verify-free=false"],
+    ),
+    (
+        "fewest copies, verified",
+        ["ftl.victim=min-copy", "ftl.verify-free=true"],
+    ),
+    (
+        "fewest copies, not verified",
+        ["ftl.victim=min-copy", "ftl.verify-free=false"],
+    ),
+];
+
+/// Bytes of the write cache, in KiB.
+const SIZES: [u32; 5] = [8, 32, 64, 128, 256];
+
+/// Its policies: name, settings.
+const POLICIES: [(&str, &[&str]); 5] = [
+    ("LRU", &["nvram.policy=lru"]),
+    ("FAB", &["nvram.policy=fab"]),
+    ("BPLRU", &["nvram.policy=bplru"]),
+    (
+        "BPLRU without padding",
+        &["nvram.policy=bplru", "nvram.padding=false"],
+    ),
+    ("LB-CLOCK", &["nvram.policy=lb-clock"]),
+];
+
+/// Seconds, and what the flash did.
+struct Served {
+    seconds: f64,
+    again: Again,
+}
+
+/// Everything that was swept.
+pub struct Sweeps {
+    /// For each place: BAST, and FAST with each of its options, in seconds.
+    places: Vec<[f64; 1 + FAST.len()]>,
+    nftl: Vec<Served>,
+    /// For each layer of Table 1 and each policy: one for each size.
+    cached: Vec<Vec<Served>>,
+}
+
+/// Runs the sweeps.
+pub fn run(
+    study: &Study,
+    cells: &Cells,
+    watch: &(dyn Fn(f64) + Sync),
+) -> Result<Sweeps, PaperError> {
+    let (mut wanted, [nftl, bast, fast]) = (Vec::new(), TABLE_1);
+    for place in 0..PLACES {
+        let start = format!("fs.start-sector={place}");
+        let on = |layer: &Layer, options: &[&str]| -> Vec<String> {
+            layer
+                .settings
+                .iter()
+                .chain(options)
+                .copied()
+                .chain([start.as_str()])
+                .map(String::from)
+                .collect()
+        };
+        wanted.push(on(&bast, &[]));
+        let fast = FAST.map(|(_, options)| on(&fast, &options));
+        wanted.extend(fast);
+    }
+    wanted.extend(NFTL.map(|(_, options)| -> Vec<String> {
+        nftl.settings
+            .iter()
+            .chain(&options)
+            .map(ToString::to_string)
+            .collect()
+    }));
+    let cached_from = wanted.len();
+    for layer in TABLE_1 {
+        for (_, policy) in POLICIES {
+            let settings = |size: u32| -> Vec<String> {
+                let size = format!("nvram.size={size} KiB");
+                let cache = ["nvram.holds=writes", &size];
+                layer
+                    .settings
+                    .iter()
+                    .chain(policy)
+                    .chain(&cache)
+                    .map(ToString::to_string)
+                    .collect()
+            };
+            wanted.extend(SIZES.map(settings));
+        }
+    }
+    let done = AtomicUsize::new(0);
+    let serve = |settings: &Vec<String>| {
+        let served = serve(study, cells, settings)?;
+        watch((done.fetch_add(1, Relaxed) + 1) as f64 / wanted.len() as f64);
+        Ok(served)
+    };
+    let mut served: Vec<Served> = wanted
+        .par_iter()
+        .map(serve)
+        .collect::<Result<_, PaperError>>()?;
+    let mut cached = served.split_off(cached_from).into_iter().peekable();
+    let cached = std::iter::from_fn(|| {
+        cached
+            .peek()
+            .is_some()
+            .then(|| cached.by_ref().take(SIZES.len()).collect())
+    })
+    .collect();
+    let nftl = served.split_off(served.len() - NFTL.len());
+    let places = served
+        .chunks_exact(1 + FAST.len())
+        .map(|chunk| std::array::from_fn(|at| chunk[at].seconds))
+        .collect();
+    Ok(Sweeps {
+        places,
+        nftl,
+        cached,
+    })
+}
+
+fn serve(study: &Study, cells: &Cells, settings: &[String]) -> Result<Served, PaperError> {
+    let experiment = study.experiment(settings)?;
+    let again = run_again(&experiment, cells.hot())
+        .map_err(|error| PaperError::Run(settings.join(" "), error.into()))?;
+    let calls = cells.hot().calls_ns;
+    Ok(Served {
+        seconds: (again.ns + calls) as f64 / 1e9,
+        again,
+    })
+}
+
+impl Sweeps {
+    /// In how many of FAST's cells it is slower than BAST at the same place, and of how many.
+    pub fn fast_behind_bast(&self) -> (usize, usize) {
+        let behind = self
+            .places
+            .iter()
+            .flat_map(|place| place[1..].iter().map(|fast| *fast > place[0]));
+        (
+            behind.clone().filter(|behind| *behind).count(),
+            behind.count(),
+        )
+    }
+
+    /// Tables.
+    pub fn exhibits(&self) -> Vec<Exhibit> {
+        vec![
+            self.cache(),
+            self.fast_summary(),
+            self.nftl_options(),
+            self.fast_grid(),
+        ]
+        .into_iter()
+        .map(Exhibit::Table)
+        .collect()
+    }
+
+    fn fast_summary(&self) -> TableExhibit {
+        let row = |at: usize, name: &str| {
+            let mut seconds: Vec<f64> = self.places.iter().map(|place| place[at]).collect();
+            seconds.sort_by(f64::total_cmp);
+            let behind = self
+                .places
+                .iter()
+                .filter(|place| place[at] > place[0])
+                .count();
+            let [least, middle, most] =
+                [0, seconds.len() / 2, seconds.len() - 1].map(|i| format!("{:.1}", seconds[i]));
+            vec![
+                name.to_string(),
+                least,
+                middle,
+                most,
+                format!("{behind} of {}", self.places.len()),
+            ]
+        };
+        let rows = [row(0, "log block (BAST)")].into_iter().chain(
+            FAST.iter()
+                .enumerate()
+                .map(|(at, (name, _))| row(at + 1, &format!("FAST: {name}"))),
+        );
+        TableExhibit {
+            title: "FAST's open options".into(),
+            about: "Seconds with metadata on flash, nothing calibrated, over the 32 places of an erase block where the partition can begin. Skip stale: a page whose newest \
+                    version is elsewhere is not merged. Merge or random: what a write that does not continue the sequential log block does."
+                .into(),
+            heads: ["", "least", "median", "most", "slower than BAST at the same place"].map(String::from).to_vec(),
+            rows: rows.collect(),
+        }
+    }
+
+    fn fast_grid(&self) -> TableExhibit {
+        let row = |(at, place): (usize, &[f64; 1 + FAST.len()])| {
+            [at.to_string()]
+                .into_iter()
+                .chain(place.iter().map(|seconds| format!("{seconds:.1}")))
+                .collect()
+        };
+        let heads = ["first sector", "BAST"]
+            .into_iter()
+            .chain(FAST.iter().map(|(name, _)| *name))
+            .map(String::from);
+        TableExhibit {
+            title: "FAST's open options: every cell".into(),
+            about: "Seconds with metadata on flash, nothing calibrated. The FAT begins one sector behind the partition's first, the root directory 129; a partition at 63, as \
+                    of old, lies as one at 31."
+                .into(),
+            heads: heads.collect(),
+            rows: self.places.iter().enumerate().map(row).collect(),
+        }
+    }
+
+    fn nftl_options(&self) -> TableExhibit {
+        let row = |((name, _), served): (&(&str, [&str; 2]), &Served)| {
+            let sum = |pick: fn(&nandlab_lab::result::FlashRow) -> u64| {
+                served
+                    .again
+                    .causes
+                    .iter()
+                    .map(pick)
+                    .sum::<u64>()
+                    .to_string()
+            };
+            vec![
+                name.to_string(),
+                format!("{:.0}", served.seconds),
+                sum(|row| row.reads),
+                sum(|row| row.programs),
+                sum(|row| row.erases),
+            ]
+        };
+        TableExhibit {
+            title: "NFTL's options".into(),
+            about: format!(
+                "{}, metadata on flash, nothing calibrated.",
+                TABLE_1[0].name
+            ),
+            heads: ["", "seconds", "reads", "programs", "erases"]
+                .map(String::from)
+                .to_vec(),
+            rows: NFTL.iter().zip(&self.nftl).map(row).collect(),
+        }
+    }
+
+    fn cache(&self) -> TableExhibit {
+        let names = TABLE_1.iter().flat_map(|layer| {
+            POLICIES
+                .iter()
+                .map(move |(policy, _)| format!("{}, {policy}", layer.name))
+        });
+        let row = |(name, served): (String, &Vec<Served>)| {
+            [name]
+                .into_iter()
+                .chain(served.iter().map(|served| format!("{:.1}", served.seconds)))
+                .collect()
+        };
+        TableExhibit {
+            title: "A write cache in the translation layer".into(),
+            about: "Seconds with metadata written to the disk, nothing calibrated, by size of the non-volatile memory in the layer: what the paper leaves to future work. Memory \
+                    takes its time as in the file system's cache."
+                .into(),
+            heads: [String::new()].into_iter().chain(SIZES.map(|size| format!("{size} KiB"))).collect(),
+            rows: names.zip(&self.cached).map(row).collect(),
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The runs behind Table 2 and Figure 3, and the same with what the paper leaves open chosen
+//! otherwise.
+
+use crate::PaperError;
+use super::published::SIZES;
+use nandlab_lab::Experiment;
+use nandlab_lab::run::{FilesOutcome, run_files};
+use nandlab_stack::Document;
+use nandlab_workload::Op;
+use rayon::prelude::*;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const TIOBENCH: (&str, &str) = (
+    "papers/jffs2-wb/tiobench.toml",
+    include_str!("../../../../papers/jffs2-wb/tiobench.toml"),
+);
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct System {
+    /// Its name in ids.
+    pub key: &'static str,
+    /// Its name for people.
+    pub name: &'static str,
+    /// What describes it.
+    settings: &'static [&'static str],
+}
+
+const EXT2: [&str; 3] = ["fs.type=ext2", "fs.compression=", "ftl.scheme=mtdblock"];
+
+/// In the order of Table 2.
+pub const SYSTEMS: [System; 3] = [
+    System {
+        key: "ext2",
+        name: "EXT2 on mtdblock",
+        settings: &EXT2,
+    },
+    System {
+        key: "jffs2",
+        name: "JFFS2",
+        settings: &[],
+    },
+    System {
+        key: "jffs2-wb",
+        name: "JFFS2-WB",
+        settings: &["write-back.deferred=true"],
+    },
+];
+/// Lengths of a block.
+pub const BLOCKS: [u64; 3] = [4096, 65_536, 131_072];
+
+/// What the paper leaves open, chosen otherwise: what it is, settings, whether only the routine
+/// knows them.
+pub const OPTIONS: [(&str, &[&str], bool); 13] = [
+    ("text", &["workload.contents=text"], false),
+    ("random bytes", &["workload.contents=random"], false),
+    (
+        "a file of no length first",
+        &["workload.truncate-first=false"],
+        false,
+    ),
+    (
+        "four cycles an instruction",
+        &["host.instruction-ns=20.8"],
+        false,
+    ),
+    ("memory of 64 MiB", &["memory.size=64 MiB"], false),
+    ("no summaries", &["fs.summary=false"], true),
+    (
+        "passes every 100 ms",
+        &["write-back.flash-writeback=100 ms"],
+        true,
+    ),
+    (
+        "passes every 5 s",
+        &["write-back.flash-writeback=5 s"],
+        true,
+    ),
+    (
+        "passes of 256 elements, up to 1 s",
+        &["write-back.threshold=256", "write-back.slice=1 s"],
+        true,
+    ),
+    (
+        "pinned pages up to 16 MiB",
+        &["write-back.memory=16 MiB"],
+        true,
+    ),
+    (
+        "pinned pages up to 20 MiB",
+        &["write-back.memory=20 MiB"],
+        true,
+    ),
+    (
+        "merged up to an erase block, in nodes of a page",
+        &["write-back.merge=128 KiB"],
+        true,
+    ),
+    (
+        "merged up to an erase block, in nodes of up to 64 KiB",
+        &["write-back.merge=128 KiB", "fs.node-bytes=64 KiB"],
+        true,
+    ),
+];
+/// Where the open choices are looked at: a length within the memory and one beyond it.
+pub const LOOKED_AT: [u64; 2] = [8 << 20, 32 << 20];
+/// The deferral in front of another file system: what it is, settings.
+pub const ELSEWHERE: [(&str, &[&str]); 4] = [
+    ("ext2 on a page map, written at once", &ON_EXT2),
+    (
+        "the same behind the routine, merged up to an erase block",
+        &[
+            ON_EXT2[0], ON_EXT2[1], ON_EXT2[2], ON_EXT2[3], DEFERRED, MERGED,
+        ],
+    ),
+    ("FAT16 on a page map, written at once", &ON_FAT),
+    (
+        "the same behind the routine, merged up to an erase block",
+        &[
+            ON_FAT[0], ON_FAT[1], ON_FAT[2], ON_FAT[3], ON_FAT[4], DEFERRED, MERGED,
+        ],
+    ),
+];
+const ON_EXT2: [&str; 4] = [
+    "fs.type=ext2",
+    "fs.compression=",
+    "ftl.scheme=page",
+    "fs.sync=true",
+];
+const ON_FAT: [&str; 5] = [
+    "fs.type=fat16",
+    "fs.compression=",
+    "fs.cluster=4096",
+    "ftl.scheme=page",
+    "fs.sync=true",
+];
+const DEFERRED: &str = "write-back.deferred=true";
+const MERGED: &str = "write-back.merge=128 KiB";
+
+/// Which run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// Length of the file.
+    pub size: u64,
+    /// Length of a block.
+    pub block: u64,
+    /// The system and what is chosen otherwise, or a place in [`ELSEWHERE`].
+    pub what: What,
+}
+
+/// See [`Place`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum What {
+    /// One of [`SYSTEMS`], with one of [`OPTIONS`] or as the paper has it.
+    System(usize, Option<usize>),
+    /// One of [`ELSEWHERE`].
+    Elsewhere(usize),
+}
+
+/// One run.
+pub struct Cell {
+    place: Place,
+    /// What came of it.
+    pub run: FilesOutcome,
+}
+
+impl Cell {
+    /// How long each call of one kind took, ns.
+    pub fn latencies(&self, op: Op) -> impl Iterator<Item = u64> {
+        self.run
+            .latencies
+            .iter()
+            .filter(move |latency| latency.op == op)
+            .map(|latency| latency.ns)
+    }
+
+    /// Their mean, ns.
+    pub fn mean(&self, op: Op) -> f64 {
+        let (sum, count) = self.latencies(op).fold((0.0, 0.0), |(sum, count), ns| {
+            (sum + ns as f64, count + 1.0)
+        });
+        sum / count
+    }
+
+    /// The longest, ns.
+    pub fn longest(&self, op: Op) -> u64 {
+        self.latencies(op).max().unwrap_or(0)
+    }
+
+    /// Pages programmed while the file was written.
+    pub fn programs(&self) -> u64 {
+        let write = self.run.phases.iter().filter(|phase| phase.name == "write");
+        write
+            .flat_map(|phase| &phase.causes)
+            .map(|row| row.programs + row.copies)
+            .sum()
+    }
+
+    /// Virtual seconds that writing took, the fsync at its end included.
+    pub fn seconds(&self) -> f64 {
+        self.run
+            .phases
+            .iter()
+            .filter(|phase| phase.name == "write")
+            .map(nandlab_lab::run::PhaseOutcome::seconds)
+            .sum()
+    }
+}
+
+/// All runs.
+pub struct Cells {
+    cells: Vec<Cell>,
+}
+
+impl Cells {
+    /// Runs everything.
+    pub fn run(watch: &(dyn Fn(f64) + Sync)) -> Result<Self, PaperError> {
+        let figures = SIZES
+            .iter()
+            .flat_map(|size| BLOCKS.iter().map(move |block| (*size, *block)));
+        let figures = figures.flat_map(|(size, block)| {
+            (0..SYSTEMS.len()).map(move |at| Place {
+                size,
+                block,
+                what: What::System(at, None),
+            })
+        });
+        let open = LOOKED_AT.into_iter().flat_map(|size| {
+            let systems = |option: usize| if OPTIONS[option].2 { 2..3 } else { 0..3 };
+            let options = (0..OPTIONS.len()).flat_map(move |option| {
+                systems(option).map(move |at| What::System(at, Some(option)))
+            });
+            options
+                .chain((0..ELSEWHERE.len()).map(What::Elsewhere))
+                .map(move |what| Place {
+                    size,
+                    block: 4096,
+                    what,
+                })
+        });
+        let mut wanted: Vec<Place> = figures.chain(open).collect();
+        // The longest first, so that none is left alone at the end.
+        wanted.sort_by_key(|place| u64::MAX - place.size);
+        let done = AtomicUsize::new(0);
+        let one = |place: &Place| {
+            let cell = cell(*place)?;
+            watch((done.fetch_add(1, Relaxed) + 1) as f64 / wanted.len() as f64);
+            Ok(cell)
+        };
+        Ok(Self {
+            cells: wanted
+                .par_iter()
+                .map(one)
+                .collect::<Result<_, PaperError>>()?,
+        })
+    }
+
+    /// A run of the table or the figure.
+    pub fn of(&self, system: usize, size: u64, block: u64) -> &Cell {
+        self.at(Place {
+            size,
+            block,
+            what: What::System(system, None),
+        })
+    }
+
+    /// Any run.
+    pub fn at(&self, place: Place) -> &Cell {
+        self.cells
+            .iter()
+            .find(|cell| cell.place == place)
+            .expect("every cell was run")
+    }
+}
+
+/// The experiment with some settings changed.
+pub fn experiment(settings: &[String]) -> Result<Experiment, PaperError> {
+    let (file, text) = TIOBENCH;
+    Ok(Experiment::take(Document::parse(
+        file,
+        Path::new("papers/jffs2-wb"),
+        text,
+        settings,
+    )?)?)
+}
+
+fn cell(place: Place) -> Result<Cell, PaperError> {
+    let (of_system, changed): (&[&str], &[&str]) = match place.what {
+        What::System(at, option) => (
+            SYSTEMS[at].settings,
+            option.map_or(&[], |option| OPTIONS[option].1),
+        ),
+        What::Elsewhere(at) => (ELSEWHERE[at].1, &[]),
+    };
+    let at = [
+        format!("workload.size={}", place.size),
+        format!("workload.block={}", place.block),
+    ];
+    let settings: Vec<String> = of_system
+        .iter()
+        .chain(changed)
+        .map(ToString::to_string)
+        .chain(at)
+        .collect();
+    let experiment = experiment(&settings)?;
+    let name = format!("tiobench {place:?}");
+    let files = experiment
+        .workload
+        .files()
+        .ok_or_else(|| PaperError::Wrong(name.clone(), "no workload on files".into()))?;
+    let run = run_files(&experiment, files, true, &mut |_| ())
+        .map_err(|error| PaperError::Run(name, error.into()))?;
+    Ok(Cell { place, run })
+}
