@@ -15,6 +15,7 @@
 //! | [`page`] | page mapping: any logical page on any flash page |
 //! | [`write_cache`] | a non-volatile write cache in front of any of them |
 //! | `victim` | which block to collect next |
+//! | `layer` | each scheme as a `Layer` over flash |
 //! | `lists` | numbers in lists |
 //! | `tally` | who caused which flash operation |
 
@@ -25,6 +26,7 @@ extern crate alloc;
 
 mod extent;
 mod fault;
+mod layer;
 mod lists;
 pub mod logblock;
 pub mod mtdblock;
@@ -58,6 +60,9 @@ pub trait Ftl: BlockDevice {
 
     /// Writes whatever makes the next attach quick, and makes everything durable.
     fn detach(&mut self) -> Result<(), BlockError>;
+
+    /// Gives the flash back as it is, without another operation.
+    fn into_medium(self: Box<Self>) -> Self::Medium;
 }
 
 impl<F: Ftl + ?Sized> Ftl for Box<F> {
@@ -77,6 +82,10 @@ impl<F: Ftl + ?Sized> Ftl for Box<F> {
 
     fn detach(&mut self) -> Result<(), BlockError> {
         (**self).detach()
+    }
+
+    fn into_medium(self: Box<Self>) -> F::Medium {
+        (*self).into_medium()
     }
 }
 

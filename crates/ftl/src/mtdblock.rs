@@ -377,4 +377,8 @@ impl<M: Mtd> Ftl for MtdBlock<M> {
     fn detach(&mut self) -> Result<(), BlockError> {
         self.flush()
     }
+
+    fn into_medium(self: Box<Self>) -> M {
+        (*self).into_medium()
+    }
 }

@@ -82,6 +82,9 @@ impl<F: Ftl> Ftl for Scripted<F> {
     fn detach(&mut self) -> Result<(), BlockError> {
         self.0.detach()
     }
+    fn into_medium(self: Box<Self>) -> F::Medium {
+        Box::new(self.0).into_medium()
+    }
 }
 
 type Layer = Scripted<LogBlockFtl<Chip>>;

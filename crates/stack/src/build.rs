@@ -1,45 +1,30 @@
-//! A description becomes a stack: chip, contents, dump, translation layer, in this order.
+//! A description becomes a stack: chip, contents, dump, translation layer, file system, in this
+//! order.
+//!
+//! *Promises.* Here alone it is decided whether a file system lies on a disk or on flash
+//! ([`Below`]).
 
 use crate::dump::{self, DumpError, Loaded};
 use crate::file::PageFile;
-use crate::ubi::UbiDisk;
-use crate::{ChipDescription, Description, FsDescription, FsError, Memory, Scheme};
-use nandlab_block::BlockError;
-use nandlab_ftl::logblock::LogBlockFtl;
-use nandlab_ftl::mtdblock::MtdBlock;
-use nandlab_ftl::nftl::Nftl;
-use nandlab_ftl::page::PageFtl;
+use crate::fs::{Machine, Medium, Mounted};
+use crate::layer::{Device, DiskLayer, Finish, FlashLayer, Processor};
+use crate::{ChipDescription, Description, FsDescription, FsError, Memory, Translation};
+use nandlab_block::{BlockDevice, BlockError};
+use nandlab_ftl::AttachError;
 use nandlab_ftl::write_cache::{CacheError, WriteCache};
-use nandlab_ftl::{AttachError, Ftl};
-use nandlab_mtd::MtdError;
+use nandlab_mtd::{LayerError, Mtd, MtdError};
 use nandlab_nand::{Chip, ChipSpec, Contents, SpecError};
 use nandlab_sim::{Clock, Rail};
 use nandlab_ubi::UbiError;
 use std::io;
 use std::path::PathBuf;
 
-/// A translation layer on a chip, of whatever scheme.
-pub trait Device: Ftl<Medium = Chip> + Send {
-    /// Gives the chip back, without any further write.
-    fn into_chip(self: Box<Self>) -> Chip;
-}
-
-macro_rules! devices {
-    ($($layer:ident),*) => {$(
-        impl Device for $layer<Chip> {
-            fn into_chip(self: Box<Self>) -> Chip {
-                self.into_medium()
-            }
-        }
-    )*};
-}
-devices!(PageFtl, LogBlockFtl, Nftl, MtdBlock);
-
-/// The memory's contents go with it: [`Ftl::detach`] first.
-impl Device for WriteCache<Box<dyn Device>, Memory> {
-    fn into_chip(self: Box<Self>) -> Chip {
-        self.into_parts().0.into_chip()
-    }
+/// What lies below a file system.
+pub enum Below {
+    /// A disk: a translation layer on a chip.
+    Disk(Box<dyn Device>),
+    /// Flash: the chip itself.
+    Flash(Chip),
 }
 
 /// A stack ready for use.
@@ -48,26 +33,41 @@ pub struct Stack {
     pub clock: Clock,
     /// Its supply.
     pub rail: Rail,
-    /// The disk on top.
-    pub device: Box<dyn Device>,
+    /// What lies below the file system.
+    pub below: Below,
     /// The memory that survives power cuts, if the file system has one.
     pub nvram: Option<Memory>,
-    /// What the dump held that the chip began with; none if there was no dump.
+    /// What the dump held that the chip began with. `None` if there was no dump.
     pub loaded: Option<Loaded>,
-    description: ChipDescription,
+    description: Description,
 }
 
-/// A chip ready for a file system that needs no translation layer.
-pub struct BareFlash {
-    /// Its virtual time.
-    pub clock: Clock,
-    /// Its supply.
-    pub rail: Rail,
-    /// The chip.
-    pub chip: Chip,
-    /// What the dump held that the chip began with; none if there was no dump.
-    pub loaded: Option<Loaded>,
-    description: ChipDescription,
+/// What stands between a file system and the medium below it: a driver that takes the processor's
+/// time, or nothing ([`Direct`]).
+pub trait Driver<'a> {
+    /// The disk as the file system is to see it.
+    fn disk(&mut self, device: &'a mut dyn Device) -> Box<dyn BlockDevice + 'a>;
+
+    /// The chip as the layer above is to see it.
+    fn flash(&mut self, chip: &'a mut Chip) -> Box<dyn Mtd + 'a>;
+
+    /// The processor whose time the file system and UBI take.
+    fn processor(&self) -> Option<Processor> {
+        None
+    }
+}
+
+/// No driver: calls take the medium's time alone.
+pub struct Direct;
+
+impl<'a> Driver<'a> for Direct {
+    fn disk(&mut self, device: &'a mut dyn Device) -> Box<dyn BlockDevice + 'a> {
+        Box::new(device)
+    }
+
+    fn flash(&mut self, chip: &'a mut Chip) -> Box<dyn Mtd + 'a> {
+        Box::new(chip)
+    }
 }
 
 /// A stack that cannot be built, or not be put away.
@@ -89,12 +89,12 @@ pub enum BuildError {
         available: u64,
     },
     /// The file for page data cannot be had.
-    #[error("chip.contents-file: {}: {error}", path.display())]
+    #[error("chip.contents-file: {}: {source}", path.display())]
     Contents {
         /// The file.
         path: PathBuf,
         /// Why not.
-        error: io::Error,
+        source: io::Error,
     },
     /// A dump cannot be loaded or saved.
     #[error(transparent)]
@@ -102,9 +102,12 @@ pub enum BuildError {
     /// A disk is needed, and there is none.
     #[error("ftl.scheme: found \"none\", expected a translation layer, since a disk is asked for")]
     Bare,
+    /// The layer offers no flash.
+    #[error("ftl.scheme: found \"{0}\", expected a layer that offers flash")]
+    NoFlash(&'static str),
     /// The layer cannot be formatted on this chip.
     #[error("ftl: {0}")]
-    Format(AttachError),
+    Format(#[source] LayerError),
     /// The chip's user OOB bytes do not suffice.
     #[error(
         "chip.oob: found {found} user bytes, expected at least {expected} for ftl.scheme = \"{scheme}\""
@@ -118,11 +121,8 @@ pub enum BuildError {
         scheme: &'static str,
     },
     /// What is on the chip cannot be attached.
-    #[error("ftl: {error}; ftl.format = true would erase what is on the chip")]
-    Attach {
-        /// Why not.
-        error: AttachError,
-    },
+    #[error("ftl: {0}; ftl.format = true would erase what is on the chip")]
+    Attach(#[source] LayerError),
     /// The write cache does not fit.
     #[error("nvram: {0}")]
     Cache(#[from] CacheError),
@@ -137,101 +137,174 @@ pub enum BuildError {
         /// Those that there are.
         found: String,
     },
-    /// The file system that lies on flash could not be made.
+    /// The file system cannot be made or mounted.
     #[error(transparent)]
-    Fs(#[from] Box<FsError>),
+    Fs(#[from] FsError),
     /// The layer could not write what it needs at the end.
     #[error("detaching the translation layer: {0}")]
-    Detach(BlockError),
+    Detach(#[source] BlockError),
 }
 
 impl Stack {
     /// Builds what `description` says: formatted, or attached where a dump was loaded.
     pub fn build(description: &Description) -> Result<Self, BuildError> {
-        let (clock, rail) = (Clock::new(), Rail::new());
+        let clock = Clock::new();
+        let rail = Rail::new();
         let (chip, loaded) = powered_chip(description, &clock, &rail)?;
-        let device = if description.ftl.format.applies(loaded) {
-            format_on(&description.ftl.scheme, chip)?
+        let on_flash = description
+            .fs
+            .as_ref()
+            .is_some_and(FsDescription::is_on_flash);
+        let (below, nvram) = if on_flash || description.ftl.layer.disk.is_none() {
+            (Below::Flash(chip), None)
         } else {
-            attach_on(&description.ftl.scheme, chip)?
+            let device = disk(description, chip, loaded)?;
+            let (device, nvram) = with_nvram(description, device, &clock, &rail)?;
+            (Below::Disk(device), nvram)
         };
-        let (device, nvram) = with_nvram(description, device, &clock, &rail)?;
+        let description = description.clone();
         Ok(Self {
             clock,
             rail,
-            device,
+            below,
             nvram,
             loaded,
-            description: description.chip.clone(),
+            description,
         })
     }
 
-    /// Whether the translation layer is new, and so the disk empty.
-    pub fn was_formatted(&self, description: &Description) -> bool {
-        description.ftl.format.applies(self.loaded)
+    /// The disk. Fails if the stack has none.
+    pub fn disk(&mut self) -> Result<&mut dyn Device, BuildError> {
+        match &mut self.below {
+            Below::Disk(device) => Ok(&mut **device),
+            Below::Flash(_) => Err(BuildError::Bare),
+        }
+    }
+
+    /// The chip.
+    pub fn chip(&self) -> &Chip {
+        match &self.below {
+            Below::Disk(device) => device.medium(),
+            Below::Flash(chip) => chip,
+        }
+    }
+
+    /// Bytes of a sector; on flash, of a page.
+    pub fn sector(&self) -> u64 {
+        match &self.below {
+            Below::Disk(device) => device.geometry().sector.into(),
+            Below::Flash(chip) => chip.geometry().page.into(),
+        }
+    }
+
+    /// Whether the stack is new, so that a file system has to be made on it.
+    pub fn is_new(&self) -> bool {
+        self.description.ftl.format.applies(self.loaded)
+    }
+
+    fn fs(&self) -> Result<FsDescription, BuildError> {
+        Ok(self.description.fs.clone().ok_or(FsError::None)?)
+    }
+
+    /// Makes the described file system.
+    pub fn make_fs(&mut self) -> Result<(), BuildError> {
+        let fs = self.fs()?;
+        match &mut self.below {
+            Below::Disk(device) => Ok(fs.make(Medium::Disk(Box::new(fs.partition(device)?)))?),
+            Below::Flash(chip) => {
+                let layer = flash_layer(&self.description.ftl.layer)?;
+                layer.format(chip)?;
+                if !layer.is_volume() {
+                    fs.make(Medium::Flash(Box::new(chip)))?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Mounts the described file system behind `driver`. The seed is for choices that Linux leaves
+    /// to its clock.
+    pub fn mount<'a>(
+        &'a mut self,
+        seed: u64,
+        driver: &mut dyn Driver<'a>,
+    ) -> Result<MountedStack<'a>, BuildError> {
+        let fs = self.fs()?;
+        let mut machine = Machine {
+            seed,
+            processor: driver.processor(),
+            memory: self.description.memory,
+            nvram: None,
+            on_volume: false,
+        };
+        match &mut self.below {
+            Below::Disk(device) => {
+                let nvram = self.nvram.as_mut();
+                machine.nvram = nvram.map(|nvram| Box::new(nvram) as Box<dyn BlockDevice>);
+                let disk = Box::new(fs.partition(driver.disk(&mut **device))?);
+                let mounted = fs.mount(Medium::Disk(disk), machine)?;
+                let finish: Finish<'a> = Box::new(|| Ok(()));
+                Ok(MountedStack { mounted, finish })
+            }
+            Below::Flash(chip) => {
+                let layer = flash_layer(&self.description.ftl.layer)?;
+                let flash = layer.attach(driver.flash(chip), machine.processor.as_ref())?;
+                machine.on_volume = layer.is_volume();
+                let mounted = fs.mount(Medium::Flash(flash.mtd), machine)?;
+                let finish = flash.finish;
+                Ok(MountedStack { mounted, finish })
+            }
+        }
     }
 
     /// Puts the stack away: the translation layer is detached and the chip saved, if the
     /// description says where. Gives the chip.
     pub fn close(self) -> Result<Chip, BuildError> {
-        let Self {
-            mut device,
-            description,
-            ..
-        } = self;
-        let Some(path) = &description.save else {
-            return Ok(device.into_chip());
+        let chip = &self.description.chip;
+        let Some(path) = &chip.save else {
+            return Ok(match self.below {
+                Below::Disk(device) => device.into_medium(),
+                Below::Flash(chip) => chip,
+            });
         };
-        device.detach().map_err(BuildError::Detach)?;
-        let mut chip = device.into_chip();
-        dump::save(path, description.dump, &mut chip)?;
-        Ok(chip)
+        let mut saved = match self.below {
+            Below::Disk(mut device) => {
+                device.detach().map_err(BuildError::Detach)?;
+                device.into_medium()
+            }
+            Below::Flash(chip) => chip,
+        };
+        dump::save(path, chip.dump, &mut saved)?;
+        Ok(saved)
     }
 }
 
-impl BareFlash {
-    /// Builds the chip of `description`: as it comes from the factory, or as the dump has it.
-    pub fn build(description: &Description) -> Result<Self, BuildError> {
-        let (clock, rail) = (Clock::new(), Rail::new());
-        let (chip, loaded) = powered_chip(description, &clock, &rail)?;
-        Ok(Self {
-            clock,
-            rail,
-            chip,
-            loaded,
-            description: description.chip.clone(),
-        })
-    }
+/// A mounted file system on a stack.
+pub struct MountedStack<'a> {
+    /// The file system and its parts.
+    pub mounted: Mounted<'a>,
+    /// Completes the pending work of the layer below, after the unmount.
+    pub finish: Finish<'a>,
+}
 
-    /// Whether what is on it is to be replaced by a new file system.
-    pub fn is_to_be_formatted(&self, description: &Description) -> bool {
-        description.ftl.format.applies(self.loaded)
-    }
+fn flash_layer(layer: &Translation) -> Result<&dyn FlashLayer, BuildError> {
+    layer
+        .flash
+        .as_deref()
+        .ok_or(BuildError::NoFlash(layer.name))
+}
 
-    /// Makes the file system, on the chip or on a volume of UBI's: a new one reads as erased, and
-    /// nothing can come back in it, so that for JFFS2 it is an empty file system.
-    pub fn make(
-        &mut self,
-        description: &Description,
-        fs: &FsDescription,
-    ) -> Result<(), BuildError> {
-        match &description.ftl.scheme {
-            Scheme::Ubi(described) => Ok(described.format(&mut self.chip)?.settle()?),
-            _ => Ok(fs.make_on_flash(&mut self.chip).map_err(Box::new)?),
-        }
-    }
-
-    /// Puts it away: it is saved, if the description says where. Gives the chip.
-    pub fn close(self) -> Result<Chip, BuildError> {
-        let Self {
-            mut chip,
-            description,
-            ..
-        } = self;
-        if let Some(path) = &description.save {
-            dump::save(path, description.dump, &mut chip)?;
-        }
-        Ok(chip)
+/// The described translation layer on its chip.
+fn disk(
+    description: &Description,
+    chip: Chip,
+    loaded: Option<Loaded>,
+) -> Result<Box<dyn Device>, BuildError> {
+    let layer = &description.ftl.layer;
+    if description.ftl.format.applies(loaded) {
+        format_on(layer, chip)
+    } else {
+        attach_on(layer, chip)
     }
 }
 
@@ -286,54 +359,44 @@ pub fn new_chip(description: &ChipDescription) -> Result<Chip, BuildError> {
     };
     let g = &description.spec.geometry;
     let store =
-        PageFile::create(path, g.page, g.pages()).map_err(|error| BuildError::Contents {
+        PageFile::create(path, g.page, g.pages()).map_err(|source| BuildError::Contents {
             path: path.clone(),
-            error,
+            source,
         })?;
     Ok(Chip::with_store(description.spec.clone(), Box::new(store))?)
 }
 
 /// Formats a layer on a chip.
-pub fn format_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
-    let built: Result<Box<dyn Device>, AttachError> = match scheme {
-        Scheme::Ubi(described) => return UbiDisk::format(described, chip).map(boxed),
-        Scheme::Page(options) => PageFtl::format(chip, options.clone()).map(boxed),
-        Scheme::LogBlock(options) => LogBlockFtl::format(chip, options.clone()).map(boxed),
-        Scheme::Nftl(options) => Nftl::format(chip, options.clone()).map(boxed),
-        Scheme::Mtdblock => MtdBlock::format(chip).map(boxed),
-        Scheme::Bare => return Err(BuildError::Bare),
-    };
-    built.map_err(|error| refused(scheme, error).unwrap_or_else(BuildError::Format))
+pub fn format_on(layer: &Translation, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
+    let disk = disk_layer(layer)?;
+    disk.format(chip)
+        .map_err(|error| refused(layer, error).unwrap_or_else(BuildError::Format))
 }
 
 /// Attaches the layer that is on a chip.
-pub fn attach_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
-    let built: Result<Box<dyn Device>, AttachError> = match scheme {
-        Scheme::Ubi(described) => return UbiDisk::attach(described, chip).map(boxed),
-        Scheme::Page(options) => PageFtl::attach(chip, options.clone()).map(boxed),
-        Scheme::LogBlock(options) => LogBlockFtl::attach(chip, options.clone()).map(boxed),
-        Scheme::Nftl(options) => Nftl::attach(chip, options.clone()).map(boxed),
-        Scheme::Mtdblock => MtdBlock::attach(chip).map(boxed),
-        Scheme::Bare => return Err(BuildError::Bare),
+pub fn attach_on(layer: &Translation, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
+    let disk = disk_layer(layer)?;
+    disk.attach(chip)
+        .map_err(|error| refused(layer, error).unwrap_or_else(BuildError::Attach))
+}
+
+fn disk_layer(layer: &Translation) -> Result<&dyn DiskLayer, BuildError> {
+    layer.disk.as_deref().ok_or(BuildError::Bare)
+}
+
+/// An error that says by itself what to change. Any other comes back.
+fn refused(layer: &Translation, error: LayerError) -> Result<BuildError, LayerError> {
+    let error = match error.downcast::<BuildError>() {
+        Ok(error) => return Ok(*error),
+        Err(error) => error,
     };
-    built.map_err(|error| {
-        refused(scheme, error).unwrap_or_else(|error| BuildError::Attach { error })
-    })
-}
-
-fn boxed<D: Device + 'static>(layer: D) -> Box<dyn Device> {
-    Box::new(layer)
-}
-
-/// A refusal that a setting of the chip is to blame for; any other comes back.
-fn refused(scheme: &Scheme, error: AttachError) -> Result<BuildError, AttachError> {
-    match error {
-        AttachError::Mtd(MtdError::BadLength { found, expected }) => Ok(BuildError::Oob {
-            found: expected,
-            expected: found,
-            scheme: scheme.name(),
+    match error.downcast_ref::<AttachError>() {
+        Some(AttachError::Mtd(MtdError::BadLength { found, expected })) => Ok(BuildError::Oob {
+            found: *expected,
+            expected: *found,
+            scheme: layer.name,
         }),
-        error => Err(error),
+        _ => Err(error),
     }
 }
 
@@ -397,7 +460,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut stack =
             Stack::build(&description(&small("save = \"dump\""), directory.path())).unwrap();
-        stack.device.write(Lba(40), &[0x77; 4096]).unwrap();
+        stack.disk().unwrap().write(Lba(40), &[0x77; 4096]).unwrap();
         let written = stack.close().unwrap().counts();
         assert!(written.programs > 0);
         for more in [
@@ -407,7 +470,7 @@ mod tests {
         ] {
             let mut stack = Stack::build(&description(&small(more), directory.path())).unwrap();
             let mut buf = [0; 4096];
-            stack.device.read(Lba(40), &mut buf).unwrap();
+            stack.disk().unwrap().read(Lba(40), &mut buf).unwrap();
             assert_eq!(
                 (buf, stack.loaded.unwrap().bad),
                 ([0x77; 4096], 0),
@@ -420,7 +483,7 @@ mod tests {
         ))
         .unwrap();
         let mut buf = [1; 4096];
-        stack.device.read(Lba(40), &mut buf).unwrap();
+        stack.disk().unwrap().read(Lba(40), &mut buf).unwrap();
         assert_eq!(buf, [0; 4096]);
     }
 
@@ -479,7 +542,8 @@ mod tests {
             let mut stack = Stack::build(&description(&text, Path::new(""))).unwrap();
             (0..3000u64).for_each(|i| {
                 stack
-                    .device
+                    .disk()
+                    .unwrap()
                     .write(Lba(i * 37 % 500), &[i as u8; 512])
                     .unwrap()
             });

@@ -14,6 +14,7 @@
 //! | [`document`], [`section`] | TOML with places and overrides; keys taken one by one, the rest refused |
 //! | [`value`], [`units`] | what a key may hold: numbers, sizes, times, choices |
 //! | [`chip`], [`ftl`], [`mod@ubi`], [`fs`], [`nvram`], [`host`], [`page_cache`], [`mod@write_back`] | the sections that describe a stack |
+//! | [`layer`], [`Registry`] | what other crates implement to take part |
 //! | [`build`] | a description becomes a stack |
 //! | `memory` | the non-volatile memory, with the time that it takes |
 //! | [`dump`] | chips as `nanddump -o` and `nandwrite -o` exchange them |
@@ -30,9 +31,11 @@ pub mod file;
 pub mod fs;
 pub mod ftl;
 pub mod host;
+pub mod layer;
 mod memory;
 pub mod nvram;
 pub mod page_cache;
+mod registry;
 pub mod section;
 mod setting;
 mod suggest;
@@ -41,16 +44,23 @@ pub mod units;
 pub mod value;
 pub mod write_back;
 
-pub use build::{BareFlash, BuildError, Device, Stack};
+pub use build::{Below, BuildError, Direct, Driver, MountedStack, Stack};
 pub use chip::ChipDescription;
 pub use document::Document;
 pub use error::{DescriptionError, Place};
-pub use fs::{FsDescription, FsError, Mounted, Parts};
-pub use ftl::{Format, FtlDescription, Scheme};
+pub use fs::{
+    FsDescription, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Parts,
+    Region,
+};
+pub use ftl::{Format, FtlDescription};
 pub use host::HostDescription;
+pub use layer::{
+    Device, DiskLayer, Flash, FlashLayer, Processor, Scheme, SchemeInput, Translation,
+};
 pub use memory::Memory;
 pub use nvram::NvramDescription;
 pub use page_cache::MemoryDescription;
+pub use registry::Registry;
 pub use section::Section;
 pub use setting::{Origin, Setting};
 pub use ubi::{UbiDescription, UbiFlash};
@@ -81,18 +91,24 @@ impl Description {
     /// Takes the sections of a stack out of `document`; what else it holds is the caller's
     /// business, who ends with [`Document::finish`].
     pub fn take(document: &mut Document) -> Result<Self, DescriptionError> {
+        Self::take_with(document, &Registry::standard())
+    }
+
+    /// The same with layers and file systems of your own.
+    pub fn take_with(
+        document: &mut Document,
+        registry: &Registry,
+    ) -> Result<Self, DescriptionError> {
         let (chip, mut settings) = ChipDescription::take(document)?;
         // Whether there is a layer depends on the file system above it.
         document.know("ftl");
-        let (fs, of_fs) = FsDescription::take(document)?;
-        let (ftl, more) = FtlDescription::take(document, &chip, fs.as_ref())?;
-        let on_volume = matches!(ftl.scheme, Scheme::Ubi(_));
-        let fs = fs.map(|fs| if on_volume { fs.on_volume() } else { fs });
+        let (fs, of_fs) = FsDescription::take(document, &registry.file_systems)?;
+        let (ftl, more) = FtlDescription::take(document, &registry.schemes, &chip, fs.as_ref())?;
         settings.extend(more.into_iter().chain(of_fs));
         let (nvram, more) = NvramDescription::take(
             document,
             &chip,
-            fs.as_ref().is_some_and(FsDescription::knows_nvram),
+            fs.as_ref().is_some_and(|fs| fs.layer.knows_nvram()),
         )?;
         settings.extend(more);
         let (host, more) = HostDescription::take(document)?;
@@ -102,7 +118,6 @@ impl Description {
         let (write_back, more) =
             WriteBackDescription::take(document, &chip, fs.as_ref(), memory.as_ref())?;
         settings.extend(more);
-        let fs = fs.map(|fs| memory.iter().fold(fs, FsDescription::with_memory));
         Ok(Self {
             chip,
             ftl,

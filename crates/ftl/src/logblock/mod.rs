@@ -277,4 +277,8 @@ impl<M: Mtd> Ftl for LogBlockFtl<M> {
     fn detach(&mut self) -> Result<(), BlockError> {
         self.flush()
     }
+
+    fn into_medium(self: Box<Self>) -> M {
+        (*self).into_medium()
+    }
 }

@@ -207,4 +207,8 @@ impl<M: Mtd> Ftl for Nftl<M> {
     fn detach(&mut self) -> Result<(), BlockError> {
         self.flush()
     }
+
+    fn into_medium(self: Box<Self>) -> M {
+        (*self).into_medium()
+    }
 }

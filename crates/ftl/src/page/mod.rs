@@ -440,4 +440,8 @@ impl<M: Mtd> Ftl for PageFtl<M> {
         self.retire_records();
         self.mtd.sync().map_err(|e| self.fault(e))
     }
+
+    fn into_medium(self: Box<Self>) -> M {
+        (*self).into_medium()
+    }
 }

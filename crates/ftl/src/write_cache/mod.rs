@@ -437,4 +437,9 @@ impl<F: Ftl, N: BlockDevice> Ftl for WriteCache<F, N> {
         self.drain()?;
         self.below.detach()
     }
+
+    /// The memory's contents are lost: [`detach`](Ftl::detach) first.
+    fn into_medium(self: Box<Self>) -> F::Medium {
+        Box::new(self.into_parts().0).into_medium()
+    }
 }

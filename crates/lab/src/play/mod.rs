@@ -8,7 +8,6 @@
 //! [`regions`] by whoever listens below.
 
 pub mod regions;
-pub mod structure;
 mod verify;
 
 pub use verify::{FileSum, VerifyError, expected_sums, verify};

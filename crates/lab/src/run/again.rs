@@ -3,14 +3,14 @@
 
 use super::driven::{Costs, Driven};
 use super::flash::{Snapshot, causes};
-use super::{FilesOutcome, Progress, RunError, Server};
+use super::{FilesOutcome, Progress, RunError, precondition};
 use crate::Experiment;
 use crate::result::FlashRow;
 use nandlab_block::{BlockDevice as _, Lba};
 use nandlab_ftl::Tally;
 use nandlab_nand::Contents;
 use nandlab_sim::Nanos;
-use nandlab_stack::{Scheme, Stack};
+use nandlab_stack::{BuildError, Stack};
 use nandlab_workload::{Op, Request};
 
 /// What came of it.
@@ -31,23 +31,23 @@ pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, R
         return Err(RunError::Remapped);
     }
     let mut experiment = experiment.clone();
-    if !matches!(experiment.stack.ftl.scheme, Scheme::Ubi(_)) {
+    if !experiment.stack.ftl.layer.needs_contents {
         experiment.stack.chip.spec.contents = Contents::Dropped;
     }
     let fs = experiment.stack.fs.clone().ok_or(RunError::NoFileSystem)?;
     let mut stack = Stack::build(&experiment.stack)?;
-    Server::new(&mut *stack.device, &stack.clock, &experiment)
-        .precondition(&experiment.run, &mut |_: Progress| ())?;
-    fs.make(&mut fs.partition(&mut stack.device)?)?;
     let clock = stack.clock.clone();
-    let sector = u64::from(stack.device.geometry().sector);
+    let sector = stack.sector();
+    let options = &experiment.run;
+    precondition(stack.disk()?, &clock, options, &mut |_: Progress| ())?;
+    stack.make_fs()?;
     let disk = Driven::new(
-        &mut *stack.device,
+        stack.disk()?,
         &clock,
         Costs::of(&experiment.stack),
         Box::new(|_| ()),
     );
-    let mut partition = fs.partition(disk.clone())?;
+    let mut partition = fs.partition(disk.clone()).map_err(BuildError::from)?;
     let mut data = Vec::new();
     let mut serve = |number: usize, request: &Request| {
         let lba = Lba(request.offset / sector);

@@ -1,8 +1,8 @@
 //! The chip at the end of a run: wear, validity and bad blocks, reduced to a map of bounded size.
 
 use crate::result::{ChipMap, Wear};
-use nandlab_mtd::{Block, Mtd as _, Page};
-use nandlab_nand::Chip;
+use nandlab_mtd::{Block, Page};
+use nandlab_nand::{Chip, ChipSpec};
 use nandlab_stack::Device;
 
 /// The most cells of a map.
@@ -39,17 +39,11 @@ impl Blocks {
         }
     }
 
-    /// Blocks in service.
-    pub fn good(&self, map: &ChipMap) -> u64 {
-        self.erases.len() as u64 - map.bad.iter().map(|&bad| u64::from(bad)).sum::<u64>()
-    }
-
     /// The map, and the spread of erases over blocks in service; `chip` says which are bad.
-    pub fn draw(&self, chip: &mut Chip) -> (ChipMap, Wear) {
+    pub fn draw(&self, chip: &Chip) -> (ChipMap, Wear) {
         let rated = Some(chip.spec().reliability.rated_erases).filter(|rated| *rated > 0);
-        // Asking for a block of the array cannot fail.
         let bad: Vec<bool> = (0..self.erases.len() as u32)
-            .map(|b| chip.is_bad(Block(b)).unwrap_or(true))
+            .map(|b| chip.is_marked_bad(Block(b)))
             .collect();
         (
             self.map(&bad, chip.spec().geometry.pages_per_block),
@@ -110,6 +104,12 @@ impl Blocks {
             rated,
         }
     }
+}
+
+/// Blocks in service.
+pub fn good(spec: &ChipSpec, map: &ChipMap) -> u64 {
+    let bad = map.bad.iter().map(|&bad| u64::from(bad)).sum::<u64>();
+    u64::from(spec.geometry.blocks) - bad
 }
 
 #[cfg(test)]

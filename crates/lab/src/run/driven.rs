@@ -6,7 +6,7 @@
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::Mtd as _;
 use nandlab_sim::{Clock, Nanos};
-use nandlab_stack::{Description, Device, Scheme};
+use nandlab_stack::{Description, Device};
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 
@@ -56,12 +56,11 @@ impl Costs {
     /// Those of a stack; none if its processor costs nothing.
     pub fn of(stack: &Description) -> Option<Self> {
         let host = stack.host.as_ref()?;
-        let checks = matches!(&stack.ftl.scheme, Scheme::Nftl(options) if options.verify_free);
         Some(Self {
             request: host.instructions("request"),
             sector: host.instructions("layer"),
             sector_written: host.layer_ns,
-            erase: if checks {
+            erase: if stack.ftl.layer.checks_erases {
                 host.instructions("erase-check")
             } else {
                 0

@@ -1,7 +1,7 @@
 //! Why a run has no result.
 
 use nandlab_block::BlockError;
-use nandlab_stack::{BuildError, DescriptionError, FsError};
+use nandlab_stack::{BuildError, DescriptionError};
 use nandlab_vfs::Errno;
 use nandlab_workload::files::ExpectedError;
 use nandlab_workload::pattern::SpecError;
@@ -50,9 +50,6 @@ pub enum RunError {
         "chip.contents: found \"dropped\", expected \"kept\" or \"file\", since a file system reads back what it wrote"
     )]
     NoContents,
-    /// The file system cannot be made or mounted.
-    #[error(transparent)]
-    Fs(#[from] FsError),
     /// A call failed.
     #[error(transparent)]
     Play(#[from] PlayError),

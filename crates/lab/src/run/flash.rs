@@ -1,7 +1,8 @@
 //! What the flash did: the difference between two looks at it.
 
-use super::Measured;
-use crate::result::{Flash, FlashRow, Merges, Wear};
+use super::chip_map::good;
+use super::measure::Measured;
+use crate::result::{ChipMap, Flash, FlashRow, Merges, Wear};
 use nandlab_ftl::{Cause, Tally};
 use nandlab_mtd::Mtd as _;
 use nandlab_nand::{Chip, ChipSpec, Counts};
@@ -58,8 +59,8 @@ pub fn programs(tally: &Tally) -> u64 {
         .sum()
 }
 
-/// The flash side of a result, with `good` blocks in service at the end.
-pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, good: u64) -> Flash {
+/// The flash side of a result; `map` is the chip at the end.
+pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &ChipMap) -> Flash {
     let Measured {
         before,
         after,
@@ -102,7 +103,8 @@ pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, good: u
             .zip(&before.die_busy)
             .map(busy)
             .collect(),
-        lifetime_bytes: (rated > 0 && erases > 0).then(|| lifetime(rated, good, written, erases)),
+        lifetime_bytes: (rated > 0 && erases > 0)
+            .then(|| lifetime(rated, good(spec, map), written, erases)),
         merges: merges(&before.tally, &after.tally),
         causes,
         wear,

@@ -189,6 +189,11 @@ impl Chip {
         self.cells.blocks[block.0 as usize]
     }
 
+    /// Whether a block of the array is marked bad.
+    pub fn is_marked_bad(&self, block: Block) -> bool {
+        self.cells.bad.has(block.0)
+    }
+
     /// Whether a page has been programmed since its block's erase.
     pub fn is_programmed(&self, page: Page) -> bool {
         self.cells.is_programmed(page)

@@ -1,16 +1,55 @@
-//! Choices of ext2 and ext3 in `[fs]`.
+//! ext2 and ext3 in `[fs]`.
 
-use super::{ExtParts, FsError, Mounted, Parts};
+use super::{
+    ExtParts, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, disk,
+};
 use crate::value::{Size, Time};
-use crate::{DescriptionError, Section};
-use nandlab_block::BlockDevice;
+use crate::{DescriptionError, HostDescription, Section};
 use nandlab_ext::{Checkpoint, Ext, Format, Mode, Options};
+use nandlab_sim::Nanos;
+use std::sync::Arc;
 
 /// What ext2 and ext3 have.
-pub(super) const KEYS: [&str; 2] = ["block", "inode-size"];
+const KEYS: [&str; 2] = ["block", "inode-size"];
 /// What only ext3 has.
-pub(super) const JOURNAL_KEYS: [&str; 4] =
-    ["journal-size", "mode", "checkpoint", "commit-interval"];
+const JOURNAL_KEYS: [&str; 4] = ["journal-size", "mode", "checkpoint", "commit-interval"];
+
+/// ext2 and ext3.
+pub(super) struct ExtKind;
+
+impl FsKind for ExtKind {
+    fn names(&self) -> Vec<&'static str> {
+        vec!["ext2", "ext3"]
+    }
+
+    fn keys(&self) -> Vec<KeyGroup> {
+        vec![
+            KeyGroup {
+                keys: &KEYS,
+                types: &["ext2", "ext3"],
+                needs: "type = \"ext2\" or \"ext3\"",
+            },
+            KeyGroup {
+                keys: &JOURNAL_KEYS,
+                types: &["ext3"],
+                needs: "type = \"ext3\"",
+            },
+        ]
+    }
+
+    fn shared(&self) -> &'static [&'static str] {
+        &["start-sector", "size", "sync", "barriers"]
+    }
+
+    fn take(
+        &self,
+        name: &str,
+        section: &mut Section,
+    ) -> Result<(Arc<dyn FsLayer>, FsPlace), DescriptionError> {
+        let ext = ExtDescription::take(section, name == "ext3")?;
+        Ok((Arc::new(ext), FsPlace::take(section)?))
+    }
+}
 
 /// ext2 or ext3 as described.
 #[derive(Clone, Debug)]
@@ -54,7 +93,6 @@ impl ExtDescription {
         if journal {
             ext.take_journal(section)?;
         } else {
-            section.inapplicable(&JOURNAL_KEYS, "type = \"ext3\"")?;
             ext.mount.mode = Mode::Unjournaled;
         }
         ext.mount.barriers = section.or("barriers", ext.mount.barriers)?;
@@ -85,12 +123,8 @@ impl ExtDescription {
         Ok(())
     }
 
-    pub(super) fn make(
-        &self,
-        partition: &mut dyn BlockDevice,
-        section: &Section,
-    ) -> Result<(), FsError> {
-        let bytes = partition.geometry().bytes();
+    /// The format for a disk of so many bytes.
+    fn format_on(&self, bytes: u64, section: &Section) -> Result<Format, FsError> {
         // mke2fs's choice, on which the journal's size in blocks depends.
         let usual = if bytes < 512 << 20 { 1024 } else { 4096 };
         let block = self.format.block.unwrap_or(usual);
@@ -103,25 +137,45 @@ impl ExtDescription {
                 .ok()
                 .filter(|_| size.is_multiple_of(block.into()));
             let expected = format!("whole blocks of {block} bytes, at least 1024 of them");
-            format.journal_blocks = Some(
-                blocks
-                    .ok_or_else(|| section.refuse("journal-size", &size.to_string(), &expected))?,
-            );
+            let refused = || section.refuse("journal-size", &size.to_string(), &expected);
+            format.journal_blocks = Some(blocks.ok_or_else(refused)?);
         }
-        nandlab_ext::format(&mut &mut *partition, &format)?;
+        Ok(format)
+    }
+}
+
+impl FsLayer for ExtDescription {
+    fn name(&self) -> &'static str {
+        "ext"
+    }
+
+    fn page_cost(&self, host: &HostDescription) -> Nanos {
+        host.instructions("ext-page")
+    }
+
+    fn make(&self, medium: Medium<'_>, section: &Section) -> Result<(), FsError> {
+        let mut disk = disk(medium, self.name())?;
+        let format = self.format_on(disk.geometry().bytes(), section)?;
+        nandlab_ext::format(&mut disk, &format).map_err(FsError::make)?;
         Ok(())
     }
 
-    pub(super) fn mount<'a>(
-        &self,
-        partition: Box<dyn BlockDevice + 'a>,
-    ) -> Result<Mounted<'a>, FsError> {
-        let sector = partition.geometry().sector;
-        let mut ext = Ext::mount(partition, self.mount)?;
-        let regions = ext.regions()?;
+    fn mount<'a>(&self, medium: Medium<'a>, machine: Machine<'a>) -> Result<Mounted<'a>, FsError> {
+        if machine.nvram.is_some() {
+            return Err(FsError::Nvram);
+        }
+        let mut options = self.mount;
+        if let Some(memory) = machine.memory {
+            options.cache_bytes = memory.clean_bytes();
+            options.waiting_bytes_max = memory.waiting_bytes_max();
+        }
+        let disk = disk(medium, self.name())?;
+        let sector = disk.geometry().sector;
+        let mut ext = Ext::mount(disk, options).map_err(FsError::mount)?;
+        let regions = ext.regions().map_err(FsError::mount)?;
         let parts = ExtParts::new(ext.layout(), sector, regions);
         Ok(Mounted {
-            parts: Parts::Ext(parts),
+            parts: Arc::new(parts),
             fs: Box::new(ext),
         })
     }

@@ -1,13 +1,13 @@
-//! Choices of F2FS in `[fs]`.
+//! F2FS in `[fs]`.
 
-use super::{FsError, Mounted, Parts};
+use super::{FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Untold, disk};
 use crate::value::{Size, Time};
 use crate::{DescriptionError, Section};
-use nandlab_block::BlockDevice;
 use nandlab_f2fs::{AgeThreshold, F2fs, Format, InPlace, Options, Policy};
+use std::sync::Arc;
 
 /// What only F2FS has.
-pub(super) const KEYS: [&str; 16] = [
+const KEYS: [&str; 16] = [
     "segments-per-section",
     "sections-per-zone",
     "overprovision",
@@ -25,6 +25,36 @@ pub(super) const KEYS: [&str; 16] = [
     "request",
     "ordered",
 ];
+
+/// F2FS.
+pub(super) struct F2fsKind;
+
+impl FsKind for F2fsKind {
+    fn names(&self) -> Vec<&'static str> {
+        vec!["f2fs"]
+    }
+
+    fn keys(&self) -> Vec<KeyGroup> {
+        vec![KeyGroup {
+            keys: &KEYS,
+            types: &["f2fs"],
+            needs: "type = \"f2fs\"",
+        }]
+    }
+
+    fn shared(&self) -> &'static [&'static str] {
+        &["start-sector", "size"]
+    }
+
+    fn take(
+        &self,
+        _: &str,
+        section: &mut Section,
+    ) -> Result<(Arc<dyn FsLayer>, FsPlace), DescriptionError> {
+        let f2fs = F2fsDescription::take(section)?;
+        Ok((Arc::new(f2fs), FsPlace::take(section)?))
+    }
+}
 
 /// F2FS as described.
 #[derive(Clone, Debug)]
@@ -68,22 +98,34 @@ impl F2fsDescription {
             mount: options(section)?,
         })
     }
+}
 
-    pub(super) fn make(&self, partition: &mut dyn BlockDevice) -> Result<(), FsError> {
-        nandlab_f2fs::format(&mut &mut *partition, &self.format)?;
+impl FsLayer for F2fsDescription {
+    fn name(&self) -> &'static str {
+        "f2fs"
+    }
+
+    fn make(&self, medium: Medium<'_>, _: &Section) -> Result<(), FsError> {
+        let mut disk = disk(medium, self.name())?;
+        nandlab_f2fs::format(&mut disk, &self.format).map_err(FsError::make)?;
         Ok(())
     }
 
-    pub(super) fn mount<'a>(
-        &self,
-        partition: Box<dyn BlockDevice + 'a>,
-    ) -> Result<Mounted<'a>, FsError> {
-        let parts = Parts::Untold {
-            sectors: partition.geometry().sectors,
-        };
+    fn mount<'a>(&self, medium: Medium<'a>, machine: Machine<'a>) -> Result<Mounted<'a>, FsError> {
+        if machine.nvram.is_some() {
+            return Err(FsError::Nvram);
+        }
+        let mut options = self.mount;
+        if let Some(memory) = machine.memory {
+            options.cache_bytes = memory.clean_bytes();
+            options.waiting_bytes_max = memory.waiting_bytes_max();
+        }
+        let disk = disk(medium, self.name())?;
+        let sectors = disk.geometry().sectors;
+        let fs = F2fs::mount(disk, options).map_err(FsError::mount)?;
         Ok(Mounted {
-            fs: Box::new(F2fs::mount(partition, self.mount)?),
-            parts,
+            fs: Box::new(fs),
+            parts: Arc::new(Untold { sectors }),
         })
     }
 }

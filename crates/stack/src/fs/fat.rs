@@ -1,13 +1,53 @@
-//! Choices of FAT in `[fs]`.
+//! FAT in `[fs]`.
 
-use super::{FsDescription, FsError, Mounted, Parts};
+use super::{
+    FsDescription, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, disk,
+};
 use crate::value::Size;
 use crate::{DescriptionError, Section};
-use nandlab_block::BlockDevice;
 use nandlab_fat::{Bits, Fat, Format, Options};
+use std::sync::Arc;
 
-/// What only FAT has.
-pub(super) const KEYS: [&str; 3] = ["cluster", "root-entries", "align"];
+/// The values of `fs.type`. Without a number mkfs chooses.
+const TYPES: [&str; 4] = ["fat", "fat12", "fat16", "fat32"];
+
+/// FAT12, FAT16, FAT32.
+pub(super) struct FatKind;
+
+impl FsKind for FatKind {
+    fn names(&self) -> Vec<&'static str> {
+        TYPES.to_vec()
+    }
+
+    fn keys(&self) -> Vec<KeyGroup> {
+        vec![KeyGroup {
+            keys: &["cluster", "root-entries", "align"],
+            types: &TYPES,
+            needs: "type = \"fat\"",
+        }]
+    }
+
+    fn shared(&self) -> &'static [&'static str] {
+        &["start-sector", "size", "sync", "barriers"]
+    }
+
+    fn take(
+        &self,
+        name: &str,
+        section: &mut Section,
+    ) -> Result<(Arc<dyn FsLayer>, FsPlace), DescriptionError> {
+        let bits = match name {
+            "fat12" => Some(Bits::Fat12),
+            "fat16" => Some(Bits::Fat16),
+            "fat32" => Some(Bits::Fat32),
+            _ => None,
+        };
+        let mut fat = FatDescription::take_units(section, bits)?;
+        let place = FsPlace::take(section)?;
+        fat.take_rest(section, place.start)?;
+        Ok((Arc::new(fat), place))
+    }
+}
 
 /// FAT as described.
 #[derive(Clone, Debug)]
@@ -61,28 +101,39 @@ impl FatDescription {
         self.format.align = section.or("align", self.format.align)?;
         Ok(())
     }
+}
 
-    pub(super) fn make(&self, partition: &mut dyn BlockDevice) -> Result<(), FsError> {
-        nandlab_fat::format(&mut &mut *partition, &self.format)?;
+impl FsLayer for FatDescription {
+    fn name(&self) -> &'static str {
+        "fat"
+    }
+
+    fn knows_nvram(&self) -> bool {
+        true
+    }
+
+    fn make(&self, medium: Medium<'_>, _: &Section) -> Result<(), FsError> {
+        let mut disk = disk(medium, self.name())?;
+        nandlab_fat::format(&mut disk, &self.format).map_err(FsError::make)?;
         Ok(())
     }
 
-    pub(super) fn mount<'a>(
-        &self,
-        partition: Box<dyn BlockDevice + 'a>,
-        nvram: Option<Box<dyn BlockDevice + 'a>>,
-    ) -> Result<Mounted<'a>, FsError> {
-        let Some(nvram) = nvram else {
-            let fat = Fat::mount(partition, self.mount)?;
-            return Ok(Mounted {
-                parts: Parts::Fat(*fat.layout()),
-                fs: Box::new(fat),
-            });
+    fn mount<'a>(&self, medium: Medium<'a>, machine: Machine<'a>) -> Result<Mounted<'a>, FsError> {
+        let mut options = self.mount;
+        if let Some(memory) = machine.memory {
+            options.cache_bytes = memory.clean_bytes();
+            options.waiting_bytes_max = memory.waiting_bytes_max();
+        }
+        let disk = disk(medium, self.name())?;
+        let Some(nvram) = machine.nvram else {
+            let fat = Fat::mount(disk, options).map_err(FsError::mount)?;
+            let parts = Arc::new(*fat.layout());
+            let fs = Box::new(fat);
+            return Ok(Mounted { parts, fs });
         };
-        let fat = Fat::mount_with_nvram(partition, nvram, self.mount)?;
-        Ok(Mounted {
-            parts: Parts::Fat(*fat.layout()),
-            fs: Box::new(fat),
-        })
+        let fat = Fat::mount_with_nvram(disk, nvram, options).map_err(FsError::mount)?;
+        let parts = Arc::new(*fat.layout());
+        let fs = Box::new(fat);
+        Ok(Mounted { parts, fs })
     }
 }

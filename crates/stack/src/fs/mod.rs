@@ -1,60 +1,107 @@
-//! The `[fs]` section: which file system lies on the disk, and where.
+//! The `[fs]` section: which file system lies on the stack, and where.
+//!
+//! *Promises.* A file system from another crate takes part in everything that ours do. It needs an
+//! [`FsLayer`] that makes and mounts it, and an [`FsKind`] that reads its keys.
+//! [`Registry::with_file_system`](crate::Registry::with_file_system) adds the kind.
 
 mod ext;
 mod f2fs;
 mod fat;
 mod jffs2;
 mod parts;
+mod structure;
 
 pub use ext::ExtDescription;
 pub use f2fs::F2fsDescription;
 pub use fat::FatDescription;
 pub use jffs2::{Jffs2Description, Worked};
-pub use nandlab_ext::Region as ExtRegion;
 pub use nandlab_fat::Layout as FatLayout;
-pub use parts::{ExtParts, Parts};
+pub use parts::{ExtParts, Parts, Region, Untold};
 
+use crate::layer::Processor;
 use crate::value::Size;
 use crate::{DescriptionError, Document, HostDescription, MemoryDescription, Section, Setting};
 use nandlab_block::{BlockDevice, BlockError, Lba, Partition};
-use nandlab_ext::ExtError;
-use nandlab_f2fs::F2fsError;
-use nandlab_fat::{Bits, FatError};
-use nandlab_jffs2::Jffs2Error;
 use nandlab_mtd::Mtd;
-use nandlab_sim::Clock;
+use nandlab_sim::Nanos;
 use nandlab_vfs::FileSystem;
-use nandlab_vfs::page_cache::PageCache;
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
 
 /// A file system as described.
 #[derive(Clone, Debug)]
 pub struct FsDescription {
     /// How it is made and mounted.
-    pub volume: Volume,
-    /// The first sector of its partition.
-    pub start: u64,
-    /// Bytes of its partition; none: to the end of the disk.
-    pub size: Option<u64>,
+    pub layer: Arc<dyn FsLayer>,
+    /// Its partition.
+    pub place: FsPlace,
     /// To say where a value stands that the disk turns out not to allow.
     section: Section,
 }
 
-/// The file systems.
-#[derive(Clone, Debug)]
-pub enum Volume {
-    /// FAT12, FAT16, FAT32.
-    Fat(FatDescription),
-    /// ext2, ext3.
-    Ext(ExtDescription),
-    /// F2FS.
-    F2fs(F2fsDescription),
-    /// JFFS2, on flash without a translation layer.
-    Jffs2(Jffs2Description),
+/// The partition of a file system on a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FsPlace {
+    /// Its first sector of 512 bytes.
+    pub start: u64,
+    /// Its bytes. `None`: to the end of the disk.
+    pub size: Option<u64>,
 }
+
+impl FsPlace {
+    /// Takes `start-sector` and `size`.
+    pub fn take(section: &mut Section) -> Result<Self, DescriptionError> {
+        let start = section.or("start-sector", 0u64)?;
+        if start >> 32 != 0 {
+            return Err(section.refuse("start-sector", &start.to_string(), "a sector below 2^32"));
+        }
+        let size = section.given::<Size>("size")?.map(|size| size.0);
+        Ok(Self { start, size })
+    }
+}
+
+/// What a file system lies on.
+pub enum Medium<'a> {
+    /// A disk, or a partition of one.
+    Disk(Box<dyn BlockDevice + 'a>),
+    /// Flash.
+    Flash(Box<dyn Mtd + 'a>),
+}
+
+/// The machine in which a file system is mounted.
+#[derive(Default)]
+pub struct Machine<'a> {
+    /// For choices that Linux leaves to its clock.
+    pub seed: u64,
+    /// The processor whose time the file system's own work takes, if any.
+    pub processor: Option<Processor>,
+    /// The memory that limits caches, if any.
+    pub memory: Option<MemoryDescription>,
+    /// Memory that survives power cuts, for the file system's metadata.
+    pub nvram: Option<Box<dyn BlockDevice + 'a>>,
+    /// The flash is a managed volume (see [`FlashLayer::is_volume`](crate::layer::FlashLayer)).
+    pub on_volume: bool,
+}
+
+/// A mounted file system, and where its parts lie.
+pub struct Mounted<'a> {
+    /// The file system.
+    pub fs: Box<dyn FileSystem + 'a>,
+    /// Its parts, in sectors of its partition.
+    pub parts: Arc<dyn Parts>,
+}
+
+/// Why a file system's own code failed.
+pub type FsFailure = Box<dyn Error + Send + Sync>;
 
 /// A file system that cannot be made or mounted.
 #[derive(Debug, thiserror::Error)]
 pub enum FsError {
+    /// The description has none.
+    #[error("fs.type: found \"none\", expected a file system")]
+    None,
     /// Its partition is not on the disk.
     #[error(transparent)]
     Place(#[from] DescriptionError),
@@ -63,25 +110,10 @@ pub enum FsError {
     Device(#[from] BlockError),
     /// It cannot be made so.
     #[error("fs: mkfs: {0}")]
-    FatFormat(#[from] nandlab_fat::FormatError),
-    /// It cannot be made so.
-    #[error("fs: mkfs: {0}")]
-    ExtFormat(#[from] nandlab_ext::FormatError),
+    Make(#[source] FsFailure),
     /// It cannot be mounted.
     #[error("fs: mount: {0}")]
-    FatMount(#[from] FatError),
-    /// It cannot be mounted.
-    #[error("fs: mount: {0}")]
-    ExtMount(#[from] ExtError),
-    /// It cannot be made so.
-    #[error("fs: mkfs: {0}")]
-    F2fsFormat(#[from] nandlab_f2fs::FormatError),
-    /// It cannot be mounted.
-    #[error("fs: mount: {0}")]
-    F2fsMount(#[from] F2fsError),
-    /// It cannot be made or mounted.
-    #[error("fs: {0}")]
-    Jffs2(#[from] Jffs2Error),
+    Mount(#[source] FsFailure),
     /// It is for the other kind of medium.
     #[error("fs.type: found \"{found}\", expected a file system for {expected}")]
     Medium {
@@ -97,257 +129,243 @@ pub enum FsError {
     Nvram,
 }
 
-/// A mounted file system, and where its parts lie.
-pub struct Mounted<'a> {
-    /// The file system.
-    pub fs: Box<dyn FileSystem + 'a>,
-    /// Its parts, in sectors of its partition.
-    pub parts: Parts,
+impl FsError {
+    /// The error of a format.
+    pub fn make(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Make(Box::new(error))
+    }
+
+    /// The error of a mount.
+    pub fn mount(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Mount(Box::new(error))
+    }
 }
 
-/// The values of `fs.type`.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Fat(Option<Bits>),
-    /// With a journal or without.
-    Ext(bool),
-    Jffs2,
-    F2fs,
+/// A file system with its options.
+pub trait FsLayer: Any + fmt::Debug + Send + Sync {
+    /// Its name, for messages.
+    fn name(&self) -> &'static str;
+
+    /// Whether it lies on flash itself rather than on a disk.
+    fn is_on_flash(&self) -> bool {
+        false
+    }
+
+    /// Whether its metadata can live in memory that survives power cuts.
+    fn knows_nvram(&self) -> bool {
+        false
+    }
+
+    /// What each written page costs the processor besides the call.
+    fn page_cost(&self, _host: &HostDescription) -> Nanos {
+        0
+    }
+
+    /// Makes the file system. `section` names the place of a value that the medium does not allow.
+    fn make(&self, medium: Medium<'_>, section: &Section) -> Result<(), FsError>;
+
+    /// Mounts the file system.
+    fn mount<'a>(&self, medium: Medium<'a>, machine: Machine<'a>) -> Result<Mounted<'a>, FsError>;
+}
+
+/// A kind of file system that `fs.type` can name.
+pub trait FsKind: Send + Sync {
+    /// The values of `fs.type`.
+    fn names(&self) -> Vec<&'static str>;
+
+    /// Keys that only this kind takes, in groups, each with the condition that messages give.
+    fn keys(&self) -> Vec<KeyGroup> {
+        Vec::new()
+    }
+
+    /// Which of [`SHARED_KEYS`] it takes.
+    fn shared(&self) -> &'static [&'static str];
+
+    /// Takes its keys. `name` is the value of `fs.type`.
+    fn take(
+        &self,
+        name: &str,
+        section: &mut Section,
+    ) -> Result<(Arc<dyn FsLayer>, FsPlace), DescriptionError>;
+}
+
+/// Keys of `[fs]` that some values of `fs.type` take.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyGroup {
+    /// The keys.
+    pub keys: &'static [&'static str],
+    /// The values of `fs.type` that take them.
+    pub types: &'static [&'static str],
+    /// The condition, as messages give it.
+    pub needs: &'static str,
+}
+
+/// Keys that several kinds of file systems take, with the condition that messages give.
+pub const SHARED_KEYS: [(&str, &str); 4] = [
+    ("start-sector", "a file system on a disk"),
+    ("size", "a file system on a disk"),
+    ("sync", "a file system that has such an option"),
+    ("barriers", "a file system that has such an option"),
+];
+
+/// Our own file systems, in the order in which messages list them.
+pub(crate) fn standard() -> Vec<Arc<dyn FsKind>> {
+    vec![
+        Arc::new(fat::FatKind),
+        Arc::new(ext::ExtKind),
+        Arc::new(jffs2::Jffs2Kind),
+        Arc::new(f2fs::F2fsKind),
+    ]
 }
 
 impl FsDescription {
     /// Bytes of a sector, as partition tables count.
     pub const SECTOR: u64 = 512;
 
-    /// Takes `[fs]` out of a document; none if there is no file system.
+    /// Takes `[fs]` out of a document. `None` if there is no file system.
     pub(crate) fn take(
         document: &mut Document,
+        kinds: &[Arc<dyn FsKind>],
     ) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
         let mut section = document.section("fs");
-        let types = [
-            ("none", None),
-            ("fat", Some(Kind::Fat(None))),
-            ("fat12", Some(Kind::Fat(Some(Bits::Fat12)))),
-            ("fat16", Some(Kind::Fat(Some(Bits::Fat16)))),
-            ("fat32", Some(Kind::Fat(Some(Bits::Fat32)))),
-            ("ext2", Some(Kind::Ext(false))),
-            ("ext3", Some(Kind::Ext(true))),
-            ("jffs2", Some(Kind::Jffs2)),
-            ("f2fs", Some(Kind::F2fs)),
-        ];
-        let Some(kind) = section.choice("type", &types, None)? else {
-            let all = KEYS
-                .iter()
-                .flat_map(|(keys, _)| *keys)
-                .chain(&PLACE_KEYS)
-                .chain(&["sync", "barriers"]);
-            section.inapplicable(
-                &all.copied().collect::<Vec<_>>(),
-                "a type of file system (fs.type)",
-            )?;
+        let mut types = vec![("none", None)];
+        for kind in kinds {
+            let names = kind.names().into_iter();
+            types.extend(names.map(|name| (name, Some(Chosen { kind, name }))));
+        }
+        let Some(Chosen { kind, name }) = section.choice("type", &types, None)? else {
+            refuse_all(&mut section, kinds)?;
             return Ok((None, section.finish()?));
         };
-        kind.refuse_others(&mut section)?;
-        let (volume, (start, size)) = match kind {
-            Kind::Fat(bits) => {
-                let mut fat = FatDescription::take_units(&mut section, bits)?;
-                let place = place(&mut section)?;
-                fat.take_rest(&mut section, place.0)?;
-                (Volume::Fat(fat), place)
-            }
-            Kind::Ext(journal) => (
-                Volume::Ext(ExtDescription::take(&mut section, journal)?),
-                place(&mut section)?,
-            ),
-            Kind::F2fs => (
-                Volume::F2fs(F2fsDescription::take(&mut section)?),
-                place(&mut section)?,
-            ),
-            Kind::Jffs2 => (
-                Volume::Jffs2(Jffs2Description::take(&mut section)?),
-                (0, None),
-            ),
-        };
+        refuse_others(&mut section, kinds, &**kind, name)?;
+        let (layer, place) = kind.take(name, &mut section)?;
         let description = Self {
-            volume,
-            start,
-            size,
+            layer,
+            place,
             section: section.clone(),
         };
         Ok((Some(description), section.finish()?))
     }
 
-    /// The page cache is as large as the memory has it.
-    pub(crate) fn with_memory(mut self, memory: &MemoryDescription) -> Self {
-        let caches = match &mut self.volume {
-            Volume::Jffs2(jffs2) => {
-                jffs2.cache_bytes = memory.clean_bytes();
-                return self;
-            }
-            Volume::Fat(fat) => (&mut fat.mount.cache_bytes, &mut fat.mount.waiting_bytes_max),
-            Volume::Ext(ext) => (&mut ext.mount.cache_bytes, &mut ext.mount.waiting_bytes_max),
-            Volume::F2fs(f2fs) => (
-                &mut f2fs.mount.cache_bytes,
-                &mut f2fs.mount.waiting_bytes_max,
-            ),
-        };
-        (*caches.0, *caches.1) = (memory.clean_bytes(), memory.waiting_bytes_max());
-        self
-    }
-
-    /// Flash is a volume of UBI's: no block is ever half erased, and no spare area says so.
-    pub(crate) fn on_volume(mut self) -> Self {
-        if let Volume::Jffs2(jffs2) = &mut self.volume {
-            jffs2.mount.medium = Some(nandlab_jffs2::Medium::Unmarked);
-        }
-        self
-    }
-
-    /// Whether its metadata can live in a non-volatile memory.
-    pub(crate) fn knows_nvram(&self) -> bool {
-        matches!(self.volume, Volume::Fat(_))
+    /// Its name, for messages.
+    pub fn name(&self) -> &'static str {
+        self.layer.name()
     }
 
     /// Whether it lies on flash itself, without a translation layer.
     pub fn is_on_flash(&self) -> bool {
-        matches!(self.volume, Volume::Jffs2(_))
-    }
-
-    /// Makes the file system on bare flash.
-    pub fn make_on_flash(&self, mtd: &mut dyn Mtd) -> Result<(), FsError> {
-        match &self.volume {
-            Volume::Jffs2(jffs2) => jffs2.make(mtd),
-            _ => Err(self.not_for("flash without a translation layer")),
-        }
-    }
-
-    /// Mounts what is on bare flash, for a processor if its work is to take time on a clock; the
-    /// seed is for choices that Linux leaves to its clock.
-    pub fn mount_on_flash<'a>(
-        &self,
-        mtd: Box<dyn Mtd + 'a>,
-        seed: u64,
-        driven: Option<(HostDescription, Clock)>,
-    ) -> Result<Box<dyn FileSystem + 'a>, FsError> {
-        match &self.volume {
-            Volume::Jffs2(jffs2) => Ok(Box::new(PageCache::new(
-                jffs2.mount(mtd, seed, driven)?,
-                jffs2.cache_bytes,
-            ))),
-            _ => Err(self.not_for("flash without a translation layer")),
-        }
-    }
-
-    fn not_for(&self, expected: &'static str) -> FsError {
-        let found = match &self.volume {
-            Volume::Fat(_) => "fat",
-            Volume::Ext(_) => "ext",
-            Volume::F2fs(_) => "f2fs",
-            Volume::Jffs2(_) => "jffs2",
-        };
-        FsError::Medium { found, expected }
+        self.layer.is_on_flash()
     }
 
     /// The file system's part of a disk.
     pub fn partition<D: BlockDevice>(&self, disk: D) -> Result<Partition<D>, FsError> {
-        let g = *disk.geometry();
-        let sector = u64::from(g.sector);
-        let start = self.start * Self::SECTOR / sector;
-        if !(self.start * Self::SECTOR).is_multiple_of(sector) || start >= g.sectors {
-            let expected = format!(
-                "a place on the disk of {} sectors of {sector} bytes",
-                g.sectors
-            );
+        let geometry = *disk.geometry();
+        let sector = u64::from(geometry.sector);
+        let first = self.place.start * Self::SECTOR;
+        let start = first / sector;
+        if !first.is_multiple_of(sector) || start >= geometry.sectors {
+            let sectors = geometry.sectors;
+            let expected = format!("a place on the disk of {sectors} sectors of {sector} bytes");
+            let found = self.place.start.to_string();
             return Err(self
                 .section
-                .refuse("start-sector", &self.start.to_string(), &expected)
+                .refuse("start-sector", &found, &expected)
                 .into());
         }
-        let room = (g.sectors - start) * sector;
-        let size = self.size.unwrap_or(room);
+        let room = (geometry.sectors - start) * sector;
+        let size = self.place.size.unwrap_or(room);
         if size == 0 || size > room || !size.is_multiple_of(sector) {
             let expected = format!(
                 "whole sectors of {sector} bytes, {room} bytes at most behind the start sector"
             );
-            return Err(self
-                .section
-                .refuse("size", &size.to_string(), &expected)
-                .into());
+            let found = size.to_string();
+            return Err(self.section.refuse("size", &found, &expected).into());
         }
         Ok(Partition::new(disk, Lba(start), size / sector)?)
     }
 
-    /// Makes the file system on its partition.
-    pub fn make(&self, partition: &mut dyn BlockDevice) -> Result<(), FsError> {
-        match &self.volume {
-            Volume::Fat(fat) => fat.make(partition),
-            Volume::Ext(ext) => ext.make(partition, &self.section),
-            Volume::F2fs(f2fs) => f2fs.make(partition),
-            Volume::Jffs2(_) => Err(self.not_for("a disk")),
-        }
+    /// Makes the file system.
+    pub fn make(&self, medium: Medium<'_>) -> Result<(), FsError> {
+        self.layer.make(medium, &self.section)
     }
 
-    /// Mounts what is on the partition, with its metadata in `nvram` if there is one.
+    /// Mounts the file system.
     pub fn mount<'a>(
         &self,
-        partition: Box<dyn BlockDevice + 'a>,
-        nvram: Option<Box<dyn BlockDevice + 'a>>,
+        medium: Medium<'a>,
+        machine: Machine<'a>,
     ) -> Result<Mounted<'a>, FsError> {
-        match (&self.volume, nvram) {
-            (Volume::Fat(fat), nvram) => fat.mount(partition, nvram),
-            (Volume::Ext(ext), None) => ext.mount(partition),
-            (Volume::F2fs(f2fs), None) => f2fs.mount(partition),
-            (Volume::Ext(_) | Volume::F2fs(_), Some(_)) => Err(FsError::Nvram),
-            (Volume::Jffs2(_), _) => Err(self.not_for("a disk")),
-        }
+        self.layer.mount(medium, machine)
     }
 }
 
-/// What file systems on a disk have.
-const PLACE_KEYS: [&str; 2] = ["start-sector", "size"];
-/// What only some file systems have, and which.
-const KEYS: [(&[&str], &str); 5] = [
-    (&fat::KEYS, "type = \"fat\""),
-    (&ext::KEYS, "type = \"ext2\" or \"ext3\""),
-    (&ext::JOURNAL_KEYS, "type = \"ext3\""),
-    (&f2fs::KEYS, "type = \"f2fs\""),
-    (&jffs2::KEYS, "type = \"jffs2\""),
-];
+/// A kind, and the name by which it was chosen.
+#[derive(Clone, Copy)]
+struct Chosen<'k> {
+    kind: &'k Arc<dyn FsKind>,
+    name: &'static str,
+}
 
-impl Kind {
-    /// Refuses keys that only other file systems understand.
-    fn refuse_others(self, section: &mut Section) -> Result<(), DescriptionError> {
-        let own: &[usize] = match self {
-            Self::Fat(_) => &[0],
-            Self::Ext(false) => &[1],
-            Self::Ext(true) => &[1, 2],
-            Self::F2fs => &[3],
-            Self::Jffs2 => &[4],
-        };
-        for (_, (keys, needs)) in KEYS.iter().enumerate().filter(|(at, _)| !own.contains(at)) {
-            section.inapplicable(keys, needs)?;
-        }
-        match self {
-            Self::Jffs2 => section.inapplicable(
-                &["start-sector", "size", "barriers"],
-                "a file system on a disk",
-            ),
-            Self::F2fs => section.inapplicable(
-                &["sync", "barriers"],
-                "a file system that has such an option",
-            ),
-            Self::Fat(_) | Self::Ext(_) => Ok(()),
-        }
+impl PartialEq for Chosen<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
     }
 }
 
-/// The partition: first sector and bytes.
-fn place(section: &mut Section) -> Result<(u64, Option<u64>), DescriptionError> {
-    let start = section.or("start-sector", 0u64)?;
-    if start >> 32 != 0 {
-        return Err(section.refuse("start-sector", &start.to_string(), "a sector below 2^32"));
+/// The disk, for a file system that lies on one.
+pub(crate) fn disk<'a>(
+    medium: Medium<'a>,
+    found: &'static str,
+) -> Result<Box<dyn BlockDevice + 'a>, FsError> {
+    match medium {
+        Medium::Disk(disk) => Ok(disk),
+        Medium::Flash(_) => Err(FsError::Medium {
+            found,
+            expected: "flash without a translation layer",
+        }),
     }
-    Ok((start, section.given::<Size>("size")?.map(|size| size.0)))
+}
+
+/// The flash, for a file system that lies on flash.
+pub(crate) fn flash<'a>(
+    medium: Medium<'a>,
+    found: &'static str,
+) -> Result<Box<dyn Mtd + 'a>, FsError> {
+    match medium {
+        Medium::Flash(flash) => Ok(flash),
+        Medium::Disk(_) => Err(FsError::Medium {
+            found,
+            expected: "a disk",
+        }),
+    }
+}
+
+/// Refuses every key, because there is no file system.
+fn refuse_all(section: &mut Section, kinds: &[Arc<dyn FsKind>]) -> Result<(), DescriptionError> {
+    let own = kinds.iter().flat_map(|kind| kind.keys());
+    let own = own.flat_map(|group| group.keys.iter().copied());
+    let all: Vec<&'static str> = own.chain(SHARED_KEYS.map(|(key, _)| key)).collect();
+    section.inapplicable(&all, "a type of file system (fs.type)")
+}
+
+/// Refuses keys that the chosen file system does not take.
+fn refuse_others(
+    section: &mut Section,
+    kinds: &[Arc<dyn FsKind>],
+    chosen: &dyn FsKind,
+    name: &str,
+) -> Result<(), DescriptionError> {
+    for group in kinds.iter().flat_map(|kind| kind.keys()) {
+        if !group.types.contains(&name) {
+            section.inapplicable(group.keys, group.needs)?;
+        }
+    }
+    for (key, needs) in SHARED_KEYS {
+        if !chosen.shared().contains(&key) {
+            section.inapplicable(&[key], needs)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Every key of `[fs]` arrives, and every bad one is refused where it stands.
 
 use super::*;
+use crate::Registry;
 use nandlab_block::Ram;
 use nandlab_ext::{Checkpoint, Mode};
 use nandlab_vfs::Ino;
@@ -9,9 +10,25 @@ use std::path::Path;
 fn take(text: &str) -> Result<Option<FsDescription>, String> {
     let mut document = Document::parse("e.toml", Path::new(""), &format!("[fs]\n{text}"), &[])
         .map_err(|e| e.to_string())?;
-    FsDescription::take(&mut document)
+    FsDescription::take(&mut document, &Registry::standard().file_systems)
         .map(|(fs, _)| fs)
         .map_err(|e| e.to_string())
+}
+
+/// The options of a file system of ours.
+fn layer<L: FsLayer + Clone>(fs: &FsDescription) -> L {
+    let any: &dyn Any = &*fs.layer;
+    any.downcast_ref::<L>().expect("the file system").clone()
+}
+
+fn make(fs: &FsDescription, disk: &mut Ram) -> Result<(), FsError> {
+    fs.make(Medium::Disk(Box::new(fs.partition(disk).unwrap())))
+}
+
+fn mount<'a>(fs: &FsDescription, disk: &'a mut Ram) -> Mounted<'a> {
+    let partition = fs.partition(disk).unwrap();
+    fs.mount(Medium::Disk(Box::new(partition)), Machine::default())
+        .unwrap()
 }
 
 #[test]
@@ -20,21 +37,18 @@ fn what_is_made_on_a_partition_is_mounted_from_it_and_the_rest_of_the_disk_stays
         take("type = \"fat16\"\ncluster = 2048\nroot-entries = 512\nstart-sector = 63\nsize = \"32 MiB\"\nalign = false").unwrap().unwrap();
     let mut disk = Ram::new(512, 70_000);
     {
-        let mut partition = fs.partition(&mut disk).unwrap();
-        fs.make(&mut partition).unwrap();
-        let mut mounted = fs.mount(Box::new(partition), None).unwrap();
-        let Parts::Fat(l) = mounted.parts else {
-            panic!("not FAT")
-        };
+        make(&fs, &mut disk).unwrap();
+        let mut mounted = mount(&fs, &mut disk);
+        let parts = mounted.parts.clone();
+        let of = |sector| parts.region(sector, &[], "files");
+        let end = 161 + 16_343 * 4;
+        let edges = [1, 64, 65, 128, 129, 160, 161, end - 1, end].map(of);
+        use Region::*;
+        let files = Clusters("files");
+        let tables = [Table(1), Table(1), Table(2), Table(2)];
         assert_eq!(
-            (
-                l.fat_start,
-                l.fat_sectors,
-                l.root_start,
-                l.data_start,
-                l.clusters
-            ),
-            (1, 64, 129, 161, 16_343)
+            edges,
+            [&tables[..], &[Root, Root, files, files, Outside]].concat()[..]
         );
         mounted
             .fs
@@ -191,10 +205,7 @@ fn each_bad_value_is_refused_at_its_key() {
 
 #[test]
 fn every_choice_of_ext_arrives() {
-    let ext = |text: &str| match take(text).unwrap().unwrap().volume {
-        Volume::Ext(ext) => ext,
-        _ => panic!("not ext"),
-    };
+    let ext = |text: &str| layer::<ExtDescription>(&take(text).unwrap().unwrap());
     let plain = ext("type = \"ext2\"");
     assert_eq!(
         (
@@ -235,60 +246,49 @@ fn a_volume_of_ext_says_where_its_parts_are() {
         .unwrap()
         .unwrap();
     let mut disk = Ram::new(512, 40_000);
-    let mut partition = fs.partition(&mut disk).unwrap();
-    fs.make(&mut partition).unwrap();
-    let mounted = fs.mount(Box::new(partition), None).unwrap();
-    let Parts::Ext(parts) = &mounted.parts else {
-        panic!("not ext")
-    };
-    let count = |region| {
-        (0..parts.sectors)
-            .filter(|sector| parts.of(*sector) == Some(region))
-            .count()
-    };
-    assert_eq!(
-        (parts.sectors, parts.block_sectors, mounted.parts.sectors()),
-        (32_768, 2, 32_768)
-    );
+    make(&fs, &mut disk).unwrap();
+    let mounted = mount(&fs, &mut disk);
+    let parts = &mounted.parts;
+    let of = |sector| parts.region(sector, &[], "files");
+    let count = |region| (0..parts.sectors()).filter(|at| of(*at) == region).count();
+    assert_eq!((parts.sectors(), parts.unit()), (32_768, 2));
     // Two groups of 8192 blocks, a bitmap of each kind in each, 4096 inodes of 256 bytes, a journal
     // of 2048 blocks.
-    assert_eq!(
-        (
-            count(ExtRegion::Bitmaps),
-            count(ExtRegion::Inodes),
-            count(ExtRegion::Journal)
-        ),
-        (8, 2048, 4096)
-    );
-    assert!(
-        count(ExtRegion::Super) >= 8
-            && parts.of(2) == Some(ExtRegion::Super)
-            && parts.of(parts.sectors - 1).is_none()
-    );
+    assert_eq!(count(Region::Bitmaps), 8);
+    assert_eq!(count(Region::Inodes), 2048);
+    assert_eq!(count(Region::Journal), 4096);
+    assert!(count(Region::Super) >= 8);
+    assert_eq!(of(2), Region::Super);
+    assert_eq!(of(parts.sectors() - 1), Region::Clusters("files"));
+    assert_eq!(of(parts.sectors()), Region::Outside);
 }
 
 #[test]
 fn what_the_disk_does_not_allow_is_refused_when_it_is_known() {
-    let make = |text: &str| {
+    let refused = |text: &str| {
         let fs = take(text).unwrap().unwrap();
-        let mut disk = Ram::new(512, 40_000);
-        let mut partition = fs.partition(&mut disk).unwrap();
-        fs.make(&mut partition).unwrap_err().to_string()
+        make(&fs, &mut Ram::new(512, 40_000))
+            .unwrap_err()
+            .to_string()
     };
-    let odd = make("type = \"ext3\"\njournal-size = 1500");
+    let odd = refused("type = \"ext3\"\njournal-size = 1500");
     assert!(
         odd.contains("fs.journal-size: found 1500, expected whole blocks of 1024 bytes"),
         "{odd}"
     );
     assert!(
-        make("type = \"ext3\"\njournal-size = \"64 KiB\"")
+        refused("type = \"ext3\"\njournal-size = \"64 KiB\"")
             .contains("fs: mkfs: journal is 64, expected from 1024")
     );
     let fs = take("type = \"ext2\"").unwrap().unwrap();
     let mut disk = Ram::new(512, 40_000);
-    fs.make(&mut disk).unwrap();
+    make(&fs, &mut disk).unwrap();
+    let machine = Machine {
+        nvram: Some(Box::new(Ram::new(64, 100))),
+        ..Machine::default()
+    };
     let refused = fs
-        .mount(Box::new(&mut disk), Some(Box::new(Ram::new(64, 100))))
+        .mount(Medium::Disk(Box::new(&mut disk)), machine)
         .err()
         .unwrap()
         .to_string();
@@ -303,9 +303,7 @@ fn every_choice_of_jffs2_arrives_and_what_is_made_is_mounted() {
     use nandlab_jffs2::{Choice, Compression};
     let keys = "compression = \"linux\"\ncompressor = \"size\"\nsummary = false\nsync-collects = false\nsync = true\nnode-bytes = \"64 KiB\"";
     let fs = take(&format!("type = \"jffs2\"\n{keys}")).unwrap().unwrap();
-    let Volume::Jffs2(jffs2) = &fs.volume else {
-        panic!("not JFFS2")
-    };
+    let jffs2 = layer::<Jffs2Description>(&fs);
     let mount = nandlab_jffs2::Options {
         compression: Compression {
             choice: Choice::Size,
@@ -320,7 +318,7 @@ fn every_choice_of_jffs2_arrives_and_what_is_made_is_mounted() {
     assert!(
         fs.is_on_flash()
             && matches!(
-                fs.make(&mut Ram::new(512, 1000)),
+                fs.make(Medium::Disk(Box::new(Ram::new(512, 1000)))),
                 Err(FsError::Medium { found: "jffs2", .. })
             )
     );
@@ -330,9 +328,10 @@ fn every_choice_of_jffs2_arrives_and_what_is_made_is_mounted() {
             .spec(),
     )
     .unwrap();
-    fs.make_on_flash(&mut chip).unwrap();
+    fs.make(Medium::Flash(Box::new(&mut chip))).unwrap();
     for round in 0..2 {
-        let mut mounted = fs.mount_on_flash(Box::new(&mut chip), 1, None).unwrap();
+        let flash = Medium::Flash(Box::new(&mut chip));
+        let mut mounted = fs.mount(flash, Machine::default()).unwrap().fs;
         let by = nandlab_vfs::Caller::root(nandlab_vfs::Time::new(0));
         assert_eq!(
             mounted.mkdir(Ino::ROOT, b"a", 0o755, by).is_ok(),
@@ -348,10 +347,8 @@ fn every_choice_of_f2fs_arrives_and_what_is_made_is_mounted() {
     let keys = "segments-per-section = 2\nlogs = 4\ninline-data = false\ninline-dentry = false\ndiscard = false\nroll-forward = false\nthreaded = false\nin-place = \"fsync\"\n\
                 foreground = \"cost-benefit\"\nbackground = \"greedy\"\ncheckpoint-interval = \"1 s\"\ncleaning-interval = \"2 s\"\nrequest = \"64 KiB\"\nordered = false";
     let fs = take(&format!("type = \"f2fs\"\n{keys}")).unwrap().unwrap();
-    let Volume::F2fs(f2fs) = &fs.volume else {
-        panic!("not F2FS")
-    };
-    let mount = Options {
+    let f2fs = layer::<F2fsDescription>(&fs);
+    let expected = Options {
         logs: 4,
         inline_data: false,
         inline_names: false,
@@ -367,13 +364,11 @@ fn every_choice_of_f2fs_arrives_and_what_is_made_is_mounted() {
         ordered: false,
         ..Options::default()
     };
-    assert_eq!((f2fs.mount, f2fs.format.segs_per_sec), (mount, 2));
+    assert_eq!((f2fs.mount, f2fs.format.segs_per_sec), (expected, 2));
     let fs = take("type = \"f2fs\"").unwrap().unwrap();
     let mut disk = Ram::new(512, 128 << 11);
-    fs.make(&mut fs.partition(&mut disk).unwrap()).unwrap();
-    let mut mounted = fs
-        .mount(Box::new(fs.partition(&mut disk).unwrap()), None)
-        .unwrap();
+    make(&fs, &mut disk).unwrap();
+    let mut mounted = mount(&fs, &mut disk);
     mounted
         .fs
         .mkdir(

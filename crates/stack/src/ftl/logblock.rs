@@ -1,10 +1,8 @@
-//! Choices of the log-block layers. What the chip permits is known from `[chip]`.
+//! The log-block layers in `[ftl]`. `[chip]` says which page orders the chip permits.
 
-use super::Name;
-use crate::chip::ChipDescription;
-use crate::{DescriptionError, Section};
+use crate::{DescriptionError, Scheme, SchemeInput, Section, Translation};
 use nandlab_ftl::logblock::{
-    FirstWrite, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme,
+    FirstWrite, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme as Way,
 };
 use nandlab_nand::PageOrder as ChipOrder;
 
@@ -12,7 +10,7 @@ use nandlab_nand::PageOrder as ChipOrder;
 const MOST_GROUP_LOGS: u32 = 64;
 
 /// Keys of all three.
-pub(super) const KEYS: [&str; 7] = [
+const KEYS: [&str; 7] = [
     "log-blocks",
     "spare-blocks",
     "first-write",
@@ -22,14 +20,46 @@ pub(super) const KEYS: [&str; 7] = [
     "ftl-seed",
 ];
 
-pub(super) fn take(
-    section: &mut Section,
-    chip: &ChipDescription,
-    name: Name,
+/// The log-block layers there are.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum LogBlock {
+    Bast,
+    Sast,
+    Fast,
+}
+
+impl Scheme for LogBlock {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Bast => "bast",
+            Self::Sast => "sast",
+            Self::Fast => "fast",
+        }
+    }
+
+    fn keys(&self) -> Vec<&'static str> {
+        let own: &[&str] = match self {
+            Self::Bast => &["victim"],
+            Self::Sast => &["victim", "group-blocks", "group-logs"],
+            Self::Fast => &["mismatch", "pending", "owner"],
+        };
+        [&KEYS[..], own].concat()
+    }
+
+    fn take(&self, input: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError> {
+        Ok(Translation::disk(self.name(), options(*self, input)?))
+    }
+}
+
+fn options(
+    name: LogBlock,
+    input: &mut SchemeInput<'_>,
 ) -> Result<LogBlockOptions, DescriptionError> {
+    let section = &mut *input.section;
+    let chip = input.chip;
     let default = defaults(section, name)?;
     let most = chip.spec.geometry.blocks.saturating_sub(1);
-    let fewest = if name == Name::Fast { 2 } else { 1 };
+    let fewest = if name == LogBlock::Fast { 2 } else { 1 };
     let firsts = [
         ("in-place", FirstWrite::InPlace),
         ("in-place-unless-logged", FirstWrite::InPlaceUnlessLogged),
@@ -65,12 +95,12 @@ pub(super) fn take(
 }
 
 /// The scheme's own defaults, with the choices that only it has.
-fn defaults(section: &mut Section, name: Name) -> Result<LogBlockOptions, DescriptionError> {
-    if name == Name::Fast {
+fn defaults(section: &mut Section, name: LogBlock) -> Result<LogBlockOptions, DescriptionError> {
+    if name == LogBlock::Fast {
         let mismatches = [("merge", Mismatch::Merge), ("random", Mismatch::Random)];
         let pendings = [("merged", Pending::Merged), ("logged", Pending::Logged)];
         let owners = [("partial", OwnerMerge::Partial), ("full", OwnerMerge::Full)];
-        let scheme = Scheme::Fast {
+        let scheme = Way::Fast {
             mismatch: section.choice("mismatch", &mismatches, Mismatch::default())?,
             pending: section.choice("pending", &pendings, Pending::default())?,
             owner: section.choice("owner", &owners, OwnerMerge::default())?,
@@ -86,9 +116,9 @@ fn defaults(section: &mut Section, name: Name) -> Result<LogBlockOptions, Descri
         ("random", LogVictim::Random),
     ];
     let victim = section.choice("victim", &victims, LogVictim::default())?;
-    if name == Name::Bast {
+    if name == LogBlock::Bast {
         return Ok(LogBlockOptions {
-            scheme: Scheme::Bast { victim },
+            scheme: Way::Bast { victim },
             ..LogBlockOptions::bast()
         });
     }
@@ -102,7 +132,7 @@ fn defaults(section: &mut Section, name: Name) -> Result<LogBlockOptions, Descri
         &most,
     )?;
     Ok(LogBlockOptions {
-        scheme: Scheme::Sast {
+        scheme: Way::Sast {
             blocks,
             logs,
             victim,

@@ -1,139 +1,61 @@
 //! The `[ftl]` section: which translation layer, and its choices.
 
 mod logblock;
+mod mtdblock;
 mod nftl;
 mod page;
 
 use crate::chip::ChipDescription;
 use crate::dump::Loaded;
-use crate::ubi::UbiDescription;
-use crate::value::Value;
-use crate::value::{Take, quote};
-use crate::{DescriptionError, Document, FsDescription, Section, Setting};
-use nandlab_ftl::logblock::LogBlockOptions;
-use nandlab_ftl::nftl::NftlOptions;
-use nandlab_ftl::page::PageOptions;
+use crate::layer::BareChip;
+use crate::ubi::UbiScheme;
+use crate::value::{Take, Value, quote};
+use crate::{
+    DescriptionError, Document, FsDescription, Scheme, SchemeInput, Section, Setting, Translation,
+};
+use std::sync::Arc;
 
 /// A translation layer as described.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct FtlDescription {
-    /// Which.
-    pub scheme: Scheme,
+    /// The layer with its options.
+    pub layer: Translation,
     /// Whether the chip is formatted first.
     pub format: Format,
 }
 
-/// The translation layers there are.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Scheme {
-    /// Page mapping.
-    Page(PageOptions),
-    /// BAST, SAST or FAST.
-    LogBlock(LogBlockOptions),
-    /// Replacement blocks, as Linux's NFTL has them.
-    Nftl(NftlOptions),
-    /// Linux's cache of one erase block.
-    Mtdblock,
-    /// UBI, of which one volume is used: as a disk, or as the flash of a file system for flash.
-    Ubi(UbiDescription),
-    /// None: a file system for flash lies on the chip itself.
-    Bare,
+/// Our own schemes, in the order in which messages list them.
+pub(crate) fn standard() -> Vec<Arc<dyn Scheme>> {
+    vec![
+        Arc::new(page::Page),
+        Arc::new(logblock::LogBlock::Bast),
+        Arc::new(logblock::LogBlock::Sast),
+        Arc::new(logblock::LogBlock::Fast),
+        Arc::new(nftl::Replacement),
+        Arc::new(mtdblock::OneBlock),
+        Arc::new(UbiScheme),
+        Arc::new(NoLayer),
+    ]
 }
 
-/// The names of the schemes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
-    Page,
-    Bast,
-    Sast,
-    Fast,
-    Nftl,
-    Mtdblock,
-    Ubi,
-    Bare,
-}
+/// No layer: a file system for flash lies on the chip itself.
+struct NoLayer;
 
-impl Name {
-    const ALL: [(&'static str, Self); 8] = [
-        ("page", Self::Page),
-        ("bast", Self::Bast),
-        ("sast", Self::Sast),
-        ("fast", Self::Fast),
-        ("nftl", Self::Nftl),
-        ("mtdblock", Self::Mtdblock),
-        ("ubi", Self::Ubi),
-        ("none", Self::Bare),
-    ];
-
-    fn text(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(_, name)| *name == self)
-            .map_or("", |(text, _)| text)
+impl Scheme for NoLayer {
+    fn name(&self) -> &'static str {
+        "none"
     }
 
-    /// The keys that the scheme understands, besides `scheme` and `format`.
-    fn keys(self) -> Vec<&'static str> {
-        match self {
-            Self::Page => page::KEYS.to_vec(),
-            Self::Bast => [&logblock::KEYS[..], &["victim"]].concat(),
-            Self::Sast => [
-                &logblock::KEYS[..],
-                &["victim", "group-blocks", "group-logs"],
-            ]
-            .concat(),
-            Self::Fast => [&logblock::KEYS[..], &["mismatch", "pending", "owner"]].concat(),
-            Self::Nftl => nftl::KEYS.to_vec(),
-            Self::Mtdblock | Self::Ubi | Self::Bare => Vec::new(),
-        }
+    fn is_disk(&self) -> bool {
+        false
     }
 
-    /// Refuses keys that only other schemes understand.
-    fn refuse_others(self, section: &mut Section) -> Result<(), DescriptionError> {
-        let own = self.keys();
-        let mut others: Vec<&'static str> = Self::ALL
-            .iter()
-            .flat_map(|(_, name)| name.keys())
-            .filter(|key| !own.contains(key))
-            .collect();
-        others.sort_unstable();
-        others.dedup();
-        others.into_iter().try_for_each(|key| {
-            let takers = Self::ALL
-                .iter()
-                .filter(|(_, name)| name.keys().contains(&key))
-                .map(|(text, _)| quote(text));
-            section.inapplicable(
-                &[key],
-                &format!("scheme = {}", takers.collect::<Vec<_>>().join(" or ")),
-            )
-        })
+    fn is_flash(&self) -> bool {
+        true
     }
-}
 
-impl Scheme {
-    /// Its name in descriptions.
-    pub fn name(&self) -> &'static str {
-        use nandlab_ftl::logblock::Scheme as LogScheme;
-        match self {
-            Self::Page(_) => "page",
-            Self::LogBlock(LogBlockOptions {
-                scheme: LogScheme::Bast { .. },
-                ..
-            }) => "bast",
-            Self::LogBlock(LogBlockOptions {
-                scheme: LogScheme::Sast { .. },
-                ..
-            }) => "sast",
-            Self::LogBlock(LogBlockOptions {
-                scheme: LogScheme::Fast { .. },
-                ..
-            }) => "fast",
-            Self::Nftl(_) => "nftl",
-            Self::Mtdblock => "mtdblock",
-            Self::Ubi(_) => "ubi",
-            Self::Bare => "none",
-        }
+    fn take(&self, _: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError> {
+        Ok(Translation::flash(self.name(), BareChip))
     }
 }
 
@@ -184,48 +106,26 @@ impl FtlDescription {
     /// Takes `[ftl]` out of a document.
     pub(crate) fn take(
         document: &mut Document,
+        schemes: &[Arc<dyn Scheme>],
         chip: &ChipDescription,
         fs: Option<&FsDescription>,
     ) -> Result<(Self, Vec<Setting>), DescriptionError> {
         let mut section = document.section("ftl");
-        let bare = fs.is_some_and(FsDescription::is_on_flash);
-        let usual = match (document.has("ubi"), bare) {
-            (true, _) => Name::Ubi,
-            (false, true) => Name::Bare,
-            (false, false) => Name::Page,
+        let on_flash = fs.filter(|fs| fs.is_on_flash());
+        let usual = match (document.has("ubi"), on_flash) {
+            (true, _) => "ubi",
+            (false, Some(_)) => "none",
+            (false, None) => "page",
         };
-        let name = section.choice("scheme", &Name::ALL, usual)?;
-        match (bare, name) {
-            (true, Name::Bare) | (_, Name::Ubi) => {}
-            (true, other) => {
-                let expected =
-                    "\"none\" or \"ubi\", since fs.type = \"jffs2\" lies on flash itself";
-                return Err(section.refuse("scheme", &quote(other.text()), expected));
-            }
-            (false, Name::Bare) => {
-                return Err(section.refuse(
-                    "scheme",
-                    "\"none\"",
-                    "a translation layer, or fs.type = \"jffs2\", which needs none",
-                ));
-            }
-            (false, _) => {}
-        }
-        let mut of_ubi = Vec::new();
-        let scheme = match name {
-            Name::Ubi => {
-                let (described, settings) = UbiDescription::take(document, chip)?;
-                of_ubi = settings;
-                Scheme::Ubi(described)
-            }
-            Name::Page => Scheme::Page(page::take(&mut section, chip)?),
-            Name::Bast | Name::Sast | Name::Fast => {
-                Scheme::LogBlock(logblock::take(&mut section, chip, name)?)
-            }
-            Name::Nftl => Scheme::Nftl(nftl::take(&mut section, chip)?),
-            Name::Mtdblock => Scheme::Mtdblock,
-            Name::Bare => Scheme::Bare,
-        };
+        let scheme = chosen(&mut section, schemes, usual)?;
+        refuse_wrong_medium(&section, schemes, scheme, on_flash)?;
+        let mut settings = Vec::new();
+        let layer = scheme.take(&mut SchemeInput {
+            section: &mut section,
+            document: &mut *document,
+            settings: &mut settings,
+            chip,
+        })?;
         let format = section.or("format", Format::Auto)?;
         if format == Format::Never && chip.load.is_none() {
             return Err(section.refuse(
@@ -234,13 +134,84 @@ impl FtlDescription {
                 "true or \"auto\", since without chip.load there is nothing to attach",
             ));
         }
-        name.refuse_others(&mut section)?;
-        if name != Name::Ubi {
-            UbiDescription::refuse(document)?;
+        refuse_others(&mut section, schemes, scheme)?;
+        for other in others(schemes, scheme) {
+            other.refuse(document)?;
         }
-        let settings = section.finish()?.into_iter().chain(of_ubi).collect();
-        Ok((Self { scheme, format }, settings))
+        let settings = section.finish()?.into_iter().chain(settings).collect();
+        Ok((Self { layer, format }, settings))
     }
+}
+
+/// The scheme that `ftl.scheme` names.
+fn chosen<'s>(
+    section: &mut Section,
+    schemes: &'s [Arc<dyn Scheme>],
+    usual: &str,
+) -> Result<&'s dyn Scheme, DescriptionError> {
+    let names: Vec<(&str, usize)> = schemes
+        .iter()
+        .enumerate()
+        .map(|(at, scheme)| (scheme.name(), at))
+        .collect();
+    let usual = names.iter().position(|(name, _)| *name == usual);
+    let at = section.choice("scheme", &names, usual.unwrap_or(0))?;
+    Ok(&*schemes[at])
+}
+
+fn others<'s>(
+    schemes: &'s [Arc<dyn Scheme>],
+    chosen: &'s dyn Scheme,
+) -> impl Iterator<Item = &'s Arc<dyn Scheme>> {
+    schemes
+        .iter()
+        .filter(|scheme| scheme.name() != chosen.name())
+}
+
+/// Refuses a layer without flash below a file system for flash, and one without a disk elsewhere.
+fn refuse_wrong_medium(
+    section: &Section,
+    schemes: &[Arc<dyn Scheme>],
+    scheme: &dyn Scheme,
+    on_flash: Option<&FsDescription>,
+) -> Result<(), DescriptionError> {
+    let expected = match on_flash {
+        Some(_) if scheme.is_flash() => return Ok(()),
+        None if scheme.is_disk() => return Ok(()),
+        Some(fs) => {
+            let names = schemes.iter().filter(|scheme| scheme.is_flash());
+            let mut names: Vec<String> = names.map(|scheme| quote(scheme.name())).collect();
+            names.sort_unstable();
+            let fs = quote(fs.name());
+            let names = names.join(" or ");
+            format!("{names}, since fs.type = {fs} lies on flash itself")
+        }
+        None => "a translation layer, or fs.type = \"jffs2\", which needs none".into(),
+    };
+    Err(section.refuse("scheme", &quote(scheme.name()), &expected))
+}
+
+/// Refuses keys that only other schemes take.
+fn refuse_others(
+    section: &mut Section,
+    schemes: &[Arc<dyn Scheme>],
+    chosen: &dyn Scheme,
+) -> Result<(), DescriptionError> {
+    let own = chosen.keys();
+    let mut foreign: Vec<&'static str> = others(schemes, chosen)
+        .flat_map(|scheme| scheme.keys())
+        .filter(|key| !own.contains(key))
+        .collect();
+    foreign.sort_unstable();
+    foreign.dedup();
+    foreign.into_iter().try_for_each(|key| {
+        let takers = schemes
+            .iter()
+            .filter(|scheme| scheme.keys().contains(&key))
+            .map(|scheme| quote(scheme.name()));
+        let takers = takers.collect::<Vec<_>>().join(" or ");
+        section.inapplicable(&[key], &format!("scheme = {takers}"))
+    })
 }
 
 #[cfg(test)]
@@ -249,9 +220,11 @@ mod tests {
     use crate::Description;
     use nandlab_ftl::Victim;
     use nandlab_ftl::logblock::{
-        FirstWrite, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme as LogScheme,
+        FirstWrite, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending,
+        Scheme as LogScheme,
     };
-    use nandlab_ftl::nftl::{Allocation, ChainVictim, Ordering};
+    use nandlab_ftl::nftl::{Allocation, ChainVictim, NftlOptions, Ordering};
+    use nandlab_ftl::page::PageOptions;
     use std::path::Path;
 
     fn take(text: &str) -> Result<FtlDescription, String> {
@@ -263,22 +236,23 @@ mod tests {
             .map_err(|e| e.to_string())
     }
 
+    fn options(taken: &FtlDescription) -> String {
+        format!("{:?}", taken.layer.disk.as_ref().unwrap())
+    }
+
     #[test]
     fn defaults_are_the_layers_own() {
-        assert_eq!(
-            take("").unwrap(),
-            FtlDescription {
-                scheme: Scheme::Page(PageOptions::default()),
-                format: Format::Auto
-            }
-        );
+        let usual = take("").unwrap();
+        assert_eq!(usual.layer.name, "page");
+        assert_eq!(options(&usual), format!("{:?}", PageOptions::default()));
+        assert_eq!(usual.format, Format::Auto);
     }
 
     #[test]
     fn every_choice_arrives() {
         let all = "scheme = \"page\"\nover-provisioning = 0.28\nvictim = \"cost-benefit\"\nseparate-streams = false\nspare-blocks = 3\n\
                    map-interval = 9\nwear-threshold = 5\nscrub-bits = 2\nformat = true\n";
-        let options = PageOptions {
+        let expected = PageOptions {
             over_provisioning: 0.28,
             victim: Victim::CostBenefit,
             separate_streams: false,
@@ -288,23 +262,23 @@ mod tests {
             scrub_bits: 2,
             ..PageOptions::default()
         };
-        assert_eq!(
-            take(all).unwrap(),
-            FtlDescription {
-                scheme: Scheme::Page(options),
-                format: Format::Always
-            }
-        );
+        let taken = take(all).unwrap();
+        assert_eq!(options(&taken), format!("{expected:?}"));
+        assert_eq!(taken.format, Format::Always);
     }
 
     #[test]
     fn every_choice_of_the_log_block_schemes_arrives() {
-        let scheme = |text: &str| take(text).unwrap().scheme;
+        let scheme = |text: &str| options(&take(text).unwrap());
         let ascending = |options: LogBlockOptions| {
-            Scheme::LogBlock(LogBlockOptions {
-                page_order: PageOrder::Ascending,
-                ..options
-            })
+            let page_order = PageOrder::Ascending;
+            format!(
+                "{:?}",
+                LogBlockOptions {
+                    page_order,
+                    ..options
+                }
+            )
         };
         assert_eq!(
             scheme("scheme = \"bast\""),
@@ -320,7 +294,7 @@ mod tests {
         );
         let all = "scheme = \"fast\"\nlog-blocks = 9\nspare-blocks = 7\nfirst-write = \"log\"\nskip-stale = false\neager = true\nftl-seed = 3\nwear-threshold = 5\n\
                    mismatch = \"random\"\npending = \"logged\"\nowner = \"full\"\n";
-        let options = LogBlockOptions {
+        let fast = LogBlockOptions {
             scheme: LogScheme::Fast {
                 mismatch: Mismatch::Random,
                 pending: Pending::Logged,
@@ -335,7 +309,7 @@ mod tests {
             seed: 3,
             ..LogBlockOptions::fast()
         };
-        assert_eq!(scheme(all), ascending(options));
+        assert_eq!(scheme(all), ascending(fast));
         let sast = LogScheme::Sast {
             blocks: 8,
             logs: 3,
@@ -349,17 +323,17 @@ mod tests {
                 ..LogBlockOptions::sast(8, 3)
             })
         );
-        assert_eq!(scheme("scheme = \"mtdblock\""), Scheme::Mtdblock);
+        assert_eq!(
+            take("scheme = \"mtdblock\"").unwrap().layer.name,
+            "mtdblock"
+        );
     }
 
     #[test]
     fn every_choice_of_the_replacement_block_scheme_arrives() {
-        let options = |text: &str| match take(&format!("scheme = \"nftl\"\n{text}")).unwrap().scheme
-        {
-            Scheme::Nftl(options) => options,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(options(""), NftlOptions::default());
+        let taken = |text: &str| take(&format!("scheme = \"nftl\"\n{text}")).unwrap();
+        let usual = format!("{:?}", NftlOptions::default());
+        assert_eq!(options(&taken("")), usual);
         let all = "spare-units = 9\nvictim = \"min-copy\"\nallocation = \"least-worn\"\nverify-free = false\nordering = \"linux\"\n\
                    trust-free = true\nwear-threshold = 7\n";
         let expected = NftlOptions {
@@ -372,7 +346,8 @@ mod tests {
             wear_threshold: 7,
             ..NftlOptions::default()
         };
-        assert_eq!(options(all), expected);
+        assert_eq!(options(&taken(all)), format!("{expected:?}"));
+        assert!(taken("").layer.checks_erases && !taken(all).layer.checks_erases);
     }
 
     #[test]

@@ -1,10 +1,9 @@
-//! Choices of the replacement-block layer.
+//! The replacement-block layer in `[ftl]`.
 
-use crate::chip::ChipDescription;
-use crate::{DescriptionError, Section};
+use crate::{DescriptionError, Scheme, SchemeInput, Translation};
 use nandlab_ftl::nftl::{Allocation, ChainVictim, NftlOptions, Ordering};
 
-pub(super) const KEYS: [&str; 7] = [
+const KEYS: [&str; 7] = [
     "spare-units",
     "victim",
     "allocation",
@@ -14,12 +13,31 @@ pub(super) const KEYS: [&str; 7] = [
     "wear-threshold",
 ];
 
-pub(super) fn take(
-    section: &mut Section,
-    chip: &ChipDescription,
-) -> Result<NftlOptions, DescriptionError> {
+/// NFTL.
+pub(super) struct Replacement;
+
+impl Scheme for Replacement {
+    fn name(&self) -> &'static str {
+        "nftl"
+    }
+
+    fn keys(&self) -> Vec<&'static str> {
+        KEYS.to_vec()
+    }
+
+    fn take(&self, input: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError> {
+        let options = options(input)?;
+        Ok(Translation {
+            checks_erases: options.verify_free,
+            ..Translation::disk(self.name(), options)
+        })
+    }
+}
+
+fn options(input: &mut SchemeInput<'_>) -> Result<NftlOptions, DescriptionError> {
     let default = NftlOptions::default();
-    let blocks = chip.spec.geometry.blocks;
+    let section = &mut *input.section;
+    let blocks = input.chip.spec.geometry.blocks;
     let victims = [
         ("longest", ChainVictim::Longest),
         ("min-copy", ChainVictim::MinCopy),

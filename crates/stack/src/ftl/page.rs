@@ -1,11 +1,10 @@
-//! Choices of the page-mapped layer.
+//! The page-mapped layer in `[ftl]`.
 
-use crate::chip::ChipDescription;
-use crate::{DescriptionError, Section};
+use crate::{DescriptionError, Scheme, SchemeInput, Translation};
 use nandlab_ftl::Victim;
 use nandlab_ftl::page::PageOptions;
 
-pub(super) const KEYS: [&str; 8] = [
+const KEYS: [&str; 8] = [
     "over-provisioning",
     "victim",
     "separate-streams",
@@ -16,12 +15,27 @@ pub(super) const KEYS: [&str; 8] = [
     "scrub-bits",
 ];
 
-pub(super) fn take(
-    section: &mut Section,
-    chip: &ChipDescription,
-) -> Result<PageOptions, DescriptionError> {
+/// Page mapping.
+pub(super) struct Page;
+
+impl Scheme for Page {
+    fn name(&self) -> &'static str {
+        "page"
+    }
+
+    fn keys(&self) -> Vec<&'static str> {
+        KEYS.to_vec()
+    }
+
+    fn take(&self, input: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError> {
+        Ok(Translation::disk(self.name(), options(input)?))
+    }
+}
+
+fn options(input: &mut SchemeInput<'_>) -> Result<PageOptions, DescriptionError> {
     let default = PageOptions::default();
-    let blocks = chip.spec.geometry.blocks;
+    let section = &mut *input.section;
+    let blocks = input.chip.spec.geometry.blocks;
     let victims = [
         ("greedy", Victim::Greedy),
         ("cost-benefit", Victim::CostBenefit),

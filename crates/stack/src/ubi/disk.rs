@@ -5,7 +5,7 @@
 //! call's.
 
 use super::UbiDescription;
-use crate::{BuildError, Device};
+use crate::BuildError;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_ftl::{Cause, Ftl, Tally};
 use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
@@ -30,12 +30,12 @@ pub struct UbiDisk {
 impl UbiDisk {
     /// Formats the chip.
     pub fn format(described: &UbiDescription, chip: Chip) -> Result<Self, BuildError> {
-        Self::of(described, described.format(Tallied::new(chip))?)
+        Self::of(described, described.make(Tallied::new(chip))?)
     }
 
     /// Attaches what is on the chip.
     pub fn attach(described: &UbiDescription, chip: Chip) -> Result<Self, BuildError> {
-        Self::of(described, described.attach(Tallied::new(chip), None)?)
+        Self::of(described, described.open(Tallied::new(chip), None)?)
     }
 
     fn of(described: &UbiDescription, ubi: Ubi<Tallied>) -> Result<Self, BuildError> {
@@ -46,6 +46,11 @@ impl UbiDisk {
             disk,
             background: described.background,
         })
+    }
+
+    /// Gives the chip back as it is, without another operation.
+    pub fn into_chip(self) -> Chip {
+        self.disk.into_medium().chip
     }
 
     fn tallied(&self) -> &Tallied {
@@ -148,11 +153,9 @@ impl Ftl for UbiDisk {
                 _ => BlockError::WornOut,
             })
     }
-}
 
-impl Device for UbiDisk {
-    fn into_chip(self: Box<Self>) -> Chip {
-        self.disk.into_medium().chip
+    fn into_medium(self: Box<Self>) -> Chip {
+        self.into_chip()
     }
 }
 

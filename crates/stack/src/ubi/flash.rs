@@ -2,7 +2,8 @@
 //! can put the device away when the file system is done.
 
 use super::UbiDescription;
-use crate::{BuildError, HostDescription};
+use crate::BuildError;
+use crate::layer::Processor;
 use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
 use nandlab_sim::{Clock, Nanos};
@@ -54,12 +55,15 @@ impl<M: Mtd> UbiFlash<M> {
     pub fn new(
         described: &UbiDescription,
         ubi: Ubi<M>,
-        driven: Option<(HostDescription, Clock)>,
+        processor: Option<&Processor>,
     ) -> Result<Self, BuildError> {
         let volume = described.volume_of(&ubi)?;
         let volume = VolumeMtd::new(ubi, volume)?;
         let geometry = volume.geometry().clone();
-        let driven = driven.map(|(host, clock)| (host.instructions("ubi-call"), clock));
+        let driven = processor.map(|Processor { host, clock }| {
+            let call = host.instructions("ubi-call");
+            (call, clock.clone())
+        });
         Ok(Self {
             shared: Rc::new(RefCell::new(volume)),
             geometry,

@@ -11,14 +11,18 @@ mod flash;
 pub use disk::UbiDisk;
 pub use flash::{OnChip, UbiFlash};
 
+use crate::layer::{Flash, FlashLayer, Processor};
 use crate::value::{Size, quote};
-use crate::{BuildError, ChipDescription, DescriptionError, Document, HostDescription, Setting};
-use nandlab_mtd::Mtd;
-use nandlab_nand::Contents;
-use nandlab_sim::Clock;
+use crate::{
+    BuildError, ChipDescription, DescriptionError, Document, Scheme, SchemeInput, Setting,
+    Translation,
+};
+use nandlab_mtd::{Layer, LayerError, Mtd};
+use nandlab_nand::{Chip, Contents};
 use nandlab_ubi::{
     Commit, Headers, LogOptions, Memory, Options, Shape, Superblock, Ubi, VolumeSpec,
 };
+use std::sync::Arc;
 
 /// Every key but the first.
 const KEYS: [&str; 15] = [
@@ -60,6 +64,77 @@ pub struct UbiDescription {
     pub background: bool,
 }
 
+/// UBI in `[ftl]`; its choices are in a section of their own.
+pub(crate) struct UbiScheme;
+
+impl Scheme for UbiScheme {
+    fn name(&self) -> &'static str {
+        "ubi"
+    }
+
+    fn is_flash(&self) -> bool {
+        true
+    }
+
+    fn take(&self, input: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError> {
+        let (described, settings) = UbiDescription::take(input.document, input.chip)?;
+        input.settings.extend(settings);
+        let described = Arc::new(described);
+        Ok(Translation {
+            name: self.name(),
+            disk: Some(described.clone()),
+            flash: Some(described),
+            needs_contents: true,
+            checks_erases: false,
+        })
+    }
+
+    fn refuse(&self, document: &mut Document) -> Result<(), DescriptionError> {
+        let mut section = document.section("ubi");
+        section.inapplicable(&KEYS, "ftl.scheme = \"ubi\"")?;
+        section.finish()?;
+        Ok(())
+    }
+}
+
+impl Layer<Chip> for UbiDescription {
+    type Device = UbiDisk;
+
+    fn format(&self, chip: Chip) -> Result<UbiDisk, LayerError> {
+        Ok(UbiDisk::format(self, chip)?)
+    }
+
+    fn attach(&self, chip: Chip) -> Result<UbiDisk, LayerError> {
+        Ok(UbiDisk::attach(self, chip)?)
+    }
+
+    fn power_off(&self, device: UbiDisk) -> Chip {
+        device.into_chip()
+    }
+}
+
+impl FlashLayer for UbiDescription {
+    fn format(&self, chip: &mut Chip) -> Result<(), BuildError> {
+        Ok(self.make(chip)?.settle()?)
+    }
+
+    fn is_volume(&self) -> bool {
+        true
+    }
+
+    fn attach<'a>(
+        &self,
+        mtd: Box<dyn Mtd + 'a>,
+        processor: Option<&Processor>,
+    ) -> Result<Flash<'a>, BuildError> {
+        let volume = UbiFlash::new(self, self.open(mtd, processor)?, processor)?;
+        Ok(Flash {
+            mtd: Box::new(volume.clone()),
+            finish: Box::new(move || Ok(volume.settle()?)),
+        })
+    }
+}
+
 /// The values of `ubi.attach`.
 #[derive(Clone, Copy, PartialEq)]
 enum Attach {
@@ -69,13 +144,6 @@ enum Attach {
 }
 
 impl UbiDescription {
-    /// Refuses `[ubi]` where the layer is another.
-    pub(crate) fn refuse(document: &mut Document) -> Result<Vec<Setting>, DescriptionError> {
-        let mut section = document.section("ubi");
-        section.inapplicable(&KEYS, "ftl.scheme = \"ubi\"")?;
-        section.finish()
-    }
-
     /// Takes `[ubi]` out of a document.
     pub(crate) fn take(
         document: &mut Document,
@@ -198,7 +266,7 @@ impl UbiDescription {
     }
 
     /// Makes an empty device with the volume on it.
-    pub fn format<M: Mtd>(&self, mtd: M) -> Result<Ubi<M>, BuildError> {
+    pub fn make<M: Mtd>(&self, mtd: M) -> Result<Ubi<M>, BuildError> {
         let mut ubi = Ubi::format(mtd, self.options)?;
         let lebs = self.lebs.unwrap_or(ubi.info().available);
         ubi.create_volume(&VolumeSpec {
@@ -209,14 +277,14 @@ impl UbiDescription {
         Ok(ubi)
     }
 
-    /// Attaches a device; the processor's part takes its time on the clock.
-    pub fn attach<M: Mtd>(
+    /// Attaches a device. The processor's part takes its time on the clock.
+    pub fn open<M: Mtd>(
         &self,
         mtd: M,
-        driven: Option<(&HostDescription, &Clock)>,
+        processor: Option<&Processor>,
     ) -> Result<Ubi<M>, BuildError> {
         let ubi = Ubi::attach(mtd, self.options)?;
-        if let Some((host, clock)) = driven {
+        if let Some(Processor { host, clock }) = processor {
             clock.spend(host.ubi_attach(&ubi.attach_cost()));
         }
         Ok(ubi)

@@ -1,8 +1,9 @@
 //! A volume in a stack keeps what is written.
 
 use super::*;
-use crate::{BareFlash, Description, Scheme, Stack};
+use crate::{Below, Description, Direct, Stack};
 use nandlab_block::Lba;
+use nandlab_sim::Clock;
 use nandlab_ubi::Attached;
 use std::path::Path;
 
@@ -18,9 +19,22 @@ fn described(text: &str, directory: &Path) -> Result<Description, String> {
 }
 
 fn take(text: &str) -> Result<UbiDescription, String> {
-    match described(text, Path::new(""))?.ftl.scheme {
-        Scheme::Ubi(ubi) => Ok(ubi),
-        other => Err(format!("{other:?}")),
+    ubi(&described(text, Path::new(""))?)
+}
+
+/// UBI's options in a description.
+fn ubi(description: &Description) -> Result<UbiDescription, String> {
+    let layer = &description.ftl.layer;
+    let options = format!("{:?}", layer.flash);
+    let flash = layer.flash.clone().ok_or(layer.name)?;
+    let any: &dyn std::any::Any = &*flash;
+    any.downcast_ref().cloned().ok_or(options)
+}
+
+fn chip(stack: Stack) -> Chip {
+    match stack.below {
+        Below::Flash(chip) => chip,
+        Below::Disk(device) => device.into_medium(),
     }
 }
 
@@ -39,10 +53,7 @@ fn the_section_alone_makes_ubi_the_layer_and_linuxs_defaults_hold() {
         ),
         (usual.clone(), usual)
     );
-    assert!(matches!(
-        described("", Path::new("")).unwrap().ftl.scheme,
-        Scheme::Page(_)
-    ));
+    assert_eq!(described("", Path::new("")).unwrap().ftl.layer.name, "page");
 }
 
 #[test]
@@ -157,7 +168,8 @@ fn a_disk_on_a_volume_survives_a_dump_and_an_attach_of_its_own_kind() {
         let mut stack = Stack::build(&description("save = \"dump\"")).unwrap();
         (0..400u64).for_each(|i| {
             stack
-                .device
+                .disk()
+                .unwrap()
                 .write(Lba(i * 371 % 9000), &[i as u8; 512])
                 .unwrap()
         });
@@ -166,7 +178,11 @@ fn a_disk_on_a_volume_survives_a_dump_and_an_attach_of_its_own_kind() {
         let mut stack = Stack::build(&description("load = \"dump\"")).unwrap();
         let mut buf = [0; 512];
         for i in 0..400u64 {
-            stack.device.read(Lba(i * 371 % 9000), &mut buf).unwrap();
+            stack
+                .disk()
+                .unwrap()
+                .read(Lba(i * 371 % 9000), &mut buf)
+                .unwrap();
             assert_eq!(buf, [i as u8; 512], "{way}: {i}");
         }
         let other = described(
@@ -197,42 +213,36 @@ fn a_volume_as_flash_is_attached_as_it_was_put_away() {
             Path::new(""),
         )
         .unwrap();
-        let Scheme::Ubi(ubi) = &description.ftl.scheme else {
-            panic!()
-        };
-        let mut flash = BareFlash::build(&description).unwrap();
-        flash
-            .make(&description, description.fs.as_ref().unwrap())
-            .unwrap();
-        let volume = UbiFlash::new(ubi, ubi.attach(flash.chip, None).unwrap(), None).unwrap();
+        let ubi = ubi(&description).unwrap();
+        let mut stack = Stack::build(&description).unwrap();
+        stack.make_fs().unwrap();
+        {
+            let mut mounted = stack.mount(1, &mut Direct).unwrap().mounted;
+            assert!(mounted.fs.statfs().unwrap().blocks > 0);
+        }
+        let volume = UbiFlash::new(&ubi, ubi.open(chip(stack), None).unwrap(), None).unwrap();
         assert_eq!(volume.look(|ubi| ubi.info().attached), expected, "{way}");
-        let mut fs = description
-            .fs
-            .as_ref()
-            .unwrap()
-            .mount_on_flash(Box::new(volume), 1, None)
-            .unwrap();
-        assert!(fs.statfs().unwrap().blocks > 0);
     }
 }
 
 #[test]
 fn an_attach_takes_the_processors_time_too() {
     let description = described("[ubi]\n[host]\nplatform = \"omap2420\"\n", Path::new("")).unwrap();
-    let Scheme::Ubi(ubi) = &description.ftl.scheme else {
-        panic!()
-    };
-    let flash = BareFlash::build(&description).unwrap();
-    let chip = ubi.format(flash.chip).unwrap().detach().unwrap();
-    let [without, with] = [
-        None,
-        description.host.as_ref().map(|host| (host, &flash.clock)),
-    ]
-    .map(|driven| {
-        let (chip, clock) = (chip.fork().unwrap(), &flash.clock);
+    let ubi = ubi(&description).unwrap();
+    let clock = Clock::new();
+    let blank = crate::build::new_chip(&description.chip)
+        .unwrap()
+        .on_clock(&clock);
+    let chip = ubi.make(blank).unwrap().detach().unwrap();
+    let processor = description.host.clone().map(|host| Processor {
+        host,
+        clock: clock.clone(),
+    });
+    let [without, with] = [None, processor.as_ref()].map(|processor| {
+        let chip = chip.fork().unwrap();
         let from = clock.now();
-        let chip = chip.on_clock(clock);
-        let device = ubi.attach(chip, driven).unwrap();
+        let chip = chip.on_clock(&clock);
+        let device = ubi.open(chip, processor).unwrap();
         (clock.now() - from, device.attach_cost())
     });
     let host = description.host.as_ref().unwrap();

@@ -1,7 +1,7 @@
 //! What calls cost the processor by themselves.
 
 use nandlab_sim::Nanos;
-use nandlab_stack::HostDescription;
+use nandlab_stack::{FsLayer, HostDescription};
 use nandlab_vfs::flusher::PAGE;
 use nandlab_workload::files::FileCall;
 
@@ -18,13 +18,13 @@ pub struct CallCosts<'a> {
     /// An interrupt of the timer, and from one to the next.
     tick: (Nanos, Nanos),
     read: Nanos,
-    /// A page that ext's write touches, besides.
-    ext_page: Nanos,
+    /// A page that a write touches, besides: the file system's own part.
+    fs_page: Nanos,
 }
 
 impl<'a> CallCosts<'a> {
-    /// Those of a processor with ext as its file system, or another.
-    pub fn of(host: Option<&'a HostDescription>, is_ext: bool) -> Self {
+    /// Those of a processor with this file system.
+    pub fn of(host: Option<&'a HostDescription>, fs: Option<&dyn FsLayer>) -> Self {
         let cost = |key| host.map_or(0, |host| host.instructions(key));
         Self {
             host,
@@ -44,7 +44,7 @@ impl<'a> CallCosts<'a> {
                 .into_iter()
                 .find(|ns| *ns > 0)
                 .unwrap_or(0),
-            ext_page: if is_ext { cost("ext-page") } else { 0 },
+            fs_page: host.map_or(0, |host| fs.map_or(0, |fs| fs.page_cost(host))),
         }
     }
 
@@ -62,7 +62,7 @@ impl<'a> CallCosts<'a> {
             FileCall::Remove { .. } => self.remove,
             FileCall::Write { offset, length, .. } => {
                 let further = further_pages(offset, length);
-                self.write + further * self.write_page + (further + 1) * self.ext_page
+                self.write + further * self.write_page + (further + 1) * self.fs_page
             }
             FileCall::Read { offset, length, .. } => {
                 self.read + further_pages(offset, length) * self.read_page
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn without_a_processor_nothing_costs_anything() {
-        let costs = CallCosts::of(None, true);
+        let costs = CallCosts::of(None, None);
         assert_eq!(
             costs.of_call(&FileCall::Compute {
                 instructions: 1 << 40

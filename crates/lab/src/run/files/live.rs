@@ -4,21 +4,21 @@
 //! The file system's and the device's work take virtual time as in a run; what the callers compute,
 //! and when they call, is theirs.
 
-use super::base::{Base, Beneath, Volume};
+use super::base::{self, Probe, Volume};
 use super::stream::Stream;
 use super::top::Top;
 use crate::run::RunError;
 use nandlab_ftl::Tally;
 use nandlab_nand::Contents;
 use nandlab_sim::Clock;
-use nandlab_stack::Description;
+use nandlab_stack::{Description, Stack};
 use nandlab_vfs::FileSystem;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// What is below a mounted file system, to be looked at while it is used.
 pub struct Live<'a> {
-    below: Beneath<'a>,
+    below: Box<dyn Probe + 'a>,
     clock: Clock,
 }
 
@@ -44,19 +44,31 @@ pub fn live<T>(
     seed: u64,
     hands: impl FnOnce(&mut dyn FileSystem, &Live<'_>) -> T,
 ) -> Result<T, RunError> {
-    let fs = described.fs.as_ref().ok_or(RunError::NoFileSystem)?;
+    if described.fs.is_none() {
+        return Err(RunError::NoFileSystem);
+    }
     if described.chip.spec.contents == Contents::Dropped {
         return Err(RunError::NoContents);
     }
-    let mut base = Base::open(described, fs)?;
-    let clock = base.clock();
-    let stream = Rc::new(RefCell::new(Stream::new(false, 0, base.sector())));
-    let Volume { fs, below, .. } = base.mount(described, fs, seed, &stream)?;
+    let mut stack = base::open(described)?;
+    let outcome = with_mounted(&mut stack, described, seed, hands)?;
+    base::close(stack)?;
+    Ok(outcome)
+}
+
+fn with_mounted<T>(
+    stack: &mut Stack,
+    described: &Description,
+    seed: u64,
+    hands: impl FnOnce(&mut dyn FileSystem, &Live<'_>) -> T,
+) -> Result<T, RunError> {
+    let clock = stack.clock.clone();
+    let stream = Rc::new(RefCell::new(Stream::new(false, 0, stack.sector())));
+    let Volume { stack, below } = base::mount(stack, described, seed, &stream)?;
+    let fs = stack.mounted.fs;
     let mut top = Top::new(fs, described.write_back, described.host.as_ref(), &clock);
     let live = Live { below, clock };
     let outcome = hands(top.fs(), &live);
-    live.below.settle()?;
-    drop((top, live));
-    base.close()?;
+    (stack.finish)()?;
     Ok(outcome)
 }

@@ -36,11 +36,11 @@ use crate::play::{Player, verify};
 use crate::result::RunResult;
 use crate::workload::FilesDescription;
 use actors::Actors;
-use base::{Base, Volume};
+use base::Volume;
 use costs::CallCosts;
 use nandlab_nand::Contents;
 use nandlab_sim::{Clock, Nanos};
-use nandlab_stack::{FsDescription, Parts};
+use nandlab_stack::{FsDescription, Mounted, Stack};
 use nandlab_vfs::flusher::Flushed;
 use nandlab_vfs::write_back::Tally;
 use nandlab_vfs::{Ino, Time};
@@ -174,13 +174,13 @@ fn run_whole(
     if experiment.stack.chip.spec.contents == Contents::Dropped {
         return Err(RunError::NoContents);
     }
-    let mut base = Base::build(experiment, fs, watch)?;
+    let mut stack = base::build(experiment, watch)?;
     let stream = Rc::new(RefCell::new(Stream::new(
         keep,
-        fs.start * FsDescription::SECTOR,
-        base.sector(),
+        fs.place.start * FsDescription::SECTOR,
+        stack.sector(),
     )));
-    let played = play(experiment, fs, calls, (&mut base, &stream, keep), watch)?;
+    let played = play(experiment, fs, calls, (&mut stack, &stream, keep), watch)?;
     let Played {
         measured,
         expected,
@@ -191,12 +191,12 @@ fn run_whole(
         latencies,
     } = played;
     if proven {
-        prove(experiment, fs, &mut base, calls, &expected)?;
+        prove(experiment.run.seed, &mut stack, calls, &expected)?;
     }
-    let (blocks, mut chip) = base.close()?;
-    let (map, wear) = blocks.draw(&mut chip);
+    let (blocks, chip) = base::close(stack)?;
+    let (map, wear) = blocks.draw(&chip);
     let span = measured.meter.span();
-    let flash = flash::measured(&measured, chip.spec(), wear, blocks.good(&map));
+    let flash = flash::measured(&measured, chip.spec(), wear, &map);
     let (host, series) = measured
         .meter
         .finish(&measured.after, chip.spec().geometry.page);
@@ -271,19 +271,23 @@ fn play(
     experiment: &Experiment,
     fs: &FsDescription,
     calls: &mut dyn FileCalls,
-    (base, stream, keep): (&mut Base, &Rc<RefCell<Stream>>, bool),
+    (stack, stream, keep): (&mut Stack, &Rc<RefCell<Stream>>, bool),
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Played, RunError> {
-    let (clock, described) = (base.clock(), &experiment.stack);
-    let Volume { fs, parts, below } = base.mount(described, fs, experiment.run.seed, stream)?;
-    let mut top = Top::new(fs, described.write_back, described.host.as_ref(), &clock);
+    let described = &experiment.stack;
+    let clock = stack.clock.clone();
+    let layer = &*fs.layer;
+    let Volume { stack, below } = base::mount(stack, described, experiment.run.seed, stream)?;
+    let Mounted { fs, parts } = stack.mounted;
+    let host = described.host.as_ref();
+    let mut top = Top::new(fs, described.write_back, host, &clock);
     let before = below.snapshot();
     clock.wait_until(before.horizon());
     // What is written later than it was called for belongs to no call.
-    let told_apart = matches!(parts, Parts::Fat(_)) && described.memory.is_none();
+    let told_apart = parts.writes_at_once() && described.memory.is_none();
     let mut program = Program {
         clock: clock.clone(),
-        costs: CallCosts::of(described.host.as_ref(), matches!(parts, Parts::Ext(_))),
+        costs: CallCosts::of(host, Some(layer)),
         calls_ns: 0,
         player: Player::new(Ino::ROOT),
         expected: Expected::new(calls.contents()),
@@ -336,7 +340,7 @@ fn play(
         &stream.borrow().below,
     );
     top.fs().unmount().map_err(RunError::Unmount)?;
-    below.settle()?;
+    (stack.finish)()?;
     let phases = phases.finish(clock.now(), &below.tally(), &stream.borrow().below);
     let Program {
         expected,
@@ -405,13 +409,12 @@ impl Program<'_> {
 
 /// Mounts once more, without costs, and compares every file.
 fn prove(
-    experiment: &Experiment,
-    fs: &FsDescription,
-    base: &mut Base,
+    seed: u64,
+    stack: &mut Stack,
     calls: &dyn FileCalls,
     expected: &Expected,
 ) -> Result<(), RunError> {
-    base.look_again(experiment, fs, |mut mounted| {
+    base::look_again(stack, seed, |mut mounted| {
         Ok(verify(&mut mounted, Ino::ROOT, expected, calls).map(|_| ())?)
     })
 }

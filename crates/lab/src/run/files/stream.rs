@@ -1,11 +1,12 @@
 //! What passes below the file system, told by part of the volume.
 
 use super::phases::Below;
-use crate::play::regions::{Region, Writes};
+use crate::play::regions::Writes;
 use crate::run::driven::Seen;
 use nandlab_stack::Parts;
 use nandlab_workload::{Op, Request};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How far a run has come.
 #[derive(Clone, Copy, PartialEq)]
@@ -25,7 +26,7 @@ pub struct Stream {
     /// What the call that is under way writes to contents of files.
     pub group: &'static str,
     /// None until the volume is mounted: only then its parts are known.
-    volume: Option<(Parts, Writes)>,
+    volume: Option<(Arc<dyn Parts>, Writes)>,
     /// What passed since the mount, the unmount included.
     pub below: Below,
     requests: Vec<Request>,
@@ -51,7 +52,7 @@ impl Stream {
     }
 
     /// The volume is mounted, and these are its parts: the workload begins.
-    pub fn begin(&mut self, parts: Parts) {
+    pub fn begin(&mut self, parts: Arc<dyn Parts>) {
         (self.stage, self.mounting) = (Stage::Play, self.requests.len());
         self.volume = Some((parts.clone(), Writes::new(parts)));
     }
@@ -115,8 +116,7 @@ impl Stream {
             BTreeSet::new(),
         );
         let is_write = request.op == Op::Write;
-        Region::split(
-            parts,
+        parts.split(
             (first, self.sector, data),
             self.group,
             &mut |region, sectors| {

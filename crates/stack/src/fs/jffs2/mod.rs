@@ -1,24 +1,51 @@
-//! Choices of JFFS2 in `[fs]`.
+//! JFFS2 in `[fs]`.
 
 mod worked;
 
 pub use worked::Worked;
 
-use super::FsError;
+use super::{FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Untold, flash};
 use crate::value::Size;
-use crate::{DescriptionError, HostDescription, Section};
+use crate::{DescriptionError, Section};
 use nandlab_jffs2::{Choice, Compression, Format, Jffs2, Options, PAGE};
-use nandlab_mtd::Mtd;
-use nandlab_sim::Clock;
+use nandlab_vfs::page_cache::PageCache;
+use std::sync::Arc;
 
-/// What only JFFS2 has.
-pub(super) const KEYS: [&str; 5] = [
-    "compression",
-    "compressor",
-    "summary",
-    "sync-collects",
-    "node-bytes",
-];
+/// JFFS2.
+pub(super) struct Jffs2Kind;
+
+impl FsKind for Jffs2Kind {
+    fn names(&self) -> Vec<&'static str> {
+        vec!["jffs2"]
+    }
+
+    fn keys(&self) -> Vec<KeyGroup> {
+        vec![KeyGroup {
+            keys: &[
+                "compression",
+                "compressor",
+                "summary",
+                "sync-collects",
+                "node-bytes",
+            ],
+            types: &["jffs2"],
+            needs: "type = \"jffs2\"",
+        }]
+    }
+
+    fn shared(&self) -> &'static [&'static str] {
+        &["sync"]
+    }
+
+    fn take(
+        &self,
+        _: &str,
+        section: &mut Section,
+    ) -> Result<(Arc<dyn FsLayer>, FsPlace), DescriptionError> {
+        let jffs2 = Jffs2Description::take(section)?;
+        Ok((Arc::new(jffs2), FsPlace::default()))
+    }
+}
 
 /// JFFS2 as described.
 #[derive(Clone, Debug)]
@@ -82,35 +109,45 @@ impl Jffs2Description {
             cache_bytes: 1 << 20,
         })
     }
+}
 
-    /// Makes it on a whole array.
-    pub fn make(&self, mtd: &mut dyn Mtd) -> Result<(), FsError> {
-        let Options {
-            medium,
-            compression,
-            summary,
-            ..
-        } = self.mount;
-        nandlab_jffs2::format(
-            mtd,
-            &Format {
-                medium,
-                compression,
-                summary,
-                ..Format::default()
-            },
-        )?;
+impl FsLayer for Jffs2Description {
+    fn name(&self) -> &'static str {
+        "jffs2"
+    }
+
+    fn is_on_flash(&self) -> bool {
+        true
+    }
+
+    fn make(&self, medium: Medium<'_>, _: &Section) -> Result<(), FsError> {
+        let mut mtd = flash(medium, self.name())?;
+        let format = Format {
+            medium: self.mount.medium,
+            compression: self.mount.compression,
+            summary: self.mount.summary,
+            ..Format::default()
+        };
+        nandlab_jffs2::format(&mut mtd, &format).map_err(FsError::make)?;
         Ok(())
     }
 
-    /// Mounts it.
-    pub fn mount<M: Mtd>(
-        &self,
-        mtd: M,
-        seed: u64,
-        driven: Option<(HostDescription, Clock)>,
-    ) -> Result<Worked<M>, FsError> {
-        let jffs2 = Jffs2::mount(mtd, Options { seed, ..self.mount })?;
-        Ok(Worked::new(jffs2, self.node_bytes, driven))
+    fn mount<'a>(&self, medium: Medium<'a>, machine: Machine<'a>) -> Result<Mounted<'a>, FsError> {
+        let mut options = Options {
+            seed: machine.seed,
+            ..self.mount
+        };
+        if machine.on_volume {
+            options.medium = Some(nandlab_jffs2::Medium::Unmarked);
+        }
+        let mtd = flash(medium, self.name())?;
+        let jffs2 = Jffs2::mount(mtd, options).map_err(FsError::mount)?;
+        let worked = Worked::new(jffs2, self.node_bytes, machine.processor);
+        let clean = machine.memory.map(|memory| memory.clean_bytes());
+        let cache = PageCache::new(worked, clean.unwrap_or(self.cache_bytes));
+        Ok(Mounted {
+            fs: Box::new(cache),
+            parts: Arc::new(Untold { sectors: 0 }),
+        })
     }
 }

@@ -1,9 +1,8 @@
 //! JFFS2 with the time that its work takes the processor: nodes, checksums, compression.
 
-use crate::HostDescription;
+use crate::layer::Processor;
 use nandlab_jffs2::{Jffs2, Work};
 use nandlab_mtd::Mtd;
-use nandlab_sim::Clock;
 use nandlab_vfs::{
     Attr, Caller, DirEntry, Dirty, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr,
     StatFs, Sync, Time,
@@ -14,16 +13,16 @@ use nandlab_vfs::{
 pub struct Worked<M> {
     fs: Jffs2<M>,
     node_bytes: u32,
-    driven: Option<(HostDescription, Clock)>,
+    processor: Option<Processor>,
 }
 
 impl<M: Mtd> Worked<M> {
     /// Writes in nodes of so many bytes of a file at most.
-    pub fn new(fs: Jffs2<M>, node_bytes: u32, driven: Option<(HostDescription, Clock)>) -> Self {
+    pub fn new(fs: Jffs2<M>, node_bytes: u32, processor: Option<Processor>) -> Self {
         Self {
             fs,
             node_bytes,
-            driven,
+            processor,
         }
     }
 
@@ -46,7 +45,7 @@ impl<M: Mtd> Worked<M> {
     fn spend<T>(&mut self, call: impl FnOnce(&mut Jffs2<M>) -> T) -> T {
         let before = self.fs.worked();
         let outcome = call(&mut self.fs);
-        if let Some((host, clock)) = &self.driven {
+        if let Some(Processor { host, clock }) = &self.processor {
             clock.spend(host.jffs2(&difference(&self.fs.worked(), &before)));
         }
         outcome

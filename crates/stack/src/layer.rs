@@ -1,0 +1,217 @@
+//! Translation layers as a stack sees them: named, described, open.
+//!
+//! *Promises.* A layer from another crate takes part in everything that ours do. It needs three
+//! things: an [`Ftl`], a [`Layer`] that formats and attaches it, and a [`Scheme`] that reads its
+//! keys from `[ftl]`. [`Registry::with_scheme`](crate::Registry::with_scheme) adds the scheme.
+//!
+//! *Knows nothing of* any particular layer.
+
+use crate::{BuildError, ChipDescription, DescriptionError, Document, HostDescription};
+use crate::{Section, Setting};
+use nandlab_ftl::Ftl;
+use nandlab_mtd::{Layer, LayerError, Mtd};
+use nandlab_nand::Chip;
+use nandlab_sim::Clock;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// A disk on a chip: any translation layer, attached.
+pub trait Device: Ftl<Medium = Chip> + Send {}
+
+impl<D: Ftl<Medium = Chip> + Send + ?Sized> Device for D {}
+
+/// A translation layer with its options. Every [`Layer`] over a chip whose device is an [`Ftl`] is
+/// one.
+pub trait DiskLayer: fmt::Debug + Send + Sync {
+    /// Puts a new layer on an erased chip.
+    fn format(&self, chip: Chip) -> Result<Box<dyn Device>, LayerError>;
+
+    /// Attaches the layer that the chip holds.
+    fn attach(&self, chip: Chip) -> Result<Box<dyn Device>, LayerError>;
+}
+
+impl<L> DiskLayer for L
+where
+    L: Layer<Chip, Device: Device + 'static> + fmt::Debug + Send + Sync,
+{
+    fn format(&self, chip: Chip) -> Result<Box<dyn Device>, LayerError> {
+        Ok(Box::new(Layer::format(self, chip)?))
+    }
+
+    fn attach(&self, chip: Chip) -> Result<Box<dyn Device>, LayerError> {
+        Ok(Box::new(Layer::attach(self, chip)?))
+    }
+}
+
+/// The processor that drives a stack: its costs, and the clock on which they are spent.
+#[derive(Clone, Debug)]
+pub struct Processor {
+    /// What its work costs.
+    pub host: HostDescription,
+    /// The stack's virtual time.
+    pub clock: Clock,
+}
+
+/// A layer that offers flash, for file systems that lie on flash.
+pub trait FlashLayer: Any + fmt::Debug + Send + Sync {
+    /// Puts a new layer on an erased chip.
+    fn format(&self, chip: &mut Chip) -> Result<(), BuildError>;
+
+    /// Whether the flash is a managed volume: no block is ever half erased, and a new volume reads
+    /// as erased, so that the file system's own format is not needed.
+    fn is_volume(&self) -> bool;
+
+    /// Attaches the layer. With a processor, the attach and the calls take its time.
+    fn attach<'a>(
+        &self,
+        mtd: Box<dyn Mtd + 'a>,
+        processor: Option<&Processor>,
+    ) -> Result<Flash<'a>, BuildError>;
+}
+
+/// Completes a layer's pending work.
+pub type Finish<'a> = Box<dyn Fn() -> Result<(), BuildError> + 'a>;
+
+/// Flash that a layer offers.
+pub struct Flash<'a> {
+    /// The flash.
+    pub mtd: Box<dyn Mtd + 'a>,
+    /// Completes pending work after the file system is unmounted.
+    pub finish: Finish<'a>,
+}
+
+/// No layer: the file system lies on the chip itself.
+#[derive(Clone, Copy, Debug)]
+pub struct BareChip;
+
+impl FlashLayer for BareChip {
+    fn format(&self, _: &mut Chip) -> Result<(), BuildError> {
+        Ok(())
+    }
+
+    fn is_volume(&self) -> bool {
+        false
+    }
+
+    fn attach<'a>(
+        &self,
+        mtd: Box<dyn Mtd + 'a>,
+        _: Option<&Processor>,
+    ) -> Result<Flash<'a>, BuildError> {
+        let finish = Box::new(|| Ok(()));
+        Ok(Flash { mtd, finish })
+    }
+}
+
+/// A layer as a description chose it.
+#[derive(Clone, Debug)]
+pub struct Translation {
+    /// The value of `ftl.scheme`.
+    pub name: &'static str,
+    /// The layer as a disk, if it can be one.
+    pub disk: Option<Arc<dyn DiskLayer>>,
+    /// The layer as flash, if it can be that.
+    pub flash: Option<Arc<dyn FlashLayer>>,
+    /// It keeps its own structures in page data, not in spare bytes alone. Such a layer does not
+    /// run on a chip that drops page data.
+    pub needs_contents: bool,
+    /// The driver reads a block after each erase, as Linux's NFTL does.
+    pub checks_erases: bool,
+}
+
+impl Translation {
+    /// A layer that is a disk.
+    pub fn disk(name: &'static str, layer: impl DiskLayer + 'static) -> Self {
+        Self {
+            name,
+            disk: Some(Arc::new(layer)),
+            flash: None,
+            needs_contents: false,
+            checks_erases: false,
+        }
+    }
+
+    /// A layer that is flash.
+    pub fn flash(name: &'static str, layer: impl FlashLayer + 'static) -> Self {
+        Self {
+            name,
+            disk: None,
+            flash: Some(Arc::new(layer)),
+            needs_contents: false,
+            checks_erases: false,
+        }
+    }
+}
+
+/// A kind of translation layer that `ftl.scheme` can name.
+///
+/// ```
+/// use nandlab_ftl::page::PageOptions;
+/// use nandlab_stack::{Description, DescriptionError, Document, Registry};
+/// use nandlab_stack::{Scheme, SchemeInput, Translation};
+/// use std::path::Path;
+///
+/// /// Page mapping with one choice: how much space is spare.
+/// struct Roomy;
+///
+/// impl Scheme for Roomy {
+///     fn name(&self) -> &'static str {
+///         "roomy"
+///     }
+///
+///     fn keys(&self) -> Vec<&'static str> {
+///         vec!["spare-share"]
+///     }
+///
+/// XX///         let options = PageOptions { over_provisioning, ..PageOptions::default() };
+///         Ok(Translation::disk("roomy", options))
+///     }
+/// }
+///
+/// let registry = Registry::standard().with_scheme(Roomy);
+/// let text = "[chip]\npreset = \"slc-2k\"\n[ftl]\nscheme = \"roomy\"\nspare-share = 0.3\n";
+/// let mut document = Document::parse("roomy.toml", Path::new("."), text, &[])?;
+/// let description = Description::take_with(&mut document, &registry)?;
+/// assert_eq!(description.ftl.layer.name, "roomy");
+/// # Ok::<(), DescriptionError>(())
+/// ```
+pub trait Scheme: Send + Sync {
+    /// The value of `ftl.scheme`.
+    fn name(&self) -> &'static str;
+
+    /// The keys of `[ftl]` that it takes, besides `scheme` and `format`.
+    fn keys(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// Whether it can be the disk below a file system for disks.
+    fn is_disk(&self) -> bool {
+        true
+    }
+
+    /// Whether it can be the flash below a file system for flash.
+    fn is_flash(&self) -> bool {
+        false
+    }
+
+    /// Takes its keys.
+    fn take(&self, input: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError>;
+
+    /// Refuses the sections that only this scheme has, because another one is chosen.
+    fn refuse(&self, _document: &mut Document) -> Result<(), DescriptionError> {
+        Ok(())
+    }
+}
+
+/// What a [`Scheme`] takes its keys from.
+pub struct SchemeInput<'a> {
+    /// `[ftl]`, without `scheme` and `format`.
+    pub section: &'a mut Section,
+    /// The whole description, for sections of the scheme's own.
+    pub document: &'a mut Document,
+    /// Settings of such sections.
+    pub settings: &'a mut Vec<Setting>,
+    /// The chip below.
+    pub chip: &'a ChipDescription,
+}
