@@ -24,7 +24,8 @@ fn experiment(requests: u64, run: &str) -> Experiment {
 /// Seconds that the bare loop takes.
 fn bare(requests: u64) -> f64 {
     let mut stack = Stack::build(&experiment(requests, "").stack).expect("a stack");
-    let bytes = stack.device.geometry().bytes();
+    let device = stack.disk().expect("a disk");
+    let bytes = device.geometry().bytes();
     let spec = Spec {
         block: 8192,
         align: 8192,
@@ -35,8 +36,7 @@ fn bare(requests: u64) -> f64 {
     let data = vec![7; 8192];
     let began = Instant::now();
     while let Some(request) = pattern.draw() {
-        stack
-            .device
+        device
             .write(Lba(request.offset / 512), &data)
             .expect("a write");
     }

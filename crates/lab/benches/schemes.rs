@@ -7,7 +7,7 @@
 use nandlab_block::{BlockDevice as _, Lba};
 use nandlab_ftl::Ftl as _;
 use nandlab_lab::Experiment;
-use nandlab_stack::{Document, Stack};
+use nandlab_stack::{Below, Device, Document, Stack};
 use rand::Rng as _;
 use rustix::time::{ClockId, clock_gettime};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -122,34 +122,36 @@ fn measure(chip: &str, ftl: &str, writes: u32) -> Round {
     let text = format!("[chip]\n{chip}\ncontents = \"dropped\"\n[ftl]\n{ftl}\n");
     let document = Document::parse("bench", Path::new("."), &text, &[])
         .expect("a description of this file is right");
-    let mut stack = Stack::build(
+    let stack = Stack::build(
         &Experiment::take(document)
             .expect("a description of this file is right")
             .stack,
     )
     .expect("the stack is built");
-    let g = *stack.device.geometry();
+    let Below::Disk(mut device) = stack.below else {
+        panic!("a disk")
+    };
+    let g = *device.geometry();
     let (per_page, data) = (
         u64::from(g.page.min(2048) / g.sector),
         vec![0x5a; g.page.min(2048) as usize],
     );
     let pages = (g.sectors as f64 * FULL) as u64 / per_page;
     let mut random = nandlab_sim::rng(7, "schemes");
-    let write = |stack: &mut Stack, page: u64| {
-        stack
-            .device
+    let write = |device: &mut Box<dyn Device>, page: u64| {
+        device
             .write(Lba(page * per_page), &data)
             .expect("the device takes a write")
     };
-    (0..pages).for_each(|page| write(&mut stack, page));
+    (0..pages).for_each(|page| write(&mut device, page));
     // Until every log block has been in use.
-    (0..writes / 2).for_each(|_| write(&mut stack, (u64::from(random.next_u32()) * pages) >> 32));
-    let (before, region, began) = (*stack.device.tally(), Region::new(HEAP), cpu());
-    (0..writes).for_each(|_| write(&mut stack, (u64::from(random.next_u32()) * pages) >> 32));
+    (0..writes / 2).for_each(|_| write(&mut device, (u64::from(random.next_u32()) * pages) >> 32));
+    let (before, region, began) = (*device.tally(), Region::new(HEAP), cpu());
+    (0..writes).for_each(|_| write(&mut device, (u64::from(random.next_u32()) * pages) >> 32));
     let (seconds, heap, after) = (
         cpu() - began,
         region.change().bytes_allocated,
-        *stack.device.tally(),
+        *device.tally(),
     );
     let programs = |tally: &nandlab_ftl::Tally| {
         tally

@@ -120,7 +120,8 @@ impl Args {
             }
             .into());
         }
-        let served = Served::new(Stack::build(&description).map_err(ExportError::from)?);
+        let stack = Stack::build(&description).map_err(ExportError::from)?;
+        let served = Served::new(stack).map_err(ExportError::from)?;
         let recording = self.serve(&served)?;
         print(&served.summary())?;
         if let Some((path, recording)) = recording {

@@ -12,6 +12,7 @@ use nandlab_host::SharedDisk;
 use nandlab_host::nbd::{Address, Options, Server};
 use nandlab_lab::play::FileSum;
 use nandlab_lab::play::regions::{Region, Writes};
+use nandlab_stack::Parts as _;
 use nandlab_oracle::{Disk, Manifest, Oracle, manifest::Kind};
 use nandlab_workload::camera::{CameraMs500, CameraSpec};
 use nandlab_workload::files::{FileCall, FileId};
@@ -157,7 +158,7 @@ fn slotless(layout: &Layout, tape: &Tape, mut sectors: &[(u64, &'static str)]) -
     for length in tape.stretches() {
         let (stretch, rest) = sectors.split_at(length);
         sectors = rest;
-        let place = |(sector, _): &(u64, &str)| Region::of(&(*layout).into(), *sector, "");
+        let place = |(sector, _): &(u64, &str)| layout.region(*sector, &[], "");
         let contents = stretch.iter().find(|one| !place(one).is_metadata());
         let slot = stretch.iter().find(|one| place(one) == Region::Root);
         if let (Some((_, whose)), None) = (contents, slot) {
@@ -176,7 +177,7 @@ fn of(layout: &Layout, sectors: &[(u64, &'static str)], region: Region) -> Vec<u
     sectors
         .iter()
         .map(|(sector, _)| *sector)
-        .filter(|sector| Region::of(&(*layout).into(), *sector, "") == region)
+        .filter(|sector| layout.region(*sector, &[], "") == region)
         .collect()
 }
 
@@ -187,7 +188,7 @@ fn labelled(
     ours: &[(u64, &'static str)],
     theirs: &[(u64, &'static str)],
 ) -> Vec<(u64, &'static str)> {
-    let in_clusters = |sector: &u64| !Region::of(&(*layout).into(), *sector, "").is_metadata();
+    let in_clusters = |sector: &u64| !layout.region(*sector, &[], "").is_metadata();
     let mut names = ours
         .iter()
         .filter(|(sector, _)| in_clusters(sector))

@@ -76,7 +76,7 @@ fn image_after_the_camera(name: &str, settings: &[&str], scratch: &Path) -> (Pat
     let again = experiment(&settings, &format!("chip.load={}", dump.display()));
     let fs = again.stack.fs.clone().unwrap();
     let mut stack = Stack::build(&again.stack).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let mut partition = fs.partition(&mut stack.device).unwrap();
+    let mut partition = fs.partition(stack.disk().unwrap()).unwrap();
     let mut image = vec![0; partition.geometry().bytes() as usize];
     partition.read(Lba(0), &mut image).unwrap();
     std::fs::remove_file(&dump).unwrap();

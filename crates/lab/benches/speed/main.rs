@@ -236,12 +236,12 @@ fn heap() {
     println!("\nheap, timing only");
     for (gib, op) in [(4u32, 0.07), (16, 0.07), (16, 0.28)] {
         let region = Region::new(HEAP);
-        let stack = Stack::build(&description(gib * 1024, op, false, &random(1)).stack)
+        let mut stack = Stack::build(&description(gib * 1024, op, false, &random(1)).stack)
             .expect("the stack is built");
         let held = region.change();
         let bytes = (held.bytes_allocated - held.bytes_deallocated) as f64;
         let logical =
-            nandlab_block::BlockDevice::geometry(&*stack.device).bytes() as f64 / 1024.0 / MIB;
+            stack.disk().expect("a disk").geometry().bytes() as f64 / 1024.0 / MIB;
         println!(
             "  {gib:3} GiB of flash, {:2.0} % spare: {:.2} MiB a GiB of flash, {:.2} MiB a GiB offered",
             op * 100.0,

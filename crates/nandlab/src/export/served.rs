@@ -6,7 +6,7 @@ use nandlab_block::{
 };
 use nandlab_ftl::{CauseCounts, Tally};
 use nandlab_lab::table;
-use nandlab_stack::Stack;
+use nandlab_stack::{BuildError, Device, Stack};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A stack that is served and looked into at once. Shared by cloning.
@@ -21,16 +21,20 @@ struct State {
     counts: Counts,
 }
 
+impl State {
+    fn device(&mut self) -> &mut dyn Device {
+        self.stack.disk().expect("a stack without a disk is refused at first")
+    }
+}
+
 impl Served {
     /// Takes a stack over until [`into_stack`](Self::into_stack).
-    pub fn new(stack: Stack) -> Self {
-        Self {
-            geometry: *stack.device.geometry(),
-            state: Arc::new(Mutex::new(State {
-                stack,
-                counts: Counts::default(),
-            })),
-        }
+    /// Fails if the stack has no disk.
+    pub fn new(mut stack: Stack) -> Result<Self, BuildError> {
+        let geometry = *stack.disk()?.geometry();
+        let counts = Counts::default();
+        let state = Arc::new(Mutex::new(State { stack, counts }));
+        Ok(Self { geometry, state })
     }
 
     /// For looking only: what a request that panicked has left can still be looked at.
@@ -43,13 +47,13 @@ impl Served {
         op: Op,
         lba: Lba,
         sectors: u64,
-        serve: impl FnOnce(&mut Stack) -> Result<(), BlockError>,
+        serve: impl FnOnce(&mut dyn Device) -> Result<(), BlockError>,
     ) -> Result<(), BlockError> {
         let mut state = self
             .state
             .lock()
             .map_err(|_| BlockError::Internal("an earlier request panicked"))?;
-        let outcome = serve(&mut state.stack);
+        let outcome = serve(state.device());
         state.counts.after(&Request { op, lba, sectors }, outcome)
     }
 
@@ -64,8 +68,9 @@ impl Served {
 
     /// What was asked for and what the flash did, as a table.
     pub fn summary(&self) -> String {
-        let state = self.look();
-        let (tally, sector) = (*state.stack.device.tally(), u64::from(self.geometry.sector));
+        let mut state = self.look();
+        let tally = *state.device().tally();
+        let sector = u64::from(self.geometry.sector);
         let requests = kinds(&state.counts).map(|(name, count)| {
             [
                 name.to_string(),
@@ -84,21 +89,22 @@ impl Served {
 
     /// The same in one line.
     pub fn line(&self) -> String {
-        let state = self.look();
+        let mut state = self.look();
+        let tally = *state.device().tally();
         let served: Vec<String> = kinds(&state.counts)
             .map(|(name, count)| format!("{} {name}", count.requests))
             .into();
         format!(
             "{}; {}",
             served.join(", "),
-            totals(state.stack.device.tally(), state.stack.clock.now())
+            totals(&tally, state.stack.clock.now())
         )
     }
 
     /// The same for machines.
     pub fn json(&self) -> String {
-        let state = self.look();
-        let tally = state.stack.device.tally();
+        let mut state = self.look();
+        let tally = *state.device().tally();
         let requests: serde_json::Map<_, _> = kinds(&state.counts)
             .into_iter()
             .map(|(name, n)| (name.into(), serde_json::json!({ "served": n.requests, "sectors": n.sectors, "failed": n.failed })))
@@ -172,23 +178,19 @@ impl BlockDevice for Served {
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         let sectors = buf.len() as u64 / u64::from(self.geometry.sector);
-        self.request(Op::Read, lba, sectors, |stack| stack.device.read(lba, buf))
+        self.request(Op::Read, lba, sectors, |disk| disk.read(lba, buf))
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         let sectors = data.len() as u64 / u64::from(self.geometry.sector);
-        self.request(Op::Write, lba, sectors, |stack| {
-            stack.device.write(lba, data)
-        })
+        self.request(Op::Write, lba, sectors, |disk| disk.write(lba, data))
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
-        self.request(Op::Flush, Lba(0), 0, |stack| stack.device.flush())
+        self.request(Op::Flush, Lba(0), 0, |disk| disk.flush())
     }
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
-        self.request(Op::Discard, lba, sectors, |stack| {
-            stack.device.discard(lba, sectors)
-        })
+        self.request(Op::Discard, lba, sectors, |disk| disk.discard(lba, sectors))
     }
 }

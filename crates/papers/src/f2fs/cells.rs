@@ -8,7 +8,7 @@ use crate::PaperError;
 use super::rival;
 use super::work::{AGEING, SET_UP, Work};
 use nandlab_lab::Experiment;
-use nandlab_lab::run::{FilesOutcome, Server, run_unproven};
+use nandlab_lab::run::{FilesOutcome, precondition, run_unproven};
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_stack::{Document, Stack};
 use nandlab_workload::Op;
@@ -133,14 +133,15 @@ pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
     let wrong = |what: String| PaperError::Wrong(format!("ext4, {}", work.key), what);
     let experiment = experiment(settings)?;
     let mut stack = Stack::build(&experiment.stack).map_err(|error| wrong(error.to_string()))?;
-    let prepared = Server::new(&mut *stack.device, &stack.clock, &experiment)
-        .precondition(&experiment.run, &mut |_| ());
+    let clock = stack.clock.clone();
+    let device = stack.disk().map_err(|error| wrong(error.to_string()))?;
+    let prepared = precondition(device, &clock, &experiment.run, &mut |_| ());
     prepared.map_err(|error| PaperError::Run(work.key.into(), error.into()))?;
     let mut phases = phases_of(work)?;
     let (mut at, mut began, mut buffer) = (None, 0, vec![0; PIECE]);
     for request in rival::requests(work)? {
         if let Some(number) = rival::mark(&request) {
-            let now = stack.clock.now();
+            let now = clock.now();
             if let Some(before) = at.replace(number).filter(|before| *before != number) {
                 let count = phases.0.len();
                 let phase: &mut Phase = phases
@@ -152,7 +153,7 @@ pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
             began = now;
             continue;
         }
-        serve(&mut *stack.device, &request, &mut buffer)
+        serve(device, &request, &mut buffer)
             .map_err(|error| wrong(format!("{request:?}: {error}")))?;
     }
     if at != Some(phases.0.len()) {

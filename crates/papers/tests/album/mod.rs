@@ -112,7 +112,7 @@ impl Tape {
 
 /// Sectors by region.
 pub fn regions(layout: Layout, sectors: &[(u64, &'static str)]) -> Writes {
-    let mut writes = Writes::new(layout);
+    let mut writes = Writes::new(std::sync::Arc::new(layout));
     sectors
         .iter()
         .for_each(|(sector, whose)| writes.write(*sector, 1, whose));
