@@ -15,6 +15,7 @@
 //! | [`page`] | page mapping: any logical page on any flash page |
 //! | [`write_cache`] | a non-volatile write cache in front of any of them |
 //! | `victim` | which block to collect next |
+//! | `layer` | each scheme as a `Layer` over flash |
 //! | `lists` | numbers in lists |
 //! | `tally` | who caused which flash operation |
 
@@ -25,6 +26,7 @@ extern crate alloc;
 
 mod extent;
 mod fault;
+mod layer;
 mod lists;
 pub mod logblock;
 pub mod mtdblock;

@@ -11,7 +11,7 @@ use nandlab_ftl::nftl::Nftl;
 use nandlab_ftl::page::PageFtl;
 use nandlab_ftl::write_cache::{CacheError, WriteCache};
 use nandlab_ftl::{AttachError, Ftl};
-use nandlab_mtd::MtdError;
+use nandlab_mtd::{Layer, LayerError, MtdError};
 use nandlab_nand::{Chip, ChipSpec, Contents, SpecError};
 use nandlab_sim::{Clock, Rail};
 use nandlab_ubi::UbiError;
@@ -294,7 +294,7 @@ pub fn new_chip(description: &ChipDescription) -> Result<Chip, BuildError> {
 }
 
 /// Formats a layer on a chip.
-pub fn format_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
+fn format_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
     let built: Result<Box<dyn Device>, AttachError> = match scheme {
         Scheme::Ubi(described) => return UbiDisk::format(described, chip).map(boxed),
         Scheme::Page(options) => PageFtl::format(chip, options.clone()).map(boxed),
@@ -307,7 +307,7 @@ pub fn format_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildEr
 }
 
 /// Attaches the layer that is on a chip.
-pub fn attach_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
+fn attach_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
     let built: Result<Box<dyn Device>, AttachError> = match scheme {
         Scheme::Ubi(described) => return UbiDisk::attach(described, chip).map(boxed),
         Scheme::Page(options) => PageFtl::attach(chip, options.clone()).map(boxed),
@@ -319,6 +319,22 @@ pub fn attach_on(scheme: &Scheme, chip: Chip) -> Result<Box<dyn Device>, BuildEr
     built.map_err(|error| {
         refused(scheme, error).unwrap_or_else(|error| BuildError::Attach { error })
     })
+}
+
+impl Layer<Chip> for Scheme {
+    type Device = Box<dyn Device>;
+
+    fn format(&self, chip: Chip) -> Result<Self::Device, LayerError> {
+        Ok(format_on(self, chip)?)
+    }
+
+    fn attach(&self, chip: Chip) -> Result<Self::Device, LayerError> {
+        Ok(attach_on(self, chip)?)
+    }
+
+    fn power_off(&self, device: Self::Device) -> Chip {
+        device.into_chip()
+    }
 }
 
 fn boxed<D: Device + 'static>(layer: D) -> Box<dyn Device> {

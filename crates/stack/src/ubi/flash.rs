@@ -3,7 +3,7 @@
 
 use super::UbiDescription;
 use crate::{BuildError, HostDescription};
-use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
+use nandlab_mtd::{Block, Corrected, Geometry, Issued, Layer, LayerError, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
 use nandlab_sim::{Clock, Nanos};
 use nandlab_ubi::{Ubi, UbiError, VolumeMtd};
@@ -34,18 +34,6 @@ impl<M> Clone for UbiFlash<M> {
             background: *background,
             driven: driven.clone(),
         }
-    }
-}
-
-/// Flash that is a chip, or lies on one.
-pub trait OnChip: Mtd {
-    /// The chip as it is, without any further operation.
-    fn into_chip(self) -> Chip;
-}
-
-impl OnChip for Chip {
-    fn into_chip(self) -> Chip {
-        self
     }
 }
 
@@ -100,15 +88,36 @@ impl<M: Mtd> UbiFlash<M> {
     }
 }
 
-impl OnChip for UbiFlash<Chip> {
+impl UbiFlash<Chip> {
+    /// The chip as it is, without any further operation.
+    ///
     /// # Panics
     /// If there is another clone: a bug of the caller.
-    fn into_chip(self) -> Chip {
+    pub fn into_chip(self) -> Chip {
         Rc::into_inner(self.shared)
             .expect("the last clone")
             .into_inner()
             .into_ubi()
             .into_medium()
+    }
+}
+
+/// UBI as a layer of flash on flash: the described volume.
+impl Layer<Chip> for UbiDescription {
+    type Device = UbiFlash<Chip>;
+
+    fn format(&self, chip: Chip) -> Result<Self::Device, LayerError> {
+        let mut ubi = self.format(chip)?;
+        ubi.settle()?;
+        Ok(UbiFlash::new(self, ubi, None)?)
+    }
+
+    fn attach(&self, chip: Chip) -> Result<Self::Device, LayerError> {
+        Ok(UbiFlash::new(self, self.attach(chip, None)?, None)?)
+    }
+
+    fn power_off(&self, device: Self::Device) -> Chip {
+        device.into_chip()
     }
 }
 

@@ -9,7 +9,7 @@ mod disk;
 mod flash;
 
 pub use disk::UbiDisk;
-pub use flash::{OnChip, UbiFlash};
+pub use flash::UbiFlash;
 
 use crate::value::{Size, quote};
 use crate::{BuildError, ChipDescription, DescriptionError, Document, HostDescription, Setting};

@@ -7,7 +7,7 @@ pub use worked::Worked;
 use super::FsError;
 use crate::value::Size;
 use crate::{DescriptionError, HostDescription, Section};
-use nandlab_jffs2::{Choice, Compression, Format, Jffs2, Options, PAGE};
+use nandlab_jffs2::{Choice, Compression, Format, Jffs2, Jffs2Volume, Options, PAGE};
 use nandlab_mtd::Mtd;
 use nandlab_sim::Clock;
 
@@ -110,7 +110,21 @@ impl Jffs2Description {
         seed: u64,
         driven: Option<(HostDescription, Clock)>,
     ) -> Result<Worked<M>, FsError> {
-        let jffs2 = Jffs2::mount(mtd, Options { seed, ..self.mount })?;
-        Ok(Worked::new(jffs2, self.node_bytes, driven))
+        Ok(Worked::new(Jffs2::mount(mtd, self.options(seed))?, driven))
+    }
+
+    /// The file system as a recipe, without a processor or a page cache.
+    pub fn recipe(&self, seed: u64) -> Jffs2Volume {
+        Jffs2Volume {
+            options: self.options(seed),
+        }
+    }
+
+    fn options(&self, seed: u64) -> Options {
+        Options {
+            seed,
+            node_bytes: self.node_bytes,
+            ..self.mount
+        }
     }
 }
