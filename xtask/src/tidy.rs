@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("jffs2", &["sim", "mtd", "vfs"]),
     ("ubi", &["mtd", "block"]),
     ("workload", &["sim", "vfs", "block"]),
+    ("crash", &["sim", "mtd", "block", "nand", "vfs", "workload"]),
     (
         "stack",
         &[
@@ -30,7 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "lab",
         &[
             "sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "ext", "f2fs", "jffs2", "ubi",
-            "workload", "stack",
+            "workload", "crash", "stack",
         ],
     ),
     ("host", &["sim", "block", "vfs", "stack"]),
@@ -45,7 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "nandlab",
         &[
             "sim", "mtd", "block", "nand", "ftl", "vfs", "fat", "ext", "f2fs", "jffs2", "workload",
-            "stack", "lab", "host", "image",
+            "crash", "stack", "lab", "host", "image",
         ],
     ),
 ];

@@ -94,6 +94,7 @@ mod recover;
 mod regions;
 mod store;
 mod time;
+mod volume;
 mod xattr;
 
 pub use error::ExtError;
@@ -105,3 +106,4 @@ pub use mount::{Ext, Mode, Options};
 pub use nandlab_jbd::Checkpoint;
 pub use past::Deleted;
 pub use regions::Region;
+pub use volume::ExtVolume;

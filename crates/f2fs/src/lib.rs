@@ -63,6 +63,7 @@ mod segments;
 mod summary;
 mod superblock;
 mod victim;
+mod volume;
 mod xattr;
 
 pub use error::F2fsError;
@@ -72,3 +73,4 @@ pub use mount::{Counts, F2fs, InPlace, Options};
 pub use past::Version;
 pub use superblock::{Layout, declared_bytes};
 pub use victim::{AgeThreshold, Policy};
+pub use volume::F2fsVolume;

@@ -65,6 +65,7 @@ mod rename;
 mod store;
 mod table;
 mod time;
+mod volume;
 
 pub use error::FatError;
 pub use finding::{FINDINGS_MAX, Finding, Report, Severity};
@@ -72,3 +73,4 @@ pub use format::{Bits, Layout, declared_bytes};
 pub use mend::Patch;
 pub use mkfs::{Format, FormatError, format};
 pub use mount::{Fat, Options};
+pub use volume::FatVolume;

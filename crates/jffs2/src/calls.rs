@@ -240,6 +240,11 @@ impl<M: Mtd> FileSystem for Jffs2<M> {
     }
 
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
+        let span = self.options.node_bytes;
+        if span > PAGE {
+            self.write_pages(ino, offset, data, span, now)?;
+            return Ok(data.len());
+        }
         self.change(now, |fs| {
             let ino = fs.file(ino)?;
             fs.write_file(ino, offset, data, PAGE)

@@ -1,7 +1,7 @@
 //! A mounted medium: its parts, its options, and what every call has in common.
 
 use crate::{
-    Compression, Endian, Finding, Jffs2Error, Medium, Work,
+    Compression, Endian, Finding, Jffs2Error, Medium, PAGE, Work,
     compress::Packer,
     flash::Flash,
     inode::{Inode, Known},
@@ -43,6 +43,9 @@ pub struct Options {
     /// programmed whole that is not safe: an interrupted erase may leave a block that looks half
     /// filled, and whose rest only looks erased.
     pub resume: bool,
+    /// Bytes of a file that a node holds at most, and from a multiple of which on. With more than
+    /// [`PAGE`] a write is all or nothing, as [`write_pages`](Jffs2::write_pages) has it.
+    pub node_bytes: u32,
     /// Inodes kept ready that nobody refers to.
     pub inodes_kept: usize,
     /// Decides which block is collected next, and which erased block rests: Linux takes its clock.
@@ -60,6 +63,7 @@ impl Default for Options {
             read_only: false,
             sync_collects: true,
             resume: false,
+            node_bytes: PAGE,
             inodes_kept: 1024,
             seed: 0,
         }

@@ -1,7 +1,7 @@
 //! Runs experiments and says what came of them.
 
 mod cost;
-pub mod crash;
+pub mod cut;
 pub mod experiment;
 pub mod play;
 pub mod report;

@@ -1,8 +1,9 @@
 //! An experiment, as it is described, can be explored; what the explorer cannot follow is refused
 //! with the key that says so.
 
+use nandlab_crash::{CrashReport, Cuts, Plan, SecondLevel};
 use nandlab_lab::Experiment;
-use nandlab_lab::crash::{Cuts, DiskOp, Plan, PrepareError, Prepared, SecondLevel, explore};
+use nandlab_lab::cut::{PrepareError, Prepared};
 use nandlab_lab::experiment::Precondition;
 use nandlab_stack::Document;
 use std::path::Path;
@@ -27,10 +28,29 @@ flush-every = 12
 requests = 100
 ";
 
-fn experiment(overrides: &[&str]) -> Experiment {
+/// An experiment of this text, with overrides.
+fn take(text: &str, overrides: &[&str]) -> Experiment {
     let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
-    Experiment::take(Document::parse("small.toml", Path::new("."), EXPERIMENT, &overrides).unwrap())
-        .unwrap()
+    let document = Document::parse("experiment.toml", Path::new("."), text, &overrides).unwrap();
+    Experiment::take(document).unwrap()
+}
+
+fn experiment(overrides: &[&str]) -> Experiment {
+    take(EXPERIMENT, overrides)
+}
+
+/// Cuts `prepared` in so many states, and finds nothing wrong.
+fn survives(prepared: &Prepared, states: u64, plan: &Plan, what: &dyn std::fmt::Debug) {
+    let plan = Plan {
+        cuts: Cuts::Sample(states),
+        ..plan.clone()
+    };
+    let report: CrashReport = prepared.explore(&plan, &|_, _| ()).unwrap();
+    assert_eq!(
+        (report.states, report.violations_total),
+        (states, 0),
+        "{what:?}: {report}"
+    );
 }
 
 #[test]
@@ -39,28 +59,9 @@ fn a_described_stack_survives_its_cuts() {
     for contents in ["chip.contents=kept", "chip.contents=dropped"] {
         let prepared = Prepared::new(&experiment(&[contents]), 1_000).unwrap();
         assert!(!prepared.cut_short);
-        assert_eq!(
-            prepared
-                .ops
-                .iter()
-                .filter(|op| **op != DiskOp::Flush)
-                .count(),
-            100
-        );
-        let report = explore(
-            &prepared.subject,
-            &prepared.ops,
-            &Plan {
-                cuts: Cuts::Sample(300),
-                ..Plan::default()
-            },
-        )
-        .unwrap();
-        assert_eq!(
-            (report.states, report.violations_total),
-            (300, 0),
-            "{report}"
-        );
+        let operations = prepared.operations();
+        assert_eq!(operations.iter().filter(|op| *op != "flush").count(), 100);
+        survives(&prepared, 300, &Plan::default(), &contents);
     }
 }
 
@@ -68,38 +69,16 @@ fn a_described_stack_survives_its_cuts() {
 fn a_described_file_system_on_flash_survives_its_cuts() {
     let text = include_str!("../../../experiments/crash-jffs2.toml");
     for deferred in ["write-back.deferred=false", "write-back.deferred=true"] {
-        let document =
-            Document::parse("crash-jffs2.toml", Path::new("."), text, &[deferred.into()]).unwrap();
-        let prepared = Prepared::on_flash(&Experiment::take(document).unwrap(), 1_000)
-            .unwrap()
-            .unwrap();
-        assert_eq!((prepared.ops.len(), prepared.cut_short), (150, false));
-        let report = explore(
-            &prepared.subject,
-            &prepared.ops,
-            &Plan {
-                cuts: Cuts::Sample(60),
-                ..Plan::default()
-            },
-        )
-        .unwrap();
+        let prepared = Prepared::new(&take(text, &[deferred]), 1_000).unwrap();
         assert_eq!(
-            (report.states, report.violations_total),
-            (60, 0),
-            "{report}"
+            (prepared.operations().len(), prepared.cut_short),
+            (150, false)
         );
+        survives(&prepared, 60, &Plan::default(), &deferred);
     }
     let on_a_disk = text.replace("type = \"jffs2\"", "type = \"ext2\"");
-    let document = Document::parse(
-        "crash-jffs2.toml",
-        Path::new("."),
-        &on_a_disk,
-        &["write-back.deferred=true".into()],
-    )
-    .unwrap();
-    let refused = Prepared::files(&Experiment::take(document).unwrap(), 10)
-        .unwrap_err()
-        .to_string();
+    let experiment = take(&on_a_disk, &["write-back.deferred=true"]);
+    let refused = Prepared::new(&experiment, 10).err().unwrap().to_string();
     assert!(
         refused.starts_with("write-back.deferred: found true, expected false"),
         "{refused}"
@@ -109,17 +88,6 @@ fn a_described_file_system_on_flash_survives_its_cuts() {
 #[test]
 fn file_systems_on_a_volume_survive_their_cuts_with_every_memory_of_a_scan() {
     let text = include_str!("../../../experiments/crash-ubi.toml");
-    let take = |more: &[&str]| {
-        let overrides: Vec<String> = more.iter().map(ToString::to_string).collect();
-        Experiment::take(
-            Document::parse("crash-ubi.toml", Path::new("."), text, &overrides).unwrap(),
-        )
-        .unwrap()
-    };
-    let plan = Plan {
-        cuts: Cuts::Sample(40),
-        ..Plan::default()
-    };
     let ways: [&[&str]; 5] = [
         &[],
         &["ubi.headers=false"],
@@ -131,14 +99,10 @@ fn file_systems_on_a_volume_survive_their_cuts_with_every_memory_of_a_scan() {
         &["ubi.attach=scan", "ubi.log-blocks="],
         &["ubi.attach=fastmap", "ubi.log-blocks="],
     ];
+    let plan = Plan::default();
     for way in ways {
-        let prepared = Prepared::on_flash(&take(way), 1_000).unwrap().unwrap();
-        let report = explore(&prepared.subject, &prepared.ops, &plan).unwrap();
-        assert_eq!(
-            (report.states, report.violations_total),
-            (40, 0),
-            "{way:?}: {report}"
-        );
+        let prepared = Prepared::new(&take(text, way), 1_000).unwrap();
+        survives(&prepared, 40, &plan, &way);
     }
     let ext3 = &[
         "chip.blocks=160",
@@ -154,10 +118,10 @@ fn file_systems_on_a_volume_survive_their_cuts_with_every_memory_of_a_scan() {
         "ubi.volume-size=",
     ][..];
     let fat = &["chip.blocks=512", "fs.type=fat16", "ubi.volume-size="][..];
-    // What F2FS does when it is mounted is long.
+    // F2FS does much when it is mounted.
     let once = Plan {
         second: SecondLevel::Off,
-        ..plan
+        ..plan.clone()
     };
     let on_disks = [
         (ways[1], ext3, &plan),
@@ -167,22 +131,15 @@ fn file_systems_on_a_volume_survive_their_cuts_with_every_memory_of_a_scan() {
         (ways[3], fat, &once),
     ];
     for (way, disk, plan) in on_disks {
-        let prepared = Prepared::files(&take(&[way, disk].concat()), 40)
-            .unwrap()
-            .unwrap();
-        let report = explore(&prepared.subject, &prepared.ops, plan).unwrap();
-        assert_eq!(
-            (report.states, report.violations_total),
-            (40, 0),
-            "{way:?} {disk:?}: {report}"
-        );
+        let prepared = Prepared::new(&take(text, &[way, disk].concat()), 40).unwrap();
+        survives(&prepared, 40, plan, &(way, disk));
     }
 }
 
 #[test]
 fn a_workload_longer_than_the_limit_is_cut_short_and_says_so() {
     let prepared = Prepared::new(&experiment(&[]), 20).unwrap();
-    assert!(prepared.cut_short && prepared.ops.len() == 20);
+    assert!(prepared.cut_short && prepared.operations().len() == 20);
 }
 
 #[test]
@@ -209,7 +166,7 @@ fn what_cannot_be_explored_is_refused_by_key() {
     for (change, expected) in changes {
         let mut experiment = experiment(&[]);
         change(&mut experiment);
-        let error = Prepared::new(&experiment, 20).unwrap_err();
+        let error = Prepared::new(&experiment, 20).err().unwrap();
         assert!(matches!(error, PrepareError::Setting { .. }), "{error}");
         assert!(error.to_string().starts_with(expected), "{error}");
     }
@@ -229,9 +186,7 @@ operations = 60
 ";
 
 fn on_files(overrides: &[&str]) -> Experiment {
-    let overrides: Vec<String> = overrides.iter().map(ToString::to_string).collect();
-    Experiment::take(Document::parse("files.toml", Path::new("."), ON_FILES, &overrides).unwrap())
-        .unwrap()
+    take(ON_FILES, overrides)
 }
 
 #[test]
@@ -241,19 +196,13 @@ fn a_described_file_system_survives_its_cuts() {
         &["fs.type=\"ext3\"", "fs.checkpoint=\"remap\""],
         &["fs.type=\"fat16\"", "fs.cluster=512"],
     ] {
-        let prepared = Prepared::files(&on_files(fs), 1_000).unwrap().unwrap();
-        assert!(!prepared.cut_short && prepared.ops.len() == 60);
-        let plan = Plan {
-            cuts: Cuts::Sample(100),
-            ..Plan::default()
-        };
-        let report = explore(&prepared.subject, &prepared.ops, &plan).unwrap();
-        assert_eq!(
-            (report.states, report.violations_total),
-            (100, 0),
-            "{fs:?}: {report}"
-        );
+        let prepared = Prepared::new(&on_files(fs), 1_000).unwrap();
+        assert!(!prepared.cut_short && prepared.operations().len() == 60);
+        survives(&prepared, 100, &Plan::default(), &fs);
     }
+    let f2fs = take(include_str!("../../../experiments/crash-f2fs.toml"), &[]);
+    let prepared = Prepared::new(&f2fs, 1_000).unwrap();
+    assert!(!prepared.cut_short && prepared.operations().len() == 80);
 }
 
 #[test]
@@ -265,31 +214,12 @@ fn calls_on_files_are_followed_too_and_cut_short() {
         "workload.record=4096",
     ];
     let text = ON_FILES.replace("operations = 60\n", "");
-    let overrides: Vec<String> = iozone.iter().map(ToString::to_string).collect();
-    let experiment =
-        Experiment::take(Document::parse("files.toml", Path::new("."), &text, &overrides).unwrap())
-            .unwrap();
-    let prepared = Prepared::files(&experiment, 12).unwrap().unwrap();
-    assert!(prepared.cut_short && prepared.ops.len() == 12);
-    let report = explore(
-        &prepared.subject,
-        &prepared.ops,
-        &Plan {
-            cuts: Cuts::Sample(100),
-            ..Plan::default()
-        },
-    )
-    .unwrap();
-    assert_eq!(
-        (report.states, report.violations_total),
-        (100, 0),
-        "{report}"
-    );
-    assert!(
-        Prepared::files(&self::experiment(&[]), 12)
-            .unwrap()
-            .is_none()
-    );
+    let prepared = Prepared::new(&take(&text, &iozone), 12).unwrap();
+    assert!(prepared.cut_short && prepared.operations().len() == 12);
+    survives(&prepared, 100, &Plan::default(), &iozone);
+    // Without a file system the requests go to the disk.
+    let on_disk = Prepared::new(&self::experiment(&[]), 12).unwrap();
+    assert!(on_disk.operations()[0].contains(" at sector "));
 }
 
 #[test]

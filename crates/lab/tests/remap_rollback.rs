@@ -5,10 +5,10 @@
 mod ledger;
 
 use ledger::{Ledger, Ledgers, Protocol, Shape, Transaction};
+use nandlab_crash::{CrashReport, Plan, SecondLevel, explore};
 use nandlab_ext::{Ext, Mode, Options};
 use nandlab_ftl::page::{PageFtl, PageOptions, SeededBug};
 use nandlab_ftl::{Cause, Ftl, Tally};
-use nandlab_lab::crash::{CrashReport, Plan, SecondLevel, explore};
 use nandlab_lab::play::{Player, verify};
 use nandlab_mtd::Geometry;
 use nandlab_nand::{Chip, ChipSpec, preset};

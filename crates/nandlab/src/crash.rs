@@ -3,7 +3,8 @@
 use crate::failure::{Failure, Status};
 use crate::output::print;
 use crate::progress::Bar;
-use nandlab_lab::crash::{Cuts, Id, Plan, Prepared, SecondLevel, Subject, explore_watched, replay};
+use nandlab_crash::{Cuts, Id, Plan, SecondLevel};
+use nandlab_lab::cut::Prepared;
 use nandlab_lab::{Experiment, Progress};
 use nandlab_stack::Document;
 use serde::Serialize;
@@ -63,20 +64,7 @@ impl Args {
             .flat_map(|seed| [format!("run.seed={seed}"), format!("chip.seed={seed}")]);
         let overrides: Vec<String> = self.set.iter().cloned().chain(seeds).collect();
         let experiment = Experiment::take(Document::read(&self.experiment, &overrides)?)?;
-        if let Some(on_flash) = Prepared::on_flash(&experiment, self.ops)? {
-            return self.carry_out(&experiment, &on_flash);
-        }
-        match Prepared::files(&experiment, self.ops)? {
-            Some(files) => self.carry_out(&experiment, &files),
-            None => self.carry_out(&experiment, &Prepared::new(&experiment, self.ops)?),
-        }
-    }
-
-    fn carry_out<S: Subject>(
-        &self,
-        experiment: &Experiment,
-        prepared: &Prepared<S>,
-    ) -> Result<Status, Failure> {
+        let prepared = Prepared::new(&experiment, self.ops)?;
         if prepared.cut_short {
             eprintln!(
                 "nandlab: {}: the first {} operations of the workload (--ops gives another number)",
@@ -97,17 +85,12 @@ impl Args {
             ..Plan::default()
         };
         match &self.id {
-            Some(id) => self.again(prepared, &plan, id),
-            None => self.explore(&experiment.name, prepared, &plan),
+            Some(id) => self.again(&prepared, &plan, id),
+            None => self.explore(&experiment.name, &prepared, &plan),
         }
     }
 
-    fn explore<S: Subject>(
-        &self,
-        name: &str,
-        prepared: &Prepared<S>,
-        plan: &Plan,
-    ) -> Result<Status, Failure> {
+    fn explore(&self, name: &str, prepared: &Prepared, plan: &Plan) -> Result<Status, Failure> {
         let (bar, begun) = (Bar::new(name), Instant::now());
         let share = |done, all| {
             bar.show(Progress {
@@ -115,7 +98,7 @@ impl Args {
                 share: done as f64 / all as f64,
             })
         };
-        let report = explore_watched(&prepared.subject, &prepared.ops, plan, &share)?;
+        let report = prepared.explore(plan, &share)?;
         drop(bar);
         let (states, seconds) = (
             report.states + report.second_level_states,
@@ -133,13 +116,8 @@ impl Args {
         })
     }
 
-    fn again<S: Subject>(
-        &self,
-        prepared: &Prepared<S>,
-        plan: &Plan,
-        id: &Id,
-    ) -> Result<Status, Failure> {
-        let violation = replay(&prepared.subject, &prepared.ops, plan, id)?;
+    fn again(&self, prepared: &Prepared, plan: &Plan, id: &Id) -> Result<Status, Failure> {
+        let violation = prepared.replay(plan, id)?;
         let text = violation
             .as_ref()
             .map_or_else(|| format!("{id}  nothing wrong\n"), ToString::to_string);

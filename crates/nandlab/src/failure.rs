@@ -1,7 +1,8 @@
 //! How the command ends.
 
+use nandlab_crash::CrashError;
 use nandlab_lab::RunError;
-use nandlab_lab::crash::{CrashError, PrepareError};
+use nandlab_lab::cut::PrepareError;
 use nandlab_papers::PaperError;
 use nandlab_stack::DescriptionError;
 use std::io;

@@ -12,7 +12,7 @@ use crate::{ChipDescription, Description, FsDescription, FsError, Memory, Transl
 use nandlab_block::{BlockDevice, BlockError};
 use nandlab_ftl::AttachError;
 use nandlab_ftl::write_cache::{CacheError, WriteCache};
-use nandlab_mtd::{LayerError, Mtd, MtdError};
+use nandlab_mtd::{Layer, LayerError, Mtd, MtdError};
 use nandlab_nand::{Chip, ChipSpec, Contents, SpecError};
 use nandlab_sim::{Clock, Rail};
 use nandlab_ubi::UbiError;
@@ -367,17 +367,34 @@ pub fn new_chip(description: &ChipDescription) -> Result<Chip, BuildError> {
 }
 
 /// Formats a layer on a chip.
-pub fn format_on(layer: &Translation, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
+fn format_on(layer: &Translation, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
     let disk = disk_layer(layer)?;
     disk.format(chip)
         .map_err(|error| refused(layer, error).unwrap_or_else(BuildError::Format))
 }
 
 /// Attaches the layer that is on a chip.
-pub fn attach_on(layer: &Translation, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
+fn attach_on(layer: &Translation, chip: Chip) -> Result<Box<dyn Device>, BuildError> {
     let disk = disk_layer(layer)?;
     disk.attach(chip)
         .map_err(|error| refused(layer, error).unwrap_or_else(BuildError::Attach))
+}
+
+/// The layer that a description chose, for the crash explorer.
+impl Layer<Chip> for Translation {
+    type Device = Box<dyn Device>;
+
+    fn format(&self, chip: Chip) -> Result<Self::Device, LayerError> {
+        Ok(format_on(self, chip)?)
+    }
+
+    fn attach(&self, chip: Chip) -> Result<Self::Device, LayerError> {
+        Ok(attach_on(self, chip)?)
+    }
+
+    fn power_off(&self, device: Self::Device) -> Chip {
+        device.into_medium()
+    }
 }
 
 fn disk_layer(layer: &Translation) -> Result<&dyn DiskLayer, BuildError> {

@@ -68,6 +68,24 @@ pub trait FlashLayer: Any + fmt::Debug + Send + Sync {
         mtd: Box<dyn Mtd + 'a>,
         processor: Option<&Processor>,
     ) -> Result<Flash<'a>, BuildError>;
+
+    /// Puts a new layer on an erased chip that it takes over.
+    fn format_chip(&self, chip: Chip) -> Result<Box<dyn ChipFlash>, BuildError>;
+
+    /// Attaches the layer that a chip holds, and takes the chip over.
+    fn attach_chip(&self, chip: Chip) -> Result<Box<dyn ChipFlash>, BuildError>;
+}
+
+/// Flash that lies on a chip.
+pub trait ChipFlash: Mtd {
+    /// The chip as it is, without another operation.
+    fn into_chip(self: Box<Self>) -> Chip;
+}
+
+impl ChipFlash for Chip {
+    fn into_chip(self: Box<Self>) -> Chip {
+        *self
+    }
 }
 
 /// Completes a layer's pending work.
@@ -101,6 +119,14 @@ impl FlashLayer for BareChip {
     ) -> Result<Flash<'a>, BuildError> {
         let finish = Box::new(|| Ok(()));
         Ok(Flash { mtd, finish })
+    }
+
+    fn format_chip(&self, chip: Chip) -> Result<Box<dyn ChipFlash>, BuildError> {
+        Ok(Box::new(chip))
+    }
+
+    fn attach_chip(&self, chip: Chip) -> Result<Box<dyn ChipFlash>, BuildError> {
+        Ok(Box::new(chip))
     }
 }
 

@@ -24,6 +24,7 @@ pub mod model;
 pub mod page_cache;
 pub mod path;
 pub mod tree;
+mod volume;
 pub mod write_back;
 
 use alloc::{string::String, vec::Vec};
@@ -33,6 +34,7 @@ pub use attr::{
 };
 pub use errno::Errno;
 pub use mem::MemFs;
+pub use volume::{Mounted, Nature, Promise, Volume, VolumeError};
 
 /// One name in a directory, as [`FileSystem::readdir`] gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -240,8 +240,7 @@ fn heap() {
             .expect("the stack is built");
         let held = region.change();
         let bytes = (held.bytes_allocated - held.bytes_deallocated) as f64;
-        let logical =
-            stack.disk().expect("a disk").geometry().bytes() as f64 / 1024.0 / MIB;
+        let logical = stack.disk().expect("a disk").geometry().bytes() as f64 / 1024.0 / MIB;
         println!(
             "  {gib:3} GiB of flash, {:2.0} % spare: {:.2} MiB a GiB of flash, {:.2} MiB a GiB offered",
             op * 100.0,

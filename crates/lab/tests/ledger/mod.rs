@@ -3,8 +3,9 @@
 //! an oracle that wants every transaction whole or not at all.
 
 use nandlab_block::{BlockDevice, BlockError, Lba, Remap};
+use nandlab_crash::{Failure, GoOn, Kind, Oracle, Subject};
 use nandlab_ftl::page::{PageFtl, PageOptions};
-use nandlab_lab::crash::{Failure, GoOn, Kind, Oracle, Subject};
+use nandlab_mtd::LayerError;
 use nandlab_nand::{Chip, ChipSpec};
 use nandlab_sim::mix;
 use nandlab_workload::files::{Contents, FileId};
@@ -282,10 +283,10 @@ impl Subject for Ledgers {
     type Op = Transaction;
     type Oracle = WholeOrNot;
 
-    fn formatted(&self) -> Result<(Chip, WholeOrNot), String> {
-        let chip = Chip::new(self.chip.clone()).map_err(|e| e.to_string())?;
-        let disk = PageFtl::format(chip, self.options.clone()).map_err(|e| e.to_string())?;
-        let ledger = Ledger::create(disk, self.shape, self.protocol).map_err(|e| e.to_string())?;
+    fn formatted(&self) -> Result<(Chip, WholeOrNot), LayerError> {
+        let chip = Chip::new(self.chip.clone())?;
+        let disk = PageFtl::format(chip, self.options.clone())?;
+        let ledger = Ledger::create(disk, self.shape, self.protocol)?;
         let oracle = WholeOrNot {
             versions: vec![0; self.shape.pages as usize],
             under_way: None,
@@ -294,9 +295,9 @@ impl Subject for Ledgers {
         Ok((self.power_off(ledger), oracle))
     }
 
-    fn attach(&self, chip: Chip) -> Result<Self::Device, String> {
-        let disk = PageFtl::attach(chip, self.options.clone()).map_err(|e| e.to_string())?;
-        Ledger::open(disk, self.shape, self.protocol).map_err(|e| e.to_string())
+    fn attach(&self, chip: Chip) -> Result<Self::Device, LayerError> {
+        let disk = PageFtl::attach(chip, self.options.clone())?;
+        Ok(Ledger::open(disk, self.shape, self.protocol)?)
     }
 
     fn power_off(&self, ledger: Self::Device) -> Chip {

@@ -23,7 +23,9 @@ struct State {
 
 impl State {
     fn device(&mut self) -> &mut dyn Device {
-        self.stack.disk().expect("a stack without a disk is refused at first")
+        self.stack
+            .disk()
+            .expect("a stack without a disk is refused at first")
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the paper does not say, and what was taken for it.
 
-use crate::Assumption;
 use super::cells::{Cells, Study, TABLE_1};
+use crate::Assumption;
 use nandlab_stack::host::ARM_400MHZ;
 
 /// Name, value, label, reason.

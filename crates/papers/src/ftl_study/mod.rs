@@ -15,8 +15,8 @@ mod figures;
 mod sweeps;
 
 use super::{Basis, Claim, PaperError, PaperResult, Reproduction, Row};
-use nandlab_lab::run::Progress;
 use cells::{Cell, Cells, LAYERS, Layer};
+use nandlab_lab::run::Progress;
 
 pub const TITLE: &str =
     "FTL performance in conjunction with a file system pursuing data integrity (Doh et al., 2010)";

@@ -1,11 +1,11 @@
 //! ext2 and ext3 in `[fs]`.
 
 use super::{
-    ExtParts, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, disk,
+    ExtParts, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, disk,
 };
 use crate::value::{Size, Time};
 use crate::{DescriptionError, HostDescription, Section};
-use nandlab_ext::{Checkpoint, Ext, Format, Mode, Options};
+use nandlab_ext::{Checkpoint, Ext, ExtVolume, Format, Mode, Options};
 use nandlab_sim::Nanos;
 use std::sync::Arc;
 
@@ -178,5 +178,12 @@ impl FsLayer for ExtDescription {
             parts: Arc::new(parts),
             fs: Box::new(ext),
         })
+    }
+
+    fn recipe(&self, _: u64, _: bool) -> Option<Recipe> {
+        Some(Recipe::Disk(Box::new(ExtVolume {
+            format: self.format.clone(),
+            options: self.mount,
+        })))
     }
 }

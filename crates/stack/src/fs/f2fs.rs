@@ -1,9 +1,11 @@
 //! F2FS in `[fs]`.
 
-use super::{FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Untold, disk};
+use super::{
+    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Untold, disk,
+};
 use crate::value::{Size, Time};
 use crate::{DescriptionError, Section};
-use nandlab_f2fs::{AgeThreshold, F2fs, Format, InPlace, Options, Policy};
+use nandlab_f2fs::{AgeThreshold, F2fs, F2fsVolume, Format, InPlace, Options, Policy};
 use std::sync::Arc;
 
 /// What only F2FS has.
@@ -127,6 +129,13 @@ impl FsLayer for F2fsDescription {
             fs: Box::new(fs),
             parts: Arc::new(Untold { sectors }),
         })
+    }
+
+    fn recipe(&self, _: u64, _: bool) -> Option<Recipe> {
+        Some(Recipe::Disk(Box::new(F2fsVolume {
+            format: self.format.clone(),
+            options: self.mount,
+        })))
     }
 }
 

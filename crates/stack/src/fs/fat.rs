@@ -1,11 +1,12 @@
 //! FAT in `[fs]`.
 
 use super::{
-    FsDescription, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, disk,
+    FsDescription, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe,
+    disk,
 };
 use crate::value::Size;
 use crate::{DescriptionError, Section};
-use nandlab_fat::{Bits, Fat, Format, Options};
+use nandlab_fat::{Bits, Fat, FatVolume, Format, Options};
 use std::sync::Arc;
 
 /// The values of `fs.type`. Without a number mkfs chooses.
@@ -135,5 +136,12 @@ impl FsLayer for FatDescription {
         let parts = Arc::new(*fat.layout());
         let fs = Box::new(fat);
         Ok(Mounted { parts, fs })
+    }
+
+    fn recipe(&self, _: u64, _: bool) -> Option<Recipe> {
+        Some(Recipe::Disk(Box::new(FatVolume {
+            format: self.format.clone(),
+            options: self.mount,
+        })))
     }
 }

@@ -18,13 +18,13 @@ pub use jffs2::{Jffs2Description, Worked};
 pub use nandlab_fat::Layout as FatLayout;
 pub use parts::{ExtParts, Parts, Region, Untold};
 
-use crate::layer::Processor;
+use crate::layer::{ChipFlash, Device, Processor};
 use crate::value::Size;
 use crate::{DescriptionError, Document, HostDescription, MemoryDescription, Section, Setting};
 use nandlab_block::{BlockDevice, BlockError, Lba, Partition};
 use nandlab_mtd::Mtd;
 use nandlab_sim::Nanos;
-use nandlab_vfs::FileSystem;
+use nandlab_vfs::{FileSystem, Volume};
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
@@ -166,6 +166,23 @@ pub trait FsLayer: Any + fmt::Debug + Send + Sync {
 
     /// Mounts the file system.
     fn mount<'a>(&self, medium: Medium<'a>, machine: Machine<'a>) -> Result<Mounted<'a>, FsError>;
+
+    /// The file system as the crash explorer takes it, with its promise. `None`: it is measured,
+    /// but not cut. The arguments are those of a [`Machine`].
+    fn recipe(&self, _seed: u64, _on_volume: bool) -> Option<Recipe> {
+        None
+    }
+}
+
+/// A part of a disk of the stack.
+pub type DiskPart = Partition<Box<dyn Device>>;
+
+/// A file system for the crash explorer.
+pub enum Recipe {
+    /// On a part of a disk.
+    Disk(Box<dyn Volume<DiskPart> + Sync>),
+    /// On flash.
+    Flash(Box<dyn Volume<Box<dyn ChipFlash>> + Sync>),
 }
 
 /// A kind of file system that `fs.type` can name.

@@ -3,7 +3,7 @@
 
 use super::UbiDescription;
 use crate::BuildError;
-use crate::layer::Processor;
+use crate::layer::{ChipFlash, Processor};
 use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
 use nandlab_sim::{Clock, Nanos};
@@ -35,18 +35,6 @@ impl<M> Clone for UbiFlash<M> {
             background: *background,
             driven: driven.clone(),
         }
-    }
-}
-
-/// Flash that is a chip, or lies on one.
-pub trait OnChip: Mtd {
-    /// The chip as it is, without any further operation.
-    fn into_chip(self) -> Chip;
-}
-
-impl OnChip for Chip {
-    fn into_chip(self) -> Chip {
-        self
     }
 }
 
@@ -104,10 +92,10 @@ impl<M: Mtd> UbiFlash<M> {
     }
 }
 
-impl OnChip for UbiFlash<Chip> {
+impl ChipFlash for UbiFlash<Chip> {
     /// # Panics
     /// If there is another clone: a bug of the caller.
-    fn into_chip(self) -> Chip {
+    fn into_chip(self: Box<Self>) -> Chip {
         Rc::into_inner(self.shared)
             .expect("the last clone")
             .into_inner()

@@ -9,9 +9,9 @@ mod disk;
 mod flash;
 
 pub use disk::UbiDisk;
-pub use flash::{OnChip, UbiFlash};
+pub use flash::UbiFlash;
 
-use crate::layer::{Flash, FlashLayer, Processor};
+use crate::layer::{ChipFlash, Flash, FlashLayer, Processor};
 use crate::value::{Size, quote};
 use crate::{
     BuildError, ChipDescription, DescriptionError, Document, Scheme, SchemeInput, Setting,
@@ -132,6 +132,17 @@ impl FlashLayer for UbiDescription {
             mtd: Box::new(volume.clone()),
             finish: Box::new(move || Ok(volume.settle()?)),
         })
+    }
+
+    fn format_chip(&self, chip: Chip) -> Result<Box<dyn ChipFlash>, BuildError> {
+        let mut ubi = self.make(chip)?;
+        ubi.settle()?;
+        Ok(Box::new(UbiFlash::new(self, ubi, None)?))
+    }
+
+    fn attach_chip(&self, chip: Chip) -> Result<Box<dyn ChipFlash>, BuildError> {
+        let ubi = self.open(chip, None)?;
+        Ok(Box::new(UbiFlash::new(self, ubi, None)?))
     }
 }
 

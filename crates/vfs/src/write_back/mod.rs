@@ -19,11 +19,13 @@
 //! of* flash but the length of an erase block.
 
 mod queue;
+mod volume;
 
 #[cfg(test)]
 mod tests;
 
 pub use queue::{FlashBh, NodeType, PAGE};
+pub use volume::Deferred;
 
 use crate::{
     Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr,

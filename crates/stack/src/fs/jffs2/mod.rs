@@ -4,10 +4,12 @@ mod worked;
 
 pub use worked::Worked;
 
-use super::{FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Untold, flash};
+use super::{
+    FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Recipe, Untold, flash,
+};
 use crate::value::Size;
 use crate::{DescriptionError, Section};
-use nandlab_jffs2::{Choice, Compression, Format, Jffs2, Options, PAGE};
+use nandlab_jffs2::{Choice, Compression, Format, Jffs2, Jffs2Volume, Options, PAGE};
 use nandlab_vfs::page_cache::PageCache;
 use std::sync::Arc;
 
@@ -111,6 +113,18 @@ impl Jffs2Description {
     }
 }
 
+impl Jffs2Description {
+    fn options(&self, seed: u64, on_volume: bool) -> Options {
+        let medium = on_volume.then_some(nandlab_jffs2::Medium::Unmarked);
+        Options {
+            seed,
+            node_bytes: self.node_bytes,
+            medium: medium.or(self.mount.medium),
+            ..self.mount
+        }
+    }
+}
+
 impl FsLayer for Jffs2Description {
     fn name(&self) -> &'static str {
         "jffs2"
@@ -133,21 +147,19 @@ impl FsLayer for Jffs2Description {
     }
 
     fn mount<'a>(&self, medium: Medium<'a>, machine: Machine<'a>) -> Result<Mounted<'a>, FsError> {
-        let mut options = Options {
-            seed: machine.seed,
-            ..self.mount
-        };
-        if machine.on_volume {
-            options.medium = Some(nandlab_jffs2::Medium::Unmarked);
-        }
+        let options = self.options(machine.seed, machine.on_volume);
         let mtd = flash(medium, self.name())?;
         let jffs2 = Jffs2::mount(mtd, options).map_err(FsError::mount)?;
-        let worked = Worked::new(jffs2, self.node_bytes, machine.processor);
+        let worked = Worked::new(jffs2, machine.processor);
         let clean = machine.memory.map(|memory| memory.clean_bytes());
         let cache = PageCache::new(worked, clean.unwrap_or(self.cache_bytes));
         Ok(Mounted {
             fs: Box::new(cache),
             parts: Arc::new(Untold { sectors: 0 }),
         })
+    }
+    fn recipe(&self, seed: u64, on_volume: bool) -> Option<Recipe> {
+        let options = self.options(seed, on_volume);
+        Some(Recipe::Flash(Box::new(Jffs2Volume { options })))
     }
 }

@@ -12,33 +12,13 @@ use nandlab_vfs::{
 #[derive(Debug)]
 pub struct Worked<M> {
     fs: Jffs2<M>,
-    node_bytes: u32,
     processor: Option<Processor>,
 }
 
 impl<M: Mtd> Worked<M> {
-    /// Writes in nodes of so many bytes of a file at most.
-    pub fn new(fs: Jffs2<M>, node_bytes: u32, processor: Option<Processor>) -> Self {
-        Self {
-            fs,
-            node_bytes,
-            processor,
-        }
-    }
-
-    /// The file system itself.
-    pub fn inner(&self) -> &Jffs2<M> {
-        &self.fs
-    }
-
-    /// The same, to be looked at in ways that change what it keeps in memory.
-    pub fn inner_mut(&mut self) -> &mut Jffs2<M> {
-        &mut self.fs
-    }
-
-    /// Gives it back.
-    pub fn into_inner(self) -> Jffs2<M> {
-        self.fs
+    /// Without a processor, calls take only the medium's time.
+    pub fn new(fs: Jffs2<M>, processor: Option<Processor>) -> Self {
+        Self { fs, processor }
     }
 
     /// Makes a call, and spends what it has taken.
@@ -92,6 +72,7 @@ impl<M: Mtd> FileSystem for Worked<M> {
         rename(from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno>;
         readlink(ino: Ino) -> Result<Vec<u8>, Errno>;
         read(ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno>;
+        write(ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno>;
         readdir(dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno>;
         fsync(ino: Ino, what: Sync) -> Result<(), Errno>;
         sync() -> Result<(), Errno>;
@@ -103,15 +84,6 @@ impl<M: Mtd> FileSystem for Worked<M> {
         removexattr(ino: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
         write_back(bytes: u64, until: Time) -> Result<u64, Errno>;
         work(now: Time) -> Result<(), Errno>;
-    }
-
-    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
-        let span = self.node_bytes;
-        if span <= nandlab_jffs2::PAGE {
-            return self.spend(|fs| fs.write(ino, offset, data, now));
-        }
-        self.spend(|fs| fs.write_pages(ino, offset, data, span, now))
-            .map(|()| data.len())
     }
 
     fn dirty(&self) -> Dirty {

@@ -1,0 +1,98 @@
+//! How to explore, and why an exploration may fail.
+
+use nandlab_mtd::LayerError;
+use std::str::FromStr;
+
+/// How to explore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Chooses moments, fates and how the host goes on.
+    pub seed: u64,
+    /// Which cuts of the run.
+    pub cuts: Cuts,
+    /// States for each operation that is cut in two.
+    pub words: u32,
+    /// Cuts during recovery.
+    pub second: SecondLevel,
+    /// Changes that the host makes after each recovery, before a flush.
+    pub changes: u32,
+    /// Worker threads; 0: one a core.
+    pub threads: usize,
+    /// Violations told in full.
+    pub listed: usize,
+    /// States that may be spent on shrinking the first violation; 0: not shrunk.
+    pub shrink_states: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            cuts: Cuts::All,
+            words: 4,
+            second: SecondLevel::Every(16),
+            changes: 3,
+            threads: 0,
+            listed: 20,
+            shrink_states: 20_000,
+        }
+    }
+}
+
+/// Which cuts of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cuts {
+    /// Before, within and after every chip operation.
+    All,
+    /// So many states, spread evenly over the run.
+    Sample(u64),
+}
+
+impl FromStr for Cuts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            number => number
+                .parse()
+                .map(Self::Sample)
+                .map_err(|_| format!("found `{number}`, expected `all` or a number of states")),
+        }
+    }
+}
+
+/// Which recoveries are cut again, at every one of their chip operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecondLevel {
+    /// None.
+    Off,
+    /// One in so many, by chance; 0 none.
+    Every(u64),
+}
+
+/// An exploration that could not be made: not a verdict on the layer.
+#[derive(Debug, thiserror::Error)]
+pub enum CrashError {
+    /// The layer cannot be formatted.
+    #[error("formatting: {0}")]
+    Format(#[source] LayerError),
+    /// The chip's contents lie in a backing store.
+    #[error(transparent)]
+    Fork(#[from] nandlab_nand::ForkError),
+    /// The worker threads could not be started.
+    #[error("starting {0} threads: {1}")]
+    Threads(usize, #[source] rayon::ThreadPoolBuildError),
+    /// The run that the name speaks of is another one.
+    #[error("state {id}: {what} {found}, expected {expected}")]
+    NoSuchState {
+        /// The name.
+        id: String,
+        /// What is out of range.
+        what: &'static str,
+        /// Its value.
+        found: usize,
+        /// What the run has.
+        expected: String,
+    },
+}

@@ -1,0 +1,204 @@
+//! The states of one life, one after another in the order of time: built, recovered, judged, and
+//! cut again.
+
+use crate::cut::{Cut, Phase, choose, overtaken};
+use crate::id::{Id, going_on};
+use crate::life::{Life, Witness, live};
+use crate::outcome::{Tally, Violation};
+use crate::plan::{CrashError, Cuts, Plan, SecondLevel};
+use crate::subject::{Failure, GoOn, Kind, Oracle, Subject};
+use nandlab_mtd::{Geometry, MtdError};
+use nandlab_nand::{Chip, CrashStates, LoggedOp};
+use nandlab_sim::{Nanos, mix};
+
+/// What every walk needs to know.
+pub(crate) struct Walker<'a, S> {
+    pub subject: &'a S,
+    pub plan: &'a Plan,
+    pub geometry: Geometry,
+}
+
+/// Where a walk is: the cuts survived so far.
+pub(crate) struct Place {
+    pub id: Id,
+    /// The same in words.
+    pub told: String,
+}
+
+impl Place {
+    /// In the run itself.
+    pub fn run(seed: u64) -> Self {
+        Self {
+            id: Id {
+                seed,
+                cuts: Vec::new(),
+                kept: None,
+            },
+            told: String::new(),
+        }
+    }
+
+    /// In the recovery from a cut of the life whose log this is.
+    pub fn then(&self, cut: Cut, log: &[LoggedOp], geometry: &Geometry) -> Self {
+        Self {
+            id: self.id.then(cut),
+            told: format!(
+                "{}{}; then, in the recovery, ",
+                self.told,
+                cut.describe(log, geometry)
+            ),
+        }
+    }
+}
+
+impl<S: Subject> Walker<'_, S> {
+    /// The cuts of a life that began with `base`, with their moments. Nothing can be built beyond
+    /// an operation that was overtaken, so that this is the last one.
+    pub fn cuts(
+        &self,
+        life: &Life<S>,
+        base: &Chip,
+        cuts: Cuts,
+        id: &Id,
+    ) -> Result<Vec<(Nanos, Cut)>, CrashError> {
+        let words = if id.cuts.is_empty() {
+            self.plan.words
+        } else {
+            1
+        };
+        let mut chosen = choose(&life.log, cuts, words, id.next_seed());
+        if let Some(op) = overtaken(base.fork()?, &life.log) {
+            let end = life.log[op].end;
+            chosen.retain(|&(at, _)| at < end);
+            chosen.push((
+                end,
+                Cut {
+                    op,
+                    phase: Phase::After,
+                    word: 0,
+                },
+            ));
+        }
+        Ok(chosen)
+    }
+
+    /// Whether the recovery from the cut with this number is to be cut again: by chance, so as not
+    /// to meet one kind of cut only.
+    pub fn goes_deeper(&self, number: u64) -> bool {
+        match self.plan.second {
+            SecondLevel::Off | SecondLevel::Every(0) => false,
+            SecondLevel::Every(n) => mix(self.plan.seed, !number).is_multiple_of(n),
+        }
+    }
+
+    /// Looks at `cuts` of a life that began with `base`; `deeper` says which recoveries to cut
+    /// again.
+    pub fn walk(
+        &self,
+        base: Chip,
+        life: &Life<S>,
+        cuts: &[(Nanos, Cut)],
+        place: &Place,
+        deeper: &dyn Fn(usize) -> bool,
+        tally: &mut Tally,
+    ) -> Result<(), CrashError> {
+        let mut states = CrashStates::new(base, &life.log);
+        let mut witness = life.witness();
+        for (number, &(at, cut)) in cuts.iter().enumerate() {
+            if tally.satisfied() {
+                break;
+            }
+            tally.states[place.id.cuts.len()] += 1;
+            if let Err(failure) = self.visit(
+                &mut states,
+                &mut witness,
+                (at, cut),
+                place,
+                deeper(number),
+                tally,
+            )? {
+                tally.violation(failure.kind, || {
+                    self.violation(&place.id.then(cut), &place.told, life, at, &failure)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// One state, and if `deeper` those that cuts of its recovery lead to.
+    fn visit(
+        &self,
+        states: &mut CrashStates<'_>,
+        witness: &mut Witness<'_, S>,
+        (at, cut): (Nanos, Cut),
+        place: &Place,
+        deeper: bool,
+        tally: &mut Tally,
+    ) -> Result<Result<(), Failure>, CrashError> {
+        let id = place.id.then(cut);
+        let mut chip = match state(states, at, &id) {
+            Ok(chip) => chip,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let base = if deeper { Some(chip.fork()?) } else { None };
+        if deeper {
+            chip.start_log();
+        }
+        let life = match self.recover(chip, witness.at(at).clone(), &id) {
+            Ok(life) => life,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        if let (Some(base), None) = (base, &life.failure) {
+            let cuts = self.cuts(&life, &base, Cuts::All, &id)?;
+            let place = place.then(cut, witness.log(), &self.geometry);
+            self.walk(base, &life, &cuts, &place, &|_| false, tally)?;
+        }
+        Ok(life.failure.map_or(Ok(()), Err))
+    }
+
+    /// Powers the chip up again and goes on. The oracle is the one of the moment of the cut.
+    pub fn recover(&self, chip: Chip, mut oracle: S::Oracle, id: &Id) -> Result<Life<S>, Failure> {
+        oracle.cut();
+        let going_on = GoOn {
+            word: going_on(id),
+            changes: self.plan.changes,
+            life: id.cuts.len() as u32,
+        };
+        live(self.subject, chip, oracle, |device| {
+            self.subject.go_on(device, going_on)
+        })
+    }
+
+    /// A failure after the last cut of `id`, which falls into `life`.
+    pub fn violation(
+        &self,
+        id: &Id,
+        told: &str,
+        life: &Life<S>,
+        at: Nanos,
+        failure: &Failure,
+    ) -> Violation {
+        let cut = id.cuts.last().map_or("no cut".into(), |cut| {
+            cut.describe(&life.log, &self.geometry)
+        });
+        let (id, kind, what) = (id.to_string(), failure.kind, failure.what.clone());
+        Violation {
+            id,
+            kind,
+            what,
+            cut: format!("{told}{cut}"),
+            host: life.doing(at),
+            at_ns: at,
+        }
+    }
+}
+
+/// The chip as the last cut of `id`, at `at`, leaves it.
+pub(crate) fn state(states: &mut CrashStates<'_>, at: Nanos, id: &Id) -> Result<Chip, Failure> {
+    states.at(at, id.next_seed()).map_err(|error: MtdError| {
+        let what = format_args!(
+            "{error}: an operation was overtaken by one that destroyed what it needed; allowed: operations in any order that the chip keeps"
+        );
+        Failure::new(Kind::Overtaken, what)
+    })
+}

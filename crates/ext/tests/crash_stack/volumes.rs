@@ -1,0 +1,55 @@
+//! A small stack to cut everywhere: the page-mapped layer on 4 MiB of small pages, and ext3 in every
+//! mode.
+
+use nandlab_ext::{Checkpoint, ExtVolume, Format, Mode, Options};
+use nandlab_ftl::page::{PageOptions, SeededBug};
+use nandlab_nand::{ChipSpec, preset};
+
+/// 4 MiB in pages of 512 B.
+pub fn chip() -> ChipSpec {
+    let mut spec = preset::find("nandsim-jftl").unwrap().spec();
+    spec.geometry.blocks = 256;
+    spec
+}
+
+/// The layer over it; a rule may be left out.
+pub fn layer(seeded_bug: Option<SeededBug>) -> PageOptions {
+    PageOptions {
+        over_provisioning: 0.15,
+        seeded_bug,
+        ..PageOptions::default()
+    }
+}
+
+/// Every mode with every way home.
+pub const WAYS: [(Mode, Checkpoint); 9] = [
+    (Mode::Journal, Checkpoint::Copy),
+    (Mode::Ordered, Checkpoint::Copy),
+    (Mode::Writeback, Checkpoint::Copy),
+    (Mode::Journal, Checkpoint::Remap),
+    (Mode::Ordered, Checkpoint::Remap),
+    (Mode::Writeback, Checkpoint::Remap),
+    (Mode::Journal, Checkpoint::RemapLate),
+    (Mode::Ordered, Checkpoint::RemapLate),
+    (Mode::Writeback, Checkpoint::RemapLate),
+];
+
+/// Blocks of the journal, each of 1 KiB: the fewest that ext3 takes.
+pub const JOURNAL_BLOCKS: u32 = 1024;
+
+pub fn ext3((mode, checkpoint): (Mode, Checkpoint)) -> ExtVolume {
+    let format = Format {
+        journal: true,
+        journal_blocks: Some(JOURNAL_BLOCKS),
+        block: Some(1024),
+        ..Format::default()
+    };
+    ExtVolume {
+        format,
+        options: Options {
+            mode,
+            checkpoint,
+            ..Options::default()
+        },
+    }
+}

@@ -1,0 +1,197 @@
+//! Every translation layer, cut at every flash operation of a run of two hundred writes: what was
+//! flushed survives, the layer attaches, work goes on. Where a rule is left out, the explorer says
+//! so.
+//!
+//! `mtdblock` is not here: Linux's scheme cannot keep this promise, and `ftl/tests/mtdblock.rs`
+//! tests the weaker one that it makes.
+
+use nandlab_block::BlockDevice;
+use nandlab_crash::{CrashReport, Disk, DiskOp, Plan, SecondLevel, explore, operations};
+use nandlab_ftl::logblock::{
+    FirstWrite, LogBlockOptions, LogVictim, Mismatch, OwnerMerge, PageOrder, Pending, Scheme,
+    SeededBug,
+};
+use nandlab_ftl::nftl::{Allocation, ChainVictim, NftlOptions, Ordering};
+use nandlab_ftl::page::PageOptions;
+use nandlab_mtd::Layer;
+use nandlab_nand::{Chip, preset};
+use nandlab_workload::pattern::{Amount, Order};
+use nandlab_workload::{Pattern, Spec};
+
+/// A small chip of small pages.
+fn disk<L>(layer: L) -> Disk<L> {
+    let mut chip = preset::find("small-block-64MiB").unwrap().spec();
+    chip.geometry.pages_per_block = 8;
+    chip.geometry.blocks = 32;
+    chip.rules.partial_programs = 4;
+    Disk { chip, layer }
+}
+
+/// Writes of one to three sectors of which most hit a few places: merges of every kind, and folds,
+/// happen.
+fn workload<L: Layer<Chip, Device: BlockDevice>>(disk: &Disk<L>) -> Vec<DiskOp> {
+    let geometry = disk.geometry().unwrap();
+    let spec = Spec {
+        order: Order::HotCold {
+            requests: 0.7,
+            space: 0.2,
+        },
+        reads: 0.05,
+        discards: 0.05,
+        block: 1536,
+        align: 512,
+        amount: Amount::Requests(220),
+        flush_every: 9,
+        ..Spec::new(geometry.bytes())
+    };
+    operations(&mut Pattern::new(&spec).unwrap(), &geometry, usize::MAX).unwrap()
+}
+
+fn explored<L>(layer: L, second: SecondLevel) -> CrashReport
+where
+    L: Layer<Chip, Device: BlockDevice> + Sync,
+{
+    let disk = disk(layer);
+    let plan = Plan {
+        words: 3,
+        second,
+        ..Plan::default()
+    };
+    explore(&disk, &workload(&disk), &plan).unwrap()
+}
+
+/// No cut of the run does any harm.
+fn survives<L: Layer<Chip, Device: BlockDevice> + Clone + Sync>(layer: L) {
+    let ops = workload(&disk(layer.clone()));
+    let writes = ops
+        .iter()
+        .filter(|op| matches!(op, DiskOp::Write { .. }))
+        .count();
+    assert!(writes >= 190, "{writes} writes");
+    let report = explored(layer, SecondLevel::Every(60));
+    assert_eq!(report.violations_total, 0, "{report}");
+    // Before, within (three ways) and after each chip operation.
+    assert_eq!(report.states, 5 * report.chip_ops, "{report}");
+    assert!(
+        report.chip_ops > 500 && report.second_level_states > 500,
+        "{report}"
+    );
+}
+
+/// A log-block layer that programs pages in any order, as the chip permits.
+fn logs(options: LogBlockOptions, log_blocks: u32) -> LogBlockOptions {
+    LogBlockOptions {
+        log_blocks,
+        spare_blocks: 2,
+        page_order: PageOrder::Any,
+        ..options
+    }
+}
+
+#[test]
+fn page_mapping_survives_every_cut() {
+    survives(PageOptions {
+        over_provisioning: 1.0,
+        map_interval: 16,
+        ..PageOptions::default()
+    });
+}
+
+#[test]
+fn bast_survives_every_cut() {
+    survives(logs(LogBlockOptions::bast(), 4));
+}
+
+#[test]
+fn bast_with_eager_merges_and_no_writes_in_place_survives_every_cut() {
+    survives(LogBlockOptions {
+        scheme: Scheme::Bast {
+            victim: LogVictim::Fifo,
+        },
+        eager: true,
+        first_write: FirstWrite::Logged,
+        ..logs(LogBlockOptions::bast(), 3)
+    });
+}
+
+#[test]
+fn sast_survives_every_cut() {
+    survives(logs(LogBlockOptions::sast(4, 2), 6));
+}
+
+#[test]
+fn fast_survives_every_cut() {
+    survives(logs(LogBlockOptions::fast(), 5));
+}
+
+#[test]
+fn fast_with_its_other_choices_survives_every_cut() {
+    survives(LogBlockOptions {
+        scheme: Scheme::Fast {
+            mismatch: Mismatch::Random,
+            pending: Pending::default(),
+            owner: OwnerMerge::Full,
+        },
+        skip_stale: false,
+        ..logs(LogBlockOptions::fast(), 4)
+    });
+}
+
+#[test]
+fn nftl_survives_every_cut() {
+    survives(NftlOptions {
+        spare_units: 6,
+        ..NftlOptions::default()
+    });
+}
+
+#[test]
+fn nftl_with_its_other_choices_survives_every_cut() {
+    survives(NftlOptions {
+        spare_units: 4,
+        victim: ChainVictim::MinCopy,
+        allocation: Allocation::LeastWorn,
+        verify_free: false,
+        wear_threshold: 3,
+        ..NftlOptions::default()
+    });
+}
+
+#[test]
+fn linuxs_order_of_operations_in_nftl_loses_data() {
+    let linux = NftlOptions {
+        spare_units: 6,
+        ordering: Ordering::Linux,
+        ..NftlOptions::default()
+    };
+    let report = explored(linux, SecondLevel::Off);
+    assert!(
+        report.violations_total > 0,
+        "a torn second program of a page may take what it held: {report}"
+    );
+}
+
+#[test]
+fn a_rule_left_out_of_a_log_block_layer_is_missed() {
+    for (options, bug) in [
+        (
+            logs(LogBlockOptions::bast(), 4),
+            SeededBug::FlushWithoutSync,
+        ),
+        (
+            logs(LogBlockOptions::sast(4, 2), 6),
+            SeededBug::IgnoreSequence,
+        ),
+        (logs(LogBlockOptions::fast(), 5), SeededBug::ReuseOpenBlock),
+    ] {
+        let layer = LogBlockOptions {
+            seeded_bug: Some(bug),
+            ..options
+        };
+        let report = explored(layer.clone(), SecondLevel::Every(60));
+        assert!(
+            report.violations_total > 0,
+            "{bug:?} was not caught in {layer:?}"
+        );
+    }
+}
