@@ -1,0 +1,11 @@
+//! The integration tests, in one program so that they link once.
+
+mod common;
+mod crash;
+mod guest;
+mod hostile;
+mod long_files;
+mod mkfs;
+mod model;
+mod slow;
+mod tools;
