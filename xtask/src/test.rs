@@ -29,9 +29,12 @@ fn everything() -> Outcome {
 fn quick() -> Outcome {
     tidy::run(&[])?;
     packages::ensure_some(packages::QUICK)?;
-    crate::run(
-        cargo()
-            .current_dir(root())
-            .args(["test", "--workspace", "--tests", "--", "--skip", SLOW]),
-    )
+    crate::run(cargo().current_dir(root()).args([
+        "test",
+        "--workspace",
+        "--tests",
+        "--",
+        "--skip",
+        SLOW,
+    ]))
 }

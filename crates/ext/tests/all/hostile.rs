@@ -4,7 +4,9 @@ use crate::common::{NOW, bytes, fsck, mkdir, mount, put, ram, read_only};
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_ext::{Ext, ExtError, Finding, Format, Options, format};
 use nandlab_sim::mix;
-use nandlab_vfs::{Caller, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync};
+use nandlab_testkit::disk::{metadata, poke, word};
+use nandlab_testkit::hostile::{strike, use_up};
+use nandlab_vfs::{Caller, FileSystem, Ino, SetXattr};
 use proptest::prelude::*;
 
 /// A volume with something of everything, the directory `many` with an index.
@@ -40,74 +42,6 @@ fn volume() -> Ram {
     disk
 }
 
-/// Walks the tree, at most `budget` names of it, and does a bit of everything; errors are welcome.
-fn exercise<D: BlockDevice>(ext: &mut Ext<D>, budget: &mut u32, dir: Ino, depth: u32) {
-    let mut names = Vec::new();
-    _ = ext.readdir(dir, 0, &mut |entry| {
-        names.push((entry.name.to_vec(), entry.kind));
-        names.len() < 40
-    });
-    let by = Caller::root(NOW);
-    for (index, (name, kind)) in names.into_iter().enumerate() {
-        let Some(left) = budget.checked_sub(1) else {
-            return;
-        };
-        *budget = left;
-        let Ok(attr) = ext.lookup(dir, &name) else {
-            continue;
-        };
-        if kind == FileType::Directory && depth < 6 {
-            exercise(ext, budget, attr.ino, depth + 1);
-        }
-        let mut data = vec![0; 2000];
-        _ = ext.read(attr.ino, attr.size.saturating_sub(1000), &mut data);
-        _ = ext.next_data(attr.ino, attr.size / 2);
-        _ = ext.readlink(attr.ino);
-        _ = ext.listxattr(attr.ino);
-        _ = ext.setxattr(
-            attr.ino,
-            b"user.new",
-            &data[..index * 7],
-            SetXattr::Any,
-            NOW,
-        );
-        match index % 6 {
-            0 => _ = ext.write(attr.ino, attr.size.min(100_000), &data, NOW),
-            1 => {
-                _ = ext.setattr(
-                    attr.ino,
-                    &SetAttr {
-                        size: Some(attr.size / 2),
-                        ..SetAttr::default()
-                    },
-                    NOW,
-                )
-            }
-            2 => _ = ext.unlink(dir, &name, NOW),
-            3 => {
-                _ = ext.rename(
-                    (dir, &name),
-                    (Ino::ROOT, format!("moved {index} {depth}").as_bytes()),
-                    Rename::Replace,
-                    NOW,
-                )
-            }
-            4 => {
-                _ = ext.create(
-                    dir,
-                    format!("a new file {index}").as_bytes(),
-                    NewNode::File,
-                    0o644,
-                    by,
-                )
-            }
-            _ => _ = ext.rmdir(dir, &name, NOW),
-        }
-        _ = ext.fsync(attr.ino, Sync::All);
-        ext.forget(attr.ino, 1);
-    }
-}
-
 /// Mounts, checks, uses and unmounts.
 fn survive(disk: &mut Ram) {
     let Ok(mut ext) = Ext::mount(
@@ -129,35 +63,7 @@ fn survive(disk: &mut Ram) {
     ) else {
         return;
     };
-    exercise(&mut ext, &mut 120, Ino::ROOT, 0);
-    _ = ext.statfs();
-    _ = ext.sync();
-    _ = ext.unmount();
-}
-
-fn poke(disk: &mut Ram, at: u64, value: &[u8]) {
-    let mut sector = [0; 512];
-    for (at, byte) in (at..).zip(value) {
-        disk.read(Lba(at / 512), &mut sector).unwrap();
-        sector[(at % 512) as usize] = *byte;
-        disk.write(Lba(at / 512), &sector).unwrap();
-    }
-}
-
-/// Bytes of the volume in which structure lies, one after the other.
-fn structure(disk: &mut Ram) -> Vec<u64> {
-    let mut blocks = Vec::new();
-    for block in 1..1200u64 {
-        let mut data = vec![0; 1024];
-        disk.read(Lba(block * 2), &mut data).unwrap();
-        // Contents of files are random, structure has many zeros.
-        if data.iter().filter(|byte| **byte == 0).count() > 200
-            && data.iter().any(|byte| *byte != 0)
-        {
-            blocks.push(block * 1024);
-        }
-    }
-    blocks
+    use_up(&mut ext, 120);
 }
 
 proptest! {
@@ -166,14 +72,13 @@ proptest! {
     #[test]
     fn no_volume_breaks_anything(seed: u64, pokes in 1..40u64, superblock: bool) {
         let mut disk = volume();
-        let blocks = structure(&mut disk);
+        let blocks = metadata(&mut disk, 1024);
         for number in 0..pokes {
             let word = mix(seed, number);
             // The superblock mostly fails to mount: the rest is worth more attention.
             let block = if superblock && number == 0 { 1024 } else { blocks[(word >> 16) as usize % blocks.len()].max(2048) };
             let used = if word >> 61 == 0 { 1024 } else { 256 };
-            let value = [0, 1, 2, 0xFF, 0x0F, 0x40, (word >> 50) as u8, (word >> 40) as u8][(word >> 58) as usize % 8];
-            poke(&mut disk, block + word % used, &[value, (word >> 32) as u8][..1 + (word >> 20) as usize % 2]);
+            strike(&mut disk, block + word % used, word);
         }
         survive(&mut disk);
     }
@@ -204,12 +109,6 @@ fn number_of(disk: &mut Ram, path: &str) -> u64 {
         .0
 }
 
-fn word_at(disk: &mut Ram, at: u64) -> u32 {
-    let mut sector = [0; 512];
-    disk.read(Lba(at / 512), &mut sector).unwrap();
-    u32::from_le_bytes(sector[at as usize % 512..][..4].try_into().unwrap())
-}
-
 #[test]
 fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
     type Harm = fn(&mut Ram, u64, u64);
@@ -218,7 +117,7 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
         (
             "shared block",
             |d, large, dir| {
-                let block = word_at(d, dir + 40);
+                let block = word(d, dir + 40);
                 poke(d, large + 40, &block.to_le_bytes());
             },
             |f| matches!(f, Finding::CrossLink { .. }),
@@ -263,7 +162,7 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
         (
             "index",
             |d, _, dir| {
-                let root = u64::from(word_at(d, dir + 40)) * 1024;
+                let root = u64::from(word(d, dir + 40)) * 1024;
                 poke(d, root + 40, &[0xFF, 0xFF, 0xFF, 0x7F]);
             },
             |f| matches!(f, Finding::Index { .. }),
@@ -271,7 +170,7 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
         (
             "record",
             |d, _, dir| {
-                let leaf = u64::from(word_at(d, dir + 44)) * 1024;
+                let leaf = u64::from(word(d, dir + 44)) * 1024;
                 poke(d, leaf + 4, &[3, 0]);
             },
             |f| matches!(f, Finding::Unreadable { .. }),

@@ -1,36 +1,9 @@
 //! Volumes made here are, byte by byte, those that mke2fs makes.
 
 use crate::common::{assert_clean, made_by_mke2fs, ram};
-use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_ext::{Format, FormatError, format};
+use nandlab_testkit::disk::{difference, word};
 use nandlab_vfs::Time;
-
-/// The byte at which two disks differ first.
-fn difference(one: &mut Ram, other: &mut Ram) -> Option<(u64, Vec<u8>, Vec<u8>)> {
-    let sectors = one.geometry().sectors;
-    assert_eq!(sectors, other.geometry().sectors);
-    for at in (0..sectors).step_by(8) {
-        let count = (sectors - at).min(8) as usize;
-        let (mut a, mut b) = (vec![0; count * 512], vec![0; count * 512]);
-        one.read(Lba(at), &mut a).unwrap();
-        other.read(Lba(at), &mut b).unwrap();
-        if let Some(byte) = a.iter().zip(&b).position(|(a, b)| a != b) {
-            let end = (byte + 32).min(a.len());
-            return Some((
-                at * 512 + byte as u64,
-                a[byte..end].to_vec(),
-                b[byte..end].to_vec(),
-            ));
-        }
-    }
-    None
-}
-
-fn word(disk: &mut Ram, at: u64) -> u32 {
-    let mut sector = [0; 512];
-    disk.read(Lba(at / 512), &mut sector).unwrap();
-    u32::from_le_bytes(sector[at as usize % 512..][..4].try_into().unwrap())
-}
 
 /// mke2fs takes the time from the clock; made in one second, its volume has one time.
 fn assert_same(kib: u64, options: &[&str], choices: &Format) {

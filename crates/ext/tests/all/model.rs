@@ -4,6 +4,7 @@
 use crate::common::{assert_clean, made_by_mke2fs, mount, ram};
 use nandlab_block::Ram;
 use nandlab_ext::{Ext, Format, Options, format};
+use nandlab_testkit::model::{self, Rounds};
 use nandlab_vfs::FileSystem;
 use nandlab_vfs::model::{Model, Rules};
 
@@ -25,25 +26,19 @@ fn without_lost_found(fs: &mut Ext<&mut Ram>) {
 
 /// Runs, and in between remounts, and compares what the new mount sees.
 fn run(disk: &mut Ram, rules: Rules, seed: u64, rounds: u64, steps: u64) {
-    let mut model = Model::new(seed, rules);
-    for round in 0..rounds {
-        let mut ext = mount(&mut *disk);
-        if round == 0 {
-            without_lost_found(&mut ext);
-        }
-        model
-            .run(&mut ext, steps)
-            .unwrap_or_else(|mismatch| panic!("{mismatch} ({:?})", ext.fault()));
-        if round % 3 == 0 {
-            model.compare(&mut ext).unwrap();
-        }
-        model.release(&mut ext);
-        ext.unmount()
-            .unwrap_or_else(|error| panic!("{error} ({:?})", ext.fault()));
-        assert_clean(disk, &format!("seed {seed} after round {round}"));
-        model.compare(&mut mount(&mut *disk)).unwrap();
-    }
-    assert!(model.judge().inodes() > 60, "a tree worth comparing");
+    let mut ext = mount(&mut *disk);
+    without_lost_found(&mut ext);
+    ext.unmount().unwrap();
+    drop(ext);
+    let rounds = Rounds {
+        mount: &|disk| Box::new(mount(disk)),
+        assert_clean,
+        rules,
+        seed,
+        rounds,
+        steps,
+    };
+    rounds.run(disk);
 }
 
 #[test]
@@ -147,12 +142,10 @@ fn every_set_of_options_answers_like_the_reference() {
         let mut ext = Ext::mount(&mut disk, options).unwrap();
         without_lost_found(&mut ext);
         let mut model = Model::new(seed, Rules::unix());
-        model
-            .run(&mut ext, 5000)
-            .unwrap_or_else(|mismatch| panic!("{options:?}: {mismatch} ({:?})", ext.fault()));
+        println!("{options:?}");
+        model::run(&mut model, &mut ext, 5000);
         model.compare(&mut ext).unwrap();
-        model.release(&mut ext);
-        ext.unmount().unwrap();
+        model::unmount(&mut model, &mut ext);
         assert_clean(&mut disk, &format!("{options:?}"));
     }
 }

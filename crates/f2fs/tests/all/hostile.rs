@@ -4,9 +4,9 @@ use crate::common::{NOW, bytes, fsck, mkdir, mount, put, ram, read_only};
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_f2fs::{F2fs, Finding, Format, Options, format};
 use nandlab_sim::mix;
-use nandlab_vfs::{
-    Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync,
-};
+use nandlab_testkit::disk::{metadata, poke};
+use nandlab_testkit::hostile::{strike, use_up};
+use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, SetXattr, Sync};
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
@@ -65,76 +65,9 @@ fn shared() -> &'static (Ram, Vec<u64>) {
     static VOLUME: OnceLock<(Ram, Vec<u64>)> = OnceLock::new();
     VOLUME.get_or_init(|| {
         let mut disk = volume();
-        let blocks = structure(&mut disk);
+        let blocks = metadata(&mut disk, 4096);
         (disk, blocks)
     })
-}
-
-/// Walks the tree, at most `budget` names of it, and does a bit of everything; errors are welcome.
-fn exercise<D: BlockDevice>(f2fs: &mut F2fs<D>, budget: &mut u32, dir: Ino, depth: u32) {
-    let mut names = Vec::new();
-    _ = f2fs.readdir(dir, 0, &mut |entry| {
-        names.push((entry.name.to_vec(), entry.kind));
-        names.len() < 40
-    });
-    let by = Caller::root(NOW);
-    for (index, (name, kind)) in names.into_iter().enumerate() {
-        let Some(left) = budget.checked_sub(1) else {
-            return;
-        };
-        *budget = left;
-        let Ok(attr) = f2fs.lookup(dir, &name) else {
-            continue;
-        };
-        if kind == FileType::Directory && depth < 6 {
-            exercise(f2fs, budget, attr.ino, depth + 1);
-        }
-        let mut data = vec![0; 2000];
-        _ = f2fs.read(attr.ino, attr.size.saturating_sub(1000), &mut data);
-        _ = f2fs.readlink(attr.ino);
-        _ = f2fs.listxattr(attr.ino);
-        _ = f2fs.setxattr(
-            attr.ino,
-            b"user.new",
-            &data[..index * 7],
-            SetXattr::Any,
-            NOW,
-        );
-        match index % 6 {
-            0 => _ = f2fs.write(attr.ino, attr.size.min(100_000), &data, NOW),
-            1 => {
-                _ = f2fs.setattr(
-                    attr.ino,
-                    &SetAttr {
-                        size: Some(attr.size / 2),
-                        ..SetAttr::default()
-                    },
-                    NOW,
-                )
-            }
-            2 => _ = f2fs.unlink(dir, &name, NOW),
-            3 => {
-                _ = f2fs.rename(
-                    (dir, &name),
-                    (Ino::ROOT, format!("moved {index} {depth}").as_bytes()),
-                    Rename::Replace,
-                    NOW,
-                )
-            }
-            4 => {
-                _ = f2fs.create(
-                    dir,
-                    format!("a new file {index}").as_bytes(),
-                    NewNode::File,
-                    0o644,
-                    by,
-                )
-            }
-            _ => _ = f2fs.rmdir(dir, &name, NOW),
-        }
-        _ = f2fs.fsync(attr.ino, Sync::All);
-        f2fs.forget(attr.ino, 1);
-    }
 }
 
 /// Mounts, checks, uses and unmounts.
@@ -158,35 +91,7 @@ fn survive(disk: &mut Ram) {
     ) else {
         return;
     };
-    exercise(&mut f2fs, &mut 100, Ino::ROOT, 0);
-    _ = f2fs.statfs();
-    _ = f2fs.sync();
-    _ = f2fs.unmount();
-}
-
-fn poke(disk: &mut Ram, at: u64, value: &[u8]) {
-    let mut sector = [0; 512];
-    for (at, byte) in (at..).zip(value) {
-        disk.read(Lba(at / 512), &mut sector).unwrap();
-        sector[(at % 512) as usize] = *byte;
-        disk.write(Lba(at / 512), &sector).unwrap();
-    }
-}
-
-/// Bytes at which blocks with structure begin.
-fn structure(disk: &mut Ram) -> Vec<u64> {
-    let mut blocks = Vec::new();
-    for block in 0..60 * 256u64 {
-        let mut data = vec![0; 4096];
-        disk.read(Lba(block * 8), &mut data).unwrap();
-        // Contents of files are random, structure has many zeros.
-        if data.iter().filter(|byte| **byte == 0).count() > 800
-            && data.iter().any(|byte| *byte != 0)
-        {
-            blocks.push(block * 4096);
-        }
-    }
-    blocks
+    use_up(&mut f2fs, 100);
 }
 
 proptest! {
@@ -200,8 +105,7 @@ proptest! {
             let word = mix(seed, number);
             let block = blocks[(word >> 16) as usize % blocks.len()];
             let at = if dense { word % 400 } else { word % 4096 };
-            let value = [0, 1, 2, 0xFF, 0x0F, 0x40, (word >> 50) as u8, (word >> 40) as u8][(word >> 58) as usize % 8];
-            poke(&mut disk, block + at, &[value, (word >> 32) as u8][..1 + (word >> 20) as usize % 2]);
+            strike(&mut disk, block + at, word);
         }
         survive(&mut disk);
     }

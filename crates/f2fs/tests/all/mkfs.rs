@@ -3,6 +3,7 @@
 use crate::common::{assert_clean, made_by_mkfs, ram};
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_f2fs::{F2fs, F2fsError, Format, FormatError, Options, format};
+use nandlab_testkit::disk::difference;
 use nandlab_vfs::Time;
 
 fn block(disk: &mut Ram, number: u64) -> Vec<u8> {
@@ -36,16 +37,12 @@ fn assert_same(mib: u64, options: &[&str], choices: &Format) {
     let choices = drawn(&mut theirs, choices);
     let mut ours = ram(mib * 1024);
     format(&mut ours, &choices).unwrap();
-    for number in 0..mib * 256 {
-        let (one, other) = (block(&mut ours, number), block(&mut theirs, number));
-        if let Some(at) = one.iter().zip(&other).position(|(a, b)| a != b) {
-            let end = (at + 16).min(4096);
-            panic!(
-                "{mib} MiB {options:?}: block {number}, byte {at}: {:?}, mkfs.f2fs {:?}",
-                &one[at..end],
-                &other[at..end]
-            );
-        }
+    if let Some((at, ours, theirs)) = difference(&mut ours, &mut theirs) {
+        panic!(
+            "{mib} MiB {options:?}: block {}, byte {}: {ours:?}, mkfs.f2fs {theirs:?}",
+            at / 4096,
+            at % 4096
+        );
     }
     assert_clean(&mut ours, &format!("{mib} MiB {options:?}"));
 }

@@ -5,7 +5,8 @@ use crate::common;
 use crate::common::{NOW, assert_clean, made_by_mkfs, put, ram};
 use nandlab_block::Ram;
 use nandlab_f2fs::{Counts, F2fs, Format, Options, format};
-use nandlab_vfs::model::{Model, Rules};
+use nandlab_testkit::model::Rounds;
+use nandlab_vfs::model::Rules;
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode};
 
 fn formatted(mib: u64, choices: &Format) -> Ram {
@@ -16,24 +17,15 @@ fn formatted(mib: u64, choices: &Format) -> Ram {
 
 /// Runs, and in between remounts, and compares what the new mount sees.
 fn run(disk: &mut Ram, options: Options, seed: u64, rounds: u64, steps: u64) {
-    let mut model = Model::new(seed, Rules::unix());
-    for round in 0..rounds {
-        let mut f2fs = F2fs::mount(&mut *disk, options).unwrap();
-        model
-            .run(&mut f2fs, steps)
-            .unwrap_or_else(|mismatch| panic!("{mismatch} ({:?})", f2fs.fault()));
-        if round % 3 == 0 {
-            model.compare(&mut f2fs).unwrap();
-        }
-        model.release(&mut f2fs);
-        f2fs.unmount()
-            .unwrap_or_else(|error| panic!("{error} ({:?})", f2fs.fault()));
-        assert_clean(disk, &format!("seed {seed} after round {round}"));
-        model
-            .compare(&mut F2fs::mount(&mut *disk, options).unwrap())
-            .unwrap();
-    }
-    assert!(model.judge().inodes() > 60, "a tree worth comparing");
+    let rounds = Rounds {
+        mount: &|disk| Box::new(F2fs::mount(disk, options).unwrap()),
+        assert_clean,
+        rules: Rules::unix(),
+        seed,
+        rounds,
+        steps,
+    };
+    rounds.run(disk);
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Whatever the bytes of a volume: no panic, no endless loop, no memory beyond what is stated; and
 //! both judges see what is wrong.
 
-use crate::common::{NOW, bytes, fsck, mkdir, mount, put, ram, read_only};
+use crate::common::{bytes, fsck, mkdir, mount, put, ram, read_only};
 use nandlab_block::{BlockDevice, Lba, Nvram, Ram};
 use nandlab_fat::{Bits, Fat, FatError, Finding, Format, Options, Severity, format};
 use nandlab_sim::{Rail, mix};
-use nandlab_vfs::{Caller, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, Sync};
+use nandlab_testkit::disk::poke;
+use nandlab_testkit::hostile::use_up;
+use nandlab_vfs::{FileSystem, Ino};
 use proptest::prelude::*;
 
 /// A volume with something of everything, and where its first parts end.
@@ -35,69 +37,6 @@ fn volume(bits: Bits) -> (Ram, u64) {
     (disk, u64::from(layout.data_start) + 60)
 }
 
-/// Walks the tree, at most `budget` names of it, and does a bit of everything; errors are welcome.
-fn exercise<D: BlockDevice, N: BlockDevice>(
-    fat: &mut Fat<D, N>,
-    budget: &mut u32,
-    dir: Ino,
-    depth: u32,
-) {
-    let mut names = Vec::new();
-    _ = fat.readdir(dir, 0, &mut |entry| {
-        names.push((entry.name.to_vec(), entry.kind));
-        names.len() < 40
-    });
-    let by = Caller::root(NOW);
-    for (index, (name, kind)) in names.into_iter().enumerate() {
-        let Some(left) = budget.checked_sub(1) else {
-            return;
-        };
-        *budget = left;
-        let Ok(attr) = fat.lookup(dir, &name) else {
-            continue;
-        };
-        if kind == FileType::Directory && depth < 6 {
-            exercise(fat, budget, attr.ino, depth + 1);
-        }
-        let mut data = vec![0; 2000];
-        _ = fat.read(attr.ino, attr.size.saturating_sub(1000), &mut data);
-        match index % 6 {
-            0 => _ = fat.write(attr.ino, attr.size.min(100_000), &data, NOW),
-            1 => {
-                _ = fat.setattr(
-                    attr.ino,
-                    &SetAttr {
-                        size: Some(attr.size / 2),
-                        ..SetAttr::default()
-                    },
-                    NOW,
-                )
-            }
-            2 => _ = fat.unlink(dir, &name, NOW),
-            3 => {
-                _ = fat.rename(
-                    (dir, &name),
-                    (Ino::ROOT, format!("moved {index} {depth}").as_bytes()),
-                    Rename::Replace,
-                    NOW,
-                )
-            }
-            4 => {
-                _ = fat.create(
-                    dir,
-                    format!("a new file {index}").as_bytes(),
-                    NewNode::File,
-                    0o644,
-                    by,
-                )
-            }
-            _ => _ = fat.rmdir(dir, &name, NOW),
-        }
-        _ = fat.fsync(attr.ino, Sync::All);
-        fat.forget(attr.ino, 1);
-    }
-}
-
 /// Mounts, checks, uses and unmounts; gives what the check found.
 fn survive(disk: &mut Ram) -> Option<Vec<Finding>> {
     let findings = Fat::mount(
@@ -119,20 +58,8 @@ fn survive(disk: &mut Ram) -> Option<Vec<Finding>> {
         },
     )
     .ok()?;
-    exercise(&mut fat, &mut 120, Ino::ROOT, 0);
-    _ = fat.statfs();
-    _ = fat.sync();
-    _ = fat.unmount();
+    use_up(&mut fat, 120);
     findings
-}
-
-fn poke(disk: &mut Ram, at: u64, value: &[u8]) {
-    let mut sector = [0; 512];
-    for (at, byte) in (at..).zip(value) {
-        disk.read(Lba(at / 512), &mut sector).unwrap();
-        sector[(at % 512) as usize] = *byte;
-        disk.write(Lba(at / 512), &sector).unwrap();
-    }
 }
 
 proptest! {
@@ -181,8 +108,7 @@ proptest! {
         }
         if let Ok(mut fat) = Fat::mount_with_nvram(&mut disk, &mut memory, Options::default()) {
             _ = fat.check();
-            exercise(&mut fat, &mut 60, Ino::ROOT, 0);
-            _ = fat.unmount();
+            use_up(&mut fat, 60);
         }
     }
 }

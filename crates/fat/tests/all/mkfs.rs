@@ -2,11 +2,10 @@
 //! mkfs.vfat are mounted and edited.
 
 use crate::common;
-use crate::common::{
-    assert_clean, bytes, made_by_mkfs, mkdir, mount, printed, put, ram, save, tool,
-};
+use crate::common::{assert_clean, bytes, made_by_mkfs, mkdir, mount, put, ram, save};
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_fat::{Bits, Format, FormatError, format};
+use nandlab_testkit::tools::{succeed, text};
 use nandlab_vfs::{FileSystem, Ino, Sync, tree};
 
 /// The first `count` sectors.
@@ -261,12 +260,12 @@ fn mtools_copies_our_trees_out_and_its_own_in() {
     fat.unmount().unwrap();
     save(&mut disk, &image);
     let mcopy = |from: &str, to: &str| {
-        let output = tool(
+        let image = text(&image);
+        succeed(
             "mtools",
             "mcopy",
-            &["-n", "-s", "-m", "-i", image.to_str().unwrap(), from, to],
+            &["-n", "-s", "-m", "-i", image, from, to],
         );
-        assert!(output.status.success(), "{}", printed(&output));
     };
     mcopy("::A Directory", out.to_str().unwrap());
     for (number, name) in (0u64..).zip(names) {

@@ -5,7 +5,7 @@ use crate::common::{assert_clean, mount, ram};
 use nandlab_block::Nvram;
 use nandlab_fat::{Bits, Fat, Format, Options, format};
 use nandlab_sim::Rail;
-use nandlab_vfs::FileSystem;
+use nandlab_testkit::model::{self, Rounds};
 use nandlab_vfs::model::{Model, Rules};
 
 /// No two of these are one name in whatever case; some need long names, some have short names that
@@ -50,21 +50,15 @@ fn run(kib: u64, choices: Format, seed: u64, rounds: u64, steps: u64) {
     let mut disk = ram(kib);
     let layout = format(&mut disk, &choices).unwrap();
     assert_eq!(Some(layout.bits), choices.bits);
-    let mut model = Model::new(seed, rules());
-    for round in 0..rounds {
-        let mut fat = mount(&mut disk);
-        model
-            .run(&mut fat, steps)
-            .unwrap_or_else(|mismatch| panic!("{mismatch} ({:?})", fat.fault()));
-        if round % 3 == 0 {
-            model.compare(&mut fat).unwrap();
-        }
-        model.release(&mut fat);
-        fat.unmount().unwrap();
-        assert_clean(&mut disk, &format!("seed {seed} after round {round}"));
-        model.compare(&mut mount(&mut disk)).unwrap();
-    }
-    assert!(model.judge().inodes() > 60, "a tree worth comparing");
+    let rounds = Rounds {
+        mount: &|disk| Box::new(mount(disk)),
+        assert_clean,
+        rules: rules(),
+        seed,
+        rounds,
+        steps,
+    };
+    rounds.run(&mut disk);
 }
 
 #[test]
@@ -157,12 +151,10 @@ fn every_set_of_options_answers_like_the_reference() {
         format(&mut disk, &Format::default()).unwrap();
         let mut fat = Fat::mount(&mut disk, options).unwrap();
         let mut model = Model::new(seed, rules());
-        model
-            .run(&mut fat, 10_000)
-            .unwrap_or_else(|mismatch| panic!("{options:?}: {mismatch} ({:?})", fat.fault()));
+        println!("{options:?}");
+        model::run(&mut model, &mut fat, 10_000);
         model.compare(&mut fat).unwrap();
-        model.release(&mut fat);
-        fat.unmount().unwrap();
+        model::unmount(&mut model, &mut fat);
         assert_clean(&mut disk, &format!("{options:?}"));
     }
 }
@@ -176,11 +168,9 @@ fn metadata_memory_large_or_small_answers_like_the_reference() {
         for _ in 0..3 {
             let mut fat =
                 Fat::mount_with_nvram(&mut disk, &mut memory, Options::default()).unwrap();
-            model.run(&mut fat, 4000).unwrap_or_else(|mismatch| {
-                panic!("{sectors} sectors: {mismatch} ({:?})", fat.fault())
-            });
-            model.release(&mut fat);
-            fat.unmount().unwrap();
+            println!("{sectors} sectors");
+            model::run(&mut model, &mut fat, 4000);
+            model::unmount(&mut model, &mut fat);
             assert_clean(&mut disk, &format!("{sectors} sectors"));
             model.compare(&mut mount(&mut disk)).unwrap();
         }

@@ -5,9 +5,8 @@ use crate::common::{NAND, NOW, bytes, mkdir, nand, nor, nor_of, put, read_only, 
 use nandlab_jffs2::{Compression, Endian, Finding, Jffs2, Jffs2Error, Options, Severity};
 use nandlab_mtd::{Image, Mtd};
 use nandlab_sim::mix;
-use nandlab_vfs::{
-    Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, Sync,
-};
+use nandlab_testkit::hostile::{exercise, use_up};
+use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr};
 use proptest::prelude::*;
 
 const BLOCK: u32 = 16 * 1024;
@@ -68,70 +67,6 @@ fn medium(options: Options) -> Vec<u8> {
     fs.into_mtd().into_backing()
 }
 
-/// Walks the tree, at most `budget` names of it, and does a bit of everything; errors are welcome.
-fn exercise<M: Mtd>(fs: &mut Jffs2<M>, budget: &mut u32, dir: Ino, depth: u32) {
-    let mut names = Vec::new();
-    _ = fs.readdir(dir, 0, &mut |entry| {
-        names.push((entry.name.to_vec(), entry.kind));
-        names.len() < 40
-    });
-    let by = Caller::root(NOW);
-    for (index, (name, kind)) in names.into_iter().enumerate() {
-        let Some(left) = budget.checked_sub(1) else {
-            return;
-        };
-        *budget = left;
-        let Ok(attr) = fs.lookup(dir, &name) else {
-            continue;
-        };
-        if kind == FileType::Directory && depth < 6 {
-            exercise(fs, budget, attr.ino, depth + 1);
-        }
-        let mut data = vec![0; 2000];
-        _ = fs.read(attr.ino, attr.size.saturating_sub(1000), &mut data);
-        _ = fs.readlink(attr.ino);
-        for name in fs.listxattr(attr.ino).unwrap_or_default() {
-            _ = fs.getxattr(attr.ino, &name);
-        }
-        match index % 7 {
-            0 => _ = fs.write(attr.ino, attr.size.min(100_000), &data, NOW),
-            1 => {
-                _ = fs.setattr(
-                    attr.ino,
-                    &SetAttr {
-                        size: Some(attr.size / 2),
-                        ..SetAttr::default()
-                    },
-                    NOW,
-                )
-            }
-            2 => _ = fs.unlink(dir, &name, NOW),
-            3 => {
-                _ = fs.rename(
-                    (dir, &name),
-                    (Ino::ROOT, format!("moved {index} {depth}").as_bytes()),
-                    Rename::Replace,
-                    NOW,
-                )
-            }
-            4 => {
-                _ = fs.create(
-                    dir,
-                    format!("a new file {index}").as_bytes(),
-                    NewNode::File,
-                    0o644,
-                    by,
-                )
-            }
-            5 => _ = fs.setxattr(attr.ino, b"user.k", &data[..50], SetXattr::Any, NOW),
-            _ => _ = fs.rmdir(dir, &name, NOW),
-        }
-        _ = fs.fsync(attr.ino, Sync::All);
-        _ = fs.work(NOW);
-        fs.forget(attr.ino, 1);
-    }
-}
-
 /// Mounts, checks, uses and unmounts; gives what the check found.
 fn survive<M: Mtd>(mut mtd: M, options: Options) -> Option<Vec<Finding>> {
     let mut fs = Jffs2::mount(
@@ -150,9 +85,7 @@ fn survive<M: Mtd>(mut mtd: M, options: Options) -> Option<Vec<Finding>> {
     for _ in 0..300 {
         _ = FileSystem::work(&mut fs, NOW);
     }
-    _ = fs.statfs();
-    _ = fs.sync();
-    _ = fs.unmount();
+    use_up(&mut fs, 0);
     findings
 }
 

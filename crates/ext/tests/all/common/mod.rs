@@ -1,83 +1,27 @@
-//! What the tests share: disks, the tools of e2fsprogs as judges, and trees.
+//! What the tests share: disks, and the tools of e2fsprogs as judges.
+
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_ext::{Ext, Options};
-use nandlab_oracle::manifest::{Entry, Kind, Manifest};
-use nandlab_vfs::{Caller, FileSystem, FileType, Ino, NewNode, Time, tree};
-use sha2::{Digest, Sha256};
-use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{Read, Seek, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use nandlab_testkit::disk;
+use nandlab_testkit::tools;
 use std::process::{Command, Output};
 
-/// A disk of zeros.
-pub fn ram(kib: u64) -> Ram {
-    Ram::new(512, kib * 2)
+pub use nandlab_testkit::disk::{load, ram, save};
+pub use nandlab_testkit::files::{NOW, bytes, mkdir, put};
+pub use nandlab_testkit::manifest::manifest;
+pub use nandlab_testkit::tools::printed;
+
+/// A tool of e2fsprogs.
+fn command(program: &str) -> Command {
+    let mut command = tools::command("e2fsprogs", program);
+    // The choices compared with are those that mke2fs has without a file of its own.
+    command.env("MKE2FS_CONFIG", "/etc/mke2fs.conf");
+    command
 }
 
 /// Runs a tool to its end; a missing tool fails the test and names its package.
 pub fn tool(program: &str, arguments: &[&str]) -> Output {
-    let path = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-        .iter()
-        .map(|dir| Path::new(dir).join(program))
-        .find(|path| path.is_file());
-    let path = path.unwrap_or_else(|| panic!("{program} is missing: apt-get install e2fsprogs"));
-    Command::new(path)
-        .args(arguments)
-        .env("LC_ALL", "C.UTF-8")
-        // The choices compared with are those that mke2fs has without a file of its own.
-        .env("MKE2FS_CONFIG", "/etc/mke2fs.conf")
-        .output()
-        .unwrap_or_else(|error| panic!("{program}: {error}"))
-}
-
-/// What a tool printed.
-pub fn printed(output: &Output) -> String {
-    [&output.stdout[..], &output.stderr]
-        .map(String::from_utf8_lossy)
-        .concat()
-}
-
-/// Puts a disk into a file; zeros take no space.
-pub fn save<D: BlockDevice>(disk: &mut D, path: &Path) {
-    const STEP: usize = 64 * 1024;
-    let (bytes, unit) = (disk.geometry().bytes(), u64::from(disk.geometry().sector));
-    let mut file = File::create(path).unwrap();
-    file.set_len(bytes).unwrap();
-    for at in (0..bytes).step_by(STEP) {
-        let mut data = vec![0; STEP.min((bytes - at) as usize)];
-        disk.read(Lba(at / unit), &mut data).unwrap();
-        if data.iter().any(|byte| *byte != 0) {
-            file.seek(std::io::SeekFrom::Start(at)).unwrap();
-            file.write_all(&data).unwrap();
-        }
-    }
-}
-
-/// Reads a disk from a file.
-pub fn load(path: &Path) -> Ram {
-    let mut file = File::open(path).unwrap();
-    let mut disk = Ram::new(512, fs::metadata(path).unwrap().len() / 512);
-    let mut data = vec![0; 64 * 1024];
-    let mut at = 0;
-    loop {
-        let mut count = 0;
-        while count < data.len() {
-            match file.read(&mut data[count..]).unwrap() {
-                0 => break,
-                more => count += more,
-            }
-        }
-        if data[..count].iter().any(|byte| *byte != 0) {
-            disk.write(Lba(at / 512), &data[..count / 512 * 512])
-                .unwrap();
-        }
-        at += count as u64;
-        if count < data.len() {
-            return disk;
-        }
-    }
+    command(program).args(arguments).output().unwrap()
 }
 
 /// Whether the volume says that its journal is to be recovered.
@@ -89,11 +33,7 @@ pub fn needs_recovery<D: BlockDevice>(disk: &mut D) -> bool {
 
 /// What e2fsck, changing nothing, says of a disk, and whether it is content.
 pub fn fsck<D: BlockDevice>(disk: &mut D) -> (bool, String) {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("image");
-    save(disk, &path);
-    let output = tool("e2fsck", &["-fn", path.to_str().unwrap()]);
-    (output.status.success(), printed(&output))
+    disk::judged_by(disk, command("e2fsck").arg("-fn"))
 }
 
 /// Both judges, theirs and ours, find nothing wrong.
@@ -114,25 +54,10 @@ pub const HASH_SEED: &str = "6e616e64-6c61-4062-8068-617368000001";
 
 /// A volume made by mke2fs.
 pub fn made_by_mke2fs(kib: u64, options: &[&str]) -> Ram {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("image");
-    File::create(&path).unwrap().set_len(kib * 1024).unwrap();
     let seed = format!("hash_seed={HASH_SEED}");
-    let output = tool(
-        "mke2fs",
-        &[
-            &["-q", "-U", UUID, "-E", &seed],
-            options,
-            &[path.to_str().unwrap()],
-        ]
-        .concat(),
-    );
-    assert!(
-        output.status.success(),
-        "mke2fs {options:?}: {}",
-        printed(&output)
-    );
-    load(&path)
+    let mut mke2fs = command("mke2fs");
+    mke2fs.args(["-q", "-U", UUID, "-E", &seed]).args(options);
+    disk::made_by(&mut mke2fs, kib * 1024)
 }
 
 pub fn mount<D: BlockDevice>(disk: D) -> Ext<D> {
@@ -149,88 +74,4 @@ pub fn read_only<D: BlockDevice>(disk: D) -> Ext<D> {
         },
     )
     .unwrap()
-}
-
-pub const NOW: Time = Time::new(1_000_000_000);
-
-/// Makes a file; its reference is the caller's.
-pub fn put<F: FileSystem>(fs: &mut F, dir: Ino, name: &str, data: &[u8]) -> Ino {
-    let file = fs
-        .create(
-            dir,
-            name.as_bytes(),
-            NewNode::File,
-            0o644,
-            Caller::root(NOW),
-        )
-        .unwrap_or_else(|e| panic!("{name}: {e}"))
-        .ino;
-    let mut done = 0;
-    while done < data.len() {
-        done += fs.write(file, done as u64, &data[done..], NOW).unwrap();
-    }
-    file
-}
-
-pub fn mkdir<F: FileSystem>(fs: &mut F, dir: Ino, name: &str) -> Ino {
-    fs.mkdir(dir, name.as_bytes(), 0o755, Caller::root(NOW))
-        .unwrap_or_else(|e| panic!("{name}: {e}"))
-        .ino
-}
-
-/// Bytes that are nowhere else.
-pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
-    (0..length as u64)
-        .map(|at| nandlab_sim::mix(seed, at / 8).to_le_bytes()[(at % 8) as usize])
-        .collect()
-}
-
-/// What we see, in the form in which the kernel tells what it sees.
-pub fn manifest(fs: &mut impl FileSystem) -> Manifest {
-    let entry = |entry: tree::Entry| {
-        let (attr, mtime, (major, minor)) = (entry.attr, entry.attr.mtime, entry.attr.device);
-        let kind = match attr.kind {
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Symlink {
-                target: PathBuf::from(OsStr::from_bytes(&entry.contents)),
-            },
-            FileType::Character => Kind::Character { major, minor },
-            FileType::Block => Kind::Block { major, minor },
-            FileType::Fifo => Kind::Fifo,
-            FileType::Socket => Kind::Socket,
-            FileType::File => {
-                let sha256 = Sha256::digest(&entry.contents)
-                    .iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect();
-                Kind::File {
-                    size: attr.size,
-                    sha256,
-                }
-            }
-        };
-        let links = if attr.kind == FileType::Directory {
-            1
-        } else {
-            attr.links
-        };
-        Entry {
-            kind,
-            mode: attr.mode,
-            uid: attr.uid,
-            gid: attr.gid,
-            links,
-            mtime: mtime.secs,
-            mtime_nanos: mtime.nanos,
-        }
-    };
-    let path = |path: Vec<u8>| match path.is_empty() {
-        true => PathBuf::from("."),
-        false => Path::new(".").join(OsStr::from_bytes(&path)),
-    };
-    tree::snapshot(fs)
-        .unwrap()
-        .into_iter()
-        .map(|(name, found)| (path(name), entry(found)))
-        .collect()
 }

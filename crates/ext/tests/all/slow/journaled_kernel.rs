@@ -1,17 +1,16 @@
 //! The real kernel reads what went through our journal, and recovers what we left in it; we recover
 //! what it left when it was killed.
 
-use crate::common::{assert_clean, load, manifest, needs_recovery, ram, save};
+use crate::common::{assert_clean, manifest, needs_recovery, ram};
 use nandlab_block::Ram;
 use nandlab_ext::{Checkpoint, Ext, Format, Mode, Options, format};
 use nandlab_oracle::manifest::differences;
-use nandlab_oracle::{Disk, Oracle};
+use nandlab_testkit::kernel::{Volumes, listed};
 use nandlab_vfs::FileSystem;
 use nandlab_vfs::model::{Model, Rules};
-use std::time::Duration;
 
-/// A guest without hardware support beside other tests is slow.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// Shell: loads the kernel's driver.
+const EXT4: &str = "mp ext4 || exit 1\n";
 /// Random calls on each volume.
 const CALLS: u64 = 10_000;
 
@@ -85,14 +84,8 @@ fn used(mode: Mode, checkpoint: Checkpoint, left: Left, seed: u64) -> Ram {
 
 #[test]
 fn the_kernel_reads_what_went_through_our_journal_and_recovers_what_we_left_in_it() {
-    let scratch = tempfile::tempdir().unwrap();
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let (mut guest, mut script, mut ours) = (
-        oracle.guest().timeout(PATIENCE),
-        "mp ext4 || exit 1\n".to_string(),
-        Vec::new(),
-    );
-    let mut devices = 'a'..;
+    let mut volumes = Volumes::new(EXT4);
+    let mut ours = Vec::new();
     for (seed, mode) in (1..).zip([Mode::Journal, Mode::Ordered, Mode::Writeback]) {
         let crashed = [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate]
             .map(|checkpoint| (checkpoint, Left::Crashed));
@@ -103,8 +96,7 @@ fn the_kernel_reads_what_went_through_our_journal_and_recovers_what_we_left_in_i
             let name = format!("{mode:?}-{checkpoint:?}-{left:?}");
             let mut disk = used(mode, checkpoint, left, seed);
             assert_eq!(needs_recovery(&mut disk), left == Left::Crashed);
-            let path = scratch.path().join(&name);
-            save(&mut disk, &path);
+            volumes.add_listed(&name, &mut disk, "ext3");
             let mut ext = Ext::mount(
                 &mut disk,
                 Options {
@@ -117,14 +109,9 @@ fn the_kernel_reads_what_went_through_our_journal_and_recovers_what_we_left_in_i
             ours.push((name.clone(), manifest(&mut ext)));
             ext.unmount().unwrap();
             assert_clean(&mut disk, &name);
-            guest = guest.disk(Disk::File(path));
-            let device = devices.next().unwrap();
-            script += &format!(
-                "mount -t ext3 /dev/vd{device} /mnt && manifest /mnt {name} && umount /mnt || exit 1\n"
-            );
         }
     }
-    let report = guest.script(script).run().unwrap().success().unwrap();
+    let report = volumes.boot();
     for (name, ours) in ours {
         assert!(ours.len() > 60, "{name}: a tree worth comparing");
         assert_eq!(
@@ -132,7 +119,7 @@ fn the_kernel_reads_what_went_through_our_journal_and_recovers_what_we_left_in_i
             "",
             "{name}: our tree, as the kernel sees it"
         );
-        assert_clean(&mut load(&scratch.path().join(&name)), &name);
+        assert_clean(&mut volumes.load(&name), &name);
     }
 }
 
@@ -156,40 +143,27 @@ const WORK: &str = r#"
 
 #[test]
 fn we_recover_what_the_kernel_left_when_it_was_killed_to_the_tree_that_it_recovers() {
-    let scratch = tempfile::tempdir().unwrap();
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
     let modes = [("journal", 1024), ("ordered", 2048), ("writeback", 4096)];
-    let (mut guest, mut script) = (oracle.guest().timeout(PATIENCE), WORK.to_string());
-    for ((mode, block), device) in modes.iter().zip('a'..) {
+    let mut volumes = Volumes::new(WORK);
+    for (mode, block) in modes {
+        let choices = Format {
+            journal: true,
+            block: Some(block),
+            ..Format::default()
+        };
         let mut disk = ram(48 * 1024);
-        format(
-            &mut disk,
-            &Format {
-                journal: true,
-                block: Some(*block),
-                ..Format::default()
-            },
-        )
-        .unwrap();
-        save(&mut disk, &scratch.path().join(mode));
-        guest = guest.disk(Disk::File(scratch.path().join(mode)));
-        script += &format!("work /dev/vd{device} /{mode} {mode} &\n");
+        format(&mut disk, &choices).unwrap();
+        volumes.add(mode, &mut disk, |device| {
+            format!("work {device} /{mode} {mode} &\n")
+        });
     }
-    script += "while [ ! -e /tmp/journal -o ! -e /tmp/ordered -o ! -e /tmp/writeback ]; do sleep 1; done\nsay ready yes\nsleep 900\n";
-    let mut running = guest.script(script).spawn().unwrap();
-    running.wait_for("ready", PATIENCE).unwrap();
-    running.kill();
-    assert!(running.wait().unwrap().qemu_killed);
+    volumes.kill_when_ready(&modes.map(|(mode, _)| mode));
 
-    let (mut guest, mut script, mut ours) = (
-        oracle.guest().timeout(PATIENCE),
-        "mp ext4 || exit 1\n".to_string(),
-        Vec::new(),
-    );
-    for ((mode, _), device) in modes.iter().zip('a'..) {
-        let path = scratch.path().join(mode);
+    volumes.shell(EXT4);
+    let mut ours = Vec::new();
+    for (mode, _) in modes {
         for checkpoint in [Checkpoint::Copy, Checkpoint::Remap] {
-            let mut disk = load(&path);
+            let mut disk = volumes.load(mode);
             assert!(needs_recovery(&mut disk));
             let mut ext = Ext::mount(
                 &mut disk,
@@ -203,16 +177,13 @@ fn we_recover_what_the_kernel_left_when_it_was_killed_to_the_tree_that_it_recove
             ext.unmount().unwrap();
             assert_clean(&mut disk, mode);
         }
-        guest = guest.disk(Disk::File(path));
-        script += &format!(
-            "mount -t ext3 /dev/vd{device} /mnt && manifest /mnt {mode} && umount /mnt || exit 1\n"
-        );
+        volumes.attach(mode, |device| listed(mode, device, "ext3"));
     }
-    let report = guest.script(script).run().unwrap().success().unwrap();
+    let report = volumes.boot();
     for (mode, ours) in ours {
         assert!(ours.len() > 100, "{mode}: a tree worth comparing");
         assert_eq!(
-            differences(&report.manifests[*mode], &ours),
+            differences(&report.manifests[mode], &ours),
             "",
             "{mode}: the kernel's recovery and ours"
         );

@@ -3,17 +3,16 @@
 use crate::common;
 use crate::common::chain::{CASES, volume};
 use crate::common::full::{Aging, FULL};
-use crate::common::{
-    assert_clean, attributes, bytes, load, made_by_mkfs, manifest, mkdir, mount, put, ram, save,
-};
+use crate::common::{assert_clean, bytes, made_by_mkfs, manifest, mkdir, mount, put, ram};
+use nandlab_block::Ram;
 use nandlab_f2fs::{F2fs, Finding, Format, InPlace, Options, Policy, format};
 use nandlab_oracle::manifest::{Kind, Manifest, differences};
-use nandlab_oracle::{Disk, Oracle};
-use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Time};
-use std::time::Duration;
+use nandlab_testkit::kernel::{BothWays, EDIT, Volumes, listed, plant};
+use nandlab_testkit::xattrs;
+use nandlab_vfs::{FileSystem, Ino, SetXattr, Time};
 
-/// A guest without hardware support beside other tests is slow.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// Shell: loads the kernel's driver.
+const F2FS: &str = "mp f2fs || exit 1\n";
 
 /// Without the times of directories, which are as the checkpoint has them or as a recovery sets
 /// them.
@@ -28,193 +27,31 @@ fn no_times(manifest: &Manifest) -> Manifest {
     manifest
 }
 
-/// A bit of everything that the format has.
-fn plant(fs: &mut impl FileSystem) {
-    let clock = Time {
-        secs: 1_234_567_890,
-        nanos: 123_456_789,
-    };
-    let by = Caller {
-        uid: 70_000,
-        gid: 80_000,
-        now: clock,
-    };
-    let dir = mkdir(fs, Ino::ROOT, "directory of many");
-    let below = mkdir(fs, dir, "below");
-    for number in 0..700 {
-        put(
-            fs,
-            dir,
-            &format!("one of many files with a rather long name {number:03}"),
-            &bytes(number, number as usize * 7),
-        );
-    }
-    for number in (0..700).step_by(3) {
-        fs.unlink(
-            dir,
-            format!("one of many files with a rather long name {number:03}").as_bytes(),
-            clock,
-        )
-        .unwrap();
-    }
-    for (number, length) in [1usize, 4096, 12 * 4096, 300_000, 1_500_000]
-        .into_iter()
-        .enumerate()
-    {
-        put(
-            fs,
-            below,
-            &format!("of {length}"),
-            &bytes(number as u64, length),
-        );
-    }
-    let sparse = put(fs, Ino::ROOT, "sparse", b"beginning");
-    fs.write(sparse, 3_000_000, b"middle", clock).unwrap();
-    fs.write(sparse, 5_000_000, b"end", clock).unwrap();
-    let cut = put(fs, Ino::ROOT, "cut", &bytes(9, 900_000));
-    for size in [700_001, 5000, 1_000_000] {
-        fs.setattr(
-            cut,
-            &SetAttr {
-                size: Some(size),
-                ..SetAttr::default()
-            },
-            clock,
-        )
-        .unwrap();
-    }
-    fs.symlink(below, b"fast", b"../of 1", by).unwrap();
-    fs.symlink(below, b"slow", &[b'x'; 200], by).unwrap();
-    fs.create(below, b"fifo", NewNode::Fifo, 0o600, by).unwrap();
-    fs.create(below, b"socket", NewNode::Socket, 0o600, by)
-        .unwrap();
-    fs.create(
-        below,
-        b"old device",
-        NewNode::Block { device: (8, 17) },
-        0o660,
-        by,
-    )
-    .unwrap();
-    fs.create(
-        below,
-        b"new device",
-        NewNode::Character {
-            device: (300, 70_000),
-        },
-        0o660,
-        by,
-    )
-    .unwrap();
-    fs.link(sparse, below, b"another name of sparse", clock)
-        .unwrap();
-    fs.setxattr(sparse, b"user.small", b"value", SetXattr::Any, clock)
-        .unwrap();
-    fs.setxattr(sparse, b"user.large", &[7; 500], SetXattr::Any, clock)
-        .unwrap();
-    fs.rename(
-        (dir, b"below"),
-        (Ino::ROOT, b"moved up"),
-        Rename::Replace,
-        clock,
-    )
-    .unwrap();
-    let all = SetAttr {
-        mode: Some(0o4751),
-        uid: Some(100_000),
-        gid: Some(5),
-        mtime: Some(clock),
-        ..SetAttr::default()
-    };
-    fs.setattr(cut, &all, clock).unwrap();
+fn formatted(mib: u64, choices: &Format) -> Ram {
+    let mut disk = ram(mib * 1024);
+    format(&mut disk, choices).unwrap();
+    disk
 }
-
-/// The kernel edits what it finds.
-const EDIT: &str = r#"
-    edit() { # DEVICE KEY TYPE
-        mount -t $3 $1 /mnt && manifest /mnt $2-found || { echo "$2 failed"; exit 1; }
-        mkdir -p "/mnt/made by the kernel/deep/deeper" && cd "/mnt/made by the kernel" &&
-            head -c 1400000 /dev/urandom > random && printf short > "deep/a longer name.txt" &&
-            dd if=/dev/zero of=sparse bs=1 count=1 seek=2500000 2>/dev/null &&
-            i=0; while [ $i -lt 400 ]; do echo $i > "a name of the kernel, rather long so that blocks fill $i" || exit 1; i=$((i+1)); done
-        i=0; while [ $i -lt 400 ]; do rm "a name of the kernel, rather long so that blocks fill $i" || exit 1; i=$((i+7)); done
-        i=0; while [ $i -lt 150 ]; do echo $i > "/mnt/directory of many/one more of the kernel in the index $i" || exit 1; i=$((i+1)); done
-        ln -s target link && ln -s "$(head -c 150 /dev/zero | tr '\0' y)" longlink && ln random hardlink && mknod device b 300 70000 && mkfifo fifo &&
-            touch -d @1000000000 random && mv random "deep/deeper/moved random" && chown 90000:3 sparse && chmod 2755 deep &&
-            rm "/mnt/directory of many/one of many files with a rather long name 001" && truncate -s 1234 /mnt/cut && cd / &&
-            manifest /mnt $2-left && umount /mnt || { echo "$2 failed"; exit 1; }
-    }
-"#;
 
 #[test]
 fn the_kernel_and_we_see_the_same_trees_both_ways() {
-    let scratch = tempfile::tempdir().unwrap();
-    let choices = [
-        ("defaults", 80, Format::default()),
-        (
-            "sections",
-            160,
-            Format {
-                segs_per_sec: 2,
-                ..Format::default()
-            },
-        ),
-    ];
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let (mut guest, mut script, mut ours) = (
-        oracle.guest().timeout(PATIENCE),
-        format!("{EDIT}\nmp f2fs\n"),
-        Vec::new(),
-    );
-    for ((name, mib, choices), device) in choices.iter().zip(["vda", "vdb"]) {
-        let mut disk = ram(*mib * 1024);
-        format(&mut disk, choices).unwrap();
-        let mut f2fs = mount(&mut disk);
-        plant(&mut f2fs);
-        f2fs.unmount().unwrap();
-        assert_clean(&mut disk, name);
-        ours.push(manifest(&mut mount(&mut disk)));
-        let path = scratch.path().join(name);
-        save(&mut disk, &path);
-        guest = guest.disk(Disk::File(path));
-        script += &format!("edit /dev/{device} {name} f2fs\n");
-    }
-    let report = guest.script(script).run().unwrap().success().unwrap();
-    for ((name, ..), ours) in choices.iter().zip(ours) {
-        assert!(ours.len() > 400, "a tree worth comparing");
-        assert_eq!(
-            differences(&ours, &report.manifests[&format!("{name}-found")]),
-            "",
-            "{name}: our tree, as the kernel sees it"
-        );
-        let mut disk = load(&scratch.path().join(name));
-        assert_clean(&mut disk, name);
-        let mut f2fs = mount(&mut disk);
-        let ours = manifest(&mut f2fs);
-        assert_eq!(
-            differences(&report.manifests[&format!("{name}-left")], &ours),
-            "",
-            "{name}: the kernel's tree, as we see it"
-        );
-        assert!(
-            ours.keys().any(|path| path.ends_with("moved random")),
-            "{name}"
-        );
-        // Its directories are ours to go on with.
-        let dir = nandlab_vfs::path::resolve(&mut f2fs, b"made by the kernel")
-            .unwrap()
-            .ino;
-        for number in 0..300 {
-            put(
-                &mut f2fs,
-                dir,
-                &format!("added to the kernel's levels {number}"),
-                b"",
-            );
-        }
-        f2fs.unmount().unwrap();
-        assert_clean(&mut disk, &format!("{name}: gone on with"));
-    }
+    let sections = Format {
+        segs_per_sec: 2,
+        ..Format::default()
+    };
+    let both = BothWays {
+        mount: &|disk| Box::new(mount(disk)),
+        assert_clean,
+        plant,
+        prelude: format!("{EDIT}\n{F2FS}"),
+        kept: |tree| tree,
+        entries_min: 400,
+        landmark: "moved random",
+    };
+    both.run(vec![
+        ("defaults", "f2fs", formatted(80, &Format::default())),
+        ("sections", "f2fs", formatted(160, &sections)),
+    ]);
 }
 
 /// The kernel's volume in the middle of its use: a checkpoint, an orphan, and fsyncs behind that.
@@ -239,20 +76,12 @@ const CRASH: &str = r#"
 
 #[test]
 fn a_volume_that_the_kernel_left_in_a_crash_is_recovered() {
-    let scratch = tempfile::tempdir().unwrap();
-    let (mounted, copy) = (scratch.path().join("mounted"), scratch.path().join("copy"));
-    let mut disk = ram(64 * 1024);
-    format(&mut disk, &Format::default()).unwrap();
-    save(&mut disk, &mounted);
-    save(&mut ram(64 * 1024), &copy);
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let guest = oracle
-        .guest()
-        .timeout(PATIENCE)
-        .disk(Disk::File(mounted))
-        .disk(Disk::File(copy.clone()));
-    let report = guest.script(CRASH).run().unwrap().success().unwrap();
-    let mut disk = load(&copy);
+    let mut volumes = Volumes::new("");
+    let nothing = |_: &str| String::new();
+    volumes.add("mounted", &mut formatted(64, &Format::default()), nothing);
+    volumes.add("copy", &mut ram(64 * 1024), |_| CRASH.into());
+    let report = volumes.boot();
+    let mut disk = volumes.load("copy");
     let mut f2fs = common::read_only(&mut disk);
     assert_eq!(
         differences(
@@ -281,10 +110,7 @@ fn a_volume_that_the_kernel_left_in_a_crash_is_recovered() {
 
 #[test]
 fn a_volume_that_we_left_in_a_crash_is_recovered_by_the_kernel() {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("ours");
-    let mut disk = ram(64 * 1024);
-    format(&mut disk, &Format::default()).unwrap();
+    let mut disk = formatted(64, &Format::default());
     let mut f2fs = mount(&mut disk);
     let clock = Time::new(1_234_567_890);
     let dir = mkdir(&mut f2fs, Ino::ROOT, "kept");
@@ -316,18 +142,9 @@ fn a_volume_that_we_left_in_a_crash_is_recovered_by_the_kernel() {
     f2fs.forget(orphan, 1);
     drop(f2fs);
     let ours = manifest(&mut common::read_only(&mut disk));
-    save(&mut disk, &path);
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let script = "mp f2fs; mount -t f2fs /dev/vda /mnt && manifest /mnt found && umount /mnt";
-    let report = oracle
-        .guest()
-        .timeout(PATIENCE)
-        .disk(Disk::File(path.clone()))
-        .script(script)
-        .run()
-        .unwrap()
-        .success()
-        .unwrap();
+    let mut volumes = Volumes::new(F2FS);
+    volumes.add_listed("found", &mut disk, "f2fs");
+    let report = volumes.boot();
     let (found, ours) = (no_times(&report.manifests["found"]), no_times(&ours));
     assert!(ours.len() > 20);
     assert_eq!(
@@ -335,37 +152,25 @@ fn a_volume_that_we_left_in_a_crash_is_recovered_by_the_kernel() {
         "",
         "what the kernel recovers is what we recover"
     );
-    let mut disk = load(&path);
-    assert_clean(&mut disk, "recovered by the kernel");
+    assert_clean(&mut volumes.load("found"), "recovered by the kernel");
 }
 
 #[test]
 fn the_kernel_recovers_nodes_in_each_order_to_what_we_recover() {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("orders");
     let mut disk = volume(&CASES.iter().copied().enumerate().collect::<Vec<_>>());
-    save(&mut disk, &path);
     let ours = manifest(&mut common::read_only(&mut disk));
     assert_eq!(
         ours.len(),
         1 + CASES.iter().filter(|case| case.found.is_some()).count()
     );
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let script = "mp f2fs; mount -t f2fs /dev/vda /mnt && manifest /mnt found && umount /mnt";
-    let report = oracle
-        .guest()
-        .timeout(PATIENCE)
-        .disk(Disk::File(path.clone()))
-        .script(script)
-        .run()
-        .unwrap()
-        .success()
-        .unwrap();
+    let mut volumes = Volumes::new(F2FS);
+    volumes.add_listed("found", &mut disk, "f2fs");
+    let report = volumes.boot();
     assert_eq!(
         differences(&no_times(&report.manifests["found"]), &no_times(&ours)),
         ""
     );
-    assert_clean(&mut load(&path), "recovered by the kernel");
+    assert_clean(&mut volumes.load("found"), "recovered by the kernel");
 }
 
 /// Random calls on each much-used volume.
@@ -402,16 +207,11 @@ fn the_kernel_sees_what_many_calls_made_of_volumes_that_are_nearly_full() {
             },
         ),
     ];
-    let scratch = tempfile::tempdir().unwrap();
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let mut guest = oracle
-        .guest()
-        .timeout(PATIENCE)
-        .file("/xattrs", attributes::program());
-    let (mut script, mut ours) = (format!("{}mp f2fs\n", attributes::FUNCTION), Vec::new());
-    for (seed, ((name, options), device)) in (41..).zip(sets.into_iter().zip('a'..)) {
-        let mut disk = ram(96 * 1024);
-        format(&mut disk, &Format::default()).unwrap();
+    let mut volumes = Volumes::new([xattrs::FUNCTION, F2FS].concat());
+    volumes.file("/xattrs", xattrs::program());
+    let mut ours = Vec::new();
+    for (seed, (name, options)) in (41..).zip(sets) {
+        let mut disk = formatted(96, &Format::default());
         let mut f2fs = F2fs::mount(&mut disk, options).unwrap();
         let mut aging = Aging::new(&mut f2fs, seed);
         aging.run(&mut f2fs, CALLS);
@@ -427,16 +227,15 @@ fn the_kernel_sees_what_many_calls_made_of_volumes_that_are_nearly_full() {
         drop(f2fs);
         assert_clean(&mut disk, name);
         let mut f2fs = mount(&mut disk);
-        ours.push((name, manifest(&mut f2fs), attributes::seen(&mut f2fs)));
+        ours.push((name, manifest(&mut f2fs), xattrs::seen(&mut f2fs)));
         drop(f2fs);
-        let path = scratch.path().join(name);
-        save(&mut disk, &path);
-        guest = guest.disk(Disk::File(path));
-        script += &format!(
-            "mount -t f2fs /dev/vd{device} /mnt && manifest /mnt {name} && attributes /mnt {name} && umount /mnt || exit 1\n"
-        );
+        volumes.add(name, &mut disk, |device| {
+            format!(
+                "mount -t f2fs {device} /mnt && manifest /mnt {name} && attributes /mnt {name} && umount /mnt || exit 1\n"
+            )
+        });
     }
-    let report = guest.script(script).run().unwrap().success().unwrap();
+    let report = volumes.boot();
     for (name, tree, named) in ours {
         assert!(
             tree.len() > 60 && named.len() > 5,
@@ -448,10 +247,10 @@ fn the_kernel_sees_what_many_calls_made_of_volumes_that_are_nearly_full() {
             "{name}: our tree, as the kernel sees it"
         );
         assert!(
-            attributes::told(&report.files[&format!("{name}-attributes")]) == named,
+            xattrs::told(&report.files[&format!("{name}-attributes")]) == named,
             "{name}: extended attributes"
         );
-        assert_clean(&mut load(&scratch.path().join(name)), name);
+        assert_clean(&mut volumes.load(name), name);
     }
 }
 
@@ -477,40 +276,23 @@ const WORK: &str = r#"
 
 #[test]
 fn we_recover_what_the_kernel_left_when_it_was_killed_to_the_tree_that_it_recovers() {
-    let scratch = tempfile::tempdir().unwrap();
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let volumes = [
+    let kinds = [
         ("defaults", "rw"),
         ("log-only", "mode=lfs"),
         ("bare", "noinline_data,noinline_dentry,active_logs=4"),
     ];
-    let (mut guest, mut script, mut until) = (
-        oracle.guest().timeout(PATIENCE),
-        WORK.to_string(),
-        String::new(),
-    );
-    for ((name, options), device) in volumes.iter().zip('a'..) {
-        save(&mut made_by_mkfs(64, &[]), &scratch.path().join(name));
-        guest = guest.disk(Disk::File(scratch.path().join(name)));
-        script += &format!("work /dev/vd{device} {name} {options} &\n");
-        until += &format!("while [ ! -e /tmp/{name} ]; do sleep 1; done\n");
+    let mut volumes = Volumes::new(WORK);
+    for (name, options) in kinds {
+        volumes.add(name, &mut made_by_mkfs(64, &[]), |device| {
+            format!("work {device} {name} {options} &\n")
+        });
     }
-    let mut running = guest
-        .script(script + &until + "say ready yes\nsleep 900\n")
-        .spawn()
-        .unwrap();
-    running.wait_for("ready", PATIENCE).unwrap();
-    running.kill();
-    assert!(running.wait().unwrap().qemu_killed);
+    volumes.kill_when_ready(&kinds.map(|(name, _)| name));
 
-    let (mut guest, mut script, mut ours) = (
-        oracle.guest().timeout(PATIENCE),
-        "mp f2fs || exit 1\n".to_string(),
-        Vec::new(),
-    );
-    for ((name, options), device) in volumes.iter().zip('a'..) {
-        let path = scratch.path().join(name);
-        let mut disk = load(&path);
+    volumes.shell(F2FS);
+    let mut ours = Vec::new();
+    for (name, options) in kinds {
+        let mut disk = volumes.load(name);
         let mut f2fs = common::read_only(&mut disk);
         let tree = no_times(&manifest(&mut f2fs));
         drop(f2fs);
@@ -523,16 +305,15 @@ fn we_recover_what_the_kernel_left_when_it_was_killed_to_the_tree_that_it_recove
         f2fs.unmount().unwrap();
         assert_clean(&mut disk, name);
         ours.push((name, tree));
-        guest = guest.disk(Disk::File(path));
-        script += &format!(
-            "mount -t f2fs -o {options} /dev/vd{device} /mnt && manifest /mnt {name} && umount /mnt || exit 1\n"
-        );
+        volumes.attach(name, |device| {
+            listed(name, device, &format!("f2fs -o {options}"))
+        });
     }
-    let report = guest.script(script).run().unwrap().success().unwrap();
+    let report = volumes.boot();
     for (name, ours) in ours {
         assert!(ours.len() > 40, "{name}: a tree worth comparing");
         assert_eq!(
-            differences(&no_times(&report.manifests[*name]), &ours),
+            differences(&no_times(&report.manifests[name]), &ours),
             "",
             "{name}: the kernel's recovery and ours"
         );

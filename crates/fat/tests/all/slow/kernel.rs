@@ -1,52 +1,11 @@
 //! The real vfat driver sees our trees as we do, and we see its.
 
-use crate::common::{assert_clean, bytes, load, mkdir, mount, put, ram, save};
+use crate::common::{assert_clean, bytes, mkdir, mount, put, ram};
 use nandlab_fat::{Bits, Format, format};
-use nandlab_oracle::manifest::{Entry, Kind, Manifest, differences};
-use nandlab_oracle::{Disk, Oracle};
-use nandlab_vfs::{FileSystem, FileType, Ino, Rename, SetAttr, Time, tree};
-use sha2::{Digest, Sha256};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-
-/// What we see, in the form in which the kernel tells what it sees.
-fn manifest(fs: &mut impl FileSystem) -> Manifest {
-    let entry = |entry: tree::Entry| {
-        let kind = match entry.attr.kind {
-            FileType::Directory => Kind::Directory,
-            _ => {
-                let sha256 = Sha256::digest(&entry.contents)
-                    .iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect();
-                Kind::File {
-                    size: entry.attr.size,
-                    sha256,
-                }
-            }
-        };
-        let (attr, mtime) = (entry.attr, entry.attr.mtime);
-        Entry {
-            kind,
-            mode: attr.mode,
-            uid: attr.uid,
-            gid: attr.gid,
-            links: 1,
-            mtime: mtime.secs,
-            mtime_nanos: mtime.nanos,
-        }
-    };
-    let path = |path: Vec<u8>| match path.is_empty() {
-        true => PathBuf::from("."),
-        false => Path::new(".").join(OsStr::from_bytes(&path)),
-    };
-    tree::snapshot(fs)
-        .unwrap()
-        .into_iter()
-        .map(|(name, found)| (path(name), entry(found)))
-        .collect()
-}
+use nandlab_oracle::Manifest;
+use nandlab_testkit::kernel::BothWays;
+use nandlab_vfs::{FileSystem, Ino, Rename, SetAttr, Time};
+use std::path::Path;
 
 /// The root has no times on the medium.
 fn without_root_time(mut manifest: Manifest) -> Manifest {
@@ -57,7 +16,7 @@ fn without_root_time(mut manifest: Manifest) -> Manifest {
 }
 
 /// Names and contents that meet every rule, and some that came about by detours.
-fn plant(fs: &mut impl FileSystem) {
+fn plant(fs: &mut dyn FileSystem) {
     let mut clock = Time::new(1_234_567_890);
     let names = [
         "SHORT.TXT",
@@ -160,74 +119,29 @@ const EDIT: &str = r#"
 
 #[test]
 fn the_kernel_and_we_see_the_same_trees_both_ways() {
-    let scratch = tempfile::tempdir().unwrap();
-    let choices = [
-        (
-            "fat12",
-            3000,
-            Format {
-                bits: Some(Bits::Fat12),
-                ..Format::default()
-            },
-        ),
-        (
-            "fat16",
-            32 * 1024,
-            Format {
-                bits: Some(Bits::Fat16),
-                ..Format::default()
-            },
-        ),
-        (
-            "fat32",
-            64 * 1024,
-            Format {
-                bits: Some(Bits::Fat32),
-                label: Some(b"NANDLAB".to_vec()),
-                ..Format::default()
-            },
-        ),
+    let volumes = [
+        ("fat12", 3000, Bits::Fat12, None),
+        ("fat16", 32 * 1024, Bits::Fat16, None),
+        ("fat32", 64 * 1024, Bits::Fat32, Some(b"NANDLAB".to_vec())),
     ];
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let (mut guest, mut script, mut ours) = (
-        oracle.guest(),
-        format!("{EDIT}\nmp vfat; mp nls_cp437; mp nls_iso8859-1; mp nls_ascii\n"),
-        Vec::new(),
-    );
-    for ((name, kib, choices), device) in choices.iter().zip(["vda", "vdb", "vdc"]) {
-        let mut disk = ram(*kib);
-        format(&mut disk, choices).unwrap();
-        let mut fat = mount(&mut disk);
-        plant(&mut fat);
-        fat.unmount().unwrap();
-        assert_clean(&mut disk, name);
-        ours.push(without_root_time(manifest(&mut mount(&mut disk))));
-        let path = scratch.path().join(name);
-        save(&mut disk, &path);
-        guest = guest.disk(Disk::File(path));
-        script += &format!("edit /dev/{device} {name}\n");
-    }
-    let report = guest.script(script).run().unwrap().success().unwrap();
-    for ((name, ..), ours) in choices.iter().zip(ours) {
-        assert!(ours.len() > 100, "a tree worth comparing");
-        let theirs = without_root_time(report.manifests[&format!("{name}-found")].clone());
-        assert_eq!(
-            differences(&ours, &theirs),
-            "",
-            "{name}: our tree, as the kernel sees it"
-        );
-        let mut disk = load(&scratch.path().join(name));
-        assert_clean(&mut disk, name);
-        let theirs = without_root_time(report.manifests[&format!("{name}-left")].clone());
-        let ours = without_root_time(manifest(&mut mount(&mut disk)));
-        assert_eq!(
-            differences(&theirs, &ours),
-            "",
-            "{name}: the kernel's tree, as we see it"
-        );
-        assert!(
-            ours.keys().any(|path| path.ends_with("Moved Random")),
-            "{name}"
-        );
-    }
+    let volumes = volumes.map(|(name, kib, bits, label)| {
+        let mut disk = ram(kib);
+        let choices = Format {
+            bits: Some(bits),
+            label,
+            ..Format::default()
+        };
+        format(&mut disk, &choices).unwrap();
+        (name, "vfat", disk)
+    });
+    let both = BothWays {
+        mount: &|disk| Box::new(mount(disk)),
+        assert_clean,
+        plant,
+        prelude: format!("{EDIT}\nmp vfat; mp nls_cp437; mp nls_iso8859-1; mp nls_ascii\n"),
+        kept: without_root_time,
+        entries_min: 100,
+        landmark: "Moved Random",
+    };
+    both.run(volumes.into());
 }

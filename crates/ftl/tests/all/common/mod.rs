@@ -2,9 +2,9 @@
 //! random writes, reads, discards, flushes and remaps.
 
 use nandlab_block::{BlockDevice, BlockError, Lba, Remap};
-use nandlab_mtd::Geometry;
-use nandlab_nand::{ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, Timing};
+use nandlab_nand::{ChipSpec, Reliability};
 use nandlab_sim::Rng;
+use nandlab_testkit::chip;
 use rand::{Rng as _, RngExt as _};
 use std::ops::Range;
 
@@ -256,53 +256,16 @@ impl Model {
 
 /// A chip of 512 pages whose dies, planes and commands vary with the seed.
 pub fn small_chip(seed: u64, reliability: Reliability) -> ChipSpec {
-    let timing = Timing {
-        read_ns: 25_000,
-        program_ns: 200_000,
-        erase_ns: 1_500_000,
-        bus_ps_per_byte: 25_000,
-        oob_bus_bytes: 16,
-        oob_read_ns: None,
-        oob_program_ns: None,
-        cache_program: seed.is_multiple_of(2),
-        multi_plane: seed.is_multiple_of(3),
-        copy_back: seed.is_multiple_of(5),
-    };
-    let dies = [1, 2, 4][seed as usize % 3];
-    let geometry = Geometry {
-        dies,
-        planes: if dies == 2 { 2 } else { 1 },
-        channels: 1,
-        ..Geometry::single_die(1024, 15, 8, 64)
-    };
-    ChipSpec {
-        geometry,
-        timing,
-        rules: Rules {
-            order: PageOrder::Ascending,
-            partial_programs: 1,
-        },
-        reliability,
-        contents: Contents::Kept,
-        superblock: None,
-        seed,
-    }
+    let mut spec = chip::spec(seed, 64, reliability);
+    spec.geometry.planes = if spec.geometry.dies == 2 { 2 } else { 1 };
+    spec.timing.multi_plane = seed.is_multiple_of(3);
+    spec.timing.copy_back = seed.is_multiple_of(5);
+    spec
 }
 
 /// Bad blocks, failures and bit errors.
 pub fn flaky() -> Reliability {
-    Reliability {
-        rated_erases: 10_000,
-        factory_bad: 0.03,
-        program_fail: [2e-6, 2e-6],
-        erase_fail: [2e-5, 2e-5],
-        bit_errors: [1e-5, 1e-5],
-        ecc: Ecc::Bch {
-            bits: 8,
-            codeword: 512,
-        },
-        ..Reliability::default()
-    }
+    chip::flaky(2e-6, 2e-5, 1e-5)
 }
 
 /// One random operation; the model follows.

@@ -1,6 +1,5 @@
 //! A tree with a bit of everything, as an archive and as entries.
 
-// Each test uses a part of it.
 use nandlab_image::make::{Format, Making, make};
 use nandlab_image::sink::pour;
 use nandlab_image::tar_in;

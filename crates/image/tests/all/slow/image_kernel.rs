@@ -7,21 +7,16 @@
 use crate::common::{archive, formats, held, made, tree};
 use nandlab_image::make::Format;
 use nandlab_image::tree::{Entry, Node};
+use nandlab_oracle::Disk;
 use nandlab_oracle::manifest::{Entry as Seen, Kind, Manifest, differences};
-use nandlab_oracle::{Disk, Oracle};
+use nandlab_testkit::kernel;
+use nandlab_testkit::xattrs::{self, Attributes};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
-
-/// A guest without hardware support beside other tests is slow.
-const PATIENCE: Duration = Duration::from_secs(900);
-
-type Attributes = BTreeMap<(Vec<u8>, Vec<u8>), Vec<u8>>;
 
 fn place(path: &[u8]) -> Vec<u8> {
     if path.is_empty() {
@@ -113,43 +108,6 @@ fn expected(entries: &[(Entry, Vec<u8>)], whole_seconds: bool) -> (Manifest, Att
     (manifest, attributes)
 }
 
-/// The program `/xattrs` of the guest.
-fn program() -> Vec<u8> {
-    let dir = tempfile::tempdir().unwrap();
-    let [from, to] = ["xattrs.c", "xattrs"].map(|name| dir.path().join(name));
-    fs::write(
-        &from,
-        include_str!("../../../../f2fs/tests/all/guest/xattrs.c"),
-    )
-    .unwrap();
-    let compiled = Command::new("gcc")
-        .args(["-O2", "-Wall", "-Werror", "-static", "-o"])
-        .arg(&to)
-        .arg(&from)
-        .output();
-    let compiled =
-        compiled.unwrap_or_else(|error| panic!("gcc: {error}: apt-get install gcc libc6-dev"));
-    assert!(
-        compiled.status.success(),
-        "{}",
-        String::from_utf8_lossy(&compiled.stderr)
-    );
-    fs::read(to).unwrap()
-}
-
-fn told(bytes: &[u8]) -> Attributes {
-    let parts: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
-    let value = |hex: &[u8]| {
-        hex.chunks(2)
-            .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap())
-            .collect()
-    };
-    parts
-        .chunks_exact(3)
-        .map(|entry| ((entry[0].to_vec(), entry[1].to_vec()), value(entry[2])))
-        .collect()
-}
-
 /// JFFS2 lies on flash that the guest makes of a disk.
 fn mount(name: &str, device: char) -> String {
     match name {
@@ -164,8 +122,7 @@ fn mount(name: &str, device: char) -> String {
 #[test]
 fn the_kernel_sees_what_went_into_our_images() {
     let scratch = tempfile::tempdir().unwrap();
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let mut guest = oracle.guest().timeout(PATIENCE).file("/xattrs", program());
+    let mut guest = kernel::guest().file("/xattrs", xattrs::program());
     let mut script = String::from(
         "mp f2fs && mp ext4 && mp mtdram total_size=4096 erase_size=64 && mp mtdblock && mp jffs2 || exit 1\n",
     );
@@ -185,12 +142,12 @@ fn the_kernel_sees_what_went_into_our_images() {
             " && manifest /mnt {name} && /xattrs /mnt >/tmp/x && send {name} /tmp/x && umount /mnt || {{ echo {name} failed; exit 1; }}\n"
         );
     }
-    let report = guest.script(script).run().unwrap().success().unwrap();
+    let report = kernel::boot(guest.script(script));
     for (name, (manifest, attributes)) in trees {
         let mut seen = report.manifests[name].clone();
         seen.retain(|path, _| path != Path::new("./lost+found"));
         assert_eq!(differences(&manifest, &seen), "", "{name}");
-        let mut named = told(&report.files[name]);
+        let mut named = xattrs::told(&report.files[name]);
         // What F2FS shows of its hints under a name.
         named.retain(|(_, name), _| name != b"system.advise");
         let shown = |all: &Attributes| {

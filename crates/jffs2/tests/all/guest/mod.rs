@@ -2,16 +2,14 @@
 //! extended attributes.
 pub mod calls;
 
-use nandlab_oracle::{Guest, Oracle, Report};
-use nandlab_vfs::{FileSystem, tree};
-use std::collections::{BTreeMap, BTreeSet};
+use nandlab_oracle::Guest;
+use nandlab_testkit::{kernel, tools};
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
-use std::fs;
 
-/// A guest without hardware support beside other tests is slow.
-const PATIENCE: Duration = Duration::from_secs(900);
+pub use nandlab_testkit::kernel::boot;
+pub use nandlab_testkit::xattrs::{
+    Attributes, differences as attribute_differences, seen as attributes_of, told as attributes,
+};
 
 /// Programs that the scripts call by their full path.
 const PROGRAMS: [&str; 3] = ["nandwrite", "nanddump", "flash_erase"];
@@ -43,100 +41,17 @@ pub const FUNCTIONS: &str = r#"
 
 /// The program `play`.
 pub fn player() -> Vec<u8> {
-    let dir = tempfile::tempdir().unwrap();
-    let [from, to] = ["play.c", "play"].map(|name| dir.path().join(name));
-    fs::write(&from, include_str!("play.c")).unwrap();
-    let compiled = Command::new("gcc")
-        .args(["-O2", "-Wall", "-Werror", "-static", "-o"])
-        .arg(&to)
-        .arg(&from)
-        .output();
-    let compiled =
-        compiled.unwrap_or_else(|error| panic!("gcc: {error}: apt-get install gcc libc6-dev"));
-    assert!(
-        compiled.status.success(),
-        "{}",
-        String::from_utf8_lossy(&compiled.stderr)
-    );
-    fs::read(to).unwrap()
+    tools::compiled(include_str!("play.c"))
 }
 
 /// A guest that has `/play`, the programs, and runs `script` after [`FUNCTIONS`].
 pub fn guest(script: &str) -> Guest {
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    println!("Linux {}", oracle.kernel_release());
-    let guest = PROGRAMS.iter().fold(oracle.guest(), |guest, program| {
-        guest.program(Path::new("/usr/sbin").join(program))
-    });
-    guest
+    PROGRAMS
+        .iter()
+        .fold(kernel::guest(), |guest, program| {
+            guest.program(Path::new("/usr/sbin").join(program))
+        })
         .file("/play", player())
-        .timeout(PATIENCE)
         .memory(1500)
         .script([FUNCTIONS, script].concat())
-}
-
-/// Boots, and gives the report of a script that ended with status zero.
-pub fn boot(guest: Guest) -> Report {
-    let report = guest.run().unwrap_or_else(|error| panic!("{error}"));
-    println!("guest: {:?}", report.wall);
-    report.success().unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// Attributes by path, as of the root `.`, and name.
-pub type Attributes = BTreeMap<(Vec<u8>, Vec<u8>), Vec<u8>>;
-
-/// What the kernel told.
-pub fn attributes(told: &[u8]) -> Attributes {
-    let parts: Vec<&[u8]> = told.split(|byte| *byte == 0).collect();
-    let value = |hex: &[u8]| {
-        hex.chunks(2)
-            .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap())
-            .collect()
-    };
-    parts
-        .chunks_exact(3)
-        .map(|entry| ((entry[0].to_vec(), entry[1].to_vec()), value(entry[2])))
-        .collect()
-}
-
-/// What we see.
-pub fn attributes_of(fs: &mut impl FileSystem) -> Attributes {
-    let mut all = Attributes::new();
-    for (path, entry) in tree::snapshot(fs).unwrap() {
-        let path = if path.is_empty() {
-            b".".to_vec()
-        } else {
-            [b"./", &*path].concat()
-        };
-        all.extend(
-            entry
-                .xattrs
-                .into_iter()
-                .map(|(name, value)| ((path.clone(), name), value)),
-        );
-    }
-    all
-}
-
-/// Every attribute that is not the same in both, as lines with its length and the sum of its bytes:
-/// `-` as expected, `+` as found.
-pub fn attribute_differences(expected: &Attributes, found: &Attributes) -> String {
-    let mut text = String::new();
-    for key in expected.keys().chain(found.keys()).collect::<BTreeSet<_>>() {
-        let values = [('-', expected.get(key)), ('+', found.get(key))];
-        if values[0].1 != values[1].1 {
-            for (sign, value) in values {
-                let sum = value.map(|value| {
-                    (
-                        value.len(),
-                        value.iter().map(|byte| u64::from(*byte)).sum::<u64>(),
-                    )
-                });
-                let [path, name] =
-                    [&key.0, &key.1].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-                text += &format!("{sign} {path} {name} {sum:?}\n");
-            }
-        }
-    }
-    text
 }

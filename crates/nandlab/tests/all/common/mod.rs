@@ -4,7 +4,7 @@
 //! count, read the virtual clock, take the chip's operations, or come back from the chip as it is.
 
 pub mod promises;
-pub mod tools;
+pub use nandlab_testkit::tools;
 
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Counter, Counts, Lba};
 use nandlab_ftl::{
@@ -183,8 +183,5 @@ impl BlockDevice for Flash {
 
 /// Bytes without a pattern, the same each time: what the files of the tests are cut from.
 pub fn noise(bytes: usize) -> Vec<u8> {
-    (0..bytes as u64 / 8 + 1)
-        .flat_map(|word| nandlab_sim::mix(0x6e6f_6973, word).to_le_bytes())
-        .take(bytes)
-        .collect()
+    nandlab_testkit::files::bytes(0x6e6f_6973, bytes)
 }

@@ -6,9 +6,11 @@ pub mod jffs2_costs;
 pub mod media;
 pub mod published;
 
-use crate::common::tools;
-use nandlab_oracle::{Guest, Oracle, Report};
-use std::{fs, path::Path, time::Duration};
+use nandlab_oracle::{Guest, Oracle};
+use std::{path::Path, time::Duration};
+
+pub use nandlab_testkit::kernel::boot;
+pub use nandlab_testkit::tools::compiled;
 
 /// What the modules are built from.
 const MODULES: [(&str, &str); 6] = [
@@ -58,41 +60,7 @@ pub fn guest(oracle: &Oracle, script: &str) -> Guest {
         .script([FUNCTIONS, script].concat())
 }
 
-/// Boots, and gives the report of a script that ended with status zero.
-pub fn boot(guest: Guest) -> Report {
-    let report = guest
-        .run()
-        .and_then(Report::success)
-        .unwrap_or_else(|error| panic!("{error}"));
-    println!("guest: {:?}", report.wall);
-    report
-}
-
-/// A program for the guest, compiled from C.
-pub fn compiled(source: &str) -> Vec<u8> {
-    let dir = tempfile::tempdir().unwrap();
-    let [from, to] = ["source.c", "program"].map(|name| dir.path().join(name));
-    fs::write(&from, source).unwrap();
-    tools::succeed(
-        "gcc libc6-dev",
-        "gcc",
-        &[
-            "-O2",
-            "-Wall",
-            "-Werror",
-            "-static",
-            "-o",
-            tools::text(&to),
-            tools::text(&from),
-        ],
-    );
-    fs::read(to).unwrap()
-}
-
 /// Bytes without a pattern, the same each time.
 pub fn noise(bytes: usize) -> Vec<u8> {
-    (0..bytes as u64 / 8 + 1)
-        .flat_map(|word| nandlab_sim::mix(1, word).to_le_bytes())
-        .take(bytes)
-        .collect()
+    nandlab_testkit::files::bytes(1, bytes)
 }

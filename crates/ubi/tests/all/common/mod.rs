@@ -1,45 +1,17 @@
 //! What the tests share: small chips of every kind, and options that walk through their values.
 
-use nandlab_mtd::Geometry;
-use nandlab_nand::{Chip, ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, Timing};
+use nandlab_nand::{Chip, ChipSpec, Reliability};
+use nandlab_testkit::chip;
 use nandlab_ubi::{Commit, Headers, LogOptions, Memory, Options, Superblock};
 
 /// A chip with or without sub-pages, of one die or more, whose shape varies with the seed.
 pub fn spec(seed: u64, blocks: u32, reliability: Reliability) -> ChipSpec {
-    let timing = Timing {
-        read_ns: 25_000,
-        program_ns: 200_000,
-        erase_ns: 1_500_000,
-        bus_ps_per_byte: 25_000,
-        oob_bus_bytes: 16,
-        oob_read_ns: None,
-        oob_program_ns: None,
-        cache_program: seed.is_multiple_of(2),
-        multi_plane: false,
-        copy_back: false,
-    };
-    let dies = [1, 2, 4][seed as usize % 3];
-    let write_unit = [1024, 256][seed as usize / 2 % 2];
-    let geometry = Geometry {
-        dies,
-        channels: 1,
-        write_unit,
-        ..Geometry::single_die(1024, 15, 8, blocks)
-    };
-    let partial_programs = if write_unit < 1024 { 4 } else { 1 };
-    let rules = Rules {
-        order: PageOrder::Ascending,
-        partial_programs,
-    };
-    ChipSpec {
-        geometry,
-        timing,
-        rules,
-        reliability,
-        contents: Contents::Kept,
-        seed,
-        superblock: None,
+    let mut spec = chip::spec(seed, blocks, reliability);
+    if seed / 2 % 2 == 1 {
+        spec.geometry.write_unit = 256;
+        spec.rules.partial_programs = 4;
     }
+    spec
 }
 
 pub fn chip(seed: u64, blocks: u32) -> Chip {
@@ -48,18 +20,7 @@ pub fn chip(seed: u64, blocks: u32) -> Chip {
 
 /// Bad blocks, failures and bit errors.
 pub fn flaky() -> Reliability {
-    Reliability {
-        rated_erases: 10_000,
-        factory_bad: 0.03,
-        program_fail: [1e-4; 2],
-        erase_fail: [1e-4; 2],
-        bit_errors: [2e-6; 2],
-        ecc: Ecc::Bch {
-            bits: 8,
-            codeword: 512,
-        },
-        ..Reliability::default()
-    }
+    chip::flaky(1e-4, 1e-4, 2e-6)
 }
 
 /// The ways to remember a scan.

@@ -2,10 +2,9 @@
 //! it has used them.
 
 use super::seen::{Tree, of_guest};
-use nandlab_oracle::{Disk, Oracle, Report};
+use nandlab_oracle::{Disk, Report};
+use nandlab_testkit::{kernel, xattrs};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
 /// Flash of the guest, in MiB.
 const FLASH: u64 = 8;
@@ -41,12 +40,8 @@ impl Judged {
 }
 
 /// Shows the images to the kernel; those that are used are changed.
-pub fn judge(images: &[Image], scratch: &Path) -> Judged {
-    let oracle = Oracle::ready().unwrap_or_else(|missing| panic!("{missing}"));
-    let mut guest = oracle
-        .guest()
-        .timeout(Duration::from_secs(900))
-        .file("/xattrs", program(scratch));
+pub fn judge(images: &[Image]) -> Judged {
+    let mut guest = kernel::guest().file("/xattrs", xattrs::program());
     let mut script = format!(
         "mp f2fs && mp ext4 && mp vfat && mp nls_cp437 && mp nls_iso8859-1 && mp nls_ascii && mp mtdram total_size={} erase_size=64 && mp mtdblock && mp jffs2 || exit 1
         say kernel $(uname -r)\n",
@@ -104,26 +99,4 @@ fn pad(image: &Path) {
     let mut bytes = std::fs::read(image).expect("an image");
     bytes.resize((FLASH << 20) as usize, 0xFF);
     std::fs::write(image, bytes).expect("room for an image");
-}
-
-/// The program `/xattrs` of the guest.
-fn program(scratch: &Path) -> Vec<u8> {
-    let [from, to] = ["xattrs.c", "xattrs"].map(|name| scratch.join(name));
-    std::fs::write(
-        &from,
-        include_str!("../../../../../f2fs/tests/all/guest/xattrs.c"),
-    )
-    .expect("room");
-    let compiled = Command::new("gcc")
-        .args(["-O2", "-static", "-o"])
-        .arg(&to)
-        .arg(&from)
-        .status();
-    let compiled =
-        compiled.unwrap_or_else(|error| panic!("gcc: {error}: apt-get install gcc libc6-dev"));
-    assert!(
-        compiled.success(),
-        "xattrs.c: {compiled}: apt-get install libc6-dev"
-    );
-    std::fs::read(to).expect("a program")
 }

@@ -199,7 +199,7 @@ impl Table {
                 });
             }
         }
-        let judged = guest::judge(&images, self.scratch.path());
+        let judged = guest::judge(&images);
         for format in &FORMATS {
             let source = of_dir(&self.source(format));
             for (number, (tool, _)) in self.chosen(format.makers).into_iter().enumerate() {
