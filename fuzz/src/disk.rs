@@ -1,10 +1,13 @@
-//! Edits of a disk: words, bytes and sectors, mostly where structure lies.
+//! Edits of a disk: words, bytes and sectors, mostly where structure lies; and a run on what they
+//! made of it.
 //!
-//! *Knows nothing of* formats: a format says which sectors are worth an edit, and mends its
-//! checksums afterwards.
+//! *Knows nothing of* formats: a format gives its seeds, mends its checksums and mounts.
 
-use crate::edit::Edit;
+use crate::edit::{Edit, Script};
+use crate::files::{self, Budget};
+use crate::heap;
 use nandlab_block::{BlockDevice, Lba, Ram};
+use nandlab_vfs::FileSystem;
 
 const SECTOR: usize = 512;
 
@@ -81,6 +84,71 @@ impl Disk {
         }
         put(&mut self.ram, lba, &data);
     }
+}
+
+/// A mounted volume that can be checked.
+pub trait Volume: FileSystem {
+    /// Checks the volume; the findings do not matter.
+    fn check(&mut self);
+}
+
+/// Mounts a disk, read-only or not.
+pub type Mount<'m> = &'m dyn for<'a> Fn(&'a mut Ram, bool) -> Option<Box<dyn Volume + 'a>>;
+
+/// One format on disks.
+pub struct Target {
+    /// Good volumes.
+    pub seeds: fn() -> &'static [Disk],
+    /// Makes checksums right again, unless the script says not to.
+    pub mend: fn(&mut Ram, Script<'_>),
+    /// Uses the volume.
+    pub survive: fn(&mut Ram, Script<'_>),
+}
+
+impl Target {
+    /// One run with at most `heap` bytes.
+    pub fn run(&self, input: &[u8], heap: usize) {
+        let script = Script::new(input);
+        // Made before the count of the heap begins.
+        (self.seeds)();
+        heap::bounded(heap, || (self.survive)(&mut self.edited(script), script));
+    }
+
+    /// The medium as edited.
+    pub fn edited(&self, script: Script<'_>) -> Ram {
+        let seeds = (self.seeds)();
+        let mut disk = seeds[script.seed % seeds.len()].clone();
+        script.edits().for_each(|edit| disk.edit(edit));
+        (self.mend)(&mut disk.ram, script);
+        disk.ram
+    }
+}
+
+/// Mounts the volume without writing, checks it, walks and reads; or mounts it to write, walks and
+/// changes, unmounts and mounts once more.
+pub fn survive(ram: &mut Ram, script: Script<'_>, mount: Mount<'_>) {
+    let Some(mut fs) = mount(ram, !script.write) else {
+        return;
+    };
+    if !script.write {
+        fs.check();
+        let reading = Budget {
+            names: 60,
+            reads: 40,
+            write: false,
+        };
+        return files::walk(&mut fs, reading);
+    }
+    let writing = Budget {
+        names: 30,
+        reads: 0,
+        write: true,
+    };
+    files::walk(&mut fs, writing);
+    _ = fs.sync();
+    _ = fs.unmount();
+    drop(fs);
+    _ = mount(ram, false);
 }
 
 fn sector(ram: &mut Ram, lba: u64) -> [u8; SECTOR] {

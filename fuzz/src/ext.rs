@@ -6,35 +6,30 @@
 //! with what was written.
 
 use crate::{
-    disk::Disk,
+    disk::{self, Disk, Target, Volume},
     edit::Script,
-    files::{self, Budget, NOW},
-    heap,
+    files::{self, NOW},
 };
-use nandlab_block::Ram;
+use nandlab_block::{BlockDevice, Ram};
 use nandlab_ext::{Ext, Format, Mode, Options, format};
 use nandlab_vfs::{Caller, FileSystem, Ino};
 use std::sync::OnceLock;
 
+const TARGET: Target = Target {
+    seeds,
+    mend: |_, _| {},
+    survive,
+};
+
 /// One run.
 pub fn run(input: &[u8]) {
-    let script = Script::new(input);
-    let seeds = seeds();
-    let seed = &seeds[script.seed % seeds.len()];
-    heap::bounded(2 << 20, || {
-        let mut disk = seed.clone();
-        script.edits().for_each(|edit| disk.edit(edit));
-        survive(&mut disk.ram, script);
-    });
+    TARGET.run(input, 2 << 20);
 }
 
 /// The same medium, as edited, for others than this target.
 #[cfg(feature = "image")]
 pub(crate) fn edited(script: Script<'_>) -> Ram {
-    let seeds = seeds();
-    let mut disk = seeds[script.seed % seeds.len()].clone();
-    script.edits().for_each(|edit| disk.edit(edit));
-    disk.ram
+    TARGET.edited(script)
 }
 
 fn seeds() -> &'static [Disk] {
@@ -79,39 +74,20 @@ fn survive(ram: &mut Ram, script: Script<'_>) {
         sync: bit(2),
         ..Options::default()
     };
-    if !script.write {
-        let Ok(mut ext) = Ext::mount(
+    disk::survive(ram, script, &|ram, read_only| {
+        let volume = Ext::mount(
             ram,
             Options {
-                read_only: true,
+                read_only,
                 ..options
             },
-        ) else {
-            return;
-        };
-        _ = ext.check();
-        return files::walk(
-            &mut ext,
-            Budget {
-                names: 60,
-                reads: 40,
-                write: false,
-            },
         );
+        Some(Box::new(volume.ok()?))
+    });
+}
+
+impl<D: BlockDevice> Volume for Ext<D> {
+    fn check(&mut self) {
+        _ = Ext::check(self);
     }
-    let Ok(mut ext) = Ext::mount(&mut *ram, options) else {
-        return;
-    };
-    files::walk(
-        &mut ext,
-        Budget {
-            names: 30,
-            reads: 0,
-            write: true,
-        },
-    );
-    _ = ext.sync();
-    _ = ext.unmount();
-    drop(ext);
-    _ = Ext::mount(ram, options);
 }

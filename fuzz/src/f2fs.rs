@@ -6,10 +6,9 @@
 //! with what was written.
 
 use crate::{
-    disk::Disk,
+    disk::{self, Disk, Target, Volume},
     edit::Script,
-    files::{self, Budget, NOW},
-    heap,
+    files::{self, NOW},
 };
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_f2fs::{F2fs, Format, Options, format};
@@ -21,31 +20,25 @@ const SEGMENT: u64 = 512;
 /// As small as the format allows, a bit more.
 const SECTORS: u64 = 60 * 2048;
 
+const TARGET: Target = Target {
+    seeds,
+    mend: |ram, script| {
+        if script.options & 0x80 == 0 {
+            mend(ram);
+        }
+    },
+    survive,
+};
+
 /// One run.
 pub fn run(input: &[u8]) {
-    let script = Script::new(input);
-    let seeds = seeds();
-    let seed = &seeds[script.seed % seeds.len()];
-    heap::bounded(4 << 20, || {
-        let mut disk = seed.clone();
-        script.edits().for_each(|edit| disk.edit(edit));
-        if script.options & 0x80 == 0 {
-            mend(&mut disk.ram);
-        }
-        survive(&mut disk.ram, script);
-    });
+    TARGET.run(input, 4 << 20);
 }
 
 /// The same medium, as edited, for others than this target.
 #[cfg(feature = "image")]
 pub(crate) fn edited(script: Script<'_>) -> Ram {
-    let seeds = seeds();
-    let mut disk = seeds[script.seed % seeds.len()].clone();
-    script.edits().for_each(|edit| disk.edit(edit));
-    if script.options & 0x80 == 0 {
-        mend(&mut disk.ram);
-    }
-    disk.ram
+    TARGET.edited(script)
 }
 
 fn seeds() -> &'static [Disk] {
@@ -126,39 +119,20 @@ fn survive(ram: &mut Ram, script: Script<'_>) {
         inline_names: !bit(4),
         ..own
     };
-    if !script.write {
-        let Ok(mut f2fs) = F2fs::mount(
+    disk::survive(ram, script, &|ram, read_only| {
+        let volume = F2fs::mount(
             ram,
             Options {
-                read_only: true,
+                read_only,
                 ..options
             },
-        ) else {
-            return;
-        };
-        _ = f2fs.check();
-        return files::walk(
-            &mut f2fs,
-            Budget {
-                names: 60,
-                reads: 40,
-                write: false,
-            },
         );
+        Some(Box::new(volume.ok()?))
+    });
+}
+
+impl<D: BlockDevice> Volume for F2fs<D> {
+    fn check(&mut self) {
+        _ = F2fs::check(self);
     }
-    let Ok(mut f2fs) = F2fs::mount(&mut *ram, options) else {
-        return;
-    };
-    files::walk(
-        &mut f2fs,
-        Budget {
-            names: 30,
-            reads: 0,
-            write: true,
-        },
-    );
-    _ = f2fs.sync();
-    _ = f2fs.unmount();
-    drop(f2fs);
-    _ = F2fs::mount(ram, options);
 }

@@ -5,37 +5,32 @@
 //! with what was written.
 
 use crate::{
-    disk::Disk,
+    disk::{self, Disk, Target, Volume},
     edit::Script,
-    files::{self, Budget},
-    heap,
+    files,
 };
-use nandlab_block::Ram;
+use nandlab_block::{BlockDevice, Ram};
 use nandlab_fat::{Bits, Fat, Format, Options, format};
 use nandlab_vfs::FileSystem;
 use std::sync::OnceLock;
 
 const SECTORS: u64 = 5000;
 
+const TARGET: Target = Target {
+    seeds,
+    mend: |_, _| {},
+    survive,
+};
+
 /// One run.
 pub fn run(input: &[u8]) {
-    let script = Script::new(input);
-    let seeds = seeds();
-    let seed = &seeds[script.seed % seeds.len()];
-    heap::bounded(1 << 20, || {
-        let mut disk = seed.clone();
-        script.edits().for_each(|edit| disk.edit(edit));
-        survive(&mut disk.ram, script);
-    });
+    TARGET.run(input, 1 << 20);
 }
 
 /// The same medium, as edited, for others than this target.
 #[cfg(feature = "image")]
 pub(crate) fn edited(script: Script<'_>) -> Ram {
-    let seeds = seeds();
-    let mut disk = seeds[script.seed % seeds.len()].clone();
-    script.edits().for_each(|edit| disk.edit(edit));
-    disk.ram
+    TARGET.edited(script)
 }
 
 fn seeds() -> &'static [Disk] {
@@ -71,39 +66,20 @@ fn survive(ram: &mut Ram, script: Script<'_>) {
         sync: bit(2),
         ..Options::default()
     };
-    if !script.write {
-        let Ok(mut fat) = Fat::mount(
+    disk::survive(ram, script, &|ram, read_only| {
+        let volume = Fat::mount(
             ram,
             Options {
-                read_only: true,
+                read_only,
                 ..options
             },
-        ) else {
-            return;
-        };
-        _ = fat.check();
-        return files::walk(
-            &mut fat,
-            Budget {
-                names: 60,
-                reads: 40,
-                write: false,
-            },
         );
+        Some(Box::new(volume.ok()?))
+    });
+}
+
+impl<D: BlockDevice> Volume for Fat<D> {
+    fn check(&mut self) {
+        _ = Fat::check(self);
     }
-    let Ok(mut fat) = Fat::mount(&mut *ram, options) else {
-        return;
-    };
-    files::walk(
-        &mut fat,
-        Budget {
-            names: 30,
-            reads: 0,
-            write: true,
-        },
-    );
-    _ = fat.sync();
-    _ = fat.unmount();
-    drop(fat);
-    _ = Fat::mount(ram, options);
 }

@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("oracle", &[]),
+    ("testkit", &["sim", "mtd", "block", "nand", "vfs", "oracle"]),
     (
         "nandlab",
         &[

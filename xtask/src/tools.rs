@@ -12,5 +12,12 @@ pub fn run(words: &[String]) -> Outcome {
     command
         .current_dir(root())
         .env("NANDLAB_TOOLS", root().join("docs/tools.md"));
-    crate::run(command.args(["test", "--package", "nandlab", "--test", "tools_kernel"]))
+    crate::run(command.args([
+        "test",
+        "--package",
+        "nandlab",
+        "--test",
+        "all",
+        "slow::tools_kernel",
+    ]))
 }

@@ -33,7 +33,7 @@ mod release;
 mod shared;
 
 #[cfg(test)]
-#[path = "../tests/common/ram.rs"]
+#[path = "../tests/all/common/ram.rs"]
 mod ram;
 
 pub use bytes::{Bytes, Hole};

@@ -8,7 +8,8 @@
 //! The device has 8,192 blocks of 128 KiB, three quarters of them mapped. Needs `python3 -m venv`
 //! and, once, PyPI.
 
-#[path = "../tests/reader/mod.rs"]
+#[path = "../tests/all/reader/mod.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
 mod reader;
 
 use nandlab_mtd::{Image, ImageFormat, Layout, Mtd};

@@ -114,7 +114,7 @@ impl Served {
         let stats = serde_json::json!({
             "sector_bytes": self.geometry.sector,
             "requests": requests,
-            "flash": by_cause(tally),
+            "flash": by_cause(&tally),
             "host_pages": tally.host_pages,
             "write_amplification": tally.amplification(true),
             "device_ns": state.stack.clock.now(),

@@ -1,0 +1,196 @@
+//! Whole stacks, the power cut at every flash operation of a mixed run: chip, page-mapped layer and
+//! file system keep what the file system promises. ext3 does so in each mode, whether committed
+//! blocks come home by copying or by remapping, at once or late, also on a disk that writes in an
+//! order of its own; e2fsck agrees. Where a rule is left out, the explorer says so.
+
+mod judged;
+mod rounds;
+mod volumes;
+
+use judged::Judged;
+use nandlab_block::BlockDevice;
+use nandlab_crash::files::mixed;
+use nandlab_crash::{
+    Cuts, FileOp, Files, Manner, Plan, Scrambled, SecondLevel, Subject, assert_found,
+    assert_survives,
+};
+use nandlab_ext::{Checkpoint, ExtVolume, Mode};
+use nandlab_ftl::page::{PageOptions, SeededBug};
+use nandlab_vfs::{Mounted, Nature, Promise, Volume, VolumeError};
+use volumes::{WAYS, chip, ext3, layer};
+
+/// Before, within and after every operation; one recovery in so many is cut again at all of its
+/// own.
+fn plan(second: u64) -> Plan {
+    Plan {
+        words: 1,
+        second: SecondLevel::Every(second),
+        shrink_states: 200,
+        listed: 3,
+        ..Plan::default()
+    }
+}
+
+/// The file system on the page-mapped layer.
+fn stack<V>(volume: V) -> Files<PageOptions, V> {
+    Files {
+        chip: chip(),
+        layer: layer(None),
+        volume,
+    }
+}
+
+/// The same on a disk that writes in an order of its own.
+fn scrambled<V>(volume: V, manner: Manner) -> Files<Scrambled<PageOptions>, V> {
+    Files {
+        chip: chip(),
+        layer: Scrambled(layer(None), manner),
+        volume,
+    }
+}
+
+fn survives_everywhere(volume: ExtVolume, seed: u64, count: usize) {
+    let report = assert_survives(&stack(volume), &mixed(seed, count), &plan(400));
+    assert_eq!(report.states, 3 * report.chip_ops);
+    assert!(report.chip_ops > 100, "{report}");
+}
+
+#[test]
+fn ext2_keeps_what_was_fsynced() {
+    (1..7).for_each(|seed| survives_everywhere(ExtVolume::default(), seed, 100));
+}
+
+#[test]
+fn ext2_keeps_its_promises_in_other_runs() {
+    let sample = Plan {
+        cuts: Cuts::Sample(150),
+        ..plan(100)
+    };
+    let stack = stack(ExtVolume::default());
+    for seed in 7..31 {
+        assert_survives(&stack, &mixed(seed, 120), &sample);
+    }
+}
+
+#[test]
+fn ext3_keeps_the_promise_of_each_mode_at_every_cut() {
+    WAYS.map(ext3)
+        .into_iter()
+        .for_each(|volume| survives_everywhere(volume, 1, 80));
+}
+
+#[test]
+fn ext3_keeps_its_promises_in_other_runs() {
+    let sample = Plan {
+        cuts: Cuts::Sample(150),
+        ..plan(100)
+    };
+    for seed in 2..6 {
+        for volume in WAYS.map(ext3) {
+            assert_survives(&stack(volume), &mixed(seed, 120), &sample);
+        }
+    }
+}
+
+#[test]
+fn a_journal_that_has_gone_round_is_recovered() {
+    let sample = Plan {
+        cuts: Cuts::Sample(200),
+        ..plan(100)
+    };
+    for checkpoint in [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate] {
+        let (volume, ops) = (ext3((Mode::Journal, checkpoint)), mixed(9, 500));
+        let rounds = rounds::of(&volume, &ops);
+        println!("{rounds} rounds");
+        assert!(rounds > 1.0, "{rounds}");
+        assert_survives(&stack(volume), &ops, &sample);
+    }
+}
+
+#[test]
+fn a_disk_with_an_order_of_its_own_does_no_harm_while_flushes_are_kept() {
+    let sample = Plan {
+        cuts: Cuts::Sample(300),
+        ..plan(100)
+    };
+    for volume in WAYS.map(ext3).into_iter().chain([ExtVolume::default()]) {
+        assert_survives(&scrambled(volume, Manner::Honest), &mixed(1, 80), &sample);
+    }
+}
+
+#[test]
+fn e2fsck_finds_nothing_to_mend_before_and_after_a_recovery() {
+    let sample = Plan {
+        cuts: Cuts::Sample(40),
+        ..plan(0)
+    };
+    for volume in WAYS.map(ext3) {
+        // Each state is mounted at least twice.
+        let report = assert_survives(&stack(Judged(volume)), &mixed(1, 80), &sample);
+        assert_eq!(report.states, 40);
+    }
+}
+
+fn is_found(stack: &impl Subject<Op = FileOp>) {
+    assert_found(stack, &mixed(1, 80), &plan(0));
+}
+
+#[test]
+fn a_disk_that_ignores_flushes_is_found() {
+    let volumes = [WAYS[0], WAYS[1], WAYS[2]].map(ext3).into_iter();
+    for volume in volumes.chain([ExtVolume::default()]) {
+        is_found(&scrambled(volume, Manner::IgnoresFlushes));
+    }
+}
+
+#[test]
+fn barriers_left_out_are_found_on_a_disk_with_an_order_of_its_own() {
+    for way in [WAYS[0], WAYS[1], WAYS[2]] {
+        let mut volume = ext3(way);
+        volume.options.barriers = false;
+        is_found(&scrambled(volume, Manner::Honest));
+    }
+}
+
+#[test]
+fn a_remap_that_is_not_atomic_is_found() {
+    for &way in &WAYS[3..] {
+        is_found(&scrambled(ext3(way), Manner::RemapsInPieces));
+    }
+    is_found(&Files {
+        chip: chip(),
+        layer: layer(Some(SeededBug::RemapInPieces)),
+        volume: ext3(WAYS[3]),
+    });
+}
+
+/// A file system held to a promise that is not its own.
+struct HeldTo(ExtVolume, Promise);
+
+impl<D: BlockDevice + 'static> Volume<D> for HeldTo {
+    fn nature(&self, disk: &D) -> Nature {
+        Nature {
+            promise: self.1,
+            ..self.0.nature(disk)
+        }
+    }
+
+    fn format(&self, disk: &mut D) -> Result<(), VolumeError> {
+        self.0.format(disk)
+    }
+
+    fn mount(&self, disk: D) -> Result<Box<dyn Mounted<D>>, VolumeError> {
+        self.0.mount(disk)
+    }
+}
+
+#[test]
+fn each_promise_is_more_than_the_next_mode_keeps() {
+    for (volume, promise) in [
+        (ext3((Mode::Ordered, Checkpoint::Copy)), Promise::Atomic),
+        (ext3((Mode::Writeback, Checkpoint::Copy)), Promise::Ordered),
+        (ExtVolume::default(), Promise::Structure),
+    ] {
+        is_found(&stack(HeldTo(volume, promise)));
+    }
+}

@@ -1,0 +1,10 @@
+//! The integration tests, in one program so that they link once.
+
+mod common;
+mod crash;
+mod crash_stack;
+mod hostile;
+mod journaled;
+mod mkfs;
+mod model;
+mod slow;

@@ -1,0 +1,11 @@
+//! The integration tests, in one program so that they link once.
+
+mod common;
+mod crash;
+mod crash_stack;
+mod full;
+mod hostile;
+mod mkfs;
+mod model;
+mod orders;
+mod slow;

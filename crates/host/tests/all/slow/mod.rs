@@ -1,0 +1,6 @@
+//! Slow tests: they boot the real kernel, mount, start a browser or run a publication.
+//! `cargo xtask test quick` skips them.
+
+mod disk_file;
+mod mounted;
+mod nbd_tools;

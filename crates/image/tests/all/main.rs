@@ -1,0 +1,13 @@
+//! The integration tests, in one program so that they link once.
+
+mod common;
+mod flash;
+mod hostile;
+mod past;
+mod repair;
+mod repair_ubi;
+mod round_trips;
+mod short;
+mod slow;
+mod threads;
+mod ubi;

@@ -1,0 +1,113 @@
+//! What is taken out of an image does not depend on how many threads take it: files, losses,
+//! failures.
+
+use crate::common::{archive, formats, made, tree};
+use nandlab_image::crew::Helpers;
+use nandlab_image::dir_out::DirOut;
+use nandlab_image::volume::{Access, Opening, Volume};
+use nandlab_image::walk::{Losses, Walk};
+use nandlab_image::{ImageError, dir_in};
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use std::fs;
+use std::iter;
+use std::path::Path;
+
+/// So many threads, and whether these read all contents.
+const CREWS: [(usize, bool); 5] = [(0, true), (1, true), (3, true), (1, false), (3, false)];
+
+fn take(
+    image: &Path,
+    to: &Path,
+    (threads, unpack): (usize, bool),
+    salvage: bool,
+) -> Result<Losses, ImageError> {
+    let open = || Volume::open(image, &Opening::default(), Access::Read);
+    let (mut volume, mut sink, mut ignored) = (open()?, DirOut::new(to)?, |_| {});
+    let mut walk = Walk::new(volume.fs()?, salvage, &mut ignored);
+    walk.helpers = (threads > 0).then_some(Helpers {
+        threads,
+        open: &open,
+        unpack,
+    });
+    let outcome = walk.run(b"", &mut sink);
+    let mut losses = std::mem::take(&mut walk.losses);
+    outcome.map_err(|error| volume.explain(error))?;
+    losses.merge(sink.losses);
+    Ok(losses)
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing_that_is_taken_out() {
+    for (name, format) in formats() {
+        let scratch = tempfile::tempdir().unwrap();
+        let image = scratch.path().join(name);
+        made(&tree(scratch.path(), false), format, &image, 2);
+        let taken = CREWS.map(|crew| {
+            let dir = scratch.path().join(format!("{crew:?}"));
+            let losses = take(&image, &dir, crew, false).unwrap();
+            (archive(&dir_in::read(&dir).unwrap()), losses)
+        });
+        assert!(taken.iter().all(|other| *other == taken[0]), "{name}");
+    }
+}
+
+#[test]
+fn the_first_failure_counts_and_losses_come_in_the_order_of_the_paths() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("f2fs");
+    let (_, format) = formats().pop().unwrap();
+    let tree = tree(scratch.path(), false);
+    made(&tree, format, &image, 2);
+    // Inodes of files, each found by its name in it: none is what it was.
+    let mut bytes = fs::read(&image).unwrap();
+    for name in [&b"of 60000"[..], b"of 300001", b"sparse"] {
+        let block = |at: usize| at / 4096 * 4096;
+        let found: Vec<usize> = (0..bytes.len() - 20)
+            .filter(|at| bytes[*at..].starts_with(name))
+            .map(block)
+            .collect();
+        let inode = found
+            .into_iter()
+            .find(|at| bytes[at + 92..].starts_with(name))
+            .unwrap();
+        // Numbers of blocks far outside, and no contents in the inode itself.
+        bytes[inode + 360..inode + 500].fill(0xEE);
+    }
+    fs::write(&image, bytes).unwrap();
+    let outcome = |crew, salvage| {
+        let dir = scratch.path().join(format!("{crew:?} {salvage}"));
+        take(&image, &dir, crew, salvage).map_err(|error| error.to_string())
+    };
+    let failures = CREWS.map(|crew| outcome(crew, false).unwrap_err());
+    assert!(
+        failures[0].contains("of 300001") && failures.iter().all(|other| *other == failures[0]),
+        "{failures:?}"
+    );
+    let losses = CREWS.map(|crew| outcome(crew, true).unwrap());
+    assert!(
+        losses[0].list.len() >= 3 && losses.iter().all(|other| *other == losses[0]),
+        "{losses:?}"
+    );
+}
+
+#[test]
+fn of_directories_that_cannot_be_read_the_first_by_its_path_is_told() {
+    let scratch = tempfile::tempdir().unwrap();
+    for top in ["c", "a", "d", "b"] {
+        // Deeper than a path may be long, so one inside the other.
+        let mut dir = fs::File::open(scratch.path()).unwrap();
+        for name in iter::once(top).chain(iter::repeat_n(&*"x".repeat(250), 17)) {
+            mkdirat(&dir, name, Mode::RWXU).unwrap();
+            dir = openat(&dir, name, OFlags::DIRECTORY, Mode::empty())
+                .unwrap()
+                .into();
+        }
+    }
+    for _ in 0..20 {
+        let error = dir_in::read(scratch.path())
+            .map(drop)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("a/xxx"), "{error}");
+    }
+}

@@ -1,0 +1,7 @@
+//! The integration tests, in one program so that they link once.
+
+mod common;
+mod handles;
+mod layout;
+mod model;
+mod slow;

@@ -1,0 +1,12 @@
+//! The integration tests, in one program so that they link once.
+
+mod common;
+mod crash;
+mod crash_flash;
+mod guest;
+mod hostile;
+mod long_files;
+mod mkfs;
+mod model;
+mod slow;
+mod tools;

@@ -1,0 +1,9 @@
+//! The integration tests, in one program so that they link once.
+
+mod bad_input;
+mod command;
+mod common;
+mod guest;
+mod image;
+mod slow;
+mod trials;

@@ -1,0 +1,11 @@
+//! Slow tests: they boot the real kernel, mount, start a browser or run a publication.
+//! `cargo xtask test quick` skips them.
+
+mod jffs2_costs_kernel;
+mod kernel;
+mod lived;
+mod mounts;
+mod nftl_kernel;
+mod paper;
+mod posix;
+mod tools_kernel;

@@ -1,0 +1,545 @@
+//! Publications from the command line: the parts of their JSON are there, and counts are those that
+//! the rules give.
+//!
+//! All of them take five to eight minutes on two cores.
+
+use crate::command::Lab;
+use serde_json::Value;
+
+#[test]
+fn publications_are_listed_and_unknown_ones_refused() {
+    let lab = Lab::new();
+    let (list, _) = lab.exits(0, &["paper", "list"]);
+    assert!(
+        list.contains("ftl-study") && list.contains("pursuing data integrity"),
+        "{list}"
+    );
+    let (_, error) = lab.exits(2, &["paper", "nftl"]);
+    assert!(error.contains("ftl-study"), "{error}");
+}
+
+/// A table by its title: the cells of a row by its name.
+fn table<'a>(study: &'a Value, title: &str) -> impl Fn(&str) -> Vec<u64> + 'a {
+    let tables = study["tables"].as_array().unwrap();
+    let table = tables
+        .iter()
+        .find(|table| table["title"] == title)
+        .unwrap_or_else(|| panic!("no table {title}"))
+        .clone();
+    move |name| {
+        let row = table["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row[0] == name)
+            .unwrap_or_else(|| panic!("no row {name}"));
+        row.as_array().unwrap()[1..]
+            .iter()
+            .map(|cell| cell.as_str().unwrap().parse().unwrap_or(0))
+            .collect()
+    }
+}
+
+#[test]
+fn the_ftl_study_prints_rows_claims_and_assumptions_and_its_counts_follow_from_the_rules() {
+    let lab = Lab::new();
+    let (json, _) = lab.exits(
+        0,
+        &[
+            "paper",
+            "ftl-study",
+            "--json",
+            "-",
+            "--report",
+            "study.html",
+        ],
+    );
+    let study: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (study["paper"].as_str(), json.lines().count()),
+        (Some("ftl-study"), 1)
+    );
+    let rows = study["rows"].as_array().unwrap();
+    let row = |id: &str| {
+        rows.iter()
+            .find(|row| row["id"] == id)
+            .unwrap_or_else(|| panic!("no row {id}"))
+    };
+    for (layer, hot, cool) in [
+        ("nftl", 9731.15, 324.65),
+        ("bast", 1116.10, 350.33),
+        ("fast", 2200.72, 331.29),
+    ] {
+        let (hot_row, cool_row) = (
+            row(&format!("table-1/{layer}/hot")),
+            row(&format!("table-1/{layer}/no-hot")),
+        );
+        assert_eq!(
+            (hot_row["published"].as_f64(), hot_row["basis"].as_str()),
+            (Some(hot), Some("predicted"))
+        );
+        assert_eq!(
+            (cool_row["published"].as_f64(), cool_row["basis"].as_str()),
+            (Some(cool), Some("calibrated"))
+        );
+        assert!(
+            (cool_row["measured"].as_f64().unwrap() - cool).abs() < 1e-6,
+            "calibrated: {cool_row}"
+        );
+        assert!(hot_row["measured"].as_f64().unwrap() > cool, "{hot_row}");
+    }
+    parts(&study, "ftl-study");
+    let share = row("figure-2/metadata-writes")["measured"]
+        .as_f64()
+        .unwrap();
+    assert!((59.5..61.0).contains(&share), "{share}");
+    counts(&study);
+    let page = std::fs::read_to_string(lab.path("study.html")).unwrap();
+    assert_eq!(
+        page.matches("<figure>").count(),
+        2,
+        "Figure 2, before and after"
+    );
+}
+
+/// What the schemes' rules say of their counts, exactly.
+fn counts(study: &Value) {
+    let writes: u64 = {
+        let regions = table(study, "Where the writes go");
+        [
+            "boot sector",
+            "FAT 1",
+            "FAT 2",
+            "root directory",
+            "index",
+            "photos",
+        ]
+        .iter()
+        .map(|region| regions(region)[0])
+        .sum()
+    };
+    let of = table(study, "What the flash does");
+    // NFTL: every fold is in place and frees one unit; an erased unit is read whole to verify it; a
+    // sector copied is one read and one program.
+    let [reads, programs, _, _, erases, _, _, _, in_place, elsewhere] =
+        of("replacement block (NFTL) (hot)")[..]
+    else {
+        panic!()
+    };
+    let copies = programs - writes;
+    assert_eq!(elsewhere, 0);
+    assert!(
+        erases >= in_place && erases - in_place < in_place / 100,
+        "{erases} erases, {in_place} folds"
+    );
+    let file_system_reads = reads - copies - 32 * erases;
+    assert!(file_system_reads < 1000, "{file_system_reads}");
+    assert!(
+        (30 * in_place..32 * in_place).contains(&copies),
+        "a hot chain is folded with its other 31 sectors: {copies} copies, {in_place} folds"
+    );
+    // BAST: a switch or partial merge erases the old data block, a full merge the log block too;
+    // every merge is of a data block that had been written.
+    let [reads, programs, .., erases, switch, partial, full, _, _] =
+        of("log block (BAST) (hot)")[..]
+    else {
+        panic!()
+    };
+    assert_eq!(erases, switch + partial + 2 * full);
+    assert_eq!(
+        programs - writes,
+        reads - file_system_reads,
+        "what is read is copied"
+    );
+    // SAST and FAST erase a log block when nothing of it is needed any more: at most one a merge,
+    // besides the old data block.
+    for layer in ["FAST (hot)", "SAST 4:4+2 (hot)"] {
+        let [_, _, .., erases, switch, partial, full, _, _] = of(layer)[..] else {
+            panic!()
+        };
+        assert!(
+            (switch + partial + full..=switch + partial + 2 * full + writes / 32).contains(&erases),
+            "{layer}: {erases}"
+        );
+    }
+    // mtdblock: each write reads its block and programs all of it, behind one erase; two writes in
+    // a row to one block without a flush between share one.
+    let [reads, programs, .., erases, _, _, _, _, _] = of("mtdblock (hot)")[..] else {
+        panic!()
+    };
+    assert_eq!(programs, 32 * erases);
+    assert!(
+        erases <= writes && writes - erases < writes / 100 && reads - file_system_reads <= programs,
+        "{erases} of {writes}"
+    );
+}
+
+/// What every publication has.
+fn parts(paper: &Value, id: &str) {
+    assert_eq!(paper["paper"], id);
+    for key in ["id", "statement", "holds", "evidence"] {
+        assert!(
+            paper["claims"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|claim| !claim[key].is_null()),
+            "{key}"
+        );
+    }
+    for key in ["name", "value", "label", "why"] {
+        assert!(
+            paper["assumptions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|assumption| !assumption[key].is_null()),
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn jftl_shows_both_figures_judges_the_claims_and_takes_exactly_the_second_copy_away() {
+    let lab = Lab::new();
+    let (json, _) = lab.exits(
+        0,
+        &["paper", "jftl", "--json", "-", "--report", "jftl.html"],
+    );
+    let paper: Value = serde_json::from_str(&json).unwrap();
+    parts(&paper, "jftl");
+    let claims: Vec<_> = paper["claims"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (c["id"].as_str().unwrap(), c["holds"].as_bool().unwrap()))
+        .collect();
+    // The last two fail here: a remap record is a page at each commit, and descriptors are as many
+    // for each block in a short file as in a long one.
+    let held = [
+        "jftl-near-ordered",
+        "journaled-half",
+        "ordered-jftl-slightly",
+        "flat-over-size",
+        "small-records-slow",
+        "rewrite-flat",
+    ];
+    assert_eq!(
+        claims,
+        held.map(|id| (id, true))
+            .into_iter()
+            .chain([("jftl-outperforms", false), ("journaled-sinks", false)])
+            .collect::<Vec<_>>()
+    );
+    for (bench, short, long) in [("Bonnie", "4 MiB", "64 MiB"), ("IOzone", "4 KiB", "4 MiB")] {
+        let title = format!("{bench}: bytes for each byte written");
+        let table = paper["tables"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|table| table["title"] == title)
+            .unwrap();
+        let row = |mode: &str, point: &str| -> Vec<f64> {
+            let name = format!("{mode}, {point}");
+            let row = table["rows"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|row| row[0] == *name)
+                .unwrap()
+                .as_array()
+                .unwrap();
+            row[1..]
+                .iter()
+                .map(|cell| cell.as_str().unwrap().parse().unwrap())
+                .collect()
+        };
+        for point in [short, long] {
+            let [ordered, remapped] =
+                ["journaled", "journaled + JFTL"].map(|mode| row(mode, point));
+            let home = |cells: &[f64]| cells[1] - cells[2];
+            assert!(
+                (1.0..1.02).contains(&home(&ordered)),
+                "{bench} {point}: all data written home: {ordered:?}"
+            );
+            assert!(
+                home(&remapped) < 0.003,
+                "{bench} {point}: none of it: {remapped:?}"
+            );
+            assert!(
+                remapped[5] >= home(&ordered) - 0.003,
+                "{bench} {point}: it was remapped: {remapped:?}"
+            );
+            for cells in [ordered, remapped] {
+                assert!(
+                    (cells[0] - cells[1] - cells[3] - cells[4]).abs() < 0.003,
+                    "{bench} {point}: nothing else is programmed: {cells:?}"
+                );
+            }
+        }
+    }
+    let page = std::fs::read_to_string(lab.path("jftl.html")).unwrap();
+    assert_eq!(
+        page.matches("<figure>").count(),
+        4,
+        "two figures of two plots"
+    );
+}
+
+#[test]
+fn jffs2_wb_shows_table_and_figure_and_judges_the_claims() {
+    let lab = Lab::new();
+    let (json, _) = lab.exits(
+        0,
+        &["paper", "jffs2-wb", "--json", "-", "--report", "wb.html"],
+    );
+    let paper: Value = serde_json::from_str(&json).unwrap();
+    parts(&paper, "jffs2-wb");
+    let claims: Vec<_> = paper["claims"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (c["id"].as_str().unwrap(), c["holds"].as_bool().unwrap()))
+        .collect();
+    // EXT2 pays for pdflush at 8 MB already, and whoever defers work does no more of it than JFFS2.
+    let expected = [
+        ("wb-quick", true),
+        ("wb-faster", false),
+        ("threshold", false),
+        ("jffs2-steady", true),
+        ("beyond-worse", false),
+        ("maxima", true),
+        ("blocks", true),
+    ];
+    assert_eq!(claims, expected);
+    let rows = paper["rows"].as_array().unwrap();
+    let fills: Vec<_> = rows
+        .iter()
+        .filter(|row| row["id"].as_str().unwrap().ends_with("/fills"))
+        .collect();
+    assert_eq!(fills.len(), 6);
+    for row in fills {
+        let ratio = row["measured"].as_f64().unwrap() / row["published"].as_f64().unwrap();
+        assert!((0.85..1.15).contains(&ratio), "{row}");
+    }
+    // What the routine takes off the writer somebody writes: every element, once.
+    let at_work = table(&paper, "The routine at work");
+    for (size, pages) in [("1 MiB", 256), ("8 MiB", 2048), ("32 MiB", 8192)] {
+        let [queued, fflush, writer, fsync, writes] = at_work(size)[..] else {
+            panic!()
+        };
+        assert_eq!(
+            (queued, fflush + writer + fsync, writes),
+            (pages, pages, pages),
+            "{size}"
+        );
+    }
+    // Merged, the same pages go down in far fewer programs.
+    let tables = paper["tables"].as_array().unwrap();
+    let open = tables
+        .iter()
+        .find(|table| table["title"] == "What the paper leaves open")
+        .unwrap()["rows"]
+        .as_array()
+        .unwrap();
+    let programs = |name: &str| -> f64 {
+        open.iter()
+            .find(|row| row[0].as_str().unwrap() == name)
+            .unwrap()[3]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    let merged = "merged up to an erase block, in nodes of up to 64 KiB: JFFS2-WB";
+    assert!(programs(merged) * 5.0 < programs("as in the table: JFFS2-WB"));
+    let page = std::fs::read_to_string(lab.path("wb.html")).unwrap();
+    assert_eq!(
+        page.matches("<figure>").count(),
+        12,
+        "means and maxima, three blocks, writes and reads"
+    );
+}
+
+#[test]
+fn ubil_shows_figure_and_table_and_judges_the_claims() {
+    let lab = Lab::new();
+    let (json, _) = lab.exits(
+        0,
+        &["paper", "ubil", "--json", "-", "--report", "ubil.html"],
+    );
+    let paper: Value = serde_json::from_str(&json).unwrap();
+    parts(&paper, "ubil");
+    let claims: Vec<_> = paper["claims"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (c["id"].as_str().unwrap(), c["holds"].as_bool().unwrap()))
+        .collect();
+    // A block that is mapped costs a header or a page of the log, one each; old commits and logs
+    // are erased besides.
+    let held = [
+        "linear",
+        "half",
+        "seventy",
+        "minimal",
+        "better-with-size",
+        "no-degradation",
+    ];
+    let expected: Vec<_> = held
+        .map(|id| (id, true))
+        .into_iter()
+        .chain([("writes-gain", false), ("reads-same", true)])
+        .collect();
+    assert_eq!(claims, expected);
+    let tables = paper["tables"].as_array().unwrap();
+    let cells = |title: &str, name: &str| -> Vec<f64> {
+        let table = tables
+            .iter()
+            .find(|table| table["title"] == title)
+            .unwrap_or_else(|| panic!("no table {title}"));
+        let row = table["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row[0] == name)
+            .unwrap_or_else(|| panic!("no row {name}"));
+        let number = |cell: &Value| {
+            cell.as_str()
+                .unwrap()
+                .split([' ', '/'])
+                .next()
+                .unwrap()
+                .parse()
+                .unwrap_or(0.0)
+        };
+        row.as_array().unwrap()[1..].iter().map(number).collect()
+    };
+    // Two pages of headers a block, and the table of volumes; an entry of 64 bytes a block, and a
+    // few pages to find them.
+    let [pages, headers, blocks, ..] = cells("An attach of 1 GiB", "UBI, scan, detached")[..]
+    else {
+        panic!()
+    };
+    assert!(
+        headers == 16_384.0 && blocks == 8_192.0 && (16_384.0..16_450.0).contains(&pages),
+        "{pages} {headers} {blocks}"
+    );
+    let [pages, headers, blocks, ..] = cells("An attach of 1 GiB", "UBIL, detached")[..] else {
+        panic!()
+    };
+    assert!(
+        headers == 0.0 && (8_192.0..8_210.0).contains(&blocks) && (256.0..450.0).contains(&pages),
+        "{pages} {headers} {blocks}"
+    );
+    // The erases of old commits and logs are what writes lose; nothing is left to be explained.
+    let [_, _, difference, log, collector, erases, rest] =
+        cells("Where writes on UBIL differ", "write")[..]
+    else {
+        panic!()
+    };
+    assert!(
+        difference > 0.0
+            && log < 0.0
+            && collector == 0.0
+            && erases > difference
+            && rest.abs() < 0.1,
+        "{difference} {log} {erases} {rest}"
+    );
+    let growth = |name: &str| cells("Growth", name)[0];
+    assert!(
+        growth("UBI, scan") == 1.0
+            && growth("UBIL") < 0.9
+            && growth("UBIL, incremental and chained") < 0.05
+    );
+    let page = std::fs::read_to_string(lab.path("ubil.html")).unwrap();
+    assert_eq!(
+        page.matches("<figure>").count(),
+        4,
+        "to 1 GiB after a detach and without, to 8 GiB, to 1 TiB"
+    );
+}
+
+#[test]
+fn f2fs_stands_beside_ext4_on_the_phone_and_judges_cleaning_adaptive_writes_and_the_wandering_tree()
+{
+    let lab = Lab::new();
+    let (json, _) = lab.exits(
+        0,
+        &["paper", "f2fs", "--json", "-", "--report", "f2fs.html"],
+    );
+    let paper: Value = serde_json::from_str(&json).unwrap();
+    parts(&paper, "f2fs");
+    let rows = paper["rows"].as_array().unwrap();
+    let row = |id: &str| {
+        rows.iter()
+            .find(|row| row["id"] == id)
+            .unwrap_or_else(|| panic!("no row {id}"))
+    };
+    let measured = |id: &str| row(id)["measured"].as_f64().unwrap();
+    assert_eq!(
+        row("phone/page/clean/contacts/ext4")["published"].as_f64(),
+        Some(431.0)
+    );
+    assert_eq!(
+        row("phone/page/aged/iozone-read/f2fs")["published"].as_f64(),
+        Some(18.1)
+    );
+    // Small transactions made durable: on either device F2FS writes less for them.
+    for id in ["contacts", "rlbench"] {
+        for place in ["hybrid/clean", "page/clean", "page/aged"] {
+            assert!(
+                measured(&format!("phone/{place}/{id}/improvement")) > 5.0,
+                "{id} on {place}"
+            );
+        }
+    }
+    let claim = |id: &str| {
+        let claims = paper["claims"].as_array().unwrap();
+        claims
+            .iter()
+            .find(|claim| claim["id"] == id)
+            .unwrap_or_else(|| panic!("no claim {id}"))["holds"]
+            .as_bool()
+            .unwrap()
+    };
+    for (id, holds) in [
+        ("wandering-tree", true),
+        ("adaptive-page", true),
+        ("fewer-moved", true),
+        ("bimodal-adaptive", true),
+        // Sections of 2 MiB do better on the small device; names cost an inode of 4 KiB each.
+        ("aligned", false),
+        ("benchmarks-page", false),
+    ] {
+        assert_eq!(claim(id), holds, "{id}");
+    }
+    // A file of one level more costs a conventional log one block more for each update, and F2FS
+    // none.
+    let tables = paper["tables"].as_array().unwrap();
+    let taken = tables
+        .iter()
+        .find(|table| table["title"] == "Blocks besides data for each update")
+        .unwrap()["rows"]
+        .as_array()
+        .unwrap();
+    let column = |at: usize| {
+        taken
+            .iter()
+            .map(|row| row[at].as_str().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (column(1), column(2)),
+        (
+            vec!["1.00", "1.01", "1.01", "1.01"],
+            vec!["2.00", "3.00", "4.00", "5.00"]
+        )
+    );
+    let page = std::fs::read_to_string(lab.path("f2fs.html")).unwrap();
+    assert_eq!(
+        page.matches("<figure>").count(),
+        10,
+        "two of benchmarks, two of the phone, two distributions, two over time, devices, the tree"
+    );
+}

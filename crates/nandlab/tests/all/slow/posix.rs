@@ -1,0 +1,139 @@
+//! Judges of POSIX in mounted stacks: pjdfstest, call by call, and fsx, many calls on one file.
+//! Needs root, `/dev/fuse`, cargo's registry, and Debian's libacl1-dev.
+//!
+//! `posix/passes.txt` names what passes; `posix/failures.txt` what cannot, with the reason. The
+//! kernel's own JFFS2 is asked for the same, so that a failure is the format's, and not ours.
+
+mod judges;
+mod mount;
+
+use judges::{Verdict, Verdicts, fsx, pjdfstest};
+use mount::{Mount, STACKS};
+use std::collections::BTreeSet;
+
+const PASSES: &str = include_str!("posix/passes.txt");
+const FAILURES: &str = include_str!("posix/failures.txt");
+/// Operations of fsx on each stack, unless `NANDLAB_FSX_OPERATIONS` says otherwise.
+const FSX_OPERATIONS: u64 = 30_000;
+/// Operations of one run of fsx 0.3.2, which keeps some of its mappings and ends when it may have
+/// no more, after 400,000 or so; more of them are further runs.
+const FSX_MOST: u64 = 100_000;
+
+/// What a stack is known to fail.
+struct Failures(Vec<&'static str>);
+
+impl Failures {
+    fn of(stack: &str) -> Self {
+        let lines = FAILURES
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let split = lines.map(|line| {
+            line.split_once(": ")
+                .and_then(|(test, _)| test.split_once(' '))
+                .expect("`stack test: reason`")
+        });
+        Self(
+            split
+                .filter(|(of, _)| *of == stack)
+                .map(|(_, test)| test)
+                .collect(),
+        )
+    }
+
+    fn covers(&self, test: &str) -> bool {
+        self.0.iter().any(|listed| {
+            listed
+                .strip_suffix('*')
+                .map_or(*listed == test, |stem| test.starts_with(stem))
+        })
+    }
+}
+
+fn of_verdict(verdicts: &Verdicts, wanted: Verdict) -> BTreeSet<&str> {
+    verdicts
+        .iter()
+        .filter(|(_, verdict)| **verdict == wanted)
+        .map(|(test, _)| test.as_str())
+        .collect()
+}
+
+fn assert_as_listed(stack: &str, verdicts: &Verdicts) {
+    let (listed, failures): (BTreeSet<&str>, _) = (PASSES.lines().collect(), Failures::of(stack));
+    let (passed, failed) = (
+        of_verdict(verdicts, Verdict::Passed),
+        of_verdict(verdicts, Verdict::Failed),
+    );
+    let missing: Vec<_> = listed
+        .difference(&passed)
+        .filter(|test| !failures.covers(test))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "{stack}: listed and not passed: {missing:?}"
+    );
+    let better: Vec<_> = passed.iter().filter(|test| failures.covers(test)).collect();
+    assert!(
+        better.is_empty(),
+        "{stack}: listed as impossible, and passed: {better:?}"
+    );
+    let unknown: Vec<_> = failed
+        .iter()
+        .filter(|test| !failures.covers(test))
+        .collect();
+    assert!(
+        unknown.is_empty(),
+        "{stack}: failed and not listed: {unknown:?}"
+    );
+    println!(
+        "{stack}: {} passed, {} cannot, {} skipped",
+        passed.len(),
+        failed.len(),
+        verdicts.len() - passed.len() - failed.len()
+    );
+}
+
+#[test]
+fn calls_answer_as_posix_has_them_but_for_what_a_format_cannot_hold() {
+    for stack in STACKS {
+        let mount = Mount::new(stack);
+        assert_as_listed(stack.name, &pjdfstest(mount.dir(), stack.nap));
+        mount.end();
+    }
+}
+
+#[test]
+fn a_file_under_random_calls_is_what_fsx_expects() {
+    let operations = std::env::var("NANDLAB_FSX_OPERATIONS").map_or(FSX_OPERATIONS, |text| {
+        text.parse().expect("a number of operations")
+    });
+    for stack in STACKS {
+        let mount = Mount::new(stack);
+        for (seed, done) in (1..).zip((0..operations).step_by(FSX_MOST as usize)) {
+            fsx(
+                &mount.dir().join("file"),
+                FSX_MOST.min(operations - done),
+                seed,
+            );
+        }
+        mount.end();
+        println!("{}: {operations} operations", stack.name);
+    }
+}
+
+#[test]
+fn what_our_jffs2_cannot_the_kernels_cannot_either() {
+    let theirs = judges::pjdfstest_in_the_kernels_jffs2();
+    let (ours, failed) = (Failures::of("jffs2"), of_verdict(&theirs, Verdict::Failed));
+    let only_ours: Vec<_> = theirs
+        .keys()
+        .filter(|test| ours.covers(test) && !failed.contains(test.as_str()))
+        .collect();
+    assert!(only_ours.is_empty(), "only ours: {only_ours:?}");
+    println!(
+        "only the kernel's: {:?}",
+        failed
+            .iter()
+            .filter(|test| !ours.covers(test))
+            .collect::<Vec<_>>()
+    );
+}

@@ -1,0 +1,5 @@
+//! Slow tests: they boot the real kernel. `cargo xtask test quick` skips them.
+
+mod camera_kernel;
+mod camera_schemes_kernel;
+mod iozone_kernel;

@@ -1,0 +1,37 @@
+//! Test support that several crates share. Only tests depend on it.
+//!
+//! *Promises.* A helper that cannot do its work panics, so a test that uses it fails. A missing
+//! program of the host is named with its Debian package.
+//!
+//! *Knows nothing of* any format: a test passes the file system, its mount function and its tools.
+//!
+//! - [`chip`]: small chips whose shape varies with a seed
+//! - [`disk`]: RAM disks, files of them, damage to them
+//! - [`files`]: files, directories and their contents
+//! - [`hostile`]: calls on a damaged file system
+//! - [`kernel`]: the real kernel and ours on the same volumes
+//! - [`manifest`]: our trees in the form in which the kernel lists its trees
+//! - [`model`]: random calls beside the reference file system, with remounts
+//! - [`tools`]: programs of the host
+//! - [`xattrs`]: extended attributes of a tree
+
+#![forbid(unsafe_code)]
+
+pub mod chip;
+pub mod disk;
+pub mod files;
+pub mod hostile;
+pub mod kernel;
+pub mod manifest;
+pub mod model;
+pub mod tools;
+pub mod xattrs;
+
+use nandlab_block::Ram;
+use nandlab_vfs::FileSystem;
+
+/// Mounts a disk with the file system under test.
+pub type Mount<'m> = &'m dyn for<'a> Fn(&'a mut Ram) -> Box<dyn FileSystem + 'a>;
+
+/// Checks a disk with the checkers of both sides; panics with the label if one finds an error.
+pub type AssertClean = fn(&mut Ram, &str);

@@ -1,0 +1,14 @@
+//! The integration tests, in one program so that they link once.
+
+mod common;
+mod cuts;
+mod fastmap;
+mod growth;
+mod hostile;
+mod lives;
+mod log;
+mod model;
+mod reader;
+mod slow;
+mod views;
+mod volumes;
