@@ -98,7 +98,10 @@ impl GroupLogs {
     /// Takes a log over that is in use.
     pub fn adopt<M: Mtd>(&mut self, core: &mut Core<M>, slot: u32) -> Result<(), BlockError> {
         let Some(lpn) = core.logs.any_name(slot) else {
-            return Err(BlockError::Internal("a log block names no page"));
+            return Err(BlockError::internal(
+                "log-block mapping",
+                "a log block names no page",
+            ));
         };
         let group = self.blocks.split(core.maps.split(lpn).0).0;
         while self.counts[group as usize] >= self.most {

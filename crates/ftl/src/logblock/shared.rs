@@ -6,7 +6,7 @@ use super::format::{BASE_UNIT, BlockHeader, Kind, Role, Tail};
 use super::logs::{Logs, NAMELESS};
 use super::maps::Maps;
 use super::{FirstWrite, LogBlockOptions, PageOrder, SeededBug};
-use crate::fault::host_error;
+use crate::fault::Health;
 use crate::{Cause, Tally};
 use alloc::{vec, vec::Vec};
 use nandlab_block::BlockError;
@@ -54,8 +54,7 @@ pub(super) struct Core<M> {
     repairs: Vec<u32>,
     /// Before wear is looked at again.
     pub erases_until_levelling: u32,
-    /// A rule was broken; nothing works any more.
-    poisoned: Option<BlockError>,
+    pub health: Health,
 }
 
 impl<M: Mtd> Core<M> {
@@ -73,23 +72,15 @@ impl<M: Mtd> Core<M> {
             visit: 0,
             repairs: Vec::new(),
             erases_until_levelling: blocks / 4 + 1,
-            poisoned: None,
+            health: Health::new("log-block mapping"),
             options,
             mtd,
         }
     }
 
-    pub fn alive(&self) -> Result<(), BlockError> {
-        self.poisoned.map_or(Ok(()), Err)
-    }
-
     /// An error of the flash as the host sees it.
     pub fn fault(&mut self, error: MtdError) -> BlockError {
-        let (error, poisons) = host_error(error);
-        if poisons {
-            self.poisoned = Some(error);
-        }
-        error
+        self.health.fault(error, self.mtd.geometry())
     }
 
     pub fn bug(&self, bug: SeededBug) -> bool {

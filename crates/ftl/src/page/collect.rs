@@ -167,7 +167,9 @@ impl<M: Mtd> PageFtl<M> {
     #[cold]
     fn move_renamed(&mut self, page: Page, stream: Stream, cause: Cause) -> Result<(), BlockError> {
         let Some(lpn) = self.names.owner(page.0) else {
-            return Err(self.poison("a page that was given away has no owner"));
+            return Err(self
+                .health
+                .broken("a page that was given away has no owner"));
         };
         loop {
             let slot = self.slot(stream)?;
@@ -211,7 +213,11 @@ impl<M: Mtd> PageFtl<M> {
             };
             match entry {
                 Some(entry) if *entry == m.from.0 + 1 => *entry = m.to.0 + 1,
-                _ => return Err(self.poison("the tag of a valid page names another page")),
+                _ => {
+                    return Err(self
+                        .health
+                        .broken("the tag of a valid page names another page"));
+                }
             }
         }
         Ok(())
@@ -228,7 +234,7 @@ impl<M: Mtd> PageFtl<M> {
             return self.rewrite_part(record, part);
         }
         let Some(lpn) = self.map.iter().position(|&e| e == page + 1) else {
-            return Err(self.poison("a valid page belongs to nobody"));
+            return Err(self.health.broken("a valid page belongs to nobody"));
         };
         self.map[lpn] = LOST;
         self.mapping.forget(lpn as u32);

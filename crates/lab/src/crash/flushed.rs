@@ -5,7 +5,7 @@
 use super::disk::DiskOp;
 use super::subject::{Failure, Kind, Oracle};
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
-use nandlab_sim::mix;
+use nandlab_sim::{Chain, mix};
 use std::fmt;
 
 /// Which operation gave a sector its contents; [`ZEROS`] if it was discarded or never written.
@@ -156,14 +156,17 @@ impl FlushedOrNewer {
     /// A sector that was read in vain.
     fn unreadable(&self, lba: Lba, sectors: usize, error: BlockError) -> Failure {
         let allowed = match error {
-            BlockError::Lost(lost) if (lost.0 as usize) < self.current.len() => {
+            BlockError::Lost { lba: lost, .. } if (lost.0 as usize) < self.current.len() => {
                 self.allowed(lost.0 as usize)
             }
             _ => "success".into(),
         };
         Failure::new(
             Kind::Contents,
-            format_args!("reading {sectors} sectors from {lba} on: {error}; allowed: {allowed}"),
+            format_args!(
+                "reading {sectors} sectors from {lba} on: {}; allowed: {allowed}",
+                Chain(&error)
+            ),
         )
     }
 

@@ -48,7 +48,7 @@ impl Served {
         let mut state = self
             .state
             .lock()
-            .map_err(|_| BlockError::Internal("an earlier request panicked"))?;
+            .map_err(|_| BlockError::internal("served disk", "an earlier request panicked"))?;
         let outcome = serve(&mut state.stack);
         state.counts.after(&Request { op, lba, sectors }, outcome)
     }
