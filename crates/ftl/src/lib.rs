@@ -15,7 +15,6 @@
 //! | [`page`] | page mapping: any logical page on any flash page |
 //! | [`write_cache`] | a non-volatile write cache in front of any of them |
 //! | `victim` | which block to collect next |
-//! | `lists` | numbers in lists |
 //! | `tally` | who caused which flash operation |
 
 #![no_std]
@@ -25,7 +24,6 @@ extern crate alloc;
 
 mod extent;
 mod fault;
-mod lists;
 pub mod logblock;
 pub mod mtdblock;
 pub mod nftl;

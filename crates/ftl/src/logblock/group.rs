@@ -7,10 +7,10 @@
 use super::format::Role;
 use super::options::LogVictim;
 use super::shared::{Core, Payload};
-use crate::lists::Lists;
 use alloc::{vec, vec::Vec};
 use nandlab_block::BlockError;
 use nandlab_mtd::Mtd;
+use nandlab_sim::Lists;
 use nandlab_sim::{Divisor, mix};
 
 const NONE: u32 = u32::MAX;

@@ -12,8 +12,8 @@
 
 use super::groups::Groups;
 use super::policy::Policy;
-use crate::lists::Lists;
 use core::ops::Range;
+use nandlab_sim::Lists;
 
 #[derive(Debug)]
 pub(super) struct BlockLru {

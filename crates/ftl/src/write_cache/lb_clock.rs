@@ -14,9 +14,9 @@
 use super::by_count::ByCount;
 use super::groups::Groups;
 use super::policy::Policy;
-use crate::lists::Lists;
 use alloc::{vec, vec::Vec};
 use core::ops::Range;
+use nandlab_sim::Lists;
 
 #[derive(Debug)]
 pub(super) struct LbClock {

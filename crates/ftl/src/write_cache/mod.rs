@@ -22,7 +22,7 @@
 //! |---|---|
 //! | `options` | choices, counts, errors |
 //! | `format`, `store` | the bytes in the memory; slots and tags |
-//! | `slots`, `index` | which page is where; a map that does not allocate |
+//! | `slots` | which page is where |
 //! | `evict` | room: writing back, padding, letting go |
 //! | `policy`, `groups`, `by_count` | what policies are asked; dirty pages by logical block |
 //! | `bplru`, `fab`, `lb_clock` | the policies |
@@ -50,7 +50,6 @@ mod evict;
 mod fab;
 mod format;
 mod groups;
-mod index;
 mod lb_clock;
 mod options;
 mod policy;
