@@ -15,6 +15,7 @@
 //! | [`page`] | page mapping: any logical page on any flash page |
 //! | [`write_cache`] | a non-volatile write cache in front of any of them |
 //! | `victim` | which block to collect next |
+//! | `tag` | the tag of page mapping and of the log-block layers |
 //! | `tally` | who caused which flash operation |
 
 #![no_std]
@@ -29,6 +30,7 @@ pub mod mtdblock;
 pub mod nftl;
 pub mod page;
 mod pool;
+mod tag;
 mod tally;
 mod victim;
 pub mod write_cache;

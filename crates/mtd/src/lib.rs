@@ -65,10 +65,25 @@ pub struct Move {
     pub from: Page,
     /// Target.
     pub to: Page,
-    /// Receives the first OOB bytes of the source, which travel with the data.
-    pub head: [u8; 4],
-    /// The OOB bytes of the target after them.
-    pub tail: [u8; 11],
+}
+
+/// One page of [`Mtd::copy_many`] with its rows of OOB bytes.
+pub type MoveRow<'a> = (Move, &'a mut [u8], &'a [u8]);
+
+/// The rows of a batch of moves: `heads` and `tails` hold one row for each move, all of one width.
+pub fn rows<'a>(
+    moves: &'a [Move],
+    heads: &'a mut [u8],
+    tails: &'a [u8],
+) -> impl Iterator<Item = MoveRow<'a>> {
+    let count = moves.len().max(1);
+    let (head, tail) = (heads.len() / count, tails.len() / count);
+    let mut heads = heads;
+    moves.iter().enumerate().map(move |(i, m)| {
+        let (row, rest) = core::mem::take(&mut heads).split_at_mut(head);
+        heads = rest;
+        (*m, row, &tails[i * tail..(i + 1) * tail])
+    })
 }
 
 /// A NAND array.
@@ -117,11 +132,17 @@ pub trait Mtd {
         tail: &[u8],
     ) -> Result<Corrected, MtdError>;
 
-    /// Copies several pages, each as [`copy`](Mtd::copy) does with a head of four bytes, until one
-    /// fails. Gives the number of those done, and the failure.
-    fn copy_many(&mut self, moves: &mut [Move]) -> (usize, Result<(), MtdError>) {
-        for (done, m) in moves.iter_mut().enumerate() {
-            if let Err(error) = self.copy(m.from, m.to, &mut m.head, &m.tail) {
+    /// Copies several pages, each as [`copy`](Mtd::copy) does, until one fails. `heads` and `tails`
+    /// hold one row for each move, one after the other, so that their widths are the caller's.
+    /// Gives the number of pages done, and the failure.
+    fn copy_many(
+        &mut self,
+        moves: &[Move],
+        heads: &mut [u8],
+        tails: &[u8],
+    ) -> (usize, Result<(), MtdError>) {
+        for (done, (m, head, tail)) in rows(moves, heads, tails).enumerate() {
+            if let Err(error) = self.copy(m.from, m.to, head, tail) {
                 return (done, Err(error));
             }
         }
@@ -169,8 +190,13 @@ macro_rules! forward {
             fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
                 (**self).copy(from, to, head, tail)
             }
-            fn copy_many(&mut self, moves: &mut [Move]) -> (usize, Result<(), MtdError>) {
-                (**self).copy_many(moves)
+            fn copy_many(
+                &mut self,
+                moves: &[Move],
+                heads: &mut [u8],
+                tails: &[u8],
+            ) -> (usize, Result<(), MtdError>) {
+                (**self).copy_many(moves, heads, tails)
             }
             fn erase(&mut self, block: Block) -> Result<(), MtdError> {
                 (**self).erase(block)

@@ -1,10 +1,9 @@
 //! Formatting a medium, and coming back from it.
 
-use super::format::{
-    BASE_UNIT, Header, LOST, MAX_PAGES, Name, TAG, Tag, VERSION, decode_map, entries_per_page,
-};
+use super::format::{Header, LOST, MAX_PAGES, Name, Tag, VERSION, decode_map, entries_per_page};
 use super::replay::read_records;
 use super::{PageFtl, PageOptions, SeededBug};
+use crate::tag::{BASE_UNIT, TAG};
 use crate::{AttachError, Cause, CauseCounts};
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Block, Issued, Mtd, MtdError, Page};

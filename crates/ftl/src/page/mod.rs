@@ -47,6 +47,7 @@ pub use pairs::RemapError;
 
 use crate::extent::parts;
 use crate::fault::Health;
+use crate::tag::Batch;
 use crate::{Ftl, Tally, Victim};
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 
@@ -56,7 +57,7 @@ use frontier::{Frontier, Stream};
 use mapping::Mapping;
 use names::Names;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
-use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
+use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_sim::{Place, prefetch};
 use records::Records;
 
@@ -165,7 +166,7 @@ pub struct PageFtl<M> {
     tally: Tally,
     scratch: Box<[u8]>,
     /// Of collection, kept for its allocation.
-    moves: Vec<Move>,
+    moves: Batch,
     /// The logical page announced last.
     expected: u32,
     health: Health,
@@ -198,7 +199,7 @@ impl<M: Mtd> PageFtl<M> {
             erases_until_levelling: g.blocks / 4 + 1,
             tally: Tally::default(),
             scratch: vec![0; g.page as usize].into(),
-            moves: Vec::new(),
+            moves: Batch::default(),
             expected: 0,
             health: Health::new("page mapping"),
             options,
