@@ -1,10 +1,11 @@
 //! The few ways in which the layer touches the flash, each counted. A program that fails is noted
 //! with its unit.
 
+use super::Nftl;
 use super::format::{Oob, Status};
 use super::options::{Ordering, SeededBug};
+use super::state::Payload;
 use super::units::{Guard, Traits, Unit};
-use super::{Nftl, Payload};
 use crate::Cause;
 use nandlab_block::BlockError;
 use nandlab_mtd::{Block, Mtd, MtdError, Page};

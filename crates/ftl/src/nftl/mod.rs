@@ -41,6 +41,7 @@ mod fold;
 mod format;
 mod make;
 mod options;
+mod state;
 mod trace;
 mod units;
 
@@ -50,20 +51,11 @@ pub use options::{Allocation, ChainVictim, NftlOptions, Ordering, SeededBug};
 use crate::fault::Health;
 use crate::{Cause, Ftl, Tally};
 use alloc::{boxed::Box, vec};
-use chain::{Newest, Prepared};
 use format::Place;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_mtd::{Block, Mtd, MtdError};
+use state::{Newest, Payload, Prepared};
 use units::Units;
-
-/// A new version of a sector.
-#[derive(Clone, Copy, Debug)]
-enum Payload<'a> {
-    /// Its contents.
-    Data(&'a [u8]),
-    /// Zeros from now on; nothing but OOB is written.
-    Discard,
-}
 
 /// The replacement-block translation layer.
 #[derive(Debug)]

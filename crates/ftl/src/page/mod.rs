@@ -42,6 +42,7 @@ mod pairs;
 mod records;
 mod remap;
 mod replay;
+mod survey;
 
 pub use pairs::RemapError;
 

@@ -46,6 +46,7 @@
 
 mod bplru;
 mod by_count;
+mod choose;
 mod evict;
 mod fab;
 mod format;
