@@ -258,6 +258,46 @@ impl BlockError {
 /// **Power loss.** After a cut each sector holds what it held at the last flush that returned, or
 /// what some later write or discard gave it: never a mixture within a sector, never anything else.
 /// `flush` never reports success for what is not durable.
+///
+/// A disk of zeros that takes no writes:
+///
+/// ```
+/// use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
+///
+/// struct Zeros(BlockGeometry);
+///
+/// impl BlockDevice for Zeros {
+///     fn geometry(&self) -> &BlockGeometry {
+///         &self.0
+///     }
+///     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
+///         self.0.check(lba, buf.len())?;
+///         buf.fill(0);
+///         Ok(())
+///     }
+///     fn write(&mut self, _: Lba, _: &[u8]) -> Result<(), BlockError> {
+///         Err(BlockError::ReadOnly)
+///     }
+///     fn flush(&mut self) -> Result<(), BlockError> {
+///         Ok(())
+///     }
+///     fn discard(&mut self, _: Lba, _: u64) -> Result<(), BlockError> {
+///         Err(BlockError::ReadOnly)
+///     }
+/// }
+///
+/// let mut disk = Zeros(BlockGeometry {
+///     sector: 512,
+///     sectors: 8,
+///     page: 4096,
+/// });
+/// assert_eq!(disk.read(Lba(7), &mut [1; 512]), Ok(()));
+/// let outside = disk.read(Lba(8), &mut [1; 512]).unwrap_err();
+/// assert_eq!(
+///     outside.to_string(),
+///     "1 sectors at sector 8 leave the disk of 8 sectors"
+/// );
+/// ```
 pub trait BlockDevice {
     /// The disk's shape.
     fn geometry(&self) -> &BlockGeometry;

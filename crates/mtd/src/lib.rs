@@ -108,6 +108,60 @@ pub fn rows<'a>(
 /// **Failure.** A page whose program failed has undefined contents, the pages before it in its
 /// block stay readable; a block whose erase failed is undefined. The caller decides when to
 /// [`mark_bad`](Mtd::mark_bad).
+///
+/// A wrapper forwards what it does not change:
+///
+/// ```
+/// use nandlab_mtd::{Block, Corrected, Geometry, Mtd, MtdError, Page};
+///
+/// /// Flash that cannot be written.
+/// struct Frozen<M>(M);
+///
+/// impl<M: Mtd> Mtd for Frozen<M> {
+///     fn geometry(&self) -> &Geometry {
+///         self.0.geometry()
+///     }
+///     fn read(
+///         &mut self,
+///         page: Page,
+///         data: &mut [u8],
+///         oob: &mut [u8],
+///     ) -> Result<Corrected, MtdError> {
+///         self.0.read(page, data, oob)
+///     }
+///     fn program(&mut self, _: Page, _: &[u8], _: &[u8]) -> Result<(), MtdError> {
+///         Err(MtdError::ReadOnly)
+///     }
+///     fn copy(
+///         &mut self,
+///         _: Page,
+///         _: Page,
+///         _: &mut [u8],
+///         _: &[u8],
+///     ) -> Result<Corrected, MtdError> {
+///         Err(MtdError::ReadOnly)
+///     }
+///     fn erase(&mut self, _: Block) -> Result<(), MtdError> {
+///         Err(MtdError::ReadOnly)
+///     }
+///     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
+///         self.0.is_bad(block)
+///     }
+///     fn mark_bad(&mut self, _: Block) -> Result<(), MtdError> {
+///         Err(MtdError::ReadOnly)
+///     }
+///     fn sync(&mut self) -> Result<(), MtdError> {
+///         self.0.sync()
+///     }
+/// }
+///
+/// fn first_byte(flash: &mut impl Mtd) -> Result<u8, MtdError> {
+///     let mut data = vec![0; flash.geometry().page as usize];
+///     flash.read(Page(0), &mut data, &mut [])?;
+///     Ok(data[0])
+/// }
+/// # let _ = first_byte::<Frozen<Box<dyn Mtd>>>;
+/// ```
 pub trait Mtd {
     /// The array's shape.
     fn geometry(&self) -> &Geometry;
