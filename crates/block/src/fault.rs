@@ -33,7 +33,7 @@ impl Fault {
 
     /// Reading any of `sectors` fails for good with [`BlockError::Lost`] of the first of them.
     pub fn lost(sectors: Range<u64>) -> Self {
-        Self::new(Op::Read, BlockError::Lost(Lba(sectors.start))).within(sectors)
+        Self::new(Op::Read, BlockError::lost(Lba(sectors.start))).within(sectors)
     }
 
     /// Only requests that touch one of `sectors`. Flush and remap match whatever these are.
@@ -61,7 +61,10 @@ impl Fault {
         let matches = request.op == self.op
             && (anywhere || request.lba.0 < self.sectors.end && self.sectors.start < end);
         (matches && self.when.fires()).then(|| match self.error {
-            BlockError::Lost(_) => BlockError::Lost(Lba(request.lba.0.max(self.sectors.start))),
+            BlockError::Lost { cause, .. } => BlockError::Lost {
+                lba: Lba(request.lba.0.max(self.sectors.start)),
+                cause,
+            },
             error => error,
         })
     }
@@ -163,7 +166,7 @@ mod tests {
     #[test]
     fn a_lost_range_fails_every_read_that_touches_it_and_no_other() {
         let mut disk = disk([Fault::lost(5..9)]);
-        let lost = |lba| Err(BlockError::Lost(Lba(lba)));
+        let lost = |lba| Err(BlockError::lost(Lba(lba)));
         assert_eq!(disk.read(Lba(3), &mut [0; 2 * 512]), Ok(()));
         assert_eq!(disk.read(Lba(3), &mut [0; 3 * 512]), lost(5));
         assert_eq!(disk.read(Lba(8), &mut [0; 512]), lost(8));

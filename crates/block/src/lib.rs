@@ -30,7 +30,7 @@ mod tracer;
 mod write_log;
 
 use core::fmt;
-use nandlab_sim::PowerCut;
+use nandlab_sim::{Finding, LayerFault, MediumFault, Place, PowerCut};
 
 pub use counter::{Count, Counter, Counts};
 pub use cuts::{CutId, Cuts};
@@ -129,8 +129,14 @@ pub enum BlockError {
         sector: u32,
     },
     /// The sector's contents are lost.
-    #[error("{0}: contents lost to a media error")]
-    Lost(Lba),
+    #[error("{lba}: contents lost to a media error")]
+    Lost {
+        /// The sector.
+        lba: Lba,
+        /// Where the contents were lost, if a layer below knows.
+        #[source]
+        cause: Option<LayerFault>,
+    },
     /// The image that the disk is held in ends before.
     #[error("byte {at} lies beyond the end of the image at byte {end}")]
     Missing {
@@ -153,8 +159,8 @@ pub enum BlockError {
     ReadOnly,
     /// The layer broke its own rules or those of the layer below; the device refuses everything
     /// from here on.
-    #[error("internal error: {0}")]
-    Internal(&'static str),
+    #[error("internal error")]
+    Internal(#[source] LayerFault),
     /// The file that backs the device failed.
     #[error("backing file: {0}")]
     Backing(&'static str),
@@ -167,11 +173,77 @@ impl From<PowerCut> for BlockError {
 }
 
 impl BlockError {
+    /// Contents that are lost for a reason which no layer below can tell.
+    pub fn lost(lba: Lba) -> Self {
+        Self::Lost { lba, cause: None }
+    }
+
+    /// A rule that `layer` itself broke.
+    #[cold]
+    pub fn internal(layer: &'static str, what: &'static str) -> Self {
+        Self::Internal(MediumFault::new(Place::Whole, what).in_layer(layer))
+    }
+
+    /// Contents at `lba` that `cause` lost.
+    #[cold]
+    pub fn lost_to(lba: Lba, cause: LayerFault) -> Self {
+        let cause = Some(cause);
+        Self::Lost { lba, cause }
+    }
+
+    /// The error as the cause of another layer's.
+    #[cold]
+    pub fn fault(self) -> MediumFault {
+        let value = |found, expected| Finding::Value { found, expected };
+        let (place, what, finding) = match self {
+            Self::Internal(fault)
+            | Self::Lost {
+                cause: Some(fault), ..
+            } => return fault.cause,
+            Self::Lost { lba, cause: None } => (Place::Sector(lba.0), "contents lost", None),
+            Self::OutOfRange {
+                lba,
+                count,
+                sectors,
+            } => {
+                let end = value(lba.0.saturating_add(count), sectors);
+                (Place::Sector(lba.0), "end of the request", Some(end))
+            }
+            Self::BadLength { found, sector } => {
+                let length = value(found as u64, sector.into());
+                (Place::Whole, "buffer length", Some(length))
+            }
+            Self::Missing { at, end } => {
+                (Place::Whole, "byte beyond the end", Some(value(at, end)))
+            }
+            Self::WornOut => (Place::Whole, "worn out", None),
+            Self::PowerCut => (Place::Whole, "power cut", None),
+            Self::Unsupported => (Place::Whole, "operation not supported", None),
+            Self::ReadOnly => (Place::Whole, "read-only", None),
+            Self::Backing(why) => (Place::Whole, why, None),
+        };
+        MediumFault {
+            place,
+            what,
+            finding,
+        }
+    }
+
+    /// The same error without the cause of a loss, for comparing what two devices answer.
+    pub fn without_cause(self) -> Self {
+        match self {
+            Self::Lost { lba, .. } => Self::lost(lba),
+            other => other,
+        }
+    }
+
     /// The byte of a disk with sectors of so many bytes where it was met, if that is one place.
     pub fn place(self, sector: u32) -> Option<u64> {
         match self {
             Self::Missing { at, .. } => Some(at),
-            Self::Lost(lba) | Self::OutOfRange { lba, .. } => lba.0.checked_mul(sector.into()),
+            Self::Lost { lba, .. } | Self::OutOfRange { lba, .. } => {
+                lba.0.checked_mul(sector.into())
+            }
             _ => None,
         }
     }
@@ -186,6 +258,46 @@ impl BlockError {
 /// **Power loss.** After a cut each sector holds what it held at the last flush that returned, or
 /// what some later write or discard gave it: never a mixture within a sector, never anything else.
 /// `flush` never reports success for what is not durable.
+///
+/// A disk of zeros that takes no writes:
+///
+/// ```
+/// use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
+///
+/// struct Zeros(BlockGeometry);
+///
+/// impl BlockDevice for Zeros {
+///     fn geometry(&self) -> &BlockGeometry {
+///         &self.0
+///     }
+///     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
+///         self.0.check(lba, buf.len())?;
+///         buf.fill(0);
+///         Ok(())
+///     }
+///     fn write(&mut self, _: Lba, _: &[u8]) -> Result<(), BlockError> {
+///         Err(BlockError::ReadOnly)
+///     }
+///     fn flush(&mut self) -> Result<(), BlockError> {
+///         Ok(())
+///     }
+///     fn discard(&mut self, _: Lba, _: u64) -> Result<(), BlockError> {
+///         Err(BlockError::ReadOnly)
+///     }
+/// }
+///
+/// let mut disk = Zeros(BlockGeometry {
+///     sector: 512,
+///     sectors: 8,
+///     page: 4096,
+/// });
+/// assert_eq!(disk.read(Lba(7), &mut [1; 512]), Ok(()));
+/// let outside = disk.read(Lba(8), &mut [1; 512]).unwrap_err();
+/// assert_eq!(
+///     outside.to_string(),
+///     "1 sectors at sector 8 leave the disk of 8 sectors"
+/// );
+/// ```
 pub trait BlockDevice {
     /// The disk's shape.
     fn geometry(&self) -> &BlockGeometry;

@@ -42,7 +42,10 @@ impl<D: BlockDevice> Partition<D> {
     /// An error of the whole disk as one of this partition.
     fn shift_back(&self, error: BlockError) -> BlockError {
         match error {
-            BlockError::Lost(lba) => BlockError::Lost(Lba(lba.0.saturating_sub(self.start))),
+            BlockError::Lost { lba, cause } => BlockError::Lost {
+                lba: Lba(lba.0.saturating_sub(self.start)),
+                cause,
+            },
             other => other,
         }
     }
@@ -140,7 +143,7 @@ mod tests {
         let mut part = Partition::new(disk, Lba(4), 8).unwrap();
         assert_eq!(
             part.read(Lba(0), &mut [0; 8 * 512]),
-            Err(BlockError::Lost(Lba(2)))
+            Err(BlockError::lost(Lba(2)))
         );
         disk = part.into_inner();
         disk.add(Fault::new(Op::Flush, BlockError::WornOut));

@@ -16,7 +16,7 @@
 //! | [`write_cache`] | a non-volatile write cache in front of any of them |
 //! | `victim` | which block to collect next |
 //! | `layer` | each scheme as a `Layer` over flash |
-//! | `lists` | numbers in lists |
+//! | `tag` | the tag of page mapping and of the log-block layers |
 //! | `tally` | who caused which flash operation |
 
 #![no_std]
@@ -27,12 +27,12 @@ extern crate alloc;
 mod extent;
 mod fault;
 mod layer;
-mod lists;
 pub mod logblock;
 pub mod mtdblock;
 pub mod nftl;
 pub mod page;
 mod pool;
+mod tag;
 mod tally;
 mod victim;
 pub mod write_cache;
@@ -44,7 +44,34 @@ use alloc::boxed::Box;
 use nandlab_block::{BlockDevice, BlockError};
 use nandlab_mtd::{Block, Mtd, MtdError};
 
-/// A translation layer as the lab sees it.
+/// A translation layer: a disk whose flash and statistics can be looked at.
+///
+/// **Detach.** A layer that was detached attaches quickly. A layer that was dropped instead comes
+/// back as after a power cut: flushed sectors are there.
+///
+/// ```
+/// use nandlab_block::{BlockDevice, Lba};
+/// use nandlab_ftl::mtdblock::MtdBlock;
+/// use nandlab_ftl::{AttachError, Ftl};
+/// use nandlab_mtd::{Block, Mtd};
+/// use nandlab_nand::{Chip, preset};
+///
+/// /// Writes a sector and counts the page programs that this took.
+/// fn programs(ftl: &mut impl Ftl) -> Result<u64, AttachError> {
+///     ftl.write(Lba(0), &[7; 512])?;
+///     ftl.detach()?;
+///     Ok(ftl.tally().rows().map(|(_, counts)| counts.programs).sum())
+/// }
+///
+/// let spec = preset::find("small-block-64MiB").unwrap().spec();
+/// let chip = Chip::new(spec).unwrap();
+/// let mut ftl = MtdBlock::format(chip)?;
+/// // A block is rewritten whole.
+/// let pages = ftl.medium().geometry().pages_per_block;
+/// assert_eq!(programs(&mut ftl)?, u64::from(pages));
+/// assert_eq!(ftl.valid_pages(Block(0)), pages);
+/// # Ok::<(), AttachError>(())
+/// ```
 pub trait Ftl: BlockDevice {
     /// The flash below.
     type Medium: Mtd;

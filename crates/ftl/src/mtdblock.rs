@@ -21,11 +21,12 @@
 //! is there wear levelling.
 
 use crate::extent::parts;
-use crate::fault::host_error;
+use crate::fault::Health;
 use crate::{AttachError, Cause, Ftl, Tally};
 use alloc::{boxed::Box, vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
+use nandlab_sim::Place;
 
 /// Bytes of a logical sector.
 pub const SECTOR: u32 = 512;
@@ -77,7 +78,7 @@ pub struct MtdBlock<M> {
     bad: Vec<bool>,
     scratch: Box<[u8]>,
     tally: Tally,
-    poisoned: Option<BlockError>,
+    health: Health,
     seeded_bug: Option<SeededBug>,
 }
 
@@ -136,7 +137,7 @@ impl<M: Mtd> MtdBlock<M> {
             bad,
             scratch: vec![0; g.page as usize].into(),
             tally: Tally::default(),
-            poisoned: None,
+            health: Health::new("mtdblock"),
             seeded_bug: None,
             mtd,
         })
@@ -154,20 +155,14 @@ impl<M: Mtd> MtdBlock<M> {
         self.mtd
     }
 
-    fn alive(&self) -> Result<(), BlockError> {
-        self.poisoned.map_or(Ok(()), Err)
-    }
-
     fn fault(&mut self, error: MtdError) -> BlockError {
-        let (error, poisons) = host_error(error);
-        if poisons {
-            self.poisoned = Some(error);
-        }
-        error
+        self.health.fault(error, self.mtd.geometry())
     }
 
     fn lost(&self, page: u32) -> BlockError {
-        BlockError::Lost(Lba(u64::from(page) * u64::from(self.sectors_per_page)))
+        let block = page / self.pages;
+        let lba = u64::from(page) * u64::from(self.sectors_per_page);
+        self.health.lost_before(lba, Place::Page { page, block })
     }
 
     /// Reads a page of the medium; zeros if it is erased.
@@ -297,7 +292,7 @@ impl<M: Mtd> BlockDevice for MtdBlock<M> {
     }
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         let count = self.geometry.check(lba, buf.len())?;
         let mut rest = buf;
         for (page, first, n) in parts(self.sectors_per_page, lba, count) {
@@ -326,7 +321,7 @@ impl<M: Mtd> BlockDevice for MtdBlock<M> {
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         let count = self.geometry.check(lba, data.len())?;
         let mut rest = data;
         for (page, first, n) in parts(self.sectors_per_page, lba, count) {
@@ -338,14 +333,14 @@ impl<M: Mtd> BlockDevice for MtdBlock<M> {
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.write_back()?;
         self.mtd.sync().map_err(|e| self.fault(e))
     }
 
     /// Writes zeros: there is nothing that could be forgotten.
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.geometry.check_sectors(lba, sectors)?;
         for (page, first, n) in parts(self.sectors_per_page, lba, sectors) {
             self.change(page, first, n, None)?;

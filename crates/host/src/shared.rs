@@ -50,7 +50,10 @@ impl SharedDisk {
     ) -> Result<T, BlockError> {
         match self.device.lock() {
             Ok(mut device) => request(&mut device),
-            Err(_) => Err(BlockError::Internal("an earlier request panicked")),
+            Err(_) => Err(BlockError::internal(
+                "shared disk",
+                "an earlier request panicked",
+            )),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What can go wrong on raw flash.
 
-use crate::{Block, Page};
-use nandlab_sim::{BackingError, PowerCut};
+use crate::{Block, Geometry, Page};
+use nandlab_sim::{BackingError, Finding, LayerFault, MediumFault, Place, PowerCut};
 
 /// An operation that did not happen, or not as asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +42,40 @@ pub enum MtdError {
     /// The file that backs the medium failed.
     #[error("backing file: {0}")]
     Backing(&'static str),
+    /// The medium is itself a layer, and that layer failed.
+    #[error("{0}: refused by the layer below")]
+    Below(Page, #[source] LayerFault),
+}
+
+impl MtdError {
+    /// The error as a cause, with the erase block of its page.
+    #[cold]
+    pub fn fault(self, geometry: &Geometry) -> MediumFault {
+        let at = |page: Page| Place::Page {
+            page: page.0,
+            block: geometry.block_of(page).0,
+        };
+        let (place, what) = match self {
+            Self::Uncorrectable(page) => (at(page), "uncorrectable"),
+            Self::ProgramFailed(page) => (at(page), "program failed"),
+            Self::EraseFailed(block) => (Place::Block(block.0), "erase failed"),
+            Self::BadBlock(block) => (Place::Block(block.0), "marked bad"),
+            Self::PowerCut => (Place::Whole, "power cut"),
+            Self::OutOfRange(page) => (at(page), "outside the array"),
+            Self::BadLength { found, expected } => {
+                let finding = Finding::Value {
+                    found: found as u64,
+                    expected: expected as u64,
+                };
+                return MediumFault::new(Place::Whole, "buffer length").with(finding);
+            }
+            Self::Illegal(page, why) => (at(page), why),
+            Self::ReadOnly => (Place::Whole, "read-only"),
+            Self::Backing(why) => (Place::Whole, why),
+            Self::Below(_, fault) => return fault.cause,
+        };
+        MediumFault::new(place, what)
+    }
 }
 
 impl From<PowerCut> for MtdError {

@@ -67,10 +67,25 @@ pub struct Move {
     pub from: Page,
     /// Target.
     pub to: Page,
-    /// Receives the first OOB bytes of the source, which travel with the data.
-    pub head: [u8; 4],
-    /// The OOB bytes of the target after them.
-    pub tail: [u8; 11],
+}
+
+/// One page of [`Mtd::copy_many`] with its rows of OOB bytes.
+pub type MoveRow<'a> = (Move, &'a mut [u8], &'a [u8]);
+
+/// The rows of a batch of moves: `heads` and `tails` hold one row for each move, all of one width.
+pub fn rows<'a>(
+    moves: &'a [Move],
+    heads: &'a mut [u8],
+    tails: &'a [u8],
+) -> impl Iterator<Item = MoveRow<'a>> {
+    let count = moves.len().max(1);
+    let (head, tail) = (heads.len() / count, tails.len() / count);
+    let mut heads = heads;
+    moves.iter().enumerate().map(move |(i, m)| {
+        let (row, rest) = core::mem::take(&mut heads).split_at_mut(head);
+        heads = rest;
+        (*m, row, &tails[i * tail..(i + 1) * tail])
+    })
 }
 
 /// A NAND array.
@@ -95,6 +110,60 @@ pub struct Move {
 /// **Failure.** A page whose program failed has undefined contents, the pages before it in its
 /// block stay readable; a block whose erase failed is undefined. The caller decides when to
 /// [`mark_bad`](Mtd::mark_bad).
+///
+/// A wrapper forwards what it does not change:
+///
+/// ```
+/// use nandlab_mtd::{Block, Corrected, Geometry, Mtd, MtdError, Page};
+///
+/// /// Flash that cannot be written.
+/// struct Frozen<M>(M);
+///
+/// impl<M: Mtd> Mtd for Frozen<M> {
+///     fn geometry(&self) -> &Geometry {
+///         self.0.geometry()
+///     }
+///     fn read(
+///         &mut self,
+///         page: Page,
+///         data: &mut [u8],
+///         oob: &mut [u8],
+///     ) -> Result<Corrected, MtdError> {
+///         self.0.read(page, data, oob)
+///     }
+///     fn program(&mut self, _: Page, _: &[u8], _: &[u8]) -> Result<(), MtdError> {
+///         Err(MtdError::ReadOnly)
+///     }
+///     fn copy(
+///         &mut self,
+///         _: Page,
+///         _: Page,
+///         _: &mut [u8],
+///         _: &[u8],
+///     ) -> Result<Corrected, MtdError> {
+///         Err(MtdError::ReadOnly)
+///     }
+///     fn erase(&mut self, _: Block) -> Result<(), MtdError> {
+///         Err(MtdError::ReadOnly)
+///     }
+///     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
+///         self.0.is_bad(block)
+///     }
+///     fn mark_bad(&mut self, _: Block) -> Result<(), MtdError> {
+///         Err(MtdError::ReadOnly)
+///     }
+///     fn sync(&mut self) -> Result<(), MtdError> {
+///         self.0.sync()
+///     }
+/// }
+///
+/// fn first_byte(flash: &mut impl Mtd) -> Result<u8, MtdError> {
+///     let mut data = vec![0; flash.geometry().page as usize];
+///     flash.read(Page(0), &mut data, &mut [])?;
+///     Ok(data[0])
+/// }
+/// # let _ = first_byte::<Frozen<Box<dyn Mtd>>>;
+/// ```
 pub trait Mtd {
     /// The array's shape.
     fn geometry(&self) -> &Geometry;
@@ -119,11 +188,17 @@ pub trait Mtd {
         tail: &[u8],
     ) -> Result<Corrected, MtdError>;
 
-    /// Copies several pages, each as [`copy`](Mtd::copy) does with a head of four bytes, until one
-    /// fails. Gives the number of those done, and the failure.
-    fn copy_many(&mut self, moves: &mut [Move]) -> (usize, Result<(), MtdError>) {
-        for (done, m) in moves.iter_mut().enumerate() {
-            if let Err(error) = self.copy(m.from, m.to, &mut m.head, &m.tail) {
+    /// Copies several pages, each as [`copy`](Mtd::copy) does, until one fails. `heads` and `tails`
+    /// hold one row for each move, one after the other, so that their widths are the caller's.
+    /// Gives the number of pages done, and the failure.
+    fn copy_many(
+        &mut self,
+        moves: &[Move],
+        heads: &mut [u8],
+        tails: &[u8],
+    ) -> (usize, Result<(), MtdError>) {
+        for (done, (m, head, tail)) in rows(moves, heads, tails).enumerate() {
+            if let Err(error) = self.copy(m.from, m.to, head, tail) {
                 return (done, Err(error));
             }
         }
@@ -171,8 +246,13 @@ macro_rules! forward {
             fn copy(&mut self, from: Page, to: Page, head: &mut [u8], tail: &[u8]) -> Result<Corrected, MtdError> {
                 (**self).copy(from, to, head, tail)
             }
-            fn copy_many(&mut self, moves: &mut [Move]) -> (usize, Result<(), MtdError>) {
-                (**self).copy_many(moves)
+            fn copy_many(
+                &mut self,
+                moves: &[Move],
+                heads: &mut [u8],
+                tails: &[u8],
+            ) -> (usize, Result<(), MtdError>) {
+                (**self).copy_many(moves, heads, tails)
             }
             fn erase(&mut self, block: Block) -> Result<(), MtdError> {
                 (**self).erase(block)

@@ -76,6 +76,7 @@ impl<M: Mtd> Partition<M> {
             MtdError::ProgramFailed(p) => MtdError::ProgramFailed(page(p)),
             MtdError::OutOfRange(p) => MtdError::OutOfRange(page(p)),
             MtdError::Illegal(p, why) => MtdError::Illegal(page(p), why),
+            MtdError::Below(p, fault) => MtdError::Below(page(p), fault),
             MtdError::EraseFailed(b) => MtdError::EraseFailed(block(b)),
             MtdError::BadBlock(b) => MtdError::BadBlock(block(b)),
             MtdError::PowerCut

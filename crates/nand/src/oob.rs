@@ -1,18 +1,21 @@
-//! Spare-area bytes. A page's first [`PREFIX`] bytes are kept per page; the next [`COMMON`] once
-//! per block, as long as all its pages agree on them and use no more; a block that does not agree
-//! keeps a full table of its own. Nothing is lost either way, and seven bytes a page is what a
-//! mapping layer's tag (whose page number differs and whose block header does not) costs.
+//! Spare-area bytes. The first [`OWN`] bytes of a page are kept for each page. The next [`COMMON`]
+//! bytes are kept once for each block, as long as all its pages agree on them and use no more. A
+//! block that does not agree keeps a full table. Nothing is lost either way; the widths only decide
+//! what is compact.
 
 use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
 use nandlab_mtd::{Block, Move, Page};
 use nandlab_sim::prefetch;
 
-const PREFIX: usize = 7;
-const NAME: usize = 4;
+/// A page's own bytes: a word and three more.
+const OWN: usize = WORD + REST;
+const WORD: usize = 4;
+const REST: usize = 3;
+/// Bytes that the pages of a block share.
 const COMMON: usize = 8;
 /// OOB bytes of the quick way.
-pub(crate) const SHORT: usize = PREFIX + COMMON;
-const PREFIX_MASK: u64 = (1 << (8 * PREFIX)) - 1;
+pub(crate) const SHORT: usize = OWN + COMMON;
+const OWN_MASK: u64 = (1 << (8 * OWN)) - 1;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Oob {
@@ -20,9 +23,9 @@ pub(crate) struct Oob {
     pages_per_block: usize,
     /// Bytes 0 to 3 of each page. This and the next two are stored inverted, so that fresh memory
     /// is erased flash and a large array costs nothing until it is written.
-    names: Vec<[u8; NAME]>,
+    words: Vec<[u8; WORD]>,
     /// Bytes 4 to 6 of each page.
-    dates: Vec<[u8; PREFIX - NAME]>,
+    rests: Vec<[u8; REST]>,
     /// Bytes 7 to 14 of each block.
     common: Vec<u64>,
     full: BTreeMap<u32, Box<[u8]>>,
@@ -33,8 +36,8 @@ impl Oob {
         Self {
             bytes: bytes as usize,
             pages_per_block: pages_per_block as usize,
-            names: vec![[0; NAME]; blocks as usize * pages_per_block as usize],
-            dates: vec![[0; PREFIX - NAME]; blocks as usize * pages_per_block as usize],
+            words: vec![[0; WORD]; blocks as usize * pages_per_block as usize],
+            rests: vec![[0; REST]; blocks as usize * pages_per_block as usize],
             common: vec![0; blocks as usize],
             full: BTreeMap::new(),
         }
@@ -48,8 +51,8 @@ impl Oob {
     /// The page's prefix, inverted.
     #[inline]
     fn prefix(&self, page: Page) -> u64 {
-        let date = self.dates[page.0 as usize];
-        u64::from(u32::from_le_bytes(self.names[page.0 as usize]))
+        let date = self.rests[page.0 as usize];
+        u64::from(u32::from_le_bytes(self.words[page.0 as usize]))
             | u64::from(u32::from_le_bytes([date[0], date[1], date[2], 0])) << 32
     }
 
@@ -58,8 +61,8 @@ impl Oob {
     fn add_prefix(&mut self, page: Page, inverted: u64) {
         let [a, b, c, d, e, f, g, _] = inverted.to_le_bytes();
         let (name, date) = (
-            &mut self.names[page.0 as usize],
-            &mut self.dates[page.0 as usize],
+            &mut self.words[page.0 as usize],
+            &mut self.rests[page.0 as usize],
         );
         *name = (u32::from_le_bytes(*name) | u32::from_le_bytes([a, b, c, d])).to_le_bytes();
         *date = [date[0] | e, date[1] | f, date[2] | g];
@@ -77,7 +80,7 @@ impl Oob {
         first: bool,
     ) -> bool {
         // An erased prefix means an erased page here.
-        if prefix == PREFIX_MASK && common != u64::MAX {
+        if prefix == OWN_MASK && common != u64::MAX {
             return false;
         }
         let kept = &mut self.common[block.0 as usize];
@@ -91,45 +94,52 @@ impl Oob {
         true
     }
 
-    /// The quick way to copy: every target gets the first four bytes of its source and a tail,
-    /// whose last eight bytes must be the block's common ones. False if the block does not agree;
-    /// then nothing was done. The targets are erased.
+    /// The quick way to copy. Each target gets the first word of its source, whose bytes go to its
+    /// row of heads too, and then its row of tails. False if the rows are of other widths or the
+    /// block does not agree; then nothing was done. The targets are erased.
     #[inline]
-    pub fn copy_short(&mut self, block: Block, moves: &mut [Move], first: bool) -> bool {
-        let inverted = |m: &Move| {
-            !u64::from_le_bytes([
-                m.tail[3], m.tail[4], m.tail[5], m.tail[6], m.tail[7], m.tail[8], m.tail[9],
-                m.tail[10],
-            ])
+    pub fn copy_short(
+        &mut self,
+        block: Block,
+        (moves, heads, tails): (&[Move], &mut [u8], &[u8]),
+        first: bool,
+    ) -> bool {
+        let (heads, odd_heads) = heads.as_chunks_mut::<WORD>();
+        let (tails, odd_tails) = tails.as_chunks::<{ SHORT - WORD }>();
+        let (words, rests) = (heads.len(), tails.len());
+        if [words, rests] != [moves.len(); 2] || !(odd_heads.is_empty() && odd_tails.is_empty()) {
+            return false;
+        }
+        let inverted = |t: &[u8; SHORT - WORD]| {
+            !u64::from_le_bytes([t[3], t[4], t[5], t[6], t[7], t[8], t[9], t[10]])
         };
         let kept = if first {
-            inverted(&moves[0])
+            inverted(&tails[0])
         } else {
             self.common[block.0 as usize]
         };
-        if moves
+        if tails
             .iter()
-            .any(|m| inverted(m) != kept || m.tail[..PREFIX - NAME] == [0xff; PREFIX - NAME])
+            .any(|t| inverted(t) != kept || t[..REST] == [0xff; REST])
         {
             return false;
         }
         self.common[block.0 as usize] = kept;
-        // A block's names are read in order, the blocks in no order: those of the next run are
+        // A block's words are read in order, the blocks in no order: those of the next run are
         // asked for now.
         let next = moves[moves.len() - 1].from.0 as usize + 1;
-        (0..4).for_each(|line| prefetch(&self.names, next + 16 * line));
-        for m in moves.iter_mut() {
-            m.head = self.names[m.from.0 as usize];
+        (0..4).for_each(|line| prefetch(&self.words, next + 16 * line));
+        for (head, m) in heads.iter_mut().zip(moves) {
+            *head = self.words[m.from.0 as usize];
         }
         let targets = moves[0].to.0 as usize..moves[0].to.0 as usize + moves.len();
-        for ((m, name), date) in moves
+        let stored = self.words[targets.clone()]
             .iter_mut()
-            .zip(&mut self.names[targets.clone()])
-            .zip(&mut self.dates[targets])
-        {
-            *name = m.head;
-            *date = [!m.tail[0], !m.tail[1], !m.tail[2]];
-            m.head = (!u32::from_le_bytes(m.head)).to_le_bytes();
+            .zip(&mut self.rests[targets]);
+        for ((head, tail), (word, rest)) in heads.iter_mut().zip(tails).zip(stored) {
+            *word = *head;
+            *rest = [!tail[0], !tail[1], !tail[2]];
+            *head = (!u32::from_le_bytes(*head)).to_le_bytes();
         }
         true
     }
@@ -176,8 +186,8 @@ impl Oob {
             return;
         }
         let mut short = [0; SHORT];
-        short[..PREFIX].copy_from_slice(&(!prefix).to_le_bytes()[..PREFIX]);
-        short[PREFIX..].copy_from_slice(&(!self.common[block.0 as usize]).to_le_bytes());
+        short[..OWN].copy_from_slice(&(!prefix).to_le_bytes()[..OWN]);
+        short[OWN..].copy_from_slice(&(!self.common[block.0 as usize]).to_le_bytes());
         let n = oob.len().min(SHORT);
         oob[..n].copy_from_slice(&short[..n]);
     }
@@ -204,8 +214,8 @@ impl Oob {
         self.full.remove(&block.0);
         let start = block.0 as usize * self.pages_per_block;
         let pages = start..start + used as usize;
-        self.names[pages.clone()].fill([0; NAME]);
-        self.dates[pages].fill([0; PREFIX - NAME]);
+        self.words[pages.clone()].fill([0; WORD]);
+        self.rests[pages].fill([0; REST]);
         self.common[block.0 as usize] = 0;
     }
 }
@@ -222,7 +232,7 @@ fn split(oob: &[u8]) -> (u64, u64) {
 #[inline]
 pub(crate) fn split_short(oob: &[u8; SHORT]) -> (u64, u64) {
     let word = |at: usize| u64::from_le_bytes(oob[at..at + 8].try_into().expect("eight bytes"));
-    (word(0) & PREFIX_MASK, word(PREFIX))
+    (word(0) & OWN_MASK, word(OWN))
 }
 
 #[cfg(test)]

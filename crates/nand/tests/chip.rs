@@ -136,16 +136,15 @@ fn copies_carry_the_name_and_share_the_data() {
         let mut c = chip(|s| s.rules.partial_programs = if quick { 1 } else { 2 });
         let tag: Vec<u8> = (1..16).collect();
         (0..3).for_each(|p| c.program(Page(p), &data(p as u8), &tag).unwrap());
-        let mut moves: Vec<Move> = (0..2)
-            .map(|i| Move {
-                from: Page(2 * i),
-                to: Page(4 + i),
-                head: [0; 4],
-                tail: [50 + i as u8; 11],
-            })
-            .collect();
-        assert_eq!(c.copy_many(&mut moves), (2, Ok(())));
-        assert_eq!(moves[1].head, [1, 2, 3, 4]);
+        let moves = [0, 1].map(|i| Move {
+            from: Page(2 * i),
+            to: Page(4 + i),
+        });
+        let mut heads = [[0; 4]; 2];
+        let tails = [[50; 11], [51; 11]];
+        let copied = c.copy_many(&moves, heads.as_flattened_mut(), tails.as_flattened());
+        assert_eq!(copied, (2, Ok(())));
+        assert_eq!(heads[1], [1, 2, 3, 4]);
         let mut oob = [0; 15];
         c.read(Page(5), &mut [], &mut oob).unwrap();
         assert_eq!((&oob[..4], &oob[4..]), (&[1, 2, 3, 4][..], &[51; 11][..]));

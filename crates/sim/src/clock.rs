@@ -1,7 +1,8 @@
 //! Virtual time in nanoseconds.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
+use portable_atomic::AtomicU64;
 
 /// A point or a span of virtual time, in nanoseconds. 2^64 ns are 584 years.
 pub type Nanos = u64;
@@ -10,7 +11,7 @@ pub type Nanos = u64;
 /// alone sets it back, when it resumes an actor whose own time is earlier.
 ///
 /// Shared by cloning. Relaxed atomics, because only one actor runs at a time; they compile to plain
-/// moves.
+/// moves where the target has 64-bit atomics, and to a sequence lock where it has none.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Arc<AtomicU64>);
 

@@ -1,7 +1,8 @@
 //! The power rail: counts steps, and goes off at one of them.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
+use portable_atomic::AtomicU64;
 
 /// The power is off; nothing further happens on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use crate::format::VolumeKind;
 use crate::{Ubi, UbiError};
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Block, Corrected, Geometry, Mtd, MtdError, Page};
+use nandlab_sim::Place;
 
 /// A volume as flash.
 #[derive(Debug)]
@@ -99,20 +100,28 @@ impl<M: Mtd> VolumeMtd<M> {
             Err(MtdError::OutOfRange(first))
         }
     }
-}
 
-/// An error of the device as one of this flash.
-fn error(error: UbiError, page: Page) -> MtdError {
-    match error {
-        UbiError::Mtd(error @ (MtdError::PowerCut | MtdError::Backing(_) | MtdError::ReadOnly)) => {
-            error
+    /// An error of the device as one of this flash.
+    #[cold]
+    fn error(&self, error: UbiError, page: Page) -> MtdError {
+        let place = Place::Leb {
+            volume: self.volume,
+            leb: self.geometry.block_of(page).0,
+        };
+        let fault = error
+            .fault(place, self.ubi.flash.mtd.geometry())
+            .in_layer("UBI");
+        match error {
+            UbiError::Mtd(
+                error @ (MtdError::PowerCut | MtdError::Backing(_) | MtdError::ReadOnly),
+            ) => error,
+            UbiError::Lost { .. } => MtdError::Uncorrectable(page),
+            UbiError::Mtd(MtdError::Illegal(..)) => MtdError::Below(page, fault),
+            UbiError::ReadOnly(_) | UbiError::NoSpace { .. } | UbiError::Mtd(_) => {
+                MtdError::ProgramFailed(page)
+            }
+            _ => MtdError::Below(page, fault),
         }
-        UbiError::Lost { .. } => MtdError::Uncorrectable(page),
-        UbiError::Mtd(MtdError::Illegal(_, why)) => MtdError::Illegal(page, why),
-        UbiError::ReadOnly(_) | UbiError::NoSpace { .. } | UbiError::Mtd(_) => {
-            MtdError::ProgramFailed(page)
-        }
-        _ => MtdError::Illegal(page, "a volume refused what flash may be asked for"),
     }
 }
 
@@ -125,7 +134,7 @@ impl<M: Mtd> Mtd for VolumeMtd<M> {
         let (lnum, offset) = self.place(page, data.len(), oob.len())?;
         self.ubi
             .read(self.volume, lnum, offset, data)
-            .map_err(|e| error(e, page))?;
+            .map_err(|e| self.error(e, page))?;
         Ok(Corrected::default())
     }
 
@@ -135,11 +144,11 @@ impl<M: Mtd> Mtd for VolumeMtd<M> {
             return Ok(());
         }
         if offset == 0 {
-            self.freshen(lnum).map_err(|e| error(e, page))?;
+            self.freshen(lnum).map_err(|e| self.error(e, page))?;
         }
         self.ubi
             .write(self.volume, lnum, offset, data)
-            .map_err(|e| error(e, page))
+            .map_err(|e| self.error(e, page))
     }
 
     fn copy(
@@ -159,7 +168,7 @@ impl<M: Mtd> Mtd for VolumeMtd<M> {
         let page = self.block(block)?;
         self.ubi
             .renew(self.volume, block.0)
-            .map_err(|e| error(e, page))?;
+            .map_err(|e| self.error(e, page))?;
         self.fresh[block.0 as usize] = true;
         Ok(())
     }
@@ -177,6 +186,6 @@ impl<M: Mtd> Mtd for VolumeMtd<M> {
     }
 
     fn sync(&mut self) -> Result<(), MtdError> {
-        self.ubi.sync().map_err(|e| error(e, Page(0)))
+        self.ubi.sync().map_err(|e| self.error(e, Page(0)))
     }
 }

@@ -13,6 +13,7 @@ use crate::{Ubi, UbiError};
 use alloc::{vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_mtd::{Mtd, MtdError};
+use nandlab_sim::{LayerFault, Place};
 
 /// Bytes of a sector.
 const SECTOR: u32 = 512;
@@ -130,12 +131,21 @@ impl<M: Mtd> VolumeDisk<M> {
         match error {
             UbiError::Mtd(MtdError::PowerCut) => BlockError::PowerCut,
             UbiError::Mtd(MtdError::Backing(why)) => BlockError::Backing(why),
-            UbiError::Lost { .. } => {
-                BlockError::Lost(Lba(u64::from(lnum) * self.leb_bytes / u64::from(SECTOR)))
-            }
+            UbiError::Lost { .. } => BlockError::lost_to(
+                Lba(u64::from(lnum) * self.leb_bytes / u64::from(SECTOR)),
+                self.fault(&error, lnum),
+            ),
             UbiError::ReadOnly(_) | UbiError::NoSpace { .. } => BlockError::WornOut,
-            _ => BlockError::Internal("a volume refused what a disk asks for"),
+            _ => BlockError::Internal(self.fault(&error, lnum)),
         }
+    }
+
+    fn fault(&self, error: &UbiError, leb: u32) -> LayerFault {
+        let volume = self.volume;
+        let place = Place::Leb { volume, leb };
+        error
+            .fault(place, self.ubi.flash.mtd.geometry())
+            .in_layer("UBI")
     }
 
     fn is_blank(&self, lnum: u32) -> bool {
@@ -196,7 +206,7 @@ impl<M: Mtd> VolumeDisk<M> {
         }
         self.cached
             .as_mut()
-            .ok_or(BlockError::Internal("no block in memory"))
+            .ok_or(BlockError::internal("UBI", "no block in memory"))
     }
 }
 

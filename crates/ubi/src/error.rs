@@ -1,7 +1,8 @@
 //! What can go wrong, and why a medium is refused.
 
-use crate::format::FieldError;
-use nandlab_mtd::MtdError;
+use crate::format::{Expected, FieldError};
+use nandlab_mtd::{Geometry, MtdError};
+use nandlab_sim::{Finding, MediumFault, Place};
 
 /// A request that was not served, or a medium that was not attached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +72,58 @@ pub enum UbiError {
     /// UBI broke its own rules.
     #[error("internal error: {0}")]
     Internal(&'static str),
+}
+
+impl UbiError {
+    /// The error as a cause; it was met at `place` unless it names a place of its own.
+    #[cold]
+    pub(crate) fn fault(&self, place: Place, geometry: &Geometry) -> MediumFault {
+        let rule = |what, found, expected| {
+            let finding = Finding::Rule { found, expected };
+            MediumFault::new(place, what).with(finding)
+        };
+        match *self {
+            Self::Mtd(error) => error.fault(geometry),
+            Self::Refused { peb, error } => {
+                let finding = match error.expected {
+                    Expected::Value(expected) => Finding::Value {
+                        found: error.found,
+                        expected,
+                    },
+                    Expected::Rule(expected) => Finding::Rule {
+                        found: error.found,
+                        expected,
+                    },
+                };
+                MediumFault::new(Place::Block(peb), error.field).with(finding)
+            }
+            Self::Medium {
+                what,
+                found,
+                expected,
+            }
+            | Self::Invalid {
+                what,
+                found,
+                expected,
+            } => rule(what, found, expected),
+            Self::NoVolume(volume) => rule("volume", volume.into(), "one that exists"),
+            Self::NameTaken(volume) => rule("volume", volume.into(), "a name of its own"),
+            Self::TableFull(slots) => rule("volumes", slots.into(), "a free slot of the table"),
+            Self::NoSpace { needed, available } => {
+                let finding = Finding::Value {
+                    found: available.into(),
+                    expected: needed.into(),
+                };
+                MediumFault::new(place, "free erase blocks").with(finding)
+            }
+            Self::Lost { volume, lnum: leb } => {
+                MediumFault::new(Place::Leb { volume, leb }, "contents lost")
+            }
+            Self::Updating(_) => MediumFault::new(place, "an update was not finished"),
+            Self::ReadOnly(why) | Self::Internal(why) => MediumFault::new(place, why),
+        }
+    }
 }
 
 /// The request's parameter must fit the rule.

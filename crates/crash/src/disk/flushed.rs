@@ -6,6 +6,7 @@ use super::op::{DiskOp, Stamp, Version, ZEROS};
 use super::stamp::{stamp_of, word};
 use crate::subject::{Failure, Kind, Oracle};
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
+use nandlab_sim::Chain;
 
 /// Bytes read at once: few enough to stay in the nearest cache.
 const PIECE: usize = 16 << 10;
@@ -84,14 +85,17 @@ impl FlushedOrNewer {
     /// A sector that was read in vain.
     fn unreadable(&self, lba: Lba, sectors: usize, error: BlockError) -> Failure {
         let allowed = match error {
-            BlockError::Lost(lost) if (lost.0 as usize) < self.current.len() => {
+            BlockError::Lost { lba: lost, .. } if (lost.0 as usize) < self.current.len() => {
                 self.allowed(lost.0 as usize)
             }
             _ => "success".into(),
         };
         Failure::new(
             Kind::Contents,
-            format_args!("reading {sectors} sectors from {lba} on: {error}; allowed: {allowed}"),
+            format_args!(
+                "reading {sectors} sectors from {lba} on: {}; allowed: {allowed}",
+                Chain(&error)
+            ),
         )
     }
 

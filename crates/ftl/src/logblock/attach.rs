@@ -1,12 +1,11 @@
 //! Formatting a medium, and coming back from it.
 
 use super::blocks::Use;
-use super::format::{
-    Anchor, BASE_UNIT, BlockHeader, Kind, MAX_PAGES, Role, TAG, Tag, Tail, VERSION,
-};
+use super::format::{Anchor, BlockHeader, Kind, MAX_PAGES, Role, Tag, VERSION};
 use super::logs::NAMELESS;
 use super::shared::{Core, Programmed, RESERVE};
 use super::{LogBlockFtl, LogBlockOptions, Policy, SECTOR, Scheme, SeededBug};
+use crate::tag::{BASE_UNIT, TAG, Tail};
 use crate::{AttachError, Cause};
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
@@ -420,8 +419,7 @@ impl<M: Mtd> Core<M> {
             match (chosen[s.block as usize], s.header) {
                 _ if s.block == anchor => self.blocks.adopt(s.block, Use::Held, Tail::default()),
                 (Choice::Data(lbn), Some(header)) => {
-                    self.blocks
-                        .adopt(s.block, Use::Data { lbn }, Tail::new(header));
+                    self.blocks.adopt(s.block, Use::Data { lbn }, header.tail());
                     let reused = self.bug(SeededBug::ReuseOpenBlock);
                     self.maps.set_data(
                         lbn,
@@ -449,8 +447,7 @@ impl<M: Mtd> Core<M> {
     /// Takes a log block over, not to be filled further.
     fn resume_log(&mut self, block: u32, header: BlockHeader, used: u32) -> Result<u32, MtdError> {
         let slot = self.logs.add(block);
-        self.blocks
-            .adopt(block, Use::Log { slot }, Tail::new(header));
+        self.blocks.adopt(block, Use::Log { slot }, header.tail());
         for i in 0..used {
             self.tally.count_read(Cause::Attach, false);
             let name = match read_tag(&mut self.mtd, Page(block * self.maps.pages + i))? {

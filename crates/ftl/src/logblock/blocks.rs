@@ -1,8 +1,8 @@
 //! What is known of each erase block: its use, its wear, the tail of its tags; and the pool of free
 //! ones, ordered by wear.
 
-use super::format::Tail;
 use crate::pool::Pool;
+use crate::tag::Tail;
 use alloc::{vec, vec::Vec};
 
 /// What a block is used for.

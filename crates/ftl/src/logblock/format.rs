@@ -1,38 +1,23 @@
-//! What the log-block layers put on flash: a 15-byte tag in the OOB of every page, and one anchor
-//! page. All integers are little-endian; `docs/formats/log-block-ftl.md` has every field.
+//! What the log-block layers put on flash: a tag in the OOB of every page, and one anchor page. All
+//! integers are little-endian; `docs/formats/log-block-ftl.md` has every field.
 //!
-//! **Tag** (user OOB bytes 0 to 14):
-//!
-//! | bytes | field |
-//! |---|---|
-//! | 0-3 | bits 31-30 kind (0 data, 1 discarded, 2 lost, 3 anchor), bits 29-0 logical page |
-//! | 4-6 | bit 23 set on the last page of a full merge, bits 22-0 sequence number of the page, less the block's base |
-//! | 7-10 | base of the block: sequence number when it was opened, in units of 256 |
-//! | 11-13 | bits 23-20 role of the block, bits 19-0 its erase count |
-//! | 14 | CRC-8 (polynomial 0x07) of "NLL1" and bytes 7 to 13 |
-//!
-//! Bytes 7 to 14 are the block header, equal in all pages of a block. A tag is covered by its
-//! page's error correction, which is what tells a torn page; the CRC tells these layers' blocks
-//! from foreign ones.
+//! **Tag**: the layout of `tag` with the magic "NLL1". The kind is that of [`Kind`], the number the
+//! logical page. Bit 23 of the date is set on the last page of a full merge. Bits 23-20 of the wear
+//! are the block's [`Role`].
 
-use crc::{CRC_8_SMBUS, Crc};
+use crate::tag::{self, Fields, TAG, Tail};
 
-/// Bytes of a tag.
-pub(crate) const TAG: usize = 15;
-/// Bytes of a tag that name the page and stay with it when it is copied.
-const TAG_NAME: usize = 4;
 /// Sequence numbers of a block span less than this, and a block's worth more while it is being
 /// completed.
-const SPAN: u64 = (1 << 23) - (1 << 16);
-/// Unit of a block's base.
-pub(crate) const BASE_UNIT: u64 = 256;
+pub(crate) const SPAN: u64 = (1 << 23) - (1 << 16);
 /// Most logical pages.
-pub(crate) const MAX_PAGES: u32 = 1 << 30;
+pub(crate) const MAX_PAGES: u32 = tag::NUMBERS;
 pub(crate) const VERSION: u16 = 1;
 
+const TAG_MAGIC: [u8; 4] = *b"NLL1";
+/// Flag of a date: the last page of a full merge.
 const LAST: u32 = 1 << 23;
 const MOST_ERASES: u32 = (1 << 20) - 1;
-const CRC8: Crc<u8> = Crc::<u8>::new(&CRC_8_SMBUS);
 
 /// What a page holds of its logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +36,7 @@ impl Kind {
     /// Of the first bytes of a tag.
     #[inline]
     pub fn of(name: u32) -> Self {
-        match name >> 30 {
+        match tag::split_name(name).0 {
             0 => Self::Data,
             1 => Self::Discarded,
             2 => Self::Lost,
@@ -78,28 +63,21 @@ pub(crate) enum Role {
 /// The part of a tag that all pages of a block share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
-    /// Sequence number when the block was opened; a multiple of [`BASE_UNIT`].
+    /// Sequence number when the block was opened; a multiple of [`BASE_UNIT`](tag::BASE_UNIT).
     pub base: u64,
     pub erases: u32,
     pub role: Role,
 }
 
 impl BlockHeader {
-    fn encode(self) -> [u8; 8] {
-        let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&((self.base / BASE_UNIT) as u32).to_le_bytes());
+    /// What the block's tags end with.
+    pub fn tail(self) -> Tail {
         let wear = self.erases.min(MOST_ERASES) | (self.role as u32) << 20;
-        bytes[4..7].copy_from_slice(&wear.to_le_bytes()[..3]);
-        bytes[7] = header_crc(&bytes[..7]);
-        bytes
+        Tail::new(TAG_MAGIC, self.base, wear)
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        if bytes[7] != header_crc(&bytes[..7]) {
-            return None;
-        }
-        let wear = le(&bytes[4..7]) as u32;
-        let role = match wear >> 20 {
+    fn of(fields: &Fields) -> Option<Self> {
+        let role = match fields.wear >> 20 {
             0 => Role::Data,
             1 => Role::Merged,
             2 => Role::Log,
@@ -108,63 +86,17 @@ impl BlockHeader {
             _ => return None,
         };
         Some(Self {
-            base: le(&bytes[..4]) * BASE_UNIT,
-            erases: wear & MOST_ERASES,
+            base: fields.base,
+            erases: fields.wear & MOST_ERASES,
             role,
         })
     }
 }
 
-fn header_crc(bytes: &[u8]) -> u8 {
-    let mut digest = CRC8.digest();
-    digest.update(b"NLL1");
-    digest.update(bytes);
-    digest.finalize()
-}
-
-fn le(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b))
-}
-
-/// The bytes after the name that a block's pages carry: its header ready-made, the sequence number
-/// to be filled in.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tail {
-    base: u64,
-    bytes: [u8; TAG - TAG_NAME],
-}
-
-impl Tail {
-    pub fn new(header: BlockHeader) -> Self {
-        let mut bytes = [0; TAG - TAG_NAME];
-        bytes[3..].copy_from_slice(&header.encode());
-        Self {
-            base: header.base,
-            bytes,
-        }
-    }
-
-    /// Whether a page of this sequence number can still go into the block.
-    #[inline]
-    pub fn spans(&self, sequence: u64) -> bool {
-        sequence - self.base < SPAN
-    }
-
-    #[inline]
-    pub fn at(&self, sequence: u64, last: bool) -> [u8; TAG - TAG_NAME] {
-        let mut bytes = self.bytes;
-        let word = (sequence - self.base) as u32 | if last { LAST } else { 0 };
-        bytes[..3].copy_from_slice(&word.to_le_bytes()[..3]);
-        bytes
-    }
-
-    #[inline]
-    pub fn tag(&self, kind: Kind, lpn: u32, sequence: u64, last: bool) -> [u8; TAG] {
-        let mut tag = [0; TAG];
-        tag[..TAG_NAME].copy_from_slice(&(lpn | (kind as u32) << 30).to_le_bytes());
-        tag[TAG_NAME..].copy_from_slice(&self.at(sequence, last));
-        tag
-    }
+/// The flags of a page's date.
+#[inline]
+pub(crate) fn flags(last: bool) -> u32 {
+    if last { LAST } else { 0 }
 }
 
 /// A tag read back.
@@ -181,15 +113,14 @@ pub(crate) struct Tag {
 impl Tag {
     /// None if the page is erased or foreign.
     pub fn decode(bytes: &[u8; TAG]) -> Option<Self> {
-        let block = BlockHeader::decode(&bytes[7..])?;
-        let name = le(&bytes[..4]) as u32;
-        let word = le(&bytes[4..7]) as u32;
-        let sequence = block.base + u64::from(word & (LAST - 1));
+        let fields = Fields::decode(TAG_MAGIC, bytes)?;
+        let block = BlockHeader::of(&fields)?;
+        let (_, lpn) = tag::split_name(fields.name);
         Some(Self {
-            kind: Kind::of(name),
-            lpn: name & (MAX_PAGES - 1),
-            sequence,
-            last: word & LAST != 0,
+            kind: Kind::of(fields.name),
+            lpn,
+            sequence: block.base + u64::from(fields.date & (LAST - 1)),
+            last: fields.date & LAST != 0,
             block,
         })
     }
@@ -250,7 +181,8 @@ impl Anchor {
 
     /// The version and the fields; none if anything about the page is wrong.
     pub fn decode(page: &[u8]) -> Option<(u16, Self)> {
-        let word = |at: usize| le(&page[at..at + 4]) as u32;
+        let word =
+            |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
         if page.len() < ANCHOR || page[..4] != MAGIC || word(32) != crc32fast::hash(&page[..32]) {
             return None;
         }
@@ -270,6 +202,7 @@ impl Anchor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tag::BASE_UNIT;
     use alloc::vec;
 
     #[test]
@@ -279,7 +212,9 @@ mod tests {
             erases: 70_000,
             role: Role::Merged,
         };
-        let tag = Tail::new(header).tag(Kind::Lost, 5, header.base + 1_000_000, true);
+        let name = tag::name(Kind::Lost as u32, 5);
+        let tail = header.tail();
+        let tag = tail.tag(name, header.base + 1_000_000, flags(true));
         let back = Tag::decode(&tag).unwrap();
         assert_eq!(
             back,
@@ -297,10 +232,7 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Tag::decode(&bad), None, "bit {bit}");
         }
-        assert!(
-            Tail::new(header).spans(header.base + SPAN - 1)
-                && !Tail::new(header).spans(header.base + SPAN)
-        );
+        assert!(tail.age(header.base + SPAN - 1) < SPAN && tail.age(header.base + SPAN) >= SPAN);
     }
 
     #[test]

@@ -7,10 +7,10 @@
 use super::format::Role;
 use super::options::LogVictim;
 use super::shared::{Core, Payload};
-use crate::lists::Lists;
 use alloc::{vec, vec::Vec};
 use nandlab_block::BlockError;
 use nandlab_mtd::Mtd;
+use nandlab_sim::Lists;
 use nandlab_sim::{Divisor, mix};
 
 const NONE: u32 = u32::MAX;
@@ -98,7 +98,10 @@ impl GroupLogs {
     /// Takes a log over that is in use.
     pub fn adopt<M: Mtd>(&mut self, core: &mut Core<M>, slot: u32) -> Result<(), BlockError> {
         let Some(lpn) = core.logs.any_name(slot) else {
-            return Err(BlockError::Internal("a log block names no page"));
+            return Err(BlockError::internal(
+                "log-block mapping",
+                "a log block names no page",
+            ));
         };
         let group = self.blocks.split(core.maps.split(lpn).0).0;
         while self.counts[group as usize] >= self.most {

@@ -8,13 +8,13 @@
 
 use super::SeededBug;
 use super::blocks::Use;
-use super::format::{Kind, Role};
+use super::format::{Kind, Role, flags};
 use super::logs::NAMELESS;
 use super::shared::{Core, Payload, Programmed};
 use crate::Cause;
 use core::ops::Range;
 use nandlab_block::BlockError;
-use nandlab_mtd::{Move, Mtd, MtdError, Page};
+use nandlab_mtd::{Mtd, MtdError, Page};
 
 /// A page that the host is writing, to be written into a merge: its offset and its contents.
 pub(super) type PendingPage<'a> = Option<(u32, Payload<'a>)>;
@@ -273,15 +273,11 @@ impl<M: Mtd> Core<M> {
             if from == 0 || from.wrapping_sub(first) >= pages {
                 break;
             }
-            let tail = tail.at(self.sequence + moves.len() as u64, off + 1 == end);
-            moves.push(Move {
-                from: Page(from - 1),
-                to: Page(block * pages + off),
-                head: [0; 4],
-                tail,
-            });
+            let flags = flags(off + 1 == end);
+            let tail = tail.at(self.sequence + moves.len() as u64, flags);
+            moves.push(Page(from - 1), Page(block * pages + off), tail);
         }
-        let (done, result) = self.mtd.copy_many(&mut moves);
+        let (done, result) = moves.copy(&mut self.mtd);
         self.moves = moves;
         // A page that failed has used up its number too.
         self.sequence += done as u64 + u64::from(result.is_err());

@@ -53,6 +53,7 @@ use format::Kind;
 use group::GroupLogs;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
+use nandlab_sim::Place;
 use shared::{Core, Payload};
 
 /// Bytes of a logical sector.
@@ -148,12 +149,17 @@ impl<M: Mtd> LogBlockFtl<M> {
             return Ok(());
         };
         core.tally.of(Cause::Host).reads += 1;
-        let lost = BlockError::Lost(Lba(u64::from(lpn) * u64::from(self.sectors_per_page)));
+        let lba = u64::from(lpn) * u64::from(self.sectors_per_page);
         let mut name = [0; 4];
         match core.mtd.read(Page(page), buf, &mut name) {
-            Ok(_) if Kind::of(u32::from_le_bytes(name)) == Kind::Lost => Err(lost),
+            Ok(_) if Kind::of(u32::from_le_bytes(name)) == Kind::Lost => {
+                let block = core.mtd.geometry().block_of(Page(page)).0;
+                Err(core.health.lost_before(lba, Place::Page { page, block }))
+            }
             Ok(_) => Ok(()),
-            Err(MtdError::Uncorrectable(_)) => Err(lost),
+            Err(error @ MtdError::Uncorrectable(_)) => {
+                Err(core.health.lost_to(lba, error, core.mtd.geometry()))
+            }
             Err(error) => Err(core.fault(error)),
         }
     }
@@ -192,7 +198,7 @@ impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
     }
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
-        self.core.alive()?;
+        self.core.health.check()?;
         let count = self.geometry.check(lba, buf.len())?;
         let mut rest = buf;
         for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
@@ -213,7 +219,7 @@ impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
-        self.core.alive()?;
+        self.core.health.check()?;
         let count = self.geometry.check(lba, data.len())?;
         let mut rest = data;
         for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
@@ -229,7 +235,7 @@ impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
-        self.core.alive()?;
+        self.core.health.check()?;
         if self.core.bug(SeededBug::FlushWithoutSync) {
             return Ok(());
         }
@@ -238,7 +244,7 @@ impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
 
     /// Costs a program without data for each page that is not zero already.
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
-        self.core.alive()?;
+        self.core.health.check()?;
         self.geometry.check_sectors(lba, sectors)?;
         for (lpn, first, n) in parts(self.sectors_per_page, lba, sectors) {
             if !self.core.maps.present(lpn) {

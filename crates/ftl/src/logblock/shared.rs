@@ -2,15 +2,16 @@
 //! block is opened or given back.
 
 use super::blocks::{BlockTable, Use};
-use super::format::{BASE_UNIT, BlockHeader, Kind, Role, Tail};
+use super::format::{BlockHeader, Kind, Role, SPAN, flags};
 use super::logs::{Logs, NAMELESS};
 use super::maps::Maps;
 use super::{FirstWrite, LogBlockOptions, PageOrder, SeededBug};
-use crate::fault::host_error;
+use crate::fault::Health;
+use crate::tag::{self, BASE_UNIT, Batch};
 use crate::{Cause, Tally};
 use alloc::{vec, vec::Vec};
 use nandlab_block::BlockError;
-use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
+use nandlab_mtd::{Block, Mtd, MtdError, Page};
 
 /// Blocks besides data and log blocks: the anchor, the target of a merge, and two for targets that
 /// fail.
@@ -46,7 +47,7 @@ pub(super) struct Core<M> {
     /// Of the merge under way: the flash page plus one of the newest version of each page; 0 none.
     pub sources: Vec<u32>,
     /// Of merges, kept for its allocation.
-    pub moves: Vec<Move>,
+    pub moves: Batch,
     /// The visit in which each logical block was last merged, so that one is not merged twice.
     pub merged_in: Vec<u32>,
     pub visit: u32,
@@ -54,8 +55,7 @@ pub(super) struct Core<M> {
     repairs: Vec<u32>,
     /// Before wear is looked at again.
     pub erases_until_levelling: u32,
-    /// A rule was broken; nothing works any more.
-    poisoned: Option<BlockError>,
+    pub health: Health,
 }
 
 impl<M: Mtd> Core<M> {
@@ -68,28 +68,20 @@ impl<M: Mtd> Core<M> {
             sequence: BASE_UNIT,
             tally: Tally::default(),
             sources: vec![0; pages as usize],
-            moves: Vec::with_capacity(pages as usize),
+            moves: Batch::with_capacity(pages as usize),
             merged_in: vec![0; logical_blocks as usize],
             visit: 0,
             repairs: Vec::new(),
             erases_until_levelling: blocks / 4 + 1,
-            poisoned: None,
+            health: Health::new("log-block mapping"),
             options,
             mtd,
         }
     }
 
-    pub fn alive(&self) -> Result<(), BlockError> {
-        self.poisoned.map_or(Ok(()), Err)
-    }
-
     /// An error of the flash as the host sees it.
     pub fn fault(&mut self, error: MtdError) -> BlockError {
-        let (error, poisons) = host_error(error);
-        if poisons {
-            self.poisoned = Some(error);
-        }
-        error
+        self.health.fault(error, self.mtd.geometry())
     }
 
     pub fn bug(&self, bug: SeededBug) -> bool {
@@ -120,7 +112,7 @@ impl<M: Mtd> Core<M> {
 
     #[inline]
     fn spans(&self, block: u32) -> bool {
-        self.blocks.tails[block as usize].spans(self.sequence)
+        self.blocks.tails[block as usize].age(self.sequence) < SPAN
     }
 
     /// Programs a page for the host, with the next sequence number.
@@ -151,7 +143,8 @@ impl<M: Mtd> Core<M> {
         cause: Cause,
     ) -> Result<Programmed, BlockError> {
         let block = self.maps.split(page).0;
-        let tag = self.blocks.tails[block as usize].tag(kind, lpn, self.sequence, last);
+        let name = tag::name(kind as u32, lpn);
+        let tag = self.blocks.tails[block as usize].tag(name, self.sequence, flags(last));
         self.sequence += 1;
         match self.mtd.program(Page(page), data, &tag) {
             Ok(()) => {
@@ -182,7 +175,7 @@ impl<M: Mtd> Core<M> {
             erases: self.blocks.erases[block as usize],
             role,
         };
-        self.blocks.tails[block as usize] = Tail::new(header);
+        self.blocks.tails[block as usize] = header.tail();
         let issued = self.mtd.issued();
         self.mtd.fence(issued);
         Ok(block)

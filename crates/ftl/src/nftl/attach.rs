@@ -1,9 +1,9 @@
 //! Coming back from a medium, however it was left.
 
-use super::fold::Target;
 use super::format::{GOOD, MediaHeader, Place, SECTOR, Status};
 use super::make::MEDIA_UNITS;
 use super::options::SeededBug;
+use super::state::Target;
 use super::trace::{Candidate, Found, Tracer};
 use super::units::{Guard, Units};
 use super::{Nftl, NftlOptions};

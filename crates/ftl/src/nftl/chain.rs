@@ -1,26 +1,15 @@
 //! Access to a chain of units: where the newest version of a sector is, and where the next one
 //! goes.
 
+use super::Nftl;
 use super::flash::Source;
-use super::fold::Target;
 use super::format::{Oob, Status};
 use super::options::{Ordering, SeededBug};
+use super::state::{Newest, Payload, Prepared, Target};
 use super::units::Guard;
-use super::{Nftl, Payload};
 use crate::Cause;
 use nandlab_block::BlockError;
 use nandlab_mtd::Mtd;
-
-/// The newest version of a sector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Newest {
-    /// None, or a discard.
-    Nothing,
-    /// In this unit.
-    At(u16),
-    /// Lost to a media error.
-    Lost,
-}
 
 /// What a walk along a chain found of one sector.
 #[derive(Clone, Copy, Debug)]
@@ -30,17 +19,6 @@ pub(super) struct Walk {
     free: Option<(u16, Oob)>,
     /// The last unit, if none of them is free.
     last: Option<u16>,
-}
-
-/// A unit that is named to follow the last one of a chain, with a copy of what that one's first
-/// page holds, but not linked to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Prepared {
-    pub chain: u16,
-    pub last: u16,
-    pub unit: u16,
-    /// Of its first sector.
-    pub status: Status,
 }
 
 /// A unit that is being added to a chain.

@@ -1,12 +1,12 @@
 //! The few ways in which the layer touches the flash, each counted. A program that fails is noted
 //! with its unit.
 
+use super::Nftl;
 use super::format::{Oob, Status};
 use super::options::{Ordering, SeededBug};
+use super::state::Payload;
 use super::units::{Guard, Traits, Unit};
-use super::{Nftl, Payload};
 use crate::Cause;
-use crate::fault::host_error;
 use nandlab_block::BlockError;
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
 
@@ -20,18 +20,10 @@ pub(super) enum Source {
 }
 
 impl<M: Mtd> Nftl<M> {
-    pub(super) fn alive(&self) -> Result<(), BlockError> {
-        self.poisoned.map_or(Ok(()), Err)
-    }
-
     /// An error of the flash as the host sees it.
     #[cold]
     pub(super) fn fault(&mut self, error: MtdError) -> BlockError {
-        let (error, poisons) = host_error(error);
-        if poisons {
-            self.poisoned = Some(error);
-        }
-        error
+        self.health.fault(error, self.mtd.geometry())
     }
 
     pub(super) fn bug(&self, bug: SeededBug) -> bool {

@@ -13,25 +13,14 @@
 //! Copies go through the host, as in Linux, since each needs OOB bytes of its own.
 
 use super::Nftl;
-use super::chain::{Newest, Prepared};
 use super::flash::Source;
 use super::format::{MOST_SECTORS, Oob, Status};
 use super::options::{ChainVictim, Ordering, SeededBug};
+use super::state::{Newest, Prepared, Target};
 use super::units::Guard;
 use crate::Cause;
 use nandlab_block::BlockError;
 use nandlab_mtd::Mtd;
-
-/// Where a chain is folded to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
-    /// Its last unit, where that can be done.
-    Last,
-    /// A free unit.
-    Fresh,
-    /// The most worn free unit.
-    MostWorn,
-}
 
 /// The state of every sector of a chain.
 #[derive(Debug)]

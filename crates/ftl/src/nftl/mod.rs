@@ -41,28 +41,21 @@ mod fold;
 mod format;
 mod make;
 mod options;
+mod state;
 mod trace;
 mod units;
 
 pub use format::SECTOR;
 pub use options::{Allocation, ChainVictim, NftlOptions, Ordering, SeededBug};
 
+use crate::fault::Health;
 use crate::{Cause, Ftl, Tally};
 use alloc::{boxed::Box, vec};
-use chain::{Newest, Prepared};
 use format::Place;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
-use nandlab_mtd::{Block, Mtd};
+use nandlab_mtd::{Block, Mtd, MtdError};
+use state::{Newest, Payload, Prepared};
 use units::Units;
-
-/// A new version of a sector.
-#[derive(Clone, Copy, Debug)]
-enum Payload<'a> {
-    /// Its contents.
-    Data(&'a [u8]),
-    /// Zeros from now on; nothing but OOB is written.
-    Discard,
-}
 
 /// The replacement-block translation layer.
 #[derive(Debug)]
@@ -79,8 +72,7 @@ pub struct Nftl<M> {
     erases_until_levelling: u32,
     tally: Tally,
     scratch: Box<[u8]>,
-    /// A rule was broken; nothing works any more.
-    poisoned: Option<BlockError>,
+    health: Health,
 }
 
 impl<M: Mtd> Nftl<M> {
@@ -98,7 +90,7 @@ impl<M: Mtd> Nftl<M> {
             erases_until_levelling: 0,
             tally: Tally::default(),
             scratch: vec![0; SECTOR as usize].into(),
-            poisoned: None,
+            health: Health::new("NFTL"),
             options,
             units,
             mtd,
@@ -134,27 +126,28 @@ impl<M: Mtd> BlockDevice for Nftl<M> {
     }
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.geometry.check(lba, buf.len())?;
         for (lba, sector) in (lba.0..).zip(buf.chunks_exact_mut(SECTOR as usize)) {
             let (chain, offset) = self.split(lba);
-            let readable = match self.walk(chain, offset)?.newest {
-                Newest::At(unit) => self.read_data(unit, offset, sector, Cause::Host)?,
-                Newest::Lost => false,
-                Newest::Nothing => {
-                    sector.fill(0);
-                    true
+            match self.walk(chain, offset)?.newest {
+                Newest::At(unit) => {
+                    if !self.read_data(unit, offset, sector, Cause::Host)? {
+                        let error = MtdError::Uncorrectable(self.page(unit, offset));
+                        return Err(self.health.lost_to(lba, error, self.mtd.geometry()));
+                    }
                 }
-            };
-            if !readable {
-                return Err(BlockError::Lost(Lba(lba)));
+                Newest::Lost => {
+                    return Err(self.health.lost_before(lba, nandlab_sim::Place::Whole));
+                }
+                Newest::Nothing => sector.fill(0),
             }
         }
         Ok(())
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.geometry.check(lba, data.len())?;
         for (lba, sector) in (lba.0..).zip(data.chunks_exact(SECTOR as usize)) {
             let (chain, offset) = self.split(lba);
@@ -165,7 +158,7 @@ impl<M: Mtd> BlockDevice for Nftl<M> {
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         if self.bug(SeededBug::FlushWithoutSync) {
             return Ok(());
         }
@@ -175,7 +168,7 @@ impl<M: Mtd> BlockDevice for Nftl<M> {
     /// Costs a program without data for each sector that is not zero already; like a write it may
     /// need another unit.
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.geometry.check_sectors(lba, sectors)?;
         (lba.0..lba.0 + sectors).try_for_each(|lba| {
             let (chain, offset) = self.split(lba);

@@ -1,6 +1,6 @@
 //! Making room: victims are emptied, worn and failing blocks too.
 
-use super::format::{LOST, Name};
+use super::format::{LOST, Name, SPAN};
 use super::frontier::Stream;
 use super::{PageFtl, SeededBug};
 use crate::Cause;
@@ -119,33 +119,26 @@ impl<M: Mtd> PageFtl<M> {
         cause: Cause,
     ) -> Result<(), BlockError> {
         let slot = self.slot(stream)?;
-        let left = slot
-            .tail
-            .room(self.sequence)
+        let left = (SPAN - slot.tail.age(self.sequence))
             .min(u64::from(slot.room))
             .min(STRIPE as u64) as u32;
         let mut moves = core::mem::take(&mut self.moves);
         moves.clear();
         let mut rest = *bits;
-        let take = |i: u32| {
+        for i in 0..left.min(bits.count_ones()) {
             let from = Page(first + rest.trailing_zeros());
             rest &= rest - 1;
-            Move {
-                from,
-                to: Page(slot.page.0 + i),
-                head: [0; 4],
-                tail: slot.tail.at(self.sequence + u64::from(i)),
-            }
-        };
-        moves.extend((0..left.min(bits.count_ones())).map(take));
-        let (done, result) = self.mtd.copy_many(&mut moves);
+            let tail = slot.tail.at(self.sequence + u64::from(i), 0);
+            moves.push(from, Page(slot.page.0 + i), tail);
+        }
+        let (done, result) = moves.copy(&mut self.mtd);
         for _ in 0..done {
             *bits &= *bits - 1;
         }
         if done > 0 {
             self.advance(stream, slot.page, done as u32);
             self.tally.of(cause).copies += done as u64;
-            self.repoint(&moves[..done])?;
+            self.repoint(moves.done(done))?;
         }
         self.moves = moves;
         match result {
@@ -167,7 +160,9 @@ impl<M: Mtd> PageFtl<M> {
     #[cold]
     fn move_renamed(&mut self, page: Page, stream: Stream, cause: Cause) -> Result<(), BlockError> {
         let Some(lpn) = self.names.owner(page.0) else {
-            return Err(self.poison("a page that was given away has no owner"));
+            return Err(self
+                .health
+                .broken("a page that was given away has no owner"));
         };
         loop {
             let slot = self.slot(stream)?;
@@ -180,7 +175,7 @@ impl<M: Mtd> PageFtl<M> {
             match self.mtd.program(
                 slot.page,
                 &self.mapping.buffer,
-                &slot.tail.tag(Name::Data(lpn), self.sequence),
+                &slot.tail.tag(Name::Data(lpn).encode(), self.sequence, 0),
             ) {
                 Ok(()) => {
                     self.advance(stream, slot.page, 1);
@@ -196,12 +191,15 @@ impl<M: Mtd> PageFtl<M> {
 
     /// The map follows the pages that were moved. The victim's own bits are cleared all at once
     /// when it is released.
-    fn repoint(&mut self, moved: &[Move]) -> Result<(), BlockError> {
-        for m in moved {
-            prefetch(&self.map, u32::from_le_bytes(m.head) as usize);
+    fn repoint(
+        &mut self,
+        moved: impl Iterator<Item = (Move, u32)> + Clone,
+    ) -> Result<(), BlockError> {
+        for (_, name) in moved.clone() {
+            prefetch(&self.map, name as usize);
         }
-        for m in moved {
-            let entry = match Name::decode(u32::from_le_bytes(m.head)) {
+        for (m, name) in moved {
+            let entry = match Name::decode(name) {
                 Some(Name::Data(lpn)) => self
                     .map
                     .get_mut(self.names.carry(m.from.0, m.to.0).unwrap_or(lpn) as usize),
@@ -211,7 +209,11 @@ impl<M: Mtd> PageFtl<M> {
             };
             match entry {
                 Some(entry) if *entry == m.from.0 + 1 => *entry = m.to.0 + 1,
-                _ => return Err(self.poison("the tag of a valid page names another page")),
+                _ => {
+                    return Err(self
+                        .health
+                        .broken("the tag of a valid page names another page"));
+                }
             }
         }
         Ok(())
@@ -228,7 +230,7 @@ impl<M: Mtd> PageFtl<M> {
             return self.rewrite_part(record, part);
         }
         let Some(lpn) = self.map.iter().position(|&e| e == page + 1) else {
-            return Err(self.poison("a valid page belongs to nobody"));
+            return Err(self.health.broken("a valid page belongs to nobody"));
         };
         self.map[lpn] = LOST;
         self.mapping.forget(lpn as u32);

@@ -1,19 +1,9 @@
-//! What the page-mapped layer puts on flash: a 15-byte tag in the OOB of every page, map pages, and
-//! pages of remap records. All integers are little-endian.
+//! What the page-mapped layer puts on flash: a tag in the OOB of every page, map pages, and pages of
+//! remap records. All integers are little-endian.
 //!
-//! **Tag** (user OOB bytes 0 to 14):
-//!
-//! | bytes | field |
-//! |---|---|
-//! | 0-3 | bits 31-30 kind (0 data, 1 map, 2 remap record), bits 29-0 logical page, map index or part of the record |
-//! | 4-6 | sequence number of the page, less the block's base |
-//! | 7-10 | base of the block: sequence number when it was opened, in units of 256 |
-//! | 11-13 | erase count of the block |
-//! | 14 | CRC-8 (polynomial 0x07) of "NLP1" and bytes 7 to 13 |
-//!
-//! Bytes 7 to 14 are the block header, equal in all pages of a block. A page's tag is covered by
-//! the page's error correction, which is what tells a torn page; the CRC tells this layer's blocks
-//! from foreign ones.
+//! **Tag**: the layout of `tag` with the magic "NLP1". The kind is 0 for data, 1 for a map page and
+//! 2 for a remap record; the number is the logical page, the map index or the part of the record.
+//! Date and wear have no flags.
 //!
 //! **Map page** (data of a page of kind map): a 32-byte header and `count` entries of 4 bytes.
 //!
@@ -50,12 +40,8 @@
 //! place (4-7), and the entry that it takes (8-11, as in a map page, without [`RENAMED`]). Of two
 //! pairs of one record with the same logical pages the later one counts.
 
-use crc::{CRC_8_SMBUS, Crc};
+use crate::tag::{self, Fields, TAG, Tail};
 
-/// Bytes of a tag.
-pub(crate) const TAG: usize = 15;
-/// Bytes of a tag that name the page and stay with it when it is copied.
-pub(crate) const TAG_NAME: usize = 4;
 /// Bytes of a map page before its entries.
 pub(crate) const MAP_HEADER: usize = 32;
 /// Bytes of a pair in a record page.
@@ -70,16 +56,14 @@ pub(crate) const RENAMED_PAGES_MAX: u32 = RENAMED - 2;
 pub(crate) const LOST: u32 = u32::MAX;
 /// Sequence numbers of a block span less than this.
 pub(crate) const SPAN: u64 = 1 << 24;
-/// Unit of a block's base.
-pub(crate) const BASE_UNIT: u64 = 256;
 /// Most logical pages.
-pub(crate) const MAX_PAGES: u32 = (1 << 30) - 1;
+pub(crate) const MAX_PAGES: u32 = tag::NUMBERS - 1;
 
+const TAG_MAGIC: [u8; 4] = *b"NLP1";
 const MAGIC: [u8; 4] = *b"NLPM";
 const RECORD_MAGIC: [u8; 4] = *b"NLPR";
 /// The version that is written; older ones are read.
 pub(crate) const VERSION: u16 = 2;
-const CRC8: Crc<u8> = Crc::<u8>::new(&CRC_8_SMBUS);
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,19 +78,19 @@ impl Name {
     #[inline]
     pub fn encode(self) -> u32 {
         match self {
-            Self::Data(lpn) => lpn,
-            Self::Map(index) => index | 1 << 30,
-            Self::Record(part) => part | 2 << 30,
+            Self::Data(lpn) => tag::name(0, lpn),
+            Self::Map(index) => tag::name(1, index),
+            Self::Record(part) => tag::name(2, part),
         }
     }
 
     /// None for kinds that this version does not know, erased pages among them.
     #[inline]
     pub fn decode(word: u32) -> Option<Self> {
-        match word >> 30 {
-            0 => Some(Self::Data(word)),
-            1 => Some(Self::Map(word & MAX_PAGES)),
-            2 => Some(Self::Record(word & MAX_PAGES)),
+        match tag::split_name(word) {
+            (0, lpn) => Some(Self::Data(lpn)),
+            (1, index) => Some(Self::Map(index)),
+            (2, part) => Some(Self::Record(part)),
             _ => None,
         }
     }
@@ -115,70 +99,15 @@ impl Name {
 /// The part of a tag that all pages of a block share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
-    /// Sequence number when the block was opened; a multiple of [`BASE_UNIT`].
+    /// Sequence number when the block was opened; a multiple of [`BASE_UNIT`](tag::BASE_UNIT).
     pub base: u64,
     pub erases: u32,
 }
 
 impl BlockHeader {
-    fn encode(self) -> [u8; 8] {
-        let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&((self.base / BASE_UNIT) as u32).to_le_bytes());
-        bytes[4..7].copy_from_slice(&self.erases.to_le_bytes()[..3]);
-        bytes[7] = header_crc(&bytes[..7]);
-        bytes
-    }
-}
-
-fn header_crc(bytes: &[u8]) -> u8 {
-    let mut digest = CRC8.digest();
-    digest.update(b"NLP1");
-    digest.update(bytes);
-    digest.finalize()
-}
-
-/// The bytes after the name that a block's pages carry: its header ready-made, the sequence number
-/// to be filled in.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tail {
-    base: u64,
-    bytes: [u8; TAG - TAG_NAME],
-}
-
-impl Tail {
-    pub fn new(header: BlockHeader) -> Self {
-        let mut bytes = [0; TAG - TAG_NAME];
-        bytes[3..].copy_from_slice(&header.encode());
-        Self {
-            base: header.base,
-            bytes,
-        }
-    }
-
-    /// Whether a page of this sequence number can still go into the block.
-    #[inline]
-    pub fn spans(&self, sequence: u64) -> bool {
-        sequence - self.base < SPAN
-    }
-
-    /// How many pages from this sequence number on can still go into the block.
-    pub fn room(&self, sequence: u64) -> u64 {
-        SPAN - (sequence - self.base)
-    }
-
-    #[inline]
-    pub fn at(&self, sequence: u64) -> [u8; TAG - TAG_NAME] {
-        let mut bytes = self.bytes;
-        bytes[..3].copy_from_slice(&((sequence - self.base) as u32).to_le_bytes()[..3]);
-        bytes
-    }
-
-    #[inline]
-    pub fn tag(&self, name: Name, sequence: u64) -> [u8; TAG] {
-        let mut tag = [0; TAG];
-        tag[..TAG_NAME].copy_from_slice(&name.encode().to_le_bytes());
-        tag[TAG_NAME..].copy_from_slice(&self.at(sequence));
-        tag
+    /// What the block's tags end with.
+    pub fn tail(self) -> Tail {
+        Tail::new(TAG_MAGIC, self.base, self.erases)
     }
 }
 
@@ -193,23 +122,13 @@ pub(crate) struct Tag {
 impl Tag {
     /// None if the page is erased, foreign, or of a kind unknown here.
     pub fn decode(bytes: &[u8; TAG]) -> Option<Self> {
-        if bytes[14] != header_crc(&bytes[7..14]) {
-            return None;
-        }
-        let le = |range: core::ops::Range<usize>| {
-            bytes[range]
-                .iter()
-                .rev()
-                .fold(0u64, |n, &b| n << 8 | u64::from(b))
-        };
-        let base = le(7..11) * BASE_UNIT;
-        let name = Name::decode(le(0..4) as u32)?;
+        let fields = Fields::decode(TAG_MAGIC, bytes)?;
         Some(Self {
-            name,
-            sequence: base + le(4..7),
+            name: Name::decode(fields.name)?,
+            sequence: fields.base + u64::from(fields.date),
             block: BlockHeader {
-                base,
-                erases: le(11..14) as u32,
+                base: fields.base,
+                erases: fields.wear,
             },
         })
     }
@@ -400,6 +319,7 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tag::BASE_UNIT;
     use alloc::{vec, vec::Vec};
 
     #[test]
@@ -436,11 +356,12 @@ mod tests {
 
     #[test]
     fn tags_and_map_pages_read_back_and_damage_is_seen() {
-        let tail = Tail::new(BlockHeader {
+        let header = BlockHeader {
             base: 77 * BASE_UNIT,
             erases: 70_000,
-        });
-        let tag = tail.tag(Name::Map(5), 77 * BASE_UNIT + 1_000_000);
+        };
+        let name = Name::Map(5).encode();
+        let tag = header.tail().tag(name, header.base + 1_000_000, 0);
         let back = Tag::decode(&tag).unwrap();
         assert_eq!(
             (back.name, back.sequence, back.block.erases),

@@ -1,9 +1,10 @@
 //! Where writes go: the open blocks of each stream, and the one way a page is programmed.
 
 use super::blocks::State;
-use super::format::{BASE_UNIT, BlockHeader, Name, Tail};
+use super::format::{BlockHeader, Name, SPAN};
 use super::{PageFtl, SeededBug};
 use crate::Cause;
+use crate::tag::{BASE_UNIT, Tail};
 use alloc::{vec, vec::Vec};
 use nandlab_block::BlockError;
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
@@ -76,7 +77,7 @@ impl<M: Mtd> PageFtl<M> {
     pub(super) fn slot(&mut self, stream: Stream) -> Result<Slot, BlockError> {
         let frontier = &self.frontiers[stream.at()];
         let lane = &frontier.lanes[frontier.turn];
-        if lane.open && lane.tail.spans(self.sequence) {
+        if lane.open && lane.tail.age(self.sequence) < SPAN {
             let pages = self.mtd.geometry().pages_per_block;
             return Ok(Slot {
                 page: Page(lane.block * pages + lane.next),
@@ -120,7 +121,7 @@ impl<M: Mtd> PageFtl<M> {
             match self.mtd.program(
                 slot.page,
                 data,
-                &slot.tail.tag(Name::Data(lpn), self.sequence),
+                &slot.tail.tag(Name::Data(lpn).encode(), self.sequence, 0),
             ) {
                 Ok(()) => {
                     self.advance(stream, slot.page, 1);
@@ -186,7 +187,7 @@ impl<M: Mtd> PageFtl<M> {
             block,
             next: 0,
             open: true,
-            tail: Tail::new(header),
+            tail: header.tail(),
         };
         Ok(())
     }
@@ -219,7 +220,7 @@ impl<M: Mtd> PageFtl<M> {
             block,
             next,
             open: true,
-            tail: Tail::new(header),
+            tail: header.tail(),
         };
     }
 }

@@ -119,7 +119,7 @@ impl<M: Mtd> PageFtl<M> {
             match self.mtd.program(
                 slot.page,
                 &self.mapping.buffer,
-                &slot.tail.tag(Name::Map(index), self.sequence),
+                &slot.tail.tag(Name::Map(index).encode(), self.sequence, 0),
             ) {
                 Ok(()) => {
                     self.mapping.written[index as usize] = self.sequence;

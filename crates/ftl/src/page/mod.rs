@@ -42,11 +42,13 @@ mod pairs;
 mod records;
 mod remap;
 mod replay;
+mod survey;
 
 pub use pairs::RemapError;
 
 use crate::extent::parts;
-use crate::fault::host_error;
+use crate::fault::Health;
+use crate::tag::Batch;
 use crate::{Ftl, Tally, Victim};
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 
@@ -56,8 +58,8 @@ use frontier::{Frontier, Stream};
 use mapping::Mapping;
 use names::Names;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
-use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
-use nandlab_sim::prefetch;
+use nandlab_mtd::{Block, Mtd, MtdError, Page};
+use nandlab_sim::{Place, prefetch};
 use records::Records;
 
 /// Bytes of a logical sector.
@@ -165,11 +167,10 @@ pub struct PageFtl<M> {
     tally: Tally,
     scratch: Box<[u8]>,
     /// Of collection, kept for its allocation.
-    moves: Vec<Move>,
+    moves: Batch,
     /// The logical page announced last.
     expected: u32,
-    /// The layer broke a rule; nothing works any more.
-    poisoned: Option<BlockError>,
+    health: Health,
 }
 
 impl<M: Mtd> PageFtl<M> {
@@ -199,9 +200,9 @@ impl<M: Mtd> PageFtl<M> {
             erases_until_levelling: g.blocks / 4 + 1,
             tally: Tally::default(),
             scratch: vec![0; g.page as usize].into(),
-            moves: Vec::new(),
+            moves: Batch::default(),
             expected: 0,
-            poisoned: None,
+            health: Health::new("page mapping"),
             options,
             mtd,
         }
@@ -217,26 +218,9 @@ impl<M: Mtd> PageFtl<M> {
         self.map.len() as u32
     }
 
-    fn alive(&self) -> Result<(), BlockError> {
-        match self.poisoned {
-            None => Ok(()),
-            Some(error) => Err(error),
-        }
-    }
-
     /// An error of the flash as the host sees it.
     fn fault(&mut self, error: MtdError) -> BlockError {
-        let (error, poisons) = host_error(error);
-        if poisons {
-            self.poisoned = Some(error);
-        }
-        error
-    }
-
-    fn poison(&mut self, why: &'static str) -> BlockError {
-        let error = BlockError::Internal(why);
-        self.poisoned = Some(error);
-        error
+        self.health.fault(error, self.mtd.geometry())
     }
 
     /// The newest version of a logical page is now on `page`.
@@ -267,7 +251,7 @@ impl<M: Mtd> PageFtl<M> {
                 buf.fill(0);
                 return Ok(());
             }
-            LOST => return Err(self.lost(lpn)),
+            LOST => return Err(self.health.lost_before(self.lba(lpn), Place::Whole)),
             entry => Page(entry - 1),
         };
         self.tally.of(crate::Cause::Host).reads += 1;
@@ -278,13 +262,16 @@ impl<M: Mtd> PageFtl<M> {
                 }
                 Ok(())
             }
-            Err(MtdError::Uncorrectable(_)) => Err(self.lost(lpn)),
+            Err(error @ MtdError::Uncorrectable(_)) => {
+                let lba = self.lba(lpn);
+                Err(self.health.lost_to(lba, error, self.mtd.geometry()))
+            }
             Err(error) => Err(self.fault(error)),
         }
     }
 
-    fn lost(&self, lpn: u32) -> BlockError {
-        BlockError::Lost(Lba(u64::from(lpn) * u64::from(self.sectors_per_page)))
+    fn lba(&self, lpn: u32) -> u64 {
+        u64::from(lpn) * u64::from(self.sectors_per_page)
     }
 
     /// Rewrites a part of a logical page. What cannot be read is not made up: a lost page must be
@@ -346,7 +333,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
     }
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         let count = self.geometry.check(lba, buf.len())?;
         let mut rest = buf;
         for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
@@ -367,7 +354,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         // One whole page, the usual case, without the arithmetic of extents.
         let lpn = lba.0 >> self.sectors_per_page.trailing_zeros();
         if data.len() == self.page_bytes
@@ -391,7 +378,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.write_forgotten()?;
         if self.options.seeded_bug == Some(SeededBug::FlushWithoutSync) {
             return Ok(());
@@ -400,7 +387,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
     }
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.geometry.check_sectors(lba, sectors)?;
         for (lpn, first, n) in parts(self.sectors_per_page, lba, sectors) {
             if n == self.sectors_per_page {
@@ -413,7 +400,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
     }
 
     fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         let pages = self.remap_pairs(pairs)?;
         self.remap_pages(pages)
     }
@@ -435,7 +422,7 @@ impl<M: Mtd> Ftl for PageFtl<M> {
     }
 
     fn detach(&mut self) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.write_whole_map()?;
         self.retire_records();
         self.mtd.sync().map_err(|e| self.fault(e))

@@ -219,7 +219,9 @@ impl<M: Mtd> PageFtl<M> {
         self.mtd.program(
             slot.page,
             &self.mapping.buffer,
-            &slot.tail.tag(Name::Record(place.part), self.sequence),
+            &slot
+                .tail
+                .tag(Name::Record(place.part).encode(), self.sequence, 0),
         )?;
         self.advance(Stream::Map, slot.page, 1);
         self.tally.of(Cause::Mapping).programs += 1;

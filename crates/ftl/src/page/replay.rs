@@ -1,9 +1,9 @@
 //! What happened after the map pages were written, again and in order: data that was programmed,
 //! remaps that were committed.
 
-use super::attach::{MapPages, Reader, Survey};
 use super::format::{LOST, Name, Pair, RENAMED, RecordPart, decode_record};
 use super::records::{Record, RecordPage};
+use super::survey::{MapPages, Reader, Survey};
 use super::{PageFtl, SeededBug};
 use crate::{AttachError, Cause, CauseCounts};
 use alloc::{vec, vec::Vec};

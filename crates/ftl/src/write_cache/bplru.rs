@@ -12,8 +12,8 @@
 
 use super::groups::Groups;
 use super::policy::Policy;
-use crate::lists::Lists;
 use core::ops::Range;
+use nandlab_sim::Lists;
 
 #[derive(Debug)]
 pub(super) struct BlockLru {
@@ -58,7 +58,7 @@ impl Policy for BlockLru {
 #[cfg(test)]
 mod tests {
     use crate::write_cache::CachePolicy;
-    use crate::write_cache::policy::tests::Bench;
+    use crate::write_cache::choose::tests::Bench;
 
     fn bplru(compensation: bool) -> Bench {
         Bench::new(CachePolicy::Bplru {

@@ -1,6 +1,6 @@
 //! Groups by their number of dirty pages; the fullest is found in O(1), amortised over the changes.
 
-use crate::lists::Lists;
+use nandlab_sim::Lists;
 
 #[derive(Debug)]
 pub(super) struct ByCount {

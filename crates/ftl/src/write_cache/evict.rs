@@ -34,7 +34,7 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
 
     /// Writes everything back and lets go of it.
     pub fn drain(&mut self) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         while let Some(victim) = self.policy.victim() {
             self.write_back_all(victim)?;
         }
@@ -81,7 +81,7 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
                 self.counts.padding_reads += 1;
                 self.below.write(lba, &self.scratch)
             }
-            Err(BlockError::Lost(_)) => Ok(()),
+            Err(BlockError::Lost { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -53,7 +53,7 @@ impl Policy for Fab {
 #[cfg(test)]
 mod tests {
     use crate::write_cache::CachePolicy;
-    use crate::write_cache::policy::tests::Bench;
+    use crate::write_cache::choose::tests::Bench;
 
     #[test]
     fn the_fullest_block_goes_and_of_equals_the_least_recent() {

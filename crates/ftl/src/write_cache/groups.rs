@@ -1,9 +1,9 @@
 //! Logical blocks with dirty pages: how many, and whether they were written in order.
 
-use super::index::Index;
 use alloc::{vec, vec::Vec};
 use core::ops::Range;
 use nandlab_sim::Divisor;
+use nandlab_sim::Index;
 
 /// The block was not written in order from its first page on.
 const BROKEN: u32 = u32::MAX;
@@ -36,7 +36,7 @@ pub(super) struct Groups {
     block_pages: u32,
     disk_pages: u32,
     groups: Vec<Group>,
-    by_block: Index,
+    by_block: Index<u32>,
     free: Vec<u32>,
 }
 

@@ -14,9 +14,9 @@
 use super::by_count::ByCount;
 use super::groups::Groups;
 use super::policy::Policy;
-use crate::lists::Lists;
 use alloc::{vec, vec::Vec};
 use core::ops::Range;
+use nandlab_sim::Lists;
 
 #[derive(Debug)]
 pub(super) struct LbClock {
@@ -80,7 +80,7 @@ impl Policy for LbClock {
 #[cfg(test)]
 mod tests {
     use crate::write_cache::CachePolicy;
-    use crate::write_cache::policy::tests::Bench;
+    use crate::write_cache::choose::tests::Bench;
 
     #[test]
     fn the_fullest_block_that_the_hand_has_passed_goes() {

@@ -22,7 +22,7 @@
 //! |---|---|
 //! | `options` | choices, counts, errors |
 //! | `format`, `store` | the bytes in the memory; slots and tags |
-//! | `slots`, `index` | which page is where; a map that does not allocate |
+//! | `slots` | which page is where |
 //! | `evict` | room: writing back, padding, letting go |
 //! | `policy`, `groups`, `by_count` | what policies are asked; dirty pages by logical block |
 //! | `bplru`, `fab`, `lb_clock` | the policies |
@@ -46,11 +46,11 @@
 
 mod bplru;
 mod by_count;
+mod choose;
 mod evict;
 mod fab;
 mod format;
 mod groups;
-mod index;
 mod lb_clock;
 mod options;
 mod policy;
@@ -60,6 +60,7 @@ mod store;
 pub use options::{CacheCounts, CacheError, CacheOptions, CachePolicy};
 
 use crate::extent::parts;
+use crate::fault::Health;
 use crate::{Ftl, Tally};
 use alloc::{boxed::Box, vec};
 use format::Layout;
@@ -86,8 +87,7 @@ pub struct WriteCache<F, N> {
     /// Pages were discarded below that no tag remembers.
     discarded_below: bool,
     counts: CacheCounts,
-    /// The memory failed; nothing works any more.
-    poisoned: Option<BlockError>,
+    health: Health,
 }
 
 impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
@@ -133,7 +133,7 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
             scratch: vec![0; layout.page as usize].into(),
             discarded_below: false,
             counts: CacheCounts::default(),
-            poisoned: None,
+            health: Health::new("write cache"),
             below,
             store,
             options,
@@ -194,19 +194,14 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
         self.capacity
     }
 
-    fn alive(&self) -> Result<(), BlockError> {
-        self.poisoned.map_or(Ok(()), Err)
-    }
-
     /// An error of the memory as the host sees it.
     #[cold]
     fn fault(&mut self, error: BlockError) -> BlockError {
         let error = match error {
-            BlockError::PowerCut | BlockError::Backing(_) => error,
-            _ => BlockError::Internal("the memory of the write cache refused a request"),
+            BlockError::PowerCut | BlockError::Backing(_) | BlockError::Internal(_) => error,
+            _ => BlockError::Internal(error.fault().in_layer("memory of the write cache")),
         };
-        self.poisoned = Some(error);
-        error
+        self.health.stop(error)
     }
 
     fn page_lba(&self, page: u32) -> Lba {
@@ -282,7 +277,7 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
     /// Writes a version of a page to a free slot and lets go of the version before.
     fn put(&mut self, page: u32, data: &[u8]) -> Result<(), BlockError> {
         let Some(slot) = self.slots.free() else {
-            return Err(BlockError::Internal("no free slot in the write cache"));
+            return Err(BlockError::internal("write cache", "no free slot"));
         };
         self.store
             .write(slot, page, data)
@@ -343,7 +338,7 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
     }
 
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         let count = self.geometry().check(lba, buf.len())?;
         let mut rest = buf;
         for (page, first, n) in parts(self.sectors_per_page, lba, count) {
@@ -355,7 +350,7 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         let count = self.geometry().check(lba, data.len())?;
         let mut rest = data;
         for (page, first, n) in parts(self.sectors_per_page, lba, count) {
@@ -367,7 +362,7 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.counts.flushes += 1;
         if self.options.flush_through {
             return self.drain();
@@ -381,7 +376,7 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
     }
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.geometry().check_sectors(lba, sectors)?;
         for (page, first, n) in parts(self.sectors_per_page, lba, sectors) {
             if n == self.sectors_per_page {
@@ -401,7 +396,7 @@ impl<F: Ftl, N: BlockDevice> BlockDevice for WriteCache<F, N> {
     /// The layer below remaps. If a page of the pairs is cached, everything is written back first:
     /// a tag that stayed would bring its old contents back after a cut.
     fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         let per = u64::from(self.sectors_per_page);
         for lba in pairs.iter().flat_map(|pair| [pair.from, pair.to]) {
             self.geometry().check_sectors(lba, 1)?;
@@ -433,7 +428,7 @@ impl<F: Ftl, N: BlockDevice> Ftl for WriteCache<F, N> {
     /// Writes everything back, so that the flash holds the whole disk, and detaches the layer
     /// below.
     fn detach(&mut self) -> Result<(), BlockError> {
-        self.alive()?;
+        self.health.check()?;
         self.drain()?;
         self.below.detach()
     }

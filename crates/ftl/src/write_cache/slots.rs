@@ -8,9 +8,9 @@
 //!
 //! A page that was written back is kept until the layer below has made it durable.
 
-use super::index::Index;
-use crate::lists::Lists;
 use alloc::{vec, vec::Vec};
+use nandlab_sim::Index;
+use nandlab_sim::Lists;
 
 const FREE: u32 = 0;
 const WRITTEN: u32 = 1;
@@ -35,7 +35,7 @@ pub(super) struct Slot {
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
-    by_page: Index,
+    by_page: Index<u32>,
     lists: Lists,
     dirty: u32,
 }

@@ -43,7 +43,8 @@ fn write(device: &mut Device, lba: u64, stamp: u8) {
 
 fn read(device: &mut Device, lba: u64) -> Result<u8, BlockError> {
     let mut buf = [0; 512];
-    device.read(Lba(lba), &mut buf).map(|()| buf[0])
+    let read = device.read(Lba(lba), &mut buf).map(|()| buf[0]);
+    read.map_err(BlockError::without_cause)
 }
 
 /// A device whose sectors hold one each.
@@ -75,7 +76,7 @@ fn a_decayed_page_reads_as_lost_through_merges_and_attaches_until_it_is_written(
         // merge fail.
         medium.add(Fault::uncorrectable(page..=page).when(Schedule::listed([1, 2])));
         let mut device = LogBlockFtl::attach(medium, options.clone()).unwrap();
-        let lost = Err(BlockError::Lost(Lba(lba)));
+        let lost = Err(BlockError::lost(Lba(lba)));
         assert_eq!(read(&mut device, lba), lost, "{:?}", options.scheme);
         // Several merges of its logical block.
         (0..400).for_each(|i| write(&mut device, (3 + i % 2) * 32 + 9, 2));

@@ -38,7 +38,8 @@ fn write(device: &mut Device, lba: u64, stamp: u8) {
 
 fn read(device: &mut Device, lba: u64) -> Result<u8, BlockError> {
     let mut buf = [0; 512];
-    device.read(Lba(lba), &mut buf).map(|()| buf[0])
+    let read = device.read(Lba(lba), &mut buf).map(|()| buf[0]);
+    read.map_err(BlockError::without_cause)
 }
 
 /// A device whose sectors hold one each, but the one at `lba`, which holds two, in a second unit of
@@ -76,7 +77,7 @@ fn a_decayed_sector_reads_as_lost_through_folds_and_attaches_until_it_is_written
         let reads = if lba % 8 == 0 { 2..5 } else { 2..4 };
         medium.add(Fault::uncorrectable(page..=page).when(Schedule::listed(reads)));
         let mut device = Nftl::attach(medium, options(ordering)).unwrap();
-        let lost = Err(BlockError::Lost(Lba(lba)));
+        let lost = Err(BlockError::lost(Lba(lba)));
         assert_eq!(read(&mut device, lba), lost, "{ordering:?} {lba}");
         // Several folds of its chain.
         (0..100).for_each(|i| write(&mut device, (3 + i % 2) * 8 + 4, 3));
@@ -104,7 +105,7 @@ fn a_lost_sector_may_be_discarded() {
     let page = page_of(&mut medium, lba, 2);
     medium.add(Fault::uncorrectable(page..=page).when(Schedule::from_nth(2)));
     let mut device = Nftl::attach(medium, options(Ordering::Guarded)).unwrap();
-    assert_eq!(read(&mut device, lba), Err(BlockError::Lost(Lba(lba))));
+    assert_eq!(read(&mut device, lba), Err(BlockError::lost(Lba(lba))));
     device.discard(Lba(lba), 1).unwrap();
     assert_eq!(read(&mut device, lba), Ok(0));
 }

@@ -48,7 +48,7 @@ fn try_out(bytes: Vec<u8>, seed: u64) -> bool {
     let mut buf = [0; 512];
     for lba in 0..sectors {
         match device.read(Lba(lba), &mut buf) {
-            Ok(()) | Err(BlockError::Lost(_)) => {}
+            Ok(()) | Err(BlockError::Lost { .. }) => {}
             Err(other) => panic!("{other}"),
         }
     }

@@ -6,7 +6,7 @@ use nandlab_ftl::page::{PageFtl, PageOptions, RemapError};
 use nandlab_ftl::{Cause, CauseCounts, Ftl};
 use nandlab_mtd::{Fault, FaultInjector, Geometry, Mtd, Page};
 use nandlab_nand::{Chip, preset};
-use nandlab_sim::{Schedule, mix};
+use nandlab_sim::{Chain, Schedule, mix};
 
 type Device = PageFtl<FaultInjector<Chip>>;
 
@@ -249,16 +249,26 @@ fn a_lost_page_is_lost_under_its_new_number() {
     let mut device = PageFtl::attach(medium, options()).unwrap();
     device.remap(&pairs([(5, 17)])).unwrap();
     let mut buf = [0; 512];
+    let error = device.read(Lba(17), &mut buf).unwrap_err();
+    let Page(number) = page;
+    let block = device.medium().geometry().block_of(page).0;
     assert_eq!(
-        device.read(Lba(17), &mut buf),
-        Err(BlockError::Lost(Lba(17)))
+        Chain(&error).to_string(),
+        format!(
+            "sector 17: contents lost to a media error: page mapping: \
+             page {number} in block {block}: uncorrectable"
+        )
     );
     assert_eq!((device.read(Lba(5), &mut buf), buf), (Ok(()), [0; 512]));
     // Collection learns of it, too, and says so after another attach and under another number.
     (0..3_000).for_each(|i| device.write(Lba(20 + i % 150), &[1; 512]).unwrap());
     device.remap(&pairs([(17, 3)])).unwrap();
     let mut device = PageFtl::attach(device.into_medium(), options()).unwrap();
-    assert_eq!(device.read(Lba(3), &mut buf), Err(BlockError::Lost(Lba(3))));
+    let read = device.read(Lba(3), &mut buf);
+    assert_eq!(
+        read.map_err(BlockError::without_cause),
+        Err(BlockError::lost(Lba(3)))
+    );
     assert_eq!((device.read(Lba(17), &mut buf), buf), (Ok(()), [0; 512]));
     device.write(Lba(3), &[8; 512]).unwrap();
     assert_eq!((device.read(Lba(3), &mut buf), buf), (Ok(()), [8; 512]));

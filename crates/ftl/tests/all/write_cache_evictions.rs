@@ -39,7 +39,7 @@ impl<F: Ftl> BlockDevice for Scripted<F> {
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         self.see('r', lba);
         if self.1.borrow().lost == Some(lba.0 / PER) {
-            Err(BlockError::Lost(lba))
+            Err(BlockError::lost(lba))
         } else {
             self.0.read(lba, buf)
         }
@@ -367,7 +367,7 @@ fn a_part_of_a_lost_page_is_refused_at_once_and_padding_leaves_it_alone() {
     bench.script.borrow_mut().lost = Some(2);
     assert_eq!(
         bench.cache.write(Lba(2 * PER + 1), &[9; 512]),
-        Err(BlockError::Lost(Lba(2 * PER)))
+        Err(BlockError::lost(Lba(2 * PER)))
     );
     assert_eq!(bench.cache.dirty_pages(), 0);
     bench.write([1]);

@@ -396,7 +396,7 @@ fn number(error: BlockError) -> Errno {
         BlockError::WornOut => Errno::ENOSPC,
         BlockError::OutOfRange { .. }
         | BlockError::BadLength { .. }
-        | BlockError::Lost(_)
+        | BlockError::Lost { .. }
         | BlockError::Missing { .. }
         | BlockError::PowerCut
         | BlockError::Unsupported

@@ -178,7 +178,7 @@ fn number(error: BlockError) -> u32 {
         BlockError::PowerCut => errno::SHUTDOWN,
         BlockError::Unsupported => errno::UNSUPPORTED,
         BlockError::ReadOnly => errno::PERMISSION,
-        BlockError::Lost(_)
+        BlockError::Lost { .. }
         | BlockError::Missing { .. }
         | BlockError::Internal(_)
         | BlockError::Backing(_) => errno::IO,

@@ -147,8 +147,8 @@ fn each_device_error_has_its_number() {
     let bench = Bench::new(Options::default());
     let mut client = bench.client();
     let table = [
-        (BlockError::Lost(Lba(0)), EIO),
-        (BlockError::Internal("broken"), EIO),
+        (BlockError::lost(Lba(0)), EIO),
+        (BlockError::internal("disk", "broken"), EIO),
         (BlockError::Backing("gone"), EIO),
         (BlockError::WornOut, ENOSPC),
         (BlockError::ReadOnly, EPERM),

@@ -1,6 +1,7 @@
 //! Why a run has no result.
 
 use nandlab_block::BlockError;
+use nandlab_sim::Chain;
 use nandlab_stack::{BuildError, DescriptionError};
 use nandlab_vfs::Errno;
 use nandlab_workload::files::ExpectedError;
@@ -30,7 +31,7 @@ pub enum RunError {
     #[error("precondition: {0}")]
     Precondition(SpecError),
     /// The device refused what was to be written before the workload.
-    #[error("precondition: {}: {error}", words(request))]
+    #[error("precondition: {}: {}", words(request), Chain(error))]
     Unprepared {
         /// The request.
         request: Request,
@@ -70,8 +71,9 @@ pub enum RunError {
     Verify(#[from] VerifyError),
     /// The stack broke down: nothing after this could be trusted.
     #[error(
-        "{phase}: request {number}, {}: {error}; the last operations on the chip were:\n{}",
+        "{phase}: request {number}, {}: {}; the last operations on the chip were:\n{}",
         words(request),
+        Chain(error),
         lines(recent)
     )]
     Stopped {

@@ -11,7 +11,7 @@ use crate::log::{LoggedKind, OpLog};
 use crate::oob::{Oob, SHORT, split_short};
 use crate::{ChipSpec, Contents, PageOrder, SpecError};
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
-use nandlab_mtd::{Block, Corrected, Geometry, Issued, Move, Mtd, MtdError, Page};
+use nandlab_mtd::{Block, Corrected, Geometry, Issued, Move, Mtd, MtdError, Page, rows};
 use nandlab_sim::{Clock, Divisor, Nanos, Rail, Ring};
 use recent::Recent;
 
@@ -518,12 +518,17 @@ impl Mtd for Chip {
         self.copy_any(from, to, head, tail)
     }
 
-    fn copy_many(&mut self, moves: &mut [Move]) -> (usize, Result<(), MtdError>) {
-        if self.copy_run(moves) {
+    fn copy_many(
+        &mut self,
+        moves: &[Move],
+        heads: &mut [u8],
+        tails: &[u8],
+    ) -> (usize, Result<(), MtdError>) {
+        if self.copy_run(moves, heads, tails) {
             return (moves.len(), Ok(()));
         }
-        for (done, m) in moves.iter_mut().enumerate() {
-            if let Err(error) = self.copy_any(m.from, m.to, &mut m.head, &m.tail) {
+        for (done, (m, head, tail)) in rows(moves, heads, tails).enumerate() {
+            if let Err(error) = self.copy_any(m.from, m.to, head, tail) {
                 return (done, Err(error));
             }
         }

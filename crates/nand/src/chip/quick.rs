@@ -34,7 +34,7 @@ impl Chip {
 
     /// Copies a run of up to 64 pages of one block, ascending within 64, to consecutive pages of
     /// another, where nothing stands in the way; false if something may, and nothing was done.
-    pub(super) fn copy_run(&mut self, moves: &mut [Move]) -> bool {
+    pub(super) fn copy_run(&mut self, moves: &[Move], heads: &mut [u8], tails: &[u8]) -> bool {
         let (Some(first), true) = (moves.first().copied(), self.plain && moves.len() <= 64) else {
             return false;
         };
@@ -65,7 +65,10 @@ impl Chip {
         {
             return false;
         }
-        if self.rail.steps_left() < u64::from(n) || !self.oob.copy_short(target, moves, index == 0)
+        if self.rail.steps_left() < u64::from(n)
+            || !self
+                .oob
+                .copy_short(target, (moves, heads, tails), index == 0)
         {
             return false;
         }

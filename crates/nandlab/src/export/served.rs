@@ -54,7 +54,7 @@ impl Served {
         let mut state = self
             .state
             .lock()
-            .map_err(|_| BlockError::Internal("an earlier request panicked"))?;
+            .map_err(|_| BlockError::internal("served disk", "an earlier request panicked"))?;
         let outcome = serve(state.device());
         state.counts.after(&Request { op, lba, sectors }, outcome)
     }

@@ -11,6 +11,7 @@ use nandlab_host::nbd::{Address, Options, Server};
 use nandlab_lab::play::FileSum;
 use nandlab_lab::play::regions::{Region, Writes};
 use nandlab_oracle::{Disk, Manifest, Oracle, manifest::Kind};
+use nandlab_stack::Parts as _;
 use nandlab_workload::camera::{CameraMs500, CameraSpec};
 use nandlab_workload::files::{FileCall, FileId};
 use std::collections::{BTreeMap, BTreeSet};

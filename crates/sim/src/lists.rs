@@ -6,8 +6,8 @@ use alloc::{vec, vec::Vec};
 const NIL: u32 = u32::MAX;
 
 /// Lists that share their numbers.
-#[derive(Debug)]
-pub(crate) struct Lists {
+#[derive(Clone, Debug)]
+pub struct Lists {
     /// Next and previous of each number, then the ends of each list. A number that is in no list
     /// points nowhere.
     links: Vec<[u32; 2]>,
@@ -27,6 +27,14 @@ impl Lists {
     pub fn front(&self, list: u32) -> Option<u32> {
         let [first, _] = self.links[(self.numbers + list) as usize];
         (first < self.numbers).then_some(first)
+    }
+
+    /// The numbers of a list, from the front.
+    pub fn iter(&self, list: u32) -> impl Iterator<Item = u32> + '_ {
+        let inside = |i: &u32| *i < self.numbers;
+        core::iter::successors(self.front(list), move |&i| {
+            Some(self.links[i as usize][0]).filter(inside)
+        })
     }
 
     /// Puts a number at the back, wherever it was.
@@ -76,7 +84,7 @@ mod tests {
         let mut lists = Lists::new(3, 20);
         let mut models = [const { VecDeque::new() }; 3];
         for step in 0..20_000 {
-            let word = nandlab_sim::mix(9, step);
+            let word = crate::mix(9, step);
             let (i, list) = ((word % 20) as u32, (word >> 16) as u32 % 3);
             models.iter_mut().for_each(|m| m.retain(|&j| j != i));
             match word >> 32 & 3 {
@@ -90,6 +98,8 @@ mod tests {
                     models[list as usize].push_back(i);
                 }
             }
+            let second: Vec<u32> = lists.iter(1).collect();
+            assert_eq!(second, Vec::from(models[1].clone()), "step {step}");
             let fronts = [0, 1, 2].map(|l| lists.front(l));
             assert_eq!(
                 fronts,
