@@ -9,8 +9,8 @@ use nandlab_lab::crash::{
     CrashReport, Cuts, FileOp, FlashFiles, Plan, SecondLevel, Subject as _, explore,
 };
 use nandlab_nand::preset;
+use nandlab_pagecache::write_back::Settings;
 use nandlab_stack::fs::Jffs2Description;
-use nandlab_vfs::write_back::Settings;
 
 /// Few small blocks, so that the run goes round several times.
 fn flash(blocks: u32, mount: Options, node_bytes: u32, write_back: Option<Settings>) -> FlashFiles {

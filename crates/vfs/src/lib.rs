@@ -15,16 +15,12 @@
 
 extern crate alloc;
 
-pub mod acl;
 mod attr;
 mod errno;
-pub mod flusher;
 mod mem;
 pub mod model;
-pub mod page_cache;
 pub mod path;
 pub mod tree;
-pub mod write_back;
 
 use alloc::{string::String, vec::Vec};
 

@@ -22,9 +22,9 @@ use nandlab_f2fs::F2fsError;
 use nandlab_fat::{Bits, FatError};
 use nandlab_jffs2::Jffs2Error;
 use nandlab_mtd::Mtd;
+use nandlab_pagecache::PageCache;
 use nandlab_sim::Clock;
 use nandlab_vfs::FileSystem;
-use nandlab_vfs::page_cache::PageCache;
 
 /// A file system as described.
 #[derive(Clone, Debug)]

@@ -8,11 +8,11 @@ use crate::crash::subject::{Failure, GoOn, Subject};
 use nandlab_jffs2::{Finding, Jffs2, Severity};
 use nandlab_mtd::Mtd;
 use nandlab_nand::{Chip, ChipSpec};
+use nandlab_pagecache::write_back::{Settings, WriteBack};
 use nandlab_stack::BuildError;
 use nandlab_stack::fs::{Jffs2Description, Worked};
 use nandlab_stack::ubi::{OnChip, UbiDescription, UbiFlash};
 use nandlab_vfs::Time;
-use nandlab_vfs::write_back::{Settings, WriteBack};
 
 /// A file system on a chip, as a subject.
 #[derive(Clone, Debug)]

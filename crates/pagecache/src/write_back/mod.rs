@@ -25,11 +25,11 @@ mod tests;
 
 pub use queue::{FlashBh, NodeType, PAGE};
 
-use crate::{
+use alloc::{boxed::Box, collections::BTreeMap, collections::BTreeSet, vec, vec::Vec};
+use nandlab_vfs::{
     Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr,
     SetXattr, StatFs, Sync, Time,
 };
-use alloc::{boxed::Box, collections::BTreeMap, collections::BTreeSet, vec, vec::Vec};
 use queue::Queue;
 
 const SECOND: u64 = 1_000_000_000;

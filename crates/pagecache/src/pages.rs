@@ -6,11 +6,11 @@
 //! is given, and a constant for each. *Knows nothing of* what waits to be written
 //! ([`write_back`](crate::write_back)).
 
-use crate::{
+use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
+use nandlab_vfs::{
     Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr,
     SetXattr, StatFs, Sync, Time,
 };
-use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
 
 /// Bytes of a page.
 const PAGE: u64 = crate::flusher::PAGE;
@@ -279,8 +279,8 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemFs;
-    use crate::model::{Model, Rules};
+    use nandlab_vfs::MemFs;
+    use nandlab_vfs::model::{Model, Rules};
 
     #[test]
     fn pages_are_read_once_while_there_is_room() {

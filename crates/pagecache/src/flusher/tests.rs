@@ -1,9 +1,11 @@
 //! The limits, ages and periods of Linux on a file system that only counts.
 
 use super::*;
-use crate::{Attr, Caller, DirEntry, Dirty, Ino, MemFs, NewNode, Rename, SetAttr, StatFs, Sync};
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::cell::Cell;
+use nandlab_vfs::{
+    Attr, Caller, DirEntry, Dirty, Ino, MemFs, NewNode, Rename, SetAttr, StatFs, Sync,
+};
 
 const MIB: u64 = 1 << 20;
 
