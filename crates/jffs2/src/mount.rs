@@ -1,7 +1,7 @@
 //! A mounted medium: its parts, its options, and what every call has in common.
 
 use crate::{
-    Compression, Endian, Finding, Jffs2Error, Medium, Work,
+    Compression, Endian, Jffs2Error, Medium, Report, Work,
     compress::Packer,
     flash::Flash,
     inode::{Inode, Known},
@@ -135,7 +135,7 @@ pub struct Jffs2<M> {
     pub(crate) open: Option<u32>,
     pub(crate) data: Vec<u8>,
     /// What the build found wrong.
-    pub(crate) noted: Vec<Finding>,
+    pub(crate) noted: Report,
     pub(crate) work: Work,
     dice: u64,
     life: Life,
@@ -208,7 +208,7 @@ impl<M: Mtd> Jffs2<M> {
             page: Vec::new(),
             open: None,
             data: Vec::new(),
-            noted: Vec::new(),
+            noted: Report::default(),
             work: Work::default(),
             dice: options.seed,
             life: Life::Mounted,

@@ -20,6 +20,7 @@ mod errno;
 mod mem;
 pub mod model;
 pub mod path;
+pub mod report;
 pub mod tree;
 
 use alloc::{string::String, vec::Vec};
