@@ -296,8 +296,8 @@ impl<M: Mtd> Jffs2<M> {
                 self.read_all(ino, size)?;
             }
         }
-        for name in self.list_xattrs(ino)? {
-            self.get_xattr(ino, &name)?;
+        for name in self.list_attributes(ino)? {
+            self.get_attribute(ino, &name)?;
         }
         debug_assert!(ino != ROOT || kind == FileType::Directory || self.links(ROOT) == 1);
         Ok(())

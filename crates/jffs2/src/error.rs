@@ -2,10 +2,10 @@
 
 use crate::Undecodable;
 use nandlab_mtd::MtdError;
-use nandlab_vfs::Errno;
+use nandlab_vfs::{Errno, Fault};
 
 /// Why a medium could not be mounted, or a call not be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Jffs2Error {
     /// The call asked for what cannot be.
     #[error(transparent)]
@@ -84,19 +84,19 @@ pub enum Jffs2Error {
 
 impl Jffs2Error {
     /// The byte of the flash where it was met, if it is one place.
-    pub fn place(self) -> Option<u64> {
+    pub fn place(&self) -> Option<u64> {
         match self {
             Self::Incompatible { at, .. } | Self::Node { at, .. } | Self::Data { at, .. } => {
-                Some(at.into())
+                Some((*at).into())
             }
             _ => None,
         }
     }
 
     /// The number for the caller.
-    pub fn errno(self) -> Errno {
+    pub fn errno(&self) -> Errno {
         match self {
-            Self::Call(errno) => errno,
+            Self::Call(errno) => *errno,
             Self::Flash(MtdError::ReadOnly) | Self::Failed => Errno::ReadOnly,
             Self::Shape { .. } | Self::Incompatible { .. } => Errno::Invalid,
             Self::Stuck => Errno::NoSpace,
@@ -107,5 +107,23 @@ impl Jffs2Error {
             | Self::Inode { .. }
             | Self::Failing(_) => Errno::Io,
         }
+    }
+}
+
+impl Fault for Jffs2Error {
+    fn errno(&self) -> Errno {
+        self.errno()
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
+    fn is_fatal(&self) -> bool {
+        matches!(self, Self::Flash(_) | Self::Failing(_))
+    }
+
+    fn failed() -> Self {
+        Self::Failed
     }
 }

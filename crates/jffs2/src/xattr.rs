@@ -208,12 +208,12 @@ impl<M: Mtd> Jffs2<M> {
         Ok(best.map(|(_, xid, contents)| (xid, contents)))
     }
 
-    pub(crate) fn get_xattr(&mut self, ino: u32, name: &[u8]) -> Result<Vec<u8>, Jffs2Error> {
+    pub(crate) fn get_attribute(&mut self, ino: u32, name: &[u8]) -> Result<Vec<u8>, Jffs2Error> {
         let (_, value) = self.find_xattr(ino, name)?.ok_or(Errno::NoData)?;
         Ok(acl::shown(name, value, self.order())?)
     }
 
-    pub(crate) fn list_xattrs(&mut self, ino: u32) -> Result<Vec<Vec<u8>>, Jffs2Error> {
+    pub(crate) fn list_attributes(&mut self, ino: u32) -> Result<Vec<Vec<u8>>, Jffs2Error> {
         let mut names = BTreeSet::new();
         for (xid, _) in self.xattrs.of(ino) {
             let (prefix, name, _) = self.read_value(xid)?;
@@ -231,13 +231,18 @@ impl<M: Mtd> Jffs2<M> {
         }
     }
 
-    pub(crate) fn set_xattr(
+    /// Sets an attribute, or removes it.
+    pub(crate) fn set_attribute(
         &mut self,
         ino: u32,
         name: &[u8],
-        value: &[u8],
+        value: Option<&[u8]>,
         expect: SetXattr,
     ) -> Result<(), Jffs2Error> {
+        let Some(value) = value else {
+            let (xid, _) = self.find_xattr(ino, name)?.ok_or(Errno::NoData)?;
+            return self.end_ref(ino, xid);
+        };
         let value = &acl::stored(name, value, self.order())?[..];
         let old = self.find_xattr(ino, name)?;
         check_set(Some(value), expect, old.is_some())?;
@@ -251,11 +256,6 @@ impl<M: Mtd> Jffs2<M> {
             return Err(error);
         }
         old.map_or(Ok(()), |(old, _)| self.end_ref(ino, old))
-    }
-
-    pub(crate) fn remove_xattr(&mut self, ino: u32, name: &[u8]) -> Result<(), Jffs2Error> {
-        let (xid, _) = self.find_xattr(ino, name)?.ok_or(Errno::NoData)?;
-        self.end_ref(ino, xid)
     }
 
     /// A value of which one more is used: one that is there already, or a new one.

@@ -61,6 +61,24 @@ impl fmt::Display for Call<'_> {
     }
 }
 
+/// A call that outlives its arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct CallBuf {
+    verb: &'static str,
+    ino: Option<Ino>,
+    name: Vec<u8>,
+}
+
+impl From<Call<'_>> for CallBuf {
+    fn from(call: Call<'_>) -> Self {
+        Self {
+            verb: call.verb,
+            ino: call.ino,
+            name: call.name.into(),
+        }
+    }
+}
+
 /// An error with the call that met it.
 ///
 /// Its text names the call. [`source`](Error::source) leads to the file system's error and from
@@ -69,34 +87,29 @@ impl fmt::Display for Call<'_> {
 pub struct Cause {
     /// The byte of the device where the error was met, if that is one place.
     pub at: Option<u64>,
-    verb: &'static str,
-    ino: Option<Ino>,
-    name: Vec<u8>,
+    call: CallBuf,
     error: Box<dyn Error + Send + Sync>,
 }
 
 impl Cause {
-    /// Ties an error to a call.
-    pub fn new(
-        call: Call<'_>,
+    pub(crate) fn new(
+        call: CallBuf,
         at: Option<u64>,
-        error: impl Into<Box<dyn Error + Send + Sync>>,
+        error: impl Error + Send + Sync + 'static,
     ) -> Self {
         Self {
             at,
-            verb: call.verb,
-            ino: call.ino,
-            name: call.name.into(),
-            error: error.into(),
+            call,
+            error: Box::new(error),
         }
     }
 
     /// The call that failed.
     pub fn call(&self) -> Call<'_> {
         Call {
-            verb: self.verb,
-            ino: self.ino,
-            name: &self.name,
+            verb: self.call.verb,
+            ino: self.call.ino,
+            name: &self.call.name,
         }
     }
 
@@ -131,7 +144,7 @@ pub(crate) struct Led<E> {
 
 impl<E: Error> fmt::Display for Led<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
+        write!(f, "{}", self.error)
     }
 }
 
@@ -177,7 +190,7 @@ mod tests {
     #[test]
     fn a_chain_names_each_layer_once() {
         let call = Call::named("create", Ino(5), b"a\n");
-        let cause = Cause::new(call, Some(4096), Device(Page));
+        let cause = Cause::new(call.into(), Some(4096), Device(Page));
         assert_eq!(
             chain(&cause),
             "create \"a\\n\" in inode 5, byte 4096 of the device: device: page 7: uncorrectable"

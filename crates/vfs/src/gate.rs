@@ -6,10 +6,9 @@
 
 use crate::{
     Errno,
-    cause::{Call, Cause, Led},
+    cause::{Call, CallBuf, Cause, Led},
 };
-use alloc::vec::Vec;
-use core::error::Error;
+use core::{error::Error, mem::discriminant};
 
 /// The error of a file system, as a [`Gate`] sees it.
 pub trait Fault: Error + Clone + Send + Sync + 'static {
@@ -36,27 +35,15 @@ enum State {
 /// An error and the call that met it.
 #[derive(Clone, Debug)]
 struct Met<E> {
-    verb: &'static str,
-    ino: Option<crate::Ino>,
-    name: Vec<u8>,
+    call: CallBuf,
     error: E,
 }
 
 impl<E: Fault> Met<E> {
     fn new(call: Call<'_>, error: E) -> Self {
         Self {
-            verb: call.verb,
-            ino: call.ino,
-            name: call.name.into(),
+            call: call.into(),
             error,
-        }
-    }
-
-    fn call(&self) -> Call<'_> {
-        Call {
-            verb: self.verb,
-            ino: self.ino,
-            name: &self.name,
         }
     }
 }
@@ -138,7 +125,12 @@ impl<E: Fault> Gate<E> {
         self.state == State::Mounted && !self.read_only
     }
 
-    /// The error of the last call that met one.
+    /// Whether nothing may ever be written.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The error of the last call that met one and was not explained yet.
     pub fn fault(&self) -> Option<&E> {
         Some(&self.last.as_ref()?.error)
     }
@@ -239,28 +231,21 @@ pub trait Gated {
         })
     }
 
-    /// The cause of the last error, told once. An error that an earlier one led to leads there.
+    /// The cause of the last error, told once. Behind a failed write it leads to the first cause.
     fn take_cause(&mut self) -> Option<Cause> {
-        let gate = self.gate();
-        let is_failed = gate.state == State::Failed;
-        let last = gate.last.take();
-        let first = gate.first.clone();
-        let met = last.or_else(|| first.clone().filter(|_| is_failed))?;
+        let first = self.gate().first.clone();
+        let last = self.gate().last.take();
+        let met = last.or_else(|| first.clone())?;
         let at = self.place(&met.error);
-        let Some(first) = first.filter(|_| met.error.errno() == E::failed().errno()) else {
-            return Some(Cause::new(met.call(), at, met.error));
-        };
-        let by = Cause::new(first.call(), self.place(&first.error), first.error.clone());
-        let (verb, ino, name) = (met.verb, met.ino, met.name);
-        let led = Led {
-            error: met.error,
-            by,
-        };
-        let call = Call {
-            verb,
-            ino,
-            name: &name,
-        };
-        Some(Cause::new(call, at, led))
+        let is_late = discriminant(&met.error) == discriminant(&Self::Error::failed());
+        match first.filter(|_| is_late) {
+            None => Some(Cause::new(met.call, at, met.error)),
+            Some(first) => {
+                let at_first = self.place(&first.error);
+                let by = Cause::new(first.call, at_first, first.error);
+                let error = met.error;
+                Some(Cause::new(met.call, at, Led { error, by }))
+            }
+        }
     }
 }
