@@ -4,6 +4,17 @@ use crate::Undecodable;
 use nandlab_mtd::MtdError;
 use nandlab_vfs::{Errno, Fault};
 
+/// A node that was given up since its checksum is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("byte {at:#x}: node given up for a wrong checksum")]
+pub struct LostNode {
+    /// Where the node is.
+    pub at: u32,
+    /// The flash's answer, if it could not correct the bytes.
+    #[source]
+    pub medium: Option<MtdError>,
+}
+
 /// Why a medium could not be mounted, or a call not be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Jffs2Error {
@@ -54,6 +65,9 @@ pub enum Jffs2Error {
         found: u32,
         /// What should be.
         expected: u32,
+        /// The flash's answer, if it could not correct the bytes.
+        #[source]
+        medium: Option<MtdError>,
     },
     /// A node's data cannot be decompressed.
     #[error("byte {at:#x}: {error}")]
@@ -61,6 +75,7 @@ pub enum Jffs2Error {
         /// Where the node is.
         at: u32,
         /// What is wrong.
+        #[source]
         error: Undecodable,
     },
     /// A device or link whose only node is gone, or an inode without any.
@@ -70,6 +85,9 @@ pub enum Jffs2Error {
         ino: u32,
         /// What is missing.
         what: &'static str,
+        /// The last of its nodes that was given up.
+        #[source]
+        lost: Option<LostNode>,
     },
     /// Space for collecting garbage is used up: a block too many failed.
     #[error("no erased block left for what is moved")]
@@ -89,6 +107,7 @@ impl Jffs2Error {
             Self::Incompatible { at, .. } | Self::Node { at, .. } | Self::Data { at, .. } => {
                 Some((*at).into())
             }
+            Self::Inode { lost, .. } => lost.map(|lost| lost.at.into()),
             _ => None,
         }
     }

@@ -54,7 +54,7 @@ mod xattr;
 pub use check::{Finding, Report, Totals};
 pub use compress::{Choice, Compression, Packer, Undecodable};
 pub use contents::Contents;
-pub use error::Jffs2Error;
+pub use error::{Jffs2Error, LostNode};
 pub use flash::Medium;
 pub use format::{Endian, PAGE};
 pub use mkfs::{Entry, Format, FormatError, Made, Maker, format, populate};

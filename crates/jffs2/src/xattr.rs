@@ -176,6 +176,7 @@ impl<M: Mtd> Jffs2<M> {
                 what: "checksum of an attribute",
                 found,
                 expected: value.raw.data_crc,
+                medium: self.flash.doubt(),
             });
         }
         let contents = data.split_off(usize::from(value.raw.name_len) + 1);

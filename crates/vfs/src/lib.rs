@@ -104,6 +104,56 @@ pub enum Sync {
 /// **Durability.** A change is seen at once. It is durable when a later [`fsync`](Self::fsync) of
 /// its inode or [`sync`](Self::sync) has returned; an fsync of a new file makes the names that lead
 /// to it durable too. Before that a power cut may keep or lose it.
+///
+/// **Errors.** [`Errno`] is the number for a program. [`cause`](Self::cause) tells what lay behind
+/// it, down to the medium.
+///
+/// ```
+/// use nandlab_vfs::{Caller, FileSystem, Ino, MemFs, NewNode, Sync, Time};
+///
+/// let mut fs = MemFs::new(1 << 20, Time::default());
+/// let by = Caller::root(Time::new(1));
+/// let file = fs.create(Ino::ROOT, b"notes", NewNode::File, 0o644, by)?.ino;
+/// fs.write(file, 0, b"hello", by.now)?;
+/// fs.fsync(file, Sync::All)?;
+/// let mut buf = [0; 16];
+/// let count = fs.read(file, 0, &mut buf)?;
+/// assert_eq!(&buf[..count], b"hello");
+/// fs.forget(file, 1);
+/// # Ok::<(), nandlab_vfs::Errno>(())
+/// ```
+///
+/// To write one of your own, implement the methods without a default. [`Gate`] keeps its state and
+/// its errors, [`delegate!`] writes calls that another file system carries out, and a
+/// [`Model`](model::Model) compares it with [`MemFs`]:
+///
+/// ```
+/// use nandlab_vfs::model::{Model, Rules};
+/// use nandlab_vfs::{Errno, FileSystem, Ino, MemFs, Time, delegate};
+///
+/// /// Counts the bytes that programs write.
+/// struct Counting {
+///     inner: MemFs,
+///     written: u64,
+/// }
+///
+/// impl FileSystem for Counting {
+///     delegate! { [self.inner]
+///         lookup forget getattr setattr create link unlink rmdir rename readlink read readdir
+///         fsync sync unmount statfs getxattr setxattr listxattr removexattr
+///     }
+///     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
+///         let count = self.inner.write(ino, offset, data, now)?;
+///         self.written += count as u64;
+///         Ok(count)
+///     }
+/// }
+///
+/// let inner = MemFs::new(64 << 20, Time::default());
+/// let mut fs = Counting { inner, written: 0 };
+/// Model::new(7, Rules::unix()).run(&mut fs, 500).unwrap();
+/// assert!(fs.written > 0);
+/// ```
 pub trait FileSystem {
     /// The inode of `name` in `dir`.
     fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr>;
