@@ -17,6 +17,7 @@
 
 extern crate alloc;
 
+mod cache;
 mod counter;
 pub mod cuts;
 mod fault;
@@ -32,6 +33,7 @@ mod write_log;
 use core::fmt;
 use nandlab_sim::{Finding, LayerFault, MediumFault, Place, PowerCut};
 
+pub use cache::{Cache, OwnedCache, Owner, runs};
 pub use counter::{Count, Counter, Counts};
 pub use cuts::{CutId, Cuts};
 pub use fault::{Fault, FaultInjector, Faults};

@@ -1,11 +1,11 @@
 //! The calls of [`FileSystem`], each checked here and carried out elsewhere.
 
 use crate::{Ext, ExtError, format::ROOT, inode::Inode, node::Life};
-use alloc::{string::ToString as _, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{
-    Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NAME_MAX, NewNode,
-    Rename, SetAttr, SetXattr, StatFs, Sync, Time,
+    Attr, Call, Dirty, Errno, FileSystem, FileType, Gated as _, Ino, NAME_MAX, SetAttr, StatFs,
+    Time, delegate,
 };
 
 impl<D: BlockDevice> Ext<D> {
@@ -128,11 +128,49 @@ impl<D: BlockDevice> Ext<D> {
         Ok(target)
     }
 
-    fn write_all(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
-        let number = self.check_file(ino)?;
-        if data.is_empty() {
-            return Ok(0);
-        }
+    pub(crate) fn sizes(&mut self) -> Result<StatFs, ExtError> {
+        let layout = &self.store.layout;
+        let headers = (0..layout.groups)
+            .filter(|group| layout.has_super(*group))
+            .count() as u32;
+        let overhead = layout.first
+            + headers * (1 + layout.desc_blocks() + layout.reserved_gdt)
+            + layout.groups * (2 + layout.table_blocks());
+        let free = self.free_blocks;
+        Ok(StatFs {
+            block_bytes: layout.block,
+            blocks: layout.blocks.saturating_sub(overhead).into(),
+            free: free.into(),
+            available: free.saturating_sub(layout.reserved).into(),
+            inodes: layout.inodes.into(),
+            inodes_free: self.free_inodes.into(),
+            name_max: NAME_MAX as u32,
+        })
+    }
+
+    fn in_use(&mut self, ino: Ino) -> Result<u32, ExtError> {
+        let number = self.number(ino)?;
+        self.alive(number)?;
+        Ok(number)
+    }
+
+    fn child_of(&mut self, dir: u32, name: &[u8]) -> Result<u32, ExtError> {
+        let found = self.need(dir, name)?;
+        Ok(self.child(&found)?.0)
+    }
+
+    fn sync_volume(&mut self) -> Result<(), ExtError> {
+        self.sync_all()?;
+        // As Linux's does; an fsync leaves committed blocks in the journal.
+        self.write_home()
+    }
+
+    fn do_due(&mut self, _: Time) -> Result<(), ExtError> {
+        self.commit()
+    }
+
+    /// Writes what fits.
+    fn write_data(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
         let done = self.write_file(number, offset, data)?;
         if done < data.len() && self.is_releasing() {
             // A commit makes room for more.
@@ -147,13 +185,10 @@ impl<D: BlockDevice> Ext<D> {
 }
 
 impl<D: BlockDevice> FileSystem for Ext<D> {
-    fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr, Errno> {
-        self.look(|ext| {
-            let dir = ext.number(dir)?;
-            let found = ext.need(dir, name)?;
-            let (number, _) = ext.child(&found)?;
-            ext.refer(number)
-        })
+    delegate! { [gate]
+        lookup getattr setattr create link unlink rmdir rename readlink read write next_data
+        readdir fsync sync unmount statfs getxattr setxattr listxattr removexattr write_back cause
+        work
     }
 
     fn forget(&mut self, ino: Ino, references: u64) {
@@ -164,191 +199,11 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
         match self.nodes.get(number).map(|node| node.life) {
             Some(Life::Named) => self.nodes.drop(number),
             // A failure shows at the next call that writes.
-            Some(Life::Nameless) if self.is_writable() => _ = self.write(|ext| ext.destroy(number)),
+            Some(Life::Nameless) if self.is_writable() => {
+                _ = self.write_call(Call::on("forget", ino), |ext| ext.destroy(number))
+            }
             _ => {}
         }
-    }
-
-    fn getattr(&mut self, ino: Ino) -> Result<Attr, Errno> {
-        self.look(|ext| {
-            let number = ext.number(ino)?;
-            ext.attr(number)
-        })
-    }
-
-    fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno> {
-        self.change(now, |ext| ext.set(ino, change, now))
-    }
-
-    fn create(
-        &mut self,
-        dir: Ino,
-        name: &[u8],
-        node: NewNode<'_>,
-        mode: u16,
-        by: Caller,
-    ) -> Result<Attr, Errno> {
-        self.change(by.now, |ext| {
-            let dir = ext.number(dir)?;
-            let number = ext.make(dir, name, node, mode, by)?;
-            ext.refer(number)
-        })
-    }
-
-    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno> {
-        self.change(now, |ext| {
-            let (number, dir) = (ext.number(ino)?, ext.number(dir)?);
-            ext.link_name(number, dir, name)?;
-            ext.refer(number)
-        })
-    }
-
-    fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.change(now, |ext| {
-            let dir = ext.number(dir)?;
-            ext.remove(dir, name, false)
-        })
-    }
-
-    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.change(now, |ext| {
-            let dir = ext.number(dir)?;
-            ext.remove(dir, name, true)
-        })
-    }
-
-    fn rename(
-        &mut self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        how: Rename,
-        now: Time,
-    ) -> Result<(), Errno> {
-        self.change(now, |ext| {
-            let (old, new) = (ext.number(from.0)?, ext.number(to.0)?);
-            ext.rename_name((old, from.1), (new, to.1), how)
-        })
-    }
-
-    fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>, Errno> {
-        self.look(|ext| {
-            let number = ext.number(ino)?;
-            ext.target(number)
-        })
-    }
-
-    fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.look(|ext| {
-            let number = ext.check_file(ino)?;
-            ext.read_file(number, offset, buf)
-        })
-    }
-
-    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64, Errno> {
-        self.look(|ext| {
-            let number = ext.check_file(ino)?;
-            ext.next_data(number, offset)
-        })
-    }
-
-    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
-        self.change(now, |ext| ext.write_all(ino, offset, data))
-    }
-
-    fn readdir(
-        &mut self,
-        dir: Ino,
-        from: u64,
-        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
-    ) -> Result<(), Errno> {
-        self.look(|ext| {
-            let dir = ext.number(dir)?;
-            ext.list(dir, from, each)
-        })
-    }
-
-    fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno> {
-        self.write(|ext| {
-            let number = ext.number(ino)?;
-            ext.alive(number)?;
-            ext.sync_inode(number, what)
-        })
-    }
-
-    fn sync(&mut self) -> Result<(), Errno> {
-        if self.options.read_only {
-            return self.look(|_| Ok(()));
-        }
-        self.write(|ext| {
-            ext.sync_all()?;
-            // As Linux's does; an fsync leaves committed blocks in the journal.
-            ext.write_home()
-        })
-    }
-
-    fn unmount(&mut self) -> Result<(), Errno> {
-        self.look(Self::close)
-    }
-
-    fn statfs(&mut self) -> Result<StatFs, Errno> {
-        self.look(|ext| {
-            let layout = &ext.store.layout;
-            let headers = (0..layout.groups)
-                .filter(|group| layout.has_super(*group))
-                .count() as u32;
-            let overhead = layout.first
-                + headers * (1 + layout.desc_blocks() + layout.reserved_gdt)
-                + layout.groups * (2 + layout.table_blocks());
-            let free = ext.free_blocks;
-            Ok(StatFs {
-                block_bytes: layout.block,
-                blocks: layout.blocks.saturating_sub(overhead).into(),
-                free: free.into(),
-                available: free.saturating_sub(layout.reserved).into(),
-                inodes: layout.inodes.into(),
-                inodes_free: ext.free_inodes.into(),
-                name_max: NAME_MAX as u32,
-            })
-        })
-    }
-
-    fn getxattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.look(|ext| {
-            let number = ext.number(ino)?;
-            ext.alive(number)?;
-            ext.get_attribute(number, name)
-        })
-    }
-
-    fn setxattr(
-        &mut self,
-        ino: Ino,
-        name: &[u8],
-        value: &[u8],
-        expect: SetXattr,
-        now: Time,
-    ) -> Result<(), Errno> {
-        self.change(now, |ext| {
-            let number = ext.number(ino)?;
-            ext.alive(number)?;
-            ext.set_attribute(number, name, Some(value), expect)
-        })
-    }
-
-    fn listxattr(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
-        self.look(|ext| {
-            let number = ext.number(ino)?;
-            ext.alive(number)?;
-            ext.list_attributes(number)
-        })
-    }
-
-    fn removexattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.change(now, |ext| {
-            let number = ext.number(ino)?;
-            ext.alive(number)?;
-            ext.set_attribute(number, name, None, SetXattr::Any)
-        })
     }
 
     fn dirty(&self) -> Dirty {
@@ -364,30 +219,7 @@ impl<D: BlockDevice> FileSystem for Ext<D> {
         }
     }
 
-    fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
-        if self.dirty().bytes == 0 {
-            Ok(0)
-        } else {
-            self.write(|ext| ext.write_oldest(bytes, until))
-        }
-    }
-
-    fn cause(&mut self) -> Option<Cause> {
-        let error = self.take_fault()?;
-        Some(Cause {
-            at: self.place_of_error(&error),
-            what: error.to_string(),
-        })
-    }
-
     fn due(&self) -> Option<Time> {
         self.commit_due().filter(|_| self.is_writable())
-    }
-
-    fn work(&mut self, now: Time) -> Result<(), Errno> {
-        match self.due() {
-            Some(due) if due <= now => self.write(Self::commit),
-            _ => Ok(()),
-        }
     }
 }

@@ -156,12 +156,12 @@ impl Failures {
     const MAX: u32 = 256;
 
     pub fn add(&mut self, error: ExtError) -> Result<(), ExtError> {
-        let first = *self.first.get_or_insert(error);
+        let first = self.first.get_or_insert(error);
         self.count += 1;
         if self.count < Self::MAX {
             Ok(())
         } else {
-            Err(first)
+            Err(first.clone())
         }
     }
 

@@ -2,10 +2,10 @@
 
 use nandlab_block::BlockError;
 use nandlab_jbd::JournalError;
-use nandlab_vfs::Errno;
+use nandlab_vfs::{Errno, Fault};
 
 /// Why a volume could not be mounted, or a call not be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExtError {
     /// The call asked for what cannot be.
     #[error(transparent)]
@@ -91,9 +91,9 @@ pub enum ExtError {
 
 impl ExtError {
     /// The number for the caller.
-    pub fn errno(self) -> Errno {
+    pub fn errno(&self) -> Errno {
         match self {
-            Self::Call(errno) => errno,
+            Self::Call(errno) => *errno,
             Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
             Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
             Self::Journal(_) | Self::Group { .. } | Self::Inode { .. } | Self::Block { .. } => {
@@ -101,5 +101,23 @@ impl ExtError {
             }
             Self::Device(_) => Errno::Io,
         }
+    }
+}
+
+impl Fault for ExtError {
+    fn errno(&self) -> Errno {
+        self.errno()
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
+    fn is_fatal(&self) -> bool {
+        matches!(self, Self::Device(_) | Self::Journal(_))
+    }
+
+    fn failed() -> Self {
+        Self::Failed
     }
 }

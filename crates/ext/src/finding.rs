@@ -1,20 +1,6 @@
 //! What a check can find, in words.
 
-use alloc::vec::Vec;
-
-/// The most findings that are kept.
-pub const FINDINGS_MAX: usize = 1000;
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// A hint is stale; nothing is lost.
-    Note,
-    /// Space is lost, or counted wrongly, no contents are; a power cut may leave it.
-    Waste,
-    /// Contents are lost or in danger.
-    Damage,
-}
+use nandlab_vfs::report::{self, Severity};
 
 /// Something wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -237,32 +223,22 @@ impl Finding {
     }
 }
 
+impl report::Finding for Finding {
+    fn severity(&self) -> Severity {
+        self.severity()
+    }
+}
+
 /// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// The first [`FINDINGS_MAX`] findings.
-    pub findings: Vec<Finding>,
-    /// Findings beyond those.
-    pub more: u64,
+pub type Report = report::Report<Finding, Totals>;
+
+/// What a check counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
     /// Files, links and devices.
     pub files: u32,
     /// Directories.
     pub directories: u32,
     /// Blocks that nothing uses.
     pub free: u32,
-}
-
-impl Report {
-    pub(crate) fn add(&mut self, finding: Finding) {
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(finding)
-        } else {
-            self.more += 1
-        }
-    }
-
-    /// The worst of all; none if nothing was found.
-    pub fn worst(&self) -> Option<Severity> {
-        self.findings.iter().map(Finding::severity).max()
-    }
 }

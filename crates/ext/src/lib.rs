@@ -98,12 +98,13 @@ mod volume;
 mod xattr;
 
 pub use error::ExtError;
-pub use finding::{FINDINGS_MAX, Finding, Place, Report, Severity};
+pub use finding::{Finding, Place, Report, Totals};
 pub use format::{Layout, declared_bytes};
 pub use mend::Patch;
 pub use mkfs::{Format, FormatError, format};
 pub use mount::{Ext, Mode, Options};
 pub use nandlab_jbd::Checkpoint;
+pub use nandlab_vfs::report::{FINDINGS_MAX, Severity};
 pub use past::Deleted;
 pub use regions::Region;
 pub use volume::ExtVolume;

@@ -14,7 +14,7 @@ use crate::{
 };
 use alloc::{format, vec, vec::Vec};
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{Errno, Time};
+use nandlab_vfs::{Call, Errno, Gated as _, Time};
 
 /// Bytes that are to be others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,7 +221,7 @@ impl<D: BlockDevice> Ext<D> {
     /// Gives files and directories that have lost their names one in `lost+found`, their number;
     /// gives how many there were.
     pub fn reconnect(&mut self, now: Time) -> Result<u32, Errno> {
-        let lost: Vec<(u32, u8)> = self.look(|ext| {
+        let lost: Vec<(u32, u8)> = self.look(Call::new("repair"), |ext| {
             let walk = ext.walk()?;
             let nameless = walk
                 .report
@@ -235,7 +235,7 @@ impl<D: BlockDevice> Ext<D> {
         })?;
         for (inode, kind) in &lost {
             let name = format!("#{inode}");
-            self.change(now, |ext| {
+            self.change(Call::new("repair"), now, |ext| {
                 let dir = ext.need(ROOT, b"lost+found")?.record.inode;
                 ext.add_entry(dir, name.as_bytes(), *inode, *kind)
             })?;

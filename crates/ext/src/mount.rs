@@ -15,7 +15,7 @@ use alloc::{
 };
 use nandlab_block::{BlockDevice, BlockError};
 use nandlab_jbd::{COMMIT_INTERVAL, Checkpoint};
-use nandlab_vfs::{Errno, Time};
+use nandlab_vfs::{Call, Errno, Gate, Gated, Time};
 
 /// What goes through the journal of a volume that has one (`data=` of Linux's ext3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,14 +78,6 @@ impl Default for Options {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Mounted,
-    /// A write failed: memory and medium have gone apart.
-    Failed,
-    Unmounted,
-}
-
 /// A mounted volume on the device `D`.
 #[derive(Debug)]
 pub struct Ext<D> {
@@ -108,13 +100,12 @@ pub struct Ext<D> {
     pub(crate) options: Options,
     /// The number that the next inode made is told apart by from earlier ones of its number.
     pub(crate) generation: u32,
-    state: State,
+    gate: Gate<ExtError>,
     /// The medium said that the volume was not in use and had no errors; otherwise only a check may
     /// say so again.
     was_clean: bool,
     /// The medium says that the volume is in use.
     marked: bool,
-    fault: Option<ExtError>,
 }
 
 impl<D: BlockDevice> Ext<D> {
@@ -135,7 +126,7 @@ impl<D: BlockDevice> Ext<D> {
                     | ExtError::Block { .. }
                     | ExtError::Device(BlockError::Missing { .. })),
                 ) => {
-                    ext.fault = Some(error);
+                    ext.gate.remember(Call::new("mount"), error);
                 }
                 Err(error) => return Err(error),
             }
@@ -179,10 +170,9 @@ impl<D: BlockDevice> Ext<D> {
                 ..options
             },
             generation: uuid,
-            state: State::Mounted,
+            gate: Gate::new(read_only),
             was_clean: state & STATE_CLEAN != 0 && state & STATE_ERRORS == 0,
             marked: unrecovered,
-            fault: None,
         })
     }
 
@@ -203,13 +193,8 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     /// What lay behind the last [`Errno::Io`], [`Errno::Unclean`] or [`Errno::ReadOnly`].
-    pub fn fault(&self) -> Option<ExtError> {
-        self.fault
-    }
-
-    /// The same, told once.
-    pub(crate) fn take_fault(&mut self) -> Option<ExtError> {
-        self.fault.take()
+    pub fn fault(&self) -> Option<&ExtError> {
+        self.gate.fault()
     }
 
     /// The device below; what is written there passes this mount by.
@@ -223,27 +208,16 @@ impl<D: BlockDevice> Ext<D> {
         self.store.into_device()
     }
 
-    /// A call that changes nothing.
-    pub(crate) fn look<T>(
-        &mut self,
-        call: impl FnOnce(&mut Self) -> Result<T, ExtError>,
-    ) -> Result<T, Errno> {
-        if self.state == State::Unmounted {
-            return Err(Errno::Io);
-        }
-        let outcome = call(self);
-        self.report(outcome)
-    }
-
     /// A call that may change something, now. One that finds no space is tried again when a commit
     /// can make some.
     pub(crate) fn change<T>(
         &mut self,
+        called: Call<'_>,
         now: Time,
         mut call: impl FnMut(&mut Self) -> Result<T, ExtError>,
     ) -> Result<T, Errno> {
         self.store.now = now;
-        self.write(|ext| {
+        self.write_call(called, |ext| {
             if ext.commit_due().is_some_and(|due| due <= now) {
                 ext.commit()?;
             }
@@ -267,28 +241,8 @@ impl<D: BlockDevice> Ext<D> {
         self.held.any() || !self.fewer.is_empty() || !self.nodes.in_life(Life::Leaving).is_empty()
     }
 
-    /// A call that writes.
-    pub(crate) fn write<T>(
-        &mut self,
-        call: impl FnOnce(&mut Self) -> Result<T, ExtError>,
-    ) -> Result<T, Errno> {
-        if self.state == State::Failed {
-            return self.report(Err(ExtError::Failed));
-        }
-        if self.options.read_only {
-            return Err(Errno::ReadOnly);
-        }
-        self.look(|ext| {
-            let outcome = ext.mark_in_use().and_then(|()| call(ext));
-            if matches!(outcome, Err(ExtError::Device(_) | ExtError::Journal(_))) {
-                ext.state = State::Failed;
-            }
-            outcome
-        })
-    }
-
     pub(crate) fn is_writable(&self) -> bool {
-        self.state == State::Mounted && !self.options.read_only
+        self.gate.is_writable()
     }
 
     /// Before the first change: the medium says that the volume is in use, or that its journal is
@@ -325,11 +279,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     pub(crate) fn close(&mut self) -> Result<(), ExtError> {
-        let state = core::mem::replace(&mut self.state, State::Unmounted);
-        if state == State::Failed {
-            return Err(ExtError::Failed);
-        }
-        if self.options.read_only {
+        if !self.gate.close()? {
             return Ok(());
         }
         self.drop_nameless()?;
@@ -351,13 +301,20 @@ impl<D: BlockDevice> Ext<D> {
         self.marked = false;
         Ok(())
     }
+}
 
-    fn report<T>(&mut self, outcome: Result<T, ExtError>) -> Result<T, Errno> {
-        outcome.map_err(|error| {
-            if !matches!(error, ExtError::Call(_)) {
-                self.fault = Some(error);
-            }
-            error.errno()
-        })
+impl<D: BlockDevice> Gated for Ext<D> {
+    type Error = ExtError;
+
+    fn gate(&mut self) -> &mut Gate<ExtError> {
+        &mut self.gate
+    }
+
+    fn place(&mut self, error: &ExtError) -> Option<u64> {
+        self.place_of_error(error)
+    }
+
+    fn before_write(&mut self) -> Result<(), ExtError> {
+        self.mark_in_use()
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     format::{Layout, SUPER_AT, SUPER_BYTES},
 };
 use alloc::{boxed::Box, collections::BTreeSet, vec, vec::Vec};
-use nandlab_block::{BlockDevice, Lba};
+use nandlab_block::{BlockDevice, Lba, runs};
 use nandlab_vfs::Time;
 
 /// The longest request, in bytes.
@@ -201,23 +201,13 @@ impl<D: BlockDevice> Store<D> {
     /// them; `blocks` in order.
     pub fn write(&mut self, blocks: &[u32]) -> Result<(), ExtError> {
         let most = REQUEST_MAX / self.layout.size();
-        let mut at = 0;
-        while at < blocks.len() {
-            let run = blocks[at..]
-                .iter()
-                .zip(blocks[at]..)
-                .take(most)
-                .take_while(|(block, next)| **block == *next)
-                .count();
-            let mut data = Vec::with_capacity(run * self.layout.size());
-            for block in &blocks[at..at + run] {
+        for run in runs(blocks, most) {
+            let mut data = Vec::with_capacity(run.len() * self.layout.size());
+            for block in run {
                 data.extend_from_slice(self.cache.get(*block).unwrap_or_default());
             }
-            self.write_image(blocks[at], &data)?;
-            blocks[at..at + run]
-                .iter()
-                .for_each(|block| self.cache.settle(*block));
-            at += run;
+            self.write_image(run[0], &data)?;
+            run.iter().for_each(|block| self.cache.settle(*block));
         }
         Ok(())
     }

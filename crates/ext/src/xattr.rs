@@ -13,9 +13,11 @@ use crate::{
 };
 use alloc::{vec, vec::Vec};
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{
-    Errno, SetXattr,
+use nandlab_vfs::{Errno, SetXattr};
+use nandlab_xattr::{
+    Space,
     acl::{self, Order},
+    check_set,
 };
 
 const MAGIC: u32 = 0xEA02_0000;
@@ -23,16 +25,6 @@ const MAGIC: u32 = 0xEA02_0000;
 const ENTRY: usize = 16;
 /// Bytes of a block before its entries.
 const BLOCK_HEADER: usize = 32;
-/// The longest value that any file system takes.
-const VALUE_MAX: usize = 64 * 1024;
-const SPACES: [(u8, &[u8]); 5] = [
-    (1, b"user."),
-    (2, acl::ACCESS),
-    (3, acl::DEFAULT),
-    (4, b"trusted."),
-    (6, b"security."),
-];
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attribute {
     space: u8,
@@ -59,19 +51,6 @@ impl Attribute {
             hash.rotate_left(16) ^ u32::from_le_bytes(word)
         })
     }
-}
-
-/// Takes a name apart into space and rest.
-fn split(name: &[u8]) -> Result<(u8, &[u8]), Errno> {
-    if name.len() > nandlab_vfs::NAME_MAX {
-        return Err(Errno::Range);
-    }
-    let known = SPACES
-        .iter()
-        .find_map(|(space, prefix)| Some((*space, name.strip_prefix(*prefix)?)));
-    known
-        .filter(|(space, rest)| rest.is_empty() == matches!(space, 2 | 3))
-        .ok_or(Errno::NotSupported)
 }
 
 /// Reads entries from `from` on; values lie `base` bytes from the beginning plus their offset.
@@ -207,7 +186,7 @@ impl<D: BlockDevice> Ext<D> {
     }
 
     pub(crate) fn get_attribute(&mut self, number: u32, name: &[u8]) -> Result<Vec<u8>, ExtError> {
-        let (inode, (space, rest)) = (self.inode(number)?, split(name)?);
+        let (inode, (space, rest)) = (self.inode(number)?, Space::EXT.split(name)?);
         let found = self
             .attributes(number, &inode)?
             .into_iter()
@@ -221,10 +200,7 @@ impl<D: BlockDevice> Ext<D> {
 
     pub(crate) fn list_attributes(&mut self, number: u32) -> Result<Vec<Vec<u8>>, ExtError> {
         let inode = self.inode(number)?;
-        let full = |attribute: &Attribute| {
-            let (_, prefix) = SPACES.iter().find(|(space, _)| *space == attribute.space)?;
-            Some([*prefix, &attribute.name].concat())
-        };
+        let full = |attribute: &Attribute| Space::EXT.join(attribute.space, &attribute.name);
         Ok(self
             .attributes(number, &inode)?
             .iter()
@@ -240,17 +216,10 @@ impl<D: BlockDevice> Ext<D> {
         value: Option<&[u8]>,
         expect: SetXattr,
     ) -> Result<(), ExtError> {
-        let (mut inode, (space, rest)) = (self.inode(number)?, split(name)?);
+        let (mut inode, (space, rest)) = (self.inode(number)?, Space::EXT.split(name)?);
         let mut all = self.attributes(number, &inode)?;
         let there = all.iter().position(|a| a.space == space && a.name == rest);
-        match (value, expect, there) {
-            (Some(value), ..) if value.len() > VALUE_MAX => return Err(Errno::TooBig.into()),
-            (Some(_), SetXattr::Create, Some(_)) => return Err(Errno::Exists.into()),
-            (Some(_), SetXattr::Replace, None) | (None, _, None) => {
-                return Err(Errno::NoData.into());
-            }
-            _ => {}
-        }
+        check_set(value, expect, there.is_some())?;
         if let Some(at) = there {
             all.remove(at);
         }

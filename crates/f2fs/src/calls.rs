@@ -7,11 +7,11 @@ use crate::{
     node::{self, Shape, kind, put_time},
     superblock::feature,
 };
-use alloc::{string::ToString as _, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{
-    Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NAME_MAX, NewNode,
-    Rename, SetAttr, SetXattr, StatFs, Sync, Time,
+    Attr, Call, Dirty, Errno, FileSystem, FileType, Gated as _, Ino, NAME_MAX, SetAttr, StatFs,
+    Time, delegate,
 };
 
 impl<D: BlockDevice> F2fs<D> {
@@ -130,27 +130,74 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(target)
     }
 
-    fn on<T>(
-        &mut self,
-        ino: Ino,
-        call: impl FnOnce(&mut Self, u32) -> Result<T, F2fsError>,
-    ) -> Result<T, Errno> {
-        self.look(|f2fs| {
-            let number = f2fs.number(ino)?;
-            f2fs.alive(number)?;
-            call(f2fs, number)
+    fn in_use(&mut self, ino: Ino) -> Result<u32, F2fsError> {
+        let number = self.number(ino)?;
+        self.alive(number)?;
+        Ok(number)
+    }
+
+    fn child_of(&mut self, dir: u32, name: &[u8]) -> Result<u32, F2fsError> {
+        let found = self.need(dir, name)?;
+        self.child(&found)
+    }
+
+    fn write_data(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, F2fsError> {
+        self.write_file(number, offset, data)
+    }
+
+    fn sync_volume(&mut self) -> Result<(), F2fsError> {
+        self.write_all_pages(true)?;
+        self.take_checkpoint(false)
+    }
+
+    fn sizes(&mut self) -> Result<StatFs, F2fsError> {
+        let (checkpoint, layout) = (&self.checkpoint, &self.layout);
+        let free = checkpoint
+            .user_blocks
+            .saturating_sub(checkpoint.valid_blocks);
+        let nids = u64::from(layout.nids() - FIRST_NID);
+        let nodes = u64::from(checkpoint.nodes);
+        Ok(StatFs {
+            block_bytes: BLOCK as u32,
+            blocks: layout.blocks.saturating_sub(layout.cp.into()),
+            free,
+            available: free,
+            inodes: nids.min(checkpoint.user_blocks),
+            inodes_free: free.min(nids.saturating_sub(nodes)),
+            name_max: NAME_MAX as u32,
         })
+    }
+
+    fn write_oldest(&mut self, bytes: u64, until: Time) -> Result<u64, F2fsError> {
+        let before = self.pages.count();
+        while let Some((since, (ino, index))) = self.pages.oldest() {
+            let written = ((before - self.pages.count()) * BLOCK) as u64;
+            if written >= bytes && since > until {
+                break;
+            }
+            self.write_page(ino, index, Why::WriteBack)?;
+        }
+        self.disk.submit_all()?;
+        Ok(((before - self.pages.count()) * BLOCK) as u64)
+    }
+
+    fn do_due(&mut self, now: Time) -> Result<(), F2fsError> {
+        self.now = now;
+        if self.checkpoint_due().is_some_and(|due| due <= now) {
+            self.take_checkpoint(false)?;
+        }
+        if self.cleaning_due().is_some_and(|due| due <= now) {
+            self.clean_background()?;
+        }
+        self.disk.submit_all()
     }
 }
 
 impl<D: BlockDevice> FileSystem for F2fs<D> {
-    fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr, Errno> {
-        self.look(|f2fs| {
-            let dir = f2fs.number(dir)?;
-            let found = f2fs.need(dir, name)?;
-            let number = f2fs.child(&found)?;
-            f2fs.refer(number)
-        })
+    delegate! { [gate]
+        lookup getattr setattr create link unlink rmdir rename readlink read write next_data
+        readdir fsync sync unmount statfs getxattr setxattr listxattr removexattr write_back cause
+        work
     }
 
     fn forget(&mut self, ino: Ino, references: u64) {
@@ -165,180 +212,8 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
         self.references.remove(&number);
         if self.orphans.contains(&number) && self.is_writable() {
             // A failure shows at the next call that writes.
-            _ = self.write(|f2fs| f2fs.destroy(number));
+            _ = self.write_call(Call::on("forget", ino), |f2fs| f2fs.destroy(number));
         }
-    }
-
-    fn getattr(&mut self, ino: Ino) -> Result<Attr, Errno> {
-        self.on(ino, Self::attr)
-    }
-
-    fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno> {
-        self.change(now, |f2fs| f2fs.set(ino, change, now))
-    }
-
-    fn create(
-        &mut self,
-        dir: Ino,
-        name: &[u8],
-        node: NewNode<'_>,
-        mode: u16,
-        by: Caller,
-    ) -> Result<Attr, Errno> {
-        self.change(by.now, |f2fs| {
-            let dir = f2fs.number(dir)?;
-            let number = f2fs.make(dir, name, node, mode, by)?;
-            f2fs.refer(number)
-        })
-    }
-
-    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno> {
-        self.change(now, |f2fs| {
-            let (number, dir) = (f2fs.number(ino)?, f2fs.number(dir)?);
-            f2fs.link_name(number, dir, name)?;
-            f2fs.refer(number)
-        })
-    }
-
-    fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.change(now, |f2fs| {
-            let dir = f2fs.number(dir)?;
-            f2fs.remove(dir, name, false)
-        })
-    }
-
-    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.change(now, |f2fs| {
-            let dir = f2fs.number(dir)?;
-            f2fs.remove(dir, name, true)
-        })
-    }
-
-    fn rename(
-        &mut self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        how: Rename,
-        now: Time,
-    ) -> Result<(), Errno> {
-        self.change(now, |f2fs| {
-            let (old, new) = (f2fs.number(from.0)?, f2fs.number(to.0)?);
-            f2fs.rename_name((old, from.1), (new, to.1), how)
-        })
-    }
-
-    fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>, Errno> {
-        self.on(ino, Self::target)
-    }
-
-    fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.look(|f2fs| {
-            let number = f2fs.check_file(ino)?;
-            f2fs.read_file(number, offset, buf)
-        })
-    }
-
-    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64, Errno> {
-        self.look(|f2fs| {
-            let number = f2fs.check_file(ino)?;
-            f2fs.next_data(number, offset)
-        })
-    }
-
-    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
-        self.change(now, |f2fs| {
-            let number = f2fs.check_file(ino)?;
-            if data.is_empty() {
-                Ok(0)
-            } else {
-                f2fs.write_file(number, offset, data)
-            }
-        })
-    }
-
-    fn readdir(
-        &mut self,
-        dir: Ino,
-        from: u64,
-        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
-    ) -> Result<(), Errno> {
-        self.look(|f2fs| {
-            let dir = f2fs.number(dir)?;
-            f2fs.list(dir, from, each)
-        })
-    }
-
-    fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno> {
-        self.write(|f2fs| {
-            let number = f2fs.number(ino)?;
-            f2fs.alive(number)?;
-            f2fs.sync_inode(number, what)
-        })
-    }
-
-    fn sync(&mut self) -> Result<(), Errno> {
-        if self.options.read_only {
-            return self.look(|_| Ok(()));
-        }
-        self.write(|f2fs| {
-            f2fs.write_all_pages(true)?;
-            f2fs.take_checkpoint(false)
-        })
-    }
-
-    fn unmount(&mut self) -> Result<(), Errno> {
-        self.look(Self::close)
-    }
-
-    fn statfs(&mut self) -> Result<StatFs, Errno> {
-        self.look(|f2fs| {
-            let (checkpoint, layout) = (&f2fs.checkpoint, &f2fs.layout);
-            let free = checkpoint
-                .user_blocks
-                .saturating_sub(checkpoint.valid_blocks);
-            let nids = u64::from(layout.nids() - FIRST_NID);
-            let nodes = u64::from(checkpoint.nodes);
-            Ok(StatFs {
-                block_bytes: BLOCK as u32,
-                blocks: layout.blocks.saturating_sub(layout.cp.into()),
-                free,
-                available: free,
-                inodes: nids.min(checkpoint.user_blocks),
-                inodes_free: free.min(nids.saturating_sub(nodes)),
-                name_max: NAME_MAX as u32,
-            })
-        })
-    }
-
-    fn getxattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.on(ino, |f2fs, number| f2fs.get_attribute(number, name))
-    }
-
-    fn setxattr(
-        &mut self,
-        ino: Ino,
-        name: &[u8],
-        value: &[u8],
-        expect: SetXattr,
-        now: Time,
-    ) -> Result<(), Errno> {
-        self.change(now, |f2fs| {
-            let number = f2fs.number(ino)?;
-            f2fs.alive(number)?;
-            f2fs.set_attribute(number, name, Some(value), expect)
-        })
-    }
-
-    fn listxattr(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
-        self.on(ino, Self::list_attributes)
-    }
-
-    fn removexattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.change(now, |f2fs| {
-            let number = f2fs.number(ino)?;
-            f2fs.alive(number)?;
-            f2fs.set_attribute(number, name, None, SetXattr::Any)
-        })
     }
 
     fn dirty(&self) -> Dirty {
@@ -349,32 +224,6 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
         }
     }
 
-    fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
-        let before = self.pages.count();
-        if before == 0 {
-            return Ok(0);
-        }
-        self.write(|f2fs| {
-            while let Some((since, (ino, index))) = f2fs.pages.oldest() {
-                let written = ((before - f2fs.pages.count()) * BLOCK) as u64;
-                if written >= bytes && since > until {
-                    break;
-                }
-                f2fs.write_page(ino, index, Why::WriteBack)?;
-            }
-            f2fs.disk.submit_all()?;
-            Ok(((before - f2fs.pages.count()) * BLOCK) as u64)
-        })
-    }
-
-    fn cause(&mut self) -> Option<Cause> {
-        let error = self.take_fault()?;
-        Some(Cause {
-            at: self.place_of_error(&error),
-            what: error.to_string(),
-        })
-    }
-
     fn due(&self) -> Option<Time> {
         let times = [self.checkpoint_due(), self.cleaning_due()];
         times
@@ -382,21 +231,5 @@ impl<D: BlockDevice> FileSystem for F2fs<D> {
             .flatten()
             .min()
             .filter(|_| self.is_writable())
-    }
-
-    fn work(&mut self, now: Time) -> Result<(), Errno> {
-        if self.due().is_none_or(|due| due > now) {
-            return Ok(());
-        }
-        self.now = now;
-        self.write(|f2fs| {
-            if f2fs.checkpoint_due().is_some_and(|due| due <= now) {
-                f2fs.take_checkpoint(false)?;
-            }
-            if f2fs.cleaning_due().is_some_and(|due| due <= now) {
-                f2fs.clean_background()?;
-            }
-            f2fs.disk.submit_all()
-        })
     }
 }

@@ -1,10 +1,10 @@
 //! What goes wrong below a call, with place and value, and the number that the caller gets.
 
 use nandlab_block::BlockError;
-use nandlab_vfs::Errno;
+use nandlab_vfs::{Errno, Fault};
 
 /// Why a volume could not be mounted, or a call not be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum F2fsError {
     /// The call asked for what cannot be.
     #[error(transparent)]
@@ -95,9 +95,9 @@ pub enum F2fsError {
 
 impl F2fsError {
     /// The number for the caller.
-    pub fn errno(self) -> Errno {
+    pub fn errno(&self) -> Errno {
         match self {
-            Self::Call(errno) => errno,
+            Self::Call(errno) => *errno,
             Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
             Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
             Self::NoCheckpoint { .. }
@@ -106,5 +106,23 @@ impl F2fsError {
             | Self::Entry { .. } => Errno::Unclean,
             Self::Device(_) => Errno::Io,
         }
+    }
+}
+
+impl Fault for F2fsError {
+    fn errno(&self) -> Errno {
+        self.errno()
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
+    fn is_fatal(&self) -> bool {
+        matches!(self, Self::Device(_))
+    }
+
+    fn failed() -> Self {
+        Self::Failed
     }
 }

@@ -1,18 +1,6 @@
 //! What a check may find.
 
-/// How many findings a report holds; the rest is counted.
-pub const FINDINGS_MAX: usize = 1000;
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Nothing is wrong with what the volume holds.
-    Note,
-    /// Space is lost until it is repaired.
-    Waste,
-    /// Something is lost or will be.
-    Damage,
-}
+use nandlab_vfs::report::{self, Severity};
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -156,32 +144,22 @@ impl Finding {
     }
 }
 
+impl report::Finding for Finding {
+    fn severity(&self) -> Severity {
+        self.severity()
+    }
+}
+
 /// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// The first [`FINDINGS_MAX`] findings.
-    pub findings: alloc::vec::Vec<Finding>,
-    /// Findings beyond those.
-    pub more: u64,
+pub type Report = report::Report<Finding, Totals>;
+
+/// What a check counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
     /// Files, links and devices.
     pub files: u32,
     /// Directories.
     pub directories: u32,
     /// Blocks that a file or a node uses.
     pub used: u64,
-}
-
-impl Report {
-    pub(crate) fn add(&mut self, finding: Finding) {
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(finding)
-        } else {
-            self.more += 1
-        }
-    }
-
-    /// The worst of all; none if nothing was found.
-    pub fn worst(&self) -> Option<Severity> {
-        self.findings.iter().map(Finding::severity).max()
-    }
 }

@@ -67,9 +67,10 @@ mod volume;
 mod xattr;
 
 pub use error::F2fsError;
-pub use finding::{FINDINGS_MAX, Finding, Report, Severity};
+pub use finding::{Finding, Report, Totals};
 pub use mkfs::{Format, FormatError, format};
 pub use mount::{Counts, F2fs, InPlace, Options};
+pub use nandlab_vfs::report::{FINDINGS_MAX, Severity};
 pub use past::Version;
 pub use superblock::{Layout, declared_bytes};
 pub use victim::{AgeThreshold, Policy};

@@ -13,7 +13,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{Errno, Time};
+use nandlab_vfs::{Call, Errno, Gated as _, Time};
 
 /// Whether it is in doubt which block is whose.
 fn in_doubt(check: &Check) -> bool {
@@ -33,11 +33,11 @@ fn in_doubt(check: &Check) -> bool {
 impl<D: BlockDevice> F2fs<D> {
     /// Mends once what can be mended; gives how many findings that were. One may show the next.
     pub fn mend(&mut self, now: Time) -> Result<u32, Errno> {
-        let check = self.look(Self::walk_all)?;
+        let check = self.look(Call::new("repair"), Self::walk_all)?;
         if in_doubt(&check) {
             return Ok(0);
         }
-        self.change(now, |f2fs| {
+        self.change(Call::new("repair"), now, |f2fs| {
             let mut mended = 0;
             for finding in &check.report.findings {
                 mended += u32::from(f2fs.mend_one(finding, &check)?);

@@ -70,7 +70,7 @@ impl Default for Format {
 }
 
 /// Why no volume can be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The device or its sectors.
     #[error(transparent)]

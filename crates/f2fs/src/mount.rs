@@ -18,7 +18,7 @@ use alloc::{
     vec::Vec,
 };
 use nandlab_block::{BlockDevice, BlockError};
-use nandlab_vfs::{Errno, Time};
+use nandlab_vfs::{Call, Errno, Gate, Gated, Time};
 
 /// How a volume is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,14 +101,6 @@ impl Default for Options {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Mounted,
-    /// A write failed: memory and medium have gone apart.
-    Failed,
-    Unmounted,
-}
-
 /// Work done since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -168,9 +160,8 @@ pub struct F2fs<D> {
     pub(crate) first_time: Option<Time>,
     pub(crate) options: Options,
     pub(crate) counts: Counts,
-    state: State,
+    gate: Gate<F2fsError>,
     unrecovered: Option<F2fsError>,
-    fault: Option<F2fsError>,
 }
 
 impl<D: BlockDevice> F2fs<D> {
@@ -227,9 +218,8 @@ impl<D: BlockDevice> F2fs<D> {
             first_time: None,
             options,
             counts: Counts::default(),
-            state: State::Mounted,
+            gate: Gate::new(options.read_only),
             unrecovered: None,
-            fault: None,
         })
     }
 
@@ -239,8 +229,8 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// Why what fsyncs made durable behind the last checkpoint is not in what is shown.
-    pub fn unrecovered(&self) -> Option<F2fsError> {
-        self.unrecovered
+    pub fn unrecovered(&self) -> Option<&F2fsError> {
+        self.unrecovered.as_ref()
     }
 
     /// What has been done since the mount.
@@ -259,13 +249,8 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// What lay behind the last [`Errno::Io`], [`Errno::Unclean`] or [`Errno::ReadOnly`].
-    pub fn fault(&self) -> Option<F2fsError> {
-        self.fault
-    }
-
-    /// The same, told once.
-    pub(crate) fn take_fault(&mut self) -> Option<F2fsError> {
-        self.fault.take()
+    pub fn fault(&self) -> Option<&F2fsError> {
+        self.gate.fault()
     }
 
     /// The device below; what is written there passes this mount by.
@@ -279,31 +264,16 @@ impl<D: BlockDevice> F2fs<D> {
         self.disk.device
     }
 
-    /// A call that changes nothing.
-    pub(crate) fn look<T>(
-        &mut self,
-        call: impl FnOnce(&mut Self) -> Result<T, F2fsError>,
-    ) -> Result<T, Errno> {
-        if self.state == State::Unmounted {
-            return Err(Errno::Io);
-        }
-        call(self).map_err(|error| {
-            if !matches!(error, F2fsError::Call(_)) {
-                self.fault = Some(error);
-            }
-            error.errno()
-        })
-    }
-
     /// A call that changes something, now.
     pub(crate) fn change<T>(
         &mut self,
+        called: Call<'_>,
         now: Time,
         call: impl FnOnce(&mut Self) -> Result<T, F2fsError>,
     ) -> Result<T, Errno> {
         self.now = now;
         self.first_time.get_or_insert(now);
-        self.write(|f2fs| {
+        self.write_call(called, |f2fs| {
             f2fs.begin()?;
             f2fs.balance()?;
             f2fs.changed_since.get_or_insert(now);
@@ -311,42 +281,30 @@ impl<D: BlockDevice> F2fs<D> {
         })
     }
 
-    /// A call that writes.
-    pub(crate) fn write<T>(
-        &mut self,
-        call: impl FnOnce(&mut Self) -> Result<T, F2fsError>,
-    ) -> Result<T, Errno> {
-        if self.state == State::Failed {
-            return self.look(|_| Err(F2fsError::Failed));
-        }
-        if self.options.read_only {
-            return Err(Errno::ReadOnly);
-        }
-        self.look(|f2fs| {
-            let outcome = call(f2fs);
-            if matches!(outcome, Err(F2fsError::Device(_))) {
-                f2fs.state = State::Failed;
-            }
-            outcome
-        })
-    }
-
     pub(crate) fn is_writable(&self) -> bool {
-        self.state == State::Mounted && !self.options.read_only
+        self.gate.is_writable()
     }
 
     pub(crate) fn close(&mut self) -> Result<(), F2fsError> {
-        let state = core::mem::replace(&mut self.state, State::Unmounted);
-        if state == State::Failed {
-            return Err(F2fsError::Failed);
-        }
-        if self.options.read_only {
+        if !self.gate.close()? {
             return Ok(());
         }
         let nameless: Vec<u32> = self.orphans.iter().copied().collect();
         nameless.iter().try_for_each(|ino| self.destroy(*ino))?;
         self.write_all_pages(true)?;
         self.take_checkpoint(true)
+    }
+}
+
+impl<D: BlockDevice> Gated for F2fs<D> {
+    type Error = F2fsError;
+
+    fn gate(&mut self) -> &mut Gate<F2fsError> {
+        &mut self.gate
+    }
+
+    fn place(&mut self, error: &F2fsError) -> Option<u64> {
+        self.place_of_error(error)
     }
 }
 

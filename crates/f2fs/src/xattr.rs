@@ -11,9 +11,11 @@ use crate::{
 };
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{
-    Errno, FileType, SetXattr,
+use nandlab_vfs::{Errno, FileType, SetXattr};
+use nandlab_xattr::{
+    Space,
     acl::{self, Order},
+    check_set,
 };
 
 const MAGIC: u32 = 0xF2F5_2011;
@@ -23,32 +25,11 @@ const HEADER: usize = 24;
 const ENTRY: usize = 4;
 /// Bytes of a node of attributes.
 const NODE: usize = footer::NID;
-const SPACES: [(u8, &[u8]); 5] = [
-    (1, b"user."),
-    (2, acl::ACCESS),
-    (3, acl::DEFAULT),
-    (4, b"trusted."),
-    (6, b"security."),
-];
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attribute {
     space: u8,
     name: Vec<u8>,
     value: Vec<u8>,
-}
-
-/// Takes a name apart into space and rest.
-fn split(name: &[u8]) -> Result<(u8, &[u8]), Errno> {
-    if name.len() > nandlab_vfs::NAME_MAX {
-        return Err(Errno::Range);
-    }
-    let known = SPACES
-        .iter()
-        .find_map(|(space, prefix)| Some((*space, name.strip_prefix(*prefix)?)));
-    known
-        .filter(|(space, rest)| rest.is_empty() == matches!(space, 2 | 3))
-        .ok_or(Errno::NotSupported)
 }
 
 fn parse(bytes: &[u8], ino: u32) -> Result<Vec<Attribute>, F2fsError> {
@@ -118,7 +99,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     pub(crate) fn get_attribute(&mut self, ino: u32, name: &[u8]) -> Result<Vec<u8>, F2fsError> {
-        let (space, rest) = split(name)?;
+        let (space, rest) = Space::EXT.split(name)?;
         let found = self
             .attributes(ino)?
             .into_iter()
@@ -131,10 +112,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     pub(crate) fn list_attributes(&mut self, ino: u32) -> Result<Vec<Vec<u8>>, F2fsError> {
-        let full = |attribute: Attribute| {
-            let (_, prefix) = SPACES.iter().find(|(space, _)| *space == attribute.space)?;
-            Some([*prefix, &attribute.name].concat())
-        };
+        let full = |attribute: Attribute| Space::EXT.join(attribute.space, &attribute.name);
         Ok(self.attributes(ino)?.into_iter().filter_map(full).collect())
     }
 
@@ -145,17 +123,12 @@ impl<D: BlockDevice> F2fs<D> {
         value: Option<&[u8]>,
         expect: SetXattr,
     ) -> Result<(), F2fsError> {
-        let (space, rest) = split(name)?;
+        let (space, rest) = Space::EXT.split(name)?;
         let mut all = self.attributes(ino)?;
         let at = all
             .iter()
             .position(|attribute| attribute.space == space && attribute.name == rest);
-        match (at, expect) {
-            (Some(_), SetXattr::Create) => return Err(Errno::Exists.into()),
-            (None, SetXattr::Replace) => return Err(Errno::NoData.into()),
-            (None, _) if value.is_none() => return Err(Errno::NoData.into()),
-            _ => {}
-        }
+        check_set(value, expect, at.is_some())?;
         if let Some(at) = at {
             all.remove(at);
         }

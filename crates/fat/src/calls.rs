@@ -8,11 +8,11 @@ use crate::{
     node::Node,
     time,
 };
-use alloc::{string::ToString as _, vec::Vec};
+use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{
-    Attr, Caller, Cause, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename,
-    SetAttr, StatFs, Sync, Time,
+    Attr, Call, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Gated as _, Ino, NewNode,
+    Rename, SetAttr, StatFs, Time, delegate,
 };
 
 /// The longest name as bytes: each UTF-16 unit may take three.
@@ -37,11 +37,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
     }
 
-    fn check_file(&self, ino: Ino) -> Result<&Node, FatError> {
+    fn check_file(&self, ino: Ino) -> Result<Ino, FatError> {
         match self.nodes.get(ino) {
             None => Err(Errno::Stale.into()),
             Some(node) if node.directory => Err(Errno::IsDirectory.into()),
-            Some(node) => Ok(node),
+            Some(_) => Ok(ino),
         }
     }
 
@@ -116,13 +116,17 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(attr)
     }
 
+    /// Makes files and directories; the format has nothing else ([`Errno::NotPermitted`]). Mode and
+    /// owner are the mount's.
     fn make(
         &mut self,
         dir: Ino,
         name: &[u8],
         node: NewNode<'_>,
-        now: Time,
-    ) -> Result<Attr, FatError> {
+        _: u16,
+        by: Caller,
+    ) -> Result<Ino, FatError> {
+        let now = by.now;
         check_name(name)?;
         self.check_dir(dir)?;
         let units = name::to_new_units(name)?;
@@ -156,8 +160,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             self.store.layout.bits,
             self.options.utc_offset_minutes,
         );
-        let ino = self.nodes.insert(node);
-        self.refer(ino)
+        Ok(self.nodes.insert(node))
     }
 
     /// A slot without a name.
@@ -223,6 +226,67 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         } else {
             Ok(())
         }
+    }
+
+    /// Inodes have no other numbers here.
+    fn number(&self, ino: Ino) -> Result<Ino, FatError> {
+        Ok(ino)
+    }
+
+    fn in_use(&self, ino: Ino) -> Result<Ino, FatError> {
+        self.attr(ino)?;
+        Ok(ino)
+    }
+
+    fn child_of(&mut self, dir: Ino, name: &[u8]) -> Result<Ino, FatError> {
+        let found = self.need(dir, name)?;
+        self.node_of(&found)
+    }
+
+    /// The format has no links: [`Errno::NotPermitted`].
+    fn link_name(&mut self, ino: Ino, dir: Ino, _: &[u8]) -> Result<(), FatError> {
+        self.check_dir(dir)?;
+        self.attr(ino)?;
+        Err(Errno::NotPermitted.into())
+    }
+
+    /// Does not [exchange](Rename::Exchange): the format cannot keep both whole over a power cut
+    /// ([`Errno::Invalid`]).
+    fn rename_name(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        how: Rename,
+    ) -> Result<(), FatError> {
+        check_name(to.1)?;
+        self.rename_entry(from, to, how)
+    }
+
+    fn write_data(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize, FatError> {
+        self.write_file(ino, offset, data)
+    }
+
+    fn target(&mut self, ino: Ino) -> Result<Vec<u8>, FatError> {
+        self.attr(ino)?;
+        Err(Errno::Invalid.into())
+    }
+
+    fn sync_volume(&mut self) -> Result<(), FatError> {
+        self.sync_all()
+    }
+
+    fn sizes(&mut self) -> Result<StatFs, FatError> {
+        let free = u64::from(self.table.count_free(&mut self.store)?);
+        let layout = &self.store.layout;
+        let (block_bytes, blocks) = (layout.cluster_bytes(), u64::from(layout.clusters));
+        Ok(StatFs {
+            block_bytes,
+            blocks,
+            free,
+            available: free,
+            name_max: NAME_BYTES_MAX,
+            ..StatFs::default()
+        })
     }
 
     /// Frees what is kept only because somebody refers to it.
@@ -324,12 +388,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 }
 
 impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
-    fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr, Errno> {
-        self.look(|fat| {
-            let found = fat.need(dir, name)?;
-            let ino = fat.node_of(&found)?;
-            fat.refer(ino)
-        })
+    delegate! { [gate]
+        lookup getattr setattr create link unlink rmdir rename readlink read write readdir fsync
+        sync unmount statfs write_back cause
     }
 
     fn forget(&mut self, ino: Ino, references: u64) {
@@ -343,138 +404,9 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
         let (unused, nameless) = (node.references == 0, node.place.is_none());
         if unused && nameless && self.is_writable() {
             // A failure shows at the next call that writes.
-            _ = self.write(|fat| fat.destroy(ino));
+            _ = self.write_call(Call::on("forget", ino), |fat| fat.destroy(ino));
         }
         self.nodes.drop_unused(ino);
-    }
-
-    fn getattr(&mut self, ino: Ino) -> Result<Attr, Errno> {
-        self.look(|fat| fat.attr(ino))
-    }
-
-    fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno> {
-        self.change(now, |fat| fat.set(ino, change, now))
-    }
-
-    /// Files and directories; the format has nothing else ([`Errno::NotPermitted`]). Mode and owner
-    /// are the mount's.
-    fn create(
-        &mut self,
-        dir: Ino,
-        name: &[u8],
-        node: NewNode<'_>,
-        _: u16,
-        by: Caller,
-    ) -> Result<Attr, Errno> {
-        self.change(by.now, |fat| fat.make(dir, name, node, by.now))
-    }
-
-    /// The format has no links: [`Errno::NotPermitted`].
-    fn link(&mut self, ino: Ino, dir: Ino, _: &[u8], _: Time) -> Result<Attr, Errno> {
-        self.look(|fat| {
-            fat.check_dir(dir)?;
-            fat.attr(ino)?;
-            Err(Errno::NotPermitted.into())
-        })
-    }
-
-    fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.change(now, |fat| fat.remove(dir, name, false))
-    }
-
-    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.change(now, |fat| fat.remove(dir, name, true))
-    }
-
-    /// Not [`Rename::Exchange`], which the format cannot keep whole over a power cut:
-    /// [`Errno::Invalid`].
-    fn rename(
-        &mut self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        how: Rename,
-        now: Time,
-    ) -> Result<(), Errno> {
-        self.change(now, |fat| {
-            check_name(to.1)?;
-            fat.rename_entry(from, to, how)
-        })
-    }
-
-    fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>, Errno> {
-        self.look(|fat| {
-            fat.attr(ino)?;
-            Err(Errno::Invalid.into())
-        })
-    }
-
-    fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
-        self.look(|fat| {
-            fat.check_file(ino)?;
-            fat.read_file(ino, offset, buf)
-        })
-    }
-
-    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
-        self.change(now, |fat| {
-            fat.check_file(ino)?;
-            if data.is_empty() {
-                Ok(0)
-            } else {
-                fat.write_file(ino, offset, data)
-            }
-        })
-    }
-
-    fn readdir(
-        &mut self,
-        dir: Ino,
-        from: u64,
-        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
-    ) -> Result<(), Errno> {
-        self.look(|fat| fat.list(dir, from, each))
-    }
-
-    fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno> {
-        self.write(|fat| {
-            fat.attr(ino)?;
-            fat.sync_node(ino, what)
-        })
-    }
-
-    fn sync(&mut self) -> Result<(), Errno> {
-        if self.options.read_only {
-            return self.look(|_| Ok(()));
-        }
-        self.write(Self::sync_all)
-    }
-
-    fn unmount(&mut self) -> Result<(), Errno> {
-        self.look(Self::close)
-    }
-
-    fn cause(&mut self) -> Option<Cause> {
-        let error = self.take_fault()?;
-        Some(Cause {
-            at: self.place_of_error(&error),
-            what: error.to_string(),
-        })
-    }
-
-    fn statfs(&mut self) -> Result<StatFs, Errno> {
-        self.look(|fat| {
-            let free = u64::from(fat.table.count_free(&mut fat.store)?);
-            let layout = &fat.store.layout;
-            let (block_bytes, blocks) = (layout.cluster_bytes(), u64::from(layout.clusters));
-            Ok(StatFs {
-                block_bytes,
-                blocks,
-                free,
-                available: free,
-                name_max: NAME_BYTES_MAX,
-                ..StatFs::default()
-            })
-        })
     }
 
     fn dirty(&self) -> Dirty {
@@ -488,14 +420,6 @@ impl<D: BlockDevice, N: BlockDevice> FileSystem for Fat<D, N> {
         Dirty {
             bytes: self.waiting_bytes(),
             since: oldest,
-        }
-    }
-
-    fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
-        if self.waiting_bytes() == 0 {
-            Ok(0)
-        } else {
-            self.write(|fat| fat.write_oldest(bytes, until))
         }
     }
 }

@@ -49,7 +49,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     /// Makes one inode durable, with all metadata.
-    pub(crate) fn sync_node(&mut self, ino: Ino, what: Sync) -> Result<(), FatError> {
+    pub(crate) fn sync_inode(&mut self, ino: Ino, what: Sync) -> Result<(), FatError> {
         let contents = self.store.cache.of(Owner::File(ino));
         self.store.write_contents(&contents)?;
         if self

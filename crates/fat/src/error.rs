@@ -1,10 +1,10 @@
 //! What goes wrong below a call, with place and value, and the number that the caller gets.
 
 use nandlab_block::BlockError;
-use nandlab_vfs::Errno;
+use nandlab_vfs::{Errno, Fault};
 
 /// Why a volume could not be mounted, or a call not be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FatError {
     /// The call asked for what cannot be.
     #[error(transparent)]
@@ -84,9 +84,9 @@ pub enum FatError {
 
 impl FatError {
     /// The number for the caller.
-    pub fn errno(self) -> Errno {
+    pub fn errno(&self) -> Errno {
         match self {
-            Self::Call(errno) => errno,
+            Self::Call(errno) => *errno,
             Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
             Self::Boot { .. }
             | Self::Sectors { .. }
@@ -94,5 +94,23 @@ impl FatError {
             | Self::SmallNvram { .. } => Errno::Invalid,
             Self::Device(_) | Self::Nvram(_) | Self::Chain { .. } => Errno::Io,
         }
+    }
+}
+
+impl Fault for FatError {
+    fn errno(&self) -> Errno {
+        self.errno()
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
+    fn is_fatal(&self) -> bool {
+        matches!(self, Self::Device(_) | Self::Nvram(_))
+    }
+
+    fn failed() -> Self {
+        Self::Failed
     }
 }

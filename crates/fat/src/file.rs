@@ -348,7 +348,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// clusters are free.
     pub(crate) fn destroy(&mut self, ino: Ino) -> Result<(), FatError> {
         for sector in self.store.cache.of(Owner::File(ino)) {
-            self.store.cache.forget(sector, 1);
+            self.store.cache.forget(sector);
         }
         self.trim(ino, 0)?;
         self.nodes.drop_unused(ino);

@@ -1,20 +1,7 @@
 //! What may be wrong with a volume, and how much it matters.
 
-use alloc::{string::String, vec::Vec};
-
-/// The most findings that are kept.
-pub const FINDINGS_MAX: usize = 1000;
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// A hint is stale; nothing is lost.
-    Note,
-    /// Space or part of a name is lost, no contents are; a power cut may leave it.
-    Waste,
-    /// Contents are lost or in danger.
-    Damage,
-}
+use alloc::string::String;
+use nandlab_vfs::report::{self, Severity};
 
 /// Something wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -199,32 +186,22 @@ impl Finding {
     }
 }
 
+impl report::Finding for Finding {
+    fn severity(&self) -> Severity {
+        self.severity()
+    }
+}
+
 /// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// What is wrong.
-    pub findings: Vec<Finding>,
-    /// Findings that were not kept.
-    pub more: u64,
+pub type Report = report::Report<Finding, Totals>;
+
+/// What a check counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
     /// Files.
     pub files: u64,
     /// Directories, without the root.
     pub directories: u64,
     /// Free clusters.
     pub free: u32,
-}
-
-impl Report {
-    /// The worst finding's severity.
-    pub fn worst(&self) -> Option<Severity> {
-        self.findings.iter().map(Finding::severity).max()
-    }
-
-    pub(crate) fn add(&mut self, finding: Finding) {
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(finding)
-        } else {
-            self.more += 1
-        }
-    }
 }

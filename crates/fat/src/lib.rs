@@ -68,9 +68,10 @@ mod time;
 mod volume;
 
 pub use error::FatError;
-pub use finding::{FINDINGS_MAX, Finding, Report, Severity};
+pub use finding::{Finding, Report, Totals};
 pub use format::{Bits, Layout, declared_bytes};
 pub use mend::Patch;
 pub use mkfs::{Format, FormatError, format};
 pub use mount::{Fat, Options};
+pub use nandlab_vfs::report::{FINDINGS_MAX, Severity};
 pub use volume::FatVolume;

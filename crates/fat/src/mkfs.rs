@@ -70,7 +70,7 @@ impl Default for Format {
 }
 
 /// Why no volume was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The device failed.
     #[error("device: {0}")]

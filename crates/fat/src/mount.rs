@@ -9,7 +9,7 @@ use crate::{
     table::Table,
 };
 use nandlab_block::{BlockDevice, Ram};
-use nandlab_vfs::{Errno, Time};
+use nandlab_vfs::{Call, Errno, Gate, Gated, Time};
 
 /// How a volume is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,14 +60,6 @@ impl Default for Options {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Mounted,
-    /// A write failed: memory and medium have gone apart.
-    Failed,
-    Unmounted,
-}
-
 /// A mounted volume on the device `D`, its metadata perhaps in the memory `N`.
 #[derive(Debug)]
 pub struct Fat<D, N = Ram> {
@@ -76,8 +68,7 @@ pub struct Fat<D, N = Ram> {
     pub(crate) nodes: Nodes,
     pub(crate) removed: Names,
     pub(crate) options: Options,
-    state: State,
-    fault: Option<FatError>,
+    gate: Gate<FatError>,
 }
 
 impl<D: BlockDevice> Fat<D> {
@@ -116,8 +107,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             nodes,
             removed: Names::default(),
             options,
-            state: State::Mounted,
-            fault: None,
+            gate: Gate::new(options.read_only),
         };
         fat.count_subdirs(nandlab_vfs::Ino::ROOT)?;
         Ok(fat)
@@ -135,13 +125,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     /// What lay behind the last [`Errno::Io`] or [`Errno::ReadOnly`].
-    pub fn fault(&self) -> Option<FatError> {
-        self.fault
-    }
-
-    /// The same, told once.
-    pub(crate) fn take_fault(&mut self) -> Option<FatError> {
-        self.fault.take()
+    pub fn fault(&self) -> Option<&FatError> {
+        self.gate.fault()
     }
 
     /// The device below; what is written there passes this mount by.
@@ -155,26 +140,15 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.store.into_parts()
     }
 
-    /// A call that changes nothing.
-    pub(crate) fn look<T>(
-        &mut self,
-        call: impl FnOnce(&mut Self) -> Result<T, FatError>,
-    ) -> Result<T, Errno> {
-        if self.state == State::Unmounted {
-            return Err(Errno::Io);
-        }
-        let outcome = call(self);
-        self.report(outcome)
-    }
-
     /// A call that may change something, now.
     pub(crate) fn change<T>(
         &mut self,
+        called: Call<'_>,
         now: Time,
         call: impl FnOnce(&mut Self) -> Result<T, FatError>,
     ) -> Result<T, Errno> {
         self.store.now = now;
-        self.write(|fat| {
+        self.write_call(called, |fat| {
             let value = call(fat)?;
             if fat.options.sync {
                 fat.sync_all()?;
@@ -183,49 +157,28 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         })
     }
 
-    /// A call that writes.
-    pub(crate) fn write<T>(
-        &mut self,
-        call: impl FnOnce(&mut Self) -> Result<T, FatError>,
-    ) -> Result<T, Errno> {
-        if self.state == State::Failed {
-            return self.report(Err(FatError::Failed));
-        }
-        if self.options.read_only {
-            return Err(Errno::ReadOnly);
-        }
-        self.look(|fat| {
-            let outcome = call(fat);
-            if matches!(outcome, Err(FatError::Device(_) | FatError::Nvram(_))) {
-                fat.state = State::Failed;
-            }
-            outcome
-        })
-    }
-
     pub(crate) fn is_writable(&self) -> bool {
-        self.state == State::Mounted && !self.options.read_only
+        self.gate.is_writable()
     }
 
     pub(crate) fn close(&mut self) -> Result<(), FatError> {
-        let state = core::mem::replace(&mut self.state, State::Unmounted);
-        if state == State::Failed {
-            return Err(FatError::Failed);
-        }
-        if !self.options.read_only {
+        if self.gate.close()? {
             self.drop_nameless()?;
             self.sync_all()?;
             self.store.close()?;
         }
         Ok(())
     }
+}
 
-    fn report<T>(&mut self, outcome: Result<T, FatError>) -> Result<T, Errno> {
-        outcome.map_err(|error| {
-            if !matches!(error, FatError::Call(_)) {
-                self.fault = Some(error);
-            }
-            error.errno()
-        })
+impl<D: BlockDevice, N: BlockDevice> Gated for Fat<D, N> {
+    type Error = FatError;
+
+    fn gate(&mut self) -> &mut Gate<FatError> {
+        &mut self.gate
+    }
+
+    fn place(&mut self, error: &FatError) -> Option<u64> {
+        self.place_of_error(error)
     }
 }

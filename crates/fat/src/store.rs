@@ -13,7 +13,7 @@ use crate::{
     nvram::Nvram,
 };
 use alloc::{boxed::Box, vec, vec::Vec};
-use nandlab_block::{BlockDevice, Lba};
+use nandlab_block::{BlockDevice, Lba, runs};
 use nandlab_vfs::{Ino, Time};
 
 /// The longest request, in bytes.
@@ -114,7 +114,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         let now = self.now;
         Ok(self
             .cache
-            .edit(sector, Owner::Metadata, now)
+            .edit(sector, Owner::Metadata, now, |_| ())
             .unwrap_or_default())
     }
 
@@ -201,7 +201,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
     pub fn write_fresh(&mut self, first: u32, data: &[u8]) -> Result<(), FatError> {
         self.mark_in_use()?;
         self.cache
-            .forget(first, data.len().div_ceil(self.sector()) as u32);
+            .forget_run(first, data.len().div_ceil(self.sector()) as u32);
         self.unflushed = true;
         let (whole, rest) = data.split_at(data.len() / self.sector() * self.sector());
         if !whole.is_empty() {
@@ -240,7 +240,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
             self.device.read(self.lba(sector), &mut whole)?;
             self.cache.keep(sector, whole.into());
         }
-        if let Some(whole) = self.cache.edit(sector, owner, now) {
+        if let Some(whole) = self.cache.edit(sector, owner, now, |_| ()) {
             whole[at..at + data.len()].copy_from_slice(data);
         }
         Ok(())
@@ -253,24 +253,14 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         }
         self.mark_in_use()?;
         let most = REQUEST_MAX / self.sector();
-        let mut at = 0;
-        while at < sectors.len() {
-            let run = sectors[at..]
-                .iter()
-                .zip(sectors[at]..)
-                .take(most)
-                .take_while(|(sector, next)| **sector == *next)
-                .count();
-            let mut data = Vec::with_capacity(run * self.sector());
-            for sector in &sectors[at..at + run] {
+        for run in runs(sectors, most) {
+            let mut data = Vec::with_capacity(run.len() * self.sector());
+            for sector in run {
                 data.extend_from_slice(self.cache.get(*sector).unwrap_or_default());
             }
             self.unflushed = true;
-            self.device.write(self.lba(sectors[at]), &data)?;
-            sectors[at..at + run]
-                .iter()
-                .for_each(|sector| self.cache.settle(*sector));
-            at += run;
+            self.device.write(self.lba(run[0]), &data)?;
+            run.iter().for_each(|sector| self.cache.settle(*sector));
         }
         Ok(())
     }
@@ -309,7 +299,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
     /// Clusters have become free: what memory and cache hold of their sectors is void, and the
     /// device need not keep it.
     pub fn release(&mut self, sector: u32, count: u32, discard: bool) -> Result<(), FatError> {
-        self.cache.forget(sector, count);
+        self.cache.forget_run(sector, count);
         if let Some(nvram) = &mut self.nvram {
             (sector..sector + count).try_for_each(|sector| nvram.release(sector))?;
         }

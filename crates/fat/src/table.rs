@@ -239,7 +239,7 @@ impl Table {
                 store.layout.cluster_sectors,
             );
             self.set(store, at, 0)?;
-            store.cache.forget(sector, count);
+            store.cache.forget_run(sector, count);
             match link {
                 Link::Next(next) => at = next,
                 _ => break,

@@ -10,28 +10,16 @@ use crate::volume::{Layer, Mounted, Volume};
 use crate::walk::Walk;
 use crate::words::placed;
 use nandlab_vfs::Errno;
-use serde::Serialize;
+pub use nandlab_vfs::report::Severity;
+use nandlab_vfs::report::{self, FINDINGS_MAX, Report};
+use serde::{Serialize, Serializer};
 use std::fmt;
-
-/// The most findings of UBI that are kept; other formats have limits of their own.
-const FINDINGS_MAX: usize = 1000;
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Nothing is lost.
-    Note,
-    /// Space is lost, contents are not.
-    Waste,
-    /// Contents are lost or in danger.
-    Damage,
-}
 
 /// Something wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// How much it matters.
+    #[serde(serialize_with = "in_words")]
     pub severity: Severity,
     /// Where it is, in bytes of the file system, or for UBI of the flash's data, where that is one
     /// place.
@@ -49,14 +37,13 @@ pub struct Checked {
     pub more: u64,
 }
 
+fn in_words<S: Serializer>(severity: &Severity, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_str(severity)
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Note => "note",
-            Severity::Waste => "waste",
-            Severity::Damage => "damage",
-        };
-        write!(f, "{severity}: {}", placed(self.offset, &self.what))
+        write!(f, "{}: {}", self.severity, placed(self.offset, &self.what))
     }
 }
 
@@ -70,30 +57,25 @@ impl Checked {
         }
     }
 
+    /// Adds what a file system found; `place` gives the byte of a finding.
+    fn absorb<F: report::Finding + fmt::Display, T>(
+        &mut self,
+        report: Report<F, T>,
+        mut place: impl FnMut(&F) -> Option<u64>,
+    ) {
+        self.more += report.more;
+        self.findings
+            .extend(report.findings.iter().map(|finding| Finding {
+                severity: finding.severity(),
+                offset: place(finding),
+                what: finding.to_string(),
+            }));
+    }
+
     /// The worst finding.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }
-}
-
-macro_rules! collect {
-    ($checked:ident, $report:expr, $severity:path, $offset:expr) => {{
-        use $severity as Theirs;
-        let report = $report;
-        $checked.more += report.more;
-        for finding in report.findings {
-            let severity = match finding.severity() {
-                Theirs::Note => Severity::Note,
-                Theirs::Waste => Severity::Waste,
-                Theirs::Damage => Severity::Damage,
-            };
-            $checked.findings.push(Finding {
-                severity,
-                offset: $offset(&finding),
-                what: finding.to_string(),
-            });
-        }
-    }};
 }
 
 /// What a format leaves out without a word when it is read, as Linux does: nodes of JFFS2 whose
@@ -114,10 +96,10 @@ pub fn left_out(volume: &mut Volume) -> Result<Checked> {
                 }
             )
         };
-        report.findings.retain(|finding| {
-            finding.severity() == nandlab_jffs2::Severity::Damage || is_name(finding)
-        });
-        collect!(checked, report, nandlab_jffs2::Severity, place);
+        report
+            .findings
+            .retain(|finding| finding.severity() == Severity::Damage || is_name(finding));
+        checked.absorb(report, place);
     }
     Ok(checked)
 }
@@ -174,37 +156,15 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
         return Ok(checked);
     }
     match &mut volume.mounted {
-        Some(Mounted::Jffs2(fs)) => {
-            collect!(
-                checked,
-                fs.check().map_err(failed)?,
-                nandlab_jffs2::Severity,
-                place
-            )
-        }
+        Some(Mounted::Jffs2(fs)) => checked.absorb(fs.check().map_err(failed)?, place),
         Some(Mounted::Ext(fs)) => {
-            collect!(
-                checked,
-                fs.check().map_err(failed)?,
-                nandlab_ext::Severity,
-                |finding: &_| fs.place_of(finding)
-            )
+            checked.absorb(fs.check().map_err(failed)?, |finding| fs.place_of(finding))
         }
         Some(Mounted::F2fs(fs)) => {
-            collect!(
-                checked,
-                fs.check().map_err(failed)?,
-                nandlab_f2fs::Severity,
-                |finding: &_| fs.place_of(finding)
-            )
+            checked.absorb(fs.check().map_err(failed)?, |finding| fs.place_of(finding))
         }
         Some(Mounted::Fat(fs)) => {
-            collect!(
-                checked,
-                fs.check().map_err(failed)?,
-                nandlab_fat::Severity,
-                |finding: &_| fs.place_of(finding)
-            )
+            checked.absorb(fs.check().map_err(failed)?, |finding| fs.place_of(finding))
         }
         None => {}
     }

@@ -155,7 +155,7 @@ impl ImageError {
     pub(crate) fn explained(self, cause: Option<Cause>) -> Self {
         match (self, cause) {
             (Self::Call { path, error, why }, Some(cause)) if has_cause(error) => {
-                let why = [why, placed(cause.at, &cause.what)]
+                let why = [why, placed(cause.at, &cause.what())]
                     .into_iter()
                     .filter(|why| !why.is_empty())
                     .collect::<Vec<_>>()

@@ -413,7 +413,7 @@ fn give<T>(
 /// A failure in words, with what the file system knows of it and its place.
 fn told(fs: &mut dyn FileSystem, what: String, error: Errno) -> (Option<u64>, String) {
     match fs.cause().filter(|_| has_cause(error)) {
-        Some(cause) => (cause.at, format!("{what}: {}", cause.what)),
+        Some(cause) => (cause.at, format!("{what}: {}", cause.what())),
         None => (None, format!("{what}: {error}")),
     }
 }

@@ -6,7 +6,6 @@
 
 use crate::{
     Finding, Jffs2, Jffs2Error,
-    check::note,
     inode::{KIND_DIRECTORY, ROOT},
     scan::{Found, FoundName},
 };
@@ -52,27 +51,21 @@ impl<M: Mtd> Jffs2<M> {
                 let Some(child) = self.known.get_mut(&found.ino).filter(|_| found.ino != ROOT)
                 else {
                     lost.push(found.at);
-                    note(
-                        &mut self.noted,
-                        Finding::Dangling {
-                            dir,
-                            name,
-                            ino: found.ino,
-                        },
-                    );
+                    self.noted.add(Finding::Dangling {
+                        dir,
+                        name,
+                        ino: found.ino,
+                    });
                     continue;
                 };
                 if found.kind == KIND_DIRECTORY {
                     if child.links > 0 {
                         lost.push(found.at);
-                        note(
-                            &mut self.noted,
-                            Finding::TwoNames {
-                                dir,
-                                name: name.clone(),
-                                ino: found.ino,
-                            },
-                        );
+                        self.noted.add(Finding::TwoNames {
+                            dir,
+                            name: name.clone(),
+                            ino: found.ino,
+                        });
                         doubles.push((dir, name));
                         continue;
                     }

@@ -15,22 +15,10 @@ use crate::{
 };
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::Mtd;
-use nandlab_vfs::FileType;
-
-/// The most findings that are kept.
-pub const FINDINGS_MAX: usize = 1000;
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Nothing is lost; a power cut may leave it.
-    Note,
-    /// Bytes that are no node, or one that does not count any more and is damaged: space until it
-    /// is collected.
-    Waste,
-    /// Contents are lost or in danger.
-    Damage,
-}
+use nandlab_vfs::{
+    FileType,
+    report::{self, Severity},
+};
 
 /// Something wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,45 +103,24 @@ impl Finding {
     }
 }
 
+impl report::Finding for Finding {
+    fn severity(&self) -> Severity {
+        self.severity()
+    }
+}
+
 /// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// The findings, as they were met.
-    pub findings: Vec<Finding>,
-    /// Findings beyond [`FINDINGS_MAX`].
-    pub more: u64,
+pub type Report = report::Report<Finding, Totals>;
+
+/// What a check counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
     /// Nodes on the medium, those too that do not count any more.
     pub nodes: u64,
     /// Inodes with a name.
     pub inodes: u64,
     /// Bytes of all files.
     pub bytes: u64,
-}
-
-impl Report {
-    /// The worst finding.
-    pub fn worst(&self) -> Option<Severity> {
-        self.findings.iter().map(Finding::severity).max()
-    }
-
-    fn add(&mut self, finding: Finding) {
-        let room = self.findings.len() < FINDINGS_MAX;
-        match self.findings.last_mut() {
-            // Garbage is found in steps of four bytes.
-            Some(Finding::Garbage { at, len }) if matches!(finding, Finding::Garbage { at: next, .. } if next == *at + *len) => {
-                *len += 4
-            }
-            _ if room => self.findings.push(finding),
-            _ => self.more += 1,
-        }
-    }
-}
-
-/// Keeps a finding, if there are not too many.
-pub(crate) fn note(findings: &mut Vec<Finding>, finding: Finding) {
-    if findings.len() < FINDINGS_MAX {
-        findings.push(finding);
-    }
 }
 
 impl<M: Mtd> Jffs2<M> {
@@ -170,10 +137,7 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn check_all(&mut self, unpack: bool) -> Result<Report, Jffs2Error> {
-        let mut report = Report {
-            findings: self.noted.clone(),
-            ..Report::default()
-        };
+        let mut report = self.noted.clone();
         let mut bytes = vec![0; self.space.block_bytes as usize];
         for block in 0..self.flash.blocks() {
             if self.flash.is_bad(block)? {
@@ -235,7 +199,11 @@ impl<M: Mtd> Jffs2<M> {
                     at += pad(head.len) as usize;
                 }
                 _ => {
-                    report.add(Finding::Garbage { at: place, len: 4 });
+                    // Garbage is found in steps of four bytes.
+                    match report.findings.last_mut() {
+                        Some(Finding::Garbage { at, len }) if *at + *len == place => *len += 4,
+                        _ => report.add(Finding::Garbage { at: place, len: 4 }),
+                    }
                     at += 4;
                 }
             }
@@ -328,8 +296,8 @@ impl<M: Mtd> Jffs2<M> {
                 self.read_all(ino, size)?;
             }
         }
-        for name in self.list_xattrs(ino)? {
-            self.get_xattr(ino, &name)?;
+        for name in self.list_attributes(ino)? {
+            self.get_attribute(ino, &name)?;
         }
         debug_assert!(ino != ROOT || kind == FileType::Directory || self.links(ROOT) == 1);
         Ok(())

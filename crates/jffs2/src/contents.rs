@@ -15,7 +15,7 @@ use crate::{
 };
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::Mtd;
-use nandlab_vfs::{Errno, FileSystem, Ino, SetAttr, Time};
+use nandlab_vfs::{Call, Errno, FileSystem, Ino, SetAttr, Time};
 
 /// A page that is not all zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,8 +148,8 @@ impl<M: Mtd> Jffs2<M> {
         let mut known = known;
         for page in &contents.pages {
             let packed = &contents.bytes[page.from..page.end];
-            self.change(now, |fs| {
-                let ino = fs.file(ino)?;
+            self.change(Call::on("write", ino), now, |fs| {
+                let ino = fs.check_file(ino)?;
                 if page.at > known {
                     fs.write_hole(ino, known, page.at, |_| {})?;
                 }

@@ -97,6 +97,7 @@ impl<M: Mtd> Jffs2<M> {
                 what: "checksum of the node",
                 found,
                 expected,
+                medium: self.flash.doubt(),
             }
         })
     }
@@ -127,6 +128,7 @@ impl<M: Mtd> Jffs2<M> {
             what: "length of the data",
             found: self.data.len() as u32,
             expected: skip + out.len() as u32,
+            medium: None,
         })?;
         out.copy_from_slice(held);
         Ok(())
@@ -142,6 +144,7 @@ impl<M: Mtd> Jffs2<M> {
                 what: "length of the data",
                 found: raw.dsize.max(raw.csize),
                 expected: longest,
+                medium: None,
             });
         }
         let mut packed = core::mem::take(&mut self.raw);
@@ -159,6 +162,7 @@ impl<M: Mtd> Jffs2<M> {
                 what: "checksum of the data",
                 found,
                 expected: raw.data_crc,
+                medium: self.flash.doubt(),
             });
         }
         unpacked.map_err(|error| Jffs2Error::Data { at, error })?;

@@ -2,10 +2,21 @@
 
 use crate::Undecodable;
 use nandlab_mtd::MtdError;
-use nandlab_vfs::Errno;
+use nandlab_vfs::{Errno, Fault};
+
+/// A node that was given up since its checksum is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("byte {at:#x}: node given up for a wrong checksum")]
+pub struct LostNode {
+    /// Where the node is.
+    pub at: u32,
+    /// The flash's answer, if it could not correct the bytes.
+    #[source]
+    pub medium: Option<MtdError>,
+}
 
 /// Why a medium could not be mounted, or a call not be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Jffs2Error {
     /// The call asked for what cannot be.
     #[error(transparent)]
@@ -54,6 +65,9 @@ pub enum Jffs2Error {
         found: u32,
         /// What should be.
         expected: u32,
+        /// The flash's answer, if it could not correct the bytes.
+        #[source]
+        medium: Option<MtdError>,
     },
     /// A node's data cannot be decompressed.
     #[error("byte {at:#x}: {error}")]
@@ -61,6 +75,7 @@ pub enum Jffs2Error {
         /// Where the node is.
         at: u32,
         /// What is wrong.
+        #[source]
         error: Undecodable,
     },
     /// A device or link whose only node is gone, or an inode without any.
@@ -70,6 +85,9 @@ pub enum Jffs2Error {
         ino: u32,
         /// What is missing.
         what: &'static str,
+        /// The last of its nodes that was given up.
+        #[source]
+        lost: Option<LostNode>,
     },
     /// Space for collecting garbage is used up: a block too many failed.
     #[error("no erased block left for what is moved")]
@@ -84,19 +102,20 @@ pub enum Jffs2Error {
 
 impl Jffs2Error {
     /// The byte of the flash where it was met, if it is one place.
-    pub fn place(self) -> Option<u64> {
+    pub fn place(&self) -> Option<u64> {
         match self {
             Self::Incompatible { at, .. } | Self::Node { at, .. } | Self::Data { at, .. } => {
-                Some(at.into())
+                Some((*at).into())
             }
+            Self::Inode { lost, .. } => lost.map(|lost| lost.at.into()),
             _ => None,
         }
     }
 
     /// The number for the caller.
-    pub fn errno(self) -> Errno {
+    pub fn errno(&self) -> Errno {
         match self {
-            Self::Call(errno) => errno,
+            Self::Call(errno) => *errno,
             Self::Flash(MtdError::ReadOnly) | Self::Failed => Errno::ReadOnly,
             Self::Shape { .. } | Self::Incompatible { .. } => Errno::Invalid,
             Self::Stuck => Errno::NoSpace,
@@ -107,5 +126,23 @@ impl Jffs2Error {
             | Self::Inode { .. }
             | Self::Failing(_) => Errno::Io,
         }
+    }
+}
+
+impl Fault for Jffs2Error {
+    fn errno(&self) -> Errno {
+        self.errno()
+    }
+
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
+    fn is_fatal(&self) -> bool {
+        matches!(self, Self::Flash(_) | Self::Failing(_))
+    }
+
+    fn failed() -> Self {
+        Self::Failed
     }
 }

@@ -50,6 +50,10 @@ pub(crate) struct Flash<M> {
     /// The page that was read last.
     last: Vec<u8>,
     last_page: Option<Page>,
+    /// Its bit errors could not be corrected.
+    last_doubt: Option<MtdError>,
+    /// The same of a page of the last read.
+    doubt: Option<MtdError>,
     /// Bytes read, for [`Work`](crate::Work).
     pub bytes_read: u64,
     /// Programs and erases since the last sync.
@@ -72,6 +76,8 @@ impl<M: Mtd> Flash<M> {
             waiting_len: 0,
             last,
             last_page: None,
+            last_doubt: None,
+            doubt: None,
             bytes_read: 0,
             unsynced: false,
         }
@@ -142,6 +148,7 @@ impl<M: Mtd> Flash<M> {
     /// Reads bytes.
     pub fn read(&mut self, at: u32, mut out: &mut [u8]) -> Result<(), MtdError> {
         let mut at = at;
+        self.doubt = None;
         self.bytes_read += out.len() as u64;
         while !out.is_empty() {
             let in_page = (at % self.geometry.page) as usize;
@@ -153,6 +160,7 @@ impl<M: Mtd> Flash<M> {
                 now[..known].copy_from_slice(&self.waiting[in_page..in_page + known]);
             } else {
                 self.load(Page(at / self.geometry.page))?;
+                self.doubt = self.doubt.or(self.last_doubt);
                 now.copy_from_slice(&self.last[in_page..in_page + step]);
             }
             out = later;
@@ -161,15 +169,21 @@ impl<M: Mtd> Flash<M> {
         Ok(())
     }
 
+    /// The error of the last read whose bytes were given although the flash could not correct them.
+    pub fn doubt(&self) -> Option<MtdError> {
+        self.doubt
+    }
+
     fn load(&mut self, page: Page) -> Result<(), MtdError> {
         if self.last_page == Some(page) {
             return Ok(());
         }
         self.last_page = None;
-        match self.mtd.read(page, &mut self.last, &mut []) {
-            Ok(_) | Err(MtdError::Uncorrectable(_)) => {}
+        self.last_doubt = match self.mtd.read(page, &mut self.last, &mut []) {
+            Ok(_) => None,
+            Err(error @ MtdError::Uncorrectable(_)) => Some(error),
             Err(error) => return Err(error),
-        }
+        };
         self.last_page = Some(page);
         Ok(())
     }

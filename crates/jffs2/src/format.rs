@@ -431,16 +431,6 @@ impl RawSummary {
     }
 }
 
-/// An attribute's name space on the medium, and what callers put before the name. The two lists of
-/// rights have no name of their own.
-pub(crate) const PREFIXES: [(u8, &[u8]); 5] = [
-    (1, b"user."),
-    (2, b"security."),
-    (3, b"system.posix_acl_access"),
-    (4, b"system.posix_acl_default"),
-    (5, b"trusted."),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;

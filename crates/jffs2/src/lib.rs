@@ -52,14 +52,15 @@ mod work;
 mod write;
 mod xattr;
 
-pub use check::{FINDINGS_MAX, Finding, Report, Severity};
+pub use check::{Finding, Report, Totals};
 pub use compress::{Choice, Compression, Packer, Undecodable};
 pub use contents::Contents;
-pub use error::Jffs2Error;
+pub use error::{Jffs2Error, LostNode};
 pub use flash::Medium;
 pub use format::{Endian, PAGE};
 pub use mkfs::{Entry, Format, FormatError, Made, Maker, format, populate};
 pub use mount::{Jffs2, Options};
+pub use nandlab_vfs::report::{FINDINGS_MAX, Severity};
 pub use survey::{Seen, What, survey};
 pub use volume::Jffs2Volume;
 pub use work::{Coded, Work};

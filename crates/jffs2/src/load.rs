@@ -6,7 +6,7 @@
 //! fs/jffs2/readinode.c.
 
 use crate::{
-    Jffs2, Jffs2Error,
+    Jffs2, Jffs2Error, LostNode,
     compress::ZERO,
     format::{DIRENT, HEAD, Head, INODE, PAGE, Place, RawDirent, RawInode, crc, kind, pad},
     inode::{Dent, Dents, Inode, ROOT, hash},
@@ -28,6 +28,8 @@ struct Nodes {
     version: u32,
     /// Version and time of the newest entry that has one.
     mctime: (u32, u32),
+    /// The last node with a wrong checksum.
+    lost: Option<LostNode>,
 }
 
 impl Nodes {
@@ -38,6 +40,7 @@ impl Nodes {
             return Err(Jffs2Error::Inode {
                 ino,
                 what: "no node of it is left",
+                lost: self.lost,
             });
         }
         Ok(Inode {
@@ -131,7 +134,7 @@ impl<M: Mtd> Jffs2<M> {
         nodes
             .data
             .sort_unstable_by_key(|(at, raw)| (core::cmp::Reverse(raw.version), *at));
-        let kept = self.sift(nodes.data.as_slice())?;
+        let kept = self.sift(&nodes.data, &mut nodes.lost)?;
         if let Some(known) = self.known.get_mut(&ino) {
             known.checked = true;
         }
@@ -144,6 +147,7 @@ impl<M: Mtd> Jffs2<M> {
             what: "mode",
             found: latest.mode,
             expected: 0o100_000,
+            medium: None,
         };
         let kind = FileType::from_mode(latest.mode as u16).ok_or(mode)?;
         let mut inode = nodes.into_inode(kind, &latest);
@@ -176,6 +180,7 @@ impl<M: Mtd> Jffs2<M> {
                             .is_some_and(|len| pad(len) == node.len)
                 });
                 let Some(raw) = raw else {
+                    nodes.lost = self.lost_at(at);
                     return self.obsolete(at);
                 };
                 nodes.version = nodes.version.max(raw.version);
@@ -218,7 +223,11 @@ impl<M: Mtd> Jffs2<M> {
 
     /// Of the nodes of an inode, the newest first, those of which something is to be seen; and the
     /// newest, if it has no data.
-    fn sift(&mut self, nodes: &[(u32, RawInode)]) -> Result<Vec<(u32, RawInode)>, Jffs2Error> {
+    fn sift(
+        &mut self,
+        nodes: &[(u32, RawInode)],
+        lost: &mut Option<LostNode>,
+    ) -> Result<Vec<(u32, RawInode)>, Jffs2Error> {
         let (mut covered, mut kept) = (Covered::default(), Vec::new());
         for &(at, raw) in nodes {
             let (start, end) = (raw.offset, raw.offset.saturating_add(raw.covers()));
@@ -228,6 +237,9 @@ impl<M: Mtd> Jffs2<M> {
                 !covered.has(start, end)
             };
             if !useful || !self.is_whole(at, &raw)? {
+                if useful {
+                    *lost = self.lost_at(at);
+                }
                 self.obsolete(at)?;
                 continue;
             }
@@ -237,6 +249,12 @@ impl<M: Mtd> Jffs2<M> {
             kept.push((at, raw));
         }
         Ok(kept)
+    }
+
+    /// A node that is given up behind the read that showed its wrong checksum.
+    fn lost_at(&self, at: u32) -> Option<LostNode> {
+        let medium = self.flash.doubt();
+        Some(LostNode { at, medium })
     }
 
     /// Looks at a node's data, if that has not happened.
@@ -315,6 +333,7 @@ impl<M: Mtd> Jffs2<M> {
                 what: "length of the data",
                 found: len,
                 expected: *expected.start(),
+                medium: None,
             });
         }
         inode.data = vec![0; len as usize];

@@ -1,7 +1,7 @@
 //! A mounted medium: its parts, its options, and what every call has in common.
 
 use crate::{
-    Compression, Endian, Finding, Jffs2Error, Medium, PAGE, Work,
+    Compression, Endian, Jffs2Error, Medium, PAGE, Report, Work,
     compress::Packer,
     flash::Flash,
     inode::{Inode, Known},
@@ -12,7 +12,7 @@ use crate::{
 };
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_mtd::Mtd;
-use nandlab_vfs::{Errno, Time};
+use nandlab_vfs::{Call, Errno, Gate, Gated, Time};
 
 /// The largest medium, in bytes: places are 32 bits.
 const BYTES_MAX: u64 = 1 << 32;
@@ -99,14 +99,6 @@ impl Limits {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
-    Mounted,
-    /// A write failed: memory and medium have gone apart.
-    Failed,
-    Unmounted,
-}
-
 /// A mounted medium on the array `M`.
 #[derive(Debug)]
 pub struct Jffs2<M> {
@@ -139,11 +131,10 @@ pub struct Jffs2<M> {
     pub(crate) open: Option<u32>,
     pub(crate) data: Vec<u8>,
     /// What the build found wrong.
-    pub(crate) noted: Vec<Finding>,
+    pub(crate) noted: Report,
     pub(crate) work: Work,
     dice: u64,
-    life: Life,
-    fault: Option<Jffs2Error>,
+    gate: Gate<Jffs2Error>,
 }
 
 impl<M: Mtd> Jffs2<M> {
@@ -212,11 +203,10 @@ impl<M: Mtd> Jffs2<M> {
             page: Vec::new(),
             open: None,
             data: Vec::new(),
-            noted: Vec::new(),
+            noted: Report::default(),
             work: Work::default(),
             dice: options.seed,
-            life: Life::Mounted,
-            fault: None,
+            gate: Gate::new(options.read_only || found.read_only),
         };
         jffs2.build(found)?;
         Ok(jffs2)
@@ -238,13 +228,8 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// What lay behind the last [`Errno::Io`], [`Errno::NoSpace`] or [`Errno::ReadOnly`].
-    pub fn fault(&self) -> Option<Jffs2Error> {
-        self.fault
-    }
-
-    /// The same, told once.
-    pub(crate) fn take_fault(&mut self) -> Option<Jffs2Error> {
-        self.fault.take()
+    pub fn fault(&self) -> Option<&Jffs2Error> {
+        self.gate.fault()
     }
 
     /// The array below; what is done there passes this mount by.
@@ -272,27 +257,15 @@ impl<M: Mtd> Jffs2<M> {
         (self.dice >> 57) as u32
     }
 
-    /// A call that changes nothing.
-    pub(crate) fn look<T>(
-        &mut self,
-        call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>,
-    ) -> Result<T, Errno> {
-        if self.life == Life::Unmounted {
-            return Err(Errno::Io);
-        }
-        let outcome = call(self);
-        self.let_go();
-        self.report(outcome)
-    }
-
     /// A call that may change something, now.
     pub(crate) fn change<T>(
         &mut self,
+        called: Call<'_>,
         now: Time,
         call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>,
     ) -> Result<T, Errno> {
         self.now = now;
-        self.write_call(|jffs2| {
+        self.write_call(called, |jffs2| {
             let value = call(jffs2)?;
             if jffs2.options.sync {
                 jffs2.flush()?;
@@ -302,37 +275,12 @@ impl<M: Mtd> Jffs2<M> {
         })
     }
 
-    /// A call that writes.
-    pub(crate) fn write_call<T>(
-        &mut self,
-        call: impl FnOnce(&mut Self) -> Result<T, Jffs2Error>,
-    ) -> Result<T, Errno> {
-        if self.life == Life::Failed {
-            return self.report(Err(Jffs2Error::Failed));
-        }
-        if self.options.read_only {
-            return Err(Errno::ReadOnly);
-        }
-        self.failing = 0;
-        self.look(|jffs2| {
-            let outcome = call(jffs2);
-            if matches!(outcome, Err(Jffs2Error::Flash(_) | Jffs2Error::Failing(_))) {
-                jffs2.life = Life::Failed;
-            }
-            outcome
-        })
-    }
-
     pub(crate) fn is_writable(&self) -> bool {
-        self.life == Life::Mounted && !self.options.read_only
+        self.gate.is_writable()
     }
 
     pub(crate) fn close(&mut self) -> Result<(), Jffs2Error> {
-        let life = core::mem::replace(&mut self.life, Life::Unmounted);
-        if life == Life::Failed {
-            return Err(Jffs2Error::Failed);
-        }
-        if self.options.read_only {
+        if !self.gate.close()? {
             return Ok(());
         }
         let nameless: Vec<u32> = self
@@ -347,14 +295,26 @@ impl<M: Mtd> Jffs2<M> {
         self.flush()?;
         Ok(self.flash.sync()?)
     }
+}
 
-    fn report<T>(&mut self, outcome: Result<T, Jffs2Error>) -> Result<T, Errno> {
-        outcome.map_err(|error| {
-            if !matches!(error, Jffs2Error::Call(_)) {
-                self.fault = Some(error);
-            }
-            error.errno()
-        })
+impl<M: Mtd> Gated for Jffs2<M> {
+    type Error = Jffs2Error;
+
+    fn gate(&mut self) -> &mut Gate<Jffs2Error> {
+        &mut self.gate
+    }
+
+    fn place(&mut self, error: &Jffs2Error) -> Option<u64> {
+        error.place()
+    }
+
+    fn before_write(&mut self) -> Result<(), Jffs2Error> {
+        self.failing = 0;
+        Ok(())
+    }
+
+    fn after_call(&mut self) {
+        self.let_go();
     }
 }
 

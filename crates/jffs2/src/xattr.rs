@@ -8,7 +8,7 @@
 
 use crate::{
     Jffs2, Jffs2Error,
-    format::{self, PREFIXES, RawXattr, RawXref, XATTR, XREF, crc},
+    format::{self, RawXattr, RawXref, XATTR, XREF, crc},
     room::For,
     scan::FoundXattr,
     space::{Owner, State},
@@ -19,9 +19,11 @@ use alloc::{
     vec::Vec,
 };
 use nandlab_mtd::Mtd;
-use nandlab_vfs::{
-    Errno, SetXattr,
+use nandlab_vfs::{Errno, SetXattr};
+use nandlab_xattr::{
+    Space,
     acl::{self, Order},
+    check_set,
 };
 
 /// The odd numbers of references.
@@ -83,20 +85,6 @@ impl Xattrs {
             .map(|((_, xid), found)| (*xid, found.seqno))
             .collect()
     }
-}
-
-/// A name as the medium has it: its space and what follows that.
-fn split(name: &[u8]) -> Result<(u8, &[u8]), Errno> {
-    if name.len() > nandlab_vfs::NAME_MAX {
-        return Err(Errno::Range);
-    }
-    let found = PREFIXES
-        .iter()
-        .find_map(|(number, space)| name.strip_prefix(*space).map(|rest| (*number, rest)));
-    let whole = |number: u8| number == 3 || number == 4;
-    found
-        .filter(|(number, rest)| whole(*number) == rest.is_empty())
-        .ok_or(Errno::NotSupported)
 }
 
 impl<M: Mtd> Jffs2<M> {
@@ -188,6 +176,7 @@ impl<M: Mtd> Jffs2<M> {
                 what: "checksum of an attribute",
                 found,
                 expected: value.raw.data_crc,
+                medium: self.flash.doubt(),
             });
         }
         let contents = data.split_off(usize::from(value.raw.name_len) + 1);
@@ -197,7 +186,7 @@ impl<M: Mtd> Jffs2<M> {
 
     /// The attribute of that name with the highest number: its value's number and contents.
     fn find_xattr(&mut self, ino: u32, name: &[u8]) -> Result<Option<(u32, Vec<u8>)>, Jffs2Error> {
-        let (prefix, rest) = split(name)?;
+        let (prefix, rest) = Space::JFFS2.split(name)?;
         let mut best: Option<(u32, u32, Vec<u8>)> = None;
         for (xid, seqno) in self.xattrs.of(ino) {
             let fits =
@@ -220,18 +209,16 @@ impl<M: Mtd> Jffs2<M> {
         Ok(best.map(|(_, xid, contents)| (xid, contents)))
     }
 
-    pub(crate) fn get_xattr(&mut self, ino: u32, name: &[u8]) -> Result<Vec<u8>, Jffs2Error> {
+    pub(crate) fn get_attribute(&mut self, ino: u32, name: &[u8]) -> Result<Vec<u8>, Jffs2Error> {
         let (_, value) = self.find_xattr(ino, name)?.ok_or(Errno::NoData)?;
         Ok(acl::shown(name, value, self.order())?)
     }
 
-    pub(crate) fn list_xattrs(&mut self, ino: u32) -> Result<Vec<Vec<u8>>, Jffs2Error> {
+    pub(crate) fn list_attributes(&mut self, ino: u32) -> Result<Vec<Vec<u8>>, Jffs2Error> {
         let mut names = BTreeSet::new();
         for (xid, _) in self.xattrs.of(ino) {
             let (prefix, name, _) = self.read_value(xid)?;
-            if let Some((_, space)) = PREFIXES.iter().find(|(number, _)| *number == prefix) {
-                names.insert([*space, &name].concat());
-            }
+            names.extend(Space::JFFS2.join(prefix, &name));
         }
         Ok(names.into_iter().collect())
     }
@@ -245,34 +232,31 @@ impl<M: Mtd> Jffs2<M> {
         }
     }
 
-    pub(crate) fn set_xattr(
+    /// Sets an attribute, or removes it.
+    pub(crate) fn set_attribute(
         &mut self,
         ino: u32,
         name: &[u8],
-        value: &[u8],
+        value: Option<&[u8]>,
         expect: SetXattr,
     ) -> Result<(), Jffs2Error> {
+        let Some(value) = value else {
+            let (xid, _) = self.find_xattr(ino, name)?.ok_or(Errno::NoData)?;
+            return self.end_ref(ino, xid);
+        };
         let value = &acl::stored(name, value, self.order())?[..];
         let old = self.find_xattr(ino, name)?;
-        match (expect, &old) {
-            _ if value.len() > 1 << 16 => return Err(Errno::TooBig.into()),
-            (SetXattr::Create, Some(_)) => return Err(Errno::Exists.into()),
-            (SetXattr::Replace, None) => return Err(Errno::NoData.into()),
-            (_, Some((_, contents))) if contents == value => return Ok(()),
-            _ => {}
+        check_set(Some(value), expect, old.is_some())?;
+        if old.as_ref().is_some_and(|(_, contents)| contents == value) {
+            return Ok(());
         }
-        let (prefix, rest) = split(name)?;
+        let (prefix, rest) = Space::JFFS2.split(name)?;
         let xid = self.put_value(prefix, rest, value)?;
         if let Err(error) = self.put_ref(ino, xid, 0, For::Write) {
             self.release_value(xid)?;
             return Err(error);
         }
         old.map_or(Ok(()), |(old, _)| self.end_ref(ino, old))
-    }
-
-    pub(crate) fn remove_xattr(&mut self, ino: u32, name: &[u8]) -> Result<(), Jffs2Error> {
-        let (xid, _) = self.find_xattr(ino, name)?.ok_or(Errno::NoData)?;
-        self.end_ref(ino, xid)
     }
 
     /// A value of which one more is used: one that is there already, or a new one.

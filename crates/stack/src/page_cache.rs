@@ -1,10 +1,10 @@
 //! The `[memory]` section: the machine's memory, and when what waits in it is written.
 //!
-//! The policy is Linux 2.6's ([`nandlab_vfs::flusher`]), and so are the names of the limits.
+//! The policy is Linux 2.6's ([`nandlab_pagecache::flusher`]), and so are the names of the limits.
 
 use crate::value::{Size, Time};
 use crate::{DescriptionError, Document, Setting};
-use nandlab_vfs::flusher::Limits;
+use nandlab_pagecache::flusher::Limits;
 
 /// What only a machine with a memory has.
 const KEYS: [&str; 5] = [

@@ -1,13 +1,13 @@
 //! The `[write-back]` section: the write-back routine for JFFS2, in front of whatever file system.
 //!
-//! Names are those of the routine ([`nandlab_vfs::write_back`]).
+//! Names are those of the routine ([`nandlab_pagecache::write_back`]).
 
 use crate::value::{Size, Time};
 use crate::{
     ChipDescription, DescriptionError, Document, FsDescription, MemoryDescription, Setting,
 };
-use nandlab_vfs::flusher::PAGE;
-use nandlab_vfs::write_back::Settings;
+use nandlab_pagecache::flusher::PAGE;
+use nandlab_pagecache::write_back::Settings;
 
 /// What only the routine has.
 const KEYS: [&str; 5] = ["merge", "threshold", "slice", "flash-writeback", "memory"];

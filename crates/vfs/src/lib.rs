@@ -15,26 +15,32 @@
 
 extern crate alloc;
 
-pub mod acl;
 mod attr;
+mod calls;
+mod cause;
 mod errno;
-pub mod flusher;
+mod gate;
 mod mem;
 pub mod model;
-pub mod page_cache;
 pub mod path;
+pub mod report;
 pub mod tree;
 mod volume;
-pub mod write_back;
 
-use alloc::{string::String, vec::Vec};
+#[doc(hidden)]
+pub use alloc::vec::Vec;
 
 pub use attr::{
     Attr, Caller, Dirty, FileType, Ino, NAME_MAX, NewNode, SetAttr, StatFs, Time, check_name,
 };
+pub use cause::{Call, Cause, chain};
 pub use errno::Errno;
+pub use gate::{Fault, Gate, Gated};
 pub use mem::MemFs;
 pub use volume::{Mounted, Nature, Promise, Volume, VolumeError};
+
+/// The result of a call.
+pub type Result<T = ()> = core::result::Result<T, Errno>;
 
 /// One name in a directory, as [`FileSystem::readdir`] gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,15 +89,6 @@ pub enum Sync {
     All,
 }
 
-/// What lay behind an error of a call, where more is known than its number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
-    /// Byte of the device where it was met, if that is one place.
-    pub at: Option<u64>,
-    /// In words.
-    pub what: String,
-}
-
 /// A mounted file system, by inodes.
 ///
 /// **Names** are bytes, never empty, never `.` or `..` (callers resolve those, see [`path`]),
@@ -109,18 +106,68 @@ pub struct Cause {
 /// **Durability.** A change is seen at once. It is durable when a later [`fsync`](Self::fsync) of
 /// its inode or [`sync`](Self::sync) has returned; an fsync of a new file makes the names that lead
 /// to it durable too. Before that a power cut may keep or lose it.
+///
+/// **Errors.** [`Errno`] is the number for a program. [`cause`](Self::cause) tells what lay behind
+/// it, down to the medium.
+///
+/// ```
+/// use nandlab_vfs::{Caller, FileSystem, Ino, MemFs, NewNode, Sync, Time};
+///
+/// let mut fs = MemFs::new(1 << 20, Time::default());
+/// let by = Caller::root(Time::new(1));
+/// let file = fs.create(Ino::ROOT, b"notes", NewNode::File, 0o644, by)?.ino;
+/// fs.write(file, 0, b"hello", by.now)?;
+/// fs.fsync(file, Sync::All)?;
+/// let mut buf = [0; 16];
+/// let count = fs.read(file, 0, &mut buf)?;
+/// assert_eq!(&buf[..count], b"hello");
+/// fs.forget(file, 1);
+/// # Ok::<(), nandlab_vfs::Errno>(())
+/// ```
+///
+/// To write one of your own, implement the methods without a default. [`Gate`] keeps its state and
+/// its errors, [`delegate!`] writes calls that another file system carries out, and a
+/// [`Model`](model::Model) compares it with [`MemFs`]:
+///
+/// ```
+/// use nandlab_vfs::model::{Model, Rules};
+/// use nandlab_vfs::{Errno, FileSystem, Ino, MemFs, Time, delegate};
+///
+/// /// Counts the bytes that programs write.
+/// struct Counting {
+///     inner: MemFs,
+///     written: u64,
+/// }
+///
+/// impl FileSystem for Counting {
+///     delegate! { [self.inner]
+///         lookup forget getattr setattr create link unlink rmdir rename readlink read readdir
+///         fsync sync unmount statfs getxattr setxattr listxattr removexattr
+///     }
+///     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
+///         let count = self.inner.write(ino, offset, data, now)?;
+///         self.written += count as u64;
+///         Ok(count)
+///     }
+/// }
+///
+/// let inner = MemFs::new(64 << 20, Time::default());
+/// let mut fs = Counting { inner, written: 0 };
+/// Model::new(7, Rules::unix()).run(&mut fs, 500).unwrap();
+/// assert!(fs.written > 0);
+/// ```
 pub trait FileSystem {
     /// The inode of `name` in `dir`.
-    fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr, Errno>;
+    fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr>;
 
     /// Gives references back.
     fn forget(&mut self, ino: Ino, references: u64);
 
     /// The attributes of an inode.
-    fn getattr(&mut self, ino: Ino) -> Result<Attr, Errno>;
+    fn getattr(&mut self, ino: Ino) -> Result<Attr>;
 
     /// Changes attributes, the length among them, all or none.
-    fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno>;
+    fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr>;
 
     /// Makes a file, directory, link or device under a new name.
     fn create(
@@ -130,45 +177,39 @@ pub trait FileSystem {
         node: NewNode<'_>,
         mode: u16,
         by: Caller,
-    ) -> Result<Attr, Errno>;
+    ) -> Result<Attr>;
 
     /// Makes a directory.
-    fn mkdir(&mut self, dir: Ino, name: &[u8], mode: u16, by: Caller) -> Result<Attr, Errno> {
+    fn mkdir(&mut self, dir: Ino, name: &[u8], mode: u16, by: Caller) -> Result<Attr> {
         self.create(dir, name, NewNode::Directory, mode, by)
     }
 
     /// Makes a symbolic link.
-    fn symlink(&mut self, dir: Ino, name: &[u8], target: &[u8], by: Caller) -> Result<Attr, Errno> {
+    fn symlink(&mut self, dir: Ino, name: &[u8], target: &[u8], by: Caller) -> Result<Attr> {
         self.create(dir, name, NewNode::Symlink { target }, 0o777, by)
     }
 
     /// Gives a file one more name.
-    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno>;
+    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr>;
 
     /// Removes the name of anything but a directory.
-    fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
+    fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result;
 
     /// Removes an empty directory.
-    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
+    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result;
 
     /// Moves the inode called `from.1` in `from.0` to the name `to.1` in `to.0`.
-    fn rename(
-        &mut self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        how: Rename,
-        now: Time,
-    ) -> Result<(), Errno>;
+    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result;
 
     /// Where a symbolic link points.
-    fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>, Errno>;
+    fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>>;
 
     /// Reads from `offset` on; gives the bytes read, fewer than asked for only at the end of the
     /// file.
-    fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno>;
+    fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
     /// Writes at `offset`; gives the bytes written, fewer than asked for only when no more fit.
-    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno>;
+    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize>;
 
     /// Lists a directory from `from` on (0: the beginning, otherwise a [`DirEntry::next`]) until
     /// `each` returns false. A name that neither came nor went since the beginning is listed once.
@@ -177,23 +218,23 @@ pub trait FileSystem {
         dir: Ino,
         from: u64,
         each: &mut dyn FnMut(DirEntry<'_>) -> bool,
-    ) -> Result<(), Errno>;
+    ) -> Result;
 
     /// Makes an inode durable.
-    fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno>;
+    fn fsync(&mut self, ino: Ino, what: Sync) -> Result;
 
     /// Makes everything durable.
-    fn sync(&mut self) -> Result<(), Errno>;
+    fn sync(&mut self) -> Result;
 
     /// Ends the mount: everything is durable, and marked clean where the format has such a mark.
     /// Later calls fail.
-    fn unmount(&mut self) -> Result<(), Errno>;
+    fn unmount(&mut self) -> Result;
 
     /// Sizes and limits of the whole.
-    fn statfs(&mut self) -> Result<StatFs, Errno>;
+    fn statfs(&mut self) -> Result<StatFs>;
 
     /// The value of an extended attribute.
-    fn getxattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    fn getxattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         let _ = (ino, name);
         Err(Errno::NotSupported)
     }
@@ -206,19 +247,19 @@ pub trait FileSystem {
         value: &[u8],
         expect: SetXattr,
         now: Time,
-    ) -> Result<(), Errno> {
+    ) -> Result {
         let _ = (ino, name, value, expect, now);
         Err(Errno::NotSupported)
     }
 
     /// The names of all extended attributes.
-    fn listxattr(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
+    fn listxattr(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let _ = ino;
         Err(Errno::NotSupported)
     }
 
     /// Removes an extended attribute.
-    fn removexattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
+    fn removexattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result {
         let _ = (ino, name, now);
         Err(Errno::NotSupported)
     }
@@ -226,7 +267,7 @@ pub trait FileSystem {
     /// Where, from `offset` of a file on, something else than a hole may be: nothing before it is
     /// anything but zeros. The file's length or more where nothing is. A file system that does not
     /// know answers `offset`.
-    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64, Errno> {
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64> {
         let _ = ino;
         Ok(offset)
     }
@@ -239,7 +280,7 @@ pub trait FileSystem {
     /// Writes the oldest of what waits, at least `bytes` of it if there is so much and everything
     /// that has waited since `until` or longer; gives by how many bytes less waits now. Promises no
     /// durability.
-    fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
+    fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64> {
         let _ = (bytes, until);
         Ok(0)
     }
@@ -250,13 +291,14 @@ pub trait FileSystem {
         None
     }
 
-    /// What lay behind the last error, told once.
+    /// What lay behind the last error, told once: the call, the file system's own error, and as
+    /// sources those of the layers below.
     fn cause(&mut self) -> Option<Cause> {
         None
     }
 
     /// Does what is due at `now`.
-    fn work(&mut self, now: Time) -> Result<(), Errno> {
+    fn work(&mut self, now: Time) -> Result {
         let _ = now;
         Ok(())
     }
@@ -265,47 +307,12 @@ pub trait FileSystem {
 macro_rules! forward {
     ($($type:ty),*) => {$(
         impl<F: FileSystem + ?Sized> FileSystem for $type {
-            forward!(@ lookup(dir: Ino, name: &[u8]) -> Result<Attr, Errno>);
-            forward!(@ getattr(ino: Ino) -> Result<Attr, Errno>);
-            forward!(@ setattr(ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno>);
-            forward!(@ create(dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno>);
-            forward!(@ link(ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno>);
-            forward!(@ unlink(dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>);
-            forward!(@ rmdir(dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>);
-            forward!(@ rename(from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno>);
-            forward!(@ readlink(ino: Ino) -> Result<Vec<u8>, Errno>);
-            forward!(@ read(ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno>);
-            forward!(@ write(ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno>);
-            forward!(@ readdir(dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno>);
-            forward!(@ fsync(ino: Ino, what: Sync) -> Result<(), Errno>);
-            forward!(@ sync() -> Result<(), Errno>);
-            forward!(@ unmount() -> Result<(), Errno>);
-            forward!(@ statfs() -> Result<StatFs, Errno>);
-            forward!(@ getxattr(ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno>);
-            forward!(@ setxattr(ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno>);
-            forward!(@ listxattr(ino: Ino) -> Result<Vec<Vec<u8>>, Errno>);
-            forward!(@ removexattr(ino: Ino, name: &[u8], now: Time) -> Result<(), Errno>);
-            forward!(@ next_data(ino: Ino, offset: u64) -> Result<u64, Errno>);
-            forward!(@ write_back(bytes: u64, until: Time) -> Result<u64, Errno>);
-            forward!(@ work(now: Time) -> Result<(), Errno>);
-            fn forget(&mut self, ino: Ino, references: u64) {
-                (**self).forget(ino, references);
-            }
-            fn dirty(&self) -> Dirty {
-                (**self).dirty()
-            }
-            fn cause(&mut self) -> Option<Cause> {
-                (**self).cause()
-            }
-            fn due(&self) -> Option<Time> {
-                (**self).due()
+            delegate! { [**]
+                lookup forget getattr setattr create link unlink rmdir rename readlink read write
+                readdir fsync sync unmount statfs getxattr setxattr listxattr removexattr next_data
+                dirty write_back due cause work
             }
         }
     )*};
-    (@ $name:ident($($arg:ident: $type:ty),*) -> $result:ty) => {
-        fn $name(&mut self, $($arg: $type),*) -> $result {
-            (**self).$name($($arg),*)
-        }
-    };
 }
 forward!(&mut F, alloc::boxed::Box<F>);

@@ -5,8 +5,8 @@
 //! bits and list that agree, as on a file system in the kernel. *Knows nothing of* who may do it;
 //! of a caller's groups it knows the first only.
 
-use nandlab_vfs::acl::{self, ACCESS, DEFAULT, bits};
 use nandlab_vfs::{Attr, Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr};
+use nandlab_xattr::acl::{self, ACCESS, DEFAULT, bits};
 
 /// The permission bit of a group's own programs and directories.
 const SETGID: u16 = 0o2000;

@@ -3,7 +3,7 @@
 //! *Promises.* Every request is answered, by the one thread that calls [`serve`]: the file system
 //! below sees one call at a time and need not know threads. What a program has fsynced is as
 //! durable as the file system makes it; between calls the write-back of
-//! [`vfs::flusher`](nandlab_vfs::flusher) and the file system's own work go on by the wall's clock.
+//! [`flusher`](nandlab_pagecache::flusher) and the file system's own work go on by the wall's clock.
 //! At a clean end everything is written and the volume marked clean.
 //!
 //! *Knows nothing of* what is below the file system. Rights are the kernel's business
@@ -26,9 +26,9 @@ mod served;
 
 use crate::{HostError, release};
 use fuser::{Config, MountOption, Session, SessionACL};
+use nandlab_pagecache::flusher::Limits;
 use nandlab_sim::Clock;
 use nandlab_vfs::FileSystem;
-use nandlab_vfs::flusher::Limits;
 use served::{Served, Step};
 use std::fmt;
 use std::num::NonZeroUsize;

@@ -2,8 +2,8 @@
 //! the pace.
 
 use super::{Options, attributes::time};
+use nandlab_pagecache::flusher::Flusher;
 use nandlab_sim::{Clock, Nanos};
-use nandlab_vfs::flusher::Flusher;
 use nandlab_vfs::{Errno, FileSystem, Time};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;

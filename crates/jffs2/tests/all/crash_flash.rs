@@ -10,8 +10,8 @@ use nandlab_crash::{
 use nandlab_jffs2::{Compression, Jffs2Volume, Options};
 use nandlab_mtd::Bare;
 use nandlab_nand::{Chip, preset};
+use nandlab_pagecache::write_back::{Deferred, Settings};
 use nandlab_vfs::Volume;
-use nandlab_vfs::write_back::{Deferred, Settings};
 
 type Flash = Files<Bare, Box<dyn Volume<Chip> + Sync>>;
 

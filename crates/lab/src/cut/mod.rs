@@ -17,12 +17,12 @@ use nandlab_crash::{
 };
 use nandlab_mtd::LayerError;
 use nandlab_nand::{ChipSpec, Contents};
+use nandlab_pagecache::write_back::{Deferred, Settings};
 use nandlab_stack::build::new_chip;
 use nandlab_stack::fs::Recipe;
 use nandlab_stack::layer::ChipFlash;
 use nandlab_stack::{BuildError, FsDescription};
 use nandlab_vfs::Volume;
-use nandlab_vfs::write_back::{Deferred, Settings};
 use nandlab_workload::{SpecError, WorkloadError};
 
 /// The most bytes of a chip: its disk is read whole in every state.

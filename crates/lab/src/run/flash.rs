@@ -104,7 +104,7 @@ pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &C
             .map(busy)
             .collect(),
         lifetime_bytes: (rated > 0 && erases > 0)
-            .then(|| lifetime(rated, good(spec, map), written, erases)),
+            .then(|| lifetime(rated, good(spec.geometry.blocks, map), written, erases)),
         merges: merges(&before.tally, &after.tally),
         causes,
         wear,

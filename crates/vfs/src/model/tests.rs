@@ -1,7 +1,7 @@
 //! The driver catches broken file systems.
 
 use super::*;
-use crate::{Caller, DirEntry, Dirty, NewNode, Rename, SetAttr, SetXattr, StatFs, Sync};
+use crate::{DirEntry, Dirty, Rename, SetAttr, delegate};
 
 #[test]
 fn the_judge_agrees_with_itself() {
@@ -27,8 +27,8 @@ struct Wrong {
 }
 
 impl FileSystem for Wrong {
-    fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr, Errno> {
-        self.inner.lookup(dir, name)
+    delegate! { [self.inner]
+        lookup getattr create link unlink rmdir readlink write fsync sync unmount statfs setxattr
     }
     fn forget(&mut self, ino: Ino, references: u64) {
         self.inner.forget(
@@ -40,34 +40,12 @@ impl FileSystem for Wrong {
             },
         );
     }
-    fn getattr(&mut self, ino: Ino) -> Result<Attr, Errno> {
-        self.inner.getattr(ino)
-    }
     fn setattr(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno> {
         self.inner.setattr(
             ino,
             change,
             if self.bug == 2 { Time::default() } else { now },
         )
-    }
-    fn create(
-        &mut self,
-        dir: Ino,
-        name: &[u8],
-        node: NewNode<'_>,
-        mode: u16,
-        by: Caller,
-    ) -> Result<Attr, Errno> {
-        self.inner.create(dir, name, node, mode, by)
-    }
-    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno> {
-        self.inner.link(ino, dir, name, now)
-    }
-    fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.inner.unlink(dir, name, now)
-    }
-    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.inner.rmdir(dir, name, now)
     }
     fn rename(
         &mut self,
@@ -83,18 +61,12 @@ impl FileSystem for Wrong {
         };
         self.inner.rename(from, to, how, now)
     }
-    fn readlink(&mut self, ino: Ino) -> Result<alloc::vec::Vec<u8>, Errno> {
-        self.inner.readlink(ino)
-    }
     fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
         let count = self.inner.read(ino, offset, buf)?;
         if self.bug == 4 && count == 512 {
             buf[511] ^= 1;
         }
         Ok(count)
-    }
-    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
-        self.inner.write(ino, offset, data, now)
     }
     fn readdir(
         &mut self,
@@ -104,28 +76,6 @@ impl FileSystem for Wrong {
     ) -> Result<(), Errno> {
         self.inner
             .readdir(dir, if self.bug == 5 { from + 1 } else { from }, each)
-    }
-    fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno> {
-        self.inner.fsync(ino, what)
-    }
-    fn sync(&mut self) -> Result<(), Errno> {
-        self.inner.sync()
-    }
-    fn unmount(&mut self) -> Result<(), Errno> {
-        self.inner.unmount()
-    }
-    fn statfs(&mut self) -> Result<StatFs, Errno> {
-        self.inner.statfs()
-    }
-    fn setxattr(
-        &mut self,
-        ino: Ino,
-        name: &[u8],
-        value: &[u8],
-        expect: SetXattr,
-        now: Time,
-    ) -> Result<(), Errno> {
-        self.inner.setxattr(ino, name, value, expect, now)
     }
     fn dirty(&self) -> Dirty {
         Dirty {

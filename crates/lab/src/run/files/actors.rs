@@ -4,9 +4,9 @@
 //! time from the program, which goes on afterwards.
 
 use super::{moment, nanos};
+use nandlab_pagecache::flusher::{Flushed, Flusher};
 use nandlab_sim::{Clock, Nanos};
 use nandlab_stack::MemoryDescription;
-use nandlab_vfs::flusher::{Flushed, Flusher};
 use nandlab_vfs::{Errno, FileSystem, Time};
 
 /// The actors of a run.
@@ -100,7 +100,7 @@ impl Actors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandlab_vfs::flusher::Limits;
+    use nandlab_pagecache::flusher::Limits;
     use nandlab_vfs::{Caller, Ino, MemFs, NewNode};
 
     #[test]

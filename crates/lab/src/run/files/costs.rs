@@ -1,8 +1,8 @@
 //! What calls cost the processor by themselves.
 
+use nandlab_pagecache::flusher::PAGE;
 use nandlab_sim::Nanos;
 use nandlab_stack::{FsLayer, HostDescription};
-use nandlab_vfs::flusher::PAGE;
 use nandlab_workload::files::FileCall;
 
 /// What calls cost; nothing without a processor.

@@ -1,9 +1,9 @@
 //! What the program calls: the file system, or the write-back routine in front of it.
 
 use super::moment;
+use nandlab_pagecache::write_back::{Tally, WriteBack};
 use nandlab_sim::{Clock, Nanos};
 use nandlab_stack::{HostDescription, WriteBackDescription};
-use nandlab_vfs::write_back::{Tally, WriteBack};
 use nandlab_vfs::{FileSystem, Time};
 
 type Watch = Box<dyn Fn() -> Time>;

@@ -10,7 +10,7 @@ use super::{
 use crate::value::Size;
 use crate::{DescriptionError, Section};
 use nandlab_jffs2::{Choice, Compression, Format, Jffs2, Jffs2Volume, Options, PAGE};
-use nandlab_vfs::page_cache::PageCache;
+use nandlab_pagecache::PageCache;
 use std::sync::Arc;
 
 /// JFFS2.

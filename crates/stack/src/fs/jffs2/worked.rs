@@ -3,10 +3,7 @@
 use crate::layer::Processor;
 use nandlab_jffs2::{Jffs2, Work};
 use nandlab_mtd::Mtd;
-use nandlab_vfs::{
-    Attr, Caller, DirEntry, Dirty, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr,
-    StatFs, Sync, Time,
-};
+use nandlab_vfs::{FileSystem, delegate};
 
 /// A mounted medium whose every call takes its time on a clock, if there is a processor.
 #[derive(Debug)]
@@ -51,46 +48,10 @@ fn difference(after: &Work, before: &Work) -> Work {
     }
 }
 
-macro_rules! at_a_price {
-    ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
-        fn $name(&mut self, $($arg: $type),*) -> $result {
-            self.spend(|fs| fs.$name($($arg),*))
-        }
-    )*};
-}
-
 impl<M: Mtd> FileSystem for Worked<M> {
-    at_a_price! {
-        lookup(dir: Ino, name: &[u8]) -> Result<Attr, Errno>;
-        forget(ino: Ino, references: u64) -> ();
-        getattr(ino: Ino) -> Result<Attr, Errno>;
-        setattr(ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno>;
-        create(dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno>;
-        link(ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno>;
-        unlink(dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
-        rmdir(dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
-        rename(from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno>;
-        readlink(ino: Ino) -> Result<Vec<u8>, Errno>;
-        read(ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno>;
-        write(ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno>;
-        readdir(dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno>;
-        fsync(ino: Ino, what: Sync) -> Result<(), Errno>;
-        sync() -> Result<(), Errno>;
-        unmount() -> Result<(), Errno>;
-        statfs() -> Result<StatFs, Errno>;
-        getxattr(ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno>;
-        setxattr(ino: Ino, name: &[u8], value: &[u8], expect: SetXattr, now: Time) -> Result<(), Errno>;
-        listxattr(ino: Ino) -> Result<Vec<Vec<u8>>, Errno>;
-        removexattr(ino: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
-        write_back(bytes: u64, until: Time) -> Result<u64, Errno>;
-        work(now: Time) -> Result<(), Errno>;
+    delegate! { [self.spend()]
+        lookup forget getattr setattr create link unlink rmdir rename readlink read write readdir fsync
+        sync unmount statfs getxattr setxattr listxattr removexattr write_back work
     }
-
-    fn dirty(&self) -> Dirty {
-        self.fs.dirty()
-    }
-
-    fn due(&self) -> Option<Time> {
-        self.fs.due()
-    }
+    delegate! { [self.fs] dirty due cause }
 }

@@ -1,8 +1,8 @@
 //! A volume behind the write-back routine.
 
 use super::{Settings, WriteBack};
-use crate::{Mounted, Nature, Promise, Time, Volume, VolumeError};
 use alloc::{boxed::Box, string::String, vec::Vec};
+use nandlab_vfs::{Mounted, Nature, Promise, Time, Volume, VolumeError};
 
 /// A volume whose writes wait in the routine.
 ///

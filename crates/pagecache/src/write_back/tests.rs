@@ -1,10 +1,10 @@
 //! Promises of the routine, one by one, and all of them against the reference.
 
 use super::*;
-use crate::MemFs;
-use crate::model::{Model, Rules};
 use alloc::rc::Rc;
 use core::cell::Cell;
+use nandlab_vfs::MemFs;
+use nandlab_vfs::model::{Model, Rules};
 
 const NOW: Time = Time::new(1_000_000_000);
 

@@ -3,8 +3,8 @@
 //! *Promises.* A page is here exactly while an element refers to it. Elements leave in the order in
 //! which they came; one that touches a waiting element of its page becomes part of it.
 
-use crate::{Ino, Time};
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
+use nandlab_vfs::{Ino, Time};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;

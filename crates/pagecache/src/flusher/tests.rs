@@ -1,9 +1,9 @@
 //! The limits, ages and periods of Linux on a file system that only counts.
 
 use super::*;
-use crate::{Attr, Caller, DirEntry, Dirty, Ino, MemFs, NewNode, Rename, SetAttr, StatFs, Sync};
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::cell::Cell;
+use nandlab_vfs::{Dirty, MemFs};
 
 const MIB: u64 = 1 << 20;
 
@@ -46,33 +46,10 @@ impl<'a> Counting<'a> {
     }
 }
 
-macro_rules! by_rest {
-    ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
-        fn $name(&mut self, $($arg: $type),*) -> $result {
-            self.rest.$name($($arg),*)
-        }
-    )*};
-}
-
 impl FileSystem for Counting<'_> {
-    by_rest! {
-        lookup(dir: Ino, name: &[u8]) -> Result<Attr, Errno>;
-        forget(ino: Ino, references: u64) -> ();
-        getattr(ino: Ino) -> Result<Attr, Errno>;
-        setattr(ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, Errno>;
-        create(dir: Ino, name: &[u8], node: NewNode<'_>, mode: u16, by: Caller) -> Result<Attr, Errno>;
-        link(ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno>;
-        unlink(dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
-        rmdir(dir: Ino, name: &[u8], now: Time) -> Result<(), Errno>;
-        rename(from: (Ino, &[u8]), to: (Ino, &[u8]), how: Rename, now: Time) -> Result<(), Errno>;
-        readlink(ino: Ino) -> Result<Vec<u8>, Errno>;
-        read(ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno>;
-        write(ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno>;
-        readdir(dir: Ino, from: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<(), Errno>;
-        fsync(ino: Ino, what: Sync) -> Result<(), Errno>;
-        sync() -> Result<(), Errno>;
-        unmount() -> Result<(), Errno>;
-        statfs() -> Result<StatFs, Errno>;
+    nandlab_vfs::delegate! { [self.rest]
+        lookup forget getattr setattr create link unlink rmdir rename readlink read write readdir
+        fsync sync unmount statfs
     }
 
     fn dirty(&self) -> Dirty {

@@ -27,11 +27,11 @@ mod tests;
 pub use queue::{FlashBh, NodeType, PAGE};
 pub use volume::Deferred;
 
-use crate::{
-    Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr,
-    SetXattr, StatFs, Sync, Time,
-};
 use alloc::{boxed::Box, collections::BTreeMap, collections::BTreeSet, vec, vec::Vec};
+use nandlab_vfs::{
+    Attr, Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, StatFs,
+    Sync, Time, delegate,
+};
 use queue::Queue;
 
 const SECOND: u64 = 1_000_000_000;
@@ -420,6 +420,10 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
 }
 
 impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
+    // What waits here is the routine's alone: the machine's own write-back knows nothing of it, as
+    // the paper's pages are dirty to nobody else.
+    delegate! { [self.fs] rmdir readlink readdir getxattr listxattr dirty write_back cause }
+
     fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr, Errno> {
         let attr = self.fs.lookup(dir, name)?;
         Ok(self.refer(attr))
@@ -499,10 +503,6 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         Ok(())
     }
 
-    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.fs.rmdir(dir, name, now)
-    }
-
     fn rename(
         &mut self,
         from: (Ino, &[u8]),
@@ -523,10 +523,6 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
             self.lost_last_name(ino);
         }
         Ok(())
-    }
-
-    fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>, Errno> {
-        self.fs.readlink(ino)
     }
 
     fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize, Errno> {
@@ -581,15 +577,6 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         Ok(data.len())
     }
 
-    fn readdir(
-        &mut self,
-        dir: Ino,
-        from: u64,
-        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
-    ) -> Result<(), Errno> {
-        self.fs.readdir(dir, from, each)
-    }
-
     fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno> {
         self.drain(Some(ino), For::Sync);
         self.told(Some(ino))?;
@@ -618,10 +605,6 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         })
     }
 
-    fn getxattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.fs.getxattr(ino, name)
-    }
-
     fn setxattr(
         &mut self,
         ino: Ino,
@@ -634,23 +617,9 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         self.fs.setxattr(ino, name, value, expect, now)
     }
 
-    fn listxattr(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
-        self.fs.listxattr(ino)
-    }
-
     fn removexattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
         self.drain(Some(ino), For::Sync);
         self.fs.removexattr(ino, name, now)
-    }
-
-    /// What waits here is the routine's alone: the machine's own write-back knows nothing of it, as
-    /// the paper's pages are dirty to nobody else.
-    fn dirty(&self) -> Dirty {
-        self.fs.dirty()
-    }
-
-    fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
-        self.fs.write_back(bytes, until)
     }
 
     fn due(&self) -> Option<Time> {

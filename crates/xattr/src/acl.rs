@@ -7,8 +7,8 @@
 
 pub mod bits;
 
-use crate::Errno;
 use alloc::vec::Vec;
+use nandlab_vfs::Errno;
 
 /// The attribute of the list that decides about an inode.
 pub const ACCESS: &[u8] = b"system.posix_acl_access";

@@ -6,11 +6,10 @@
 //! is given, and a constant for each. *Knows nothing of* what waits to be written
 //! ([`write_back`](crate::write_back)).
 
-use crate::{
-    Attr, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr,
-    SetXattr, StatFs, Sync, Time,
+use alloc::{boxed::Box, collections::BTreeMap, vec};
+use nandlab_vfs::{
+    Attr, Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, Time, delegate,
 };
-use alloc::{boxed::Box, collections::BTreeMap, vec, vec::Vec};
 
 /// Bytes of a page.
 const PAGE: u64 = crate::flusher::PAGE;
@@ -193,94 +192,18 @@ impl<F: FileSystem> FileSystem for PageCache<F> {
         Ok(attr)
     }
 
-    fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr, Errno> {
-        self.fs.lookup(dir, name)
-    }
-    fn forget(&mut self, ino: Ino, references: u64) {
-        self.fs.forget(ino, references);
-    }
-    fn getattr(&mut self, ino: Ino) -> Result<Attr, Errno> {
-        self.fs.getattr(ino)
-    }
-    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr, Errno> {
-        self.fs.link(ino, dir, name, now)
-    }
-    fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.fs.unlink(dir, name, now)
-    }
-    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.fs.rmdir(dir, name, now)
-    }
-    fn rename(
-        &mut self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        how: Rename,
-        now: Time,
-    ) -> Result<(), Errno> {
-        self.fs.rename(from, to, how, now)
-    }
-    fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>, Errno> {
-        self.fs.readlink(ino)
-    }
-    fn readdir(
-        &mut self,
-        dir: Ino,
-        from: u64,
-        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
-    ) -> Result<(), Errno> {
-        self.fs.readdir(dir, from, each)
-    }
-    fn fsync(&mut self, ino: Ino, what: Sync) -> Result<(), Errno> {
-        self.fs.fsync(ino, what)
-    }
-    fn sync(&mut self) -> Result<(), Errno> {
-        self.fs.sync()
-    }
-    fn unmount(&mut self) -> Result<(), Errno> {
-        self.fs.unmount()
-    }
-    fn statfs(&mut self) -> Result<StatFs, Errno> {
-        self.fs.statfs()
-    }
-    fn getxattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        self.fs.getxattr(ino, name)
-    }
-    fn setxattr(
-        &mut self,
-        ino: Ino,
-        name: &[u8],
-        value: &[u8],
-        expect: SetXattr,
-        now: Time,
-    ) -> Result<(), Errno> {
-        self.fs.setxattr(ino, name, value, expect, now)
-    }
-    fn listxattr(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
-        self.fs.listxattr(ino)
-    }
-    fn removexattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<(), Errno> {
-        self.fs.removexattr(ino, name, now)
-    }
-    fn dirty(&self) -> Dirty {
-        self.fs.dirty()
-    }
-    fn write_back(&mut self, bytes: u64, until: Time) -> Result<u64, Errno> {
-        self.fs.write_back(bytes, until)
-    }
-    fn due(&self) -> Option<Time> {
-        self.fs.due()
-    }
-    fn work(&mut self, now: Time) -> Result<(), Errno> {
-        self.fs.work(now)
+    delegate! { [self.fs]
+        lookup forget getattr link unlink rmdir rename readlink readdir fsync sync unmount statfs
+        getxattr setxattr listxattr removexattr dirty write_back due cause work
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemFs;
-    use crate::model::{Model, Rules};
+    use alloc::vec::Vec;
+    use nandlab_vfs::MemFs;
+    use nandlab_vfs::model::{Model, Rules};
 
     #[test]
     fn pages_are_read_once_while_there_is_room() {

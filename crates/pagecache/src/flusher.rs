@@ -16,7 +16,7 @@
 //! Linux; and Linux waits up to 100 ms for others where nothing can be written, which here never
 //! helps.
 
-use crate::{Errno, FileSystem, Time};
+use nandlab_vfs::{Errno, FileSystem, Time};
 
 /// The most pages that are asked for at a time (`MAX_WRITEBACK_PAGES`).
 pub const ROUND_PAGES: u64 = 1024;

@@ -6,8 +6,8 @@
 //! *Knows nothing of* who asks.
 
 use super::{Order, SHOWN_VERSION, head, word};
-use crate::Errno;
 use alloc::vec::Vec;
+use nandlab_vfs::Errno;
 
 const OWNER: u16 = 1;
 const GROUP: u16 = 4;

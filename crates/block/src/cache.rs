@@ -1,0 +1,379 @@
+//! Blocks in memory: dirty ones, and within a bound clean ones that may be needed again.
+//!
+//! *Promises.* A dirty block stays until it is settled or forgotten. Clean blocks are evicted, the
+//! less recently used first ([`Recent`]). *Knows nothing of* devices or of what blocks hold.
+//!
+//! [`Cache`] finds dirty blocks by key and by age; [`OwnedCache`] finds them by owner as well.
+
+use crate::Recent;
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    vec::Vec,
+};
+use core::ops::RangeBounds;
+
+/// A dirty block.
+#[derive(Clone, Debug)]
+struct Dirty<T, B, M> {
+    data: B,
+    since: T,
+    mark: M,
+}
+
+/// Blocks `B` by key `K`; dirty ones since a time `T`, with a mark `M` of the file system.
+#[derive(Clone, Debug)]
+pub struct Cache<K, T, B, M> {
+    dirty: BTreeMap<K, Dirty<T, B, M>>,
+    by_age: BTreeSet<(T, K)>,
+    clean: Recent<K, B>,
+}
+
+impl<K: Ord + Copy, T: Ord + Copy, B, M> Cache<K, T, B, M> {
+    /// A cache that keeps up to `clean` clean blocks.
+    pub fn new(clean: usize) -> Self {
+        Self {
+            dirty: BTreeMap::new(),
+            by_age: BTreeSet::new(),
+            clean: Recent::new(clean),
+        }
+    }
+
+    /// Whether a block is here.
+    pub fn has(&self, key: K) -> bool {
+        self.dirty.contains_key(&key) || self.clean.contains(key)
+    }
+
+    /// A block, if it is here.
+    pub fn get(&mut self, key: K) -> Option<&B> {
+        match self.dirty.get(&key) {
+            Some(dirty) => Some(&dirty.data),
+            None => self.clean.get(key),
+        }
+    }
+
+    /// Keeps a clean block.
+    pub fn keep(&mut self, key: K, data: B) {
+        self.clean.insert(key, data);
+    }
+
+    /// A block to be changed, dirty from now on; `None` if it is not here. A block that was clean
+    /// gets its mark from `mark`.
+    pub fn edit(&mut self, key: K, now: T, mark: impl FnOnce(&B) -> M) -> Option<(&mut B, &mut M)> {
+        let dirty = match self.dirty.entry(key) {
+            Entry::Occupied(dirty) => dirty.into_mut(),
+            Entry::Vacant(place) => {
+                let data = self.clean.remove(key)?;
+                let mark = mark(&data);
+                self.by_age.insert((now, key));
+                place.insert(Dirty {
+                    data,
+                    since: now,
+                    mark,
+                })
+            }
+        };
+        Some((&mut dirty.data, &mut dirty.mark))
+    }
+
+    /// Replaces a block; it is dirty since `since`, whatever it was before.
+    pub fn put(&mut self, key: K, data: B, since: T, mark: M) {
+        self.clean.remove(key);
+        let new = Dirty { data, since, mark };
+        if let Some(old) = self.dirty.insert(key, new) {
+            self.by_age.remove(&(old.since, key));
+        }
+        self.by_age.insert((since, key));
+    }
+
+    /// The contents and the mark of a dirty block.
+    pub fn dirty(&self, key: K) -> Option<(&B, &M)> {
+        let dirty = self.dirty.get(&key)?;
+        Some((&dirty.data, &dirty.mark))
+    }
+
+    /// The same, to be changed.
+    pub fn dirty_mut(&mut self, key: K) -> Option<(&mut B, &mut M)> {
+        let dirty = self.dirty.get_mut(&key)?;
+        Some((&mut dirty.data, &mut dirty.mark))
+    }
+
+    /// Takes a dirty block out.
+    pub fn take(&mut self, key: K) -> Option<(B, M)> {
+        let dirty = self.dirty.remove(&key)?;
+        self.by_age.remove(&(dirty.since, key));
+        Some((dirty.data, dirty.mark))
+    }
+
+    /// A dirty block has been written: it is clean now.
+    pub fn settle(&mut self, key: K) {
+        if let Some((data, _)) = self.take(key) {
+            self.keep(key, data);
+        }
+    }
+
+    /// Forgets a block, dirty or not.
+    pub fn forget(&mut self, key: K) {
+        self.take(key);
+        self.clean.remove(key);
+    }
+
+    /// The keys of all clean blocks in a range.
+    pub fn clean_keys(&self, range: impl RangeBounds<K> + Clone) -> Vec<K> {
+        self.clean.keys(range)
+    }
+
+    /// The dirty blocks of a range, in order of their keys.
+    pub fn dirty_in(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (K, &B, &M)> {
+        let dirty = self.dirty.range(range);
+        dirty.map(|(key, dirty)| (*key, &dirty.data, &dirty.mark))
+    }
+
+    /// The dirty blocks with the time since which each is dirty, the oldest first.
+    pub fn by_age(&self) -> impl Iterator<Item = (T, K)> {
+        self.by_age.iter().copied()
+    }
+
+    /// The number of dirty blocks.
+    pub fn count(&self) -> usize {
+        self.dirty.len()
+    }
+}
+
+/// An owner of dirty blocks.
+pub trait Owner: Ord + Copy {
+    /// Whether its blocks hold contents of files rather than structure.
+    fn is_contents(&self) -> bool;
+}
+
+/// The mark of a block that has an owner.
+#[derive(Clone, Debug)]
+struct Owned<O, M> {
+    owner: O,
+    mark: M,
+}
+
+/// Numbered blocks, dirty ones with an owner `O` and a mark `M` of the file system.
+#[derive(Clone, Debug)]
+pub struct OwnedCache<O, T, M> {
+    blocks: Cache<u32, T, Box<[u8]>, Owned<O, M>>,
+    by_owner: BTreeSet<(O, u32)>,
+    /// Dirty blocks of contents.
+    contents: usize,
+}
+
+impl<O: Owner, T: Ord + Copy, M: Default> OwnedCache<O, T, M> {
+    /// A cache that keeps up to `clean` clean blocks.
+    pub fn new(clean: usize) -> Self {
+        Self {
+            blocks: Cache::new(clean),
+            by_owner: BTreeSet::new(),
+            contents: 0,
+        }
+    }
+
+    /// Whether a block is here.
+    pub fn has(&self, block: u32) -> bool {
+        self.blocks.has(block)
+    }
+
+    /// A block's bytes, if they are here.
+    pub fn get(&mut self, block: u32) -> Option<&[u8]> {
+        self.blocks.get(block).map(|data| &**data)
+    }
+
+    /// Keeps a clean block.
+    pub fn keep(&mut self, block: u32, data: Box<[u8]>) {
+        self.blocks.keep(block, data);
+    }
+
+    /// A block to be changed, dirty from now on; `None` if it is not here. If it was clean, it
+    /// belongs to `owner` and gets its mark from `mark`.
+    pub fn edit(
+        &mut self,
+        block: u32,
+        owner: O,
+        now: T,
+        mark: impl FnOnce(&[u8]) -> M,
+    ) -> Option<&mut [u8]> {
+        let mut is_new = false;
+        let edited = self.blocks.edit(block, now, |data| {
+            is_new = true;
+            let mark = mark(data);
+            Owned { owner, mark }
+        });
+        let (data, _) = edited?;
+        if is_new {
+            self.by_owner.insert((owner, block));
+            self.contents += usize::from(owner.is_contents());
+        }
+        Some(data)
+    }
+
+    /// Replaces a block and gives its mark. If the block was dirty and the same owner's, it keeps
+    /// its time and its mark.
+    pub fn replace(&mut self, block: u32, owner: O, now: T, data: Box<[u8]>) -> Option<&mut M> {
+        let is_same = matches!(self.blocks.dirty(block), Some((_, old)) if old.owner == owner);
+        if !is_same {
+            self.take(block);
+            self.by_owner.insert((owner, block));
+            self.contents += usize::from(owner.is_contents());
+            let mark = M::default();
+            self.blocks.put(block, data, now, Owned { owner, mark });
+            return self.mark_mut(block);
+        }
+        let (old, owned) = self.blocks.dirty_mut(block)?;
+        *old = data;
+        Some(&mut owned.mark)
+    }
+
+    fn take(&mut self, block: u32) -> Option<Box<[u8]>> {
+        let (data, Owned { owner, .. }) = self.blocks.take(block)?;
+        self.contents -= usize::from(owner.is_contents());
+        self.by_owner.remove(&(owner, block));
+        Some(data)
+    }
+
+    /// A dirty block has been written: it is clean now.
+    pub fn settle(&mut self, block: u32) {
+        if let Some(data) = self.take(block) {
+            self.blocks.keep(block, data);
+        }
+    }
+
+    /// Forgets a block, dirty or not.
+    pub fn forget(&mut self, block: u32) {
+        self.take(block);
+        self.blocks.forget(block);
+    }
+
+    /// Forgets `count` blocks, dirty or not.
+    pub fn forget_run(&mut self, from: u32, count: u32) {
+        let range = from..from.saturating_add(count);
+        let dirty: Vec<u32> = self.blocks.dirty_in(range.clone()).map(|d| d.0).collect();
+        let clean = self.blocks.clean_keys(range);
+        dirty.into_iter().chain(clean).for_each(|b| self.forget(b));
+    }
+
+    /// The bytes and the mark of a dirty block.
+    pub fn dirty(&self, block: u32) -> Option<(&[u8], &M)> {
+        let (data, owned) = self.blocks.dirty(block)?;
+        Some((data, &owned.mark))
+    }
+
+    /// The mark of a dirty block, to be changed.
+    pub fn mark_mut(&mut self, block: u32) -> Option<&mut M> {
+        Some(&mut self.blocks.dirty_mut(block)?.1.mark)
+    }
+
+    /// The dirty blocks of the owners in a range, by owner and then in order.
+    pub fn of_owners(&self, owners: impl RangeBounds<(O, u32)>) -> impl Iterator<Item = u32> {
+        self.by_owner.range(owners).map(|(_, block)| *block)
+    }
+
+    /// The dirty blocks of an owner, in order.
+    pub fn of(&self, owner: O) -> Vec<u32> {
+        self.of_owners((owner, 0)..=(owner, u32::MAX)).collect()
+    }
+
+    fn contents_by_age(&self) -> impl Iterator<Item = (T, u32)> {
+        self.blocks.by_age().filter(|(_, block)| {
+            let dirty = self.blocks.dirty(*block);
+            dirty.is_some_and(|(_, owned)| owned.owner.is_contents())
+        })
+    }
+
+    /// Dirty contents of files, the oldest first: up to `blocks`, and all that have been dirty
+    /// since `until` or longer; in the order of their places.
+    pub fn oldest_contents(&self, blocks: usize, until: T) -> Vec<u32> {
+        let mut chosen: Vec<u32> = self
+            .contents_by_age()
+            .enumerate()
+            .take_while(|(index, (since, _))| *index < blocks || *since <= until)
+            .map(|(_, (_, block))| block)
+            .collect();
+        chosen.sort_unstable();
+        chosen
+    }
+
+    /// The number of dirty blocks.
+    pub fn waiting(&self) -> usize {
+        self.blocks.count()
+    }
+
+    /// The number of dirty blocks that hold contents of files.
+    pub fn waiting_contents(&self) -> usize {
+        self.contents
+    }
+
+    /// Since when the oldest block is dirty.
+    pub fn since(&self) -> Option<T> {
+        self.blocks.by_age().next().map(|(since, _)| since)
+    }
+
+    /// Since when the oldest contents are dirty.
+    pub fn contents_since(&self) -> Option<T> {
+        self.contents_by_age().next().map(|(since, _)| since)
+    }
+
+    /// The number of clean blocks.
+    pub fn clean(&self) -> usize {
+        self.blocks.clean_keys(..).len()
+    }
+}
+
+/// Splits sorted block numbers into runs of neighbours, each of at most `most` blocks.
+pub fn runs(blocks: &[u32], most: usize) -> impl Iterator<Item = &[u32]> {
+    let mut rest = blocks;
+    core::iter::from_fn(move || {
+        let first = *rest.first()?;
+        let neighbours = rest.iter().zip(first..).take(most.max(1));
+        let count = neighbours
+            .take_while(|(block, next)| **block == *next)
+            .count();
+        let (run, behind) = rest.split_at(count);
+        rest = behind;
+        Some(run)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    enum By {
+        File,
+        Structure,
+    }
+
+    impl Owner for By {
+        fn is_contents(&self) -> bool {
+            *self == Self::File
+        }
+    }
+
+    fn block(byte: u8) -> Box<[u8]> {
+        Box::new([byte; 4])
+    }
+
+    #[test]
+    fn the_clock_of_a_block_starts_anew_with_its_owner() {
+        let mut cache = OwnedCache::<_, _, ()>::new(16);
+        cache.replace(3, By::File, 1, block(1));
+        cache.replace(3, By::File, 2, block(2));
+        assert_eq!((cache.since(), cache.of(By::File)), (Some(1), [3].into()));
+        cache.replace(3, By::Structure, 2, block(3));
+        assert_eq!((cache.since(), cache.of(By::File)), (Some(2), [].into()));
+        cache.forget_run(0, 4);
+        assert_eq!((cache.waiting(), cache.since()), (0, None));
+    }
+
+    #[test]
+    fn runs_are_neighbours_and_bounded() {
+        let all: Vec<&[u32]> = runs(&[1, 2, 3, 4, 7, 9, 10], 3).collect();
+        assert_eq!(all, [&[1, 2, 3][..], &[4], &[7], &[9, 10]]);
+        let end: Vec<&[u32]> = runs(&[u32::MAX - 1, u32::MAX], 9).collect();
+        assert_eq!(end, [&[u32::MAX - 1, u32::MAX]]);
+    }
+}
