@@ -3,8 +3,8 @@
 use crate::failure::{Failure, Status};
 use crate::output::{failed, print, save};
 use crate::progress::Bar;
-use nandlab_papers::{ALL, Paper};
 use nandlab_lab::table;
+use nandlab_papers::{ALL, Paper};
 use std::path::{Path, PathBuf};
 
 /// Reproduce a publication: its numbers beside ours, its claims judged, everything assumed declared

@@ -58,11 +58,11 @@ impl Costs {
         let host = stack.host.as_ref()?;
         let checks = matches!(&stack.ftl.scheme, Scheme::Nftl(options) if options.verify_free);
         Some(Self {
-            request: host.instructions("request"),
-            sector: host.instructions("layer"),
+            request: host.time(host.costs.request),
+            sector: host.time(host.costs.layer),
             sector_written: host.layer_ns,
             erase: if checks {
-                host.instructions("erase-check")
+                host.time(host.costs.erase_check)
             } else {
                 0
             },

@@ -4,12 +4,12 @@
 //! Nothing but the device takes time: neither file system's processor is counted, and each waits
 //! where it flushes.
 
-use crate::PaperError;
 use super::rival;
 use super::work::{AGEING, SET_UP, Work};
+use crate::PaperError;
+use nandlab_block::{BlockDevice, Lba};
 use nandlab_lab::Experiment;
 use nandlab_lab::run::{FilesOutcome, Server, run_unproven};
-use nandlab_block::{BlockDevice, Lba};
 use nandlab_stack::{Document, Stack};
 use nandlab_workload::Op;
 use nandlab_workload::files::FileCall;

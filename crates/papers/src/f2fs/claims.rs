@@ -1,10 +1,10 @@
 //! What the publication claims, judged by the runs.
 
-use crate::Claim;
 use super::runs::{BASES, DEVICES, Runs, WAYS, rate_of};
 use super::tree::DEPTHS;
 use super::work::BENCHMARKS;
 use super::{PhoneCell, STATES, phone, states};
+use crate::Claim;
 
 /// All of them.
 pub fn all(runs: &Runs) -> Vec<Claim> {

@@ -5,8 +5,8 @@
 //! It is about blocks, not about time: the volume lies on a disk in memory, and a block takes a
 //! fixed time, which decides how old segments are.
 
-use crate::PaperError;
 use super::streams::Blank;
+use crate::PaperError;
 use nandlab_block::Ram;
 use nandlab_f2fs::{AgeThreshold, Counts, F2fs, Format, Options, Policy};
 use nandlab_vfs::{FileSystem, Ino, Time};

@@ -1,12 +1,12 @@
 //! Tables and plots.
 
-use crate::{BarExhibit, Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use super::cells::Phases;
 use super::cleaning::{CLASS, CLASSES, Cleaned, POLICIES};
 use super::runs::{BASES, Compared, DEVICES, Runs, WAYS, rate_of};
 use super::tree::DEPTHS;
 use super::work::{AGEING, BENCHMARKS, PHONE, SET_UP};
 use super::{PhoneCell, STATES, phone, states};
+use crate::{BarExhibit, Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use nandlab_lab::run::FilesOutcome;
 
 fn strings(words: &[&str]) -> Vec<String> {

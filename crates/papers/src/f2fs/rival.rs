@@ -4,8 +4,8 @@
 //! The disk of the recording goes on behind the partition. A read there is a mark of the program:
 //! so many phases have begun.
 
-use crate::PaperError;
 use super::work::{PARTITION, Work};
+use crate::PaperError;
 use flate2::read::GzDecoder;
 use nandlab_workload::trace::{Format, Options, Reader};
 use nandlab_workload::{Op, Request, Source};

@@ -1,10 +1,10 @@
 //! All runs of the publication.
 
-use crate::PaperError;
 use super::cells::{self, Phases};
 use super::cleaning::{self, Cleaned};
 use super::tree::{self, DEPTHS, Taken};
 use super::work::{self, Work};
+use crate::PaperError;
 use nandlab_lab::run::FilesOutcome;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,7 +1,7 @@
 //! Figure 2, and the tables behind Table 1: where writes go, where time goes, what the flash does.
 
-use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use super::cells::{Cell, Cells, TABLE_1};
+use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use nandlab_lab::result::FlashRow;
 use nandlab_lab::run::FilesOutcome;
 
@@ -53,7 +53,10 @@ pub fn figure_2(cells: &Cells) -> Exhibit {
 /// Sector writes by region.
 pub fn regions(cells: &Cells) -> Exhibit {
     let total = cells.hot().writes.total();
-    let row = |(region, tally): (nandlab_lab::play::regions::Region, nandlab_lab::play::regions::Tally)| {
+    let row = |(region, tally): (
+        nandlab_lab::play::regions::Region,
+        nandlab_lab::play::regions::Tally,
+    )| {
         let share = format!("{:.2} %", tally.writes as f64 / total as f64 * 100.0);
         vec![
             region.to_string(),

@@ -15,8 +15,8 @@ mod figures;
 mod sweeps;
 
 use super::{Basis, Claim, PaperError, PaperResult, Reproduction, Row};
-use nandlab_lab::run::Progress;
 use cells::{Cell, Cells, LAYERS, Layer};
+use nandlab_lab::run::Progress;
 
 pub const TITLE: &str =
     "FTL performance in conjunction with a file system pursuing data integrity (Doh et al., 2010)";
@@ -57,7 +57,7 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
         rows.extend([true, false].map(|hot| table_1(&study, &cells, layer, hot)));
     }
     let claims = claims(&cells, &sweeps);
-    let assumptions = declared::assumptions(&study, &cells);
+    let assumptions = declared::assumptions(&study, &cells)?;
     let mut exhibits = vec![
         figures::figure_2(&cells),
         figures::regions(&cells),

@@ -4,8 +4,8 @@
 //! The file system's requests are those of one run, served again by each stack; nothing is
 //! calibrated in a sweep.
 
-use crate::{Exhibit, PaperError, TableExhibit};
 use super::cells::{Cells, Layer, Study, TABLE_1};
+use crate::{Exhibit, PaperError, TableExhibit};
 use nandlab_lab::run::{Again, run_again};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

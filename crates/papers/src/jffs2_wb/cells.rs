@@ -1,8 +1,8 @@
 //! The runs behind Table 2 and Figure 3, and the same with what the paper leaves open chosen
 //! otherwise.
 
-use crate::PaperError;
 use super::published::SIZES;
+use crate::PaperError;
 use nandlab_lab::Experiment;
 use nandlab_lab::run::{FilesOutcome, run_files};
 use nandlab_stack::Document;

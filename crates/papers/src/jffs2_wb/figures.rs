@@ -1,8 +1,8 @@
 //! Table 2, Figure 3, and the tables behind them.
 
-use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use super::cells::{BLOCKS, Cell, Cells, ELSEWHERE, LOOKED_AT, OPTIONS, Place, SYSTEMS, What};
 use super::published::{CLASSES, FILLS, SIZES, TABLE};
+use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use nandlab_workload::Op;
 
 fn strings(words: &[&str]) -> Vec<String> {

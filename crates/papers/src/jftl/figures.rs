@@ -1,8 +1,8 @@
 //! Figures 7 and 8, and the tables behind them: what the flash does for each byte, what the open
 //! choices change, how long the flash lasts.
 
-use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use super::cells::{Bench, Cell, Cells, LOOKED_AT, MODES, Mode, OPTIONS, PUBLISHED};
+use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use nandlab_lab::result::FlashRow;
 use nandlab_lab::run::PhaseOutcome;
 

@@ -1,9 +1,9 @@
 //! Figure 4, Table 1, and the tables behind them.
 
-use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use super::attach::{Attach, Attaches, Cell, GIBIBYTE, LARGE, SCAN, SMALL, Size, WAYS};
 use super::io::{Cells, IN_TABLE, OPTIONS, PHASES, SYSTEMS, UBI, UBIL};
 use super::{PUBLISHED, reduction};
+use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
 use nandlab_nand::ChipSpec;
 
 fn strings(words: &[&str]) -> Vec<String> {

@@ -59,7 +59,7 @@ impl<M: Mtd> UbiFlash<M> {
         let volume = described.volume_of(&ubi)?;
         let volume = VolumeMtd::new(ubi, volume)?;
         let geometry = volume.geometry().clone();
-        let driven = driven.map(|(host, clock)| (host.instructions("ubi-call"), clock));
+        let driven = driven.map(|(host, clock)| (host.time(host.costs.ubi_call), clock));
         Ok(Self {
             shared: Rc::new(RefCell::new(volume)),
             geometry,

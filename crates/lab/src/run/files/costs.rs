@@ -2,6 +2,7 @@
 
 use nandlab_sim::Nanos;
 use nandlab_stack::HostDescription;
+use nandlab_stack::host::Costs;
 use nandlab_vfs::flusher::PAGE;
 use nandlab_workload::files::FileCall;
 
@@ -25,26 +26,24 @@ pub struct CallCosts<'a> {
 impl<'a> CallCosts<'a> {
     /// Those of a processor with ext as its file system, or another.
     pub fn of(host: Option<&'a HostDescription>, is_ext: bool) -> Self {
-        let cost = |key| host.map_or(0, |host| host.instructions(key));
+        let costs = host.map_or(Costs::default(), |host| host.costs);
+        let time = |instructions| host.map_or(0, |host| host.time(instructions));
         Self {
             host,
-            create: cost("create"),
-            remove: cost("remove"),
-            write: cost("write"),
-            write_page: cost("write-page"),
-            read_page: cost("read-page"),
-            fsync: cost("fsync"),
-            other: cost("call"),
-            tick: (
-                cost("tick"),
-                host.map_or(0, |host| (host.value("tick-ms") * 1e6) as Nanos),
-            ),
+            create: time(costs.create),
+            remove: time(costs.remove),
+            write: time(costs.write),
+            write_page: time(costs.write_page),
+            read_page: time(costs.read_page),
+            fsync: time(costs.fsync),
+            other: time(costs.call),
+            tick: (time(costs.tick), (costs.tick_ms * 1e6) as Nanos),
             // A platform without a cost of its own for reads takes them for writes.
-            read: [cost("read"), cost("write")]
+            read: [time(costs.read), time(costs.write)]
                 .into_iter()
                 .find(|ns| *ns > 0)
                 .unwrap_or(0),
-            ext_page: if is_ext { cost("ext-page") } else { 0 },
+            ext_page: if is_ext { time(costs.ext_page) } else { 0 },
         }
     }
 
