@@ -37,6 +37,7 @@ const READ_ONLY: Options = Options {
     read_only: true,
     sync_collects: true,
     resume: false,
+    node_bytes: nandlab_jffs2::PAGE,
     inodes_kept: 1024,
     seed: 0,
 };
