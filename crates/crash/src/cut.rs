@@ -10,9 +10,9 @@ use nandlab_sim::{Nanos, mix};
 pub enum Phase {
     /// It has not begun.
     Before,
-    /// It is under way, and may turn out undone, torn or done.
+    /// It is under way, and ends undone, torn or done.
     Torn,
-    /// It is done. Whether anybody has been told depends on what waited for it.
+    /// It is done. The write may or may not have been acknowledged.
     After,
 }
 
@@ -23,8 +23,8 @@ pub struct Cut {
     pub op: usize,
     /// Before, within or after it.
     pub phase: Phase,
-    /// Which of several states: chooses the moment within the operation, and the fates of whatever
-    /// is under way.
+    /// Numbers the states of one operation. It chooses the moment within the operation, and the
+    /// fates of all operations under way.
     pub word: u32,
 }
 

@@ -21,7 +21,7 @@ pub fn explore<S: Subject>(
     explore_watched(subject, ops, plan, &|_, _| {})
 }
 
-/// The same, telling from time to time how many cuts of how many are done.
+/// As [`explore`], and calls `progress` with the number of cuts done and their total.
 pub fn explore_watched<S: Subject>(
     subject: &S,
     ops: &[S::Op],
@@ -60,8 +60,8 @@ pub fn explore_watched<S: Subject>(
     Ok(CrashReport::new(plan, size, tally, smallest))
 }
 
-/// Makes one state again; gives what is wrong with it, if anything is. Of `plan`, only how the host
-/// goes on matters.
+/// Makes one state again, and returns its violation, if any. Of `plan`, only the changes after a
+/// recovery matter.
 pub fn replay<S: Subject>(
     subject: &S,
     ops: &[S::Op],

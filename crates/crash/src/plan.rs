@@ -6,21 +6,21 @@ use std::str::FromStr;
 /// How to explore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Chooses moments, fates and how the host goes on.
+    /// Chooses moments, fates, and the operations after each recovery.
     pub seed: u64,
     /// Which cuts of the run.
     pub cuts: Cuts,
-    /// States for each operation that is cut in two.
+    /// States for each chip operation that is cut in two.
     pub words: u32,
     /// Cuts during recovery.
     pub second: SecondLevel,
     /// Changes that the host makes after each recovery, before a flush.
     pub changes: u32,
-    /// Worker threads; 0: one a core.
+    /// Worker threads; 0 for one a core.
     pub threads: usize,
-    /// Violations told in full.
+    /// Violations reported in full.
     pub listed: usize,
-    /// States that may be spent on shrinking the first violation; 0: not shrunk.
+    /// States to spend on shrinking the first violation; 0 to leave it as it is.
     pub shrink_states: u64,
 }
 
@@ -44,7 +44,7 @@ impl Default for Plan {
 pub enum Cuts {
     /// Before, within and after every chip operation.
     All,
-    /// So many states, spread evenly over the run.
+    /// This many states, spread evenly over the run.
     Sample(u64),
 }
 
@@ -67,7 +67,7 @@ impl FromStr for Cuts {
 pub enum SecondLevel {
     /// None.
     Off,
-    /// One in so many, by chance; 0 none.
+    /// One recovery in this many, chosen by the seed; 0 for none.
     Every(u64),
 }
 
@@ -77,13 +77,13 @@ pub enum CrashError {
     /// The layer cannot be formatted.
     #[error("formatting: {0}")]
     Format(#[source] LayerError),
-    /// The chip's contents lie in a backing store.
+    /// The chip's contents lie in a backing store, so it cannot be forked.
     #[error(transparent)]
     Fork(#[from] nandlab_nand::ForkError),
     /// The worker threads could not be started.
     #[error("starting {0} threads: {1}")]
     Threads(usize, #[source] rayon::ThreadPoolBuildError),
-    /// The run that the name speaks of is another one.
+    /// The name is of a state that this run does not have.
     #[error("state {id}: {what} {found}, expected {expected}")]
     NoSuchState {
         /// The name.

@@ -1,34 +1,33 @@
-//! What is explored, and who judges it: the two traits that the explorer stands on.
+//! The explored stack and its judge: the two traits that the explorer stands on.
 
 use nandlab_mtd::LayerError;
 use nandlab_nand::Chip;
 use serde::{Deserialize, Serialize};
 use std::{error::Error, fmt};
 
-/// A stack over one chip, and a workload's operations on it.
+/// A stack over one chip, and the operations of a workload on it.
 ///
-/// The stack must keep to the clock that the chip it was given has, and be a function of the chip's
-/// contents and of the operations alone.
+/// The stack must keep to the clock of its chip. It must be a function of the chip's contents and
+/// of the operations alone.
 pub trait Subject: Sync {
     /// The attached stack.
     type Device;
-    /// One host operation, self-contained: any subsequence of a workload is a workload.
+    /// One host operation. Any subsequence of a workload must be a workload.
     type Op: Clone + fmt::Display + Send + Sync;
-    /// Who knows what may be found after a cut.
+    /// Decides which contents a cut may leave.
     type Oracle: Oracle<Self::Device, Self::Op>;
 
-    /// A chip with a freshly formatted, durable, detached stack on it, and an oracle that knows
-    /// this state.
+    /// A chip that holds a freshly formatted, durable stack, and an oracle for this state.
     fn formatted(&self) -> Result<(Chip, Self::Oracle), LayerError>;
 
-    /// Comes back from the chip alone, however it was left.
+    /// Attaches the stack from the chip alone, whatever a cut left there.
     fn attach(&self, chip: Chip) -> Result<Self::Device, LayerError>;
 
-    /// Gives the chip back as it is, without any further operation.
+    /// Gives the chip back as it is, without another operation.
     fn power_off(&self, device: Self::Device) -> Chip;
 
-    /// Serves one operation; what it reads is compared with what the oracle (which has been told
-    /// that it began) expects.
+    /// Serves one operation. A read is compared with the contents that the oracle expects; the
+    /// oracle already knows that the operation began.
     fn apply(
         &self,
         device: &mut Self::Device,
@@ -36,7 +35,7 @@ pub trait Subject: Sync {
         oracle: &Self::Oracle,
     ) -> Result<(), Failure>;
 
-    /// What the host does after a recovery, ending with what makes it durable.
+    /// The host's operations after a recovery. The last one makes them durable.
     fn go_on(&self, device: &Self::Device, going_on: GoOn) -> Vec<Self::Op>;
 }
 
@@ -47,33 +46,33 @@ pub struct GoOn {
     pub word: u64,
     /// How many changes to make.
     pub changes: u32,
-    /// Cuts survived so far: 1 or 2. What is written must differ from one life to the next.
+    /// Cuts survived so far: 1 or 2. Data must differ from one life to the next.
     pub life: u32,
 }
 
-/// Follows the host's operations and knows what the stack may hold at any moment. Cheap to clone:
-/// there is one for each state.
+/// Follows the host's operations and knows what the stack may hold at any moment. It should be
+/// cheap to clone, because each state has its own.
 pub trait Oracle<Device, Op>: Clone + Send + Sync {
-    /// The host called; the operation's effects may arrive from now on.
+    /// The host called: the operation may take effect from now on.
     fn began(&mut self, op: &Op);
 
-    /// The call returned; what it promised holds from now on.
+    /// The call returned: its promise holds from now on.
     fn returned(&mut self, op: &Op);
 
-    /// The power went: whatever was not promised may be lost.
+    /// The power was cut: anything not promised may be lost.
     fn cut(&mut self);
 
-    /// Looks at everything. After a cut, any allowed state will do, and is from now on the one
-    /// expected; otherwise nothing but the newest will.
+    /// Reads and compares everything. After a cut, any allowed state passes and becomes the expected
+    /// one. Without a cut, only the newest state passes.
     fn check(&mut self, device: &mut Device) -> Result<(), Failure>;
 }
 
-/// A promise that was not kept.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which.
+    /// Which promise.
     pub kind: Kind,
-    /// What was found, and what was allowed.
+    /// What was found, and what is allowed.
     pub what: String,
 }
 
@@ -101,22 +100,21 @@ impl Failure {
     }
 }
 
-/// The promise that was not kept.
+/// The promise that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The stack attaches.
     Attach,
-    /// It holds what it should, and can be read.
+    /// The stack can be read, and holds allowed contents.
     Contents,
-    /// It serves operations.
+    /// The stack serves operations.
     Refused,
-    /// It does so in a bounded number of chip operations.
+    /// Each step takes a bounded number of chip operations.
     Endless,
-    /// It does not panic.
+    /// Nothing panics.
     Panic,
-    /// Its chip operations do not overtake one another so that one destroys what another still
-    /// needs.
+    /// No chip operation overtakes another one and destroys data that it still needs.
     Overtaken,
 }
 
