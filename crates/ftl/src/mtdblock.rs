@@ -20,6 +20,8 @@
 //! its sectors are lost, as are those of blocks found bad: fixed places know no spare blocks. Nor
 //! is there wear levelling.
 
+pub use crate::extent::SECTOR;
+
 use crate::extent::parts;
 use crate::fault::Health;
 use crate::{AttachError, Cause, Ftl, Tally};
@@ -27,9 +29,6 @@ use alloc::{boxed::Box, vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_sim::Place;
-
-/// Bytes of a logical sector.
-pub const SECTOR: u32 = 512;
 
 const WRITTEN: u8 = 0x00;
 const LOST: u8 = 0x0f;

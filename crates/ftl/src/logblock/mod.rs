@@ -44,7 +44,9 @@ pub use options::{
     SeededBug,
 };
 
-use crate::extent::parts;
+pub use crate::extent::SECTOR;
+
+use crate::extent::Paged;
 use crate::{Cause, Ftl, Tally};
 use alloc::{boxed::Box, vec};
 use blocks::Use;
@@ -55,9 +57,6 @@ use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_sim::Place;
 use shared::{Core, Payload};
-
-/// Bytes of a logical sector.
-pub const SECTOR: u32 = 512;
 
 /// Who may use which log block.
 #[derive(Debug)]
@@ -133,15 +132,24 @@ impl<M: Mtd> LogBlockFtl<M> {
         self.core.repair()?;
         self.core.level()
     }
+}
 
+impl<M: Mtd> Paged for LogBlockFtl<M> {
     #[inline]
-    fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
-        self.put(lpn, Payload::Data(data))?;
-        self.core.tally.host_pages += 1;
-        Ok(())
+    fn sectors_per_page(&self) -> u32 {
+        self.sectors_per_page
     }
 
-    /// Reads a logical page; zeros if it was never written, or discarded.
+    #[inline]
+    fn scratch(&mut self) -> &mut Box<[u8]> {
+        &mut self.scratch
+    }
+
+    #[inline]
+    fn is_mapped(&self, lpn: u32) -> bool {
+        self.core.maps.present(lpn)
+    }
+
     fn read_page(&mut self, lpn: u32, buf: &mut [u8]) -> Result<(), BlockError> {
         let core = &mut self.core;
         let Some(page) = core.maps.newest(lpn).filter(|_| core.maps.present(lpn)) else {
@@ -164,25 +172,15 @@ impl<M: Mtd> LogBlockFtl<M> {
         }
     }
 
-    /// Rewrites a part of a logical page. What cannot be read is not made up: a lost page must be
-    /// overwritten whole.
-    fn patch_page(
-        &mut self,
-        lpn: u32,
-        at: usize,
-        data: Option<&[u8]>,
-        len: usize,
-    ) -> Result<(), BlockError> {
-        let mut scratch = core::mem::take(&mut self.scratch);
-        let result = self.read_page(lpn, &mut scratch).and_then(|()| {
-            match data {
-                Some(data) => scratch[at..at + len].copy_from_slice(data),
-                None => scratch[at..at + len].fill(0),
-            }
-            self.write_page(lpn, &scratch)
-        });
-        self.scratch = scratch;
-        result
+    #[inline]
+    fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
+        self.put(lpn, Payload::Data(data))?;
+        self.core.tally.host_pages += 1;
+        Ok(())
+    }
+
+    fn discard_page(&mut self, lpn: u32) -> Result<(), BlockError> {
+        self.put(lpn, Payload::Discard)
     }
 }
 
@@ -200,38 +198,13 @@ impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         self.core.health.check()?;
         let count = self.geometry.check(lba, buf.len())?;
-        let mut rest = buf;
-        for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
-            let (part, tail) = rest.split_at_mut((n * SECTOR) as usize);
-            rest = tail;
-            if n == self.sectors_per_page {
-                self.read_page(lpn, part)?;
-                continue;
-            }
-            let mut scratch = core::mem::take(&mut self.scratch);
-            let result = self.read_page(lpn, &mut scratch);
-            let at = (first * SECTOR) as usize;
-            part.copy_from_slice(&scratch[at..at + part.len()]);
-            self.scratch = scratch;
-            result?;
-        }
-        Ok(())
+        self.read_extent(lba, count, buf)
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         self.core.health.check()?;
         let count = self.geometry.check(lba, data.len())?;
-        let mut rest = data;
-        for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
-            let (part, tail) = rest.split_at((n * SECTOR) as usize);
-            rest = tail;
-            if n == self.sectors_per_page {
-                self.write_page(lpn, part)?;
-            } else {
-                self.patch_page(lpn, (first * SECTOR) as usize, Some(part), part.len())?;
-            }
-        }
-        Ok(())
+        self.write_extent(lba, count, data)
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
@@ -246,17 +219,7 @@ impl<M: Mtd> BlockDevice for LogBlockFtl<M> {
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         self.core.health.check()?;
         self.geometry.check_sectors(lba, sectors)?;
-        for (lpn, first, n) in parts(self.sectors_per_page, lba, sectors) {
-            if !self.core.maps.present(lpn) {
-                continue;
-            }
-            if n == self.sectors_per_page {
-                self.put(lpn, Payload::Discard)?;
-            } else {
-                self.patch_page(lpn, (first * SECTOR) as usize, None, (n * SECTOR) as usize)?;
-            }
-        }
-        Ok(())
+        self.discard_extent(lba, sectors)
     }
 }
 

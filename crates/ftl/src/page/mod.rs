@@ -46,7 +46,9 @@ mod survey;
 
 pub use pairs::RemapError;
 
-use crate::extent::parts;
+pub use crate::extent::SECTOR;
+
+use crate::extent::Paged;
 use crate::fault::Health;
 use crate::tag::Batch;
 use crate::{Ftl, Tally, Victim};
@@ -61,9 +63,6 @@ use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_sim::{Place, prefetch};
 use records::Records;
-
-/// Bytes of a logical sector.
-pub const SECTOR: u32 = 512;
 
 /// Choices of the page-mapped layer; all but the first may change from one attach to the next.
 #[derive(Clone, Debug, PartialEq)]
@@ -232,19 +231,27 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
+    fn lba(&self, lpn: u32) -> u64 {
+        u64::from(lpn) * u64::from(self.sectors_per_page)
+    }
+}
+
+impl<M: Mtd> Paged for PageFtl<M> {
     #[inline]
-    fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
-        let page = self.append(lpn, data)?;
-        self.settle(lpn, page);
-        self.tally.host_pages += 1;
-        if self.mapping.due <= 0 {
-            self.write_next_map()
-        } else {
-            Ok(())
-        }
+    fn sectors_per_page(&self) -> u32 {
+        self.sectors_per_page
     }
 
-    /// Reads a logical page; zeros if it is unmapped.
+    #[inline]
+    fn scratch(&mut self) -> &mut Box<[u8]> {
+        &mut self.scratch
+    }
+
+    #[inline]
+    fn is_mapped(&self, lpn: u32) -> bool {
+        self.map[lpn as usize] != 0
+    }
+
     fn read_page(&mut self, lpn: u32, buf: &mut [u8]) -> Result<(), BlockError> {
         let page = match self.map[lpn as usize] {
             0 => {
@@ -270,29 +277,16 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    fn lba(&self, lpn: u32) -> u64 {
-        u64::from(lpn) * u64::from(self.sectors_per_page)
-    }
-
-    /// Rewrites a part of a logical page. What cannot be read is not made up: a lost page must be
-    /// overwritten whole.
-    fn patch_page(
-        &mut self,
-        lpn: u32,
-        at: usize,
-        data: Option<&[u8]>,
-        len: usize,
-    ) -> Result<(), BlockError> {
-        let mut scratch = core::mem::take(&mut self.scratch);
-        let result = self.read_page(lpn, &mut scratch).and_then(|()| {
-            match data {
-                Some(data) => scratch[at..at + len].copy_from_slice(data),
-                None => scratch[at..at + len].fill(0),
-            }
-            self.write_page(lpn, &scratch)
-        });
-        self.scratch = scratch;
-        result
+    #[inline]
+    fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
+        let page = self.append(lpn, data)?;
+        self.settle(lpn, page);
+        self.tally.host_pages += 1;
+        if self.mapping.due <= 0 {
+            self.write_next_map()
+        } else {
+            Ok(())
+        }
     }
 
     fn discard_page(&mut self, lpn: u32) -> Result<(), BlockError> {
@@ -335,22 +329,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
     fn read(&mut self, lba: Lba, buf: &mut [u8]) -> Result<(), BlockError> {
         self.health.check()?;
         let count = self.geometry.check(lba, buf.len())?;
-        let mut rest = buf;
-        for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
-            let (part, tail) = rest.split_at_mut((n * SECTOR) as usize);
-            rest = tail;
-            if part.len() == self.page_bytes {
-                self.read_page(lpn, part)?;
-                continue;
-            }
-            let mut scratch = core::mem::take(&mut self.scratch);
-            let result = self.read_page(lpn, &mut scratch);
-            let at = (first * SECTOR) as usize;
-            part.copy_from_slice(&scratch[at..at + part.len()]);
-            self.scratch = scratch;
-            result?;
-        }
-        Ok(())
+        self.read_extent(lba, count, buf)
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
@@ -364,17 +343,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
             return self.write_page(lpn as u32, data);
         }
         let count = self.geometry.check(lba, data.len())?;
-        let mut rest = data;
-        for (lpn, first, n) in parts(self.sectors_per_page, lba, count) {
-            let (part, tail) = rest.split_at((n * SECTOR) as usize);
-            rest = tail;
-            if part.len() == self.page_bytes {
-                self.write_page(lpn, part)?;
-            } else {
-                self.patch_page(lpn, (first * SECTOR) as usize, Some(part), part.len())?;
-            }
-        }
-        Ok(())
+        self.write_extent(lba, count, data)
     }
 
     fn flush(&mut self) -> Result<(), BlockError> {
@@ -389,14 +358,7 @@ impl<M: Mtd> BlockDevice for PageFtl<M> {
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         self.health.check()?;
         self.geometry.check_sectors(lba, sectors)?;
-        for (lpn, first, n) in parts(self.sectors_per_page, lba, sectors) {
-            if n == self.sectors_per_page {
-                self.discard_page(lpn)?;
-            } else if self.map[lpn as usize] != 0 {
-                self.patch_page(lpn, (first * SECTOR) as usize, None, (n * SECTOR) as usize)?;
-            }
-        }
-        Ok(())
+        self.discard_extent(lba, sectors)
     }
 
     fn remap(&mut self, pairs: &[Remap]) -> Result<(), BlockError> {
