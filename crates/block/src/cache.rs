@@ -327,7 +327,7 @@ pub fn runs(blocks: &[u32], most: usize) -> impl Iterator<Item = &[u32]> {
     let mut rest = blocks;
     core::iter::from_fn(move || {
         let first = *rest.first()?;
-        let neighbours = rest.iter().zip(first..).take(most.max(1));
+        let neighbours = rest.iter().zip(first..=u32::MAX).take(most.max(1));
         let count = neighbours
             .take_while(|(block, next)| **block == *next)
             .count();

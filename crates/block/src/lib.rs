@@ -17,6 +17,7 @@
 
 extern crate alloc;
 
+pub mod bytes;
 mod cache;
 mod counter;
 pub mod cuts;

@@ -4,6 +4,7 @@
 //! `Documentation/filesystems/ext4`), nothing more; everything is little-endian.
 
 use crate::ExtError;
+pub(crate) use nandlab_block::bytes::{le16, le32, put16, put32};
 use nandlab_vfs::FileType;
 
 /// Byte of the device at which the superblock lies.
@@ -143,22 +144,6 @@ pub(crate) mod flags {
     /// Set, the inode means something that is not understood here: encrypted, extents, inline data,
     /// value of an attribute.
     pub const FOREIGN: u32 = 0x800 | 0x8_0000 | 0x20_0000 | 0x1000_0000;
-}
-
-pub(crate) fn le16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-pub(crate) fn le32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
-}
-
-pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
 /// The type that a directory entry tells (`EXT2_FT_*`).

@@ -13,9 +13,8 @@ use crate::{
     node::Life,
 };
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{Caller, Errno, FileType, NewNode, check_name};
+use nandlab_vfs::{Caller, Errno, FileType, NewNode, check_name, rules};
 
-const SETGID: u16 = 0o2000;
 /// Bytes of a symbolic link's target that fit where an inode has block numbers, with a NUL behind
 /// them.
 const FAST_MAX: usize = 59;
@@ -119,14 +118,14 @@ impl<D: BlockDevice> Ext<D> {
         let parent = self.check_free(dir, name)?;
         let (kind, directory) = (node.kind(), node == NewNode::Directory);
         if let NewNode::Symlink { target } = node {
-            self.check_target(target)?;
+            let most = TARGET_MAX.min(self.store.layout.size() - 1);
+            rules::check_target(target, most)?;
         }
         if directory && parent.links >= LINKS_MAX {
             return Err(Errno::TooManyLinks.into());
         }
-        let inherits = parent.mode & SETGID != 0;
-        let owner = (by.uid, if inherits { parent.gid } else { by.gid });
-        let mode = mode & 0o7777 | if inherits && directory { SETGID } else { 0 };
+        let (mode, gid) = rules::inherit((parent.mode, parent.gid), directory, mode, by);
+        let owner = (by.uid, gid);
         let spread = hash(name, 1, self.store.layout.hash_seed).unwrap_or(0);
         let number = self.allocate_inode(dir, directory, spread)?;
         let mut inode = Inode::new(kind, mode, owner, by.now, &self.store.layout);
@@ -145,18 +144,6 @@ impl<D: BlockDevice> Ext<D> {
         }
         self.touch_dir(dir, directory.into())?;
         Ok(number)
-    }
-
-    fn check_target(&self, target: &[u8]) -> Result<(), ExtError> {
-        if target.is_empty() || target.contains(&0) {
-            return Err(Errno::Invalid.into());
-        }
-        let most = TARGET_MAX.min(self.store.layout.size() - 1);
-        if target.len() > most {
-            Err(Errno::NameTooLong.into())
-        } else {
-            Ok(())
-        }
     }
 
     /// What a new inode holds from the beginning.
@@ -229,11 +216,7 @@ impl<D: BlockDevice> Ext<D> {
     ) -> Result<(), ExtError> {
         let found = self.need(dir, name)?;
         let (number, inode) = self.child(&found)?;
-        match (inode.is_dir(), directory) {
-            (true, false) => return Err(Errno::IsDirectory.into()),
-            (false, true) => return Err(Errno::NotDirectory.into()),
-            _ => {}
-        }
+        rules::check_kinds(directory, inode.is_dir())?;
         if directory && !self.is_empty_dir(number)? {
             return Err(Errno::NotEmpty.into());
         }
@@ -341,12 +324,12 @@ impl<D: BlockDevice> Ext<D> {
         target: Found,
     ) -> Result<(), ExtError> {
         let (lost, gone) = self.child(&target)?;
-        match (inode.is_dir(), gone.is_dir()) {
-            (_, true) if self.is_inside(from.0, lost)? => return Err(Errno::NotEmpty.into()),
-            (true, true) if !self.is_empty_dir(lost)? => return Err(Errno::NotEmpty.into()),
-            (true, false) => return Err(Errno::NotDirectory.into()),
-            (false, true) => return Err(Errno::IsDirectory.into()),
-            _ => {}
+        if gone.is_dir() && self.is_inside(from.0, lost)? {
+            return Err(Errno::NotEmpty.into());
+        }
+        rules::check_kinds(inode.is_dir(), gone.is_dir())?;
+        if gone.is_dir() && !self.is_empty_dir(lost)? {
+            return Err(Errno::NotEmpty.into());
         }
         self.ordered(target.block, source.block)?;
         self.point_entry(&target, moved, inode.kind().map_or(0, entry_type))?;

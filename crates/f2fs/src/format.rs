@@ -3,6 +3,8 @@
 //!
 //! *Knows nothing of* what is valid: whoever reads a field judges it.
 
+pub(crate) use nandlab_block::bytes::{le16, le32, le64, put16, put32, put64};
+
 /// Bytes of a block, the only size that Linux takes on machines with pages of 4 KiB.
 pub(crate) const BLOCK: usize = 4096;
 /// Blocks of a segment.
@@ -23,30 +25,6 @@ pub(crate) const FIRST_NID: u32 = 3;
 pub(crate) const NAT_ENTRIES: u32 = 455;
 /// Entries of a block of the segment information table.
 pub(crate) const SIT_ENTRIES: u32 = 55;
-
-pub(crate) fn le16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-pub(crate) fn le32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-pub(crate) fn le64(bytes: &[u8], at: usize) -> u64 {
-    u64::from(le32(bytes, at)) | u64::from(le32(bytes, at + 4)) << 32
-}
-
-pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
-}
-
-pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
-
-pub(crate) fn put64(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
 
 /// CRC-32 as Linux's `crc32_le`: this seed, no final inversion.
 pub(crate) fn crc(seed: u32, bytes: &[u8]) -> u32 {

@@ -13,9 +13,8 @@ use crate::{
 };
 use alloc::format;
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{Caller, Errno, FileType, NewNode, Rename, check_name};
+use nandlab_vfs::{Caller, Errno, FileType, NewNode, Rename, check_name, rules};
 
-const SETGID: u16 = 0o2000;
 /// Where what has lost its name goes.
 const LOST_FOUND: &[u8] = b"lost+found";
 /// The longest target.
@@ -105,24 +104,19 @@ impl<D: BlockDevice> F2fs<D> {
     ) -> Result<u32, F2fsError> {
         self.check_free(dir, name)?;
         if let NewNode::Symlink { target } = node {
-            match target {
-                _ if target.is_empty() || target.contains(&0) => return Err(Errno::Invalid.into()),
-                _ if target.len() > TARGET_MAX => return Err(Errno::NameTooLong.into()),
-                _ => {}
-            }
+            rules::check_target(target, TARGET_MAX)?;
         }
         // The inode, its contents, a block of names and the nodes above: a call that begins finds
         // room for all.
         self.reserve(8)?;
         self.unreserve(8);
         let parent = self.inode(dir)?;
-        let (parent_mode, parent_gid) = (le16(parent, inode::MODE), le32(parent, inode::GID));
+        let parent = (le16(parent, inode::MODE), le32(parent, inode::GID));
         let directory = node == NewNode::Directory;
-        let inherits = parent_mode & SETGID != 0;
-        let mode =
-            node.kind().mode() | mode & 0o7777 | if inherits && directory { SETGID } else { 0 };
+        let (mode, gid) = rules::inherit(parent, directory, mode, by);
+        let mode = node.kind().mode() | mode;
         let ino = self.new_node(None, 0, directory)?;
-        let owner = (by.uid, if inherits { parent_gid } else { by.gid });
+        let owner = (by.uid, gid);
         self.fill_inode(ino, mode, owner, by, (dir, name))?;
         self.fill_contents(ino, dir, node)?;
         self.add_entry(dir, name, ino, node.kind())?;
@@ -335,11 +329,7 @@ impl<D: BlockDevice> F2fs<D> {
     ) -> Result<(), F2fsError> {
         let found = self.need(dir, name)?;
         let ino = self.child(&found)?;
-        match (self.is_dir(ino)?, directory) {
-            (true, false) => return Err(Errno::IsDirectory.into()),
-            (false, true) => return Err(Errno::NotDirectory.into()),
-            _ => {}
-        }
+        rules::check_kinds(directory, self.is_dir(ino)?)?;
         if directory && !self.is_empty_dir(ino)? {
             return Err(Errno::NotEmpty.into());
         }
@@ -512,12 +502,13 @@ impl<D: BlockDevice> F2fs<D> {
     ) -> Result<(), F2fsError> {
         let lost = self.child(&target)?;
         let (kind, directory) = (self.kind_of(moved)?, self.is_dir(moved)?);
-        match (directory, self.is_dir(lost)?) {
-            (_, true) if self.is_inside(from.0, lost)? => return Err(Errno::NotEmpty.into()),
-            (true, true) if !self.is_empty_dir(lost)? => return Err(Errno::NotEmpty.into()),
-            (true, false) => return Err(Errno::NotDirectory.into()),
-            (false, true) => return Err(Errno::IsDirectory.into()),
-            _ => {}
+        let gone = self.is_dir(lost)?;
+        if gone && self.is_inside(from.0, lost)? {
+            return Err(Errno::NotEmpty.into());
+        }
+        rules::check_kinds(directory, gone)?;
+        if gone && !self.is_empty_dir(lost)? {
+            return Err(Errno::NotEmpty.into());
         }
         self.point_entry(&target, moved, kind)?;
         self.remove_entry(&source)?;

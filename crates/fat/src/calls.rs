@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{
     Attr, Call, Caller, DirEntry, Dirty, Errno, FileSystem, FileType, Gated as _, Ino, NewNode,
-    Rename, SetAttr, StatFs, Time, delegate,
+    Rename, SetAttr, StatFs, Time, delegate, rules,
 };
 
 /// The longest name as bytes: each UTF-16 unit may take three.
@@ -201,11 +201,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     fn remove(&mut self, dir: Ino, name: &[u8], directory: bool) -> Result<(), FatError> {
         let found = self.need(dir, name)?;
-        match (found.is_directory(), directory) {
-            (true, false) => return Err(Errno::IsDirectory.into()),
-            (false, true) => return Err(Errno::NotDirectory.into()),
-            _ => {}
-        }
+        rules::check_kinds(directory, found.is_directory())?;
         let ino = self.node_of(&found)?;
         if directory && !self.is_empty_dir(ino)? {
             return Err(Errno::NotEmpty.into());

@@ -5,6 +5,7 @@
 //! unreadable.
 
 use crate::FatError;
+pub(crate) use nandlab_block::bytes::{le16, le32, put16, put32};
 
 /// Bytes of a directory slot.
 pub(crate) const SLOT: usize = 32;
@@ -28,22 +29,6 @@ pub(crate) mod attr {
     pub const ARCHIVE: u8 = 0x20;
     /// All four of read-only, hidden, system and volume: part of a long name.
     pub const LONG_NAME: u8 = 0x0F;
-}
-
-pub(crate) fn le16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-pub(crate) fn le32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
-}
-
-pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
 /// Bits of a table entry.

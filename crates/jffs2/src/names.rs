@@ -12,9 +12,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use nandlab_mtd::Mtd;
-use nandlab_vfs::{Caller, Errno, FileType, NewNode, Rename, check_name};
-
-const SETGID: u32 = 0o2000;
+use nandlab_vfs::{Caller, Errno, FileType, NewNode, Rename, check_name, rules};
 
 impl<M: Mtd> Jffs2<M> {
     pub(crate) fn dir(&mut self, dir: u32) -> Result<&mut Inode, Jffs2Error> {
@@ -65,33 +63,25 @@ impl<M: Mtd> Jffs2<M> {
     ) -> Result<u32, Jffs2Error> {
         self.check_new(dir, name)?;
         let data = match node {
-            NewNode::Symlink { target } if target.is_empty() || target.contains(&0) => {
-                return Err(Errno::Invalid.into());
+            NewNode::Symlink { target } => {
+                rules::check_target(target, NAME_MAX)?;
+                target.to_vec()
             }
-            NewNode::Symlink { target } if target.len() > NAME_MAX => {
-                return Err(Errno::NameTooLong.into());
-            }
-            NewNode::Symlink { target } => target.to_vec(),
             NewNode::Character { device } | NewNode::Block { device } => {
                 device_data(self.flash.endian, device).ok_or(Errno::Invalid)?
             }
             _ => Vec::new(),
         };
         let parent = self.load(dir)?;
-        let inherits = parent.mode & SETGID != 0;
-        let gid = if inherits { parent.gid } else { owner(by.gid) };
-        let more = if inherits && node == NewNode::Directory {
-            SETGID
-        } else {
-            0
-        };
+        let inherited = (parent.mode as u16, parent.gid.into());
+        let (mode, gid) = rules::inherit(inherited, node == NewNode::Directory, mode, by);
         let now = seconds(by.now);
         let kind = node.kind();
         let inode = Inode {
             kind,
-            mode: u32::from(kind.mode()) | u32::from(mode & 0o7777) | more,
+            mode: u32::from(kind.mode() | mode),
             uid: owner(by.uid),
-            gid,
+            gid: owner(gid),
             size: if kind == FileType::Symlink {
                 data.len() as u32
             } else {
@@ -184,11 +174,9 @@ impl<M: Mtd> Jffs2<M> {
             Err(error @ Jffs2Error::Flash(_)) => return Err(error),
             Err(_) => (found.kind == type_of(FileType::Directory), true),
         };
-        match (is_directory, directory) {
-            (true, false) => return Err(Errno::IsDirectory.into()),
-            (false, true) => return Err(Errno::NotDirectory.into()),
-            (true, true) if !empty => return Err(Errno::NotEmpty.into()),
-            _ => {}
+        rules::check_kinds(directory, is_directory)?;
+        if directory && !empty {
+            return Err(Errno::NotEmpty.into());
         }
         self.write_name(dir, name, 0, 0, For::Deletion)?;
         self.unlink_inode(found.ino)
@@ -264,11 +252,10 @@ impl<M: Mtd> Jffs2<M> {
             return Err(Errno::NotEmpty.into());
         }
         let inode = self.load(target)?;
-        match (is_directory, inode.is_directory()) {
-            (true, true) if inode.dents.from(0).next().is_some() => Err(Errno::NotEmpty.into()),
-            (true, false) => Err(Errno::NotDirectory.into()),
-            (false, true) => Err(Errno::IsDirectory.into()),
-            _ => Ok(()),
+        rules::check_kinds(is_directory, inode.is_directory())?;
+        match is_directory && inode.dents.from(0).next().is_some() {
+            true => Err(Errno::NotEmpty.into()),
+            false => Ok(()),
         }
     }
 }

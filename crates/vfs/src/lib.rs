@@ -24,6 +24,7 @@ mod mem;
 pub mod model;
 pub mod path;
 pub mod report;
+pub mod rules;
 pub mod tree;
 mod volume;
 
