@@ -21,6 +21,7 @@
 
 mod attributes;
 mod bridge;
+mod listing;
 mod lists;
 mod served;
 
