@@ -2,6 +2,7 @@
 
 mod bench;
 mod fuzz;
+mod metadata;
 mod packages;
 mod record;
 mod test;
