@@ -1,6 +1,6 @@
 //! Every test.
 
-use crate::{Outcome, cargo, packages, root, tidy};
+use crate::{Outcome, cargo, lint, packages, portable, root, tidy};
 
 /// Test binaries that boot the real kernel, mount things, start a browser or run a whole
 /// publication: all but the quick set.
@@ -45,7 +45,9 @@ pub fn run(words: &[String]) -> Outcome {
 
 fn everything() -> Outcome {
     tidy::run(&[])?;
+    lint::run(&[])?;
     packages::ensure()?;
+    portable::run(&[])?;
     crate::run(
         cargo()
             .current_dir(root())
