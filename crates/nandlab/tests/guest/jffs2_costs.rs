@@ -61,7 +61,7 @@ fn work(m: &Measured, row: &mut impl FnMut(&'static str, &'static str, f64)) {
     row(
         "rtime-noise",
         "JFFS2's rtime of a page of noise: given up",
-        { m.outside_flash("nor-any", 0) - m.outside_flash("nor-noise", 0) - of("lzo-noise") },
+        m.outside_flash("nor-any", 0) - m.outside_flash("nor-noise", 0) - of("lzo-noise"),
     );
     row("crc-4096", "`crc32` of 4096 bytes, eight a step", of("crc"));
     row(
