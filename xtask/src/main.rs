@@ -2,7 +2,10 @@
 
 mod bench;
 mod fuzz;
+mod lint;
+mod metadata;
 mod packages;
+mod portable;
 mod record;
 mod test;
 mod tidy;
@@ -20,13 +23,23 @@ type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
 const VERBS: &[Verb] = &[
     (
         "test",
-        "every test, installing the Debian packages that they need; `test quick` leaves out the real kernel",
+        "tidy, lint, portable and every test, installing the Debian packages that they need; `test quick` leaves out lint, portable and the real kernel",
         test::run,
     ),
     (
         "tidy",
         "the house rules that a compiler does not see",
         tidy::run,
+    ),
+    (
+        "lint",
+        "rustfmt, clippy and rustdoc, without a warning",
+        lint::run,
+    ),
+    (
+        "portable",
+        "the crates below `stack` for a 32-bit microcontroller and for WebAssembly",
+        portable::run,
     ),
     (
         "bench",

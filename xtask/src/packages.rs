@@ -26,10 +26,16 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/git", "git"),
     ("/usr/bin/python3", "python3"),
     ("/usr/bin/time", "time"),
+    ("/var/lib/dpkg/info/rustc-web.list", "rustc-web"),
+    ("/var/lib/dpkg/info/cargo-web.list", "cargo-web"),
+    ("/var/lib/dpkg/info/rust-web-src.list", "rust-web-src"),
 ];
 
 /// What the quick set needs: checkers that run on image files.
 pub const QUICK: &[&str] = &["dosfstools", "mtools", "e2fsprogs"];
+
+/// What builds for other processors: a compiler with the source of its library.
+pub const PORTABLE: &[&str] = &["rustc-web", "cargo-web", "rust-web-src"];
 
 /// Installs what is missing of everything.
 pub fn ensure() -> Outcome {

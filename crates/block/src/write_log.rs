@@ -1,7 +1,7 @@
 //! Records everything that changes a disk, contents included, in the order in which it was asked.
 //!
 //! *Promises.* From a copy of the disk as it was and the log, every state that a power cut could
-//! leave can be made; see [`cuts`](crate::cuts). Memory grows with what is written. *Knows nothing
+//! leave can be made; see [`cuts`]. Memory grows with what is written. *Knows nothing
 //! of* who writes. Requests that failed are not recorded: over a device that fails halfway the log
 //! promises nothing. Remap is offered where the device offers it.
 

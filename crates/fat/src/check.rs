@@ -2,7 +2,8 @@
 //!
 //! *Promises.* Every name is visited once, every chain followed once, whatever the volume says;
 //! memory is one bit a cluster, the names of one directory and the path of every file and
-//! directory. At most [`FINDINGS_MAX`] findings are kept, the rest counted. Nothing is written.
+//! directory. At most [`FINDINGS_MAX`](crate::FINDINGS_MAX) findings are kept, the rest counted.
+//! Nothing is written.
 
 use crate::{
     Fat, FatError,

@@ -18,7 +18,7 @@
 //! | [`build`] | a description becomes a stack |
 //! | `memory` | the non-volatile memory, with the time that it takes |
 //! | [`dump`] | chips as `nanddump -o` and `nandwrite -o` exchange them |
-//! | [`file`] | files that hold an image or page data |
+//! | [`mod@file`] | files that hold an image or page data |
 
 #![forbid(unsafe_code)]
 

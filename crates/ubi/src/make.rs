@@ -207,8 +207,8 @@ impl<M: Mtd> Ubi<M> {
     }
 
     /// A device to be measured: formatted, with a volume of all the blocks that are available, of
-    /// which so many of 1,024 hold `data`. On a chip that keeps little ([`crate::sparse`]) it can
-    /// be as large as any. Gives the volume.
+    /// which so many of 1,024 hold `data`. On a chip that keeps little it can be as
+    /// large as any. Gives the volume.
     pub fn furnished(
         mtd: M,
         options: Options,

@@ -1,7 +1,8 @@
 //! The kernel's requests become calls, put in a queue; the answers go back from there.
 
 use super::STATS;
-use super::attributes::{file_attr, kind, node, time_or_now};
+use super::attributes::{file_attr, node, time_or_now};
+use super::listing::{list, list_plus};
 use super::lists;
 use super::served::{Request as Queued, Served, now};
 use fuser::{
@@ -22,19 +23,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Nobody but the kernel changes the volume, so it may remember everything.
-const FOR_EVER: Duration = Duration::from_secs(3600);
+pub(super) const FOR_EVER: Duration = Duration::from_secs(3600);
 /// The longest write that the kernel may send at once, in bytes.
 const WRITE_MAX: u32 = 1 << 20;
 /// No file system has an inode of this number: the statistics.
 const STATS_NODE: INodeNo = INodeNo(u64::MAX);
-/// What a listing says where it does not know a number, as libfuse does (`FUSE_UNKNOWN_INO`).
-const UNKNOWN: INodeNo = INodeNo(0xFFFF_FFFF);
-/// Places in a listing before those of the file system: `.` and `..`.
-const DOTS: [&str; 2] = [".", ".."];
-/// Entries that are looked up at most for one answer of a listing with attributes.
-const LISTED_MAX: usize = 128;
 
-type Outcome<T> = Result<T, nandlab_vfs::Errno>;
+pub(super) type Outcome<T> = Result<T, nandlab_vfs::Errno>;
 
 pub struct Bridge {
     queue: SyncSender<Queued>,
@@ -192,110 +187,6 @@ fn bytes(name: &OsStr) -> Vec<u8> {
 /// A new inode's permission bits as asked for, and those that its maker's mask takes.
 fn permissions(mode: u32, umask: u32) -> (u16, u16) {
     ((mode & 0o7777) as u16, (umask & 0o777) as u16)
-}
-
-/// One name of a listing, kept.
-struct Listed {
-    name: Vec<u8>,
-    next: u64,
-}
-
-/// The place after an entry; places of the file system begin behind the dots.
-fn place(next: u64) -> Outcome<u64> {
-    next.checked_add(DOTS.len() as u64)
-        .ok_or(nandlab_vfs::Errno::Range)
-}
-
-/// As many entries from a place on as one answer can hold, and not more than there are.
-fn some_of(fs: &mut dyn FileSystem, dir: Ino, from: u64) -> Outcome<Vec<Listed>> {
-    let mut listed = Vec::new();
-    fs.readdir(dir, from, &mut |entry| {
-        listed.push(Listed {
-            name: entry.name.to_vec(),
-            next: entry.next,
-        });
-        listed.len() < LISTED_MAX
-    })?;
-    Ok(listed)
-}
-
-/// The number of `.` or `..` in a listing: the directory above is not known.
-fn dot(dir: Ino, at: usize) -> INodeNo {
-    if at == 0 { INodeNo(dir.0) } else { UNKNOWN }
-}
-
-/// Fills a listing; each entry that is given counts as a lookup.
-fn list_plus(
-    fs: &mut dyn FileSystem,
-    dir: Ino,
-    offset: u64,
-    reply: &mut ReplyDirectoryPlus,
-) -> Outcome<()> {
-    let own = file_attr(&fs.getattr(dir)?);
-    for (at, name) in DOTS.iter().enumerate().skip(offset as usize) {
-        // The kernel takes no inode from these two; the numbers are those of a listing without
-        // attributes.
-        let shown = FileAttr {
-            ino: dot(dir, at),
-            ..own
-        };
-        if reply.add(
-            shown.ino,
-            at as u64 + 1,
-            name,
-            &FOR_EVER,
-            &shown,
-            Generation(0),
-        ) {
-            return Ok(());
-        }
-    }
-    for entry in some_of(fs, dir, offset.saturating_sub(DOTS.len() as u64))? {
-        let attr = match fs.lookup(dir, &entry.name) {
-            Ok(attr) => attr,
-            Err(nandlab_vfs::Errno::NoEntry) => continue,
-            Err(why) => return Err(why),
-        };
-        let node = INodeNo(attr.ino.0);
-        if reply.add(
-            node,
-            place(entry.next)?,
-            OsStr::from_bytes(&entry.name),
-            &FOR_EVER,
-            &file_attr(&attr),
-            Generation(0),
-        ) {
-            fs.forget(attr.ino, 1);
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-fn list(fs: &mut dyn FileSystem, dir: Ino, offset: u64, reply: &mut ReplyDirectory) -> Outcome<()> {
-    for (at, name) in DOTS.iter().enumerate().skip(offset as usize) {
-        if reply.add(dot(dir, at), at as u64 + 1, FileType::Directory, name) {
-            return Ok(());
-        }
-    }
-    let mut refused = Ok(());
-    fs.readdir(
-        dir,
-        offset.saturating_sub(DOTS.len() as u64),
-        &mut |entry| match place(entry.next) {
-            Ok(next) => !reply.add(
-                INodeNo(entry.ino.0),
-                next,
-                kind(entry.kind),
-                OsStr::from_bytes(entry.name),
-            ),
-            Err(why) => {
-                refused = Err(why);
-                false
-            }
-        },
-    )?;
-    refused
 }
 
 impl Filesystem for Bridge {

@@ -14,13 +14,15 @@
 //!
 //! | module | its one idea |
 //! |---|---|
-//! | [`bridge`] | the kernel's requests become calls, put in a queue |
-//! | [`served`] | the file system with its clockwork, which answers the queue |
-//! | [`lists`] | access control lists beside permission bits |
-//! | [`attributes`] | types, times and device numbers, there and back |
+//! | `bridge` | the kernel's requests become calls, put in a queue |
+//! | `listing` | `readdir` and `readdirplus` |
+//! | `served` | the file system with its clockwork, which answers the queue |
+//! | `lists` | access control lists beside permission bits |
+//! | `attributes` | types, times and device numbers, there and back |
 
 mod attributes;
 mod bridge;
+mod listing;
 mod lists;
 mod served;
 

@@ -4,7 +4,7 @@
 //!
 //! A write puts its pages into memory, pinned, and an element ([`FlashBh`]) for each into the list
 //! `flash_bh`; the inode's length and times change at once. The timer `flash_writeback` wakes the
-//! actor [`fflush`](WriteBack::fflush), which calls [`wb_flash`](WriteBack::wb_flash): it takes
+//! actor [`fflush`](WriteBack::fflush), which calls `wb_flash`: it takes
 //! elements from the list until its slice of time is over or it has written as many as its
 //! threshold allows, and merges those that continue each other into one write of up to an erase
 //! block. When memory fills, the timer comes sooner and passes are longer; when it is full, the

@@ -1,3 +1,5 @@
+//! Every platform prices as it did, and every bad one is refused where it stands.
+
 use super::*;
 use nandlab_nand::preset;
 use std::path::Path;

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`base`] | what is below the file system: a disk, or flash itself |
 //! | [`top`] | what the program calls: the file system, or the write-back routine in front of it |
-//! | [`live`] | calls of real programs instead of a workload's |
+//! | [`mod@live`] | calls of real programs instead of a workload's |
 //! | [`costs`] | what calls cost the processor |
 //! | [`actors`] | pdflush, kupdate, commit timers |
 //! | [`stream`] | requests to the disk, by part of the volume |

@@ -1,13 +1,15 @@
 //! The `[chip]` section: a preset, or every number, each overridable; where page data goes; dumps
 //! to load and save.
 
+mod shape;
+
 use crate::dump::DumpFormat;
-use crate::value::{Size, Take, Time};
+use crate::value::{Take, Time};
 use crate::{DescriptionError, Document, Section, Setting};
-use nandlab_mtd::{Geometry, Layout};
 use nandlab_nand::{
     ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Timing, preset,
 };
+use shape::{dump_format, geometry};
 use std::path::PathBuf;
 
 /// The longest time of an operation: an hour.
@@ -114,153 +116,6 @@ fn base(section: &mut Section) -> Result<Option<ChipSpec>, DescriptionError> {
     };
     section.on_preset(&name);
     Ok(Some(preset.spec()))
-}
-
-/// The shape, and all bytes of a page's spare area.
-fn geometry(
-    section: &mut Section,
-    base: Option<(&Geometry, u32)>,
-) -> Result<(Geometry, u32), DescriptionError> {
-    let (base, spare) = (
-        base.map(|(geometry, _)| geometry),
-        base.map(|(_, spare)| spare),
-    );
-    let Size(page) = section.needed("page", base.map(|g| Size(g.page.into())))?;
-    let page = u32::try_from(page).map_err(|_| {
-        section.refuse(
-            "page",
-            &page.to_string(),
-            "a power of two from 256 to 65536",
-        )
-    })?;
-    let layout_decides = section.has("oob-layout") || section.has("load") || section.has("save");
-    let oob = match section.given("oob")? {
-        Some(oob) => oob,
-        None if layout_decides => 0,
-        None => section.or_missing("oob", base.map(|g| g.oob))?,
-    };
-    let pages_per_block = section.needed("pages-per-block", base.map(|g| g.pages_per_block))?;
-    let dies = section.or("dies", base.map_or(1, |g| g.dies))?;
-    let planes = section.or("planes", base.map_or(1, |g| g.planes))?;
-    let channels = section.or("channels", base.map_or(1, |g| g.channels.min(dies)))?;
-    let write_unit = base
-        .map(|g| {
-            if g.write_unit == g.page {
-                page
-            } else {
-                g.write_unit.min(page)
-            }
-        })
-        .unwrap_or(page);
-    let Size(unit) = section.or("write-unit", Size(write_unit.into()))?;
-    let write_unit = u32::try_from(unit)
-        .map_err(|_| section.refuse("write-unit", &unit.to_string(), "a divisor of the page"))?;
-    let marker = if page <= 512 { 1 } else { 2 };
-    let spare = section.checked(
-        "spare",
-        spare
-            .filter(|spare| *spare > oob)
-            .unwrap_or((page / 32).max(oob.saturating_add(marker))),
-        |spare| *spare <= 1 << 16 && *spare >= oob,
-        "room for the user bytes (chip.oob), at most 65536",
-    )?;
-    let shape = Geometry {
-        page,
-        oob,
-        pages_per_block,
-        dies,
-        planes,
-        channels,
-        write_unit,
-        blocks: dies.saturating_mul(planes),
-    };
-    // The block's size is needed to count blocks, so the rest of the shape comes first.
-    refuse_spec(section, shape.check().map_err(SpecError::from))?;
-    let blocks = blocks(section, base.map(|g| g.blocks), &shape)?;
-    Ok((Geometry { blocks, ..shape }, spare))
-}
-
-/// The number of blocks, given as such or as a size.
-fn blocks(
-    section: &mut Section,
-    base: Option<u32>,
-    shape: &Geometry,
-) -> Result<u32, DescriptionError> {
-    let Some(Size(size)) = section.given("size")? else {
-        return match base {
-            Some(base) => section.or("blocks", base),
-            None => section
-                .given("blocks")?
-                .ok_or_else(|| section.missing("blocks", "a number of blocks, or chip.size")),
-        };
-    };
-    section.inapplicable(&["blocks"], "that chip.size is not given as well")?;
-    let stripe = u64::from(shape.page)
-        * u64::from(shape.pages_per_block)
-        * u64::from(shape.dies)
-        * u64::from(shape.planes);
-    let refuse = |expected: String| section.refuse("size", &Size(size).write(), &expected);
-    if size == 0 || !size.is_multiple_of(stripe) {
-        let unit = Size(stripe).write();
-        return Err(refuse(format!(
-            "a multiple of {unit}, a block on every plane of every die"
-        )));
-    }
-    let blocks = size / (u64::from(shape.page) * u64::from(shape.pages_per_block));
-    let blocks = u32::try_from(blocks).map_err(|_| refuse("fewer than 2^32 blocks".into()))?;
-    section.list_derived("blocks", &blocks);
-    Ok(blocks)
-}
-
-/// How dumps are laid out; the layout decides how many bytes of the spare area are the user's.
-fn dump_format(
-    section: &mut Section,
-    geometry: &mut Geometry,
-    spare: u32,
-    dumped: bool,
-) -> Result<DumpFormat, DescriptionError> {
-    const LAYOUTS: [(&str, Option<Layout>); 6] = [
-        ("none", None),
-        ("raw", Some(Layout::Raw)),
-        ("marker-only", Some(Layout::MarkerOnly)),
-        ("linux-small-page", Some(Layout::LinuxSmallPage)),
-        ("linux-large-page-64", Some(Layout::LinuxLargePage64)),
-        ("disk-on-chip", Some(Layout::DiskOnChip)),
-    ];
-    let data_only = DumpFormat {
-        spare: 0,
-        layout: Layout::Raw,
-    };
-    if !dumped && !section.has("oob-layout") {
-        section.choice("oob-layout", &LAYOUTS, None)?;
-        return Ok(data_only);
-    }
-    let chosen = section.choice("oob-layout", &LAYOUTS, Some(Layout::MarkerOnly))?;
-    let name = LAYOUTS
-        .iter()
-        .find(|(_, layout)| *layout == chosen)
-        .map_or("", |(name, _)| name);
-    let Some(layout) = chosen else {
-        if !section.has("oob") {
-            geometry.oob = spare.saturating_sub(if geometry.page <= 512 { 1 } else { 2 });
-            section.list_derived("oob", &geometry.oob);
-        }
-        return Ok(data_only);
-    };
-    let places = layout.on(geometry.page, spare).map_err(|error| {
-        let found = format!("\"{name}\" on pages of {} + {spare} bytes", geometry.page);
-        section.refuse("oob-layout", &found, error.expected)
-    })?;
-    let user = places.user_bytes() as u32;
-    if section.has("oob") && geometry.oob != user {
-        let expected = format!(
-            "{user}, which oob-layout \"{name}\" leaves to the user of {spare} spare bytes (chip.spare)"
-        );
-        return Err(section.refuse("oob", &geometry.oob.to_string(), &expected));
-    }
-    geometry.oob = user;
-    section.list_derived("oob", &user);
-    Ok(DumpFormat { spare, layout })
 }
 
 fn timing(
@@ -404,6 +259,7 @@ fn refuse_spec(section: &Section, verdict: Result<(), SpecError>) -> Result<(), 
 mod tests {
     use super::*;
     use crate::Description;
+    use nandlab_mtd::Layout;
     use std::path::Path;
 
     fn take(text: &str) -> Result<Description, String> {
