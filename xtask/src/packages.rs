@@ -28,8 +28,16 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/time", "time"),
 ];
 
-/// What the quick set needs: checkers that run on image files.
-pub const QUICK: &[&str] = &["dosfstools", "mtools", "e2fsprogs"];
+/// Packages for the quick set: programs that read or write image files, and a C compiler.
+pub const QUICK: &[&str] = &[
+    "dosfstools",
+    "mtools",
+    "e2fsprogs",
+    "f2fs-tools",
+    "mtd-utils",
+    "gcc",
+    "libc6-dev",
+];
 
 /// Installs what is missing of everything.
 pub fn ensure() -> Outcome {
