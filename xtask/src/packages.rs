@@ -31,8 +31,16 @@ const NEEDED: &[(&str, &str)] = &[
     ("/var/lib/dpkg/info/rust-web-src.list", "rust-web-src"),
 ];
 
-/// What the quick set needs: checkers that run on image files.
-pub const QUICK: &[&str] = &["dosfstools", "mtools", "e2fsprogs"];
+/// Packages for the quick set: programs that read or write image files, and a C compiler.
+pub const QUICK: &[&str] = &[
+    "dosfstools",
+    "mtools",
+    "e2fsprogs",
+    "f2fs-tools",
+    "mtd-utils",
+    "gcc",
+    "libc6-dev",
+];
 
 /// What builds for other processors: a compiler with the source of its library.
 pub const PORTABLE: &[&str] = &["rustc-web", "cargo-web", "rust-web-src"];

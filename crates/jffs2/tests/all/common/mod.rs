@@ -1,4 +1,5 @@
 //! What the tests share: media of all kinds, trees, and the tools of mtd-utils as judges.
+
 use nandlab_jffs2::{Jffs2, Medium, Options};
 use nandlab_mtd::{Image, ImageFormat, Layout, Mtd};
 use nandlab_nand::{Chip, ChipSpec, preset};

@@ -1,5 +1,6 @@
 //! Guests in which the kernel's jffs2 has media: programs, shell functions, and what it tells of
 //! extended attributes.
+
 pub mod calls;
 
 use nandlab_oracle::Guest;
