@@ -24,6 +24,7 @@ pub use exhibit::{BarExhibit, Drawn, Exhibit, Figure, TableExhibit};
 
 use nandlab_lab::run::{Progress, RunError};
 use nandlab_stack::DescriptionError;
+use nandlab_stack::host::built_in_costs;
 use serde::Serialize;
 
 /// A publication that can be reproduced.
@@ -169,6 +170,29 @@ pub struct Assumption {
     pub label: String,
     /// Why.
     pub why: String,
+}
+
+impl Assumption {
+    /// A paper's open points (name, value, label, reason) and the costs of its platform.
+    fn all(open: &[[&str; 4]], platform: Option<&str>) -> Result<Vec<Self>, DescriptionError> {
+        let open = open.iter().map(|row| {
+            let [name, value, label, why] = row.map(String::from);
+            Self {
+                name,
+                value,
+                label,
+                why,
+            }
+        });
+        let costs = platform.map_or(Ok(Vec::new()), built_in_costs)?;
+        let costs = costs.into_iter().map(|cost| Self {
+            name: format!("host.{}", cost.key),
+            value: format!("{} {}", cost.value, cost.unit),
+            label: cost.label.name().into(),
+            why: cost.why,
+        });
+        Ok(open.chain(costs).collect())
+    }
 }
 
 impl Reproduction {

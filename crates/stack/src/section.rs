@@ -180,14 +180,18 @@ impl Section {
     /// A file's path; a relative one in a file starts where that file lies.
     pub fn path(&mut self, key: &'static str) -> Result<Option<PathBuf>, DescriptionError> {
         let text: Option<String> = self.given(key)?;
-        let directory = self
-            .entry(key)
-            .map(|entry| entry.directory.clone())
-            .unwrap_or_default();
+        let directory = self.directory(key);
         match text {
             Some(text) if text.is_empty() => Err(self.refuse(key, "\"\"", "the path of a file")),
             text => Ok(text.map(|text| directory.join(text))),
         }
+    }
+
+    /// The directory that a relative path under this key starts from.
+    pub(crate) fn directory(&self, key: &str) -> PathBuf {
+        self.entry(key)
+            .map(|entry| entry.directory.clone())
+            .unwrap_or_default()
     }
 
     /// Refuses these keys, known as they are, because `needs` does not hold.

@@ -2,7 +2,8 @@
 
 use crate::units::{parse_size, parse_time, write_size, write_time};
 use nandlab_nand::Ecc;
-use toml::de::{DeInteger, DeValue};
+use std::collections::BTreeMap;
+use toml::de::{DeInteger, DeString, DeValue};
 
 /// A TOML value.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +18,9 @@ pub enum Value {
     Text(String),
     /// A list.
     List(Vec<Value>),
-    /// What no key of a description takes: a date, a table, a number beyond 64 bits.
+    /// An inline table.
+    Table(BTreeMap<String, Value>),
+    /// What no key of a description takes: a date, a number beyond 64 bits.
     Other,
 }
 
@@ -36,7 +39,14 @@ impl Value {
             DeValue::Array(list) => {
                 Self::List(list.iter().map(|item| Self::of(item.get_ref())).collect())
             }
-            DeValue::Datetime(_) | DeValue::Table(_) => Self::Other,
+            DeValue::Table(table) => {
+                let pair =
+                    |(key, value): (&toml::Spanned<DeString<'_>>, &toml::Spanned<DeValue<'_>>)| {
+                        (key.get_ref().to_string(), Self::of(value.get_ref()))
+                    };
+                Self::Table(table.iter().map(pair).collect())
+            }
+            DeValue::Datetime(_) => Self::Other,
         }
     }
 

@@ -57,11 +57,11 @@ impl Costs {
     pub fn of(stack: &Description) -> Option<Self> {
         let host = stack.host.as_ref()?;
         Some(Self {
-            request: host.instructions("request"),
-            sector: host.instructions("layer"),
+            request: host.time(host.costs.request),
+            sector: host.time(host.costs.layer),
             sector_written: host.layer_ns,
             erase: if stack.ftl.layer.checks_erases {
-                host.instructions("erase-check")
+                host.time(host.costs.erase_check)
             } else {
                 0
             },

@@ -1,9 +1,7 @@
 //! What the publication does not say, and what was taken for it.
 
-use crate::Assumption;
-
 /// Name, value, label, reason.
-const OPEN: [[&str; 4]; 15] = [
+pub const OPEN: [[&str; 4]; 15] = [
     [
         "scale",
         "partition 3 GiB, a quarter of the published; for F2FS's sustained writes, devices and logs 768 MiB, a sixteenth; the cleaning experiment an eighth, its files shorter still by 24 %, so that the volume is as full",
@@ -95,17 +93,3 @@ const OPEN: [[&str; 4]; 15] = [
         "its week is longer than the run",
     ],
 ];
-
-/// All of them.
-pub fn assumptions() -> Vec<Assumption> {
-    let [name, value, label, why] =
-        [0, 1, 2, 3].map(|at| move |row: &[&str; 4]| row[at].to_string());
-    OPEN.iter()
-        .map(|row| Assumption {
-            name: name(row),
-            value: value(row),
-            label: label(row),
-            why: why(row),
-        })
-        .collect()
-}

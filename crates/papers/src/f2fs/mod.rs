@@ -23,7 +23,7 @@ mod work;
 pub use rival::{MARK_BYTES, MARKS, place_of_mark};
 pub use work::{PARTITION, Work};
 
-use super::{Basis, PaperError, PaperResult, Progress, Reproduction, Row};
+use super::{Assumption, Basis, PaperError, PaperResult, Progress, Reproduction, Row};
 use cleaning::POLICIES;
 use runs::{BASES, DEVICES, PAGE_BASE, Runs, WAYS, rate_of};
 use work::{BENCHMARKS, PHONE};
@@ -64,7 +64,7 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
         paper: ID.into(),
         rows: rows(&runs),
         claims: claims::all(&runs),
-        assumptions: declared::assumptions(),
+        assumptions: Assumption::all(&declared::OPEN, None)?,
     };
     Ok(Reproduction {
         result,

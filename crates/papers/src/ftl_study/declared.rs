@@ -2,7 +2,7 @@
 
 use super::cells::{Cells, Study, TABLE_1};
 use crate::Assumption;
-use nandlab_stack::host::ARM_400MHZ;
+use nandlab_stack::DescriptionError;
 
 /// Name, value, label, reason.
 const OPEN: [[&str; 4]; 14] = [
@@ -88,24 +88,14 @@ const OPEN: [[&str; 4]; 14] = [
 ];
 
 /// All of it: open points, costs of the processor, calibrated constants.
-pub fn assumptions(study: &Study, cells: &Cells) -> Vec<Assumption> {
-    let open = OPEN.map(|[name, value, label, why]| Assumption {
-        name: name.into(),
-        value: value.into(),
-        label: label.into(),
-        why: why.into(),
-    });
-    let costs = ARM_400MHZ.map(|cost| Assumption {
-        name: format!("host.{}", cost.key),
-        value: format!("{} {}", cost.value, cost.unit),
-        label: cost.label.name().into(),
-        why: cost.why.into(),
-    });
+pub fn assumptions(study: &Study, cells: &Cells) -> Result<Vec<Assumption>, DescriptionError> {
+    let mut all = Assumption::all(&OPEN, Some("arm-400mhz"))?;
     let constants = TABLE_1.iter().filter(|layer| study.published(layer, false).is_some()).map(|layer| Assumption {
         name: format!("{}: time for each sector written beyond all of these", layer.name),
         value: format!("{:.3} ms", cells.constant(layer) * 1e3),
         label: "calibrated on its No-Hot cell".into(),
         why: "what the board and the authors' layers cost beyond the declared; the only constant of the layer".into(),
     });
-    open.into_iter().chain(costs).chain(constants).collect()
+    all.extend(constants);
+    Ok(all)
 }

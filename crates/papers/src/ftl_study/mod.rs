@@ -57,7 +57,7 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
         rows.extend([true, false].map(|hot| table_1(&study, &cells, layer, hot)));
     }
     let claims = claims(&cells, &sweeps);
-    let assumptions = declared::assumptions(&study, &cells);
+    let assumptions = declared::assumptions(&study, &cells)?;
     let mut exhibits = vec![
         figures::figure_2(&cells),
         figures::regions(&cells),

@@ -1,10 +1,7 @@
 //! What the paper does not say, and what was taken for it.
 
-use crate::Assumption;
-use nandlab_stack::host::OMAP_5912;
-
 /// Name, value, label, reason.
-const OPEN: [[&str; 4]; 12] = [
+pub const OPEN: [[&str; 4]; 12] = [
     [
         "chip",
         "OneNAND, 128 MB, pages of 2 KiB, blocks of 128 KiB; read 30 us, program 220 us, erase 2 ms",
@@ -73,20 +70,3 @@ const OPEN: [[&str; 4]; 12] = [
         "JFFS2's writes of more than 100 ms in the paper's table are not explained by a fresh one",
     ],
 ];
-
-/// All of it: open points and costs of the processor.
-pub fn assumptions() -> Vec<Assumption> {
-    let open = OPEN.map(|[name, value, label, why]| Assumption {
-        name: name.into(),
-        value: value.into(),
-        label: label.into(),
-        why: why.into(),
-    });
-    let costs = OMAP_5912.iter().map(|cost| Assumption {
-        name: format!("host.{}", cost.key),
-        value: format!("{} {}", cost.value, cost.unit),
-        label: cost.label.name().into(),
-        why: cost.why.into(),
-    });
-    open.into_iter().chain(costs).collect()
-}

@@ -6,7 +6,7 @@ mod declared;
 mod figures;
 mod published;
 
-use super::{Basis, Claim, PaperError, PaperResult, Progress, Reproduction, Row};
+use super::{Assumption, Basis, Claim, PaperError, PaperResult, Progress, Reproduction, Row};
 use cells::{BLOCKS, Cells, SYSTEMS};
 use nandlab_workload::Op;
 use published::{CLASSES, FILLS, SIZES, TABLE};
@@ -44,7 +44,7 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
         paper: ID.into(),
         rows: rows(&cells),
         claims: claims(&cells),
-        assumptions: declared::assumptions(),
+        assumptions: Assumption::all(&declared::OPEN, Some("omap5912"))?,
     };
     Ok(Reproduction {
         result,

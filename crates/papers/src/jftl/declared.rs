@@ -1,10 +1,7 @@
 //! What the paper does not say, and what was taken for it.
 
-use crate::Assumption;
-use nandlab_stack::host::PC_3GHZ;
-
 /// Name, value, label, reason.
-const OPEN: [[&str; 4]; 13] = [
+pub const OPEN: [[&str; 4]; 13] = [
     [
         "chip",
         "128 MB, pages of 512 B, blocks of 16 KB, read 25 us, program 100 us, erase 2 ms",
@@ -79,20 +76,3 @@ const OPEN: [[&str; 4]; 13] = [
         "Linux 2.6; the rest the sync",
     ],
 ];
-
-/// All of it: open points and costs of the processor.
-pub fn assumptions() -> Vec<Assumption> {
-    let open = OPEN.map(|[name, value, label, why]| Assumption {
-        name: name.into(),
-        value: value.into(),
-        label: label.into(),
-        why: why.into(),
-    });
-    let costs = PC_3GHZ.iter().map(|cost| Assumption {
-        name: format!("host.{}", cost.key),
-        value: format!("{} {}", cost.value, cost.unit),
-        label: cost.label.name().into(),
-        why: cost.why.into(),
-    });
-    open.into_iter().chain(costs).collect()
-}

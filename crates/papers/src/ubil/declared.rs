@@ -1,10 +1,7 @@
 //! What the paper does not say, and what was taken for it.
 
-use crate::Assumption;
-use nandlab_stack::host::OMAP_2420;
-
 /// Name, value, label, reason.
-const OPEN: [[&str; 4]; 11] = [
+pub const OPEN: [[&str; 4]; 11] = [
     [
         "chip",
         "pages of 2 KiB, blocks of 128 KiB; read 25 us, program 200 us, erase 1.5 ms",
@@ -72,20 +69,3 @@ const OPEN: [[&str; 4]; 11] = [
         "on one processor that waits for the chip it takes the program's time; at rest is run too",
     ],
 ];
-
-/// All of it: open points and costs of the processor.
-pub fn assumptions() -> Vec<Assumption> {
-    let open = OPEN.map(|[name, value, label, why]| Assumption {
-        name: name.into(),
-        value: value.into(),
-        label: label.into(),
-        why: why.into(),
-    });
-    let costs = OMAP_2420.iter().map(|cost| Assumption {
-        name: format!("host.{}", cost.key),
-        value: format!("{} {}", cost.value, cost.unit),
-        label: cost.label.name().into(),
-        why: cost.why.into(),
-    });
-    open.into_iter().chain(costs).collect()
-}

@@ -6,7 +6,7 @@ mod declared;
 mod figures;
 mod io;
 
-use super::{Basis, Claim, PaperError, PaperResult, Progress, Reproduction, Row};
+use super::{Assumption, Basis, Claim, PaperError, PaperResult, Progress, Reproduction, Row};
 use attach::{Attach, Attaches, CHAINED, COMPRESSED, GIBIBYTE, SCAN, SMALL, UBIL, WAYS};
 use io::{Cells, IN_TABLE, PHASES, SYSTEMS};
 
@@ -80,7 +80,7 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
         paper: ID.into(),
         rows: rows(&attaches, &cells),
         claims: claims(&attaches, &cells),
-        assumptions: declared::assumptions(),
+        assumptions: Assumption::all(&declared::OPEN, Some("omap2420"))?,
     };
     Ok(Reproduction {
         result,

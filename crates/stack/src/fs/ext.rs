@@ -150,7 +150,7 @@ impl FsLayer for ExtDescription {
     }
 
     fn page_cost(&self, host: &HostDescription) -> Nanos {
-        host.instructions("ext-page")
+        host.time(host.costs.ext_page)
     }
 
     fn make(&self, medium: Medium<'_>, section: &Section) -> Result<(), FsError> {

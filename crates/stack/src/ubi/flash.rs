@@ -49,7 +49,7 @@ impl<M: Mtd> UbiFlash<M> {
         let volume = VolumeMtd::new(ubi, volume)?;
         let geometry = volume.geometry().clone();
         let driven = processor.map(|Processor { host, clock }| {
-            let call = host.instructions("ubi-call");
+            let call = host.time(host.costs.ubi_call);
             (call, clock.clone())
         });
         Ok(Self {

@@ -2,6 +2,7 @@
 
 use nandlab_pagecache::flusher::PAGE;
 use nandlab_sim::Nanos;
+use nandlab_stack::host::Costs;
 use nandlab_stack::{FsLayer, HostDescription};
 use nandlab_workload::files::FileCall;
 
@@ -25,22 +26,20 @@ pub struct CallCosts<'a> {
 impl<'a> CallCosts<'a> {
     /// Those of a processor with this file system.
     pub fn of(host: Option<&'a HostDescription>, fs: Option<&dyn FsLayer>) -> Self {
-        let cost = |key| host.map_or(0, |host| host.instructions(key));
+        let costs = host.map_or(Costs::default(), |host| host.costs);
+        let time = |instructions| host.map_or(0, |host| host.time(instructions));
         Self {
             host,
-            create: cost("create"),
-            remove: cost("remove"),
-            write: cost("write"),
-            write_page: cost("write-page"),
-            read_page: cost("read-page"),
-            fsync: cost("fsync"),
-            other: cost("call"),
-            tick: (
-                cost("tick"),
-                host.map_or(0, |host| (host.value("tick-ms") * 1e6) as Nanos),
-            ),
+            create: time(costs.create),
+            remove: time(costs.remove),
+            write: time(costs.write),
+            write_page: time(costs.write_page),
+            read_page: time(costs.read_page),
+            fsync: time(costs.fsync),
+            other: time(costs.call),
+            tick: (time(costs.tick), (costs.tick_ms * 1e6) as Nanos),
             // A platform without a cost of its own for reads takes them for writes.
-            read: [cost("read"), cost("write")]
+            read: [time(costs.read), time(costs.write)]
                 .into_iter()
                 .find(|ns| *ns > 0)
                 .unwrap_or(0),

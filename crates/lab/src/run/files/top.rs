@@ -34,7 +34,7 @@ impl<'a> Top<'a> {
         };
         let watched = clock.clone();
         let watch: Watch = Box::new(move || moment(watched.now()));
-        let element = host.map_or(0, |host| host.instructions("defer"));
+        let element = host.map_or(0, |host| host.time(host.costs.defer));
         Self::Deferred {
             fs: Box::new(WriteBack::new(fs, watch, settings)),
             clock: clock.clone(),

@@ -1,0 +1,226 @@
+//! The `[host]` section: what the processor's work costs, in virtual time.
+//!
+//! A platform is a table of instruction counts and one assumption about the board: the time of an
+//! instruction. Most counts are the real kernel's (`docs/kernel-costs.md`). Platforms are the TOML
+//! files of `platforms/`, or the user's own. Every entry names its source, and an experiment can
+//! override it. The driver's part is added to the chip's times, since it waits with the processor.
+
+mod costs;
+mod platform;
+
+pub use costs::Costs;
+
+use crate::value::{Time, quote};
+use crate::{DescriptionError, Document, Setting};
+use nandlab_jffs2::{Coded, Work};
+use nandlab_nand::Timing;
+use nandlab_sim::Nanos;
+use nandlab_ubi::AttachCost;
+use platform::{BUILT_IN, Platform, take_cost};
+
+/// Where a number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// Instructions of the real kernel, counted.
+    Measured,
+    /// In the publication.
+    Given,
+    /// Nobody knows; the reason says why this is likely.
+    Assumed,
+}
+
+impl Label {
+    const ALL: [Self; 3] = [Self::Measured, Self::Given, Self::Assumed];
+
+    /// The word in reports and in platform files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Given => "given",
+            Self::Assumed => "assumed",
+        }
+    }
+}
+
+/// One cost of a platform.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// Its key in `[host]`.
+    pub key: &'static str,
+    /// On its platform.
+    pub value: f64,
+    /// Of `value`.
+    pub unit: &'static str,
+    /// Where it comes from.
+    pub label: Label,
+    /// Why it is so much.
+    pub why: String,
+}
+
+/// The costs of a platform of this crate, in order.
+pub fn built_in_costs(platform: &str) -> Result<Vec<Cost>, DescriptionError> {
+    let platform = Platform::built_in(platform)?;
+    Ok(platform.costs().map(|(_, cost)| cost).collect())
+}
+
+/// The processor, as described.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostDescription {
+    /// What things cost: the platform's costs with the experiment's changes.
+    pub costs: Costs,
+    /// Added to each sector that is written, ns: the one constant of a translation layer that may
+    /// be calibrated.
+    pub layer_ns: Nanos,
+}
+
+impl HostDescription {
+    /// Takes `[host]` out of a document; none if the processor costs nothing.
+    pub(crate) fn take(
+        document: &mut Document,
+    ) -> Result<(Option<Self>, Vec<Setting>), DescriptionError> {
+        let mut section = document.section("host");
+        let name = section.or("platform", String::from("none"))?;
+        if name == "none" {
+            let keys: Vec<&str> = costs::FIELDS.iter().map(|field| field.key).collect();
+            let needs = "a platform (host.platform)";
+            section.inapplicable(&keys, needs)?;
+            section.inapplicable(&["layer-extra"], needs)?;
+            return Ok((None, section.finish()?));
+        }
+        let platform = Platform::load(&section, "platform", &name)?;
+        for key in platform.lacking() {
+            let needs = if section.has(key) {
+                format!("platform = {}", platforms_with(key)?)
+            } else {
+                String::new()
+            };
+            section.inapplicable(&[key], &needs)?;
+        }
+        section.on_preset(&name);
+        let mut costs = Costs::default();
+        for (field, cost) in platform.costs() {
+            *(field.slot)(&mut costs) = take_cost(&mut section, field, cost.value)?;
+        }
+        let Time(layer_ns) = section.beside_preset(|section| section.or("layer-extra", Time(0)))?;
+        Ok((Some(Self { costs, layer_ns }), section.finish()?))
+    }
+
+    /// The time of so many instructions.
+    pub fn time(&self, instructions: f64) -> Nanos {
+        (instructions * self.costs.instruction_ns).round() as Nanos
+    }
+
+    /// The time of so many instructions of a program.
+    pub fn program(&self, instructions: u64) -> Nanos {
+        self.time(instructions as f64)
+    }
+
+    /// What JFFS2's work costs.
+    pub fn jffs2(&self, work: &Work) -> Nanos {
+        let Work {
+            nodes,
+            bytes,
+            bytes_read,
+            lzo,
+            zlib,
+            rtime,
+            ..
+        } = work;
+        let terms = [
+            (*nodes, self.costs.node),
+            (bytes + bytes_read, self.costs.node_byte),
+            (zlib.plain, self.deflate_byte(zlib)),
+            (zlib.unpacked, self.costs.inflate_byte),
+            (zlib.unpacked_from, self.costs.inflate_packed_byte),
+            (lzo.plain, self.costs.lzo_byte),
+            (lzo.unpacked, self.costs.unlzo_byte),
+            (rtime.plain + rtime.unpacked, self.costs.rtime_byte),
+        ];
+        self.priced(&terms)
+    }
+
+    /// What an attach of UBI costs, besides the flash.
+    pub fn ubi_attach(&self, cost: &AttachCost) -> Nanos {
+        let AttachCost {
+            headers,
+            records,
+            bad_checks,
+            crc_bytes,
+            inflated_bytes,
+            packed_bytes,
+            ..
+        } = cost;
+        let terms = [
+            (*headers, self.costs.ubi_header),
+            (*records, self.costs.ubi_block),
+            (*bad_checks, self.costs.ubi_bad),
+            (*crc_bytes, self.costs.crc_byte),
+            (*inflated_bytes, self.costs.inflate_byte),
+            (*packed_bytes, self.costs.inflate_packed_byte),
+        ];
+        self.priced(&terms)
+    }
+
+    /// Counts of things, each of so many instructions, as time.
+    fn priced(&self, terms: &[(u64, f64)]) -> Nanos {
+        let instructions: f64 = terms.iter().map(|(count, each)| *count as f64 * each).sum();
+        self.time(instructions)
+    }
+
+    /// Instructions of deflate for a byte, by how much shorter the bytes became: straight lines
+    /// between the three pages that were counted.
+    fn deflate_byte(&self, zlib: &Coded) -> f64 {
+        const PAGE: f64 = 4096.0;
+        let pages = [
+            (48.0, self.costs.deflate_zeros),
+            (1654.0, self.costs.deflate_text),
+            (PAGE, self.costs.deflate_noise),
+        ];
+        let length = zlib.packed as f64 / zlib.plain.max(1) as f64 * PAGE;
+        let [low, high] = if length < pages[1].0 {
+            [pages[0], pages[1]]
+        } else {
+            [pages[1], pages[2]]
+        };
+        let share = ((length - low.0) / (high.0 - low.0)).clamp(0.0, 1.0);
+        (low.1 + share * (high.1 - low.1)) / PAGE
+    }
+
+    /// Time of so many bytes to or from the non-volatile memory.
+    pub fn nvram(&self, bytes: u64) -> Nanos {
+        (self.costs.nvram_ns_per_byte * bytes as f64).round() as Nanos
+    }
+
+    /// The chip's times with the driver's work, which the processor does itself while it waits.
+    pub fn driven(&self, chip: &Timing) -> Timing {
+        let (operation, ecc) = (self.time(self.costs.flash), self.time(self.costs.ecc));
+        Timing {
+            read_ns: chip.read_ns + operation + ecc,
+            program_ns: chip.program_ns + operation + ecc,
+            erase_ns: chip.erase_ns + operation,
+            oob_read_ns: Some(chip.oob_read_ns.unwrap_or(chip.read_ns) + operation),
+            oob_program_ns: Some(chip.oob_program_ns.unwrap_or(chip.program_ns) + operation),
+            bus_ps_per_byte: chip
+                .bus_ps_per_byte
+                .max((self.costs.pio_ns_per_byte * 1000.0) as u64),
+            ..chip.clone()
+        }
+    }
+}
+
+/// The platforms of this crate that have a cost.
+fn platforms_with(key: &str) -> Result<String, DescriptionError> {
+    let mut names = Vec::new();
+    for (name, _) in BUILT_IN {
+        if Platform::built_in(name)?
+            .costs()
+            .any(|(field, _)| field.key == key)
+        {
+            names.push(quote(name));
+        }
+    }
+    Ok(names.join(" or "))
+}
+
+#[cfg(test)]
+mod tests;
