@@ -10,14 +10,9 @@
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
     install::skewed,
-    pattern::{SpecError, below},
+    pattern::{SpecError, below, within},
 };
-use alloc::{
-    collections::VecDeque,
-    format,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{collections::VecDeque, format, string::String, vec::Vec};
 use nandlab_sim::{Rng, rng};
 
 /// The most live bytes, and the most files of all times.
@@ -73,65 +68,34 @@ impl Default for AgeingSpec {
 impl AgeingSpec {
     /// Refuses what cannot be, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: u64, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
         let (least, most) = self.file;
-        rule(
-            (1..=BYTES_MAX).contains(&self.bytes),
-            "bytes",
-            self.bytes,
-            "1 to 1099511627776",
-        )?;
-        rule(
-            (8..=self.bytes).contains(&least),
+        within("bytes", self.bytes, 1..=BYTES_MAX, "1 to 1099511627776")?;
+        within(
             "file min",
             least,
+            8..=self.bytes,
             "at least 8 bytes, and at most all",
         )?;
-        rule(
-            (least..=self.bytes).contains(&most),
+        within(
             "file max",
             most,
+            least..=self.bytes,
             "at least the least, and at most all bytes",
         )?;
-        rule(
-            (8..=1 << 30).contains(&self.piece),
-            "piece",
-            self.piece,
-            "8 to 1073741824 bytes",
-        )?;
-        rule(
-            (1..=GROWING_MAX).contains(&self.growing),
-            "growing",
-            self.growing,
-            "1 to 1024",
-        )?;
-        rule(
-            self.turnover <= 100,
-            "turnover",
-            self.turnover,
-            "at most 100 percent",
-        )?;
-        rule(
-            self.overwritten <= 1_000_000,
+        within("piece", self.piece, 8..=1 << 30, "8 to 1073741824 bytes")?;
+        within("growing", self.growing, 1..=GROWING_MAX, "1 to 1024")?;
+        within("turnover", self.turnover, 0..=100, "at most 100 percent")?;
+        within(
             "overwritten",
             self.overwritten,
+            0..=1_000_000,
             "at most 1000000",
         )?;
         let most = (FILES_MAX / (self.bytes / least)).saturating_sub(1);
-        rule(
-            self.rounds <= most,
+        within(
             "rounds",
             self.rounds,
+            0..=most,
             "at most 16777216 files of the least size altogether",
         )
     }
@@ -375,11 +339,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_by_name() {
-        let key = |change: &dyn Fn(&mut AgeingSpec)| {
-            let mut spec = AgeingSpec::default();
-            change(&mut spec);
-            spec.check().map_or_else(|error| error.key, |()| "accepted")
-        };
+        let key = |change: &dyn Fn(&mut AgeingSpec)| sound::refused(AgeingSpec::check, change).0;
         assert_eq!(key(&|_| ()), "accepted");
         assert_eq!(key(&|s| s.bytes = 0), "bytes");
         assert_eq!(key(&|s| s.file = (0, 10)), "file min");

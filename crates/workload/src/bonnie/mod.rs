@@ -14,11 +14,11 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
-    pattern::{SpecError, below},
+    pattern::{SpecError, below, within},
 };
 use alloc::{
     collections::{BTreeSet, VecDeque},
-    string::{String, ToString},
+    string::String,
 };
 use nandlab_sim::{Rng, rng};
 
@@ -136,58 +136,37 @@ impl Default for BonnieSpec {
 impl BonnieSpec {
     /// Refuses what is no run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: u64, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
-        rule(
-            (1..=BUFFER_MAX).contains(&self.chunk),
-            "chunk",
-            self.chunk,
-            "1 to 1073741824 bytes",
-        )?;
-        rule(
-            (self.chunk..=BYTES_MAX).contains(&self.bytes),
+        within("chunk", self.chunk, 1..=BUFFER_MAX, "1 to 1073741824 bytes")?;
+        within(
             "bytes",
             self.bytes,
+            self.chunk..=BYTES_MAX,
             "at least a chunk, at most 1099511627776 bytes",
         )?;
-        rule(
-            (1..=BUFFER_MAX).contains(&self.stdio_buffer),
+        within(
             "stdio buffer",
             self.stdio_buffer,
+            1..=BUFFER_MAX,
             "1 to 1073741824 bytes",
         )?;
-        rule(
-            (1..=u64::from(u32::MAX / 2)).contains(&self.seeks),
+        within(
             "seeks",
             self.seeks,
+            1..=u64::from(u32::MAX / 2),
             "1 to 2147483647",
         )?;
-        rule(self.seekers > 0, "seekers", self.seekers, "at least 1")?;
-        rule(
-            self.update_every > 0,
-            "update every",
-            self.update_every,
-            "at least 1",
-        )?;
-        rule(
-            self.putc_instructions <= INSTRUCTIONS_MAX,
+        within("seekers", self.seekers, 1.., "at least 1")?;
+        within("update every", self.update_every, 1.., "at least 1")?;
+        within(
             "putc instructions",
             self.putc_instructions,
+            0..=INSTRUCTIONS_MAX,
             "at most 1073741824",
         )?;
-        rule(
-            self.getc_instructions <= INSTRUCTIONS_MAX,
+        within(
             "getc instructions",
             self.getc_instructions,
+            0..=INSTRUCTIONS_MAX,
             "at most 1073741824",
         )?;
         self.check_phases()

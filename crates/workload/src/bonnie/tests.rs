@@ -1,7 +1,7 @@
 //! Calls and bytes of each phase, worked out by hand.
 
 use super::*;
-use crate::files::Expected;
+use crate::files::{Expected, sound};
 use alloc::{collections::BTreeMap, vec::Vec};
 use proptest::prelude::*;
 
@@ -269,14 +269,7 @@ fn a_sync_of_everything_ends_each_phase_that_writes_in_sequence() {
 
 #[test]
 fn what_is_no_run_is_refused_by_name() {
-    let refused = |change: &dyn Fn(&mut BonnieSpec)| {
-        let mut spec = BonnieSpec::default();
-        change(&mut spec);
-        spec.check().map_or_else(
-            |error| (error.key, error.found),
-            |()| ("accepted", String::new()),
-        )
-    };
+    let refused = |change: &dyn Fn(&mut BonnieSpec)| sound::refused(BonnieSpec::check, change);
     let pair = |key, found: &str| (key, String::from(found));
     assert_eq!(refused(&|_| ()), pair("accepted", ""));
     assert_eq!(refused(&|s| s.chunk = 0), pair("chunk", "0"));

@@ -14,13 +14,9 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, Script},
-    pattern::{Scatter, SpecError},
+    pattern::{Scatter, SpecError, within},
 };
-use alloc::{
-    collections::VecDeque,
-    format,
-    string::{String, ToString},
-};
+use alloc::{collections::VecDeque, format, string::String};
 use nandlab_sim::mix;
 
 /// The most files.
@@ -60,33 +56,17 @@ impl Default for BonnieFilesSpec {
 impl BonnieFilesSpec {
     /// Refuses what is no run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: u64, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
-        rule(
-            (1..=FILES_MAX).contains(&self.files),
-            "files",
-            self.files,
-            "1 to 16777216",
-        )?;
-        rule(
-            self.bytes.1 <= BYTES_MAX,
+        within("files", self.files, 1..=FILES_MAX, "1 to 16777216")?;
+        within(
             "size max",
             self.bytes.1,
+            0..=BYTES_MAX,
             "at most 1073741824 bytes",
         )?;
-        rule(
-            self.bytes.0 <= self.bytes.1,
+        within(
             "size min",
             self.bytes.0,
+            0..=self.bytes.1,
             "at most the most",
         )
     }
@@ -281,9 +261,7 @@ mod tests {
     #[test]
     fn what_is_no_run_is_refused_by_name() {
         let key = |change: &dyn Fn(&mut BonnieFilesSpec)| {
-            let mut spec = BonnieFilesSpec::default();
-            change(&mut spec);
-            spec.check().map_or_else(|error| error.key, |()| "accepted")
+            sound::refused(BonnieFilesSpec::check, change).0
         };
         assert_eq!(key(&|_| ()), "accepted");
         assert_eq!(key(&|s| s.files = 0), "files");

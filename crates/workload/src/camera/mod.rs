@@ -12,14 +12,9 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId},
-    pattern::{SpecError, below},
+    pattern::{SpecError, below, require, within},
 };
-use alloc::{
-    collections::VecDeque,
-    format,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{collections::VecDeque, format, string::String, vec::Vec};
 use nandlab_sim::{Rng, rng};
 
 /// The index; photos follow, from 1.
@@ -145,71 +140,50 @@ impl CameraSpec {
 
     /// Refuses what is no camera, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: u64, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
         let photos = u64::from(self.transactions) * u64::from(self.photos);
-        rule(
+        require(
             self.transactions > 0,
             "transactions",
-            self.transactions.into(),
+            self.transactions,
             "at least 1",
         )?;
-        rule(self.photos > 0, "photos", self.photos.into(), "at least 1")?;
-        rule(
-            photos <= PHOTOS_MAX.into(),
+        require(self.photos > 0, "photos", self.photos, "at least 1")?;
+        within(
             "photos",
             photos,
+            0..=PHOTOS_MAX.into(),
             "at most 99999 in all transactions, since names have five digits",
         )?;
-        rule(
+        require(
             self.deletes <= self.photos,
             "deletes",
-            self.deletes.into(),
+            self.deletes,
             "no more than a transaction's photos",
         )?;
-        rule(
-            (1..=PHOTO_MAX).contains(&self.unit),
-            "unit",
-            self.unit,
-            "1 to 4294967295 bytes",
-        )?;
-        rule(
-            (1..=1 << 20).contains(&self.entry_bytes),
-            "entry",
-            self.entry_bytes,
-            "1 to 1048576 bytes",
-        )?;
+        within("unit", self.unit, 1..=PHOTO_MAX, "1 to 4294967295 bytes")?;
+        within("entry", self.entry_bytes, 1..=1 << 20, "1 to 1048576 bytes")?;
         let (min, max) = (self.photo_bytes_min, self.photo_bytes_max);
-        rule(min >= self.unit, "shortest photo", min, "at least a unit")?;
-        rule(
-            (min..=PHOTO_MAX).contains(&max),
+        require(min >= self.unit, "shortest photo", min, "at least a unit")?;
+        within(
             "longest photo",
             max,
+            min..=PHOTO_MAX,
             "at least the shortest photo, at most 4294967295 bytes",
         )?;
-        rule(
+        require(
             max / self.unit >= min.div_ceil(self.unit),
             "longest photo",
             max,
             "whole units between it and the shortest",
         )?;
         if let Some(total) = self.total {
-            rule(
+            require(
                 total / self.unit >= photos,
                 "total",
                 total,
                 "at least a unit for each photo",
             )?;
-            rule(
+            require(
                 total / photos <= PHOTO_MAX / 2,
                 "total",
                 total,

@@ -1,7 +1,7 @@
 //! The paper's numbers come out exactly, and what it leaves open does what it says.
 
 use super::*;
-use crate::files::Expected;
+use crate::files::{Expected, sound};
 use alloc::collections::BTreeMap;
 use proptest::prelude::*;
 
@@ -178,11 +178,7 @@ fn names_are_short_and_their_own() {
 
 #[test]
 fn what_is_no_camera_is_refused_by_name() {
-    let key = |change: &dyn Fn(&mut CameraSpec)| {
-        let mut spec = CameraSpec::default();
-        change(&mut spec);
-        spec.check().map_or_else(|error| error.key, |()| "accepted")
-    };
+    let key = |change: &dyn Fn(&mut CameraSpec)| sound::refused(CameraSpec::check, change).0;
     assert_eq!(key(&|_| ()), "accepted");
     assert_eq!(key(&|s| s.transactions = 0), "transactions");
     assert_eq!(key(&|s| s.photos = 0), "photos");

@@ -1,6 +1,7 @@
 //! Whether a stream does only what a program can.
 
 use super::{Expected, FileCall, FileCalls, FileId};
+use crate::SpecError;
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     string::String,
@@ -26,6 +27,19 @@ impl Sound {
 
     pub fn count(&self, which: impl Fn(&FileCall) -> bool) -> usize {
         self.calls.iter().filter(|(_, call)| which(call)).count()
+    }
+}
+
+/// The key and the value that `check` refuses in the default options after `change`.
+pub(crate) fn refused<S: Default>(
+    check: impl Fn(&S) -> Result<(), SpecError>,
+    change: &dyn Fn(&mut S),
+) -> (&'static str, String) {
+    let mut spec = S::default();
+    change(&mut spec);
+    match check(&spec) {
+        Ok(()) => ("accepted", String::new()),
+        Err(error) => (error.key, error.found),
     }
 }
 

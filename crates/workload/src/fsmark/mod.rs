@@ -12,13 +12,9 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, Script},
-    pattern::SpecError,
+    pattern::{SpecError, within},
 };
-use alloc::{
-    collections::VecDeque,
-    format,
-    string::{String, ToString},
-};
+use alloc::{collections::VecDeque, format, string::String};
 use nandlab_sim::mix;
 
 /// The most files of a thread in a loop: the program's.
@@ -128,46 +124,20 @@ impl Default for FsMarkSpec {
 impl FsMarkSpec {
     /// Refuses what is no run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: u64, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
-        rule(
-            (1..=FILES_MAX).contains(&self.files),
-            "files",
-            self.files,
-            "1 to 1000000",
-        )?;
-        rule(
-            self.bytes <= BYTES_MAX,
+        within("files", self.files, 1..=FILES_MAX, "1 to 1000000")?;
+        within(
             "bytes",
             self.bytes,
+            0..=BYTES_MAX,
             "at most 1099511627776 bytes",
         )?;
-        rule(
-            (1..=PIECE_MAX).contains(&self.piece),
-            "piece",
-            self.piece,
-            "1 to 1048576 bytes",
-        )?;
-        rule(
-            (1..=THREADS_MAX).contains(&self.threads),
-            "threads",
-            self.threads,
-            "1 to 64",
-        )?;
+        within("piece", self.piece, 1..=PIECE_MAX, "1 to 1048576 bytes")?;
+        within("threads", self.threads, 1..=THREADS_MAX, "1 to 64")?;
         let most = u64::from(u32::MAX) / (self.files * self.threads);
-        rule(
-            (1..=most).contains(&self.loops),
+        within(
             "loops",
             self.loops,
+            1..=most,
             "at least 1, and at most 4294967295 files altogether",
         )
     }

@@ -120,11 +120,7 @@ fn names_have_forty_letters() {
 
 #[test]
 fn what_is_no_run_is_refused_by_name() {
-    let key = |change: &dyn Fn(&mut FsMarkSpec)| {
-        let mut spec = FsMarkSpec::default();
-        change(&mut spec);
-        spec.check().map_or_else(|error| error.key, |()| "accepted")
-    };
+    let key = |change: &dyn Fn(&mut FsMarkSpec)| sound::refused(FsMarkSpec::check, change).0;
     assert_eq!(key(&|_| ()), "accepted");
     assert_eq!(key(&|s| s.files = 0), "files");
     assert_eq!(key(&|s| s.files = 1_000_001), "files");

@@ -14,13 +14,9 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
-    pattern::{SpecError, below},
+    pattern::{SpecError, below, within},
 };
-use alloc::{
-    collections::VecDeque,
-    format,
-    string::{String, ToString},
-};
+use alloc::{collections::VecDeque, format, string::String};
 use nandlab_sim::{Rng, rng};
 
 const INSTALL: &str = "install";
@@ -73,54 +69,23 @@ impl Default for InstallSpec {
 impl InstallSpec {
     /// Refuses what is no installation, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: u64, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
-        rule(
-            (1..=APPS_MAX).contains(&self.apps),
-            "apps",
-            self.apps,
-            "1 to 65536",
-        )?;
+        within("apps", self.apps, 1..=APPS_MAX, "1 to 65536")?;
         let range = "at least 1 byte, and at most 4294967296";
         for ((least, most), [first, last]) in [
             (self.package, ["package min", "package max"]),
             (self.file, ["file min", "file max"]),
         ] {
-            rule((1..=BYTES_MAX).contains(&least), first, least, range)?;
-            rule(
-                (least..=BYTES_MAX).contains(&most),
+            within(first, least, 1..=BYTES_MAX, range)?;
+            within(
                 last,
                 most,
+                least..=BYTES_MAX,
                 "at least the least, and at most 4294967296",
             )?;
         }
-        rule(
-            (1..=1 << 30).contains(&self.piece),
-            "piece",
-            self.piece,
-            "1 to 1073741824 bytes",
-        )?;
-        rule(
-            self.code_percent <= 1000,
-            "code percent",
-            self.code_percent,
-            "at most 1000",
-        )?;
-        rule(
-            self.files <= FILES_MAX,
-            "files",
-            self.files,
-            "at most 16384",
-        )
+        within("piece", self.piece, 1..=1 << 30, "1 to 1073741824 bytes")?;
+        within("code percent", self.code_percent, 0..=1000, "at most 1000")?;
+        within("files", self.files, 0..=FILES_MAX, "at most 16384")
     }
 }
 
@@ -310,11 +275,7 @@ mod tests {
 
     #[test]
     fn what_is_no_installation_is_refused_by_name() {
-        let key = |change: &dyn Fn(&mut InstallSpec)| {
-            let mut spec = InstallSpec::default();
-            change(&mut spec);
-            spec.check().map_or_else(|error| error.key, |()| "accepted")
-        };
+        let key = |change: &dyn Fn(&mut InstallSpec)| sound::refused(InstallSpec::check, change).0;
         assert_eq!(key(&|_| ()), "accepted");
         assert_eq!(key(&|s| s.apps = 0), "apps");
         assert_eq!(key(&|s| s.package = (0, 5)), "package min");

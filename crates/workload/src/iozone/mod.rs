@@ -14,11 +14,11 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
-    pattern::{Scatter, SpecError},
+    pattern::{Scatter, SpecError, require, within},
 };
 use alloc::{
     collections::{BTreeSet, VecDeque},
-    string::{String, ToString},
+    string::String,
 };
 
 /// The only file.
@@ -121,40 +121,24 @@ impl Default for IozoneSpec {
 impl IozoneSpec {
     /// Refuses what is no run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: &dyn ToString, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
-        rule(
-            (1..=RECORD_MAX).contains(&self.record),
-            "record",
-            &self.record,
-            "1 to 16777216 bytes",
-        )?;
-        rule(
-            (self.record..=BYTES_MAX).contains(&self.bytes),
+        within("record", self.record, 1..=RECORD_MAX, "1 to 16777216 bytes")?;
+        within(
             "bytes",
-            &self.bytes,
+            self.bytes,
+            self.record..=BYTES_MAX,
             "at least a record, at most 1099511627776 bytes",
         )?;
-        rule(
+        require(
             self.records() <= RECORDS_MAX,
             "bytes",
-            &self.bytes,
+            self.bytes,
             "at most 1073741824 records",
         )?;
         let first = self.tests.first().map_or("none", |test| test.name());
-        rule(
+        require(
             self.tests.contains(&IozoneTest::Write),
             "tests",
-            &first,
+            format_args!("{first}"),
             "write among them, which makes the file",
         )
     }

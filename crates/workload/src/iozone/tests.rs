@@ -1,7 +1,7 @@
 //! Calls and bytes of each phase, worked out by hand.
 
 use super::*;
-use crate::files::Expected;
+use crate::files::{Expected, sound};
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 use proptest::prelude::*;
 
@@ -240,14 +240,7 @@ fn another_seed_has_another_order_and_other_contents() {
 
 #[test]
 fn what_is_no_run_is_refused_by_name() {
-    let refused = |change: &dyn Fn(&mut IozoneSpec)| {
-        let mut spec = IozoneSpec::default();
-        change(&mut spec);
-        spec.check().map_or_else(
-            |error| (error.key, error.found),
-            |()| ("accepted", String::new()),
-        )
-    };
+    let refused = |change: &dyn Fn(&mut IozoneSpec)| sound::refused(IozoneSpec::check, change);
     let pair = |key, found: &str| (key, String::from(found));
     assert_eq!(refused(&|_| ()), pair("accepted", ""));
     assert_eq!(refused(&|s| s.record = 0), pair("record", "0"));

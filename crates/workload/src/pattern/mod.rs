@@ -11,6 +11,7 @@ mod zipf;
 pub(crate) use order::below;
 pub(crate) use scatter::Scatter;
 pub use spec::{Amount, Arrival, Order, Spec, SpecError};
+pub(crate) use spec::{require, within};
 
 use crate::{Op, Request, Source, WorkloadError};
 use nandlab_sim::{Nanos, Rng, rng};

@@ -1,6 +1,8 @@
 //! What a synthetic stream is to be: plain values, checked before use.
 
 use alloc::{format, string::String};
+use core::fmt::Debug;
+use core::ops::RangeBounds;
 use nandlab_sim::Nanos;
 
 /// The unit of offsets and lengths: no disk has smaller sectors.
@@ -99,10 +101,10 @@ pub struct SpecError {
 }
 
 /// `Ok` if `good`, else the error that names `key`.
-fn require(
+pub(crate) fn require(
     good: bool,
     key: &'static str,
-    found: impl core::fmt::Debug,
+    found: impl Debug,
     expected: impl Into<String>,
 ) -> Result<(), SpecError> {
     if good {
@@ -114,6 +116,16 @@ fn require(
             expected: expected.into(),
         })
     }
+}
+
+/// `Ok` if `found` is within `range`, else the error that names `key`.
+pub(crate) fn within(
+    key: &'static str,
+    found: u64,
+    range: impl RangeBounds<u64>,
+    expected: &str,
+) -> Result<(), SpecError> {
+    require(range.contains(&found), key, found, expected)
 }
 
 impl Spec {

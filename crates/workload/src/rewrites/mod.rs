@@ -10,13 +10,9 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
-    pattern::{SpecError, below},
+    pattern::{SpecError, below, require, within},
 };
-use alloc::{
-    collections::VecDeque,
-    format,
-    string::{String, ToString},
-};
+use alloc::{collections::VecDeque, format, string::String};
 use nandlab_sim::{Rng, rng};
 
 /// The longest file in bytes.
@@ -75,52 +71,31 @@ impl Default for RewritesSpec {
 impl RewritesSpec {
     /// Refuses what is no such run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: u64, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
-        rule(
-            (1..=FILES_MAX).contains(&self.files),
-            "files",
-            self.files,
-            "1 to 1024",
-        )?;
-        rule(
-            (1..=RECORD_MAX).contains(&self.record),
-            "record",
-            self.record,
-            "1 to 16777216 bytes",
-        )?;
-        rule(
-            (self.record..=BYTES_MAX).contains(&self.bytes),
+        within("files", self.files, 1..=FILES_MAX, "1 to 1024")?;
+        within("record", self.record, 1..=RECORD_MAX, "1 to 16777216 bytes")?;
+        within(
             "bytes",
             self.bytes,
+            self.record..=BYTES_MAX,
             "at least a record, at most 1099511627776 bytes",
         )?;
-        rule(
+        require(
             self.bytes / self.record <= RECORDS_MAX,
             "bytes",
             self.bytes,
             "at most 1073741824 records",
         )?;
-        rule(
+        require(
             self.spread / self.record <= RECORDS_MAX,
             "spread",
             self.spread,
             "at most 1073741824 records",
         )?;
         let most = RECORDS_MAX / (self.round / self.record).max(1);
-        rule(
-            self.rounds <= most,
+        within(
             "rounds",
             self.rounds,
+            0..=most,
             "at most 1073741824 records altogether",
         )
     }
@@ -306,11 +281,8 @@ mod tests {
 
     #[test]
     fn what_is_no_run_is_refused_by_name() {
-        let key = |change: &dyn Fn(&mut RewritesSpec)| {
-            let mut spec = RewritesSpec::default();
-            change(&mut spec);
-            spec.check().map_or_else(|error| error.key, |()| "accepted")
-        };
+        let key =
+            |change: &dyn Fn(&mut RewritesSpec)| sound::refused(RewritesSpec::check, change).0;
         assert_eq!(key(&|_| ()), "accepted");
         assert_eq!(key(&|s| s.files = 0), "files");
         assert_eq!(key(&|s| s.record = 0), "record");

@@ -16,13 +16,9 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
-    pattern::{SpecError, below},
+    pattern::{SpecError, below, require, within},
 };
-use alloc::{
-    collections::VecDeque,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{collections::VecDeque, string::String, vec::Vec};
 use nandlab_sim::{Rng, rng};
 
 /// The database.
@@ -90,41 +86,25 @@ impl Default for RollbackSpec {
 impl RollbackSpec {
     /// Refuses what is no such database, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: u64, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
         let sizes = 512..=65_536;
-        rule(
+        require(
             self.page.is_power_of_two() && sizes.contains(&self.page),
             "page",
             self.page,
             "a power of two from 512 to 65536 bytes",
         )?;
-        rule(
-            (2..=1 << 32).contains(&self.pages),
-            "pages",
-            self.pages,
-            "2 to 4294967296",
-        )?;
-        rule(
-            (1..=1 << 30).contains(&self.transactions),
+        within("pages", self.pages, 2..=1 << 32, "2 to 4294967296")?;
+        within(
             "transactions",
             self.transactions,
+            1..=1 << 30,
             "1 to 1073741824",
         )?;
         let most = CHANGED_MAX.min(self.pages - 1);
-        rule(
-            self.changed <= most,
+        within(
             "changed",
             self.changed,
+            0..=most,
             "at most 4096 and fewer than the database has",
         )
     }

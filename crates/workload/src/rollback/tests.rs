@@ -1,7 +1,7 @@
 //! A transaction's calls, worked out by hand.
 
 use super::*;
-use crate::files::Expected;
+use crate::files::{Expected, sound};
 use proptest::prelude::*;
 
 fn calls(spec: RollbackSpec) -> Vec<(&'static str, FileCall)> {
@@ -163,11 +163,7 @@ fn transactions_change_pages_everywhere_and_the_first_each_time() {
 
 #[test]
 fn what_is_no_database_is_refused_by_name() {
-    let key = |change: &dyn Fn(&mut RollbackSpec)| {
-        let mut spec = RollbackSpec::default();
-        change(&mut spec);
-        spec.check().map_or_else(|error| error.key, |()| "accepted")
-    };
+    let key = |change: &dyn Fn(&mut RollbackSpec)| sound::refused(RollbackSpec::check, change).0;
     assert_eq!(key(&|_| ()), "accepted");
     assert_eq!(key(&|s| s.page = 1000), "page");
     assert_eq!(key(&|s| s.page = 256), "page");

@@ -12,12 +12,12 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, Look, SET_UP, Script},
-    pattern::SpecError,
+    pattern::{SpecError, require, within},
 };
 use alloc::{
     collections::{BTreeSet, VecDeque},
     format,
-    string::{String, ToString},
+    string::String,
 };
 use nandlab_sim::mix;
 
@@ -103,46 +103,25 @@ impl Default for TiobenchSpec {
 impl TiobenchSpec {
     /// Refuses what is no run, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: &dyn ToString, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
-        rule(
-            (1..=BLOCK_MAX).contains(&self.block),
-            "block",
-            &self.block,
-            "1 to 1073741824 bytes",
-        )?;
-        rule(
-            (self.block..=BYTES_MAX).contains(&self.bytes),
+        within("block", self.block, 1..=BLOCK_MAX, "1 to 1073741824 bytes")?;
+        within(
             "bytes",
-            &self.bytes,
+            self.bytes,
+            self.block..=BYTES_MAX,
             "at least a block, at most 1099511627776 bytes",
         )?;
-        rule(
-            (1..=THREADS_MAX).contains(&self.threads),
-            "threads",
-            &self.threads,
-            "1 to 1024",
-        )?;
-        rule(
-            self.random <= u64::from(u32::MAX / 2),
+        within("threads", self.threads, 1..=THREADS_MAX, "1 to 1024")?;
+        within(
             "random",
-            &self.random,
+            self.random,
+            0..=u64::from(u32::MAX / 2),
             "at most 2147483647",
         )?;
         let first = self.phases.first().map_or("none", |phase| phase.name());
-        rule(
+        require(
             self.phases.contains(&TiobenchPhase::Write),
             "phases",
-            &first,
+            format_args!("{first}"),
             "write among them, which makes the files",
         )
     }

@@ -1,7 +1,7 @@
 //! Calls of each phase, worked out by hand.
 
 use super::*;
-use crate::files::Expected;
+use crate::files::{Expected, sound};
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
@@ -97,14 +97,7 @@ fn threads_take_turns_each_with_its_own_file_and_places() {
 
 #[test]
 fn what_is_no_run_is_refused_by_name() {
-    let refused = |change: &dyn Fn(&mut TiobenchSpec)| {
-        let mut spec = TiobenchSpec::default();
-        change(&mut spec);
-        spec.check().map_or_else(
-            |error| (error.key, error.found),
-            |()| ("accepted", String::new()),
-        )
-    };
+    let refused = |change: &dyn Fn(&mut TiobenchSpec)| sound::refused(TiobenchSpec::check, change);
     let pair = |key, found: &str| (key, String::from(found));
     assert_eq!(refused(&|_| ()), pair("accepted", ""));
     assert_eq!(refused(&|s| s.block = 0), pair("block", "0"));

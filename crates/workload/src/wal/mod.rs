@@ -17,11 +17,11 @@
 
 use crate::{
     files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
-    pattern::{SpecError, below},
+    pattern::{SpecError, below, require, within},
 };
 use alloc::{
     collections::{BTreeMap, VecDeque},
-    string::{String, ToString},
+    string::String,
     vec::Vec,
 };
 use nandlab_sim::{Rng, rng};
@@ -79,47 +79,31 @@ impl Default for WalSpec {
 impl WalSpec {
     /// Refuses what is no such database, naming the first such key.
     pub fn check(&self) -> Result<(), SpecError> {
-        let rule = |good: bool, key, found: u64, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(SpecError {
-                    key,
-                    found: found.to_string(),
-                    expected: expected.into(),
-                })
-            }
-        };
         let sizes = 512..=65_536;
-        rule(
+        require(
             self.page.is_power_of_two() && sizes.contains(&self.page),
             "page",
             self.page,
             "a power of two from 512 to 65536 bytes",
         )?;
-        rule(
-            (1..=1 << 32).contains(&self.pages),
-            "pages",
-            self.pages,
-            "1 to 4294967296",
-        )?;
-        rule(
-            (1..=1 << 30).contains(&self.transactions),
+        within("pages", self.pages, 1..=1 << 32, "1 to 4294967296")?;
+        within(
             "transactions",
             self.transactions,
+            1..=1 << 30,
             "1 to 1073741824",
         )?;
         let most = self.pages.min(4096);
-        rule(
-            (1..=most).contains(&self.changed),
+        within(
             "changed",
             self.changed,
+            1..=most,
             "1 to 4096, and at most what the database has",
         )?;
-        rule(
-            (1..=PAGES_MAX).contains(&self.checkpoint),
+        within(
             "checkpoint",
             self.checkpoint,
+            1..=PAGES_MAX,
             "1 to 1048576 pages",
         )
     }

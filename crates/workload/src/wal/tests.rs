@@ -113,11 +113,7 @@ fn the_default_brings_home_once() {
 
 #[test]
 fn what_is_no_database_is_refused_by_name() {
-    let key = |change: &dyn Fn(&mut WalSpec)| {
-        let mut spec = WalSpec::default();
-        change(&mut spec);
-        spec.check().map_or_else(|error| error.key, |()| "accepted")
-    };
+    let key = |change: &dyn Fn(&mut WalSpec)| sound::refused(WalSpec::check, change).0;
     assert_eq!(key(&|_| ()), "accepted");
     assert_eq!(key(&|s| s.page = 1000), "page");
     assert_eq!(key(&|s| s.pages = 0), "pages");
