@@ -1,7 +1,7 @@
 //! An experiment: a stack, a workload, and how it is run and measured.
 
 use crate::result::Setting;
-use crate::workload::WorkloadDescription;
+use crate::workload::{WorkloadDescription, Workloads};
 use nandlab_stack::value::{Size, Take, Time, Value, quote};
 use nandlab_stack::{Description, DescriptionError, Document, Section};
 use std::num::NonZeroU32;
@@ -102,7 +102,15 @@ impl Take for Depth {
 
 impl Experiment {
     /// Takes everything out of `document` and refuses what is left.
-    pub fn take(mut document: Document) -> Result<Self, DescriptionError> {
+    pub fn take(document: Document) -> Result<Self, DescriptionError> {
+        Self::take_with(document, &Workloads::standard())
+    }
+
+    /// The same with these kinds of workload.
+    pub fn take_with(
+        mut document: Document,
+        workloads: &Workloads,
+    ) -> Result<Self, DescriptionError> {
         let mut section = document.section("experiment");
         let stem = Path::new(document.file())
             .file_stem()
@@ -113,7 +121,7 @@ impl Experiment {
         let mut settings = section.finish()?;
         let stack = Description::take(&mut document)?;
         settings.extend(stack.settings.iter().cloned());
-        let (workload, more) = WorkloadDescription::take(&mut document)?;
+        let (workload, more) = workloads.take(&mut document)?;
         settings.extend(more);
         check_files(&document, &stack, &workload)?;
         let (run, more) = RunOptions::take(document.section("run"), workload.has_times())?;

@@ -28,9 +28,7 @@ const COLUMNS_MAX: usize = 100;
 /// Lines of a file, at that width.
 const LINES_MAX: usize = 700;
 /// Files that are larger, and how large they may be. A ratchet: it never grows.
-const LARGE: &[(&str, usize)] = &[
-    ("crates/nandlab/tests/all/slow/kernel.rs", 736),
-];
+const LARGE: &[(&str, usize)] = &[("crates/nandlab/tests/all/slow/kernel.rs", 736)];
 /// Lines without a literal that are wider, in all files. A ratchet: lower it when they become fewer.
 const WIDE_LINES_MAX: usize = 110;
 

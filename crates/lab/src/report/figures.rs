@@ -1,13 +1,13 @@
 //! The figures of a report: progress over time, latency, causes of flash operations, chip maps.
 
-use super::Section;
 use super::axis::{Axis, range};
 use super::bars::{self, Bar, Length};
-use super::headline::{capital, operations};
 use super::heat::HeatMap;
 use super::markup::{Element, el, legend};
+use super::names::{capital, operations, union};
 use super::number::{Quantity, grouped};
 use super::plot::{COLUMNS, HALF, Mark, Plot, Series, WIDE};
+use super::section::Section;
 use super::table::{Cell, Table};
 use crate::result::{FlashRow, HostRow, Latency, Point, RunResult};
 
@@ -429,15 +429,6 @@ fn chips(runs: &[RunResult], names: &[String]) -> Section {
         title: "The chip at the end".into(),
         body: body.collect(),
     }
-}
-
-/// Names without repetition, in order of first appearance.
-pub fn union<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut seen = std::collections::BTreeSet::new();
-    names
-        .filter(|name| seen.insert(*name))
-        .map(String::from)
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The page's first two sections: the figures of all runs side by side, and the settings that made
 //! them.
 
-use super::Section;
 use super::markup::{Element, el, swatch};
+use super::names::{capital, operations, union};
 use super::number::{Quantity, grouped};
+use super::section::Section;
 use super::table::{Cell, Table};
 use crate::result::{Cost, HostRow, RunResult, Setting};
 
@@ -291,7 +292,7 @@ fn failures(runs: &[RunResult], names: &[String]) -> Vec<Element> {
 
 /// The settings: those that differ in the open, all of them folded away.
 pub fn settings(runs: &[RunResult], names: &[String]) -> Section {
-    let keys = super::figures::union(
+    let keys = union(
         runs.iter()
             .flat_map(|run| run.settings.iter().map(|setting| setting.key.as_str())),
     );
@@ -349,20 +350,4 @@ pub fn settings(runs: &[RunResult], names: &[String]) -> Section {
 fn heads<'a>(first: &'a str, names: &'a [String]) -> impl Iterator<Item = Element> + 'a {
     let run = |(at, name): (usize, &String)| el("span").child(swatch(at)).text(name);
     std::iter::once(el("span").text(first)).chain(names.iter().enumerate().map(run))
-}
-
-/// Every kind of request that any run served, in order of first appearance.
-pub fn operations(runs: &[RunResult]) -> Vec<String> {
-    let served = runs
-        .iter()
-        .flat_map(|run| run.host.operations.iter().filter(|row| row.count > 0));
-    super::figures::union(served.map(|row| row.operation.as_str()))
-}
-
-/// `text` with a capital first letter.
-pub fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| {
-        first.to_uppercase().chain(chars).collect()
-    })
 }

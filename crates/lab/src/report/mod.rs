@@ -12,21 +12,17 @@ mod figures;
 mod headline;
 pub mod heat;
 pub mod markup;
+mod names;
 pub mod number;
 pub mod plot;
+mod section;
 mod style;
 pub mod table;
 
-use crate::result::{Cost, RunResult};
-use markup::{Element, el};
+pub use section::Section;
 
-/// A titled stretch of the page: paragraphs, tables, figures.
-pub struct Section {
-    /// Its heading.
-    pub title: String,
-    /// What follows the heading, in order.
-    pub body: Vec<Element>,
-}
+use crate::result::{Cost, RunResult};
+use markup::el;
 
 /// The report on one run, or on several side by side. `costs` may be shorter than `runs`.
 pub fn html(title: &str, runs: &[RunResult], costs: &[Cost]) -> String {

@@ -1,169 +1,118 @@
-//! Workloads that are calls on files rather than requests to a disk.
+//! Workloads that are calls on files, and how one takes its keys out of `[workload]`.
 
-use super::{
-    ageing, bonnie, bonnie_files, camera, fsmark, install, iozone, rewrites, rollback, tiobench,
-    wal,
-};
-use nandlab_stack::value::Size;
+use nandlab_stack::value::{Size, Take};
 use nandlab_stack::{DescriptionError, Section};
 use nandlab_workload::SpecError;
-use nandlab_workload::ageing::{Ageing, AgeingSpec};
-use nandlab_workload::bonnie::{Bonnie, BonnieSpec};
-use nandlab_workload::bonnie_files::{BonnieFiles, BonnieFilesSpec};
-use nandlab_workload::camera::{CameraMs500, CameraSpec};
 use nandlab_workload::files::FileCalls;
-use nandlab_workload::fsmark::{FsMark, FsMarkSpec};
-use nandlab_workload::install::{Install, InstallSpec};
-use nandlab_workload::iozone::{Iozone, IozoneSpec};
-use nandlab_workload::rewrites::{Rewrites, RewritesSpec};
-use nandlab_workload::rollback::{Rollback, RollbackSpec};
-use nandlab_workload::tiobench::{Tiobench, TiobenchSpec};
-use nandlab_workload::wal::{Wal, WalSpec};
 use std::collections::BTreeSet;
-
-/// The names of these workloads, with their keys.
-pub(super) const TYPES: [(&str, &[&str]); 11] = [
-    ("camera-ms500", &camera::KEYS),
-    ("bonnie", &bonnie::KEYS),
-    ("iozone", &iozone::KEYS),
-    ("rollback-journal", &rollback::KEYS),
-    ("tiobench", &tiobench::KEYS),
-    ("fs-mark", &fsmark::KEYS),
-    ("bonnie++-files", &bonnie_files::KEYS),
-    ("random-rewrites", &rewrites::KEYS),
-    ("write-ahead-log", &wal::KEYS),
-    ("app-install", &install::KEYS),
-    ("ageing", &ageing::KEYS),
-];
+use std::fmt::Debug;
 
 /// A workload on files as described, of any seed.
-#[derive(Clone, Debug)]
-pub enum FilesDescription {
-    /// Photos and their index.
-    Camera(CameraSpec),
-    /// One file, by characters, by blocks and at random.
-    Bonnie(BonnieSpec),
-    /// One file, in records of one size.
-    Iozone(IozoneSpec),
-    /// A database and its rollback journal.
-    Rollback(RollbackSpec),
-    /// Threads with a file each, by blocks.
-    Tiobench(TiobenchSpec),
-    /// Many small files, made durable one way or another.
-    FsMark(FsMarkSpec),
-    /// Names, in order and at random.
-    BonnieFiles(BonnieFilesSpec),
-    /// Large files, overwritten at random.
-    Rewrites(RewritesSpec),
-    /// A database and its write-ahead log.
-    Wal(WalSpec),
-    /// Packages, their code and their data.
-    Install(InstallSpec),
-    /// Files that go and come, round after round.
-    Ageing(AgeingSpec),
+pub trait FileWorkload: Debug + Send + Sync {
+    /// The value of `workload.type`.
+    fn name(&self) -> &'static str;
+
+    /// The stream of this seed, from its beginning.
+    fn open(&self, seed: u64) -> Result<Box<dyn FileCalls>, SpecError>;
 }
 
-impl FilesDescription {
-    /// Takes the keys of the type `name`, one of [`TYPES`].
-    pub(super) fn take(name: &str, section: &mut Section) -> Result<Self, DescriptionError> {
-        Ok(match name {
-            "bonnie" => Self::Bonnie(bonnie::take(section)?),
-            "iozone" => Self::Iozone(iozone::take(section)?),
-            "tiobench" => Self::Tiobench(tiobench::take(section)?),
-            "rollback-journal" => Self::Rollback(rollback::take(section)?),
-            "fs-mark" => Self::FsMark(fsmark::take(section)?),
-            "bonnie++-files" => Self::BonnieFiles(bonnie_files::take(section)?),
-            "random-rewrites" => Self::Rewrites(rewrites::take(section)?),
-            "write-ahead-log" => Self::Wal(wal::take(section)?),
-            "app-install" => Self::Install(install::take(section)?),
-            "ageing" => Self::Ageing(ageing::take(section)?),
-            _ => Self::Camera(camera::take(section)?),
-        })
+/// The options of a workload on files that `[workload]` can describe.
+pub trait DescribedFiles: Debug + Send + Sync + Sized + 'static {
+    /// The value of `workload.type`.
+    const NAME: &'static str;
+    /// Its keys.
+    const KEYS: &'static [&'static str];
+
+    /// Takes the keys without judging them together.
+    fn take(section: &mut Section) -> Result<Self, DescriptionError>;
+
+    /// Refuses options that do not fit each other, naming the field.
+    fn check(&self) -> Result<(), SpecError>;
+
+    /// The key of a field that [`check`](Self::check) names.
+    fn key_of(field: &'static str) -> String {
+        field.replace(' ', "-")
     }
 
     /// The stream of this seed, from its beginning.
-    pub fn open(&self, seed: u64) -> Result<Box<dyn FileCalls>, SpecError> {
-        Ok(match self {
-            Self::Camera(spec) => Box::new(CameraMs500::new(CameraSpec {
-                seed,
-                ..spec.clone()
-            })?),
-            Self::Bonnie(spec) => Box::new(Bonnie::new(BonnieSpec {
-                seed,
-                ..spec.clone()
-            })?),
-            Self::Iozone(spec) => Box::new(Iozone::new(IozoneSpec {
-                seed,
-                ..spec.clone()
-            })?),
-            Self::Tiobench(spec) => Box::new(Tiobench::new(TiobenchSpec {
-                seed,
-                ..spec.clone()
-            })?),
-            Self::Rollback(spec) => Box::new(Rollback::new(RollbackSpec {
-                seed,
-                ..spec.clone()
-            })?),
-            Self::FsMark(spec) => Box::new(FsMark::new(FsMarkSpec {
-                seed,
-                ..spec.clone()
-            })?),
-            Self::BonnieFiles(spec) => Box::new(BonnieFiles::new(BonnieFilesSpec {
-                seed,
-                ..spec.clone()
-            })?),
-            Self::Rewrites(spec) => Box::new(Rewrites::new(RewritesSpec {
-                seed,
-                ..spec.clone()
-            })?),
-            Self::Wal(spec) => Box::new(Wal::new(WalSpec {
-                seed,
-                ..spec.clone()
-            })?),
-            Self::Install(spec) => Box::new(Install::new(InstallSpec {
-                seed,
-                ..spec.clone()
-            })?),
-            Self::Ageing(spec) => Box::new(Ageing::new(AgeingSpec {
-                seed,
-                ..spec.clone()
-            })?),
-        })
-    }
+    fn start(&self, seed: u64) -> Result<Box<dyn FileCalls>, SpecError>;
 
-    /// The value of `workload.type`.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Camera(_) => "camera-ms500",
-            Self::Bonnie(_) => "bonnie",
-            Self::Iozone(_) => "iozone",
-            Self::Tiobench(_) => "tiobench",
-            Self::Rollback(_) => "rollback-journal",
-            Self::FsMark(_) => "fs-mark",
-            Self::BonnieFiles(_) => "bonnie++-files",
-            Self::Rewrites(_) => "random-rewrites",
-            Self::Wal(_) => "write-ahead-log",
-            Self::Install(_) => "app-install",
-            Self::Ageing(_) => "ageing",
+    /// Takes the keys and checks them; an error names the key.
+    fn take_checked(section: &mut Section) -> Result<Self, DescriptionError> {
+        let options = Self::take(section)?;
+        match DescribedFiles::check(&options) {
+            Ok(()) => Ok(options),
+            Err(error) => {
+                Err(section.refuse(&Self::key_of(error.key), &error.found, &error.expected))
+            }
         }
     }
+}
+
+impl<T: DescribedFiles> FileWorkload for T {
+    fn name(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn open(&self, seed: u64) -> Result<Box<dyn FileCalls>, SpecError> {
+        self.start(seed)
+    }
+}
+
+/// A number, a flag or a text.
+pub(super) fn plain<T: Take>(
+    section: &mut Section,
+    [key]: [&'static str; 1],
+    fallback: T,
+) -> Result<T, DescriptionError> {
+    section.or(key, fallback)
 }
 
 /// Bytes.
 pub(super) fn size(
     section: &mut Section,
-    key: &'static str,
+    [key]: [&'static str; 1],
     fallback: u64,
 ) -> Result<u64, DescriptionError> {
     section.or(key, Size(fallback)).map(|size| size.0)
 }
 
+/// The least and the most bytes.
+pub(super) fn range(
+    section: &mut Section,
+    [least, most]: [&'static str; 2],
+    fallback: (u64, u64),
+) -> Result<(u64, u64), DescriptionError> {
+    let least = size(section, [least], fallback.0)?;
+    Ok((least, size(section, [most], fallback.1)?))
+}
+
+/// The least and the most bytes; without the most, at least the least.
+pub(super) fn range_from(
+    section: &mut Section,
+    [least, most]: [&'static str; 2],
+    fallback: (u64, u64),
+) -> Result<(u64, u64), DescriptionError> {
+    let least = size(section, [least], fallback.0)?;
+    Ok((least, size(section, [most], fallback.1.max(least))?))
+}
+
+/// One of several named values.
+pub(super) fn choice<T: Copy + PartialEq>(
+    section: &mut Section,
+    [key]: [&'static str; 1],
+    fallback: T,
+    all: &[(&str, T)],
+) -> Result<T, DescriptionError> {
+    section.choice(key, all, fallback)
+}
+
 /// Some of several named values, in whatever order they are given.
 pub(super) fn subset<T: Copy + Ord>(
     section: &mut Section,
-    key: &'static str,
-    all: &[(&'static str, T)],
+    [key]: [&'static str; 1],
     fallback: BTreeSet<T>,
+    all: &[(&'static str, T)],
 ) -> Result<BTreeSet<T>, DescriptionError> {
     let named = |value: &T| {
         all.iter()
@@ -191,8 +140,9 @@ pub(super) fn subset<T: Copy + Ord>(
 
 #[cfg(test)]
 mod tests {
-    use super::TYPES;
-    use crate::workload::{FilesDescription, WorkloadDescription};
+    use super::*;
+    use crate::workload::WorkloadDescription;
+    use crate::workload::standard::KINDS;
     use nandlab_stack::Document;
     use nandlab_workload::ageing::AgeingSpec;
     use nandlab_workload::bonnie::{BonniePhase, BonnieSpec};
@@ -207,27 +157,30 @@ mod tests {
     use nandlab_workload::wal::WalSpec;
     use std::path::Path;
 
-    fn take(text: &str) -> Result<FilesDescription, String> {
+    fn take(text: &str) -> Result<WorkloadDescription, String> {
         let mut document =
             Document::parse("e.toml", Path::new(""), &format!("[workload]\n{text}"), &[])
                 .map_err(|e| e.to_string())?;
-        let (workload, _) = WorkloadDescription::take(&mut document).map_err(|e| e.to_string())?;
-        Ok(workload.files().expect("a workload on files").clone())
+        WorkloadDescription::take(&mut document)
+            .map(|(workload, _)| workload)
+            .map_err(|e| e.to_string())
+    }
+
+    /// The options of a description whose type is theirs.
+    fn options<T: DescribedFiles>(text: &str) -> T {
+        assert_eq!(take(text).unwrap().on_files(), Some(T::NAME));
+        let text = format!("[workload]\n{text}");
+        let mut document = Document::parse("e.toml", Path::new(""), &text, &[]).unwrap();
+        T::take_checked(&mut document.section("workload")).unwrap()
     }
 
     #[test]
     fn without_keys_they_are_as_published() {
-        let Ok(FilesDescription::Bonnie(spec)) = take("type = \"bonnie\"") else {
-            panic!("not Bonnie")
-        };
+        let spec: BonnieSpec = options("type = \"bonnie\"");
         assert_eq!(BonnieSpec { seed: 1, ..spec }, BonnieSpec::default());
-        let Ok(FilesDescription::Iozone(spec)) = take("type = \"iozone\"") else {
-            panic!("not IOzone")
-        };
+        let spec: IozoneSpec = options("type = \"iozone\"");
         assert_eq!(IozoneSpec { seed: 1, ..spec }, IozoneSpec::default());
-        let Ok(FilesDescription::Rollback(spec)) = take("type = \"rollback-journal\"") else {
-            panic!("no database")
-        };
+        let spec: RollbackSpec = options("type = \"rollback-journal\"");
         assert_eq!(RollbackSpec { seed: 1, ..spec }, RollbackSpec::default());
     }
 
@@ -236,9 +189,7 @@ mod tests {
         let text = "type = \"bonnie\"
             size = \"8 MiB\"\nchunk = 8192\nstdio-buffer = 1024\nseeks = 50\nseekers = 2\nupdate-every = 3\nputc-instructions = 7
             getc-instructions = 9\nfsync = false\nsync-all = true\nkeep = false\nphases = [\"seeks\", \"write\"]";
-        let Ok(FilesDescription::Bonnie(spec)) = take(text) else {
-            panic!("not Bonnie")
-        };
+        let spec: BonnieSpec = options(text);
         let expected = BonnieSpec {
             seed: 0,
             bytes: 8 << 20,
@@ -258,9 +209,7 @@ mod tests {
         let text =
             "type = \"tiobench\"\nsize = \"1 MiB\"\nblock = \"64 KiB\"\nthreads = 2\nrandom = 7\nfsync = false\ntruncate-first = false
             contents = \"text\"\nphases = [\"write\", \"read\"]";
-        let Ok(FilesDescription::Tiobench(spec)) = take(text) else {
-            panic!("not tiobench")
-        };
+        let spec: TiobenchSpec = options(text);
         let expected = TiobenchSpec {
             seed: 0,
             bytes: 1 << 20,
@@ -275,9 +224,7 @@ mod tests {
         assert_eq!(spec, expected);
         let text = "type = \"iozone\"\nsize = \"2 MiB\"\nrecord = \"64 KiB\"\ntests = [\"write\", \"record-rewrite\"]
             include-fsync = false\ninclude-close = true\nsync = true\nsync-all = true";
-        let Ok(FilesDescription::Iozone(spec)) = take(text) else {
-            panic!("not IOzone")
-        };
+        let spec: IozoneSpec = options(text);
         let tests = [IozoneTest::Write, IozoneTest::RecordRewrite].into();
         assert_eq!(
             spec,
@@ -293,9 +240,7 @@ mod tests {
             }
         );
         let text = "type = \"rollback-journal\"\npages = 10\npage = \"1 KiB\"\ntransactions = 5\nchanged = 3\njournal-mode = \"persist\"\nfull = false";
-        let Ok(FilesDescription::Rollback(spec)) = take(text) else {
-            panic!("no database")
-        };
+        let spec: RollbackSpec = options(text);
         let mode = JournalMode::Persist;
         assert_eq!(
             spec,
@@ -314,9 +259,7 @@ mod tests {
     #[test]
     fn every_key_of_small_files_and_of_logs_arrives() {
         let text = "type = \"fs-mark\"\nfiles = 5\nsize = \"8 KiB\"\nwrite-size = 512\nthreads = 2\nsync-method = \"reverse\"\nloops = 3\nkeep = true";
-        let Ok(FilesDescription::FsMark(spec)) = take(text) else {
-            panic!("not fs_mark")
-        };
+        let spec: FsMarkSpec = options(text);
         let sync = FsMarkSync::Reverse;
         assert_eq!(
             spec,
@@ -332,9 +275,7 @@ mod tests {
             }
         );
         let text = "type = \"bonnie++-files\"\nfiles = 5\nsize-min = 7\nsize-max = \"1 KiB\"\nsync-all = true";
-        let Ok(FilesDescription::BonnieFiles(spec)) = take(text) else {
-            panic!("not bonnie++")
-        };
+        let spec: BonnieFilesSpec = options(text);
         assert_eq!(
             spec,
             BonnieFilesSpec {
@@ -345,9 +286,7 @@ mod tests {
             }
         );
         let text = "type = \"write-ahead-log\"\npages = 10\npage = \"1 KiB\"\ntransactions = 5\nchanged = 3\ncheckpoint = 7\nfull = false";
-        let Ok(FilesDescription::Wal(spec)) = take(text) else {
-            panic!("no database")
-        };
+        let spec: WalSpec = options(text);
         assert_eq!(
             spec,
             WalSpec {
@@ -366,9 +305,7 @@ mod tests {
     fn every_key_of_what_ages_a_volume_arrives() {
         let text = "type = \"random-rewrites\"\nfiles = 2\nsize = \"1 MiB\"\nrecord = 512\nspread = 1024\nrounds = 3\nround = 2048
             everywhere = true\nfsync = false";
-        let Ok(FilesDescription::Rewrites(spec)) = take(text) else {
-            panic!("no rewrites")
-        };
+        let spec: RewritesSpec = options(text);
         let expected = RewritesSpec {
             seed: 0,
             files: 2,
@@ -383,9 +320,7 @@ mod tests {
         assert_eq!(spec, expected);
         let text = "type = \"app-install\"\napps = 2\npackage-min = 10\npackage-max = 20\nwrite-size = 30\ncode-percent = 40\nfiles = 5
             file-min = 60\nfile-max = 70\nfsync-every = 8";
-        let Ok(FilesDescription::Install(spec)) = take(text) else {
-            panic!("no applications")
-        };
+        let spec: InstallSpec = options(text);
         let expected = InstallSpec {
             seed: 0,
             apps: 2,
@@ -399,9 +334,7 @@ mod tests {
         assert_eq!(spec, expected);
         let text = "type = \"ageing\"\nsize = \"1 MiB\"\nfile-min = 10\nfile-max = 20\nwrite-size = 30\ngrowing = 4\nrounds = 5
             turnover = 60\noverwritten = 70\nsync-all = false";
-        let Ok(FilesDescription::Ageing(spec)) = take(text) else {
-            panic!("no ageing")
-        };
+        let spec: AgeingSpec = options(text);
         let expected = AgeingSpec {
             seed: 0,
             bytes: 1 << 20,
@@ -542,9 +475,10 @@ mod tests {
 
     #[test]
     fn a_seed_draws_other_contents() {
-        for (name, _) in TYPES {
-            let text = format!("type = \"{name}\"");
-            let files = take(&text).unwrap();
+        for kind in KINDS {
+            let text = format!("type = \"{}\"", kind.name);
+            let workload = take(&text).unwrap();
+            let files = workload.files().unwrap();
             assert_ne!(
                 files.open(1).unwrap().contents(),
                 files.open(2).unwrap().contents()

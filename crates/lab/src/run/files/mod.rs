@@ -34,7 +34,7 @@ use crate::Experiment;
 use crate::play::regions::Writes;
 use crate::play::{Player, verify};
 use crate::result::RunResult;
-use crate::workload::FilesDescription;
+use crate::workload::FileWorkload;
 use actors::Actors;
 use base::Volume;
 use costs::CallCosts;
@@ -134,7 +134,7 @@ fn request_of(call: &FileCall) -> Option<Request> {
 /// Runs `files` on the stack of `experiment`; keeps the requests to the disk if told so.
 pub fn run_files(
     experiment: &Experiment,
-    files: &FilesDescription,
+    files: &dyn FileWorkload,
     keep: bool,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<FilesOutcome, RunError> {

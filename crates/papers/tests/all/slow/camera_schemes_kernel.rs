@@ -8,7 +8,7 @@ use nandlab_block::{BlockDevice as _, Lba};
 use nandlab_lab::Experiment;
 use nandlab_lab::play::{FileSum, expected_sums};
 use nandlab_lab::run::run_files;
-use nandlab_lab::workload::FilesDescription;
+use nandlab_lab::workload::DescribedFiles as _;
 use nandlab_oracle::{Disk, Manifest, Oracle, manifest::Kind};
 use nandlab_stack::{Document, Stack};
 use nandlab_workload::camera::{CameraMs500, CameraSpec};
@@ -44,7 +44,7 @@ const STACKS: [(&str, &[&str]); 9] = [
     ),
 ];
 
-fn experiment(settings: &[&str], more: &str) -> Experiment {
+fn document(settings: &[&str], more: &str) -> Document {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/ftl-study/table-1.toml");
     let settings: Vec<String> = settings
         .iter()
@@ -52,20 +52,25 @@ fn experiment(settings: &[&str], more: &str) -> Experiment {
         .chain([more])
         .map(ToString::to_string)
         .collect();
-    Experiment::take(Document::read(&path, &settings).unwrap()).unwrap()
+    Document::read(&path, &settings).unwrap()
+}
+
+fn experiment(settings: &[&str], more: &str) -> Experiment {
+    Experiment::take(document(settings, more)).unwrap()
 }
 
 /// Runs the camera, dumps the chip, attaches the dump, and reads the partition out.
 fn image_after_the_camera(name: &str, settings: &[&str], scratch: &Path) -> (PathBuf, CameraSpec) {
     let dump = scratch.join(format!("{name}.nand"));
-    let run = experiment(settings, &format!("chip.save={}", dump.display()));
-    let Some(files @ FilesDescription::Camera(camera)) = run.workload.files() else {
-        panic!("not the camera")
-    };
+    let save = format!("chip.save={}", dump.display());
+    let run = experiment(settings, &save);
+    let mut section = document(settings, &save).section("workload");
+    let camera = CameraSpec::take_checked(&mut section).unwrap();
     let camera = CameraSpec {
         seed: run.run.seed,
-        ..camera.clone()
+        ..camera
     };
+    let files = run.workload.files().unwrap();
     run_files(&run, files, false, &mut |_| ()).unwrap_or_else(|error| panic!("{name}: {error}"));
     // What was in a memory is on the flash now: the dump needs none.
     let settings: Vec<&str> = settings

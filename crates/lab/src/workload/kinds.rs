@@ -1,0 +1,140 @@
+//! The kinds of workload that `workload.type` may name. The list is a value: whoever has a kind of
+//! their own adds it with [`Workloads::with`].
+
+use super::{DescribedFiles, WorkloadDescription, pattern, standard, trace};
+use nandlab_stack::{DescriptionError, Document, Section, Setting};
+
+/// Takes a workload out of its section.
+type Taker = fn(&mut Section) -> Result<WorkloadDescription, DescriptionError>;
+
+/// A kind of workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// The value of `workload.type`.
+    pub name: &'static str,
+    /// Its keys in `[workload]`.
+    pub keys: &'static [&'static str],
+    /// Takes these keys.
+    pub take: Taker,
+}
+
+impl Kind {
+    /// A kind of workload on files.
+    pub const fn files<T: DescribedFiles>() -> Self {
+        Self {
+            name: T::NAME,
+            keys: T::KEYS,
+            take: |section| Ok(WorkloadDescription::on(T::take_checked(section)?)),
+        }
+    }
+}
+
+/// Files made, written, renamed, linked, removed and synced, for power cuts.
+const MIXED: Kind = Kind {
+    name: "mixed",
+    keys: &["operations"],
+    take: |section| {
+        let count = section.checked("operations", 80, |n| *n > 0, "at least 1")?;
+        Ok(WorkloadDescription::Mixed(count))
+    },
+};
+
+/// The kinds that a description may name; the first is the default.
+#[derive(Clone, Debug)]
+pub struct Workloads(Vec<Kind>);
+
+impl Workloads {
+    /// The kinds that are here.
+    pub fn standard() -> Self {
+        let requests = [pattern::KIND, trace::KIND];
+        Self([&requests[..], standard::KINDS, &[MIXED]].concat())
+    }
+
+    /// Adds a kind, or replaces the one of its name.
+    #[must_use]
+    pub fn with(mut self, kind: Kind) -> Self {
+        match self.0.iter_mut().find(|known| known.name == kind.name) {
+            Some(known) => *known = kind,
+            None => self.0.push(kind),
+        }
+        self
+    }
+
+    /// Takes `[workload]` out of a document.
+    pub fn take(
+        &self,
+        document: &mut Document,
+    ) -> Result<(WorkloadDescription, Vec<Setting>), DescriptionError> {
+        let mut section = document.section("workload");
+        let names: Vec<(&str, usize)> = self
+            .0
+            .iter()
+            .enumerate()
+            .map(|(at, kind)| (kind.name, at))
+            .collect();
+        let chosen = section.choice("type", &names, 0)?;
+        let kind = self.0[chosen];
+        for other in self.0.iter().filter(|other| other.name != kind.name) {
+            let foreign = |key: &&&'static str| !kind.keys.contains(key);
+            let keys: Vec<&'static str> = other.keys.iter().filter(foreign).copied().collect();
+            section.inapplicable(&keys, &format!("type = \"{}\"", other.name))?;
+        }
+        let workload = (kind.take)(&mut section)?;
+        Ok((workload, section.finish()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandlab_workload::SpecError;
+    use nandlab_workload::bonnie::{Bonnie, BonnieSpec};
+    use nandlab_workload::files::FileCalls;
+    use std::path::Path;
+
+    /// A workload that this crate does not know.
+    #[derive(Debug)]
+    struct Seeks(BonnieSpec);
+
+    impl DescribedFiles for Seeks {
+        const NAME: &'static str = "seeks";
+        const KEYS: &'static [&'static str] = &["count"];
+
+        fn take(section: &mut Section) -> Result<Self, DescriptionError> {
+            let seeks = section.or("count", 5)?;
+            Ok(Self(BonnieSpec {
+                seeks,
+                ..BonnieSpec::default()
+            }))
+        }
+
+        fn check(&self) -> Result<(), SpecError> {
+            self.0.check()
+        }
+
+        fn start(&self, seed: u64) -> Result<Box<dyn FileCalls>, SpecError> {
+            let spec = BonnieSpec {
+                seed,
+                ..self.0.clone()
+            };
+            Ok(Box::new(Bonnie::new(spec)?))
+        }
+    }
+
+    #[test]
+    fn a_kind_of_ones_own_is_taken_like_ours() {
+        let take = |text: &str| {
+            let text = format!("[workload]\n{text}");
+            let mut document = Document::parse("e.toml", Path::new(""), &text, &[]).unwrap();
+            let kinds = Workloads::standard().with(Kind::files::<Seeks>());
+            let (workload, _) = kinds
+                .take(&mut document)
+                .map_err(|error| error.to_string())?;
+            Ok::<_, String>(workload.on_files())
+        };
+        assert_eq!(take("type = \"seeks\"\ncount = 7"), Ok(Some("seeks")));
+        assert_eq!(take("type = \"bonnie\""), Ok(Some("bonnie")));
+        let error = take("type = \"bonnie\"\ncount = 7").unwrap_err();
+        assert!(error.contains("it needs type = \"seeks\""), "{error}");
+    }
+}
