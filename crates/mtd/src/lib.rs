@@ -157,7 +157,7 @@ pub fn rows<'a>(
 ///     }
 /// }
 ///
-/// fn first_byte(flash: &mut impl Mtd) -> Result<u8, MtdError> {
+/// fn first_byte<M: Mtd>(flash: &mut M) -> Result<u8, MtdError> {
 ///     let mut data = vec![0; flash.geometry().page as usize];
 ///     flash.read(Page(0), &mut data, &mut [])?;
 ///     Ok(data[0])
