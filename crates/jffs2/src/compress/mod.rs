@@ -7,6 +7,8 @@
 mod lzo;
 mod rtime;
 mod rubin;
+#[cfg(any(test, not(any(unix, windows))))]
+mod stream;
 mod zlib;
 
 use crate::Coded;

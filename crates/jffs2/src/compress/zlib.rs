@@ -3,6 +3,8 @@
 //!
 //! Source: fs/jffs2/compr_zlib.c. *Promises* a whole zlib stream, or nothing.
 
+#[cfg(not(any(unix, windows)))]
+use super::stream as flate2;
 use alloc::{boxed::Box, vec::Vec};
 use core::fmt;
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};

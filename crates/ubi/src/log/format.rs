@@ -490,6 +490,7 @@ pub fn parse_page(
 }
 
 /// None if it does not get shorter.
+#[cfg(any(unix, windows))]
 fn deflate(raw: &[u8]) -> Option<Vec<u8>> {
     let mut packed = vec![0; raw.len()];
     let mut stream = flate2::Compress::new(flate2::Compression::new(6), true);
@@ -498,7 +499,21 @@ fn deflate(raw: &[u8]) -> Option<Vec<u8>> {
     matches!(status, Ok(flate2::Status::StreamEnd)).then_some(packed)
 }
 
+/// None if it does not get shorter. flate2 needs `std`.
+#[cfg(not(any(unix, windows)))]
+fn deflate(raw: &[u8]) -> Option<Vec<u8>> {
+    let packed = miniz_oxide::deflate::compress_to_vec_zlib(raw, 6);
+    (packed.len() <= raw.len()).then_some(packed)
+}
+
 /// What there is of at most `length` bytes.
+#[cfg(not(any(unix, windows)))]
+fn inflate(packed: &[u8], length: usize) -> Vec<u8> {
+    miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(packed, length).unwrap_or_default()
+}
+
+/// What there is of at most `length` bytes.
+#[cfg(any(unix, windows))]
 fn inflate(packed: &[u8], length: usize) -> Vec<u8> {
     let mut raw = vec![0; length];
     let mut stream = flate2::Decompress::new(true);
