@@ -8,12 +8,13 @@ use nandlab_sim::{MediumFault, Place};
 
 /// A layer's name, and the error that stopped the layer.
 #[derive(Debug)]
-pub(crate) struct Health {
+pub struct Health {
     layer: &'static str,
     stopped: Option<BlockError>,
 }
 
 impl Health {
+    /// A layer of this name that works.
     pub fn new(layer: &'static str) -> Self {
         Self {
             layer,

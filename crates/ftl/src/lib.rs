@@ -15,9 +15,10 @@
 //! | [`page`] | page mapping: any logical page on any flash page |
 //! | [`write_cache`] | a non-volatile write cache in front of any of them |
 //! | `victim` | which block to collect next |
+//! | `mapped` | a layer of your own from a map of pages |
 //! | `layer` | each scheme as a `Layer` over flash |
 //! | `tag` | the tag of page mapping and of the log-block layers |
-//! | `tally` | who caused which flash operation |
+//! | `tally`, `tallied` | who caused which flash operation |
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -28,15 +29,20 @@ mod extent;
 mod fault;
 mod layer;
 pub mod logblock;
+mod mapped;
 pub mod mtdblock;
 pub mod nftl;
 pub mod page;
 mod pool;
 mod tag;
+mod tallied;
 mod tally;
 mod victim;
 pub mod write_cache;
 
+pub use fault::Health;
+pub use mapped::{Mapped, PageMap};
+pub use tallied::Tallied;
 pub use tally::{Cause, CauseCounts, Merges, Tally};
 pub use victim::Victim;
 
@@ -82,11 +88,16 @@ pub trait Ftl: BlockDevice {
     /// Flash operations by cause.
     fn tally(&self) -> &Tally;
 
-    /// Pages of a block that hold the newest version of something.
-    fn valid_pages(&self, block: Block) -> u32;
+    /// Pages of a block that hold the newest version of something, for maps of the chip.
+    fn valid_pages(&self, block: Block) -> u32 {
+        let _ = block;
+        0
+    }
 
     /// Writes whatever makes the next attach quick, and makes everything durable.
-    fn detach(&mut self) -> Result<(), BlockError>;
+    fn detach(&mut self) -> Result<(), BlockError> {
+        self.flush()
+    }
 
     /// Gives the flash back as it is, without another operation.
     fn into_medium(self: Box<Self>) -> Self::Medium;

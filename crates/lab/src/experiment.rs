@@ -3,7 +3,7 @@
 use crate::result::Setting;
 use crate::workload::{WorkloadDescription, Workloads};
 use nandlab_stack::value::{Size, Take, Time, Value, quote};
-use nandlab_stack::{Description, DescriptionError, Document, Section};
+use nandlab_stack::{Description, DescriptionError, Document, Registry, Section};
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -103,12 +103,13 @@ impl Take for Depth {
 impl Experiment {
     /// Takes everything out of `document` and refuses what is left.
     pub fn take(document: Document) -> Result<Self, DescriptionError> {
-        Self::take_with(document, &Workloads::standard())
+        Self::take_with(document, &Registry::standard(), &Workloads::standard())
     }
 
-    /// The same with these kinds of workload.
+    /// The same with layers, file systems and workloads of your own.
     pub fn take_with(
         mut document: Document,
+        registry: &Registry,
         workloads: &Workloads,
     ) -> Result<Self, DescriptionError> {
         let mut section = document.section("experiment");
@@ -119,7 +120,7 @@ impl Experiment {
             });
         let name = section.or("name", stem)?;
         let mut settings = section.finish()?;
-        let stack = Description::take(&mut document)?;
+        let stack = Description::take_with(&mut document, registry)?;
         settings.extend(stack.settings.iter().cloned());
         let (workload, more) = workloads.take(&mut document)?;
         settings.extend(more);

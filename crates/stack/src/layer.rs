@@ -175,27 +175,21 @@ impl Translation {
 /// ```
 /// use nandlab_ftl::page::PageOptions;
 /// use nandlab_stack::{Description, DescriptionError, Document, Registry};
-/// use nandlab_stack::{Scheme, SchemeInput, Translation};
+/// use nandlab_stack::{DiskScheme, Translation};
 /// use std::path::Path;
 ///
 /// /// Page mapping with one choice: how much space is spare.
-/// struct Roomy;
-///
-/// impl Scheme for Roomy {
-///     fn name(&self) -> &'static str {
-///         "roomy"
-///     }
-///
-///     fn keys(&self) -> Vec<&'static str> {
-///         vec!["spare-share"]
-///     }
-///
-/// XX///         let options = PageOptions { over_provisioning, ..PageOptions::default() };
+/// const ROOMY: DiskScheme = DiskScheme {
+///     name: "roomy",
+///     keys: &["spare-share"],
+///     take: |input| {
+///         let over_provisioning = input.section.or("spare-share", 0.5)?;
+///         let options = PageOptions { over_provisioning, ..PageOptions::default() };
 ///         Ok(Translation::disk("roomy", options))
-///     }
-/// }
+///     },
+/// };
 ///
-/// let registry = Registry::standard().with_scheme(Roomy);
+/// let registry = Registry::standard().with_scheme(ROOMY);
 /// let text = "[chip]\npreset = \"slc-2k\"\n[ftl]\nscheme = \"roomy\"\nspare-share = 0.3\n";
 /// let mut document = Document::parse("roomy.toml", Path::new("."), text, &[])?;
 /// let description = Description::take_with(&mut document, &registry)?;
@@ -227,6 +221,31 @@ pub trait Scheme: Send + Sync {
     /// Refuses the sections that only this scheme has, because another one is chosen.
     fn refuse(&self, _document: &mut Document) -> Result<(), DescriptionError> {
         Ok(())
+    }
+}
+
+/// A [`Scheme`] that is a disk and has no section of its own.
+#[derive(Clone, Copy)]
+pub struct DiskScheme {
+    /// The value of `ftl.scheme`.
+    pub name: &'static str,
+    /// The keys of `[ftl]` that it takes.
+    pub keys: &'static [&'static str],
+    /// Takes these keys.
+    pub take: fn(&mut SchemeInput<'_>) -> Result<Translation, DescriptionError>,
+}
+
+impl Scheme for DiskScheme {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn keys(&self) -> Vec<&'static str> {
+        self.keys.to_vec()
+    }
+
+    fn take(&self, input: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError> {
+        (self.take)(input)
     }
 }
 

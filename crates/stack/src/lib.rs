@@ -55,7 +55,7 @@ pub use fs::{
 pub use ftl::{Format, FtlDescription};
 pub use host::HostDescription;
 pub use layer::{
-    Device, DiskLayer, Flash, FlashLayer, Processor, Scheme, SchemeInput, Translation,
+    Device, DiskLayer, DiskScheme, Flash, FlashLayer, Processor, Scheme, SchemeInput, Translation,
 };
 pub use memory::Memory;
 pub use nvram::NvramDescription;

@@ -27,12 +27,12 @@ pub struct FtlDescription {
 /// Our own schemes, in the order in which messages list them.
 pub(crate) fn standard() -> Vec<Arc<dyn Scheme>> {
     vec![
-        Arc::new(page::Page),
+        Arc::new(page::PAGE),
         Arc::new(logblock::LogBlock::Bast),
         Arc::new(logblock::LogBlock::Sast),
         Arc::new(logblock::LogBlock::Fast),
-        Arc::new(nftl::Replacement),
-        Arc::new(mtdblock::OneBlock),
+        Arc::new(nftl::NFTL),
+        Arc::new(mtdblock::MTDBLOCK),
         Arc::new(UbiScheme),
         Arc::new(NoLayer),
     ]

@@ -1,13 +1,13 @@
 //! Linux's `mtdblock` in `[ftl]`: no keys of its own.
 
-use crate::{DescriptionError, Scheme, SchemeInput, Translation};
+use crate::{DiskScheme, Translation};
 use nandlab_ftl::mtdblock::MtdBlock;
 use nandlab_mtd::{Layer, LayerError};
 use nandlab_nand::Chip;
 
 /// Linux's cache of one erase block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OneBlock;
+struct OneBlock;
 
 impl Layer<Chip> for OneBlock {
     type Device = MtdBlock<Chip>;
@@ -25,12 +25,9 @@ impl Layer<Chip> for OneBlock {
     }
 }
 
-impl Scheme for OneBlock {
-    fn name(&self) -> &'static str {
-        "mtdblock"
-    }
-
-    fn take(&self, _: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError> {
-        Ok(Translation::disk(self.name(), *self))
-    }
-}
+/// mtdblock.
+pub(super) const MTDBLOCK: DiskScheme = DiskScheme {
+    name: "mtdblock",
+    keys: &[],
+    take: |_| Ok(Translation::disk("mtdblock", OneBlock)),
+};

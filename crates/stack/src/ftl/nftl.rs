@@ -1,6 +1,6 @@
 //! The replacement-block layer in `[ftl]`.
 
-use crate::{DescriptionError, Scheme, SchemeInput, Translation};
+use crate::{DescriptionError, DiskScheme, SchemeInput, Translation};
 use nandlab_ftl::nftl::{Allocation, ChainVictim, NftlOptions, Ordering};
 
 const KEYS: [&str; 7] = [
@@ -14,25 +14,17 @@ const KEYS: [&str; 7] = [
 ];
 
 /// NFTL.
-pub(super) struct Replacement;
-
-impl Scheme for Replacement {
-    fn name(&self) -> &'static str {
-        "nftl"
-    }
-
-    fn keys(&self) -> Vec<&'static str> {
-        KEYS.to_vec()
-    }
-
-    fn take(&self, input: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError> {
+pub(super) const NFTL: DiskScheme = DiskScheme {
+    name: "nftl",
+    keys: &KEYS,
+    take: |input| {
         let options = options(input)?;
         Ok(Translation {
             checks_erases: options.verify_free,
-            ..Translation::disk(self.name(), options)
+            ..Translation::disk("nftl", options)
         })
-    }
-}
+    },
+};
 
 fn options(input: &mut SchemeInput<'_>) -> Result<NftlOptions, DescriptionError> {
     let default = NftlOptions::default();

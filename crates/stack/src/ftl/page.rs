@@ -1,6 +1,6 @@
 //! The page-mapped layer in `[ftl]`.
 
-use crate::{DescriptionError, Scheme, SchemeInput, Translation};
+use crate::{DescriptionError, DiskScheme, SchemeInput, Translation};
 use nandlab_ftl::Victim;
 use nandlab_ftl::page::PageOptions;
 
@@ -16,21 +16,11 @@ const KEYS: [&str; 8] = [
 ];
 
 /// Page mapping.
-pub(super) struct Page;
-
-impl Scheme for Page {
-    fn name(&self) -> &'static str {
-        "page"
-    }
-
-    fn keys(&self) -> Vec<&'static str> {
-        KEYS.to_vec()
-    }
-
-    fn take(&self, input: &mut SchemeInput<'_>) -> Result<Translation, DescriptionError> {
-        Ok(Translation::disk(self.name(), options(input)?))
-    }
-}
+pub(super) const PAGE: DiskScheme = DiskScheme {
+    name: "page",
+    keys: &KEYS,
+    take: |input| Ok(Translation::disk("page", options(input)?)),
+};
 
 fn options(input: &mut SchemeInput<'_>) -> Result<PageOptions, DescriptionError> {
     let default = PageOptions::default();

@@ -7,23 +7,15 @@
 use super::UbiDescription;
 use crate::BuildError;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
-use nandlab_ftl::{Cause, Ftl, Tally};
-use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
+use nandlab_ftl::{Cause, Ftl, Tallied, Tally};
+use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
 use nandlab_ubi::{Task, Ubi, UbiError, VolumeDisk};
-
-/// A chip that counts operations under the cause that is on.
-#[derive(Debug)]
-pub(super) struct Tallied {
-    chip: Chip,
-    tally: Tally,
-    cause: Cause,
-}
 
 /// A volume as a disk.
 #[derive(Debug)]
 pub struct UbiDisk {
-    disk: VolumeDisk<Tallied>,
+    disk: VolumeDisk<Tallied<Chip>>,
     background: bool,
 }
 
@@ -38,7 +30,7 @@ impl UbiDisk {
         Self::of(described, described.open(Tallied::new(chip), None)?)
     }
 
-    fn of(described: &UbiDescription, ubi: Ubi<Tallied>) -> Result<Self, BuildError> {
+    fn of(described: &UbiDescription, ubi: Ubi<Tallied<Chip>>) -> Result<Self, BuildError> {
         let volume = described.volume_of(&ubi)?;
         let mut disk = VolumeDisk::new(ubi, volume)?;
         disk.ubi_mut().medium_mut().cause = Cause::Host;
@@ -50,10 +42,10 @@ impl UbiDisk {
 
     /// Gives the chip back as it is, without another operation.
     pub fn into_chip(self) -> Chip {
-        self.disk.into_medium().chip
+        self.disk.into_medium().into_inner()
     }
 
-    fn tallied(&self) -> &Tallied {
+    fn tallied(&self) -> &Tallied<Chip> {
         self.disk.ubi().medium()
     }
 
@@ -61,7 +53,7 @@ impl UbiDisk {
     fn under<T>(
         &mut self,
         cause: Cause,
-        work: impl FnOnce(&mut Ubi<Tallied>) -> Result<T, UbiError>,
+        work: impl FnOnce(&mut Ubi<Tallied<Chip>>) -> Result<T, UbiError>,
     ) -> Result<T, UbiError> {
         let ubi = self.disk.ubi_mut();
         ubi.medium_mut().cause = cause;
@@ -96,10 +88,10 @@ impl BlockDevice for UbiDisk {
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         self.disk.write(lba, data)?;
-        let page = u64::from(self.tallied().chip.geometry().page);
+        let page = u64::from(self.tallied().geometry().page);
         let at = lba.0 * u64::from(self.geometry().sector);
         let pages = (at + data.len() as u64).div_ceil(page) - at / page;
-        self.disk.ubi_mut().medium_mut().tally.host_pages += pages;
+        self.disk.ubi_mut().medium_mut().tally_mut().host_pages += pages;
         self.turn();
         Ok(())
     }
@@ -121,11 +113,11 @@ impl Ftl for UbiDisk {
     type Medium = Chip;
 
     fn medium(&self) -> &Chip {
-        &self.tallied().chip
+        self.tallied().inner()
     }
 
     fn tally(&self) -> &Tally {
-        &self.tallied().tally
+        self.tallied().tally()
     }
 
     /// Pages programmed in a block that holds a logical one.
@@ -156,67 +148,5 @@ impl Ftl for UbiDisk {
 
     fn into_medium(self: Box<Self>) -> Chip {
         self.into_chip()
-    }
-}
-
-impl Tallied {
-    fn new(chip: Chip) -> Self {
-        Self {
-            chip,
-            tally: Tally::default(),
-            cause: Cause::Attach,
-        }
-    }
-}
-
-impl Mtd for Tallied {
-    fn geometry(&self) -> &Geometry {
-        self.chip.geometry()
-    }
-
-    fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
-        self.tally.of(self.cause).reads += 1;
-        self.chip.read(page, data, oob)
-    }
-
-    fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
-        self.tally.of(self.cause).programs += 1;
-        self.chip.program(page, data, oob)
-    }
-
-    fn copy(
-        &mut self,
-        from: Page,
-        to: Page,
-        head: &mut [u8],
-        tail: &[u8],
-    ) -> Result<Corrected, MtdError> {
-        self.tally.of(self.cause).copies += 1;
-        self.chip.copy(from, to, head, tail)
-    }
-
-    fn erase(&mut self, block: Block) -> Result<(), MtdError> {
-        self.tally.of(self.cause).erases += 1;
-        self.chip.erase(block)
-    }
-
-    fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
-        self.chip.is_bad(block)
-    }
-
-    fn mark_bad(&mut self, block: Block) -> Result<(), MtdError> {
-        self.chip.mark_bad(block)
-    }
-
-    fn issued(&self) -> Issued {
-        self.chip.issued()
-    }
-
-    fn fence(&mut self, mark: Issued) {
-        self.chip.fence(mark);
-    }
-
-    fn sync(&mut self) -> Result<(), MtdError> {
-        self.chip.sync()
     }
 }
