@@ -103,10 +103,13 @@ pub enum ExportError {
 impl ExportError {
     /// Whether the input is to blame rather than the stack.
     pub fn is_bad_input(&self) -> bool {
-        !matches!(
-            self,
-            Self::Broken | Self::Flush(_) | Self::Host(HostError::Flush(_) | HostError::Panicked)
-        )
+        match self {
+            Self::Build(error) => error.is_bad_input(),
+            Self::Broken
+            | Self::Flush(_)
+            | Self::Host(HostError::Flush(_) | HostError::Panicked) => false,
+            _ => true,
+        }
     }
 }
 

@@ -67,6 +67,7 @@ impl Failure {
     pub fn status(&self) -> Status {
         match self {
             Self::Run(error) if !error.is_bad_input() => Status::Problem,
+            Self::Prepare(PrepareError::Build(error)) if !error.is_bad_input() => Status::Problem,
             Self::Image(error) if !error.is_bad_input() => Status::Problem,
             Self::Paper(_) => Status::Problem,
             Self::Export(error) if !error.is_bad_input() => Status::Problem,

@@ -19,6 +19,7 @@ mod trials;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use failure::{Failure, Status};
+use nandlab_sim::Chain;
 use std::process::ExitCode;
 
 /// Whole flash storage stacks in user space: chips, translation layers, workloads, reports.
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
     match Cli::parse().command.execute() {
         Ok(status) => status.into(),
         Err(failure) => {
-            eprintln!("nandlab: {failure}");
+            eprintln!("nandlab: {}", Chain(&failure));
             failure.status().into()
         }
     }

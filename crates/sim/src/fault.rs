@@ -3,6 +3,7 @@
 //! *Promises.* Causes are `Copy` and allocate nothing, so that errors on hot paths can carry them.
 //! Each link is a [`core::error::Error`] whose `source` is the link below it.
 
+use alloc::string::{String, ToString};
 use core::error::Error;
 use core::fmt;
 
@@ -128,7 +129,10 @@ pub struct LayerFault {
     pub cause: MediumFault,
 }
 
-/// Prints an error and all its sources, separated by colons.
+/// Prints an error and all its sources in one line, separated by colons.
+///
+/// A source that the text before it already ends with is left out, so that an error may repeat its
+/// source in its own text.
 ///
 /// ```
 /// use nandlab_sim::{Chain, MediumFault, Place};
@@ -141,24 +145,38 @@ pub struct LayerFault {
 /// );
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Chain<'a>(pub &'a dyn Error);
+pub struct Chain<'a>(pub &'a (dyn Error + 'static));
+
+impl<'a> Chain<'a> {
+    /// The error and its sources, from the top down.
+    pub fn links(self) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+        let mut next = Some(self.0);
+        core::iter::from_fn(move || {
+            let link = next?;
+            next = link.source();
+            Some(link)
+        })
+    }
+}
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut source = self.0.source();
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
+        let mut line = String::new();
+        for link in self.links() {
+            let text = link.to_string();
+            if line.is_empty() {
+                line = text;
+            } else if !line.ends_with(&text) {
+                line = line + ": " + &text;
+            }
         }
-        Ok(())
+        f.write_str(&line)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     #[test]
     fn a_chain_names_layer_place_and_values() {

@@ -14,8 +14,9 @@ use nandlab_ftl::AttachError;
 use nandlab_ftl::write_cache::{CacheError, WriteCache};
 use nandlab_mtd::{Layer, LayerError, Mtd, MtdError};
 use nandlab_nand::{Chip, ChipSpec, Contents, SpecError};
-use nandlab_sim::{Clock, Rail};
+use nandlab_sim::{Chain, Clock, Rail};
 use nandlab_ubi::UbiError;
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
@@ -24,7 +25,7 @@ pub enum Below {
     /// A disk: a translation layer on a chip.
     Disk(Box<dyn Device>),
     /// Flash: the chip itself.
-    Flash(Chip),
+    Flash(Box<Chip>),
 }
 
 /// A stack ready for use.
@@ -145,6 +146,39 @@ pub enum BuildError {
     Detach(#[source] BlockError),
 }
 
+impl BuildError {
+    /// Whether the description is to blame rather than the medium.
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Detach(_) => false,
+            Self::Format(error) | Self::Attach(error) => !is_medium_failure(&**error),
+            Self::Fs(error) => !is_medium_failure(error),
+            Self::Ubi(error) => !is_medium_failure(error),
+            _ => true,
+        }
+    }
+}
+
+/// Whether an error or one of its sources is a failure of a disk or of flash.
+fn is_medium_failure(error: &(dyn Error + 'static)) -> bool {
+    Chain(error).links().any(|link| {
+        let block = link.downcast_ref::<BlockError>().copied();
+        let mtd = link.downcast_ref::<MtdError>().copied();
+        // These print as the error that they hold, and are no links of their own.
+        let (block, mtd) = match link.downcast_ref::<AttachError>() {
+            Some(AttachError::Write(error)) => (Some(*error), mtd),
+            Some(AttachError::Mtd(error)) => (block, Some(*error)),
+            _ => (block, mtd),
+        };
+        let mtd = match link.downcast_ref::<UbiError>() {
+            Some(UbiError::Mtd(error)) => Some(*error),
+            _ => mtd,
+        };
+        let asked = |error| matches!(error, MtdError::BadLength { .. } | MtdError::OutOfRange(_));
+        block.is_some() || mtd.is_some_and(|error| !asked(error))
+    })
+}
+
 impl Stack {
     /// Builds what `description` says: formatted, or attached where a dump was loaded.
     pub fn build(description: &Description) -> Result<Self, BuildError> {
@@ -156,7 +190,7 @@ impl Stack {
             .as_ref()
             .is_some_and(FsDescription::is_on_flash);
         let (below, nvram) = if on_flash || description.ftl.layer.disk.is_none() {
-            (Below::Flash(chip), None)
+            (Below::Flash(Box::new(chip)), None)
         } else {
             let device = disk(description, chip, loaded)?;
             let (device, nvram) = with_nvram(description, device, &clock, &rail)?;
@@ -213,9 +247,9 @@ impl Stack {
             Below::Disk(device) => Ok(fs.make(Medium::Disk(Box::new(fs.partition(device)?)))?),
             Below::Flash(chip) => {
                 let layer = flash_layer(&self.description.ftl.layer)?;
-                layer.format(chip)?;
+                layer.format(&mut *chip)?;
                 if !layer.is_volume() {
-                    fs.make(Medium::Flash(Box::new(chip)))?;
+                    fs.make(Medium::Flash(Box::new(&mut **chip)))?;
                 }
                 Ok(())
             }
@@ -264,7 +298,7 @@ impl Stack {
         let Some(path) = &chip.save else {
             return Ok(match self.below {
                 Below::Disk(device) => device.into_medium(),
-                Below::Flash(chip) => chip,
+                Below::Flash(chip) => *chip,
             });
         };
         let mut saved = match self.below {
@@ -272,7 +306,7 @@ impl Stack {
                 device.detach().map_err(BuildError::Detach)?;
                 device.into_medium()
             }
-            Below::Flash(chip) => chip,
+            Below::Flash(chip) => *chip,
         };
         dump::save(path, chip.dump, &mut saved)?;
         Ok(saved)

@@ -5,11 +5,13 @@
 //! call has failed.
 
 use crate::Ino;
-use alloc::{boxed::Box, string::String, vec::Vec};
-use core::{
-    error::Error,
-    fmt::{self, Write as _},
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+    vec::Vec,
 };
+use core::{error::Error, fmt};
+use nandlab_sim::Chain;
 
 /// A call to a file system: its name, and the file as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +84,7 @@ impl From<Call<'_>> for CallBuf {
 /// An error with the call that met it.
 ///
 /// Its text names the call. [`source`](Error::source) leads to the file system's error and from
-/// there down to the medium; [`chain`] prints all of them.
+/// there down to the medium; [`Chain`] prints all of them.
 #[derive(Debug)]
 pub struct Cause {
     /// The byte of the device where the error was met, if that is one place.
@@ -115,7 +117,7 @@ impl Cause {
 
     /// The error and what lay behind it, in words, without the call.
     pub fn what(&self) -> String {
-        chain(&*self.error)
+        Chain(&*self.error).to_string()
     }
 }
 
@@ -154,30 +156,9 @@ impl<E: Error + 'static> Error for Led<E> {
     }
 }
 
-/// An error and its sources in one line, from the call down to the medium.
-///
-/// A source that the text before it already ends with is left out.
-pub fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut line = String::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let before = line.len();
-        let separator = if before == 0 { "" } else { ": " };
-        // Writing to a string cannot fail.
-        _ = write!(line, "{separator}{error}");
-        let (seen, added) = line.split_at(before);
-        if before > 0 && seen.ends_with(&added[separator.len()..]) {
-            line.truncate(before);
-        }
-        next = error.source();
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     #[derive(Debug, thiserror::Error)]
     #[error("page 7: uncorrectable")]
@@ -192,7 +173,7 @@ mod tests {
         let call = Call::named("create", Ino(5), b"a\n");
         let cause = Cause::new(call.into(), Some(4096), Device(Page));
         assert_eq!(
-            chain(&cause),
+            Chain(&cause).to_string(),
             "create \"a\\n\" in inode 5, byte 4096 of the device: device: page 7: uncorrectable"
         );
         assert_eq!(cause.what(), "device: page 7: uncorrectable");

@@ -51,7 +51,7 @@ impl<E: Fault> Met<E> {
 /// The state of a mount, and the errors that its calls met.
 ///
 /// ```
-/// use nandlab_vfs::{Call, Errno, Fault, Gate, Gated, chain};
+/// use nandlab_vfs::{Call, Chain, Errno, Fault, Gate, Gated};
 ///
 /// #[derive(Clone, Debug, thiserror::Error)]
 /// enum DiskError {
@@ -94,7 +94,7 @@ impl<E: Fault> Met<E> {
 /// // No later call writes, and its error leads to the first one.
 /// assert_eq!(fs.write_call(Call::new("write"), |_| Ok(())), Err(Errno::ReadOnly));
 /// assert_eq!(
-///     chain(&fs.take_cause().unwrap()),
+///     Chain(&fs.take_cause().unwrap()).to_string(),
 ///     "write: read-only since an earlier write failed: sync: sector 8: lost"
 /// );
 /// // Reading goes on.

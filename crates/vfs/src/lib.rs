@@ -34,10 +34,11 @@ pub use alloc::vec::Vec;
 pub use attr::{
     Attr, Caller, Dirty, FileType, Ino, NAME_MAX, NewNode, SetAttr, StatFs, Time, check_name,
 };
-pub use cause::{Call, Cause, chain};
+pub use cause::{Call, Cause};
 pub use errno::Errno;
 pub use gate::{Fault, Gate, Gated};
 pub use mem::MemFs;
+pub use nandlab_sim::Chain;
 pub use volume::{Mounted, Nature, Promise, Volume, VolumeError};
 
 /// The result of a call.

@@ -125,6 +125,16 @@ pub struct PlayError {
     pub cause: Cause,
 }
 
+impl PlayError {
+    /// Whether the call was impossible, so that the stream of calls is to blame.
+    pub fn is_bad_input(&self) -> bool {
+        !matches!(
+            self.cause,
+            Cause::Refused(Errno::Io | Errno::ReadOnly) | Cause::Short { .. }
+        )
+    }
+}
+
 /// Carries calls out, one after another. For those who time, interleave or cut short; otherwise
 /// there is [`play`].
 #[derive(Clone, Debug)]

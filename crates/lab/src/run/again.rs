@@ -2,6 +2,7 @@
 //! since what a file system asks of its disk does not depend on what lies below.
 
 use super::driven::{Costs, Driven};
+use super::error::Stopped;
 use super::flash::{Snapshot, causes};
 use super::{FilesOutcome, Progress, RunError, precondition};
 use crate::Experiment;
@@ -59,12 +60,14 @@ pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, R
             Op::Discard => partition.discard(lba, request.length / sector),
         };
         let number = number as u64 + 1;
-        served.map_err(|error| RunError::Stopped {
-            phase: "run",
-            number,
-            request: *request,
-            error,
-            recent: Vec::new(),
+        served.map_err(|error| {
+            RunError::Stopped(Box::new(Stopped {
+                phase: "run",
+                number,
+                request: *request,
+                error,
+                recent: Vec::new(),
+            }))
         })
     };
     let (mounting, playing) = run.requests.split_at(run.mounting);

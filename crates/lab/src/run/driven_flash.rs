@@ -53,6 +53,11 @@ impl<'a> DrivenFlash<'a> {
         Snapshot::of_chip(shared.chip, shared.tally)
     }
 
+    /// The last operations on the chip, oldest first.
+    pub fn recent(&self) -> Vec<String> {
+        self.shared.borrow().chip.recent()
+    }
+
     fn operate<T>(
         &mut self,
         count: impl FnOnce(&mut CauseCounts),

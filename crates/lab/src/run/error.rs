@@ -1,12 +1,15 @@
 //! Why a run has no result.
 
 use nandlab_block::BlockError;
+use nandlab_mtd::MtdError;
 use nandlab_sim::Chain;
 use nandlab_stack::{BuildError, DescriptionError};
-use nandlab_vfs::Errno;
+use nandlab_vfs::{Cause, Errno, FileSystem};
 use nandlab_workload::files::ExpectedError;
 use nandlab_workload::pattern::SpecError;
 use nandlab_workload::{Op, Request, WorkloadError};
+
+use std::fmt;
 
 use crate::play::{PlayError, VerifyError};
 use crate::trace_file::TraceFileError;
@@ -30,14 +33,6 @@ pub enum RunError {
     /// The device cannot be written before the workload.
     #[error("precondition: {0}")]
     Precondition(SpecError),
-    /// The device refused what was to be written before the workload.
-    #[error("precondition: {}: {}", words(request), Chain(error))]
-    Unprepared {
-        /// The request.
-        request: Request,
-        /// What the device said.
-        error: BlockError,
-    },
     /// There is no file system for a workload on files.
     #[error("fs.type: found \"none\", expected a file system for a workload on files")]
     NoFileSystem,
@@ -70,37 +65,90 @@ pub enum RunError {
     #[error("after the run: {0}")]
     Verify(#[from] VerifyError),
     /// The stack broke down: nothing after this could be trusted.
-    #[error(
-        "{phase}: request {number}, {}: {}; the last operations on the chip were:\n{}",
-        words(request),
-        Chain(error),
-        lines(recent)
-    )]
-    Stopped {
-        /// `precondition` or `run`.
-        phase: &'static str,
-        /// The request's number in this phase, from 1.
-        number: u64,
-        /// The request.
-        request: Request,
-        /// What the device said.
-        error: BlockError,
-        /// The last operations on the chip, oldest first.
-        recent: Vec<String>,
-    },
+    #[error(transparent)]
+    Stopped(Box<Stopped>),
+    /// The file system knows why a call failed.
+    #[error("{0}")]
+    Explained(Box<Explained>),
+}
+
+/// A request that ended the run.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{phase}: request {number}, {}: {}{}",
+    words(request),
+    Chain(error),
+    Recent(recent)
+)]
+pub struct Stopped {
+    /// `precondition` or `run`.
+    pub phase: &'static str,
+    /// The request's number in this phase, from 1.
+    pub number: u64,
+    /// The request.
+    pub request: Request,
+    /// The device's error.
+    pub error: BlockError,
+    /// The last operations on the chip, oldest first.
+    pub recent: Vec<String>,
+}
+
+/// An error of a call, and what lay behind it.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}: {}{}", Chain(cause), Recent(recent))]
+pub struct Explained {
+    /// The call, or what else failed.
+    pub error: RunError,
+    /// What the file system knows about it, down to the medium.
+    pub cause: Cause,
+    /// The last operations on the chip, oldest first, if the chip refused one.
+    pub recent: Vec<String>,
+}
+
+/// The last operations on a chip, each on a line of its own.
+struct Recent<'a>(&'a [String]);
+
+impl fmt::Display for Recent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = self.0.iter().filter(|line| !line.is_empty()).peekable();
+        if lines.peek().is_some() {
+            f.write_str("; the last operations on the chip were:")?;
+        }
+        lines.try_for_each(|line| write!(f, "\n  {line}"))
+    }
 }
 
 impl RunError {
-    /// Whether the input is to blame rather than the stack.
+    /// Whether the input is to blame rather than the stack or its medium.
     pub fn is_bad_input(&self) -> bool {
-        !matches!(
-            self,
-            Self::Stopped { .. }
-                | Self::Unprepared { .. }
-                | Self::Unmount(_)
-                | Self::WriteBack(_)
-                | Self::Verify(_)
-        )
+        match self {
+            Self::Build(error) => error.is_bad_input(),
+            Self::Play(error) => error.is_bad_input(),
+            Self::Stopped(_)
+            | Self::Explained(_)
+            | Self::Unmount(_)
+            | Self::WriteBack(_)
+            | Self::Verify(_) => false,
+            _ => true,
+        }
+    }
+
+    /// The error with what the file system knows about it. `recent` are the last operations on the
+    /// chip; they are kept if the chip refused one.
+    pub(super) fn explained(self, fs: &mut dyn FileSystem, recent: Vec<String>) -> Self {
+        let Some(cause) = fs.cause() else {
+            return self;
+        };
+        let recent = if is_illegal_use(&cause) {
+            recent
+        } else {
+            Vec::new()
+        };
+        Self::Explained(Box::new(Explained {
+            error: self,
+            cause,
+            recent,
+        }))
     }
 
     /// An error of a stream, with the file that it came from.
@@ -140,11 +188,11 @@ pub(super) fn words(request: &Request) -> String {
     )
 }
 
-fn lines(recent: &[String]) -> String {
-    recent
-        .iter()
-        .filter(|line| !line.is_empty())
-        .map(|line| format!("  {line}"))
-        .collect::<Vec<_>>()
-        .join("\n")
+/// Whether a layer broke a rule of the chip.
+fn is_illegal_use(cause: &Cause) -> bool {
+    Chain(cause).links().any(|link| {
+        let mtd = link.downcast_ref::<MtdError>();
+        let block = link.downcast_ref::<BlockError>();
+        matches!(mtd, Some(MtdError::Illegal(..))) || matches!(block, Some(BlockError::Internal(_)))
+    })
 }

@@ -3,6 +3,7 @@
 //! *Works on* any [`Device`], also one from another crate.
 
 use super::chip_map::Blocks;
+use super::error::Stopped;
 use super::flash::{self, Snapshot};
 use super::meter::Meter;
 use super::payload::{self, Payload};
@@ -143,18 +144,22 @@ impl<'a> Server<'a> {
             })
     }
 
+    fn stopped(&self, request: &Request, error: BlockError) -> RunError {
+        RunError::Stopped(Box::new(Stopped {
+            phase: self.phase,
+            number: self.served + 1,
+            request: *request,
+            error,
+            recent: self.device.medium().recent(),
+        }))
+    }
+
     /// Whether the run can go on after a refusal.
     #[cold]
     fn survive(&self, request: &Request, error: BlockError) -> Result<(), RunError> {
         match error {
             BlockError::PowerCut | BlockError::Internal(_) | BlockError::Backing(_) => {
-                Err(RunError::Stopped {
-                    phase: self.phase,
-                    number: self.served + 1,
-                    request: *request,
-                    error,
-                    recent: self.device.medium().recent(),
-                })
+                Err(self.stopped(request, error))
             }
             _ => Ok(()),
         }
@@ -219,7 +224,7 @@ impl<'a> Server<'a> {
         while let Some(request) = pattern.draw() {
             if let Err(error) = self.serve(&request) {
                 self.survive(&request, error)?;
-                return Err(RunError::Unprepared { request, error });
+                return Err(self.stopped(&request, error));
             }
             self.served += 1;
             if self.served.is_multiple_of(WATCH_EVERY) {

@@ -23,7 +23,7 @@ mod slots;
 mod steady;
 
 pub use again::{Again, run_again};
-pub use error::RunError;
+pub use error::{Explained, RunError, Stopped};
 pub use files::{
     Below, FilesOutcome, Latency, Live, PhaseOutcome, Traffic, live, run_calls, run_files,
     run_unproven,

@@ -33,7 +33,7 @@ fn ubi(description: &Description) -> Result<UbiDescription, String> {
 
 fn chip(stack: Stack) -> Chip {
     match stack.below {
-        Below::Flash(chip) => chip,
+        Below::Flash(chip) => *chip,
         Below::Disk(device) => device.into_medium(),
     }
 }

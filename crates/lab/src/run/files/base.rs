@@ -28,6 +28,9 @@ pub trait Probe {
 
     /// The flash at this moment.
     fn snapshot(&self) -> Snapshot;
+
+    /// The last operations on the chip, oldest first.
+    fn recent(&self) -> Vec<String>;
 }
 
 impl Probe for Driven<'_> {
@@ -38,6 +41,10 @@ impl Probe for Driven<'_> {
     fn snapshot(&self) -> Snapshot {
         Snapshot::of(&*self.device())
     }
+
+    fn recent(&self) -> Vec<String> {
+        self.device().medium().recent()
+    }
 }
 
 impl Probe for DrivenFlash<'_> {
@@ -47,6 +54,10 @@ impl Probe for DrivenFlash<'_> {
 
     fn snapshot(&self) -> Snapshot {
         Self::snapshot(self)
+    }
+
+    fn recent(&self) -> Vec<String> {
+        Self::recent(self)
     }
 }
 
@@ -145,8 +156,9 @@ pub fn look_again(
         mut mounted,
         finish,
     } = stack.mount(seed, &mut Direct)?;
-    look(&mut *mounted.fs)?;
-    mounted.fs.unmount().map_err(RunError::Unmount)?;
+    let fs = &mut *mounted.fs;
+    let looked = look(fs).and_then(|()| fs.unmount().map_err(RunError::Unmount));
+    looked.map_err(|error| error.explained(fs, Vec::new()))?;
     Ok(finish()?)
 }
 

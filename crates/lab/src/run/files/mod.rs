@@ -300,7 +300,9 @@ fn play(
         // Whoever came due during the last call has the processor first: the program waits for its
         // call.
         let asked = clock.now();
-        program.actors.wake(top.fs()).map_err(RunError::WriteBack)?;
+        if let Err(errno) = program.actors.wake(top.fs()) {
+            return Err(RunError::WriteBack(errno).explained(top.fs(), below.recent()));
+        }
         let from = clock.now();
         if meter.is_due(from) {
             meter.roll(from, &below.tally());
@@ -311,7 +313,9 @@ fn play(
         if let Some(file) = call.file().filter(|_| told_apart) {
             stream.borrow_mut().group = calls.group(file);
         }
-        program.call(&mut top, calls, &call)?;
+        if let Err(error) = program.call(&mut top, calls, &call) {
+            return Err(error.explained(top.fs(), below.recent()));
+        }
         phases.called(&call, clock.now());
         meter.until(clock.now());
         if let Some(request) = request_of(&call) {
@@ -339,7 +343,9 @@ fn play(
         after.tally(),
         &stream.borrow().below,
     );
-    top.fs().unmount().map_err(RunError::Unmount)?;
+    if let Err(errno) = top.fs().unmount() {
+        return Err(RunError::Unmount(errno).explained(top.fs(), below.recent()));
+    }
     (stack.finish)()?;
     let phases = phases.finish(clock.now(), &below.tally(), &stream.borrow().below);
     let Program {
