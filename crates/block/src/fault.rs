@@ -150,16 +150,20 @@ mod tests {
 
     #[test]
     fn the_nth_request_of_a_kind_fails_and_changes_nothing() {
-        let mut disk = disk([Fault::new(Op::Write, BlockError::WornOut).when(Schedule::nth(1))]);
+        let mut disk =
+            disk([Fault::new(Op::Write, BlockError::WornOut(None)).when(Schedule::nth(1))]);
         let outcomes = [1, 2, 3].map(|i| disk.write(Lba(i), &[9; 512]));
-        assert_eq!(outcomes, [Ok(()), Err(BlockError::WornOut), Ok(())]);
+        assert_eq!(outcomes, [Ok(()), Err(BlockError::WornOut(None)), Ok(())]);
         assert_eq!([1, 2, 3].map(|i| first_byte(&mut disk, i)), [9, 0, 9]);
     }
 
     #[test]
     fn a_served_fault_changes_the_medium_and_reports_failure() {
-        let mut disk = disk([Fault::new(Op::Write, BlockError::WornOut).served()]);
-        assert_eq!(disk.write(Lba(1), &[9; 512]), Err(BlockError::WornOut));
+        let mut disk = disk([Fault::new(Op::Write, BlockError::WornOut(None)).served()]);
+        assert_eq!(
+            disk.write(Lba(1), &[9; 512]),
+            Err(BlockError::WornOut(None))
+        );
         assert_eq!(first_byte(&mut disk, 1), 9);
     }
 
@@ -176,7 +180,7 @@ mod tests {
 
     #[test]
     fn faults_count_their_requests_independently() {
-        let worn = Fault::new(Op::Flush, BlockError::WornOut).when(Schedule::listed([0, 2]));
+        let worn = Fault::new(Op::Flush, BlockError::WornOut(None)).when(Schedule::listed([0, 2]));
         let unsupported =
             Fault::new(Op::Flush, BlockError::Unsupported).when(Schedule::listed([0, 1]));
         let mut disk = disk([worn, unsupported]);
@@ -184,9 +188,9 @@ mod tests {
         assert_eq!(
             outcomes,
             [
-                Err(BlockError::WornOut),
+                Err(BlockError::WornOut(None)),
                 Err(BlockError::Unsupported),
-                Err(BlockError::WornOut),
+                Err(BlockError::WornOut(None)),
                 Ok(())
             ]
         );

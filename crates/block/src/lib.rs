@@ -150,7 +150,7 @@ pub enum BlockError {
     },
     /// No good block is left to write to; reading goes on.
     #[error("worn out: no erase block left to write to")]
-    WornOut,
+    WornOut(#[source] Option<LayerFault>),
     /// The power is off.
     #[error("power cut")]
     PowerCut,
@@ -200,6 +200,7 @@ impl BlockError {
         let value = |found, expected| Finding::Value { found, expected };
         let (place, what, finding) = match self {
             Self::Internal(fault)
+            | Self::WornOut(Some(fault))
             | Self::Lost {
                 cause: Some(fault), ..
             } => return fault.cause,
@@ -219,7 +220,7 @@ impl BlockError {
             Self::Missing { at, end } => {
                 (Place::Whole, "byte beyond the end", Some(value(at, end)))
             }
-            Self::WornOut => (Place::Whole, "worn out", None),
+            Self::WornOut(None) => (Place::Whole, "worn out", None),
             Self::PowerCut => (Place::Whole, "power cut", None),
             Self::Unsupported => (Place::Whole, "operation not supported", None),
             Self::ReadOnly => (Place::Whole, "read-only", None),
@@ -236,6 +237,7 @@ impl BlockError {
     pub fn without_cause(self) -> Self {
         match self {
             Self::Lost { lba, .. } => Self::lost(lba),
+            Self::WornOut(_) => Self::WornOut(None),
             other => other,
         }
     }

@@ -146,10 +146,10 @@ mod tests {
             Err(BlockError::lost(Lba(2)))
         );
         disk = part.into_inner();
-        disk.add(Fault::new(Op::Flush, BlockError::WornOut));
+        disk.add(Fault::new(Op::Flush, BlockError::WornOut(None)));
         assert_eq!(
             Partition::new(disk, Lba(4), 8).unwrap().flush(),
-            Err(BlockError::WornOut)
+            Err(BlockError::WornOut(None))
         );
     }
 }

@@ -115,7 +115,7 @@ fn a_stack_of_every_adapter_is_an_array() {
     check("log", WriteLog::new(Counter::new(part(1))));
     let mut idle =
         FaultInjector::new(Tracer::new(part(1000), |_: &Event| {})).powered_by(Rail::new());
-    idle.add(Fault::new(Op::Write, BlockError::WornOut).when(Schedule::never()));
+    idle.add(Fault::new(Op::Write, BlockError::WornOut(None)).when(Schedule::never()));
     check(
         "all",
         Partition::new(WriteLog::new(Counter::new(Box::new(idle))), Lba(0), SECTORS).unwrap(),
@@ -160,7 +160,7 @@ fn the_tally_and_the_trace_agree_with_what_was_asked() {
 #[test]
 fn an_injected_failure_leaves_the_array_as_it_was() {
     let mut disk = FaultInjector::new(Ram::new(SECTOR as u32, SECTORS));
-    disk.add(Fault::new(Op::Write, BlockError::WornOut).when(Schedule::random(5, 0.3)));
+    disk.add(Fault::new(Op::Write, BlockError::WornOut(None)).when(Schedule::random(5, 0.3)));
     let mut model = vec![0u8; SECTORS as usize];
     let mut failed = 0;
     for n in 0..STEPS {
@@ -168,7 +168,7 @@ fn an_injected_failure_leaves_the_array_as_it_was() {
         match disk.write(Lba(lba as u64), &[value; SECTOR]) {
             Ok(()) => model[lba] = value,
             Err(error) => {
-                assert_eq!(error, BlockError::WornOut);
+                assert_eq!(error, BlockError::WornOut(None));
                 failed += 1;
             }
         }

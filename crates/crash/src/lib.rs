@@ -69,7 +69,7 @@
 //! }
 //!
 //! fn lost(_: MtdError) -> BlockError {
-//!     BlockError::WornOut
+//!     BlockError::WornOut(None)
 //! }
 //!
 //! impl BlockDevice for Attached {

@@ -11,6 +11,8 @@ use nandlab_sim::{MediumFault, Place};
 pub struct Health {
     layer: &'static str,
     stopped: Option<BlockError>,
+    /// The last program or erase that failed and was survived.
+    failed: Option<MediumFault>,
 }
 
 impl Health {
@@ -19,7 +21,20 @@ impl Health {
         Self {
             layer,
             stopped: None,
+            failed: None,
         }
+    }
+
+    /// A program or an erase failed; the layer goes on without the block.
+    #[cold]
+    pub fn failed(&mut self, error: MtdError, geometry: &Geometry) {
+        self.failed = Some(error.fault(geometry));
+    }
+
+    /// No good block is left; the last failure says why.
+    #[cold]
+    pub fn worn_out(&self) -> BlockError {
+        BlockError::WornOut(self.failed.map(|fault| fault.in_layer(self.layer)))
     }
 
     /// Refuses every request once the layer has stopped.

@@ -49,6 +49,7 @@ pub use victim::Victim;
 use alloc::boxed::Box;
 use nandlab_block::{BlockDevice, BlockError};
 use nandlab_mtd::{Block, Mtd, MtdError};
+use nandlab_sim::LayerFault;
 
 /// A translation layer: a disk whose flash and statistics can be looked at.
 ///
@@ -133,6 +134,9 @@ pub enum AttachError {
     /// No layer of this kind was ever formatted here, or its header is lost.
     #[error("no header of this translation layer found on the medium")]
     NotFormatted,
+    /// No header was found, and a page that may hold it cannot be read.
+    #[error("the header of this translation layer cannot be read")]
+    Unreadable(#[source] LayerFault),
     /// The chip is too small or the spare space too little.
     #[error(
         "{0} erase blocks cannot hold {1} logical pages with the spare blocks that collection needs ({2})"

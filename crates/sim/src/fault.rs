@@ -131,8 +131,8 @@ pub struct LayerFault {
 
 /// Prints an error and all its sources in one line, separated by colons.
 ///
-/// A source that the text before it already ends with is left out, so that an error may repeat its
-/// source in its own text.
+/// A source that the text before it already has is left out, so that an error may repeat its source
+/// in its own text.
 ///
 /// ```
 /// use nandlab_sim::{Chain, MediumFault, Place};
@@ -166,7 +166,7 @@ impl fmt::Display for Chain<'_> {
             let text = link.to_string();
             if line.is_empty() {
                 line = text;
-            } else if !line.ends_with(&text) {
+            } else if !line.contains(&text) {
                 line = line + ": " + &text;
             }
         }

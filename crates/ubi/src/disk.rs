@@ -135,7 +135,7 @@ impl<M: Mtd> VolumeDisk<M> {
                 Lba(u64::from(lnum) * self.leb_bytes / u64::from(SECTOR)),
                 self.fault(&error, lnum),
             ),
-            UbiError::ReadOnly(_) | UbiError::NoSpace { .. } => BlockError::WornOut,
+            UbiError::ReadOnly(_) | UbiError::NoSpace { .. } => BlockError::WornOut(None),
             _ => BlockError::Internal(self.fault(&error, lnum)),
         }
     }

@@ -395,7 +395,7 @@ fn a_device_that_fails_makes_the_mount_read_only_with_the_cause_at_hand() {
     let mut broken = nandlab_block::FaultInjector::new(camera());
     broken.add(nandlab_block::Fault::new(
         Op::Write,
-        nandlab_block::BlockError::WornOut,
+        nandlab_block::BlockError::WornOut(None),
     ));
     let mut fat = mount(broken);
     let file = put(&mut fat, Ino::ROOT, "f", b"data");

@@ -183,7 +183,7 @@ impl FastLogs {
     /// Reclaims the oldest random log block.
     fn reclaim<M: Mtd>(&mut self, core: &mut Core<M>) -> Result<(), BlockError> {
         let Some(&victim) = self.random.front() else {
-            return Err(BlockError::WornOut);
+            return Err(core.health.worn_out());
         };
         core.begin_visit();
         let mut index = 0;

@@ -87,7 +87,7 @@ impl GroupLogs {
             return self.merge_oldest(core, group);
         }
         if core.logs.in_use() >= limit {
-            let victim = self.victim_group(core).ok_or(BlockError::WornOut)?;
+            let victim = self.victim_group(core).ok_or(core.health.worn_out())?;
             return self.merge_oldest(core, victim);
         }
         let slot = core.open_log(Role::Log)?;

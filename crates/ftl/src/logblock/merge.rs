@@ -285,7 +285,8 @@ impl<M: Mtd> Core<M> {
         let done = done as u32;
         match result {
             Ok(()) => Ok(Some(done)),
-            Err(MtdError::ProgramFailed(_)) => {
+            Err(error @ MtdError::ProgramFailed(_)) => {
+                self.health.failed(error, self.mtd.geometry());
                 self.blocks.set_failing(block);
                 Ok(None)
             }

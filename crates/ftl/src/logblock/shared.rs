@@ -96,7 +96,7 @@ impl<M: Mtd> Core<M> {
             .saturating_sub(self.maps.logical_blocks() + RESERVE);
         let limit = room.min(self.options.log_blocks);
         if limit < self.options.fewest_logs() {
-            Err(BlockError::WornOut)
+            Err(self.health.worn_out())
         } else {
             Ok(limit)
         }
@@ -151,7 +151,8 @@ impl<M: Mtd> Core<M> {
                 self.tally.count_program(cause, !data.is_empty());
                 Ok(Programmed::Done)
             }
-            Err(MtdError::ProgramFailed(_)) => {
+            Err(error @ MtdError::ProgramFailed(_)) => {
+                self.health.failed(error, self.mtd.geometry());
                 self.blocks.set_failing(block);
                 Ok(Programmed::Failed)
             }
@@ -164,7 +165,7 @@ impl<M: Mtd> Core<M> {
     /// medium, so is what went before, erases included.
     pub fn open_block(&mut self, role: Role, at_rest: bool) -> Result<u32, BlockError> {
         let block = loop {
-            let (block, clean) = self.blocks.take(at_rest).ok_or(BlockError::WornOut)?;
+            let (block, clean) = self.blocks.take(at_rest).ok_or(self.health.worn_out())?;
             if clean || self.erase(block, Cause::Attach)? {
                 break block;
             }
@@ -214,7 +215,10 @@ impl<M: Mtd> Core<M> {
                 self.blocks.erases[block as usize] += 1;
                 Ok(true)
             }
-            Err(MtdError::EraseFailed(_)) => self.retire(block).map(|()| false),
+            Err(error @ MtdError::EraseFailed(_)) => {
+                self.health.failed(error, self.mtd.geometry());
+                self.retire(block).map(|()| false)
+            }
             Err(error) => Err(self.fault(error)),
         }
     }

@@ -167,7 +167,7 @@ impl<M: Mtd> Nftl<M> {
         for chain in damaged {
             match ftl.fold(chain, Target::Fresh, Cause::Repair) {
                 // It is readable as it is, and folded when it is written.
-                Ok(()) | Err(BlockError::WornOut | BlockError::ReadOnly) => {}
+                Ok(()) | Err(BlockError::WornOut(_) | BlockError::ReadOnly) => {}
                 Err(error) => return Err(error.into()),
             }
         }

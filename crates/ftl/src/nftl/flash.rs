@@ -100,7 +100,8 @@ impl<M: Mtd> Nftl<M> {
                 self.tally.count_program(cause, !data.is_empty());
                 Ok(true)
             }
-            Err(MtdError::ProgramFailed(_)) => {
+            Err(error @ MtdError::ProgramFailed(_)) => {
+                self.health.failed(error, self.mtd.geometry());
                 self.units.add(unit, Guard::Failing);
                 self.units.unit_mut(unit).void |= 1 << sector;
                 Ok(false)
@@ -222,7 +223,10 @@ impl<M: Mtd> Nftl<M> {
         self.tally.of(cause).erases += 1;
         let erased = match self.mtd.erase(Block(unit.into())) {
             Ok(()) => !self.options.verify_free || self.is_blank(unit, cause)?,
-            Err(MtdError::EraseFailed(_)) => false,
+            Err(error @ MtdError::EraseFailed(_)) => {
+                self.health.failed(error, self.mtd.geometry());
+                false
+            }
             Err(error) => return Err(self.fault(error)),
         };
         // The count wraps as Linux's does: zero is never written.

@@ -107,7 +107,7 @@ impl<M: Mtd> Nftl<M> {
             ChainVictim::MinCopy => self.cheapest(),
         };
         self.fold(
-            victim.ok_or(BlockError::WornOut)?,
+            victim.ok_or(self.health.worn_out())?,
             Target::Last,
             Cause::Fold,
         )?;
@@ -151,10 +151,10 @@ impl<M: Mtd> Nftl<M> {
             let in_place = target == Target::Last && self.fits_last(chain, &survey);
             let unit = match target {
                 _ if in_place => survey.last,
-                Target::MostWorn => self.open(Source::MostWorn)?.ok_or(BlockError::WornOut)?,
-                Target::Last | Target::Fresh => {
-                    self.open(Source::Allocation)?.ok_or(BlockError::WornOut)?
-                }
+                Target::MostWorn => self.open(Source::MostWorn)?.ok_or(self.health.worn_out())?,
+                Target::Last | Target::Fresh => self
+                    .open(Source::Allocation)?
+                    .ok_or(self.health.worn_out())?,
             };
             let prepared = if in_place {
                 self.prepare(chain, unit, cause)?
@@ -194,7 +194,9 @@ impl<M: Mtd> Nftl<M> {
             return Ok(None);
         }
         loop {
-            let unit = self.open(Source::Allocation)?.ok_or(BlockError::WornOut)?;
+            let unit = self
+                .open(Source::Allocation)?
+                .ok_or(self.health.worn_out())?;
             let mut scratch = core::mem::take(&mut self.scratch);
             let copied = self
                 .read_both(last, 0, &mut scratch, cause)

@@ -50,7 +50,11 @@ fn find_header<M: Mtd>(
         }
         return Ok((header, index));
     }
-    Err(AttachError::NotFormatted)
+    let lost = |page| {
+        let fault = MtdError::Uncorrectable(page).fault(&g);
+        AttachError::Unreadable(fault.in_layer(super::NAME))
+    };
+    Err(reader.unreadable.map_or(AttachError::NotFormatted, lost))
 }
 
 impl<M: Mtd> PageFtl<M> {
@@ -60,6 +64,7 @@ impl<M: Mtd> PageFtl<M> {
         let mut reader = Reader {
             mtd: &mut mtd,
             counts: CauseCounts::default(),
+            unreadable: None,
         };
         let mut good = Vec::new();
         for block in 0..g.blocks {
@@ -101,6 +106,7 @@ impl<M: Mtd> PageFtl<M> {
         let mut reader = Reader {
             mtd: &mut mtd,
             counts: CauseCounts::default(),
+            unreadable: None,
         };
         let mut surveys = Vec::new();
         for block in 0..blocks {
@@ -153,6 +159,7 @@ impl<M: Mtd> PageFtl<M> {
             let mut reader = Reader {
                 mtd: &mut self.mtd,
                 counts: CauseCounts::default(),
+                unreadable: None,
             };
             let readable = reader.map_page(page, &mut buffer)?;
             self.tally.of(Cause::Attach).reads += 1;
@@ -248,6 +255,7 @@ impl<M: Mtd> PageFtl<M> {
         let mut reader = Reader {
             mtd: &mut self.mtd,
             counts: CauseCounts::default(),
+            unreadable: None,
         };
         let tags = reader.tags(survey.block).unwrap_or_default();
         let Some(&(last, tag)) = tags.last() else {

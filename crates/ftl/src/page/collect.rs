@@ -39,14 +39,14 @@ impl<M: Mtd> PageFtl<M> {
     pub(super) fn make_room(&mut self) -> Result<(), BlockError> {
         while self.short_of_room() {
             if self.blocks.good() < self.blocks_needed() {
-                return Err(BlockError::WornOut);
+                return Err(self.health.worn_out());
             }
             let (block, cause) = match self.urgent.pop_front() {
                 Some(chosen) => chosen,
                 None => (
                     self.blocks
                         .victim(self.options.victim, self.sequence)
-                        .ok_or(BlockError::WornOut)?,
+                        .ok_or(self.health.worn_out())?,
                     Cause::Collection,
                 ),
             };

@@ -136,6 +136,8 @@ impl<M: Mtd> PageFtl<M> {
 
     /// A program failed in the block of `page`: it is emptied and retired.
     pub(super) fn abandon(&mut self, stream: Stream, page: Page) {
+        let failed = MtdError::ProgramFailed(page);
+        self.health.failed(failed, self.mtd.geometry());
         let (block, _) = self.blocks.split(page.0);
         for lane in self.frontiers[stream.at()]
             .lanes
@@ -171,7 +173,7 @@ impl<M: Mtd> PageFtl<M> {
         let unit = die + g.dies * plane;
         let block = loop {
             let Some((block, state)) = self.blocks.take(unit, at_rest) else {
-                return Err(BlockError::WornOut);
+                return Err(self.health.worn_out());
             };
             if state == State::Clean || self.erase(block)? {
                 break block;
@@ -204,7 +206,8 @@ impl<M: Mtd> PageFtl<M> {
                 self.blocks.erases[block as usize] += 1;
                 Ok(true)
             }
-            Err(MtdError::EraseFailed(_)) => {
+            Err(error @ MtdError::EraseFailed(_)) => {
+                self.health.failed(error, self.mtd.geometry());
                 self.blocks.retire(block);
                 self.mtd.mark_bad(Block(block)).map_err(|e| self.fault(e))?;
                 Ok(false)

@@ -64,6 +64,9 @@ use nandlab_mtd::{Block, Mtd, MtdError, Page};
 use nandlab_sim::{Place, prefetch};
 use records::Records;
 
+/// The layer's name in errors.
+const NAME: &str = "page mapping";
+
 /// Choices of the page-mapped layer; all but the first may change from one attach to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageOptions {
@@ -201,7 +204,7 @@ impl<M: Mtd> PageFtl<M> {
             scratch: vec![0; g.page as usize].into(),
             moves: Batch::default(),
             expected: 0,
-            health: Health::new("page mapping"),
+            health: Health::new(NAME),
             options,
             mtd,
         }

@@ -130,6 +130,7 @@ impl<M: Mtd> PageFtl<M> {
             let mut reader = Reader {
                 mtd: &mut self.mtd,
                 counts: CauseCounts::default(),
+                unreadable: None,
             };
             let tags = reader.tags(survey.block)?;
             let counts = reader.counts;

@@ -29,6 +29,8 @@ pub(super) enum Found {
 pub(super) struct Reader<'a, M> {
     pub mtd: &'a mut M,
     pub counts: CauseCounts,
+    /// The first page whose bit errors could not be corrected.
+    pub unreadable: Option<Page>,
 }
 
 impl<M: Mtd> Reader<'_, M> {
@@ -39,7 +41,10 @@ impl<M: Mtd> Reader<'_, M> {
         match self.mtd.read(page, &mut [], &mut bytes) {
             Ok(_) if bytes == [0xff; TAG] => Ok(Found::Erased),
             Ok(_) => Ok(Tag::decode(&bytes).map_or(Found::Unreadable, Found::Tag)),
-            Err(MtdError::Uncorrectable(_)) => Ok(Found::Unreadable),
+            Err(MtdError::Uncorrectable(_)) => {
+                self.unreadable.get_or_insert(page);
+                Ok(Found::Unreadable)
+            }
             Err(error) => Err(error),
         }
     }
@@ -93,7 +98,10 @@ impl<M: Mtd> Reader<'_, M> {
         self.counts.reads += 1;
         match self.mtd.read(page, buffer, &mut []) {
             Ok(_) => Ok(true),
-            Err(MtdError::Uncorrectable(_)) => Ok(false),
+            Err(MtdError::Uncorrectable(_)) => {
+                self.unreadable.get_or_insert(page);
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }

@@ -64,7 +64,7 @@ fn try_out(bytes: Vec<u8>, seed: u64) -> bool {
             Ok(()) => assert_eq!((buf[0], buf[511]), (i as u8, i as u8), "seed {seed}"),
             Err(BlockError::Internal(_)) if options(seed).trust_free => break,
             // A unit that is not blank after its erase is bad, and this medium cannot say so.
-            Err(BlockError::WornOut | BlockError::Backing(_)) => break,
+            Err(BlockError::WornOut(_) | BlockError::Backing(_)) => break,
             Err(other) => panic!("seed {seed}: {other}"),
         }
     }

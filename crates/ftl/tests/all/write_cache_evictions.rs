@@ -53,7 +53,7 @@ impl<F: Ftl> BlockDevice for Scripted<F> {
             .as_mut()
             .is_some_and(Schedule::fires);
         if fails {
-            Err(BlockError::WornOut)
+            Err(BlockError::WornOut(None))
         } else {
             self.0.write(lba, data)
         }
@@ -447,7 +447,7 @@ fn a_write_back_that_fails_loses_nothing() {
                 match bench.try_write(page, stamp) {
                     Ok(()) => model[page as usize] = stamp,
                     Err(error) => {
-                        assert_eq!(error, BlockError::WornOut);
+                        assert_eq!(error, BlockError::WornOut(None));
                         failed += 1;
                         (0..64).for_each(|page| {
                             assert_eq!(

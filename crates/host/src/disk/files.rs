@@ -393,7 +393,7 @@ fn disk_only(node: INodeNo) -> Result<(), Errno> {
 fn number(error: BlockError) -> Errno {
     match error {
         BlockError::ReadOnly => Errno::EROFS,
-        BlockError::WornOut => Errno::ENOSPC,
+        BlockError::WornOut(_) => Errno::ENOSPC,
         BlockError::OutOfRange { .. }
         | BlockError::BadLength { .. }
         | BlockError::Lost { .. }

@@ -174,7 +174,7 @@ fn change<D: BlockDevice>(
 fn number(error: BlockError) -> u32 {
     match error {
         BlockError::BadLength { .. } | BlockError::OutOfRange { .. } => errno::INVALID,
-        BlockError::WornOut => errno::NO_SPACE,
+        BlockError::WornOut(_) => errno::NO_SPACE,
         BlockError::PowerCut => errno::SHUTDOWN,
         BlockError::Unsupported => errno::UNSUPPORTED,
         BlockError::ReadOnly => errno::PERMISSION,

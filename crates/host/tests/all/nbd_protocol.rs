@@ -150,7 +150,7 @@ fn each_device_error_has_its_number() {
         (BlockError::lost(Lba(0)), EIO),
         (BlockError::internal("disk", "broken"), EIO),
         (BlockError::Backing("gone"), EIO),
-        (BlockError::WornOut, ENOSPC),
+        (BlockError::WornOut(None), ENOSPC),
         (BlockError::ReadOnly, EPERM),
         (BlockError::PowerCut, ESHUTDOWN),
         (BlockError::Unsupported, ENOTSUP),

@@ -286,12 +286,12 @@ fn a_transaction_is_due_by_its_callers_clock() {
 #[test]
 fn nothing_is_written_behind_a_failure() {
     let mut base = FaultInjector::new(disk(1));
-    base.add(Fault::new(Op::Write, BlockError::WornOut).when(Schedule::nth(1)));
+    base.add(Fault::new(Op::Write, BlockError::WornOut(None)).when(Schedule::nth(1)));
     let mut journal = load(base, Checkpoint::Copy);
     put(&mut journal, 3, 1);
     assert_eq!(
         journal.commit(),
-        Err(JournalError::Device(BlockError::WornOut))
+        Err(JournalError::Device(BlockError::WornOut(None)))
     );
     let outcomes = [
         journal.commit(),

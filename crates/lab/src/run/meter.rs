@@ -7,7 +7,7 @@ use crate::result::{Host, HostRow, Latency, Point};
 use hdrhistogram::Histogram;
 use nandlab_block::BlockError;
 use nandlab_ftl::Tally;
-use nandlab_sim::Nanos;
+use nandlab_sim::{Chain, Nanos};
 use nandlab_workload::{Op, Request};
 
 /// Names in reports, in the order of rows.
@@ -94,7 +94,7 @@ impl Meter {
         self.failed += 1;
         self.last = self.last.max(end);
         self.first_failure
-            .get_or_insert_with(|| format!("{}: {error}", words(request)));
+            .get_or_insert_with(|| format!("{}: {}", words(request), Chain(&error)));
     }
 
     /// Bytes written.
@@ -233,7 +233,7 @@ mod tests {
             offset: 4096,
             length: 512,
         };
-        meter.failed(&read, BlockError::WornOut, 5);
+        meter.failed(&read, BlockError::WornOut(None), 5);
         meter.failed(&read, BlockError::ReadOnly, 6);
         assert_eq!((meter.failed, meter.span()), (2, 6));
         assert_eq!(

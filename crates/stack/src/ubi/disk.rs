@@ -142,7 +142,7 @@ impl Ftl for UbiDisk {
             .map_err(|error| match error {
                 UbiError::Mtd(MtdError::PowerCut) => BlockError::PowerCut,
                 UbiError::Mtd(MtdError::Backing(why)) => BlockError::Backing(why),
-                _ => BlockError::WornOut,
+                _ => BlockError::WornOut(None),
             })
     }
 

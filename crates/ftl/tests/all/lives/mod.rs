@@ -69,7 +69,7 @@ where
             match step(&mut device, &mut model, &mut random) {
                 Ok(()) => outcome.done += 1,
                 Err(BlockError::PowerCut) => break,
-                Err(BlockError::WornOut) => {
+                Err(BlockError::WornOut(_)) => {
                     device.medium().rail().restore();
                     model.check_all(&mut device, "wearing out");
                     outcome.worn_out += 1;
