@@ -1,7 +1,8 @@
 //! Test support for file systems: power cuts between the writes of a disk, without a chip.
 //!
-//! *Promises.* A [`Story`] makes changes on a file system over a [`WriteLog`] and notes, change by
-//! change, what a power cut must leave ([`Expected`]). The [`Run`] then gives every state that
+//! *Promises.* A [`Story`] makes changes on a file system over a
+//! [`WriteLog`](nandlab_block::WriteLog) and notes, change by change, what a power cut must leave
+//! ([`Expected`]). The [`Run`] then gives every state that
 //! [`nandlab_block::Cuts`] allows, each with what was promised by then. A test mounts the state,
 //! calls [`assert_kept`], runs the file system's own check, and goes on.
 //!

@@ -2,7 +2,7 @@
 //! contents of a file, told from its bytes.
 //!
 //! *Promises.* Every block of names and numbers that a file system writes is recognised. Contents
-//! of workloads are noise ([`Contents`](nandlab_workload::files::Contents)), which looks like
+//! of workloads are noise (`Contents` of the crate `workload`), which looks like
 //! neither: numbers of a volume are small, and records of names fill their block exactly. A file of
 //! less than five bytes may be taken for numbers. *Knows nothing of* the journal, whose copies look
 //! like what they are copies of.

@@ -18,7 +18,7 @@ pub use plant::plant;
 /// The limit of one boot. A guest without hardware support is slow beside other tests.
 pub const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Shell: `edit DEVICE KEY TYPE` mounts a volume with [`plant`]'s tree, lists it under `KEY-found`,
+/// Shell: `edit DEVICE KEY TYPE` mounts a volume with [`plant()`]'s tree, lists it under `KEY-found`,
 /// edits it and lists it under `KEY-left`.
 pub const EDIT: &str = include_str!("edit.sh");
 
