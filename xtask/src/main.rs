@@ -14,56 +14,56 @@ mod xfstests;
 
 use std::process::{Command, ExitCode};
 
-/// What a verb says when it fails.
+/// The error message of a verb that failed.
 type Outcome = Result<(), String>;
 
-/// Verb, what it does, how.
+/// A verb's name, its help and its function.
 type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
 
 const VERBS: &[Verb] = &[
     (
         "test",
-        "tidy, lint, portable and every test, installing the Debian packages that they need; `test quick` leaves out lint, portable and the real kernel",
+        "run tidy, lint, portable and every test, and install the Debian packages that they need; `test quick` skips lint, portable, doctests and the slow tests (real kernel, mounts, browser)",
         test::run,
     ),
     (
         "tidy",
-        "the house rules that a compiler does not see",
+        "check the rules that no compiler checks: dependencies between crates, licences, file sizes",
         tidy::run,
     ),
     (
         "lint",
-        "rustfmt, clippy and rustdoc, without a warning",
+        "run rustfmt, clippy and rustdoc; any warning is an error",
         lint::run,
     ),
     (
         "portable",
-        "the crates below `stack` for a 32-bit microcontroller and for WebAssembly",
+        "build the no_std crates for a 32-bit microcontroller and for WebAssembly",
         portable::run,
     ),
     (
         "bench",
-        "the benchmarks, one after the other, nothing else running",
+        "run the benchmarks one after the other, built with the profile `dist`",
         bench::run,
     ),
     (
         "tools",
-        "docs/tools.md: what today's image tools lose, judged by the real kernel",
+        "write docs/tools.md: losses of today's image tools, judged by the real kernel",
         tools::run,
     ),
     (
         "fuzz",
-        "a reader of media against edited media: `fuzz TARGET EXECUTIONS [SEED]`, see docs/fuzzing.md",
+        "fuzz a reader of media: `fuzz TARGET EXECUTIONS [SEED]`, see docs/fuzzing.md",
         fuzz::run,
     ),
     (
         "xfstests",
-        "the generic group of xfstests on mounted stacks: `xfstests CHECKOUT [STACK] [TEST...]`, see docs/posix.md",
+        "run the generic group of xfstests on mounted stacks: `xfstests CHECKOUT [STACK] [TEST...]`, see docs/posix.md",
         xfstests::run,
     ),
     (
         "record",
-        "the block traces of traces/, from the real kernel; `record rival [WORK...]` those of ext4 for `paper f2fs`",
+        "record the block traces of traces/ from the real kernel; `record rival [WORK...]` records those of ext4 for `paper f2fs`",
         record::run,
     ),
 ];
