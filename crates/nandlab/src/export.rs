@@ -3,18 +3,20 @@
 //! The device's own time is virtual and is not waited for: the disk answers as fast as this machine
 //! simulates it.
 
+mod error;
 mod served;
 
 use crate::failure::{Failure, Status};
 use crate::output::print;
-use nandlab_block::BlockError;
+
+pub use error::ExportError;
 use nandlab_host::disk::{self, DiskFile};
 use nandlab_host::nbd::{self, Address, Server};
 use nandlab_host::record::{self, RecordError, Recording};
-use nandlab_host::{HostError, SharedDisk, release};
+use nandlab_host::{SharedDisk, release};
 use nandlab_lab::Experiment;
 use nandlab_nand::Contents;
-use nandlab_stack::{BuildError, Description, DescriptionError, Document, Stack};
+use nandlab_stack::{Description, DescriptionError, Document, Stack};
 use served::Served;
 pub use served::{by_cause, causes};
 use std::fs::File;
@@ -62,55 +64,6 @@ struct Place {
     /// Mount a directory with the disk as the file disk.img, for losetup
     #[arg(long, value_name = "DIR")]
     file: Option<PathBuf>,
-}
-
-/// Why a stack was not exported, or not to a clean end.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// The stack cannot be built or put away.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// The chip keeps no data.
-    #[error(
-        "{file}: chip.contents: found \"dropped\", expected \"kept\" or \"file\": clients want to read what they wrote"
-    )]
-    NoContents {
-        /// The description.
-        file: String,
-    },
-    /// The server or the mount failed.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The trace failed.
-    #[error("{}: {error}", path.display())]
-    Record {
-        /// The trace.
-        path: PathBuf,
-        /// Why.
-        error: RecordError,
-    },
-    /// Interrupts cannot be heard, so that the export could not end cleanly.
-    #[error("cannot listen for interrupts: {0}")]
-    Interrupts(#[from] ctrlc::Error),
-    /// A request that failed has left the device in an unknown state.
-    #[error("a request panicked; the stack is not put away")]
-    Broken,
-    /// What clients wrote last may not be durable.
-    #[error("final flush: {0}")]
-    Flush(#[from] BlockError),
-}
-
-impl ExportError {
-    /// Whether the input is to blame rather than the stack.
-    pub fn is_bad_input(&self) -> bool {
-        match self {
-            Self::Build(error) => error.is_bad_input(),
-            Self::Broken
-            | Self::Flush(_)
-            | Self::Host(HostError::Flush(_) | HostError::Panicked) => false,
-            _ => true,
-        }
-    }
 }
 
 impl Args {

@@ -4,6 +4,9 @@ use fuser::{FileAttr, INodeNo, TimeOrNow};
 use nandlab_vfs::{Attr, FileType, NewNode, Time};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Nobody but the kernel changes the volume, so it may remember everything.
+pub(super) const FOR_EVER: Duration = Duration::from_secs(3600);
+
 pub fn kind(kind: FileType) -> fuser::FileType {
     match kind {
         FileType::File => fuser::FileType::RegularFile,

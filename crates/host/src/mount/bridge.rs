@@ -1,7 +1,7 @@
 //! The kernel's requests become calls, put in a queue; the answers go back from there.
 
 use super::STATS;
-use super::attributes::{file_attr, node, time_or_now};
+use super::attributes::{FOR_EVER, file_attr, node, time_or_now};
 use super::listing::{list, list_plus};
 use super::lists;
 use super::served::{Request as Queued, Served, now};
@@ -22,14 +22,10 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Nobody but the kernel changes the volume, so it may remember everything.
-pub(super) const FOR_EVER: Duration = Duration::from_secs(3600);
 /// The longest write that the kernel may send at once, in bytes.
 const WRITE_MAX: u32 = 1 << 20;
 /// No file system has an inode of this number: the statistics.
 const STATS_NODE: INodeNo = INodeNo(u64::MAX);
-
-pub(super) type Outcome<T> = Result<T, nandlab_vfs::Errno>;
 
 pub struct Bridge {
     queue: SyncSender<Queued>,
@@ -56,7 +52,7 @@ impl Bridge {
 
     fn ask<T>(
         &self,
-        verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<T> + Send + 'static,
+        verb: impl FnOnce(&mut dyn FileSystem) -> nandlab_vfs::Result<T> + Send + 'static,
         answer: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
         self.queue(move |served| answer(served.call(verb).map_err(number)));
@@ -65,7 +61,7 @@ impl Bridge {
     fn ask_empty(
         &self,
         reply: ReplyEmpty,
-        verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<()> + Send + 'static,
+        verb: impl FnOnce(&mut dyn FileSystem) -> nandlab_vfs::Result<()> + Send + 'static,
     ) {
         self.ask(verb, move |outcome| match outcome {
             Ok(()) => reply.ok(),
@@ -76,7 +72,7 @@ impl Bridge {
     fn ask_entry(
         &self,
         reply: ReplyEntry,
-        verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Attr> + Send + 'static,
+        verb: impl FnOnce(&mut dyn FileSystem) -> nandlab_vfs::Result<Attr> + Send + 'static,
     ) {
         self.ask(verb, move |outcome| match outcome {
             Ok(attr) => reply.entry(&FOR_EVER, &file_attr(&attr), Generation(0)),
@@ -87,7 +83,7 @@ impl Bridge {
     fn ask_attr(
         &self,
         reply: ReplyAttr,
-        verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Attr> + Send + 'static,
+        verb: impl FnOnce(&mut dyn FileSystem) -> nandlab_vfs::Result<Attr> + Send + 'static,
     ) {
         self.ask(verb, move |outcome| match outcome {
             Ok(attr) => reply.attr(&FOR_EVER, &file_attr(&attr)),
@@ -99,7 +95,7 @@ impl Bridge {
         &self,
         reply: ReplyXattr,
         size: u32,
-        verb: impl FnOnce(&mut dyn FileSystem) -> Outcome<Vec<u8>> + Send + 'static,
+        verb: impl FnOnce(&mut dyn FileSystem) -> nandlab_vfs::Result<Vec<u8>> + Send + 'static,
     ) {
         self.ask(verb, move |outcome| match outcome {
             Ok(value) if size == 0 => reply.size(value.len() as u32),

@@ -1,7 +1,6 @@
 //! Answers `readdir` and `readdirplus`: `.` and `..` first, then the entries of the file system.
 
-use super::attributes::{file_attr, kind};
-use super::bridge::{FOR_EVER, Outcome};
+use super::attributes::{FOR_EVER, file_attr, kind};
 use fuser::{FileAttr, FileType, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use nandlab_vfs::{FileSystem, Ino};
 use std::ffi::OsStr;
@@ -21,13 +20,13 @@ struct Listed {
 }
 
 /// The place after an entry; places of the file system begin behind the dots.
-fn place(next: u64) -> Outcome<u64> {
+fn place(next: u64) -> nandlab_vfs::Result<u64> {
     next.checked_add(DOTS.len() as u64)
         .ok_or(nandlab_vfs::Errno::Range)
 }
 
 /// As many entries from a place on as one answer can hold, and not more than there are.
-fn some_of(fs: &mut dyn FileSystem, dir: Ino, from: u64) -> Outcome<Vec<Listed>> {
+fn some_of(fs: &mut dyn FileSystem, dir: Ino, from: u64) -> nandlab_vfs::Result<Vec<Listed>> {
     let mut listed = Vec::new();
     fs.readdir(dir, from, &mut |entry| {
         listed.push(Listed {
@@ -50,7 +49,7 @@ pub(super) fn list_plus(
     dir: Ino,
     offset: u64,
     reply: &mut ReplyDirectoryPlus,
-) -> Outcome<()> {
+) -> nandlab_vfs::Result<()> {
     let own = file_attr(&fs.getattr(dir)?);
     for (at, name) in DOTS.iter().enumerate().skip(offset as usize) {
         // The kernel takes no inode from these two; the numbers are those of a listing without
@@ -98,7 +97,7 @@ pub(super) fn list(
     dir: Ino,
     offset: u64,
     reply: &mut ReplyDirectory,
-) -> Outcome<()> {
+) -> nandlab_vfs::Result<()> {
     for (at, name) in DOTS.iter().enumerate().skip(offset as usize) {
         if reply.add(dot(dir, at), at as u64 + 1, FileType::Directory, name) {
             return Ok(());

@@ -3,7 +3,8 @@
 
 use super::driven::{Costs, Driven};
 use super::error::Stopped;
-use super::flash::{Snapshot, causes};
+use super::flash::causes;
+use super::snapshot::Snapshot;
 use super::{FilesOutcome, Progress, RunError, precondition};
 use crate::Experiment;
 use crate::result::FlashRow;

@@ -4,7 +4,7 @@
 //! The handle can be cloned: one goes into the file system, the other watches. What the driver's
 //! instructions take is part of the chip's times.
 
-use super::flash::Snapshot;
+use super::snapshot::Snapshot;
 use nandlab_ftl::{Cause, CauseCounts, Tally};
 use nandlab_mtd::{Block, Corrected, Geometry, Issued, Mtd, MtdError, Page};
 use nandlab_nand::Chip;

@@ -1,62 +1,20 @@
 //! What the flash did: the difference between two looks at it.
 
 use super::chip_map::good;
-use super::measure::Measured;
+use super::meter::Meter;
+use super::snapshot::Snapshot;
 use crate::result::{ChipMap, Flash, FlashRow, Merges, Wear};
 use nandlab_ftl::{Cause, Tally};
-use nandlab_mtd::Mtd as _;
-use nandlab_nand::{Chip, ChipSpec, Counts};
+use nandlab_nand::ChipSpec;
 use nandlab_sim::Nanos;
-use nandlab_stack::Device;
 
-/// The flash at one moment.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    tally: Tally,
-    counts: Counts,
-    die_busy: Vec<Nanos>,
-    /// When everything issued will be done.
-    horizon: Nanos,
-}
-
-impl Snapshot {
-    /// Looks at the flash below `device`.
-    pub fn of(device: &dyn Device) -> Self {
-        Self::of_chip(device.medium(), *device.tally())
-    }
-
-    /// Looks at a chip of which somebody else keeps the tally.
-    pub fn of_chip(chip: &Chip, tally: Tally) -> Self {
-        Self {
-            tally,
-            counts: chip.counts(),
-            die_busy: chip.die_busy(),
-            horizon: chip.issued().0,
-        }
-    }
-
-    /// Operations by cause so far.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// When everything that is under way will be done.
-    pub fn horizon(&self) -> Nanos {
-        self.horizon
-    }
-
-    /// Pages programmed so far, copies included.
-    pub fn programs(&self) -> u64 {
-        programs(&self.tally)
-    }
-}
-
-/// Pages programmed, copies included.
-pub fn programs(tally: &Tally) -> u64 {
-    tally
-        .rows()
-        .map(|(_, counts)| counts.programs + counts.copies)
-        .sum()
+/// A workload served, and the flash around it.
+pub struct Measured {
+    pub meter: Meter,
+    pub before: Snapshot,
+    pub after: Snapshot,
+    /// Measuring began where it was asked to.
+    pub steady: bool,
 }
 
 /// The flash side of a result; `map` is the chip at the end.
@@ -67,7 +25,7 @@ pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &C
         meter,
         ..
     } = measured;
-    let causes = causes(&before.tally, &after.tally);
+    let causes = causes(before.tally(), after.tally());
     let programs = |with_mapping: bool| -> u64 {
         let counted = causes
             .iter()
@@ -76,11 +34,11 @@ pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &C
     };
     let (written, host_pages) = (
         meter.written(),
-        after.tally.host_pages - before.tally.host_pages,
+        after.tally().host_pages - before.tally().host_pages,
     );
     let span = meter
         .span()
-        .max(after.horizon.saturating_sub(meter.first()));
+        .max(after.horizon().saturating_sub(meter.first()));
     let busy = |(after, before): (&Nanos, &Nanos)| {
         if span == 0 {
             0.0
@@ -88,24 +46,24 @@ pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &C
             ((after - before) as f64 / span as f64).min(1.0)
         }
     };
-    let erases = after.counts.erases - before.counts.erases;
+    let erases = after.counts().erases - before.counts().erases;
     let rated = u64::from(spec.reliability.rated_erases);
     Flash {
         write_amplification: (written > 0)
             .then(|| programs(true) as f64 * f64::from(spec.geometry.page) / written as f64),
         collection_amplification: (host_pages > 0)
             .then(|| programs(false) as f64 / host_pages as f64),
-        corrected_bits: after.counts.corrected_bits - before.counts.corrected_bits,
-        uncorrectable: after.counts.uncorrectable - before.counts.uncorrectable,
+        corrected_bits: after.counts().corrected_bits - before.counts().corrected_bits,
+        uncorrectable: after.counts().uncorrectable - before.counts().uncorrectable,
         die_busy: after
-            .die_busy
+            .die_busy()
             .iter()
-            .zip(&before.die_busy)
+            .zip(before.die_busy())
             .map(busy)
             .collect(),
         lifetime_bytes: (rated > 0 && erases > 0)
             .then(|| lifetime(rated, good(spec.geometry.blocks, map), written, erases)),
-        merges: merges(&before.tally, &after.tally),
+        merges: merges(before.tally(), after.tally()),
         causes,
         wear,
     }

@@ -4,10 +4,11 @@
 
 use super::chip_map::Blocks;
 use super::error::Stopped;
-use super::flash::{self, Snapshot};
+use super::flash::{self, Measured};
 use super::meter::Meter;
 use super::payload::{self, Payload};
 use super::slots::Slots;
+use super::snapshot::Snapshot;
 use super::steady::Steady;
 use super::{Progress, RunError};
 use crate::experiment::{MeasureFrom, Precondition, RunOptions};
@@ -73,15 +74,6 @@ pub fn precondition(
     watch: &mut dyn FnMut(Progress),
 ) -> Result<(), RunError> {
     Server::new(device, clock, options.seed).precondition(options, watch)
-}
-
-/// A workload served, and the flash around it.
-pub(super) struct Measured {
-    pub meter: Meter,
-    pub before: Snapshot,
-    pub after: Snapshot,
-    /// Measuring began where it was asked to.
-    pub steady: bool,
 }
 
 /// The stack at work.

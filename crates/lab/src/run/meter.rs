@@ -1,8 +1,8 @@
 //! What the host saw: requests, bytes, latencies, refusals.
 
 use super::error::words;
-use super::flash::{Snapshot, programs};
 use super::series::Series;
+use super::snapshot::{Snapshot, programs};
 use crate::result::{Host, HostRow, Latency, Point};
 use hdrhistogram::Histogram;
 use nandlab_block::BlockError;

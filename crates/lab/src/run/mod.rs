@@ -20,6 +20,7 @@ mod meter;
 mod payload;
 mod series;
 mod slots;
+mod snapshot;
 mod steady;
 
 pub use again::{Again, run_again};
@@ -34,7 +35,8 @@ pub use steady::Steady;
 use crate::experiment::Experiment;
 use crate::result::{Cost, RunResult, Setting};
 use crate::workload::Decided;
-use measure::{Measured, WATCH_EVERY};
+use flash::Measured;
+use measure::WATCH_EVERY;
 use nandlab_stack::Stack;
 use std::time::Instant;
 

@@ -9,7 +9,7 @@ use crate::Experiment;
 use crate::run::chip_map::Blocks;
 use crate::run::driven::{Costs, Driven, Seen};
 use crate::run::driven_flash::DrivenFlash;
-use crate::run::flash::Snapshot;
+use crate::run::snapshot::Snapshot;
 use crate::run::{Progress, RunError, precondition};
 use nandlab_block::BlockDevice;
 use nandlab_ftl::Tally;
