@@ -116,7 +116,7 @@ impl<M: Mtd> VolumeMtd<M> {
                 error @ (MtdError::PowerCut | MtdError::Backing(_) | MtdError::ReadOnly),
             ) => error,
             UbiError::Lost { .. } => MtdError::Uncorrectable(page),
-            UbiError::Mtd(MtdError::Illegal(..)) => MtdError::Below(page, fault),
+            UbiError::Mtd(MtdError::Illegal(_, why)) => MtdError::Illegal(page, why),
             UbiError::ReadOnly(_) | UbiError::NoSpace { .. } | UbiError::Mtd(_) => {
                 MtdError::ProgramFailed(page)
             }
