@@ -19,7 +19,6 @@ use std::{collections::BTreeMap, error::Error, fs, path::Path, process::ExitCode
 /// Sequence number; path, inode number, "is a directory" and contents of each name.
 type Snapshot = (u64, Vec<(Vec<u8>, u64, bool, Vec<u8>)>);
 
-/// `[fs]` with `type = "snapshots"`.
 #[derive(Clone, Debug)]
 struct Snapshots {
     slots: u64,
