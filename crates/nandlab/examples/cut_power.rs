@@ -15,7 +15,7 @@ use nandlab_workload::{Source, Spec};
 fn chip() -> Result<ChipSpec, LayerError> {
     let preset = preset::find("slc-2k").ok_or("the preset slc-2k is gone")?;
     let mut chip = preset.spec();
-    chip.geometry.blocks = 24;
+    chip.geometry.blocks = 32;
     chip.geometry.pages_per_block = 8;
     Ok(chip)
 }
@@ -25,13 +25,13 @@ fn requests(disk: &BlockGeometry) -> Result<Vec<DiskOp>, LayerError> {
     let spec = Spec {
         block: 2048,
         align: 2048,
-        amount: Amount::Requests(200),
+        amount: Amount::Requests(400),
         flush_every: 8,
         ..Spec::new(disk.bytes())
     };
     let mut pattern = Pattern::new(&spec)?;
     let source: &mut dyn Source = &mut pattern;
-    Ok(operations(source, disk, 200)?)
+    Ok(operations(source, disk, 400)?)
 }
 
 fn main() -> Result<(), LayerError> {

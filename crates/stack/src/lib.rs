@@ -49,8 +49,8 @@ pub use chip::ChipDescription;
 pub use document::Document;
 pub use error::{DescriptionError, Place};
 pub use fs::{
-    FsDescription, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted, Parts,
-    Region,
+    DiskFs, FsDescription, FsError, FsKind, FsLayer, FsPlace, KeyGroup, Machine, Medium, Mounted,
+    Parts, Region,
 };
 pub use ftl::{Format, FtlDescription};
 pub use host::HostDescription;

@@ -2,12 +2,14 @@
 //!
 //! *Promises.* A file system from another crate takes part in everything that ours do. It needs an
 //! [`FsLayer`] that makes and mounts it, and an [`FsKind`] that reads its keys.
-//! [`Registry::with_file_system`](crate::Registry::with_file_system) adds the kind.
+//! [`Registry::with_file_system`](crate::Registry::with_file_system) adds the kind. For one on a
+//! disk, [`DiskFs`] is all of that in one trait.
 
 mod ext;
 mod f2fs;
 mod fat;
 mod jffs2;
+mod own;
 mod parts;
 mod structure;
 
@@ -16,6 +18,7 @@ pub use f2fs::F2fsDescription;
 pub use fat::FatDescription;
 pub use jffs2::{Jffs2Description, Worked};
 pub use nandlab_fat::Layout as FatLayout;
+pub use own::{DiskFs, DiskFsKind};
 pub use parts::{ExtParts, Parts, Region, Untold};
 
 use crate::layer::{ChipFlash, Device, Processor};
