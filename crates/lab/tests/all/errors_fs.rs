@@ -16,7 +16,7 @@ const SECTOR: usize = 512;
 /// What each byte of the file holds.
 const CONTENTS: u8 = 0xA7;
 const FILE: &[u8] = b"file";
-const FILE_BYTES: usize = 64 * 1024;
+const FILE_BYTES: usize = 256 * 1024;
 
 /// What fails from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

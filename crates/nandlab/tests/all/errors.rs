@@ -4,16 +4,11 @@
 use crate::command::{Lab, SMALL};
 
 /// Text of the experiment, overrides, exit status, and what the message must have, in this order.
-type Row = (
-    &'static str,
-    &'static [&'static str],
-    i32,
-    &'static [&'static str],
-);
+type Row<'a> = (&'a str, &'a [&'a str], i32, &'a [&'a str]);
 
 const SLC: &str = "[chip]\npreset = \"slc-2k\"\n[workload]\ntype = \"bonnie\"\n";
 
-const ROWS: &[Row] = &[
+const ROWS: &[Row<'_>] = &[
     (
         SLC,
         &[
@@ -64,7 +59,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// Runs the experiment; its message must have all of `expected`, in this order.
-fn check(lab: &Lab, (text, settings, status, expected): &Row) {
+fn check(lab: &Lab, (text, settings, status, expected): &Row<'_>) {
     lab.write("e.toml", text.as_bytes());
     let set = settings.iter().flat_map(|&setting| ["--set", setting]);
     let args: Vec<&str> = ["run", "e.toml"].into_iter().chain(set).collect();
@@ -86,7 +81,8 @@ fn a_run_that_breaks_down_says_where_and_who_is_to_blame() {
 #[test]
 fn a_loaded_chip_whose_header_cannot_be_read_names_the_page() {
     let lab = Lab::new();
-    lab.write("e.toml", SMALL.as_bytes());
+    let text = format!("{SMALL}[workload]\nsize = \"4 MiB\"\nrequests = 300\n");
+    lab.write("e.toml", text.as_bytes());
     lab.exits(0, &["run", "e.toml", "--set", "chip.save=flash.dump"]);
     let expected = [
         "the header of this translation layer cannot be read; ",
@@ -95,7 +91,7 @@ fn a_loaded_chip_whose_header_cannot_be_read_names_the_page() {
         ": uncorrectable",
     ];
     let decayed = ["chip.load=flash.dump", "chip.bit-errors=3e-4"];
-    check(&lab, &(SMALL, &decayed, 1, &expected));
+    check(&lab, &(&text, &decayed, 1, &expected));
 }
 
 #[test]
