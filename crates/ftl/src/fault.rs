@@ -6,6 +6,9 @@ use nandlab_block::{BlockError, Lba};
 use nandlab_mtd::{Geometry, MtdError};
 use nandlab_sim::{MediumFault, Place};
 
+/// What is wrong with a page whose contents were lost before.
+pub(crate) const MARKED: &str = "marked as lost";
+
 /// A layer's name, and the error that stopped the layer.
 #[derive(Debug)]
 pub struct Health {
@@ -73,13 +76,18 @@ impl Health {
     /// The loss of a sector to an error of the flash.
     #[cold]
     pub fn lost_to(&self, lba: u64, error: MtdError, geometry: &Geometry) -> BlockError {
-        BlockError::lost_to(Lba(lba), error.fault(geometry).in_layer(self.layer))
+        self.lost(lba, error.fault(geometry))
     }
 
     /// A sector whose contents were lost before.
     #[cold]
     pub fn lost_before(&self, lba: u64, place: Place) -> BlockError {
-        let fault = MediumFault::new(place, "marked as lost");
+        self.lost(lba, MediumFault::new(place, MARKED))
+    }
+
+    /// The loss of a sector to a fault.
+    #[cold]
+    pub fn lost(&self, lba: u64, fault: MediumFault) -> BlockError {
         BlockError::lost_to(Lba(lba), fault.in_layer(self.layer))
     }
 }

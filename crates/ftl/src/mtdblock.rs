@@ -23,16 +23,18 @@
 pub use crate::extent::SECTOR;
 
 use crate::extent::parts;
-use crate::fault::Health;
+use crate::fault::{Health, MARKED};
 use crate::{AttachError, Cause, Ftl, Tally};
 use alloc::{boxed::Box, vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
-use nandlab_sim::Place;
+use nandlab_sim::{MediumFault, Place};
 
 const WRITTEN: u8 = 0x00;
 const LOST: u8 = 0x0f;
 const ERASED: u8 = 0xff;
+/// What is wrong with the pages of a bad block.
+const BAD: &str = "in a block marked bad";
 /// Attempts to write a block.
 const ATTEMPTS: u32 = 3;
 
@@ -40,7 +42,8 @@ const ATTEMPTS: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Readable,
-    Lost,
+    /// Lost, and how.
+    Lost(&'static str),
 }
 
 /// The erase block in memory.
@@ -158,10 +161,15 @@ impl<M: Mtd> MtdBlock<M> {
         self.health.fault(error, self.mtd.geometry())
     }
 
-    fn lost(&self, page: u32) -> BlockError {
+    fn lost(&self, page: u32, how: &'static str) -> BlockError {
         let block = page / self.pages;
-        let lba = u64::from(page) * u64::from(self.sectors_per_page);
-        self.health.lost_before(lba, Place::Page { page, block })
+        let place = Place::Page { page, block };
+        self.health
+            .lost(self.lba(page), MediumFault::new(place, how))
+    }
+
+    fn lba(&self, page: u32) -> u64 {
+        u64::from(page) * u64::from(self.sectors_per_page)
     }
 
     /// Reads a page of the medium; zeros if it is erased.
@@ -174,14 +182,14 @@ impl<M: Mtd> MtdBlock<M> {
         let mut mark = [0];
         self.tally.of(cause).reads += 1;
         match self.mtd.read(Page(page), buf, &mut mark) {
-            Ok(_) if mark == [LOST] => Ok(Content::Lost),
+            Ok(_) if mark == [LOST] => Ok(Content::Lost(MARKED)),
             Ok(_) => {
                 if mark == [ERASED] && buf.iter().all(|&b| b == ERASED) {
                     buf.fill(0);
                 }
                 Ok(Content::Readable)
             }
-            Err(MtdError::Uncorrectable(_)) => Ok(Content::Lost),
+            Err(MtdError::Uncorrectable(_)) => Ok(Content::Lost("uncorrectable")),
             Err(error) => Err(self.fault(error)),
         }
     }
@@ -192,7 +200,7 @@ impl<M: Mtd> MtdBlock<M> {
             return Ok(());
         }
         if self.bad[block as usize] {
-            return Err(self.lost(block * self.pages));
+            return Err(self.lost(block * self.pages, BAD));
         }
         self.write_back()?;
         let mut data = core::mem::take(&mut self.cache.data);
@@ -219,20 +227,27 @@ impl<M: Mtd> MtdBlock<M> {
             self.cache.block = None;
             return Ok(());
         }
-        for _ in 0..ATTEMPTS {
+        let mut attempts = 1;
+        let failed = loop {
             match self.rewrite(block) {
                 Ok(()) => {
                     self.cache.block = None;
                     return Ok(());
                 }
-                Err(MtdError::EraseFailed(_) | MtdError::ProgramFailed(_)) => {}
+                Err(error @ (MtdError::EraseFailed(_) | MtdError::ProgramFailed(_))) => {
+                    if attempts == ATTEMPTS {
+                        break error;
+                    }
+                    attempts += 1;
+                }
                 Err(error) => return Err(self.fault(error)),
             }
-        }
+        };
         self.cache.block = None;
         self.bad[block as usize] = true;
         self.mtd.mark_bad(Block(block)).map_err(|e| self.fault(e))?;
-        Err(self.lost(block * self.pages))
+        let lba = self.lba(block * self.pages);
+        Err(self.health.lost_to(lba, failed, self.mtd.geometry()))
     }
 
     fn rewrite(&mut self, block: u32) -> Result<(), MtdError> {
@@ -241,10 +256,9 @@ impl<M: Mtd> MtdBlock<M> {
             self.mtd.erase(Block(block))?;
         }
         for (i, data) in (0..self.pages).zip(self.cache.data.chunks_exact(self.page_bytes)) {
-            let mark = if self.cache.pages[i as usize] == Content::Lost {
-                LOST
-            } else {
-                WRITTEN
+            let mark = match self.cache.pages[i as usize] {
+                Content::Lost(_) => LOST,
+                Content::Readable => WRITTEN,
             };
             self.mtd
                 .program(Page(block * self.pages + i), data, &[mark])?;
@@ -269,8 +283,10 @@ impl<M: Mtd> MtdBlock<M> {
         let (block, index) = (page / self.pages, page % self.pages);
         self.load(block)?;
         let whole = n == self.sectors_per_page;
-        if self.cache.pages[index as usize] == Content::Lost && !whole {
-            return Err(self.lost(page));
+        if let Content::Lost(how) = self.cache.pages[index as usize]
+            && !whole
+        {
+            return Err(self.lost(page, how));
         }
         let start = index as usize * self.page_bytes + (first * SECTOR) as usize;
         let bytes = &mut self.cache.data[start..start + (n * SECTOR) as usize];
@@ -304,7 +320,7 @@ impl<M: Mtd> BlockDevice for MtdBlock<M> {
                 part.copy_from_slice(&self.cache.data[start..start + part.len()]);
                 self.cache.pages[index as usize]
             } else if self.bad[block as usize] {
-                Content::Lost
+                Content::Lost(BAD)
             } else {
                 let mut scratch = core::mem::take(&mut self.scratch);
                 let content = self.read_flash(page, &mut scratch, Cause::Host);
@@ -312,8 +328,8 @@ impl<M: Mtd> BlockDevice for MtdBlock<M> {
                 self.scratch = scratch;
                 content?
             };
-            if content == Content::Lost {
-                return Err(self.lost(page));
+            if let Content::Lost(how) = content {
+                return Err(self.lost(page, how));
             }
         }
         Ok(())

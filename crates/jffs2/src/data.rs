@@ -128,7 +128,7 @@ impl<M: Mtd> Jffs2<M> {
             what: "length of the data",
             found: self.data.len() as u32,
             expected: skip + out.len() as u32,
-            medium: None,
+            medium: self.flash.doubt(),
         })?;
         out.copy_from_slice(held);
         Ok(())
@@ -144,7 +144,7 @@ impl<M: Mtd> Jffs2<M> {
                 what: "length of the data",
                 found: raw.dsize.max(raw.csize),
                 expected: longest,
-                medium: None,
+                medium: self.flash.doubt(),
             });
         }
         let mut packed = core::mem::take(&mut self.raw);

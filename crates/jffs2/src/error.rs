@@ -2,6 +2,7 @@
 
 use crate::Undecodable;
 use nandlab_mtd::MtdError;
+use nandlab_sim::MediumFault;
 use nandlab_vfs::{Errno, Fault};
 
 /// A node that was given up since its checksum is wrong.
@@ -12,7 +13,7 @@ pub struct LostNode {
     pub at: u32,
     /// The flash's answer, if it could not correct the bytes.
     #[source]
-    pub medium: Option<MtdError>,
+    pub medium: Option<MediumFault>,
 }
 
 /// Why a medium could not be mounted, or a call not be served.
@@ -67,7 +68,7 @@ pub enum Jffs2Error {
         expected: u32,
         /// The flash's answer, if it could not correct the bytes.
         #[source]
-        medium: Option<MtdError>,
+        medium: Option<MediumFault>,
     },
     /// A node's data cannot be decompressed.
     #[error("byte {at:#x}: {error}")]
@@ -92,9 +93,9 @@ pub enum Jffs2Error {
     /// Space for collecting garbage is used up: a block too many failed.
     #[error("no erased block left for what is moved")]
     Stuck,
-    /// A write failed in more places than are tried.
+    /// A write failed in more places than are tried, here in the last one.
     #[error("writes failed in {0} blocks one after the other")]
-    Failing(u32),
+    Failing(u32, #[source] MediumFault),
     /// An earlier write failed; nothing is written any more.
     #[error("read-only since an earlier write failed")]
     Failed,
@@ -124,7 +125,7 @@ impl Jffs2Error {
             | Self::Node { .. }
             | Self::Data { .. }
             | Self::Inode { .. }
-            | Self::Failing(_) => Errno::Io,
+            | Self::Failing(..) => Errno::Io,
         }
     }
 }
@@ -139,7 +140,7 @@ impl Fault for Jffs2Error {
     }
 
     fn is_fatal(&self) -> bool {
-        matches!(self, Self::Flash(_) | Self::Failing(_))
+        matches!(self, Self::Flash(_) | Self::Failing(..))
     }
 
     fn failed() -> Self {

@@ -9,6 +9,7 @@
 use crate::format::{self, Endian, HEAD, Head, MAGIC, MARKER_OOB, kind};
 use alloc::{vec, vec::Vec};
 use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
+use nandlab_sim::MediumFault;
 
 /// How bytes get to the medium, and where an erased block says that it is erased as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,8 +171,8 @@ impl<M: Mtd> Flash<M> {
     }
 
     /// The error of the last read whose bytes were given although the flash could not correct them.
-    pub fn doubt(&self) -> Option<MtdError> {
-        self.doubt
+    pub fn doubt(&self) -> Option<MediumFault> {
+        Some(self.doubt?.fault(&self.geometry))
     }
 
     fn load(&mut self, page: Page) -> Result<(), MtdError> {
@@ -374,6 +375,12 @@ impl<M: Mtd> Flash<M> {
             self.unsynced = false;
         }
         Ok(())
+    }
+
+    /// The failed program of the page at this place, as a cause.
+    pub fn program_failed(&self, page_at: u32) -> MediumFault {
+        let page = Page(page_at / self.geometry.page);
+        MtdError::ProgramFailed(page).fault(&self.geometry)
     }
 
     fn forget(&mut self, page: Page) {

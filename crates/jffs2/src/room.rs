@@ -348,7 +348,8 @@ impl<M: Mtd> Jffs2<M> {
     fn recover(&mut self, page_at: u32) -> Result<(), Jffs2Error> {
         self.failing += 1;
         if self.failing > FAILING_MAX {
-            return Err(Jffs2Error::Failing(self.failing));
+            let last = self.flash.program_failed(page_at);
+            return Err(Jffs2Error::Failing(self.failing, last));
         }
         let block = self.space.block_of(page_at);
         let waiting = self.flash.take_waiting(self.space.end_of(block));

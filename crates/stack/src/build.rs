@@ -14,7 +14,7 @@ use nandlab_ftl::AttachError;
 use nandlab_ftl::write_cache::{CacheError, WriteCache};
 use nandlab_mtd::{Layer, LayerError, Mtd, MtdError};
 use nandlab_nand::{Chip, ChipSpec, Contents, SpecError};
-use nandlab_sim::{Chain, Clock, LayerFault, Rail};
+use nandlab_sim::{Chain, Clock, MediumFault, Rail};
 use nandlab_ubi::UbiError;
 use std::error::Error;
 use std::io;
@@ -175,7 +175,7 @@ fn is_medium_failure(error: &(dyn Error + 'static)) -> bool {
             _ => mtd,
         };
         let asked = |error| matches!(error, MtdError::BadLength { .. } | MtdError::OutOfRange(_));
-        link.is::<LayerFault>() || block.is_some() || mtd.is_some_and(|error| !asked(error))
+        link.is::<MediumFault>() || block.is_some() || mtd.is_some_and(|error| !asked(error))
     })
 }
 

@@ -8,6 +8,7 @@ use super::options::{Ordering, SeededBug};
 use super::state::{Newest, Payload, Prepared, Target};
 use super::units::Guard;
 use crate::Cause;
+use crate::fault::MARKED;
 use nandlab_block::BlockError;
 use nandlab_mtd::Mtd;
 
@@ -15,6 +16,8 @@ use nandlab_mtd::Mtd;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walk {
     pub newest: Newest,
+    /// If that is lost: the unit that says so, and how.
+    pub lost: (u16, &'static str),
     /// The first unit in which the sector is free, and its OOB.
     free: Option<(u16, Oob)>,
     /// The last unit, if none of them is free.
@@ -39,6 +42,7 @@ impl<M: Mtd> Nftl<M> {
     pub(super) fn walk(&mut self, chain: u16, sector: u32) -> Result<Walk, BlockError> {
         let mut walk = Walk {
             newest: Newest::Nothing,
+            lost: (0, ""),
             free: None,
             last: None,
         };
@@ -52,6 +56,7 @@ impl<M: Mtd> Nftl<M> {
             }
             let Some(oob) = oob else {
                 walk.newest = Newest::Lost;
+                walk.lost = (unit, "uncorrectable");
                 continue;
             };
             match oob.status() {
@@ -61,7 +66,10 @@ impl<M: Mtd> Nftl<M> {
                 }
                 Status::Used => walk.newest = Newest::At(unit),
                 Status::Deleted => walk.newest = Newest::Nothing,
-                Status::Lost => walk.newest = Newest::Lost,
+                Status::Lost => {
+                    walk.newest = Newest::Lost;
+                    walk.lost = (unit, MARKED);
+                }
                 Status::Ignore => {}
             }
         }

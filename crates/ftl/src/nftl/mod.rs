@@ -54,6 +54,7 @@ use alloc::{boxed::Box, vec};
 use format::Place;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_mtd::{Block, Mtd, MtdError};
+use nandlab_sim::MediumFault;
 use state::{Newest, Payload, Prepared};
 use units::Units;
 
@@ -130,7 +131,8 @@ impl<M: Mtd> BlockDevice for Nftl<M> {
         self.geometry.check(lba, buf.len())?;
         for (lba, sector) in (lba.0..).zip(buf.chunks_exact_mut(SECTOR as usize)) {
             let (chain, offset) = self.split(lba);
-            match self.walk(chain, offset)?.newest {
+            let walk = self.walk(chain, offset)?;
+            match walk.newest {
                 Newest::At(unit) => {
                     if !self.read_data(unit, offset, sector, Cause::Host)? {
                         let error = MtdError::Uncorrectable(self.page(unit, offset));
@@ -138,7 +140,12 @@ impl<M: Mtd> BlockDevice for Nftl<M> {
                     }
                 }
                 Newest::Lost => {
-                    return Err(self.health.lost_before(lba, nandlab_sim::Place::Whole));
+                    let (unit, how) = walk.lost;
+                    let place = nandlab_sim::Place::Page {
+                        page: self.page(unit, offset).0,
+                        block: unit.into(),
+                    };
+                    return Err(self.health.lost(lba, MediumFault::new(place, how)));
                 }
                 Newest::Nothing => sector.fill(0),
             }

@@ -2,6 +2,8 @@
 
 mod benchmarks;
 mod closed_form;
+mod errors;
+mod errors_fs;
 mod files;
 mod files_ext;
 mod ledger;
