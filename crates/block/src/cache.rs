@@ -1,7 +1,7 @@
 //! Blocks in memory: dirty ones, and within a bound clean ones that may be needed again.
 //!
-//! *Promises.* A dirty block stays until it is settled or forgotten. Clean blocks are evicted, the
-//! less recently used first ([`Recent`]). *Knows nothing of* devices or of what blocks hold.
+//! *Promises.* A dirty block stays until it is marked clean or forgotten. Clean blocks are evicted,
+//! the less recently used first ([`Recent`]). *Knows nothing of* devices or of what blocks hold.
 //!
 //! [`Cache`] finds dirty blocks by key and by age; [`OwnedCache`] finds them by owner as well.
 

@@ -1,7 +1,7 @@
 //! What every layer shares and none owns: virtual time, seeded randomness, the power rail, and two
 //! things that devices of every kind need: bytes that hold an image, and fault plans.
 //!
-//! Besides, containers that never allocate after construction: [`Lists`], [`Index`] and [`Lru`].
+//! Besides, containers that never allocate after construction: [`Lists`] and [`Index`].
 //!
 //! *Promises.* A run is a pure function of its inputs: nothing here reads a wall clock, a
 //! thread-local generator or a hash order. Handles are cheap to clone and may cross threads (an
@@ -22,7 +22,6 @@ mod fault;
 mod hash;
 mod index;
 mod lists;
-mod lru;
 mod prefetch;
 mod rail;
 mod ring;
@@ -35,7 +34,6 @@ pub use fault::{Chain, Finding, LayerFault, MediumFault, Place};
 pub use hash::{chance, mix};
 pub use index::Index;
 pub use lists::Lists;
-pub use lru::Lru;
 pub use prefetch::prefetch;
 pub use rail::{PowerCut, Rail};
 pub use rand_pcg::Pcg64Mcg as Rng;

@@ -1,4 +1,4 @@
-//! A mounted file system in the hands of the explorer.
+//! The mounted file system that the explorer checks and changes.
 
 use super::op::{self, FileOp};
 use crate::subject::{Failure, Kind};
