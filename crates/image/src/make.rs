@@ -11,10 +11,11 @@ use crate::limits::{self, Limits};
 use crate::parallel;
 use crate::target::{Jffs2Target, Target, Volume};
 use crate::tree::{Node, Tree};
+use crate::volume::AnyDisk;
 use crate::walk::Losses;
 use nandlab_block::Image as Disk;
 use nandlab_jffs2::{Compression, Medium};
-use nandlab_mtd::{Image, ImageFormat, Layout};
+use nandlab_mtd::{Image, ImageFormat, Layout, Mtd};
 use nandlab_vfs::{Errno, FileSystem, Time};
 use std::fs::File;
 use std::path::Path;
@@ -233,7 +234,7 @@ impl Making<'_> {
                     format: format.name(),
                     why: error.to_string(),
                 })?;
-                (bytes, self.disk(tree, disk, format, bytes)?)
+                (bytes, self.disk(tree, Box::new(disk), format, bytes)?)
             }
         };
         Ok(Made {
@@ -273,11 +274,11 @@ impl Making<'_> {
             )));
         }
         let raw = shape.bytes(blocks as u32);
-        let medium = Image::new(ImageFile::blank(file, raw).map_err(failed)?, shape)
+        let mut medium = Image::new(ImageFile::blank(file, raw).map_err(failed)?, shape)
             .map_err(|error| refused(error.to_string()))?;
-        let mut target = Jffs2Target::new(medium, &choices)?;
+        let mut target = Jffs2Target::new(Box::new(&mut medium) as Box<dyn Mtd + '_>, &choices)?;
         self.feed(tree, &mut target)?;
-        let (medium, used) = target.finish()?;
+        let (_, used) = target.finish()?;
         let bytes = if self.size.is_some() {
             raw
         } else {
@@ -290,7 +291,7 @@ impl Making<'_> {
     fn disk(
         &mut self,
         tree: &Tree,
-        disk: Disk<ImageFile>,
+        mut disk: AnyDisk,
         format: Format,
         bytes: u64,
     ) -> Result<Losses> {
@@ -301,7 +302,6 @@ impl Making<'_> {
                 choices.inode_ratio = choices
                     .inode_ratio
                     .or_else(|| ratio(tree.entries.len() as u64, bytes));
-                let mut disk = disk;
                 nandlab_ext::format(&mut disk, &choices)
                     .map_err(|error| refused(error.to_string()))?;
                 let options = nandlab_ext::Options {
@@ -312,10 +312,9 @@ impl Making<'_> {
                 };
                 let fs = nandlab_ext::Ext::mount(disk, options)
                     .map_err(|error| refused(error.to_string()))?;
-                self.volume(tree, fs)
+                self.volume(tree, Box::new(fs))
             }
             Format::F2fs(choices) => {
-                let mut disk = disk;
                 nandlab_f2fs::format(&mut disk, &choices).map_err(|error| {
                     too_small(
                         name,
@@ -329,10 +328,9 @@ impl Making<'_> {
                 };
                 let fs = nandlab_f2fs::F2fs::mount(disk, options)
                     .map_err(|error| refused(error.to_string()))?;
-                self.volume(tree, fs)
+                self.volume(tree, Box::new(fs))
             }
             Format::Fat(choices) => {
-                let mut disk = disk;
                 nandlab_fat::format(&mut disk, &choices)
                     .map_err(|error| refused(error.to_string()))?;
                 let options = nandlab_fat::Options {
@@ -342,13 +340,13 @@ impl Making<'_> {
                 };
                 let fs = nandlab_fat::Fat::mount(disk, options)
                     .map_err(|error| refused(error.to_string()))?;
-                self.volume(tree, fs)
+                self.volume(tree, Box::new(fs))
             }
             Format::Jffs2 { .. } => Err(refused("a format of flash on a disk".into())),
         }
     }
 
-    fn volume(&mut self, tree: &Tree, fs: impl FileSystem) -> Result<Losses> {
+    fn volume(&mut self, tree: &Tree, fs: Box<dyn FileSystem>) -> Result<Losses> {
         let mut target = Volume::new(fs, self.lossy);
         self.feed(tree, &mut target)?;
         target.finish().map(|(_, losses)| losses)

@@ -14,7 +14,7 @@ use crate::edit::{copy, replace};
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
 use crate::make::beside;
-use crate::volume::{Access, AnyDisk, Mounted, Opening, Volume};
+use crate::volume::{Access, AnyDisk, Mounted, Opening, Volume, lent};
 use nandlab_block::{BlockDevice as _, Image as Disk, Lba};
 use nandlab_ext::Ext;
 use nandlab_f2fs::F2fs;
@@ -167,7 +167,7 @@ fn mend_disk(disk: &mut AnyDisk, kind: DiskKind, now: Time) -> Result<()> {
         _ = settle(disk, kind);
     }
     if kind == DiskKind::F2fs {
-        if let Ok(mut fs) = F2fs::mount(&mut *disk, nandlab_f2fs::Options::default()) {
+        if let Ok(mut fs) = F2fs::mount(lent(disk), nandlab_f2fs::Options::default()) {
             for _ in 0..PASSES {
                 if !matches!(fs.mend(now), Ok(1..)) {
                     break;
@@ -181,7 +181,7 @@ fn mend_disk(disk: &mut AnyDisk, kind: DiskKind, now: Time) -> Result<()> {
         let patches = patches(disk, kind);
         if patches.is_empty() {
             let named = kind == DiskKind::Ext
-                && Ext::mount(&mut *disk, nandlab_ext::Options::default()).is_ok_and(|mut fs| {
+                && Ext::mount(lent(disk), nandlab_ext::Options::default()).is_ok_and(|mut fs| {
                     let named = fs.reconnect(now);
                     fs.unmount().is_ok() && named.is_ok_and(|count| count > 0)
                 });
@@ -205,18 +205,18 @@ fn settle(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String>
     let words = |error: &dyn std::fmt::Display| error.to_string();
     match kind {
         DiskKind::Ext => {
-            let mut fs =
-                Ext::mount(disk, nandlab_ext::Options::default()).map_err(|error| words(&error))?;
+            let mut fs = Ext::mount(lent(disk), nandlab_ext::Options::default())
+                .map_err(|error| words(&error))?;
             fs.sync()
                 .and_then(|()| fs.unmount())
                 .map_err(|error| words(&error))
         }
-        DiskKind::F2fs => F2fs::mount(disk, nandlab_f2fs::Options::default())
+        DiskKind::F2fs => F2fs::mount(lent(disk), nandlab_f2fs::Options::default())
             .map_err(|error| words(&error))
             .map(drop),
         DiskKind::Fat => {
-            let mut fs =
-                Fat::mount(disk, nandlab_fat::Options::default()).map_err(|error| words(&error))?;
+            let mut fs = Fat::mount(lent(disk), nandlab_fat::Options::default())
+                .map_err(|error| words(&error))?;
             fs.sync()
                 .and_then(|()| fs.unmount())
                 .map_err(|error| words(&error))
@@ -228,7 +228,7 @@ fn patches(disk: &mut AnyDisk, kind: DiskKind) -> Patches {
     match kind {
         DiskKind::Ext => {
             let mounted = Ext::mount(
-                disk,
+                lent(disk),
                 nandlab_ext::Options {
                     read_only: true,
                     ..Default::default()
@@ -242,7 +242,7 @@ fn patches(disk: &mut AnyDisk, kind: DiskKind) -> Patches {
         }
         DiskKind::Fat => {
             let mounted = Fat::mount(
-                disk,
+                lent(disk),
                 nandlab_fat::Options {
                     read_only: true,
                     ..Default::default()

@@ -25,6 +25,12 @@ use std::path::Path;
 pub(crate) type AnyMtd = Box<dyn Mtd>;
 pub(crate) type AnyDisk = Box<dyn BlockDevice>;
 
+/// A disk for one mount. File systems are compiled for boxed disks only, because compiling one takes
+/// long.
+pub(crate) fn lent(disk: &mut AnyDisk) -> Box<dyn BlockDevice + '_> {
+    Box::new(disk)
+}
+
 /// What may be done to the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -383,7 +389,7 @@ fn whole(mut disk: AnyDisk, kind: DiskKind) -> Result<AnyDisk> {
 fn recover(disk: &mut AnyDisk, lack: Option<Lack>) -> std::result::Result<(), String> {
     if let Some(lack) = lack {
         let mut fs = Ext::mount(
-            &mut *disk,
+            lent(disk),
             nandlab_ext::Options {
                 read_only: true,
                 ..Default::default()
@@ -398,8 +404,8 @@ fn recover(disk: &mut AnyDisk, lack: Option<Lack>) -> std::result::Result<(), St
             ));
         }
     }
-    let mut fs =
-        Ext::mount(disk, nandlab_ext::Options::default()).map_err(|error| error.to_string())?;
+    let mut fs = Ext::mount(lent(disk), nandlab_ext::Options::default())
+        .map_err(|error| error.to_string())?;
     fs.unmount().map_err(|error| error.to_string())
 }
 
@@ -408,7 +414,7 @@ fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String> 
     let words = |error: &dyn std::fmt::Display| error.to_string();
     match kind {
         DiskKind::Ext => Ext::mount(
-            disk,
+            lent(disk),
             nandlab_ext::Options {
                 read_only: true,
                 ..Default::default()
@@ -417,7 +423,7 @@ fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String> 
         .map(drop)
         .map_err(|error| words(&error)),
         DiskKind::F2fs => F2fs::mount(
-            disk,
+            lent(disk),
             nandlab_f2fs::Options {
                 read_only: true,
                 ..Default::default()
@@ -426,7 +432,7 @@ fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String> 
         .map(drop)
         .map_err(|error| words(&error)),
         DiskKind::Fat => Fat::mount(
-            disk,
+            lent(disk),
             nandlab_fat::Options {
                 read_only: true,
                 ..Default::default()

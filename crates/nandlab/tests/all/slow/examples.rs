@@ -1,14 +1,30 @@
 //! The example programs: they run, and the crash explorer finds nothing wrong. The line that a
 //! header tells the reader to change is there once.
 
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
+
+/// The directory of the built examples.
+fn examples() -> &'static PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        // With the whole workspace, dependencies have the features of the build that made this
+        // test, so that nothing is compiled twice.
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--workspace", "--examples"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(built.success(), "the examples do not compile");
+        PathBuf::from(env!("CARGO_BIN_EXE_nandlab")).with_file_name("examples")
+    })
+}
 
 /// What an example prints. It runs in a directory of its own, because it may write a report.
 fn output_of(example: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--example", example, "--manifest-path"])
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+    let output = Command::new(examples().join(example))
         .current_dir(&dir)
         .output()
         .unwrap();
