@@ -244,7 +244,7 @@ impl Stack {
     pub fn make_fs(&mut self) -> Result<(), BuildError> {
         let fs = self.fs()?;
         match &mut self.below {
-            Below::Disk(device) => Ok(fs.make(Medium::Disk(Box::new(fs.partition(device)?)))?),
+            Below::Disk(device) => Ok(fs.make(Medium::Disk(Box::new(&mut fs.partition(device)?)))?),
             Below::Flash(chip) => {
                 let layer = flash_layer(&self.description.ftl.layer)?;
                 layer.format(&mut *chip)?;
@@ -284,7 +284,7 @@ impl Stack {
                 let layer = flash_layer(&self.description.ftl.layer)?;
                 let flash = layer.attach(driver.flash(chip), machine.processor.as_ref())?;
                 machine.on_volume = layer.is_volume();
-                let mounted = fs.mount(Medium::Flash(flash.mtd), machine)?;
+                let mounted = fs.mount(Medium::Flash(Box::new(flash.mtd)), machine)?;
                 let finish = flash.finish;
                 Ok(MountedStack { mounted, finish })
             }

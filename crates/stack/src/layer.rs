@@ -78,13 +78,25 @@ pub trait FlashLayer: Any + fmt::Debug + Send + Sync {
 
 /// Flash that lies on a chip.
 pub trait ChipFlash: Mtd {
-    /// The chip as it is, without another operation.
-    fn into_chip(self: Box<Self>) -> Chip;
+    /// The chip as it is, without another operation, unless it is lent.
+    fn into_chip(self: Box<Self>) -> Option<Chip>;
 }
 
 impl ChipFlash for Chip {
-    fn into_chip(self: Box<Self>) -> Chip {
-        *self
+    fn into_chip(self: Box<Self>) -> Option<Chip> {
+        Some(*self)
+    }
+}
+
+impl<M: Mtd + ?Sized> ChipFlash for &mut M {
+    fn into_chip(self: Box<Self>) -> Option<Chip> {
+        None
+    }
+}
+
+impl ChipFlash for Box<dyn Mtd + '_> {
+    fn into_chip(self: Box<Self>) -> Option<Chip> {
+        None
     }
 }
 

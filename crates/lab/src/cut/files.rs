@@ -26,15 +26,16 @@ impl Layer<Chip> for Partitioned {
     type Device = DiskPart;
 
     fn format(&self, chip: Chip) -> Result<DiskPart, LayerError> {
-        Ok(self.fs.partition(self.layer.format(chip)?)?)
+        Ok(Box::new(self.fs.partition(self.layer.format(chip)?)?))
     }
 
     fn attach(&self, chip: Chip) -> Result<DiskPart, LayerError> {
-        Ok(self.fs.partition(self.layer.attach(chip)?)?)
+        Ok(Box::new(self.fs.partition(self.layer.attach(chip)?)?))
     }
 
     fn power_off(&self, device: DiskPart) -> Chip {
-        self.layer.power_off(device.into_inner())
+        self.layer
+            .power_off(device.into_device().expect("made from a device here"))
     }
 }
 
@@ -54,7 +55,7 @@ impl Layer<Chip> for OnFlash {
     }
 
     fn power_off(&self, device: Self::Device) -> Chip {
-        device.into_chip()
+        device.into_chip().expect("made from a chip here")
     }
 }
 

@@ -25,7 +25,6 @@ use crate::layer::{ChipFlash, Device, Processor};
 use crate::value::Size;
 use crate::{DescriptionError, Document, HostDescription, MemoryDescription, Section, Setting};
 use nandlab_block::{BlockDevice, BlockError, Lba, Partition};
-use nandlab_mtd::Mtd;
 use nandlab_sim::Nanos;
 use nandlab_vfs::{FileSystem, Volume};
 use std::any::Any;
@@ -65,12 +64,36 @@ impl FsPlace {
     }
 }
 
+/// A disk below a file system. Each file system is compiled for a box of this, and once.
+pub trait Disk: BlockDevice {
+    /// The device of which this is a part, unless the disk is lent.
+    fn into_device(self: Box<Self>) -> Option<Box<dyn Device>>;
+}
+
+impl Disk for Partition<Box<dyn Device>> {
+    fn into_device(self: Box<Self>) -> Option<Box<dyn Device>> {
+        Some(self.into_inner())
+    }
+}
+
+impl Disk for Partition<Box<dyn BlockDevice + '_>> {
+    fn into_device(self: Box<Self>) -> Option<Box<dyn Device>> {
+        None
+    }
+}
+
+impl<D: BlockDevice + ?Sized> Disk for &mut D {
+    fn into_device(self: Box<Self>) -> Option<Box<dyn Device>> {
+        None
+    }
+}
+
 /// What a file system lies on.
 pub enum Medium<'a> {
     /// A disk, or a partition of one.
-    Disk(Box<dyn BlockDevice + 'a>),
+    Disk(Box<dyn Disk + 'a>),
     /// Flash.
-    Flash(Box<dyn Mtd + 'a>),
+    Flash(Box<dyn ChipFlash + 'a>),
 }
 
 /// The machine in which a file system is mounted.
@@ -178,7 +201,7 @@ pub trait FsLayer: Any + fmt::Debug + Send + Sync {
 }
 
 /// A part of a disk of the stack.
-pub type DiskPart = Partition<Box<dyn Device>>;
+pub type DiskPart = Box<dyn Disk>;
 
 /// A file system for the crash explorer.
 pub enum Recipe {
@@ -336,7 +359,7 @@ impl PartialEq for Chosen<'_> {
 pub(crate) fn disk<'a>(
     medium: Medium<'a>,
     found: &'static str,
-) -> Result<Box<dyn BlockDevice + 'a>, FsError> {
+) -> Result<Box<dyn Disk + 'a>, FsError> {
     match medium {
         Medium::Disk(disk) => Ok(disk),
         Medium::Flash(_) => Err(FsError::Medium {
@@ -350,7 +373,7 @@ pub(crate) fn disk<'a>(
 pub(crate) fn flash<'a>(
     medium: Medium<'a>,
     found: &'static str,
-) -> Result<Box<dyn Mtd + 'a>, FsError> {
+) -> Result<Box<dyn ChipFlash + 'a>, FsError> {
     match medium {
         Medium::Flash(flash) => Ok(flash),
         Medium::Disk(_) => Err(FsError::Medium {

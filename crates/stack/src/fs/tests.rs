@@ -22,10 +22,11 @@ fn layer<L: FsLayer + Clone>(fs: &FsDescription) -> L {
 }
 
 fn make(fs: &FsDescription, disk: &mut Ram) -> Result<(), FsError> {
-    fs.make(Medium::Disk(Box::new(fs.partition(disk).unwrap())))
+    fs.make(Medium::Disk(Box::new(&mut fs.partition(disk).unwrap())))
 }
 
 fn mount<'a>(fs: &FsDescription, disk: &'a mut Ram) -> Mounted<'a> {
+    let disk: Box<dyn BlockDevice> = Box::new(disk);
     let partition = fs.partition(disk).unwrap();
     fs.mount(Medium::Disk(Box::new(partition)), Machine::default())
         .unwrap()
@@ -318,7 +319,7 @@ fn every_choice_of_jffs2_arrives_and_what_is_made_is_mounted() {
     assert!(
         fs.is_on_flash()
             && matches!(
-                fs.make(Medium::Disk(Box::new(Ram::new(512, 1000)))),
+                fs.make(Medium::Disk(Box::new(&mut Ram::new(512, 1000)))),
                 Err(FsError::Medium { found: "jffs2", .. })
             )
     );

@@ -92,15 +92,16 @@ impl<M: Mtd> UbiFlash<M> {
     }
 }
 
-impl ChipFlash for UbiFlash<Chip> {
+impl ChipFlash for UbiFlash<Box<dyn ChipFlash + '_>> {
     /// # Panics
     /// If there is another clone: a bug of the caller.
-    fn into_chip(self: Box<Self>) -> Chip {
+    fn into_chip(self: Box<Self>) -> Option<Chip> {
         Rc::into_inner(self.shared)
             .expect("the last clone")
             .into_inner()
             .into_ubi()
             .into_medium()
+            .into_chip()
     }
 }
 

@@ -115,7 +115,7 @@ impl Layer<Chip> for UbiDescription {
 
 impl FlashLayer for UbiDescription {
     fn format(&self, chip: &mut Chip) -> Result<(), BuildError> {
-        Ok(self.make(chip)?.settle()?)
+        Ok(self.make(boxed(chip))?.settle()?)
     }
 
     fn is_volume(&self) -> bool {
@@ -127,7 +127,7 @@ impl FlashLayer for UbiDescription {
         mtd: Box<dyn Mtd + 'a>,
         processor: Option<&Processor>,
     ) -> Result<Flash<'a>, BuildError> {
-        let volume = UbiFlash::new(self, self.open(mtd, processor)?, processor)?;
+        let volume = UbiFlash::new(self, self.open(boxed(mtd), processor)?, processor)?;
         Ok(Flash {
             mtd: Box::new(volume.clone()),
             finish: Box::new(move || Ok(volume.settle()?)),
@@ -135,15 +135,20 @@ impl FlashLayer for UbiDescription {
     }
 
     fn format_chip(&self, chip: Chip) -> Result<Box<dyn ChipFlash>, BuildError> {
-        let mut ubi = self.make(chip)?;
+        let mut ubi = self.make(boxed(chip))?;
         ubi.settle()?;
         Ok(Box::new(UbiFlash::new(self, ubi, None)?))
     }
 
     fn attach_chip(&self, chip: Chip) -> Result<Box<dyn ChipFlash>, BuildError> {
-        let ubi = self.open(chip, None)?;
+        let ubi = self.open(boxed(chip), None)?;
         Ok(Box::new(UbiFlash::new(self, ubi, None)?))
     }
+}
+
+/// The one type for which UBI below a file system is compiled.
+fn boxed<'a>(flash: impl ChipFlash + 'a) -> Box<dyn ChipFlash + 'a> {
+    Box::new(flash)
 }
 
 /// The values of `ubi.attach`.
