@@ -27,8 +27,6 @@ const UNSAFE: &[&str] = &["crates/sim/src/prefetch.rs"];
 const COLUMNS_MAX: usize = 100;
 /// Lines of a file, at that width.
 const LINES_MAX: usize = 700;
-/// Files that are larger, and how large they may be. A ratchet: it never grows.
-const LARGE: &[(&str, usize)] = &[("crates/nandlab/tests/all/slow/kernel.rs", 736)];
 /// Lines without a literal that are wider, in all files. A ratchet: lower it when they become fewer.
 const WIDE_LINES_MAX: usize = 110;
 
@@ -49,12 +47,6 @@ pub fn check(files: &[(String, String)], rooms: &[Room], findings: &mut Findings
             wide.len(),
             wide.join(" ")
         ));
-    }
-    for (name, _) in LARGE {
-        let small = |(file, text): &(String, String)| file == name && lines(text) <= LINES_MAX;
-        if files.iter().any(small) || !files.iter().any(|(file, _)| file == name) {
-            findings.push(format!("{name}: no large file; take it off xtask's list"));
-        }
     }
 }
 
@@ -100,13 +92,9 @@ impl<'a> Source<'a> {
     fn size(&self, findings: &mut Findings) {
         let name = self.name;
         let lines = lines(self.text);
-        let most = LARGE
-            .iter()
-            .find(|(file, _)| *file == name)
-            .map_or(LINES_MAX, |(_, most)| *most);
-        if lines > most {
+        if lines > LINES_MAX {
             findings.push(format!(
-                "{name}: {lines} lines, at most {most}; split it by idea"
+                "{name}: {lines} lines, at most {LINES_MAX}; split it by idea"
             ));
         }
     }
@@ -205,13 +193,7 @@ mod tests {
 ";
 
     fn findings(name: &str, text: &str) -> Findings {
-        let mut files = vec![(name.to_owned(), text.to_owned())];
-        let large = "//!\n".repeat(LINES_MAX + 1);
-        files.extend(
-            LARGE
-                .iter()
-                .map(|(file, _)| ((*file).into(), large.clone())),
-        );
+        let files = [(name.to_owned(), text.to_owned())];
         let mut findings = Findings::new();
         check(&files, &rooms::parse(TABLE).unwrap(), &mut findings);
         findings
@@ -299,19 +281,5 @@ mod tests {
         );
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("wider than 100 columns"), "{found:?}");
-    }
-
-    #[test]
-    fn the_list_of_large_files_holds_no_small_ones() {
-        let Some((file, _)) = LARGE.first() else {
-            return;
-        };
-        let mut found = Findings::new();
-        check(
-            &[((*file).into(), "//! A.\n".into())],
-            &rooms::parse(TABLE).unwrap(),
-            &mut found,
-        );
-        assert_eq!(found.len(), LARGE.len());
     }
 }

@@ -1,6 +1,7 @@
 //! Slow tests: they boot the real kernel, mount, start a browser or run a publication.
 //! `cargo xtask test quick` skips them.
 
+mod clients;
 mod examples;
 mod jffs2_costs_kernel;
 mod kernel;
