@@ -19,6 +19,28 @@ pub enum Exhibit {
     Bars(BarExhibit),
 }
 
+impl Exhibit {
+    /// A table; the first head is over the names of rows.
+    pub fn table<H: ToString>(
+        title: impl Into<String>,
+        about: &str,
+        heads: impl IntoIterator<Item = H>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        Self::Table(TableExhibit::new(title, about, heads, rows))
+    }
+}
+
+/// A line of a table: its name, then its cells.
+pub fn line(name: impl Into<String>, cells: impl IntoIterator<Item = String>) -> Vec<String> {
+    [name.into()].into_iter().chain(cells).collect()
+}
+
+/// Words with commas between them.
+pub fn listed(words: impl IntoIterator<Item = String>) -> String {
+    words.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 /// Bars, each of one or more parts, in proportion to the longest.
 pub struct BarExhibit {
     /// Heading.
@@ -93,14 +115,26 @@ pub struct Figure {
     pub drawn: Drawn,
     /// What the two axes count.
     pub of: (Quantity, Quantity),
-    /// Names of all series of plots that stand side by side, so that each has one colour in all of
-    /// them.
-    pub names: Vec<String>,
     /// Series by their names, with their points.
     pub series: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 impl TableExhibit {
+    /// A table; the first head is over the names of rows.
+    pub fn new<H: ToString>(
+        title: impl Into<String>,
+        about: &str,
+        heads: impl IntoIterator<Item = H>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            about: about.into(),
+            heads: heads.into_iter().map(|head| head.to_string()).collect(),
+            rows: rows.into_iter().collect(),
+        }
+    }
+
     /// For the page.
     pub fn draw(&self) -> Vec<Element> {
         let mut table = Table::new(self.heads.iter().map(|head| el("span").text(head)));
@@ -125,42 +159,38 @@ impl TableExhibit {
 }
 
 impl Figure {
-    /// For the page.
-    pub fn draw(&self) -> Element {
+    /// For the page, beside plots with other series of `names`: each has one colour in all of them.
+    pub fn draw(&self, names: &[&str]) -> Element {
         let points = || self.series.iter().flat_map(|(_, points)| points);
+        let (mark, across, upwards) = match self.drawn {
+            Drawn::Dots => (Mark::Points, false, false),
+            Drawn::Lines => (Mark::Line, false, false),
+            Drawn::LinesOverLog => (Mark::Line, true, false),
+            Drawn::LinesOverLogs => (Mark::Line, true, true),
+        };
         let series = self.series.iter().map(|(name, points)| Series {
             name: name.clone(),
-            slot: self
-                .names
-                .iter()
-                .position(|known| known == name)
-                .unwrap_or(0),
-            mark: if self.drawn == Drawn::Dots {
-                Mark::Points
-            } else {
-                Mark::Line
-            },
+            slot: names.iter().position(|known| known == name).unwrap_or(0),
+            mark,
             points: points.clone(),
         });
-        let across = if matches!(self.drawn, Drawn::LinesOverLog | Drawn::LinesOverLogs) {
-            Axis::log
-        } else {
-            Axis::linear
-        };
-        let upwards = if self.drawn == Drawn::LinesOverLogs {
-            Axis::log
-        } else {
-            Axis::linear
-        };
         Plot {
             title: self.title.clone(),
             about: self.about.clone(),
-            x: across(&self.x, self.of.0, points().map(|p| p.0)),
-            y: upwards(&self.y, self.of.1, points().map(|p| p.1)),
+            x: axis(across, &self.x, self.of.0, points().map(|p| p.0)),
+            y: axis(upwards, &self.y, self.of.1, points().map(|p| p.1)),
             series: series.collect(),
             width: HALF,
             named: false,
         }
         .draw()
+    }
+}
+
+fn axis(log: bool, label: &str, of: Quantity, values: impl Iterator<Item = f64>) -> Axis {
+    if log {
+        Axis::log(label, of, values)
+    } else {
+        Axis::linear(label, of, values)
     }
 }

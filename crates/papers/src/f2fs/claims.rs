@@ -4,7 +4,7 @@ use super::runs::{BASES, DEVICES, Runs, WAYS, rate_of};
 use super::tree::DEPTHS;
 use super::work::BENCHMARKS;
 use super::{PhoneCell, STATES, phone, states};
-use crate::Claim;
+use crate::{Claim, listed};
 
 /// All of them.
 pub fn all(runs: &Runs) -> Vec<Claim> {
@@ -28,9 +28,7 @@ fn benchmarks(runs: &Runs, base: usize) -> Claim {
             BASES[base].1
         ),
         holds: each.iter().all(|(_, better)| *better > 0.0),
-        evidence: each
-            .map(|(name, better)| format!("{name} {:+.0} %", better * 100.0))
-            .join(", "),
+        evidence: listed(each.map(|(name, better)| format!("{name} {:+.0} %", better * 100.0))),
     }
 }
 
@@ -59,19 +57,10 @@ fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
             STATES[state], BASES[base].1
         ),
         holds: cells.iter().all(agrees),
-        evidence: cells
-            .iter()
-            .map(|cell| {
-                let [published, here] = both(cell);
-                format!(
-                    "{} {:+.0} % (published {:+.0} %)",
-                    cell.key,
-                    here * 100.0,
-                    published * 100.0
-                )
-            })
-            .collect::<Vec<_>>()
-            .join(", "),
+        evidence: listed(cells.iter().map(|cell| {
+            let [published, here] = both(cell).map(|better| better * 100.0);
+            format!("{} {here:+.0} % (published {published:+.0} %)", cell.key)
+        })),
     }
 }
 
@@ -127,12 +116,11 @@ fn adaptive(runs: &Runs, base: usize) -> Claim {
             BASES[base].1
         ),
         holds: rates[0] > rates[1],
-        evidence: WAYS
-            .iter()
-            .zip(&rates)
-            .map(|(way, rate)| format!("{} {rate:.2} MB/s", way.1))
-            .collect::<Vec<_>>()
-            .join(", "),
+        evidence: listed(
+            WAYS.iter()
+                .zip(&rates)
+                .map(|(way, rate)| format!("{} {rate:.2} MB/s", way.1)),
+        ),
     }
 }
 
@@ -176,7 +164,7 @@ fn streams(runs: &Runs) -> Claim {
         holds: found[3] <= found[0] * 1.01,
         evidence: format!(
             "bytes programmed for each written, 1, 2, 4, 7 streams: {}",
-            found.map(|factor| format!("{factor:.3}")).join(", ")
+            listed(found.map(|factor| format!("{factor:.3}")))
         ),
     }
 }
@@ -198,9 +186,8 @@ fn tree(runs: &Runs) -> Claim {
         statement: "An update of a block changes one node, however deep it lies; in a conventional log it changes every block on the way"
             .into(),
         holds: runs.trees.iter().all(|taken| taken.nodes <= 1.05 && taken.conventional >= 2.0),
-        evidence: each
-            .map(|(depth, taken)| format!("{}: {:.2} against {:.0}", depth.name, taken.nodes, taken.conventional))
-            .collect::<Vec<_>>()
-            .join(", "),
+        evidence: listed(each.map(|(depth, taken)| {
+            format!("{}: {:.2} against {:.0}", depth.name, taken.nodes, taken.conventional)
+        })),
     }
 }

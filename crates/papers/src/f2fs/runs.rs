@@ -5,12 +5,12 @@ use super::cleaning::{self, Cleaned};
 use super::tree::{self, DEPTHS, Taken};
 use super::work::{self, Work};
 use crate::PaperError;
+use crate::runs::{Jobs, Settings, Watch};
 use nandlab_lab::run::FilesOutcome;
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A way to write: its name in ids, its name for people, settings.
-pub type Way = (&'static str, &'static str, &'static [&'static str]);
+pub type Way = (&'static str, &'static str, Settings);
 
 /// How F2FS writes where clean segments are few.
 pub const WAYS: [Way; 3] = [
@@ -105,24 +105,9 @@ pub struct Runs {
     pub trees: Vec<Taken>,
 }
 
-/// Jobs done, of how many.
-struct Watch<'a> {
-    done: AtomicUsize,
-    all: usize,
-    told: &'a (dyn Fn(f64) + Sync),
-}
-
-impl Watch<'_> {
-    fn one<T>(&self, job: impl FnOnce() -> Result<T, PaperError>) -> Result<T, PaperError> {
-        let done = job()?;
-        (self.told)((self.done.fetch_add(1, Relaxed) + 1) as f64 / self.all as f64);
-        Ok(done)
-    }
-}
-
 impl Runs {
     /// Runs everything.
-    pub fn all(told: &(dyn Fn(f64) + Sync)) -> Result<Self, PaperError> {
+    pub fn all(watch: Watch<'_>) -> Result<Self, PaperError> {
         let works: Vec<Work> = Work::all().collect();
         let policies: Vec<_> = [false, true]
             .into_iter()
@@ -141,37 +126,17 @@ impl Runs {
             + BASES.len() * WAYS.len()
             + DEVICES.len()
             + DEPTHS.len();
-        let watch = Watch {
-            done: AtomicUsize::new(0),
-            all,
-            told,
-        };
+        let jobs = Jobs::new(watch, "runs", all);
         let sustained = |base: usize| {
-            let run = |way: &Way| {
-                watch.one(|| {
-                    cells::live(
-                        &work::STEADY,
-                        &[BASES[base].2, way.2, &work::SMALL].concat(),
-                    )
-                })
-            };
-            WAYS.par_iter()
-                .map(run)
-                .collect::<Result<Vec<_>, PaperError>>()
+            jobs.each(&WAYS, |way| {
+                let settings = [BASES[base].2, way.2, &work::SMALL].concat();
+                cells::live(&work::STEADY, &settings)
+            })
         };
-        let devices = DEVICES
-            .par_iter()
-            .map(|way| watch.one(|| cells::live(&work::MIXED, &[way.2, &work::SMALL].concat())));
-        let cleaned = policies.par_iter().map(|(policy, threaded)| {
-            watch.one(|| cleaning::run(*policy, *threaded, cleaning::SCALE))
-        });
-        let trees = DEPTHS
-            .par_iter()
-            .map(|depth| watch.one(|| tree::count(depth)));
         let compared = pairs.par_iter().map(|(base, work)| {
-            let f2fs =
-                watch.one(|| cells::live(work, &[BASES[*base].2, work.memory()].concat()))?;
-            let ext4 = watch.one(|| cells::replayed(work, BASES[*base].2))?;
+            let settings = [BASES[*base].2, work.memory()].concat();
+            let f2fs = jobs.one(|| cells::live(work, &settings))?;
+            let ext4 = jobs.one(|| cells::replayed(work, BASES[*base].2))?;
             Ok(Compared {
                 work: *work,
                 base: *base,
@@ -181,9 +146,13 @@ impl Runs {
         });
         Ok(Self {
             sustained: [sustained(0)?, sustained(1)?],
-            devices: devices.collect::<Result<_, PaperError>>()?,
-            cleaned: cleaned.collect::<Result<_, PaperError>>()?,
-            trees: trees.collect::<Result<_, PaperError>>()?,
+            devices: jobs.each(&DEVICES, |way| {
+                cells::live(&work::MIXED, &[way.2, &work::SMALL].concat())
+            })?,
+            cleaned: jobs.each(&policies, |(policy, threaded)| {
+                cleaning::run(*policy, *threaded, cleaning::SCALE)
+            })?,
+            trees: jobs.each(&DEPTHS, tree::count)?,
             compared: compared.collect::<Result<_, PaperError>>()?,
         })
     }
@@ -207,13 +176,7 @@ impl Runs {
 
 /// Bytes a second in the rounds of a run, of the second half of its points: what is sustained.
 pub fn rate_of(run: &FilesOutcome) -> f64 {
-    let points: Vec<f64> = run
-        .outcome
-        .result
-        .series
-        .iter()
-        .map(|point| point.written_per_s)
-        .collect();
+    let points = &run.outcome.result.series;
     let late = &points[points.len() - points.len() / 4..];
-    late.iter().sum::<f64>() / late.len().max(1) as f64
+    late.iter().map(|point| point.written_per_s).sum::<f64>() / late.len().max(1) as f64
 }
