@@ -41,37 +41,29 @@ pub fn listed(words: impl IntoIterator<Item = String>) -> String {
     words.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// Bars, each of one or more parts, in proportion to the longest.
+/// Bars in proportion to the longest.
 pub struct BarExhibit {
     /// Heading.
     pub title: String,
     /// What it shows.
-    pub about: String,
-    /// Names of the parts.
-    pub keys: Vec<String>,
-    /// Name, parts, and what is written behind each.
-    pub bars: Vec<(String, Vec<f64>, String)>,
+    pub about: &'static str,
+    /// What the length of a bar counts.
+    pub key: &'static str,
+    /// Name, length, and what is written behind each.
+    pub bars: Vec<(String, f64, String)>,
 }
 
 impl BarExhibit {
     /// For the page.
-    pub fn draw(&self) -> Vec<Element> {
-        let bar = |(name, parts, note): &(String, Vec<f64>, String)| Bar {
+    pub fn draw(&self) -> Element {
+        let bar = |(name, length, note): &(String, f64, String)| Bar {
             name: name.clone(),
-            parts: parts.clone(),
+            parts: vec![*length],
             note: note.clone(),
         };
         let bars: Vec<Bar> = self.bars.iter().map(bar).collect();
-        let key = (self.keys.len() > 1).then(|| bars::legend(&self.keys));
-        key.into_iter()
-            .chain([bars::stacked(
-                &self.title,
-                &self.about,
-                &self.keys,
-                &bars,
-                Length::Amount,
-            )])
-            .collect()
+        let keys = [self.key.to_string()];
+        bars::stacked(&self.title, self.about, &keys, &bars, Length::Amount)
     }
 }
 
@@ -177,20 +169,12 @@ impl Figure {
         Plot {
             title: self.title.clone(),
             about: self.about.clone(),
-            x: axis(across, &self.x, self.of.0, points().map(|p| p.0)),
-            y: axis(upwards, &self.y, self.of.1, points().map(|p| p.1)),
+            x: Axis::new(across, &self.x, self.of.0, points().map(|p| p.0)),
+            y: Axis::new(upwards, &self.y, self.of.1, points().map(|p| p.1)),
             series: series.collect(),
             width: HALF,
             named: false,
         }
         .draw()
-    }
-}
-
-fn axis(log: bool, label: &str, of: Quantity, values: impl Iterator<Item = f64>) -> Axis {
-    if log {
-        Axis::log(label, of, values)
-    } else {
-        Axis::linear(label, of, values)
     }
 }

@@ -32,7 +32,7 @@ pub fn html(of: &Reproduction) -> String {
             Exhibit::Table(shown) => section(shown),
             Exhibit::Bars(shown) => Section {
                 title: shown.title.clone(),
-                body: shown.draw(),
+                body: vec![shown.draw()],
             },
             Exhibit::Figures(title, plots) => {
                 let mut names: Vec<&str> = Vec::new();

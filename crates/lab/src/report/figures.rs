@@ -141,12 +141,7 @@ fn fit(label: &str, quantity: Quantity, groups: Vec<Vec<f64>>) -> Axis {
     };
     let far =
         range(groups.iter().filter_map(median)).is_some_and(|(low, high)| high > FAR_APART * low);
-    let values = groups.into_iter().flatten();
-    if far {
-        Axis::log(label, quantity, values)
-    } else {
-        Axis::linear(label, quantity, values)
-    }
+    Axis::new(far, label, quantity, groups.into_iter().flatten())
 }
 
 fn latency(runs: &[RunResult], names: &[String]) -> Section {

@@ -29,23 +29,19 @@ pub fn all(runs: &Runs) -> Vec<Exhibit> {
 }
 
 /// Two bars for a work: time relative to ext4's.
-fn pair(compared: &Compared, name: &str) -> [(String, Vec<f64>, String); 2] {
+fn pair(compared: &Compared, name: &str) -> [(String, f64, String); 2] {
     let [ext4, f2fs] = [compared.ext4.measured(), compared.f2fs.measured()];
     [
-        (format!("{name}, ext4"), vec![1.0], format!("{ext4:.2} s")),
-        (
-            format!("{name}, F2FS"),
-            vec![f2fs / ext4],
-            format!("{f2fs:.2} s"),
-        ),
+        (format!("{name}, ext4"), 1.0, format!("{ext4:.2} s")),
+        (format!("{name}, F2FS"), f2fs / ext4, format!("{f2fs:.2} s")),
     ]
 }
 
 fn compared_bars(runs: &Runs, base: usize) -> Exhibit {
     Exhibit::Bars(BarExhibit {
         title: format!("fs_mark, IOzone, bonnie++: {}", BASES[base].1),
-        about: "Time on the device, ext4's as the unit; what is behind a bar is the time.".into(),
-        keys: vec!["time".into()],
+        about: "Time on the device, ext4's as the unit; what is behind a bar is the time.",
+        key: "time",
         bars: BENCHMARKS
             .iter()
             .flat_map(|work| pair(runs.of(base, work.key), work.key))
@@ -61,8 +57,8 @@ fn phone_bars(runs: &Runs, base: usize) -> Exhibit {
     });
     Exhibit::Bars(BarExhibit {
         title: format!("Galaxy Nexus, time on the device: {}", BASES[base].1),
-        about: "ext4's as the unit; what is behind a bar is the time.".into(),
-        keys: vec!["time".into()],
+        about: "ext4's as the unit; what is behind a bar is the time.",
+        key: "time",
         bars: bars.collect(),
     })
 }
@@ -287,14 +283,14 @@ fn rounds(run: &FilesOutcome) -> f64 {
 fn device_bars(runs: &Runs) -> Exhibit {
     Exhibit::Bars(BarExhibit {
         title: "Hybrid and page-mapped devices".into(),
-        about: "Time of four rounds in which a fifth of the files go and come.".into(),
-        keys: vec!["time".into()],
+        about: "Time of four rounds in which a fifth of the files go and come.",
+        key: "time",
         bars: DEVICES
             .iter()
             .zip(&runs.devices)
             .map(|(way, run)| {
                 let seconds = rounds(run);
-                (way.0.into(), vec![seconds], format!("{seconds:.1} s"))
+                (way.0.into(), seconds, format!("{seconds:.1} s"))
             })
             .collect(),
     })
@@ -332,15 +328,15 @@ fn tree_bars(runs: &Runs) -> Exhibit {
         [("F2FS", taken.nodes), ("conventional", taken.conventional)].map(|(name, blocks)| {
             (
                 format!("{} pointer blocks: {name}", depth.levels),
-                vec![blocks],
+                blocks,
                 format!("{blocks:.2}"),
             )
         })
     });
     Exhibit::Bars(BarExhibit {
         title: "The wandering tree".into(),
-        about: "Blocks besides data for each update of 4 KiB that is made durable.".into(),
-        keys: vec!["blocks".into()],
+        about: "Blocks besides data for each update of 4 KiB that is made durable.",
+        key: "blocks",
         bars: bars.collect(),
     })
 }
