@@ -25,7 +25,7 @@ fn benchmarks(runs: &Runs, base: usize) -> Claim {
         id: ["benchmarks-hybrid", "benchmarks-page"][base],
         statement: format!(
             "F2FS is faster than ext4 in fs_mark, IOzone and bonnie++ on the eMMC ({})",
-            BASES[base].1
+            BASES[base].name
         ),
         holds: each.iter().all(|(_, better)| *better > 0.0),
         evidence: listed(each.map(|(name, better)| format!("{name} {:+.0} %", better * 100.0))),
@@ -54,7 +54,7 @@ fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
         ][base][state],
         statement: format!(
             "On the {} phone ({}) F2FS is ahead where the publication has it 5 % or more ahead, and neither is by 15 % where not",
-            STATES[state], BASES[base].1
+            STATES[state], BASES[base].name
         ),
         holds: cells.iter().all(agrees),
         evidence: listed(cells.iter().map(|cell| {
@@ -113,13 +113,13 @@ fn adaptive(runs: &Runs, base: usize) -> Claim {
         id: ["adaptive-hybrid", "adaptive-page"][base],
         statement: format!(
             "Sustained random writes are faster with the adaptive write policy than with cleaning only ({})",
-            BASES[base].1
+            BASES[base].name
         ),
         holds: rates[0] > rates[1],
         evidence: listed(
             WAYS.iter()
                 .zip(&rates)
-                .map(|(way, rate)| format!("{} {rate:.2} MB/s", way.1)),
+                .map(|(way, rate)| format!("{} {rate:.2} MB/s", way.name)),
         ),
     }
 }
@@ -133,7 +133,7 @@ fn against_ext4(runs: &Runs, base: usize) -> Claim {
         id: ["sustained-hybrid", "sustained-page"][base],
         statement: format!(
             "With the adaptive write policy they are no slower than ext4's ({})",
-            BASES[base].1
+            BASES[base].name
         ),
         holds: ours >= theirs,
         evidence: format!("F2FS {ours:.2} MB/s, ext4 {theirs:.2} MB/s"),
@@ -143,7 +143,7 @@ fn against_ext4(runs: &Runs, base: usize) -> Claim {
 fn amplification(runs: &Runs, key: &str) -> f64 {
     let at = DEVICES
         .iter()
-        .position(|device| device.0 == key)
+        .position(|device| device.key == key)
         .expect("a device of the list");
     runs.devices[at]
         .outcome

@@ -6,6 +6,7 @@ use super::runs::{BASES, Compared, DEVICES, Runs, WAYS, rate_of};
 use super::tree::DEPTHS;
 use super::work::{BENCHMARKS, PHONE};
 use super::{PhoneCell, STATES, phone, states};
+use crate::runs::Variant;
 use crate::{BarExhibit, Drawn, Exhibit, Figure, Quantity, line};
 use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
 
@@ -39,7 +40,7 @@ fn pair(compared: &Compared, name: &str) -> [(String, f64, String); 2] {
 
 fn compared_bars(runs: &Runs, base: usize) -> Exhibit {
     Exhibit::Bars(BarExhibit {
-        title: format!("fs_mark, IOzone, bonnie++: {}", BASES[base].1),
+        title: format!("fs_mark, IOzone, bonnie++: {}", BASES[base].name),
         about: "Time on the device, ext4's as the unit; what is behind a bar is the time.",
         key: "time",
         bars: BENCHMARKS
@@ -56,7 +57,7 @@ fn phone_bars(runs: &Runs, base: usize) -> Exhibit {
             .flat_map(move |row| pair(runs.of(base, row[state].key), row[state].key))
     });
     Exhibit::Bars(BarExhibit {
-        title: format!("Galaxy Nexus, time on the device: {}", BASES[base].1),
+        title: format!("Galaxy Nexus, time on the device: {}", BASES[base].name),
         about: "ext4's as the unit; what is behind a bar is the time.",
         key: "time",
         bars: bars.collect(),
@@ -95,7 +96,7 @@ fn phases(runs: &Runs, base: usize) -> Exhibit {
         }
     }
     Exhibit::table(
-        format!("Benchmarks by phase: {}", BASES[base].1),
+        format!("Benchmarks by phase: {}", BASES[base].name),
         "Reading of files begins with cold caches on ext4, and F2FS has a cache of 4 MiB; names stay in memory on both.",
         ["", "ext4, s", "F2FS, s", "ext4", "F2FS"],
         rows,
@@ -116,7 +117,7 @@ fn phone_table(runs: &Runs, base: usize, state: usize) -> Exhibit {
         ]
     };
     Exhibit::table(
-        format!("Galaxy Nexus, {}: {}", STATES[state], BASES[base].1),
+        format!("Galaxy Nexus, {}: {}", STATES[state], BASES[base].name),
         "ext4 / F2FS: seconds, for IOzone MB/s. The publication's seconds are those of a whole phone; here is the device's part of the part that the row names.",
         ["", "published", "improvement", "here", "improvement"],
         phone(runs, base, state).iter().map(row),
@@ -188,7 +189,7 @@ fn over_time(runs: &Runs) -> Exhibit {
         let mut series: Vec<(String, Vec<(f64, f64)>)> = WAYS
             .iter()
             .zip(&runs.sustained[base])
-            .map(|(way, run)| (way.1.to_string(), points(run)))
+            .map(|(way, run)| (way.name.to_string(), points(run)))
             .collect();
         let ext4 = runs.of(base, "sustained").ext4.rate("rounds");
         let end = series
@@ -198,7 +199,7 @@ fn over_time(runs: &Runs) -> Exhibit {
             .fold(0.0, f64::max);
         series.push(("ext4, mean".into(), vec![(0.0, ext4), (end, ext4)]));
         Figure {
-            title: BASES[base].1.into(),
+            title: BASES[base].name.into(),
             about: "4 KiB at random places of files that fill nine tenths of the volume, an fsync of each file every 16 MiB.".into(),
             x: "written at random".into(),
             y: "written".into(),
@@ -242,11 +243,11 @@ fn points(run: &FilesOutcome) -> Vec<(f64, f64)> {
 }
 
 fn sustained(runs: &Runs, base: usize) -> Exhibit {
-    let row = |(way, run): (&super::runs::Way, &FilesOutcome)| {
+    let row = |(way, run): (&Variant, &FilesOutcome)| {
         let flash = &run.outcome.result.flash;
         let m = &flash.merges;
         vec![
-            way.1.into(),
+            way.name.into(),
             format!("{:.2}", rate_of(run) / 1e6),
             format!("{:.2}", flash.write_amplification.unwrap_or(0.0)),
             format!("{} / {} / {}", m.switch, m.partial, m.full),
@@ -264,7 +265,7 @@ fn sustained(runs: &Runs, base: usize) -> Exhibit {
         "-".into(),
     ]);
     Exhibit::table(
-        format!("Sustained random write: {}", BASES[base].1),
+        format!("Sustained random write: {}", BASES[base].name),
         "MB/s in the last quarter of the run; amplification and merges of the whole run, filling included.",
         [
             "",
@@ -290,19 +291,19 @@ fn device_bars(runs: &Runs) -> Exhibit {
             .zip(&runs.devices)
             .map(|(way, run)| {
                 let seconds = rounds(run);
-                (way.0.into(), seconds, format!("{seconds:.1} s"))
+                (way.key.into(), seconds, format!("{seconds:.1} s"))
             })
             .collect(),
     })
 }
 
 fn devices(runs: &Runs) -> Exhibit {
-    let row = |(way, run): (&super::runs::Way, &FilesOutcome)| {
+    let row = |(way, run): (&Variant, &FilesOutcome)| {
         let flash = &run.outcome.result.flash;
         let m = &flash.merges;
-        let erases: u64 = flash.causes.iter().map(|row| row.erases).sum();
+        let erases = flash.total(|row| row.erases);
         vec![
-            way.1.into(),
+            way.name.into(),
             format!("{:.1}", rounds(run)),
             format!("{:.3}", flash.write_amplification.unwrap_or(0.0)),
             format!("{} / {} / {}", m.switch, m.partial, m.full),

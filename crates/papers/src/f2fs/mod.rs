@@ -23,7 +23,7 @@ pub use rival::{MARK_BYTES, MARKS, place_of_mark};
 pub use work::{PARTITION, Work};
 
 use super::{Assumption, Found, PaperError, Row, Watch};
-use crate::runs::described;
+use crate::runs::{Variant, described};
 use cleaning::POLICIES;
 use runs::{BASES, DEVICES, PAGE_BASE, Runs, WAYS, rate_of};
 use work::{BENCHMARKS, PHONE};
@@ -161,7 +161,7 @@ fn rows(runs: &Runs) -> Vec<Row> {
             ));
         }
     }
-    for ((key, name, _), run) in DEVICES.iter().zip(&runs.devices) {
+    for (Variant { key, name, .. }, run) in DEVICES.iter().zip(&runs.devices) {
         let factor = run.outcome.result.flash.write_amplification.unwrap_or(0.0);
         rows.push(Row::predicted(
             format!("device/{key}/amplification"),
@@ -176,7 +176,11 @@ fn rows(runs: &Runs) -> Vec<Row> {
 
 /// Those of one device.
 fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
-    let (on, device, _) = BASES[base];
+    let Variant {
+        key: on,
+        name: device,
+        ..
+    } = BASES[base];
     let mut rows = Vec::new();
     for work in BENCHMARKS {
         let compared = runs.of(base, work.key);
@@ -223,7 +227,7 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
             ));
         }
     }
-    for ((key, name, _), run) in WAYS.iter().zip(&runs.sustained[base]) {
+    for (Variant { key, name, .. }, run) in WAYS.iter().zip(&runs.sustained[base]) {
         rows.push(Row::predicted(
             format!("sustained/{on}/{key}"),
             format!("{device}: sustained random write, {name}"),

@@ -5,18 +5,15 @@ use super::cleaning::{self, Cleaned};
 use super::tree::{self, DEPTHS, Taken};
 use super::work::{self, Work};
 use crate::PaperError;
-use crate::runs::{Jobs, Settings, Watch};
+use crate::runs::{Jobs, Variant, Watch, variant};
 use nandlab_lab::run::FilesOutcome;
 use rayon::prelude::*;
 
-/// A way to write: its name in ids, its name for people, settings.
-pub type Way = (&'static str, &'static str, Settings);
-
 /// How F2FS writes where clean segments are few.
-pub const WAYS: [Way; 3] = [
-    ("adaptive", "adaptive: threaded logging", &[]),
-    ("cleaning", "cleaning only", &["fs.threaded=false"]),
-    (
+pub const WAYS: [Variant; 3] = [
+    variant("adaptive", "adaptive: threaded logging", &[]),
+    variant("cleaning", "cleaning only", &["fs.threaded=false"]),
+    variant(
         "in-place",
         "adaptive, above 70 % in place",
         &["fs.in-place=above-70-percent"],
@@ -35,37 +32,40 @@ const SPARE: &str = "ftl.over-provisioning=0.15";
 
 /// What everything is run on: the mapping of the slides' example, and the one that every later
 /// device has.
-pub const BASES: [Way; 2] = [("hybrid", "hybrid 4:4+2", &[]), ("page", "page map", &PAGE)];
+pub const BASES: [Variant; 2] = [
+    variant("hybrid", "hybrid 4:4+2", &[]),
+    variant("page", "page map", &PAGE),
+];
 
 /// The page map among them; the aged phone is run on this one only.
 pub const PAGE_BASE: usize = 1;
 
 /// Devices, and how F2FS is laid onto them.
-pub const DEVICES: [Way; 8] = [
-    ("hybrid-6", "hybrid 4:4+2, 6 logs", &[]),
-    ("hybrid-4", "hybrid 4:4+2, 4 logs", &["fs.logs=4"]),
-    ("hybrid-2", "hybrid 4:4+2, 2 logs", &["fs.logs=2"]),
-    (
+pub const DEVICES: [Variant; 8] = [
+    variant("hybrid-6", "hybrid 4:4+2, 6 logs", &[]),
+    variant("hybrid-4", "hybrid 4:4+2, 4 logs", &["fs.logs=4"]),
+    variant("hybrid-2", "hybrid 4:4+2, 2 logs", &["fs.logs=2"]),
+    variant(
         "hybrid-unaligned",
         "hybrid 4:4+2, 6 logs, sections of 2 MiB",
         &["fs.segments-per-section=1", "fs.sections-per-zone=1"],
     ),
-    (
+    variant(
         "page-6",
         "page map, 1 stream, 6 logs",
         &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE],
     ),
-    (
+    variant(
         "page-6-2",
         "page map, 2 streams, 6 logs",
         &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=2"],
     ),
-    (
+    variant(
         "page-6-4",
         "page map, 4 streams, 6 logs",
         &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=4"],
     ),
-    (
+    variant(
         "page-6-7",
         "page map, 7 streams, 6 logs",
         &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=7"],
@@ -129,14 +129,14 @@ impl Runs {
         let jobs = Jobs::new(watch, "runs", all);
         let sustained = |base: usize| {
             jobs.each(&WAYS, |way| {
-                let settings = [BASES[base].2, way.2, &work::SMALL].concat();
+                let settings = [BASES[base].settings, way.settings, &work::SMALL].concat();
                 cells::live(&work::STEADY, &settings)
             })
         };
         let compared = pairs.par_iter().map(|(base, work)| {
-            let settings = [BASES[*base].2, work.memory()].concat();
+            let settings = [BASES[*base].settings, work.memory()].concat();
             let f2fs = jobs.one(|| cells::live(work, &settings))?;
-            let ext4 = jobs.one(|| cells::replayed(work, BASES[*base].2))?;
+            let ext4 = jobs.one(|| cells::replayed(work, BASES[*base].settings))?;
             Ok(Compared {
                 work: *work,
                 base: *base,
@@ -147,7 +147,7 @@ impl Runs {
         Ok(Self {
             sustained: [sustained(0)?, sustained(1)?],
             devices: jobs.each(&DEVICES, |way| {
-                cells::live(&work::MIXED, &[way.2, &work::SMALL].concat())
+                cells::live(&work::MIXED, &[way.settings, &work::SMALL].concat())
             })?,
             cleaned: jobs.each(&policies, |(policy, threaded)| {
                 cleaning::run(*policy, *threaded, cleaning::SCALE)

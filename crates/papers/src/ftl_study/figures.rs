@@ -98,7 +98,7 @@ fn named(cell: &Cell) -> String {
 pub fn operations(cells: &Cells) -> Exhibit {
     let row = |cell: &Cell| {
         let result = &cell.run.outcome.result;
-        let sum = |pick: fn(&FlashRow) -> u64| result.flash.causes.iter().map(pick).sum::<u64>();
+        let sum = |pick: fn(&FlashRow) -> u64| result.flash.total(pick);
         let counts = [
             sum(|r| r.reads + r.copies) - sum(|r| r.oob_reads),
             sum(|r| r.programs + r.copies) - sum(|r| r.oob_programs),
