@@ -10,7 +10,7 @@
 //! plan: threads and wall time have no part in it.
 //!
 //! *Works on* any [`Subject`]. [`Disk`] makes one of each block layer, [`Files`] one of each file
-//! system over a layer; [`blocks`] is for file systems alone, without a chip.
+//! system over a layer.
 //!
 //! *Knows nothing of* concrete layers: a [`Layer`](nandlab_mtd::Layer) or a
 //! [`Volume`](nandlab_vfs::Volume) is all that it needs.
@@ -137,9 +137,8 @@
 //! | `bench` | the formatted chip, and all cuts of a run in parallel |
 //! | `explore` | a whole exploration; one state again |
 //! | `shrink` | the smallest case |
-//! | `disk` | block layers, and their oracle; a disk that reorders its writes |
+//! | `disk` | block layers, and their oracle |
 //! | [`files`] | file systems over layers, and their oracle |
-//! | [`blocks`] | file systems alone: cuts between the writes of a disk |
 //! | `outcome` | the report, as data and as text |
 //! | `assert` | assertions for tests |
 
@@ -147,7 +146,6 @@
 
 mod assert;
 mod bench;
-pub mod blocks;
 mod cut;
 mod disk;
 mod explore;
@@ -162,7 +160,7 @@ mod walk;
 
 pub use assert::{assert_found, assert_survives};
 pub use cut::{Cut, Phase};
-pub use disk::{Disk, DiskOp, FlushedOrNewer, Manner, Scrambled, Scrambler, operations};
+pub use disk::{Disk, DiskOp, FlushedOrNewer, operations};
 pub use explore::{explore, explore_watched, replay};
 pub use files::{FileOp, Files};
 pub use id::{Id, IdError};

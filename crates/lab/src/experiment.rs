@@ -2,7 +2,7 @@
 
 use crate::result::Setting;
 use crate::workload::{WorkloadDescription, Workloads};
-use nandlab_stack::value::{Size, Take, Time, Value, quote};
+use nandlab_stack::value::{Take, Time, Value, quote};
 use nandlab_stack::{Description, DescriptionError, Document, Registry, Section};
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -230,11 +230,6 @@ impl RunOptions {
         };
         Ok((options, section.finish()?))
     }
-}
-
-/// A size as settings list it.
-pub(crate) fn size(bytes: u64) -> String {
-    Size(bytes).write()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod cost;
 pub mod cut;
 pub mod experiment;
+mod feed;
 pub mod play;
 pub mod report;
 pub mod result;

@@ -24,6 +24,19 @@ pub struct RunResult {
     pub simulated_ns: u64,
 }
 
+impl RunResult {
+    /// Requests of one kind, if any was served.
+    pub fn operation(&self, name: &str) -> Option<&HostRow> {
+        let mut rows = self.host.operations.iter();
+        rows.find(|row| row.operation == name)
+    }
+
+    /// An amount for each virtual second, if the run took any time.
+    pub fn per_second(&self, amount: u64) -> Option<f64> {
+        (self.simulated_ns > 0).then(|| amount as f64 * 1e9 / self.simulated_ns as f64)
+    }
+}
+
 /// One key of the description as it took effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
@@ -102,6 +115,13 @@ pub struct Flash {
     /// Host bytes that could be written at this run's wear until the mean erase count reaches the
     /// rated endurance; none if unknown.
     pub lifetime_bytes: Option<u64>,
+}
+
+impl Flash {
+    /// A count over all causes.
+    pub fn total(&self, of: impl Fn(&FlashRow) -> u64) -> u64 {
+        self.causes.iter().map(of).fold(0, u64::saturating_add)
+    }
 }
 
 /// Flash operations of one cause.

@@ -1,7 +1,7 @@
 //! Results for the terminal: one column a run, the figures of a run below each other.
 
 use crate::report::number::{Quantity, grouped};
-use crate::result::{FlashRow, HostRow, RunResult, Setting};
+use crate::result::{FlashRow, RunResult, Setting};
 use crate::run::Outcome;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
 
@@ -119,20 +119,17 @@ impl Rows<'_> {
     }
 
     fn operation(&mut self, operation: &str, several: &str) {
-        let row = |outcome: &Outcome| find(&outcome.result, operation).cloned();
-        let per_second = |run: &RunResult, amount: u64| {
-            (run.simulated_ns > 0).then(|| amount as f64 * 1e9 / run.simulated_ns as f64)
-        };
+        let row = |outcome: &Outcome| outcome.result.operation(operation).cloned();
         self.row(several, |o| row(o).map(|r| plain_spaces(grouped(r.count))));
         self.row(&format!("{operation} throughput"), |o| {
             row(o)
                 .filter(|r| r.bytes > 0)
-                .and_then(|r| per_second(&o.result, r.bytes))
+                .and_then(|r| o.result.per_second(r.bytes))
                 .map(|v| write(Quantity::Rate, v))
         });
         self.row(&format!("{several} per second"), |o| {
             row(o)
-                .and_then(|r| per_second(&o.result, r.count))
+                .and_then(|r| o.result.per_second(r.count))
                 .map(|v| write(Quantity::Count, v))
         });
         self.row(&format!("{operation} latency p50 / p99"), |o| {
@@ -159,8 +156,9 @@ impl Rows<'_> {
             ("block erases", |r| r.erases),
         ];
         for (name, pick) in totals {
-            let total = |run: &RunResult| run.flash.causes.iter().map(pick).sum::<u64>();
-            self.row(name, |o| Some(plain_spaces(grouped(total(&o.result)))));
+            self.row(name, |o| {
+                Some(plain_spaces(grouped(o.result.flash.total(pick))))
+            });
         }
         let m = |o: &Outcome| o.result.flash.merges;
         let merges = |o: &Outcome| [m(o).switch, m(o).partial, m(o).full];
@@ -235,13 +233,6 @@ impl Rows<'_> {
             Some(write(Quantity::Memory, o.cost.peak_bytes as f64))
         });
     }
-}
-
-fn find<'a>(run: &'a RunResult, operation: &str) -> Option<&'a HostRow> {
-    run.host
-        .operations
-        .iter()
-        .find(|row| row.operation == operation)
 }
 
 fn pair(first_ns: u64, second_ns: u64) -> String {

@@ -1,8 +1,8 @@
 //! A trace in a file of the operating system, laid onto a device.
 
-use crate::workload::{BATCH, Feed, FitRule, TraceDescription};
+use crate::feed::{BATCH, Feed};
 use nandlab_workload::fit::Target;
-use nandlab_workload::trace::{Format, LineError, Lines, MAX_LINE, Reader};
+use nandlab_workload::trace::{Format, LineError, Lines, MAX_LINE, Options, Reader};
 use nandlab_workload::{Fit, Fitted, Request, Source, Survey, WorkloadError};
 use std::cell::Cell;
 use std::fs::File;
@@ -12,6 +12,32 @@ use std::rc::Rc;
 
 /// As much of a trace as is looked at to tell its format, in bytes.
 const HEAD: u64 = 64 << 10;
+
+/// A recorded workload.
+#[derive(Clone, Debug)]
+pub struct TraceDescription {
+    /// The trace.
+    pub file: PathBuf,
+    /// Its format; none: told by its content.
+    pub format: Option<Format>,
+    /// How it is read.
+    pub options: Options,
+    /// How it is laid onto the device.
+    pub fit: FitRule,
+    /// Arrival times are multiplied by this.
+    pub time_scale: f64,
+}
+
+/// What to do with requests beyond the device's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FitRule {
+    /// Stop.
+    Refuse,
+    /// Offsets modulo the device.
+    Wrap,
+    /// Offsets scaled down from the trace's span in bytes; none: found by reading the trace first.
+    Scale(Option<u64>),
+}
 
 /// A trace that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -248,7 +274,6 @@ impl Feed for TraceFeed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandlab_workload::trace::Options;
     use std::io::Write;
 
     fn open(

@@ -19,37 +19,51 @@ pub enum Exhibit {
     Bars(BarExhibit),
 }
 
-/// Bars, each of one or more parts, in proportion to the longest.
+impl Exhibit {
+    /// A table; the first head is over the names of rows.
+    pub fn table<H: ToString>(
+        title: impl Into<String>,
+        about: &str,
+        heads: impl IntoIterator<Item = H>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        Self::Table(TableExhibit::new(title, about, heads, rows))
+    }
+}
+
+/// A line of a table: its name, then its cells.
+pub fn line(name: impl Into<String>, cells: impl IntoIterator<Item = String>) -> Vec<String> {
+    [name.into()].into_iter().chain(cells).collect()
+}
+
+/// Words with commas between them.
+pub fn listed(words: impl IntoIterator<Item = String>) -> String {
+    words.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// Bars in proportion to the longest.
 pub struct BarExhibit {
     /// Heading.
     pub title: String,
     /// What it shows.
-    pub about: String,
-    /// Names of the parts.
-    pub keys: Vec<String>,
-    /// Name, parts, and what is written behind each.
-    pub bars: Vec<(String, Vec<f64>, String)>,
+    pub about: &'static str,
+    /// What the length of a bar counts.
+    pub key: &'static str,
+    /// Name, length, and what is written behind each.
+    pub bars: Vec<(String, f64, String)>,
 }
 
 impl BarExhibit {
     /// For the page.
-    pub fn draw(&self) -> Vec<Element> {
-        let bar = |(name, parts, note): &(String, Vec<f64>, String)| Bar {
+    pub fn draw(&self) -> Element {
+        let bar = |(name, length, note): &(String, f64, String)| Bar {
             name: name.clone(),
-            parts: parts.clone(),
+            parts: vec![*length],
             note: note.clone(),
         };
         let bars: Vec<Bar> = self.bars.iter().map(bar).collect();
-        let key = (self.keys.len() > 1).then(|| bars::legend(&self.keys));
-        key.into_iter()
-            .chain([bars::stacked(
-                &self.title,
-                &self.about,
-                &self.keys,
-                &bars,
-                Length::Amount,
-            )])
-            .collect()
+        let keys = [self.key.to_string()];
+        bars::stacked(&self.title, self.about, &keys, &bars, Length::Amount)
     }
 }
 
@@ -93,14 +107,26 @@ pub struct Figure {
     pub drawn: Drawn,
     /// What the two axes count.
     pub of: (Quantity, Quantity),
-    /// Names of all series of plots that stand side by side, so that each has one colour in all of
-    /// them.
-    pub names: Vec<String>,
     /// Series by their names, with their points.
     pub series: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 impl TableExhibit {
+    /// A table; the first head is over the names of rows.
+    pub fn new<H: ToString>(
+        title: impl Into<String>,
+        about: &str,
+        heads: impl IntoIterator<Item = H>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            about: about.into(),
+            heads: heads.into_iter().map(|head| head.to_string()).collect(),
+            rows: rows.into_iter().collect(),
+        }
+    }
+
     /// For the page.
     pub fn draw(&self) -> Vec<Element> {
         let mut table = Table::new(self.heads.iter().map(|head| el("span").text(head)));
@@ -125,38 +151,26 @@ impl TableExhibit {
 }
 
 impl Figure {
-    /// For the page.
-    pub fn draw(&self) -> Element {
+    /// For the page, beside plots with other series of `names`: each has one colour in all of them.
+    pub fn draw(&self, names: &[&str]) -> Element {
         let points = || self.series.iter().flat_map(|(_, points)| points);
+        let (mark, across, upwards) = match self.drawn {
+            Drawn::Dots => (Mark::Points, false, false),
+            Drawn::Lines => (Mark::Line, false, false),
+            Drawn::LinesOverLog => (Mark::Line, true, false),
+            Drawn::LinesOverLogs => (Mark::Line, true, true),
+        };
         let series = self.series.iter().map(|(name, points)| Series {
             name: name.clone(),
-            slot: self
-                .names
-                .iter()
-                .position(|known| known == name)
-                .unwrap_or(0),
-            mark: if self.drawn == Drawn::Dots {
-                Mark::Points
-            } else {
-                Mark::Line
-            },
+            slot: names.iter().position(|known| known == name).unwrap_or(0),
+            mark,
             points: points.clone(),
         });
-        let across = if matches!(self.drawn, Drawn::LinesOverLog | Drawn::LinesOverLogs) {
-            Axis::log
-        } else {
-            Axis::linear
-        };
-        let upwards = if self.drawn == Drawn::LinesOverLogs {
-            Axis::log
-        } else {
-            Axis::linear
-        };
         Plot {
             title: self.title.clone(),
             about: self.about.clone(),
-            x: across(&self.x, self.of.0, points().map(|p| p.0)),
-            y: upwards(&self.y, self.of.1, points().map(|p| p.1)),
+            x: Axis::new(across, &self.x, self.of.0, points().map(|p| p.0)),
+            y: Axis::new(upwards, &self.y, self.of.1, points().map(|p| p.1)),
             series: series.collect(),
             width: HALF,
             named: false,

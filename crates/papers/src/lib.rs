@@ -12,6 +12,7 @@ mod ftl_study;
 mod jffs2_wb;
 mod jftl;
 mod page;
+mod runs;
 mod ubil;
 
 pub use nandlab_lab::report::number::Quantity;
@@ -21,11 +22,14 @@ pub mod f2fs_rival {
 }
 
 pub use exhibit::{BarExhibit, Drawn, Exhibit, Figure, TableExhibit};
+use exhibit::{line, listed};
 
 use nandlab_lab::run::{Progress, RunError};
 use nandlab_stack::DescriptionError;
 use nandlab_stack::host::built_in_costs;
-use serde::Serialize;
+use runs::{Described, Watch};
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 
 /// A publication that can be reproduced.
 pub struct Paper {
@@ -33,34 +37,34 @@ pub struct Paper {
     pub id: &'static str,
     /// What was published.
     pub title: &'static str,
-    reproduce: fn(&(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError>,
+    reproduce: fn(Watch<'_>) -> Result<Found, PaperError>,
 }
 
 /// Every publication, in the order in which their stacks stand on each other.
 pub const ALL: [Paper; 5] = [
     Paper {
         id: "ftl-study",
-        title: ftl_study::TITLE,
+        title: "FTL performance in conjunction with a file system pursuing data integrity (Doh et al., 2010)",
         reproduce: ftl_study::reproduce,
     },
     Paper {
         id: "jftl",
-        title: jftl::TITLE,
+        title: "Journal Remap-Based FTL for Journaling File System with Flash Memory (2007)",
         reproduce: jftl::reproduce,
     },
     Paper {
         id: "jffs2-wb",
-        title: jffs2_wb::TITLE,
+        title: "Write Back Routine for JFFS2 Efficient I/O (2006)",
         reproduce: jffs2_wb::reproduce,
     },
     Paper {
         id: "ubil",
-        title: ubil::TITLE,
+        title: "UBI with Logging (2010)",
         reproduce: ubil::reproduce,
     },
     Paper {
         id: "f2fs",
-        title: f2fs::TITLE,
+        title: "F2FS: A New File System Designed for Flash Storage in Mobile (2012)",
         reproduce: f2fs::reproduce,
     },
 ];
@@ -68,8 +72,27 @@ pub const ALL: [Paper; 5] = [
 impl Paper {
     /// Runs everything; `watch` is told how far it is.
     pub fn reproduce(&self, watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-        (self.reproduce)(watch)
+        let found = (self.reproduce)(watch)?;
+        let result = PaperResult {
+            paper: self.id.into(),
+            rows: found.rows,
+            claims: found.claims,
+            assumptions: found.assumptions,
+        };
+        Ok(Reproduction {
+            result,
+            title: self.title,
+            exhibits: found.exhibits,
+        })
     }
+}
+
+/// What the runs of a publication show.
+struct Found {
+    rows: Vec<Row>,
+    claims: Vec<Claim>,
+    assumptions: Vec<Assumption>,
+    exhibits: Vec<Exhibit>,
 }
 
 /// Why a publication could not be reproduced: a fault of this program.
@@ -84,6 +107,13 @@ pub enum PaperError {
     /// A run of it lost something.
     #[error("{0}: {1}")]
     Wrong(String, String),
+}
+
+impl PaperError {
+    /// A run of this name lost something.
+    fn wrong(name: impl Into<String>, what: impl Display) -> Self {
+        Self::Wrong(name.into(), what.to_string())
+    }
 }
 
 /// What came of a publication.
@@ -126,6 +156,26 @@ pub struct Row {
     pub basis: Basis,
 }
 
+impl Row {
+    /// A number in which no constant was chosen with its published value in view.
+    fn predicted(
+        id: impl Into<String>,
+        what: impl Into<String>,
+        unit: &'static str,
+        published: Option<f64>,
+        measured: f64,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            what: what.into(),
+            unit,
+            published,
+            measured,
+            basis: Basis::Predicted,
+        }
+    }
+}
+
 /// How a value came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -160,7 +210,8 @@ pub struct Claim {
 }
 
 /// What had to be assumed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Assumption {
     /// What it is about.
     pub name: String,
@@ -173,17 +224,14 @@ pub struct Assumption {
 }
 
 impl Assumption {
-    /// A paper's open points (name, value, label, reason) and the costs of its platform.
-    fn all(open: &[[&str; 4]], platform: Option<&str>) -> Result<Vec<Self>, DescriptionError> {
-        let open = open.iter().map(|row| {
-            let [name, value, label, why] = row.map(String::from);
-            Self {
-                name,
-                value,
-                label,
-                why,
-            }
-        });
+    /// The assumptions in a file, and the costs of the platform.
+    fn all(open: &Described, platform: Option<&str>) -> Result<Vec<Self>, PaperError> {
+        #[derive(Deserialize)]
+        struct Open {
+            assumption: Vec<Assumption>,
+        }
+        let open: Open =
+            toml::from_str(open.text).map_err(|error| PaperError::wrong(open.file, error))?;
         let costs = platform.map_or(Ok(Vec::new()), built_in_costs)?;
         let costs = costs.into_iter().map(|cost| Self {
             name: format!("host.{}", cost.key),
@@ -191,8 +239,17 @@ impl Assumption {
             label: cost.label.name().into(),
             why: cost.why,
         });
-        Ok(open.chain(costs).collect())
+        Ok(open.assumption.into_iter().chain(costs).collect())
     }
+}
+
+/// The least and the largest.
+fn range(values: &[f64]) -> (f64, f64) {
+    values
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(low, high), value| {
+            (low.min(*value), high.max(*value))
+        })
 }
 
 impl Reproduction {

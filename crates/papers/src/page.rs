@@ -1,6 +1,6 @@
 //! A reproduction as text and as a page.
 
-use super::{Exhibit, Reproduction, Row, TableExhibit};
+use super::{Assumption, Claim, Exhibit, Reproduction, Row, TableExhibit, line};
 use nandlab_lab::report::markup::{el, legend};
 use nandlab_lab::report::{Section, document};
 use nandlab_lab::table;
@@ -32,19 +32,20 @@ pub fn html(of: &Reproduction) -> String {
             Exhibit::Table(shown) => section(shown),
             Exhibit::Bars(shown) => Section {
                 title: shown.title.clone(),
-                body: shown.draw(),
+                body: vec![shown.draw()],
             },
             Exhibit::Figures(title, plots) => {
-                let names = plots
-                    .first()
-                    .map(|plot| plot.names.as_slice())
-                    .unwrap_or_default();
-                let names: Vec<(usize, &str)> =
-                    names.iter().map(String::as_str).enumerate().collect();
+                let mut names: Vec<&str> = Vec::new();
+                for (name, _) in plots.iter().flat_map(|plot| &plot.series) {
+                    if !names.contains(&name.as_str()) {
+                        names.push(name);
+                    }
+                }
+                let slots: Vec<(usize, &str)> = names.iter().copied().enumerate().collect();
                 let drawn = el("div")
                     .class("pair")
-                    .child(legend(&names))
-                    .children(plots.iter().map(super::Figure::draw));
+                    .child(legend(&slots))
+                    .children(plots.iter().map(|plot| plot.draw(&names)));
                 Section {
                     title: title.clone(),
                     body: vec![drawn],
@@ -64,79 +65,52 @@ fn section(shown: &TableExhibit) -> Section {
 
 /// The tables among the exhibits.
 pub fn tables(of: &Reproduction) -> Vec<&TableExhibit> {
-    of.exhibits
-        .iter()
-        .filter_map(|exhibit| {
-            if let Exhibit::Table(table) = exhibit {
-                Some(table)
-            } else {
-                None
-            }
-        })
-        .collect()
+    let table = |exhibit| match exhibit {
+        &Exhibit::Table(ref table) => Some(table),
+        _ => None,
+    };
+    of.exhibits.iter().filter_map(table).collect()
 }
 
 /// Rows, claims and assumptions as tables.
 fn own(of: &Reproduction) -> [TableExhibit; 3] {
-    let heads = |heads: &[&str]| heads.iter().map(ToString::to_string).collect();
     let row = |row: &Row| {
         let off = row.published.filter(|p| *p != 0.0).map_or("-".into(), |p| {
             format!("{:+.1} %", (row.measured / p - 1.0) * 100.0)
         });
         let published = row.published.map_or("-".into(), number);
-        vec![
-            row.what.clone(),
-            row.unit.into(),
-            published,
-            number(row.measured),
-            off,
-            row.basis.name().into(),
-        ]
+        let measured = number(row.measured);
+        let basis = row.basis.name().into();
+        line(
+            &row.what,
+            [row.unit.into(), published, measured, off, basis],
+        )
     };
-    let rows = TableExhibit {
-        title: "Numbers".into(),
-        about:
-            "A calibrated value agrees by construction: one constant was chosen so that it does."
-                .into(),
-        heads: heads(&["", "unit", "published", "here", "difference", "basis"]),
-        rows: of.result.rows.iter().map(row).collect(),
+    let claim = |claim: &Claim| {
+        let holds = if claim.holds { "yes" } else { "no" };
+        line(&claim.statement, [holds.into(), claim.evidence.clone()])
     };
-    let claims = TableExhibit {
-        title: "Claims".into(),
-        about: String::new(),
-        heads: heads(&["", "holds here", "evidence"]),
-        rows: of
-            .result
-            .claims
-            .iter()
-            .map(|c| {
-                vec![
-                    c.statement.clone(),
-                    if c.holds { "yes" } else { "no" }.into(),
-                    c.evidence.clone(),
-                ]
-            })
-            .collect(),
-    };
-    let assumptions = TableExhibit {
-        title: "Assumptions".into(),
-        about: String::new(),
-        heads: heads(&["", "value", "label", "why"]),
-        rows: of
-            .result
-            .assumptions
-            .iter()
-            .map(|a| {
-                vec![
-                    a.name.clone(),
-                    a.value.clone(),
-                    a.label.clone(),
-                    a.why.clone(),
-                ]
-            })
-            .collect(),
-    };
-    [rows, claims, assumptions]
+    let assumption = |a: &Assumption| [&a.name, &a.value, &a.label, &a.why].map(String::clone);
+    [
+        TableExhibit::new(
+            "Numbers",
+            "A calibrated value agrees by construction: one constant was chosen so that it does.",
+            ["", "unit", "published", "here", "difference", "basis"],
+            of.result.rows.iter().map(row),
+        ),
+        TableExhibit::new(
+            "Claims",
+            "",
+            ["", "holds here", "evidence"],
+            of.result.claims.iter().map(claim),
+        ),
+        TableExhibit::new(
+            "Assumptions",
+            "",
+            ["", "value", "label", "why"],
+            of.result.assumptions.iter().map(|a| assumption(a).to_vec()),
+        ),
+    ]
 }
 
 /// Four digits or so.

@@ -6,24 +6,28 @@
 //! *Knows nothing of* any format: a test passes the file system, its mount function and its tools.
 //!
 //! - [`chip`]: small chips whose shape varies with a seed
+//! - [`cuts`]: power cuts between the writes of a disk, and what each must leave
 //! - [`disk`]: RAM disks, files of them, damage to them
 //! - [`files`]: files, directories and their contents
 //! - [`hostile`]: calls on a damaged file system
 //! - [`kernel`]: the real kernel and ours on the same volumes
 //! - [`manifest`]: our trees in the form in which the kernel lists its trees
 //! - [`model`]: random calls beside the reference file system, with remounts
+//! - [`scrambled`]: a disk that reorders its writes
 //! - [`tools`]: programs of the host
 //! - [`xattrs`]: extended attributes of a tree
 
 #![forbid(unsafe_code)]
 
 pub mod chip;
+pub mod cuts;
 pub mod disk;
 pub mod files;
 pub mod hostile;
 pub mod kernel;
 pub mod manifest;
 pub mod model;
+pub mod scrambled;
 pub mod tools;
 pub mod xattrs;
 

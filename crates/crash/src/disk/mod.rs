@@ -2,12 +2,10 @@
 
 mod flushed;
 mod op;
-mod scrambled;
 mod stamp;
 
 pub use flushed::FlushedOrNewer;
 pub use op::{DiskOp, operations};
-pub use scrambled::{Manner, Scrambled, Scrambler};
 
 use crate::subject::{Failure, GoOn, Kind, Subject};
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};

@@ -5,11 +5,11 @@ use crate::common;
 
 use crate::common::{mount, read_only};
 use nandlab_block::{Ram, WriteLog};
-use nandlab_crash::blocks::{
-    Expectations, Run, Story, assert_kept, assert_kept_mended, assert_went_on, bytes, churn, go_on,
-    mixed,
-};
 use nandlab_ext::{Ext, Finding, Format, format};
+use nandlab_testkit::cuts::{
+    Expectations, Run, Story, assert_kept, assert_kept_mended, assert_went_on, churn, go_on, mixed,
+};
+use nandlab_testkit::files::bytes;
 use nandlab_vfs::FileSystem;
 
 type Logged = Ext<WriteLog<Ram>>;

@@ -11,11 +11,11 @@ use judged::Judged;
 use nandlab_block::BlockDevice;
 use nandlab_crash::files::mixed;
 use nandlab_crash::{
-    Cuts, FileOp, Files, Manner, Plan, Scrambled, SecondLevel, Subject, assert_found,
-    assert_survives,
+    Cuts, FileOp, Files, Plan, SecondLevel, Subject, assert_found, assert_survives,
 };
 use nandlab_ext::{Checkpoint, ExtVolume, Mode};
 use nandlab_ftl::page::{PageOptions, SeededBug};
+use nandlab_testkit::scrambled::{Manner, Scrambled};
 use nandlab_vfs::{Mounted, Nature, Promise, Volume, VolumeError};
 use volumes::{WAYS, chip, ext3, layer};
 

@@ -5,12 +5,12 @@ use crate::common;
 
 use crate::common::{mount, read_only};
 use nandlab_block::{Ram, WriteLog};
-use nandlab_crash::blocks::{
-    Expectations, Expected, NOW, Run, Story, assert_kept, assert_went_on, bytes, churn, go_on,
-    held, mixed, put,
-};
 use nandlab_f2fs::{F2fs, Finding, Format, InPlace, Options, format};
 use nandlab_sim::mix;
+use nandlab_testkit::cuts::{
+    Expectations, Expected, Run, Story, assert_kept, assert_went_on, churn, go_on, held, mixed,
+};
+use nandlab_testkit::files::{NOW, bytes, put};
 use nandlab_vfs::{FileSystem, Ino, Sync, Time};
 
 type Logged = F2fs<WriteLog<Ram>>;

@@ -5,12 +5,12 @@ use crate::common;
 
 use crate::common::{fsck, mount, ram, read_only};
 use nandlab_block::{CutId, Nvram, Ram, WriteLog};
-use nandlab_crash::blocks::{
-    Expectations, NOW, Run, Story, assert_kept, assert_went_on, bytes, churn, go_on, mixed_with,
-    put,
-};
 use nandlab_fat::{Bits, Fat, Finding, Format, Options, Severity, format};
 use nandlab_sim::{Rail, mix};
+use nandlab_testkit::cuts::{
+    Expectations, Run, Story, assert_kept, assert_went_on, churn, go_on, mixed_with,
+};
+use nandlab_testkit::files::{NOW, bytes, put};
 use nandlab_vfs::{FileSystem, Ino, Sync, path};
 
 type Logged = Fat<WriteLog<Ram>>;

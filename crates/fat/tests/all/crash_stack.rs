@@ -2,12 +2,11 @@
 //! fsynced is there, also on a disk that writes in an order of its own.
 
 use nandlab_crash::files::mixed;
-use nandlab_crash::{
-    Cuts, Files, Manner, Plan, Scrambled, SecondLevel, assert_found, assert_survives,
-};
+use nandlab_crash::{Cuts, Files, Plan, SecondLevel, assert_found, assert_survives};
 use nandlab_fat::{Bits, FatVolume, Format};
 use nandlab_ftl::page::PageOptions;
 use nandlab_nand::preset;
+use nandlab_testkit::scrambled::{Manner, Scrambled};
 
 /// 4 MiB in pages of 512 B.
 fn stack<L>(wrap: impl FnOnce(PageOptions) -> L) -> Files<L, FatVolume> {

@@ -60,6 +60,20 @@ impl Axis {
         }
     }
 
+    /// A logarithmic axis or a linear one.
+    pub fn new(
+        log: bool,
+        label: &str,
+        quantity: Quantity,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Axis {
+        if log {
+            Self::log(label, quantity, values)
+        } else {
+            Self::linear(label, quantity, values)
+        }
+    }
+
     /// The same axis, ending exactly at `high`.
     pub fn until(mut self, high: f64) -> Axis {
         if high.is_finite() && high > self.low {

@@ -141,27 +141,14 @@ fn fit(label: &str, quantity: Quantity, groups: Vec<Vec<f64>>) -> Axis {
     };
     let far =
         range(groups.iter().filter_map(median)).is_some_and(|(low, high)| high > FAR_APART * low);
-    let values = groups.into_iter().flatten();
-    if far {
-        Axis::log(label, quantity, values)
-    } else {
-        Axis::linear(label, quantity, values)
-    }
+    Axis::new(far, label, quantity, groups.into_iter().flatten())
 }
 
 fn latency(runs: &[RunResult], names: &[String]) -> Section {
     let mut body = Vec::new();
     for operation in operations(runs) {
         let rows: Vec<(usize, &HostRow)> = (runs.iter().enumerate())
-            .filter_map(|(at, run)| {
-                Some((
-                    at,
-                    run.host
-                        .operations
-                        .iter()
-                        .find(|row| row.operation == operation)?,
-                ))
-            })
+            .filter_map(|(at, run)| Some((at, run.operation(&operation)?)))
             .filter(|(_, row)| row.latency.buckets.iter().any(|bucket| bucket.1 > 0))
             .collect();
         if rows.is_empty() {
@@ -323,12 +310,8 @@ fn causes(runs: &[RunResult], names: &[String]) -> Section {
         ("Block erases", "Shares of all erases.", |row| row.erases),
     ];
     let of = |run: &RunResult, key: &str, pick: Pick| {
-        run.flash
-            .causes
-            .iter()
-            .filter(|row| row.cause == key)
-            .map(pick)
-            .fold(0, u64::saturating_add)
+        let of_key = |row: &FlashRow| if row.cause == key { pick(row) } else { 0 };
+        run.flash.total(of_key)
     };
     let mut body = Vec::new();
     for (title, about, pick) in kinds {

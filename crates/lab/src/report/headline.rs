@@ -121,24 +121,18 @@ pub fn summary(runs: &[RunResult], names: &[String], costs: &[Cost]) -> Section 
 
 fn host(table: &mut Comparison<'_>, operation: &str) {
     let row = |run: &RunResult| {
-        run.host
-            .operations
-            .iter()
-            .find(|row| row.operation == operation)
+        run.operation(operation)
             .filter(|row| row.count > 0)
             .cloned()
-    };
-    let per_second = |run: &RunResult, amount: u64| {
-        (run.simulated_ns > 0).then(|| amount as f64 * 1e9 / run.simulated_ns as f64)
     };
     table.table.group(&capital(operation));
     table.row("Throughput", High, Quantity::Rate, |run| {
         row(run)
             .filter(|row| row.bytes > 0)
-            .and_then(|row| per_second(run, row.bytes))
+            .and_then(|row| run.per_second(row.bytes))
     });
     table.row("Requests per second", High, Quantity::Count, |run| {
-        row(run).and_then(|row| per_second(run, row.count))
+        row(run).and_then(|row| run.per_second(row.count))
     });
     table.row("Data", Neither, Quantity::Bytes, |run| {
         row(run)
@@ -163,15 +157,6 @@ fn host(table: &mut Comparison<'_>, operation: &str) {
 }
 
 fn flash(table: &mut Comparison<'_>) {
-    let total = |run: &RunResult, pick: fn(&crate::result::FlashRow) -> u64| {
-        Some(
-            run.flash
-                .causes
-                .iter()
-                .map(pick)
-                .fold(0, u64::saturating_add),
-        )
-    };
     table.table.group("Flash");
     table.row("Write amplification", Low, Quantity::Factor, |run| {
         run.flash.write_amplification
@@ -179,12 +164,18 @@ fn flash(table: &mut Comparison<'_>) {
     table.row("… without mapping", Low, Quantity::Factor, |run| {
         run.flash.collection_amplification
     });
-    table.count("Page reads", Neither, |run| total(run, |row| row.reads));
-    table.count("Page programs", Neither, |run| {
-        total(run, |row| row.programs)
+    table.count("Page reads", Neither, |run| {
+        Some(run.flash.total(|row| row.reads))
     });
-    table.count("Page copies", Neither, |run| total(run, |row| row.copies));
-    table.count("Block erases", Neither, |run| total(run, |row| row.erases));
+    table.count("Page programs", Neither, |run| {
+        Some(run.flash.total(|row| row.programs))
+    });
+    table.count("Page copies", Neither, |run| {
+        Some(run.flash.total(|row| row.copies))
+    });
+    table.count("Block erases", Neither, |run| {
+        Some(run.flash.total(|row| row.erases))
+    });
     let busy = |run: &RunResult| super::axis::range(run.flash.die_busy.iter().copied());
     table.row("Dies busy, mean", Neither, Quantity::Share, |run| {
         Some(run.flash.die_busy.iter().sum::<f64>() / run.flash.die_busy.len() as f64)

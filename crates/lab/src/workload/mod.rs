@@ -14,37 +14,16 @@ mod pattern;
 mod standard;
 mod trace;
 
+pub use crate::feed::{BATCH, Feed};
+pub use crate::trace_file::{FitRule, TraceDescription};
 pub use files::{DescribedFiles, FileWorkload};
 pub use kinds::{Kind, Workloads};
 pub use pattern::PatternDescription;
-pub use trace::{FitRule, TraceDescription};
 
 use crate::trace_file::TraceFileError;
 use nandlab_stack::{DescriptionError, Document, Setting};
-use nandlab_workload::{Request, Source, WorkloadError};
 use std::fmt::Debug;
 use std::sync::Arc;
-
-/// Requests that are drawn at a time.
-pub const BATCH: usize = 64;
-
-/// A stream of requests as the run loop sees it.
-pub trait Feed: Source {
-    /// Appends up to [`BATCH`] requests: fewer at the end, or before an error. What was appended
-    /// before an error is good.
-    fn draw(&mut self, into: &mut Vec<Request>) -> Result<(), WorkloadError>;
-
-    /// How far it has come, 0 to 1.
-    fn share_done(&self) -> f64;
-
-    /// The file that it comes from, if it comes from one.
-    fn file(&self) -> Option<&std::path::Path> {
-        None
-    }
-
-    /// What became of it that a reader of the results should know.
-    fn notes(&self) -> Vec<String>;
-}
 
 /// Settings that the device decided: key and value.
 pub type Decided = Vec<(String, String)>;
@@ -153,6 +132,7 @@ impl WorkloadDescription {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandlab_workload::Request;
     use std::path::Path;
 
     pub fn take(text: &str) -> Result<WorkloadDescription, String> {

@@ -1,7 +1,7 @@
 //! Synthetic requests: the keys of `type = "pattern"`, and the stream that they become.
 
 use super::{BATCH, Decided, Feed, Kind, OpenError, Requests, WorkloadDescription};
-use nandlab_stack::value::{Size, Time};
+use nandlab_stack::value::{Size, Take, Time};
 use nandlab_stack::{DescriptionError, Section};
 use nandlab_workload::pattern::{Amount, Arrival, Order, Pattern, SpecError};
 use nandlab_workload::{Request, Source, Spec, WorkloadError};
@@ -135,7 +135,7 @@ impl PatternDescription {
         let room = bytes.saturating_sub(self.spec.offset);
         let size = self.size.unwrap_or(room - room % 512);
         if size > room {
-            let found = crate::experiment::size(size);
+            let found = Size(size).write();
             let key = if self.size.is_some() {
                 "size"
             } else {
@@ -169,7 +169,7 @@ impl PatternDescription {
         }
         let pattern = Pattern::new(&spec).map_err(|error| self.refuse(&error))?;
         let decided = if self.size.is_none() {
-            vec![("workload.size".into(), crate::experiment::size(size))]
+            vec![("workload.size".into(), Size(size).write())]
         } else {
             Vec::new()
         };

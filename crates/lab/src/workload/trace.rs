@@ -1,12 +1,13 @@
 //! Recorded requests: the keys of `type = "trace"`.
 
-use super::{Decided, Feed, Kind, OpenError, Requests, WorkloadDescription};
+use super::{
+    Decided, Feed, FitRule, Kind, OpenError, Requests, TraceDescription, WorkloadDescription,
+};
 use crate::trace_file::TraceFeed;
 use nandlab_stack::value::Size;
 use nandlab_stack::{DescriptionError, Section, units};
 use nandlab_workload::trace::{Action, Format, Options, Unit, Units};
 use std::num::NonZeroU64;
-use std::path::PathBuf;
 
 /// `type = "trace"`.
 pub(super) const KIND: Kind = Kind {
@@ -29,32 +30,6 @@ pub(super) const KIND: Kind = Kind {
         )?))
     },
 };
-
-/// A recorded workload.
-#[derive(Clone, Debug)]
-pub struct TraceDescription {
-    /// The trace.
-    pub file: PathBuf,
-    /// Its format; none: told by its content.
-    pub format: Option<Format>,
-    /// How it is read.
-    pub options: Options,
-    /// How it is laid onto the device.
-    pub fit: FitRule,
-    /// Arrival times are multiplied by this.
-    pub time_scale: f64,
-}
-
-/// What to do with requests beyond the device's end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FitRule {
-    /// Stop.
-    Refuse,
-    /// Offsets modulo the device.
-    Wrap,
-    /// Offsets scaled down from the trace's span in bytes; none: found by reading the trace first.
-    Scale(Option<u64>),
-}
 
 impl Requests for TraceDescription {
     fn has_times(&self) -> bool {

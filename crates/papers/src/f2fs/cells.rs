@@ -7,31 +7,18 @@
 use super::rival;
 use super::work::{AGEING, SET_UP, Work};
 use crate::PaperError;
+use crate::runs::{Described, described};
 use nandlab_block::{BlockDevice, Lba};
-use nandlab_lab::Experiment;
 use nandlab_lab::run::{FilesOutcome, precondition, run_unproven};
-use nandlab_stack::{Document, Stack};
+use nandlab_stack::Stack;
 use nandlab_workload::Op;
-use nandlab_workload::files::FileCall;
-use std::path::Path;
+use nandlab_workload::files::{FileCall, FileCalls};
+use std::fmt::Display;
 
-const EMMC: (&str, &str) = (
-    "papers/f2fs/emmc.toml",
-    include_str!("../../../../papers/f2fs/emmc.toml"),
-);
+/// The device and F2FS on it.
+pub const EMMC: Described = described!("f2fs/emmc.toml");
 /// Bytes of the longest write of a replay.
 const PIECE: usize = 1 << 20;
-
-/// The device and F2FS on it, with some settings changed.
-pub fn experiment(settings: &[&str]) -> Result<Experiment, PaperError> {
-    let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
-    Ok(Experiment::take(Document::parse(
-        EMMC.0,
-        Path::new("papers/f2fs"),
-        EMMC.1,
-        &settings,
-    )?)?)
-}
 
 /// A phase of a run, of either file system.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,42 +38,46 @@ pub struct Phase {
 pub struct Phases(pub Vec<Phase>);
 
 impl Phases {
-    /// Seconds of all phases of this name.
-    pub fn seconds(&self, name: &str) -> f64 {
-        self.0
-            .iter()
-            .filter(|phase| phase.name == name)
-            .map(|phase| phase.seconds)
-            .sum()
+    /// The phases of this name.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &Phase> {
+        self.0.iter().filter(move |phase| phase.name == name)
     }
 
-    /// Seconds of all phases that are measured: not those that prepare.
-    pub fn measured(&self) -> f64 {
+    /// The phases that are measured: not those that prepare.
+    pub fn told(&self) -> impl Iterator<Item = &Phase> {
+        let prepare = [AGEING, SET_UP, "unmount"];
         self.0
             .iter()
-            .filter(|phase| ![AGEING, SET_UP, "unmount"].contains(&phase.name))
-            .map(|phase| phase.seconds)
-            .sum()
+            .filter(move |phase| !prepare.contains(&phase.name))
+    }
+
+    /// Seconds of all phases of this name.
+    pub fn seconds(&self, name: &str) -> f64 {
+        self.named(name).map(|phase| phase.seconds).sum()
+    }
+
+    /// Seconds of all phases that are measured.
+    pub fn measured(&self) -> f64 {
+        self.told().map(|phase| phase.seconds).sum()
     }
 
     /// Bytes a second in the phases of this name.
     pub fn rate(&self, name: &str) -> f64 {
-        let bytes: u64 = self
-            .0
-            .iter()
-            .filter(|phase| phase.name == name)
-            .map(|phase| phase.bytes)
-            .sum();
+        let bytes: u64 = self.named(name).map(|phase| phase.bytes).sum();
         bytes as f64 / self.seconds(name)
     }
+}
+
+/// The calls of a work.
+fn calls(work: &Work) -> Result<Box<dyn FileCalls>, PaperError> {
+    work.open()
+        .map_err(|error| PaperError::wrong(work.key, error))
 }
 
 /// The phases of a stream, without their times.
 pub fn phases_of(work: &Work) -> Result<Phases, PaperError> {
     let mut phases: Vec<Phase> = Vec::new();
-    let mut calls = work
-        .open()
-        .map_err(|error| PaperError::Wrong(work.key.into(), error.to_string()))?;
+    let mut calls = calls(work)?;
     while let Some(call) = calls.next() {
         if phases
             .last()
@@ -110,10 +101,8 @@ pub fn phases_of(work: &Work) -> Result<Phases, PaperError> {
 
 /// F2FS at work.
 pub fn live(work: &Work, settings: &[&str]) -> Result<FilesOutcome, PaperError> {
-    let mut calls = work
-        .open()
-        .map_err(|error| PaperError::Wrong(work.key.into(), error.to_string()))?;
-    run_unproven(&experiment(settings)?, &mut *calls)
+    let mut calls = calls(work)?;
+    run_unproven(&EMMC.with(settings)?, &mut *calls)
         .map_err(|error| PaperError::Run(work.key.into(), error.into()))
 }
 
@@ -130,11 +119,11 @@ pub fn phases(run: &FilesOutcome) -> Phases {
 
 /// What ext4 asked of the disk for this work, on the same device.
 pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
-    let wrong = |what: String| PaperError::Wrong(format!("ext4, {}", work.key), what);
-    let experiment = experiment(settings)?;
-    let mut stack = Stack::build(&experiment.stack).map_err(|error| wrong(error.to_string()))?;
+    let wrong = |what: &dyn Display| PaperError::wrong(format!("ext4, {}", work.key), what);
+    let experiment = EMMC.with(settings)?;
+    let mut stack = Stack::build(&experiment.stack).map_err(|error| wrong(&error))?;
     let clock = stack.clock.clone();
-    let device = stack.disk().map_err(|error| wrong(error.to_string()))?;
+    let device = stack.disk().map_err(|error| wrong(&error))?;
     let prepared = precondition(device, &clock, &experiment.run, &mut |_| ());
     prepared.map_err(|error| PaperError::Run(work.key.into(), error.into()))?;
     let mut phases = phases_of(work)?;
@@ -147,20 +136,18 @@ pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
                 let phase: &mut Phase = phases
                     .0
                     .get_mut(before)
-                    .ok_or_else(|| wrong(format!("mark {before}, expected {count} phases")))?;
+                    .ok_or_else(|| wrong(&format!("mark {before}, expected {count} phases")))?;
                 phase.seconds = (now - began) as f64 / 1e9;
             }
             began = now;
             continue;
         }
         serve(device, &request, &mut buffer)
-            .map_err(|error| wrong(format!("{request:?}: {error}")))?;
+            .map_err(|error| wrong(&format!("{request:?}: {error}")))?;
     }
     if at != Some(phases.0.len()) {
-        return Err(wrong(format!(
-            "last mark {at:?}, expected {}",
-            phases.0.len()
-        )));
+        let count = phases.0.len();
+        return Err(wrong(&format!("last mark {at:?}, expected {count}")));
     }
     Ok(phases)
 }

@@ -4,7 +4,7 @@ use super::runs::{BASES, DEVICES, Runs, WAYS, rate_of};
 use super::tree::DEPTHS;
 use super::work::BENCHMARKS;
 use super::{PhoneCell, STATES, phone, states};
-use crate::Claim;
+use crate::{Claim, listed};
 
 /// All of them.
 pub fn all(runs: &Runs) -> Vec<Claim> {
@@ -25,12 +25,10 @@ fn benchmarks(runs: &Runs, base: usize) -> Claim {
         id: ["benchmarks-hybrid", "benchmarks-page"][base],
         statement: format!(
             "F2FS is faster than ext4 in fs_mark, IOzone and bonnie++ on the eMMC ({})",
-            BASES[base].1
+            BASES[base].name
         ),
         holds: each.iter().all(|(_, better)| *better > 0.0),
-        evidence: each
-            .map(|(name, better)| format!("{name} {:+.0} %", better * 100.0))
-            .join(", "),
+        evidence: listed(each.map(|(name, better)| format!("{name} {:+.0} %", better * 100.0))),
     }
 }
 
@@ -56,22 +54,13 @@ fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
         ][base][state],
         statement: format!(
             "On the {} phone ({}) F2FS is ahead where the publication has it 5 % or more ahead, and neither is by 15 % where not",
-            STATES[state], BASES[base].1
+            STATES[state], BASES[base].name
         ),
         holds: cells.iter().all(agrees),
-        evidence: cells
-            .iter()
-            .map(|cell| {
-                let [published, here] = both(cell);
-                format!(
-                    "{} {:+.0} % (published {:+.0} %)",
-                    cell.key,
-                    here * 100.0,
-                    published * 100.0
-                )
-            })
-            .collect::<Vec<_>>()
-            .join(", "),
+        evidence: listed(cells.iter().map(|cell| {
+            let [published, here] = both(cell).map(|better| better * 100.0);
+            format!("{} {here:+.0} % (published {published:+.0} %)", cell.key)
+        })),
     }
 }
 
@@ -124,15 +113,14 @@ fn adaptive(runs: &Runs, base: usize) -> Claim {
         id: ["adaptive-hybrid", "adaptive-page"][base],
         statement: format!(
             "Sustained random writes are faster with the adaptive write policy than with cleaning only ({})",
-            BASES[base].1
+            BASES[base].name
         ),
         holds: rates[0] > rates[1],
-        evidence: WAYS
-            .iter()
-            .zip(&rates)
-            .map(|(way, rate)| format!("{} {rate:.2} MB/s", way.1))
-            .collect::<Vec<_>>()
-            .join(", "),
+        evidence: listed(
+            WAYS.iter()
+                .zip(&rates)
+                .map(|(way, rate)| format!("{} {rate:.2} MB/s", way.name)),
+        ),
     }
 }
 
@@ -145,7 +133,7 @@ fn against_ext4(runs: &Runs, base: usize) -> Claim {
         id: ["sustained-hybrid", "sustained-page"][base],
         statement: format!(
             "With the adaptive write policy they are no slower than ext4's ({})",
-            BASES[base].1
+            BASES[base].name
         ),
         holds: ours >= theirs,
         evidence: format!("F2FS {ours:.2} MB/s, ext4 {theirs:.2} MB/s"),
@@ -155,7 +143,7 @@ fn against_ext4(runs: &Runs, base: usize) -> Claim {
 fn amplification(runs: &Runs, key: &str) -> f64 {
     let at = DEVICES
         .iter()
-        .position(|device| device.0 == key)
+        .position(|device| device.key == key)
         .expect("a device of the list");
     runs.devices[at]
         .outcome
@@ -176,7 +164,7 @@ fn streams(runs: &Runs) -> Claim {
         holds: found[3] <= found[0] * 1.01,
         evidence: format!(
             "bytes programmed for each written, 1, 2, 4, 7 streams: {}",
-            found.map(|factor| format!("{factor:.3}")).join(", ")
+            listed(found.map(|factor| format!("{factor:.3}")))
         ),
     }
 }
@@ -198,9 +186,8 @@ fn tree(runs: &Runs) -> Claim {
         statement: "An update of a block changes one node, however deep it lies; in a conventional log it changes every block on the way"
             .into(),
         holds: runs.trees.iter().all(|taken| taken.nodes <= 1.05 && taken.conventional >= 2.0),
-        evidence: each
-            .map(|(depth, taken)| format!("{}: {:.2} against {:.0}", depth.name, taken.nodes, taken.conventional))
-            .collect::<Vec<_>>()
-            .join(", "),
+        evidence: listed(each.map(|(depth, taken)| {
+            format!("{}: {:.2} against {:.0}", depth.name, taken.nodes, taken.conventional)
+        })),
     }
 }

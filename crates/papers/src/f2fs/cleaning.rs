@@ -12,6 +12,7 @@ use nandlab_f2fs::{AgeThreshold, Counts, F2fs, Format, Options, Policy};
 use nandlab_vfs::{FileSystem, Ino, Time};
 use nandlab_workload::files::FileCalls;
 use nandlab_workload::rewrites::{Rewrites, RewritesSpec};
+use std::error::Error;
 
 use nandlab_lab::play::Player;
 
@@ -83,19 +84,22 @@ pub fn run(
     threaded: bool,
     scale: u64,
 ) -> Result<Cleaned, PaperError> {
-    let broke = |what: &dyn std::fmt::Display| {
-        PaperError::Wrong(format!("cleaning, {}", policy.0), what.to_string())
-    };
+    cleaned(policy, threaded, scale)
+        .map_err(|error| PaperError::wrong(format!("cleaning, {}", policy.0), error))
+}
+
+fn cleaned(
+    policy: (&'static str, Policy),
+    threaded: bool,
+    scale: u64,
+) -> Result<Cleaned, Box<dyn Error>> {
     let mut disk = Ram::new(512, BYTES / scale / 512);
     // Sections are segments, as where nothing is known of the device.
-    nandlab_f2fs::format(
-        &mut disk,
-        &Format {
-            overprovision: Some(5.0),
-            ..Format::default()
-        },
-    )
-    .map_err(|error| broke(&error))?;
+    let format = Format {
+        overprovision: Some(5.0),
+        ..Format::default()
+    };
+    nandlab_f2fs::format(&mut disk, &format)?;
     let options = Options {
         foreground: policy.1,
         background: policy.1,
@@ -104,7 +108,7 @@ pub fn run(
         discard: false,
         ..Options::default()
     };
-    let mut fs = F2fs::mount(disk, options).map_err(|error| broke(&error))?;
+    let mut fs = F2fs::mount(disk, options)?;
     let bytes = (1 << 30) / scale * if scale == 1 { 100 } else { SCALED_PERCENT } / 100;
     let spec = RewritesSpec {
         bytes,
@@ -112,9 +116,7 @@ pub fn run(
         round: (256 << 20) / scale,
         ..RewritesSpec::default()
     };
-    let mut calls = Blank(Box::new(
-        Rewrites::new(spec).map_err(|error| broke(&error))?,
-    ));
+    let mut calls = Blank(Box::new(Rewrites::new(spec)?));
     let (mut player, mut now, mut before, mut asked) =
         (Player::new(Ino::ROOT), 0u64, Counts::default(), 0);
     while let Some(call) = calls.next() {
@@ -128,11 +130,9 @@ pub fn run(
             secs: (now / 1_000_000_000) as i64,
             nanos: (now % 1_000_000_000) as u32,
         };
-        player
-            .step(&mut fs, &calls, &call, time)
-            .map_err(|error| broke(&error))?;
+        player.step(&mut fs, &calls, &call, time)?;
         if fs.due().is_some_and(|due| due <= time) {
-            fs.work(time).map_err(|error| broke(&error))?;
+            fs.work(time)?;
         }
     }
     let mut segments = [0; CLASSES];

@@ -4,23 +4,11 @@ use super::cells::Phases;
 use super::cleaning::{CLASS, CLASSES, Cleaned, POLICIES};
 use super::runs::{BASES, Compared, DEVICES, Runs, WAYS, rate_of};
 use super::tree::DEPTHS;
-use super::work::{AGEING, BENCHMARKS, PHONE, SET_UP};
+use super::work::{BENCHMARKS, PHONE};
 use super::{PhoneCell, STATES, phone, states};
-use crate::{BarExhibit, Drawn, Exhibit, Figure, Quantity, TableExhibit};
-use nandlab_lab::run::FilesOutcome;
-
-fn strings(words: &[&str]) -> Vec<String> {
-    words.iter().map(ToString::to_string).collect()
-}
-
-fn table(title: &str, about: &str, heads: &[&str], rows: Vec<Vec<String>>) -> Exhibit {
-    Exhibit::Table(TableExhibit {
-        title: title.into(),
-        about: about.into(),
-        heads: strings(heads),
-        rows,
-    })
-}
+use crate::runs::Variant;
+use crate::{BarExhibit, Drawn, Exhibit, Figure, Quantity, line};
+use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
 
 /// Everything, in the publication's order.
 pub fn all(runs: &Runs) -> Vec<Exhibit> {
@@ -42,23 +30,19 @@ pub fn all(runs: &Runs) -> Vec<Exhibit> {
 }
 
 /// Two bars for a work: time relative to ext4's.
-fn pair(compared: &Compared, name: &str) -> [(String, Vec<f64>, String); 2] {
+fn pair(compared: &Compared, name: &str) -> [(String, f64, String); 2] {
     let [ext4, f2fs] = [compared.ext4.measured(), compared.f2fs.measured()];
     [
-        (format!("{name}, ext4"), vec![1.0], format!("{ext4:.2} s")),
-        (
-            format!("{name}, F2FS"),
-            vec![f2fs / ext4],
-            format!("{f2fs:.2} s"),
-        ),
+        (format!("{name}, ext4"), 1.0, format!("{ext4:.2} s")),
+        (format!("{name}, F2FS"), f2fs / ext4, format!("{f2fs:.2} s")),
     ]
 }
 
 fn compared_bars(runs: &Runs, base: usize) -> Exhibit {
     Exhibit::Bars(BarExhibit {
-        title: format!("fs_mark, IOzone, bonnie++: {}", BASES[base].1),
-        about: "Time on the device, ext4's as the unit; what is behind a bar is the time.".into(),
-        keys: strings(&["time"]),
+        title: format!("fs_mark, IOzone, bonnie++: {}", BASES[base].name),
+        about: "Time on the device, ext4's as the unit; what is behind a bar is the time.",
+        key: "time",
         bars: BENCHMARKS
             .iter()
             .flat_map(|work| pair(runs.of(base, work.key), work.key))
@@ -73,44 +57,28 @@ fn phone_bars(runs: &Runs, base: usize) -> Exhibit {
             .flat_map(move |row| pair(runs.of(base, row[state].key), row[state].key))
     });
     Exhibit::Bars(BarExhibit {
-        title: format!("Galaxy Nexus, time on the device: {}", BASES[base].1),
-        about: "ext4's as the unit; what is behind a bar is the time.".into(),
-        keys: strings(&["time"]),
+        title: format!("Galaxy Nexus, time on the device: {}", BASES[base].name),
+        about: "ext4's as the unit; what is behind a bar is the time.",
+        key: "time",
         bars: bars.collect(),
     })
 }
 
 /// Every phase of every benchmark.
 fn phases(runs: &Runs, base: usize) -> Exhibit {
-    let told = |phase: &super::cells::Phase| ![SET_UP, AGEING, "unmount"].contains(&phase.name);
     let mut rows = Vec::new();
     for work in BENCHMARKS {
         let compared = runs.of(base, work.key);
         let mut names: Vec<&str> = Vec::new();
-        compared
-            .f2fs
-            .0
-            .iter()
-            .filter(|phase| told(phase))
-            .for_each(|phase| {
-                if !names.contains(&phase.name) {
-                    names.push(phase.name);
-                }
-            });
+        for phase in compared.f2fs.told() {
+            if !names.contains(&phase.name) {
+                names.push(phase.name);
+            }
+        }
         for name in names {
             let rate = |run: &Phases| {
-                let bytes: u64 = run
-                    .0
-                    .iter()
-                    .filter(|phase| phase.name == name)
-                    .map(|phase| phase.bytes)
-                    .sum();
-                let calls: u64 = run
-                    .0
-                    .iter()
-                    .filter(|phase| phase.name == name)
-                    .map(|phase| phase.calls)
-                    .sum();
+                let bytes: u64 = run.named(name).map(|phase| phase.bytes).sum();
+                let calls: u64 = run.named(name).map(|phase| phase.calls).sum();
                 match bytes {
                     _ if run.seconds(name) == 0.0 => "-".into(),
                     0 => format!("{:.0} calls/s", calls as f64 / run.seconds(name)),
@@ -127,10 +95,10 @@ fn phases(runs: &Runs, base: usize) -> Exhibit {
             ]);
         }
     }
-    table(
-        &format!("Benchmarks by phase: {}", BASES[base].1),
+    Exhibit::table(
+        format!("Benchmarks by phase: {}", BASES[base].name),
         "Reading of files begins with cold caches on ext4, and F2FS has a cache of 4 MiB; names stay in memory on both.",
-        &["", "ext4, s", "F2FS, s", "ext4", "F2FS"],
+        ["", "ext4, s", "F2FS, s", "ext4", "F2FS"],
         rows,
     )
 }
@@ -148,16 +116,15 @@ fn phone_table(runs: &Runs, base: usize, state: usize) -> Exhibit {
             percent(cell.here),
         ]
     };
-    table(
-        &format!("Galaxy Nexus, {}: {}", STATES[state], BASES[base].1),
+    Exhibit::table(
+        format!("Galaxy Nexus, {}: {}", STATES[state], BASES[base].name),
         "ext4 / F2FS: seconds, for IOzone MB/s. The publication's seconds are those of a whole phone; here is the device's part of the part that the row names.",
-        &["", "published", "improvement", "here", "improvement"],
-        phone(runs, base, state).iter().map(row).collect(),
+        ["", "published", "improvement", "here", "improvement"],
+        phone(runs, base, state).iter().map(row),
     )
 }
 
 fn distribution(runs: &Runs) -> Exhibit {
-    let names = POLICIES.map(|policy| policy.0.to_string()).to_vec();
     let plot = |threaded: bool, title: &str| Figure {
         title: title.into(),
         about: format!(
@@ -167,7 +134,6 @@ fn distribution(runs: &Runs) -> Exhibit {
         y: "segments".into(),
         drawn: Drawn::Lines,
         of: (Quantity::Count, Quantity::Count),
-        names: names.clone(),
         series: POLICIES
             .iter()
             .map(|(policy, _)| {
@@ -189,16 +155,13 @@ fn distribution(runs: &Runs) -> Exhibit {
 
 fn cleaning(runs: &Runs) -> Exhibit {
     let row = |run: &Cleaned| {
+        let logging = if run.threaded {
+            ", threaded logging"
+        } else {
+            ""
+        };
         vec![
-            format!(
-                "{}{}",
-                run.policy,
-                if run.threaded {
-                    ", threaded logging"
-                } else {
-                    ""
-                }
-            ),
+            format!("{}{logging}", run.policy),
             run.counts.cleaned.to_string(),
             run.counts.moved.to_string(),
             format!("{:.3}", run.moved()),
@@ -206,10 +169,10 @@ fn cleaning(runs: &Runs) -> Exhibit {
             format!("{:.1} %", run.at_ends() * 100.0),
         ]
     };
-    table(
+    Exhibit::table(
         "Cleaning: blocks moved",
         "Three files of 1 GB on 3.7 GB, scaled: 256 MB at random to all, then thirty times 256 MB to the first.",
-        &[
+        [
             "",
             "sections cleaned",
             "blocks moved",
@@ -217,7 +180,7 @@ fn cleaning(runs: &Runs) -> Exhibit {
             "blocks put into holes",
             "segments nearly empty or full",
         ],
-        runs.cleaned.iter().map(row).collect(),
+        runs.cleaned.iter().map(row),
     )
 }
 
@@ -226,7 +189,7 @@ fn over_time(runs: &Runs) -> Exhibit {
         let mut series: Vec<(String, Vec<(f64, f64)>)> = WAYS
             .iter()
             .zip(&runs.sustained[base])
-            .map(|(way, run)| (way.1.to_string(), points(run)))
+            .map(|(way, run)| (way.name.to_string(), points(run)))
             .collect();
         let ext4 = runs.of(base, "sustained").ext4.rate("rounds");
         let end = series
@@ -236,13 +199,12 @@ fn over_time(runs: &Runs) -> Exhibit {
             .fold(0.0, f64::max);
         series.push(("ext4, mean".into(), vec![(0.0, ext4), (end, ext4)]));
         Figure {
-            title: BASES[base].1.into(),
+            title: BASES[base].name.into(),
             about: "4 KiB at random places of files that fill nine tenths of the volume, an fsync of each file every 16 MiB.".into(),
             x: "written at random".into(),
             y: "written".into(),
             drawn: Drawn::Lines,
             of: (Quantity::Bytes, Quantity::Rate),
-            names: series.iter().map(|(name, _)| name.clone()).collect(),
             series,
         }
     };
@@ -255,12 +217,7 @@ fn over_time(runs: &Runs) -> Exhibit {
 /// Bytes written at random so far, and the rate; forty points.
 fn points(run: &FilesOutcome) -> Vec<(f64, f64)> {
     let series = &run.outcome.result.series;
-    let Some(begin) = run
-        .phases
-        .iter()
-        .find(|phase| phase.name == "rounds")
-        .map(|phase| phase.first)
-    else {
+    let Some(begin) = run.named("rounds").map(|phase| phase.first).next() else {
         return Vec::new();
     };
     let late: Vec<_> = series
@@ -286,11 +243,11 @@ fn points(run: &FilesOutcome) -> Vec<(f64, f64)> {
 }
 
 fn sustained(runs: &Runs, base: usize) -> Exhibit {
-    let row = |(way, run): (&super::runs::Way, &FilesOutcome)| {
+    let row = |(way, run): (&Variant, &FilesOutcome)| {
         let flash = &run.outcome.result.flash;
         let m = &flash.merges;
         vec![
-            way.1.into(),
+            way.name.into(),
             format!("{:.2}", rate_of(run) / 1e6),
             format!("{:.2}", flash.write_amplification.unwrap_or(0.0)),
             format!("{} / {} / {}", m.switch, m.partial, m.full),
@@ -307,10 +264,10 @@ fn sustained(runs: &Runs, base: usize) -> Exhibit {
         "-".into(),
         "-".into(),
     ]);
-    table(
-        &format!("Sustained random write: {}", BASES[base].1),
+    Exhibit::table(
+        format!("Sustained random write: {}", BASES[base].name),
         "MB/s in the last quarter of the run; amplification and merges of the whole run, filling included.",
-        &[
+        [
             "",
             "MB/s",
             "bytes programmed a byte",
@@ -321,56 +278,49 @@ fn sustained(runs: &Runs, base: usize) -> Exhibit {
 }
 
 fn rounds(run: &FilesOutcome) -> f64 {
-    run.phases
-        .iter()
-        .filter(|phase| phase.name == "rounds")
-        .map(nandlab_lab::run::PhaseOutcome::seconds)
-        .sum()
+    run.named("rounds").map(PhaseOutcome::seconds).sum()
 }
 
 fn device_bars(runs: &Runs) -> Exhibit {
     Exhibit::Bars(BarExhibit {
         title: "Hybrid and page-mapped devices".into(),
-        about: "Time of four rounds in which a fifth of the files go and come.".into(),
-        keys: strings(&["time"]),
+        about: "Time of four rounds in which a fifth of the files go and come.",
+        key: "time",
         bars: DEVICES
             .iter()
             .zip(&runs.devices)
             .map(|(way, run)| {
-                (
-                    way.0.into(),
-                    vec![rounds(run)],
-                    format!("{:.1} s", rounds(run)),
-                )
+                let seconds = rounds(run);
+                (way.key.into(), seconds, format!("{seconds:.1} s"))
             })
             .collect(),
     })
 }
 
 fn devices(runs: &Runs) -> Exhibit {
-    let row = |(way, run): (&super::runs::Way, &FilesOutcome)| {
+    let row = |(way, run): (&Variant, &FilesOutcome)| {
         let flash = &run.outcome.result.flash;
         let m = &flash.merges;
-        let erases: u64 = flash.causes.iter().map(|row| row.erases).sum();
+        let erases = flash.total(|row| row.erases);
         vec![
-            way.1.into(),
+            way.name.into(),
             format!("{:.1}", rounds(run)),
             format!("{:.3}", flash.write_amplification.unwrap_or(0.0)),
             format!("{} / {} / {}", m.switch, m.partial, m.full),
             erases.to_string(),
         ]
     };
-    table(
+    Exhibit::table(
         "Devices, logs and streams",
         "Files of 64 KiB to 32 MiB, 288 MiB of them; a stream of the device takes what F2FS says lives equally long. Page maps with 15 % spare.",
-        &[
+        [
             "",
             "rounds, s",
             "bytes programmed a byte",
             "merges: switch / partial / full",
             "superblocks erased",
         ],
-        DEVICES.iter().zip(&runs.devices).map(row).collect(),
+        DEVICES.iter().zip(&runs.devices).map(row),
     )
 }
 
@@ -379,15 +329,15 @@ fn tree_bars(runs: &Runs) -> Exhibit {
         [("F2FS", taken.nodes), ("conventional", taken.conventional)].map(|(name, blocks)| {
             (
                 format!("{} pointer blocks: {name}", depth.levels),
-                vec![blocks],
+                blocks,
                 format!("{blocks:.2}"),
             )
         })
     });
     Exhibit::Bars(BarExhibit {
         title: "The wandering tree".into(),
-        about: "Blocks besides data for each update of 4 KiB that is made durable.".into(),
-        keys: strings(&["blocks"]),
+        about: "Blocks besides data for each update of 4 KiB that is made durable.",
+        key: "blocks",
         bars: bars.collect(),
     })
 }
@@ -401,15 +351,12 @@ fn trees(runs: &Runs) -> Exhibit {
             taken.tables_together,
             taken.conventional_together,
         ];
-        [depth.name.to_string()]
-            .into_iter()
-            .chain(numbers.map(|number| format!("{number:.2}")))
-            .collect()
+        line(depth.name, numbers.map(|number| format!("{number:.2}")))
     });
-    table(
+    Exhibit::table(
         "Blocks besides data for each update",
         "Each of 256 updates made durable by itself; then all at once, in F2FS by a checkpoint.",
-        &[
+        [
             "",
             "F2FS, nodes",
             "conventional",
@@ -417,6 +364,6 @@ fn trees(runs: &Runs) -> Exhibit {
             "at once: tables, summaries, checkpoint",
             "at once: conventional",
         ],
-        rows.collect(),
+        rows,
     )
 }

@@ -12,7 +12,6 @@
 mod cells;
 mod claims;
 mod cleaning;
-mod declared;
 mod figures;
 mod rival;
 mod runs;
@@ -23,13 +22,11 @@ mod work;
 pub use rival::{MARK_BYTES, MARKS, place_of_mark};
 pub use work::{PARTITION, Work};
 
-use super::{Assumption, Basis, PaperError, PaperResult, Progress, Reproduction, Row};
+use super::{Assumption, Found, PaperError, Row, Watch};
+use crate::runs::{Variant, described};
 use cleaning::POLICIES;
 use runs::{BASES, DEVICES, PAGE_BASE, Runs, WAYS, rate_of};
 use work::{BENCHMARKS, PHONE};
-
-pub const TITLE: &str = "F2FS: A New File System Designed for Flash Storage in Mobile (2012)";
-const ID: &str = "f2fs";
 
 /// The Galaxy Nexus tables, clean and aged: ext4's value and F2FS's; seconds, for IOzone MB/s of
 /// writing and of reading.
@@ -53,22 +50,12 @@ pub const PUBLISHED: [[[f64; 2]; 5]; 2] = [
 pub const STATES: [&str; 2] = ["clean", "aged"];
 
 /// Runs everything.
-pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-    let runs = Runs::all(&|share| {
-        watch(Progress {
-            phase: "runs",
-            share,
-        })
-    })?;
-    let result = PaperResult {
-        paper: ID.into(),
+pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
+    let runs = Runs::all(watch)?;
+    Ok(Found {
         rows: rows(&runs),
         claims: claims::all(&runs),
-        assumptions: Assumption::all(&declared::OPEN, None)?,
-    };
-    Ok(Reproduction {
-        result,
-        title: TITLE,
+        assumptions: Assumption::all(&described!("f2fs/assumptions.toml"), None)?,
         exhibits: figures::all(&runs),
     })
 }
@@ -158,17 +145,6 @@ pub fn phone(runs: &Runs, base: usize, state: usize) -> [PhoneCell; 5] {
     ]
 }
 
-fn row(id: String, what: String, unit: &'static str, published: Option<f64>, measured: f64) -> Row {
-    Row {
-        id,
-        what,
-        unit,
-        published,
-        measured,
-        basis: Basis::Predicted,
-    }
-}
-
 fn rows(runs: &Runs) -> Vec<Row> {
     let mut rows: Vec<Row> = (0..BASES.len())
         .flat_map(|base| rows_on(runs, base))
@@ -176,7 +152,7 @@ fn rows(runs: &Runs) -> Vec<Row> {
     for (policy, _) in POLICIES {
         for (threaded, key) in [(false, "cleaning"), (true, "adaptive")] {
             let moved = runs.cleaning(policy, threaded).moved();
-            rows.push(row(
+            rows.push(Row::predicted(
                 format!("cleaning/{policy}/{key}"),
                 format!("blocks moved for each written: {policy}, {key}"),
                 "",
@@ -185,9 +161,9 @@ fn rows(runs: &Runs) -> Vec<Row> {
             ));
         }
     }
-    for ((key, name, _), run) in DEVICES.iter().zip(&runs.devices) {
+    for (Variant { key, name, .. }, run) in DEVICES.iter().zip(&runs.devices) {
         let factor = run.outcome.result.flash.write_amplification.unwrap_or(0.0);
-        rows.push(row(
+        rows.push(Row::predicted(
             format!("device/{key}/amplification"),
             format!("{name}: bytes programmed for each that the files got"),
             "",
@@ -200,7 +176,11 @@ fn rows(runs: &Runs) -> Vec<Row> {
 
 /// Those of one device.
 fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
-    let (on, device, _) = BASES[base];
+    let Variant {
+        key: on,
+        name: device,
+        ..
+    } = BASES[base];
     let mut rows = Vec::new();
     for work in BENCHMARKS {
         let compared = runs.of(base, work.key);
@@ -209,7 +189,7 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
             ("f2fs", "F2FS", &compared.f2fs),
         ] {
             let what = format!("{device}: {}, {name}: device time", work.name);
-            rows.push(row(
+            rows.push(Row::predicted(
                 format!("benchmark/{on}/{}/{key}", work.key),
                 what,
                 "s",
@@ -227,7 +207,7 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
                     cell.what,
                     if at == 0 { "ext4" } else { "F2FS" }
                 );
-                rows.push(row(
+                rows.push(Row::predicted(
                     format!("phone/{on}/{name}/{}/{system}", cell.key),
                     what,
                     unit,
@@ -238,7 +218,7 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
             let [published, here] = [cell.published, cell.here]
                 .map(|pair| PhoneCell::improvement(pair, cell.rate) * 100.0);
             let what = format!("{device}, {name}: {}: improvement", cell.what);
-            rows.push(row(
+            rows.push(Row::predicted(
                 format!("phone/{on}/{name}/{}/improvement", cell.key),
                 what,
                 "%",
@@ -247,8 +227,8 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
             ));
         }
     }
-    for ((key, name, _), run) in WAYS.iter().zip(&runs.sustained[base]) {
-        rows.push(row(
+    for (Variant { key, name, .. }, run) in WAYS.iter().zip(&runs.sustained[base]) {
+        rows.push(Row::predicted(
             format!("sustained/{on}/{key}"),
             format!("{device}: sustained random write, {name}"),
             "MB/s",
@@ -258,7 +238,7 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
     }
     // "Ext4 shows about 4MB/s sustained performance."
     let ext4 = runs.of(base, "sustained").ext4.rate("rounds") / 1e6;
-    rows.push(row(
+    rows.push(Row::predicted(
         format!("sustained/{on}/ext4"),
         format!("{device}: sustained random write, ext4"),
         "MB/s",

@@ -9,6 +9,7 @@ use crate::PaperError;
 use flate2::read::GzDecoder;
 use nandlab_workload::trace::{Format, Options, Reader};
 use nandlab_workload::{Op, Request, Source};
+use std::fmt::Display;
 use std::io::Read;
 
 /// Bytes from one mark to the next.
@@ -52,17 +53,17 @@ const RECORDED: [(&str, &[u8]); 13] = recorded![
 
 /// The requests of a work in order.
 pub fn requests(work: &Work) -> Result<Vec<Request>, PaperError> {
-    let wrong = |what: String| PaperError::Wrong(format!("ext4, {}", work.key), what);
+    let wrong = |what: &dyn Display| PaperError::wrong(format!("ext4, {}", work.key), what);
     let packed = RECORDED
         .iter()
         .find(|(key, _)| *key == work.key)
-        .ok_or_else(|| wrong("nothing recorded".into()))?;
+        .ok_or_else(|| wrong(&"nothing recorded"))?;
     let mut text = Vec::new();
     GzDecoder::new(packed.1)
         .read_to_end(&mut text)
-        .map_err(|error| wrong(error.to_string()))?;
+        .map_err(|error| wrong(&error))?;
     let mut reader = Reader::new(&text, Format::Fio, Options::default());
     std::iter::from_fn(|| reader.next().transpose())
         .collect::<Result<_, _>>()
-        .map_err(|error| wrong(error.to_string()))
+        .map_err(|error| wrong(&error))
 }

@@ -5,18 +5,15 @@ use super::cleaning::{self, Cleaned};
 use super::tree::{self, DEPTHS, Taken};
 use super::work::{self, Work};
 use crate::PaperError;
+use crate::runs::{Jobs, Variant, Watch, variant};
 use nandlab_lab::run::FilesOutcome;
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// A way to write: its name in ids, its name for people, settings.
-pub type Way = (&'static str, &'static str, &'static [&'static str]);
 
 /// How F2FS writes where clean segments are few.
-pub const WAYS: [Way; 3] = [
-    ("adaptive", "adaptive: threaded logging", &[]),
-    ("cleaning", "cleaning only", &["fs.threaded=false"]),
-    (
+pub const WAYS: [Variant; 3] = [
+    variant("adaptive", "adaptive: threaded logging", &[]),
+    variant("cleaning", "cleaning only", &["fs.threaded=false"]),
+    variant(
         "in-place",
         "adaptive, above 70 % in place",
         &["fs.in-place=above-70-percent"],
@@ -35,37 +32,40 @@ const SPARE: &str = "ftl.over-provisioning=0.15";
 
 /// What everything is run on: the mapping of the slides' example, and the one that every later
 /// device has.
-pub const BASES: [Way; 2] = [("hybrid", "hybrid 4:4+2", &[]), ("page", "page map", &PAGE)];
+pub const BASES: [Variant; 2] = [
+    variant("hybrid", "hybrid 4:4+2", &[]),
+    variant("page", "page map", &PAGE),
+];
 
 /// The page map among them; the aged phone is run on this one only.
 pub const PAGE_BASE: usize = 1;
 
 /// Devices, and how F2FS is laid onto them.
-pub const DEVICES: [Way; 8] = [
-    ("hybrid-6", "hybrid 4:4+2, 6 logs", &[]),
-    ("hybrid-4", "hybrid 4:4+2, 4 logs", &["fs.logs=4"]),
-    ("hybrid-2", "hybrid 4:4+2, 2 logs", &["fs.logs=2"]),
-    (
+pub const DEVICES: [Variant; 8] = [
+    variant("hybrid-6", "hybrid 4:4+2, 6 logs", &[]),
+    variant("hybrid-4", "hybrid 4:4+2, 4 logs", &["fs.logs=4"]),
+    variant("hybrid-2", "hybrid 4:4+2, 2 logs", &["fs.logs=2"]),
+    variant(
         "hybrid-unaligned",
         "hybrid 4:4+2, 6 logs, sections of 2 MiB",
         &["fs.segments-per-section=1", "fs.sections-per-zone=1"],
     ),
-    (
+    variant(
         "page-6",
         "page map, 1 stream, 6 logs",
         &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE],
     ),
-    (
+    variant(
         "page-6-2",
         "page map, 2 streams, 6 logs",
         &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=2"],
     ),
-    (
+    variant(
         "page-6-4",
         "page map, 4 streams, 6 logs",
         &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=4"],
     ),
-    (
+    variant(
         "page-6-7",
         "page map, 7 streams, 6 logs",
         &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=7"],
@@ -105,24 +105,9 @@ pub struct Runs {
     pub trees: Vec<Taken>,
 }
 
-/// Jobs done, of how many.
-struct Watch<'a> {
-    done: AtomicUsize,
-    all: usize,
-    told: &'a (dyn Fn(f64) + Sync),
-}
-
-impl Watch<'_> {
-    fn one<T>(&self, job: impl FnOnce() -> Result<T, PaperError>) -> Result<T, PaperError> {
-        let done = job()?;
-        (self.told)((self.done.fetch_add(1, Relaxed) + 1) as f64 / self.all as f64);
-        Ok(done)
-    }
-}
-
 impl Runs {
     /// Runs everything.
-    pub fn all(told: &(dyn Fn(f64) + Sync)) -> Result<Self, PaperError> {
+    pub fn all(watch: Watch<'_>) -> Result<Self, PaperError> {
         let works: Vec<Work> = Work::all().collect();
         let policies: Vec<_> = [false, true]
             .into_iter()
@@ -141,37 +126,17 @@ impl Runs {
             + BASES.len() * WAYS.len()
             + DEVICES.len()
             + DEPTHS.len();
-        let watch = Watch {
-            done: AtomicUsize::new(0),
-            all,
-            told,
-        };
+        let jobs = Jobs::new(watch, "runs", all);
         let sustained = |base: usize| {
-            let run = |way: &Way| {
-                watch.one(|| {
-                    cells::live(
-                        &work::STEADY,
-                        &[BASES[base].2, way.2, &work::SMALL].concat(),
-                    )
-                })
-            };
-            WAYS.par_iter()
-                .map(run)
-                .collect::<Result<Vec<_>, PaperError>>()
+            jobs.each(&WAYS, |way| {
+                let settings = [BASES[base].settings, way.settings, &work::SMALL].concat();
+                cells::live(&work::STEADY, &settings)
+            })
         };
-        let devices = DEVICES
-            .par_iter()
-            .map(|way| watch.one(|| cells::live(&work::MIXED, &[way.2, &work::SMALL].concat())));
-        let cleaned = policies.par_iter().map(|(policy, threaded)| {
-            watch.one(|| cleaning::run(*policy, *threaded, cleaning::SCALE))
-        });
-        let trees = DEPTHS
-            .par_iter()
-            .map(|depth| watch.one(|| tree::count(depth)));
         let compared = pairs.par_iter().map(|(base, work)| {
-            let f2fs =
-                watch.one(|| cells::live(work, &[BASES[*base].2, work.memory()].concat()))?;
-            let ext4 = watch.one(|| cells::replayed(work, BASES[*base].2))?;
+            let settings = [BASES[*base].settings, work.memory()].concat();
+            let f2fs = jobs.one(|| cells::live(work, &settings))?;
+            let ext4 = jobs.one(|| cells::replayed(work, BASES[*base].settings))?;
             Ok(Compared {
                 work: *work,
                 base: *base,
@@ -181,9 +146,13 @@ impl Runs {
         });
         Ok(Self {
             sustained: [sustained(0)?, sustained(1)?],
-            devices: devices.collect::<Result<_, PaperError>>()?,
-            cleaned: cleaned.collect::<Result<_, PaperError>>()?,
-            trees: trees.collect::<Result<_, PaperError>>()?,
+            devices: jobs.each(&DEVICES, |way| {
+                cells::live(&work::MIXED, &[way.settings, &work::SMALL].concat())
+            })?,
+            cleaned: jobs.each(&policies, |(policy, threaded)| {
+                cleaning::run(*policy, *threaded, cleaning::SCALE)
+            })?,
+            trees: jobs.each(&DEPTHS, tree::count)?,
             compared: compared.collect::<Result<_, PaperError>>()?,
         })
     }
@@ -207,13 +176,7 @@ impl Runs {
 
 /// Bytes a second in the rounds of a run, of the second half of its points: what is sustained.
 pub fn rate_of(run: &FilesOutcome) -> f64 {
-    let points: Vec<f64> = run
-        .outcome
-        .result
-        .series
-        .iter()
-        .map(|point| point.written_per_s)
-        .collect();
+    let points = &run.outcome.result.series;
     let late = &points[points.len() - points.len() / 4..];
-    late.iter().sum::<f64>() / late.len().max(1) as f64
+    late.iter().map(|point| point.written_per_s).sum::<f64>() / late.len().max(1) as f64
 }

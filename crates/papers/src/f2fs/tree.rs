@@ -10,6 +10,7 @@ use nandlab_block::{Counter, Ram};
 use nandlab_f2fs::{F2fs, Options};
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, SetAttr, Sync, Time};
 use std::collections::BTreeSet;
+use std::error::Error;
 
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
@@ -72,35 +73,30 @@ pub struct Taken {
 
 /// Counts updates at one depth.
 pub fn count(depth: &Depth) -> Result<Taken, PaperError> {
-    let broke = |what: &dyn std::fmt::Display| {
-        PaperError::Wrong(format!("updates {}", depth.name), what.to_string())
-    };
+    counted(depth).map_err(|error| PaperError::wrong(format!("updates {}", depth.name), error))
+}
+
+fn counted(depth: &Depth) -> Result<Taken, Box<dyn Error>> {
     let mut disk = Counter::new(Ram::new(512, (512 << 20) / 512));
-    nandlab_f2fs::format(&mut disk, &nandlab_f2fs::Format::default())
-        .map_err(|error| broke(&error))?;
+    nandlab_f2fs::format(&mut disk, &nandlab_f2fs::Format::default())?;
     let options = Options {
         inline_data: false,
         cleaning_interval: 0,
         discard: false,
         ..Options::default()
     };
-    let mut fs = F2fs::mount(disk, options).map_err(|error| broke(&error))?;
+    let mut fs = F2fs::mount(disk, options)?;
     let places = places(depth);
     let now = Time::new(1);
     let ino = fs
-        .create(Ino::ROOT, b"file", NewNode::File, 0o644, Caller::root(now))
-        .map_err(|error| broke(&error))?
+        .create(Ino::ROOT, b"file", NewNode::File, 0o644, Caller::root(now))?
         .ino;
     let end = (depth.blocks.0 + depth.blocks.1) * BLOCK;
-    fs.setattr(
-        ino,
-        &SetAttr {
-            size: Some(end),
-            ..SetAttr::default()
-        },
-        now,
-    )
-    .map_err(|error| broke(&error))?;
+    let grown = SetAttr {
+        size: Some(end),
+        ..SetAttr::default()
+    };
+    fs.setattr(ino, &grown, now)?;
     let update = |fs: &mut F2fs<_>, byte: u8, each: bool| {
         for place in &places {
             fs.write(ino, place * BLOCK, &[byte; BLOCK as usize], now)?;
@@ -113,14 +109,14 @@ pub fn count(depth: &Depth) -> Result<Taken, PaperError> {
     };
     let nodes = |fs: &F2fs<_>| fs.counts().written[3..].iter().sum::<u64>();
     let all = |fs: &F2fs<_>| fs.counts().written.iter().sum::<u64>();
-    update(&mut fs, 1, false).map_err(|error| broke(&error))?;
+    update(&mut fs, 1, false)?;
     let before = (nodes(&fs), all(&fs));
     fs.device_mut().reset();
-    update(&mut fs, 2, false).map_err(|error| broke(&error))?;
+    update(&mut fs, 2, false)?;
     let sectors = fs.device_mut().counts().writes.sectors;
     let together = (nodes(&fs) - before.0, sectors / 8 - (all(&fs) - before.1));
     let before = nodes(&fs);
-    update(&mut fs, 3, true).map_err(|error| broke(&error))?;
+    update(&mut fs, 3, true)?;
     let each = nodes(&fs) - before;
     let share = |blocks: u64| blocks as f64 / UPDATES as f64;
     Ok(Taken {

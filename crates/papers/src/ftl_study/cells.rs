@@ -1,34 +1,14 @@
 //! The runs of Table 1, and the same on layers that it does not have.
 
-use crate::PaperError;
+use crate::runs::{Described, Jobs, Variant, Watch, described, variant};
+use crate::{Assumption, PaperError};
 use nandlab_lab::Experiment;
-use nandlab_lab::run::{FilesOutcome, run_files};
-use nandlab_stack::Document;
-use rayon::prelude::*;
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use nandlab_lab::run::FilesOutcome;
 
-const FILE: &str = "papers/ftl-study/table-1.toml";
-const TEXT: &str = include_str!("../../../../papers/ftl-study/table-1.toml");
+const EXPERIMENT: Described = described!("ftl-study/table-1.toml");
 
-/// A translation layer of the study.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Layer {
-    /// Its name in ids and in `[published]`.
-    pub key: &'static str,
-    /// Its name for people.
-    pub name: &'static str,
-    /// What describes it.
-    pub settings: &'static [&'static str],
-}
-
-const fn layer(key: &'static str, name: &'static str, settings: &'static [&'static str]) -> Layer {
-    Layer {
-        key,
-        name,
-        settings,
-    }
-}
+/// A translation layer of the study; its key is its name in `[published]` too.
+pub type Layer = Variant;
 
 /// The publications of these layers know no static wear levelling.
 const UNLEVELLED: &str = "ftl.wear-threshold=0";
@@ -36,7 +16,7 @@ const UNLEVELLED: &str = "ftl.wear-threshold=0";
 /// The three of Table 1.
 pub const TABLE_1: [Layer; 3] = [
     // Linux programs the first page of a unit up to four times, whatever the data sheet says.
-    layer(
+    variant(
         "nftl",
         "replacement block (NFTL)",
         &[
@@ -45,21 +25,21 @@ pub const TABLE_1: [Layer; 3] = [
             "chip.partial-programs=4",
         ],
     ),
-    layer("bast", "log block (BAST)", &["ftl.scheme=bast", UNLEVELLED]),
-    layer("fast", "FAST", &["ftl.scheme=fast", UNLEVELLED]),
+    variant("bast", "log block (BAST)", &["ftl.scheme=bast", UNLEVELLED]),
+    variant("fast", "FAST", &["ftl.scheme=fast", UNLEVELLED]),
 ];
 /// Those and more.
 pub const LAYERS: [Layer; 6] = [
     TABLE_1[0],
     TABLE_1[1],
     TABLE_1[2],
-    layer("sast", "SAST 4:4+2", &["ftl.scheme=sast", UNLEVELLED]),
-    layer(
+    variant("sast", "SAST 4:4+2", &["ftl.scheme=sast", UNLEVELLED]),
+    variant(
         "page",
         "page mapping",
         &["ftl.scheme=page", "ftl.over-provisioning=0.02", UNLEVELLED],
     ),
-    layer("mtdblock", "mtdblock", &["ftl.scheme=mtdblock"]),
+    variant("mtdblock", "mtdblock", &["ftl.scheme=mtdblock"]),
 ];
 
 /// The experiment, to be varied.
@@ -89,17 +69,13 @@ pub struct Cells {
 impl Study {
     /// Reads the experiment.
     pub fn new() -> Result<Self, PaperError> {
-        let mut study = Self {
-            published: Vec::new(),
-        };
-        study.published = study.experiment(&[])?.published;
-        Ok(study)
+        let published = EXPERIMENT.with([""; 0])?.published;
+        Ok(Self { published })
     }
 
     /// The experiment with some settings changed.
     pub fn experiment(&self, settings: &[String]) -> Result<Experiment, PaperError> {
-        let document = Document::parse(FILE, Path::new("papers/ftl-study"), TEXT, settings)?;
-        Ok(Experiment::take(document)?)
+        EXPERIMENT.with(settings)
     }
 
     /// A published number by name.
@@ -116,21 +92,13 @@ impl Study {
     }
 
     /// Runs every layer, hot and not.
-    pub fn run(&self, watch: &(dyn Fn(f64) + Sync)) -> Result<Cells, PaperError> {
+    pub fn run(&self, watch: Watch<'_>) -> Result<Cells, PaperError> {
         let wanted: Vec<(Layer, bool)> = LAYERS
             .iter()
             .flat_map(|layer| [(*layer, true), (*layer, false)])
             .collect();
-        let done = AtomicUsize::new(0);
-        let cell = |(layer, hot): &(Layer, bool)| {
-            let cell = self.cell(layer, *hot)?;
-            watch((done.fetch_add(1, Relaxed) + 1) as f64 / wanted.len() as f64);
-            Ok(cell)
-        };
-        let mut cells: Vec<Cell> = wanted
-            .par_iter()
-            .map(cell)
-            .collect::<Result<_, PaperError>>()?;
+        let mut cells = Jobs::new(watch, "table 1", wanted.len())
+            .each(&wanted, |(layer, hot)| cell(layer, *hot))?;
         for layer in TABLE_1 {
             let Some(published) = self.published(&layer, false) else {
                 continue;
@@ -146,40 +114,43 @@ impl Study {
         Ok(Cells { cells })
     }
 
-    fn cell(&self, layer: &Layer, hot: bool) -> Result<Cell, PaperError> {
-        let holds = if hot {
-            "nvram.holds=nothing"
-        } else {
-            "nvram.holds=metadata"
-        };
-        let settings: Vec<String> = layer
-            .settings
+    /// All that was assumed: open points, costs of the processor, calibrated constants.
+    pub fn assumptions(&self, cells: &Cells) -> Result<Vec<Assumption>, PaperError> {
+        let mut all = Assumption::all(
+            &described!("ftl-study/assumptions.toml"),
+            Some("arm-400mhz"),
+        )?;
+        let calibrated = TABLE_1
             .iter()
-            .chain([&holds])
-            .map(ToString::to_string)
-            .collect();
-        let experiment = self.experiment(&settings)?;
-        let name = format!("{} {}", layer.key, super::word(hot));
-        let files = experiment.workload.files();
-        let files = files.ok_or_else(|| {
-            PaperError::Wrong(
-                name.clone(),
-                "no workload on files in the experiment".into(),
-            )
-        })?;
-        // One of the hot runs is the stream for the sweeps.
-        let keep = hot && *layer == TABLE_1[1];
-        let run = run_files(&experiment, files, keep, &mut |_| ())
-            .map_err(|error| PaperError::Run(name, error.into()))?;
-        let bare = run.outcome.result.simulated_ns as f64 / 1e9;
-        Ok(Cell {
-            layer: *layer,
-            hot,
-            run,
-            seconds: bare,
-            bare,
-        })
+            .filter(|layer| self.published(layer, false).is_some());
+        all.extend(calibrated.map(|layer| Assumption {
+            name: format!("{}: time for each sector written beyond all of these", layer.name),
+            value: format!("{:.3} ms", cells.constant(layer) * 1e3),
+            label: "calibrated on its No-Hot cell".into(),
+            why: "what the board and the authors' layers cost beyond the declared; the only constant of the layer".into(),
+        }));
+        Ok(all)
     }
+}
+
+fn cell(layer: &Layer, hot: bool) -> Result<Cell, PaperError> {
+    let holds = if hot {
+        "nvram.holds=nothing"
+    } else {
+        "nvram.holds=metadata"
+    };
+    let name = format!("{} {}", layer.key, super::word(hot));
+    // One of the hot runs is the stream for the sweeps.
+    let keep = hot && *layer == TABLE_1[1];
+    let run = EXPERIMENT.run(&name, layer.settings.iter().chain([&holds]), keep)?;
+    let bare = run.outcome.result.simulated_ns as f64 / 1e9;
+    Ok(Cell {
+        layer: *layer,
+        hot,
+        run,
+        seconds: bare,
+        bare,
+    })
 }
 
 impl Cells {

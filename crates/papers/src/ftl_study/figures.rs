@@ -1,24 +1,14 @@
 //! Figure 2, and the tables behind Table 1: where writes go, where time goes, what the flash does.
 
 use super::cells::{Cell, Cells, TABLE_1};
-use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
+use crate::{Drawn, Exhibit, Figure, Quantity, line};
+use nandlab_lab::play::regions::{Region, Tally};
 use nandlab_lab::result::FlashRow;
 use nandlab_lab::run::FilesOutcome;
 
-fn strings<const N: usize>(words: [&str; N]) -> Vec<String> {
-    words.map(String::from).to_vec()
-}
-
 /// Figure 2: sector over number of write, before and after metadata is absorbed.
 pub fn figure_2(cells: &Cells) -> Exhibit {
-    let names: Vec<String> = cells
-        .hot()
-        .writes
-        .regions()
-        .map(|(region, _)| region.to_string())
-        .collect();
     let scatter = |title: &str, run: &FilesOutcome| Figure {
-        names: names.clone(),
         title: title.into(),
         about: format!(
             "{} sector writes; of each region at most 500 dots are drawn.",
@@ -32,13 +22,8 @@ pub fn figure_2(cells: &Cells) -> Exhibit {
             .writes
             .points()
             .map(|(region, points)| {
-                (
-                    region.to_string(),
-                    points
-                        .iter()
-                        .map(|(write, sector)| (*write as f64, *sector as f64))
-                        .collect(),
-                )
+                let point = |(write, sector): &(u64, u64)| (*write as f64, *sector as f64);
+                (region.to_string(), points.iter().map(point).collect())
             })
             .collect(),
     };
@@ -53,10 +38,7 @@ pub fn figure_2(cells: &Cells) -> Exhibit {
 /// Sector writes by region.
 pub fn regions(cells: &Cells) -> Exhibit {
     let total = cells.hot().writes.total();
-    let row = |(region, tally): (
-        nandlab_lab::play::regions::Region,
-        nandlab_lab::play::regions::Tally,
-    )| {
+    let row = |(region, tally): (Region, Tally)| {
         let share = format!("{:.2} %", tally.writes as f64 / total as f64 * 100.0);
         vec![
             region.to_string(),
@@ -65,12 +47,12 @@ pub fn regions(cells: &Cells) -> Exhibit {
             tally.sectors.to_string(),
         ]
     };
-    Exhibit::Table(TableExhibit {
-        title: "Where the writes go".into(),
-        about: "Sectors written with metadata on flash.".into(),
-        heads: strings(["", "writes", "share", "different sectors"]),
-        rows: cells.hot().writes.regions().map(row).collect(),
-    })
+    Exhibit::table(
+        "Where the writes go",
+        "Sectors written with metadata on flash.",
+        ["", "writes", "share", "different sectors"],
+        cells.hot().writes.regions().map(row),
+    )
 }
 
 /// Where the time of each run goes.
@@ -88,26 +70,35 @@ pub fn time(cells: &Cells) -> Exhibit {
             cell.seconds - cell.bare,
             cell.seconds,
         ];
-        [super::named(&cell.layer, cell)]
-            .into_iter()
-            .chain(values.map(|seconds| format!("{seconds:.1}")))
-            .collect()
+        line(named(cell), values.map(|seconds| format!("{seconds:.1}")))
     };
-    Exhibit::Table(TableExhibit {
-        title: "Where the time goes".into(),
-        about: "Seconds. Chip: the die at work, driver and transfers included as far as they overlap. Calls: the file system's own instructions. Rest: block layer, translation \
-                layer, transfers, NVRAM. Calibrated: the layer's constant times the sectors written."
-            .into(),
-        heads: strings(["", "without calibration", "chip", "calls", "rest", "calibrated", "in all"]),
-        rows: cells.all().iter().map(row).collect(),
-    })
+    Exhibit::table(
+        "Where the time goes",
+        "Seconds. Chip: the die at work, driver and transfers included as far as they overlap. Calls: the file system's own instructions. Rest: block layer, translation \
+                layer, transfers, NVRAM. Calibrated: the layer's constant times the sectors written.",
+        [
+            "",
+            "without calibration",
+            "chip",
+            "calls",
+            "rest",
+            "calibrated",
+            "in all",
+        ],
+        cells.all().iter().map(row),
+    )
+}
+
+/// Runs that differ in nothing but their layer.
+fn named(cell: &Cell) -> String {
+    format!("{} ({})", cell.layer.name, super::word(cell.hot))
 }
 
 /// What the flash did.
 pub fn operations(cells: &Cells) -> Exhibit {
     let row = |cell: &Cell| {
         let result = &cell.run.outcome.result;
-        let sum = |pick: fn(&FlashRow) -> u64| result.flash.causes.iter().map(pick).sum::<u64>();
+        let sum = |pick: fn(&FlashRow) -> u64| result.flash.total(pick);
         let counts = [
             sum(|r| r.reads + r.copies) - sum(|r| r.oob_reads),
             sum(|r| r.programs + r.copies) - sum(|r| r.oob_programs),
@@ -123,23 +114,29 @@ pub fn operations(cells: &Cells) -> Exhibit {
             m.folds_in_place,
             m.folds_elsewhere,
         ]
-        .map(|count| {
-            if count == 0 {
-                "-".into()
-            } else {
-                count.to_string()
-            }
+        .map(|count| match count {
+            0 => "-".into(),
+            count => count.to_string(),
         });
-        [super::named(&cell.layer, cell)]
-            .into_iter()
-            .chain(counts.map(|count| count.to_string()))
-            .chain(merges)
-            .collect()
+        let counts = counts.map(|count| count.to_string());
+        line(named(cell), counts.into_iter().chain(merges))
     };
-    Exhibit::Table(TableExhibit {
-        title: "What the flash does".into(),
-        about: "Operations while the workload runs, on a used device whose partition begins with an erase block. A page copied is one read and one program.".into(),
-        heads: strings(["", "page reads", "page programs", "OOB reads", "OOB programs", "erases", "switch merges", "partial", "full", "folds in place", "elsewhere"]),
-        rows: cells.all().iter().map(row).collect(),
-    })
+    Exhibit::table(
+        "What the flash does",
+        "Operations while the workload runs, on a used device whose partition begins with an erase block. A page copied is one read and one program.",
+        [
+            "",
+            "page reads",
+            "page programs",
+            "OOB reads",
+            "OOB programs",
+            "erases",
+            "switch merges",
+            "partial",
+            "full",
+            "folds in place",
+            "elsewhere",
+        ],
+        cells.all().iter().map(row),
+    )
 }

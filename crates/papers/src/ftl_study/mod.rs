@@ -10,54 +10,31 @@
 //! Hot cell is then a prediction. Layers that are not in Table 1 get none.
 
 mod cells;
-mod declared;
 mod figures;
 mod sweeps;
 
-use super::{Basis, Claim, PaperError, PaperResult, Reproduction, Row};
-use cells::{Cell, Cells, LAYERS, Layer};
-use nandlab_lab::run::Progress;
-
-pub const TITLE: &str =
-    "FTL performance in conjunction with a file system pursuing data integrity (Doh et al., 2010)";
-const ID: &str = "ftl-study";
+use super::{Basis, Claim, Found, PaperError, Row, Watch, range};
+use cells::{Cells, LAYERS, Layer, Study};
 
 /// Runs all of it.
-pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-    let study = cells::Study::new()?;
-    let cells = study.run(&|share| {
-        watch(Progress {
-            phase: "table 1",
-            share,
-        })
-    })?;
-    let sweeps = sweeps::run(&study, &cells, &|share| {
-        watch(Progress {
-            phase: "sweeps",
-            share,
-        })
-    })?;
-    let mut rows = Vec::new();
-    for layer in LAYERS
+pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
+    let study = Study::new()?;
+    let cells = study.run(watch)?;
+    let sweeps = sweeps::run(&study, &cells, watch)?;
+    let table = |published: bool| {
+        let layers = LAYERS.iter();
+        let layers = layers.filter(|layer| study.published(layer, false).is_some() == published);
+        layers
+            .flat_map(|layer| [true, false].map(|hot| table_1(&study, &cells, layer, hot)))
+            .collect::<Vec<Row>>()
+    };
+    let gains = LAYERS
         .iter()
-        .filter(|layer| study.published(layer, false).is_some())
-    {
-        rows.extend([true, false].map(|hot| table_1(&study, &cells, layer, hot)));
-    }
-    rows.extend(
-        LAYERS
-            .iter()
-            .filter_map(|layer| gain(&study, &cells, layer)),
-    );
+        .filter_map(|layer| gain(&study, &cells, layer));
+    let mut rows = table(true);
+    rows.extend(gains);
     rows.extend(statistic(&study, &cells));
-    for layer in LAYERS
-        .iter()
-        .filter(|layer| study.published(layer, false).is_none())
-    {
-        rows.extend([true, false].map(|hot| table_1(&study, &cells, layer, hot)));
-    }
-    let claims = claims(&cells, &sweeps);
-    let assumptions = declared::assumptions(&study, &cells)?;
+    rows.extend(table(false));
     let mut exhibits = vec![
         figures::figure_2(&cells),
         figures::regions(&cells),
@@ -65,14 +42,10 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
         figures::operations(&cells),
     ];
     exhibits.extend(sweeps.exhibits());
-    Ok(Reproduction {
-        result: PaperResult {
-            paper: ID.into(),
-            rows,
-            claims,
-            assumptions,
-        },
-        title: TITLE,
+    Ok(Found {
+        rows,
+        claims: claims(&cells, &sweeps),
+        assumptions: study.assumptions(&cells)?,
         exhibits,
     })
 }
@@ -82,7 +55,7 @@ fn word(hot: bool) -> &'static str {
 }
 
 /// A cell of Table 1, or one like it.
-fn table_1(study: &cells::Study, cells: &Cells, layer: &Layer, hot: bool) -> Row {
+fn table_1(study: &Study, cells: &Cells, layer: &Layer, hot: bool) -> Row {
     let published = study.published(layer, hot);
     let part = if published.is_some() {
         "table-1"
@@ -110,42 +83,42 @@ fn table_1(study: &cells::Study, cells: &Cells, layer: &Layer, hot: bool) -> Row
 
 /// How many times as fast a layer is without hot metadata; the denominator is calibrated, the
 /// numerator predicted.
-fn gain(study: &cells::Study, cells: &Cells, layer: &Layer) -> Option<Row> {
-    Some(Row {
-        id: format!("section-5/{}/gain", layer.key),
-        what: format!(
+fn gain(study: &Study, cells: &Cells, layer: &Layer) -> Option<Row> {
+    let published = study.number(&format!("{}-gain", layer.key))?;
+    Some(Row::predicted(
+        format!("section-5/{}/gain", layer.key),
+        format!(
             "{}: time with metadata on flash over time with it in NVRAM",
             layer.name
         ),
-        unit: "",
-        published: Some(study.number(&format!("{}-gain", layer.key))?),
-        measured: cells.seconds(layer, true) / cells.seconds(layer, false),
-        basis: Basis::Predicted,
-    })
+        "",
+        Some(published),
+        cells.seconds(layer, true) / cells.seconds(layer, false),
+    ))
 }
 
 /// 60 % of the writes to 0.2 % of the sectors.
-fn statistic(study: &cells::Study, cells: &Cells) -> Vec<Row> {
+fn statistic(study: &Study, cells: &Cells) -> Vec<Row> {
     let share = cells.hot().writes.metadata();
-    let row = |id: &str, what: &str, key, measured: f64| Row {
-        id: format!("figure-2/{id}"),
-        what: what.into(),
-        unit: "%",
-        published: study.number(key),
-        measured: measured * 100.0,
-        basis: Basis::Predicted,
+    let row = |key: &str, what: &str, share: f64| {
+        let published = study.number(&format!("{key}-percent"));
+        Row::predicted(
+            format!("figure-2/{key}"),
+            what,
+            "%",
+            published,
+            share * 100.0,
+        )
     };
     vec![
         row(
             "metadata-writes",
             "sector writes that go to FAT and directory",
-            "metadata-writes-percent",
             share.writes,
         ),
         row(
             "metadata-sectors",
             "sectors that these go to",
-            "metadata-sectors-percent",
             share.sectors,
         ),
     ]
@@ -214,11 +187,6 @@ fn claims(cells: &Cells, sweeps: &sweeps::Sweeps) -> Vec<Claim> {
 
 /// The largest over the least.
 fn spread(values: [f64; 3]) -> f64 {
-    values.iter().copied().fold(f64::MIN, f64::max)
-        / values.iter().copied().fold(f64::MAX, f64::min)
-}
-
-/// Runs that differ in nothing but their layer.
-fn named(layer: &Layer, cell: &Cell) -> String {
-    format!("{} ({})", layer.name, word(cell.hot))
+    let (least, most) = range(&values);
+    most / least
 }

@@ -5,51 +5,51 @@
 //! calibrated in a sweep.
 
 use super::cells::{Cells, Layer, Study, TABLE_1};
-use crate::{Exhibit, PaperError, TableExhibit};
+use crate::runs::{Jobs, Settings, Watch};
+use crate::{Exhibit, PaperError, line};
+use nandlab_lab::result::FlashRow;
 use nandlab_lab::run::{Again, run_again};
-use rayon::prelude::*;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Sectors of an erase block: as many places can a partition begin at within one.
 const PLACES: u32 = 32;
 
 /// FAST's open options: name, settings.
-const FAST: [(&str, [&str; 2]); 4] = [
+const FAST: [(&str, Settings); 4] = [
     (
         "skip stale, merge",
-        ["ftl.skip-stale=true", "ftl.mismatch=merge"],
+        &["ftl.skip-stale=true", "ftl.mismatch=merge"],
     ),
     (
         "skip stale, random",
-        ["ftl.skip-stale=true", "ftl.mismatch=random"],
+        &["ftl.skip-stale=true", "ftl.mismatch=random"],
     ),
     (
         "merge all, merge",
-        ["ftl.skip-stale=false", "ftl.mismatch=merge"],
+        &["ftl.skip-stale=false", "ftl.mismatch=merge"],
     ),
     (
         "merge all, random",
-        ["ftl.skip-stale=false", "ftl.mismatch=random"],
+        &["ftl.skip-stale=false", "ftl.mismatch=random"],
     ),
 ];
 
 /// NFTL's.
-const NFTL: [(&str, [&str; 2]); 4] = [
+const NFTL: [(&str, Settings); 4] = [
     (
         "longest chain, verified (Linux)",
-        ["ftl.victim=longest", "ftl.verify-free=true"],
+        &["ftl.victim=longest", "ftl.verify-free=true"],
     ),
     (
         "longest chain, not verified",
-        ["ftl.victim=longest", "ftl.verify-free=false"],
+        &["ftl.victim=longest", "ftl.verify-free=false"],
     ),
     (
         "fewest copies, verified",
-        ["ftl.victim=min-copy", "ftl.verify-free=true"],
+        &["ftl.victim=min-copy", "ftl.verify-free=true"],
     ),
     (
         "fewest copies, not verified",
-        ["ftl.victim=min-copy", "ftl.verify-free=false"],
+        &["ftl.victim=min-copy", "ftl.verify-free=false"],
     ),
 ];
 
@@ -57,7 +57,7 @@ const NFTL: [(&str, [&str; 2]); 4] = [
 const SIZES: [u32; 5] = [8, 32, 64, 128, 256];
 
 /// Its policies: name, settings.
-const POLICIES: [(&str, &[&str]); 5] = [
+const POLICIES: [(&str, Settings); 5] = [
     ("LRU", &["nvram.policy=lru"]),
     ("FAB", &["nvram.policy=fab"]),
     ("BPLRU", &["nvram.policy=bplru"]),
@@ -80,75 +80,37 @@ pub struct Sweeps {
     places: Vec<[f64; 1 + FAST.len()]>,
     nftl: Vec<Served>,
     /// For each layer of Table 1 and each policy: one for each size.
-    cached: Vec<Vec<Served>>,
+    cached: Vec<Served>,
 }
 
 /// Runs the sweeps.
-pub fn run(
-    study: &Study,
-    cells: &Cells,
-    watch: &(dyn Fn(f64) + Sync),
-) -> Result<Sweeps, PaperError> {
+pub fn run(study: &Study, cells: &Cells, watch: Watch<'_>) -> Result<Sweeps, PaperError> {
     let (mut wanted, [nftl, bast, fast]) = (Vec::new(), TABLE_1);
+    let on = |layer: &Layer, options: Settings, more: &[String]| -> Vec<String> {
+        let fixed = layer.settings.iter().chain(options);
+        let fixed = fixed.map(ToString::to_string);
+        fixed.chain(more.iter().cloned()).collect()
+    };
     for place in 0..PLACES {
-        let start = format!("fs.start-sector={place}");
-        let on = |layer: &Layer, options: &[&str]| -> Vec<String> {
-            layer
-                .settings
-                .iter()
-                .chain(options)
-                .copied()
-                .chain([start.as_str()])
-                .map(String::from)
-                .collect()
-        };
-        wanted.push(on(&bast, &[]));
-        let fast = FAST.map(|(_, options)| on(&fast, &options));
-        wanted.extend(fast);
+        let start = [format!("fs.start-sector={place}")];
+        wanted.push(on(&bast, &[], &start));
+        wanted.extend(FAST.map(|(_, options)| on(&fast, options, &start)));
     }
-    wanted.extend(NFTL.map(|(_, options)| -> Vec<String> {
-        nftl.settings
-            .iter()
-            .chain(&options)
-            .map(ToString::to_string)
-            .collect()
-    }));
+    let nftl_from = wanted.len();
+    wanted.extend(NFTL.map(|(_, options)| on(&nftl, options, &[])));
     let cached_from = wanted.len();
     for layer in TABLE_1 {
         for (_, policy) in POLICIES {
-            let settings = |size: u32| -> Vec<String> {
+            wanted.extend(SIZES.map(|size| {
                 let size = format!("nvram.size={size} KiB");
-                let cache = ["nvram.holds=writes", &size];
-                layer
-                    .settings
-                    .iter()
-                    .chain(policy)
-                    .chain(&cache)
-                    .map(ToString::to_string)
-                    .collect()
-            };
-            wanted.extend(SIZES.map(settings));
+                on(&layer, policy, &["nvram.holds=writes".into(), size])
+            }));
         }
     }
-    let done = AtomicUsize::new(0);
-    let serve = |settings: &Vec<String>| {
-        let served = serve(study, cells, settings)?;
-        watch((done.fetch_add(1, Relaxed) + 1) as f64 / wanted.len() as f64);
-        Ok(served)
-    };
-    let mut served: Vec<Served> = wanted
-        .par_iter()
-        .map(serve)
-        .collect::<Result<_, PaperError>>()?;
-    let mut cached = served.split_off(cached_from).into_iter().peekable();
-    let cached = std::iter::from_fn(|| {
-        cached
-            .peek()
-            .is_some()
-            .then(|| cached.by_ref().take(SIZES.len()).collect())
-    })
-    .collect();
-    let nftl = served.split_off(served.len() - NFTL.len());
+    let mut served = Jobs::new(watch, "sweeps", wanted.len())
+        .each(&wanted, |settings| serve(study, cells, settings))?;
+    let cached = served.split_off(cached_from);
+    let nftl = served.split_off(nftl_from);
     let places = served
         .chunks_exact(1 + FAST.len())
         .map(|chunk| std::array::from_fn(|at| chunk[at].seconds))
@@ -192,12 +154,9 @@ impl Sweeps {
             self.nftl_options(),
             self.fast_grid(),
         ]
-        .into_iter()
-        .map(Exhibit::Table)
-        .collect()
     }
 
-    fn fast_summary(&self) -> TableExhibit {
+    fn fast_summary(&self) -> Exhibit {
         let row = |at: usize, name: &str| {
             let mut seconds: Vec<f64> = self.places.iter().map(|place| place[at]).collect();
             seconds.sort_by(f64::total_cmp);
@@ -221,47 +180,45 @@ impl Sweeps {
                 .enumerate()
                 .map(|(at, (name, _))| row(at + 1, &format!("FAST: {name}"))),
         );
-        TableExhibit {
-            title: "FAST's open options".into(),
-            about: "Seconds with metadata on flash, nothing calibrated, over the 32 places of an erase block where the partition can begin. Skip stale: a page whose newest \
-                    version is elsewhere is not merged. Merge or random: what a write that does not continue the sequential log block does."
-                .into(),
-            heads: ["", "least", "median", "most", "slower than BAST at the same place"].map(String::from).to_vec(),
-            rows: rows.collect(),
-        }
+        Exhibit::table(
+            "FAST's open options",
+            "Seconds with metadata on flash, nothing calibrated, over the 32 places of an erase block where the partition can begin. Skip stale: a page whose newest \
+                    version is elsewhere is not merged. Merge or random: what a write that does not continue the sequential log block does.",
+            [
+                "",
+                "least",
+                "median",
+                "most",
+                "slower than BAST at the same place",
+            ],
+            rows,
+        )
     }
 
-    fn fast_grid(&self) -> TableExhibit {
+    fn fast_grid(&self) -> Exhibit {
         let row = |(at, place): (usize, &[f64; 1 + FAST.len()])| {
-            [at.to_string()]
-                .into_iter()
-                .chain(place.iter().map(|seconds| format!("{seconds:.1}")))
-                .collect()
+            line(
+                at.to_string(),
+                place.iter().map(|seconds| format!("{seconds:.1}")),
+            )
         };
         let heads = ["first sector", "BAST"]
             .into_iter()
-            .chain(FAST.iter().map(|(name, _)| *name))
-            .map(String::from);
-        TableExhibit {
-            title: "FAST's open options: every cell".into(),
-            about: "Seconds with metadata on flash, nothing calibrated. The FAT begins one sector behind the partition's first, the root directory 129; a partition at 63, as \
-                    of old, lies as one at 31."
-                .into(),
-            heads: heads.collect(),
-            rows: self.places.iter().enumerate().map(row).collect(),
-        }
+            .chain(FAST.iter().map(|(name, _)| *name));
+        Exhibit::table(
+            "FAST's open options: every cell",
+            "Seconds with metadata on flash, nothing calibrated. The FAT begins one sector behind the partition's first, the root directory 129; a partition at 63, as \
+                    of old, lies as one at 31.",
+            heads,
+            self.places.iter().enumerate().map(row),
+        )
     }
 
-    fn nftl_options(&self) -> TableExhibit {
-        let row = |((name, _), served): (&(&str, [&str; 2]), &Served)| {
-            let sum = |pick: fn(&nandlab_lab::result::FlashRow) -> u64| {
-                served
-                    .again
-                    .causes
-                    .iter()
-                    .map(pick)
-                    .sum::<u64>()
-                    .to_string()
+    fn nftl_options(&self) -> Exhibit {
+        let row = |((name, _), served): (&(&str, Settings), &Served)| {
+            let sum = |pick: fn(&FlashRow) -> u64| {
+                let sum: u64 = served.again.causes.iter().map(pick).sum();
+                sum.to_string()
             };
             vec![
                 name.to_string(),
@@ -271,38 +228,33 @@ impl Sweeps {
                 sum(|row| row.erases),
             ]
         };
-        TableExhibit {
-            title: "NFTL's options".into(),
-            about: format!(
+        Exhibit::table(
+            "NFTL's options",
+            &format!(
                 "{}, metadata on flash, nothing calibrated.",
                 TABLE_1[0].name
             ),
-            heads: ["", "seconds", "reads", "programs", "erases"]
-                .map(String::from)
-                .to_vec(),
-            rows: NFTL.iter().zip(&self.nftl).map(row).collect(),
-        }
+            ["", "seconds", "reads", "programs", "erases"],
+            NFTL.iter().zip(&self.nftl).map(row),
+        )
     }
 
-    fn cache(&self) -> TableExhibit {
+    fn cache(&self) -> Exhibit {
         let names = TABLE_1.iter().flat_map(|layer| {
             POLICIES
                 .iter()
                 .map(move |(policy, _)| format!("{}, {policy}", layer.name))
         });
-        let row = |(name, served): (String, &Vec<Served>)| {
-            [name]
-                .into_iter()
-                .chain(served.iter().map(|served| format!("{:.1}", served.seconds)))
-                .collect()
+        let row = |(name, served): (String, &[Served])| {
+            let seconds = |served: &Served| format!("{:.1}", served.seconds);
+            line(name, served.iter().map(seconds))
         };
-        TableExhibit {
-            title: "A write cache in the translation layer".into(),
-            about: "Seconds with metadata written to the disk, nothing calibrated, by size of the non-volatile memory in the layer: what the paper leaves to future work. Memory \
-                    takes its time as in the file system's cache."
-                .into(),
-            heads: [String::new()].into_iter().chain(SIZES.map(|size| format!("{size} KiB"))).collect(),
-            rows: names.zip(&self.cached).map(row).collect(),
-        }
+        Exhibit::table(
+            "A write cache in the translation layer",
+            "Seconds with metadata written to the disk, nothing calibrated, by size of the non-volatile memory in the layer: what the paper leaves to future work. Memory \
+                    takes its time as in the file system's cache.",
+            line("", SIZES.map(|size| format!("{size} KiB"))),
+            names.zip(self.cached.chunks(SIZES.len())).map(row),
+        )
     }
 }

@@ -3,56 +3,26 @@
 
 use super::published::SIZES;
 use crate::PaperError;
-use nandlab_lab::Experiment;
-use nandlab_lab::run::{FilesOutcome, run_files};
-use nandlab_stack::Document;
+use crate::runs::{Described, Runs, Settings, Variant, Watch, described, variant};
+use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
 use nandlab_workload::Op;
-use rayon::prelude::*;
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-const TIOBENCH: (&str, &str) = (
-    "papers/jffs2-wb/tiobench.toml",
-    include_str!("../../../../papers/jffs2-wb/tiobench.toml"),
-);
+const TIOBENCH: Described = described!("jffs2-wb/tiobench.toml");
 
-/// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct System {
-    /// Its name in ids.
-    pub key: &'static str,
-    /// Its name for people.
-    pub name: &'static str,
-    /// What describes it.
-    settings: &'static [&'static str],
-}
+const EXT2: Settings = &["fs.type=ext2", "fs.compression=", "ftl.scheme=mtdblock"];
 
-const EXT2: [&str; 3] = ["fs.type=ext2", "fs.compression=", "ftl.scheme=mtdblock"];
-
-/// In the order of Table 2.
-pub const SYSTEMS: [System; 3] = [
-    System {
-        key: "ext2",
-        name: "EXT2 on mtdblock",
-        settings: &EXT2,
-    },
-    System {
-        key: "jffs2",
-        name: "JFFS2",
-        settings: &[],
-    },
-    System {
-        key: "jffs2-wb",
-        name: "JFFS2-WB",
-        settings: &["write-back.deferred=true"],
-    },
+/// What is compared, in the order of Table 2.
+pub const SYSTEMS: [Variant; 3] = [
+    variant("ext2", "EXT2 on mtdblock", EXT2),
+    variant("jffs2", "JFFS2", &[]),
+    variant("jffs2-wb", "JFFS2-WB", &["write-back.deferred=true"]),
 ];
 /// Lengths of a block.
 pub const BLOCKS: [u64; 3] = [4096, 65_536, 131_072];
 
 /// What the paper leaves open, chosen otherwise: what it is, settings, whether only the routine
 /// knows them.
-pub const OPTIONS: [(&str, &[&str], bool); 13] = [
+pub const OPTIONS: [(&str, Settings, bool); 13] = [
     ("text", &["workload.contents=text"], false),
     ("random bytes", &["workload.contents=random"], false),
     (
@@ -106,7 +76,7 @@ pub const OPTIONS: [(&str, &[&str], bool); 13] = [
 /// Where the open choices are looked at: a length within the memory and one beyond it.
 pub const LOOKED_AT: [u64; 2] = [8 << 20, 32 << 20];
 /// The deferral in front of another file system: what it is, settings.
-pub const ELSEWHERE: [(&str, &[&str]); 4] = [
+pub const ELSEWHERE: [(&str, Settings); 4] = [
     ("ext2 on a page map, written at once", &ON_EXT2),
     (
         "the same behind the routine, merged up to an erase block",
@@ -159,16 +129,12 @@ pub enum What {
 }
 
 /// One run.
-pub struct Cell {
-    place: Place,
-    /// What came of it.
-    pub run: FilesOutcome,
-}
+pub struct Cell(pub FilesOutcome);
 
 impl Cell {
     /// How long each call of one kind took, ns.
     pub fn latencies(&self, op: Op) -> impl Iterator<Item = u64> {
-        self.run
+        self.0
             .latencies
             .iter()
             .filter(move |latency| latency.op == op)
@@ -190,32 +156,22 @@ impl Cell {
 
     /// Pages programmed while the file was written.
     pub fn programs(&self) -> u64 {
-        let write = self.run.phases.iter().filter(|phase| phase.name == "write");
-        write
-            .flat_map(|phase| &phase.causes)
-            .map(|row| row.programs + row.copies)
-            .sum()
+        let causes = self.0.named("write").flat_map(|phase| &phase.causes);
+        causes.map(|row| row.programs + row.copies).sum()
     }
 
     /// Virtual seconds that writing took, the fsync at its end included.
     pub fn seconds(&self) -> f64 {
-        self.run
-            .phases
-            .iter()
-            .filter(|phase| phase.name == "write")
-            .map(nandlab_lab::run::PhaseOutcome::seconds)
-            .sum()
+        self.0.named("write").map(PhaseOutcome::seconds).sum()
     }
 }
 
 /// All runs.
-pub struct Cells {
-    cells: Vec<Cell>,
-}
+pub struct Cells(Runs<Place, Cell>);
 
 impl Cells {
     /// Runs everything.
-    pub fn run(watch: &(dyn Fn(f64) + Sync)) -> Result<Self, PaperError> {
+    pub fn run(watch: Watch<'_>) -> Result<Self, PaperError> {
         let figures = SIZES
             .iter()
             .flat_map(|size| BLOCKS.iter().map(move |block| (*size, *block)));
@@ -240,20 +196,8 @@ impl Cells {
                 })
         });
         let mut wanted: Vec<Place> = figures.chain(open).collect();
-        // The longest first, so that none is left alone at the end.
         wanted.sort_by_key(|place| u64::MAX - place.size);
-        let done = AtomicUsize::new(0);
-        let one = |place: &Place| {
-            let cell = cell(*place)?;
-            watch((done.fetch_add(1, Relaxed) + 1) as f64 / wanted.len() as f64);
-            Ok(cell)
-        };
-        Ok(Self {
-            cells: wanted
-                .par_iter()
-                .map(one)
-                .collect::<Result<_, PaperError>>()?,
-        })
+        Ok(Self(Runs::all(wanted, (watch, "cells"), cell)?))
     }
 
     /// A run of the table or the figure.
@@ -267,26 +211,12 @@ impl Cells {
 
     /// Any run.
     pub fn at(&self, place: Place) -> &Cell {
-        self.cells
-            .iter()
-            .find(|cell| cell.place == place)
-            .expect("every cell was run")
+        self.0.of(&place)
     }
 }
 
-/// The experiment with some settings changed.
-pub fn experiment(settings: &[String]) -> Result<Experiment, PaperError> {
-    let (file, text) = TIOBENCH;
-    Ok(Experiment::take(Document::parse(
-        file,
-        Path::new("papers/jffs2-wb"),
-        text,
-        settings,
-    )?)?)
-}
-
-fn cell(place: Place) -> Result<Cell, PaperError> {
-    let (of_system, changed): (&[&str], &[&str]) = match place.what {
+fn cell(place: &Place) -> Result<Cell, PaperError> {
+    let (of_system, changed): (Settings, Settings) = match place.what {
         What::System(at, option) => (
             SYSTEMS[at].settings,
             option.map_or(&[], |option| OPTIONS[option].1),
@@ -297,19 +227,8 @@ fn cell(place: Place) -> Result<Cell, PaperError> {
         format!("workload.size={}", place.size),
         format!("workload.block={}", place.block),
     ];
-    let settings: Vec<String> = of_system
-        .iter()
-        .chain(changed)
-        .map(ToString::to_string)
-        .chain(at)
-        .collect();
-    let experiment = experiment(&settings)?;
+    let settings = of_system.iter().chain(changed).map(ToString::to_string);
     let name = format!("tiobench {place:?}");
-    let files = experiment
-        .workload
-        .files()
-        .ok_or_else(|| PaperError::Wrong(name.clone(), "no workload on files".into()))?;
-    let run = run_files(&experiment, files, true, &mut |_| ())
-        .map_err(|error| PaperError::Run(name, error.into()))?;
-    Ok(Cell { place, run })
+    let run = TIOBENCH.run(&name, settings.chain(at), true)?;
+    Ok(Cell(run))
 }

@@ -2,16 +2,9 @@
 
 use super::cells::{BLOCKS, Cell, Cells, ELSEWHERE, LOOKED_AT, OPTIONS, Place, SYSTEMS, What};
 use super::published::{CLASSES, FILLS, SIZES, TABLE};
-use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
+use crate::{Drawn, Exhibit, Figure, Quantity, line};
+use nandlab_stack::units::write_size;
 use nandlab_workload::Op;
-
-fn strings(words: &[&str]) -> Vec<String> {
-    words.iter().map(ToString::to_string).collect()
-}
-
-fn mib(bytes: u64) -> String {
-    format!("{} MiB", bytes >> 20)
-}
 
 /// A time in ms, to three digits or so.
 fn ms(ns: f64) -> String {
@@ -31,15 +24,15 @@ pub fn table(cells: &Cells, system: usize) -> Exhibit {
             (0, 0) => String::new(),
             (published, here) => format!("{published} / {here}"),
         });
-        [mib(*size)].into_iter().chain(both).collect()
+        line(write_size(*size), both)
     };
     let bounds = part.names.iter().map(|name| format!("{name} ms"));
-    Exhibit::Table(TableExhibit {
-        title: format!("Table 2, {}", SYSTEMS[system].name),
-        about: "Writes of 4 KiB in each class of latency, published / here. What is faster than the first class is counted with it.".into(),
-        heads: [String::new()].into_iter().chain(bounds).collect(),
-        rows: SIZES.iter().enumerate().map(row).collect(),
-    })
+    Exhibit::table(
+        format!("Table 2, {}", SYSTEMS[system].name),
+        "Writes of 4 KiB in each class of latency, published / here. What is faster than the first class is counted with it.",
+        line("", bounds),
+        SIZES.iter().enumerate().map(row),
+    )
 }
 
 /// How often the write buffer is filled.
@@ -50,26 +43,27 @@ pub fn fills(cells: &Cells) -> Exhibit {
         // (docs/kernel-costs.md).
         let by_linux = (size >> 12) * 116 / 2048;
         vec![
-            mib(*size),
+            write_size(*size),
             TABLE[1].counts[at][FILLS].to_string(),
             cell.programs().to_string(),
             by_linux.to_string(),
         ]
     };
-    Exhibit::Table(TableExhibit {
-        title: "Fills of JFFS2's write buffer".into(),
-        about: "A page of zeros becomes a short node, and many nodes a page of the flash. The paper's class of 4 to 5 ms has about as many writes as there are such fills. Our zlib makes 33 bytes of a page of zeros, Linux's 48, so that ours come a little later.".into(),
-        heads: strings(&["", "published, 4< ms", "page programs here", "if a page became 48 bytes"]),
-        rows: SIZES.iter().enumerate().map(row).collect(),
-    })
+    Exhibit::table(
+        "Fills of JFFS2's write buffer",
+        "A page of zeros becomes a short node, and many nodes a page of the flash. The paper's class of 4 to 5 ms has about as many writes as there are such fills. Our zlib makes 33 bytes of a page of zeros, Linux's 48, so that ours come a little later.",
+        [
+            "",
+            "published, 4< ms",
+            "page programs here",
+            "if a page became 48 bytes",
+        ],
+        SIZES.iter().enumerate().map(row),
+    )
 }
 
 /// Figure 3: mean and longest latency over the length of the file.
 pub fn figure(cells: &Cells, op: Op) -> Exhibit {
-    let names: Vec<String> = SYSTEMS
-        .iter()
-        .map(|system| system.name.to_string())
-        .collect();
     let verb = if op == Op::Write { "write" } else { "read" };
     let plot = |block: u64, what: &str, of: &dyn Fn(&Cell) -> f64| Figure {
         title: format!("{what} latency of a {verb}, blocks of {} KiB", block >> 10),
@@ -78,16 +72,12 @@ pub fn figure(cells: &Cells, op: Op) -> Exhibit {
         y: format!("{what} latency"),
         drawn: Drawn::LinesOverLog,
         of: (Quantity::Memory, Quantity::Nanoseconds),
-        names: names.clone(),
-        series: (0..SYSTEMS.len())
-            .map(|system| {
-                (
-                    names[system].clone(),
-                    SIZES
-                        .iter()
-                        .map(|size| (*size as f64, of(cells.of(system, *size, block))))
-                        .collect(),
-                )
+        series: SYSTEMS
+            .iter()
+            .enumerate()
+            .map(|(at, system)| {
+                let value = |size: &u64| (*size as f64, of(cells.of(at, *size, block)));
+                (system.name.into(), SIZES.iter().map(value).collect())
             })
             .collect(),
     };
@@ -108,24 +98,22 @@ pub fn latencies(cells: &Cells, op: Op) -> Exhibit {
             let cell = cells.of(system, *size, block);
             format!("{} / {}", ms(cell.mean(op)), ms(cell.longest(op) as f64))
         });
-        [format!("{}, {} KiB", SYSTEMS[system].name, block >> 10)]
-            .into_iter()
-            .chain(values)
-            .collect()
+        let name = format!("{}, {} KiB", SYSTEMS[system].name, block >> 10);
+        line(name, values)
     };
     let verb = if op == Op::Write { "writes" } else { "reads" };
-    Exhibit::Table(TableExhibit {
-        title: format!("Latency of {verb}"),
-        about: "Mean / longest, in ms, over the length of the file. Reads follow the writes, so that what is still in memory is read from there.".into(),
-        heads: [String::new()].into_iter().chain(SIZES.iter().map(|size| mib(*size))).collect(),
-        rows: (0..SYSTEMS.len()).flat_map(|system| BLOCKS.map(|block| row(system, block))).collect(),
-    })
+    Exhibit::table(
+        format!("Latency of {verb}"),
+        "Mean / longest, in ms, over the length of the file. Reads follow the writes, so that what is still in memory is read from there.",
+        line("", SIZES.map(write_size)),
+        (0..SYSTEMS.len()).flat_map(|system| BLOCKS.map(|block| row(system, block))),
+    )
 }
 
 /// What the routine has written for whom.
 pub fn deferred(cells: &Cells) -> Exhibit {
     let row = |size: &u64| {
-        let run = &cells.of(2, *size, 4096).run.deferred;
+        let run = &cells.of(2, *size, 4096).0.deferred;
         let values = [
             run.deferred,
             run.fflush,
@@ -133,19 +121,21 @@ pub fn deferred(cells: &Cells) -> Exhibit {
             run.synced,
             run.writes,
         ];
-        [mib(*size)]
-            .into_iter()
-            .chain(values.map(|value| value.to_string()))
-            .collect()
+        line(write_size(*size), values.map(|value| value.to_string()))
     };
-    Exhibit::Table(TableExhibit {
-        title: "The routine at work".into(),
-        about:
-            "Elements of the list flash_bh: queued, and written by fflush, by a writer that found the memory full, by the fsync at the end."
-                .into(),
-        heads: strings(&["", "queued", "by fflush", "by the writer", "by the fsync", "writes to JFFS2"]),
-        rows: SIZES.iter().map(row).collect(),
-    })
+    Exhibit::table(
+        "The routine at work",
+        "Elements of the list flash_bh: queued, and written by fflush, by a writer that found the memory full, by the fsync at the end.",
+        [
+            "",
+            "queued",
+            "by fflush",
+            "by the writer",
+            "by the fsync",
+            "writes to JFFS2",
+        ],
+        SIZES.iter().map(row),
+    )
 }
 
 fn outcome(cell: &Cell) -> [String; 4] {
@@ -157,20 +147,23 @@ fn outcome(cell: &Cell) -> [String; 4] {
     ]
 }
 
+/// The outcomes of a run at all places that are looked at.
+fn looked_at(cells: &Cells, name: &str, what: What) -> Vec<String> {
+    let outcomes = LOOKED_AT.map(|size| {
+        outcome(cells.at(Place {
+            size,
+            block: 4096,
+            what,
+        }))
+    });
+    line(name, outcomes.into_iter().flatten())
+}
+
 /// What is left open, run through.
 pub fn open(cells: &Cells) -> Exhibit {
     let row = |name: &str, option: Option<usize>, system: usize| {
-        let values = LOOKED_AT.map(|size| {
-            outcome(cells.at(Place {
-                size,
-                block: 4096,
-                what: What::System(system, option),
-            }))
-        });
-        [format!("{name}: {}", SYSTEMS[system].name)]
-            .into_iter()
-            .chain(values.into_iter().flatten())
-            .collect::<Vec<String>>()
+        let name = format!("{name}: {}", SYSTEMS[system].name);
+        looked_at(cells, &name, What::System(system, option))
     };
     let mut rows: Vec<Vec<String>> = (0..SYSTEMS.len())
         .map(|system| row("as in the table", None, system))
@@ -179,43 +172,29 @@ pub fn open(cells: &Cells) -> Exhibit {
         let systems = if *routine_only { 2..3 } else { 0..3 };
         rows.extend(systems.map(|system| row(name, Some(at), system)));
     }
-    Exhibit::Table(TableExhibit {
-        title: "What the paper leaves open".into(),
-        about: "Blocks of 4 KiB: mean and longest latency of a write in ms, pages programmed, time until all is on the flash; for a file of 8 MiB, and of 32 MiB.".into(),
-        heads: heads(),
+    Exhibit::table(
+        "What the paper leaves open",
+        "Blocks of 4 KiB: mean and longest latency of a write in ms, pages programmed, time until all is on the flash; for a file of 8 MiB, and of 32 MiB.",
+        heads(),
         rows,
-    })
+    )
 }
 
 fn heads() -> Vec<String> {
     let of = |size: u64| {
-        ["mean", "longest", "programs", "all written"].map(|what| format!("{what}, {}", mib(size)))
+        ["mean", "longest", "programs", "all written"]
+            .map(|what| format!("{what}, {}", write_size(size)))
     };
-    [String::new()]
-        .into_iter()
-        .chain(LOOKED_AT.into_iter().flat_map(of))
-        .collect()
+    line("", LOOKED_AT.into_iter().flat_map(of))
 }
 
 /// The routine in front of other file systems.
 pub fn elsewhere(cells: &Cells) -> Exhibit {
-    let row = |(at, (name, _)): (usize, &(&str, &[&str]))| {
-        let values = LOOKED_AT.map(|size| {
-            outcome(cells.at(Place {
-                size,
-                block: 4096,
-                what: What::Elsewhere(at),
-            }))
-        });
-        [name.to_string()]
-            .into_iter()
-            .chain(values.into_iter().flatten())
-            .collect()
-    };
-    Exhibit::Table(TableExhibit {
-        title: "The routine in front of other file systems".into(),
-        about: "As its authors left to future work. Both write at once by themselves here, as mounted with `sync`.".into(),
-        heads: heads(),
-        rows: ELSEWHERE.iter().enumerate().map(row).collect(),
-    })
+    let row = |(at, (name, _)): (usize, &(&str, _))| looked_at(cells, name, What::Elsewhere(at));
+    Exhibit::table(
+        "The routine in front of other file systems",
+        "As its authors left to future work. Both write at once by themselves here, as mounted with `sync`.",
+        heads(),
+        ELSEWHERE.iter().enumerate().map(row),
+    )
 }

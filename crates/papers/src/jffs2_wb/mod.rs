@@ -2,17 +2,14 @@
 //! (EUC 2006): its table and figure run, its claims judged.
 
 mod cells;
-mod declared;
 mod figures;
 mod published;
 
-use super::{Assumption, Basis, Claim, PaperError, PaperResult, Progress, Reproduction, Row};
+use super::{Assumption, Claim, Found, PaperError, Row, Watch, listed, range};
+use crate::runs::{Variant, described};
 use cells::{BLOCKS, Cells, SYSTEMS};
 use nandlab_workload::Op;
 use published::{CLASSES, FILLS, SIZES, TABLE};
-
-pub const TITLE: &str = "Write Back Routine for JFFS2 Efficient I/O (2006)";
-const ID: &str = "jffs2-wb";
 
 /// Lengths that the memory holds: up to 8 MB. 16 and 32 MB are beyond it.
 const WITHIN: usize = 4;
@@ -22,13 +19,8 @@ const JFFS2: usize = 1;
 const WB: usize = 2;
 
 /// Runs the table, the figure and what surrounds them.
-pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-    let cells = Cells::run(&|share| {
-        watch(Progress {
-            phase: "cells",
-            share,
-        })
-    })?;
+pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
+    let cells = Cells::run(watch)?;
     let tables = (0..SYSTEMS.len()).map(|system| figures::table(&cells, system));
     let figures = [Op::Write, Op::Read]
         .into_iter()
@@ -39,17 +31,11 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
         figures::open(&cells),
         figures::elsewhere(&cells),
     ];
-    let exhibits = tables.chain(figures).chain(behind).collect();
-    let result = PaperResult {
-        paper: ID.into(),
+    Ok(Found {
         rows: rows(&cells),
         claims: claims(&cells),
-        assumptions: Assumption::all(&declared::OPEN, Some("omap5912"))?,
-    };
-    Ok(Reproduction {
-        result,
-        title: TITLE,
-        exhibits,
+        assumptions: Assumption::all(&described!("jffs2-wb/assumptions.toml"), Some("omap5912"))?,
+        exhibits: tables.chain(figures).chain(behind).collect(),
     })
 }
 
@@ -58,53 +44,55 @@ fn rows(cells: &Cells) -> Vec<Row> {
     let mut rows = Vec::new();
     for (system, part) in TABLE.iter().enumerate() {
         let bound = part.bounds[part.slow] as f64 / 1e6;
-        rows.extend(SIZES.iter().enumerate().map(|(at, size)| Row {
-            id: format!("table-2/{}/{}/quick", SYSTEMS[system].key, size >> 20),
-            what: format!(
-                "{}, {} MB: share of writes below {bound} ms",
-                SYSTEMS[system].name,
-                size >> 20
-            ),
-            unit: "",
-            published: Some(part.quick(&part.counts[at])),
-            measured:
-                part.quick(&part.classify(cells.of(system, *size, 4096).latencies(Op::Write))),
-            basis: Basis::Predicted,
+        let Variant { key, name, .. } = SYSTEMS[system];
+        rows.extend(SIZES.iter().zip(&part.counts).map(|(size, counts)| {
+            let latencies = cells.of(system, *size, 4096).latencies(Op::Write);
+            let mib = size >> 20;
+            Row::predicted(
+                format!("table-2/{key}/{mib}/quick"),
+                format!("{name}, {mib} MB: share of writes below {bound} ms"),
+                "",
+                Some(part.quick(counts)),
+                part.quick(&part.classify(latencies)),
+            )
         }));
     }
     rows.extend(TABLE.iter().enumerate().map(|(system, part)| {
         let counts = &part.counts[WITHIN - 1];
         let class = (0..CLASSES).max_by_key(|class| counts[*class]).unwrap_or(0);
-        let bounds = [class, class + 1]
+        let [from, to] = [class, class + 1]
             .map(|class| part.bounds.get(class).map_or(0.0, |ns| *ns as f64 / 1e6));
-        let mut latencies: Vec<u64> = cells
-            .of(system, SIZES[WITHIN - 1], 4096)
-            .latencies(Op::Write)
-            .collect();
+        let cell = cells.of(system, SIZES[WITHIN - 1], 4096);
+        let mut latencies: Vec<u64> = cell.latencies(Op::Write).collect();
         latencies.sort_unstable();
-        Row {
-            id: format!("table-2/{}/8/median", SYSTEMS[system].key),
-            what: format!(
-                "{}, 8 MB: median of writes; the paper's largest class is {} to {} ms",
-                SYSTEMS[system].name, bounds[0], bounds[1]
+        let Variant { key, name, .. } = SYSTEMS[system];
+        Row::predicted(
+            format!("table-2/{key}/8/median"),
+            format!(
+                "{name}, 8 MB: median of writes; the paper's largest class is {from} to {to} ms"
             ),
-            unit: "ms",
-            published: None,
-            measured: latencies[latencies.len() / 2] as f64 / 1e6,
-            basis: Basis::Predicted,
-        }
+            "ms",
+            None,
+            latencies[latencies.len() / 2] as f64 / 1e6,
+        )
     }));
-    rows.extend(SIZES.iter().enumerate().map(|(at, size)| Row {
-        id: format!("table-2/jffs2/{}/fills", size >> 20),
-        what: format!(
-            "JFFS2, {} MB: writes of 4 to 5 ms; here, fills of the write buffer",
-            size >> 20
-        ),
-        unit: "",
-        published: Some(f64::from(TABLE[JFFS2].counts[at][FILLS])),
-        measured: cells.of(JFFS2, *size, 4096).programs() as f64,
-        basis: Basis::Predicted,
-    }));
+    rows.extend(
+        SIZES
+            .iter()
+            .zip(&TABLE[JFFS2].counts)
+            .map(|(size, counts)| {
+                let mib = size >> 20;
+                Row::predicted(
+                    format!("table-2/jffs2/{mib}/fills"),
+                    format!(
+                        "JFFS2, {mib} MB: writes of 4 to 5 ms; here, fills of the write buffer"
+                    ),
+                    "",
+                    Some(f64::from(counts[FILLS])),
+                    cells.of(JFFS2, *size, 4096).programs() as f64,
+                )
+            }),
+    );
     rows
 }
 
@@ -118,13 +106,7 @@ fn means(cells: &Cells, system: usize, block: u64) -> Vec<f64> {
 /// What the paper claims.
 fn claims(cells: &Cells) -> Vec<Claim> {
     let writes = |system: usize, at: usize| cells.of(system, SIZES[at], 4096);
-    let list = |values: &[f64]| {
-        values
-            .iter()
-            .map(|ns| format!("{:.3}", ns / 1e6))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let list = |values: &[f64]| listed(values.iter().map(|ns| format!("{:.3}", ns / 1e6)));
     let quick: Vec<f64> = (0..WITHIN)
         .map(|at| {
             let (below, all) = writes(WB, at)
@@ -141,7 +123,8 @@ fn claims(cells: &Cells) -> Vec<Claim> {
         means(cells, WB, 4096),
     );
     let spread = |values: &[f64]| {
-        values.iter().copied().fold(0.0, f64::max) / values.iter().copied().fold(f64::MAX, f64::min)
+        let (least, most) = range(values);
+        most / least
     };
     let peaks: Vec<f64> = [4, 5]
         .into_iter()
@@ -159,7 +142,7 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             id: "wb-quick",
             statement: "With the routine at least 95 % of writes take less than 0.4 ms while memory lasts (1 to 8 MB)".into(),
             holds: quick.iter().all(|share| *share >= 0.95),
-            evidence: quick.iter().map(|share| format!("{:.1} %", share * 100.0)).collect::<Vec<_>>().join(", "),
+            evidence: listed(quick.iter().map(|share| format!("{:.1} %", share * 100.0))),
         },
         Claim {
             id: "wb-faster",

@@ -1,88 +1,70 @@
 //! The runs behind Figures 7 and 8, and the same with what the paper leaves open chosen otherwise.
 
 use crate::PaperError;
-use nandlab_lab::Experiment;
-use nandlab_lab::run::{FilesOutcome, PhaseOutcome, run_files};
-use nandlab_stack::Document;
-use rayon::prelude::*;
+use crate::runs::{Described, Runs, Settings, Variant, Watch, described, variant};
+use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
 use std::fmt;
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-const BONNIE: (&str, &str) = (
-    "papers/jftl/bonnie.toml",
-    include_str!("../../../../papers/jftl/bonnie.toml"),
-);
-const IOZONE: (&str, &str) = (
-    "papers/jftl/iozone.toml",
-    include_str!("../../../../papers/jftl/iozone.toml"),
-);
+const BONNIE: Described = described!("jftl/bonnie.toml");
+const IOZONE: Described = described!("jftl/iozone.toml");
 
-/// A way to mount.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mode {
-    /// Its name in ids.
-    pub key: &'static str,
-    /// Its name for people.
-    pub name: &'static str,
-    /// What describes it.
-    settings: [&'static str; 2],
-}
-
-const fn mode(key: &'static str, name: &'static str, settings: [&'static str; 2]) -> Mode {
-    Mode {
-        key,
-        name,
-        settings,
-    }
-}
-
-/// The paper's four, and the mode that it leaves out: each without JFTL, then with it. Beyond the
-/// paper the same remapping late: at a checkpoint, of many commits at once.
-pub const MODES: [Mode; 8] = [
-    mode(
+/// The ways to mount: the paper's four, and the mode that it leaves out, each without JFTL, then
+/// with it. Beyond the paper the same remapping late: at a checkpoint, of many commits at once.
+pub const MODES: [Variant; 8] = [
+    variant(
         "ordered",
         "ordered",
-        ["fs.mode=ordered", "fs.checkpoint=copy"],
+        &["fs.mode=ordered", "fs.checkpoint=copy"],
     ),
-    mode(
+    variant(
         "ordered-jftl",
         "ordered + JFTL",
-        ["fs.mode=ordered", "fs.checkpoint=remap"],
+        &["fs.mode=ordered", "fs.checkpoint=remap"],
     ),
-    mode(
+    variant(
         "journaled",
         "journaled",
-        ["fs.mode=journal", "fs.checkpoint=copy"],
+        &["fs.mode=journal", "fs.checkpoint=copy"],
     ),
-    mode(
+    variant(
         "journaled-jftl",
         "journaled + JFTL",
-        ["fs.mode=journal", "fs.checkpoint=remap"],
+        &["fs.mode=journal", "fs.checkpoint=remap"],
     ),
-    mode(
+    variant(
         "writeback",
         "writeback",
-        ["fs.mode=writeback", "fs.checkpoint=copy"],
+        &["fs.mode=writeback", "fs.checkpoint=copy"],
     ),
-    mode(
+    variant(
         "writeback-jftl",
         "writeback + JFTL",
-        ["fs.mode=writeback", "fs.checkpoint=remap"],
+        &["fs.mode=writeback", "fs.checkpoint=remap"],
     ),
-    mode(
+    variant(
         "ordered-late",
         "ordered + late JFTL",
-        ["fs.mode=ordered", "fs.checkpoint=remap-late"],
+        &["fs.mode=ordered", "fs.checkpoint=remap-late"],
     ),
-    mode(
+    variant(
         "journaled-late",
         "journaled + late JFTL",
-        ["fs.mode=journal", "fs.checkpoint=remap-late"],
+        &["fs.mode=journal", "fs.checkpoint=remap-late"],
     ),
 ];
 /// How many of these the paper has.
 pub const PUBLISHED: usize = 4;
+
+/// IOzone's records: 4 KiB to 4 MiB.
+const RECORDS: [u64; 11] = {
+    let mut records = [4 << 10; 11];
+    let mut at = 1;
+    while at < records.len() {
+        records[at] = records[at - 1] * 2;
+        at += 1;
+    }
+    records
+};
 
 /// A benchmark of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,22 +88,9 @@ impl Bench {
     /// The values on the horizontal axis, in bytes.
     pub fn points(self) -> &'static [u64] {
         const MIB: u64 = 1 << 20;
-        const KIB: u64 = 1 << 10;
         match self {
             Self::Bonnie => &[4 * MIB, 8 * MIB, 16 * MIB, 32 * MIB, 48 * MIB, 64 * MIB],
-            Self::Iozone => &[
-                4 * KIB,
-                8 * KIB,
-                16 * KIB,
-                32 * KIB,
-                64 * KIB,
-                128 * KIB,
-                256 * KIB,
-                512 * KIB,
-                1024 * KIB,
-                2048 * KIB,
-                4096 * KIB,
-            ],
+            Self::Iozone => &RECORDS,
         }
     }
 
@@ -148,53 +117,34 @@ impl Bench {
         }
     }
 
-    /// The experiment with some settings changed.
-    pub fn experiment(self, settings: &[String]) -> Result<Experiment, PaperError> {
-        let (file, text) = match self {
+    /// Its experiment.
+    pub fn described(self) -> Described {
+        match self {
             Self::Bonnie => BONNIE,
             Self::Iozone => IOZONE,
-        };
-        Ok(Experiment::take(Document::parse(
-            file,
-            Path::new("papers/jftl"),
-            text,
-            settings,
-        )?)?)
+        }
     }
 }
 
 /// One run.
-pub struct Cell {
-    /// Its benchmark.
-    pub bench: Bench,
-    /// Its place on the horizontal axis, in bytes.
-    pub point: u64,
-    /// How the volume was mounted.
-    pub mode: Mode,
-    /// Which of the open choices was made otherwise; none in the figures.
-    pub option: Option<usize>,
-    /// What came of it.
-    pub run: FilesOutcome,
-}
+pub struct Cell(pub FilesOutcome);
 
 impl Cell {
-    /// One of its phases.
-    pub fn phase(&self, name: &str) -> &PhaseOutcome {
-        self.run
-            .phases
-            .iter()
-            .find(|phase| phase.name == name)
-            .expect("the benchmark has this phase")
-    }
-
     /// Bytes a second in one of its phases.
     pub fn bandwidth(&self, phase: &str) -> f64 {
-        self.phase(phase).bandwidth().unwrap_or(0.0)
+        let mut phases = self.0.named(phase);
+        let phase = phases.next().expect("the benchmark has this phase");
+        phase.bandwidth().unwrap_or(0.0)
+    }
+
+    /// The sum of something over all phases, what is left for the unmount included.
+    pub fn sum(&self, of: impl Fn(&PhaseOutcome) -> u64) -> u64 {
+        self.0.phases.iter().map(of).sum()
     }
 }
 
 /// What the paper leaves open, chosen otherwise: name, settings, for IOzone only or for both.
-pub const OPTIONS: [(&str, &[&str], bool); 8] = [
+pub const OPTIONS: [(&str, Settings, bool); 8] = [
     (
         "an fsync, without a sync of everything",
         &["workload.sync-all=false"],
@@ -223,14 +173,16 @@ pub const OPTIONS: [(&str, &[&str], bool); 8] = [
 /// Where the open choices are looked at: of Bonnie's files and of IOzone's records.
 pub const LOOKED_AT: [(Bench, u64); 2] = [(Bench::Bonnie, 16 << 20), (Bench::Iozone, 64 << 10)];
 
+/// Which run: the benchmark, its place on the horizontal axis, which of the open choices was made
+/// otherwise (none in the figures), how the volume was mounted.
+type Place = (Bench, u64, Option<usize>, Variant);
+
 /// All runs.
-pub struct Cells {
-    cells: Vec<Cell>,
-}
+pub struct Cells(Runs<Place, Cell>);
 
 impl Cells {
     /// Runs everything.
-    pub fn run(watch: &(dyn Fn(f64) + Sync)) -> Result<Self, PaperError> {
+    pub fn run(watch: Watch<'_>) -> Result<Self, PaperError> {
         let figures = [Bench::Bonnie, Bench::Iozone]
             .into_iter()
             .flat_map(|bench| {
@@ -245,41 +197,26 @@ impl Cells {
                 .filter(fits)
                 .map(move |option| (bench, point, Some(option)))
         });
-        let mut wanted: Vec<_> = figures
+        let mut wanted: Vec<Place> = figures
             .chain(open)
-            .flat_map(|run| MODES.map(|mode| (run, mode)))
+            .flat_map(|(bench, point, option)| MODES.map(|mode| (bench, point, option, mode)))
             .collect();
-        // The longest first, so that none is left alone at the end.
-        wanted.sort_by_key(|((bench, point, _), _)| (*bench != Bench::Bonnie, u64::MAX - point));
-        let done = AtomicUsize::new(0);
-        let one = |((bench, point, option), mode): &((Bench, u64, Option<usize>), Mode)| {
-            let cell = cell(*bench, *point, *option, *mode)?;
-            watch((done.fetch_add(1, Relaxed) + 1) as f64 / wanted.len() as f64);
-            Ok(cell)
-        };
-        Ok(Self {
-            cells: wanted
-                .par_iter()
-                .map(one)
-                .collect::<Result<_, PaperError>>()?,
-        })
+        wanted.sort_by_key(|(bench, point, ..)| (*bench != Bench::Bonnie, u64::MAX - point));
+        Ok(Self(Runs::all(wanted, (watch, "cells"), cell)?))
     }
 
     /// A run of a figure.
-    pub fn of(&self, bench: Bench, point: u64, mode: &Mode) -> &Cell {
+    pub fn of(&self, bench: Bench, point: u64, mode: &Variant) -> &Cell {
         self.with(bench, point, None, mode)
     }
 
     /// A run with one of the open choices made otherwise.
-    pub fn with(&self, bench: Bench, point: u64, option: Option<usize>, mode: &Mode) -> &Cell {
-        let it = |cell: &&Cell| {
-            (cell.bench, cell.point, cell.option) == (bench, point, option) && cell.mode == *mode
-        };
-        self.cells.iter().find(it).expect("every cell was run")
+    pub fn with(&self, bench: Bench, point: u64, option: Option<usize>, mode: &Variant) -> &Cell {
+        self.0.of(&(bench, point, option, *mode))
     }
 
     /// Bandwidths of a mode along a figure, in bytes a second.
-    pub fn curve(&self, bench: Bench, phase: &str, mode: &Mode) -> Vec<f64> {
+    pub fn curve(&self, bench: Bench, phase: &str, mode: &Variant) -> Vec<f64> {
         bench
             .points()
             .iter()
@@ -288,30 +225,10 @@ impl Cells {
     }
 }
 
-fn cell(bench: Bench, point: u64, option: Option<usize>, mode: Mode) -> Result<Cell, PaperError> {
+fn cell((bench, point, option, mode): &Place) -> Result<Cell, PaperError> {
     let at = format!("{}={point}", bench.key());
     let changed = option.map_or(&[][..], |option| OPTIONS[option].1);
-    let settings: Vec<String> = mode
-        .settings
-        .iter()
-        .chain(changed)
-        .copied()
-        .chain([at.as_str()])
-        .map(String::from)
-        .collect();
-    let experiment = bench.experiment(&settings)?;
+    let settings = mode.settings.iter().chain(changed).copied().chain([&*at]);
     let name = format!("{bench} {point} {}", mode.key);
-    let files = experiment
-        .workload
-        .files()
-        .ok_or_else(|| PaperError::Wrong(name.clone(), "no workload on files".into()))?;
-    let run = run_files(&experiment, files, false, &mut |_| ())
-        .map_err(|error| PaperError::Run(name, error.into()))?;
-    Ok(Cell {
-        bench,
-        point,
-        mode,
-        option,
-        run,
-    })
+    Ok(Cell(bench.described().run(&name, settings, false)?))
 }

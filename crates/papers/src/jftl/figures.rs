@@ -1,32 +1,17 @@
 //! Figures 7 and 8, and the tables behind them: what the flash does for each byte, what the open
 //! choices change, how long the flash lasts.
 
-use super::cells::{Bench, Cell, Cells, LOOKED_AT, MODES, Mode, OPTIONS, PUBLISHED};
-use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
-use nandlab_lab::result::FlashRow;
+use super::cells::{Bench, Cell, Cells, LOOKED_AT, MODES, OPTIONS, PUBLISHED};
+use crate::runs::Variant;
+use crate::{Drawn, Exhibit, Figure, Quantity, line};
 use nandlab_lab::run::PhaseOutcome;
+use nandlab_stack::units::write_size;
 
 /// Bytes of a page of the chip.
 const PAGE: u64 = 512;
 
-fn strings(words: &[&str]) -> Vec<String> {
-    words.iter().map(ToString::to_string).collect()
-}
-
-fn named_size(bytes: u64) -> String {
-    if bytes >= 1 << 20 {
-        format!("{} MiB", bytes >> 20)
-    } else {
-        format!("{} KiB", bytes >> 10)
-    }
-}
-
 /// A figure of the paper: two plots of four curves.
 pub fn figure(cells: &Cells, bench: Bench) -> Exhibit {
-    let names: Vec<String> = MODES[..PUBLISHED]
-        .iter()
-        .map(|mode| mode.name.to_string())
-        .collect();
     let plot = |(phase, title): (&str, &str)| Figure {
         title: title.into(),
         about: String::new(),
@@ -41,7 +26,6 @@ pub fn figure(cells: &Cells, bench: Bench) -> Exhibit {
             Drawn::Lines
         },
         of: (Quantity::Memory, Quantity::Rate),
-        names: names.clone(),
         series: MODES[..PUBLISHED]
             .iter()
             .map(|mode| {
@@ -64,106 +48,80 @@ pub fn figure(cells: &Cells, bench: Bench) -> Exhibit {
 pub fn bandwidths(cells: &Cells, bench: Bench) -> Exhibit {
     let rows = bench.phases().into_iter().flat_map(|(phase, title)| {
         MODES.iter().map(move |mode| {
-            let values = cells
-                .curve(bench, phase, mode)
-                .into_iter()
-                .map(|rate| format!("{:.3}", rate / 1e6));
-            [format!("{title}, {}", mode.name)]
-                .into_iter()
-                .chain(values)
-                .collect()
+            let curve = cells.curve(bench, phase, mode);
+            line(
+                format!("{title}, {}", mode.name),
+                curve.into_iter().map(|rate| format!("{:.3}", rate / 1e6)),
+            )
         })
     });
-    Exhibit::Table(TableExhibit {
-        title: format!("{bench}: bandwidth"),
-        about: "MB (10^6 bytes) a second, over the horizontal axis of the figure. The paper leaves writeback out. Late: committed blocks are remapped at a checkpoint, not at each commit.".into(),
-        heads: [String::new()].into_iter().chain(bench.points().iter().map(|point| named_size(*point))).collect(),
-        rows: rows.collect(),
-    })
+    Exhibit::table(
+        format!("{bench}: bandwidth"),
+        "MB (10^6 bytes) a second, over the horizontal axis of the figure. The paper leaves writeback out. Late: committed blocks are remapped at a checkpoint, not at each commit.",
+        line("", bench.points().iter().map(|point| write_size(*point))),
+        rows,
+    )
 }
 
-/// Pages programmed for some reason, as bytes.
-fn programmed(causes: &[FlashRow], is: impl Fn(&FlashRow) -> bool) -> u64 {
-    causes
-        .iter()
-        .filter(|row| is(row))
+/// Bytes programmed in a phase, for one cause or for all.
+fn programmed(phase: &PhaseOutcome, cause: Option<&str>) -> u64 {
+    let rows = phase.causes.iter();
+    let pages: u64 = rows
+        .filter(|row| cause.is_none_or(|cause| row.cause == cause))
         .map(|row| row.programs + row.copies)
-        .sum::<u64>()
-        * PAGE
+        .sum();
+    pages * PAGE
 }
 
 /// All bytes programmed in a run, what is left for the unmount included, for each byte that calls
 /// wrote.
 pub fn amplification(cell: &Cell) -> f64 {
-    let sum = |of: fn(&PhaseOutcome) -> u64| cell.run.phases.iter().map(of).sum::<u64>() as f64;
-    sum(|phase| programmed(&phase.causes, |_| true)) / sum(|phase| phase.bytes_written)
+    cell.sum(|phase| programmed(phase, None)) as f64 / cell.sum(|phase| phase.bytes_written) as f64
 }
 
 /// What the flash does for each byte that the program writes, and why.
 pub fn programs(cells: &Cells, bench: Bench) -> Exhibit {
-    let row = |point: u64, mode: &Mode| {
+    let row = |(point, mode): (u64, &Variant)| {
         let cell = cells.of(bench, point, mode);
-        let written: u64 = cell
-            .run
-            .phases
-            .iter()
-            .map(|phase| phase.bytes_written)
-            .sum();
-        let causes: Vec<&FlashRow> = cell
-            .run
-            .phases
-            .iter()
-            .flat_map(|phase| &phase.causes)
-            .collect();
-        let each = |name: Option<&str>| {
-            let bytes: u64 = causes
-                .iter()
-                .filter(|row| name.is_none_or(|name| row.cause == name))
-                .map(|row| (row.programs + row.copies) * PAGE)
-                .sum();
-            format!("{:.3}", bytes as f64 / written as f64)
+        let written = cell.sum(|phase| phase.bytes_written) as f64;
+        let journal = |phase: &PhaseOutcome| {
+            let parts = phase.below.parts.iter();
+            parts
+                .filter(|(region, _)| region.to_string() == "journal")
+                .map(|(_, traffic)| traffic.bytes_written)
+                .sum()
         };
-        let part = |part: &str| {
-            let traffic = cell
-                .run
-                .phases
-                .iter()
-                .flat_map(|phase| &phase.below.parts)
-                .filter(|(region, _)| region.to_string() == part);
-            format!(
-                "{:.3}",
-                traffic
-                    .map(|(_, traffic)| traffic.bytes_written)
-                    .sum::<u64>() as f64
-                    / written as f64
-            )
-        };
-        let remapped: u64 = cell
-            .run
-            .phases
-            .iter()
-            .map(|phase| phase.below.remapped_sectors * 512)
-            .sum();
-        let values = [
-            each(None),
-            each(Some("host data")),
-            part("journal"),
-            each(Some("mapping")),
-            each(Some("collection")),
-            format!("{:.3}", remapped as f64 / written as f64),
+        let bytes = [
+            cell.sum(|phase| programmed(phase, None)),
+            cell.sum(|phase| programmed(phase, Some("host data"))),
+            cell.sum(journal),
+            cell.sum(|phase| programmed(phase, Some("mapping"))),
+            cell.sum(|phase| programmed(phase, Some("collection"))),
+            cell.sum(|phase| phase.below.remapped_sectors * 512),
         ];
-        [format!("{}, {}", mode.name, named_size(point))]
-            .into_iter()
-            .chain(values)
-            .collect()
+        line(
+            format!("{}, {}", mode.name, write_size(point)),
+            bytes.map(|bytes| format!("{:.3}", bytes as f64 / written)),
+        )
     };
     let points = [bench.points()[0], *bench.points().last().unwrap_or(&0)];
-    Exhibit::Table(TableExhibit {
-        title: format!("{bench}: bytes for each byte written"),
-        about: "Of the whole run, unmount included. JFTL takes the second copy away: what the journal holds is remapped home, not written again.".into(),
-        heads: strings(&["", "programmed on flash", "for the file system", "of these to the journal", "for the layer's map and records", "by collection", "remapped"]),
-        rows: points.into_iter().flat_map(|point| MODES.iter().map(move |mode| (point, mode))).map(|(point, mode)| row(point, mode)).collect(),
-    })
+    let rows = points
+        .into_iter()
+        .flat_map(|point| MODES.iter().map(move |mode| (point, mode)));
+    Exhibit::table(
+        format!("{bench}: bytes for each byte written"),
+        "Of the whole run, unmount included. JFTL takes the second copy away: what the journal holds is remapped home, not written again.",
+        [
+            "",
+            "programmed on flash",
+            "for the file system",
+            "of these to the journal",
+            "for the layer's map and records",
+            "by collection",
+            "remapped",
+        ],
+        rows.map(row),
+    )
 }
 
 /// The ratios that the claims are about.
@@ -185,21 +143,16 @@ pub fn open(cells: &Cells) -> Exhibit {
         };
         let ratios = RATIOS.map(|(_, upper, lower)| format!("{:.3}", rate(upper) / rate(lower)));
         let name = option.map_or("as declared", |option| OPTIONS[option].0);
-        [
-            format!(
-                "{bench} {} of {}, {title}: {name}",
-                if bench == Bench::Bonnie {
-                    "file"
-                } else {
-                    "records"
-                },
-                named_size(point)
-            ),
-            format!("{:.3}", rate(0) / 1e6),
-        ]
-        .into_iter()
-        .chain(ratios)
-        .collect()
+        let of = if bench == Bench::Bonnie {
+            "file"
+        } else {
+            "records"
+        };
+        let ordered = format!("{:.3}", rate(0) / 1e6);
+        line(
+            format!("{bench} {of} of {}, {title}: {name}", write_size(point)),
+            [ordered].into_iter().chain(ratios),
+        )
     };
     let rows = LOOKED_AT.into_iter().flat_map(|at| {
         let options =
@@ -214,25 +167,24 @@ pub fn open(cells: &Cells) -> Exhibit {
     let heads = ["", "ordered, MB/s"]
         .into_iter()
         .chain(RATIOS.map(|(name, ..)| name));
-    Exhibit::Table(TableExhibit {
-        title: "What the paper leaves open".into(),
-        about: "Each choice made otherwise, one at a time.".into(),
-        heads: heads.map(String::from).collect(),
-        rows: rows
-            .map(|(at, option, phase)| row(at, option, phase))
-            .collect(),
-    })
+    Exhibit::table(
+        "What the paper leaves open",
+        "Each choice made otherwise, one at a time.",
+        heads,
+        rows.map(|(at, option, phase)| row(at, option, phase)),
+    )
 }
 
 /// How long the flash lasts by mode: a block dies of erases, and these come of programs.
 pub fn wear(cells: &Cells) -> Exhibit {
     let row = |(at, with): (usize, usize)| {
         let (copy, remap) = (&MODES[at], &MODES[with]);
-        let of = |bench: Bench, mode: &Mode| {
+        let of = |bench: Bench, mode: &Variant| {
             amplification(cells.of(bench, *bench.points().last().unwrap_or(&0), mode))
         };
-        let small =
-            |mode: &Mode| amplification(cells.of(Bench::Iozone, Bench::Iozone.points()[0], mode));
+        let small = |mode: &Variant| {
+            amplification(cells.of(Bench::Iozone, Bench::Iozone.points()[0], mode))
+        };
         let values = [
             of(Bench::Bonnie, copy),
             of(Bench::Bonnie, remap),
@@ -241,15 +193,12 @@ pub fn wear(cells: &Cells) -> Exhibit {
             small(remap),
             small(copy) / small(remap),
         ];
-        [remap.name.to_string()]
-            .into_iter()
-            .chain(values.map(|value| format!("{value:.3}")))
-            .collect()
+        line(remap.name, values.map(|value| format!("{value:.3}")))
     };
-    Exhibit::Table(TableExhibit {
-        title: "Lifetime gained".into(),
-        about: "Bytes programmed for each byte written, and how many times as much can be written before the same number of programs is reached.".into(),
-        heads: strings(&[
+    Exhibit::table(
+        "Lifetime gained",
+        "Bytes programmed for each byte written, and how many times as much can be written before the same number of programs is reached.",
+        [
             "",
             "Bonnie 64 MiB, copying",
             "remapping",
@@ -257,7 +206,7 @@ pub fn wear(cells: &Cells) -> Exhibit {
             "IOzone 4 KiB records, copying",
             "remapping",
             "times the lifetime",
-        ]),
-        rows: [(0, 1), (2, 3), (4, 5), (0, 6), (2, 7)].map(row).into(),
-    })
+        ],
+        [(0, 1), (2, 3), (4, 5), (0, 6), (2, 7)].map(row),
+    )
 }

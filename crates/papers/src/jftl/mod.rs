@@ -5,25 +5,16 @@
 //! judged here.
 
 mod cells;
-mod declared;
 mod figures;
 
-use super::{Assumption, Basis, Claim, PaperError, PaperResult, Progress, Reproduction, Row};
+use super::{Assumption, Claim, Found, PaperError, Row, Watch, listed, range};
+use crate::runs::described;
 use cells::{Bench, Cells, MODES, PUBLISHED};
 use figures::RATIOS;
 
-pub const TITLE: &str =
-    "Journal Remap-Based FTL for Journaling File System with Flash Memory (2007)";
-const ID: &str = "jftl";
-
 /// Runs both figures and what surrounds them.
-pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-    let cells = Cells::run(&|share| {
-        watch(Progress {
-            phase: "cells",
-            share,
-        })
-    })?;
+pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
+    let cells = Cells::run(watch)?;
     let benches = [Bench::Bonnie, Bench::Iozone];
     let figures = benches.into_iter().flat_map(|bench| {
         [
@@ -32,33 +23,17 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
             figures::programs(&cells, bench),
         ]
     });
-    let exhibits = figures
-        .chain([figures::wear(&cells), figures::open(&cells)])
-        .collect();
-    let result = PaperResult {
-        paper: ID.into(),
+    let behind = [figures::wear(&cells), figures::open(&cells)];
+    Ok(Found {
         rows: rows(&cells)?,
         claims: claims(&cells),
-        assumptions: Assumption::all(&declared::OPEN, Some("pc-3ghz"))?,
-    };
-    Ok(Reproduction {
-        result,
-        title: TITLE,
-        exhibits,
+        assumptions: Assumption::all(&described!("jftl/assumptions.toml"), Some("pc-3ghz"))?,
+        exhibits: figures.chain(behind).collect(),
     })
 }
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Least and largest.
-fn range(values: &[f64]) -> (f64, f64) {
-    values
-        .iter()
-        .fold((f64::MAX, f64::MIN), |(low, high), value| {
-            (low.min(*value), high.max(*value))
-        })
 }
 
 /// Bandwidths of one mode over those of another, along a figure.
@@ -72,45 +47,34 @@ fn ratios(cells: &Cells, bench: Bench, phase: &str, upper: usize, lower: usize) 
 
 /// Means of all curves, and of the ratios that the paper speaks of.
 fn rows(cells: &Cells) -> Result<Vec<Row>, PaperError> {
-    let published = Bench::Bonnie.experiment(&[])?.published;
+    let published = Bench::Bonnie.described().with([""; 0])?.published;
     let half = published
         .iter()
         .find(|(name, _)| name == "journaled-share")
         .map(|(_, value)| *value);
     let mut rows = Vec::new();
-    for bench in [Bench::Bonnie, Bench::Iozone] {
-        for (phase, title) in bench.phases() {
-            let part = if bench == Bench::Bonnie {
-                "figure-7"
-            } else {
-                "figure-8"
-            };
-            rows.extend(MODES.iter().enumerate().map(|(at, mode)| Row {
-                id: format!(
-                    "{}/{phase}/{}",
-                    if at < PUBLISHED { part } else { "extension" },
-                    mode.key
-                ),
-                what: format!("{bench}, {title}, {}: mean along the figure", mode.name),
-                unit: "MB/s",
-                published: None,
-                measured: mean(&cells.curve(bench, phase, mode)) / 1e6,
-                basis: Basis::Predicted,
-            }));
-            rows.extend(
-                RATIOS
-                    .iter()
-                    .enumerate()
-                    .map(|(at, (name, upper, lower))| Row {
-                        id: format!("{part}/{phase}/ratio-{}", MODES[*upper].key),
-                        what: format!("{bench}, {title}: {name}"),
-                        unit: "",
-                        published: half.filter(|_| at == 0),
-                        measured: mean(&ratios(cells, bench, phase, *upper, *lower)),
-                        basis: Basis::Predicted,
-                    }),
-            );
-        }
+    for (bench, phase, title) in plots() {
+        let part = format!("figure-{}", bench.figure());
+        rows.extend(MODES.iter().enumerate().map(|(at, mode)| {
+            let part = if at < PUBLISHED { &part } else { "extension" };
+            Row::predicted(
+                format!("{part}/{phase}/{}", mode.key),
+                format!("{bench}, {title}, {}: mean along the figure", mode.name),
+                "MB/s",
+                None,
+                mean(&cells.curve(bench, phase, mode)) / 1e6,
+            )
+        }));
+        let of_ratio = |(at, (name, upper, lower)): (usize, &(&str, usize, usize))| {
+            Row::predicted(
+                format!("{part}/{phase}/ratio-{}", MODES[*upper].key),
+                format!("{bench}, {title}: {name}"),
+                "",
+                half.filter(|_| at == 0),
+                mean(&ratios(cells, bench, phase, *upper, *lower)),
+            )
+        };
+        rows.extend(RATIOS.iter().enumerate().map(of_ratio));
     }
     Ok(rows)
 }
@@ -169,7 +133,7 @@ fn on_spread(
             .map(|(mode, spread)| format!("{} {spread:.3}", MODES[*mode].name));
         evidence.push(format!(
             "{bench} {phase}, largest over least: {}",
-            each.collect::<Vec<_>>().join(", ")
+            listed(each)
         ));
     }
     Claim {
@@ -189,6 +153,19 @@ fn claims(cells: &Cells) -> Vec<Claim> {
         let curve = cells.curve(Bench::Iozone, phase, &MODES[mode]);
         curve[0] / curve[curve.len() - 1]
     };
+    let remapping: Vec<_> = Bench::Iozone
+        .phases()
+        .into_iter()
+        .flat_map(|(phase, title)| {
+            [(1, 0), (3, 2)].map(|(upper, lower)| {
+                let what = format!("{title}, {} over {}", MODES[upper].name, MODES[lower].name);
+                (
+                    what,
+                    range(&ratios(cells, Bench::Iozone, phase, upper, lower)),
+                )
+            })
+        })
+        .collect();
     vec![
         on_ratio(
             cells,
@@ -245,25 +222,10 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             id: "jftl-outperforms",
             statement: "In all IOzone experiments both modes with JFTL outperform those without"
                 .into(),
-            holds: Bench::Iozone.phases().iter().all(|(phase, _)| {
-                [(1, 0), (3, 2)].iter().all(|(upper, lower)| {
-                    ratios(cells, Bench::Iozone, phase, *upper, *lower)
-                        .iter()
-                        .all(|ratio| *ratio >= 1.0)
-                })
-            }),
-            evidence: Bench::Iozone
-                .phases()
+            holds: remapping.iter().all(|(_, (low, _))| *low >= 1.0),
+            evidence: remapping
                 .iter()
-                .flat_map(|(phase, title)| {
-                    [(1, 0), (3, 2)].map(|(upper, lower)| {
-                        let (low, high) = range(&ratios(cells, Bench::Iozone, phase, upper, lower));
-                        format!(
-                            "{title}, {} over {}: {low:.3} to {high:.3}",
-                            MODES[upper].name, MODES[lower].name
-                        )
-                    })
-                })
+                .map(|(what, (low, high))| format!("{what}: {low:.3} to {high:.3}"))
                 .collect::<Vec<_>>()
                 .join("; "),
         },
@@ -279,14 +241,8 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             evidence: bonnie()
                 .map(|(bench, phase, title)| {
                     let curve = cells.curve(bench, phase, &MODES[2]);
-                    format!(
-                        "{title}: {}",
-                        curve
-                            .iter()
-                            .map(|rate| format!("{:.3}", rate / 1e6))
-                            .collect::<Vec<_>>()
-                            .join(", ")
-                    )
+                    let rates = curve.iter().map(|rate| format!("{:.3}", rate / 1e6));
+                    format!("{title}: {}", listed(rates))
                 })
                 .collect::<Vec<_>>()
                 .join("; "),

@@ -2,15 +2,15 @@
 //! after a clean detach and after changes without one.
 
 use crate::PaperError;
+use crate::runs::{Runs, Watch};
 use nandlab_mtd::{Geometry, Mtd as _};
-use nandlab_nand::{Chip, ChipSpec, SparseStore, Timing};
+use nandlab_nand::{Chip, ChipSpec, SparseStore};
 use nandlab_sim::Nanos;
 use nandlab_stack::HostDescription;
 use nandlab_ubi::{
     AttachCost, Attached, Commit, Headers, LogOptions, Memory, Options, Superblock, Ubi,
 };
-use rayon::prelude::*;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::error::Error;
 
 /// A way to remember what a scan would find.
 pub struct Way {
@@ -30,38 +30,30 @@ const fn log(superblock: Superblock, commit: Commit, compress: bool) -> Memory {
     })
 }
 
+const fn way(key: &'static str, name: &'static str, memory: Memory) -> Way {
+    Way { key, name, memory }
+}
+
 /// Those that are compared; the first is the paper's UBI.
 pub const WAYS: [Way; 6] = [
-    Way {
-        key: "scan",
-        name: "UBI, scan",
-        memory: Memory::Scan,
-    },
-    Way {
-        key: "fastmap",
-        name: "UBI, fastmap",
-        memory: Memory::Fastmap,
-    },
-    Way {
-        key: "ubil",
-        name: "UBIL",
-        memory: log(Superblock::Pair, Commit::Full, false),
-    },
-    Way {
-        key: "compressed",
-        name: "UBIL, compressed",
-        memory: log(Superblock::Pair, Commit::Full, true),
-    },
-    Way {
-        key: "incremental",
-        name: "UBIL, incremental",
-        memory: log(Superblock::Pair, Commit::Incremental, false),
-    },
-    Way {
-        key: "chained",
-        name: "UBIL, incremental and chained",
-        memory: log(Superblock::Chain, Commit::Incremental, false),
-    },
+    way("scan", "UBI, scan", Memory::Scan),
+    way("fastmap", "UBI, fastmap", Memory::Fastmap),
+    way("ubil", "UBIL", log(Superblock::Pair, Commit::Full, false)),
+    way(
+        "compressed",
+        "UBIL, compressed",
+        log(Superblock::Pair, Commit::Full, true),
+    ),
+    way(
+        "incremental",
+        "UBIL, incremental",
+        log(Superblock::Pair, Commit::Incremental, false),
+    ),
+    way(
+        "chained",
+        "UBIL, incremental and chained",
+        log(Superblock::Chain, Commit::Incremental, false),
+    ),
 ];
 /// Ways by their places.
 pub const SCAN: usize = 0;
@@ -88,6 +80,24 @@ pub struct Size {
 }
 
 impl Size {
+    /// Devices of Figure 4.
+    pub fn small() -> Vec<Self> {
+        let small = |blocks| Self {
+            large: false,
+            blocks,
+        };
+        SMALL.map(small).to_vec()
+    }
+
+    /// Devices beyond it.
+    pub fn large() -> Vec<Self> {
+        let large = |blocks| Self {
+            large: true,
+            blocks,
+        };
+        LARGE.map(large).to_vec()
+    }
+
     /// Bytes of flash.
     pub fn bytes(self) -> u64 {
         u64::from(self.blocks) << if self.large { 22 } else { 17 }
@@ -124,59 +134,37 @@ impl Attach {
 /// A device attached twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    way: usize,
-    size: Size,
     /// After a detach.
     pub clean: Attach,
     /// After changes and no detach.
     pub unclean: Attach,
 }
 
-/// All of them.
-pub struct Attaches(Vec<Cell>);
+/// All of them, by way and size.
+pub struct Attaches(Runs<(usize, Size), Cell>);
 
 impl Attaches {
     /// Builds and attaches everything, on a chip like this one.
     pub fn run(
         chip: &ChipSpec,
         host: &HostDescription,
-        watch: &(dyn Fn(f64) + Sync),
+        watch: Watch<'_>,
     ) -> Result<Self, PaperError> {
-        let sizes = SMALL
-            .map(|blocks| Size {
-                large: false,
-                blocks,
-            })
-            .into_iter()
-            .chain(LARGE.map(|blocks| Size {
-                large: true,
-                blocks,
-            }));
+        let sizes = [Size::small(), Size::large()].concat().into_iter();
         let mut wanted: Vec<(usize, Size)> = sizes
             .flat_map(|size| (0..WAYS.len()).map(move |way| (way, size)))
             .collect();
-        // The longest first, so that none is left alone at the end.
         wanted.sort_by_key(|(_, size)| u32::MAX - size.blocks);
-        let done = AtomicUsize::new(0);
         let one = |&(way, size): &(usize, Size)| {
-            let cell = cell(way, size, chip, host)?;
-            watch((done.fetch_add(1, Relaxed) + 1) as f64 / wanted.len() as f64);
-            Ok(cell)
+            let name = || format!("{}, {} blocks", WAYS[way].name, size.blocks);
+            cell(&WAYS[way], size, chip, host).map_err(|error| PaperError::wrong(name(), error))
         };
-        Ok(Self(
-            wanted
-                .par_iter()
-                .map(one)
-                .collect::<Result<_, PaperError>>()?,
-        ))
+        Ok(Self(Runs::all(wanted, (watch, "attaches"), one)?))
     }
 
     /// One of them.
     pub fn of(&self, way: usize, size: Size) -> &Cell {
-        self.0
-            .iter()
-            .find(|cell| (cell.way, cell.size) == (way, size))
-            .expect("every device was attached")
+        self.0.of(&(way, size))
     }
 
     /// One of those with blocks of 128 KiB.
@@ -207,58 +195,40 @@ impl Attaches {
 
 /// Half of a device's logical blocks hold a page each; on large ones a sixteenth.
 fn cell(
-    way: usize,
+    way: &Way,
     size: Size,
     chip: &ChipSpec,
     host: &HostDescription,
-) -> Result<Cell, PaperError> {
-    let wrong = |error: &dyn ToString| {
-        PaperError::Wrong(
-            format!("{}, {} blocks", WAYS[way].name, size.blocks),
-            error.to_string(),
-        )
-    };
+) -> Result<Cell, Box<dyn Error>> {
     // Two pages of headers, as the paper has it.
     let geometry = size.geometry();
     let options = Options {
-        memory: WAYS[way].memory,
+        memory: way.memory,
         headers: Headers::At(geometry.page),
         ..Options::default()
     };
     let data = vec![0xA5; geometry.page as usize];
     let spec = ChipSpec {
-        timing: Timing {
-            ..chip.timing.clone()
-        },
         geometry,
         ..chip.clone()
     };
-    let store = Box::<SparseStore>::default();
-    let chip = Chip::with_store(spec, store).map_err(|e| wrong(&e))?;
-    let (ubi, id) = Ubi::furnished(chip, options, if size.large { 64 } else { 512 }, &data)
-        .map_err(|e| wrong(&e))?;
-    let (mut ubi, clean) =
-        attach(ubi.detach().map_err(|e| wrong(&e))?, options, host).map_err(|e| wrong(&e))?;
-    let lebs = ubi.volume(id).map_err(|e| wrong(&e))?.record.reserved;
+    let chip = Chip::with_store(spec, Box::<SparseStore>::default())?;
+    let apart = if size.large { 64 } else { 512 };
+    let (ubi, id) = Ubi::furnished(chip, options, apart, &data)?;
+    let (mut ubi, clean) = attach(ubi.detach()?, options, host)?;
+    let lebs = ubi.volume(id)?.record.reserved;
     for i in 0..CHANGES {
-        ubi.change(id, place(i, lebs), &data)
-            .map_err(|e| wrong(&e))?;
+        ubi.change(id, place(i, lebs), &data)?;
     }
-    let (mut ubi, unclean) = attach(ubi.into_medium(), options, host).map_err(|e| wrong(&e))?;
+    let (mut ubi, unclean) = attach(ubi.into_medium(), options, host)?;
     let mut buf = vec![0; data.len()];
     for i in 0..CHANGES {
-        ubi.read(id, place(i, lebs), 0, &mut buf)
-            .map_err(|e| wrong(&e))?;
+        ubi.read(id, place(i, lebs), 0, &mut buf)?;
         if buf != data {
-            return Err(wrong(&"a change is lost"));
+            return Err("a change is lost".into());
         }
     }
-    Ok(Cell {
-        way,
-        size,
-        clean,
-        unclean,
-    })
+    Ok(Cell { clean, unclean })
 }
 
 /// Changes lie far from each other.
@@ -271,11 +241,11 @@ fn attach(
     chip: Chip,
     options: Options,
     host: &HostDescription,
-) -> Result<(Ubi<Chip>, Attach), String> {
+) -> Result<(Ubi<Chip>, Attach), Box<dyn Error>> {
     let clock = chip.clock().clone();
     clock.wait_until(chip.issued().0);
     let from = clock.now();
-    let ubi = Ubi::attach(chip, options).map_err(|e| e.to_string())?;
+    let ubi = Ubi::attach(chip, options)?;
     clock.wait_until(ubi.medium().issued().0);
     let expected = match options.memory {
         Memory::Scan => Attached::Scan,
@@ -283,10 +253,8 @@ fn attach(
         Memory::Log(_) => Attached::Log,
     };
     if ubi.info().attached != expected {
-        return Err(format!(
-            "found attached by {:?}, expected {expected:?}",
-            ubi.info().attached
-        ));
+        let found = ubi.info().attached;
+        return Err(format!("found attached by {found:?}, expected {expected:?}").into());
     }
     let cost = ubi.attach_cost();
     Ok((

@@ -1,14 +1,11 @@
 //! Figure 4, Table 1, and the tables behind them.
 
-use super::attach::{Attach, Attaches, Cell, GIBIBYTE, LARGE, SCAN, SMALL, Size, WAYS};
+use super::attach::{Attach, Attaches, Cell, GIBIBYTE, SCAN, Size, WAYS};
 use super::io::{Cells, IN_TABLE, OPTIONS, PHASES, SYSTEMS, UBI, UBIL};
 use super::{PUBLISHED, reduction};
-use crate::{Drawn, Exhibit, Figure, Quantity, TableExhibit};
+use crate::{Drawn, Exhibit, Figure, Quantity, line};
 use nandlab_nand::ChipSpec;
-
-fn strings(words: &[&str]) -> Vec<String> {
-    words.iter().map(ToString::to_string).collect()
-}
+use nandlab_stack::units::write_size;
 
 /// A time in ms, to three digits or so.
 fn ms(ns: f64) -> String {
@@ -19,38 +16,8 @@ fn ms(ns: f64) -> String {
     }
 }
 
-/// The length of a device.
-fn length(size: Size) -> String {
-    match size.bytes() >> 20 {
-        mib if mib >= 1 << 20 => format!("{} TiB", mib >> 20),
-        mib if mib >= 1 << 10 => format!("{} GiB", mib >> 10),
-        mib => format!("{mib} MiB"),
-    }
-}
-
-/// Devices of Figure 4.
-pub fn small() -> Vec<Size> {
-    SMALL
-        .map(|blocks| Size {
-            large: false,
-            blocks,
-        })
-        .to_vec()
-}
-
-/// Devices beyond it.
-pub fn large() -> Vec<Size> {
-    LARGE
-        .map(|blocks| Size {
-            large: true,
-            blocks,
-        })
-        .to_vec()
-}
-
 /// Attach time over the size of the device.
 pub fn figure(attaches: &Attaches) -> Exhibit {
-    let names: Vec<String> = WAYS.iter().map(|way| way.name.to_string()).collect();
     let plot = |title: &str, sizes: &[Size], drawn: Drawn, of: fn(&Cell) -> &Attach| Figure {
         title: title.into(),
         about: String::new(),
@@ -58,20 +25,17 @@ pub fn figure(attaches: &Attaches) -> Exhibit {
         y: "attach time".into(),
         drawn,
         of: (Quantity::Memory, Quantity::Nanoseconds),
-        names: names.clone(),
-        series: (0..WAYS.len())
-            .map(|way| {
-                (
-                    names[way].clone(),
-                    sizes
-                        .iter()
-                        .map(|size| (size.bytes() as f64, of(attaches.of(way, *size)).total()))
-                        .collect(),
-                )
+        series: WAYS
+            .iter()
+            .enumerate()
+            .map(|(at, way)| {
+                let time = |size: &Size| of(attaches.of(at, *size)).total();
+                let points = sizes.iter().map(|size| (size.bytes() as f64, time(size)));
+                (way.name.into(), points.collect())
             })
             .collect(),
     };
-    let to_gibibyte: Vec<Size> = small()
+    let to_gibibyte: Vec<Size> = Size::small()
         .into_iter()
         .filter(|size| size.blocks <= GIBIBYTE)
         .collect();
@@ -90,13 +54,13 @@ pub fn figure(attaches: &Attaches) -> Exhibit {
         ),
         plot(
             "after a detach, to 8 GiB",
-            &small(),
+            &Size::small(),
             Drawn::LinesOverLogs,
             |cell| &cell.clean,
         ),
         plot(
             "after a detach, to 1 TiB, blocks of 4 MiB",
-            &large(),
+            &Size::large(),
             Drawn::LinesOverLogs,
             |cell| &cell.clean,
         ),
@@ -116,20 +80,15 @@ pub fn times(
             let attach = of(attaches.of(way, *size));
             format!("{} / {}", ms(attach.total()), attach.cost.page_reads)
         });
-        [WAYS[way].name.to_string()]
-            .into_iter()
-            .chain(values)
-            .collect()
+        line(WAYS[way].name, values)
     };
-    Exhibit::Table(TableExhibit {
-        title: title.into(),
-        about: "Time in ms / pages read.".into(),
-        heads: [String::new()]
-            .into_iter()
-            .chain(sizes.iter().map(|size| length(*size)))
-            .collect(),
-        rows: (0..WAYS.len()).map(row).collect(),
-    })
+    let lengths = sizes.iter().map(|size| write_size(size.bytes()));
+    Exhibit::table(
+        title,
+        "Time in ms / pages read.",
+        line("", lengths),
+        (0..WAYS.len()).map(row),
+    )
 }
 
 /// What an attach of 1 GiB consists of.
@@ -153,19 +112,33 @@ pub fn parts(attaches: &Attaches) -> Exhibit {
             ms(attach.total()),
         ];
         let share = format!("{:.1} %", reduction(of(scan), attach) * 100.0);
-        [format!("{}, {name}", WAYS[way].name)]
-            .into_iter()
-            .chain(counts)
-            .chain(times)
-            .chain([share])
-            .collect()
+        let cells = counts.into_iter().chain(times).chain([share]);
+        line(format!("{}, {name}", WAYS[way].name), cells)
     };
-    Exhibit::Table(TableExhibit {
-        title: "An attach of 1 GiB".into(),
-        about: "8,192 blocks, half of them mapped. Counts, memory while attaching at its highest in KiB, times in ms: the flash with its driver, the processor in UBI, both. Reductions are against the scan of the same device.".into(),
-        heads: strings(&["", "pages read", "headers", "blocks entered", "bytes checked", "inflated", "KiB of memory", "flash", "processor", "total", "reduction"]),
-        rows: (0..WAYS.len()).flat_map(|way| [row(way, "detached", |cell| &cell.clean), row(way, "cut off", |cell| &cell.unclean)]).collect(),
-    })
+    let both = |way| {
+        [
+            row(way, "detached", |cell| &cell.clean),
+            row(way, "cut off", |cell| &cell.unclean),
+        ]
+    };
+    Exhibit::table(
+        "An attach of 1 GiB",
+        "8,192 blocks, half of them mapped. Counts, memory while attaching at its highest in KiB, times in ms: the flash with its driver, the processor in UBI, both. Reductions are against the scan of the same device.",
+        [
+            "",
+            "pages read",
+            "headers",
+            "blocks entered",
+            "bytes checked",
+            "inflated",
+            "KiB of memory",
+            "flash",
+            "processor",
+            "total",
+            "reduction",
+        ],
+        (0..WAYS.len()).flat_map(both),
+    )
 }
 
 /// Powers with which things grow.
@@ -174,7 +147,7 @@ pub fn growth(attaches: &Attaches) -> Exhibit {
         let of = |sizes: &[Size], of: &dyn Fn(&Cell) -> f64| {
             format!("{:.2}", attaches.exponent(way, sizes, of))
         };
-        let (small, large) = (small(), large());
+        let (small, large) = (Size::small(), Size::large());
         vec![
             WAYS[way].name.to_string(),
             of(&small, &|cell| cell.clean.cost.page_reads as f64),
@@ -187,12 +160,22 @@ pub fn growth(attaches: &Attaches) -> Exhibit {
             of(&large, &|cell| cell.clean.cost.peak_bytes as f64),
         ]
     };
-    Exhibit::Table(TableExhibit {
-        title: "Growth".into(),
-        about: "The power of the size with which each grows, fitted by least squares: 1 is in proportion, 0 not at all. 64 MiB to 8 GiB, then 16 GiB to 1 TiB. An incremental commit is read in part: the rest when it is first needed, or by the thread. That the driver is asked of each block whether it is bad is what still grows then, and tables in memory.".into(),
-        heads: strings(&["", "pages read", "flash", "processor", "total", "total, cut off", "total, to 1 TiB", "total, cut off, to 1 TiB", "memory, to 1 TiB"]),
-        rows: (0..WAYS.len()).map(row).collect(),
-    })
+    Exhibit::table(
+        "Growth",
+        "The power of the size with which each grows, fitted by least squares: 1 is in proportion, 0 not at all. 64 MiB to 8 GiB, then 16 GiB to 1 TiB. An incremental commit is read in part: the rest when it is first needed, or by the thread. That the driver is asked of each block whether it is bad is what still grows then, and tables in memory.",
+        [
+            "",
+            "pages read",
+            "flash",
+            "processor",
+            "total",
+            "total, cut off",
+            "total, to 1 TiB",
+            "total, cut off, to 1 TiB",
+            "memory, to 1 TiB",
+        ],
+        (0..WAYS.len()).map(row),
+    )
 }
 
 /// What a block would have to cost the processor, whatever the way, for the reductions that were
@@ -206,17 +189,14 @@ pub fn break_even(attaches: &Attaches) -> Exhibit {
             let all = ((1.0 - reduction) * scan.flash as f64 - flash) / reduction;
             format!("{:.0}", all / f64::from(GIBIBYTE) / 1e3)
         });
-        [WAYS[way].name.to_string()]
-            .into_iter()
-            .chain(needed)
-            .collect()
+        line(WAYS[way].name, needed)
     };
-    Exhibit::Table(TableExhibit {
-        title: "What the published reductions would take".into(),
-        about: "Time of the processor for each block, in us, that a scan and the other way have in common, so that at 1 GiB the one attaches in half of the time of the other, or in 30 % of it. Here it is host.ubi-block, 5 us. The paper has no such numbers: if its 50 % is what it measured, a block cost it about as much outside of the scan as in it.".into(),
-        heads: strings(&["", "for 50 %", "for 70 %"]),
-        rows: (1..WAYS.len()).map(row).collect(),
-    })
+    Exhibit::table(
+        "What the published reductions would take",
+        "Time of the processor for each block, in us, that a scan and the other way have in common, so that at 1 GiB the one attaches in half of the time of the other, or in 30 % of it. Here it is host.ubi-block, 5 us. The paper has no such numbers: if its 50 % is what it measured, a block cost it about as much outside of the scan as in it.",
+        ["", "for 50 %", "for 70 %"],
+        (1..WAYS.len()).map(row),
+    )
 }
 
 /// A rate in MB/s.
@@ -235,20 +215,17 @@ pub fn table(cells: &Cells) -> Exhibit {
             }
         };
         let here = (0..SYSTEMS.len()).map(|system| rate(cells.of(system).rate(phase)));
-        [name.to_string(), published(UBI), published(UBIL)]
-            .into_iter()
-            .chain(here)
-            .collect()
+        line(*name, [UBI, UBIL].map(published).into_iter().chain(here))
     };
     let heads = ["", "published: UBI", "published: UBIL"]
         .into_iter()
         .chain(SYSTEMS.iter().map(|system| system.name));
-    Exhibit::Table(TableExhibit {
-        title: "Table 1: IO performance".into(),
-        about: "MB/s. The paper has UBIFS, here it is JFFS2, uncompressed: compare columns, not numbers.".into(),
-        heads: heads.map(ToString::to_string).collect(),
-        rows: PHASES.iter().enumerate().map(row).collect(),
-    })
+    Exhibit::table(
+        "Table 1: IO performance",
+        "MB/s. The paper has UBIFS, here it is JFFS2, uncompressed: compare columns, not numbers.",
+        heads,
+        PHASES.iter().enumerate().map(row),
+    )
 }
 
 /// What the flash does for it.
@@ -259,20 +236,17 @@ pub fn work(cells: &Cells) -> Exhibit {
             .into_iter()
             .flat_map(|phase| cell.work(phase))
             .map(|each| format!("{each:.4}"));
-        [SYSTEMS[system].name.to_string()]
-            .into_iter()
-            .chain(values)
-            .collect()
+        line(SYSTEMS[system].name, values)
     };
     let heads = ["write", "re-write", "random write"]
         .into_iter()
         .flat_map(|phase| ["programs", "reads", "erases"].map(|what| format!("{phase}: {what}")));
-    Exhibit::Table(TableExhibit {
-        title: "Flash operations for a page of data".into(),
-        about: "Pages programmed, pages read, blocks erased, for each 2 KiB that the program writes. JFFS2 adds a header of 68 bytes to each 4 KiB; UBI adds two pages to each block of 64, one when it is erased and one when it is mapped; UBIL adds a page to its log for each block that is mapped, which tells of those erased before as well. What is read while writing is JFFS2's collector: with other lengths of blocks it finds other victims, which is part of the rates of re-writes and random writes.".into(),
-        heads: [String::new()].into_iter().chain(heads).collect(),
-        rows: (0..SYSTEMS.len()).map(row).collect(),
-    })
+    Exhibit::table(
+        "Flash operations for a page of data",
+        "Pages programmed, pages read, blocks erased, for each 2 KiB that the program writes. JFFS2 adds a header of 68 bytes to each 4 KiB; UBI adds two pages to each block of 64, one when it is erased and one when it is mapped; UBIL adds a page to its log for each block that is mapped, which tells of those erased before as well. What is read while writing is JFFS2's collector: with other lengths of blocks it finds other victims, which is part of the rates of re-writes and random writes.",
+        line("", heads),
+        (0..SYSTEMS.len()).map(row),
+    )
 }
 
 /// What a page of data takes longer on UBIL, and the operations that make it so.
@@ -301,18 +275,23 @@ pub fn difference(cells: &Cells, chip: &ChipSpec) -> Exhibit {
             .concat()
             .into_iter()
             .map(|ns| format!("{:+.2}", ns / 1e3));
-        [phase.to_string()]
-            .into_iter()
-            .chain(times)
-            .chain(differences)
-            .collect()
+        line(phase, times.into_iter().chain(differences))
     };
-    Exhibit::Table(TableExhibit {
-        title: "Where writes on UBIL differ".into(),
-        about: "us for a page of 2 KiB of data, and the difference by the operations counted above at the times of this chip and its driver. A page that is read while writing is one that JFFS2's collector moves. Even if headers cost nothing and nothing took their place, 62 pages of a block would become 64: 3.2 %. The published 6.3 % and 7.4 % are more than the pages that UBIL saves, on blocks of 64, and the paper's own words expect none (\"EL writing frequency is same as meta data write frequency of UBI\"): what made them it does not say.".into(),
-        heads: strings(&["", "UBI", "UBIL", "difference", "headers and log", "the collector's pages", "erases", "the rest"]),
-        rows: ["write", "rewrite", "random-write"].into_iter().map(row).collect(),
-    })
+    Exhibit::table(
+        "Where writes on UBIL differ",
+        "us for a page of 2 KiB of data, and the difference by the operations counted above at the times of this chip and its driver. A page that is read while writing is one that JFFS2's collector moves. Even if headers cost nothing and nothing took their place, 62 pages of a block would become 64: 3.2 %. The published 6.3 % and 7.4 % are more than the pages that UBIL saves, on blocks of 64, and the paper's own words expect none (\"EL writing frequency is same as meta data write frequency of UBI\"): what made them it does not say.",
+        [
+            "",
+            "UBI",
+            "UBIL",
+            "difference",
+            "headers and log",
+            "the collector's pages",
+            "erases",
+            "the rest",
+        ],
+        ["write", "rewrite", "random-write"].map(row),
+    )
 }
 
 /// What is left open, run through.
@@ -332,26 +311,17 @@ pub fn open(cells: &Cells) -> Exhibit {
                 (of(UBIL) / of(UBI) - 1.0) * 100.0
             )
         });
-        [name.to_string()]
-            .into_iter()
-            .chain(values)
-            .collect::<Vec<String>>()
+        line(name, values)
     };
     let options = OPTIONS
         .iter()
         .enumerate()
         .map(|(at, (name, _))| row(name, Some(at)));
-    Exhibit::Table(TableExhibit {
-        title: "What the paper leaves open".into(),
-        about: "MB/s on UBI / on UBIL without headers / the difference.".into(),
-        heads: [""]
-            .into_iter()
-            .chain(PHASES.iter().map(|(_, name)| *name))
-            .map(ToString::to_string)
-            .collect(),
-        rows: [row("as in the table", None)]
-            .into_iter()
-            .chain(options)
-            .collect(),
-    })
+    let names = PHASES.iter().map(|(_, name)| name.to_string());
+    Exhibit::table(
+        "What the paper leaves open",
+        "MB/s on UBI / on UBIL without headers / the difference.",
+        line("", names),
+        [row("as in the table", None)].into_iter().chain(options),
+    )
 }

@@ -1,68 +1,37 @@
 //! The runs behind Table 1: IOzone through JFFS2 on a volume of UBI's, and of UBIL's.
 
 use crate::PaperError;
-use nandlab_lab::Experiment;
-use nandlab_lab::run::{FilesOutcome, PhaseOutcome, run_files};
-use nandlab_stack::Document;
-use rayon::prelude::*;
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::runs::{Described, Runs, Settings, Variant, Watch, described, variant};
+use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
 
-const IOZONE: (&str, &str) = (
-    "papers/ubil/iozone.toml",
-    include_str!("../../../../papers/ubil/iozone.toml"),
-);
-
-/// What is compared.
-pub struct System {
-    /// Its name in ids.
-    pub key: &'static str,
-    /// Its name for people.
-    pub name: &'static str,
-    settings: &'static [&'static str],
-}
+/// The experiment.
+pub const IOZONE: Described = described!("ubil/iozone.toml");
 
 const LOG: &str = "ubi.attach=ubil";
 const BARE: &str = "ubi.headers=false";
 
-/// The first two are the paper's, as far as it says.
-pub const SYSTEMS: [System; 6] = [
-    System {
-        key: "ubi",
-        name: "UBI",
-        settings: &[],
-    },
-    System {
-        key: "ubil",
-        name: "UBIL, no headers",
-        settings: &[LOG, BARE],
-    },
-    System {
-        key: "ubil-headers",
-        name: "UBIL, headers too",
-        settings: &[LOG],
-    },
-    System {
-        key: "ubil-chained",
-        name: "UBIL, no headers, incremental and chained",
-        settings: &[LOG, BARE, "ubi.incremental=true", "ubi.chained=true"],
-    },
-    System {
-        key: "fastmap",
-        name: "UBI, fastmap",
-        settings: &["ubi.attach=fastmap"],
-    },
-    System {
-        key: "none",
-        name: "JFFS2 without UBI",
-        settings: &[
+/// What is compared. The first two are the paper's, as far as it says.
+pub const SYSTEMS: [Variant; 6] = [
+    variant("ubi", "UBI", &[]),
+    variant("ubil", "UBIL, no headers", &[LOG, BARE]),
+    variant("ubil-headers", "UBIL, headers too", &[LOG]),
+    variant(
+        "ubil-chained",
+        "UBIL, no headers, incremental and chained",
+        &[LOG, BARE, "ubi.incremental=true", "ubi.chained=true"],
+    ),
+    variant("fastmap", "UBI, fastmap", &["ubi.attach=fastmap"]),
+    variant(
+        "none",
+        "JFFS2 without UBI",
+        &[
             "ftl.scheme=none",
             "ubi.attach=",
             "ubi.volume-size=",
             "ubi.trust-free=",
             "chip.blocks=160",
         ],
-    },
+    ),
 ];
 /// Systems by their places.
 pub const UBI: usize = 0;
@@ -81,7 +50,7 @@ pub const PHASES: [(&str, &str); 6] = [
 pub const IN_TABLE: usize = 4;
 
 /// What the paper leaves open, chosen otherwise: what it is, settings.
-pub const OPTIONS: [(&str, &[&str]); 7] = [
+pub const OPTIONS: [(&str, Settings); 7] = [
     (
         "compressed with LZO, as UBIFS does",
         &["fs.compression=lzo"],
@@ -97,19 +66,18 @@ pub const OPTIONS: [(&str, &[&str]); 7] = [
     ("the erasing thread at rest", &["ubi.background=false"]),
 ];
 
+/// Which run: the system, and what is chosen otherwise.
+type Place = (usize, Option<usize>);
+
 /// One run.
-pub struct Cell {
-    system: usize,
-    option: Option<usize>,
-    run: FilesOutcome,
-}
+pub struct Cell(FilesOutcome);
 
 /// All runs.
-pub struct Cells(Vec<Cell>);
+pub struct Cells(Runs<Place, Cell>);
 
 impl Cell {
     fn phase(&self, name: &str) -> Option<&PhaseOutcome> {
-        self.run.phases.iter().find(|phase| phase.name == name)
+        self.0.named(name).next()
     }
 
     /// Bytes a second.
@@ -138,36 +106,23 @@ impl Cell {
 
 impl Cells {
     /// Runs everything.
-    pub fn run(watch: &(dyn Fn(f64) + Sync)) -> Result<Self, PaperError> {
+    pub fn run(watch: Watch<'_>) -> Result<Self, PaperError> {
         let plain = (0..SYSTEMS.len()).map(|system| (system, None));
         let open = (0..OPTIONS.len())
             .flat_map(|option| [UBI, UBIL].map(|system| (system, Some(option))))
             .filter(|(system, option)| applies(*system, *option));
-        let wanted: Vec<(usize, Option<usize>)> = plain.chain(open).collect();
-        let done = AtomicUsize::new(0);
-        let one = |&(system, option): &(usize, Option<usize>)| {
-            let cell = cell(system, option)?;
-            watch((done.fetch_add(1, Relaxed) + 1) as f64 / wanted.len() as f64);
-            Ok(cell)
-        };
-        Ok(Self(
-            wanted
-                .par_iter()
-                .map(one)
-                .collect::<Result<_, PaperError>>()?,
-        ))
+        let wanted = plain.chain(open).collect();
+        Ok(Self(Runs::all(wanted, (watch, "IOzone"), cell)?))
     }
 
     /// A run; none if what is chosen otherwise does not concern the system.
     pub fn at(&self, system: usize, option: Option<usize>) -> Option<&Cell> {
-        self.0
-            .iter()
-            .find(|cell| (cell.system, cell.option) == (system, option))
+        self.0.get(&(system, option))
     }
 
     /// A run of the table.
     pub fn of(&self, system: usize) -> &Cell {
-        self.at(system, None).expect("every system was run")
+        self.0.of(&(system, None))
     }
 }
 
@@ -181,36 +136,13 @@ fn applies(system: usize, option: Option<usize>) -> bool {
     option.is_none_or(|option| !(system == UBI && of_log(OPTIONS[option].1)))
 }
 
-/// The experiment with some settings changed.
-pub fn experiment(settings: &[String]) -> Result<Experiment, PaperError> {
-    let (file, text) = IOZONE;
-    Ok(Experiment::take(Document::parse(
-        file,
-        Path::new("papers/ubil"),
-        text,
-        settings,
-    )?)?)
-}
-
-fn cell(system: usize, option: Option<usize>) -> Result<Cell, PaperError> {
+fn cell(&(system, option): &Place) -> Result<Cell, PaperError> {
+    let Variant { name, settings, .. } = SYSTEMS[system];
     let changed = option.map_or(&[][..], |option| OPTIONS[option].1);
-    let settings: Vec<String> = SYSTEMS[system]
-        .settings
-        .iter()
-        .chain(changed)
-        .map(ToString::to_string)
-        .collect();
-    let experiment = experiment(&settings)?;
-    let name = format!("IOzone, {}", SYSTEMS[system].name);
-    let files = experiment
-        .workload
-        .files()
-        .ok_or_else(|| PaperError::Wrong(name.clone(), "no workload on files".into()))?;
-    let run = run_files(&experiment, files, false, &mut |_| ())
-        .map_err(|error| PaperError::Run(name, error.into()))?;
-    Ok(Cell {
-        system,
-        option,
-        run,
-    })
+    let name = format!("IOzone, {name}");
+    Ok(Cell(IOZONE.run(
+        &name,
+        settings.iter().chain(changed),
+        false,
+    )?))
 }

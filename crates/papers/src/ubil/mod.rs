@@ -2,16 +2,15 @@
 //! claims judged, and what it left to future work beside them.
 
 mod attach;
-mod declared;
 mod figures;
 mod io;
 
-use super::{Assumption, Basis, Claim, PaperError, PaperResult, Progress, Reproduction, Row};
-use attach::{Attach, Attaches, CHAINED, COMPRESSED, GIBIBYTE, SCAN, SMALL, UBIL, WAYS};
+use super::{Assumption, Claim, Found, PaperError, Row, Watch, listed};
+use crate::runs::described;
+use attach::{
+    Attach, Attaches, CHAINED, COMPRESSED, Cell, GIBIBYTE, SCAN, SMALL, Size, UBIL, WAYS, Way,
+};
 use io::{Cells, IN_TABLE, PHASES, SYSTEMS};
-
-pub const TITLE: &str = "UBI with Logging (2010)";
-const ID: &str = "ubil";
 
 /// Reductions of the attach time at 1 GB: "more than 50 %", and what is expected of optimizations.
 const PUBLISHED: [f64; 2] = [0.5, 0.7];
@@ -21,53 +20,29 @@ const TABLE: [[f64; 2]; IN_TABLE] = [[6.33, 6.33], [3.49, 3.71], [6.33, 6.33], [
 const SAME: f64 = 0.01;
 
 /// Runs the figure, the table and what surrounds them.
-pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-    let experiment = io::experiment(&[])?;
+pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
+    let experiment = io::IOZONE.with([""; 0])?;
     let host = experiment
         .stack
         .host
         .as_ref()
-        .ok_or_else(|| PaperError::Wrong(ID.into(), "no processor".into()))?;
+        .ok_or_else(|| PaperError::wrong("ubil", "no processor"))?;
     let chip = nandlab_nand::ChipSpec {
         timing: host.driven(&experiment.stack.chip.spec.timing),
         ..experiment.stack.chip.spec.clone()
     };
-    let attaches = Attaches::run(&chip, host, &|share| {
-        watch(Progress {
-            phase: "attaches",
-            share,
-        })
-    })?;
-    let cells = Cells::run(&|share| {
-        watch(Progress {
-            phase: "IOzone",
-            share,
-        })
-    })?;
-    let (small, large) = (figures::small(), figures::large());
-    let exhibits = vec![
-        figures::figure(&attaches),
-        figures::times(&attaches, "Attach after a detach", &small, |cell| {
-            &cell.clean
-        }),
-        figures::times(
-            &attaches,
-            "Attach after 150 changes without a detach",
-            &small,
-            |cell| &cell.unclean,
-        ),
-        figures::times(
-            &attaches,
-            "Attach after a detach, blocks of 4 MiB",
-            &large,
-            |cell| &cell.clean,
-        ),
-        figures::times(
-            &attaches,
-            "Attach after 150 changes without a detach, blocks of 4 MiB",
-            &large,
-            |cell| &cell.unclean,
-        ),
+    let attaches = Attaches::run(&chip, host, watch)?;
+    let cells = Cells::run(watch)?;
+    let [clean, unclean]: [fn(&Cell) -> &Attach; 2] = [|cell| &cell.clean, |cell| &cell.unclean];
+    let times = [(Size::small(), ""), (Size::large(), ", blocks of 4 MiB")].map(|(sizes, of)| {
+        let title = format!("Attach after a detach{of}");
+        let after = format!("Attach after 150 changes without a detach{of}");
+        [
+            figures::times(&attaches, &title, &sizes, clean),
+            figures::times(&attaches, &after, &sizes, unclean),
+        ]
+    });
+    let behind = [
         figures::parts(&attaches),
         figures::growth(&attaches),
         figures::break_even(&attaches),
@@ -76,16 +51,15 @@ pub fn reproduce(watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, Pape
         figures::difference(&cells, &chip),
         figures::open(&cells),
     ];
-    let result = PaperResult {
-        paper: ID.into(),
+    let figure = [figures::figure(&attaches)].into_iter();
+    Ok(Found {
         rows: rows(&attaches, &cells),
         claims: claims(&attaches, &cells),
-        assumptions: Assumption::all(&declared::OPEN, Some("omap2420"))?,
-    };
-    Ok(Reproduction {
-        result,
-        title: TITLE,
-        exhibits,
+        assumptions: Assumption::all(&described!("ubil/assumptions.toml"), Some("omap2420"))?,
+        exhibits: figure
+            .chain(times.into_iter().flatten())
+            .chain(behind)
+            .collect(),
     })
 }
 
@@ -102,33 +76,34 @@ fn rows(attaches: &Attaches, cells: &Cells) -> Vec<Row> {
         CHAINED => Some(PUBLISHED[1]),
         _ => None,
     };
-    let reductions = (1..WAYS.len()).map(|way| Row {
-        id: format!("figure-4/{}/1-GiB/reduction", WAYS[way].key),
-        what: format!(
-            "{}: reduction of the attach time at 1 GiB; published are least values",
-            WAYS[way].name
-        ),
-        unit: "",
-        published: published(way),
-        measured: reduction(scan, &attaches.small(way, GIBIBYTE).clean),
-        basis: Basis::Predicted,
+    let reductions = (1..WAYS.len()).map(|way| {
+        let Way { key, name, .. } = &WAYS[way];
+        Row::predicted(
+            format!("figure-4/{key}/1-GiB/reduction"),
+            format!("{name}: reduction of the attach time at 1 GiB; published are least values"),
+            "",
+            published(way),
+            reduction(scan, &attaches.small(way, GIBIBYTE).clean),
+        )
     });
-    let times = (0..WAYS.len()).map(|way| Row {
-        id: format!("figure-4/{}/1-GiB/ms", WAYS[way].key),
-        what: format!("{}: attach of 1 GiB after a detach", WAYS[way].name),
-        unit: "ms",
-        published: None,
-        measured: attaches.small(way, GIBIBYTE).clean.total() / 1e6,
-        basis: Basis::Predicted,
+    let times = WAYS.iter().enumerate().map(|(at, way)| {
+        Row::predicted(
+            format!("figure-4/{}/1-GiB/ms", way.key),
+            format!("{}: attach of 1 GiB after a detach", way.name),
+            "ms",
+            None,
+            attaches.small(at, GIBIBYTE).clean.total() / 1e6,
+        )
     });
     let rates = PHASES.iter().enumerate().flat_map(|(at, (phase, name))| {
-        [io::UBI, io::UBIL].map(|system| Row {
-            id: format!("table-1/{}/{phase}", SYSTEMS[system].key),
-            what: format!("{name}, {}", SYSTEMS[system].name),
-            unit: "MB/s",
-            published: TABLE.get(at).map(|rates| rates[system]),
-            measured: cells.of(system).rate(phase) / 1e6,
-            basis: Basis::Predicted,
+        [io::UBI, io::UBIL].map(|system| {
+            Row::predicted(
+                format!("table-1/{}/{phase}", SYSTEMS[system].key),
+                format!("{name}, {}", SYSTEMS[system].name),
+                "MB/s",
+                TABLE.get(at).map(|rates| rates[system]),
+                cells.of(system).rate(phase) / 1e6,
+            )
         })
     });
     reductions.chain(times).chain(rates).collect()
@@ -140,7 +115,7 @@ fn claims(attaches: &Attaches, cells: &Cells) -> Vec<Claim> {
     let reductions = |way: usize| SMALL.map(|blocks| reduction(at(SCAN, blocks), at(way, blocks)));
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let at_gibibyte = |way: usize| reduction(at(SCAN, GIBIBYTE), at(way, GIBIBYTE));
-    let linear = attaches.exponent(SCAN, &figures::small(), |cell| cell.clean.total());
+    let linear = attaches.exponent(SCAN, &Size::small(), |cell| cell.clean.total());
     let rise = |way: usize| at(way, GIBIBYTE).total() - at(way, SMALL[0]).total();
     let by_size = reductions(UBIL);
     let change = |phase: usize| {
@@ -148,10 +123,7 @@ fn claims(attaches: &Attaches, cells: &Cells) -> Vec<Claim> {
     };
     let published = |phase: usize| TABLE[phase][io::UBIL] / TABLE[phase][io::UBI] - 1.0;
     let list = |of: &dyn Fn(usize) -> f64| {
-        (0..IN_TABLE)
-            .map(|at| format!("{} {:+.1} %", PHASES[at].1, of(at) * 100.0))
-            .collect::<Vec<_>>()
-            .join(", ")
+        listed((0..IN_TABLE).map(|at| format!("{} {:+.1} %", PHASES[at].1, of(at) * 100.0)))
     };
     vec![
         Claim {

@@ -81,6 +81,13 @@ pub struct FilesOutcome {
     pub latencies: Vec<Latency>,
 }
 
+impl FilesOutcome {
+    /// The phases of this name.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &PhaseOutcome> {
+        self.phases.iter().filter(move |phase| phase.name == name)
+    }
+}
+
 /// How long a call took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {

@@ -1,6 +1,7 @@
 //! Runs that every file system has to survive.
 
-use super::story::{Story, bytes};
+use super::story::Story;
+use crate::files::bytes;
 use nandlab_vfs::{FileSystem, Time};
 
 /// All kinds of changes, with room enough.

@@ -1,40 +1,11 @@
 //! Changes on a file system, and what each of them promises.
 
 use super::expected::{Expectations, Expected};
+use crate::files::{NOW, bytes, put};
 use nandlab_block::{Ram, WriteLog};
 use nandlab_sim::mix;
-use nandlab_vfs::{Caller, FileSystem, Ino, Mounted, NewNode, Rename, SetAttr, Sync, Time};
+use nandlab_vfs::{Caller, FileSystem, Ino, Mounted, Rename, SetAttr, Sync};
 use std::collections::BTreeMap;
-
-/// When everything happens.
-pub const NOW: Time = Time::new(1_000_000_000);
-
-/// Bytes that are nowhere else.
-pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
-    (0..length as u64)
-        .map(|at| mix(seed, at / 8).to_le_bytes()[(at % 8) as usize])
-        .collect()
-}
-
-/// Makes a file with contents. The reference is the caller's.
-///
-/// # Panics
-/// If the file system refuses.
-pub fn put(fs: &mut impl FileSystem, dir: Ino, name: &str, data: &[u8]) -> Ino {
-    let made = fs.create(
-        dir,
-        name.as_bytes(),
-        NewNode::File,
-        0o644,
-        Caller::root(NOW),
-    );
-    let file = made.unwrap_or_else(|e| panic!("{name}: {e}")).ino;
-    let mut done = 0;
-    while done < data.len() {
-        done += fs.write(file, done as u64, &data[done..], NOW).unwrap();
-    }
-    file
-}
 
 /// A run of changes while it is made. Methods panic if the file system refuses a call, or if a file
 /// does not hold settled contents first.

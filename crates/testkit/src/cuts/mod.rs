@@ -1,4 +1,4 @@
-//! Test support for file systems: power cuts between the writes of a disk, without a chip.
+//! Power cuts between the writes of a disk, without a chip: tests of file systems.
 //!
 //! *Promises.* A [`Story`] makes changes on a file system over a
 //! [`WriteLog`](nandlab_block::WriteLog) and notes, change by change, what a power cut must leave
@@ -23,4 +23,4 @@ mod story;
 pub use expected::{Expectations, Expected, assert_kept, assert_kept_mended, held};
 pub use run::{Run, State, assert_went_on, go_on};
 pub use stories::{churn, mixed, mixed_with};
-pub use story::{NOW, Story, bytes, put};
+pub use story::Story;

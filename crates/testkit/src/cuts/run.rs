@@ -1,7 +1,8 @@
 //! The states of a run, each with what was promised by then.
 
 use super::expected::{Expectations, assert_kept, assert_kept_mended, held};
-use super::story::{NOW, Story, bytes, put};
+use super::story::Story;
+use crate::files::{NOW, bytes, put};
 use nandlab_block::{CutId, Cuts, Ram, Record, WriteLog};
 use nandlab_sim::mix;
 use nandlab_vfs::{FileSystem, Ino, Mounted, Sync};
