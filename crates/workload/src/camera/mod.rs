@@ -11,14 +11,15 @@
 //! default explained there. *Knows nothing of* file systems: a volume may turn out too small.
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, Script, Scripted, pieces, scripted},
     pattern::{SpecError, below, require, within},
 };
-use alloc::{collections::VecDeque, format, string::String, vec::Vec};
+use alloc::{format, string::String, vec::Vec};
 use nandlab_sim::{Rng, rng};
 
 /// The index; photos follow, from 1.
 pub const INDEX: FileId = FileId(0);
+const RUN: &str = "run";
 /// Photos have five digits in their names.
 const PHOTOS_MAX: u32 = 99_999;
 /// The longest photo in bytes: what FAT can hold.
@@ -241,28 +242,6 @@ impl Sizes {
     }
 }
 
-/// What comes next.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Call(FileCall),
-    /// Bytes of a file, written unit by unit.
-    Run {
-        file: FileId,
-        from: u64,
-        to: u64,
-        version: u32,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Begin,
-    /// So many photos of this transaction are made.
-    Make(u32),
-    Judge,
-    End,
-}
-
 /// A photo that exists.
 #[derive(Clone, Copy, Debug)]
 struct Photo {
@@ -273,12 +252,15 @@ struct Photo {
 
 /// The stream of a [`CameraSpec`].
 #[derive(Clone, Debug)]
-pub struct CameraMs500 {
+pub struct CameraMs500(Scripted<Camera>);
+
+scripted!(CameraMs500);
+
+#[derive(Clone, Debug)]
+struct Camera {
     spec: CameraSpec,
     sizes: Sizes,
     deletions: Rng,
-    stage: Stage,
-    transaction: u32,
     /// Photos made so far.
     made: u32,
     /// Those that exist, the oldest first; compaction keeps them in the order of their entries.
@@ -287,101 +269,70 @@ pub struct CameraMs500 {
     entries: u64,
     /// Writes of the index so far: each has contents of its own.
     version: u32,
-    steps: VecDeque<Step>,
 }
 
 impl CameraMs500 {
     /// The camera that `spec` describes, if that passes its [`check`](CameraSpec::check).
     pub fn new(spec: CameraSpec) -> Result<Self, SpecError> {
         spec.check()?;
-        Ok(Self {
+        let mut script = Script::new();
+        script.calls(RUN, [FileCall::Create { file: INDEX }]);
+        script.pass(RUN, (), spec.photos_in_all().into());
+        script.calls(RUN, [FileCall::Close { file: INDEX }]);
+        let contents = Contents::new(spec.seed);
+        let camera = Camera {
             sizes: Sizes::new(&spec),
             deletions: rng(spec.seed, "camera deletions"),
-            stage: Stage::Begin,
-            transaction: 0,
             made: 0,
             photos: Vec::new(),
             entries: 0,
             version: 0,
-            steps: VecDeque::new(),
             spec,
-        })
-    }
-
-    fn call(&mut self, call: FileCall) {
-        self.steps.push_back(Step::Call(call));
-    }
-
-    /// Plans the next photo, or what follows the photos of a transaction. Plans nothing at the end.
-    fn plan(&mut self) {
-        self.stage = match self.stage {
-            Stage::Begin => {
-                self.call(FileCall::Create { file: INDEX });
-                Stage::Make(0)
-            }
-            Stage::Make(count) if count < self.spec.photos => {
-                self.make();
-                Stage::Make(count + 1)
-            }
-            Stage::Make(_) => Stage::Judge,
-            Stage::Judge => {
-                self.thin_out();
-                self.transaction += 1;
-                if self.transaction < self.spec.transactions {
-                    Stage::Make(0)
-                } else {
-                    self.call(FileCall::Close { file: INDEX });
-                    Stage::End
-                }
-            }
-            Stage::End => Stage::End,
         };
+        Ok(Self(Scripted::new(script, contents, camera)))
     }
+}
 
-    fn make(&mut self) {
+impl Camera {
+    fn make(&mut self, calls: &mut Calls) {
         self.made += 1;
         let (file, bytes) = (FileId(self.made), self.sizes.next() * self.spec.unit);
-        self.call(FileCall::Create { file });
-        self.steps.push_back(Step::Run {
-            file,
-            from: 0,
-            to: bytes,
-            version: 0,
-        });
-        self.call(FileCall::Close { file });
+        calls.push_back(FileCall::Create { file });
+        self.write(file, 0, bytes, 0, calls);
+        calls.push_back(FileCall::Close { file });
         self.photos.push(Photo {
             file,
             entry: self.entries,
         });
         self.entries += 1;
-        self.write_entry(self.entries - 1);
+        self.write_entry(self.entries - 1, calls);
     }
 
     /// Deletes what this transaction is to delete.
-    fn thin_out(&mut self) {
+    fn thin_out(&mut self, calls: &mut Calls) {
         let too_many = |camera: &Self| camera.photos.len() > camera.spec.delete_all_above as usize;
         match self.spec.delete_all {
-            DeleteAll::AfterCreates if too_many(self) => self.delete_all(),
-            DeleteAll::AfterCreates => self.delete_some(),
+            DeleteAll::AfterCreates if too_many(self) => self.delete_all(calls),
+            DeleteAll::AfterCreates => self.delete_some(calls),
             DeleteAll::AfterDeletes => {
-                self.delete_some();
+                self.delete_some(calls);
                 if too_many(self) {
-                    self.delete_all();
+                    self.delete_all(calls);
                 }
             }
         }
     }
 
-    fn delete_all(&mut self) {
+    fn delete_all(&mut self, calls: &mut Calls) {
         for photo in core::mem::take(&mut self.photos) {
-            self.call(FileCall::Remove { file: photo.file });
+            calls.push_back(FileCall::Remove { file: photo.file });
         }
         self.entries = 0;
-        self.cut_index();
+        self.cut_index(calls);
     }
 
     /// Deletes photos of this transaction, in random order.
-    fn delete_some(&mut self) {
+    fn delete_some(&mut self, calls: &mut Calls) {
         let first = self.made - self.spec.photos;
         for deleted in 0..self.spec.deletes {
             let is_new = |photo: &&Photo| photo.file.0 > first;
@@ -395,34 +346,34 @@ impl CameraMs500 {
             else {
                 return;
             };
-            self.delete(file);
+            self.delete(file, calls);
         }
     }
 
-    fn delete(&mut self, file: FileId) {
+    fn delete(&mut self, file: FileId, calls: &mut Calls) {
         let Some(at) = self.photos.iter().position(|photo| photo.file == file) else {
             return;
         };
-        self.call(FileCall::Remove { file });
+        calls.push_back(FileCall::Remove { file });
         match self.spec.index_delete {
             IndexDelete::Overwrite => {
                 let photo = self.photos.remove(at);
-                self.write_entry(photo.entry);
+                self.write_entry(photo.entry, calls);
             }
             IndexDelete::Compact => {
                 let gone = self.photos.swap_remove(at);
                 self.entries -= 1;
                 if let Some(moved) = self.photos.get_mut(at) {
                     moved.entry = gone.entry;
-                    self.write_entry(gone.entry);
+                    self.write_entry(gone.entry, calls);
                 }
-                self.cut_index();
+                self.cut_index(calls);
             }
         }
     }
 
     /// Writes one entry.
-    fn write_entry(&mut self, entry: u64) {
+    fn write_entry(&mut self, entry: u64, calls: &mut Calls) {
         let (start, unit) = (entry * self.spec.entry_bytes, self.spec.unit);
         let end = start + self.spec.entry_bytes;
         let (from, to) = match self.spec.index_write {
@@ -434,70 +385,40 @@ impl CameraMs500 {
             ),
         };
         self.version += 1;
-        self.steps.push_back(Step::Run {
-            file: INDEX,
-            from,
-            to,
-            version: self.version,
-        });
+        self.write(INDEX, from, to, self.version, calls);
     }
 
     /// Cuts the index behind its entries.
-    fn cut_index(&mut self) {
-        self.call(FileCall::Truncate {
+    fn cut_index(&self, calls: &mut Calls) {
+        calls.push_back(FileCall::Truncate {
             file: INDEX,
             length: self.entries * self.spec.entry_bytes,
         });
         if self.spec.fsync {
-            self.call(FileCall::Fsync { file: INDEX });
+            calls.push_back(FileCall::Fsync { file: INDEX });
         }
     }
 
-    /// The first unit of a run; the rest of it, and the fsync before that, come next.
-    fn write(&mut self, file: FileId, from: u64, to: u64, version: u32) -> FileCall {
-        let length = self.spec.unit.min(to - from);
-        if from + length < to {
-            self.steps.push_front(Step::Run {
-                file,
-                from: from + length,
-                to,
-                version,
-            });
-        }
-        if self.spec.fsync {
-            self.steps.push_front(Step::Call(FileCall::Fsync { file }));
-        }
-        FileCall::Write {
-            file,
-            offset: from,
-            length,
-            version,
+    /// Writes bytes of a file unit by unit.
+    fn write(&self, file: FileId, from: u64, to: u64, version: u32, calls: &mut Calls) {
+        for (offset, length) in pieces(to.saturating_sub(from), self.spec.unit) {
+            calls.push_back(file.write(from + offset, length, version));
+            calls.extend(self.spec.fsync.then_some(FileCall::Fsync { file }));
         }
     }
 }
 
-impl Iterator for CameraMs500 {
-    type Item = FileCall;
+impl Benchmark for Camera {
+    type Pass = ();
 
-    fn next(&mut self) -> Option<FileCall> {
-        loop {
-            match self.steps.pop_front() {
-                Some(Step::Call(call)) => return Some(call),
-                Some(Step::Run {
-                    file,
-                    from,
-                    to,
-                    version,
-                }) if from < to => return Some(self.write(file, from, to, version)),
-                Some(Step::Run { .. }) => {}
-                None if self.stage == Stage::End => return None,
-                None => self.plan(),
-            }
+    /// Makes the next photo, and ends the transaction if that was its last.
+    fn item(&mut self, (): (), _: u64, calls: &mut Calls) {
+        self.make(calls);
+        if self.made.is_multiple_of(self.spec.photos) {
+            self.thin_out(calls);
         }
     }
-}
 
-impl FileCalls for CameraMs500 {
     /// `INDEX.DAT`, `PIC00001.JPG`, `PIC00002.JPG` ...: short names, as cameras give them, so that
     /// each has one slot of a directory.
     fn name(&self, file: FileId) -> String {
@@ -508,16 +429,8 @@ impl FileCalls for CameraMs500 {
         }
     }
 
-    fn contents(&self) -> Contents {
-        Contents::new(self.spec.seed)
-    }
-
     fn group(&self, file: FileId) -> &'static str {
         if file == INDEX { "index" } else { "photos" }
-    }
-
-    fn share_done(&self) -> f64 {
-        f64::from(self.made) / f64::from(self.spec.photos_in_all())
     }
 }
 

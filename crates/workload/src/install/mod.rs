@@ -13,10 +13,10 @@
 //! *Promises.* The stream is a pure function of [`InstallSpec`].
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, SET_UP, Script, Scripted, scripted},
     pattern::{SpecError, below, within},
 };
-use alloc::{collections::VecDeque, format, string::String};
+use alloc::{format, string::String};
 use nandlab_sim::{Rng, rng};
 
 const INSTALL: &str = "install";
@@ -91,9 +91,13 @@ impl InstallSpec {
 
 /// The stream of an [`InstallSpec`].
 #[derive(Clone, Debug)]
-pub struct Install {
+pub struct Install(Scripted<Run>);
+
+scripted!(Install);
+
+#[derive(Clone, Debug)]
+struct Run {
     spec: InstallSpec,
-    script: Script<()>,
     sizes: Rng,
 }
 
@@ -103,61 +107,25 @@ impl Install {
         spec.check()?;
         let mut script = Script::new();
         script.pass(INSTALL, (), spec.apps);
-        script.call(SET_UP, FileCall::Sync);
+        script.calls(SET_UP, [FileCall::Sync]);
+        let contents = Contents::new(spec.seed);
         let sizes = rng(spec.seed, "installed sizes");
-        Ok(Self {
-            spec,
-            script,
-            sizes,
-        })
-    }
-
-    fn first_file(spec: &InstallSpec, app: u64) -> u32 {
-        (app * (FIRST + spec.files)) as u32
-    }
-
-    fn app(spec: &InstallSpec, sizes: &mut Rng, app: u64, calls: &mut VecDeque<FileCall>) {
-        let file = |number: u64| FileId(Self::first_file(spec, app) + number as u32);
-        let package = spec.package.0 + below(sizes, spec.package.1 - spec.package.0 + 1);
-        write(file(0), package, spec.piece, true, calls);
-        write(
-            file(1),
-            package * spec.code_percent / 100,
-            spec.piece,
-            true,
-            calls,
-        );
-        for number in 0..spec.files {
-            let durable = spec.fsync_every > 0 && number % spec.fsync_every == 0;
-            write(
-                file(FIRST + number),
-                skewed(sizes, spec.file),
-                spec.piece,
-                durable,
-                calls,
-            );
-        }
-        write(file(2), (app + 1) * LISTED, spec.piece, true, calls);
-        if app > 0 {
-            calls.push_back(FileCall::Remove {
-                file: FileId(Self::first_file(spec, app - 1) + 2),
-            });
-        }
+        let run = Run { spec, sizes };
+        Ok(Self(Scripted::new(script, contents, run)))
     }
 }
 
-/// A new file.
-fn write(file: FileId, bytes: u64, piece: u64, durable: bool, calls: &mut VecDeque<FileCall>) {
-    calls.push_back(FileCall::Create { file });
-    let pieces = (0..bytes).step_by(piece as usize);
-    calls.extend(pieces.map(|offset| FileCall::Write {
-        file,
-        offset,
-        length: piece.min(bytes - offset),
-        version: 0,
-    }));
-    calls.extend(durable.then_some(FileCall::Fsync { file }));
-    calls.push_back(FileCall::Close { file });
+impl InstallSpec {
+    /// The file of an application with this number.
+    fn file(&self, app: u64, number: u64) -> FileId {
+        FileId((app * (FIRST + self.files) + number) as u32)
+    }
+
+    /// The application of a file, and its number there.
+    fn place(&self, file: FileId) -> (u64, u64) {
+        let (file, each) = (u64::from(file.0), FIRST + self.files);
+        (file / each, file % each)
+    }
 }
 
 /// A size between two, each doubling equally likely.
@@ -167,53 +135,47 @@ pub(crate) fn skewed(sizes: &mut Rng, (least, most): (u64, u64)) -> u64 {
     low + below(sizes, low.min(most - low) + 1)
 }
 
-impl Iterator for Install {
-    type Item = FileCall;
+impl Benchmark for Run {
+    type Pass = ();
 
-    fn next(&mut self) -> Option<FileCall> {
-        let Self {
-            spec,
-            script,
-            sizes,
-        } = self;
-        script.next(|(), app, calls| Self::app(spec, sizes, app, calls))
-    }
-}
-
-impl FileCalls for Install {
-    /// `app-3.apk`, `app-3.odex`, `app-3.17` and `packages-3.xml`.
-    fn name(&self, file: FileId) -> String {
-        let (app, number) = (
-            u64::from(file.0) / (FIRST + self.spec.files),
-            u64::from(file.0) % (FIRST + self.spec.files),
-        );
-        match number {
-            0 => format!("app-{app}.apk"),
-            1 => format!("app-{app}.odex"),
-            2 => format!("packages-{app}.xml"),
-            _ => format!("app-{app}.{number}"),
+    /// The calls of one application.
+    fn item(&mut self, (): (), app: u64, calls: &mut Calls) {
+        let Self { spec, sizes } = self;
+        let mut make = |number, bytes, durable| {
+            let file = spec.file(app, number);
+            file.make(bytes, spec.piece, durable, calls);
+        };
+        let package = spec.package.0 + below(sizes, spec.package.1 - spec.package.0 + 1);
+        make(0, package, true);
+        make(1, package * spec.code_percent / 100, true);
+        for number in 0..spec.files {
+            let durable = spec.fsync_every > 0 && number % spec.fsync_every == 0;
+            make(FIRST + number, skewed(sizes, spec.file), durable);
+        }
+        make(2, (app + 1) * LISTED, true);
+        if app > 0 {
+            let file = spec.file(app - 1, 2);
+            calls.push_back(FileCall::Remove { file });
         }
     }
 
-    fn contents(&self) -> Contents {
-        Contents::new(self.spec.seed)
+    /// `app-3.apk`, `app-3.odex`, `app-3.17` and `packages-3.xml`.
+    fn name(&self, file: FileId) -> String {
+        match self.spec.place(file) {
+            (app, 0) => format!("app-{app}.apk"),
+            (app, 1) => format!("app-{app}.odex"),
+            (app, 2) => format!("packages-{app}.xml"),
+            (app, number) => format!("app-{app}.{number}"),
+        }
     }
 
     fn group(&self, file: FileId) -> &'static str {
-        match u64::from(file.0) % (FIRST + self.spec.files) {
+        match self.spec.place(file).1 {
             0 => "packages",
             1 => "code",
             2 => "list",
             _ => "small files",
         }
-    }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
     }
 }
 
