@@ -13,7 +13,7 @@ use crate::{
     pattern::{SpecError, below, within},
 };
 use alloc::{format, string::String, vec::Vec};
-use nandlab_sim::{Rng, rng};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The most live bytes, and the most files of all times.
 const BYTES_MAX: u64 = 1 << 40;
@@ -24,44 +24,29 @@ const GROWING_MAX: u64 = 1 << 10;
 const FILL: &str = "fill";
 const ROUNDS: &str = "rounds";
 
-/// How a file system grows old. No publication has such numbers for ours; all are assumed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgeingSpec {
-    /// Draws sizes, victims and contents.
-    pub seed: u64,
-    /// Live bytes after each round, at most: 64 MiB. Utilisation is this over what the file system
-    /// holds.
-    pub bytes: u64,
-    /// Least and most bytes of a file: 4 KiB to 4 MiB, small ones more often.
-    pub file: (u64, u64),
-    /// Bytes that are written at once: 16 KiB.
-    pub piece: u64,
-    /// Files that grow at once: 4.
-    pub growing: u64,
-    /// Rounds after the first filling: 10.
-    pub rounds: u64,
-    /// Live bytes that go in each round, in percent: 20.
-    pub turnover: u64,
-    /// Pieces that are overwritten in each round, for every 100 live files: 50.
-    pub overwritten: u64,
-    /// A sync of everything ends each round.
-    pub sync: bool,
-}
-
-impl Default for AgeingSpec {
-    fn default() -> Self {
-        let file = (4 << 10, 4 << 20);
-        Self {
-            seed: 1,
-            bytes: 64 << 20,
-            file,
-            piece: 16 << 10,
-            growing: 4,
-            rounds: 10,
-            turnover: 20,
-            overwritten: 50,
-            sync: true,
-        }
+with_defaults! {
+    /// How a file system grows old. No publication has such numbers for ours; all are assumed.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AgeingSpec {
+        /// Draws sizes, victims and contents.
+        pub seed: u64 = 1,
+        /// Live bytes after each round, at most: 64 MiB. Utilisation is this over what the file
+        /// system holds.
+        pub bytes: u64 = 64 << 20,
+        /// Least and most bytes of a file: 4 KiB to 4 MiB, small ones more often.
+        pub file: (u64, u64) = (4 << 10, 4 << 20),
+        /// Bytes that are written at once: 16 KiB.
+        pub piece: u64 = 16 << 10,
+        /// Files that grow at once: 4.
+        pub growing: u64 = 4,
+        /// Rounds after the first filling: 10.
+        pub rounds: u64 = 10,
+        /// Live bytes that go in each round, in percent: 20.
+        pub turnover: u64 = 20,
+        /// Pieces that are overwritten in each round, for every 100 live files: 50.
+        pub overwritten: u64 = 50,
+        /// A sync of everything ends each round.
+        pub sync: bool = true,
     }
 }
 

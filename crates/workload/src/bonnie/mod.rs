@@ -17,7 +17,7 @@ use crate::{
     pattern::{SpecError, below, within},
 };
 use alloc::{collections::BTreeSet, string::String};
-use nandlab_sim::{Rng, rng};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The only file.
 const FILE: FileId = FileId(0);
@@ -74,59 +74,42 @@ impl BonniePhase {
     }
 }
 
-/// A run of Bonnie. Defaults are the program's where nothing else is said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BonnieSpec {
-    /// Draws contents and places. The program seeds each of its seekers with its process number.
-    pub seed: u64,
-    /// Length of the file in bytes, rounded down to whole blocks: 100 MB, of 2^20.
-    pub bytes: u64,
-    /// Bytes of a block. 4096, as S.-H. Lim, H. J. Choi, K. H. Park had it ("Journal Remap-Based
-    /// FTL for Journaling File System with Flash Memory", HPCC 2007); the program's `Chunk` is
-    /// 16384 (in older releases 8192).
-    pub chunk: u64,
-    /// Bytes of the buffer between `putc` or `getc` and the file: 4096, a block of the file system,
-    /// as glibc has it.
-    pub stdio_buffer: u64,
-    /// Seeks of all processes together: 4000.
-    pub seeks: u64,
-    /// Processes that seek: 3.
-    pub seekers: u64,
-    /// Of so many seeks of a process, the first updates what it has read: 10.
-    pub update_every: u64,
-    /// Instructions of the program for a character written: 30 (`putc` and its loop; glibc 2.36,
-    /// x86-64, gcc -O2, counted with callgrind).
-    pub putc_instructions: u64,
-    /// The same for a character read: 26 (`getc`).
-    pub getc_instructions: u64,
-    /// An fsync ends each phase that writes in sequence. (Seeks have none.)
-    pub fsync: bool,
-    /// A sync of everything ends such a phase, as `sync(2)` does: what a journal holds back is
-    /// brought home too. The program has none.
-    pub sync_all: bool,
-    /// The file stays, so that what it holds can be compared. The program removes it.
-    pub keep: bool,
-    /// The phases to run.
-    pub phases: BTreeSet<BonniePhase>,
-}
-
-impl Default for BonnieSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            bytes: 100 << 20,
-            chunk: 4096,
-            stdio_buffer: 4096,
-            seeks: 4000,
-            seekers: 3,
-            update_every: 10,
-            putc_instructions: 30,
-            getc_instructions: 26,
-            fsync: true,
-            sync_all: false,
-            keep: true,
-            phases: BonniePhase::ALL.into(),
-        }
+with_defaults! {
+    /// A run of Bonnie. Defaults are the program's where nothing else is said.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BonnieSpec {
+        /// Draws contents and places. The program seeds each of its seekers with its process
+        /// number.
+        pub seed: u64 = 1,
+        /// Length of the file in bytes, rounded down to whole blocks: 100 MB, of 2^20.
+        pub bytes: u64 = 100 << 20,
+        /// Bytes of a block. 4096, as S.-H. Lim, H. J. Choi, K. H. Park had it ("Journal
+        /// Remap-Based FTL for Journaling File System with Flash Memory", HPCC 2007); the program's
+        /// `Chunk` is 16384 (in older releases 8192).
+        pub chunk: u64 = 4096,
+        /// Bytes of the buffer between `putc` or `getc` and the file: 4096, a block of the file
+        /// system, as glibc has it.
+        pub stdio_buffer: u64 = 4096,
+        /// Seeks of all processes together: 4000.
+        pub seeks: u64 = 4000,
+        /// Processes that seek: 3.
+        pub seekers: u64 = 3,
+        /// Of so many seeks of a process, the first updates what it has read: 10.
+        pub update_every: u64 = 10,
+        /// Instructions of the program for a character written: 30 (`putc` and its loop; glibc
+        /// 2.36, x86-64, gcc -O2, counted with callgrind).
+        pub putc_instructions: u64 = 30,
+        /// The same for a character read: 26 (`getc`).
+        pub getc_instructions: u64 = 26,
+        /// An fsync ends each phase that writes in sequence. (Seeks have none.)
+        pub fsync: bool = true,
+        /// A sync of everything ends such a phase, as `sync(2)` does: what a journal holds back is
+        /// brought home too. The program has none.
+        pub sync_all: bool = false,
+        /// The file stays, so that what it holds can be compared. The program removes it.
+        pub keep: bool = true,
+        /// The phases to run.
+        pub phases: BTreeSet<BonniePhase> = BonniePhase::ALL.into(),
     }
 }
 

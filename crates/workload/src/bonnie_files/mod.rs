@@ -17,7 +17,7 @@ use crate::{
     pattern::{Scatter, SpecError, within},
 };
 use alloc::{format, string::String};
-use nandlab_sim::mix;
+use nandlab_sim::{mix, with_defaults};
 
 /// The most files.
 const FILES_MAX: u64 = 1 << 24;
@@ -28,28 +28,19 @@ const CHUNK: u64 = 8192;
 /// The most letters of a name beside its number.
 const LETTERS_MAX: u64 = 12;
 
-/// A run. The default is the program's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BonnieFilesSpec {
-    /// Draws names, orders, sizes and contents.
-    pub seed: u64,
-    /// Files of each half: 16384.
-    pub files: u64,
-    /// Least and most bytes of a file: 0.
-    pub bytes: (u64, u64),
-    /// A sync of everything ends each phase that changes something, within its time. The program
-    /// has none unless told (`-b` for each call).
-    pub sync_all: bool,
-}
-
-impl Default for BonnieFilesSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            files: 16_384,
-            bytes: (0, 0),
-            sync_all: false,
-        }
+with_defaults! {
+    /// A run. The default is the program's.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BonnieFilesSpec {
+        /// Draws names, orders, sizes and contents.
+        pub seed: u64 = 1,
+        /// Files of each half: 16384.
+        pub files: u64 = 16_384,
+        /// Least and most bytes of a file: 0.
+        pub bytes: (u64, u64) = (0, 0),
+        /// A sync of everything ends each phase that changes something, within its time. The
+        /// program has none unless told (`-b` for each call).
+        pub sync_all: bool = false,
     }
 }
 

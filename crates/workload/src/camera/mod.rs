@@ -15,7 +15,7 @@ use crate::{
     pattern::{SpecError, below, require, within},
 };
 use alloc::{format, string::String, vec::Vec};
-use nandlab_sim::{Rng, rng};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The index; photos follow, from 1.
 pub const INDEX: FileId = FileId(0);
@@ -55,68 +55,50 @@ pub enum IndexDelete {
     Compact,
 }
 
-/// A camera. The default is the paper's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CameraSpec {
-    /// Draws sizes, deletions and contents. Open: the paper names no generator, and its draw cannot
-    /// be had again.
-    pub seed: u64,
-    /// Transactions: 10 (the paper).
-    pub transactions: u32,
-    /// Photos made in each: 20 (the paper).
-    pub photos: u32,
-    /// Photos deleted in each, of those that it made: half (the paper). Open: which half; drawn.
-    pub deletes: u32,
-    /// Shortest photo in bytes: 300 KB (the paper), KB taken as 1024.
-    pub photo_bytes_min: u64,
-    /// Longest photo in bytes: 500 KB (the paper). Open: how sizes are distributed; uniformly, in
-    /// whole units.
-    pub photo_bytes_max: u64,
-    /// Bytes of an entry of the index: 96 (the paper).
-    pub entry_bytes: u64,
-    /// Bytes of a write: 512 (the paper).
-    pub unit: u64,
-    /// An fsync follows each write (the paper). Otherwise there is none.
-    pub fsync: bool,
-    /// More photos than this are too many: 60 (the paper).
-    pub delete_all_above: u32,
-    /// Open: when that is looked at. Right after the photos were made, because otherwise they
-    /// overflow the paper's volume.
-    pub delete_all: DeleteAll,
-    /// Open: whether "units of 512 B" holds for entries of 96 B. It does, since the paper says so
-    /// of both kinds of file.
-    pub index_write: IndexWrite,
-    /// Open: what "deletes index information" writes. The entry, in place; when all photos go, the
-    /// index is cut to nothing.
-    pub index_delete: IndexDelete,
-    /// Bytes of all photos together, in whole units: the drawn sizes are scaled by one factor, so
-    /// that a few leave their bounds by as much. None: as drawn.
-    ///
-    /// 79.67 MB (the paper: the "total footprint"). Open: whether MB is 2^20, as in the paper's
-    /// other sizes, or 10^6; and whether the index counts, a few hundred units. 2^20 and photos
-    /// alone give 163,164 units. (200 draws have 80,000 KB on average. 79.67 MiB lies 1.9 standard
-    /// deviations above that, 79,670 KB 0.4 below.)
-    pub total: Option<u64>,
-}
-
-impl Default for CameraSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            transactions: 10,
-            photos: 20,
-            deletes: 10,
-            photo_bytes_min: 300 << 10,
-            photo_bytes_max: 500 << 10,
-            entry_bytes: 96,
-            unit: 512,
-            fsync: true,
-            delete_all_above: 60,
-            delete_all: DeleteAll::AfterCreates,
-            index_write: IndexWrite::Units,
-            index_delete: IndexDelete::Overwrite,
-            total: Some(7967 * (1 << 20) / 100),
-        }
+with_defaults! {
+    /// A camera. The default is the paper's.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CameraSpec {
+        /// Draws sizes, deletions and contents. Open: the paper names no generator, and its draw
+        /// cannot be had again.
+        pub seed: u64 = 1,
+        /// Transactions: 10 (the paper).
+        pub transactions: u32 = 10,
+        /// Photos made in each: 20 (the paper).
+        pub photos: u32 = 20,
+        /// Photos deleted in each, of those that it made: half (the paper). Open: which half;
+        /// drawn.
+        pub deletes: u32 = 10,
+        /// Shortest photo in bytes: 300 KB (the paper), KB taken as 1024.
+        pub photo_bytes_min: u64 = 300 << 10,
+        /// Longest photo in bytes: 500 KB (the paper). Open: how sizes are distributed; uniformly,
+        /// in whole units.
+        pub photo_bytes_max: u64 = 500 << 10,
+        /// Bytes of an entry of the index: 96 (the paper).
+        pub entry_bytes: u64 = 96,
+        /// Bytes of a write: 512 (the paper).
+        pub unit: u64 = 512,
+        /// An fsync follows each write (the paper). Otherwise there is none.
+        pub fsync: bool = true,
+        /// More photos than this are too many: 60 (the paper).
+        pub delete_all_above: u32 = 60,
+        /// Open: when that is looked at. Right after the photos were made, because otherwise they
+        /// overflow the paper's volume.
+        pub delete_all: DeleteAll = DeleteAll::AfterCreates,
+        /// Open: whether "units of 512 B" holds for entries of 96 B. It does, since the paper says
+        /// so of both kinds of file.
+        pub index_write: IndexWrite = IndexWrite::Units,
+        /// Open: what "deletes index information" writes. The entry, in place; when all photos go,
+        /// the index is cut to nothing.
+        pub index_delete: IndexDelete = IndexDelete::Overwrite,
+        /// Bytes of all photos together, in whole units: the drawn sizes are scaled by one factor,
+        /// so that a few leave their bounds by as much. None: as drawn.
+        ///
+        /// 79.67 MB (the paper: the "total footprint"). Open: whether MB is 2^20, as in the paper's
+        /// other sizes, or 10^6; and whether the index counts, a few hundred units. 2^20 and photos
+        /// alone give 163,164 units. (200 draws have 80,000 KB on average. 79.67 MiB lies 1.9
+        /// standard deviations above that, 79,670 KB 0.4 below.)
+        pub total: Option<u64> = Some(7967 * (1 << 20) / 100),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     pattern::{SpecError, within},
 };
 use alloc::{format, string::String};
-use nandlab_sim::mix;
+use nandlab_sim::{mix, with_defaults};
 
 /// The most files of a thread in a loop: the program's.
 const FILES_MAX: u64 = 1_000_000;
@@ -85,39 +85,26 @@ impl FsMarkSync {
     }
 }
 
-/// A run of fs_mark. The defaults are the program's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FsMarkSpec {
-    /// Draws names and contents.
-    pub seed: u64,
-    /// Files of a thread in a loop (`-n`): 1000.
-    pub files: u64,
-    /// Bytes of a file (`-s`): 51200.
-    pub bytes: u64,
-    /// Bytes that are written at once (`-w`): 16384.
-    pub piece: u64,
-    /// Threads (`-t`): 1.
-    pub threads: u64,
-    /// How files are made durable (`-S`): each before it is closed.
-    pub sync: FsMarkSync,
-    /// Loops (`-L`): 1.
-    pub loops: u64,
-    /// Files stay (`-k`).
-    pub keep: bool,
-}
-
-impl Default for FsMarkSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            files: 1000,
-            bytes: 51_200,
-            piece: 16_384,
-            threads: 1,
-            sync: FsMarkSync::PerFile,
-            loops: 1,
-            keep: false,
-        }
+with_defaults! {
+    /// A run of fs_mark. The defaults are the program's.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct FsMarkSpec {
+        /// Draws names and contents.
+        pub seed: u64 = 1,
+        /// Files of a thread in a loop (`-n`): 1000.
+        pub files: u64 = 1000,
+        /// Bytes of a file (`-s`): 51200.
+        pub bytes: u64 = 51_200,
+        /// Bytes that are written at once (`-w`): 16384.
+        pub piece: u64 = 16_384,
+        /// Threads (`-t`): 1.
+        pub threads: u64 = 1,
+        /// How files are made durable (`-S`): each before it is closed.
+        pub sync: FsMarkSync = FsMarkSync::PerFile,
+        /// Loops (`-L`): 1.
+        pub loops: u64 = 1,
+        /// Files stay (`-k`).
+        pub keep: bool = false,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     pattern::{SpecError, below, within},
 };
 use alloc::{format, string::String};
-use nandlab_sim::{Rng, rng};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 const INSTALL: &str = "install";
 /// The longest file in bytes.
@@ -30,39 +30,26 @@ const LISTED: u64 = 900;
 /// Files of an application that come before the small ones: package, code, list.
 const FIRST: u64 = 3;
 
-/// Applications and their files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InstallSpec {
-    /// Draws sizes and contents.
-    pub seed: u64,
-    /// Applications: 30 (assumed).
-    pub apps: u64,
-    /// Least and most bytes of a package: 1 MiB to 10 MiB (assumed).
-    pub package: (u64, u64),
-    /// Bytes of a package that are written at once: 64 KiB (assumed).
-    pub piece: u64,
-    /// Code made of a package, in percent of it: 40 (assumed).
-    pub code_percent: u64,
-    /// Small files: 20 (assumed).
-    pub files: u64,
-    /// Least and most bytes of one: 512 to 64 KiB, small ones more often (assumed).
-    pub file: (u64, u64),
-    /// Every so many small files one is made durable, 0 for none: 2 (assumed).
-    pub fsync_every: u64,
-}
-
-impl Default for InstallSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            apps: 30,
-            package: (1 << 20, 10 << 20),
-            piece: 64 << 10,
-            code_percent: 40,
-            files: 20,
-            file: (512, 64 << 10),
-            fsync_every: 2,
-        }
+with_defaults! {
+    /// Applications and their files.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct InstallSpec {
+        /// Draws sizes and contents.
+        pub seed: u64 = 1,
+        /// Applications: 30 (assumed).
+        pub apps: u64 = 30,
+        /// Least and most bytes of a package: 1 MiB to 10 MiB (assumed).
+        pub package: (u64, u64) = (1 << 20, 10 << 20),
+        /// Bytes of a package that are written at once: 64 KiB (assumed).
+        pub piece: u64 = 64 << 10,
+        /// Code made of a package, in percent of it: 40 (assumed).
+        pub code_percent: u64 = 40,
+        /// Small files: 20 (assumed).
+        pub files: u64 = 20,
+        /// Least and most bytes of one: 512 to 64 KiB, small ones more often (assumed).
+        pub file: (u64, u64) = (512, 64 << 10),
+        /// Every so many small files one is made durable, 0 for none: 2 (assumed).
+        pub fsync_every: u64 = 2,
     }
 }
 

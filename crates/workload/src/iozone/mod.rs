@@ -17,6 +17,7 @@ use crate::{
     pattern::{Scatter, SpecError, require, within},
 };
 use alloc::{collections::BTreeSet, string::String};
+use nandlab_sim::with_defaults;
 
 /// The only file.
 const FILE: FileId = FileId(0);
@@ -71,47 +72,33 @@ impl IozoneTest {
     }
 }
 
-/// A run of IOzone. The default is that of S.-H. Lim, H. J. Choi, K. H. Park, "Journal Remap-Based
-/// FTL for Journaling File System with Flash Memory", HPCC 2007, "the paper", at its smallest
-/// record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IozoneSpec {
-    /// Draws contents and the random order. The program's is always the same.
-    pub seed: u64,
-    /// Length of the file in bytes (`-s`), rounded down to whole records: 4096 KB (the paper). The
-    /// program's default is 512 KB.
-    pub bytes: u64,
-    /// Bytes of a record (`-r`): 4 KB to 4096 KB (the paper). The program's default is 1 KB; by
-    /// itself (`-a`) it goes from 4 KB to 16 MB.
-    pub record: u64,
-    /// Tests (`-i`): write and rewrite (the paper). The program's default is all.
-    pub tests: BTreeSet<IozoneTest>,
-    /// The stopwatch includes an fsync (`-e`): "verifying that data is actually written to flash
-    /// memory" (the paper; by which option is open).
-    pub flush: bool,
-    /// The stopwatch includes the close (`-c`).
-    pub close: bool,
-    /// Each write is durable before the next (`-o`, `O_SYNC`): an fdatasync follows it, which is
-    /// what that meant before Linux 2.6.33.
-    pub sync: bool,
-    /// A sync of everything ends each phase that writes, within its time, as `sync(2)` does: what a
-    /// journal holds back is brought home too. The program has none.
-    pub sync_all: bool,
-}
-
-impl Default for IozoneSpec {
-    fn default() -> Self {
-        let tests = [IozoneTest::Write].into();
-        Self {
-            seed: 1,
-            bytes: 4 << 20,
-            record: 4096,
-            tests,
-            flush: true,
-            close: false,
-            sync: false,
-            sync_all: false,
-        }
+with_defaults! {
+    /// A run of IOzone. The default is that of S.-H. Lim, H. J. Choi, K. H. Park, "Journal
+    /// Remap-Based FTL for Journaling File System with Flash Memory", HPCC 2007, "the paper", at
+    /// its smallest record.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct IozoneSpec {
+        /// Draws contents and the random order. The program's is always the same.
+        pub seed: u64 = 1,
+        /// Length of the file in bytes (`-s`), rounded down to whole records: 4096 KB (the paper).
+        /// The program's default is 512 KB.
+        pub bytes: u64 = 4 << 20,
+        /// Bytes of a record (`-r`): 4 KB to 4096 KB (the paper). The program's default is 1 KB; by
+        /// itself (`-a`) it goes from 4 KB to 16 MB.
+        pub record: u64 = 4096,
+        /// Tests (`-i`): write and rewrite (the paper). The program's default is all.
+        pub tests: BTreeSet<IozoneTest> = [IozoneTest::Write].into(),
+        /// The stopwatch includes an fsync (`-e`): "verifying that data is actually written to
+        /// flash memory" (the paper; by which option is open).
+        pub flush: bool = true,
+        /// The stopwatch includes the close (`-c`).
+        pub close: bool = false,
+        /// Each write is durable before the next (`-o`, `O_SYNC`): an fdatasync follows it, which
+        /// is what that meant before Linux 2.6.33.
+        pub sync: bool = false,
+        /// A sync of everything ends each phase that writes, within its time, as `sync(2)` does:
+        /// what a journal holds back is brought home too. The program has none.
+        pub sync_all: bool = false,
     }
 }
 

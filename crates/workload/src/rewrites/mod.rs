@@ -13,7 +13,7 @@ use crate::{
     pattern::{SpecError, below, require, within},
 };
 use alloc::{format, string::String};
-use nandlab_sim::{Rng, rng};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The longest file in bytes.
 const BYTES_MAX: u64 = 1 << 40;
@@ -28,43 +28,29 @@ const FILL: &str = "fill";
 const ALL: &str = "all-files";
 const ROUNDS: &str = "rounds";
 
-/// Files and what is overwritten. The defaults are the publication's, in units of 2^20 and 2^30
-/// bytes; it does not say how much is written at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RewritesSpec {
-    /// Draws places and contents.
-    pub seed: u64,
-    /// Files: 3.
-    pub files: u64,
-    /// Length of each in bytes, rounded down to whole records: 1 GiB.
-    pub bytes: u64,
-    /// Bytes that are written at once: 4096 (assumed).
-    pub record: u64,
-    /// Bytes that are first overwritten in all files: 256 MiB.
-    pub spread: u64,
-    /// Rounds: 30.
-    pub rounds: u64,
-    /// Bytes that each overwrites: 256 MiB.
-    pub round: u64,
-    /// Rounds go to all files rather than to the first.
-    pub everywhere: bool,
-    /// An fsync of each file ends what is written to it in a phase and in a round (assumed).
-    pub fsync: bool,
-}
-
-impl Default for RewritesSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            files: 3,
-            bytes: 1 << 30,
-            record: 4096,
-            spread: 256 << 20,
-            rounds: 30,
-            round: 256 << 20,
-            everywhere: false,
-            fsync: true,
-        }
+with_defaults! {
+    /// Files and what is overwritten. The defaults are the publication's, in units of 2^20 and 2^30
+    /// bytes; it does not say how much is written at once.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RewritesSpec {
+        /// Draws places and contents.
+        pub seed: u64 = 1,
+        /// Files: 3.
+        pub files: u64 = 3,
+        /// Length of each in bytes, rounded down to whole records: 1 GiB.
+        pub bytes: u64 = 1 << 30,
+        /// Bytes that are written at once: 4096 (assumed).
+        pub record: u64 = 4096,
+        /// Bytes that are first overwritten in all files: 256 MiB.
+        pub spread: u64 = 256 << 20,
+        /// Rounds: 30.
+        pub rounds: u64 = 30,
+        /// Bytes that each overwrites: 256 MiB.
+        pub round: u64 = 256 << 20,
+        /// Rounds go to all files rather than to the first.
+        pub everywhere: bool = false,
+        /// An fsync of each file ends what is written to it in a phase and in a round (assumed).
+        pub fsync: bool = true,
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     pattern::{SpecError, below, require, within},
 };
 use alloc::{string::String, vec::Vec};
-use nandlab_sim::{Rng, rng};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The database.
 pub const DATABASE: FileId = FileId(0);
@@ -49,37 +49,26 @@ pub enum JournalMode {
     Persist,
 }
 
-/// A database and its transactions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RollbackSpec {
-    /// Draws pages and contents.
-    pub seed: u64,
-    /// Pages of the database: 256, that is 1 MiB.
-    pub pages: u64,
-    /// Bytes of a page: 4096, SQLite's default.
-    pub page: u64,
-    /// Transactions: 100.
-    pub transactions: u64,
-    /// Pages that each changes beside the first: 1, an update of one row that changes no index.
-    pub changed: u64,
-    /// How it ends: the journal is removed, SQLite's default.
-    pub mode: JournalMode,
-    /// The journal is made durable twice, and when it is cut (`PRAGMA synchronous = FULL`, SQLite's
-    /// default). Otherwise it is told how many pages it holds before it is made durable once.
-    pub full: bool,
-}
-
-impl Default for RollbackSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            pages: 256,
-            page: 4096,
-            transactions: 100,
-            changed: 1,
-            mode: JournalMode::Delete,
-            full: true,
-        }
+with_defaults! {
+    /// A database and its transactions.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RollbackSpec {
+        /// Draws pages and contents.
+        pub seed: u64 = 1,
+        /// Pages of the database: 256, that is 1 MiB.
+        pub pages: u64 = 256,
+        /// Bytes of a page: 4096, SQLite's default.
+        pub page: u64 = 4096,
+        /// Transactions: 100.
+        pub transactions: u64 = 100,
+        /// Pages that each changes beside the first: 1, an update of one row that changes no index.
+        pub changed: u64 = 1,
+        /// How it ends: the journal is removed, SQLite's default.
+        pub mode: JournalMode = JournalMode::Delete,
+        /// The journal is made durable twice, and when it is cut (`PRAGMA synchronous = FULL`,
+        /// SQLite's default). Otherwise it is told how many pages it holds before it is made
+        /// durable once.
+        pub full: bool = true,
     }
 }
 

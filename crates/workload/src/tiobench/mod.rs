@@ -17,7 +17,7 @@ use crate::{
     pattern::{SpecError, require, within},
 };
 use alloc::{collections::BTreeSet, format, string::String};
-use nandlab_sim::mix;
+use nandlab_sim::{mix, with_defaults};
 
 /// The longest file in bytes.
 const BYTES_MAX: u64 = 1 << 40;
@@ -62,43 +62,30 @@ impl TiobenchPhase {
     }
 }
 
-/// A run of tiobench.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TiobenchSpec {
-    /// Draws contents and places.
-    pub seed: u64,
-    /// Bytes of each thread's file (`-f`, there in MiB), rounded down to whole blocks: 10 MiB.
-    pub bytes: u64,
-    /// Bytes of a block (`-b`): 4096.
-    pub block: u64,
-    /// Threads (`-t`): 1. The program's default is 4.
-    pub threads: u64,
-    /// Blocks that each thread writes or reads at random (`-r`): 1000.
-    pub random: u64,
-    /// An fsync ends what a thread writes in a phase.
-    pub fsync: bool,
-    /// A new file has its full length before its first block is written, as the program does it.
-    pub truncate_first: bool,
-    /// What is written: zeros. The program writes what an anonymous mapping holds, unless it is to
-    /// check (`-c`).
-    pub contents: Look,
-    /// The phases to run.
-    pub phases: BTreeSet<TiobenchPhase>,
-}
-
-impl Default for TiobenchSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            bytes: 10 << 20,
-            block: 4096,
-            threads: 1,
-            random: 1000,
-            fsync: true,
-            truncate_first: true,
-            contents: Look::Zero,
-            phases: TiobenchPhase::ALL.into(),
-        }
+with_defaults! {
+    /// A run of tiobench.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct TiobenchSpec {
+        /// Draws contents and places.
+        pub seed: u64 = 1,
+        /// Bytes of each thread's file (`-f`, there in MiB), rounded down to whole blocks: 10 MiB.
+        pub bytes: u64 = 10 << 20,
+        /// Bytes of a block (`-b`): 4096.
+        pub block: u64 = 4096,
+        /// Threads (`-t`): 1. The program's default is 4.
+        pub threads: u64 = 1,
+        /// Blocks that each thread writes or reads at random (`-r`): 1000.
+        pub random: u64 = 1000,
+        /// An fsync ends what a thread writes in a phase.
+        pub fsync: bool = true,
+        /// A new file has its full length before its first block is written, as the program does
+        /// it.
+        pub truncate_first: bool = true,
+        /// What is written: zeros. The program writes what an anonymous mapping holds, unless it is
+        /// to check (`-c`).
+        pub contents: Look = Look::Zero,
+        /// The phases to run.
+        pub phases: BTreeSet<TiobenchPhase> = TiobenchPhase::ALL.into(),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     pattern::{SpecError, below, require, within},
 };
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
-use nandlab_sim::{Rng, rng};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The database.
 pub const DATABASE: FileId = FileId(0);
@@ -36,39 +36,27 @@ const FRAME: u64 = 24;
 /// The most pages of a transaction and of the log: they are kept in memory.
 const PAGES_MAX: u64 = 1 << 20;
 
-/// A database and its transactions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WalSpec {
-    /// Draws pages and contents.
-    pub seed: u64,
-    /// Pages of the database: 256, that is 1 MiB.
-    pub pages: u64,
-    /// Bytes of a page: 4096, SQLite's default.
-    pub page: u64,
-    /// Transactions: 1000.
-    pub transactions: u64,
-    /// Pages that each changes: 1, an update of one row that changes no index. A log needs no
-    /// counter of changes in the first page.
-    pub changed: u64,
-    /// Pages in the log at which it is brought home (`PRAGMA wal_autocheckpoint`): 1000, SQLite's
-    /// default.
-    pub checkpoint: u64,
-    /// Each commit is durable (`PRAGMA synchronous = FULL`, SQLite's default). With `NORMAL` only
-    /// what is brought home is.
-    pub full: bool,
-}
-
-impl Default for WalSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            pages: 256,
-            page: 4096,
-            transactions: 1000,
-            changed: 1,
-            checkpoint: 1000,
-            full: true,
-        }
+with_defaults! {
+    /// A database and its transactions.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct WalSpec {
+        /// Draws pages and contents.
+        pub seed: u64 = 1,
+        /// Pages of the database: 256, that is 1 MiB.
+        pub pages: u64 = 256,
+        /// Bytes of a page: 4096, SQLite's default.
+        pub page: u64 = 4096,
+        /// Transactions: 1000.
+        pub transactions: u64 = 1000,
+        /// Pages that each changes: 1, an update of one row that changes no index. A log needs no
+        /// counter of changes in the first page.
+        pub changed: u64 = 1,
+        /// Pages in the log at which it is brought home (`PRAGMA wal_autocheckpoint`): 1000,
+        /// SQLite's default.
+        pub checkpoint: u64 = 1000,
+        /// Each commit is durable (`PRAGMA synchronous = FULL`, SQLite's default). With `NORMAL`
+        /// only what is brought home is.
+        pub full: bool = true,
     }
 }
 
