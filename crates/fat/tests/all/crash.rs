@@ -11,7 +11,8 @@ use nandlab_crash::blocks::{
 };
 use nandlab_fat::{Bits, Fat, Finding, Format, Options, Severity, format};
 use nandlab_sim::{Rail, mix};
-use nandlab_vfs::{FileSystem, Ino, Sync, path};
+use nandlab_vfs::report::Finding as _;
+use nandlab_vfs::{Fault as _, FileSystem, Ino, Sync, path};
 
 type Logged = Fat<WriteLog<Ram>>;
 
