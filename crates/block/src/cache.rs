@@ -7,6 +7,7 @@
 
 use crate::Recent;
 use alloc::{
+    borrow::Cow,
     boxed::Box,
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     vec::Vec,
@@ -210,6 +211,46 @@ impl<O: Owner, T: Ord + Copy, M: Default> OwnedCache<O, T, M> {
         Some(data)
     }
 
+    /// Reads whole blocks of `size` bytes from `first` on. Those that are not here come from `read`,
+    /// neighbours at once, and are kept if `keep` says so.
+    pub fn read_through<E>(
+        &mut self,
+        first: u32,
+        size: usize,
+        buf: &mut [u8],
+        keep: bool,
+        mut read: impl FnMut(u32, &mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let count = buf.len() / size;
+        let mut at = 0;
+        while at < count {
+            let block = first + at as u32;
+            if let Some(data) = self.get(block) {
+                buf[at * size..(at + 1) * size].copy_from_slice(data);
+                at += 1;
+                continue;
+            }
+            let end = (at + 1..count).find(|end| self.has(first + *end as u32));
+            let part = &mut buf[at * size..end.unwrap_or(count) * size];
+            read(block, part)?;
+            for (block, data) in (block..).zip(part.chunks_exact(size)).filter(|_| keep) {
+                self.keep(block, data.into());
+            }
+            at = end.unwrap_or(count);
+        }
+        Ok(())
+    }
+
+    /// The bytes of blocks that are here, one behind the other.
+    pub fn gather(&mut self, blocks: &[u32]) -> Vec<u8> {
+        let first = blocks.first().and_then(|block| self.get(*block));
+        let mut bytes = Vec::with_capacity(first.map_or(0, <[u8]>::len) * blocks.len());
+        for block in blocks {
+            bytes.extend_from_slice(self.get(*block).unwrap_or_default());
+        }
+        bytes
+    }
+
     /// Replaces a block and gives its mark. If the block was dirty and the same owner's, it keeps
     /// its time and its mark.
     pub fn replace(&mut self, block: u32, owner: O, now: T, data: Box<[u8]>) -> Option<&mut M> {
@@ -337,6 +378,19 @@ pub fn runs(blocks: &[u32], most: usize) -> impl Iterator<Item = &[u32]> {
     })
 }
 
+/// Splits `data`, which starts at the block `first`, into whole blocks of `size` bytes and what is
+/// left, padded to a block with zeros. Each part comes with its first block.
+pub fn padded(first: u32, data: &[u8], size: usize) -> impl Iterator<Item = (u32, Cow<'_, [u8]>)> {
+    let (whole, rest) = data.split_at(data.len() / size * size);
+    let mut last = rest.to_vec();
+    last.resize(if rest.is_empty() { 0 } else { size }, 0);
+    let parts = [
+        (first, Cow::Borrowed(whole)),
+        (first + (whole.len() / size) as u32, Cow::Owned(last)),
+    ];
+    parts.into_iter().filter(|(_, part)| !part.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,6 +421,39 @@ mod tests {
         assert_eq!((cache.since(), cache.of(By::File)), (Some(2), [].into()));
         cache.forget_run(0, 4);
         assert_eq!((cache.waiting(), cache.since()), (0, None));
+    }
+
+    #[test]
+    fn a_read_takes_what_is_here_and_the_rest_in_runs() {
+        let mut cache = OwnedCache::<By, u8, ()>::new(16);
+        cache.keep(2, block(9));
+        let (mut buf, mut runs) = ([0; 16], Vec::new());
+        let mut read = |cache: &mut OwnedCache<_, _, _>, keep| {
+            cache.read_through::<()>(1, 4, &mut buf, keep, |first, part| {
+                runs.push((first, part.len()));
+                part.fill(first as u8);
+                Ok(())
+            })
+        };
+        read(&mut cache, false).unwrap();
+        read(&mut cache, true).unwrap();
+        read(&mut cache, true).unwrap();
+        assert_eq!(runs, [(1, 4), (3, 8), (1, 4), (3, 8)]);
+        assert_eq!(
+            buf,
+            *b"\x01\x01\x01\x01\x09\x09\x09\x09\x03\x03\x03\x03\x03\x03\x03\x03"
+        );
+        assert_eq!(cache.gather(&[2, 3]), [9, 9, 9, 9, 3, 3, 3, 3]);
+    }
+
+    #[test]
+    fn the_last_block_is_padded() {
+        let parts = |data: &'static [u8]| padded(7, data, 2).collect::<Vec<_>>();
+        assert_eq!(parts(b""), []);
+        assert_eq!(parts(b"a"), [(7, b"a\0"[..].into())]);
+        assert_eq!(parts(b"abcd"), [(7, b"abcd"[..].into())]);
+        let split = [(7, b"abcd"[..].into()), (9, b"e\0"[..].into())];
+        assert_eq!(parts(b"abcde"), split);
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod write_log;
 use core::fmt;
 use nandlab_sim::{Finding, LayerFault, MediumFault, Place, PowerCut};
 
-pub use cache::{Cache, OwnedCache, Owner, runs};
+pub use cache::{Cache, OwnedCache, Owner, padded, runs};
 pub use counter::{Count, Counter, Counts};
 pub use cuts::{CutId, Cuts};
 pub use fault::{Fault, FaultInjector, Faults};

@@ -89,9 +89,8 @@ pub enum ExtError {
     Failed,
 }
 
-impl ExtError {
-    /// The number for the caller.
-    pub fn errno(&self) -> Errno {
+impl Fault for ExtError {
+    fn errno(&self) -> Errno {
         match self {
             Self::Call(errno) => *errno,
             Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
@@ -101,12 +100,6 @@ impl ExtError {
             }
             Self::Device(_) => Errno::Io,
         }
-    }
-}
-
-impl Fault for ExtError {
-    fn errno(&self) -> Errno {
-        self.errno()
     }
 
     fn is_refusal(&self) -> bool {

@@ -197,9 +197,8 @@ impl core::fmt::Display for Place {
     }
 }
 
-impl Finding {
-    /// How much it matters.
-    pub fn severity(&self) -> Severity {
+impl report::Finding for Finding {
+    fn severity(&self) -> Severity {
         match self {
             Self::InUse
             | Self::Count {
@@ -220,12 +219,6 @@ impl Finding {
             } if *directory || found >= expected => Severity::Waste,
             _ => Severity::Damage,
         }
-    }
-}
-
-impl report::Finding for Finding {
-    fn severity(&self) -> Severity {
-        self.severity()
     }
 }
 

@@ -16,51 +16,37 @@ use crate::{
 };
 use alloc::{vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError, Lba};
-use nandlab_vfs::{FileType, Time};
+use nandlab_vfs::{FileType, Time, with_defaults};
 
 /// The longest request, in bytes.
 const REQUEST_MAX: usize = 128 * 1024;
 
-/// How a volume shall be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Format {
-    /// Whether it has a journal: ext3. A volume of fewer than 2048 blocks gets none.
-    pub journal: bool,
-    /// Blocks of the journal; by default from 1024 to 262 144 by the size of the volume.
-    pub journal_blocks: Option<u32>,
-    /// Bytes of a block, 1024, 2048 or 4096; by default 1024 below 512 MiB, otherwise 4096.
-    pub block: Option<u32>,
-    /// Bytes of an inode, 128 to the block's.
-    pub inode_size: u32,
-    /// Bytes of the volume for each inode; by default 8192 below 3 MiB, 4096 below 512 MiB, 16 384,
-    /// 32 768 from 4 TiB on.
-    pub inode_ratio: Option<u32>,
-    /// Percent of the blocks that only the superuser may take.
-    pub reserved_percent: u32,
-    /// Name of the volume, up to 16 bytes.
-    pub label: Vec<u8>,
-    /// Its identity.
-    pub uuid: [u8; 16],
-    /// Seed of the directory hash.
-    pub hash_seed: [u8; 16],
-    /// The time at which it is made.
-    pub now: Time,
-}
-
-impl Default for Format {
-    fn default() -> Self {
-        Self {
-            journal: false,
-            journal_blocks: None,
-            block: None,
-            inode_size: 256,
-            inode_ratio: None,
-            reserved_percent: 5,
-            label: Vec::new(),
-            uuid: *b"\x6e\x61\x6e\x64\x6c\x61\x40\x62\x80\x65\x78\x74\x00\x00\x00\x01",
-            hash_seed: *b"\x6e\x61\x6e\x64\x6c\x61\x40\x62\x80\x68\x61\x73\x68\x00\x00\x01",
-            now: Time::new(0),
-        }
+with_defaults! {
+    /// How a volume shall be.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Format {
+        /// Whether it has a journal: ext3. A volume of fewer than 2048 blocks gets none.
+        pub journal: bool = false,
+        /// Blocks of the journal; by default from 1024 to 262 144 by the size of the volume.
+        pub journal_blocks: Option<u32> = None,
+        /// Bytes of a block, 1024, 2048 or 4096; by default 1024 below 512 MiB, otherwise 4096.
+        pub block: Option<u32> = None,
+        /// Bytes of an inode, 128 to the block's.
+        pub inode_size: u32 = 256,
+        /// Bytes of the volume for each inode; by default 8192 below 3 MiB, 4096 below 512 MiB,
+        /// 16 384, 32 768 from 4 TiB on.
+        pub inode_ratio: Option<u32> = None,
+        /// Percent of the blocks that only the superuser may take.
+        pub reserved_percent: u32 = 5,
+        /// Name of the volume, up to 16 bytes.
+        pub label: Vec<u8> = Vec::new(),
+        /// Its identity.
+        pub uuid: [u8; 16] = *b"\x6e\x61\x6e\x64\x6c\x61\x40\x62\x80\x65\x78\x74\x00\x00\x00\x01",
+        /// Seed of the directory hash.
+        pub hash_seed: [u8; 16] =
+            *b"\x6e\x61\x6e\x64\x6c\x61\x40\x62\x80\x68\x61\x73\x68\x00\x00\x01",
+        /// The time at which it is made.
+        pub now: Time = Time::new(0),
     }
 }
 

@@ -15,7 +15,7 @@ use alloc::{
 };
 use nandlab_block::{BlockDevice, BlockError};
 use nandlab_jbd::{COMMIT_INTERVAL, Checkpoint};
-use nandlab_vfs::{Call, Errno, Gate, Gated, Time};
+use nandlab_vfs::{Call, Errno, Gate, Gated, Time, with_defaults};
 
 /// What goes through the journal of a volume that has one (`data=` of Linux's ext3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,49 +32,33 @@ pub enum Mode {
     Writeback,
 }
 
-/// How a volume is mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// What goes through the journal, if there is one.
-    pub mode: Mode,
-    /// How committed blocks come home from the journal.
-    pub checkpoint: Checkpoint,
-    /// Age at which changes fall due to be committed to the journal, in nanoseconds.
-    pub commit_interval: u64,
-    /// Every change is durable when the call returns.
-    pub sync: bool,
-    /// Freed blocks are discarded on the device.
-    pub discard: bool,
-    /// Nothing is ever written.
-    pub read_only: bool,
-    /// The steps of a commit wait for each other; otherwise only its end waits for the device.
-    pub barriers: bool,
-    /// Blocks reserved for the superuser may be taken.
-    pub use_reserved: bool,
-    /// Bytes of the cache for what does not wait to be written.
-    pub cache_bytes: u64,
-    /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
-    pub waiting_bytes_max: u64,
-    /// Contents are written once or read once, and so not kept: what is read comes from the device,
-    /// and what new blocks hold goes there in the call that writes it.
-    pub once: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            mode: Mode::default(),
-            checkpoint: Checkpoint::default(),
-            commit_interval: COMMIT_INTERVAL,
-            sync: false,
-            discard: false,
-            read_only: false,
-            barriers: true,
-            use_reserved: true,
-            cache_bytes: 4 << 20,
-            waiting_bytes_max: 8 << 20,
-            once: false,
-        }
+with_defaults! {
+    /// How a volume is mounted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// What goes through the journal, if there is one.
+        pub mode: Mode = Mode::default(),
+        /// How committed blocks come home from the journal.
+        pub checkpoint: Checkpoint = Checkpoint::default(),
+        /// Age at which changes fall due to be committed to the journal, in nanoseconds.
+        pub commit_interval: u64 = COMMIT_INTERVAL,
+        /// Every change is durable when the call returns.
+        pub sync: bool = false,
+        /// Freed blocks are discarded on the device.
+        pub discard: bool = false,
+        /// Nothing is ever written.
+        pub read_only: bool = false,
+        /// The steps of a commit wait for each other; otherwise only its end waits for the device.
+        pub barriers: bool = true,
+        /// Blocks reserved for the superuser may be taken.
+        pub use_reserved: bool = true,
+        /// Bytes of the cache for what does not wait to be written.
+        pub cache_bytes: u64 = 4 << 20,
+        /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+        pub waiting_bytes_max: u64 = 8 << 20,
+        /// Contents are written once or read once, and so not kept: what is read comes from the
+        /// device, and what new blocks hold goes there in the call that writes it.
+        pub once: bool = false,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     format::{Layout, SUPER_AT, SUPER_BYTES},
 };
 use alloc::{boxed::Box, collections::BTreeSet, vec, vec::Vec};
-use nandlab_block::{BlockDevice, Lba, runs};
+use nandlab_block::{BlockDevice, Lba, padded, runs};
 use nandlab_vfs::Time;
 
 /// The longest request, in bytes.
@@ -131,43 +131,18 @@ impl<D: BlockDevice> Store<D> {
         buf: &mut [u8],
         keep: bool,
     ) -> Result<(), ExtError> {
-        let size = self.layout.size();
-        let count = buf.len() / size;
-        let mut at = 0;
-        while at < count {
-            if let Some(data) = self.cache.get(first + at as u32) {
-                buf[at * size..(at + 1) * size].copy_from_slice(data);
-                at += 1;
-                continue;
-            }
-            let cached = |end: &usize| *end == count || self.cache.has(first + *end as u32);
-            let end = (at + 1..=count).find(cached).unwrap_or(count);
-            let part = &mut buf[at * size..end * size];
-            self.disk.read(first + at as u32, self.ratio, size, part)?;
-            for (block, data) in (first + at as u32..)
-                .zip(part.chunks_exact(size))
-                .filter(|_| keep)
-            {
-                self.cache.keep(block, data.into());
-            }
-            at = end;
-        }
-        Ok(())
+        let (size, ratio, disk) = (self.layout.size(), self.ratio, &mut self.disk);
+        let read = |first, part: &mut [u8]| disk.read(first, ratio, size, part);
+        self.cache.read_through(first, size, buf, keep, read)
     }
 
     /// Contents of blocks that were just taken, on the medium at once; what they lack of whole
     /// blocks is zeros.
     pub fn write_contents(&mut self, first: u32, data: &[u8]) -> Result<(), ExtError> {
-        let (whole, rest) = data.split_at(data.len() / self.layout.size() * self.layout.size());
         let now = self.now;
         self.changed_since.get_or_insert(now);
-        if !whole.is_empty() {
-            self.write_image(first, whole)?;
-        }
-        if !rest.is_empty() {
-            let mut last = vec![0; self.layout.size()];
-            last[..rest.len()].copy_from_slice(rest);
-            self.write_image(first + (whole.len() / self.layout.size()) as u32, &last)?;
+        for (block, image) in padded(first, data, self.layout.size()) {
+            self.write_image(block, &image)?;
         }
         Ok(())
     }
@@ -202,10 +177,7 @@ impl<D: BlockDevice> Store<D> {
     pub fn write(&mut self, blocks: &[u32]) -> Result<(), ExtError> {
         let most = REQUEST_MAX / self.layout.size();
         for run in runs(blocks, most) {
-            let mut data = Vec::with_capacity(run.len() * self.layout.size());
-            for block in run {
-                data.extend_from_slice(self.cache.get(*block).unwrap_or_default());
-            }
+            let data = self.cache.gather(run);
             self.write_image(run[0], &data)?;
             run.iter().for_each(|block| self.cache.settle(*block));
         }

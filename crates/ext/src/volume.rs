@@ -7,6 +7,7 @@ use alloc::{
     vec::Vec,
 };
 use nandlab_block::BlockDevice;
+use nandlab_vfs::report::Finding as _;
 use nandlab_vfs::{Mounted, Nature, Promise, Volume, VolumeError};
 
 /// A volume of ext2 or ext3 with its options.

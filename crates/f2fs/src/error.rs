@@ -93,9 +93,8 @@ pub enum F2fsError {
     Failed,
 }
 
-impl F2fsError {
-    /// The number for the caller.
-    pub fn errno(&self) -> Errno {
+impl Fault for F2fsError {
+    fn errno(&self) -> Errno {
         match self {
             Self::Call(errno) => *errno,
             Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
@@ -106,12 +105,6 @@ impl F2fsError {
             | Self::Entry { .. } => Errno::Unclean,
             Self::Device(_) => Errno::Io,
         }
-    }
-}
-
-impl Fault for F2fsError {
-    fn errno(&self) -> Errno {
-        self.errno()
     }
 
     fn is_refusal(&self) -> bool {

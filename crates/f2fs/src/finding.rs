@@ -130,9 +130,8 @@ pub enum Finding {
     },
 }
 
-impl Finding {
-    /// How much it matters.
-    pub fn severity(&self) -> Severity {
+impl report::Finding for Finding {
+    fn severity(&self) -> Severity {
         match self {
             Self::InUse => Severity::Note,
             Self::Count { .. }
@@ -141,12 +140,6 @@ impl Finding {
             | Self::Nameless { .. } => Severity::Waste,
             _ => Severity::Damage,
         }
-    }
-}
-
-impl report::Finding for Finding {
-    fn severity(&self) -> Severity {
-        self.severity()
     }
 }
 

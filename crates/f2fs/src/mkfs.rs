@@ -18,7 +18,7 @@ use crate::{
 };
 use alloc::{string::String, vec, vec::Vec};
 use nandlab_block::BlockDevice;
-use nandlab_vfs::{FileType, Time};
+use nandlab_vfs::{FileType, Time, with_defaults};
 
 /// Bytes of a checkpoint block for bitmaps.
 const BITMAPS: u32 = 4092 - 192;
@@ -32,40 +32,27 @@ const COLD: [&str; 36] = [
 /// Of files that are rewritten often: databases, virtual disks.
 const HOT: [&str; 4] = ["db", "vmdk", "vdi", "qcow2"];
 
-/// Choices for a new volume.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Format {
-    /// Segments of a section, the unit of cleaning (`-s`).
-    pub segs_per_sec: u32,
-    /// Sections of a zone (`-z`).
-    pub secs_per_zone: u32,
-    /// Percent of the main area that is kept back; computed if none (`-o`).
-    pub overprovision: Option<f64>,
-    /// The volume's name, at most 511 characters (`-l`).
-    pub label: String,
-    /// The volume's identity (`-U`).
-    pub uuid: [u8; 16],
-    /// Number of the first checkpoint; mkfs.f2fs draws one. Should differ from those that the
-    /// device has had.
-    pub checkpoint: u64,
-    /// What made the volume, at most 255 bytes.
-    pub maker: String,
-    /// The root directory's times.
-    pub now: Time,
-}
-
-impl Default for Format {
-    fn default() -> Self {
-        Self {
-            segs_per_sec: 1,
-            secs_per_zone: 1,
-            overprovision: None,
-            label: String::new(),
-            uuid: *b"nandlab\0f2fs\0vol",
-            checkpoint: 1,
-            maker: "nandlab".into(),
-            now: Time::new(0),
-        }
+with_defaults! {
+    /// Choices for a new volume.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Format {
+        /// Segments of a section, the unit of cleaning (`-s`).
+        pub segs_per_sec: u32 = 1,
+        /// Sections of a zone (`-z`).
+        pub secs_per_zone: u32 = 1,
+        /// Percent of the main area that is kept back; computed if none (`-o`).
+        pub overprovision: Option<f64> = None,
+        /// The volume's name, at most 511 characters (`-l`).
+        pub label: String = String::new(),
+        /// The volume's identity (`-U`).
+        pub uuid: [u8; 16] = *b"nandlab\0f2fs\0vol",
+        /// Number of the first checkpoint; mkfs.f2fs draws one. Should differ from those that the
+        /// device has had.
+        pub checkpoint: u64 = 1,
+        /// What made the volume, at most 255 bytes.
+        pub maker: String = "nandlab".into(),
+        /// The root directory's times.
+        pub now: Time = Time::new(0),
     }
 }
 

@@ -18,51 +18,54 @@ use alloc::{
     vec::Vec,
 };
 use nandlab_block::{BlockDevice, BlockError};
-use nandlab_vfs::{Call, Errno, Gate, Gated, Time};
+use nandlab_vfs::{Call, Errno, Gate, Gated, Time, with_defaults};
 
-/// How a volume is mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Logs in use: 6, 4 or 2 (`active_logs=`).
-    pub logs: u8,
-    /// Contents of small files lie in their inodes (`inline_data`).
-    pub inline_data: bool,
-    /// Names of small directories lie in their inodes (`inline_dentry`).
-    pub inline_names: bool,
-    /// Segments that have become clean are discarded on the device, behind the checkpoint that
-    /// makes them so.
-    pub discard: bool,
-    /// Nothing is ever written; what a power cut left behind the checkpoint is recovered in memory.
-    pub read_only: bool,
-    /// An fsync rolls forward; otherwise each takes a checkpoint.
-    pub roll_forward: bool,
-    /// Logs fill holes when few sections are clean (`mode=adaptive` of Linux); otherwise only
-    /// cleaning makes room (`mode=lfs`).
-    pub threaded: bool,
-    /// When contents are overwritten where they lie rather than written to a new place
-    /// (`ipu_policy` of Linux). Needs `threaded`.
-    pub in_place: InPlace,
-    /// How cleaning chooses where space is short.
-    pub foreground: Policy,
-    /// How it chooses when there is time (`atgc` of Linux makes this [`Policy::AgeThreshold`]).
-    pub background: Policy,
-    /// An fsync's contents are durable before its nodes are written. Linux leaves that out
-    /// (`fsync_mode=posix`): there a cut during an fsync can take what earlier ones had made
-    /// durable in the same block, where the device writes out of order.
-    pub ordered: bool,
-    /// Age at which changes fall due for a checkpoint, in nanoseconds (`cp_interval` of Linux: 60
-    /// s).
-    pub checkpoint_interval: u64,
-    /// Time between two sections cleaned in the background, in nanoseconds; 0 for none
-    /// (`gc_max_sleep_time` of Linux: 60 s).
-    pub cleaning_interval: u64,
-    /// Bytes of the cache for what does not wait to be written, of nodes and of contents each.
-    pub cache_bytes: u64,
-    /// Bytes of the longest request that blocks of one log are written with, one behind the other:
-    /// 4096, one block (Linux: as the device has it, typically 512 KiB).
-    pub request_bytes: u64,
-    /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
-    pub waiting_bytes_max: u64,
+with_defaults! {
+    /// How a volume is mounted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// Logs in use: 6, 4 or 2 (`active_logs=`).
+        pub logs: u8 = 6,
+        /// Contents of small files lie in their inodes (`inline_data`).
+        pub inline_data: bool = true,
+        /// Names of small directories lie in their inodes (`inline_dentry`).
+        pub inline_names: bool = true,
+        /// Segments that have become clean are discarded on the device, behind the checkpoint that
+        /// makes them so.
+        pub discard: bool = true,
+        /// Nothing is ever written; what a power cut left behind the checkpoint is recovered in
+        /// memory.
+        pub read_only: bool = false,
+        /// An fsync rolls forward; otherwise each takes a checkpoint.
+        pub roll_forward: bool = true,
+        /// Logs fill holes when few sections are clean (`mode=adaptive` of Linux); otherwise only
+        /// cleaning makes room (`mode=lfs`).
+        pub threaded: bool = true,
+        /// When contents are overwritten where they lie rather than written to a new place
+        /// (`ipu_policy` of Linux). Needs `threaded`.
+        pub in_place: InPlace = InPlace::Never,
+        /// How cleaning chooses where space is short.
+        pub foreground: Policy = Policy::Greedy,
+        /// How it chooses when there is time (`atgc` of Linux makes this [`Policy::AgeThreshold`]).
+        pub background: Policy = Policy::CostBenefit,
+        /// An fsync's contents are durable before its nodes are written. Linux leaves that out
+        /// (`fsync_mode=posix`): there a cut during an fsync can take what earlier ones had made
+        /// durable in the same block, where the device writes out of order.
+        pub ordered: bool = true,
+        /// Age at which changes fall due for a checkpoint, in nanoseconds (`cp_interval` of Linux:
+        /// 60 s).
+        pub checkpoint_interval: u64 = 60_000_000_000,
+        /// Time between two sections cleaned in the background, in nanoseconds; 0 for none
+        /// (`gc_max_sleep_time` of Linux: 60 s).
+        pub cleaning_interval: u64 = 60_000_000_000,
+        /// Bytes of the cache for what does not wait to be written, of nodes and of contents each.
+        pub cache_bytes: u64 = 4 << 20,
+        /// Bytes of the longest request that blocks of one log are written with, one behind the
+        /// other: 4096, one block (Linux: as the device has it, typically 512 KiB).
+        pub request_bytes: u64 = 4096,
+        /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+        pub waiting_bytes_max: u64 = 8 << 20,
+    }
 }
 
 /// When contents are overwritten where they lie. Never those of directories, nor what cleaning
@@ -76,29 +79,6 @@ pub enum InPlace {
     /// By an fsync of at most so many blocks, and by every fdatasync: Linux's `F2FS_IPU_FSYNC` and
     /// its default, there 8 blocks.
     Fsync(u32),
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            logs: 6,
-            inline_data: true,
-            inline_names: true,
-            discard: true,
-            read_only: false,
-            roll_forward: true,
-            threaded: true,
-            in_place: InPlace::Never,
-            foreground: Policy::Greedy,
-            background: Policy::CostBenefit,
-            ordered: true,
-            checkpoint_interval: 60_000_000_000,
-            cleaning_interval: 60_000_000_000,
-            cache_bytes: 4 << 20,
-            request_bytes: 4096,
-            waiting_bytes_max: 8 << 20,
-        }
-    }
 }
 
 /// Work done since the mount.

@@ -5,6 +5,7 @@
 
 use crate::{format::SEGMENT, segments::Segments};
 use alloc::vec::Vec;
+use nandlab_vfs::with_defaults;
 
 /// How a section to clean is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,28 +19,19 @@ pub enum Policy {
     AgeThreshold(AgeThreshold),
 }
 
-/// Numbers of [`Policy::AgeThreshold`]. The defaults are Linux's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AgeThreshold {
-    /// A candidate is so many seconds of mounted time older than the youngest section: 604800, a
-    /// week. A volume that was never mounted for that long has no threshold.
-    pub seconds: u64,
-    /// So many percent of the candidates, the oldest, are looked at: 20.
-    pub percent: u8,
-    /// At least so many: 10.
-    pub least: u32,
-    /// Weight of age, in percent; what is left is the weight of blocks that are not valid: 60.
-    pub weight: u8,
-}
-
-impl Default for AgeThreshold {
-    fn default() -> Self {
-        Self {
-            seconds: 604_800,
-            percent: 20,
-            least: 10,
-            weight: 60,
-        }
+with_defaults! {
+    /// Numbers of [`Policy::AgeThreshold`]. The defaults are Linux's.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct AgeThreshold {
+        /// A candidate is so many seconds of mounted time older than the youngest section: 604800,
+        /// a week. A volume that was never mounted for that long has no threshold.
+        pub seconds: u64 = 604_800,
+        /// So many percent of the candidates, the oldest, are looked at: 20.
+        pub percent: u8 = 20,
+        /// At least so many: 10.
+        pub least: u32 = 10,
+        /// Weight of age, in percent; what is left is the weight of blocks that are not valid: 60.
+        pub weight: u8 = 60,
     }
 }
 

@@ -82,9 +82,8 @@ pub enum FatError {
     Failed,
 }
 
-impl FatError {
-    /// The number for the caller.
-    pub fn errno(&self) -> Errno {
+impl Fault for FatError {
+    fn errno(&self) -> Errno {
         match self {
             Self::Call(errno) => *errno,
             Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
@@ -94,12 +93,6 @@ impl FatError {
             | Self::SmallNvram { .. } => Errno::Invalid,
             Self::Device(_) | Self::Nvram(_) | Self::Chain { .. } => Errno::Io,
         }
-    }
-}
-
-impl Fault for FatError {
-    fn errno(&self) -> Errno {
-        self.errno()
     }
 
     fn is_refusal(&self) -> bool {

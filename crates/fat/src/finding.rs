@@ -165,9 +165,8 @@ pub enum Finding {
     },
 }
 
-impl Finding {
-    /// How much it matters.
-    pub fn severity(&self) -> Severity {
+impl report::Finding for Finding {
+    fn severity(&self) -> Severity {
         match self {
             Self::InUse
             | Self::Backup { .. }
@@ -183,12 +182,6 @@ impl Finding {
             Self::Chain { within, .. } if !within => Severity::Waste,
             _ => Severity::Damage,
         }
-    }
-}
-
-impl report::Finding for Finding {
-    fn severity(&self) -> Severity {
-        self.severity()
     }
 }
 

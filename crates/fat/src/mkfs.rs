@@ -12,7 +12,7 @@ use crate::{
 };
 use alloc::{vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError, Lba};
-use nandlab_vfs::Time;
+use nandlab_vfs::{Time, with_defaults};
 
 /// Volumes of FAT16 have at least so many clusters: Windows takes those with 4085 and 4086 for
 /// FAT12.
@@ -20,52 +20,35 @@ const FAT16_MIN: u64 = 4087;
 const FAT32_MIN: u64 = 65_525;
 const MIB: u64 = 1 << 20;
 
-/// What is to be made; what is none is chosen by the size.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Format {
-    /// Bits of a table entry: FAT32 from 512 MiB on, otherwise what gives more clusters.
-    pub bits: Option<Bits>,
-    /// Bytes of a sector: 512, 1024, 2048 or 4096.
-    pub sector: u32,
-    /// Sectors of a cluster: 4 or more, on FAT32 by size.
-    pub cluster_sectors: Option<u32>,
-    /// Reserved sectors: 1, on FAT32 32.
-    pub reserved: Option<u32>,
-    /// Copies of the table.
-    pub fats: u32,
-    /// Entries of the root directory of FAT12 and FAT16: 512, on a floppy 112 or 224.
-    pub root_entries: Option<u32>,
-    /// The media byte: 0xf8, on a floppy its own.
-    pub media: Option<u8>,
-    /// The volume's number.
-    pub volume_id: u32,
-    /// The volume's name, up to 11 characters of upper-case ASCII.
-    pub label: Option<Vec<u8>>,
-    /// Sectors before the volume on its disk.
-    pub hidden_sectors: u32,
-    /// Whether tables and clusters begin at multiples of the cluster's length, and the volume ends
-    /// at one of the track's.
-    pub align: bool,
-    /// When the label is made.
-    pub now: Time,
-}
-
-impl Default for Format {
-    fn default() -> Self {
-        Self {
-            bits: None,
-            sector: 512,
-            cluster_sectors: None,
-            reserved: None,
-            fats: 2,
-            root_entries: None,
-            media: None,
-            volume_id: 0x1234_5678,
-            label: None,
-            hidden_sectors: 0,
-            align: true,
-            now: Time::new(315_532_800),
-        }
+with_defaults! {
+    /// What is to be made; what is none is chosen by the size.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Format {
+        /// Bits of a table entry: FAT32 from 512 MiB on, otherwise what gives more clusters.
+        pub bits: Option<Bits> = None,
+        /// Bytes of a sector: 512, 1024, 2048 or 4096.
+        pub sector: u32 = 512,
+        /// Sectors of a cluster: 4 or more, on FAT32 by size.
+        pub cluster_sectors: Option<u32> = None,
+        /// Reserved sectors: 1, on FAT32 32.
+        pub reserved: Option<u32> = None,
+        /// Copies of the table.
+        pub fats: u32 = 2,
+        /// Entries of the root directory of FAT12 and FAT16: 512, on a floppy 112 or 224.
+        pub root_entries: Option<u32> = None,
+        /// The media byte: 0xf8, on a floppy its own.
+        pub media: Option<u8> = None,
+        /// The volume's number.
+        pub volume_id: u32 = 0x1234_5678,
+        /// The volume's name, up to 11 characters of upper-case ASCII.
+        pub label: Option<Vec<u8>> = None,
+        /// Sectors before the volume on its disk.
+        pub hidden_sectors: u32 = 0,
+        /// Whether tables and clusters begin at multiples of the cluster's length, and the volume
+        /// ends at one of the track's.
+        pub align: bool = true,
+        /// When the label is made.
+        pub now: Time = Time::new(315_532_800),
     }
 }
 

@@ -9,54 +9,37 @@ use crate::{
     table::Table,
 };
 use nandlab_block::{BlockDevice, Ram};
-use nandlab_vfs::{Call, Errno, Gate, Gated, Time};
+use nandlab_vfs::{Call, Errno, Gate, Gated, Time, with_defaults};
 
-/// How a volume is mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Owner of everything.
-    pub uid: u32,
-    /// Group of everything.
-    pub gid: u32,
-    /// Permission bits that files do not have.
-    pub fmask: u16,
-    /// Permission bits that directories do not have.
-    pub dmask: u16,
-    /// Every change is durable when the call returns.
-    pub sync: bool,
-    /// Freed clusters are discarded on the device.
-    pub discard: bool,
-    /// Nothing is ever written.
-    pub read_only: bool,
-    /// The steps of a commit wait for each other; otherwise only its end waits for the device.
-    pub barriers: bool,
-    /// Bytes of the cache for what does not wait to be written.
-    pub cache_bytes: u64,
-    /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
-    pub waiting_bytes_max: u64,
-    /// Contents are written once or read once, and so not kept: what is read comes from the device,
-    /// and what lies behind the end goes there in the call that writes it.
-    pub once: bool,
-    /// Local time, which the medium has, minus UTC, in minutes.
-    pub utc_offset_minutes: i16,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            uid: 0,
-            gid: 0,
-            fmask: 0o022,
-            dmask: 0o022,
-            sync: false,
-            discard: false,
-            read_only: false,
-            barriers: true,
-            cache_bytes: 4 << 20,
-            waiting_bytes_max: 8 << 20,
-            once: false,
-            utc_offset_minutes: 0,
-        }
+with_defaults! {
+    /// How a volume is mounted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// Owner of everything.
+        pub uid: u32 = 0,
+        /// Group of everything.
+        pub gid: u32 = 0,
+        /// Permission bits that files do not have.
+        pub fmask: u16 = 0o022,
+        /// Permission bits that directories do not have.
+        pub dmask: u16 = 0o022,
+        /// Every change is durable when the call returns.
+        pub sync: bool = false,
+        /// Freed clusters are discarded on the device.
+        pub discard: bool = false,
+        /// Nothing is ever written.
+        pub read_only: bool = false,
+        /// The steps of a commit wait for each other; otherwise only its end waits for the device.
+        pub barriers: bool = true,
+        /// Bytes of the cache for what does not wait to be written.
+        pub cache_bytes: u64 = 4 << 20,
+        /// The most bytes of contents that wait; a call that makes it more writes the oldest half.
+        pub waiting_bytes_max: u64 = 8 << 20,
+        /// Contents are written once or read once, and so not kept: what is read comes from the
+        /// device, and what lies behind the end goes there in the call that writes it.
+        pub once: bool = false,
+        /// Local time, which the medium has, minus UTC, in minutes.
+        pub utc_offset_minutes: i16 = 0,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     nvram::Nvram,
 };
 use alloc::{boxed::Box, vec, vec::Vec};
-use nandlab_block::{BlockDevice, Lba, runs};
+use nandlab_block::{BlockDevice, Lba, padded, runs};
 use nandlab_vfs::{Ino, Time};
 
 /// The longest request, in bytes.
@@ -171,29 +171,9 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         buf: &mut [u8],
         keep: bool,
     ) -> Result<(), FatError> {
-        let size = self.sector();
-        let count = buf.len() / size;
-        let mut at = 0;
-        while at < count {
-            if let Some(data) = self.cache.get(first + at as u32) {
-                buf[at * size..(at + 1) * size].copy_from_slice(data);
-                at += 1;
-                continue;
-            }
-            let cached = |end: &usize| *end == count || self.cache.has(first + *end as u32);
-            let end = (at + 1..=count).find(cached).unwrap_or(count);
-            let part = &mut buf[at * size..end * size];
-            self.device
-                .read(Lba(u64::from(first + at as u32) * self.ratio), part)?;
-            for (sector, data) in (first + at as u32..)
-                .zip(part.chunks_exact(size))
-                .filter(|_| keep)
-            {
-                self.cache.keep(sector, data.into());
-            }
-            at = end;
-        }
-        Ok(())
+        let (size, ratio, device) = (self.sector(), self.ratio, &mut self.device);
+        let read = |first, part: &mut [u8]| device.read(Lba(u64::from(first) * ratio), part);
+        Ok(self.cache.read_through(first, size, buf, keep, read)?)
     }
 
     /// Contents of sectors that hold nothing yet, on the device at once; what they lack of whole
@@ -203,17 +183,8 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         self.cache
             .forget_run(first, data.len().div_ceil(self.sector()) as u32);
         self.unflushed = true;
-        let (whole, rest) = data.split_at(data.len() / self.sector() * self.sector());
-        if !whole.is_empty() {
-            self.device.write(self.lba(first), whole)?;
-        }
-        if !rest.is_empty() {
-            let mut last = vec![0; self.sector()];
-            last[..rest.len()].copy_from_slice(rest);
-            self.device.write(
-                self.lba(first + (whole.len() / self.sector()) as u32),
-                &last,
-            )?;
+        for (sector, image) in padded(first, data, self.sector()) {
+            self.device.write(self.lba(sector), &image)?;
         }
         Ok(())
     }
@@ -254,10 +225,7 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         self.mark_in_use()?;
         let most = REQUEST_MAX / self.sector();
         for run in runs(sectors, most) {
-            let mut data = Vec::with_capacity(run.len() * self.sector());
-            for sector in run {
-                data.extend_from_slice(self.cache.get(*sector).unwrap_or_default());
-            }
+            let data = self.cache.gather(run);
             self.unflushed = true;
             self.device.write(self.lba(run[0]), &data)?;
             run.iter().for_each(|sector| self.cache.settle(*sector));

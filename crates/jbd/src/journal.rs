@@ -20,7 +20,7 @@ use alloc::{
     vec::Vec,
 };
 use nandlab_block::{BlockDevice, BlockError};
-use nandlab_sim::Nanos;
+use nandlab_sim::{Nanos, with_defaults};
 
 /// The fewest blocks that this engine works with.
 pub const BLOCKS_MIN: u32 = 16;
@@ -44,30 +44,21 @@ pub enum Checkpoint {
     RemapLate,
 }
 
-/// The caller's choices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// How committed blocks come home.
-    pub checkpoint: Checkpoint,
-    /// Whether commits and checkpoints wait for the device's own cache: before and after the commit
-    /// block, before and after the log's tail moves. Without, the order of writes is the same,
-    /// nothing is durable before the device chooses, and a power cut may leave anything, as with
-    /// Linux's `barrier=0`.
-    pub barriers: bool,
-    /// Age at which a transaction is [due](Journal::due), in nanoseconds.
-    pub commit_interval: Nanos,
-    /// Clean blocks that are kept in memory, at least one.
-    pub clean_blocks: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            checkpoint: Checkpoint::Copy,
-            barriers: true,
-            commit_interval: COMMIT_INTERVAL,
-            clean_blocks: 256,
-        }
+with_defaults! {
+    /// The caller's choices.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// How committed blocks come home.
+        pub checkpoint: Checkpoint = Checkpoint::Copy,
+        /// Whether commits and checkpoints wait for the device's own cache: before and after the
+        /// commit block, before and after the log's tail moves. Without, the order of writes is the
+        /// same, nothing is durable before the device chooses, and a power cut may leave anything,
+        /// as with Linux's `barrier=0`.
+        pub barriers: bool = true,
+        /// Age at which a transaction is [due](Journal::due), in nanoseconds.
+        pub commit_interval: Nanos = COMMIT_INTERVAL,
+        /// Clean blocks that are kept in memory, at least one.
+        pub clean_blocks: usize = 256,
     }
 }
 

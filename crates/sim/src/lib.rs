@@ -17,6 +17,7 @@ extern crate alloc;
 
 mod backing;
 mod clock;
+mod defaults;
 mod divisor;
 mod fault;
 mod hash;

@@ -38,7 +38,7 @@ pub use cause::{Call, Cause};
 pub use errno::Errno;
 pub use gate::{Fault, Gate, Gated};
 pub use mem::MemFs;
-pub use nandlab_sim::Chain;
+pub use nandlab_sim::{Chain, with_defaults};
 pub use volume::{Mounted, Nature, Promise, Volume, VolumeError};
 
 /// The result of a call.

@@ -11,7 +11,8 @@ use nandlab_testkit::cuts::{
     Expectations, Run, Story, assert_kept, assert_went_on, churn, go_on, mixed_with,
 };
 use nandlab_testkit::files::{NOW, bytes, put};
-use nandlab_vfs::{FileSystem, Ino, Sync, path};
+use nandlab_vfs::report::Finding as _;
+use nandlab_vfs::{Fault as _, FileSystem, Ino, Sync, path};
 
 type Logged = Fat<WriteLog<Ram>>;
 

@@ -7,6 +7,7 @@ use nandlab_fat::{Bits, Fat, FatError, Finding, Format, Options, Severity, forma
 use nandlab_sim::{Rail, mix};
 use nandlab_testkit::disk::poke;
 use nandlab_testkit::hostile::use_up;
+use nandlab_vfs::report::Finding as _;
 use nandlab_vfs::{FileSystem, Ino};
 use proptest::prelude::*;
 

@@ -8,12 +8,12 @@
 //! those asked for. Memory grows with the number of live files.
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, SET_UP, Script, Scripted, scripted},
     install::skewed,
     pattern::{SpecError, below, within},
 };
-use alloc::{collections::VecDeque, format, string::String, vec::Vec};
-use nandlab_sim::{Rng, rng};
+use alloc::{format, string::String, vec::Vec};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The most live bytes, and the most files of all times.
 const BYTES_MAX: u64 = 1 << 40;
@@ -24,44 +24,29 @@ const GROWING_MAX: u64 = 1 << 10;
 const FILL: &str = "fill";
 const ROUNDS: &str = "rounds";
 
-/// How a file system grows old. No publication has such numbers for ours; all are assumed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgeingSpec {
-    /// Draws sizes, victims and contents.
-    pub seed: u64,
-    /// Live bytes after each round, at most: 64 MiB. Utilisation is this over what the file system
-    /// holds.
-    pub bytes: u64,
-    /// Least and most bytes of a file: 4 KiB to 4 MiB, small ones more often.
-    pub file: (u64, u64),
-    /// Bytes that are written at once: 16 KiB.
-    pub piece: u64,
-    /// Files that grow at once: 4.
-    pub growing: u64,
-    /// Rounds after the first filling: 10.
-    pub rounds: u64,
-    /// Live bytes that go in each round, in percent: 20.
-    pub turnover: u64,
-    /// Pieces that are overwritten in each round, for every 100 live files: 50.
-    pub overwritten: u64,
-    /// A sync of everything ends each round.
-    pub sync: bool,
-}
-
-impl Default for AgeingSpec {
-    fn default() -> Self {
-        let file = (4 << 10, 4 << 20);
-        Self {
-            seed: 1,
-            bytes: 64 << 20,
-            file,
-            piece: 16 << 10,
-            growing: 4,
-            rounds: 10,
-            turnover: 20,
-            overwritten: 50,
-            sync: true,
-        }
+with_defaults! {
+    /// How a file system grows old. No publication has such numbers for ours; all are assumed.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AgeingSpec {
+        /// Draws sizes, victims and contents.
+        pub seed: u64 = 1,
+        /// Live bytes after each round, at most: 64 MiB. Utilisation is this over what the file
+        /// system holds.
+        pub bytes: u64 = 64 << 20,
+        /// Least and most bytes of a file: 4 KiB to 4 MiB, small ones more often.
+        pub file: (u64, u64) = (4 << 10, 4 << 20),
+        /// Bytes that are written at once: 16 KiB.
+        pub piece: u64 = 16 << 10,
+        /// Files that grow at once: 4.
+        pub growing: u64 = 4,
+        /// Rounds after the first filling: 10.
+        pub rounds: u64 = 10,
+        /// Live bytes that go in each round, in percent: 20.
+        pub turnover: u64 = 20,
+        /// Pieces that are overwritten in each round, for every 100 live files: 50.
+        pub overwritten: u64 = 50,
+        /// A sync of everything ends each round.
+        pub sync: bool = true,
     }
 }
 
@@ -111,10 +96,9 @@ enum Pass {
 
 /// The stream of an [`AgeingSpec`].
 #[derive(Clone, Debug)]
-pub struct Ageing {
-    script: Script<Pass>,
-    volume: Volume,
-}
+pub struct Ageing(Scripted<Volume>);
+
+scripted!(Ageing);
 
 #[derive(Clone, Debug)]
 struct Volume {
@@ -134,33 +118,29 @@ impl Ageing {
         spec.check()?;
         let mut script = Script::new();
         script.pass(FILL, Pass::Fill, 1);
-        script.call(SET_UP, FileCall::Sync);
+        script.calls(SET_UP, [FileCall::Sync]);
         for _ in 0..spec.rounds {
             for pass in [Pass::Lose, Pass::Overwrite, Pass::Fill] {
                 script.pass(ROUNDS, pass, 1);
             }
-            if spec.sync {
-                script.call(ROUNDS, FileCall::Sync);
-            }
+            script.calls(ROUNDS, spec.sync.then_some(FileCall::Sync));
         }
-        let dice = rng(spec.seed, "ageing");
-        Ok(Self {
-            script,
-            volume: Volume {
-                spec,
-                dice,
-                live: Vec::new(),
-                bytes: 0,
-                made: 0,
-                overwritten: 0,
-            },
-        })
+        let contents = Contents::new(spec.seed);
+        let volume = Volume {
+            dice: rng(spec.seed, "ageing"),
+            spec,
+            live: Vec::new(),
+            bytes: 0,
+            made: 0,
+            overwritten: 0,
+        };
+        Ok(Self(Scripted::new(script, contents, volume)))
     }
 }
 
 impl Volume {
     /// New files until no more of any size fits, several at a time.
-    fn fill(&mut self, calls: &mut VecDeque<FileCall>) {
+    fn fill(&mut self, calls: &mut Calls) {
         let mut growing = Vec::with_capacity(self.spec.growing as usize);
         while let Some(file) = self.new_file() {
             growing.push(file);
@@ -186,7 +166,7 @@ impl Volume {
         Some(file)
     }
 
-    fn grow(&self, growing: &mut Vec<(FileId, u64)>, calls: &mut VecDeque<FileCall>) {
+    fn grow(&self, growing: &mut Vec<(FileId, u64)>, calls: &mut Calls) {
         calls.extend(
             growing
                 .iter()
@@ -198,18 +178,13 @@ impl Volume {
         );
         for offset in (0..longest).step_by(piece as usize) {
             for (file, bytes) in growing.iter().filter(|(_, bytes)| *bytes > offset) {
-                calls.push_back(FileCall::Write {
-                    file: *file,
-                    offset,
-                    length: piece.min(bytes - offset),
-                    version: 0,
-                });
+                calls.push_back(file.write(offset, piece.min(bytes - offset), 0));
             }
         }
         calls.extend(growing.drain(..).map(|(file, _)| FileCall::Close { file }));
     }
 
-    fn lose(&mut self, calls: &mut VecDeque<FileCall>) {
+    fn lose(&mut self, calls: &mut Calls) {
         let kept = self.bytes - self.bytes * self.spec.turnover / 100;
         while self.bytes > kept {
             let victim = below(&mut self.dice, self.live.len() as u64) as usize;
@@ -219,51 +194,35 @@ impl Volume {
         }
     }
 
-    fn overwrite(&mut self, calls: &mut VecDeque<FileCall>) {
+    fn overwrite(&mut self, calls: &mut Calls) {
         for _ in 0..self.live.len() as u64 * self.spec.overwritten / 100 {
             let (file, bytes) = self.live[below(&mut self.dice, self.live.len() as u64) as usize];
             let offset = below(&mut self.dice, bytes.div_ceil(self.spec.piece)) * self.spec.piece;
             self.overwritten += 1;
-            let write = FileCall::Write {
-                file,
+            let write = file.write(
                 offset,
-                length: self.spec.piece.min(bytes - offset),
-                version: self.overwritten,
-            };
+                self.spec.piece.min(bytes - offset),
+                self.overwritten,
+            );
             calls.extend([FileCall::Open { file }, write, FileCall::Close { file }]);
         }
     }
 }
 
-impl Iterator for Ageing {
-    type Item = FileCall;
+impl Benchmark for Volume {
+    type Pass = Pass;
 
-    fn next(&mut self) -> Option<FileCall> {
-        let Self { script, volume } = self;
-        script.next(|pass, _, calls| match pass {
-            Pass::Fill => volume.fill(calls),
-            Pass::Lose => volume.lose(calls),
-            Pass::Overwrite => volume.overwrite(calls),
-        })
+    fn item(&mut self, pass: Pass, _: u64, calls: &mut Calls) {
+        match pass {
+            Pass::Fill => self.fill(calls),
+            Pass::Lose => self.lose(calls),
+            Pass::Overwrite => self.overwrite(calls),
+        }
     }
-}
 
-impl FileCalls for Ageing {
     /// By number.
     fn name(&self, file: FileId) -> String {
         format!("aged-{}", file.0)
-    }
-
-    fn contents(&self) -> Contents {
-        Contents::new(self.volume.spec.seed)
-    }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
     }
 }
 

@@ -13,14 +13,11 @@
 //! *Promises.* The stream is a pure function of [`BonnieSpec`].
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, SET_UP, Script, Scripted, scripted},
     pattern::{SpecError, below, within},
 };
-use alloc::{
-    collections::{BTreeSet, VecDeque},
-    string::String,
-};
-use nandlab_sim::{Rng, rng};
+use alloc::{collections::BTreeSet, string::String};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The only file.
 const FILE: FileId = FileId(0);
@@ -77,59 +74,42 @@ impl BonniePhase {
     }
 }
 
-/// A run of Bonnie. Defaults are the program's where nothing else is said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BonnieSpec {
-    /// Draws contents and places. The program seeds each of its seekers with its process number.
-    pub seed: u64,
-    /// Length of the file in bytes, rounded down to whole blocks: 100 MB, of 2^20.
-    pub bytes: u64,
-    /// Bytes of a block. 4096, as S.-H. Lim, H. J. Choi, K. H. Park had it ("Journal Remap-Based
-    /// FTL for Journaling File System with Flash Memory", HPCC 2007); the program's `Chunk` is
-    /// 16384 (in older releases 8192).
-    pub chunk: u64,
-    /// Bytes of the buffer between `putc` or `getc` and the file: 4096, a block of the file system,
-    /// as glibc has it.
-    pub stdio_buffer: u64,
-    /// Seeks of all processes together: 4000.
-    pub seeks: u64,
-    /// Processes that seek: 3.
-    pub seekers: u64,
-    /// Of so many seeks of a process, the first updates what it has read: 10.
-    pub update_every: u64,
-    /// Instructions of the program for a character written: 30 (`putc` and its loop; glibc 2.36,
-    /// x86-64, gcc -O2, counted with callgrind).
-    pub putc_instructions: u64,
-    /// The same for a character read: 26 (`getc`).
-    pub getc_instructions: u64,
-    /// An fsync ends each phase that writes in sequence. (Seeks have none.)
-    pub fsync: bool,
-    /// A sync of everything ends such a phase, as `sync(2)` does: what a journal holds back is
-    /// brought home too. The program has none.
-    pub sync_all: bool,
-    /// The file stays, so that what it holds can be compared. The program removes it.
-    pub keep: bool,
-    /// The phases to run.
-    pub phases: BTreeSet<BonniePhase>,
-}
-
-impl Default for BonnieSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            bytes: 100 << 20,
-            chunk: 4096,
-            stdio_buffer: 4096,
-            seeks: 4000,
-            seekers: 3,
-            update_every: 10,
-            putc_instructions: 30,
-            getc_instructions: 26,
-            fsync: true,
-            sync_all: false,
-            keep: true,
-            phases: BonniePhase::ALL.into(),
-        }
+with_defaults! {
+    /// A run of Bonnie. Defaults are the program's where nothing else is said.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BonnieSpec {
+        /// Draws contents and places. The program seeds each of its seekers with its process
+        /// number.
+        pub seed: u64 = 1,
+        /// Length of the file in bytes, rounded down to whole blocks: 100 MB, of 2^20.
+        pub bytes: u64 = 100 << 20,
+        /// Bytes of a block. 4096, as S.-H. Lim, H. J. Choi, K. H. Park had it ("Journal
+        /// Remap-Based FTL for Journaling File System with Flash Memory", HPCC 2007); the program's
+        /// `Chunk` is 16384 (in older releases 8192).
+        pub chunk: u64 = 4096,
+        /// Bytes of the buffer between `putc` or `getc` and the file: 4096, a block of the file
+        /// system, as glibc has it.
+        pub stdio_buffer: u64 = 4096,
+        /// Seeks of all processes together: 4000.
+        pub seeks: u64 = 4000,
+        /// Processes that seek: 3.
+        pub seekers: u64 = 3,
+        /// Of so many seeks of a process, the first updates what it has read: 10.
+        pub update_every: u64 = 10,
+        /// Instructions of the program for a character written: 30 (`putc` and its loop; glibc
+        /// 2.36, x86-64, gcc -O2, counted with callgrind).
+        pub putc_instructions: u64 = 30,
+        /// The same for a character read: 26 (`getc`).
+        pub getc_instructions: u64 = 26,
+        /// An fsync ends each phase that writes in sequence. (Seeks have none.)
+        pub fsync: bool = true,
+        /// A sync of everything ends such a phase, as `sync(2)` does: what a journal holds back is
+        /// brought home too. The program has none.
+        pub sync_all: bool = false,
+        /// The file stays, so that what it holds can be compared. The program removes it.
+        pub keep: bool = true,
+        /// The phases to run.
+        pub phases: BTreeSet<BonniePhase> = BonniePhase::ALL.into(),
     }
 }
 
@@ -193,11 +173,15 @@ impl BonnieSpec {
 
 /// The stream of a [`BonnieSpec`].
 #[derive(Clone, Debug)]
-pub struct Bonnie {
+pub struct Bonnie(Scripted<Run>);
+
+scripted!(Bonnie);
+
+#[derive(Clone, Debug)]
+struct Run {
     spec: BonnieSpec,
     /// Bytes of the file, whole blocks.
     bytes: u64,
-    script: Script<BonniePhase>,
     places: Rng,
 }
 
@@ -205,149 +189,94 @@ impl Bonnie {
     /// The run that `spec` describes, if that passes its [`check`](BonnieSpec::check).
     pub fn new(spec: BonnieSpec) -> Result<Self, SpecError> {
         spec.check()?;
-        let bytes = spec.bytes - spec.bytes % spec.chunk;
-        let mut bonnie = Self {
-            bytes,
-            script: Script::new(),
+        let run = Run {
+            bytes: spec.bytes - spec.bytes % spec.chunk,
             places: rng(spec.seed, "bonnie places"),
             spec,
         };
-        let mut exists = false;
-        for phase in bonnie.spec.phases.clone() {
-            bonnie.plan(phase, &mut exists);
+        let (mut script, mut exists) = (Script::new(), false);
+        for phase in run.spec.phases.iter().copied() {
+            run.plan(phase, &mut exists, &mut script);
         }
-        if !bonnie.spec.keep {
-            bonnie.script.call(SET_UP, FileCall::Remove { file: FILE });
-        }
-        Ok(bonnie)
+        let remove = FileCall::Remove { file: FILE };
+        script.calls(SET_UP, (!run.spec.keep).then_some(remove));
+        let contents = Contents::new(run.spec.seed);
+        Ok(Self(Scripted::new(script, contents, run)))
     }
+}
 
+impl Run {
     /// A phase, and what comes before it.
-    fn plan(&mut self, phase: BonniePhase, exists: &mut bool) {
+    fn plan(&self, phase: BonniePhase, exists: &mut bool, script: &mut Script<BonniePhase>) {
+        let file = FILE;
         let creates = matches!(phase, BonniePhase::Putc | BonniePhase::Write);
-        if creates && *exists {
-            self.script.call(SET_UP, FileCall::Remove { file: FILE });
+        if creates {
+            script.calls(SET_UP, exists.then_some(FileCall::Remove { file }));
+            script.calls(SET_UP, [FileCall::Create { file }]);
+        } else {
+            script.calls(SET_UP, [FileCall::Open { file }]);
         }
         *exists = true;
-        self.script.call(
-            SET_UP,
-            if creates {
-                FileCall::Create { file: FILE }
-            } else {
-                FileCall::Open { file: FILE }
-            },
-        );
-        let (chunks, buffers) = (
-            self.bytes / self.spec.chunk,
-            self.bytes.div_ceil(self.spec.stdio_buffer),
-        );
         let items = match phase {
-            BonniePhase::Putc | BonniePhase::Getc => buffers,
-            BonniePhase::Rewrite | BonniePhase::Write | BonniePhase::Read => chunks,
+            BonniePhase::Putc | BonniePhase::Getc => self.bytes.div_ceil(self.spec.stdio_buffer),
+            BonniePhase::Rewrite | BonniePhase::Write | BonniePhase::Read => {
+                self.bytes / self.spec.chunk
+            }
             BonniePhase::Seeks => self.spec.seeks,
         };
-        self.script.pass(phase.name(), phase, items);
+        script.pass(phase.name(), phase, items);
         let written = creates || phase == BonniePhase::Rewrite;
-        if self.spec.fsync && written {
-            self.script
-                .call(phase.name(), FileCall::Fsync { file: FILE });
-        }
-        if self.spec.sync_all && written {
-            self.script.call(phase.name(), FileCall::Sync);
-        }
-        self.script
-            .call(phase.name(), FileCall::Close { file: FILE });
+        let fsync = (written && self.spec.fsync).then_some(FileCall::Fsync { file });
+        let sync_all = (written && self.spec.sync_all).then_some(FileCall::Sync);
+        script.calls(phase.name(), fsync.into_iter().chain(sync_all));
+        script.calls(phase.name(), [FileCall::Close { file }]);
     }
+}
+
+impl Benchmark for Run {
+    type Pass = BonniePhase;
 
     /// The calls of one buffer, block or seek.
-    fn item(
-        spec: &BonnieSpec,
-        bytes: u64,
-        places: &mut Rng,
-        (phase, n): (BonniePhase, u64),
-        calls: &mut VecDeque<FileCall>,
-    ) {
-        let buffer = spec
-            .stdio_buffer
-            .min(bytes.saturating_sub(n * spec.stdio_buffer));
+    fn item(&mut self, phase: BonniePhase, n: u64, calls: &mut Calls) {
+        let Self {
+            spec,
+            bytes,
+            places,
+        } = self;
+        let start = n * spec.stdio_buffer;
+        let buffer = spec.stdio_buffer.min(bytes.saturating_sub(start));
         let compute = |each: u64| FileCall::Compute {
             instructions: each * buffer,
         };
-        let (file, at, length) = (FILE, n * spec.chunk, spec.chunk);
-        let write = |offset, version| FileCall::Write {
-            file,
-            offset,
-            length,
-            version,
-        };
-        let read = |offset| FileCall::Read {
-            file,
-            offset,
-            length,
-        };
+        let (at, chunk) = (n * spec.chunk, spec.chunk);
         match phase {
             BonniePhase::Putc => {
-                let write = FileCall::Write {
-                    file,
-                    offset: n * spec.stdio_buffer,
-                    length: buffer,
-                    version: PUTC,
-                };
+                let write = FILE.write(start, buffer, PUTC);
                 calls.extend([compute(spec.putc_instructions), write]);
             }
-            BonniePhase::Rewrite => calls.extend([read(at), write(at, REWRITTEN)]),
-            BonniePhase::Write => calls.push_back(write(at, WRITTEN)),
+            BonniePhase::Rewrite => {
+                calls.extend([FILE.read(at, chunk), FILE.write(at, chunk, REWRITTEN)])
+            }
+            BonniePhase::Write => calls.push_back(FILE.write(at, chunk, WRITTEN)),
             BonniePhase::Getc => {
-                let read = FileCall::Read {
-                    file,
-                    offset: n * spec.stdio_buffer,
-                    length: buffer,
-                };
+                let read = FILE.read(start, buffer);
                 calls.extend([read, compute(spec.getc_instructions)]);
             }
-            BonniePhase::Read => calls.push_back(read(at)),
+            BonniePhase::Read => calls.push_back(FILE.read(at, chunk)),
             BonniePhase::Seeks => {
-                let at = below(places, bytes / spec.chunk) * spec.chunk;
-                calls.push_back(read(at));
+                let at = below(places, *bytes / chunk) * chunk;
+                calls.push_back(FILE.read(at, chunk));
                 // Each process counts its own seeks.
                 if (n / spec.seekers).is_multiple_of(spec.update_every) {
-                    calls.push_back(write(at, SOUGHT + n as u32));
+                    calls.push_back(FILE.write(at, chunk, SOUGHT + n as u32));
                 }
             }
         }
     }
-}
 
-impl Iterator for Bonnie {
-    type Item = FileCall;
-
-    fn next(&mut self) -> Option<FileCall> {
-        let Self {
-            spec,
-            bytes,
-            script,
-            places,
-        } = self;
-        script.next(|phase, n, calls| Self::item(spec, *bytes, places, (phase, n), calls))
-    }
-}
-
-impl FileCalls for Bonnie {
     /// `Bonnie.1`: the number is the program's process.
     fn name(&self, _: FileId) -> String {
         "Bonnie.1".into()
-    }
-
-    fn contents(&self) -> Contents {
-        Contents::new(self.spec.seed)
-    }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
     }
 }
 

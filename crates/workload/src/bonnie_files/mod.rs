@@ -13,11 +13,11 @@
 //! *Promises.* The stream is a pure function of [`BonnieFilesSpec`].
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, Script},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, Script, Scripted, pieces, scripted},
     pattern::{Scatter, SpecError, within},
 };
-use alloc::{collections::VecDeque, format, string::String};
-use nandlab_sim::mix;
+use alloc::{format, string::String};
+use nandlab_sim::{mix, with_defaults};
 
 /// The most files.
 const FILES_MAX: u64 = 1 << 24;
@@ -28,28 +28,19 @@ const CHUNK: u64 = 8192;
 /// The most letters of a name beside its number.
 const LETTERS_MAX: u64 = 12;
 
-/// A run. The default is the program's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BonnieFilesSpec {
-    /// Draws names, orders, sizes and contents.
-    pub seed: u64,
-    /// Files of each half: 16384.
-    pub files: u64,
-    /// Least and most bytes of a file: 0.
-    pub bytes: (u64, u64),
-    /// A sync of everything ends each phase that changes something, within its time. The program
-    /// has none unless told (`-b` for each call).
-    pub sync_all: bool,
-}
-
-impl Default for BonnieFilesSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            files: 16_384,
-            bytes: (0, 0),
-            sync_all: false,
-        }
+with_defaults! {
+    /// A run. The default is the program's.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BonnieFilesSpec {
+        /// Draws names, orders, sizes and contents.
+        pub seed: u64 = 1,
+        /// Files of each half: 16384.
+        pub files: u64 = 16_384,
+        /// Least and most bytes of a file: 0.
+        pub bytes: (u64, u64) = (0, 0),
+        /// A sync of everything ends each phase that changes something, within its time. The
+        /// program has none unless told (`-b` for each call).
+        pub sync_all: bool = false,
     }
 }
 
@@ -86,10 +77,13 @@ enum Pass {
 
 /// The stream of a [`BonnieFilesSpec`].
 #[derive(Clone, Debug)]
-pub struct BonnieFiles {
+pub struct BonnieFiles(Scripted<Run>);
+
+scripted!(BonnieFiles);
+
+#[derive(Clone, Debug)]
+struct Run {
     spec: BonnieFilesSpec,
-    /// Passes, each at random or not.
-    script: Script<(Pass, bool)>,
     /// Orders of looking up and of removing.
     orders: [Scatter; 2],
 }
@@ -99,90 +93,49 @@ impl BonnieFiles {
     pub fn new(spec: BonnieFilesSpec) -> Result<Self, SpecError> {
         spec.check()?;
         let mut script = Script::new();
-        let phases = [
-            [
-                ("create-in-order", Pass::Create),
-                ("stat-in-order", Pass::Find),
-                ("remove-in-order", Pass::Remove),
-            ],
-            [
-                ("create-at-random", Pass::Create),
-                ("stat-at-random", Pass::Find),
-                ("remove-at-random", Pass::Remove),
-            ],
-        ];
-        for (phases, random) in phases.into_iter().zip([false, true]) {
-            for (phase, pass) in phases {
-                script.pass(phase, (pass, random), spec.files);
-                if spec.sync_all && pass != Pass::Find {
-                    script.call(phase, FileCall::Sync);
-                }
-            }
+        for (phase, pass, random) in [
+            ("create-in-order", Pass::Create, false),
+            ("stat-in-order", Pass::Find, false),
+            ("remove-in-order", Pass::Remove, false),
+            ("create-at-random", Pass::Create, true),
+            ("stat-at-random", Pass::Find, true),
+            ("remove-at-random", Pass::Remove, true),
+        ] {
+            script.pass(phase, (pass, random), spec.files);
+            let sync = spec.sync_all && pass != Pass::Find;
+            script.calls(phase, sync.then_some(FileCall::Sync));
         }
+        let contents = Contents::new(spec.seed);
         let orders = [2, 3].map(|part| Scatter::new(spec.files, mix(spec.seed, part)));
-        Ok(Self {
-            spec,
-            script,
-            orders,
-        })
+        let run = Run { spec, orders };
+        Ok(Self(Scripted::new(script, contents, run)))
     }
+}
 
-    fn item(
-        spec: &BonnieFilesSpec,
-        orders: &[Scatter; 2],
-        (pass, random): (Pass, bool),
-        number: u64,
-        calls: &mut VecDeque<FileCall>,
-    ) {
+impl Benchmark for Run {
+    /// Each at random or not.
+    type Pass = (Pass, bool);
+
+    fn item(&mut self, (pass, random): (Pass, bool), number: u64, calls: &mut Calls) {
         let number = match pass {
-            Pass::Find if random => orders[0].place(number),
-            Pass::Remove if random => orders[1].place(number),
+            Pass::Find if random => self.orders[0].place(number),
+            Pass::Remove if random => self.orders[1].place(number),
             _ => number,
         };
-        let file = FileId((number + if random { spec.files } else { 0 }) as u32);
-        let length = spec.length(file);
-        let chunks = (0..length)
-            .step_by(CHUNK as usize)
-            .map(|offset| (offset, CHUNK.min(length - offset)));
+        let file = FileId((number + if random { self.spec.files } else { 0 }) as u32);
+        let length = self.spec.length(file);
         match pass {
-            Pass::Create => {
-                calls.push_back(FileCall::Create { file });
-                calls.extend(chunks.map(|(offset, length)| FileCall::Write {
-                    file,
-                    offset,
-                    length,
-                    version: 0,
-                }));
-                calls.push_back(FileCall::Close { file });
-            }
+            Pass::Create => file.make(length, CHUNK, false, calls),
             Pass::Find => {
                 calls.push_back(FileCall::Open { file });
-                calls.extend(chunks.map(|(offset, length)| FileCall::Read {
-                    file,
-                    offset,
-                    length,
-                }));
+                let pieces = pieces(length, CHUNK);
+                calls.extend(pieces.map(|(offset, length)| file.read(offset, length)));
                 calls.push_back(FileCall::Close { file });
             }
             Pass::Remove => calls.push_back(FileCall::Remove { file }),
         }
     }
-}
 
-impl Iterator for BonnieFiles {
-    type Item = FileCall;
-
-    fn next(&mut self) -> Option<FileCall> {
-        let Self {
-            spec,
-            script,
-            orders,
-        } = self;
-        script.next(|pass, number, calls| Self::item(spec, orders, pass, number, calls))
-    }
-}
-
-impl FileCalls for BonnieFiles {
     /// Number and letters, or letters and number.
     fn name(&self, file: FileId) -> String {
         let key = mix(self.spec.seed, u64::from(file.0));
@@ -193,24 +146,12 @@ impl FileCalls for BonnieFiles {
             Some(number) => format!("{letters}{number:05}"),
         }
     }
-
-    fn contents(&self) -> Contents {
-        Contents::new(self.spec.seed)
-    }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::sound;
+    use crate::files::{FileCalls, sound};
     use alloc::vec::Vec;
     use proptest::prelude::*;
 

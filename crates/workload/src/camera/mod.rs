@@ -11,14 +11,15 @@
 //! default explained there. *Knows nothing of* file systems: a volume may turn out too small.
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, Script, Scripted, pieces, scripted},
     pattern::{SpecError, below, require, within},
 };
-use alloc::{collections::VecDeque, format, string::String, vec::Vec};
-use nandlab_sim::{Rng, rng};
+use alloc::{format, string::String, vec::Vec};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The index; photos follow, from 1.
 pub const INDEX: FileId = FileId(0);
+const RUN: &str = "run";
 /// Photos have five digits in their names.
 const PHOTOS_MAX: u32 = 99_999;
 /// The longest photo in bytes: what FAT can hold.
@@ -54,68 +55,50 @@ pub enum IndexDelete {
     Compact,
 }
 
-/// A camera. The default is the paper's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CameraSpec {
-    /// Draws sizes, deletions and contents. Open: the paper names no generator, and its draw cannot
-    /// be had again.
-    pub seed: u64,
-    /// Transactions: 10 (the paper).
-    pub transactions: u32,
-    /// Photos made in each: 20 (the paper).
-    pub photos: u32,
-    /// Photos deleted in each, of those that it made: half (the paper). Open: which half; drawn.
-    pub deletes: u32,
-    /// Shortest photo in bytes: 300 KB (the paper), KB taken as 1024.
-    pub photo_bytes_min: u64,
-    /// Longest photo in bytes: 500 KB (the paper). Open: how sizes are distributed; uniformly, in
-    /// whole units.
-    pub photo_bytes_max: u64,
-    /// Bytes of an entry of the index: 96 (the paper).
-    pub entry_bytes: u64,
-    /// Bytes of a write: 512 (the paper).
-    pub unit: u64,
-    /// An fsync follows each write (the paper). Otherwise there is none.
-    pub fsync: bool,
-    /// More photos than this are too many: 60 (the paper).
-    pub delete_all_above: u32,
-    /// Open: when that is looked at. Right after the photos were made, because otherwise they
-    /// overflow the paper's volume.
-    pub delete_all: DeleteAll,
-    /// Open: whether "units of 512 B" holds for entries of 96 B. It does, since the paper says so
-    /// of both kinds of file.
-    pub index_write: IndexWrite,
-    /// Open: what "deletes index information" writes. The entry, in place; when all photos go, the
-    /// index is cut to nothing.
-    pub index_delete: IndexDelete,
-    /// Bytes of all photos together, in whole units: the drawn sizes are scaled by one factor, so
-    /// that a few leave their bounds by as much. None: as drawn.
-    ///
-    /// 79.67 MB (the paper: the "total footprint"). Open: whether MB is 2^20, as in the paper's
-    /// other sizes, or 10^6; and whether the index counts, a few hundred units. 2^20 and photos
-    /// alone give 163,164 units. (200 draws have 80,000 KB on average. 79.67 MiB lies 1.9 standard
-    /// deviations above that, 79,670 KB 0.4 below.)
-    pub total: Option<u64>,
-}
-
-impl Default for CameraSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            transactions: 10,
-            photos: 20,
-            deletes: 10,
-            photo_bytes_min: 300 << 10,
-            photo_bytes_max: 500 << 10,
-            entry_bytes: 96,
-            unit: 512,
-            fsync: true,
-            delete_all_above: 60,
-            delete_all: DeleteAll::AfterCreates,
-            index_write: IndexWrite::Units,
-            index_delete: IndexDelete::Overwrite,
-            total: Some(7967 * (1 << 20) / 100),
-        }
+with_defaults! {
+    /// A camera. The default is the paper's.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CameraSpec {
+        /// Draws sizes, deletions and contents. Open: the paper names no generator, and its draw
+        /// cannot be had again.
+        pub seed: u64 = 1,
+        /// Transactions: 10 (the paper).
+        pub transactions: u32 = 10,
+        /// Photos made in each: 20 (the paper).
+        pub photos: u32 = 20,
+        /// Photos deleted in each, of those that it made: half (the paper). Open: which half;
+        /// drawn.
+        pub deletes: u32 = 10,
+        /// Shortest photo in bytes: 300 KB (the paper), KB taken as 1024.
+        pub photo_bytes_min: u64 = 300 << 10,
+        /// Longest photo in bytes: 500 KB (the paper). Open: how sizes are distributed; uniformly,
+        /// in whole units.
+        pub photo_bytes_max: u64 = 500 << 10,
+        /// Bytes of an entry of the index: 96 (the paper).
+        pub entry_bytes: u64 = 96,
+        /// Bytes of a write: 512 (the paper).
+        pub unit: u64 = 512,
+        /// An fsync follows each write (the paper). Otherwise there is none.
+        pub fsync: bool = true,
+        /// More photos than this are too many: 60 (the paper).
+        pub delete_all_above: u32 = 60,
+        /// Open: when that is looked at. Right after the photos were made, because otherwise they
+        /// overflow the paper's volume.
+        pub delete_all: DeleteAll = DeleteAll::AfterCreates,
+        /// Open: whether "units of 512 B" holds for entries of 96 B. It does, since the paper says
+        /// so of both kinds of file.
+        pub index_write: IndexWrite = IndexWrite::Units,
+        /// Open: what "deletes index information" writes. The entry, in place; when all photos go,
+        /// the index is cut to nothing.
+        pub index_delete: IndexDelete = IndexDelete::Overwrite,
+        /// Bytes of all photos together, in whole units: the drawn sizes are scaled by one factor,
+        /// so that a few leave their bounds by as much. None: as drawn.
+        ///
+        /// 79.67 MB (the paper: the "total footprint"). Open: whether MB is 2^20, as in the paper's
+        /// other sizes, or 10^6; and whether the index counts, a few hundred units. 2^20 and photos
+        /// alone give 163,164 units. (200 draws have 80,000 KB on average. 79.67 MiB lies 1.9
+        /// standard deviations above that, 79,670 KB 0.4 below.)
+        pub total: Option<u64> = Some(7967 * (1 << 20) / 100),
     }
 }
 
@@ -241,28 +224,6 @@ impl Sizes {
     }
 }
 
-/// What comes next.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Call(FileCall),
-    /// Bytes of a file, written unit by unit.
-    Run {
-        file: FileId,
-        from: u64,
-        to: u64,
-        version: u32,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Begin,
-    /// So many photos of this transaction are made.
-    Make(u32),
-    Judge,
-    End,
-}
-
 /// A photo that exists.
 #[derive(Clone, Copy, Debug)]
 struct Photo {
@@ -273,12 +234,15 @@ struct Photo {
 
 /// The stream of a [`CameraSpec`].
 #[derive(Clone, Debug)]
-pub struct CameraMs500 {
+pub struct CameraMs500(Scripted<Camera>);
+
+scripted!(CameraMs500);
+
+#[derive(Clone, Debug)]
+struct Camera {
     spec: CameraSpec,
     sizes: Sizes,
     deletions: Rng,
-    stage: Stage,
-    transaction: u32,
     /// Photos made so far.
     made: u32,
     /// Those that exist, the oldest first; compaction keeps them in the order of their entries.
@@ -287,101 +251,70 @@ pub struct CameraMs500 {
     entries: u64,
     /// Writes of the index so far: each has contents of its own.
     version: u32,
-    steps: VecDeque<Step>,
 }
 
 impl CameraMs500 {
     /// The camera that `spec` describes, if that passes its [`check`](CameraSpec::check).
     pub fn new(spec: CameraSpec) -> Result<Self, SpecError> {
         spec.check()?;
-        Ok(Self {
+        let mut script = Script::new();
+        script.calls(RUN, [FileCall::Create { file: INDEX }]);
+        script.pass(RUN, (), spec.photos_in_all().into());
+        script.calls(RUN, [FileCall::Close { file: INDEX }]);
+        let contents = Contents::new(spec.seed);
+        let camera = Camera {
             sizes: Sizes::new(&spec),
             deletions: rng(spec.seed, "camera deletions"),
-            stage: Stage::Begin,
-            transaction: 0,
             made: 0,
             photos: Vec::new(),
             entries: 0,
             version: 0,
-            steps: VecDeque::new(),
             spec,
-        })
-    }
-
-    fn call(&mut self, call: FileCall) {
-        self.steps.push_back(Step::Call(call));
-    }
-
-    /// Plans the next photo, or what follows the photos of a transaction. Plans nothing at the end.
-    fn plan(&mut self) {
-        self.stage = match self.stage {
-            Stage::Begin => {
-                self.call(FileCall::Create { file: INDEX });
-                Stage::Make(0)
-            }
-            Stage::Make(count) if count < self.spec.photos => {
-                self.make();
-                Stage::Make(count + 1)
-            }
-            Stage::Make(_) => Stage::Judge,
-            Stage::Judge => {
-                self.thin_out();
-                self.transaction += 1;
-                if self.transaction < self.spec.transactions {
-                    Stage::Make(0)
-                } else {
-                    self.call(FileCall::Close { file: INDEX });
-                    Stage::End
-                }
-            }
-            Stage::End => Stage::End,
         };
+        Ok(Self(Scripted::new(script, contents, camera)))
     }
+}
 
-    fn make(&mut self) {
+impl Camera {
+    fn make(&mut self, calls: &mut Calls) {
         self.made += 1;
         let (file, bytes) = (FileId(self.made), self.sizes.next() * self.spec.unit);
-        self.call(FileCall::Create { file });
-        self.steps.push_back(Step::Run {
-            file,
-            from: 0,
-            to: bytes,
-            version: 0,
-        });
-        self.call(FileCall::Close { file });
+        calls.push_back(FileCall::Create { file });
+        self.write(file, 0, bytes, 0, calls);
+        calls.push_back(FileCall::Close { file });
         self.photos.push(Photo {
             file,
             entry: self.entries,
         });
         self.entries += 1;
-        self.write_entry(self.entries - 1);
+        self.write_entry(self.entries - 1, calls);
     }
 
     /// Deletes what this transaction is to delete.
-    fn thin_out(&mut self) {
+    fn thin_out(&mut self, calls: &mut Calls) {
         let too_many = |camera: &Self| camera.photos.len() > camera.spec.delete_all_above as usize;
         match self.spec.delete_all {
-            DeleteAll::AfterCreates if too_many(self) => self.delete_all(),
-            DeleteAll::AfterCreates => self.delete_some(),
+            DeleteAll::AfterCreates if too_many(self) => self.delete_all(calls),
+            DeleteAll::AfterCreates => self.delete_some(calls),
             DeleteAll::AfterDeletes => {
-                self.delete_some();
+                self.delete_some(calls);
                 if too_many(self) {
-                    self.delete_all();
+                    self.delete_all(calls);
                 }
             }
         }
     }
 
-    fn delete_all(&mut self) {
+    fn delete_all(&mut self, calls: &mut Calls) {
         for photo in core::mem::take(&mut self.photos) {
-            self.call(FileCall::Remove { file: photo.file });
+            calls.push_back(FileCall::Remove { file: photo.file });
         }
         self.entries = 0;
-        self.cut_index();
+        self.cut_index(calls);
     }
 
     /// Deletes photos of this transaction, in random order.
-    fn delete_some(&mut self) {
+    fn delete_some(&mut self, calls: &mut Calls) {
         let first = self.made - self.spec.photos;
         for deleted in 0..self.spec.deletes {
             let is_new = |photo: &&Photo| photo.file.0 > first;
@@ -395,34 +328,34 @@ impl CameraMs500 {
             else {
                 return;
             };
-            self.delete(file);
+            self.delete(file, calls);
         }
     }
 
-    fn delete(&mut self, file: FileId) {
+    fn delete(&mut self, file: FileId, calls: &mut Calls) {
         let Some(at) = self.photos.iter().position(|photo| photo.file == file) else {
             return;
         };
-        self.call(FileCall::Remove { file });
+        calls.push_back(FileCall::Remove { file });
         match self.spec.index_delete {
             IndexDelete::Overwrite => {
                 let photo = self.photos.remove(at);
-                self.write_entry(photo.entry);
+                self.write_entry(photo.entry, calls);
             }
             IndexDelete::Compact => {
                 let gone = self.photos.swap_remove(at);
                 self.entries -= 1;
                 if let Some(moved) = self.photos.get_mut(at) {
                     moved.entry = gone.entry;
-                    self.write_entry(gone.entry);
+                    self.write_entry(gone.entry, calls);
                 }
-                self.cut_index();
+                self.cut_index(calls);
             }
         }
     }
 
     /// Writes one entry.
-    fn write_entry(&mut self, entry: u64) {
+    fn write_entry(&mut self, entry: u64, calls: &mut Calls) {
         let (start, unit) = (entry * self.spec.entry_bytes, self.spec.unit);
         let end = start + self.spec.entry_bytes;
         let (from, to) = match self.spec.index_write {
@@ -434,70 +367,40 @@ impl CameraMs500 {
             ),
         };
         self.version += 1;
-        self.steps.push_back(Step::Run {
-            file: INDEX,
-            from,
-            to,
-            version: self.version,
-        });
+        self.write(INDEX, from, to, self.version, calls);
     }
 
     /// Cuts the index behind its entries.
-    fn cut_index(&mut self) {
-        self.call(FileCall::Truncate {
+    fn cut_index(&self, calls: &mut Calls) {
+        calls.push_back(FileCall::Truncate {
             file: INDEX,
             length: self.entries * self.spec.entry_bytes,
         });
         if self.spec.fsync {
-            self.call(FileCall::Fsync { file: INDEX });
+            calls.push_back(FileCall::Fsync { file: INDEX });
         }
     }
 
-    /// The first unit of a run; the rest of it, and the fsync before that, come next.
-    fn write(&mut self, file: FileId, from: u64, to: u64, version: u32) -> FileCall {
-        let length = self.spec.unit.min(to - from);
-        if from + length < to {
-            self.steps.push_front(Step::Run {
-                file,
-                from: from + length,
-                to,
-                version,
-            });
-        }
-        if self.spec.fsync {
-            self.steps.push_front(Step::Call(FileCall::Fsync { file }));
-        }
-        FileCall::Write {
-            file,
-            offset: from,
-            length,
-            version,
+    /// Writes bytes of a file unit by unit.
+    fn write(&self, file: FileId, from: u64, to: u64, version: u32, calls: &mut Calls) {
+        for (offset, length) in pieces(to.saturating_sub(from), self.spec.unit) {
+            calls.push_back(file.write(from + offset, length, version));
+            calls.extend(self.spec.fsync.then_some(FileCall::Fsync { file }));
         }
     }
 }
 
-impl Iterator for CameraMs500 {
-    type Item = FileCall;
+impl Benchmark for Camera {
+    type Pass = ();
 
-    fn next(&mut self) -> Option<FileCall> {
-        loop {
-            match self.steps.pop_front() {
-                Some(Step::Call(call)) => return Some(call),
-                Some(Step::Run {
-                    file,
-                    from,
-                    to,
-                    version,
-                }) if from < to => return Some(self.write(file, from, to, version)),
-                Some(Step::Run { .. }) => {}
-                None if self.stage == Stage::End => return None,
-                None => self.plan(),
-            }
+    /// Makes the next photo, and ends the transaction if that was its last.
+    fn item(&mut self, (): (), _: u64, calls: &mut Calls) {
+        self.make(calls);
+        if self.made.is_multiple_of(self.spec.photos) {
+            self.thin_out(calls);
         }
     }
-}
 
-impl FileCalls for CameraMs500 {
     /// `INDEX.DAT`, `PIC00001.JPG`, `PIC00002.JPG` ...: short names, as cameras give them, so that
     /// each has one slot of a directory.
     fn name(&self, file: FileId) -> String {
@@ -508,16 +411,8 @@ impl FileCalls for CameraMs500 {
         }
     }
 
-    fn contents(&self) -> Contents {
-        Contents::new(self.spec.seed)
-    }
-
     fn group(&self, file: FileId) -> &'static str {
         if file == INDEX { "index" } else { "photos" }
-    }
-
-    fn share_done(&self) -> f64 {
-        f64::from(self.made) / f64::from(self.spec.photos_in_all())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The paper's numbers come out exactly, and what it leaves open does what it says.
 
 use super::*;
-use crate::files::{Expected, sound};
+use crate::files::{Expected, FileCalls, sound};
 use alloc::collections::BTreeMap;
 use proptest::prelude::*;
 

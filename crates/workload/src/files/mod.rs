@@ -16,14 +16,55 @@ pub(crate) mod sound;
 
 pub use contents::{Contents, Look};
 pub use expected::{Expected, ExpectedError};
-pub(crate) use script::{SET_UP, Script};
+pub(crate) use script::{Benchmark, SET_UP, Script, Scripted, scripted};
 
-use alloc::string::String;
+use alloc::{collections::VecDeque, string::String};
 use core::fmt;
 
 /// A file of a workload, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
+
+/// Calls in the order in which they are made.
+pub(crate) type Calls = VecDeque<FileCall>;
+
+impl FileId {
+    /// A read of the file, by offset and length.
+    pub(crate) fn read(self, offset: u64, length: u64) -> FileCall {
+        let file = self;
+        FileCall::Read {
+            file,
+            offset,
+            length,
+        }
+    }
+
+    /// A write to the file, by offset and length.
+    pub(crate) fn write(self, offset: u64, length: u64, version: u32) -> FileCall {
+        let file = self;
+        FileCall::Write {
+            file,
+            offset,
+            length,
+            version,
+        }
+    }
+
+    /// Makes the file with `bytes` written in pieces, durable if `fsync`, and closes it.
+    pub(crate) fn make(self, bytes: u64, piece: u64, fsync: bool, calls: &mut Calls) {
+        let file = self;
+        calls.push_back(FileCall::Create { file });
+        calls.extend(pieces(bytes, piece).map(|(offset, length)| file.write(offset, length, 0)));
+        calls.extend(fsync.then_some(FileCall::Fsync { file }));
+        calls.push_back(FileCall::Close { file });
+    }
+}
+
+/// Offsets and lengths of the pieces of `bytes`.
+pub(crate) fn pieces(bytes: u64, piece: u64) -> impl Iterator<Item = (u64, u64)> {
+    let offsets = (0..bytes).step_by(piece as usize);
+    offsets.map(move |offset| (offset, piece.min(bytes - offset)))
+}
 
 /// What a program asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

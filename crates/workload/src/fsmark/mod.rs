@@ -11,11 +11,11 @@
 //! *Promises.* The stream is a pure function of [`FsMarkSpec`].
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, Script},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, Script, Scripted, scripted},
     pattern::{SpecError, within},
 };
-use alloc::{collections::VecDeque, format, string::String};
-use nandlab_sim::mix;
+use alloc::{format, string::String};
+use nandlab_sim::{mix, with_defaults};
 
 /// The most files of a thread in a loop: the program's.
 const FILES_MAX: u64 = 1_000_000;
@@ -85,39 +85,26 @@ impl FsMarkSync {
     }
 }
 
-/// A run of fs_mark. The defaults are the program's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FsMarkSpec {
-    /// Draws names and contents.
-    pub seed: u64,
-    /// Files of a thread in a loop (`-n`): 1000.
-    pub files: u64,
-    /// Bytes of a file (`-s`): 51200.
-    pub bytes: u64,
-    /// Bytes that are written at once (`-w`): 16384.
-    pub piece: u64,
-    /// Threads (`-t`): 1.
-    pub threads: u64,
-    /// How files are made durable (`-S`): each before it is closed.
-    pub sync: FsMarkSync,
-    /// Loops (`-L`): 1.
-    pub loops: u64,
-    /// Files stay (`-k`).
-    pub keep: bool,
-}
-
-impl Default for FsMarkSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            files: 1000,
-            bytes: 51_200,
-            piece: 16_384,
-            threads: 1,
-            sync: FsMarkSync::PerFile,
-            loops: 1,
-            keep: false,
-        }
+with_defaults! {
+    /// A run of fs_mark. The defaults are the program's.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct FsMarkSpec {
+        /// Draws names and contents.
+        pub seed: u64 = 1,
+        /// Files of a thread in a loop (`-n`): 1000.
+        pub files: u64 = 1000,
+        /// Bytes of a file (`-s`): 51200.
+        pub bytes: u64 = 51_200,
+        /// Bytes that are written at once (`-w`): 16384.
+        pub piece: u64 = 16_384,
+        /// Threads (`-t`): 1.
+        pub threads: u64 = 1,
+        /// How files are made durable (`-S`): each before it is closed.
+        pub sync: FsMarkSync = FsMarkSync::PerFile,
+        /// Loops (`-L`): 1.
+        pub loops: u64 = 1,
+        /// Files stay (`-k`).
+        pub keep: bool = false,
     }
 }
 
@@ -149,7 +136,7 @@ impl FsMarkSpec {
 
 /// What happens to each file of a loop.
 #[derive(Clone, Copy, Debug)]
-enum Pass {
+pub(crate) enum Pass {
     Make,
     /// From the last to the first if `backwards`.
     Fsync {
@@ -160,11 +147,9 @@ enum Pass {
 
 /// The stream of an [`FsMarkSpec`].
 #[derive(Clone, Debug)]
-pub struct FsMark {
-    spec: FsMarkSpec,
-    /// Passes with the first file of their loop.
-    script: Script<(Pass, u64)>,
-}
+pub struct FsMark(Scripted<FsMarkSpec>);
+
+scripted!(FsMark);
 
 impl FsMark {
     /// The run that `spec` describes, if that passes its [`check`](FsMarkSpec::check).
@@ -174,96 +159,57 @@ impl FsMark {
         let count = spec.files_of_loop();
         for first in (0..spec.loops).map(|number| number * count) {
             script.pass(FILES, (Pass::Make, first), count);
-            if spec.sync.has_sync() {
-                script.call(SYNC, FileCall::Sync);
-            }
+            script.calls(SYNC, spec.sync.has_sync().then_some(FileCall::Sync));
+            let fsync = |backwards| (Pass::Fsync { backwards }, first);
             match spec.sync {
                 FsMarkSync::None | FsMarkSync::PerFile => {}
-                FsMarkSync::Everything => {
-                    script.pass(SYNC, (Pass::Fsync { backwards: false }, first), 1)
-                }
+                FsMarkSync::Everything => script.pass(SYNC, fsync(false), 1),
                 FsMarkSync::Reverse | FsMarkSync::EverythingReverse => {
-                    script.pass(SYNC, (Pass::Fsync { backwards: true }, first), count)
+                    script.pass(SYNC, fsync(true), count)
                 }
                 FsMarkSync::InOrder | FsMarkSync::EverythingInOrder => {
-                    script.pass(SYNC, (Pass::Fsync { backwards: false }, first), count)
+                    script.pass(SYNC, fsync(false), count)
                 }
             }
             if !spec.keep {
                 script.pass(REMOVE, (Pass::Remove, first), count);
             }
         }
-        Ok(Self { spec, script })
+        let contents = Contents::new(spec.seed);
+        Ok(Self(Scripted::new(script, contents, spec)))
     }
+}
 
-    fn item(
-        spec: &FsMarkSpec,
-        (pass, first): (Pass, u64),
-        number: u64,
-        calls: &mut VecDeque<FileCall>,
-    ) {
-        let at = |number: u64| FileId((first + number) as u32);
+impl Benchmark for FsMarkSpec {
+    /// Each with the first file of its loop.
+    type Pass = (Pass, u64);
+
+    fn item(&mut self, (pass, first): (Pass, u64), number: u64, calls: &mut Calls) {
+        let number = match pass {
+            Pass::Fsync { backwards: true } => self.files_of_loop() - 1 - number,
+            _ => number,
+        };
+        let file = FileId((first + number) as u32);
         match pass {
             Pass::Make => {
-                let file = at(number);
-                calls.push_back(FileCall::Create { file });
-                let pieces = (0..spec.bytes).step_by(spec.piece as usize);
-                calls.extend(pieces.map(|offset| FileCall::Write {
-                    file,
-                    offset,
-                    length: spec.piece.min(spec.bytes - offset),
-                    version: 0,
-                }));
-                if spec.sync == FsMarkSync::PerFile {
-                    calls.push_back(FileCall::Fsync { file });
-                }
-                calls.push_back(FileCall::Close { file });
+                let fsync = self.sync == FsMarkSync::PerFile;
+                file.make(self.bytes, self.piece, fsync, calls);
             }
-            Pass::Fsync { backwards } => {
-                let file = at(if backwards {
-                    spec.files_of_loop() - 1 - number
-                } else {
-                    number
-                });
-                calls.extend([
-                    FileCall::Open { file },
-                    FileCall::Fsync { file },
-                    FileCall::Close { file },
-                ]);
-            }
-            Pass::Remove => calls.push_back(FileCall::Remove { file: at(number) }),
+            Pass::Fsync { .. } => calls.extend([
+                FileCall::Open { file },
+                FileCall::Fsync { file },
+                FileCall::Close { file },
+            ]),
+            Pass::Remove => calls.push_back(FileCall::Remove { file }),
         }
     }
-}
 
-impl Iterator for FsMark {
-    type Item = FileCall;
-
-    fn next(&mut self) -> Option<FileCall> {
-        let Self { spec, script } = self;
-        script.next(|pass, number, calls| Self::item(spec, pass, number, calls))
-    }
-}
-
-impl FileCalls for FsMark {
     /// 24 letters that are drawn and 16 that count, as the program's 40.
     fn name(&self, file: FileId) -> String {
-        let key = mix(self.spec.seed, u64::from(file.0));
+        let key = mix(self.seed, u64::from(file.0));
         let letter = |at: usize| LETTERS[(mix(key, at as u64) % 32) as usize] as char;
         let drawn: String = (0..DRAWN).map(letter).collect();
         format!("{drawn}{:016}", file.0)
-    }
-
-    fn contents(&self) -> Contents {
-        Contents::new(self.spec.seed)
-    }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The program's calls, worked out by hand.
 
 use super::*;
-use crate::files::sound;
+use crate::files::{FileCalls, sound};
 use alloc::{vec, vec::Vec};
 use proptest::prelude::*;
 

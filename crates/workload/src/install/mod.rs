@@ -13,11 +13,11 @@
 //! *Promises.* The stream is a pure function of [`InstallSpec`].
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, SET_UP, Script, Scripted, scripted},
     pattern::{SpecError, below, within},
 };
-use alloc::{collections::VecDeque, format, string::String};
-use nandlab_sim::{Rng, rng};
+use alloc::{format, string::String};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 const INSTALL: &str = "install";
 /// The longest file in bytes.
@@ -30,39 +30,26 @@ const LISTED: u64 = 900;
 /// Files of an application that come before the small ones: package, code, list.
 const FIRST: u64 = 3;
 
-/// Applications and their files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InstallSpec {
-    /// Draws sizes and contents.
-    pub seed: u64,
-    /// Applications: 30 (assumed).
-    pub apps: u64,
-    /// Least and most bytes of a package: 1 MiB to 10 MiB (assumed).
-    pub package: (u64, u64),
-    /// Bytes of a package that are written at once: 64 KiB (assumed).
-    pub piece: u64,
-    /// Code made of a package, in percent of it: 40 (assumed).
-    pub code_percent: u64,
-    /// Small files: 20 (assumed).
-    pub files: u64,
-    /// Least and most bytes of one: 512 to 64 KiB, small ones more often (assumed).
-    pub file: (u64, u64),
-    /// Every so many small files one is made durable, 0 for none: 2 (assumed).
-    pub fsync_every: u64,
-}
-
-impl Default for InstallSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            apps: 30,
-            package: (1 << 20, 10 << 20),
-            piece: 64 << 10,
-            code_percent: 40,
-            files: 20,
-            file: (512, 64 << 10),
-            fsync_every: 2,
-        }
+with_defaults! {
+    /// Applications and their files.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct InstallSpec {
+        /// Draws sizes and contents.
+        pub seed: u64 = 1,
+        /// Applications: 30 (assumed).
+        pub apps: u64 = 30,
+        /// Least and most bytes of a package: 1 MiB to 10 MiB (assumed).
+        pub package: (u64, u64) = (1 << 20, 10 << 20),
+        /// Bytes of a package that are written at once: 64 KiB (assumed).
+        pub piece: u64 = 64 << 10,
+        /// Code made of a package, in percent of it: 40 (assumed).
+        pub code_percent: u64 = 40,
+        /// Small files: 20 (assumed).
+        pub files: u64 = 20,
+        /// Least and most bytes of one: 512 to 64 KiB, small ones more often (assumed).
+        pub file: (u64, u64) = (512, 64 << 10),
+        /// Every so many small files one is made durable, 0 for none: 2 (assumed).
+        pub fsync_every: u64 = 2,
     }
 }
 
@@ -91,9 +78,13 @@ impl InstallSpec {
 
 /// The stream of an [`InstallSpec`].
 #[derive(Clone, Debug)]
-pub struct Install {
+pub struct Install(Scripted<Run>);
+
+scripted!(Install);
+
+#[derive(Clone, Debug)]
+struct Run {
     spec: InstallSpec,
-    script: Script<()>,
     sizes: Rng,
 }
 
@@ -103,61 +94,25 @@ impl Install {
         spec.check()?;
         let mut script = Script::new();
         script.pass(INSTALL, (), spec.apps);
-        script.call(SET_UP, FileCall::Sync);
+        script.calls(SET_UP, [FileCall::Sync]);
+        let contents = Contents::new(spec.seed);
         let sizes = rng(spec.seed, "installed sizes");
-        Ok(Self {
-            spec,
-            script,
-            sizes,
-        })
-    }
-
-    fn first_file(spec: &InstallSpec, app: u64) -> u32 {
-        (app * (FIRST + spec.files)) as u32
-    }
-
-    fn app(spec: &InstallSpec, sizes: &mut Rng, app: u64, calls: &mut VecDeque<FileCall>) {
-        let file = |number: u64| FileId(Self::first_file(spec, app) + number as u32);
-        let package = spec.package.0 + below(sizes, spec.package.1 - spec.package.0 + 1);
-        write(file(0), package, spec.piece, true, calls);
-        write(
-            file(1),
-            package * spec.code_percent / 100,
-            spec.piece,
-            true,
-            calls,
-        );
-        for number in 0..spec.files {
-            let durable = spec.fsync_every > 0 && number % spec.fsync_every == 0;
-            write(
-                file(FIRST + number),
-                skewed(sizes, spec.file),
-                spec.piece,
-                durable,
-                calls,
-            );
-        }
-        write(file(2), (app + 1) * LISTED, spec.piece, true, calls);
-        if app > 0 {
-            calls.push_back(FileCall::Remove {
-                file: FileId(Self::first_file(spec, app - 1) + 2),
-            });
-        }
+        let run = Run { spec, sizes };
+        Ok(Self(Scripted::new(script, contents, run)))
     }
 }
 
-/// A new file.
-fn write(file: FileId, bytes: u64, piece: u64, durable: bool, calls: &mut VecDeque<FileCall>) {
-    calls.push_back(FileCall::Create { file });
-    let pieces = (0..bytes).step_by(piece as usize);
-    calls.extend(pieces.map(|offset| FileCall::Write {
-        file,
-        offset,
-        length: piece.min(bytes - offset),
-        version: 0,
-    }));
-    calls.extend(durable.then_some(FileCall::Fsync { file }));
-    calls.push_back(FileCall::Close { file });
+impl InstallSpec {
+    /// The file of an application with this number.
+    fn file(&self, app: u64, number: u64) -> FileId {
+        FileId((app * (FIRST + self.files) + number) as u32)
+    }
+
+    /// The application of a file, and its number there.
+    fn place(&self, file: FileId) -> (u64, u64) {
+        let (file, each) = (u64::from(file.0), FIRST + self.files);
+        (file / each, file % each)
+    }
 }
 
 /// A size between two, each doubling equally likely.
@@ -167,53 +122,47 @@ pub(crate) fn skewed(sizes: &mut Rng, (least, most): (u64, u64)) -> u64 {
     low + below(sizes, low.min(most - low) + 1)
 }
 
-impl Iterator for Install {
-    type Item = FileCall;
+impl Benchmark for Run {
+    type Pass = ();
 
-    fn next(&mut self) -> Option<FileCall> {
-        let Self {
-            spec,
-            script,
-            sizes,
-        } = self;
-        script.next(|(), app, calls| Self::app(spec, sizes, app, calls))
-    }
-}
-
-impl FileCalls for Install {
-    /// `app-3.apk`, `app-3.odex`, `app-3.17` and `packages-3.xml`.
-    fn name(&self, file: FileId) -> String {
-        let (app, number) = (
-            u64::from(file.0) / (FIRST + self.spec.files),
-            u64::from(file.0) % (FIRST + self.spec.files),
-        );
-        match number {
-            0 => format!("app-{app}.apk"),
-            1 => format!("app-{app}.odex"),
-            2 => format!("packages-{app}.xml"),
-            _ => format!("app-{app}.{number}"),
+    /// The calls of one application.
+    fn item(&mut self, (): (), app: u64, calls: &mut Calls) {
+        let Self { spec, sizes } = self;
+        let mut make = |number, bytes, durable| {
+            let file = spec.file(app, number);
+            file.make(bytes, spec.piece, durable, calls);
+        };
+        let package = spec.package.0 + below(sizes, spec.package.1 - spec.package.0 + 1);
+        make(0, package, true);
+        make(1, package * spec.code_percent / 100, true);
+        for number in 0..spec.files {
+            let durable = spec.fsync_every > 0 && number % spec.fsync_every == 0;
+            make(FIRST + number, skewed(sizes, spec.file), durable);
+        }
+        make(2, (app + 1) * LISTED, true);
+        if app > 0 {
+            let file = spec.file(app - 1, 2);
+            calls.push_back(FileCall::Remove { file });
         }
     }
 
-    fn contents(&self) -> Contents {
-        Contents::new(self.spec.seed)
+    /// `app-3.apk`, `app-3.odex`, `app-3.17` and `packages-3.xml`.
+    fn name(&self, file: FileId) -> String {
+        match self.spec.place(file) {
+            (app, 0) => format!("app-{app}.apk"),
+            (app, 1) => format!("app-{app}.odex"),
+            (app, 2) => format!("packages-{app}.xml"),
+            (app, number) => format!("app-{app}.{number}"),
+        }
     }
 
     fn group(&self, file: FileId) -> &'static str {
-        match u64::from(file.0) % (FIRST + self.spec.files) {
+        match self.spec.place(file).1 {
             0 => "packages",
             1 => "code",
             2 => "list",
             _ => "small files",
         }
-    }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
     }
 }
 

@@ -13,13 +13,11 @@
 //! *Promises.* The stream is a pure function of [`IozoneSpec`].
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, SET_UP, Script, Scripted, scripted},
     pattern::{Scatter, SpecError, require, within},
 };
-use alloc::{
-    collections::{BTreeSet, VecDeque},
-    string::String,
-};
+use alloc::{collections::BTreeSet, string::String};
+use nandlab_sim::with_defaults;
 
 /// The only file.
 const FILE: FileId = FileId(0);
@@ -74,47 +72,33 @@ impl IozoneTest {
     }
 }
 
-/// A run of IOzone. The default is that of S.-H. Lim, H. J. Choi, K. H. Park, "Journal Remap-Based
-/// FTL for Journaling File System with Flash Memory", HPCC 2007, "the paper", at its smallest
-/// record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IozoneSpec {
-    /// Draws contents and the random order. The program's is always the same.
-    pub seed: u64,
-    /// Length of the file in bytes (`-s`), rounded down to whole records: 4096 KB (the paper). The
-    /// program's default is 512 KB.
-    pub bytes: u64,
-    /// Bytes of a record (`-r`): 4 KB to 4096 KB (the paper). The program's default is 1 KB; by
-    /// itself (`-a`) it goes from 4 KB to 16 MB.
-    pub record: u64,
-    /// Tests (`-i`): write and rewrite (the paper). The program's default is all.
-    pub tests: BTreeSet<IozoneTest>,
-    /// The stopwatch includes an fsync (`-e`): "verifying that data is actually written to flash
-    /// memory" (the paper; by which option is open).
-    pub flush: bool,
-    /// The stopwatch includes the close (`-c`).
-    pub close: bool,
-    /// Each write is durable before the next (`-o`, `O_SYNC`): an fdatasync follows it, which is
-    /// what that meant before Linux 2.6.33.
-    pub sync: bool,
-    /// A sync of everything ends each phase that writes, within its time, as `sync(2)` does: what a
-    /// journal holds back is brought home too. The program has none.
-    pub sync_all: bool,
-}
-
-impl Default for IozoneSpec {
-    fn default() -> Self {
-        let tests = [IozoneTest::Write].into();
-        Self {
-            seed: 1,
-            bytes: 4 << 20,
-            record: 4096,
-            tests,
-            flush: true,
-            close: false,
-            sync: false,
-            sync_all: false,
-        }
+with_defaults! {
+    /// A run of IOzone. The default is that of S.-H. Lim, H. J. Choi, K. H. Park, "Journal
+    /// Remap-Based FTL for Journaling File System with Flash Memory", HPCC 2007, "the paper", at
+    /// its smallest record.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct IozoneSpec {
+        /// Draws contents and the random order. The program's is always the same.
+        pub seed: u64 = 1,
+        /// Length of the file in bytes (`-s`), rounded down to whole records: 4096 KB (the paper).
+        /// The program's default is 512 KB.
+        pub bytes: u64 = 4 << 20,
+        /// Bytes of a record (`-r`): 4 KB to 4096 KB (the paper). The program's default is 1 KB; by
+        /// itself (`-a`) it goes from 4 KB to 16 MB.
+        pub record: u64 = 4096,
+        /// Tests (`-i`): write and rewrite (the paper). The program's default is all.
+        pub tests: BTreeSet<IozoneTest> = [IozoneTest::Write].into(),
+        /// The stopwatch includes an fsync (`-e`): "verifying that data is actually written to
+        /// flash memory" (the paper; by which option is open).
+        pub flush: bool = true,
+        /// The stopwatch includes the close (`-c`).
+        pub close: bool = false,
+        /// Each write is durable before the next (`-o`, `O_SYNC`): an fdatasync follows it, which
+        /// is what that meant before Linux 2.6.33.
+        pub sync: bool = false,
+        /// A sync of everything ends each phase that writes, within its time, as `sync(2)` does:
+        /// what a journal holds back is brought home too. The program has none.
+        pub sync_all: bool = false,
     }
 }
 
@@ -170,9 +154,13 @@ const RECORD: u32 = 4;
 
 /// The stream of an [`IozoneSpec`].
 #[derive(Clone, Debug)]
-pub struct Iozone {
+pub struct Iozone(Scripted<Run>);
+
+scripted!(Iozone);
+
+#[derive(Clone, Debug)]
+struct Run {
     spec: IozoneSpec,
-    script: Script<Pass>,
     order: Scatter,
     stride: Stride,
 }
@@ -181,147 +169,89 @@ impl Iozone {
     /// The run that `spec` describes, if that passes its [`check`](IozoneSpec::check).
     pub fn new(spec: IozoneSpec) -> Result<Self, SpecError> {
         spec.check()?;
-        let (order, stride) = (
-            Scatter::new(spec.records(), spec.seed),
-            Stride::new(spec.records()),
-        );
-        let mut iozone = Self {
-            script: Script::new(),
-            order,
-            stride,
+        let mut script = Script::new();
+        for test in spec.tests.iter().copied() {
+            spec.plan(test, &mut script);
+        }
+        let contents = Contents::new(spec.seed);
+        let run = Run {
+            order: Scatter::new(spec.records(), spec.seed),
+            stride: Stride::new(spec.records()),
             spec,
         };
-        for test in iozone.spec.tests.clone() {
-            iozone.plan(test);
-        }
-        Ok(iozone)
+        Ok(Self(Scripted::new(script, contents, run)))
     }
+}
 
-    fn plan(&mut self, test: IozoneTest) {
-        use FileCall::{Fsync, Read};
-        let fsync = Fsync { file: FILE };
+impl IozoneSpec {
+    fn plan(&self, test: IozoneTest, script: &mut Script<Pass>) {
+        let fsync = FileCall::Fsync { file: FILE };
         // It reads a record before it starts its watch.
-        let primed = [
-            fsync,
-            Read {
-                file: FILE,
-                offset: 0,
-                length: self.spec.record,
-            },
-        ];
+        let primed = [fsync, FILE.read(0, self.record)];
+        let mut timed = |phase, pass, before: &[_]| self.timed(phase, pass, before, script);
         match test {
             IozoneTest::Write => {
-                self.make();
-                self.timed("write", Pass::Write(WRITTEN), &[fsync]);
-                self.timed("rewrite", Pass::Write(REWRITTEN), &[fsync]);
+                timed("write", Pass::Write(WRITTEN), &[fsync]);
+                timed("rewrite", Pass::Write(REWRITTEN), &[fsync]);
             }
-            IozoneTest::Read => ["read", "reread"]
-                .iter()
-                .for_each(|phase| self.timed(phase, Pass::Read, &primed)),
+            IozoneTest::Read => {
+                timed("read", Pass::Read, &primed);
+                timed("reread", Pass::Read, &primed);
+            }
             IozoneTest::Random => {
-                self.timed("random-read", Pass::RandomRead, &[]);
-                self.timed("random-write", Pass::RandomWrite, &[]);
+                timed("random-read", Pass::RandomRead, &[]);
+                timed("random-write", Pass::RandomWrite, &[]);
             }
             IozoneTest::Backward => {
-                ["backward-read", "backward-reread"]
-                    .iter()
-                    .for_each(|phase| self.timed(phase, Pass::BackwardRead, &[fsync]));
+                timed("backward-read", Pass::BackwardRead, &[fsync]);
+                timed("backward-reread", Pass::BackwardRead, &[fsync]);
             }
-            IozoneTest::RecordRewrite => {
-                self.timed("record-rewrite", Pass::RecordRewrite, &[fsync])
-            }
-            IozoneTest::Stride => self.timed("stride-read", Pass::StrideRead, &[fsync]),
+            IozoneTest::RecordRewrite => timed("record-rewrite", Pass::RecordRewrite, &[fsync]),
+            IozoneTest::Stride => timed("stride-read", Pass::StrideRead, &[fsync]),
         }
-    }
-
-    /// Tries whether a file can be made, cut and removed; then makes it.
-    fn make(&mut self) {
-        let (create, close) = (
-            FileCall::Create { file: FILE },
-            FileCall::Close { file: FILE },
-        );
-        let trial = [
-            create,
-            FileCall::Truncate {
-                file: FILE,
-                length: 0,
-            },
-            close,
-            FileCall::Remove { file: FILE },
-        ];
-        trial
-            .into_iter()
-            .chain([create, close])
-            .for_each(|call| self.script.call(SET_UP, call));
     }
 
     /// A phase, with what comes before it once the file is open, and after it.
-    fn timed(&mut self, phase: &'static str, pass: Pass, before: &[FileCall]) {
+    fn timed(
+        &self,
+        phase: &'static str,
+        pass: Pass,
+        before: &[FileCall],
+        script: &mut Script<Pass>,
+    ) {
         let (fsync, close) = (
             FileCall::Fsync { file: FILE },
             FileCall::Close { file: FILE },
         );
-        self.script.call(SET_UP, FileCall::Open { file: FILE });
-        before
-            .iter()
-            .for_each(|call| self.script.call(SET_UP, *call));
-        self.script.pass(phase, pass, self.spec.records());
-        if self.spec.flush {
-            self.script.call(phase, fsync);
+        if pass == Pass::Write(WRITTEN) {
+            script.calls(SET_UP, trial());
         }
-        if self.spec.sync_all
-            && matches!(
-                pass,
-                Pass::Write(_) | Pass::RandomWrite | Pass::RecordRewrite
-            )
-        {
-            self.script.call(phase, FileCall::Sync);
-        }
-        match self.spec.close {
-            true => self.script.call(phase, close),
-            false => [fsync, close]
-                .into_iter()
-                .for_each(|call| self.script.call(SET_UP, call)),
+        script.calls(SET_UP, [FileCall::Open { file: FILE }]);
+        script.calls(SET_UP, before.iter().copied());
+        script.pass(phase, pass, self.records());
+        script.calls(phase, self.flush.then_some(fsync));
+        let writes = matches!(
+            pass,
+            Pass::Write(_) | Pass::RandomWrite | Pass::RecordRewrite
+        );
+        let sync_all = self.sync_all && writes;
+        script.calls(phase, sync_all.then_some(FileCall::Sync));
+        match self.close {
+            true => script.calls(phase, [close]),
+            false => script.calls(SET_UP, [fsync, close]),
         }
     }
 }
 
-/// The calls of one record.
-fn record(
-    spec: &IozoneSpec,
-    order: &Scatter,
-    stride: &mut Stride,
-    (pass, n): (Pass, u64),
-    calls: &mut VecDeque<FileCall>,
-) {
-    let (number, version) = match pass {
-        Pass::Write(version) => (n, Some(version)),
-        Pass::Read => (n, None),
-        Pass::RandomRead => (order.place(n), None),
-        Pass::RandomWrite => (order.place(n), Some(AT_RANDOM)),
-        Pass::BackwardRead => (spec.records() - 1 - n, None),
-        Pass::RecordRewrite => (0, Some(RECORD + n as u32)),
-        Pass::StrideRead => (stride.draw(), None),
-    };
-    let (file, offset, length) = (FILE, number * spec.record, spec.record);
-    match version {
-        None => calls.push_back(FileCall::Read {
-            file,
-            offset,
-            length,
-        }),
-        Some(version) => {
-            calls.push_back(FileCall::Write {
-                file,
-                offset,
-                length,
-                version,
-            });
-            if spec.sync {
-                calls.push_back(FileCall::Fdatasync { file });
-            }
-        }
-    }
+/// Tries whether a file can be made, cut and removed; then makes it.
+fn trial() -> [FileCall; 6] {
+    let file = FILE;
+    let (create, close) = (FileCall::Create { file }, FileCall::Close { file });
+    let (cut, remove) = (
+        FileCall::Truncate { file, length: 0 },
+        FileCall::Remove { file },
+    );
+    [create, cut, close, remove, create, close]
 }
 
 /// The places of the stride test: a record in [`STRIDE`], until the last but one is passed; then
@@ -358,36 +288,33 @@ impl Stride {
     }
 }
 
-impl Iterator for Iozone {
-    type Item = FileCall;
+impl Benchmark for Run {
+    type Pass = Pass;
 
-    fn next(&mut self) -> Option<FileCall> {
-        let Self {
-            spec,
-            script,
-            order,
-            stride,
-        } = self;
-        script.next(|pass, n, calls| record(spec, order, stride, (pass, n), calls))
+    /// The calls of one record.
+    fn item(&mut self, pass: Pass, n: u64, calls: &mut Calls) {
+        let (number, version) = match pass {
+            Pass::Write(version) => (n, Some(version)),
+            Pass::Read => (n, None),
+            Pass::RandomRead => (self.order.place(n), None),
+            Pass::RandomWrite => (self.order.place(n), Some(AT_RANDOM)),
+            Pass::BackwardRead => (self.spec.records() - 1 - n, None),
+            Pass::RecordRewrite => (0, Some(RECORD + n as u32)),
+            Pass::StrideRead => (self.stride.draw(), None),
+        };
+        let (offset, length) = (number * self.spec.record, self.spec.record);
+        let Some(version) = version else {
+            calls.push_back(FILE.read(offset, length));
+            return;
+        };
+        calls.push_back(FILE.write(offset, length, version));
+        let sync = FileCall::Fdatasync { file: FILE };
+        calls.extend(self.spec.sync.then_some(sync));
     }
-}
 
-impl FileCalls for Iozone {
     /// The name that the program gives it.
     fn name(&self, _: FileId) -> String {
         "iozone.tmp".into()
-    }
-
-    fn contents(&self) -> Contents {
-        Contents::new(self.spec.seed)
-    }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
     }
 }
 

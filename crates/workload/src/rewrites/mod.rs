@@ -9,11 +9,11 @@
 //! *Promises.* The stream is a pure function of [`RewritesSpec`].
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, SET_UP, Script, Scripted, scripted},
     pattern::{SpecError, below, require, within},
 };
-use alloc::{collections::VecDeque, format, string::String};
-use nandlab_sim::{Rng, rng};
+use alloc::{format, string::String};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The longest file in bytes.
 const BYTES_MAX: u64 = 1 << 40;
@@ -28,43 +28,29 @@ const FILL: &str = "fill";
 const ALL: &str = "all-files";
 const ROUNDS: &str = "rounds";
 
-/// Files and what is overwritten. The defaults are the publication's, in units of 2^20 and 2^30
-/// bytes; it does not say how much is written at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RewritesSpec {
-    /// Draws places and contents.
-    pub seed: u64,
-    /// Files: 3.
-    pub files: u64,
-    /// Length of each in bytes, rounded down to whole records: 1 GiB.
-    pub bytes: u64,
-    /// Bytes that are written at once: 4096 (assumed).
-    pub record: u64,
-    /// Bytes that are first overwritten in all files: 256 MiB.
-    pub spread: u64,
-    /// Rounds: 30.
-    pub rounds: u64,
-    /// Bytes that each overwrites: 256 MiB.
-    pub round: u64,
-    /// Rounds go to all files rather than to the first.
-    pub everywhere: bool,
-    /// An fsync of each file ends what is written to it in a phase and in a round (assumed).
-    pub fsync: bool,
-}
-
-impl Default for RewritesSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            files: 3,
-            bytes: 1 << 30,
-            record: 4096,
-            spread: 256 << 20,
-            rounds: 30,
-            round: 256 << 20,
-            everywhere: false,
-            fsync: true,
-        }
+with_defaults! {
+    /// Files and what is overwritten. The defaults are the publication's, in units of 2^20 and 2^30
+    /// bytes; it does not say how much is written at once.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RewritesSpec {
+        /// Draws places and contents.
+        pub seed: u64 = 1,
+        /// Files: 3.
+        pub files: u64 = 3,
+        /// Length of each in bytes, rounded down to whole records: 1 GiB.
+        pub bytes: u64 = 1 << 30,
+        /// Bytes that are written at once: 4096 (assumed).
+        pub record: u64 = 4096,
+        /// Bytes that are first overwritten in all files: 256 MiB.
+        pub spread: u64 = 256 << 20,
+        /// Rounds: 30.
+        pub rounds: u64 = 30,
+        /// Bytes that each overwrites: 256 MiB.
+        pub round: u64 = 256 << 20,
+        /// Rounds go to all files rather than to the first.
+        pub everywhere: bool = false,
+        /// An fsync of each file ends what is written to it in a phase and in a round (assumed).
+        pub fsync: bool = true,
     }
 }
 
@@ -105,16 +91,20 @@ impl RewritesSpec {
 #[derive(Clone, Copy, Debug)]
 enum Pass {
     /// The next record of a file.
-    Fill(u32),
+    Fill(FileId),
     /// A record somewhere in the first so many files, the versions counted from a number.
     Rewrite { files: u64, version: u32 },
 }
 
 /// The stream of a [`RewritesSpec`].
 #[derive(Clone, Debug)]
-pub struct Rewrites {
+pub struct Rewrites(Scripted<Run>);
+
+scripted!(Rewrites);
+
+#[derive(Clone, Debug)]
+struct Run {
     spec: RewritesSpec,
-    script: Script<Pass>,
     places: Rng,
 }
 
@@ -122,98 +112,64 @@ impl Rewrites {
     /// The run that `spec` describes, if that passes its [`check`](RewritesSpec::check).
     pub fn new(spec: RewritesSpec) -> Result<Self, SpecError> {
         spec.check()?;
+        let (script, contents) = (spec.plan(), Contents::new(spec.seed));
         let places = rng(spec.seed, "rewritten places");
-        let mut rewrites = Self {
-            script: Script::new(),
-            places,
-            spec,
-        };
-        rewrites.plan();
-        Ok(rewrites)
+        let run = Run { spec, places };
+        Ok(Self(Scripted::new(script, contents, run)))
     }
+}
 
-    fn plan(&mut self) {
-        let Self { spec, script, .. } = self;
-        let files = || (0..spec.files as u32).map(FileId);
-        let end = |script: &mut Script<Pass>, phase, count: u64| {
-            let synced = files().take(if spec.fsync { count as usize } else { 0 });
-            synced.for_each(|file| script.call(phase, FileCall::Fsync { file }));
+impl RewritesSpec {
+    fn plan(&self) -> Script<Pass> {
+        let mut script = Script::new();
+        let files = || (0..self.files as u32).map(FileId);
+        let fsyncs = |count: u64| {
+            let synced = files().take(if self.fsync { count as usize } else { 0 });
+            synced.map(|file| FileCall::Fsync { file })
         };
         for file in files() {
-            script.call(SET_UP, FileCall::Create { file });
-            script.pass(FILL, Pass::Fill(file.0), spec.bytes / spec.record);
+            script.calls(SET_UP, [FileCall::Create { file }]);
+            script.pass(FILL, Pass::Fill(file), self.bytes / self.record);
         }
-        end(script, FILL, spec.files);
-        script.call(SET_UP, FileCall::Sync);
-        let spread = spec.spread / spec.record;
-        script.pass(
-            ALL,
-            Pass::Rewrite {
-                files: spec.files,
-                version: 1,
-            },
-            spread,
-        );
-        end(script, ALL, spec.files);
+        script.calls(FILL, fsyncs(self.files));
+        script.calls(SET_UP, [FileCall::Sync]);
+        let rewrite = |files, version| Pass::Rewrite { files, version };
+        let spread = self.spread / self.record;
+        script.pass(ALL, rewrite(self.files, 1), spread);
+        script.calls(ALL, fsyncs(self.files));
         let (count, records) = (
-            if spec.everywhere { spec.files } else { 1 },
-            spec.round / spec.record,
+            if self.everywhere { self.files } else { 1 },
+            self.round / self.record,
         );
-        for round in 0..spec.rounds {
-            script.pass(
-                ROUNDS,
-                Pass::Rewrite {
-                    files: count,
-                    version: (1 + spread + round * records) as u32,
-                },
-                records,
-            );
-            end(script, ROUNDS, count);
+        for round in 0..self.rounds {
+            let version = (1 + spread + round * records) as u32;
+            script.pass(ROUNDS, rewrite(count, version), records);
+            script.calls(ROUNDS, fsyncs(count));
         }
-        files().for_each(|file| script.call(SET_UP, FileCall::Close { file }));
+        script.calls(SET_UP, files().map(|file| FileCall::Close { file }));
+        script
     }
 }
 
-impl Iterator for Rewrites {
-    type Item = FileCall;
+impl Benchmark for Run {
+    type Pass = Pass;
 
-    fn next(&mut self) -> Option<FileCall> {
-        let Self {
-            spec,
-            script,
-            places,
-        } = self;
-        script.next(|pass, number, calls: &mut VecDeque<FileCall>| {
-            let length = spec.record;
-            calls.push_back(match pass {
-                Pass::Fill(file) => FileCall::Write {
-                    file: FileId(file),
-                    offset: number * length,
-                    length,
-                    version: 0,
-                },
-                Pass::Rewrite { files, version } => {
-                    let (file, place) = (below(places, files), below(places, spec.bytes / length));
-                    FileCall::Write {
-                        file: FileId(file as u32),
-                        offset: place * length,
-                        length,
-                        version: version + number as u32,
-                    }
-                }
-            });
-        })
+    fn item(&mut self, pass: Pass, number: u64, calls: &mut Calls) {
+        let length = self.spec.record;
+        let (file, record, version) = match pass {
+            Pass::Fill(file) => (file, number, 0),
+            Pass::Rewrite { files, version } => {
+                let file = FileId(below(&mut self.places, files) as u32);
+                let record = below(&mut self.places, self.spec.bytes / length);
+                (file, record, version + number as u32)
+            }
+        };
+        calls.push_back(file.write(record * length, length, version));
     }
-}
 
-impl FileCalls for Rewrites {
     /// `large.1` and so on.
     fn name(&self, file: FileId) -> String {
         format!("large.{}", file.0 + 1)
-    }
-
-    fn contents(&self) -> Contents {
-        Contents::new(self.spec.seed)
     }
 
     /// The first file, to which rounds go unless they go everywhere, and the others.
@@ -224,20 +180,12 @@ impl FileCalls for Rewrites {
             "other files"
         }
     }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::sound;
+    use crate::files::{FileCalls, sound};
     use alloc::vec::Vec;
     use proptest::prelude::*;
 

@@ -15,11 +15,11 @@
 //! *Promises.* The stream is a pure function of [`RollbackSpec`].
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, SET_UP, Script, Scripted, scripted},
     pattern::{SpecError, below, require, within},
 };
-use alloc::{collections::VecDeque, string::String, vec::Vec};
-use nandlab_sim::{Rng, rng};
+use alloc::{string::String, vec::Vec};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The database.
 pub const DATABASE: FileId = FileId(0);
@@ -49,37 +49,26 @@ pub enum JournalMode {
     Persist,
 }
 
-/// A database and its transactions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RollbackSpec {
-    /// Draws pages and contents.
-    pub seed: u64,
-    /// Pages of the database: 256, that is 1 MiB.
-    pub pages: u64,
-    /// Bytes of a page: 4096, SQLite's default.
-    pub page: u64,
-    /// Transactions: 100.
-    pub transactions: u64,
-    /// Pages that each changes beside the first: 1, an update of one row that changes no index.
-    pub changed: u64,
-    /// How it ends: the journal is removed, SQLite's default.
-    pub mode: JournalMode,
-    /// The journal is made durable twice, and when it is cut (`PRAGMA synchronous = FULL`, SQLite's
-    /// default). Otherwise it is told how many pages it holds before it is made durable once.
-    pub full: bool,
-}
-
-impl Default for RollbackSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            pages: 256,
-            page: 4096,
-            transactions: 100,
-            changed: 1,
-            mode: JournalMode::Delete,
-            full: true,
-        }
+with_defaults! {
+    /// A database and its transactions.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RollbackSpec {
+        /// Draws pages and contents.
+        pub seed: u64 = 1,
+        /// Pages of the database: 256, that is 1 MiB.
+        pub pages: u64 = 256,
+        /// Bytes of a page: 4096, SQLite's default.
+        pub page: u64 = 4096,
+        /// Transactions: 100.
+        pub transactions: u64 = 100,
+        /// Pages that each changes beside the first: 1, an update of one row that changes no index.
+        pub changed: u64 = 1,
+        /// How it ends: the journal is removed, SQLite's default.
+        pub mode: JournalMode = JournalMode::Delete,
+        /// The journal is made durable twice, and when it is cut (`PRAGMA synchronous = FULL`,
+        /// SQLite's default). Otherwise it is told how many pages it holds before it is made
+        /// durable once.
+        pub full: bool = true,
     }
 }
 
@@ -112,10 +101,9 @@ impl RollbackSpec {
 
 /// The stream of a [`RollbackSpec`].
 #[derive(Clone, Debug)]
-pub struct Rollback {
-    script: Script<()>,
-    transactions: Transactions,
-}
+pub struct Rollback(Scripted<Transactions>);
+
+scripted!(Rollback);
 
 /// The transactions one after another.
 #[derive(Clone, Debug)]
@@ -131,69 +119,27 @@ impl Rollback {
     pub fn new(spec: RollbackSpec) -> Result<Self, SpecError> {
         spec.check()?;
         let mut script = Script::new();
-        script.call(SET_UP, FileCall::Create { file: DATABASE });
-        script.call(
-            SET_UP,
-            FileCall::Write {
-                file: DATABASE,
-                offset: 0,
-                length: spec.pages * spec.page,
-                version: 0,
-            },
-        );
-        if spec.mode != JournalMode::Delete {
-            script.call(SET_UP, FileCall::Create { file: JOURNAL });
-        }
-        script.call(SET_UP, FileCall::Sync);
+        let kept = spec.mode != JournalMode::Delete;
+        let create = |file| FileCall::Create { file };
+        let close = |file| FileCall::Close { file };
+        let fill = DATABASE.write(0, spec.pages * spec.page, 0);
+        script.calls(SET_UP, [create(DATABASE), fill]);
+        script.calls(SET_UP, kept.then_some(create(JOURNAL)));
+        script.calls(SET_UP, [FileCall::Sync]);
         script.pass(TRANSACTIONS, (), spec.transactions);
-        if spec.mode != JournalMode::Delete {
-            script.call(SET_UP, FileCall::Close { file: JOURNAL });
-        }
-        script.call(SET_UP, FileCall::Close { file: DATABASE });
-        let (places, pages) = (
-            rng(spec.seed, "rollback pages"),
-            Vec::with_capacity(spec.changed as usize + 1),
-        );
-        Ok(Self {
-            script,
-            transactions: Transactions {
-                spec,
-                places,
-                pages,
-            },
-        })
+        script.calls(SET_UP, kept.then_some(close(JOURNAL)));
+        script.calls(SET_UP, [close(DATABASE)]);
+        let contents = Contents::new(spec.seed);
+        let transactions = Transactions {
+            places: rng(spec.seed, "rollback pages"),
+            pages: Vec::with_capacity(spec.changed as usize + 1),
+            spec,
+        };
+        Ok(Self(Scripted::new(script, contents, transactions)))
     }
 }
 
 impl Transactions {
-    /// The calls of one.
-    fn calls(&mut self, number: u64, calls: &mut VecDeque<FileCall>) {
-        self.draw();
-        // What is written twice in one transaction differs, too.
-        let version = 1 + 2 * number as u32;
-        let (page, database) = (self.spec.page, |at: &u64| (DATABASE, at * self.spec.page));
-        calls.extend(
-            self.pages
-                .iter()
-                .map(database)
-                .map(|(file, offset)| FileCall::Read {
-                    file,
-                    offset,
-                    length: page,
-                }),
-        );
-        self.fill_journal(version, calls);
-        let write = |(file, offset)| FileCall::Write {
-            file,
-            offset,
-            length: page,
-            version,
-        };
-        calls.extend(self.pages.iter().map(database).map(write));
-        calls.push_back(FileCall::Fdatasync { file: DATABASE });
-        self.end(version, calls);
-    }
-
     /// The first page and others, each once, upwards.
     fn draw(&mut self) {
         self.pages.clear();
@@ -206,41 +152,26 @@ impl Transactions {
         }
     }
 
-    fn fill_journal(&self, version: u32, calls: &mut VecDeque<FileCall>) {
+    fn fill_journal(&self, version: u32, calls: &mut Calls) {
         let (file, page) = (JOURNAL, self.spec.page);
         if self.spec.mode == JournalMode::Delete {
             calls.push_back(FileCall::Create { file });
         }
-        calls.push_back(FileCall::Write {
-            file,
-            offset: 0,
-            length: HEADER,
-            version,
-        });
+        calls.push_back(file.write(0, HEADER, version));
         for number in 0..self.pages.len() as u64 {
             let at = HEADER + number * (page + 2 * WORD);
             for (offset, length) in [(at, WORD), (at + WORD, page), (at + WORD + page, WORD)] {
-                calls.push_back(FileCall::Write {
-                    file,
-                    offset,
-                    length,
-                    version,
-                });
+                calls.push_back(file.write(offset, length, version));
             }
         }
         if self.spec.full {
             calls.push_back(FileCall::Fdatasync { file });
         }
-        calls.push_back(FileCall::Write {
-            file,
-            offset: 0,
-            length: COUNT,
-            version: version + 1,
-        });
-        calls.push_back(FileCall::Fdatasync { file });
+        let count = file.write(0, COUNT, version + 1);
+        calls.extend([count, FileCall::Fdatasync { file }]);
     }
 
-    fn end(&self, version: u32, calls: &mut VecDeque<FileCall>) {
+    fn end(&self, version: u32, calls: &mut Calls) {
         let (file, sync) = (JOURNAL, FileCall::Fdatasync { file: JOURNAL });
         match self.spec.mode {
             JournalMode::Delete => {
@@ -250,32 +181,29 @@ impl Transactions {
                 calls.extend([FileCall::Truncate { file, length: 0 }, sync])
             }
             JournalMode::Truncate => calls.push_back(FileCall::Truncate { file, length: 0 }),
-            JournalMode::Persist => calls.extend([
-                FileCall::Write {
-                    file,
-                    offset: 0,
-                    length: ENDED,
-                    version,
-                },
-                sync,
-            ]),
+            JournalMode::Persist => calls.extend([file.write(0, ENDED, version), sync]),
         }
     }
 }
 
-impl Iterator for Rollback {
-    type Item = FileCall;
+impl Benchmark for Transactions {
+    type Pass = ();
 
-    fn next(&mut self) -> Option<FileCall> {
-        let Self {
-            script,
-            transactions,
-        } = self;
-        script.next(|(), number, calls| transactions.calls(number, calls))
+    /// The calls of one transaction.
+    fn item(&mut self, (): (), number: u64, calls: &mut Calls) {
+        self.draw();
+        // What is written twice in one transaction differs, too.
+        let version = 1 + 2 * number as u32;
+        let page = self.spec.page;
+        let reads = self.pages.iter().map(|at| DATABASE.read(at * page, page));
+        calls.extend(reads);
+        self.fill_journal(version, calls);
+        let write = |at: &u64| DATABASE.write(at * page, page, version);
+        calls.extend(self.pages.iter().map(write));
+        calls.push_back(FileCall::Fdatasync { file: DATABASE });
+        self.end(version, calls);
     }
-}
 
-impl FileCalls for Rollback {
     /// `test.db`, and `test.db-journal` as SQLite has it.
     fn name(&self, file: FileId) -> String {
         if file == DATABASE {
@@ -285,24 +213,12 @@ impl FileCalls for Rollback {
         }
     }
 
-    fn contents(&self) -> Contents {
-        Contents::new(self.transactions.spec.seed)
-    }
-
     fn group(&self, file: FileId) -> &'static str {
         if file == DATABASE {
             "database"
         } else {
             "rollback journal"
         }
-    }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A transaction's calls, worked out by hand.
 
 use super::*;
-use crate::files::{Expected, sound};
+use crate::files::{Expected, FileCalls, sound};
 use proptest::prelude::*;
 
 fn calls(spec: RollbackSpec) -> Vec<(&'static str, FileCall)> {

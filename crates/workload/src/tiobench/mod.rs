@@ -11,15 +11,13 @@
 //! *Promises.* The stream is a pure function of [`TiobenchSpec`].
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, Look, SET_UP, Script},
+    files::{
+        Benchmark, Calls, Contents, FileCall, FileId, Look, SET_UP, Script, Scripted, scripted,
+    },
     pattern::{SpecError, require, within},
 };
-use alloc::{
-    collections::{BTreeSet, VecDeque},
-    format,
-    string::String,
-};
-use nandlab_sim::mix;
+use alloc::{collections::BTreeSet, format, string::String};
+use nandlab_sim::{mix, with_defaults};
 
 /// The longest file in bytes.
 const BYTES_MAX: u64 = 1 << 40;
@@ -45,7 +43,7 @@ impl TiobenchPhase {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Write, Self::RandomWrite, Self::Read, Self::RandomRead];
 
-    /// Its name, also in [`FileCalls::phase`].
+    /// Its name, also in [`FileCalls::phase`](crate::files::FileCalls::phase).
     pub fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -58,45 +56,36 @@ impl TiobenchPhase {
     fn writes(self) -> bool {
         matches!(self, Self::Write | Self::RandomWrite)
     }
+
+    fn in_order(self) -> bool {
+        matches!(self, Self::Write | Self::Read)
+    }
 }
 
-/// A run of tiobench.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TiobenchSpec {
-    /// Draws contents and places.
-    pub seed: u64,
-    /// Bytes of each thread's file (`-f`, there in MiB), rounded down to whole blocks: 10 MiB.
-    pub bytes: u64,
-    /// Bytes of a block (`-b`): 4096.
-    pub block: u64,
-    /// Threads (`-t`): 1. The program's default is 4.
-    pub threads: u64,
-    /// Blocks that each thread writes or reads at random (`-r`): 1000.
-    pub random: u64,
-    /// An fsync ends what a thread writes in a phase.
-    pub fsync: bool,
-    /// A new file has its full length before its first block is written, as the program does it.
-    pub truncate_first: bool,
-    /// What is written: zeros. The program writes what an anonymous mapping holds, unless it is to
-    /// check (`-c`).
-    pub contents: Look,
-    /// The phases to run.
-    pub phases: BTreeSet<TiobenchPhase>,
-}
-
-impl Default for TiobenchSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            bytes: 10 << 20,
-            block: 4096,
-            threads: 1,
-            random: 1000,
-            fsync: true,
-            truncate_first: true,
-            contents: Look::Zero,
-            phases: TiobenchPhase::ALL.into(),
-        }
+with_defaults! {
+    /// A run of tiobench.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct TiobenchSpec {
+        /// Draws contents and places.
+        pub seed: u64 = 1,
+        /// Bytes of each thread's file (`-f`, there in MiB), rounded down to whole blocks: 10 MiB.
+        pub bytes: u64 = 10 << 20,
+        /// Bytes of a block (`-b`): 4096.
+        pub block: u64 = 4096,
+        /// Threads (`-t`): 1. The program's default is 4.
+        pub threads: u64 = 1,
+        /// Blocks that each thread writes or reads at random (`-r`): 1000.
+        pub random: u64 = 1000,
+        /// An fsync ends what a thread writes in a phase.
+        pub fsync: bool = true,
+        /// A new file has its full length before its first block is written, as the program does
+        /// it.
+        pub truncate_first: bool = true,
+        /// What is written: zeros. The program writes what an anonymous mapping holds, unless it is
+        /// to check (`-c`).
+        pub contents: Look = Look::Zero,
+        /// The phases to run.
+        pub phases: BTreeSet<TiobenchPhase> = TiobenchPhase::ALL.into(),
     }
 }
 
@@ -133,10 +122,9 @@ impl TiobenchSpec {
 
 /// The stream of a [`TiobenchSpec`].
 #[derive(Clone, Debug)]
-pub struct Tiobench {
-    spec: TiobenchSpec,
-    script: Script<TiobenchPhase>,
-}
+pub struct Tiobench(Scripted<TiobenchSpec>);
+
+scripted!(Tiobench);
 
 impl Tiobench {
     /// The run that `spec` describes, if that passes its [`check`](TiobenchSpec::check).
@@ -144,107 +132,57 @@ impl Tiobench {
         spec.check()?;
         let mut script = Script::new();
         for phase in spec.phases.iter().copied() {
-            Self::plan(&spec, phase, &mut script);
+            spec.plan(phase, &mut script);
         }
-        Ok(Self { spec, script })
+        let contents = Contents::looking(spec.contents, spec.seed);
+        Ok(Self(Scripted::new(script, contents, spec)))
     }
+}
 
-    fn plan(spec: &TiobenchSpec, phase: TiobenchPhase, script: &mut Script<TiobenchPhase>) {
-        let files = || (0..spec.threads as u32).map(FileId);
-        let makes = phase == TiobenchPhase::Write;
-        for file in files() {
-            script.call(
-                SET_UP,
-                if makes {
-                    FileCall::Create { file }
-                } else {
-                    FileCall::Open { file }
-                },
-            );
-        }
-        if makes && spec.truncate_first {
-            files().for_each(|file| {
-                script.call(
-                    phase.name(),
-                    FileCall::Truncate {
-                        file,
-                        length: spec.blocks() * spec.block,
-                    },
-                )
-            });
-        }
-        let each = if matches!(phase, TiobenchPhase::Write | TiobenchPhase::Read) {
-            spec.blocks()
+impl TiobenchSpec {
+    fn plan(&self, phase: TiobenchPhase, script: &mut Script<TiobenchPhase>) {
+        let files = || (0..self.threads as u32).map(FileId);
+        let length = self.blocks() * self.block;
+        if phase == TiobenchPhase::Write {
+            script.calls(SET_UP, files().map(|file| FileCall::Create { file }));
+            let truncated = files().filter(|_| self.truncate_first);
+            let calls = truncated.map(|file| FileCall::Truncate { file, length });
+            script.calls(phase.name(), calls);
         } else {
-            spec.random
-        };
-        script.pass(phase.name(), phase, each * spec.threads);
-        if phase.writes() && spec.fsync {
-            files().for_each(|file| script.call(phase.name(), FileCall::Fsync { file }));
+            script.calls(SET_UP, files().map(|file| FileCall::Open { file }));
         }
-        files().for_each(|file| script.call(SET_UP, FileCall::Close { file }));
+        let each = match phase.in_order() {
+            true => self.blocks(),
+            false => self.random,
+        };
+        script.pass(phase.name(), phase, each * self.threads);
+        let fsynced = files().filter(|_| phase.writes() && self.fsync);
+        script.calls(phase.name(), fsynced.map(|file| FileCall::Fsync { file }));
+        script.calls(SET_UP, files().map(|file| FileCall::Close { file }));
     }
+}
+
+impl Benchmark for TiobenchSpec {
+    type Pass = TiobenchPhase;
 
     /// The call of one block.
-    fn block(
-        spec: &TiobenchSpec,
-        (phase, n): (TiobenchPhase, u64),
-        calls: &mut VecDeque<FileCall>,
-    ) {
-        let (thread, n) = (n % spec.threads, n / spec.threads);
-        let at_random = || mix(mix(mix(spec.seed, thread), phase as u64), n) % spec.blocks();
-        let place = if matches!(phase, TiobenchPhase::Write | TiobenchPhase::Read) {
-            n
-        } else {
-            at_random()
+    fn item(&mut self, phase: TiobenchPhase, n: u64, calls: &mut Calls) {
+        let (thread, n) = (n % self.threads, n / self.threads);
+        let place = match phase.in_order() {
+            true => n,
+            false => mix(mix(mix(self.seed, thread), phase as u64), n) % self.blocks(),
         };
-        let (file, offset, length) = (FileId(thread as u32), place * spec.block, spec.block);
-        // Each rewriting of a block has a version of its own.
-        let version = if phase == TiobenchPhase::Write {
-            1
-        } else {
-            2 + n as u32
-        };
-        calls.push_back(match phase.writes() {
-            true => FileCall::Write {
-                file,
-                offset,
-                length,
-                version,
-            },
-            false => FileCall::Read {
-                file,
-                offset,
-                length,
-            },
+        let (file, offset) = (FileId(thread as u32), place * self.block);
+        calls.push_back(match phase {
+            // Each rewriting of a block has a version of its own.
+            TiobenchPhase::Write => file.write(offset, self.block, 1),
+            TiobenchPhase::RandomWrite => file.write(offset, self.block, 2 + n as u32),
+            TiobenchPhase::Read | TiobenchPhase::RandomRead => file.read(offset, self.block),
         });
     }
-}
 
-impl Iterator for Tiobench {
-    type Item = FileCall;
-
-    fn next(&mut self) -> Option<FileCall> {
-        let Self { spec, script } = self;
-        script.next(|phase, n, calls| Self::block(spec, (phase, n), calls))
-    }
-}
-
-impl FileCalls for Tiobench {
     fn name(&self, file: FileId) -> String {
         format!("_tiotest.{}", file.0)
-    }
-
-    fn contents(&self) -> Contents {
-        Contents::looking(self.spec.contents, self.spec.seed)
-    }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
     }
 }
 

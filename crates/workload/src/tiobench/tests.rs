@@ -1,7 +1,7 @@
 //! Calls of each phase, worked out by hand.
 
 use super::*;
-use crate::files::{Expected, sound};
+use crate::files::{Expected, FileCalls, sound};
 use alloc::vec::Vec;
 use proptest::prelude::*;
 

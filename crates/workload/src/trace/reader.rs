@@ -7,26 +7,19 @@ use super::{Action, Event, Format, LineError, Lines, MAX_LINE, Parser, Units};
 use crate::{Op, Request, Source, WorkloadError};
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
-use nandlab_sim::Nanos;
+use nandlab_sim::{Nanos, with_defaults};
 
-/// How to read a trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Which action of blkparse text counts.
-    pub action: Action,
-    /// Traces of several disks.
-    pub units: Units,
-    /// How often to read it; each pass starts when the last request of the pass before has arrived.
-    pub passes: NonZeroU64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            action: Action::default(),
-            units: Units::default(),
-            passes: NonZeroU64::MIN,
-        }
+with_defaults! {
+    /// How to read a trace.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// Which action of blkparse text counts.
+        pub action: Action = Action::default(),
+        /// Traces of several disks.
+        pub units: Units = Units::default(),
+        /// How often to read it; each pass starts when the last request of the pass before has
+        /// arrived.
+        pub passes: NonZeroU64 = NonZeroU64::MIN,
     }
 }
 

@@ -16,15 +16,11 @@
 //! *Promises.* The stream is a pure function of [`WalSpec`].
 
 use crate::{
-    files::{Contents, FileCall, FileCalls, FileId, SET_UP, Script},
+    files::{Benchmark, Calls, Contents, FileCall, FileId, SET_UP, Script, Scripted, scripted},
     pattern::{SpecError, below, require, within},
 };
-use alloc::{
-    collections::{BTreeMap, VecDeque},
-    string::String,
-    vec::Vec,
-};
-use nandlab_sim::{Rng, rng};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use nandlab_sim::{Rng, rng, with_defaults};
 
 /// The database.
 pub const DATABASE: FileId = FileId(0);
@@ -40,39 +36,27 @@ const FRAME: u64 = 24;
 /// The most pages of a transaction and of the log: they are kept in memory.
 const PAGES_MAX: u64 = 1 << 20;
 
-/// A database and its transactions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WalSpec {
-    /// Draws pages and contents.
-    pub seed: u64,
-    /// Pages of the database: 256, that is 1 MiB.
-    pub pages: u64,
-    /// Bytes of a page: 4096, SQLite's default.
-    pub page: u64,
-    /// Transactions: 1000.
-    pub transactions: u64,
-    /// Pages that each changes: 1, an update of one row that changes no index. A log needs no
-    /// counter of changes in the first page.
-    pub changed: u64,
-    /// Pages in the log at which it is brought home (`PRAGMA wal_autocheckpoint`): 1000, SQLite's
-    /// default.
-    pub checkpoint: u64,
-    /// Each commit is durable (`PRAGMA synchronous = FULL`, SQLite's default). With `NORMAL` only
-    /// what is brought home is.
-    pub full: bool,
-}
-
-impl Default for WalSpec {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            pages: 256,
-            page: 4096,
-            transactions: 1000,
-            changed: 1,
-            checkpoint: 1000,
-            full: true,
-        }
+with_defaults! {
+    /// A database and its transactions.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct WalSpec {
+        /// Draws pages and contents.
+        pub seed: u64 = 1,
+        /// Pages of the database: 256, that is 1 MiB.
+        pub pages: u64 = 256,
+        /// Bytes of a page: 4096, SQLite's default.
+        pub page: u64 = 4096,
+        /// Transactions: 1000.
+        pub transactions: u64 = 1000,
+        /// Pages that each changes: 1, an update of one row that changes no index. A log needs no
+        /// counter of changes in the first page.
+        pub changed: u64 = 1,
+        /// Pages in the log at which it is brought home (`PRAGMA wal_autocheckpoint`): 1000,
+        /// SQLite's default.
+        pub checkpoint: u64 = 1000,
+        /// Each commit is durable (`PRAGMA synchronous = FULL`, SQLite's default). With `NORMAL`
+        /// only what is brought home is.
+        pub full: bool = true,
     }
 }
 
@@ -118,10 +102,9 @@ enum Pass {
 
 /// The stream of a [`WalSpec`].
 #[derive(Clone, Debug)]
-pub struct Wal {
-    script: Script<Pass>,
-    database: Database,
-}
+pub struct Wal(Scripted<Database>);
+
+scripted!(Wal);
 
 /// The database at work.
 #[derive(Clone, Debug)]
@@ -141,35 +124,23 @@ impl Wal {
     pub fn new(spec: WalSpec) -> Result<Self, SpecError> {
         spec.check()?;
         let mut script = Script::new();
-        for call in [
-            FileCall::Create { file: DATABASE },
-            FileCall::Write {
-                file: DATABASE,
-                offset: 0,
-                length: spec.pages * spec.page,
-                version: 0,
-            },
-            FileCall::Create { file: LOG },
-            FileCall::Sync,
-        ] {
-            script.call(SET_UP, call);
-        }
+        let create = |file| FileCall::Create { file };
+        let fill = DATABASE.write(0, spec.pages * spec.page, 0);
+        script.calls(
+            SET_UP,
+            [create(DATABASE), fill, create(LOG), FileCall::Sync],
+        );
         script.pass(TRANSACTIONS, Pass::Transaction, spec.transactions);
         script.pass(CLOSE, Pass::Close, 1);
-        let (places, pages) = (
-            rng(spec.seed, "wal pages"),
-            Vec::with_capacity(spec.changed as usize),
-        );
-        Ok(Self {
-            script,
-            database: Database {
-                spec,
-                places,
-                pages,
-                logged: BTreeMap::new(),
-                frames: 0,
-            },
-        })
+        let contents = Contents::new(spec.seed);
+        let database = Database {
+            places: rng(spec.seed, "wal pages"),
+            pages: Vec::with_capacity(spec.changed as usize),
+            spec,
+            logged: BTreeMap::new(),
+            frames: 0,
+        };
+        Ok(Self(Scripted::new(script, contents, database)))
     }
 }
 
@@ -179,26 +150,16 @@ impl Database {
         HEADER + number * (FRAME + self.spec.page)
     }
 
-    fn transaction(&mut self, number: u64, calls: &mut VecDeque<FileCall>) {
+    fn transaction(&mut self, number: u64, calls: &mut Calls) {
         self.draw();
         let (version, page) = (1 + number as u32, self.spec.page);
         for at in &self.pages {
-            let (file, offset) = match self.logged.get(at) {
-                Some(frame) => (LOG, self.frame(*frame) + FRAME),
-                None => (DATABASE, at * page),
-            };
-            calls.push_back(FileCall::Read {
-                file,
-                offset,
-                length: page,
+            calls.push_back(match self.logged.get(at) {
+                Some(frame) => LOG.read(self.frame(*frame) + FRAME, page),
+                None => DATABASE.read(at * page, page),
             });
         }
-        let write = |offset, length| FileCall::Write {
-            file: LOG,
-            offset,
-            length,
-            version,
-        };
+        let write = |offset, length| LOG.write(offset, length, version);
         let sync = FileCall::Fdatasync { file: LOG };
         if self.frames == 0 {
             calls.extend([write(0, HEADER), sync]);
@@ -225,27 +186,18 @@ impl Database {
         }
     }
 
-    fn bring_home(&mut self, version: u32, calls: &mut VecDeque<FileCall>) {
+    fn bring_home(&mut self, version: u32, calls: &mut Calls) {
         let page = self.spec.page;
         calls.push_back(FileCall::Fdatasync { file: LOG });
         for (at, frame) in core::mem::take(&mut self.logged) {
-            calls.push_back(FileCall::Read {
-                file: LOG,
-                offset: self.frame(frame) + FRAME,
-                length: page,
-            });
-            calls.push_back(FileCall::Write {
-                file: DATABASE,
-                offset: at * page,
-                length: page,
-                version,
-            });
+            let read = LOG.read(self.frame(frame) + FRAME, page);
+            calls.extend([read, DATABASE.write(at * page, page, version)]);
         }
         calls.push_back(FileCall::Fdatasync { file: DATABASE });
         self.frames = 0;
     }
 
-    fn close(&mut self, calls: &mut VecDeque<FileCall>) {
+    fn close(&mut self, calls: &mut Calls) {
         if self.frames > 0 {
             self.bring_home(1 + self.spec.transactions as u32, calls);
         }
@@ -257,19 +209,16 @@ impl Database {
     }
 }
 
-impl Iterator for Wal {
-    type Item = FileCall;
+impl Benchmark for Database {
+    type Pass = Pass;
 
-    fn next(&mut self) -> Option<FileCall> {
-        let Self { script, database } = self;
-        script.next(|pass, number, calls| match pass {
-            Pass::Transaction => database.transaction(number, calls),
-            Pass::Close => database.close(calls),
-        })
+    fn item(&mut self, pass: Pass, number: u64, calls: &mut Calls) {
+        match pass {
+            Pass::Transaction => self.transaction(number, calls),
+            Pass::Close => self.close(calls),
+        }
     }
-}
 
-impl FileCalls for Wal {
     /// `test.db`, and `test.db-wal` as SQLite has it.
     fn name(&self, file: FileId) -> String {
         if file == DATABASE {
@@ -279,24 +228,12 @@ impl FileCalls for Wal {
         }
     }
 
-    fn contents(&self) -> Contents {
-        Contents::new(self.database.spec.seed)
-    }
-
     fn group(&self, file: FileId) -> &'static str {
         if file == DATABASE {
             "database"
         } else {
             "write-ahead log"
         }
-    }
-
-    fn share_done(&self) -> f64 {
-        self.script.share_done()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.script.phase()
     }
 }
 
