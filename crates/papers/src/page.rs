@@ -65,11 +65,13 @@ fn section(shown: &TableExhibit) -> Section {
 
 /// The tables among the exhibits.
 pub fn tables(of: &Reproduction) -> Vec<&TableExhibit> {
-    let table = |exhibit| match exhibit {
-        &Exhibit::Table(ref table) => Some(table),
-        _ => None,
-    };
-    of.exhibits.iter().filter_map(table).collect()
+    let mut tables = Vec::new();
+    for exhibit in &of.exhibits {
+        if let Exhibit::Table(table) = exhibit {
+            tables.push(table);
+        }
+    }
+    tables
 }
 
 /// Rows, claims and assumptions as tables.

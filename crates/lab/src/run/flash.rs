@@ -1,11 +1,11 @@
 //! What the flash did: the difference between two looks at it.
 
-use super::chip_map::good;
+use super::chip_map::{Blocks, good};
 use super::meter::Meter;
 use super::snapshot::Snapshot;
-use crate::result::{ChipMap, Flash, FlashRow, Merges, Wear};
+use crate::result::{ChipMap, Flash, FlashRow, Merges, RunResult, Wear};
 use nandlab_ftl::{Cause, Tally};
-use nandlab_nand::ChipSpec;
+use nandlab_nand::{Chip, ChipSpec};
 use nandlab_sim::Nanos;
 
 /// A workload served, and the flash around it.
@@ -17,8 +17,26 @@ pub struct Measured {
     pub steady: bool,
 }
 
+impl Measured {
+    /// The result, without a name and without settings; `blocks` and `chip` are those at the end.
+    pub fn result(self, blocks: &Blocks, chip: &Chip) -> RunResult {
+        let (map, wear) = blocks.draw(chip);
+        let simulated_ns = self.meter.span();
+        let flash = flash(&self, chip.spec(), wear, &map);
+        let (host, series) = self.meter.finish(&self.after, chip.spec().geometry.page);
+        RunResult {
+            host,
+            flash,
+            series,
+            chip: map,
+            simulated_ns,
+            ..RunResult::default()
+        }
+    }
+}
+
 /// The flash side of a result; `map` is the chip at the end.
-pub(super) fn measured(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &ChipMap) -> Flash {
+fn flash(measured: &Measured, spec: &ChipSpec, wear: Wear, map: &ChipMap) -> Flash {
     let Measured {
         before,
         after,

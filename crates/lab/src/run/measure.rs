@@ -4,7 +4,7 @@
 
 use super::chip_map::Blocks;
 use super::error::Stopped;
-use super::flash::{self, Measured};
+use super::flash::Measured;
 use super::meter::Meter;
 use super::payload::{self, Payload};
 use super::slots::Slots;
@@ -49,20 +49,8 @@ pub fn measure(
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Run, RunError> {
     let measured = Server::new(&mut *device, clock, options.seed).measure(feed, options, watch)?;
-    let (map, wear) = Blocks::of(&*device).draw(device.medium());
-    let span = measured.meter.span();
-    let spec = device.medium().spec();
-    let flash = flash::measured(&measured, spec, wear, &map);
-    let (host, series) = measured.meter.finish(&measured.after, spec.geometry.page);
-    let result = RunResult {
-        host,
-        flash,
-        series,
-        chip: map,
-        simulated_ns: span,
-        ..RunResult::default()
-    };
     let steady = measured.steady;
+    let result = measured.result(&Blocks::of(&*device), device.medium());
     Ok(Run { result, steady })
 }
 

@@ -27,7 +27,6 @@ mod top;
 pub use live::{Live, live};
 pub use phases::{Below, PhaseOutcome, Traffic};
 
-use super::flash;
 use super::meter::Meter;
 use super::{Measured, Outcome, Progress, RunError, WATCH_EVERY};
 use crate::Experiment;
@@ -201,21 +200,10 @@ fn run_whole(
         prove(experiment.run.seed, &mut stack, calls, &expected)?;
     }
     let (blocks, chip) = base::close(stack)?;
-    let (map, wear) = blocks.draw(&chip);
-    let span = measured.meter.span();
-    let flash = flash::measured(&measured, chip.spec(), wear, &map);
-    let (host, series) = measured
-        .meter
-        .finish(&measured.after, chip.spec().geometry.page);
-    let settings = experiment.settings.clone();
     let result = RunResult {
         name: experiment.name.clone(),
-        settings,
-        host,
-        flash,
-        series,
-        chip: map,
-        simulated_ns: span,
+        settings: experiment.settings.clone(),
+        ..measured.result(&blocks, &chip)
     };
     let outcome = Outcome {
         result,
