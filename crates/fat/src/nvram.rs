@@ -29,12 +29,8 @@ use crate::{
     FatError,
     format::{Layout, le32, put32},
 };
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    vec,
-    vec::Vec,
-};
-use nandlab_block::{BlockDevice, Lba};
+use alloc::{collections::BTreeSet, vec, vec::Vec};
+use nandlab_block::{BlockDevice, Lba, Lru};
 
 const MAGIC: &[u8; 8] = b"NLFATNV1";
 const HEADER: usize = 28;
@@ -51,16 +47,9 @@ pub(crate) struct Nvram<N> {
     unit: u64,
     slots: u32,
     data_start: u64,
-    held: BTreeMap<u32, Slot>,
-    by_use: BTreeSet<(u64, u32)>,
+    /// The slot of each sector that is here.
+    held: Lru<u32, u32>,
     free: Vec<u32>,
-    uses: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    number: u32,
-    used: u64,
 }
 
 impl<N: BlockDevice> Nvram<N> {
@@ -89,7 +78,6 @@ impl<N: BlockDevice> Nvram<N> {
         let mut volume = [0; 8];
         put32(&mut volume, 0, layout.volume_id);
         put32(&mut volume, 4, layout.sectors);
-        let (held, by_use, free) = (BTreeMap::new(), BTreeSet::new(), (0..slots).rev().collect());
         let mut nvram = Self {
             memory,
             volume,
@@ -97,10 +85,8 @@ impl<N: BlockDevice> Nvram<N> {
             unit,
             slots,
             data_start,
-            held,
-            by_use,
-            free,
-            uses: 0,
+            held: Lru::new(slots as usize),
+            free: (0..slots).rev().collect(),
         };
         nvram.load()?;
         Ok(nvram)
@@ -174,29 +160,14 @@ impl<N: BlockDevice> Nvram<N> {
     fn take_up(&mut self) -> Result<(), FatError> {
         let tags = self.tags()?;
         for (number, tag) in (0..self.slots).zip(tags.chunks_exact(TAG as usize)) {
-            if let Some(sector) =
-                tagged(tag, &self.volume).filter(|sector| !self.held.contains_key(sector))
-            {
-                self.hold(sector, number);
+            let sector = tagged(tag, &self.volume);
+            if let Some(sector) = sector.filter(|sector| !self.held.contains(*sector)) {
+                self.held.insert(sector, number);
             }
         }
-        let taken: BTreeSet<u32> = self.held.values().map(|slot| slot.number).collect();
+        let taken: BTreeSet<u32> = self.held.iter().map(|(_, slot)| *slot).collect();
         self.free.retain(|number| !taken.contains(number));
         Ok(())
-    }
-
-    fn hold(&mut self, sector: u32, number: u32) {
-        self.uses += 1;
-        if let Some(before) = self.held.insert(
-            sector,
-            Slot {
-                number,
-                used: self.uses,
-            },
-        ) {
-            self.by_use.remove(&(before.used, sector));
-        }
-        self.by_use.insert((self.uses, sector));
     }
 
     fn place(&self, number: u32) -> u64 {
@@ -205,25 +176,23 @@ impl<N: BlockDevice> Nvram<N> {
 
     /// Sectors held.
     pub fn sectors(&self) -> impl Iterator<Item = u32> {
-        self.held.keys().copied()
+        self.held.iter().map(|(sector, _)| sector)
     }
 
     /// The sector's contents, if they are here.
     pub fn get(&mut self, sector: u32, buf: &mut [u8]) -> Result<bool, FatError> {
-        let Some(slot) = self.held.get(&sector).copied() else {
+        let Some(slot) = self.held.get(sector).copied() else {
             return Ok(false);
         };
-        self.hold(sector, slot.number);
-        self.read(self.place(slot.number), buf)?;
+        self.read(self.place(slot), buf)?;
         Ok(true)
     }
 
     /// Stores a sector; false if there is no slot for it, and some must be [evicted](Self::eldest)
     /// first.
     pub fn put(&mut self, sector: u32, data: &[u8]) -> Result<bool, FatError> {
-        if let Some(slot) = self.held.get(&sector).copied() {
-            self.write(self.place(slot.number), data)?;
-            self.hold(sector, slot.number);
+        if let Some(slot) = self.held.get(sector).copied() {
+            self.write(self.place(slot), data)?;
             return Ok(true);
         }
         let Some(number) = self.free.pop() else {
@@ -231,25 +200,20 @@ impl<N: BlockDevice> Nvram<N> {
         };
         self.write(self.place(number), data)?;
         self.set_tag(number, sector)?;
-        self.hold(sector, number);
+        self.held.insert(sector, number);
         Ok(true)
     }
 
     /// What was used longest ago: an eighth of all.
     pub fn eldest(&self) -> Vec<u32> {
-        self.by_use
-            .iter()
-            .take(self.slots as usize / 8)
-            .map(|(_, sector)| *sector)
-            .collect()
+        self.held.eldest().take(self.slots as usize / 8).collect()
     }
 
     /// Lets go of a sector, which is durable on flash or needed no more.
     pub fn release(&mut self, sector: u32) -> Result<(), FatError> {
-        if let Some(slot) = self.held.remove(&sector) {
-            self.by_use.remove(&(slot.used, sector));
-            self.set_tag(slot.number, 0)?;
-            self.free.push(slot.number);
+        if let Some(slot) = self.held.remove(sector) {
+            self.set_tag(slot, 0)?;
+            self.free.push(slot);
         }
         Ok(())
     }

@@ -118,7 +118,7 @@ impl<D: BlockDevice> Journal<D> {
                 self.blocks.write(block, &dirty.data)?;
                 self.unflushed = true;
                 self.finished[index].blocks.remove(&block);
-                self.clean.keep(block, dirty.data);
+                self.clean.insert(block, dirty.data);
                 written += 1;
             }
         }

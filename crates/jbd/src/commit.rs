@@ -130,7 +130,7 @@ impl<D: BlockDevice> Journal<D> {
                 break;
             };
             self.blocks.write(block, &data)?;
-            self.clean.take(block);
+            self.clean.remove(block);
             self.tally.ordered += 1;
         }
         if !committing.ordered.is_empty() {
@@ -254,7 +254,7 @@ impl<D: BlockDevice> Journal<D> {
             .for_each(|block| self.settle(*block));
         revoked
             .iter()
-            .for_each(|block| drop(self.clean.take(*block)));
+            .for_each(|block| drop(self.clean.remove(*block)));
         let remap = self.options.checkpoint == Checkpoint::Remap && !homes.is_empty();
         if remap && !self.finished.is_empty() {
             // Older copies in the log must not outlive this transaction's.
@@ -267,7 +267,7 @@ impl<D: BlockDevice> Journal<D> {
         if remap && self.remap_home(&done)? {
             done.blocks
                 .into_iter()
-                .for_each(|(block, data)| self.clean.keep(block, data));
+                .for_each(|(block, data)| self.clean.insert(block, data));
             return Ok(());
         }
         self.dirty

@@ -111,7 +111,7 @@ impl<D: BlockDevice> Journal<D> {
         if !self.of(handle)?.blocks.contains_key(&block) {
             self.charge(handle, block)?;
         }
-        self.clean.take(block);
+        self.clean.remove(block);
         self.join(handle, block, data.into())
     }
 
@@ -121,7 +121,7 @@ impl<D: BlockDevice> Journal<D> {
         let running = self.of(handle)?;
         handle.credits += u32::from(running.blocks.remove(&block).is_some());
         running.ordered.remove(&block);
-        self.clean.take(block);
+        self.clean.remove(block);
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl<D: BlockDevice> Journal<D> {
         let running = self.of(handle)?;
         running.ordered.remove(&block);
         running.revoked.insert(block);
-        self.clean.take(block);
+        self.clean.remove(block);
         self.sb_changed |= self.sb.allow_revokes();
         Ok(())
     }
@@ -161,7 +161,7 @@ impl<D: BlockDevice> Journal<D> {
         if journaled || committing || self.dirty.contains_key(&block) {
             return Err(JournalError::Journaled { block });
         }
-        self.clean.take(block);
+        self.clean.remove(block);
         self.of(handle)?.ordered.insert(block, data.into());
         Ok(())
     }

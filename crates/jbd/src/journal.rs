@@ -7,7 +7,6 @@
 use crate::{
     JournalError, Map, Recovery, Tid,
     blocks::Blocks,
-    clean::Clean,
     format::{self, Superblock},
     recover::recover,
     ring::Ring,
@@ -19,7 +18,7 @@ use alloc::{
     vec,
     vec::Vec,
 };
-use nandlab_block::{BlockDevice, BlockError};
+use nandlab_block::{BlockDevice, BlockError, Lru};
 use nandlab_sim::{Nanos, with_defaults};
 
 /// The fewest blocks that this engine works with.
@@ -108,7 +107,8 @@ pub struct Journal<D> {
     pub(crate) finished: VecDeque<Finished>,
     /// Of each block that is not at home the newest committed version.
     pub(crate) dirty: BTreeMap<u64, Dirty>,
-    pub(crate) clean: Clean,
+    /// Blocks that are at home as they are here.
+    pub(crate) clean: Lru<u64, Arc<[u8]>>,
     /// Something went home since the last flush.
     pub(crate) unflushed: bool,
     pub(crate) aborted: bool,
@@ -168,7 +168,7 @@ impl<D: BlockDevice> Journal<D> {
         let (finished, dirty, clean) = (
             VecDeque::new(),
             BTreeMap::new(),
-            Clean::new(options.clean_blocks),
+            Lru::new(options.clean_blocks),
         );
         let (unflushed, aborted, sb_changed, tally) = (false, false, false, Tally::default());
         let (running, committing, tail) = (None, None, next);
@@ -299,7 +299,7 @@ impl<D: BlockDevice> Journal<D> {
     fn at_home(&mut self, block: u64) -> Result<&[u8], JournalError> {
         if !self.clean.contains(block) {
             self.blocks.read(block, &mut self.scratch)?;
-            self.clean.keep(block, self.scratch.as_slice().into());
+            self.clean.insert(block, self.scratch.as_slice().into());
         }
         self.clean
             .get(block)
@@ -316,7 +316,7 @@ impl<D: BlockDevice> Journal<D> {
         if let Some(data) = committing.or_else(|| self.dirty.get(&block).map(|dirty| &dirty.data)) {
             return Ok(data.clone());
         }
-        if let Some(data) = self.clean.take(block) {
+        if let Some(data) = self.clean.remove(block) {
             return Ok(data);
         }
         self.blocks.read(block, &mut self.scratch)?;

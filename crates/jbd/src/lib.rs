@@ -53,7 +53,6 @@
 //! | `commit` | into the log |
 //! | `checkpoint`, `remap` | home, by copying or JFTL's way |
 //! | `recover` | after a crash |
-//! | `clean` | blocks in memory that nobody waits for |
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -62,7 +61,6 @@ extern crate alloc;
 
 mod blocks;
 mod checkpoint;
-mod clean;
 mod commit;
 mod error;
 mod format;

@@ -119,7 +119,7 @@ impl<D: BlockDevice> Journal<D> {
             .flat_map(|finished| finished.blocks)
         {
             if let Some(dirty) = self.dirty.remove(&block) {
-                self.clean.keep(block, dirty.data);
+                self.clean.insert(block, dirty.data);
             }
         }
         self.ring.release_before(start);

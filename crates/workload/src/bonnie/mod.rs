@@ -61,7 +61,7 @@ impl BonniePhase {
         Self::Seeks,
     ];
 
-    /// What [`FileCalls::phase`] calls it.
+    /// What [`FileCalls::phase`](crate::files::FileCalls::phase) calls it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Putc => "putc",
