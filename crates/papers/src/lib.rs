@@ -277,3 +277,26 @@ impl Reproduction {
         page::html(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runs::described;
+
+    #[test]
+    fn the_assumptions_of_each_publication_are_read_whole() {
+        let files = [
+            (described!("ftl-study/assumptions.toml"), Some("arm-400mhz")),
+            (described!("jftl/assumptions.toml"), Some("pc-3ghz")),
+            (described!("jffs2-wb/assumptions.toml"), Some("omap5912")),
+            (described!("ubil/assumptions.toml"), Some("omap2420")),
+            (described!("f2fs/assumptions.toml"), None),
+        ];
+        for (file, platform) in files {
+            let told = file.text.matches("[[assumption]]").count();
+            let all = Assumption::all(&file, platform).unwrap();
+            assert!(told > 0 && all.len() >= told, "{}", file.file);
+            assert!(all.iter().all(|assumption| !assumption.why.is_empty()));
+        }
+    }
+}
