@@ -25,8 +25,7 @@ use std::path::Path;
 pub(crate) type AnyMtd = Box<dyn Mtd>;
 pub(crate) type AnyDisk = Box<dyn BlockDevice>;
 
-/// A disk for one mount. File systems are compiled for boxed disks only, because compiling one takes
-/// long.
+/// A disk for one mount. It is boxed, so that each file system is compiled for one type of disk.
 pub(crate) fn lent(disk: &mut AnyDisk) -> Box<dyn BlockDevice + '_> {
     Box::new(disk)
 }

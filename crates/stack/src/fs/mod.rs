@@ -64,7 +64,8 @@ impl FsPlace {
     }
 }
 
-/// A disk below a file system. Each file system is compiled for a box of this, and once.
+/// A disk below a file system. Every disk is a box of this type, so that each file system is compiled
+/// once.
 pub trait Disk: BlockDevice {
     /// The device of which this is a part, unless the disk is lent.
     fn into_device(self: Box<Self>) -> Option<Box<dyn Device>>;

@@ -194,7 +194,7 @@ impl<F: DiskFs> Volume<DiskPart> for Own<F> {
     }
 }
 
-/// A mounted [`DiskFs`] in the hands of the crash explorer.
+/// A mounted [`DiskFs`], as the crash explorer takes it.
 struct Cut<F: DiskFs>(F::Mounted<DiskPart>);
 
 impl<F: DiskFs> FileSystem for Cut<F> {
