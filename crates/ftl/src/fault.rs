@@ -43,7 +43,11 @@ impl Health {
     /// Refuses every request once the layer has stopped.
     #[inline]
     pub fn check(&self) -> Result<(), BlockError> {
-        self.stopped.map_or(Ok(()), Err)
+        // By reference: an error is long, and this is asked at each request.
+        match &self.stopped {
+            None => Ok(()),
+            Some(error) => Err(*error),
+        }
     }
 
     /// The host's error. A broken rule, or an answer that the layer did not expect, stops the

@@ -140,7 +140,6 @@ impl Batch {
 
     pub fn clear(&mut self) {
         self.moves.clear();
-        self.names.clear();
         self.tails.clear();
     }
 
@@ -151,12 +150,12 @@ impl Batch {
     #[inline]
     pub fn push(&mut self, from: Page, to: Page, tail: [u8; TAIL]) {
         self.moves.push(Move { from, to });
-        self.names.push([0; NAME]);
         self.tails.push(tail);
     }
 
     /// Copies until a page fails; gives the number of pages done, and the failure.
     pub fn copy(&mut self, mtd: &mut impl Mtd) -> (usize, Result<(), MtdError>) {
+        self.names.resize(self.moves.len(), [0; NAME]);
         mtd.copy_many(
             &self.moves,
             self.names.as_flattened_mut(),

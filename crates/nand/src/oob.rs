@@ -221,7 +221,11 @@ impl Oob {
 }
 
 /// Prefix and common part of OOB bytes; what is not given is erased.
+#[inline]
 fn split(oob: &[u8]) -> (u64, u64) {
+    if let Ok(short) = oob.try_into() {
+        return split_short(short);
+    }
     let mut short = [0xff; SHORT];
     let n = oob.len().min(SHORT);
     short[..n].copy_from_slice(&oob[..n]);

@@ -106,10 +106,16 @@ impl<M: Mtd> PageFtl<M> {
         let lane = &mut frontier.lanes[turn];
         lane.next += run;
         if lane.next == self.mtd.geometry().pages_per_block {
-            lane.open = false;
-            let block = lane.block;
-            self.blocks.close(block, self.sequence);
+            self.close(stream, turn);
         }
+    }
+
+    /// The lane's block is full.
+    #[cold]
+    fn close(&mut self, stream: Stream, turn: usize) {
+        let lane = &mut self.frontiers[stream.at()].lanes[turn];
+        lane.open = false;
+        self.blocks.close(lane.block, self.sequence);
     }
 
     /// Programs one page of host data. Failed programs retire their block and go elsewhere.

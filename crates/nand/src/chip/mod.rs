@@ -260,13 +260,7 @@ impl Chip {
 
     /// The page takes its new state; a failed program leaves it undefined.
     #[inline]
-    fn settle_program(
-        &mut self,
-        page: Page,
-        block: Block,
-        index: u32,
-        oob: &[u8],
-    ) -> Result<(), MtdError> {
+    fn settle_program(&mut self, page: Page, block: Block, index: u32) -> Result<bool, MtdError> {
         let first = self.cells.blocks[block.0 as usize].next == 0;
         self.cells.program(block, index, page, self.clock.now());
         if self.faults.fails
@@ -278,8 +272,7 @@ impl Chip {
             self.cells.set_odd(page, Odd::Unreadable);
             return Err(MtdError::ProgramFailed(page));
         }
-        self.oob.program(block, index, page, oob, first);
-        Ok(())
+        Ok(first)
     }
 
     /// Programs over what the page already holds: bits only go from one to zero.
@@ -375,7 +368,9 @@ impl Chip {
                 self.data.write(page, data).map_err(MtdError::Backing)?;
             }
         }
-        self.settle_program(page, block, index, oob)
+        let first = self.settle_program(page, block, index)?;
+        self.oob.program(block, index, page, oob, first);
+        Ok(())
     }
 
     fn copy_any(
@@ -423,7 +418,6 @@ impl Chip {
         let window = self
             .calendar
             .copy((source, source_index), (block, index), self.clock.now());
-        self.oob.read(source, source_index, from, head);
         self.oplog.push(window, || LoggedKind::Copy {
             from,
             to,
@@ -434,11 +428,17 @@ impl Chip {
         self.data
             .copy(from, to, self.spec.geometry.page)
             .map_err(MtdError::Backing)?;
+        let first = self.settle_program(to, block, index)?;
+        let moves = [Move { from, to }];
+        if self.oob.is_compact() && self.oob.copy_short(block, (&moves, head, tail), first) {
+            return Ok(corrected);
+        }
+        self.oob.read(source, source_index, from, head);
         let mut oob = [0; MAX_COPIED_OOB];
         let (oob, kept) = (&mut oob[..head.len() + tail.len()], head.len());
         oob[..kept].copy_from_slice(head);
         oob[kept..].copy_from_slice(tail);
-        self.settle_program(to, block, index, oob)?;
+        self.oob.program(block, index, to, oob, first);
         Ok(corrected)
     }
 }
