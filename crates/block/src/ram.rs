@@ -41,11 +41,6 @@ impl Ram {
         }
     }
 
-    /// Bytes of memory that the contents take, those shared with clones included.
-    pub fn allocated_bytes(&self) -> u64 {
-        self.chunks.len() as u64 * self.chunk as u64
-    }
-
     /// Where `offset` lies, and how many of `left` bytes lie in the same chunk.
     fn locate(&self, offset: u64, left: u64) -> (u64, usize, usize) {
         let at = (offset % self.chunk as u64) as usize;

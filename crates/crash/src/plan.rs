@@ -1,41 +1,29 @@
 //! How to explore, and why an exploration may fail.
 
 use nandlab_mtd::LayerError;
+use nandlab_sim::with_defaults;
 use std::str::FromStr;
 
-/// How to explore.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// Chooses moments, fates, and the operations after each recovery.
-    pub seed: u64,
-    /// Which cuts of the run.
-    pub cuts: Cuts,
-    /// States for each chip operation that is cut in two.
-    pub words: u32,
-    /// Cuts during recovery.
-    pub second: SecondLevel,
-    /// Changes that the host makes after each recovery, before a flush.
-    pub changes: u32,
-    /// Worker threads; 0 for one a core.
-    pub threads: usize,
-    /// Violations reported in full.
-    pub listed: usize,
-    /// States to spend on shrinking the first violation; 0 to leave it as it is.
-    pub shrink_states: u64,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            cuts: Cuts::All,
-            words: 4,
-            second: SecondLevel::Every(16),
-            changes: 3,
-            threads: 0,
-            listed: 20,
-            shrink_states: 20_000,
-        }
+with_defaults! {
+    /// How to explore.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Plan {
+        /// Chooses moments, fates, and the operations after each recovery.
+        pub seed: u64 = 1,
+        /// Which cuts of the run.
+        pub cuts: Cuts = Cuts::All,
+        /// States for each chip operation that is cut in two.
+        pub words: u32 = 4,
+        /// Cuts during recovery.
+        pub second: SecondLevel = SecondLevel::Every(16),
+        /// Changes that the host makes after each recovery, before a flush.
+        pub changes: u32 = 3,
+        /// Worker threads; 0 for one a core.
+        pub threads: usize = 0,
+        /// Violations reported in full.
+        pub listed: usize = 20,
+        /// States to spend on shrinking the first violation; 0 to leave it as it is.
+        pub shrink_states: u64 = 20_000,
     }
 }
 

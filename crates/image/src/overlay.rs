@@ -46,11 +46,6 @@ impl<B: Backing> Overlay<B> {
         }
     }
 
-    /// Bytes that have been changed, in whole chunks.
-    pub fn changed_bytes(&self) -> u64 {
-        (self.changed.len() * CHUNK) as u64
-    }
-
     fn chunk(&mut self, number: u64, within: usize, buf: &mut [u8]) -> Result<(), BackingError> {
         match self.changed.get(&number) {
             Some(slot) if *slot < IN_MEMORY => {

@@ -17,34 +17,24 @@ use alloc::{
 };
 use nandlab_mtd::{Mtd, MtdError};
 use nandlab_vfs::{
-    Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr, Time, path,
+    Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, SetXattr, Time, path, with_defaults,
 };
 
-/// How a medium shall be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Format {
-    /// How bytes get onto it; by default as [`Options::medium`].
-    pub medium: Option<Medium>,
-    /// The byte order.
-    pub endian: Endian,
-    /// What is done to data.
-    pub compression: Compression,
-    /// A list of its nodes at the end of each full block.
-    pub summary: bool,
-    /// Bytes of a file that a node holds at most, and from a multiple of which on: the page of the
-    /// machine that is to read it.
-    pub page: u32,
-}
-
-impl Default for Format {
-    fn default() -> Self {
-        Self {
-            medium: None,
-            endian: Endian::Little,
-            compression: Compression::default(),
-            summary: true,
-            page: PAGE,
-        }
+with_defaults! {
+    /// How a medium shall be.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Format {
+        /// How bytes get onto it; by default as [`Options::medium`].
+        pub medium: Option<Medium> = None,
+        /// The byte order.
+        pub endian: Endian = Endian::Little,
+        /// What is done to data.
+        pub compression: Compression = Compression::default(),
+        /// A list of its nodes at the end of each full block.
+        pub summary: bool = true,
+        /// Bytes of a file that a node holds at most, and from a multiple of which on: the page of
+        /// the machine that is to read it.
+        pub page: u32 = PAGE,
     }
 }
 

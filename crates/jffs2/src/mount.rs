@@ -12,61 +12,47 @@ use crate::{
 };
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_mtd::Mtd;
-use nandlab_vfs::{Call, Errno, Gate, Gated, Time};
+use nandlab_vfs::{Call, Errno, Gate, Gated, Time, with_defaults};
 
 /// The largest medium, in bytes: places are 32 bits.
 const BYTES_MAX: u64 = 1 << 32;
 /// The smallest block: two data nodes and a list must go into it.
 const BLOCK_BYTES_MIN: u32 = 8192;
 
-/// How a medium is mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// How bytes get onto the medium; by default as NAND where there is a spare area for the clean
-    /// marker, otherwise as NOR.
-    pub medium: Option<Medium>,
-    /// The byte order; by default that of the first node found, little-endian where there is none.
-    pub endian: Option<Endian>,
-    /// What is done to data that are written.
-    pub compression: Compression,
-    /// A list of its nodes is written at the end of each block, and read by a mount
-    /// (`CONFIG_JFFS2_SUMMARY`). Then nothing is marked in place, as in Linux.
-    pub summary: bool,
-    /// Every change is durable when the call returns.
-    pub sync: bool,
-    /// Nothing is ever written.
-    pub read_only: bool,
-    /// An fsync fills the page that waits by collecting garbage, as Linux does; otherwise the page
-    /// is padded.
-    pub sync_collects: bool,
-    /// The block that was being filled is filled on after a mount, as in Linux. Where pages are
-    /// programmed whole that is not safe: an interrupted erase may leave a block that looks half
-    /// filled, and whose rest only looks erased.
-    pub resume: bool,
-    /// Bytes of a file that a node holds at most, and from a multiple of which on. With more than
-    /// [`PAGE`] a write is all or nothing, as [`write_pages`](Jffs2::write_pages) has it.
-    pub node_bytes: u32,
-    /// Inodes kept ready that nobody refers to.
-    pub inodes_kept: usize,
-    /// Decides which block is collected next, and which erased block rests: Linux takes its clock.
-    pub seed: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            medium: None,
-            endian: None,
-            compression: Compression::default(),
-            summary: true,
-            sync: false,
-            read_only: false,
-            sync_collects: true,
-            resume: false,
-            node_bytes: PAGE,
-            inodes_kept: 1024,
-            seed: 0,
-        }
+with_defaults! {
+    /// How a medium is mounted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// How bytes get onto the medium; by default as NAND where there is a spare area for the
+        /// clean marker, otherwise as NOR.
+        pub medium: Option<Medium> = None,
+        /// The byte order; by default that of the first node found, little-endian where there is
+        /// none.
+        pub endian: Option<Endian> = None,
+        /// What is done to data that are written.
+        pub compression: Compression = Compression::default(),
+        /// A list of its nodes is written at the end of each block, and read by a mount
+        /// (`CONFIG_JFFS2_SUMMARY`). Then nothing is marked in place, as in Linux.
+        pub summary: bool = true,
+        /// Every change is durable when the call returns.
+        pub sync: bool = false,
+        /// Nothing is ever written.
+        pub read_only: bool = false,
+        /// An fsync fills the page that waits by collecting garbage, as Linux does; otherwise the
+        /// page is padded.
+        pub sync_collects: bool = true,
+        /// The block that was being filled is filled on after a mount, as in Linux. Where pages are
+        /// programmed whole that is not safe: an interrupted erase may leave a block that looks
+        /// half filled, and whose rest only looks erased.
+        pub resume: bool = false,
+        /// Bytes of a file that a node holds at most, and from a multiple of which on. With more
+        /// than [`PAGE`] a write is all or nothing, as [`write_pages`](Jffs2::write_pages) has it.
+        pub node_bytes: u32 = PAGE,
+        /// Inodes kept ready that nobody refers to.
+        pub inodes_kept: usize = 1024,
+        /// Decides which block is collected next, and which erased block rests: Linux takes its
+        /// clock.
+        pub seed: u64 = 0,
     }
 }
 

@@ -170,12 +170,6 @@ impl Geometry {
     pub fn die_of(&self, block: Block) -> u32 {
         block.0 % self.dies
     }
-
-    /// The channel that a die hangs on.
-    #[inline]
-    pub fn channel_of(&self, die: u32) -> u32 {
-        die % self.channels
-    }
 }
 
 #[cfg(test)]

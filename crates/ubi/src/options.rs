@@ -1,6 +1,7 @@
 //! How a device is attached and run; every default but one is Linux's.
 
 use crate::Headers;
+use nandlab_sim::with_defaults;
 
 /// How UBI remembers what a scan of the whole flash would find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,53 +37,47 @@ pub enum Commit {
     Incremental,
 }
 
-/// UBIL's own options. Where superblock and commit are concerned a device that has a log keeps to
-/// what it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogOptions {
-    /// Erase blocks of the log.
-    pub blocks: u32,
-    /// Full commits are compressed with zlib.
-    pub compress: bool,
-    /// See [`Superblock`].
-    pub superblock: Superblock,
-    /// See [`Commit`].
-    pub commit: Commit,
-}
-
-impl Default for LogOptions {
-    fn default() -> Self {
-        Self {
-            blocks: 2,
-            compress: false,
-            superblock: Superblock::Pair,
-            commit: Commit::Full,
-        }
+with_defaults! {
+    /// UBIL's own options. Where superblock and commit are concerned a device that has a log keeps
+    /// to what it has.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct LogOptions {
+        /// Erase blocks of the log.
+        pub blocks: u32 = 2,
+        /// Full commits are compressed with zlib.
+        pub compress: bool = false,
+        /// See [`Superblock`].
+        pub superblock: Superblock = Superblock::Pair,
+        /// See [`Commit`].
+        pub commit: Commit = Commit::Full,
     }
 }
 
-/// How a device is attached and run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Where headers lie.
-    pub headers: Headers,
-    /// Erase counters may differ by so much before contents are moved (`UBI_WL_THRESHOLD`).
-    pub wear_threshold: u32,
-    /// Erase blocks of each 1,024 that are kept for those that go bad (`CONFIG_MTD_UBI_BEB_LIMIT`).
-    pub bad_per_1024: u32,
-    /// Corrected bits in a codeword that call for a move. Linux's default is three quarters of what
-    /// the code mends.
-    pub scrub_bits: u16,
-    /// Blocks that a scan finds free are used as they are, as Linux does. Otherwise they are erased
-    /// once more first: a cut may have left torn pages that read as erased.
-    pub trust_free: bool,
-    /// See [`Memory`].
-    pub memory: Memory,
-    /// The image sequence number of a device that is formatted.
-    pub image_seq: u32,
-    /// A rule left out on purpose.
-    #[doc(hidden)]
-    pub seeded_bug: Option<SeededBug>,
+with_defaults! {
+    /// How a device is attached and run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// Where headers lie.
+        pub headers: Headers = Headers::Linux,
+        /// Erase counters may differ by so much before contents are moved (`UBI_WL_THRESHOLD`).
+        pub wear_threshold: u32 = 4096,
+        /// Erase blocks of each 1,024 that are kept for those that go bad
+        /// (`CONFIG_MTD_UBI_BEB_LIMIT`).
+        pub bad_per_1024: u32 = 20,
+        /// Corrected bits in a codeword that call for a move. Linux's default is three quarters of
+        /// what the code mends.
+        pub scrub_bits: u16 = 1,
+        /// Blocks that a scan finds free are used as they are, as Linux does. Otherwise they are
+        /// erased once more first: a cut may have left torn pages that read as erased.
+        pub trust_free: bool = false,
+        /// See [`Memory`].
+        pub memory: Memory = Memory::Scan,
+        /// The image sequence number of a device that is formatted.
+        pub image_seq: u32 = 0,
+        /// A rule left out on purpose.
+        #[doc(hidden)]
+        pub seeded_bug: Option<SeededBug> = None,
+    }
 }
 
 /// A rule left out on purpose, to prove that tests bite. Never set outside tests and
@@ -102,19 +97,4 @@ pub enum SeededBug {
     NoFuture,
     /// What was committed counts, whatever the log says of it.
     StaleLeaves,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            headers: Headers::Linux,
-            wear_threshold: 4096,
-            bad_per_1024: 20,
-            scrub_bits: 1,
-            trust_free: false,
-            memory: Memory::Scan,
-            image_seq: 0,
-            seeded_bug: None,
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! Choices of the replacement-block layer, each with its default and the reason for it.
 
+use nandlab_sim::with_defaults;
+
 /// Which chain is folded when units run out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChainVictim {
@@ -34,48 +36,35 @@ pub enum Ordering {
     Linux,
 }
 
-/// Choices of the replacement-block layer. The number of spare units is fixed when formatting, all
-/// others may change from one attach to the next.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NftlOptions {
-    /// Units beyond those that hold the disk once, for replacement units and for folding; two more
-    /// are set aside for units that go bad. At least 2; 64 by default, the number of log blocks
-    /// that the log-block layers have. (`nftl_format` leaves 3 in all.)
-    pub spare_units: u32,
-    /// Which chain is folded.
-    pub victim: ChainVictim,
-    /// Which free unit is taken.
-    pub allocation: Allocation,
-    /// Read every page of a unit after its erase, data and OOB, and retire the unit unless all are
-    /// blank. On by default, as in Linux.
-    pub verify_free: bool,
-    /// How far a power cut is reckoned with.
-    pub ordering: Ordering,
-    /// Take what looks erased on a medium that is attached for erased, as Linux does. Off by
-    /// default: a cut may have left it torn, and a page that may be torn must not be programmed.
-    /// Off, a chain is folded before a sector is added to a unit that was found, and a free unit is
-    /// erased before its first use.
-    pub trust_free: bool,
-    /// The spread of erase counts at which the chain of the least worn unit is moved to the most
-    /// worn free one; 0 never, the default: Linux does not level.
-    pub wear_threshold: u32,
-    /// Deliberate faults, for proving that the crash explorer finds them.
-    #[doc(hidden)]
-    pub seeded_bug: Option<SeededBug>,
-}
-
-impl Default for NftlOptions {
-    fn default() -> Self {
-        Self {
-            spare_units: 64,
-            victim: ChainVictim::default(),
-            allocation: Allocation::default(),
-            verify_free: true,
-            ordering: Ordering::default(),
-            trust_free: false,
-            wear_threshold: 0,
-            seeded_bug: None,
-        }
+with_defaults! {
+    /// Choices of the replacement-block layer. The number of spare units is fixed when formatting,
+    /// all others may change from one attach to the next.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct NftlOptions {
+        /// Units beyond those that hold the disk once, for replacement units and for folding; two
+        /// more are set aside for units that go bad. At least 2; 64 by default, the number of log
+        /// blocks that the log-block layers have. (`nftl_format` leaves 3 in all.)
+        pub spare_units: u32 = 64,
+        /// Which chain is folded.
+        pub victim: ChainVictim = ChainVictim::default(),
+        /// Which free unit is taken.
+        pub allocation: Allocation = Allocation::default(),
+        /// Read every page of a unit after its erase, data and OOB, and retire the unit unless all
+        /// are blank. On by default, as in Linux.
+        pub verify_free: bool = true,
+        /// How far a power cut is reckoned with.
+        pub ordering: Ordering = Ordering::default(),
+        /// Take what looks erased on a medium that is attached for erased, as Linux does. Off by
+        /// default: a cut may have left it torn, and a page that may be torn must not be
+        /// programmed. Off, a chain is folded before a sector is added to a unit that was found,
+        /// and a free unit is erased before its first use.
+        pub trust_free: bool = false,
+        /// The spread of erase counts at which the chain of the least worn unit is moved to the
+        /// most worn free one; 0 never, the default: Linux does not level.
+        pub wear_threshold: u32 = 0,
+        /// Deliberate faults, for proving that the crash explorer finds them.
+        #[doc(hidden)]
+        pub seeded_bug: Option<SeededBug> = None,
     }
 }
 

@@ -61,52 +61,39 @@ use mapping::Mapping;
 use names::Names;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba, Remap};
 use nandlab_mtd::{Block, Mtd, MtdError, Page};
-use nandlab_sim::{Place, prefetch};
+use nandlab_sim::{Place, prefetch, with_defaults};
 use records::Records;
 
 /// The layer's name in errors.
 const NAME: &str = "page mapping";
 
-/// Choices of the page-mapped layer; all but the first may change from one attach to the next.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PageOptions {
-    /// Spare space as a share of the logical space: physical pages over logical pages, less one.
-    /// Used when formatting.
-    pub over_provisioning: f64,
-    /// Which block to collect.
-    pub victim: Victim,
-    /// Collect into blocks of their own rather than among the host's data.
-    pub separate_streams: bool,
-    /// Streams of host data, 1 to 255, each with open blocks of its own: what the host says lives
-    /// equally long shares blocks.
-    pub streams: u8,
-    /// Free blocks that collection keeps, besides those it needs to work.
-    pub spare_blocks: u32,
-    /// Page programs between two map pages: fewer make a quicker attach after a cut, and more
-    /// programs.
-    pub map_interval: u32,
-    /// The spread of erase counts at which data at rest is moved off little-worn blocks; 0 never.
-    pub wear_threshold: u32,
-    /// Corrected bits in a read that make the block be rewritten; 0 never.
-    pub scrub_bits: u16,
-    /// Deliberate faults, for proving that the crash explorer finds them.
-    #[doc(hidden)]
-    pub seeded_bug: Option<SeededBug>,
-}
-
-impl Default for PageOptions {
-    fn default() -> Self {
-        Self {
-            over_provisioning: 0.07,
-            victim: Victim::Greedy,
-            separate_streams: true,
-            streams: 1,
-            spare_blocks: 1,
-            map_interval: 128,
-            wear_threshold: 100,
-            scrub_bits: 0,
-            seeded_bug: None,
-        }
+with_defaults! {
+    /// Choices of the page-mapped layer; all but the first may change from one attach to the next.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PageOptions {
+        /// Spare space as a share of the logical space: physical pages over logical pages, less
+        /// one. Used when formatting.
+        pub over_provisioning: f64 = 0.07,
+        /// Which block to collect.
+        pub victim: Victim = Victim::Greedy,
+        /// Collect into blocks of their own rather than among the host's data.
+        pub separate_streams: bool = true,
+        /// Streams of host data, 1 to 255, each with open blocks of its own: what the host says
+        /// lives equally long shares blocks.
+        pub streams: u8 = 1,
+        /// Free blocks that collection keeps, besides those it needs to work.
+        pub spare_blocks: u32 = 1,
+        /// Page programs between two map pages: fewer make a quicker attach after a cut, and more
+        /// programs.
+        pub map_interval: u32 = 128,
+        /// The spread of erase counts at which data at rest is moved off little-worn blocks; 0
+        /// never.
+        pub wear_threshold: u32 = 100,
+        /// Corrected bits in a read that make the block be rewritten; 0 never.
+        pub scrub_bits: u16 = 0,
+        /// Deliberate faults, for proving that the crash explorer finds them.
+        #[doc(hidden)]
+        pub seeded_bug: Option<SeededBug> = None,
     }
 }
 

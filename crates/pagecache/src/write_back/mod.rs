@@ -30,41 +30,30 @@ pub use volume::Deferred;
 use alloc::{boxed::Box, collections::BTreeMap, collections::BTreeSet, vec, vec::Vec};
 use nandlab_vfs::{
     Attr, Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, SetXattr, StatFs,
-    Sync, Time, delegate,
+    Sync, Time, delegate, with_defaults,
 };
 use queue::Queue;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How the routine goes about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Bytes that one write of merged elements has at most: what fits into an erase block. 4096:
-    /// nothing is merged over pages.
-    pub merge_bytes: u64,
-    /// Elements that one pass writes.
-    pub threshold: u32,
-    /// Nanoseconds that one pass takes.
-    pub slice: u64,
-    /// Nanoseconds from one pass to the next.
-    pub interval: u64,
-    /// Bytes of memory for pinned pages. From a half of it on passes come sooner and are longer, by
-    /// a factor of 4; from three quarters on by 16.
-    pub memory: u64,
-    /// Writes behind it are not deferred: the file system may not take them.
-    pub file_bytes_max: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            merge_bytes: PAGE,
-            threshold: 64,
-            slice: SECOND / 10,
-            interval: SECOND,
-            memory: 16 << 20,
-            file_bytes_max: u32::MAX.into(),
-        }
+with_defaults! {
+    /// How the routine goes about it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Settings {
+        /// Bytes that one write of merged elements has at most: what fits into an erase block.
+        /// 4096: nothing is merged over pages.
+        pub merge_bytes: u64 = PAGE,
+        /// Elements that one pass writes.
+        pub threshold: u32 = 64,
+        /// Nanoseconds that one pass takes.
+        pub slice: u64 = SECOND / 10,
+        /// Nanoseconds from one pass to the next.
+        pub interval: u64 = SECOND,
+        /// Bytes of memory for pinned pages. From a half of it on passes come sooner and are
+        /// longer, by a factor of 4; from three quarters on by 16.
+        pub memory: u64 = 16 << 20,
+        /// Writes behind it are not deferred: the file system may not take them.
+        pub file_bytes_max: u64 = u32::MAX.into(),
     }
 }
 

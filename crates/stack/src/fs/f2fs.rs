@@ -114,9 +114,6 @@ impl FsLayer for F2fsDescription {
     }
 
     fn mount<'a>(&self, medium: Medium<'a>, machine: Machine<'a>) -> Result<Mounted<'a>, FsError> {
-        if machine.nvram.is_some() {
-            return Err(FsError::Nvram);
-        }
         let mut options = self.mount;
         if let Some(memory) = machine.memory {
             options.cache_bytes = memory.clean_bytes();

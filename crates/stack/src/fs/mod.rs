@@ -339,6 +339,9 @@ impl FsDescription {
         medium: Medium<'a>,
         machine: Machine<'a>,
     ) -> Result<Mounted<'a>, FsError> {
+        if machine.nvram.is_some() && !self.layer.knows_nvram() {
+            return Err(FsError::Nvram);
+        }
         self.layer.mount(medium, machine)
     }
 }

@@ -162,10 +162,7 @@ impl<F: DiskFs> FsLayer for Own<F> {
         self.0.format(&mut disk).map_err(FsError::Make)
     }
 
-    fn mount<'a>(&self, medium: Medium<'a>, machine: Machine<'a>) -> Result<Mounted<'a>, FsError> {
-        if machine.nvram.is_some() {
-            return Err(FsError::Nvram);
-        }
+    fn mount<'a>(&self, medium: Medium<'a>, _: Machine<'a>) -> Result<Mounted<'a>, FsError> {
         let disk = disk(medium, F::NAME)?;
         let sectors = disk.geometry().sectors;
         let fs = self.0.mount(disk).map_err(FsError::Mount)?;
