@@ -32,6 +32,7 @@ mod recent;
 mod tracer;
 mod write_log;
 
+use alloc::vec::Vec;
 use core::fmt;
 use nandlab_sim::{Finding, LayerFault, MediumFault, Place, PowerCut};
 
@@ -110,6 +111,15 @@ pub struct Remap {
     pub from: Lba,
     /// Takes the page over.
     pub to: Lba,
+}
+
+/// Bytes of a disk that are to be others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// The first, from the beginning of the disk.
+    pub at: u64,
+    /// What they are to be.
+    pub bytes: Vec<u8>,
 }
 
 /// A request that was not served.

@@ -9,7 +9,7 @@ use crate::{
     Ext, ExtError,
     dir::record,
     finding::{Finding, Place, Report},
-    format::{JOURNAL_INODE, RESIZE_INODE, ROOT, compat, entry_type, le32, sb},
+    format::{JOURNAL_INODE, RESIZE_INODE, ROOT, compat, le32, sb},
     inode::Inode,
 };
 use alloc::{collections::BTreeMap, vec, vec::Vec};
@@ -114,7 +114,7 @@ impl<D: BlockDevice> Ext<D> {
             });
             return Ok(());
         };
-        walk.seen[number as usize].kind = entry_type(kind);
+        walk.seen[number as usize].kind = kind.number();
         if number == RESIZE_INODE && layout.has(compat::RESIZE_INODE) {
             // The rest of it is descriptors' space.
             self.claim(walk, number, inode.block[13]);

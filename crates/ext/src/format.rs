@@ -5,7 +5,6 @@
 
 use crate::ExtError;
 pub(crate) use nandlab_block::bytes::{le16, le32, put16, put32};
-use nandlab_vfs::FileType;
 
 /// Byte of the device at which the superblock lies.
 pub(crate) const SUPER_AT: u64 = 1024;
@@ -144,27 +143,6 @@ pub(crate) mod flags {
     /// Set, the inode means something that is not understood here: encrypted, extents, inline data,
     /// value of an attribute.
     pub const FOREIGN: u32 = 0x800 | 0x8_0000 | 0x20_0000 | 0x1000_0000;
-}
-
-/// The type that a directory entry tells (`EXT2_FT_*`).
-pub(crate) fn entry_type(kind: FileType) -> u8 {
-    match kind {
-        FileType::File => 1,
-        FileType::Directory => 2,
-        FileType::Character => 3,
-        FileType::Block => 4,
-        FileType::Fifo => 5,
-        FileType::Socket => 6,
-        FileType::Symlink => 7,
-    }
-}
-
-/// The reverse of [`entry_type`].
-pub(crate) fn type_of_entry(byte: u8) -> Option<FileType> {
-    use FileType::{Block, Character, Directory, Fifo, File, Socket, Symlink};
-    [File, Directory, Character, Block, Fifo, Socket, Symlink]
-        .into_iter()
-        .find(|kind| entry_type(*kind) == byte)
 }
 
 /// Shape and choices of a volume, as its superblock has them.
@@ -471,17 +449,5 @@ impl Layout {
         // What the numbers themselves take, generously.
         let counted = (u64::from(u32::MAX) * 512) / (numbers + 2) * numbers;
         mapped.min(counted / block * block)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entry_types_name_each_other() {
-        for byte in 0..=u8::MAX {
-            assert!(type_of_entry(byte).is_none_or(|kind| entry_type(kind) == byte));
-        }
     }
 }

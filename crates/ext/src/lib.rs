@@ -100,7 +100,6 @@ mod xattr;
 pub use error::ExtError;
 pub use finding::{Finding, Place, Report, Totals};
 pub use format::{Layout, declared_bytes};
-pub use mend::Patch;
 pub use mkfs::{Format, FormatError, format};
 pub use mount::{Ext, Mode, Options};
 pub use nandlab_jbd::Checkpoint;

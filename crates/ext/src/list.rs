@@ -7,7 +7,7 @@
 use crate::{
     Ext, ExtError,
     dir::{Failures, Record, record},
-    format::{compat, type_of_entry},
+    format::compat,
     hash::hash,
     htree::Hashed,
     inode::Inode,
@@ -104,7 +104,7 @@ impl<D: BlockDevice> Ext<D> {
         if record.inode > self.store.layout.inodes {
             return Ok(None);
         }
-        match type_of_entry(record.kind) {
+        match FileType::from_number(record.kind) {
             None => Ok(self.inode(record.inode)?.kind()),
             known => Ok(known),
         }

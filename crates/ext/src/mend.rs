@@ -13,17 +13,8 @@ use crate::{
     format::{ROOT, STATE_CLEAN, desc, flags, sb},
 };
 use alloc::{format, vec, vec::Vec};
-use nandlab_block::BlockDevice;
+use nandlab_block::{BlockDevice, Patch};
 use nandlab_vfs::{Call, Errno, Gated as _, Time};
-
-/// Bytes that are to be others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Patch {
-    /// The first, from the beginning of the device.
-    pub at: u64,
-    /// What they are to be.
-    pub bytes: Vec<u8>,
-}
 
 /// Whether it is in doubt which block is whose.
 fn in_doubt(walk: &Walk) -> bool {

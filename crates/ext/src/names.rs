@@ -7,7 +7,7 @@ use crate::{
     Ext, ExtError,
     cache::Class,
     dir::{Found, put_record},
-    format::{LINKS_MAX, entry_type},
+    format::LINKS_MAX,
     hash::hash,
     inode::Inode,
     node::Life,
@@ -137,7 +137,7 @@ impl<D: BlockDevice> Ext<D> {
         self.inode_bytes_mut(number)?.fill(0);
         let outcome = self
             .fill_inode(number, &mut inode, dir, node)
-            .and_then(|()| self.add_entry(dir, name, number, entry_type(kind)));
+            .and_then(|()| self.add_entry(dir, name, number, kind.number()));
         if let Err(error) = outcome {
             self.undo_inode(number, &mut inode)?;
             return Err(error);
@@ -179,7 +179,7 @@ impl<D: BlockDevice> Ext<D> {
     /// The contents of a new directory: itself and its parent.
     fn fill_dir(&mut self, number: u32, inode: &mut Inode, parent: u32) -> Result<(), ExtError> {
         let kind = if self.types() {
-            entry_type(FileType::Directory)
+            FileType::Directory.number()
         } else {
             0
         };
@@ -199,7 +199,7 @@ impl<D: BlockDevice> Ext<D> {
             Some(FileType::Directory) => return Err(Errno::NotPermitted.into()),
             _ if inode.links == 0 => return Err(Errno::NoEntry.into()),
             _ if inode.links >= LINKS_MAX => return Err(Errno::TooManyLinks.into()),
-            kind => self.add_entry(dir, name, number, kind.map_or(0, entry_type))?,
+            kind => self.add_entry(dir, name, number, kind.map_or(0, FileType::number))?,
         }
         let mut stored = self.inode(number)?;
         stored.links = stored.links.saturating_add(1);
@@ -281,7 +281,7 @@ impl<D: BlockDevice> Ext<D> {
         self.put_times(moved, &inode)?;
         if inode.is_dir() && from != to {
             let parent = self.parent_entry(moved)?;
-            self.point_entry(&parent, to, entry_type(FileType::Directory))?;
+            self.point_entry(&parent, to, FileType::Directory.number())?;
         }
         Ok(())
     }
@@ -306,7 +306,7 @@ impl<D: BlockDevice> Ext<D> {
         if let Some(place) = self.place_for(to.0, to.1)? {
             self.ordered(place, source.block)?;
         }
-        self.add_entry(to.0, to.1, moved, inode.kind().map_or(0, entry_type))?;
+        self.add_entry(to.0, to.1, moved, inode.kind().map_or(0, FileType::number))?;
         // Adding may have moved the old name.
         let source = self.need(from.0, from.1)?;
         self.remove_entry(&source)?;
@@ -332,7 +332,7 @@ impl<D: BlockDevice> Ext<D> {
             return Err(Errno::NotEmpty.into());
         }
         self.ordered(target.block, source.block)?;
-        self.point_entry(&target, moved, inode.kind().map_or(0, entry_type))?;
+        self.point_entry(&target, moved, inode.kind().map_or(0, FileType::number))?;
         let source = self.need(from.0, from.1)?;
         self.remove_entry(&source)?;
         // A directory takes another's place: one fewer where it came from.
@@ -358,8 +358,8 @@ impl<D: BlockDevice> Ext<D> {
             self.check_links(from, balance > 0)?;
             self.check_links(to, balance < 0)?;
         }
-        self.point_entry(&source, other, twin.kind().map_or(0, entry_type))?;
-        self.point_entry(&target, moved, inode.kind().map_or(0, entry_type))?;
+        self.point_entry(&source, other, twin.kind().map_or(0, FileType::number))?;
+        self.point_entry(&target, moved, inode.kind().map_or(0, FileType::number))?;
         let (gained, lost) = if from == to {
             (0, 0)
         } else {

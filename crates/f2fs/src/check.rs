@@ -5,7 +5,7 @@
 
 use crate::{
     F2fs, F2fsError,
-    dentry::{hash, type_number},
+    dentry::hash,
     finding::{Finding, Report},
     format::{SEGMENT, inode, is_placed, le32, le64, log, set_bit},
     map::Part,
@@ -247,9 +247,9 @@ impl<D: BlockDevice> F2fs<D> {
             let Ok(bytes) = self.inode(entry.ino) else {
                 continue;
             };
-            let expected = kind(bytes).map_or(0, type_number);
+            let expected = kind(bytes).map_or(0, FileType::number);
             wrong("type", entry.kind.into(), expected.into());
-            if expected == type_number(FileType::Directory) {
+            if expected == FileType::Directory.number() {
                 if let Some(parent) = check.inodes.get_mut(&dir) {
                     parent.subdirs += 1;
                 }

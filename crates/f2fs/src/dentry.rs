@@ -10,7 +10,6 @@ use crate::{
     node::Shape,
 };
 use alloc::vec::Vec;
-use nandlab_vfs::FileType;
 
 const ENTRY: usize = 11;
 const NAME: usize = 8;
@@ -185,26 +184,6 @@ impl View {
 
 fn slots_for(name: usize) -> u32 {
     name.div_ceil(NAME) as u32
-}
-
-/// The number of a type in an entry.
-pub(crate) fn type_number(kind: FileType) -> u8 {
-    match kind {
-        FileType::File => 1,
-        FileType::Directory => 2,
-        FileType::Character => 3,
-        FileType::Block => 4,
-        FileType::Fifo => 5,
-        FileType::Socket => 6,
-        FileType::Symlink => 7,
-    }
-}
-
-pub(crate) fn type_of(number: u8) -> Option<FileType> {
-    use FileType::*;
-    [File, Directory, Character, Block, Fifo, Socket, Symlink]
-        .into_iter()
-        .find(|kind| type_number(*kind) == number)
 }
 
 /// A name's hash: TEA over 16 bytes at a time (`fs/f2fs/hash.c`).

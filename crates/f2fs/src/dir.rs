@@ -5,7 +5,7 @@
 
 use crate::{
     F2fs, F2fsError,
-    dentry::{Entry, SLOTS, View, hash, type_number, type_of},
+    dentry::{Entry, SLOTS, View, hash},
     format::{BLOCK, NULL, inode, le32, le64, put32, put64},
     map::Part,
 };
@@ -130,7 +130,7 @@ impl<D: BlockDevice> F2fs<D> {
             slot: 0,
             hash: hash(name),
             ino,
-            kind: type_number(kind),
+            kind: kind.number(),
             name: name.to_vec(),
         };
         if self.has_inline_names(dir)? {
@@ -217,7 +217,7 @@ impl<D: BlockDevice> F2fs<D> {
         kind: FileType,
     ) -> Result<(), F2fsError> {
         let (bytes, view) = self.names_mut(found.dir, found.index)?;
-        view.point(bytes, found.entry.slot, ino, type_number(kind));
+        view.point(bytes, found.entry.slot, ino, kind.number());
         Ok(())
     }
 
@@ -307,7 +307,7 @@ impl<D: BlockDevice> F2fs<D> {
                 found: entry.kind.into(),
                 expected: "1 to 7",
             };
-            let kind = type_of(entry.kind).ok_or(wrong)?;
+            let kind = FileType::from_number(entry.kind).ok_or(wrong)?;
             let ino = if entry.ino == root {
                 Ino::ROOT
             } else {

@@ -5,7 +5,7 @@
 
 use crate::{
     F2fsError,
-    dentry::{Entry, View, type_number},
+    dentry::{Entry, View},
     disk::{Block, Disk, zeros},
     format::{
         BLOCK, MAGIC, NAT_ENTRIES, NULL, SEGMENT, SIT_ENTRIES, footer, inode, log, put16, put32,
@@ -311,7 +311,7 @@ fn root(addr: u32, contents: u32, now: Time) -> (Block, Block) {
             slot,
             hash: 0,
             ino: ROOT,
-            kind: type_number(FileType::Directory),
+            kind: FileType::Directory.number(),
             name: name.to_vec(),
         };
         View::BLOCK.put(&mut names, &entry);

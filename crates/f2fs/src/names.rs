@@ -5,7 +5,7 @@
 
 use crate::{
     F2fs, F2fsError,
-    dentry::{Entry, View, type_number},
+    dentry::{Entry, View},
     dir::Found,
     format::{NULL, footer, inode, le16, le32, put16, put32, put64},
     node::{Shape, kind, put_time, touch},
@@ -271,7 +271,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     fn fill_dir(&mut self, ino: u32, parent: u32) -> Result<(), F2fsError> {
-        let kind = type_number(FileType::Directory);
+        let kind = FileType::Directory.number();
         let dots = [(0, ino, &b"."[..]), (1, parent, b"..")].map(|(slot, ino, name)| Entry {
             slot,
             hash: 0,

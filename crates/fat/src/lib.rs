@@ -70,7 +70,6 @@ mod volume;
 pub use error::FatError;
 pub use finding::{Finding, Report, Totals};
 pub use format::{Bits, Layout, declared_bytes};
-pub use mend::Patch;
 pub use mkfs::{Format, FormatError, format};
 pub use mount::{Fat, Options};
 pub use nandlab_vfs::report::{FINDINGS_MAX, Severity};

@@ -12,19 +12,10 @@ use crate::{
     table::{Link, copies, end, set_in},
 };
 use alloc::{collections::BTreeMap, vec, vec::Vec};
-use nandlab_block::BlockDevice;
+use nandlab_block::{BlockDevice, Patch};
 
 /// The bit of the boot sector that says that the volume is in use.
 const IN_USE: u8 = 1;
-
-/// Bytes that are to be others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Patch {
-    /// The first, from the beginning of the device.
-    pub at: u64,
-    /// What they are to be.
-    pub bytes: Vec<u8>,
-}
 
 /// What a check saw that can be mended.
 #[derive(Clone, Debug, PartialEq, Eq)]

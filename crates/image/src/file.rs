@@ -190,22 +190,6 @@ impl ImageFile {
         Ok(oldest)
     }
 
-    fn check(&self, offset: u64, count: usize) -> Result<(), BackingError> {
-        let outside = BackingError::OutOfRange {
-            offset,
-            count: count as u64,
-            len: self.len,
-        };
-        if offset
-            .checked_add(count as u64)
-            .is_some_and(|end| end <= self.len)
-        {
-            Ok(())
-        } else {
-            Err(outside)
-        }
-    }
-
     /// Accesses of at least so many bytes go by the windows, if none of these holds a part of them.
     fn is_direct(&self, offset: u64, count: usize, least: usize) -> bool {
         let (first, last) = (
@@ -267,7 +251,7 @@ impl Backing for ImageFile {
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        self.check(offset, buf.len())?;
+        self.check(offset, buf.len() as u64)?;
         if self.is_direct(offset, buf.len(), WINDOW) {
             return self
                 .file
@@ -295,7 +279,7 @@ impl Backing for ImageFile {
     }
 
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), BackingError> {
-        self.check(offset, data.len())?;
+        self.check(offset, data.len() as u64)?;
         if !self.writable {
             return Err(BackingError::Io("the image is open for reading only"));
         }

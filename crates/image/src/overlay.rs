@@ -90,22 +90,6 @@ impl<B: Backing> Overlay<B> {
             .write_all_at(&whole, ((slot - IN_MEMORY) * CHUNK) as u64)
             .map_err(|_| SPILL)
     }
-
-    fn check(&self, offset: u64, count: usize) -> Result<(), BackingError> {
-        let outside = BackingError::OutOfRange {
-            offset,
-            count: count as u64,
-            len: self.len,
-        };
-        if offset
-            .checked_add(count as u64)
-            .is_some_and(|end| end <= self.len)
-        {
-            Ok(())
-        } else {
-            Err(outside)
-        }
-    }
 }
 
 const SPILL: BackingError = BackingError::Io("the temporary file for changes failed");
@@ -116,7 +100,7 @@ impl<B: Backing> Backing for Overlay<B> {
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        self.check(offset, buf.len())?;
+        self.check(offset, buf.len() as u64)?;
         let end = offset + buf.len() as u64;
         if end <= self.below.len()
             && self
@@ -139,7 +123,7 @@ impl<B: Backing> Backing for Overlay<B> {
     }
 
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), BackingError> {
-        self.check(offset, data.len())?;
+        self.check(offset, data.len() as u64)?;
         let (mut at, mut rest) = (offset, data);
         while !rest.is_empty() {
             let within = (at % CHUNK as u64) as usize;
@@ -187,8 +171,8 @@ mod tests {
                 .unwrap();
         }
         assert_eq!(
-            (overlay.memory.len(), overlay.changed_bytes()),
-            (IN_MEMORY * CHUNK, len as u64)
+            (overlay.memory.len(), overlay.changed.len() * CHUNK),
+            (IN_MEMORY * CHUNK, len)
         );
         for number in [0, 77, IN_MEMORY - 1, IN_MEMORY, IN_MEMORY + 99] {
             let mut bytes = [0; 4];

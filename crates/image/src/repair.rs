@@ -15,11 +15,11 @@ use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
 use crate::make::beside;
 use crate::volume::{Access, AnyDisk, Mounted, Opening, Volume, lent};
-use nandlab_block::{BlockDevice as _, Image as Disk, Lba};
+use nandlab_block::{BlockDevice as _, Image as Disk, Lba, Patch};
 use nandlab_ext::Ext;
 use nandlab_f2fs::F2fs;
 use nandlab_fat::Fat;
-use nandlab_vfs::{Errno, FileSystem as _, Time};
+use nandlab_vfs::{Errno, FileSystem, Time};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::path::Path;
@@ -37,9 +37,6 @@ pub struct Repaired {
     /// Whether the copy has taken the image's place.
     pub replaced: bool,
 }
-
-/// Places and bytes.
-type Patches = Vec<(u64, Vec<u8>)>;
 
 /// Repairs the image at `path`; `now` is when what gets a new name changed.
 pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
@@ -163,8 +160,8 @@ fn mend_flash(path: &Path, opening: &Opening, now: Time) -> Result<()> {
 
 fn mend_disk(disk: &mut AnyDisk, kind: DiskKind, now: Time) -> Result<()> {
     // Where neither succeeds what is still wrong is found by the check that follows.
-    if settle(disk, kind).is_err() && copies::restore(disk, kind).is_some() {
-        _ = settle(disk, kind);
+    if !settle(disk, kind) && copies::restore(disk, kind).is_some() {
+        settle(disk, kind);
     }
     if kind == DiskKind::F2fs {
         if let Ok(mut fs) = F2fs::mount(lent(disk), nandlab_f2fs::Options::default()) {
@@ -189,72 +186,51 @@ fn mend_disk(disk: &mut AnyDisk, kind: DiskKind, now: Time) -> Result<()> {
                 break;
             }
         }
-        for (at, bytes) in patches {
-            put(disk, at, &bytes)?;
+        for patch in patches {
+            put(disk, patch.at, &patch.bytes)?;
         }
     }
-    _ = settle(disk, kind);
+    settle(disk, kind);
     disk.flush().map_err(|error| ImageError::Open {
         layer: "disk",
         why: error.to_string(),
     })
 }
 
-/// Mounts for writing and unmounts.
-fn settle(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String> {
-    let words = |error: &dyn std::fmt::Display| error.to_string();
+/// Mounts for writing and unmounts; tells whether that went well.
+fn settle(disk: &mut AnyDisk, kind: DiskKind) -> bool {
+    let disk = lent(disk);
     match kind {
-        DiskKind::Ext => {
-            let mut fs = Ext::mount(lent(disk), nandlab_ext::Options::default())
-                .map_err(|error| words(&error))?;
-            fs.sync()
-                .and_then(|()| fs.unmount())
-                .map_err(|error| words(&error))
-        }
-        DiskKind::F2fs => F2fs::mount(lent(disk), nandlab_f2fs::Options::default())
-            .map_err(|error| words(&error))
-            .map(drop),
-        DiskKind::Fat => {
-            let mut fs = Fat::mount(lent(disk), nandlab_fat::Options::default())
-                .map_err(|error| words(&error))?;
-            fs.sync()
-                .and_then(|()| fs.unmount())
-                .map_err(|error| words(&error))
-        }
+        DiskKind::Ext => Ext::mount(disk, <_>::default()).is_ok_and(finish),
+        DiskKind::F2fs => F2fs::mount(disk, <_>::default()).is_ok(),
+        DiskKind::Fat => Fat::mount(disk, <_>::default()).is_ok_and(finish),
     }
 }
 
-fn patches(disk: &mut AnyDisk, kind: DiskKind) -> Patches {
+fn finish(mut fs: impl FileSystem) -> bool {
+    fs.sync().and_then(|()| fs.unmount()).is_ok()
+}
+
+fn patches(disk: &mut AnyDisk, kind: DiskKind) -> Vec<Patch> {
+    let disk = lent(disk);
     match kind {
         DiskKind::Ext => {
-            let mounted = Ext::mount(
-                lent(disk),
-                nandlab_ext::Options {
-                    read_only: true,
-                    ..Default::default()
-                },
-            );
-            let patches = mounted.and_then(|mut fs| fs.mend()).unwrap_or_default();
-            patches
-                .into_iter()
-                .map(|patch| (patch.at, patch.bytes))
-                .collect()
+            let options = nandlab_ext::Options {
+                read_only: true,
+                ..Default::default()
+            };
+            let mounted = Ext::mount(disk, options);
+            mounted.and_then(|mut fs| fs.mend()).unwrap_or_default()
         }
         DiskKind::Fat => {
-            let mounted = Fat::mount(
-                lent(disk),
-                nandlab_fat::Options {
-                    read_only: true,
-                    ..Default::default()
-                },
-            );
-            let patches = mounted.and_then(|mut fs| fs.mend()).unwrap_or_default();
-            patches
-                .into_iter()
-                .map(|patch| (patch.at, patch.bytes))
-                .collect()
+            let options = nandlab_fat::Options {
+                read_only: true,
+                ..Default::default()
+            };
+            let mounted = Fat::mount(disk, options);
+            mounted.and_then(|mut fs| fs.mend()).unwrap_or_default()
         }
-        DiskKind::F2fs => Patches::new(),
+        DiskKind::F2fs => Vec::new(),
     }
 }
 

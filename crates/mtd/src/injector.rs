@@ -47,6 +47,12 @@ impl<M: Mtd> Hooked<M, Faults> {
         self.hook.list.push(fault);
     }
 
+    /// The block is bad from the factory: it can be read, not programmed or erased. The array below
+    /// does not know.
+    pub fn add_factory_bad(&mut self, block: Block) {
+        self.hook.bad.insert(block.0);
+    }
+
     /// Hangs the array on `rail`: every program, copy, erase and bad-block mark takes a step before
     /// it begins, and everything fails while the power is off. A cut falls between operations. Not
     /// for a chip that is on the rail itself.

@@ -47,6 +47,15 @@ pub trait Backing {
         self.len() == 0
     }
 
+    /// Refuses an extent that leaves the bytes; otherwise gives its end.
+    fn check(&self, offset: u64, count: u64) -> Result<u64, BackingError> {
+        let len = self.len();
+        match offset.checked_add(count) {
+            Some(end) if end <= len => Ok(end),
+            _ => Err(BackingError::OutOfRange { offset, count, len }),
+        }
+    }
+
     /// Fills `buf` from `offset` on.
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError>;
 
@@ -60,19 +69,11 @@ pub trait Backing {
     /// given.
     fn punch(&mut self, offset: u64, len: u64) -> Result<(), BackingError> {
         const ZEROS: [u8; 4096] = [0; 4096];
-        let end = check(offset, len, self.len())?;
+        let end = self.check(offset, len)?;
         for at in (offset..end).step_by(ZEROS.len()) {
             self.write_at(at, &ZEROS[..ZEROS.len().min((end - at) as usize)])?;
         }
         Ok(())
-    }
-}
-
-/// Refuses an extent that leaves `len` bytes; otherwise gives its end.
-fn check(offset: u64, count: u64, len: u64) -> Result<u64, BackingError> {
-    match offset.checked_add(count) {
-        Some(end) if end <= len => Ok(end),
-        _ => Err(BackingError::OutOfRange { offset, count, len }),
     }
 }
 
@@ -82,13 +83,13 @@ impl Backing for Vec<u8> {
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        let end = check(offset, buf.len() as u64, Backing::len(self))?;
+        let end = self.check(offset, buf.len() as u64)?;
         buf.copy_from_slice(&self[offset as usize..end as usize]);
         Ok(())
     }
 
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), BackingError> {
-        let end = check(offset, data.len() as u64, Backing::len(self))?;
+        let end = self.check(offset, data.len() as u64)?;
         self[offset as usize..end as usize].copy_from_slice(data);
         Ok(())
     }

@@ -95,6 +95,30 @@ impl FileType {
         .into_iter()
         .find(|kind| kind.mode() == mode & 0o170_000)
     }
+
+    /// The types in the order of the numbers that directory entries give them, from 1 on
+    /// (`FT_REG_FILE` and the others in Linux's `include/linux/fs_types.h`).
+    const BY_NUMBER: [Self; 7] = [
+        Self::File,
+        Self::Directory,
+        Self::Character,
+        Self::Block,
+        Self::Fifo,
+        Self::Socket,
+        Self::Symlink,
+    ];
+
+    /// The number of the type in directory entries of ext and F2FS.
+    pub fn number(self) -> u8 {
+        let before = Self::BY_NUMBER.iter().take_while(|kind| **kind != self);
+        before.count() as u8 + 1
+    }
+
+    /// The type that such a number names; none for an unknown one.
+    pub fn from_number(number: u8) -> Option<Self> {
+        let index = usize::from(number).checked_sub(1)?;
+        Self::BY_NUMBER.get(index).copied()
+    }
 }
 
 /// What is to be made by [`create`](crate::FileSystem::create).
@@ -260,6 +284,7 @@ pub fn check_name(name: &[u8]) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn types_and_modes_name_each_other() {
@@ -270,6 +295,14 @@ mod tests {
         }
         assert_eq!(FileType::from_mode(0o104_755), Some(FileType::File));
         assert_eq!(FileType::from_mode(0o644), None);
+    }
+
+    #[test]
+    fn types_and_numbers_name_each_other() {
+        let kinds: Vec<_> = (0..=u8::MAX).filter_map(FileType::from_number).collect();
+        let numbers: Vec<_> = kinds.into_iter().map(FileType::number).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(FileType::from_number(7), Some(FileType::Symlink));
     }
 
     #[test]
