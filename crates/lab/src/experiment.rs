@@ -112,14 +112,7 @@ impl Experiment {
         registry: &Registry,
         workloads: &Workloads,
     ) -> Result<Self, DescriptionError> {
-        let mut section = document.section("experiment");
-        let stem = Path::new(document.file())
-            .file_stem()
-            .map_or("experiment".into(), |stem| {
-                stem.to_string_lossy().into_owned()
-            });
-        let name = section.or("name", stem)?;
-        let mut settings = section.finish()?;
+        let (name, mut settings) = take_name(&mut document)?;
         let stack = Description::take_with(&mut document, registry)?;
         settings.extend(stack.settings.iter().cloned());
         let (workload, more) = workloads.take(&mut document)?;
@@ -146,6 +139,34 @@ impl Experiment {
             published,
         })
     }
+
+    /// The stack of a document and the seed of its runs, for those who bring their own work: the
+    /// document needs no workload, and may have one.
+    pub fn take_stack(mut document: Document) -> Result<(Description, u64), DescriptionError> {
+        if document.has("workload") {
+            let Self { stack, run, .. } = Self::take(document)?;
+            return Ok((stack, run.seed));
+        }
+        take_name(&mut document)?;
+        let stack = Description::take(&mut document)?;
+        let (run, _) = RunOptions::take(document.section("run"), false)?;
+        document.numbers("published")?;
+        document.finish()?;
+        Ok((stack, run.seed))
+    }
+}
+
+/// The experiment's name: the file's own by default.
+fn take_name(
+    document: &mut Document,
+) -> Result<(String, Vec<nandlab_stack::Setting>), DescriptionError> {
+    let mut section = document.section("experiment");
+    let stem = Path::new(document.file())
+        .file_stem()
+        .map_or("experiment".into(), |stem| {
+            stem.to_string_lossy().into_owned()
+        });
+    Ok((section.or("name", stem)?, section.finish()?))
 }
 
 /// Files need a file system, and a file system needs files.
@@ -241,6 +262,21 @@ mod tests {
         let document = Document::parse("dir/steady.toml", Path::new("dir"), &text, &[])
             .map_err(|e| e.to_string())?;
         Experiment::take(document).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_stack_may_have_a_name_a_seed_and_no_workload() {
+        let take = |text: &str| {
+            let text = format!("[chip]\npreset = \"slc-2k\"\n{text}");
+            let document = Document::parse("stack.toml", Path::new(""), &text, &[]).unwrap();
+            Experiment::take_stack(document).map_err(|error| error.to_string())
+        };
+        let (stack, seed) = take("[experiment]\nname = \"a\"\n[run]\nseed = 7").unwrap();
+        assert_eq!((stack.fs.is_some(), seed), (false, 7));
+        let files = "[fs]\ntype = \"fat\"\n[workload]\ntype = \"bonnie\"\n[run]\nseed = 8";
+        assert_eq!(take(files).unwrap().1, 8);
+        let error = take("[experiment]\ntitle = \"a\"").unwrap_err();
+        assert!(error.contains("experiment.title"), "{error}");
     }
 
     #[test]

@@ -165,19 +165,13 @@ impl Args {
 }
 
 /// The stack that a document describes. Whoever uses the disk makes a file system of his own.
-fn describe(mut document: Document) -> Result<Description, DescriptionError> {
+fn describe(document: Document) -> Result<Description, DescriptionError> {
     let fs = document.refuse(
         "fs.type",
         "a file system",
         "none, since whoever uses the exported disk makes his own",
     );
-    let description = if document.has("workload") {
-        Experiment::take(document)?.stack
-    } else {
-        let description = Description::take(&mut document)?;
-        document.finish()?;
-        description
-    };
+    let (description, _) = Experiment::take_stack(document)?;
     if description.fs.is_some() {
         Err(fs)
     } else {

@@ -9,7 +9,7 @@ use nandlab_host::mount::{self, STATS};
 use nandlab_image::volume::{Access, Volume};
 use nandlab_lab::Experiment;
 use nandlab_lab::run::{Live, live};
-use nandlab_stack::{Description, Document};
+use nandlab_stack::Document;
 use nandlab_vfs::FileSystem;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -65,7 +65,8 @@ impl Args {
             self.image()?;
             return Ok(Status::Done);
         }
-        let (description, seed) = describe(Document::read(&self.source, &self.set)?)?;
+        let document = Document::read(&self.source, &self.set)?;
+        let (description, seed) = Experiment::take_stack(document)?;
         let served = live(&description, seed, |fs, below| self.stack(fs, below))?;
         served?;
         Ok(Status::Done)
@@ -127,16 +128,6 @@ impl Args {
 }
 
 /// The stack that a document describes, and the seed of its run.
-fn describe(mut document: Document) -> Result<(Description, u64), Failure> {
-    if document.has("workload") {
-        let Experiment { stack, run, .. } = Experiment::take(document)?;
-        return Ok((stack, run.seed));
-    }
-    let description = Description::take(&mut document)?;
-    document.finish()?;
-    Ok((description, 0))
-}
-
 fn stats(below: &Live<'_>) -> String {
     let tally = below.tally();
     let stats = serde_json::json!({
