@@ -348,14 +348,14 @@ fn powered_chip(
     clock: &Clock,
     rail: &Rail,
 ) -> Result<(Chip, Option<Loaded>), BuildError> {
-    let mut chip = new_chip(&driven(description))?
-        .on_clock(clock)
-        .on_rail(rail);
-    let loaded = match &description.chip.load {
-        Some(path) => Some(dump::load(path, description.chip.dump, &mut chip)?),
-        None => None,
-    };
-    Ok((chip, loaded))
+    let mut chip = new_chip(&driven(description))?;
+    let mut loaded = None;
+    if let Some(path) = &description.chip.load {
+        // What the dump holds was there before the run.
+        loaded = Some(dump::load(path, description.chip.dump, &mut chip)?);
+        chip = chip.as_found();
+    }
+    Ok((chip.on_clock(clock).on_rail(rail), loaded))
 }
 
 /// The memory goes to the file system, or into the translation layer.
@@ -520,6 +520,9 @@ mod tests {
             "load = \"dump\"\n[ftl]\nformat = false",
         ] {
             let mut stack = Stack::build(&description(&small(more), directory.path())).unwrap();
+            let (found, now) = (stack.chip().counts(), stack.clock.now());
+            assert_eq!((found.programs, found.copies), (0, 0), "{more}");
+            assert!(now < 100_000_000, "{more}: {now} ns for an attach");
             let mut buf = [0; 4096];
             stack.disk().unwrap().read(Lba(40), &mut buf).unwrap();
             assert_eq!(

@@ -132,6 +132,19 @@ impl Chip {
         self
     }
 
+    /// Makes what has been done so far the chip's past: it is idle, nothing has been counted, and
+    /// what it holds was programmed at time zero of a clock of its own.
+    pub fn as_found(mut self) -> Self {
+        self.clock = Clock::new();
+        let (geometry, timing) = (&self.spec.geometry, &self.spec.timing);
+        self.calendar = Calendar::new(geometry, timing, self.spec.superblock);
+        self.counts = Counts::default();
+        self.recent = Ring::default();
+        let blocks = self.cells.blocks.iter_mut();
+        blocks.for_each(|block| block.programmed_at = 0);
+        self
+    }
+
     /// An independent copy, powered up afresh on a clock and a rail of its own: page contents are
     /// shared until one side writes.
     pub fn fork(&self) -> Result<Self, ForkError> {
