@@ -165,7 +165,13 @@ impl<F: FileSystem> Volume<F> {
             gid: entry.gid,
             now: entry.mtime,
         };
-        let made = self.fs.create(dir, entry.name(), node, entry.mode, by)?;
+        let made = match self.fs.create(dir, entry.name(), node, entry.mode, by) {
+            // mkfs has made it already.
+            Err(Errno::Exists) if entry.path == b"lost+found" && node == NewNode::Directory => {
+                self.fs.lookup(dir, entry.name())?
+            }
+            made => made?,
+        };
         // A directory's set-gid bit is no business of ours.
         let owners = made.uid == entry.uid && made.gid == entry.gid;
         if (!owners || made.mode != entry.mode) && made.kind != FileType::Symlink {

@@ -3,7 +3,7 @@
 
 use crate::common::{archive, bytes, differences, extracted, formats, held, made, tree};
 use nandlab_image::check::check;
-use nandlab_image::make::Format;
+use nandlab_image::make::{self, Format};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::{manifest, tar_in};
@@ -35,6 +35,45 @@ fn every_format_gives_back_what_went_into_it() {
         as_kept(name, &mut found);
         assert_eq!(differences(&expected, &found), "", "{name}");
         assert!(fs::read(&image).unwrap() == before, "{name}: reading wrote");
+    }
+}
+
+#[test]
+fn lost_and_found_of_the_source_goes_into_the_one_that_ext_makes() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path().join("tree");
+    fs::create_dir_all(dir.join("lost+found")).unwrap();
+    fs::write(dir.join("lost+found/#12"), bytes(1, 9000)).unwrap();
+    let mut tree = nandlab_image::dir_in::read(&dir).unwrap();
+    make::clamp_times(&mut tree, nandlab_vfs::Time::new(1_000_000));
+    let all = formats();
+    let format = |name| {
+        all.iter()
+            .find(|(found, ..)| *found == name)
+            .unwrap()
+            .1
+            .clone()
+    };
+    let mut expected = None;
+    for name in ["ext3", "jffs2", "ext3"] {
+        let (image, tar) = (scratch.path().join(name), scratch.path().join("tar"));
+        made(&tree, format(name), &image, 1);
+        let archive = extracted(&image);
+        let found = held(&archive, scratch.path());
+        assert_eq!(
+            found
+                .iter()
+                .filter(|(entry, _)| entry.path == b"lost+found/#12")
+                .count(),
+            1
+        );
+        assert_eq!(
+            differences(expected.get_or_insert(found.clone()), &found),
+            "",
+            "{name}"
+        );
+        fs::write(&tar, archive).unwrap();
+        tree = tar_in::read(&tar).unwrap();
     }
 }
 
@@ -100,7 +139,7 @@ fn holes_and_zeros_make_the_same_image() {
                 fs::write(dir.join("f"), &data).unwrap();
             }
             let mut tree = nandlab_image::dir_in::read(&dir).unwrap();
-            nandlab_image::make::clamp_times(&mut tree, nandlab_vfs::Time::new(1_000_000));
+            make::clamp_times(&mut tree, nandlab_vfs::Time::new(1_000_000));
             let image = scratch.path().join(format!("image {holes}"));
             made(&tree, format.clone(), &image, 2);
             images.push(fs::read(image).unwrap());
