@@ -18,6 +18,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/chromium", "chromium"),
     ("/usr/bin/fio", "fio"),
     ("/usr/bin/mcopy", "mtools"),
+    ("/usr/bin/bsdtar", "libarchive-tools"),
     ("/usr/sbin/nftl_format", "mtd-utils"),
     ("/usr/bin/make", "make"),
     ("/usr/bin/gcc", "gcc"),

@@ -2,14 +2,16 @@
 //! them.
 //!
 //! *Promises.* Only headers are read; contents are read from the archive when they are needed.
-//! Sparse files of all four kinds keep their holes, attributes (`SCHILY.xattr.`), sockets
-//! (`SCHILY.filetype`), parts of seconds and times before 1970 are kept. What leads out of the
-//! tree, or is of a type that nobody knows, is an error that names the byte. An archive that cannot
+//! Sparse files of all four kinds keep their holes, attributes (`SCHILY.xattr.`), access lists
+//! (`SCHILY.acl.`, names by this machine's), sockets (`SCHILY.filetype`), parts of
+//! seconds and times before 1970 are kept. What leads out of the tree, or is of a type that nobody knows, is an error that names the byte. An archive that cannot
 //! be sought in, or is compressed with gzip, goes through a temporary file without a name.
 
 use crate::error::{ImageError, Result};
+use crate::tar_out::ACLS;
 use crate::tree::{Data, Entry, Extent, Node, Origin, Tree, Xattrs, normal};
 use nandlab_vfs::Time;
+use nandlab_xattr::acl::text::from_text;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -121,6 +123,15 @@ impl Member {
                 .map(std::borrow::Cow::into_owned)
         })
     }
+}
+
+/// The number of a user or a group of this machine.
+fn number_of(user: bool, name: &str) -> Option<u32> {
+    let path = if user { "/etc/passwd" } else { "/etc/group" };
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut rows = text.lines().map(|line| line.split(':'));
+    let mut row = rows.find(|row| row.clone().next() == Some(name))?;
+    row.nth(2)?.parse().ok()
 }
 
 impl Reader<'_> {
@@ -273,6 +284,17 @@ impl Reader<'_> {
                 Some((key.strip_prefix(b"SCHILY.xattr.")?.to_vec(), value.clone()))
             })
             .collect();
+        for (key, attribute) in ACLS {
+            let Some(text) = pax.get(key) else { continue };
+            if xattrs.iter().any(|(name, _)| name == attribute) {
+                continue;
+            }
+            let text = String::from_utf8_lossy(text);
+            let list = from_text(&text, &number_of);
+            let list =
+                list.map_err(|error| format!("{}: {error}", String::from_utf8_lossy(key)))?;
+            xattrs.push((attribute.to_vec(), list));
+        }
         xattrs.sort();
         let mode = (header.mode().map_err(|error| error.to_string())? & 0o7777) as u16;
         let entry = Entry {

@@ -1,20 +1,29 @@
 //! A tree as an archive (tar): ustar with PAX records where that is too little, readable by GNU
 //! tar, bsdtar and star.
 //!
-//! *Promises.* The same tree gives the same bytes. Nothing is lost: names and targets of any bytes
-//! and length, owners and times of any size, parts of seconds, attributes (`SCHILY.xattr.`), holes
-//! (GNU's sparse format 1.0), sockets (an empty file with `SCHILY.filetype=socket`, since no type
-//! is theirs).
+//! *Promises.* The same tree gives the same bytes. Kept are names and targets of any bytes and
+//! length, owners and times of any size, parts of seconds, attributes (`SCHILY.xattr.`), access
+//! lists (as attributes, and as text in `SCHILY.acl.` for tools that look there), holes (GNU's
+//! sparse format 1.0). Sockets are listed as losses: no type is theirs. With
+//! `SCHILY.filetype=socket` they come back here and in star; others make an empty file of them.
 
 use crate::error::{ImageError, Result};
 use crate::sink::{Bytes, Sink};
 use crate::tree::{Entry, Node};
+use crate::walk::Losses;
 use nandlab_vfs::Time;
+use nandlab_xattr::acl;
 use std::io::Write;
 use std::path::PathBuf;
 use tar::{EntryType, Header};
 
 const BLOCK: usize = 512;
+
+/// The records of access lists as text, and their attributes.
+pub(crate) const ACLS: [(&[u8], &[u8]); 2] = [
+    (b"SCHILY.acl.access", acl::ACCESS),
+    (b"SCHILY.acl.default", acl::DEFAULT),
+];
 
 /// An archive that is being written.
 #[derive(Debug)]
@@ -23,6 +32,8 @@ pub struct TarOut<W> {
     /// For messages.
     path: PathBuf,
     records: Vec<u8>,
+    /// What other tools will not find.
+    pub losses: Losses,
 }
 
 impl<W: Write> TarOut<W> {
@@ -32,6 +43,7 @@ impl<W: Write> TarOut<W> {
             to,
             path: path.into(),
             records: Vec::new(),
+            losses: Losses::default(),
         }
     }
 
@@ -135,8 +147,14 @@ impl<W: Write> TarOut<W> {
         }
         if entry.node == Node::Socket {
             self.record(b"SCHILY.filetype", b"socket");
+            let what = "a socket, which most tools take out of an archive as an empty file";
+            self.losses.add(&entry.path, what);
         }
         for (name, value) in &entry.xattrs {
+            let list = ACLS.iter().find(|(_, attribute)| attribute == name);
+            if let Some(((key, _), text)) = list.zip(acl::text::to_text(value).ok()) {
+                self.record(key, text.as_bytes());
+            }
             self.record(&[b"SCHILY.xattr.", &name[..]].concat(), value);
         }
         header
@@ -200,13 +218,17 @@ impl<W: Write> Sink for TarOut<W> {
             let header = self.header(entry, false);
             return self.put(header, 0);
         };
-        let map = bytes.map()?;
+        let mut map = bytes.map()?;
         let held: u64 = map.iter().map(|(_, len)| len).sum();
         if held == size {
             let header = self.header(entry, false);
             self.put(header, size)?;
             bytes.each(&mut |_, part| self.write(part))?;
             return self.pad(size);
+        }
+        // GNU tar ends a file where its last part ends.
+        if map.last().is_none_or(|(at, len)| at + len < size) {
+            map.push((size, 0));
         }
         let mut list = format!("{}\n", map.len());
         for (at, len) in &map {

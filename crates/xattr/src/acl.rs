@@ -6,6 +6,7 @@
 //! others have 4, since they name nobody. *Knows nothing of* rights.
 
 pub mod bits;
+pub mod text;
 
 use alloc::vec::Vec;
 use nandlab_vfs::Errno;

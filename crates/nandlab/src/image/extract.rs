@@ -85,6 +85,7 @@ impl Args {
                 &self.target,
             );
             self.walk(&mut sink, &mut report)?;
+            report.losses.merge(sink.losses);
         } else if let Some(extension) = self
             .target
             .extension()
@@ -93,7 +94,9 @@ impl Args {
             let file = beside(&self.target)?;
             let to = BufWriter::with_capacity(1 << 20, file.as_file());
             if extension == "tar" {
-                self.walk(&mut TarOut::new(to, &self.target), &mut report)?;
+                let mut sink = TarOut::new(to, &self.target);
+                self.walk(&mut sink, &mut report)?;
+                report.losses.merge(sink.losses);
             } else {
                 self.walk(&mut ManifestOut::new(to, &self.target), &mut report)?;
             }
