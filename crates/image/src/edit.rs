@@ -2,14 +2,16 @@
 //!
 //! *Promises.* The change is made in a copy beside the image, which takes its place when everything
 //! is in it and durable: at any moment, whatever fails, the image is as it was before or as it is
-//! afterwards. An image of flash that ends where its last block did may become longer. *Knows
-//! nothing of* what the change is.
+//! afterwards, and as long as it was. An image of flash that has no erased block to write to becomes
+//! longer if it may. *Knows nothing of* what the change is.
 
+use crate::Shown;
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
 use crate::make::beside;
 use crate::volume::{Access, Opening, Volume, detected};
 use nandlab_mtd::ImageFormat;
+use nandlab_vfs::Errno;
 use rustix::fs::{SeekFrom, seek};
 use std::fs::{self, File};
 use std::io;
@@ -21,6 +23,8 @@ use tempfile::NamedTempFile;
 const STEP: usize = 1 << 20;
 /// Blocks that JFFS2 keeps free for its own work, and some more.
 const BLOCKS_SPARE: u64 = 12;
+/// Blocks without which JFFS2 is not mounted.
+const BLOCKS_LEAST: u64 = 5;
 
 /// Opens an image for writing, changes it, and puts it in place. `more` is what will be added at
 /// most, in bytes.
@@ -43,15 +47,21 @@ pub fn edit<T>(
         Detected::Flash(format, FlashKind::Jffs2 { .. }) => Some(format),
         _ => None,
     };
-    if let Some(format) = flash {
-        grow(scratch.as_file(), length, &format, more).map_err(failed)?;
+    let growing = flash.filter(|_| opening.grow);
+    if let Some(format) = &growing {
+        grow(scratch.as_file(), length, format, more).map_err(failed)?;
+    }
+    let short = |format: &ImageFormat| length < format.bytes(1) * BLOCKS_LEAST;
+    if flash.as_ref().is_some_and(short) && !opening.grow {
+        return Err(no_room(Shown::path(b"")));
     }
     let mut volume = Volume::open(scratch.path(), opening, Access::Write)?;
-    let value = work(&mut volume).map_err(|error| volume.explain(error))?;
-    volume.close()?;
+    let done = work(&mut volume).map_err(|error| volume.explain(error));
+    let done = done.and_then(|value| volume.close().map(|()| value));
+    let value = done.map_err(|error| hinted(error, flash.is_some() && !opening.grow))?;
     drop(volume);
-    if let Some(format) = flash {
-        shrink(scratch.as_file(), length, &format).map_err(failed)?;
+    if let Some(format) = &growing {
+        shrink(scratch.as_file(), length, format).map_err(failed)?;
     }
     replace(scratch, &from, &real)?;
     Ok(value)
@@ -94,6 +104,26 @@ pub(crate) fn copy(from: &File, to: &File) -> io::Result<u64> {
         at = end;
     }
     Ok(length)
+}
+
+/// What to do about an image without room that may not become longer.
+fn hinted(error: ImageError, may_grow: bool) -> ImageError {
+    match error {
+        ImageError::Call {
+            path,
+            error: Errno::NoSpace,
+            ..
+        } if may_grow => no_room(path),
+        error => error,
+    }
+}
+
+fn no_room(path: Shown) -> ImageError {
+    ImageError::Call {
+        path,
+        error: Errno::NoSpace,
+        why: "the image has too few erased blocks for it; --grow adds some".into(),
+    }
 }
 
 /// Adds erased blocks to write to.

@@ -4,6 +4,7 @@ use super::options::{Image, bytes, source_date};
 use crate::failure::{Failure, Status};
 use nandlab_image::edit::edit;
 use nandlab_image::sink::{Reading, Stored};
+use nandlab_image::volume::Opening;
 use nandlab_image::{ImageError, Shown, dir_in};
 use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, Rename, SetAttr, Time, path};
 use std::ffi::OsString;
@@ -33,11 +34,30 @@ pub(super) fn now() -> Result<Time, Failure> {
     Ok(source_date()?.unwrap_or_else(clock))
 }
 
+/// An image that is changed.
+#[derive(Debug, clap::Args)]
+struct Changed {
+    #[command(flatten)]
+    image: Image,
+    /// Let an image of flash that has no room become longer, by whole erase blocks
+    #[arg(long)]
+    grow: bool,
+}
+
+impl Changed {
+    fn opening(&self) -> Opening {
+        Opening {
+            grow: self.grow,
+            ..self.image.shape.opening()
+        }
+    }
+}
+
 /// Copy a file into an image, over what is there
 #[derive(Debug, clap::Args)]
 pub struct Put {
     #[command(flatten)]
-    image: Image,
+    image: Changed,
     /// The file
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -88,8 +108,8 @@ impl Put {
         let mode = self.mode.unwrap_or((metadata.mode() & 0o7777) as u16);
         let size = metadata.len();
         edit(
-            &self.image.image,
-            &self.image.shape.opening(),
+            &self.image.image.image,
+            &self.image.opening(),
             size,
             |volume| {
                 let fs = volume.fs()?;
@@ -193,7 +213,7 @@ fn fill(
 #[derive(Debug, clap::Args)]
 pub struct Mkdir {
     #[command(flatten)]
-    image: Image,
+    image: Changed,
     /// The directories
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
@@ -210,8 +230,8 @@ impl Mkdir {
     pub fn execute(self) -> Result<Status, Failure> {
         let by = Caller::root(now()?);
         edit(
-            &self.image.image,
-            &self.image.shape.opening(),
+            &self.image.image.image,
+            &self.image.opening(),
             self.paths.len() as u64 * 4096,
             |volume| {
                 let fs = volume.fs()?;
@@ -254,7 +274,7 @@ impl Mkdir {
 #[derive(Debug, clap::Args)]
 pub struct Rm {
     #[command(flatten)]
-    image: Image,
+    image: Changed,
     /// The entries
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
@@ -268,8 +288,8 @@ impl Rm {
     pub fn execute(self) -> Result<Status, Failure> {
         let now = now()?;
         edit(
-            &self.image.image,
-            &self.image.shape.opening(),
+            &self.image.image.image,
+            &self.image.opening(),
             0,
             |volume| {
                 let fs = volume.fs()?;
@@ -305,7 +325,7 @@ impl Rm {
 #[derive(Debug, clap::Args)]
 pub struct Mv {
     #[command(flatten)]
-    image: Image,
+    image: Changed,
     /// The entry
     #[arg(value_name = "FROM")]
     from: OsString,
@@ -319,8 +339,8 @@ impl Mv {
     pub fn execute(self) -> Result<Status, Failure> {
         let now = now()?;
         edit(
-            &self.image.image,
-            &self.image.shape.opening(),
+            &self.image.image.image,
+            &self.image.opening(),
             4096,
             |volume| {
                 let fs = volume.fs()?;

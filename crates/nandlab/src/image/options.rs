@@ -61,6 +61,7 @@ impl Shape {
             volume: self.volume.clone(),
             until: self.until,
             salvage: false,
+            grow: false,
         }
     }
 }
