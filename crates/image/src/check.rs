@@ -109,12 +109,7 @@ const JFFS2_NAME: u16 = 0xE001;
 
 /// Where a finding of JFFS2 is.
 fn place(finding: &nandlab_jffs2::Finding) -> Option<u64> {
-    match finding {
-        nandlab_jffs2::Finding::Garbage { at, .. } | nandlab_jffs2::Finding::Node { at, .. } => {
-            Some(u64::from(*at))
-        }
-        _ => None,
-    }
+    finding.place()
 }
 
 fn failed(why: impl std::fmt::Display) -> ImageError {
