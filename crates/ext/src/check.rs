@@ -1,7 +1,8 @@
 //! Finds what is wrong with a volume.
 //!
 //! *Promises.* Every inode is visited once, every block of numbers or names once, whatever the
-//! volume says; memory is one bit a block, eight bytes an inode and the inodes of all directories.
+//! volume says; memory is one bit a block, eight bytes an inode, the inodes of all directories and
+//! the names of one.
 //! At most [`FINDINGS_MAX`](crate::FINDINGS_MAX) findings are kept, the rest counted. Nothing is
 //! written.
 
@@ -12,7 +13,11 @@ use crate::{
     format::{JOURNAL_INODE, RESIZE_INODE, ROOT, compat, le32, sb},
     inode::Inode,
 };
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::FileType;
 
@@ -53,6 +58,28 @@ impl Walk {
     pub(crate) fn kind(&self, inode: u32) -> u8 {
         self.seen[inode as usize].kind
     }
+}
+
+/// What is wrong with a name by itself, or beside the names before it in its directory.
+fn wrong_name(
+    name: &[u8],
+    names: &mut BTreeSet<Vec<u8>>,
+    (dir, block, offset): (u32, u32, u32),
+) -> Option<Finding> {
+    if name.iter().any(|byte| matches!(byte, 0 | b'/')) {
+        return Some(Finding::Name {
+            dir,
+            block,
+            offset,
+            name: name.to_vec(),
+        });
+    }
+    (!names.insert(name.to_vec())).then(|| Finding::Twice {
+        dir,
+        block,
+        offset,
+        name: name.to_vec(),
+    })
 }
 
 impl<D: BlockDevice> Ext<D> {
@@ -259,10 +286,11 @@ impl<D: BlockDevice> Ext<D> {
         let inode = self.inode(dir)?;
         // No more than what was visited: a length that lies leads nowhere.
         let most = inode.units / (self.store.layout.block / 512);
+        let mut names = BTreeSet::new();
         for index in 0..self.dir_blocks(&inode).min(most) {
-            let outcome = self
-                .dir_block(dir, &inode, index)
-                .and_then(|block| self.check_block_of_names(walk, dir, &inode, block));
+            let outcome = self.dir_block(dir, &inode, index).and_then(|block| {
+                self.check_block_of_names(walk, (dir, &inode), block, &mut names)
+            });
             match outcome {
                 Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => {
                     walk.report.add(Finding::Unreadable { inode: dir, error })
@@ -276,9 +304,9 @@ impl<D: BlockDevice> Ext<D> {
     fn check_block_of_names(
         &mut self,
         walk: &mut Walk,
-        dir: u32,
-        inode: &Inode,
+        (dir, inode): (u32, &Inode),
         block: u32,
+        names: &mut BTreeSet<Vec<u8>>,
     ) -> Result<(), ExtError> {
         let (types, bytes) = (self.types(), self.store.block(block)?.to_vec());
         let mut at = 0;
@@ -290,6 +318,9 @@ impl<D: BlockDevice> Ext<D> {
                 continue;
             }
             let name = record.name_in(&bytes);
+            if let Some(finding) = wrong_name(name, names, (dir, block, offset)) {
+                walk.report.add(finding);
+            }
             let seen = walk
                 .seen
                 .get(record.inode as usize)

@@ -1,5 +1,6 @@
 //! What a check can find, in words.
 
+use alloc::vec::Vec;
 use nandlab_vfs::report::{self, Severity};
 
 /// Something wrong.
@@ -135,6 +136,30 @@ pub enum Finding {
         found: u8,
         /// What its inode is.
         expected: u8,
+    },
+    /// A name that no path can hold: with a slash or a NUL in it.
+    #[error("directory {dir}, block {block}, byte {offset}: \"{}\" is no name of a file", name.escape_ascii())]
+    Name {
+        /// The directory.
+        dir: u32,
+        /// The block.
+        block: u32,
+        /// The byte.
+        offset: u32,
+        /// The name.
+        name: Vec<u8>,
+    },
+    /// A second entry of one name: a lookup finds the first only.
+    #[error("directory {dir}, block {block}, byte {offset}: \"{}\" is there a second time", name.escape_ascii())]
+    Twice {
+        /// The directory.
+        dir: u32,
+        /// The block.
+        block: u32,
+        /// The byte.
+        offset: u32,
+        /// The name.
+        name: Vec<u8>,
     },
     /// The index of a directory does not lead to a name.
     #[error("directory {dir}, block {block}, byte {offset}: the index does not lead here")]

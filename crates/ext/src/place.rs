@@ -74,6 +74,8 @@ impl<D: BlockDevice> Ext<D> {
                 .or_else(|| self.inode_byte(inode)),
             Finding::Dangling { block, offset, .. }
             | Finding::Type { block, offset, .. }
+            | Finding::Name { block, offset, .. }
+            | Finding::Twice { block, offset, .. }
             | Finding::Index { block, offset, .. } => Some(self.byte((block, offset as usize))),
         }
     }

@@ -12,7 +12,11 @@ use crate::{
     node::kind,
     pack::flag,
 };
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::FileType;
 
@@ -33,6 +37,28 @@ pub(crate) struct Check {
     /// Who uses a block, to compare with summaries.
     owners: BTreeMap<u32, Vec<(u32, u32, u32)>>,
     valid: u64,
+}
+
+/// What is wrong with a name by itself, or beside the names before it in its directory.
+fn wrong_name(
+    name: &[u8],
+    names: &mut BTreeSet<Vec<u8>>,
+    (dir, index, slot): (u32, u32, u32),
+) -> Option<Finding> {
+    if name.iter().any(|byte| matches!(byte, 0 | b'/')) {
+        return Some(Finding::Name {
+            dir,
+            index,
+            slot,
+            name: name.to_vec(),
+        });
+    }
+    (!names.insert(name.to_vec())).then(|| Finding::Twice {
+        dir,
+        index,
+        slot,
+        name: name.to_vec(),
+    })
 }
 
 impl<D: BlockDevice> F2fs<D> {
@@ -208,9 +234,12 @@ impl<D: BlockDevice> F2fs<D> {
             entries.push((index.unwrap_or(0), entry.clone()));
             Ok(true)
         })?;
-        let mut dots = 0;
+        let (mut dots, mut names) = (0, BTreeSet::new());
         for (index, entry) in entries {
             let slot = entry.slot;
+            if let Some(finding) = wrong_name(&entry.name, &mut names, (dir, index, slot)) {
+                check.report.add(finding);
+            }
             let mut wrong = |field, found, expected| {
                 if found != expected {
                     check.report.add(Finding::Entry {

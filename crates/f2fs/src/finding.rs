@@ -1,5 +1,6 @@
 //! What a check may find.
 
+use alloc::vec::Vec;
 use nandlab_vfs::report::{self, Severity};
 
 /// Something that is not as it should be.
@@ -111,6 +112,30 @@ pub enum Finding {
         dir: u32,
         /// Where it leads.
         found: u32,
+    },
+    /// A name that no path can hold: with a slash or a NUL in it.
+    #[error("directory {dir}, block {index}, slot {slot}: \"{}\" is no name of a file", name.escape_ascii())]
+    Name {
+        /// The directory.
+        dir: u32,
+        /// The block.
+        index: u32,
+        /// The slot.
+        slot: u32,
+        /// The name.
+        name: Vec<u8>,
+    },
+    /// A second entry of one name: a lookup finds the first only.
+    #[error("directory {dir}, block {index}, slot {slot}: \"{}\" is there a second time", name.escape_ascii())]
+    Twice {
+        /// The directory.
+        dir: u32,
+        /// The block.
+        index: u32,
+        /// The slot.
+        slot: u32,
+        /// The name.
+        name: Vec<u8>,
     },
     /// A name whose entry says something wrong.
     #[error("directory {dir}, block {index}, slot {slot}: {field} is {found}, expected {expected}")]

@@ -62,6 +62,8 @@ impl<D: BlockDevice> F2fs<D> {
             | Finding::Nameless { ino: nid }
             | Finding::Field { ino: nid, .. }
             | Finding::Links { ino: nid, .. }
+            | Finding::Name { dir: nid, .. }
+            | Finding::Twice { dir: nid, .. }
             | Finding::Dangling { dir: nid, .. } => self.node_byte(nid),
             Finding::Entry { dir, index, .. } => self.names_byte(dir, index),
         }

@@ -76,6 +76,12 @@ fn text(path: &[u8]) -> String {
     }
 }
 
+/// Whether a path lies in a directory or below it.
+fn is_below(path: &[u8], dir: &[u8]) -> bool {
+    path.strip_prefix(dir)
+        .is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
 impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     /// Checks the volume as it is in memory: mount it read-only to judge the medium alone.
     pub fn check(&mut self) -> Result<Report, FatError> {
@@ -381,12 +387,16 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             return Ok(());
         }
         if let Some(other) = walk.starts.get(&start) {
-            let finding = Finding::TwoNames {
-                path: text(&path),
-                other: text(other),
-                at: place,
-            };
-            walk.report.add(finding);
+            let (path, other, at, back) = (
+                text(&path),
+                text(other),
+                place,
+                directory && is_below(&path, other),
+            );
+            walk.report.add(match back {
+                true => Finding::Cycle { path, other, at },
+                false => Finding::TwoNames { path, other, at },
+            });
             return Ok(());
         }
         walk.starts.insert(start, path.clone());

@@ -1,7 +1,17 @@
 //! What may be wrong with a volume, and how much it matters.
 
-use alloc::string::String;
+use alloc::{format, string::String};
 use nandlab_vfs::report::{self, Severity};
+
+/// The table entry of a free cluster.
+const FREE: u32 = 0;
+
+fn broken(cluster: u32, found: u32) -> String {
+    match found {
+        FREE => format!("cluster {cluster} is in use and marked free in the table"),
+        _ => format!("chain goes on from cluster {cluster} with entry {found:#x}"),
+    }
+}
 
 /// Something wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,11 +68,11 @@ pub enum Finding {
         at: u64,
     },
     /// A chain leads to what is no next cluster.
-    #[error("{path}: chain goes on from cluster {cluster} with entry {found:#x}")]
+    #[error("{path}: {}", broken(*cluster, *found))]
     Chain {
         /// Whose.
         path: String,
-        /// The last good cluster.
+        /// The last cluster of the chain.
         cluster: u32,
         /// Its entry.
         found: u32,
@@ -83,6 +93,16 @@ pub enum Finding {
         /// The second to be visited.
         path: String,
         /// The first.
+        other: String,
+        /// Where its slot is, in bytes of the volume.
+        at: u64,
+    },
+    /// A directory holds a directory above itself.
+    #[error("{path}: leads back to {other}, a directory above it")]
+    Cycle {
+        /// The name that leads back.
+        path: String,
+        /// The directory above.
         other: String,
         /// Where its slot is, in bytes of the volume.
         at: u64,
@@ -179,9 +199,20 @@ impl report::Finding for Finding {
             Self::DotDot { .. } | Self::LongName { .. } | Self::DirectorySize { .. } => {
                 Severity::Waste
             }
-            Self::Chain { within, .. } if !within => Severity::Waste,
+            // The next write gives a free cluster away.
+            Self::Chain { within, found, .. } if !within && *found != FREE => Severity::Waste,
             _ => Severity::Damage,
         }
+    }
+}
+
+impl Finding {
+    /// Whether the next write may change the contents of another file.
+    pub fn endangers_writes(&self) -> bool {
+        matches!(
+            self,
+            Self::Chain { found: FREE, .. } | Self::CrossLink { .. } | Self::Cycle { .. }
+        )
     }
 }
 

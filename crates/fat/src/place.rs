@@ -50,6 +50,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             }
             Finding::Start { at, .. }
             | Finding::TwoNames { at, .. }
+            | Finding::Cycle { at, .. }
             | Finding::TooLong { at, .. }
             | Finding::Excess { at, .. }
             | Finding::DirectorySize { at, .. }

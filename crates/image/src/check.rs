@@ -7,7 +7,7 @@ use crate::error::{ImageError, Result, Shown};
 use crate::sink::{Bytes, Sink};
 use crate::tree::Entry;
 use crate::volume::{Layer, Mounted, Volume};
-use crate::walk::Walk;
+use crate::walk::{Losses, Walk};
 use crate::words::placed;
 use nandlab_vfs::Errno;
 pub use nandlab_vfs::report::Severity;
@@ -104,17 +104,28 @@ pub fn left_out(volume: &mut Volume) -> Result<Checked> {
     Ok(checked)
 }
 
+/// Names that a file system does not list, though their nodes are whole: JFFS2 drops names that no
+/// path can hold.
+pub fn unlisted(volume: &Volume) -> Losses {
+    let mut losses = Losses::default();
+    if let Some(Mounted::Jffs2(fs)) = &volume.mounted {
+        let noted = fs.noted();
+        let names = noted
+            .findings
+            .iter()
+            .filter(|finding| matches!(finding, nandlab_jffs2::Finding::Name { .. }));
+        names.for_each(|finding| losses.add_at(b"", place(finding), finding.to_string()));
+        losses.more = noted.more;
+    }
+    losses
+}
+
 /// The kind of JFFS2's nodes that hold a name.
 const JFFS2_NAME: u16 = 0xE001;
 
 /// Where a finding of JFFS2 is.
 fn place(finding: &nandlab_jffs2::Finding) -> Option<u64> {
-    match finding {
-        nandlab_jffs2::Finding::Garbage { at, .. } | nandlab_jffs2::Finding::Node { at, .. } => {
-            Some(u64::from(*at))
-        }
-        _ => None,
-    }
+    finding.place()
 }
 
 fn failed(why: impl std::fmt::Display) -> ImageError {
@@ -122,6 +133,28 @@ fn failed(why: impl std::fmt::Display) -> ImageError {
         path: Shown::path(b""),
         error: Errno::Io,
         why: why.to_string(),
+    }
+}
+
+/// Returns the damage that a write would make worse, in words. A volume with such damage must not
+/// be edited.
+pub(crate) fn danger(volume: &mut Volume) -> Result<Option<String>> {
+    match &mut volume.mounted {
+        Some(Mounted::Fat(fs)) => {
+            let report = fs.check().map_err(failed)?;
+            let mut findings = report.findings.iter();
+            let found = findings.find(|finding| finding.endangers_writes());
+            // The finding may be among those that were not kept.
+            let unknown = || (report.more > 0).then(|| format!("over {FINDINGS_MAX} findings"));
+            let found = found.map(ToString::to_string).or_else(unknown);
+            Ok(found.map(|what| format!("{what}; check --repair mends what can be mended")))
+        }
+        Some(Mounted::Jffs2(fs)) => {
+            let found = fs.crossing_node().map_err(failed)?;
+            let advice = "give the size of an erase block if it is larger";
+            Ok(found.map(|what| format!("{what}; {advice}")))
+        }
+        _ => Ok(None),
     }
 }
 

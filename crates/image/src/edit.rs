@@ -2,10 +2,12 @@
 //!
 //! *Promises.* The change is made in a copy beside the image, which takes its place when everything
 //! is in it and durable: at any moment, whatever fails, the image is as it was before or as it is
-//! afterwards, and as long as it was. An image of flash that has no erased block to write to becomes
-//! longer if it may. *Knows nothing of* what the change is.
+//! afterwards, and as long as it was. A volume in which a write would spread damage to other files
+//! is refused. An image of flash that has no erased block to write to becomes longer if it may.
+//! *Knows nothing of* what the change is.
 
 use crate::Shown;
+use crate::check::danger;
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
 use crate::make::beside;
@@ -40,6 +42,7 @@ pub fn edit<T>(
         error,
     };
     let before = detected(&real, &opening.hints)?;
+    refuse_danger(&real, opening)?;
     let scratch = beside(&real)?;
     let from = File::open(&real).map_err(failed)?;
     let length = copy(&from, scratch.as_file()).map_err(failed)?;
@@ -65,6 +68,18 @@ pub fn edit<T>(
     }
     replace(scratch, &from, &real)?;
     Ok(value)
+}
+
+/// Refuses to write where damage would spread to other files.
+fn refuse_danger(real: &Path, opening: &Opening) -> Result<()> {
+    let mut volume = Volume::open(real, opening, Access::Read)?;
+    match danger(&mut volume)? {
+        Some(why) => Err(ImageError::Open {
+            layer: "not written, the file system is damaged",
+            why,
+        }),
+        None => Ok(()),
+    }
 }
 
 /// The copy takes the place of `real`, which is open as `from`, durably.

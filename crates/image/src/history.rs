@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
+/// The inode of the root.
+const ROOT: u32 = 1;
 /// The most bytes of a file that one node holds.
 const NODE_MAX: u32 = 1 << 20;
 
@@ -42,10 +44,16 @@ struct Version {
     data: (u64, u32),
 }
 
+/// The longest path that an event shows whole: Linux's limit. A longer one begins at a directory
+/// that is told by its inode, so that deep directories take no more memory than wide ones.
+const PATH_MAX: usize = 4096;
+
 /// Everything that was found.
 #[derive(Debug, Default)]
 pub struct History {
     namings: Vec<Naming>,
+    /// The path of each inode that has a name or contents.
+    paths: BTreeMap<u32, Vec<u8>>,
     versions: BTreeMap<u32, Vec<Version>>,
     /// Nodes that are not whole.
     pub damaged: u64,
@@ -145,6 +153,7 @@ impl History {
             .versions
             .values_mut()
             .for_each(|versions| versions.sort_by_key(|version| version.version));
+        history.name_all();
         Ok(history)
     }
 
@@ -206,40 +215,34 @@ impl History {
             .collect()
     }
 
-    /// The path of an inode, by the last name that it had.
-    fn path(&self, ino: u32) -> Vec<u8> {
-        let (mut path, mut at, mut seen) = (Vec::new(), ino, BTreeSet::new());
-        while at != 1 && seen.insert(at) {
-            let Some(naming) = self.namings.iter().rev().find(|naming| naming.ino == at) else {
-                return [format!("inode {at}").as_bytes(), b"/", &path].concat();
-            };
-            path = if path.is_empty() {
-                naming.name.clone()
-            } else {
-                [&naming.name[..], b"/", &path].concat()
-            };
-            at = naming.dir;
+    /// Names every inode by the last name that it had. The path of a directory is made once and
+    /// serves everything in it.
+    fn name_all(&mut self) {
+        // By directory and version: the last one counts.
+        let last: BTreeMap<u32, &Naming> = self
+            .namings
+            .iter()
+            .map(|naming| (naming.ino, naming))
+            .collect();
+        let dirs = self.namings.iter().map(|naming| naming.dir);
+        let all: BTreeSet<u32> = dirs.chain(self.versions.keys().copied()).collect();
+        let mut paths = BTreeMap::from([(ROOT, Vec::new())]);
+        for ino in all {
+            name(ino, &last, &mut paths);
         }
-        path
+        self.paths = paths;
+    }
+
+    /// The path of an inode, by the last name that it had.
+    fn path(&self, ino: u32) -> &[u8] {
+        self.paths.get(&ino).map_or(&[], |path| path)
     }
 
     /// Everything that happened, by time.
     pub fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
-        let dirs: BTreeMap<u32, Vec<u8>> = self
-            .namings
-            .iter()
-            .map(|naming| (naming.dir, Vec::new()))
-            .collect();
-        let dirs: BTreeMap<u32, Vec<u8>> =
-            dirs.into_keys().map(|dir| (dir, self.path(dir))).collect();
         for naming in &self.namings {
-            let dir = dirs.get(&naming.dir).map_or(&[][..], |path| path);
-            let path = if dir.is_empty() {
-                naming.name.clone()
-            } else {
-                [dir, b"/", &naming.name].concat()
-            };
+            let path = below(naming.dir, self.path(naming.dir), &naming.name);
             let what = if naming.ino == 0 {
                 "name removed".into()
             } else {
@@ -254,7 +257,7 @@ impl History {
             });
         }
         for (ino, versions) in &self.versions {
-            let path = Shown::path(&self.path(*ino));
+            let path = Shown::path(self.path(*ino));
             for version in versions {
                 let (from, len) = version.range;
                 let what = match len {
@@ -305,7 +308,7 @@ impl History {
                 FileType::from_mode(last.mode as u16) == Some(FileType::File) || known.contains(ino)
             })
             .map(|(ino, last)| Deleted {
-                path: Shown::path(&self.path(*ino)),
+                path: Shown::path(self.path(*ino)),
                 ino: *ino,
                 size: last.size.into(),
                 mtime: last.time,
@@ -360,6 +363,41 @@ impl History {
     }
 }
 
+/// Makes the paths of an inode and of the directories above it, as far as they are not made.
+/// Returns the number of names that it looked at.
+fn name(ino: u32, last: &BTreeMap<u32, &Naming>, paths: &mut BTreeMap<u32, Vec<u8>>) -> usize {
+    // Up to what has a path already, then down again.
+    let (mut way, mut seen, mut at) = (Vec::new(), BTreeSet::new(), ino);
+    while !paths.contains_key(&at) {
+        match last.get(&at) {
+            Some(naming) if seen.insert(at) => {
+                way.push(naming);
+                at = naming.dir;
+            }
+            // It has no name, or lies below itself.
+            _ => _ = paths.insert(at, unnamed(at)),
+        }
+    }
+    for naming in way.iter().rev() {
+        let path = below(naming.dir, &paths[&naming.dir], &naming.name);
+        paths.entry(naming.ino).or_insert(path);
+    }
+    way.len()
+}
+
+fn unnamed(ino: u32) -> Vec<u8> {
+    format!("inode {ino}").into_bytes()
+}
+
+/// The path of a name in a directory.
+fn below(dir: u32, path: &[u8], name: &[u8]) -> Vec<u8> {
+    match path.len() + 1 + name.len() {
+        _ if dir == ROOT => name.to_vec(),
+        ..=PATH_MAX => [path, b"/", name].concat(),
+        _ => [&unnamed(dir), &b"/"[..], name].concat(),
+    }
+}
+
 /// Bytes of a file that no node covers.
 fn missing(covered: &BTreeMap<u32, u32>, size: u32) -> u64 {
     let (mut known, mut missing) = (0u64, 0);
@@ -399,4 +437,53 @@ fn bytes_at(mtd: &mut dyn Mtd, (at, len): (u64, u32)) -> Result<Vec<u8>> {
         at += step as u64;
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn naming(dir: u32, ino: u32) -> Naming {
+        Naming {
+            dir,
+            version: 1,
+            ino,
+            time: 0,
+            kind: 4,
+            name: b"d".to_vec(),
+        }
+    }
+
+    /// Names all inodes; gives the paths and the names looked at.
+    fn named(namings: &[Naming]) -> (BTreeMap<u32, Vec<u8>>, usize) {
+        let last = namings.iter().map(|naming| (naming.ino, naming)).collect();
+        let mut paths = BTreeMap::from([(ROOT, Vec::new())]);
+        let looked_at = namings
+            .iter()
+            .rev()
+            .map(|naming| name(naming.ino, &last, &mut paths))
+            .sum();
+        (paths, looked_at)
+    }
+
+    #[test]
+    fn three_thousand_levels_are_named_by_one_look_at_each_name() {
+        let namings: Vec<Naming> = (2..3002).map(|ino| naming(ino - 1, ino)).collect();
+        let (paths, looked_at) = named(&namings);
+        assert_eq!((paths.len(), looked_at), (3001, 3000));
+        assert_eq!(paths[&4], b"d/d/d");
+        assert!(paths.values().all(|path| path.len() <= PATH_MAX));
+        // Behind the longest path, one begins at the directory's inode.
+        assert_eq!(paths[&2049].len(), 4095);
+        assert_eq!(paths[&2050], b"inode 2049/d");
+    }
+
+    #[test]
+    fn directories_that_lie_in_each_other_have_paths_that_end() {
+        let (paths, _) = named(&[naming(3, 2), naming(2, 3)]);
+        let mut ends = [&paths[&2], &paths[&3]].map(|path| path.escape_ascii().to_string());
+        ends.sort();
+        assert!(ends[0].starts_with("inode "), "{ends:?}");
+        assert!(ends[1].starts_with("inode "), "{ends:?}");
+    }
 }

@@ -15,7 +15,8 @@
 //! wherever its `place` is, over `file` and `overlay`, a `short` one as far as it is there; `walk`,
 //! with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`.
 //! `ubi` what UBI's headers say, `raw` a volume as it is. `words` of messages; `edit`, `check`,
-//! `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is done.
+//! `remove`, `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is
+//! done.
 //!
 //! *Power loss.* A file that is made or changed is whole, or not there, or as it was.
 
@@ -44,6 +45,7 @@ mod parallel;
 pub mod past;
 pub mod place;
 pub mod raw;
+pub mod remove;
 pub mod repair;
 mod short;
 pub mod sink;

@@ -17,6 +17,10 @@ use std::fmt;
 
 /// The deepest directory that is looked into.
 const DEPTH_MAX: usize = 1000;
+/// What is lost of a name that is no component of a path.
+const NO_NAME: &str = "a name that no directory can hold";
+/// What is lost where a directory has two entries of one name: a lookup finds the first only.
+const TWICE: &str = "a second entry of this name";
 /// The most losses that are listed.
 const LOSSES_MAX: usize = 10_000;
 
@@ -272,19 +276,25 @@ impl<'a> Walk<'a> {
     }
 
     fn below(&mut self, dir: &Attr, path: &[u8], depth: usize, sink: &mut dyn Sink) -> Result<()> {
-        let mut names = BTreeSet::new();
+        let (mut names, mut twice) = (BTreeSet::new(), Vec::new());
         let listed = self.fs.readdir(dir.ino, 0, &mut |entry| {
-            names.insert(entry.name.to_vec());
+            if !names.insert(entry.name.to_vec()) {
+                twice.push(entry.name.to_vec());
+            }
             true
         });
         if let Err(error) = listed {
             self.lose::<()>(path, "names of the directory", error)?;
         }
+        let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
+        let below_of = |name: &[u8]| [path, separator, name].concat();
+        for name in twice {
+            self.lose::<()>(&below_of(&name), TWICE, Errno::Exists)?;
+        }
         for name in names {
-            let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
-            let below = [path, separator, &name].concat();
+            let below = below_of(&name);
             if check_name(&name).is_err() {
-                self.lose::<()>(&below, "a name that no directory can hold", Errno::Invalid)?;
+                self.lose::<()>(&below, NO_NAME, Errno::Invalid)?;
                 continue;
             }
             let attr = match self.fs.lookup(dir.ino, &name) {
@@ -590,6 +600,41 @@ pub fn one(fs: &mut dyn FileSystem, path: &[u8]) -> Result<(Attr, Entry)> {
         why: String::new(),
     })?;
     Ok((attr, entry))
+}
+
+/// Gives the entries of a directory, in the order of their names. An entry that cannot be shown is
+/// a loss, and the others follow.
+pub fn each_in(
+    fs: &mut dyn FileSystem,
+    dir: Ino,
+    path: &[u8],
+    take: &mut dyn FnMut(Entry) -> Result<()>,
+) -> Result<Losses> {
+    let mut nothing = |_| {};
+    let mut walk = Walk::new(fs, true, &mut nothing);
+    let listed = names(walk.fs, dir).map_err(|error| walk.failed(path, error))?;
+    let mut before: Option<Vec<u8>> = None;
+    for name in listed {
+        let shown = [path, b"/", &name].concat();
+        let slashes = shown.iter().take_while(|byte| **byte == b'/').count();
+        let shown = &shown[slashes..];
+        if before.as_ref() == Some(&name) {
+            walk.lose::<()>(shown, TWICE, Errno::Exists)?;
+        } else if check_name(&name).is_err() {
+            walk.lose::<()>(shown, NO_NAME, Errno::Invalid)?;
+        } else {
+            match walk.fs.lookup(dir, &name) {
+                Ok(attr) => {
+                    let entry = walk.entry(&attr, name.clone());
+                    walk.fs.forget(attr.ino, 1);
+                    entry?.map_or(Ok(()), &mut *take)?;
+                }
+                Err(error) => walk.lose(shown, "inode", error)?.unwrap_or(()),
+            }
+        }
+        before = Some(name);
+    }
+    Ok(walk.losses)
 }
 
 /// The names in a directory, sorted.

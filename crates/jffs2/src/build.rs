@@ -14,6 +14,7 @@ use alloc::{
     vec::Vec,
 };
 use nandlab_mtd::Mtd;
+use nandlab_vfs::report::FINDINGS_MAX;
 
 type Names = BTreeMap<u32, BTreeMap<Vec<u8>, FoundName>>;
 
@@ -23,6 +24,7 @@ impl<M: Mtd> Jffs2<M> {
         self.collected = found.collected;
         self.known.entry(ROOT).or_default().links = 1;
         let doubles = self.count_names(found.names);
+        self.report_odd_names(found.odd_names);
         self.give_up_nameless();
         self.build_xattrs(found.xattrs, found.xrefs);
         self.built = true;
@@ -61,12 +63,14 @@ impl<M: Mtd> Jffs2<M> {
                 if found.kind == KIND_DIRECTORY {
                     if child.links > 0 {
                         lost.push(found.at);
-                        self.noted.add(Finding::TwoNames {
-                            dir,
-                            name: name.clone(),
-                            ino: found.ino,
+                        let ino = found.ino;
+                        doubles.push((dir, name.clone()));
+                        // A full report keeps no more findings, so the way up is not walked.
+                        let full = self.noted.findings.len() >= FINDINGS_MAX;
+                        self.noted.add(match !full && self.is_inside(dir, ino) {
+                            true => Finding::Cycle { dir, name, ino },
+                            false => Finding::TwoNames { dir, name, ino },
                         });
-                        doubles.push((dir, name));
                         continue;
                     }
                     child.parent = dir;
@@ -79,6 +83,16 @@ impl<M: Mtd> Jffs2<M> {
             self.space.obsolete(at, false, true);
         }
         doubles
+    }
+
+    /// Reports entries whose names no path can hold, in directories that have a name.
+    fn report_odd_names(&mut self, odd_names: BTreeMap<(u32, Vec<u8>), FoundName>) {
+        for ((dir, name), found) in odd_names {
+            if found.ino != 0 && self.links(dir) > 0 {
+                let (at, ino) = (found.at, found.ino);
+                self.noted.add(Finding::Name { at, dir, name, ino });
+            }
+        }
     }
 
     fn give_up_nameless(&mut self) {

@@ -10,10 +10,11 @@ use crate::{
         DIRENT, HEAD, Head, INODE, Place, RawDirent, RawInode, RawSummary, RawXattr, RawXref,
         SUMMARY, XATTR, XREF, crc, kind, pad,
     },
-    inode::ROOT,
+    inode::{KIND_DIRECTORY, ROOT},
+    names::type_of,
     space::State,
 };
-use alloc::{vec, vec::Vec};
+use alloc::{collections::BTreeMap, vec, vec::Vec};
 use nandlab_mtd::Mtd;
 use nandlab_vfs::{
     FileType,
@@ -69,6 +70,75 @@ pub enum Finding {
         /// What it names.
         ino: u32,
     },
+    /// A directory lies below itself.
+    #[error(
+        "inode {dir}: name {:?} leads back to directory {ino}, which is above it",
+        alloc::string::String::from_utf8_lossy(name)
+    )]
+    Cycle {
+        /// The directory in which the name is.
+        dir: u32,
+        /// The name.
+        name: Vec<u8>,
+        /// The directory above.
+        ino: u32,
+    },
+    /// A name gives a directory a second parent. The type in the name hides it from a mount.
+    #[error(
+        "inode {dir}: name {:?} of directory {ino}, which lies in directory {first} too",
+        alloc::string::String::from_utf8_lossy(name)
+    )]
+    TwoParents {
+        /// The directory in which the name is.
+        dir: u32,
+        /// The name.
+        name: Vec<u8>,
+        /// What it names.
+        ino: u32,
+        /// The other directory.
+        first: u32,
+    },
+    /// A name tells another type than its inode.
+    #[error(
+        "inode {dir}: name {:?} of inode {ino} has type {found}, expected {expected}",
+        alloc::string::String::from_utf8_lossy(name)
+    )]
+    Type {
+        /// The directory.
+        dir: u32,
+        /// The name.
+        name: Vec<u8>,
+        /// What it names.
+        ino: u32,
+        /// The type in the name.
+        found: u8,
+        /// The type of the inode.
+        expected: u8,
+    },
+    /// A name that no path can hold: `.`, `..`, empty, or with a slash or a NUL in it.
+    #[error("byte {at:#x}: inode {dir}: name \"{}\" of inode {ino} is no name of a file: it cannot be listed or opened", name.escape_ascii())]
+    Name {
+        /// Where the node is.
+        at: u32,
+        /// The directory.
+        dir: u32,
+        /// The name.
+        name: Vec<u8>,
+        /// What it names.
+        ino: u32,
+    },
+    /// A node with the right checksum that is longer than the rest of its erase block.
+    #[error(
+        "byte {at:#x}: node of {len} bytes crosses the end of its erase block of {block} bytes"
+    )]
+    CrossesBlock {
+        /// Where the node is.
+        at: u32,
+        /// Its length.
+        len: u32,
+        /// Bytes of an erase block.
+        block: u32,
+    },
     /// An inode or its contents cannot be read.
     #[error("inode {ino}: {error}")]
     Unreadable {
@@ -97,8 +167,26 @@ impl Finding {
             Self::Garbage { .. } | Self::Node { counts: false, .. } => Severity::Waste,
             Self::Node { .. }
             | Self::Dangling { .. }
+            | Self::Cycle { .. }
+            | Self::TwoParents { .. }
+            | Self::Type { .. }
+            | Self::Name { .. }
+            | Self::CrossesBlock { .. }
             | Self::Unreadable { .. }
             | Self::Short { .. } => Severity::Damage,
+        }
+    }
+}
+
+impl Finding {
+    /// The byte of the flash where it is, if it is one place.
+    pub fn place(&self) -> Option<u64> {
+        match self {
+            Self::Garbage { at, .. }
+            | Self::Node { at, .. }
+            | Self::Name { at, .. }
+            | Self::CrossesBlock { at, .. } => Some(u64::from(*at)),
+            _ => None,
         }
     }
 }
@@ -136,8 +224,21 @@ impl<M: Mtd> Jffs2<M> {
         self.check_all(false)
     }
 
-    fn check_all(&mut self, unpack: bool) -> Result<Report, Jffs2Error> {
-        let mut report = self.noted.clone();
+    /// Returns what a mount found in names: it leaves these entries out without an error.
+    pub fn noted(&self) -> &Report {
+        &self.noted
+    }
+
+    /// Returns a node that crosses the end of its erase block. Such a medium must not be written:
+    /// its nodes may have been written for larger blocks.
+    pub fn crossing_node(&mut self) -> Result<Option<Finding>, Jffs2Error> {
+        let mut report = Report::default();
+        self.check_blocks(&mut report)?;
+        let crosses = |finding: &Finding| matches!(finding, Finding::CrossesBlock { .. });
+        Ok(report.findings.into_iter().find(crosses))
+    }
+
+    fn check_blocks(&mut self, report: &mut Report) -> Result<(), Jffs2Error> {
         let mut bytes = vec![0; self.space.block_bytes as usize];
         for block in 0..self.flash.blocks() {
             if self.flash.is_bad(block)? {
@@ -145,23 +246,31 @@ impl<M: Mtd> Jffs2<M> {
             }
             let start = block * self.space.block_bytes;
             self.flash.read(start, &mut bytes)?;
-            self.check_block(start, &bytes, &mut report);
+            self.check_block(start, &bytes, report);
         }
+        Ok(())
+    }
+
+    fn check_all(&mut self, unpack: bool) -> Result<Report, Jffs2Error> {
+        let mut report = self.noted.clone();
+        self.check_blocks(&mut report)?;
         let named: Vec<u32> = self
             .known
             .iter()
             .filter(|(_, known)| known.links > 0)
             .map(|(ino, _)| *ino)
             .collect();
+        let mut kinds = BTreeMap::new();
         for ino in named {
             report.inodes += 1;
             match self.check_inode(ino, unpack, &mut report) {
-                Ok(()) => {}
+                Ok(kind) => _ = kinds.insert(ino, type_of(kind)),
                 Err(error @ Jffs2Error::Flash(_)) => return Err(error),
                 Err(error) => report.add(Finding::Unreadable { ino, error }),
             }
             self.let_go();
         }
+        self.check_names(&kinds, &mut report)?;
         Ok(report)
     }
 
@@ -177,10 +286,10 @@ impl<M: Mtd> Jffs2<M> {
                 continue;
             }
             let place = start + at as u32;
-            match rest
+            let node = rest
                 .first_chunk::<HEAD>()
-                .map(|head| Head::read(self.flash.endian, head))
-            {
+                .map(|head| Head::read(self.flash.endian, head));
+            match node {
                 Some(Place::Node(head)) if head.len as usize <= rest.len() => {
                     report.nodes += 1;
                     let wrong = self.wrong_in(head, &rest[..head.len as usize]);
@@ -200,8 +309,13 @@ impl<M: Mtd> Jffs2<M> {
                 }
                 _ => {
                     // Garbage is found in steps of four bytes.
-                    match report.findings.last_mut() {
-                        Some(Finding::Garbage { at, len }) if *at + *len == place => *len += 4,
+                    match (report.findings.last_mut(), node) {
+                        (Some(Finding::Garbage { at, len }), _) if *at + *len == place => *len += 4,
+                        (_, Some(Place::Node(head))) => report.add(Finding::CrossesBlock {
+                            at: place,
+                            len: head.len,
+                            block: self.space.block_bytes,
+                        }),
                         _ => report.add(Finding::Garbage { at: place, len: 4 }),
                     }
                     at += 4;
@@ -277,7 +391,7 @@ impl<M: Mtd> Jffs2<M> {
         ino: u32,
         unpack: bool,
         report: &mut Report,
-    ) -> Result<(), Jffs2Error> {
+    ) -> Result<FileType, Jffs2Error> {
         let inode = self.load(ino)?;
         let (kind, size, metadata) = (inode.kind, inode.size, inode.metadata);
         if kind == FileType::File {
@@ -300,6 +414,47 @@ impl<M: Mtd> Jffs2<M> {
             self.get_attribute(ino, &name)?;
         }
         debug_assert!(ino != ROOT || kind == FileType::Directory || self.links(ROOT) == 1);
+        Ok(kind)
+    }
+
+    /// Compares the names in all directories with the types of their inodes. A mount trusts the
+    /// type in a name.
+    fn check_names(
+        &mut self,
+        kinds: &BTreeMap<u32, u8>,
+        report: &mut Report,
+    ) -> Result<(), Jffs2Error> {
+        let mut parents = BTreeMap::new();
+        let directories = kinds.iter().filter(|(_, kind)| **kind == KIND_DIRECTORY);
+        for dir in directories.map(|(ino, _)| *ino) {
+            for dent in self.load(dir)?.dents.from(0) {
+                let (name, ino) = (&dent.name, dent.ino);
+                // An inode that cannot be read is reported by itself.
+                let Some(&expected) = kinds.get(&ino) else {
+                    continue;
+                };
+                if dent.kind != expected {
+                    report.add(Finding::Type {
+                        dir,
+                        name: name.to_vec(),
+                        ino,
+                        found: dent.kind,
+                        expected,
+                    });
+                }
+                if expected == KIND_DIRECTORY
+                    && let Some(first) = parents.insert(ino, dir)
+                {
+                    report.add(Finding::TwoParents {
+                        dir,
+                        name: name.to_vec(),
+                        ino,
+                        first,
+                    });
+                }
+            }
+            self.let_go();
+        }
         Ok(())
     }
 

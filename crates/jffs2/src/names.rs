@@ -183,7 +183,7 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// Whether `dir` is `ancestor` or below it. Bounded: a medium may have rings.
-    fn is_inside(&self, mut dir: u32, ancestor: u32) -> bool {
+    pub(crate) fn is_inside(&self, mut dir: u32, ancestor: u32) -> bool {
         for _ in 0..=self.known.len() {
             if dir == ancestor {
                 return true;
@@ -261,6 +261,6 @@ impl<M: Mtd> Jffs2<M> {
 }
 
 /// As the upper four bits of a mode.
-fn type_of(kind: FileType) -> u8 {
+pub(crate) fn type_of(kind: FileType) -> u8 {
     (kind.mode() >> 12) as u8
 }

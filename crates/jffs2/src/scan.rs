@@ -43,6 +43,8 @@ pub(crate) struct Found {
     pub inodes: BTreeMap<u32, Known>,
     /// The newest of each name, by directory.
     pub names: BTreeMap<u32, BTreeMap<Vec<u8>, FoundName>>,
+    /// The newest of each name that no path can hold.
+    pub odd_names: BTreeMap<(u32, Vec<u8>), FoundName>,
     pub xattrs: BTreeMap<u32, FoundXattr>,
     pub xrefs: Vec<(u32, RawXref)>,
     pub highest_ino: u32,
@@ -404,14 +406,17 @@ impl<M: Mtd> Scanner<'_, M> {
             || name == b".."
             || name.contains(&0)
             || name.contains(&b'/');
-        if odd
-            || raw.pino == 0
+        if raw.pino == 0
             || crc(name) != raw.name_crc
             || DIRENT as u32 + u32::from(raw.name_len) > len
         {
             return Ok(());
         }
         let whole = self.start() + at;
+        if odd {
+            self.odd_name(whole, raw, name);
+            return Ok(());
+        }
         let state = if raw.ino == 0 {
             State::Normal
         } else {
@@ -459,6 +464,21 @@ impl<M: Mtd> Scanner<'_, M> {
             self.space.obsolete(older, false, true);
         }
         Ok(())
+    }
+
+    /// Keeps the newest entry of a name that no path can hold, so that it can be reported.
+    fn odd_name(&mut self, at: u32, raw: RawDirent, name: &[u8]) {
+        let new = FoundName {
+            version: raw.version,
+            ino: raw.ino,
+            kind: raw.kind,
+            at,
+        };
+        let key = (raw.pino, name.to_vec());
+        let known = self.found.odd_names.entry(key).or_insert(new);
+        if known.version < new.version {
+            *known = new;
+        }
     }
 
     /// Whether a name that a block's list promises is in the block indeed: an interrupted erase may

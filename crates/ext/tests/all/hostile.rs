@@ -109,11 +109,24 @@ fn number_of(disk: &mut Ram, path: &str) -> u64 {
         .0
 }
 
+/// Changes a name in `many/below`, which is one block without an index.
+fn rename(disk: &mut Ram, from: &[u8], to: &[u8]) {
+    let below = number_of(disk, "many/below");
+    let inode = inode_at(disk, below);
+    let block = u64::from(word(disk, inode + 40));
+    let mut names = [0; 1024];
+    disk.read(Lba(block * 2), &mut names).unwrap();
+    let at = names.windows(from.len()).position(|name| name == from);
+    let at = block * 1024 + at.unwrap() as u64;
+    poke(disk, at, to);
+    poke(disk, at - 2, &[to.len() as u8]);
+}
+
 #[test]
 fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
     type Harm = fn(&mut Ram, u64, u64);
     type Seen = fn(&Finding) -> bool;
-    let harms: [(&str, Harm, Seen); 9] = [
+    let harms: [(&str, Harm, Seen); 12] = [
         (
             "shared block",
             |d, large, dir| {
@@ -174,6 +187,21 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
                 poke(d, leaf + 4, &[3, 0]);
             },
             |f| matches!(f, Finding::Unreadable { .. }),
+        ),
+        (
+            "slash in a name",
+            |d, _, _| rename(d, b"slow", b"s/ow"),
+            |f| matches!(f, Finding::Name { name, .. } if name == b"s/ow"),
+        ),
+        (
+            "NUL in a name",
+            |d, _, _| rename(d, b"slow", b"s\0ow"),
+            |f| matches!(f, Finding::Name { name, .. } if name == b"s\0ow"),
+        ),
+        (
+            "a name twice",
+            |d, _, _| rename(d, b"slow", b"LARGE"),
+            |f| matches!(f, Finding::Twice { name, .. } if name == b"LARGE"),
         ),
         (
             "free count",

@@ -2,10 +2,11 @@
 
 use crate::common::{NOW, bytes, fsck, mkdir, mount, put, ram, read_only};
 use nandlab_block::{BlockDevice, Lba, Ram};
-use nandlab_f2fs::{F2fs, Finding, Format, Options, format};
+use nandlab_f2fs::{F2fs, Finding, Format, Options, Severity, format};
 use nandlab_sim::mix;
 use nandlab_testkit::disk::{metadata, poke};
 use nandlab_testkit::hostile::{strike, use_up};
+use nandlab_vfs::report::Finding as _;
 use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, SetXattr, Sync};
 use proptest::prelude::*;
 use std::sync::OnceLock;
@@ -249,5 +250,40 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
         assert!(found.iter().any(seen), "{what}: {found:?}");
         let (content, text) = fsck(&mut disk);
         assert!(!content, "{what}: {text}");
+    }
+}
+
+/// Changes all bytes `from` of a volume's names to `to`.
+fn rename(disk: &mut Ram, from: &[u8], to: &[u8]) {
+    let sectors = disk.geometry().sectors;
+    let mut bytes = vec![0; sectors as usize * 512];
+    disk.read(Lba(0), &mut bytes).unwrap();
+    for at in 0..=bytes.len() - from.len() {
+        if bytes[at..].starts_with(from) {
+            poke(disk, at as u64, to);
+        }
+    }
+}
+
+#[test]
+fn names_that_no_path_can_hold_and_names_given_twice_are_damage() {
+    for (to, is_twice) in [(&b"na/e"[..], false), (b"na\0e", false), (b"fame", true)] {
+        let mut disk = ram(60 * 1024);
+        format(&mut disk, &Format::default()).unwrap();
+        let mut f2fs = mount(&mut disk);
+        put(&mut f2fs, Ino::ROOT, "name", b"one");
+        put(&mut f2fs, Ino::ROOT, "fame", b"another");
+        f2fs.unmount().unwrap();
+        rename(&mut disk, b"name", to);
+        let found = read_only(&mut disk).check().unwrap().findings;
+        let seen = |finding: &Finding| match finding {
+            Finding::Name { name, .. } => !is_twice && name == to,
+            Finding::Twice { name, .. } => is_twice && name == to,
+            _ => false,
+        };
+        let finding = found.iter().find(|finding| seen(finding));
+        let finding = finding.unwrap_or_else(|| panic!("{found:?}"));
+        // fsck.f2fs compares the hash of the name and nothing else.
+        assert_eq!(finding.severity(), Severity::Damage, "{finding}");
     }
 }

@@ -5,7 +5,7 @@ use crate::common::{bytes, fsck, mkdir, mount, put, ram, read_only};
 use nandlab_block::{BlockDevice, Lba, Nvram, Ram};
 use nandlab_fat::{Bits, Fat, FatError, Finding, Format, Options, Severity, format};
 use nandlab_sim::{Rail, mix};
-use nandlab_testkit::disk::poke;
+use nandlab_testkit::disk::{poke, word as disk_word};
 use nandlab_testkit::hostile::use_up;
 use nandlab_vfs::report::Finding as _;
 use nandlab_vfs::{FileSystem, Ino};
@@ -285,6 +285,54 @@ fn a_ring_of_clusters_is_an_error_with_its_place_and_not_for_ever() {
         findings(&mut disk).iter().map(Finding::severity).max(),
         Some(Severity::Damage)
     );
+}
+
+#[test]
+fn a_file_whose_clusters_are_free_is_damage_and_endangers_writes() {
+    for within in [true, false] {
+        let (mut disk, _) = volume(Bits::Fat16);
+        let start = large_start(&mut disk);
+        // 60,000 bytes are 118 clusters of 512; the last one may be free as well as any other.
+        let cluster = if within { start } else { start + 117 };
+        set_fat16(&mut disk, cluster, 0);
+        let found = findings(&mut disk);
+        let free = found
+            .iter()
+            .find(|finding| matches!(finding, Finding::Chain { found: 0, .. }))
+            .unwrap();
+        assert_eq!(free.severity(), Severity::Damage, "{free}");
+        assert!(free.endangers_writes(), "{free}");
+        assert_eq!(
+            free.to_string(),
+            format!("/LARGE: cluster {cluster} is in use and marked free in the table")
+        );
+        let (content, text) = fsck(&mut disk);
+        assert!(!content, "{text}");
+    }
+}
+
+#[test]
+fn a_directory_that_leads_back_to_one_above_it_is_damage() {
+    let (mut disk, _) = volume(Bits::Fat16);
+    let layout = *read_only(&mut disk).layout();
+    let place = slot_of(&mut disk, b"DIRECT");
+    let dir = (disk_word(&mut disk, place + 26) & 0xFFFF) as u16;
+    // The first slot behind `.` and `..` that holds a short name is the directory `below`.
+    let slots = u64::from(layout.cluster_sector(dir.into())) * 512;
+    let below = (2..16)
+        .map(|slot| slots + slot * 32)
+        .find(|at| disk_word(&mut disk, at + 8) >> 24 & 0x1F == 0x10)
+        .unwrap();
+    poke(&mut disk, below + 26, &dir.to_le_bytes());
+    let found = findings(&mut disk);
+    let cycle = found
+        .iter()
+        .find(|finding| matches!(finding, Finding::Cycle { .. }))
+        .unwrap_or_else(|| panic!("{found:?}"));
+    assert_eq!(cycle.severity(), Severity::Damage);
+    assert!(cycle.to_string().starts_with(
+        "/directory with a long name/below: leads back to /directory with a long name"
+    ));
 }
 
 #[test]

@@ -343,3 +343,99 @@ fn what_is_foreign_is_not_touched() {
         }
     }
 }
+
+/// Changes a name's node and makes its checksums right again.
+fn forge_name(image: &mut [u8], at: usize, change: impl FnOnce(&mut [u8])) {
+    let end = at + 40 + usize::from(image[at + 28]);
+    change(&mut image[at..end]);
+    let name = crc(&image[at + 40..end]);
+    put32(image, at + 36, name);
+    let own = crc(&image[at..at + 32]);
+    put32(image, at + 32, own);
+}
+
+/// The node of a name in a medium without lists of blocks, and the medium.
+fn with_name(name: &[u8]) -> (Vec<u8>, usize) {
+    let image = medium(Options {
+        summary: false,
+        ..Options::default()
+    });
+    let at = find(&image, 0xE001, |node| {
+        node[28] == name.len() as u8 && node[40..].starts_with(name)
+    });
+    (image, at)
+}
+
+fn damage_of(image: Vec<u8>) -> Vec<Finding> {
+    let mut findings = read_only(nor_of(image, BLOCK)).check().unwrap().findings;
+    findings.retain(|finding| finding.severity() == Severity::Damage);
+    findings
+}
+
+#[test]
+fn a_name_that_no_path_can_hold_is_damage() {
+    for name in [&b"../ge"[..], b"l\0rge", b"/arge"] {
+        let (mut image, at) = with_name(b"large");
+        forge_name(&mut image, at, |node| node[40..].copy_from_slice(name));
+        let found = damage_of(image);
+        let expected = |finding: &Finding| {
+            matches!(finding, Finding::Name { dir: 1, name: found, at: place, .. }
+                if *found == name && *place == at as u32)
+        };
+        assert!(found.iter().any(expected), "{found:?}");
+    }
+}
+
+#[test]
+fn a_directory_below_itself_is_damage_whatever_its_name_says() {
+    // `moved` lies in `directory`, which is inode 2: the name leads back to it.
+    for kind in [4, 8] {
+        let (mut image, at) = with_name(b"moved");
+        forge_name(&mut image, at, |node| {
+            node[20..24].copy_from_slice(&2u32.to_le_bytes());
+            node[29] = kind;
+        });
+        let found = damage_of(image);
+        let expected = |finding: &Finding| match finding {
+            Finding::Cycle { dir: 2, ino: 2, .. } => kind == 4,
+            Finding::TwoParents { ino: 2, .. } => kind == 8,
+            _ => false,
+        };
+        assert!(found.iter().any(expected), "type {kind}: {found:?}");
+    }
+}
+
+#[test]
+fn a_name_of_another_type_than_its_inode_is_damage() {
+    let (mut image, at) = with_name(b"large");
+    forge_name(&mut image, at, |node| node[29] = 2);
+    let found = damage_of(image);
+    let expected = |finding: &Finding| {
+        matches!(
+            finding,
+            Finding::Type {
+                found: 2,
+                expected: 8,
+                ..
+            }
+        )
+    };
+    assert!(found.iter().any(expected), "{found:?}");
+}
+
+#[test]
+fn a_node_that_crosses_the_end_of_its_block_is_damage_with_both_lengths() {
+    let (mut image, _) = with_name(b"large");
+    let node = find(&image, 0xE002, |_| true);
+    put32(&mut image, node + 4, BLOCK + 36);
+    let head = crc(&image[node..node + 8]);
+    put32(&mut image, node + 8, head);
+    let expected = Finding::CrossesBlock {
+        at: node as u32,
+        len: BLOCK + 36,
+        block: BLOCK,
+    };
+    assert!(damage_of(image.clone()).contains(&expected));
+    let mut fs = read_only(nor_of(image, BLOCK));
+    assert_eq!(fs.crossing_node().unwrap(), Some(expected));
+}

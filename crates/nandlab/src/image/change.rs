@@ -3,6 +3,7 @@
 use super::options::{Image, bytes, source_date};
 use crate::failure::{Failure, Status};
 use nandlab_image::edit::edit;
+use nandlab_image::remove::remove;
 use nandlab_image::sink::{Reading, Stored};
 use nandlab_image::volume::Opening;
 use nandlab_image::{ImageError, Shown, dir_in};
@@ -293,31 +294,12 @@ impl Rm {
             0,
             |volume| {
                 let fs = volume.fs()?;
-                self.paths.iter().try_for_each(|path| {
-                    self.remove(fs, bytes(path), now)
-                        .map_err(|error| failed(bytes(path), error))
-                })
+                self.paths
+                    .iter()
+                    .try_for_each(|path| remove(fs, bytes(path), self.recursive, now))
             },
         )?;
         Ok(Status::Done)
-    }
-
-    fn remove(&self, fs: &mut dyn FileSystem, at: &[u8], now: Time) -> Result<(), Errno> {
-        let (dir, name) = path::parent(fs, at)?;
-        let attr = fs.lookup(dir, name)?;
-        if attr.kind == FileType::Directory {
-            if self.recursive {
-                for below in nandlab_image::walk::names(fs, attr.ino)? {
-                    self.remove(fs, &[at, b"/", &below].concat(), now)?;
-                }
-            }
-            fs.rmdir(dir, name, now)?;
-        } else {
-            fs.unlink(dir, name, now)?;
-        }
-        fs.forget(attr.ino, 1);
-        fs.forget(dir, 1);
-        Ok(())
     }
 }
 

@@ -1,14 +1,14 @@
 //! `nandlab image info`, `ls`, `cat`, `stat`, `check`: what looks and changes nothing.
 
-use super::options::{Image, bytes, json};
+use super::options::{Image, bytes, json, tell};
 use crate::failure::{Failure, Status};
 use crate::output::{failed, print};
-use nandlab_image::check::{Checked, Severity, check};
+use nandlab_image::check::{Checked, Severity, check, unlisted};
 use nandlab_image::repair::repair;
 use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Layer, UbiVolume, Volume};
-use nandlab_image::walk::{self, Walk};
+use nandlab_image::walk::{self, Losses, Walk};
 use nandlab_image::words::counted;
 use nandlab_image::{ImageError, Lack, Shown};
 use nandlab_vfs::{Attr, FileType, Ino};
@@ -336,17 +336,23 @@ impl Ls {
         };
         let listed = std::mem::take(&mut sink.listed);
         drop(sink);
-        match outcome {
+        let mut losses = match outcome {
             // A reader that has gone away is no failure.
             Err(ImageError::File { error, .. }) if error.kind() == io::ErrorKind::BrokenPipe => {
                 return Ok(Status::Done);
             }
             outcome => outcome.map_err(|error| volume.explain(error))?,
-        }
+        };
         if self.json {
             json(&listed)?;
         }
-        Ok(Status::Done)
+        losses.merge(unlisted(&volume));
+        tell(&losses);
+        Ok(if losses.is_empty() {
+            Status::Done
+        } else {
+            Status::Lost
+        })
     }
 }
 
@@ -392,11 +398,20 @@ impl Ls {
     }
 }
 
-fn all(volume: &mut Volume, path: &[u8], sink: &mut dyn Sink) -> nandlab_image::Result<()> {
-    Walk::new(volume.fs()?, false, &mut |_| {}).run(path, sink)
+/// Lists everything below a path; gives what could not be listed.
+fn all(volume: &mut Volume, path: &[u8], sink: &mut dyn Sink) -> nandlab_image::Result<Losses> {
+    let mut nothing = |_| {};
+    let mut walk = Walk::new(volume.fs()?, true, &mut nothing);
+    walk.run(path, sink)?;
+    Ok(walk.losses)
 }
 
-fn one_level(volume: &mut Volume, path: &[u8], sink: &mut dyn Sink) -> nandlab_image::Result<()> {
+/// Lists a directory; gives what could not be listed.
+fn one_level(
+    volume: &mut Volume,
+    path: &[u8],
+    sink: &mut dyn Sink,
+) -> nandlab_image::Result<Losses> {
     let fs = volume.fs()?;
     let (attr, entry) = walk::one(fs, path)?;
     if entry.node != Node::Directory {
@@ -408,7 +423,8 @@ fn one_level(volume: &mut Volume, path: &[u8], sink: &mut dyn Sink) -> nandlab_i
             },
             &mut nandlab_image::sink::Nothing,
         )?;
-        return sink.finish();
+        sink.finish()?;
+        return Ok(Losses::default());
     }
     let dir = match attr.ino {
         Ino::ROOT => Ino::ROOT,
@@ -418,19 +434,12 @@ fn one_level(volume: &mut Volume, path: &[u8], sink: &mut dyn Sink) -> nandlab_i
                 .ino
         }
     };
-    let names = walk::names(fs, dir).map_err(|error| call(path, error))?;
-    for name in names {
-        let below = [path, b"/", &name].concat();
-        let (_, entry) = walk::one(fs, &below)?;
-        sink.put(
-            &Entry {
-                path: name,
-                ..entry
-            },
-            &mut nandlab_image::sink::Nothing,
-        )?;
-    }
-    sink.finish()
+    let losses = walk::each_in(fs, dir, path, &mut |entry| {
+        sink.put(&entry, &mut nandlab_image::sink::Nothing)
+    })?;
+    fs.forget(dir, 1);
+    sink.finish()?;
+    Ok(losses)
 }
 
 fn call(path: &[u8], error: nandlab_vfs::Errno) -> ImageError {
