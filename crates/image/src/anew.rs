@@ -8,8 +8,9 @@
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
-use crate::make::{Format, Making, beside, make};
+use crate::make::{Format, Making, make};
 use crate::raw::raw;
+use crate::scratch::beside;
 use crate::source;
 use crate::volume::{Access, Layer, Opening, UbiVolume, Volume};
 use nandlab_jffs2::{Compression, Endian, Medium};
@@ -173,10 +174,7 @@ fn ubi(
     })?;
     out.flush().map_err(ImageError::file(to))?;
     drop(out);
-    scratch.persist(to).map_err(|error| ImageError::File {
-        path: to.into(),
-        error: error.error,
-    })?;
+    scratch.persist(to)?;
     Ok(bytes)
 }
 

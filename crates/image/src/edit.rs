@@ -7,7 +7,7 @@
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
-use crate::make::beside;
+use crate::scratch::{Scratch, beside};
 use crate::volume::{Access, Opening, Volume, detected};
 use nandlab_mtd::ImageFormat;
 use rustix::fs::{SeekFrom, seek};
@@ -15,7 +15,6 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use tempfile::NamedTempFile;
 
 /// Bytes that are copied at once.
 const STEP: usize = 1 << 20;
@@ -58,15 +57,14 @@ pub fn edit<T>(
 }
 
 /// The copy takes the place of `real`, which is open as `from`, durably.
-pub(crate) fn replace(scratch: NamedTempFile, from: &File, real: &Path) -> Result<()> {
+pub(crate) fn replace(scratch: Scratch, from: &File, real: &Path) -> Result<()> {
     let failed = |error| ImageError::File {
         path: real.into(),
         error,
     };
-    let metadata = from.metadata().map_err(failed)?;
-    fs::set_permissions(scratch.path(), metadata.permissions()).map_err(failed)?;
+    scratch.resemble(from).map_err(failed)?;
     scratch.as_file().sync_all().map_err(failed)?;
-    scratch.persist(real).map_err(|error| failed(error.error))?;
+    scratch.persist(real)?;
     let dir = real.parent().unwrap_or(Path::new("/"));
     File::open(dir)
         .and_then(|dir| dir.sync_all())

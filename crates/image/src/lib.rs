@@ -45,6 +45,7 @@ pub mod past;
 pub mod place;
 pub mod raw;
 pub mod repair;
+pub mod scratch;
 mod short;
 pub mod sink;
 pub mod source;

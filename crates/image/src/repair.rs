@@ -13,7 +13,7 @@ use crate::detect::{Detected, DiskKind, FlashKind};
 use crate::edit::{copy, replace};
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
-use crate::make::beside;
+use crate::scratch::beside;
 use crate::volume::{Access, AnyDisk, Mounted, Opening, Volume, lent};
 use nandlab_block::{BlockDevice as _, Image as Disk, Lba, Patch};
 use nandlab_ext::Ext;

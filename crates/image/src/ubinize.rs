@@ -5,7 +5,7 @@
 //! *Knows nothing of* what the volumes hold.
 
 use crate::error::{ImageError, Result};
-use crate::make::beside;
+use crate::scratch::beside;
 use nandlab_mtd::Geometry;
 use nandlab_ubi::format::{FLAG_AUTORESIZE, VolumeKind};
 use nandlab_ubi::{Headers, ImageSpec, ImageVolume, UbiError, VolumeSpec, image_to};
@@ -200,9 +200,6 @@ pub fn ubinize(description: &Path, device: Device, to: &Path) -> Result<u64> {
     })?;
     out.flush().map_err(ImageError::file(to))?;
     drop(out);
-    scratch.persist(to).map_err(|error| ImageError::File {
-        path: to.into(),
-        error: error.error,
-    })?;
+    scratch.persist(to)?;
     Ok(bytes)
 }

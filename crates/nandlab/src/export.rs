@@ -7,7 +7,7 @@ mod error;
 mod served;
 
 use crate::failure::{Failure, Status};
-use crate::output::print;
+use crate::output::{distinct, print};
 
 pub use error::ExportError;
 use nandlab_host::disk::{self, DiskFile};
@@ -69,7 +69,11 @@ struct Place {
 impl Args {
     /// Serves until interrupted.
     pub fn execute(self) -> Result<Status, Failure> {
-        let description = describe(Document::read(&self.stack, &self.set)?)?;
+        let document = Document::read(&self.stack, &self.set)?;
+        if let Some(record) = &self.record {
+            distinct(record, &document.files())?;
+        }
+        let description = describe(document)?;
         if description.chip.spec.contents == Contents::Dropped {
             return Err(ExportError::NoContents {
                 file: self.stack.display().to_string(),

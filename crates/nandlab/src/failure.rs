@@ -60,6 +60,14 @@ pub enum Failure {
         /// Why not.
         error: io::Error,
     },
+    /// A result would replace what it is made from.
+    #[error("{}: the same file as {}, which is used by this command; write to another file", target.display(), input.display())]
+    SameFile {
+        /// The output.
+        target: PathBuf,
+        /// The input, or the other output.
+        input: PathBuf,
+    },
 }
 
 impl Failure {

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Status};
 use crate::output::{Output, print};
 use crate::progress::Bar;
 use nandlab_lab::{Experiment, Outcome, run, table};
+use std::path::PathBuf;
 
 /// Options of every trial.
 #[derive(Debug, clap::Args)]
@@ -33,8 +34,12 @@ impl Trials {
         self.set.iter().cloned().chain(seeds).collect()
     }
 
-    /// Runs the experiments, or explains them.
-    pub fn execute(&self, experiments: &[Experiment]) -> Result<Status, Failure> {
+    /// Runs the experiments, which are made from these files, or explains them.
+    pub fn execute(
+        &self,
+        experiments: &[Experiment],
+        inputs: &[PathBuf],
+    ) -> Result<Status, Failure> {
         if self.explain {
             let explained: Vec<String> = experiments
                 .iter()
@@ -43,12 +48,12 @@ impl Trials {
             print(&explained.join("\n"))?;
             return Ok(Status::Done);
         }
-        self.output.check()?;
+        let targets = self.output.open(inputs)?;
         let outcomes = experiments
             .iter()
             .map(trial)
             .collect::<Result<Vec<Outcome>, Failure>>()?;
-        self.output.write(&outcomes)?;
+        targets.write(&outcomes)?;
         Ok(if outcomes.iter().any(|outcome| outcome.problem) {
             Status::Problem
         } else {

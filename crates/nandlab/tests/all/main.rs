@@ -6,5 +6,6 @@ mod common;
 mod errors;
 mod guest;
 mod image;
+mod outputs;
 mod slow;
 mod trials;
