@@ -5,7 +5,8 @@ use crate::failure::{Failure, Status};
 use crate::output::{Output, print};
 use crate::progress::Bar;
 use nandlab_lab::{Experiment, Outcome, run, table};
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 
 /// Options of every trial.
 #[derive(Debug, clap::Args)]
@@ -47,6 +48,16 @@ impl Trials {
                 .collect();
             print(&explained.join("\n"))?;
             return Ok(Status::Done);
+        }
+        let mut pipes: Vec<&Path> = Vec::new();
+        for path in experiments.iter().filter_map(|one| one.workload.file()) {
+            // The first run leaves nothing for the second.
+            if pipes.contains(&path) {
+                return Err(Failure::Pipe(path.into()));
+            }
+            if path.metadata().is_ok_and(|m| m.file_type().is_fifo()) {
+                pipes.push(path);
+            }
         }
         let targets = self.output.open(inputs)?;
         let outcomes = experiments

@@ -8,4 +8,5 @@ mod guest;
 mod image;
 mod outputs;
 mod slow;
+mod pipes;
 mod trials;
