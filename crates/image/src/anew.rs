@@ -8,6 +8,7 @@
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
+use crate::lock::Lock;
 use crate::make::{Format, Making, make};
 use crate::raw::raw;
 use crate::scratch::beside;
@@ -150,6 +151,7 @@ fn ubi(
         image_seq: *image_seq,
         volumes: specs,
     };
+    let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
     let (mut out, mut bytes) = (BufWriter::with_capacity(1 << 20, scratch.as_file()), 0);
     let failed = |error| {

@@ -8,6 +8,7 @@
 
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
+use crate::lock::Lock;
 use crate::scratch::beside;
 use nandlab_mtd::{Block, Image, ImageFormat, Mtd, MtdError, Page};
 use serde::Serialize;
@@ -46,6 +47,7 @@ pub fn convert(
         layout,
         ..shape
     };
+    let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
     let file = scratch
         .as_file()

@@ -37,6 +37,7 @@ pub mod file;
 mod flash;
 pub mod history;
 pub mod limits;
+pub mod lock;
 pub mod make;
 pub mod manifest;
 pub mod overlay;

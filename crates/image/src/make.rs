@@ -8,6 +8,7 @@
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
 use crate::limits::{self, Limits};
+use crate::lock::Lock;
 use crate::parallel;
 use crate::scratch::beside;
 use crate::target::{Jffs2Target, Target, Volume};
@@ -175,6 +176,7 @@ pub struct Made {
 /// Makes an image of a settled tree at `to`.
 pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
     let losses = making.format.limits().fit(&mut tree, making.lossy)?;
+    let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
     let mut made = making.fill(&tree, scratch.as_file(), to)?;
     made.losses.list.splice(0..0, losses.list);

@@ -7,6 +7,7 @@ mod error;
 mod served;
 
 use crate::failure::{Failure, Status};
+use crate::mount::lock_saved;
 use crate::output::{distinct, print};
 
 pub use error::ExportError;
@@ -80,6 +81,7 @@ impl Args {
             }
             .into());
         }
+        let _lock = lock_saved(&description)?;
         let stack = Stack::build(&description).map_err(ExportError::from)?;
         let served = Served::new(stack).map_err(ExportError::from)?;
         let recording = self.serve(&served)?;

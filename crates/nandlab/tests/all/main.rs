@@ -3,6 +3,7 @@
 mod bad_input;
 mod command;
 mod common;
+mod edits;
 mod errors;
 mod guest;
 mod image;
