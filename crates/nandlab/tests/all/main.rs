@@ -8,6 +8,7 @@ mod errors;
 mod guest;
 mod image;
 mod outputs;
-mod slow;
 mod pipes;
+mod signals;
+mod slow;
 mod trials;
