@@ -1,7 +1,7 @@
 //! `nandlab crash`: the power cut everywhere in an experiment.
 
 use crate::failure::{Failure, Status};
-use crate::output::{Target, print};
+use crate::output::{Target, note, print};
 use crate::progress::Bar;
 use nandlab_crash::{Cuts, Id, Plan, SecondLevel};
 use nandlab_lab::cut::Prepared;
@@ -73,10 +73,10 @@ impl Args {
             .transpose()?;
         let prepared = Prepared::new(&experiment, self.ops)?;
         if prepared.cut_short {
-            eprintln!(
-                "nandlab: {}: the first {} operations of the workload (--ops gives another number)",
+            note(format_args!(
+                "{}: the first {} operations of the workload (--ops gives another number)",
                 experiment.name, self.ops
-            );
+            ));
         }
         let second = if self.second == 0 {
             SecondLevel::Off
@@ -117,10 +117,10 @@ fn explore(
         begun.elapsed().as_secs_f64(),
     );
     write(&report, &report.to_string(), target)?;
-    eprintln!(
-        "nandlab: {name}: {states} states in {seconds:.1} s, {:.0} a second",
+    note(format_args!(
+        "{name}: {states} states in {seconds:.1} s, {:.0} a second",
         states as f64 / seconds
-    );
+    ));
     Ok(if report.violations_total == 0 {
         Status::Done
     } else {

@@ -8,7 +8,7 @@ mod served;
 
 use crate::failure::{Failure, Status};
 use crate::mount::lock_saved;
-use crate::output::{distinct, print};
+use crate::output::{distinct, note, print};
 
 pub use error::ExportError;
 use nandlab_host::disk::{self, DiskFile};
@@ -141,7 +141,7 @@ impl Args {
     }
 
     fn serve_nbd(&self, shared: SharedDisk, address: &str) -> Result<(), Failure> {
-        let dropped: nbd::Dropped = Arc::new(|why| eprintln!("nandlab: dropped a client: {why}"));
+        let dropped: nbd::Dropped = Arc::new(|why| note(format_args!("dropped a client: {why}")));
         let options = nbd::Options {
             stop_after_last: self.once,
             dropped: Some(dropped),
@@ -214,7 +214,9 @@ fn serve_file(shared: SharedDisk, dir: &Path, served: Served) -> Result<(), Fail
 /// Unmounts, which ends the serving; says so where the mount is in use, and the serving goes on.
 pub fn let_go(dir: &Path) {
     if let Err(error) = release(dir) {
-        eprintln!("nandlab: {error}; detach what uses it, then interrupt again");
+        note(format_args!(
+            "{error}; detach what uses it, then interrupt again"
+        ));
     }
 }
 

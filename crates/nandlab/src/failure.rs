@@ -74,6 +74,12 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether the reader of standard output has gone away: files break no pipe.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Image(nandlab_image::ImageError::File { error, .. })
+            if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
     /// The exit status it means.
     pub fn status(&self) -> Status {
         match self {

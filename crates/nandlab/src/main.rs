@@ -73,8 +73,10 @@ fn main() -> ExitCode {
     }
     match command.execute() {
         Ok(status) => status.into(),
+        // A reader that has gone away is no failure.
+        Err(failure) if failure.is_closed_pipe() => Status::Done.into(),
         Err(failure) => {
-            eprintln!("nandlab: {}", Chain(&failure));
+            output::note(format_args!("{}", Chain(&failure)));
             failure.status().into()
         }
     }

@@ -6,6 +6,7 @@
 use crate::failure::Failure;
 use nandlab_image::ImageError;
 use nandlab_image::scratch::{Scratch, beside};
+use nandlab_image::words::visible;
 use nandlab_lab::result::RunResult;
 use nandlab_lab::{Outcome, report, table};
 use std::fs::{File, Metadata, OpenOptions};
@@ -75,13 +76,13 @@ impl Targets {
             outcome
                 .notes
                 .iter()
-                .for_each(|note| eprintln!("nandlab: {}: {note}", outcome.result.name));
+                .for_each(|words| note(format_args!("{}: {words}", outcome.result.name)));
             if let Some(reason) = &outcome.result.host.first_failure {
                 let failed = outcome.result.host.failed;
-                eprintln!(
-                    "nandlab: {}: {failed} requests were refused, the first: {reason}",
+                note(format_args!(
+                    "{}: {failed} requests were refused, the first: {reason}",
                     outcome.result.name
-                );
+                ));
             }
         }
         Ok(())
@@ -137,7 +138,7 @@ impl Target {
     /// Writes the whole result.
     pub fn write(self, text: &str) -> Result<(), Failure> {
         let written = match self.to {
-            To::Stdout => return print(text),
+            To::Stdout => return put(text),
             To::Open(mut file) => {
                 let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
                 let cut = if regular { file.set_len(0) } else { Ok(()) };
@@ -199,8 +200,19 @@ pub fn distinct<'a>(
     }
 }
 
-/// Writes to standard output; a reader that has gone away is no failure.
+/// Writes text for people to standard output, where a terminal obeys none of it.
 pub fn print(text: &str) -> Result<(), Failure> {
+    put(&visible(text))
+}
+
+/// Writes a message to standard error, where a terminal obeys none of it.
+pub fn note(message: std::fmt::Arguments<'_>) {
+    // Nobody can be told that standard error is closed.
+    _ = writeln!(io::stderr(), "nandlab: {}", visible(&message.to_string()));
+}
+
+/// Writes to standard output as it is; a reader that has gone away is no failure.
+pub fn put(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -2,7 +2,7 @@
 
 use super::options::{Image, bar, bytes, json, tell};
 use crate::failure::{Failure, Status};
-use crate::output::{distinct, print};
+use crate::output::{distinct, note, print};
 use nandlab_image::ImageError;
 use nandlab_image::check::{Severity, check, left_out};
 use nandlab_image::crew::Helpers;
@@ -204,7 +204,7 @@ impl Args {
         report.losses.merge(losses);
         bar.finish_and_clear();
         if let Some(lack) = volume.lack.filter(|_| outcome.is_err() && !self.salvage) {
-            eprintln!("nandlab: {lack}; --salvage takes what is left");
+            note(format_args!("{lack}; --salvage takes what is left"));
         }
         outcome.map_err(|error| volume.explain(error).into())
     }

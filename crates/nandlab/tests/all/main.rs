@@ -11,4 +11,5 @@ mod outputs;
 mod pipes;
 mod signals;
 mod slow;
+mod terminal;
 mod trials;
