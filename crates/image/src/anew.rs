@@ -8,8 +8,10 @@
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
-use crate::make::{Format, Making, beside, make};
+use crate::lock::Lock;
+use crate::make::{Format, Making, make};
 use crate::raw::raw;
+use crate::scratch::beside;
 use crate::source;
 use crate::volume::{Access, Layer, Opening, UbiVolume, Volume};
 use nandlab_jffs2::{Compression, Endian, Medium};
@@ -149,6 +151,7 @@ fn ubi(
         image_seq: *image_seq,
         volumes: specs,
     };
+    let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
     let (mut out, mut bytes) = (BufWriter::with_capacity(1 << 20, scratch.as_file()), 0);
     let failed = |error| {
@@ -173,10 +176,7 @@ fn ubi(
     })?;
     out.flush().map_err(ImageError::file(to))?;
     drop(out);
-    scratch.persist(to).map_err(|error| ImageError::File {
-        path: to.into(),
-        error: error.error,
-    })?;
+    scratch.persist(to)?;
     Ok(bytes)
 }
 

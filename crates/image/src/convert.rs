@@ -8,7 +8,8 @@
 
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
-use crate::make::beside;
+use crate::lock::Lock;
+use crate::scratch::beside;
 use nandlab_mtd::{Block, Image, ImageFormat, Mtd, MtdError, Page};
 use serde::Serialize;
 use std::path::Path;
@@ -46,6 +47,7 @@ pub fn convert(
         layout,
         ..shape
     };
+    let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
     let file = scratch
         .as_file()
@@ -62,10 +64,7 @@ pub fn convert(
         .into_backing()
         .finish(new.bytes(blocks))
         .map_err(ImageError::file(to))?;
-    scratch.persist(to).map_err(|error| ImageError::File {
-        path: to.into(),
-        error: error.error,
-    })?;
+    scratch.persist(to)?;
     Ok(converted)
 }
 

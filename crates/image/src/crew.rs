@@ -104,7 +104,8 @@ pub(crate) fn run(
 ) -> std::result::Result<Losses, Failed> {
     let failed = Arc::new(AtomicBool::new(false));
     let (jobs, waiting) = sync_channel(WAITING);
-    let waiting = Mutex::new(waiting);
+    // Only the workers own it: when the last one is gone, a send fails instead of waiting.
+    let waiting = Arc::new(Mutex::new(waiting));
     let worker = || Worker {
         open: helpers.open,
         root,
@@ -115,8 +116,12 @@ pub(crate) fn run(
         buffer: Vec::new(),
     };
     thread::scope(|scope| {
-        let start = || scope.spawn(|| worker().run(&waiting, &failed));
+        let start = || {
+            let (waiting, failed) = (waiting.clone(), failed.clone());
+            scope.spawn(move || worker().run(&waiting, &failed))
+        };
         let threads: Vec<_> = (0..helpers.threads.max(1)).map(|_| start()).collect();
+        drop(waiting);
         let outcome = lead(Hands {
             jobs,
             batch: Vec::new(),

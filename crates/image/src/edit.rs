@@ -2,24 +2,24 @@
 //!
 //! *Promises.* The change is made in a copy beside the image, which takes its place when everything
 //! is in it and durable: at any moment, whatever fails, the image is as it was before or as it is
-//! afterwards, and as long as it was. A volume in which a write would spread damage to other files
-//! is refused. An image of flash that has no erased block to write to becomes longer if it may.
-//! *Knows nothing of* what the change is.
+//! afterwards, as long as it was, with its owner, mode and extended attributes. A volume in which a
+//! write would spread damage to other files is refused. An image of flash that has no erased block
+//! to write to becomes longer if it may. *Knows nothing of* what the change is.
 
 use crate::Shown;
 use crate::check::danger;
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
-use crate::make::beside;
+use crate::lock::{EDIT, Lock};
+use crate::scratch::{Scratch, beside};
 use crate::volume::{Access, Opening, Volume, detected};
 use nandlab_mtd::ImageFormat;
 use nandlab_vfs::Errno;
 use rustix::fs::{SeekFrom, seek};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
-use tempfile::NamedTempFile;
 
 /// Bytes that are copied at once.
 const STEP: usize = 1 << 20;
@@ -41,11 +41,11 @@ pub fn edit<T>(
         path: real.clone(),
         error,
     };
+    let lock = locked(&real)?;
     let before = detected(&real, &opening.hints)?;
     refuse_danger(&real, opening)?;
     let scratch = beside(&real)?;
-    let from = File::open(&real).map_err(failed)?;
-    let length = copy(&from, scratch.as_file()).map_err(failed)?;
+    let length = copy(lock.file(), scratch.as_file()).map_err(failed)?;
     let flash = match before {
         Detected::Flash(format, FlashKind::Jffs2 { .. }) => Some(format),
         _ => None,
@@ -66,7 +66,7 @@ pub fn edit<T>(
     if let Some(format) = &growing {
         shrink(scratch.as_file(), length, format).map_err(failed)?;
     }
-    replace(scratch, &from, &real)?;
+    replace(scratch, &lock, &real)?;
     Ok(value)
 }
 
@@ -82,16 +82,32 @@ fn refuse_danger(real: &Path, opening: &Opening) -> Result<()> {
     }
 }
 
-/// The copy takes the place of `real`, which is open as `from`, durably.
-pub(crate) fn replace(scratch: NamedTempFile, from: &File, real: &Path) -> Result<()> {
+/// Locks an image that is to be replaced. A file with several names is refused: the other names
+/// would keep the old image, and to write over it in place is not safe.
+pub(crate) fn locked(real: &Path) -> Result<Lock> {
+    let lock = Lock::exclusive(real, EDIT)?;
+    let metadata = lock.file().metadata().map_err(ImageError::file(real))?;
+    if metadata.is_file() && metadata.nlink() > 1 {
+        let found = format!("{} with {} hard links", real.display(), metadata.nlink());
+        let expected = "a file with one name, since an edit puts a new file in its place; edit a copy, or remove the other names".into();
+        return Err(ImageError::Choice {
+            what: "image",
+            found,
+            expected,
+        });
+    }
+    Ok(lock)
+}
+
+/// The copy takes the place of `real`, durably.
+pub(crate) fn replace(scratch: Scratch, lock: &Lock, real: &Path) -> Result<()> {
     let failed = |error| ImageError::File {
         path: real.into(),
         error,
     };
-    let metadata = from.metadata().map_err(failed)?;
-    fs::set_permissions(scratch.path(), metadata.permissions()).map_err(failed)?;
+    scratch.resemble(lock.file()).map_err(failed)?;
     scratch.as_file().sync_all().map_err(failed)?;
-    scratch.persist(real).map_err(|error| failed(error.error))?;
+    scratch.persist(real)?;
     let dir = real.parent().unwrap_or(Path::new("/"));
     File::open(dir)
         .and_then(|dir| dir.sync_all())

@@ -132,6 +132,12 @@ pub enum ImageError {
         /// What is wrong.
         why: String,
     },
+    /// Another program holds a lock on the image.
+    #[error("{}: another program is writing this image or has it mounted; try again when that has ended", path.display())]
+    Busy {
+        /// The image.
+        path: PathBuf,
+    },
     /// What was asked for cannot be.
     #[error("{what}: found {found}, expected {expected}")]
     Choice {

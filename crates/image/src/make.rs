@@ -8,7 +8,9 @@
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
 use crate::limits::{self, Limits};
+use crate::lock::Lock;
 use crate::parallel;
+use crate::scratch::beside;
 use crate::target::{Jffs2Target, Target, Volume};
 use crate::tree::{Node, Tree};
 use crate::volume::AnyDisk;
@@ -19,7 +21,6 @@ use nandlab_mtd::{Image, ImageFormat, Layout, Mtd};
 use nandlab_vfs::{Errno, FileSystem, Time};
 use std::fs::File;
 use std::path::Path;
-use tempfile::NamedTempFile;
 
 /// Bytes of a file that are prepared at once: whole pages of every format.
 const SPAN: u64 = 256 * 1024;
@@ -175,30 +176,13 @@ pub struct Made {
 /// Makes an image of a settled tree at `to`.
 pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
     let losses = making.format.limits().fit(&mut tree, making.lossy)?;
+    let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
     let mut made = making.fill(&tree, scratch.as_file(), to)?;
     made.losses.list.splice(0..0, losses.list);
     made.losses.more += losses.more;
-    scratch.persist(to).map_err(|error| ImageError::File {
-        path: to.into(),
-        error: error.error,
-    })?;
+    scratch.persist(to)?;
     Ok(made)
-}
-
-/// A new file that is to take the place of `path`.
-pub fn beside(path: &Path) -> Result<NamedTempFile> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let dir = path
-        .parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder
-        .prefix(".nandlab-")
-        .permissions(std::fs::Permissions::from_mode(0o666))
-        .tempfile_in(dir)
-        .map_err(ImageError::file(dir))
 }
 
 impl Making<'_> {

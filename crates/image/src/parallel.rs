@@ -2,7 +2,7 @@
 //!
 //! *Promises.* At most `window` jobs are under way or done and not taken: memory is theirs alone.
 //! The number of threads changes nothing but the time. When a result is refused, no more jobs
-//! begin.
+//! begin. A panic on any thread ends the work; nobody waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -16,6 +16,23 @@ struct State<I, R> {
     done: BTreeMap<usize, R>,
     /// No more jobs, or nobody wants any.
     ended: bool,
+    /// A worker panicked: its result never comes.
+    panicked: bool,
+}
+
+/// Ends the work when a thread leaves it, by a panic too.
+struct Leave<'a, I, R> {
+    state: &'a Mutex<State<I, R>>,
+    wake: [&'a Condvar; 2],
+}
+
+impl<I, R> Drop for Leave<'_, I, R> {
+    fn drop(&mut self) {
+        let mut held = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        held.ended = true;
+        held.panicked |= thread::panicking();
+        self.wake.iter().for_each(|waiting| waiting.notify_all());
+    }
 }
 
 /// Gives each result of `work` to `take`, in the order of `jobs`, until that fails.
@@ -37,9 +54,15 @@ where
         taken: 0,
         done: BTreeMap::new(),
         ended: false,
+        panicked: false,
     });
     let (room, ready) = (Condvar::new(), Condvar::new());
+    let leave = || Leave {
+        state: &state,
+        wake: [&room, &ready],
+    };
     let run = || {
+        let _leave = leave();
         let mut own = start();
         loop {
             let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,9 +71,6 @@ where
             }
             let job = if held.ended { None } else { held.jobs.next() };
             let Some(job) = job else {
-                held.ended = true;
-                ready.notify_all();
-                room.notify_all();
                 return;
             };
             let number = held.begun;
@@ -66,6 +86,7 @@ where
         }
     };
     thread::scope(|scope| {
+        let _leave = leave();
         (0..threads.max(1)).for_each(|_| _ = scope.spawn(run));
         loop {
             let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,6 +94,10 @@ where
             let result = loop {
                 match held.done.remove(&next) {
                     Some(result) => break result,
+                    None if held.panicked => {
+                        drop(held);
+                        panic!("a worker panicked")
+                    }
                     None if held.ended && held.begun == next => return Ok(()),
                     None => held = ready.wait(held).unwrap_or_else(PoisonError::into_inner),
                 }
@@ -80,11 +105,7 @@ where
             held.taken += 1;
             drop(held);
             room.notify_one();
-            if let Err(error) = take(result) {
-                state.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
-                room.notify_all();
-                return Err(error);
-            }
+            take(result)?;
         }
     })
 }
@@ -139,5 +160,26 @@ mod tests {
         );
         assert_eq!(outcome, Err(20));
         assert!(begun.load(Ordering::SeqCst) <= 21 + 5 + 3);
+    }
+
+    #[test]
+    fn a_panic_of_a_worker_or_of_the_taker_ends_the_work() {
+        for worker in [true, false] {
+            let (told, outcome) = std::sync::mpsc::channel();
+            thread::spawn(move || {
+                let work = |(): &mut (), job: usize| {
+                    assert!(!worker || job != 20, "seeded");
+                    job
+                };
+                let take = |result| {
+                    assert!(worker || result != 20, "seeded");
+                    Ok::<(), ()>(())
+                };
+                let run = || in_order(3, 5, 0.., || (), work, take);
+                told.send(std::panic::catch_unwind(run).is_err())
+            });
+            let outcome = outcome.recv_timeout(std::time::Duration::from_secs(60));
+            assert_eq!(outcome, Ok(true));
+        }
     }
 }

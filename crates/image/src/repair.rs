@@ -10,10 +10,10 @@
 use crate::check::{Checked, Finding, Severity, check};
 use crate::copies;
 use crate::detect::{Detected, DiskKind, FlashKind};
-use crate::edit::{copy, replace};
+use crate::edit::{copy, locked, replace};
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
-use crate::make::beside;
+use crate::scratch::beside;
 use crate::volume::{Access, AnyDisk, Mounted, Opening, Volume, lent};
 use nandlab_block::{BlockDevice as _, Image as Disk, Lba, Patch};
 use nandlab_ext::Ext;
@@ -21,7 +21,7 @@ use nandlab_f2fs::F2fs;
 use nandlab_fat::Fat;
 use nandlab_vfs::{Errno, FileSystem, Time};
 use serde::Serialize;
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
 /// Times that a volume is looked at: one mend may show the next.
@@ -41,6 +41,7 @@ pub struct Repaired {
 /// Repairs the image at `path`; `now` is when what gets a new name changed.
 pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     let real = fs::canonicalize(path).map_err(ImageError::file(path))?;
+    let lock = locked(&real)?;
     let open = Opening {
         salvage: true,
         ..opening.clone()
@@ -69,8 +70,7 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
         return Ok(unchanged(after));
     }
     let scratch = beside(&real)?;
-    let from = File::open(&real).map_err(ImageError::file(&real))?;
-    copy(&from, scratch.as_file()).map_err(ImageError::file(&real))?;
+    copy(lock.file(), scratch.as_file()).map_err(ImageError::file(&real))?;
     match detected {
         Detected::Disk(kind) => {
             let file = ImageFile::open_writable(scratch.path()).map_err(ImageError::file(&real))?;
@@ -86,7 +86,7 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     if after.worst() == Some(Severity::Damage) || weight(&after) >= weight(&before) {
         return Ok(unchanged(after));
     }
-    replace(scratch, &from, &real)?;
+    replace(scratch, &lock, &real)?;
     Ok(Repaired {
         before,
         after,

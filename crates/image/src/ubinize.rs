@@ -5,7 +5,8 @@
 //! *Knows nothing of* what the volumes hold.
 
 use crate::error::{ImageError, Result};
-use crate::make::beside;
+use crate::lock::Lock;
+use crate::scratch::beside;
 use nandlab_mtd::Geometry;
 use nandlab_ubi::format::{FLAG_AUTORESIZE, VolumeKind};
 use nandlab_ubi::{Headers, ImageSpec, ImageVolume, UbiError, VolumeSpec, image_to};
@@ -173,6 +174,7 @@ pub fn ubinize(description: &Path, device: Device, to: &Path) -> Result<u64> {
         image_seq: device.image_seq,
         volumes,
     };
+    let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
     let mut out = BufWriter::with_capacity(1 << 20, scratch.as_file());
     let mut bytes = 0;
@@ -200,9 +202,6 @@ pub fn ubinize(description: &Path, device: Device, to: &Path) -> Result<u64> {
     })?;
     out.flush().map_err(ImageError::file(to))?;
     drop(out);
-    scratch.persist(to).map_err(|error| ImageError::File {
-        path: to.into(),
-        error: error.error,
-    })?;
+    scratch.persist(to)?;
     Ok(bytes)
 }

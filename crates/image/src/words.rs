@@ -1,5 +1,34 @@
 //! Parts of messages.
 
+use std::borrow::Cow;
+
+/// Whether a terminal would obey a character instead of showing it: control characters, and those
+/// that change the direction or the lines of a text.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// A text for a terminal: hidden characters are escaped, lines and tabs stay.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let hidden = |character| is_hidden(character) && !matches!(character, '\n' | '\t');
+    if !text.contains(hidden) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if hidden(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown.into()
+}
+
 /// Words with the byte that they are about, unless they name it themselves.
 pub fn placed(at: Option<u64>, what: &str) -> String {
     let named =
@@ -32,6 +61,14 @@ mod tests {
             counted(7u16, "entry"),
         ];
         assert_eq!(told, ["1 file", "0 files", "1 entry", "7 entries"]);
+    }
+
+    #[test]
+    fn a_terminal_obeys_no_character_of_a_text() {
+        assert_eq!(
+            visible("a\x1b[2J\r\u{9b}1m \u{202e}txt.exe\u{2069}\n\tgrößer"),
+            "a\\u{1b}[2J\\r\\u{9b}1m \\u{202e}txt.exe\\u{2069}\n\tgrößer"
+        );
     }
 
     #[test]

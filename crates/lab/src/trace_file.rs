@@ -28,6 +28,19 @@ pub struct TraceDescription {
     pub time_scale: f64,
 }
 
+impl TraceDescription {
+    /// Why the trace is read more than once, if it is.
+    fn read_again(&self) -> Option<&'static str> {
+        if self.fit == FitRule::Scale(None) {
+            Some("workload.fit = \"scale\" without workload.span reads it twice")
+        } else if self.options.passes.get() > 1 {
+            Some("workload.passes reads it several times")
+        } else {
+            None
+        }
+    }
+}
+
 /// What to do with requests beyond the device's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FitRule {
@@ -55,6 +68,14 @@ pub enum TraceFileError {
     UnknownFormat {
         /// The trace.
         path: PathBuf,
+    },
+    /// A pipe cannot be read again.
+    #[error("{}: found a pipe, which can be read once, expected a file, since {why}; write the trace into a file first", path.display())]
+    Pipe {
+        /// The trace.
+        path: PathBuf,
+        /// Why it is read again.
+        why: &'static str,
     },
     /// A line or a request is wrong.
     #[error("{}", in_file(path, error))]
@@ -84,21 +105,23 @@ fn in_file(path: &Path, error: &WorkloadError) -> String {
     }
 }
 
-/// The lines of a file; memory for one line.
+/// The lines of a file or a pipe; memory for one line and the beginning.
 struct FileLines {
-    reader: BufReader<File>,
+    /// The beginning of a pipe, read to tell the format, and what follows.
+    reader: BufReader<io::Chain<io::Cursor<Vec<u8>>, File>>,
     line: Vec<u8>,
     /// Bytes read so far, over all passes.
     read: Rc<Cell<u64>>,
 }
 
 impl FileLines {
-    fn open(path: &Path, read: Rc<Cell<u64>>) -> io::Result<Self> {
-        Ok(Self {
-            reader: BufReader::with_capacity(256 << 10, File::open(path)?),
+    fn new(trace: Opened, read: Rc<Cell<u64>>) -> Self {
+        let whole = io::Cursor::new(trace.head).chain(trace.rest);
+        Self {
+            reader: BufReader::with_capacity(256 << 10, whole),
             line: Vec::new(),
             read,
-        })
+        }
     }
 }
 
@@ -121,9 +144,41 @@ impl Lines for FileLines {
     }
 
     fn rewind(&mut self) -> Result<(), LineError> {
-        self.reader
-            .rewind()
+        let buffered = self.reader.buffer().len();
+        self.reader.consume(buffered);
+        let (head, rest) = self.reader.get_mut().get_mut();
+        head.set_position(head.get_ref().len() as u64);
+        rest.rewind()
             .map_err(|error| LineError::Failed(error.to_string()))
+    }
+}
+
+/// A trace, opened once: a pipe gives its bytes to nobody else.
+struct Opened {
+    /// Bytes that were read ahead of `rest`.
+    head: Vec<u8>,
+    rest: File,
+    format: Option<Format>,
+    pipe: bool,
+}
+
+impl Opened {
+    fn new(path: &Path, format: Option<Format>) -> io::Result<Self> {
+        let mut opened = Self {
+            head: Vec::new(),
+            rest: File::open(path)?,
+            format,
+            pipe: false,
+        };
+        if format.is_none() {
+            (&opened.rest).take(HEAD).read_to_end(&mut opened.head)?;
+            opened.format = Format::detect(&opened.head);
+        }
+        match opened.rest.rewind() {
+            Ok(()) => opened.head.clear(),
+            Err(_) => opened.pipe = true,
+        }
+        Ok(opened)
     }
 }
 
@@ -147,20 +202,19 @@ impl TraceFeed {
             path: path.clone(),
             error,
         };
-        let format = match description.format {
-            Some(format) => format,
-            None => detect(path)
-                .map_err(in_file)?
-                .ok_or_else(|| TraceFileError::UnknownFormat { path: path.clone() })?,
-        };
+        let opened = Opened::new(path, description.format).map_err(in_file)?;
+        let format = opened
+            .format
+            .ok_or_else(|| TraceFileError::UnknownFormat { path: path.clone() })?;
+        if let Some(why) = description.read_again().filter(|_| opened.pipe) {
+            let path = path.clone();
+            return Err(TraceFileError::Pipe { path, why });
+        }
+        let total = opened.rest.metadata().map_err(in_file)?.len();
         let read = Rc::new(Cell::new(0));
-        let reader = || {
-            let lines = FileLines::open(path, read.clone()).map_err(in_file)?;
-            Ok(Reader::from_lines(
-                lines,
-                format,
-                description.options.clone(),
-            ))
+        let reader = |opened| {
+            let lines = FileLines::new(opened, read.clone());
+            Reader::from_lines(lines, format, description.options.clone())
         };
         let content = |error| TraceFileError::Content {
             path: path.clone(),
@@ -171,7 +225,11 @@ impl TraceFeed {
             FitRule::Wrap => Fit::Wrap,
             FitRule::Scale(Some(span)) => Fit::Scale { span },
             FitRule::Scale(None) => Fit::Scale {
-                span: Survey::of(&mut reader()?).map_err(content)?.end.max(1),
+                span: {
+                    let again = Opened::new(path, Some(format)).map_err(in_file)?;
+                    let survey = Survey::of(&mut reader(again)).map_err(content)?;
+                    survey.end.max(1)
+                },
             },
         };
         let target = Target {
@@ -180,25 +238,15 @@ impl TraceFeed {
             fit,
             time_scale: description.time_scale,
         };
-        let source = Fitted::new(reader()?, target).map_err(content)?;
+        let source = Fitted::new(reader(opened), target).map_err(content)?;
         read.set(0);
-        let total = std::fs::metadata(path)
-            .map_err(in_file)?
-            .len()
-            .saturating_mul(description.options.passes.get());
         Ok(Self {
             source,
             read,
-            total,
+            total: total.saturating_mul(description.options.passes.get()),
             path: path.clone(),
         })
     }
-}
-
-fn detect(path: &Path) -> io::Result<Option<Format>> {
-    let mut head = Vec::new();
-    File::open(path)?.take(HEAD).read_to_end(&mut head)?;
-    Ok(Format::detect(&head))
 }
 
 impl Source for TraceFeed {
@@ -219,7 +267,11 @@ impl Feed for TraceFeed {
     }
 
     fn share_done(&self) -> f64 {
-        self.read.get() as f64 / self.total.max(1) as f64
+        match self.total {
+            // The length of a pipe is unknown.
+            0 => 0.0,
+            total => self.read.get() as f64 / total as f64,
+        }
     }
 
     fn file(&self) -> Option<&Path> {
@@ -348,7 +400,8 @@ mod tests {
         ] {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             file.write_all(text.as_bytes()).unwrap();
-            let mut ours = FileLines::open(file.path(), Rc::default()).unwrap();
+            let opened = Opened::new(file.path(), None).unwrap();
+            let mut ours = FileLines::new(opened, Rc::default());
             let mut theirs = Text::from(text.as_bytes());
             loop {
                 let (a, b) = (ours.line(), theirs.line());

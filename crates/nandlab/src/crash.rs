@@ -1,14 +1,14 @@
 //! `nandlab crash`: the power cut everywhere in an experiment.
 
 use crate::failure::{Failure, Status};
-use crate::output::print;
+use crate::output::{Target, note, print};
 use crate::progress::Bar;
 use nandlab_crash::{Cuts, Id, Plan, SecondLevel};
 use nandlab_lab::cut::Prepared;
 use nandlab_lab::{Experiment, Progress};
 use nandlab_stack::Document;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Cut the power everywhere in an experiment, recover, and judge what is left
@@ -63,13 +63,20 @@ impl Args {
             .iter()
             .flat_map(|seed| [format!("run.seed={seed}"), format!("chip.seed={seed}")]);
         let overrides: Vec<String> = self.set.iter().cloned().chain(seeds).collect();
-        let experiment = Experiment::take(Document::read(&self.experiment, &overrides)?)?;
+        let document = Document::read(&self.experiment, &overrides)?;
+        let inputs = document.files();
+        let experiment = Experiment::take(document)?;
+        let target = self
+            .json
+            .as_ref()
+            .map(|path| Target::open(path, &inputs))
+            .transpose()?;
         let prepared = Prepared::new(&experiment, self.ops)?;
         if prepared.cut_short {
-            eprintln!(
-                "nandlab: {}: the first {} operations of the workload (--ops gives another number)",
+            note(format_args!(
+                "{}: the first {} operations of the workload (--ops gives another number)",
                 experiment.name, self.ops
-            );
+            ));
         }
         let second = if self.second == 0 {
             SecondLevel::Off
@@ -85,63 +92,62 @@ impl Args {
             ..Plan::default()
         };
         match &self.id {
-            Some(id) => self.again(&prepared, &plan, id),
-            None => self.explore(&experiment.name, &prepared, &plan),
+            Some(id) => again((&prepared, &plan), id, target),
+            None => explore(&experiment.name, (&prepared, &plan), target),
         }
     }
+}
 
-    fn explore(&self, name: &str, prepared: &Prepared, plan: &Plan) -> Result<Status, Failure> {
-        let (bar, begun) = (Bar::new(name), Instant::now());
-        let share = |done, all| {
-            bar.show(Progress {
-                phase: "cutting",
-                share: done as f64 / all as f64,
-            })
-        };
-        let report = prepared.explore(plan, &share)?;
-        drop(bar);
-        let (states, seconds) = (
-            report.states + report.second_level_states,
-            begun.elapsed().as_secs_f64(),
-        );
-        self.write(&report, &report.to_string())?;
-        eprintln!(
-            "nandlab: {name}: {states} states in {seconds:.1} s, {:.0} a second",
-            states as f64 / seconds
-        );
-        Ok(if report.violations_total == 0 {
-            Status::Done
-        } else {
-            Status::Problem
+fn explore(
+    name: &str,
+    (prepared, plan): (&Prepared, &Plan),
+    target: Option<Target>,
+) -> Result<Status, Failure> {
+    let (bar, begun) = (Bar::new(name), Instant::now());
+    let share = |done, all| {
+        bar.show(Progress {
+            phase: "cutting",
+            share: done as f64 / all as f64,
         })
-    }
+    };
+    let report = prepared.explore(plan, &share)?;
+    drop(bar);
+    let (states, seconds) = (
+        report.states + report.second_level_states,
+        begun.elapsed().as_secs_f64(),
+    );
+    write(&report, &report.to_string(), target)?;
+    note(format_args!(
+        "{name}: {states} states in {seconds:.1} s, {:.0} a second",
+        states as f64 / seconds
+    ));
+    Ok(if report.violations_total == 0 {
+        Status::Done
+    } else {
+        Status::Problem
+    })
+}
 
-    fn again(&self, prepared: &Prepared, plan: &Plan, id: &Id) -> Result<Status, Failure> {
-        let violation = prepared.replay(plan, id)?;
-        let text = violation
-            .as_ref()
-            .map_or_else(|| format!("{id}  nothing wrong\n"), ToString::to_string);
-        self.write(&violation, &text)?;
-        Ok(if violation.is_none() {
-            Status::Done
-        } else {
-            Status::Problem
-        })
-    }
+fn again(
+    (prepared, plan): (&Prepared, &Plan),
+    id: &Id,
+    target: Option<Target>,
+) -> Result<Status, Failure> {
+    let violation = prepared.replay(plan, id)?;
+    let text = violation
+        .as_ref()
+        .map_or_else(|| format!("{id}  nothing wrong\n"), ToString::to_string);
+    write(&violation, &text, target)?;
+    Ok(if violation.is_none() {
+        Status::Done
+    } else {
+        Status::Problem
+    })
+}
 
-    fn write(&self, value: &impl Serialize, text: &str) -> Result<(), Failure> {
-        let Some(path) = &self.json else {
-            return print(text);
-        };
-        let failed = |error| Failure::Output {
-            path: path.clone(),
-            error,
-        };
-        let json = serde_json::to_string(value).map_err(|error| failed(error.into()))? + "\n";
-        if path == Path::new("-") {
-            return print(&json);
-        }
+fn write(value: &impl Serialize, text: &str, target: Option<Target>) -> Result<(), Failure> {
+    if !target.as_ref().is_some_and(Target::is_stdout) {
         print(text)?;
-        std::fs::write(path, json).map_err(failed)
     }
+    target.map_or(Ok(()), |target| target.json(value))
 }

@@ -7,7 +7,8 @@ mod error;
 mod served;
 
 use crate::failure::{Failure, Status};
-use crate::output::print;
+use crate::mount::lock_saved;
+use crate::output::{distinct, note, print};
 
 pub use error::ExportError;
 use nandlab_host::disk::{self, DiskFile};
@@ -69,13 +70,18 @@ struct Place {
 impl Args {
     /// Serves until interrupted.
     pub fn execute(self) -> Result<Status, Failure> {
-        let description = describe(Document::read(&self.stack, &self.set)?)?;
+        let document = Document::read(&self.stack, &self.set)?;
+        if let Some(record) = &self.record {
+            distinct(record, &document.files())?;
+        }
+        let description = describe(document)?;
         if description.chip.spec.contents == Contents::Dropped {
             return Err(ExportError::NoContents {
                 file: self.stack.display().to_string(),
             }
             .into());
         }
+        let _lock = lock_saved(&description)?;
         let stack = Stack::build(&description).map_err(ExportError::from)?;
         let served = Served::new(stack).map_err(ExportError::from)?;
         let recording = self.serve(&served)?;
@@ -135,7 +141,7 @@ impl Args {
     }
 
     fn serve_nbd(&self, shared: SharedDisk, address: &str) -> Result<(), Failure> {
-        let dropped: nbd::Dropped = Arc::new(|why| eprintln!("nandlab: dropped a client: {why}"));
+        let dropped: nbd::Dropped = Arc::new(|why| note(format_args!("dropped a client: {why}")));
         let options = nbd::Options {
             stop_after_last: self.once,
             dropped: Some(dropped),
@@ -202,7 +208,9 @@ fn serve_file(shared: SharedDisk, dir: &Path, served: Served) -> Result<(), Fail
 /// Unmounts, which ends the serving; says so where the mount is in use, and the serving goes on.
 pub fn let_go(dir: &Path) {
     if let Err(error) = release(dir) {
-        eprintln!("nandlab: {error}; detach what uses it, then interrupt again");
+        note(format_args!(
+            "{error}; detach what uses it, then interrupt again"
+        ));
     }
 }
 

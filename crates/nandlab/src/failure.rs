@@ -60,9 +60,26 @@ pub enum Failure {
         /// Why not.
         error: io::Error,
     },
+    /// Several runs would read one pipe.
+    #[error("{}: found a pipe, which can be read once, expected a file for several runs; write the trace into a file first", .0.display())]
+    Pipe(PathBuf),
+    /// A result would replace what it is made from.
+    #[error("{}: the same file as {}, which is used by this command; write to another file", target.display(), input.display())]
+    SameFile {
+        /// The output.
+        target: PathBuf,
+        /// The input, or the other output.
+        input: PathBuf,
+    },
 }
 
 impl Failure {
+    /// Whether the reader of standard output has gone away: files break no pipe.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Image(nandlab_image::ImageError::File { error, .. })
+            if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
     /// The exit status it means.
     pub fn status(&self) -> Status {
         match self {

@@ -8,6 +8,7 @@ mod crash;
 mod export;
 mod failure;
 mod image;
+mod interrupt;
 mod manual;
 mod mount;
 mod output;
@@ -65,10 +66,17 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command.execute() {
+    let command = Cli::parse().command;
+    // These two end cleanly at a signal.
+    if !matches!(command, Command::Export(_) | Command::Mount(_)) {
+        interrupt::remove_scratch_files();
+    }
+    match command.execute() {
         Ok(status) => status.into(),
+        // A reader that has gone away is no failure.
+        Err(failure) if failure.is_closed_pipe() => Status::Done.into(),
         Err(failure) => {
-            eprintln!("nandlab: {}", Chain(&failure));
+            output::note(format_args!("{}", Chain(&failure)));
             failure.status().into()
         }
     }

@@ -2,7 +2,7 @@
 //! readers.
 
 use crate::failure::{Failure, Status};
-use crate::output::{failed, print};
+use crate::output::{failed, put};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ impl Completions {
     pub fn execute(self, mut command: clap::Command) -> Result<Status, Failure> {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut command, "nandlab", &mut text);
-        print(&String::from_utf8_lossy(&text))?;
+        put(&String::from_utf8_lossy(&text))?;
         Ok(Status::Done)
     }
 }

@@ -6,13 +6,15 @@ use crate::failure::{Failure, Status};
 use crate::image::Shape;
 use crate::output::print;
 use nandlab_host::mount::{self, STATS};
+use nandlab_image::lock::Lock;
 use nandlab_image::volume::{Access, Volume};
 use nandlab_lab::Experiment;
 use nandlab_lab::run::{Live, live};
-use nandlab_stack::Document;
+use nandlab_stack::{Description, Document};
 use nandlab_vfs::FileSystem;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Mount the file system of a stack or of an image on a directory until Ctrl-C or umount
 #[derive(Debug, clap::Args)]
@@ -67,6 +69,7 @@ impl Args {
         }
         let document = Document::read(&self.source, &self.set)?;
         let (description, seed) = Experiment::take_stack(document)?;
+        let _lock = lock_saved(&description)?;
         let served = live(&description, seed, |fs, below| self.stack(fs, below))?;
         served?;
         Ok(Status::Done)
@@ -77,6 +80,11 @@ impl Args {
             Access::Read
         } else {
             Access::Write
+        };
+        let _lock = if self.read_only {
+            Lock::shared(&self.source)?
+        } else {
+            Lock::exclusive(&self.source, Duration::ZERO)?
         };
         let mut volume = Volume::open(&self.source, &self.shape.opening(), access)?;
         self.serve(volume.fs()?, mount::Options::default(), "")
@@ -125,6 +133,13 @@ impl Args {
         let said = format!("{} until Ctrl-C or umount{besides}\n", self.dir.display());
         Ok(mount::serve(fs, &self.dir, options, || _ = print(&said)).map_err(ExportError::from)?)
     }
+}
+
+/// Locks the dump that a stack will replace when it ends, if there is one already.
+pub fn lock_saved(description: &Description) -> Result<Option<Lock>, Failure> {
+    let old = description.chip.save.as_ref().filter(|path| path.is_file());
+    let lock = old.map(|path| Lock::exclusive(path, Duration::ZERO));
+    Ok(lock.transpose()?)
 }
 
 /// The stack that a document describes, and the seed of its run.

@@ -1,10 +1,17 @@
 //! Where results go: the terminal, a file for machines, a file for people.
+//!
+//! *Promises.* A target that cannot be written, or that is an input too, is refused before the
+//! work. A file is as it was until the result is complete.
 
 use crate::failure::Failure;
+use nandlab_image::ImageError;
+use nandlab_image::scratch::{Scratch, beside};
+use nandlab_image::words::visible;
 use nandlab_lab::result::RunResult;
 use nandlab_lab::{Outcome, report, table};
-use std::fs::OpenOptions;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Options that say where results go.
@@ -20,67 +27,192 @@ pub struct Output {
 }
 
 impl Output {
-    /// Refuses files that cannot be written, before hours are spent on what goes into them.
-    pub fn check(&self) -> Result<(), Failure> {
-        let files = self
-            .json
-            .iter()
-            .chain(&self.report)
-            .filter(|path| path.as_path() != Path::new("-"));
-        files.into_iter().try_for_each(|path| {
-            let opened = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path);
-            opened.map(|_| ()).map_err(|error| failed(path, error))
+    /// Opens the targets.
+    pub fn open(&self, inputs: &[PathBuf]) -> Result<Targets, Failure> {
+        if let (Some(json), Some(report)) = (&self.json, &self.report) {
+            distinct(report, [json])?;
+        }
+        let open = |path: &Option<PathBuf>| {
+            path.as_ref()
+                .map(|path| Target::open(path, inputs))
+                .transpose()
+        };
+        Ok(Targets {
+            json: open(&self.json)?,
+            report: match &self.report {
+                Some(path) => Some(Target::file(path, inputs)?),
+                None => None,
+            },
         })
     }
+}
 
+/// The open targets of an [`Output`].
+pub struct Targets {
+    json: Option<Target>,
+    report: Option<Target>,
+}
+
+impl Targets {
     /// Writes the outcomes wherever they are asked for.
-    pub fn write(&self, outcomes: &[Outcome]) -> Result<(), Failure> {
-        let on_stdout = self.json.as_deref() == Some(Path::new("-"));
-        if !on_stdout {
+    pub fn write(self, outcomes: &[Outcome]) -> Result<(), Failure> {
+        if !self.json.as_ref().is_some_and(Target::is_stdout) {
             print(&table::compare(outcomes))?;
         }
-        if let Some(path) = &self.json {
+        if let Some(target) = self.json {
             let results: Vec<&RunResult> = outcomes.iter().map(|outcome| &outcome.result).collect();
-            let text =
-                serde_json::to_string(&results).map_err(|error| failed(path, error.into()))? + "\n";
-            if on_stdout {
-                print(&text)?
-            } else {
-                save(path, &text)?
-            }
+            target.json(&results)?;
         }
-        if let Some(path) = &self.report {
+        if let Some(target) = self.report {
             let results: Vec<RunResult> = outcomes
                 .iter()
                 .map(|outcome| outcome.result.clone())
                 .collect();
             let costs: Vec<_> = outcomes.iter().map(|outcome| outcome.cost).collect();
             let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
-            save(path, &report::html(&names.join(", "), &results, &costs))?;
+            target.write(&report::html(&names.join(", "), &results, &costs))?;
         }
         for outcome in outcomes {
             outcome
                 .notes
                 .iter()
-                .for_each(|note| eprintln!("nandlab: {}: {note}", outcome.result.name));
+                .for_each(|words| note(format_args!("{}: {words}", outcome.result.name)));
             if let Some(reason) = &outcome.result.host.first_failure {
                 let failed = outcome.result.host.failed;
-                eprintln!(
-                    "nandlab: {}: {failed} requests were refused, the first: {reason}",
+                note(format_args!(
+                    "{}: {failed} requests were refused, the first: {reason}",
                     outcome.result.name
-                );
+                ));
             }
         }
         Ok(())
     }
 }
 
-/// Writes to standard output; a reader that has gone away is no failure.
+/// Where one result goes.
+pub struct Target {
+    path: PathBuf,
+    to: To,
+}
+
+enum To {
+    Stdout,
+    /// A device, a pipe, or a file with several names, which a rename would separate.
+    Open(File),
+    /// A file, and the path that the scratch file takes.
+    Scratch(Scratch, PathBuf),
+}
+
+impl Target {
+    /// Opens a target; "-" is standard output.
+    pub fn open(path: &Path, inputs: &[PathBuf]) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            let (path, to) = ("standard output".into(), To::Stdout);
+            return Ok(Self { path, to });
+        }
+        Self::file(path, inputs)
+    }
+
+    /// Opens a target that is a file, whatever its name.
+    pub fn file(path: &Path, inputs: &[PathBuf]) -> Result<Self, Failure> {
+        distinct(path, inputs)?;
+        let to = open(path).map_err(|error| failed(path, error))?;
+        Ok(Self {
+            path: path.into(),
+            to,
+        })
+    }
+
+    /// Whether it is standard output.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self.to, To::Stdout)
+    }
+
+    /// Writes a value as a line of JSON.
+    pub fn json(self, value: &impl serde::Serialize) -> Result<(), Failure> {
+        let text =
+            serde_json::to_string(value).map_err(|error| failed(&self.path, error.into()))?;
+        self.write(&(text + "\n"))
+    }
+
+    /// Writes the whole result.
+    pub fn write(self, text: &str) -> Result<(), Failure> {
+        let written = match self.to {
+            To::Stdout => return put(text),
+            To::Open(mut file) => {
+                let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
+                let cut = if regular { file.set_len(0) } else { Ok(()) };
+                cut.and_then(|()| file.write_all(text.as_bytes()))
+            }
+            To::Scratch(scratch, real) => scratch
+                .as_file()
+                .write_all(text.as_bytes())
+                .and_then(|()| scratch.persist(&real).map_err(reason)),
+        };
+        written.map_err(|error| failed(&self.path, error))
+    }
+}
+
+fn open(path: &Path) -> io::Result<To> {
+    let old = match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        old => Some(old?),
+    };
+    let Some(old) = old else {
+        return Ok(To::Scratch(beside(path).map_err(reason)?, path.into()));
+    };
+    let file = OpenOptions::new().write(true).open(path)?;
+    if !old.is_file() || old.nlink() > 1 {
+        return Ok(To::Open(file));
+    }
+    // A symbolic link stays one.
+    let real = path.canonicalize()?;
+    let scratch = beside(&real).map_err(reason)?;
+    scratch.resemble(&file)?;
+    Ok(To::Scratch(scratch, real))
+}
+
+/// The operating system's words in an error of an image.
+fn reason(error: ImageError) -> io::Error {
+    match error {
+        ImageError::File { error, .. } => error,
+        error => io::Error::other(error.to_string()),
+    }
+}
+
+/// Refuses a target that is one of the inputs, by whatever name.
+pub fn distinct<'a>(
+    target: &Path,
+    inputs: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<(), Failure> {
+    let file = |path: &Path| path.metadata().ok().filter(Metadata::is_file);
+    let number = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    let own = file(target).map(number);
+    let same = |input: &&PathBuf| {
+        input.as_path() == target || own.is_some() && file(input).map(number) == own
+    };
+    match inputs.into_iter().find(same) {
+        Some(input) => Err(Failure::SameFile {
+            target: target.into(),
+            input: input.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Writes text for people to standard output, where a terminal obeys none of it.
 pub fn print(text: &str) -> Result<(), Failure> {
+    put(&visible(text))
+}
+
+/// Writes a message to standard error, where a terminal obeys none of it.
+pub fn note(message: std::fmt::Arguments<'_>) {
+    // Nobody can be told that standard error is closed.
+    _ = writeln!(io::stderr(), "nandlab: {}", visible(&message.to_string()));
+}
+
+/// Writes to standard output as it is; a reader that has gone away is no failure.
+pub fn put(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -88,11 +220,6 @@ pub fn print(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
-}
-
-/// Writes a file.
-pub fn save(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| failed(path, error))
 }
 
 /// An output that could not be written.

@@ -1,7 +1,7 @@
 //! `nandlab paper`: publications reproduced.
 
 use crate::failure::{Failure, Status};
-use crate::output::{failed, print, save};
+use crate::output::{Target, distinct, failed, print};
 use crate::progress::Bar;
 use nandlab_lab::table;
 use nandlab_papers::{ALL, Paper};
@@ -45,9 +45,21 @@ impl Args {
             .iter()
             .filter(|paper| self.name == "all" || paper.id == self.name)
             .collect();
-        let on_stdout = self.json.as_deref() == Some(Path::new("-"));
-        let mut json = String::new();
+        let open = |path: &PathBuf| Target::open(path, &[]);
+        let target = self.json.as_ref().map(open).transpose()?;
+        let mut reports = Vec::new();
         for paper in &wanted {
+            let path = self.report.as_ref();
+            let path = path.map(|path| report_path(path, paper.id, wanted.len()));
+            if let Some(path) = &path {
+                distinct(path, &self.json)?;
+            }
+            let open = |path: PathBuf| Target::file(&path, &[]);
+            reports.push(path.map(open).transpose()?);
+        }
+        let on_stdout = target.as_ref().is_some_and(Target::is_stdout);
+        let mut json = String::new();
+        for (paper, report) in wanted.iter().zip(reports) {
             let bar = Bar::new(paper.id);
             let done = paper.reproduce(&|progress| bar.show(progress))?;
             drop(bar);
@@ -58,14 +70,12 @@ impl Args {
                 .json()
                 .map_err(|error| failed(Path::new("JSON"), error.into()))?;
             json = json + &line + "\n";
-            if let Some(path) = &self.report {
-                save(&report_path(path, paper.id, wanted.len()), &done.html())?;
+            if let Some(report) = report {
+                report.write(&done.html())?;
             }
         }
-        match &self.json {
-            Some(_) if on_stdout => print(&json)?,
-            Some(path) => save(path, &json)?,
-            None => {}
+        if let Some(target) = target {
+            target.write(&json)?;
         }
         Ok(Status::Done)
     }

@@ -1,6 +1,7 @@
 //! A progress bar on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use nandlab_image::words::visible;
 use nandlab_lab::Progress;
 
 /// Steps of the bar.
@@ -13,7 +14,7 @@ impl Bar {
     /// A bar for the run of this name.
     pub fn new(name: &str) -> Self {
         // Hidden by itself where standard error is no terminal.
-        let bar = ProgressBar::new(STEPS).with_prefix(name.to_string());
+        let bar = ProgressBar::new(STEPS).with_prefix(visible(name).into_owned());
         if let Ok(style) =
             ProgressStyle::with_template("{prefix} {msg:12} [{wide_bar}] {percent:>3} % {eta:>5}")
         {

@@ -27,12 +27,14 @@ impl Args {
     /// Replays it.
     pub fn execute(self) -> Result<Status, Failure> {
         let overrides = self.trials.overrides();
-        let take = |trace: &Path, stack: &PathBuf| {
+        let mut inputs = Vec::new();
+        let mut take = |trace: &Path, stack: &PathBuf| {
             let mut document = Document::read(stack, &overrides)?;
             document.replace(
                 "workload",
                 &[("type", "trace"), ("file", &trace.to_string_lossy())],
             );
+            inputs.extend(document.files());
             let mut experiment = Experiment::take(document)?;
             if self.traces.len() > 1 {
                 let trace = trace.file_stem().unwrap_or(trace.as_os_str());
@@ -47,6 +49,6 @@ impl Args {
         let experiments = pairs
             .map(|(trace, stack)| take(trace, stack))
             .collect::<Result<Vec<_>, Failure>>()?;
-        self.trials.execute(&experiments)
+        self.trials.execute(&experiments, &inputs)
     }
 }

@@ -20,12 +20,17 @@ impl Args {
     /// Runs them.
     pub fn execute(self) -> Result<Status, Failure> {
         let overrides = self.trials.overrides();
-        let take = |path: &PathBuf| Ok(Experiment::take(Document::read(path, &overrides)?)?);
+        let mut inputs = Vec::new();
+        let take = |path: &PathBuf| {
+            let document = Document::read(path, &overrides)?;
+            inputs.extend(document.files());
+            Ok(Experiment::take(document)?)
+        };
         let experiments = self
             .experiments
             .iter()
             .map(take)
             .collect::<Result<Vec<_>, Failure>>()?;
-        self.trials.execute(&experiments)
+        self.trials.execute(&experiments, &inputs)
     }
 }

@@ -5,6 +5,8 @@ use crate::failure::{Failure, Status};
 use crate::output::{Output, print};
 use crate::progress::Bar;
 use nandlab_lab::{Experiment, Outcome, run, table};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 
 /// Options of every trial.
 #[derive(Debug, clap::Args)]
@@ -33,8 +35,12 @@ impl Trials {
         self.set.iter().cloned().chain(seeds).collect()
     }
 
-    /// Runs the experiments, or explains them.
-    pub fn execute(&self, experiments: &[Experiment]) -> Result<Status, Failure> {
+    /// Runs the experiments, which are made from these files, or explains them.
+    pub fn execute(
+        &self,
+        experiments: &[Experiment],
+        inputs: &[PathBuf],
+    ) -> Result<Status, Failure> {
         if self.explain {
             let explained: Vec<String> = experiments
                 .iter()
@@ -43,12 +49,22 @@ impl Trials {
             print(&explained.join("\n"))?;
             return Ok(Status::Done);
         }
-        self.output.check()?;
+        let mut pipes: Vec<&Path> = Vec::new();
+        for path in experiments.iter().filter_map(|one| one.workload.file()) {
+            // The first run leaves nothing for the second.
+            if pipes.contains(&path) {
+                return Err(Failure::Pipe(path.into()));
+            }
+            if path.metadata().is_ok_and(|m| m.file_type().is_fifo()) {
+                pipes.push(path);
+            }
+        }
+        let targets = self.output.open(inputs)?;
         let outcomes = experiments
             .iter()
             .map(trial)
             .collect::<Result<Vec<Outcome>, Failure>>()?;
-        self.output.write(&outcomes)?;
+        targets.write(&outcomes)?;
         Ok(if outcomes.iter().any(|outcome| outcome.problem) {
             Status::Problem
         } else {

@@ -6,6 +6,7 @@ use crate::suggest::nearest;
 use crate::value::{Take as _, Value, quote};
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::iter;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -186,6 +187,19 @@ impl Document {
     /// The file that it was read from.
     pub fn file(&self) -> &str {
         &self.file
+    }
+
+    /// The file that it was read from, and every file that one of its values names.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let named = self.sections.values().flat_map(|(_, entries)| entries);
+        let named = named.filter_map(|entry| match (&entry.value, &entry.place) {
+            (Value::Text(text), Place::Override(_)) => Some(PathBuf::from(text)),
+            (Value::Text(text), _) => Some(self.directory.join(text)),
+            _ => None,
+        });
+        iter::once(PathBuf::from(&*self.file))
+            .chain(named.filter(|path| path.is_file()))
+            .collect()
     }
 
     /// Takes a section out; an absent one is empty.

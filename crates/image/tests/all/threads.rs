@@ -1,39 +1,127 @@
 //! What is taken out of an image does not depend on how many threads take it: files, losses,
 //! failures.
 
-use crate::common::{archive, formats, made, tree};
+use crate::common::{archive, bytes, formats, made, tree};
 use nandlab_image::crew::Helpers;
 use nandlab_image::dir_out::DirOut;
+use nandlab_image::sink::{Bytes, Fill, Sink};
+use nandlab_image::tree::{Data, Entry, Node, Tree};
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::{Losses, Walk};
 use nandlab_image::{ImageError, dir_in};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use std::fs;
+use std::io;
 use std::iter;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 /// So many threads, and whether these read all contents.
 const CREWS: [(usize, bool); 5] = [(0, true), (1, true), (3, true), (1, false), (3, false)];
 
-fn take(
+fn take(image: &Path, to: &Path, crew: (usize, bool), salvage: bool) -> Result<Losses, ImageError> {
+    let mut sink = DirOut::new(to)?;
+    let mut losses = pour(image, &mut sink, crew, salvage)?;
+    losses.merge(sink.losses);
+    Ok(losses)
+}
+
+fn pour(
     image: &Path,
-    to: &Path,
+    sink: &mut dyn Sink,
     (threads, unpack): (usize, bool),
     salvage: bool,
 ) -> Result<Losses, ImageError> {
     let open = || Volume::open(image, &Opening::default(), Access::Read);
-    let (mut volume, mut sink, mut ignored) = (open()?, DirOut::new(to)?, |_| {});
+    let (mut volume, mut ignored) = (open()?, |_| {});
     let mut walk = Walk::new(volume.fs()?, salvage, &mut ignored);
     walk.helpers = (threads > 0).then_some(Helpers {
         threads,
         open: &open,
         unpack,
     });
-    let outcome = walk.run(b"", &mut sink);
-    let mut losses = std::mem::take(&mut walk.losses);
+    let outcome = walk.run(b"", sink);
+    let losses = std::mem::take(&mut walk.losses);
     outcome.map_err(|error| volume.explain(error))?;
-    losses.merge(sink.losses);
     Ok(losses)
+}
+
+/// A file system with room for a number of bytes.
+#[derive(Clone)]
+struct Small(Arc<AtomicU64>);
+
+impl Sink for Small {
+    fn put(&mut self, entry: &Entry, bytes: &mut dyn Bytes) -> Result<(), ImageError> {
+        Box::new(self.clone()).fill(entry, bytes).map(drop)
+    }
+
+    fn begin(&mut self, _: &Entry) -> Result<Option<Box<dyn Fill>>, ImageError> {
+        Ok(Some(Box::new(self.clone())))
+    }
+
+    fn finish(&mut self) -> Result<(), ImageError> {
+        Ok(())
+    }
+}
+
+impl Fill for Small {
+    fn fill(self: Box<Self>, _: &Entry, bytes: &mut dyn Bytes) -> Result<Losses, ImageError> {
+        bytes.each(&mut |_, data| {
+            let less = |room: u64| room.checked_sub(data.len() as u64);
+            self.0
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+                .map(drop)
+                .map_err(|_| ImageError::File {
+                    path: "target".into(),
+                    error: io::ErrorKind::StorageFull.into(),
+                })
+        })?;
+        Ok(Losses::default())
+    }
+}
+
+#[test]
+fn extraction_into_a_full_file_system_ends_with_its_message_on_any_number_of_threads() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (image, contents) = (
+        scratch.path().join("image"),
+        scratch.path().join("contents"),
+    );
+    fs::write(&contents, bytes(1, 3_000_000)).unwrap();
+    let mut tree = Tree::default();
+    for number in 0..26 {
+        let entry = Entry {
+            node: Node::File { size: 3_000_000 },
+            ..Entry::directory(format!("{number}").as_bytes())
+        };
+        tree.push(entry, Data::whole(contents.clone(), 3_000_000));
+    }
+    tree.settle().unwrap();
+    let (_, ext3) = formats().remove(2);
+    made(&tree, ext3, &image, 2);
+    for room in [0, 1 << 20, 8 << 20, 40 << 20, 77_000_000] {
+        for crew in [0, 1, 2, 4]
+            .into_iter()
+            .flat_map(|n| [(n, true), (n, false)])
+        {
+            let (image, (told, outcome)) = (image.clone(), mpsc::channel());
+            thread::spawn(move || {
+                let mut sink = Small(Arc::new(AtomicU64::new(room)));
+                told.send(pour(&image, &mut sink, crew, false).map_err(|e| e.to_string()))
+            });
+            let error = outcome
+                .recv_timeout(Duration::from_secs(60))
+                .unwrap_or_else(|_| panic!("{crew:?} with {room} bytes hangs"))
+                .unwrap_err();
+            assert_eq!(
+                error, "target: no storage space",
+                "{crew:?} with {room} bytes"
+            );
+        }
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub use pattern::PatternDescription;
 use crate::trace_file::TraceFileError;
 use nandlab_stack::{DescriptionError, Document, Setting};
 use std::fmt::Debug;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Settings that the device decided: key and value.
@@ -32,6 +33,11 @@ pub type Decided = Vec<(String, String)>;
 pub trait Requests: Debug + Send + Sync {
     /// Whether requests have times of arrival of their own.
     fn has_times(&self) -> bool;
+
+    /// The file that the requests come from.
+    fn file(&self) -> Option<&Path> {
+        None
+    }
 
     /// The stream, for a device of so many bytes in sectors of so many.
     fn open(
@@ -114,6 +120,14 @@ impl WorkloadDescription {
         matches!(self, Self::Requests(requests) if requests.has_times())
     }
 
+    /// The file that requests come from.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Requests(requests) => requests.file(),
+            _ => None,
+        }
+    }
+
     /// The stream, for a device of so many bytes in sectors of so many.
     pub fn open(
         &self,
@@ -133,7 +147,6 @@ impl WorkloadDescription {
 mod tests {
     use super::*;
     use nandlab_workload::Request;
-    use std::path::Path;
 
     pub fn take(text: &str) -> Result<WorkloadDescription, String> {
         let mut document = Document::parse(

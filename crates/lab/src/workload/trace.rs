@@ -8,6 +8,7 @@ use nandlab_stack::value::Size;
 use nandlab_stack::{DescriptionError, Section, units};
 use nandlab_workload::trace::{Action, Format, Options, Unit, Units};
 use std::num::NonZeroU64;
+use std::path::Path;
 
 /// `type = "trace"`.
 pub(super) const KIND: Kind = Kind {
@@ -34,6 +35,10 @@ pub(super) const KIND: Kind = Kind {
 impl Requests for TraceDescription {
     fn has_times(&self) -> bool {
         true
+    }
+
+    fn file(&self) -> Option<&Path> {
+        Some(&self.file)
     }
 
     fn open(
@@ -144,7 +149,6 @@ mod tests {
     use super::*;
     use crate::workload::tests::take;
     use nandlab_stack::Document;
-    use std::path::Path;
 
     #[test]
     fn each_bad_trace_description_is_refused_at_its_key() {

@@ -9,7 +9,7 @@ use nandlab_image::detect::Detected;
 use nandlab_image::diff::{Ignored, Side, diff};
 use nandlab_image::dump;
 use nandlab_image::volume::{Opening, detected};
-use nandlab_image::words::counted;
+use nandlab_image::words::{counted, visible};
 use nandlab_image::{ImageError, source};
 use nandlab_mtd::{ImageFormat, Layout};
 use std::io::{self, BufWriter, Write as _};
@@ -197,7 +197,7 @@ impl Dump {
             let text = if self.json {
                 serde_json::to_string(item).unwrap_or_default()
             } else {
-                item.to_string()
+                visible(&item.to_string()).into_owned()
             };
             writeln!(out, "{text}").map_err(ImageError::file("standard output"))
         });

@@ -2,7 +2,7 @@
 
 use super::options::{bar, json, layout, size, source_date, tell};
 use crate::failure::{Failure, Status};
-use crate::output::print;
+use crate::output::{distinct, print};
 use nandlab_image::make::{Format, Making, clamp_times, make};
 use nandlab_image::tree::Tree;
 use nandlab_image::volume::Opening;
@@ -148,6 +148,8 @@ fn compression(text: &str) -> Result<Compression, String> {
 impl Args {
     /// Makes it.
     pub fn execute(self) -> Result<Status, Failure> {
+        let inputs = [&self.source, &self.device_table];
+        distinct(&self.image, inputs.into_iter().flatten())?;
         let latest = source_date()?;
         let mut tree = self.tree()?;
         if let Some((uid, gid)) = self.owner {

@@ -2,14 +2,14 @@
 
 use super::options::{Image, bar, bytes, json, tell};
 use crate::failure::{Failure, Status};
-use crate::output::print;
+use crate::output::{distinct, note, print};
 use nandlab_image::ImageError;
 use nandlab_image::check::{Severity, check, left_out};
 use nandlab_image::crew::Helpers;
 use nandlab_image::dir_out::DirOut;
-use nandlab_image::make::beside;
 use nandlab_image::manifest::ManifestOut;
 use nandlab_image::raw::raw;
+use nandlab_image::scratch::beside;
 use nandlab_image::sink::{Both, Sink};
 use nandlab_image::tar_out::TarOut;
 use nandlab_image::volume::{Access, Mounted, Opening, Volume};
@@ -17,7 +17,6 @@ use nandlab_image::walk::{Losses, Walk};
 use nandlab_image::words::counted;
 use serde::Serialize;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
@@ -77,6 +76,10 @@ impl Args {
             losses: Losses::default(),
         };
         let on_stdout = self.target == Path::new("-");
+        distinct(&self.target, [&self.image.image])?;
+        if let Some(manifest) = &self.manifest {
+            distinct(manifest, [&self.image.image])?;
+        }
         if self.raw {
             self.volume(&mut report)?;
         } else if on_stdout {
@@ -100,24 +103,18 @@ impl Args {
             } else {
                 self.walk(&mut ManifestOut::new(to, &self.target), &mut report)?;
             }
-            file.persist(&self.target)
-                .map_err(|error| ImageError::File {
-                    path: self.target.clone(),
-                    error: error.error,
-                })?;
+            file.persist(&self.target)?;
         } else {
             let mut sink = DirOut::new(&self.target)?;
             match &self.manifest {
                 Some(path) => {
-                    let failed = |error| ImageError::File {
-                        path: path.clone(),
-                        error,
-                    };
-                    let file = BufWriter::new(File::create(path).map_err(failed)?);
+                    let file = beside(path)?;
+                    let to = BufWriter::new(file.as_file());
                     self.walk(
-                        &mut Both(&mut sink, &mut ManifestOut::new(file, path)),
+                        &mut Both(&mut sink, &mut ManifestOut::new(to, path)),
                         &mut report,
                     )?;
+                    file.persist(path)?;
                 }
                 None => self.walk(&mut sink, &mut report)?,
             }
@@ -168,11 +165,7 @@ impl Args {
                 );
                 return Err(ImageError::Open { layer: "UBI", why }.into());
             }
-            file.persist(&self.target)
-                .map_err(|error| ImageError::File {
-                    path: self.target.clone(),
-                    error: error.error,
-                })?;
+            file.persist(&self.target)?;
             done
         };
         report.files = 1;
@@ -214,7 +207,7 @@ impl Args {
         report.losses.merge(losses);
         bar.finish_and_clear();
         if let Some(lack) = volume.lack.filter(|_| outcome.is_err() && !self.salvage) {
-            eprintln!("nandlab: {lack}; --salvage takes what is left");
+            note(format_args!("{lack}; --salvage takes what is left"));
         }
         outcome.map_err(|error| volume.explain(error).into())
     }

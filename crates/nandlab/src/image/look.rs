@@ -9,7 +9,7 @@ use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Layer, UbiVolume, Volume};
 use nandlab_image::walk::{self, Losses, Walk};
-use nandlab_image::words::counted;
+use nandlab_image::words::{counted, visible};
 use nandlab_image::{ImageError, Lack, Shown};
 use nandlab_vfs::{Attr, FileType, Ino};
 use serde::Serialize;
@@ -306,7 +306,7 @@ impl Sink for Printing<'_> {
             arrow_name(entry, "")
         };
         self.out
-            .write_all(text.as_bytes())
+            .write_all(visible(&text).as_bytes())
             .map_err(ImageError::file("standard output"))
     }
 

@@ -1,7 +1,7 @@
 //! What several verbs take and print.
 
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{note, put};
 use nandlab_image::detect::Hints;
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::Losses;
@@ -9,7 +9,6 @@ use nandlab_mtd::Layout;
 use nandlab_vfs::Time;
 use serde::Serialize;
 use std::ffi::OsStr;
-use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -157,19 +156,17 @@ pub fn source_date() -> Result<Option<Time>, Failure> {
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value)
         .map_err(|error| crate::output::failed(Path::new("standard output"), error.into()))?;
-    print(&(text + "\n"))
+    put(&(text + "\n"))
 }
 
 /// Tells on standard error what was lost.
 pub fn tell(losses: &Losses) {
-    // A reader that has gone away is no failure.
-    let mut out = std::io::stderr().lock();
     losses
         .list
         .iter()
-        .for_each(|loss| _ = writeln!(out, "nandlab: {loss}"));
+        .for_each(|loss| note(format_args!("{loss}")));
     if losses.more > 0 {
-        _ = writeln!(out, "nandlab: {} more", losses.more);
+        note(format_args!("{} more", losses.more));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::options::size;
 use crate::failure::{Failure, Status};
-use crate::output::print;
+use crate::output::{distinct, print};
 use nandlab_image::ubinize::{Device, ubinize};
 use nandlab_image::words::counted;
 use std::path::PathBuf;
@@ -44,6 +44,7 @@ impl Ubinize {
             sub_page: self.sub_page.map_or(page, small),
             image_seq: self.image_seq,
         };
+        distinct(&self.image, [&self.config])?;
         let bytes = ubinize(&self.config, device, &self.image)?;
         print(&format!(
             "{}: {}\n",

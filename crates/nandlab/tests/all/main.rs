@@ -3,8 +3,13 @@
 mod bad_input;
 mod command;
 mod common;
+mod edits;
 mod errors;
 mod guest;
 mod image;
+mod outputs;
+mod pipes;
+mod signals;
 mod slow;
+mod terminal;
 mod trials;

@@ -198,3 +198,49 @@ fn a_stack_without_a_file_system_is_refused() {
         "{told:?}"
     );
 }
+
+#[test]
+fn an_image_is_mounted_for_writing_once_and_edited_by_nobody_else() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (image, dir, other) = (
+        scratch.path().join("image"),
+        scratch.path().join("dir"),
+        scratch.path().join("other"),
+    );
+    [&dir, &other]
+        .iter()
+        .for_each(|dir| fs::create_dir(dir).unwrap());
+    let nandlab = |words: &[&str], paths: &[&Path]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
+        let told = command.args(words).args(paths).output().unwrap();
+        (
+            told.status.code(),
+            String::from_utf8_lossy(&told.stderr).into_owned(),
+        )
+    };
+    let create = ["image", "create", "-f", "ext2"];
+    assert_eq!(nandlab(&create, &[&image]).0, Some(0));
+    let refused = |(status, told): (Option<i32>, String)| {
+        let words = "image: another program is writing this image or has it mounted";
+        assert!(status == Some(2) && told.contains(words), "{told}");
+    };
+    let put = |path: &str| nandlab(&["image", "put"], &[&image, &image, Path::new(path)]);
+    let mount = Mount::new(&image, &dir, &[]);
+    fs::write(dir.join("file"), "contents").unwrap();
+    refused(nandlab(&["mount"], &[&image, &other]));
+    refused(nandlab(&["mount", "--read-only"], &[&image, &other]));
+    refused(put("/new"));
+    assert_eq!(fs::read_to_string(dir.join("file")).unwrap(), "contents");
+    mount.end();
+    // Several mounts may read.
+    let mount = Mount::new(&image, &dir, &["--read-only"]);
+    let second = Mount::new(&image, &other, &["--read-only"]);
+    assert_same(&dir, &other);
+    refused(nandlab(&["mount"], &[&image, scratch.path()]));
+    second.end();
+    mount.end();
+    assert_eq!(
+        nandlab(&["image", "mkdir"], &[&image, Path::new("/new")]).0,
+        Some(0)
+    );
+}
