@@ -4,7 +4,7 @@
 use crate::export::{ExportError, by_cause, causes, let_go};
 use crate::failure::{Failure, Status};
 use crate::image::Shape;
-use crate::output::print;
+use crate::output::{print, writable};
 use nandlab_host::mount::{self, STATS};
 use nandlab_image::lock::Lock;
 use nandlab_image::volume::{Access, Volume};
@@ -135,10 +135,16 @@ impl Args {
     }
 }
 
-/// Locks the dump that a stack will replace when it ends, if there is one already.
+/// Locks the dump that a stack will replace when it ends, if there is one already. A dump that
+/// could not be written is refused.
 pub fn lock_saved(description: &Description) -> Result<Option<Lock>, Failure> {
-    let old = description.chip.save.as_ref().filter(|path| path.is_file());
-    let lock = old.map(|path| Lock::exclusive(path, Duration::ZERO));
+    let Some(path) = &description.chip.save else {
+        return Ok(None);
+    };
+    writable(path)?;
+    let lock = path
+        .is_file()
+        .then(|| Lock::exclusive(path, Duration::ZERO));
     Ok(lock.transpose()?)
 }
 

@@ -153,6 +153,11 @@ impl Target {
     }
 }
 
+/// Refuses a file that could not be written when the work is done.
+pub fn writable(path: &Path) -> Result<(), Failure> {
+    open(path).map(drop).map_err(|error| failed(path, error))
+}
+
 fn open(path: &Path) -> io::Result<To> {
     let old = match path.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,

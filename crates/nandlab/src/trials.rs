@@ -2,7 +2,7 @@
 //! reported side by side.
 
 use crate::failure::{Failure, Status};
-use crate::output::{Output, print};
+use crate::output::{Output, print, writable};
 use crate::progress::Bar;
 use nandlab_lab::{Experiment, Outcome, run, table};
 use std::os::unix::fs::FileTypeExt as _;
@@ -59,6 +59,10 @@ impl Trials {
                 pipes.push(path);
             }
         }
+        let saves = experiments
+            .iter()
+            .filter_map(|one| one.stack.chip.save.as_ref());
+        saves.into_iter().try_for_each(|path| writable(path))?;
         let targets = self.output.open(inputs)?;
         let outcomes = experiments
             .iter()

@@ -46,7 +46,15 @@ fn a_target_that_cannot_be_written_is_refused_before_the_work_and_named() {
             );
         }
     }
-    assert_eq!(names(&lab), ["dir", "e.toml", "t"]);
+    let save = ["run", "e.toml", "--set", "chip.save=none/o"];
+    lab.refuses(&save, "nandlab: none/o: No such file");
+    lab.write("stack.toml", SMALL.as_bytes());
+    let nbd = ["export", "stack.toml", "--nbd", "unix:/nowhere/socket"];
+    lab.refuses(
+        &[&nbd[..], &save[2..]].concat(),
+        "nandlab: none/o: No such file",
+    );
+    assert_eq!(names(&lab), ["dir", "e.toml", "stack.toml", "t"]);
 }
 
 #[test]
