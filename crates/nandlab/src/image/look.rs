@@ -348,11 +348,8 @@ impl Ls {
         }
         losses.merge(unlisted(&volume));
         tell(&losses);
-        Ok(if losses.is_empty() {
-            Status::Done
-        } else {
-            Status::Lost
-        })
+        let done = losses.is_empty().then_some(Status::Done);
+        Ok(done.unwrap_or(Status::Lost))
     }
 }
 

@@ -392,3 +392,52 @@ fn what_is_no_image_is_refused() {
     lab.exits(1, &["image", "cat", "i", "/not there"]);
     lab.exits(1, &["image", "rm", "--grow", "i", "/dir"]);
 }
+
+#[test]
+fn a_name_that_cannot_be_shown_is_told_and_never_leaves_the_target() {
+    let lab = lab();
+    // ext2 lists the name, so that a strict extraction stops; JFFS2 drops it from its lists.
+    for (format, extracted) in [("ext2", 1), ("jffs2", 3)] {
+        lab.exits(0, &["image", "create", "-f", format, "i", "tree"]);
+        let mut image = fs::read(lab.path("i")).unwrap();
+        if format == "jffs2" {
+            slash_in_jffs2(&mut image);
+        } else {
+            let at = image.windows(4).position(|name| name == b"page").unwrap();
+            image[at..at + 4].copy_from_slice(b"../z");
+        }
+        lab.write("i", &image);
+        let (told, _) = lab.exits(1, &["image", "check", "i"]);
+        assert!(told.contains("\"../z\""), "{format}: {told}");
+        for words in [&["ls", "i"][..], &["ls", "-R", "i"]] {
+            let (listed, told) = lab.exits(3, &[&["image"], words].concat());
+            assert!(listed.contains("one\n"), "{format}: {listed}");
+            assert!(told.contains("../z"), "{format}: {told}");
+        }
+        let (_, told) = lab.exits(extracted, &["image", "extract", "i", "out"]);
+        assert!(told.contains("../z"), "{format}: {told}");
+        let (_, told) = lab.exits(3, &["image", "extract", "--salvage", "i", "kept"]);
+        assert!(told.contains("../z"), "{format}: {told}");
+        assert!(!lab.path("z").exists(), "{format}");
+        for target in ["out", "kept"] {
+            _ = fs::remove_dir_all(lab.path(target));
+        }
+    }
+}
+
+/// Gives the file `page` the name `../z`, with the checksums that belong to it.
+fn slash_in_jffs2(image: &mut [u8]) {
+    let head = [0x85, 0x19, 0x01, 0xE0];
+    let at = (0..image.len())
+        .step_by(4)
+        .find(|at| image[*at..].starts_with(&head) && image[at + 40..].starts_with(b"page"))
+        .unwrap();
+    image[at + 40..at + 44].copy_from_slice(b"../z");
+    // CRC-32 without the inversions.
+    let crc = image[at + 40..at + 44].iter().fold(0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            crc >> 1 ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
+        })
+    });
+    image[at + 36..at + 40].copy_from_slice(&crc.to_le_bytes());
+}
