@@ -35,6 +35,34 @@ pub struct Checked {
     pub findings: Vec<Finding>,
     /// Findings beyond those that are kept.
     pub more: u64,
+    /// Parts that were not looked at.
+    pub unseen: Vec<String>,
+    /// Why what is there is not read here, though nothing is wrong with it.
+    pub unsupported: Option<String>,
+}
+
+/// What a check comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All was looked at, and nothing is damaged.
+    Sound,
+    /// Something is damaged.
+    Damaged,
+    /// Nothing is damaged in what was looked at, which was not all.
+    NotLookedAt,
+    /// What is there is not read here.
+    NotSupported,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sound => "sound",
+            Self::Damaged => "damaged",
+            Self::NotLookedAt => "not looked at",
+            Self::NotSupported => "not supported",
+        })
+    }
 }
 
 fn in_words<S: Serializer>(severity: &Severity, to: S) -> std::result::Result<S::Ok, S::Error> {
@@ -70,6 +98,19 @@ impl Checked {
                 offset: place(finding),
                 what: finding.to_string(),
             }));
+    }
+
+    /// What it comes to.
+    pub fn verdict(&self) -> Verdict {
+        if self.worst() == Some(Severity::Damage) {
+            Verdict::Damaged
+        } else if self.unsupported.is_some() {
+            Verdict::NotSupported
+        } else if self.unseen.is_empty() {
+            Verdict::Sound
+        } else {
+            Verdict::NotLookedAt
+        }
     }
 
     /// The worst finding.
@@ -183,6 +224,8 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
             what: what.clone(),
         });
     }
+    checked.unsupported = volume.unsupported.clone();
+    checked.unseen = unseen(volume);
     check_ubi(volume, &mut checked)?;
     if volume.lack.is_some() {
         check_short(volume, &mut checked)?;
@@ -202,6 +245,23 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
         None => {}
     }
     Ok(checked)
+}
+
+/// File systems in UBI volumes that a check does not look into.
+fn unseen(volume: &Volume) -> Vec<String> {
+    let volumes = volume.layers.iter().find_map(|layer| match layer {
+        Layer::Ubi { volumes, .. } => Some(volumes),
+        _ => None,
+    });
+    let known = volume.mounted.is_some() || volume.unsupported.is_some();
+    if volumes.is_none() && !known && volume.troubles.is_empty() {
+        return vec!["what lies on it, since it begins like no file system that is known".into()];
+    }
+    let others = volumes.into_iter().flatten().filter_map(|one| {
+        let holds = one.holds.filter(|_| volume.looked_into != Some(one.id))?;
+        Some(format!("{holds} in volume {} ({})", one.id, one.name))
+    });
+    others.collect()
 }
 
 /// Of a file system whose end is lacking: whatever cannot be had of its tree. What its structures

@@ -258,6 +258,7 @@ impl Volume {
         let Some((id, inside)) = chosen else {
             return Ok(());
         };
+        self.looked_into = Some(id);
         match inside {
             Inside::Disk(disk_kind) => {
                 let dynamic = ubi
@@ -326,6 +327,7 @@ impl Volume {
         let Some((id, inside)) = chosen else {
             return Ok(());
         };
+        self.looked_into = Some(id);
         let Some(bytes) = survey.assemble(medium, id) else {
             return Ok(());
         };

@@ -12,8 +12,8 @@ use crate::place::Place;
 use crate::short::{self, Lack, Short};
 use crate::sink::{HOLE, STEP};
 use nandlab_block::{BlockDevice, Lba};
-use nandlab_ext::Ext;
-use nandlab_f2fs::F2fs;
+use nandlab_ext::{Ext, ExtError};
+use nandlab_f2fs::{F2fs, F2fsError};
 use nandlab_fat::{Bits, Fat};
 use nandlab_jffs2::Jffs2;
 use nandlab_mtd::{Layout, Mtd};
@@ -174,6 +174,10 @@ pub struct Volume {
     pub lack: Option<Lack>,
     /// What was wrong with layers that were opened all the same.
     pub troubles: Vec<String>,
+    /// Why what is there is not read here, though nothing is wrong with it.
+    pub unsupported: Option<String>,
+    /// The UBI volume that was looked into.
+    pub looked_into: Option<u32>,
     pub(crate) place: Place,
 }
 
@@ -225,6 +229,8 @@ impl Volume {
             recovered: false,
             lack: None,
             troubles,
+            unsupported: None,
+            looked_into: None,
             place,
         };
         match detected {
@@ -319,7 +325,9 @@ impl Volume {
             Ok(mounted) => mounted,
             // What lies around it can still be told.
             Err(why) if opening.salvage => {
-                self.troubles.push(why);
+                if self.unsupported.is_none() {
+                    self.troubles.push(why);
+                }
                 return Ok(());
             }
             Err(why) => {
@@ -341,10 +349,16 @@ impl Volume {
     fn readied(&mut self, disk: AnyDisk, kind: DiskKind, opening: &Opening) -> Result<AnyDisk> {
         let mut disk = self.lengthened(disk, kind);
         if opening.salvage
-            && let Err(why) = probe(&mut disk, kind)
+            && let Err(refusal) = probe(&mut disk, kind)
         {
-            self.troubles.push(why);
-            if let Some(what) = copies::restore(&mut disk, kind) {
+            let what = copies::restore(&mut disk, kind);
+            if refusal.is_feature && (what.is_none() || probe(&mut disk, kind).is_err()) {
+                // The copy of the superblock agrees.
+                self.unsupported = Some(refusal.why);
+                return Ok(disk);
+            }
+            self.troubles.push(refusal.why);
+            if let Some(what) = what {
                 self.troubles.push(what);
                 // The copy may tell of another length.
                 disk = self.lengthened(disk, kind);
@@ -410,38 +424,51 @@ fn recover(disk: &mut AnyDisk, lack: Option<Lack>) -> std::result::Result<(), St
     fs.unmount().map_err(|error| error.to_string())
 }
 
+/// Why something on a disk cannot be mounted.
+struct Refusal {
+    why: String,
+    /// It has a feature that is not understood here.
+    is_feature: bool,
+}
+
 /// Whether what is on a disk can be mounted.
-fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), String> {
-    let words = |error: &dyn std::fmt::Display| error.to_string();
-    match kind {
-        DiskKind::Ext => Ext::mount(
-            lent(disk),
-            nandlab_ext::Options {
+fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), Refusal> {
+    let disk = lent(disk);
+    let (why, is_feature) = match kind {
+        DiskKind::Ext => {
+            let options = nandlab_ext::Options {
                 read_only: true,
                 ..Default::default()
-            },
-        )
-        .map(drop)
-        .map_err(|error| words(&error)),
-        DiskKind::F2fs => F2fs::mount(
-            lent(disk),
-            nandlab_f2fs::Options {
+            };
+            let Err(error) = Ext::mount(disk, options) else {
+                return Ok(());
+            };
+            let is_feature = matches!(error, ExtError::Feature { .. });
+            (error.to_string(), is_feature)
+        }
+        DiskKind::F2fs => {
+            let options = nandlab_f2fs::Options {
                 read_only: true,
                 ..Default::default()
-            },
-        )
-        .map(drop)
-        .map_err(|error| words(&error)),
-        DiskKind::Fat => Fat::mount(
-            lent(disk),
-            nandlab_fat::Options {
+            };
+            let Err(error) = F2fs::mount(disk, options) else {
+                return Ok(());
+            };
+            let is_feature = matches!(error, F2fsError::Feature { .. });
+            (error.to_string(), is_feature)
+        }
+        DiskKind::Fat => {
+            let options = nandlab_fat::Options {
                 read_only: true,
                 ..Default::default()
-            },
-        )
-        .map(drop)
-        .map_err(|error| words(&error)),
-    }
+            };
+            let Err(error) = Fat::mount(disk, options) else {
+                return Ok(());
+            };
+            (error.to_string(), false)
+        }
+    };
+    Err(Refusal { why, is_feature })
 }
 
 /// Mounts what is on a disk.

@@ -1,10 +1,9 @@
-//! `nandlab image info`, `ls`, `cat`, `stat`, `check`: what looks and changes nothing.
+//! `nandlab image info`, `ls`, `cat`, `stat`: what looks and changes nothing.
 
 use super::options::{Image, bytes, json, tell};
 use crate::failure::{Failure, Status};
 use crate::output::{failed, print};
-use nandlab_image::check::{Checked, Severity, check, unlisted};
-use nandlab_image::repair::repair;
+use nandlab_image::check::unlisted;
 use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Layer, UbiVolume, Volume};
@@ -607,90 +606,4 @@ fn stated(attr: &Attr, entry: &Entry) -> Stated {
         ctime: time(attr.ctime),
         entry: described(entry),
     }
-}
-
-/// Look for anything that is wrong with an image
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Nothing is changed without --repair. What is repaired is written beside the image and takes its place only where nothing is damaged any more:\n\
-    journals and logs are recovered; bitmaps, tables, counts and links are made right; files without names get one in lost+found."
-)]
-pub struct Check {
-    #[command(flatten)]
-    image: Image,
-    /// Mend what can be mended without making anything up
-    #[arg(long)]
-    repair: bool,
-    /// Print the findings as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Check {
-    /// Looks.
-    pub fn execute(self) -> Result<Status, Failure> {
-        if self.repair {
-            return self.mend();
-        }
-        let mut volume = self.image.open_damaged()?;
-        let checked = check(&mut volume)?;
-        if self.json {
-            json(&checked)?;
-        } else {
-            print(&told(&checked))?;
-        }
-        Ok(if checked.worst() == Some(Severity::Damage) {
-            Status::Problem
-        } else {
-            Status::Done
-        })
-    }
-
-    fn mend(&self) -> Result<Status, Failure> {
-        let repaired = repair(
-            &self.image.image,
-            &self.image.shape.opening(),
-            super::change::now()?,
-        )?;
-        if self.json {
-            json(&repaired)?;
-        } else {
-            let outcome = match (repaired.replaced, repaired.before.findings.is_empty()) {
-                (true, _) => "repaired; what is left:\n",
-                (false, true) => "",
-                (false, false) => "not repaired, the image is as it was; what would be left:\n",
-            };
-            print(&format!(
-                "{}{outcome}{}",
-                told(&repaired.before),
-                if outcome.is_empty() {
-                    String::new()
-                } else {
-                    told(&repaired.after)
-                }
-            ))?;
-        }
-        Ok(
-            if repaired.replaced || repaired.before.findings.is_empty() {
-                Status::Done
-            } else {
-                Status::Problem
-            },
-        )
-    }
-}
-
-fn told(checked: &Checked) -> String {
-    let mut text = String::new();
-    checked
-        .findings
-        .iter()
-        .for_each(|finding| text += &format!("{finding}\n"));
-    if checked.more > 0 {
-        text += &format!("{} more\n", checked.more);
-    }
-    if checked.findings.is_empty() {
-        text += "nothing wrong\n";
-    }
-    text
 }

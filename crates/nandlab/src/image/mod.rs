@@ -1,6 +1,7 @@
 //! `nandlab image`: image files of every format, without privileges.
 
 mod change;
+mod check;
 mod compare;
 mod create;
 mod extract;
@@ -33,7 +34,7 @@ enum Verb {
     Ls(look::Ls),
     Cat(look::Cat),
     Stat(look::Stat),
-    Check(look::Check),
+    Check(check::Check),
     Extract(extract::Args),
     Put(change::Put),
     Mkdir(change::Mkdir),

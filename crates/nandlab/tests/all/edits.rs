@@ -63,7 +63,7 @@ fn concurrent_edits_of_one_image_are_all_kept_or_refused_with_a_message() {
             kept += usize::from(listed);
         }
         assert!(kept > 1, "{format}: {kept}");
-        assert_eq!(lab.exits(0, &["image", "check", "i"]).0, "nothing wrong\n");
+        assert_eq!(lab.exits(0, &["image", "check", "i"]).0, "sound\n");
         assert_eq!(names(&lab), ["i", "tree"]);
     }
 }

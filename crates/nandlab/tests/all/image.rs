@@ -47,7 +47,7 @@ fn an_image_is_made_looked_into_changed_checked_and_extracted_in_every_format() 
             4096 + 7,
             "{format}"
         );
-        assert_eq!(run(&["check", "i"]), "nothing wrong\n", "{format}");
+        assert_eq!(run(&["check", "i"]), "sound\n", "{format}");
         assert!(run(&["ls", "-l", "-R", "i"]).contains("100000"), "{format}");
         assert!(
             run(&["stat", "--json", "i", "dir/longer"]).contains("\"size\":100000"),
@@ -93,7 +93,7 @@ fn an_image_is_made_looked_into_changed_checked_and_extracted_in_every_format() 
         edit(&["put", "i", "tree/page", "/one"]);
         edit(&["mv", "i", "/new/deep/longer", "/moved"]);
         edit(&["rm", "-r", "i", "/dir", "/new"]);
-        assert_eq!(run(&["check", "i"]), "nothing wrong\n", "{format}");
+        assert_eq!(run(&["check", "i"]), "sound\n", "{format}");
         let listed = run(&["ls", "i"]);
         let names: Vec<&str> = listed
             .lines()
@@ -112,6 +112,52 @@ fn an_image_is_made_looked_into_changed_checked_and_extracted_in_every_format() 
         );
         fs::remove_dir_all(lab.path("out")).unwrap();
     }
+}
+
+#[test]
+fn a_check_says_what_it_did_not_look_at_and_what_it_cannot_read() {
+    let lab = lab();
+    lab.exits(0, &["image", "create", "-f", "ext3", "i", "tree"]);
+    let mut bytes = fs::read(lab.path("i")).unwrap();
+    // ext4's extents, in the superblock and in its copy.
+    for at in [1024, 8193 * 1024] {
+        bytes[at + 96] |= 0x40;
+    }
+    fs::write(lab.path("ext4"), &bytes).unwrap();
+    let (text, _) = lab.exits(2, &["image", "check", "ext4"]);
+    assert!(
+        text.starts_with("not supported: superblock, byte 96"),
+        "{text}"
+    );
+    let (text, _) = lab.exits(2, &["image", "check", "--json", "ext4"]);
+    assert!(
+        text.starts_with("{\"verdict\":\"not supported\",\"findings\":[]"),
+        "{text}"
+    );
+    // The node of UBIFS that its first block begins with.
+    let mut node = vec![0; 4096];
+    node[..4].copy_from_slice(&0x0610_1831u32.to_le_bytes());
+    node[20] = 6;
+    fs::write(lab.path("ubifs"), node).unwrap();
+    let volumes = "[files]\nmode=ubi\nimage=i\nvol_id=0\nvol_type=dynamic\nvol_name=files\nvol_size=32MiB\n\
+        [root]\nmode=ubi\nimage=ubifs\nvol_id=1\nvol_type=dynamic\nvol_name=root\nvol_size=1MiB\n";
+    fs::write(lab.path("volumes.ini"), volumes).unwrap();
+    lab.exits(
+        0,
+        &[
+            "image",
+            "ubinize",
+            "u",
+            "volumes.ini",
+            "-p",
+            "128KiB",
+            "-m",
+            "2048",
+        ],
+    );
+    let (text, _) = lab.exits(3, &["image", "check", "u"]);
+    let unseen = "\nnot looked at: UBIFS in volume 1 (root)\nnot looked at\n";
+    assert!(text.ends_with(unseen), "{text}");
 }
 
 #[test]
@@ -138,7 +184,7 @@ fn the_blocks_of_a_volume_are_as_long_as_asked_for() {
         );
         assert_eq!(
             lab.exits(0, &["image", "check", "i"]).0,
-            "nothing wrong\n",
+            "sound\n",
             "{bytes}"
         );
     }

@@ -44,7 +44,7 @@ fn a_signal_leaves_the_original_or_the_result_and_nothing_else() {
             if !is_old && words == create {
                 assert!(found == created, "{signal:?}");
             } else if !is_old {
-                assert_eq!(lab.exits(0, &["image", "check", "i"]).0, "nothing wrong\n");
+                assert_eq!(lab.exits(0, &["image", "check", "i"]).0, "sound\n");
                 let held = lab.nandlab(&["image", "cat", "i", "/new"]).stdout;
                 assert!(held == fs::read(lab.path("new")).unwrap(), "{signal:?}");
             }
