@@ -46,7 +46,7 @@ fn concurrent_edits_of_one_image_are_all_kept_or_refused_with_a_message() {
         let puts: Vec<(String, Child)> = (0..24)
             .map(|number| {
                 let path = format!("/{number}");
-                let child = start(&lab, &["put", "i", "tree/file", &path]);
+                let child = start(&lab, &["put", "--grow", "i", "tree/file", &path]);
                 (path, child)
             })
             .collect();
