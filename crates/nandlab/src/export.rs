@@ -3,12 +3,12 @@
 //! The device's own time is virtual and is not waited for: the disk answers as fast as this machine
 //! simulates it.
 
-mod error;
+pub mod error;
 mod served;
 
 use crate::failure::{Failure, Status};
-use crate::mount::lock_saved;
-use crate::output::{distinct, note, print};
+use crate::output::{distinct, note, print, writable};
+use nandlab_image::lock::Lock;
 
 pub use error::ExportError;
 use nandlab_host::disk::{self, DiskFile};
@@ -252,4 +252,17 @@ impl Drop for StatsLine {
             _ = thread.join();
         }
     }
+}
+
+/// Locks the dump that a stack will replace when it ends, if there is one already. A dump that
+/// could not be written is refused.
+pub fn lock_saved(description: &Description) -> Result<Option<Lock>, Failure> {
+    let Some(path) = &description.chip.save else {
+        return Ok(None);
+    };
+    writable(path)?;
+    let lock = path
+        .is_file()
+        .then(|| Lock::exclusive(path, Duration::ZERO));
+    Ok(lock.transpose()?)
 }

@@ -48,7 +48,7 @@ pub enum Failure {
     Crash(#[from] CrashError),
     /// An export did not start, or not end cleanly.
     #[error(transparent)]
-    Export(#[from] crate::export::ExportError),
+    Export(#[from] crate::export::error::ExportError),
     /// An image is not what it was taken for, or does not allow what was asked.
     #[error(transparent)]
     Image(#[from] nandlab_image::ImageError),

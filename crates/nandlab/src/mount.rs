@@ -1,16 +1,16 @@
 //! `nandlab mount`: the file system of a stack or of an image as a directory, until it is unmounted
 //! or interrupted.
 
-use crate::export::{ExportError, by_cause, causes, let_go};
+use crate::export::{ExportError, by_cause, causes, let_go, lock_saved};
 use crate::failure::{Failure, Status};
 use crate::image::Shape;
-use crate::output::{print, writable};
+use crate::output::print;
 use nandlab_host::mount::{self, STATS};
 use nandlab_image::lock::Lock;
 use nandlab_image::volume::{Access, Volume};
 use nandlab_lab::Experiment;
 use nandlab_lab::run::{Live, live};
-use nandlab_stack::{Description, Document};
+use nandlab_stack::Document;
 use nandlab_vfs::FileSystem;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -133,19 +133,6 @@ impl Args {
         let said = format!("{} until Ctrl-C or umount{besides}\n", self.dir.display());
         Ok(mount::serve(fs, &self.dir, options, || _ = print(&said)).map_err(ExportError::from)?)
     }
-}
-
-/// Locks the dump that a stack will replace when it ends, if there is one already. A dump that
-/// could not be written is refused.
-pub fn lock_saved(description: &Description) -> Result<Option<Lock>, Failure> {
-    let Some(path) = &description.chip.save else {
-        return Ok(None);
-    };
-    writable(path)?;
-    let lock = path
-        .is_file()
-        .then(|| Lock::exclusive(path, Duration::ZERO));
-    Ok(lock.transpose()?)
 }
 
 /// The stack that a document describes, and the seed of its run.
