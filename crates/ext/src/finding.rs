@@ -138,7 +138,10 @@ pub enum Finding {
         expected: u8,
     },
     /// A name that no path can hold: with a slash or a NUL in it.
-    #[error("directory {dir}, block {block}, byte {offset}: \"{}\" is no name of a file", name.escape_ascii())]
+    #[error(
+        "directory {dir}, block {block}, byte {offset}: \"{}\" is no name of a file",
+        name.escape_ascii()
+    )]
     Name {
         /// The directory.
         dir: u32,
@@ -150,7 +153,10 @@ pub enum Finding {
         name: Vec<u8>,
     },
     /// A second entry of one name: a lookup finds the first only.
-    #[error("directory {dir}, block {block}, byte {offset}: \"{}\" is there a second time", name.escape_ascii())]
+    #[error(
+        "directory {dir}, block {block}, byte {offset}: \"{}\" is there a second time",
+        name.escape_ascii()
+    )]
     Twice {
         /// The directory.
         dir: u32,

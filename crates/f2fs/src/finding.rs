@@ -114,7 +114,10 @@ pub enum Finding {
         found: u32,
     },
     /// A name that no path can hold: with a slash or a NUL in it.
-    #[error("directory {dir}, block {index}, slot {slot}: \"{}\" is no name of a file", name.escape_ascii())]
+    #[error(
+        "directory {dir}, block {index}, slot {slot}: \"{}\" is no name of a file",
+        name.escape_ascii()
+    )]
     Name {
         /// The directory.
         dir: u32,
@@ -126,7 +129,10 @@ pub enum Finding {
         name: Vec<u8>,
     },
     /// A second entry of one name: a lookup finds the first only.
-    #[error("directory {dir}, block {index}, slot {slot}: \"{}\" is there a second time", name.escape_ascii())]
+    #[error(
+        "directory {dir}, block {index}, slot {slot}: \"{}\" is there a second time",
+        name.escape_ascii()
+    )]
     Twice {
         /// The directory.
         dir: u32,

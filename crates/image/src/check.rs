@@ -6,7 +6,7 @@
 use crate::error::{ImageError, Result, Shown};
 use crate::sink::{Bytes, Sink};
 use crate::tree::Entry;
-use crate::volume::{Layer, Mounted, Volume};
+use crate::volume::{Mounted, Volume};
 use crate::walk::{Losses, Walk};
 use crate::words::placed;
 use nandlab_vfs::Errno;
@@ -37,7 +37,7 @@ pub struct Checked {
     pub more: u64,
     /// Parts that were not looked at.
     pub unseen: Vec<String>,
-    /// Why what is there is not read here, though nothing is wrong with it.
+    /// The feature that is not supported, if there is one. It is no damage.
     pub unsupported: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub enum Verdict {
     Damaged,
     /// Nothing is damaged in what was looked at, which was not all.
     NotLookedAt,
-    /// What is there is not read here.
+    /// A feature of the file system is not supported.
     NotSupported,
 }
 
@@ -140,7 +140,7 @@ pub fn left_out(volume: &mut Volume) -> Result<Checked> {
         report
             .findings
             .retain(|finding| finding.severity() == Severity::Damage || is_name(finding));
-        checked.absorb(report, place);
+        checked.absorb(report, nandlab_jffs2::Finding::place);
     }
     Ok(checked)
 }
@@ -155,7 +155,7 @@ pub fn unlisted(volume: &Volume) -> Losses {
             .findings
             .iter()
             .filter(|finding| matches!(finding, nandlab_jffs2::Finding::Name { .. }));
-        names.for_each(|finding| losses.add_at(b"", place(finding), finding.to_string()));
+        names.for_each(|finding| losses.add_at(b"", finding.place(), finding.to_string()));
         losses.more = noted.more;
     }
     losses
@@ -163,11 +163,6 @@ pub fn unlisted(volume: &Volume) -> Losses {
 
 /// The kind of JFFS2's nodes that hold a name.
 const JFFS2_NAME: u16 = 0xE001;
-
-/// Where a finding of JFFS2 is.
-fn place(finding: &nandlab_jffs2::Finding) -> Option<u64> {
-    finding.place()
-}
 
 fn failed(why: impl std::fmt::Display) -> ImageError {
     ImageError::Call {
@@ -188,7 +183,7 @@ pub(crate) fn danger(volume: &mut Volume) -> Result<Option<String>> {
             // The finding may be among those that were not kept.
             let unknown = || (report.more > 0).then(|| format!("over {FINDINGS_MAX} findings"));
             let found = found.map(ToString::to_string).or_else(unknown);
-            Ok(found.map(|what| format!("{what}; check --repair mends what can be mended")))
+            Ok(found.map(|what| format!("{what}; check --repair may repair it")))
         }
         Some(Mounted::Jffs2(fs)) => {
             let found = fs.crossing_node().map_err(failed)?;
@@ -232,7 +227,9 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
         return Ok(checked);
     }
     match &mut volume.mounted {
-        Some(Mounted::Jffs2(fs)) => checked.absorb(fs.check().map_err(failed)?, place),
+        Some(Mounted::Jffs2(fs)) => {
+            checked.absorb(fs.check().map_err(failed)?, nandlab_jffs2::Finding::place)
+        }
         Some(Mounted::Ext(fs)) => {
             checked.absorb(fs.check().map_err(failed)?, |finding| fs.place_of(finding))
         }
@@ -249,10 +246,7 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
 
 /// File systems in UBI volumes that a check does not look into.
 fn unseen(volume: &Volume) -> Vec<String> {
-    let volumes = volume.layers.iter().find_map(|layer| match layer {
-        Layer::Ubi { volumes, .. } => Some(volumes),
-        _ => None,
-    });
+    let volumes = volume.ubi_volumes();
     let known = volume.mounted.is_some() || volume.unsupported.is_some();
     if volumes.is_none() && !known && volume.troubles.is_empty() {
         return vec!["what lies on it, since it begins like no file system that is known".into()];
@@ -314,13 +308,7 @@ fn check_ubi(volume: &Volume, checked: &mut Checked) -> Result<()> {
         checked.more += survey.checked.more;
         return Ok(());
     }
-    let Some(volumes) = volume.layers.iter().find_map(|layer| {
-        if let Layer::Ubi { volumes, .. } = layer {
-            Some(volumes)
-        } else {
-            None
-        }
-    }) else {
+    let Some(volumes) = volume.ubi_volumes() else {
         return Ok(());
     };
     let mut ubi = volume.attached()?;

@@ -89,7 +89,9 @@ pub(crate) fn locked(real: &Path) -> Result<Lock> {
     let metadata = lock.file().metadata().map_err(ImageError::file(real))?;
     if metadata.is_file() && metadata.nlink() > 1 {
         let found = format!("{} with {} hard links", real.display(), metadata.nlink());
-        let expected = "a file with one name, since an edit puts a new file in its place; edit a copy, or remove the other names".into();
+        let expected = "a file with one name, since an edit puts a new file in its place; edit a \
+            copy, or remove the other names"
+            .into();
         return Err(ImageError::Choice {
             what: "image",
             found,

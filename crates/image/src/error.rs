@@ -133,7 +133,11 @@ pub enum ImageError {
         why: String,
     },
     /// Another program holds a lock on the image.
-    #[error("{}: another program is writing this image or has it mounted; try again when that has ended", path.display())]
+    #[error(
+        "{}: another program is writing this image or has it mounted; try again when that has \
+         ended",
+        path.display()
+    )]
     Busy {
         /// The image.
         path: PathBuf,

@@ -9,7 +9,7 @@ use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
 use crate::flash::no_volume;
 use crate::ubi::Survey;
-use crate::volume::{Layer, Opening, Volume};
+use crate::volume::{Opening, Volume};
 use crate::walk::Losses;
 use nandlab_sim::Backing as _;
 use nandlab_ubi::UbiError;
@@ -19,13 +19,7 @@ use std::io::Write;
 /// Writes a volume; by default the only one, or the first with a file system. Gives its bytes and
 /// what was lost.
 pub fn raw(volume: &Volume, opening: &Opening, to: &mut dyn Write) -> Result<(u64, Losses)> {
-    let volumes = volume.layers.iter().find_map(|layer| {
-        if let Layer::Ubi { volumes, .. } = layer {
-            Some(volumes)
-        } else {
-            None
-        }
-    });
+    let volumes = volume.ubi_volumes();
     let (Some(volumes), Detected::Flash(_, FlashKind::Ubi { vid, .. })) =
         (volumes, volume.detected)
     else {

@@ -4,7 +4,8 @@
 //! *Promises.* Only headers are read; contents are read from the archive when they are needed.
 //! Sparse files of all four kinds keep their holes, attributes (`SCHILY.xattr.`), access lists
 //! (`SCHILY.acl.`, names by this machine's), sockets (`SCHILY.filetype`), parts of
-//! seconds and times before 1970 are kept. What leads out of the tree, or is of a type that nobody knows, is an error that names the byte. An archive that cannot
+//! seconds and times before 1970 are kept. What leads out of the tree, or is of a type that nobody
+//! knows, is an error that names the byte. An archive that cannot
 //! be sought in, or is compressed with gzip, goes through a temporary file without a name.
 
 use crate::error::{ImageError, Result};

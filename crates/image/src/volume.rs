@@ -174,7 +174,7 @@ pub struct Volume {
     pub lack: Option<Lack>,
     /// What was wrong with layers that were opened all the same.
     pub troubles: Vec<String>,
-    /// Why what is there is not read here, though nothing is wrong with it.
+    /// The feature that is not supported, if there is one. It is no damage.
     pub unsupported: Option<String>,
     /// The UBI volume that was looked into.
     pub looked_into: Option<u32>,
@@ -272,6 +272,14 @@ impl Volume {
                 .saturating_mul(STEP as u64 / HOLE)
                 .saturating_add(1 << 20),
         }
+    }
+
+    /// The volumes of UBI, if the image has any.
+    pub(crate) fn ubi_volumes(&self) -> Option<&[UbiVolume]> {
+        self.layers.iter().find_map(|layer| match layer {
+            Layer::Ubi { volumes, .. } => Some(&volumes[..]),
+            _ => None,
+        })
     }
 
     /// Adds to an error what the file system knows of it.
@@ -434,41 +442,36 @@ struct Refusal {
 /// Whether what is on a disk can be mounted.
 fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), Refusal> {
     let disk = lent(disk);
-    let (why, is_feature) = match kind {
+    let refusal = |error: &dyn std::fmt::Display, is_feature| Refusal {
+        why: error.to_string(),
+        is_feature,
+    };
+    match kind {
         DiskKind::Ext => {
             let options = nandlab_ext::Options {
                 read_only: true,
                 ..Default::default()
             };
-            let Err(error) = Ext::mount(disk, options) else {
-                return Ok(());
-            };
-            let is_feature = matches!(error, ExtError::Feature { .. });
-            (error.to_string(), is_feature)
+            let mounted = Ext::mount(disk, options).map(drop);
+            mounted.map_err(|error| refusal(&error, matches!(error, ExtError::Feature { .. })))
         }
         DiskKind::F2fs => {
             let options = nandlab_f2fs::Options {
                 read_only: true,
                 ..Default::default()
             };
-            let Err(error) = F2fs::mount(disk, options) else {
-                return Ok(());
-            };
-            let is_feature = matches!(error, F2fsError::Feature { .. });
-            (error.to_string(), is_feature)
+            let mounted = F2fs::mount(disk, options).map(drop);
+            mounted.map_err(|error| refusal(&error, matches!(error, F2fsError::Feature { .. })))
         }
         DiskKind::Fat => {
             let options = nandlab_fat::Options {
                 read_only: true,
                 ..Default::default()
             };
-            let Err(error) = Fat::mount(disk, options) else {
-                return Ok(());
-            };
-            (error.to_string(), false)
+            let mounted = Fat::mount(disk, options).map(drop);
+            mounted.map_err(|error| refusal(&error, false))
         }
-    };
-    Err(Refusal { why, is_feature })
+    }
 }
 
 /// Mounts what is on a disk.

@@ -64,13 +64,21 @@ pub enum TraceFileError {
         error: io::Error,
     },
     /// No format fits.
-    #[error("{}: found no request of a known format in its first 64 KiB, expected MSR, blkparse, fio or SPC lines; workload.format tells which", path.display())]
+    #[error(
+        "{}: found no request of a known format in its first 64 KiB, expected MSR, blkparse, \
+         fio or SPC lines; workload.format tells which",
+        path.display()
+    )]
     UnknownFormat {
         /// The trace.
         path: PathBuf,
     },
     /// A pipe cannot be read again.
-    #[error("{}: found a pipe, which can be read once, expected a file, since {why}; write the trace into a file first", path.display())]
+    #[error(
+        "{}: found a pipe, which can be read once, expected a file, since {why}; write the \
+         trace into a file first",
+        path.display()
+    )]
     Pipe {
         /// The trace.
         path: PathBuf,

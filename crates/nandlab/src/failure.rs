@@ -61,10 +61,17 @@ pub enum Failure {
         error: io::Error,
     },
     /// Several runs would read one pipe.
-    #[error("{}: found a pipe, which can be read once, expected a file for several runs; write the trace into a file first", .0.display())]
+    #[error(
+        "{}: found a pipe, which can be read once, expected a file for several runs; write \
+         the trace into a file first",
+        .0.display()
+    )]
     Pipe(PathBuf),
     /// A result would replace what it is made from.
-    #[error("{}: the same file as {}, which is used by this command; write to another file", target.display(), input.display())]
+    #[error(
+        "{}: the same file as {}, which is used by this command; write to another file",
+        target.display(), input.display()
+    )]
     SameFile {
         /// The output.
         target: PathBuf,

@@ -135,7 +135,6 @@ impl Args {
     }
 }
 
-/// The stack that a document describes, and the seed of its run.
 fn stats(below: &Live<'_>) -> String {
     let tally = below.tally();
     let stats = serde_json::json!({

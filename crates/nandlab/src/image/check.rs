@@ -10,7 +10,7 @@ use serde::Serialize;
 /// Look for anything that is wrong with an image
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Says at the end that the image is sound (status 0), damaged (1), not supported (2), or that a part was not looked at (3). Nothing is changed without --repair. What is repaired is written beside the image and takes its place only where nothing is damaged any more:\n\
+    after_help = "Exit status: 0 sound, 1 damaged, 2 not supported, 3 a part was not looked at. Nothing is changed without --repair. What is repaired is written beside the image and takes its place only where nothing is damaged any more:\n\
     journals and logs are recovered; bitmaps, tables, counts and links are made right; files without names get one in lost+found."
 )]
 pub struct Check {
