@@ -12,9 +12,12 @@ use crate::volume::{
     Access, AnyMtd, Layer, Mounted, Opening, UbiVolume, Volume, failed, layout_name,
 };
 use nandlab_block::{BlockDevice as _, Image as Disk};
+use nandlab_ftl::logblock::{LogBlockFtl, LogBlockOptions};
+use nandlab_ftl::media;
 use nandlab_ftl::nftl::{Nftl, NftlOptions};
+use nandlab_ftl::page::{PageFtl, PageOptions};
 use nandlab_jffs2::{Endian, Jffs2, Medium};
-use nandlab_mtd::{Image, ImageFormat, Layout, Mtd as _};
+use nandlab_mtd::{Image, ImageFormat, Layout, Mtd, Page};
 use nandlab_sim::Backing as _;
 use nandlab_ubi::format::VolumeKind;
 use nandlab_ubi::{Headers, LogOptions, Memory, Options, Ubi, UbiError, VolumeDisk, VolumeMtd};
@@ -105,7 +108,35 @@ impl Volume {
                 });
                 self.any_disk(Box::new(disk), opening, access)
             }
+            FlashKind::PageMap => {
+                let disk = PageFtl::attach(medium, PageOptions::default())
+                    .map_err(|error| failed("page mapping", error))?;
+                self.translated("page mapping", Box::new(disk), opening, access)
+            }
+            FlashKind::LogBlock => {
+                let options = log_block_options(&mut *medium)?;
+                let disk = LogBlockFtl::attach(medium, options)
+                    .map_err(|error| failed("log blocks", error))?;
+                self.translated("log blocks", Box::new(disk), opening, access)
+            }
         }
+    }
+
+    /// A translation layer of this project. Its disk is only read: to write it would be to choose
+    /// options that the medium does not state.
+    fn translated(
+        &mut self,
+        name: &'static str,
+        disk: AnyDisk,
+        opening: &Opening,
+        access: Access,
+    ) -> Result<()> {
+        if access == Access::Write {
+            return Err(failed(name, "nandlab image only reads it; a stack writes it"));
+        }
+        let bytes = disk.geometry().bytes();
+        self.layers.push(Layer::Translation { name, bytes });
+        self.any_disk(disk, opening, access)
     }
 
     fn medium(&self, format: ImageFormat, access: Access, len: u64) -> Result<AnyMtd> {
@@ -370,6 +401,23 @@ impl Volume {
             }
         }
     }
+}
+
+/// What the medium of a log-block layer says of it, in the first pages of one of its blocks.
+fn log_block_options(medium: &mut dyn Mtd) -> Result<LogBlockOptions> {
+    let geometry = medium.geometry().clone();
+    let mut data = vec![0; geometry.page as usize];
+    let first = (0..geometry.blocks).map(|block| geometry.page_at(nandlab_mtd::Block(block), 0));
+    for page in first.flat_map(|page| [page, Page(page.0 + 1)]) {
+        if page.0 < geometry.pages()
+            && medium.read(page, &mut data, &mut []).is_ok()
+            && let Some(media::Layer::LogBlock(options)) =
+                media::recognise(&data).map(|medium| medium.layer)
+        {
+            return Ok(options);
+        }
+    }
+    Err(failed("log blocks", "no anchor page is whole"))
 }
 
 fn kind_name(kind: VolumeKind) -> &'static str {

@@ -45,6 +45,7 @@ pub mod overlay;
 mod parallel;
 pub mod past;
 pub mod place;
+pub mod ranges;
 pub mod raw;
 pub mod remove;
 pub mod repair;
@@ -59,8 +60,10 @@ mod target;
 pub mod tree;
 pub mod ubi;
 pub mod ubinize;
+pub mod view;
 pub mod volume;
 pub mod walk;
+pub mod window;
 pub mod words;
 
 pub use error::{ImageError, Result, Shown};
