@@ -9,7 +9,7 @@ use crate::error::{ImageError, Result};
 use crate::overlay::Overlay;
 use crate::ubi::{BLOCKS_ADDED_MAX, Survey};
 use crate::volume::{
-    Access, AnyMtd, Layer, Mounted, Opening, UbiVolume, Volume, failed, layout_name,
+    Access, AnyDisk, AnyMtd, Layer, Mounted, Opening, UbiVolume, Volume, failed, layout_name,
 };
 use nandlab_block::{BlockDevice as _, Image as Disk};
 use nandlab_ftl::logblock::{LogBlockFtl, LogBlockOptions};
@@ -86,6 +86,7 @@ impl Volume {
             block: geometry.block_bytes(),
             blocks: found.div_ceil(block) as u32,
             oob_layout: (format.oob > 0).then(|| layout_name(format.layout)),
+            ecc: format.ecc.map(|code| code.to_string()),
             bad,
         });
         match kind {

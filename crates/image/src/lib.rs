@@ -39,13 +39,16 @@ mod fdt;
 pub mod file;
 mod flash;
 pub mod history;
+
 pub mod known;
 pub mod limits;
+pub mod locate;
 pub mod lock;
 pub mod make;
 pub mod manifest;
 pub mod overlay;
 mod parallel;
+pub mod partitions;
 pub mod past;
 pub mod place;
 pub mod ranges;

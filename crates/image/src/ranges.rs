@@ -263,6 +263,22 @@ impl Ranges {
         self.list.iter().filter(|range| range.content.is_read())
     }
 
+    /// Calls the range that begins where a partition does by the partition's name, and lets it end
+    /// where the partition ends if nothing else begins in it.
+    pub fn call(&mut self, part: Part, name: &str) {
+        let inside = |range: &Range| range.part.at > part.at && range.part.at < part.end();
+        let others = self.list.iter().filter(|range| inside(range));
+        let alone = others.clone().all(|range| range.content.is_filler());
+        let Some(first) = self.list.iter().position(|range| range.part.at == part.at) else {
+            return;
+        };
+        self.list[first].name = name.into();
+        if alone {
+            self.list[first].part.len = part.len;
+            self.list.retain(|range| !inside(range));
+        }
+    }
+
     /// The range of that name.
     pub fn named(&self, name: &str) -> Option<&Range> {
         self.list.iter().find(|range| range.name == name)
@@ -577,7 +593,7 @@ impl Cutter<'_> {
                         flash.part.len += range.part.len;
                     }
                 }
-                (Content::Flash(on_flash), _) if self.is_blank_before(&list, on_flash) => {
+                (Content::Flash(on_flash), _) if is_blank_before(&list, on_flash) => {
                     list.clear();
                     let part = Part {
                         at: 0,
@@ -591,23 +607,13 @@ impl Cutter<'_> {
         self.list = list;
     }
 
-    /// Whether all that lies before some flash is erased, or in blocks that are marked bad. The log
-    /// of UBIL counts blocks from the beginning of its flash, whatever is in them.
-    fn is_blank_before(&self, list: &[Range], on_flash: &OnFlash) -> bool {
-        let log = matches!(on_flash.kind, FlashKind::Ubi { log: true, .. });
-        let whole = on_flash.from.is_multiple_of(on_flash.block);
-        let blank = |range: &Range| match range.content {
-            Content::Erased => true,
-            Content::Unknown => log || self.is_bad(range.part),
-            _ => false,
-        };
-        whole && list.iter().all(blank)
-    }
+}
 
-    fn is_bad(&self, part: Part) -> bool {
-        let _ = part;
-        false
-    }
+/// Whether all that lies before some flash is erased.
+fn is_blank_before(list: &[Range], on_flash: &OnFlash) -> bool {
+    let whole = on_flash.from.is_multiple_of(on_flash.block);
+    let mut before = list.iter();
+    whole && before.all(|range| range.content == Content::Erased)
 }
 
 /// The bytes of a range as an image of its own.

@@ -75,6 +75,8 @@ pub enum Layer {
         blocks: u32,
         /// Who owns which spare bytes.
         oob_layout: Option<&'static str>,
+        /// The error-correcting code of the spare bytes.
+        ecc: Option<String>,
         /// Blocks marked bad.
         bad: Vec<u32>,
     },
@@ -252,6 +254,15 @@ impl Volume {
             Detected::Flash(format, kind) => volume.open_flash(format, kind, opening, access)?,
         }
         Ok(volume)
+    }
+
+    /// What was opened, to be opened once more without looking for it.
+    pub fn found(&self) -> Located {
+        Located {
+            place: self.place.clone(),
+            detected: self.detected,
+            doubt: None,
+        }
     }
 
     /// The file system.

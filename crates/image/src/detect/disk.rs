@@ -43,7 +43,7 @@ pub(super) fn begins(sector: &[u8]) -> Option<u64> {
 
 /// The file system that begins with `head`, which may be any bytes, with its length. The fields of
 /// its superblock must fit each other, since some magic numbers are short.
-pub(super) fn proven(head: &[u8]) -> Option<(DiskKind, u64)> {
+pub fn proven(head: &[u8]) -> Option<(DiskKind, u64)> {
     let kind = disk(head)?;
     let len = match kind {
         DiskKind::Ext => ext_bytes(head)?,

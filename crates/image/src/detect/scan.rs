@@ -17,7 +17,7 @@ use nandlab_ubi::format::{EcHeader, HEADER_BYTES, Parsed};
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
 /// Bytes behind a chunk that a structure at its end may need.
-const AHEAD: usize = 4096;
+const AHEAD: usize = known::LOOK_AHEAD;
 /// The most grains of a scan; a longer image has larger grains.
 const GRAINS_MAX: u64 = 1 << 20;
 /// The smallest grain.
@@ -223,7 +223,8 @@ impl Scan {
     }
 
     fn others_in(&mut self, at: u64, buffer: &[u8], count: usize) {
-        let mut places = known::candidates(&buffer[..count], SECTOR);
+        let mut places = known::candidates(buffer, SECTOR);
+        places.retain(|place| *place < count);
         let sectors = buffer[..count].chunks_exact(SECTOR);
         for (number, sector) in sectors.enumerate() {
             let here = (number * SECTOR) as u64;
@@ -233,8 +234,6 @@ impl Scan {
                 self.other(at + here - before);
             }
         }
-        places.sort_unstable();
-        places.dedup();
         places
             .into_iter()
             .for_each(|place| self.other(at + place as u64));
