@@ -229,6 +229,7 @@ fn ubi(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> {
         oob,
         pages_per_block: count,
         layout: layout(page_found, oob, hints),
+        ecc: None,
     };
     let (vid, page) = (u64::from(header.vid_offset), u64::from(page_found));
     let inside = vid / page * (page + u64::from(oob)) + vid % page;
@@ -275,6 +276,7 @@ fn ubi_by_log(sample: &[u8], len: u64, hints: &Hints) -> Option<Detected> {
             oob,
             pages_per_block: block / page,
             layout: layout(page, oob, hints),
+            ecc: None,
         };
         return Some(Detected::Flash(
             format,
@@ -380,6 +382,7 @@ fn jffs2(sample: &[u8], from: u64, len: u64, hints: &Hints) -> Option<Detected> 
         oob,
         pages_per_block: (block / page).max(1),
         layout: layout(page, oob, hints),
+        ecc: None,
     };
     Some(Detected::Flash(
         format,
@@ -461,6 +464,7 @@ fn nftl(sample: &[u8], from: u64, hints: &Hints) -> Option<Detected> {
             oob: 16,
             pages_per_block,
             layout,
+            ecc: None,
         },
         FlashKind::Nftl,
     ))
