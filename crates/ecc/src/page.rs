@@ -49,6 +49,10 @@ impl Codec {
     pub fn correct_page(&self, data: &mut [u8], ecc: &mut [u8]) -> PageRepair {
         self.check_page(data, ecc);
         let mut outcome = PageRepair::default();
+        // An erased page is a codeword.
+        if is_erased(data) && is_erased(ecc) {
+            return outcome;
+        }
         let parities = ecc.chunks_exact_mut(self.code().parity());
         let steps = data.chunks_exact_mut(self.code().step()).zip(parities);
         for (index, (step, parity)) in (0..).zip(steps) {
@@ -72,6 +76,13 @@ impl Codec {
             data.len()
         );
     }
+}
+
+/// Whether every bit is one. Looks at many bytes at once, since an erased page has many.
+fn is_erased(bytes: &[u8]) -> bool {
+    bytes
+        .chunks(64)
+        .all(|chunk| chunk.iter().fold(0xFF, |all, byte| all & byte) == 0xFF)
 }
 
 #[cfg(test)]

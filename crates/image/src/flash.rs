@@ -378,6 +378,7 @@ impl Volume {
                     oob: 0,
                     pages_per_block: (leb / page).max(1),
                     layout: Layout::Raw,
+                    ecc: None,
                 };
                 let (lebs, most) = (bytes.lebs_held(), survey.lebs_max());
                 if lebs > most {

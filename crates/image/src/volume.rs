@@ -575,6 +575,8 @@ pub fn layout_name(layout: Layout) -> &'static str {
         Layout::MarkerOnly => "marker-only",
         Layout::LinuxSmallPage => "linux-small-page",
         Layout::LinuxLargePage64 => "linux-large-page-64",
+        Layout::LinuxLargePage128 => "linux-large-page-128",
+        Layout::LinuxLargePageEnd { .. } => "linux-large-page-end",
         Layout::DiskOnChip => "disk-on-chip",
     }
 }

@@ -140,6 +140,7 @@ impl Convert {
                 oob,
                 pages_per_block: block / page,
                 layout,
+                ecc: None,
             };
             let bytes = anew(image, &self.image.shape.opening(), new, &self.new)?;
             print(&format!(

@@ -146,6 +146,7 @@ pub fn layout(text: &str) -> Result<Layout, String> {
         Layout::MarkerOnly,
         Layout::LinuxSmallPage,
         Layout::LinuxLargePage64,
+        Layout::LinuxLargePage128,
         Layout::DiskOnChip,
     ];
     let names: Vec<&str> = all
