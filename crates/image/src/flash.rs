@@ -133,7 +133,10 @@ impl Volume {
         access: Access,
     ) -> Result<()> {
         if access == Access::Write {
-            return Err(failed(name, "nandlab image only reads it; a stack writes it"));
+            return Err(failed(
+                name,
+                "nandlab image only reads it; a stack writes it",
+            ));
         }
         let bytes = disk.geometry().bytes();
         self.layers.push(Layer::Translation { name, bytes });

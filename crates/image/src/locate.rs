@@ -242,7 +242,9 @@ fn chosen(place: &Place, ranges: &Ranges, range: &Range) -> Result<Located> {
         place: whole,
         ..one(place, &ranges.shape, range)?
     };
-    let format = ranges.shape.format((on_flash.block / u64::from(on_flash.page.max(1))) as u32);
+    let format = ranges
+        .shape
+        .format((on_flash.block / u64::from(on_flash.page.max(1))) as u32);
     let mut strange = others().filter(|other| matches!(other.content, Content::Unknown));
     if let Some(other) = strange.find(|other| !is_bad(place, &format, other.part)) {
         let doubt = format!(

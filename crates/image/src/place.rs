@@ -6,8 +6,8 @@
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
 use crate::overlay::Overlay;
-use crate::volume::{Access, AnyDisk};
 use crate::view::View;
+use crate::volume::{Access, AnyDisk};
 use crate::window::{Part, Window};
 use nandlab_block::Image as Disk;
 use nandlab_mtd::ImageFormat;

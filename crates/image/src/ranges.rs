@@ -8,7 +8,7 @@
 use crate::detect::disk::{HEAD_BYTES, disk, proven};
 use crate::detect::flash::{self, OnFlash};
 use crate::detect::scan::{Fill, Magic, Scan};
-use crate::detect::shape::shape;
+use crate::detect::shape::{plain_format, shape};
 use crate::detect::{DiskKind, FlashKind, Hints, Shape, Unclear};
 use crate::error::Result;
 use crate::known::{self, Known};
@@ -53,7 +53,7 @@ pub struct Range {
 
 /// A range in words, for reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Described {
+pub struct RangeReport {
     /// Its name.
     pub name: String,
     /// Its bytes in the image.
@@ -99,7 +99,7 @@ impl Content {
 
 impl Range {
     /// The range in words.
-    pub fn described(&self) -> Described {
+    pub fn report(&self) -> RangeReport {
         let says = match &self.content {
             Content::Known(known) => known.says.clone(),
             Content::Flash(on_flash) if !on_flash.certain => {
@@ -108,7 +108,7 @@ impl Range {
             Content::Flash(on_flash) => format!("erase blocks of {} bytes", on_flash.block),
             _ => String::new(),
         };
-        Described {
+        RangeReport {
             name: self.name.clone(),
             part: self.part,
             format: self.content.format().into(),
@@ -118,7 +118,10 @@ impl Range {
 }
 
 /// Takes an image apart.
-pub fn ranges(image: &mut dyn Backing, hints: &Hints) -> Result<std::result::Result<Ranges, Unclear>> {
+pub fn ranges(
+    image: &mut dyn Backing,
+    hints: &Hints,
+) -> Result<std::result::Result<Ranges, Unclear>> {
     if let Some(whole) = whole_disk(image, hints) {
         return Ok(Ok(whole));
     }
@@ -170,7 +173,7 @@ fn whole_flash(image: &mut dyn Backing, scan: &Scan, hints: &Hints) -> Option<Ra
     } else {
         return None;
     };
-    let format = nandlab_mtd::ImageFormat::linux(page, oob, 1, None);
+    let format = plain_format(page, oob);
     let layout = match kind {
         FlashKind::Nftl => nandlab_mtd::Layout::DiskOnChip,
         _ => format.layout,
@@ -195,7 +198,10 @@ fn whole_flash(image: &mut dyn Backing, scan: &Scan, hints: &Hints) -> Option<Ra
 /// The ranges of a dump with spare bytes.
 fn spared(image: &mut dyn Backing, raw: &Scan, shape: &Shape, hints: &Hints) -> Result<Vec<Range>> {
     let failed = |error: nandlab_mtd::ImageError| crate::volume::failed("flash", error);
-    let plain = Shape { ecc: None, ..*shape };
+    let plain = Shape {
+        ecc: None,
+        ..*shape
+    };
     let scan = if image.len() <= CORRECTED_MAX {
         Scan::read(&mut View::new(&mut *image, shape.format(1)).map_err(failed)?)
     } else {
@@ -368,7 +374,11 @@ impl Cutter<'_> {
 
     /// Where the next known format begins.
     fn other(&mut self) -> Option<u64> {
-        if self.other.as_ref().is_some_and(|start| start.from < self.at) {
+        if self
+            .other
+            .as_ref()
+            .is_some_and(|start| start.from < self.at)
+        {
             self.other = None;
         }
         while self.other.is_none() {
@@ -479,9 +489,9 @@ impl Cutter<'_> {
         }
         let counters = &self.scan.counters;
         let next = counters.partition_point(|one| one.at < from);
-        let ubi = counters.get(next).is_some_and(|one| {
-            one.at < to && one.at.is_multiple_of(512)
-        });
+        let ubi = counters
+            .get(next)
+            .is_some_and(|one| one.at < to && one.at.is_multiple_of(512));
         let first = self.scan.others.partition_point(|at| *at < from);
         let places: Vec<u64> = self.scan.others[first..]
             .iter()
@@ -606,7 +616,6 @@ impl Cutter<'_> {
         }
         self.list = list;
     }
-
 }
 
 /// Whether all that lies before some flash is erased.

@@ -81,7 +81,13 @@ mod tests {
 
     #[test]
     fn a_part_ends_where_the_image_does() {
-        let window = Window::new(vec![0u8; 100], Part { at: 90, len: u64::MAX });
+        let window = Window::new(
+            vec![0u8; 100],
+            Part {
+                at: 90,
+                len: u64::MAX,
+            },
+        );
         assert_eq!(window.len(), 10);
         let behind = Window::new(vec![0u8; 100], Part { at: 200, len: 5 });
         assert_eq!(behind.len(), 0);

@@ -250,7 +250,8 @@ impl<M: Mtd> Ftl for LogBlockFtl<M> {
     fn into_medium(self: Box<Self>) -> M {
         (*self).into_medium()
     }
-}/// Reads a page's data as the anchor, which says what the medium was formatted for. All blocks that
+}
+/// Reads a page's data as the anchor, which says what the medium was formatted for. All blocks that
 /// hold no data may be log blocks.
 pub(crate) fn anchor_of(data: &[u8]) -> Option<crate::media::Medium> {
     let (version, anchor) = format::Anchor::decode(data)?;
@@ -271,5 +272,3 @@ pub(crate) fn anchor_of(data: &[u8]) -> Option<crate::media::Medium> {
         blocks: anchor.blocks,
     })
 }
-
-

@@ -383,7 +383,8 @@ impl<M: Mtd> Ftl for PageFtl<M> {
     fn into_medium(self: Box<Self>) -> M {
         (*self).into_medium()
     }
-}/// Reads a page's data as the header page, which says what the medium was formatted for.
+}
+/// Reads a page's data as the header page, which says what the medium was formatted for.
 pub(crate) fn header_of(data: &[u8]) -> Option<crate::media::Medium> {
     let index = u32::from_le_bytes(*data.get(8..)?.first_chunk()?);
     let (.., entries) = format::decode_map(data, index)?;
@@ -402,5 +403,3 @@ pub(crate) fn header_of(data: &[u8]) -> Option<crate::media::Medium> {
         blocks: header.blocks,
     })
 }
-
-

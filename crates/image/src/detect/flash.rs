@@ -32,8 +32,9 @@ pub struct OnFlash {
     pub block: u64,
     /// Whether structures prove the length of the erase block.
     pub certain: bool,
-    /// Where it begins and ends in the data.
+    /// Where it begins in the data.
     pub from: u64,
+    /// Where it ends, as far as its own structures say.
     pub to: u64,
 }
 
@@ -50,7 +51,9 @@ pub fn ubi(
     let own = &counters[..count];
     let told = hints.block.map(u64::from);
     let found = distance(own.iter().map(|one| one.at));
-    let block = told.or(found).unwrap_or_else(|| lone(data.len() - first.at));
+    let block = told
+        .or(found)
+        .unwrap_or_else(|| lone(data.len() - first.at));
     let on_flash = OnFlash {
         kind: FlashKind::Ubi {
             vid: first.header.vid_offset,
@@ -235,12 +238,12 @@ fn block_of(look: &Look, end: u64, len: u64) -> (u64, bool) {
     if let Some(step) = step.filter(|step| *step >= BLOCK_MIN && !look.crosses(*step)) {
         return (step, true);
     }
-    let fits = |block: &u64| {
-        !look.crosses(*block) && (len.is_multiple_of(*block) || len < *block)
-    };
+    let fits = |block: &u64| !look.crosses(*block) && (len.is_multiple_of(*block) || len < *block);
     // Of a medium with marks the second block would have one.
     let sizes = (13..=22).map(|shift| 1u64 << shift);
-    if look.marked && let Some(block) = sizes.clone().find(|block| *block >= end && fits(block)) {
+    if look.marked
+        && let Some(block) = sizes.clone().find(|block| *block >= end && fits(block))
+    {
         return (block, true);
     }
     let largest = (13..=17).rev().map(|shift| 1u64 << shift).find(fits);
@@ -255,9 +258,8 @@ pub fn nftl(image: &mut dyn Backing, scan: &Scan, hints: &Hints) -> Option<u64> 
     const MARK_AT: u64 = 524;
     const MARK: [u8; 4] = [0x69, 0x3C, 0x69, 0x3C];
     const LOOKED_AT: u64 = 32_768;
-    let is_header = |(at, magic): &&(u64, Magic)| {
-        *magic == Magic::Nftl && at.is_multiple_of(STRIDE)
-    };
+    let is_header =
+        |(at, magic): &&(u64, Magic)| *magic == Magic::Nftl && at.is_multiple_of(STRIDE);
     let (at, _) = scan.layers.iter().find(is_header)?;
     if let Some(block) = hints.block {
         return Some(u64::from(block));
@@ -277,8 +279,14 @@ pub fn nftl(image: &mut dyn Backing, scan: &Scan, hints: &Hints) -> Option<u64> 
 /// UBIL without headers: its super blocks and anchors say how many blocks there are, and how long
 /// blocks and pages are. Gives page, spare bytes and block.
 pub fn ubil(image: &mut dyn Backing, scan: &Scan) -> Option<(u32, u32, u32)> {
-    let supers = scan.layers.iter().filter(|(_, magic)| *magic == Magic::LogSuper);
-    let anchors = scan.layers.iter().filter(|(_, magic)| *magic == Magic::LogAnchor);
+    let supers = scan
+        .layers
+        .iter()
+        .filter(|(_, magic)| *magic == Magic::LogSuper);
+    let anchors = scan
+        .layers
+        .iter()
+        .filter(|(_, magic)| *magic == Magic::LogAnchor);
     let places = supers
         .map(|(at, _)| at + 32)
         .chain(anchors.map(|(at, _)| at + 16));

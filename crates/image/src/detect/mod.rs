@@ -135,4 +135,3 @@ fn distance(places: impl Iterator<Item = u64> + Clone) -> Option<u64> {
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
-

@@ -42,9 +42,7 @@ const PROOF_BITS: u32 = 48;
 /// Zero or one bits that a step must have, so that its parity means something.
 const WRITTEN_BITS: u32 = 64;
 /// Strengths of BCH codes that are tried.
-const STRENGTHS: [u8; 17] = [
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 40,
-];
+const STRENGTHS: [u8; 17] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32, 40];
 
 /// How an image is cut into pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,13 +162,28 @@ fn codes((page, oob): (u32, u32), hints: &Hints) -> Vec<(Code, ImageFormat)> {
         None => hamming.chain(bch).collect(),
     };
     let formats = all.into_iter().filter_map(|code| {
-        let mut format = ImageFormat::linux(page, oob, 1, Some(code));
+        let mut format = match hints.layout {
+            None => ImageFormat::linux(page, oob, 1, Some(code)).ok()?,
+            Some(_) => plain_format(page, oob),
+        };
+        format.ecc = Some(code);
         format.layout = hints.layout.unwrap_or(format.layout);
         let wanted = code.page_parity(page as usize)?;
         let layout = format.layout.on(page, oob).ok()?;
         (layout.ecc().count() == wanted).then_some((code, format))
     });
     formats.collect()
+}
+
+/// Pages with spare bytes that hold no known code. All layouts without one fit.
+pub(crate) fn plain_format(page: u32, oob: u32) -> ImageFormat {
+    ImageFormat::linux(page, oob, 1, None).unwrap_or(ImageFormat {
+        page,
+        oob,
+        pages_per_block: 1,
+        layout: Layout::MarkerOnly,
+        ecc: None,
+    })
 }
 
 /// Evidence of one candidate.
@@ -362,7 +375,7 @@ fn scores(
         ..Shape::PLAIN
     };
     let with_spare = pairs.iter().map(|(page, oob)| {
-        let format = ImageFormat::linux(*page, *oob, 1, None);
+        let format = plain_format(*page, *oob);
         Shape {
             page: *page,
             oob: *oob,
