@@ -5,8 +5,8 @@ use crate::known::env::Environment;
 
 /// The partitions for a device of `len` bytes, or `None` if no variable has any.
 ///
-/// U-Boot's own numbers of devices (`mtdids`) are no ids here: `nand0=spi0.0` in `mtdids` means that
-/// the id is `spi0.0`.
+/// U-Boot's own numbers of devices (`mtdids`) are no ids here: `nand0=spi0.0` in `mtdids` means
+/// that the id is `spi0.0`.
 pub fn environment(
     environment: &Environment,
     device: Option<&str>,

@@ -152,8 +152,8 @@ fn checked(
     Ok(entries.into_iter().map(|(_, one)| one).collect())
 }
 
-/// The partitions of the disk that an image is: by GPT, or else by its MBR. `None` if it begins with
-/// neither.
+/// The partitions of the disk that an image is: by GPT, or else by its MBR. `None` if it begins
+/// with neither.
 pub fn in_image(bytes: &mut dyn Backing) -> error::Result<Option<Vec<Partition>>> {
     Ok(match known::recognise(bytes, 0).map(|known| known.name) {
         Some("GPT") => Some(gpt(bytes)?.partitions),

@@ -222,8 +222,8 @@ pub fn mtd_ids(text: &str) -> Result<Vec<String>> {
     Ok(devices.into_iter().map(|device| device.id).collect())
 }
 
-/// The partitions that a string, or a kernel's command line with one, has for the only device in it,
-/// which has `len` bytes.
+/// The partitions that a string, or a kernel's command line with one, has for the only device in
+/// it, which has `len` bytes.
 pub fn mtdparts(text: &str, len: u64) -> error::Result<Vec<Partition>> {
     Ok(mtdparts_of(text, None, len)?)
 }

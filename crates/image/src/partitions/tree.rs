@@ -1,7 +1,7 @@
 //! `fixed-partitions` of a device tree.
 //!
-//! A node that is compatible with `fixed-partitions` has a child for each partition: `reg` gives its
-//! place in cells, `label` its name, `read-only` forbids writes. The device is the node above.
+//! A node that is compatible with `fixed-partitions` has a child for each partition: `reg` gives
+//! its place in cells, `label` its name, `read-only` forbids writes. The device is the node above.
 
 use super::{At, Entries, PARTITIONS_MAX, Partition, Result, checked, wrong};
 use crate::fdt::{Fdt, FdtError, Step};
@@ -176,8 +176,8 @@ pub fn tree_devices(bytes: &mut dyn Backing, at: u64) -> Result<Vec<String>> {
     Ok(tables.into_iter().map(|table| table.device).collect())
 }
 
-/// The partitions that the tree at byte `at` has for a device of `len` bytes. The device is named by
-/// its path or by a part of it; without a name the tree must have partitions for one only.
+/// The partitions that the tree at byte `at` has for a device of `len` bytes. The device is named
+/// by its path or by a part of it; without a name the tree must have partitions for one only.
 pub fn device_tree(
     bytes: &mut dyn Backing,
     at: u64,
