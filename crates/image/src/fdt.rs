@@ -109,6 +109,11 @@ impl<'a, 'b> Fdt<'a, 'b> {
         self.total
     }
 
+    /// Where the next token begins.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
     fn word(&mut self) -> Result<u32> {
         let at = self.at;
         let word = self.view.be32(at).filter(|_| at + 4 <= self.total);

@@ -14,7 +14,8 @@
 //! `detect` what an image is, `volume` (with `flash`, and `copies` of superblocks) opens it,
 //! wherever its `place` is, over `file` and `overlay`, a `short` one as far as it is there; `walk`,
 //! with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`.
-//! `known` what else begins at a byte, by name and size; `fdt` reads device trees for it.
+//! `known` what else begins at a byte, by name and size; `fdt` reads device trees for it and
+//! for `partitions`, the tables.
 //! `ubi` what UBI's headers say, `raw` a volume as it is. `words` of messages; `edit`, `check`,
 //! `remove`, `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is
 //! done.

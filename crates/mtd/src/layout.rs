@@ -281,8 +281,12 @@ mod tests {
         )
     }
 
-    fn bytes<const N: usize>(ranges: [Range<usize>; N]) -> Vec<usize> {
-        ranges.into_iter().flatten().collect()
+    fn bytes(range: Range<usize>) -> Vec<usize> {
+        range.collect()
+    }
+
+    fn both(first: Range<usize>, second: Range<usize>) -> Vec<usize> {
+        first.chain(second).collect()
     }
 
     #[test]
@@ -290,31 +294,31 @@ mod tests {
         let on = |layout: Layout, page, oob| owners(layout.on(page, oob).unwrap());
         assert_eq!(
             on(Layout::LinuxSmallPage, 512, 16),
-            (bytes([8..16]), bytes([0..4, 6..8]), Some(5))
+            (bytes(8..16), both(0..4, 6..8), Some(5))
         );
         assert_eq!(
             on(Layout::LinuxSmallPage, 256, 8),
-            (bytes([3..5, 6..8]), bytes([0..3]), Some(5))
+            (both(3..5, 6..8), bytes(0..3), Some(5))
         );
         assert_eq!(
             on(Layout::LinuxLargePage64, 2048, 64),
-            (bytes([2..40]), bytes([40..64]), Some(0))
+            (bytes(2..40), bytes(40..64), Some(0))
         );
         assert_eq!(
             on(Layout::LinuxLargePage128, 4096, 128),
-            (bytes([2..80]), bytes([80..128]), Some(0))
+            (bytes(2..80), bytes(80..128), Some(0))
         );
         assert_eq!(
             on(Layout::LinuxLargePage128, 2048, 128),
-            (bytes([2..80, 104..128]), bytes([80..104]), Some(0))
+            (both(2..80, 104..128), bytes(80..104), Some(0))
         );
         assert_eq!(
             on(Layout::LinuxLargePageEnd { ecc: 52 }, 2048, 64),
-            (bytes([2..12]), bytes([12..64]), Some(0))
+            (bytes(2..12), bytes(12..64), Some(0))
         );
         assert_eq!(
             on(Layout::DiskOnChip, 512, 16),
-            (bytes([6..16]), bytes([0..6]), None)
+            (bytes(6..16), bytes(0..6), None)
         );
     }
 
@@ -324,11 +328,11 @@ mod tests {
             |layout: Layout, page, oob, ecc| owners(layout.with_ecc(page, oob, Some(ecc)).unwrap());
         assert_eq!(
             with(Layout::LinuxLargePage64, 2048, 64, 12),
-            (bytes([2..40, 52..64]), bytes([40..52]), Some(0))
+            (both(2..40, 52..64), bytes(40..52), Some(0))
         );
         assert_eq!(
             with(Layout::LinuxSmallPage, 512, 16, 3),
-            (bytes([8..16]), bytes([0..3]), Some(5))
+            (bytes(8..16), bytes(0..3), Some(5))
         );
     }
 

@@ -2,11 +2,11 @@
 //! tables that are not opened here, or only in part.
 //!
 //! *Promises.* Nothing is written. Any bytes are valid input: a recogniser reads a bounded part of
-//! them, whatever they declare. A format is *proven* if a checksum of its own matches; otherwise its
-//! magic number and its fields are plausible. *Knows nothing of* what lies around the byte.
+//! them, whatever they declare. A format is *proven* if a checksum of its own matches; otherwise
+//! its magic number and its fields are plausible. *Knows nothing of* what lies around the byte.
 //!
-//! *Map.* `view` reads fields of the bytes; `squashfs`, `loaders`, `uboot`, `env`, `flash`, `disks`,
-//! `tables`, `android` and `packed` hold the recognisers, one list of signs each.
+//! *Map.* `view` reads fields of the bytes; `squashfs`, `loaders`, `uboot`, `env`, `flash`,
+//! `disks`, `tables`, `android` and `packed` hold the recognisers, one list of signs each.
 
 mod android;
 mod disks;
@@ -124,8 +124,8 @@ static PAIRS: LazyLock<Vec<u64>> = LazyLock::new(|| {
 /// Offsets in a buffer at which a format may begin, by magic numbers alone, in rising order.
 ///
 /// Offsets are multiples of `step`; formats whose magic number is not at their beginning are looked
-/// for at sectors of 512 bytes only. Buffers of a few MiB are the fastest. A format whose magic number the buffer cuts off is not found:
-/// see [`LOOK_AHEAD`].
+/// for at sectors of 512 bytes only. A format whose magic number the buffer cuts off is not found:
+/// see [`LOOK_AHEAD`]. Buffers of a few MiB are the fastest.
 pub fn candidates(buffer: &[u8], step: usize) -> Vec<usize> {
     let step = step.max(1);
     let mut found = near(buffer, step);

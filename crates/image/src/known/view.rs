@@ -1,7 +1,7 @@
 //! Reads fields of bytes that begin at a place.
 //!
-//! *Promises.* A field that leaves the bytes, or cannot be read, is `None`. Small reads go through a
-//! window, so that a walk along a structure costs one read for each 4 KiB.
+//! *Promises.* A field that leaves the bytes, or cannot be read, is `None`. Small reads go through
+//! a window, so that a walk along a structure costs one read for each 4 KiB.
 
 use super::{HEAD_BYTES, Sign};
 use crate::words::visible;
@@ -114,7 +114,8 @@ impl<'a> View<'a> {
         self.text(at, max).map(|text| printable(&text))
     }
 
-    /// Passes an extent in parts; `None` if it leaves the bytes or is longer than a checksum may be.
+    /// Passes an extent in parts; `None` if it leaves the bytes or is longer than a checksum
+    /// may be.
     pub fn each(&mut self, from: u64, len: u64, mut each: impl FnMut(&[u8])) -> Option<()> {
         if len > super::CHECKED_MAX || from.checked_add(len)? > self.len() {
             return None;

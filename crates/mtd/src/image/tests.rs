@@ -177,7 +177,7 @@ fn protected(code: Code) -> Image<Vec<u8>> {
 }
 
 fn sample() -> Vec<u8> {
-    (0..2048_u32).map(|at| (at * 31 >> 4) as u8).collect()
+    (0..2048_u32).map(|at| ((at * 31) >> 4) as u8).collect()
 }
 
 /// The image with bits of a page flipped: each the byte behind the page's start, and the mask.
