@@ -91,11 +91,37 @@ pub fn survey(image: &Place, opening: &Opening) -> Result<Ranges> {
     let selection = &opening.selection;
     let place = bytes_meant(image, selection)?;
     let mut ranges = ranges_of(&place, opening)?;
-    for partition in table(&place, selection)?.unwrap_or_default() {
+    for partition in table(&place, selection, &ranges.shape)?.unwrap_or_default() {
         let part = raw_part(&partition, &ranges.shape);
         ranges.call(part, &partition.name);
     }
     Ok(ranges)
+}
+
+/// The bytes of the range that is meant, without spare bytes, whatever lies in it; `None` if no
+/// range was chosen, or UBI lies in it, whose volumes are chosen instead.
+pub fn bytes_of_range(image: &Place, opening: &Opening) -> Result<Option<Place>> {
+    let selection = &opening.selection;
+    let place = bytes_meant(image, selection)?;
+    let Some(name) = &selection.partition else {
+        return Ok(place.is_part().then_some(place));
+    };
+    let ranges = ranges_of(&place, opening);
+    let table = in_table(&place, name, selection, ranges.as_ref().ok())?;
+    let ranges = ranges?;
+    let named = ranges.named(name);
+    let is_ubi = named.is_some_and(|range| match &range.content {
+        Content::Flash(on_flash) => matches!(on_flash.kind, FlashKind::Ubi { .. }),
+        _ => false,
+    });
+    let Some(part) = table.or(named.map(|range| range.part)).filter(|_| !is_ubi) else {
+        return Ok(None);
+    };
+    let part = place.part(part);
+    Ok(Some(match ranges.shape.oob {
+        0 => part,
+        _ => part.without_spare(ranges.shape.format(1)),
+    }))
 }
 
 fn bytes_meant(image: &Place, selection: &Selection) -> Result<Place> {
@@ -132,10 +158,12 @@ fn ranges_of(place: &Place, opening: &Opening) -> Result<Ranges> {
     })
 }
 
-fn table(place: &Place, selection: &Selection) -> Result<Option<Vec<Partition>>> {
+/// The partition table that was given, or else the one in the image. A table for flash counts the
+/// data, without spare bytes.
+fn table(place: &Place, selection: &Selection, shape: &Shape) -> Result<Option<Vec<Partition>>> {
     let mut bytes = place.raw()?;
     match &selection.mtdparts {
-        Some(text) => partitions::mtdparts(text, bytes.len()).map(Some),
+        Some(text) => partitions::mtdparts(text, shape.data(bytes.len())).map(Some),
         None => partitions::in_image(&mut *bytes),
     }
 }
@@ -147,10 +175,10 @@ fn in_table(
     selection: &Selection,
     ranges: Option<&Ranges>,
 ) -> Result<Option<Part>> {
-    let Some(all) = table(place, selection)? else {
+    let shape = ranges.map_or(Shape::PLAIN, |ranges| ranges.shape);
+    let Some(all) = table(place, selection, &shape)? else {
         return Ok(None);
     };
-    let shape = ranges.map_or(Shape::PLAIN, |ranges| ranges.shape);
     let found = all.iter().find(|partition| partition.name == *name);
     match found {
         Some(partition) => Ok(Some(raw_part(partition, &shape))),

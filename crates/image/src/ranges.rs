@@ -7,7 +7,7 @@
 
 use crate::detect::disk::{HEAD_BYTES, disk, proven};
 use crate::detect::flash::{self, OnFlash};
-use crate::detect::scan::{Fill, Magic, Scan};
+use crate::detect::scan::{self, Fill, Magic, Scan};
 use crate::detect::shape::{plain_format, shape};
 use crate::detect::{DiskKind, FlashKind, Hints, Shape, Unclear};
 use crate::error::Result;
@@ -575,20 +575,34 @@ impl Cutter<'_> {
     /// Cuts what nothing begins in.
     fn fill_to(&mut self, end: u64) {
         while self.at < end {
-            let fill = self.scan.fill(self.at);
             let grain = self.scan.grain;
-            let mut to = (self.at / grain + 1) * grain;
-            while to < end && self.scan.fill(to) == fill {
-                to += grain;
-            }
-            let content = match fill {
+            let to = ((self.at / grain + 1) * grain).min(end);
+            let content = match self.filled(self.at, to) {
                 Fill::Erased => Content::Erased,
                 Fill::Zeros => Content::Zeros,
                 Fill::Data => Content::Unknown,
             };
-            self.push(content, to.min(end));
+            let last = self.list.last_mut();
+            match last.filter(|last| last.content == content && last.part.end() == self.at) {
+                Some(last) => last.part.len = to - last.part.at,
+                None => self.push(content, to),
+            }
+            self.at = to;
         }
         self.at = self.at.max(end);
+    }
+
+    /// What lies in a grain, or in a part of it.
+    fn filled(&mut self, from: u64, to: u64) -> Fill {
+        let known = self.scan.fill(from);
+        if known != Fill::Data || to - from == self.scan.grain {
+            return known;
+        }
+        let mut bytes = vec![0; (to - from) as usize];
+        match self.data.read_at(from, &mut bytes) {
+            Ok(()) => scan::fill(&bytes),
+            Err(_) => known,
+        }
     }
 
     /// Gives flash the erased blocks behind it, and those before it where nothing else comes first.

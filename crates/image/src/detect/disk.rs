@@ -94,7 +94,7 @@ fn ext_bytes(head: &[u8]) -> Option<u64> {
         _ => u64::from(le32(sb, 336)?),
     };
     let blocks = u64::from(le32(sb, 4)?) | high << 32;
-    let bytes = blocks.checked_mul(1024 << log_block)?;
+    let bytes = blocks.checked_mul(1024 << log_block.min(6))?;
     let first = u64::from(le32(sb, 20)?);
     let groups = blocks
         .saturating_sub(first)

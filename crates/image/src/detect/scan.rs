@@ -272,7 +272,8 @@ impl Scan {
     }
 }
 
-fn fill(bytes: &[u8]) -> Fill {
+/// What some bytes are throughout.
+pub fn fill(bytes: &[u8]) -> Fill {
     let all = |wanted: u8| {
         let pattern = [wanted; 64];
         let mut pieces = bytes.chunks_exact(64);

@@ -452,7 +452,7 @@ fn score(image: &mut dyn Backing, scan: &Scan, shape: &Shape, windows: &[u64]) -
     }
     counters(image, scan, shape, &mut score);
     markers(scan, shape, &mut score);
-    layers(scan, shape, &mut score);
+    layers(image, scan, shape, &mut score);
     score
 }
 
@@ -560,9 +560,12 @@ fn markers(scan: &Scan, shape: &Shape, score: &mut Score) {
     score.wrong += (scan.markers.len() - right) as f64 * 0.1;
 }
 
-/// Pages in which a layer names itself.
-fn layers(scan: &Scan, shape: &Shape, score: &mut Score) {
-    for (at, magic) in &scan.layers {
+/// Pages in which a layer names itself. Some of them state the length of a page.
+fn layers(image: &mut dyn Backing, scan: &Scan, shape: &Shape, score: &mut Score) {
+    const LOOKED_AT: usize = 8192;
+    const STATED: f64 = 8.0;
+    let step = scan.layers.len().div_ceil(LOOKED_AT).max(1);
+    for (at, magic) in scan.layers.iter().step_by(step) {
         let at_page = match shape.oob {
             0 => at.is_multiple_of(512),
             _ => at.is_multiple_of(shape.stride()),
@@ -572,10 +575,19 @@ fn layers(scan: &Scan, shape: &Shape, score: &mut Score) {
                 let right = (shape.page, shape.oob) == (512, 16) && at_page;
                 score.right += f64::from(u8::from(right)) * 4.0;
             }
-            _ if at_page => score.right += 1.0,
-            _ => score.wrong += 0.1,
+            _ if !at_page => score.wrong += 0.1,
+            _ if states_page(image, *at, shape) => score.right += STATED,
+            _ => score.right += 0.1,
         }
     }
+}
+
+/// Whether a page says that its array has pages of this shape.
+fn states_page(image: &mut dyn Backing, at: u64, shape: &Shape) -> bool {
+    let mut data = vec![0; shape.page as usize];
+    shape.oob > 0
+        && image.read_at(at, &mut data).is_ok()
+        && nandlab_ftl::media::recognise(&data).is_some()
 }
 
 #[cfg(test)]
