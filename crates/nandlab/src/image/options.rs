@@ -2,10 +2,12 @@
 
 use crate::failure::Failure;
 use crate::output::{note, put};
+use nandlab_ecc::{Code, NameError};
+use nandlab_image::ImageError;
 use nandlab_image::detect::Hints;
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::Losses;
-use nandlab_mtd::Layout;
+use nandlab_mtd::{ImageFormat, Layout};
 use nandlab_vfs::Time;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -132,6 +134,58 @@ pub fn layout(text: &str) -> Result<Layout, String> {
     found
         .map(|(layout, _)| layout)
         .ok_or_else(|| format!("expected one of {}", names.join(", ")))
+}
+
+/// Which code protects the pages of a dump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecc {
+    /// None: nobody looks at the ECC bytes.
+    None,
+    /// This one.
+    Code(Code),
+}
+
+/// A code by its name.
+pub fn ecc(text: &str) -> Result<Ecc, String> {
+    if text == "none" {
+        return Ok(Ecc::None);
+    }
+    match text.parse() {
+        Ok(code) => Ok(Ecc::Code(code)),
+        Err(NameError::Form) => Err(
+            "expected none, hamming, hamming-512, hamming-smc, bch-N (N bits in 512 bytes) or \
+             bch-N-1024"
+                .into(),
+        ),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The format of a dump that is to be written: as Linux has it, where nothing else is chosen.
+pub fn dump_format(
+    (page, oob, pages_per_block): (u32, u32, u32),
+    layout: Option<Layout>,
+    ecc: Option<Ecc>,
+) -> Result<ImageFormat, ImageError> {
+    let code = match ecc {
+        Some(Ecc::None) => None,
+        Some(Ecc::Code(code)) => Some(code),
+        None => ImageFormat::linux_code(page, oob),
+    };
+    let refused = |error: nandlab_mtd::ImageError| ImageError::Make {
+        format: "dump",
+        why: error.to_string(),
+    };
+    let format = ImageFormat::linux(page, oob, pages_per_block, code).map_err(refused)?;
+    Ok(match layout {
+        Some(layout) if layout != format.layout => ImageFormat {
+            layout,
+            // Linux's default code lies in Linux's layout only.
+            ecc: ecc.and(format.ecc),
+            ..format
+        },
+        _ => format,
+    })
 }
 
 /// A path in an image, as bytes.
