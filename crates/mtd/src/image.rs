@@ -74,6 +74,24 @@ impl<B: Backing> Image<B> {
         self.ecc.as_ref().map(Correction::found)
     }
 
+    /// Programs a page without ECC bytes, so that data beyond correction stay beyond it.
+    pub fn program_unprotected(
+        &mut self,
+        page: Page,
+        data: &[u8],
+        oob: &[u8],
+    ) -> Result<(), MtdError> {
+        let ecc = self.ecc.take();
+        let outcome = self.program(page, data, oob);
+        self.ecc = ecc;
+        outcome
+    }
+
+    /// The image's bytes.
+    pub fn backing(&self) -> &B {
+        &self.backing
+    }
+
     /// Gives the image back.
     pub fn into_backing(self) -> B {
         self.backing

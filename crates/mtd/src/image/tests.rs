@@ -335,3 +335,16 @@ fn data_beyond_correction_are_not_programmed_over() {
     assert!(matches!(outcome, Err(MtdError::Illegal(Page(0), _))));
     assert_eq!(image.backing, before);
 }
+
+#[test]
+fn data_programmed_without_protection_are_beyond_correction() {
+    for code in [Code::LINUX, BCH] {
+        let mut image = protected(code);
+        image.program_unprotected(Page(1), &sample(), &[5]).unwrap();
+        let mut data = vec![0; 2048];
+        let mut oob = [0];
+        let outcome = image.read(Page(1), &mut data, &mut oob);
+        assert_eq!(outcome, Err(MtdError::Uncorrectable(Page(1))));
+        assert_eq!(oob, [5]);
+    }
+}

@@ -2,11 +2,13 @@
 
 use crate::failure::Failure;
 use crate::output::{note, put};
-use nandlab_image::detect::{EccHint, Hints};
+use nandlab_ecc::NameError;
+use nandlab_image::ImageError;
+use nandlab_image::detect::{EccHint as Ecc, Hints};
 use nandlab_image::locate::Selection;
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::Losses;
-use nandlab_mtd::Layout;
+use nandlab_mtd::{ImageFormat, Layout};
 use nandlab_vfs::Time;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -47,7 +49,7 @@ pub struct Shape {
     /// The error-correcting code of the spare bytes: none, hamming, hamming-512, hamming-smc,
     /// bch-4, bch-8 and so on [default: found out]
     #[arg(long, value_name = "CODE", value_parser = ecc)]
-    pub ecc: Option<EccHint>,
+    pub ecc: Option<Ecc>,
     /// The first byte of the file that counts
     #[arg(long, value_parser = size, value_name = "BYTES")]
     pub offset: Option<u64>,
@@ -159,13 +161,47 @@ pub fn layout(text: &str) -> Result<Layout, String> {
         .ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
-/// An error-correcting code by its name.
-pub fn ecc(text: &str) -> Result<EccHint, String> {
+/// A code by its name.
+pub fn ecc(text: &str) -> Result<Ecc, String> {
     if text == "none" {
-        return Ok(EccHint::None);
+        return Ok(Ecc::None);
     }
-    let code = text.parse().map(EccHint::Code);
-    code.map_err(|error: nandlab_ecc::NameError| error.to_string())
+    match text.parse() {
+        Ok(code) => Ok(Ecc::Code(code)),
+        Err(NameError::Form) => Err(
+            "expected none, hamming, hamming-512, hamming-smc, bch-N (N bits in 512 bytes) or \
+             bch-N-1024"
+                .into(),
+        ),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The format of a dump that is to be written: as Linux has it, where nothing else is chosen.
+pub fn dump_format(
+    (page, oob, pages_per_block): (u32, u32, u32),
+    layout: Option<Layout>,
+    ecc: Option<Ecc>,
+) -> Result<ImageFormat, ImageError> {
+    let code = match ecc {
+        Some(Ecc::None) => None,
+        Some(Ecc::Code(code)) => Some(code),
+        None => ImageFormat::linux_code(page, oob),
+    };
+    let refused = |error: nandlab_mtd::ImageError| ImageError::Make {
+        format: "dump",
+        why: error.to_string(),
+    };
+    let format = ImageFormat::linux(page, oob, pages_per_block, code).map_err(refused)?;
+    Ok(match layout {
+        Some(layout) if layout != format.layout => ImageFormat {
+            layout,
+            // Linux's default code lies in Linux's layout only.
+            ecc: ecc.and(format.ecc),
+            ..format
+        },
+        _ => format,
+    })
 }
 
 /// A path in an image, as bytes.

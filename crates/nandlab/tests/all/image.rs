@@ -425,6 +425,59 @@ fn dumps_with_spare_bytes_are_known_and_changed_into_others() {
 }
 
 #[test]
+fn a_dump_has_the_ecc_bytes_of_linux_unless_told_otherwise() {
+    let lab = lab();
+    let create = |more: &[&str]| {
+        let words = [
+            "image", "create", "-f", "jffs2", "--page", "2K", "--oob", "64", "i", "tree",
+        ];
+        lab.exits(0, &[&words[..], more].concat());
+        let dump = fs::read(lab.path("i")).unwrap();
+        dump[2048 + 12..2112].to_vec()
+    };
+    let erased = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xFF);
+    let hamming = create(&[]);
+    assert!(erased(&hamming[..28]) && !erased(&hamming[28..]));
+    assert_eq!(create(&["--ecc", "hamming"]), hamming);
+    assert_ne!(create(&["--ecc", "hamming-smc"]), hamming);
+    assert!(erased(&create(&["--ecc", "none"])));
+    let bch = create(&["--ecc", "bch-8"]);
+    assert!(!erased(&bch[..13]));
+    assert_eq!(
+        create(&["--ecc", "none", "--oob-layout", "marker-only"]),
+        create(&["--oob-layout", "marker-only"])
+    );
+    for (ecc, oob, refusal) in [
+        (
+            "rs-4",
+            "64",
+            "expected none, hamming, hamming-512, hamming-smc",
+        ),
+        (
+            "bch-70",
+            "64",
+            "BCH code for 70 bits a step, expected 1 to 64",
+        ),
+        (
+            "hamming",
+            "224",
+            "with 224 spare bytes behind pages of 2048, expected 8, 16, 64 or 128",
+        ),
+        (
+            "bch-16",
+            "64",
+            "expected pages of more than 512 bytes with room for marker and ECC",
+        ),
+    ] {
+        let words = [
+            "image", "create", "-f", "jffs2", "--page", "2K", "--oob", oob, "--ecc", ecc, "j",
+            "tree",
+        ];
+        lab.refuses(&words, refusal);
+    }
+}
+
+#[test]
 fn what_is_no_image_is_refused() {
     let lab = lab();
     lab.write("noise", &[0x5A; 100_000]);
