@@ -124,6 +124,7 @@ impl DumpFormat {
             oob: self.spare,
             pages_per_block: geometry.pages_per_block,
             layout: self.layout,
+            ecc: None,
         }
     }
 }

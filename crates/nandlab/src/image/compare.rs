@@ -102,7 +102,7 @@ impl Convert {
     /// Writes it.
     pub fn execute(self) -> Result<Status, Failure> {
         let image = &self.image.image;
-        let shape = match detected(image, &self.image.shape.opening().hints)? {
+        let shape = match detected(image, &self.image.shape.opening())? {
             Detected::Flash(shape, _) => shape,
             other => {
                 let found = format!("{other:?}");
@@ -140,6 +140,7 @@ impl Convert {
                 oob,
                 pages_per_block: block / page,
                 layout,
+                ecc: None,
             };
             let bytes = anew(image, &self.image.shape.opening(), new, &self.new)?;
             print(&format!(

@@ -292,6 +292,7 @@ impl Jffs2 {
             oob,
             pages_per_block: (self.block / page) as u32,
             layout,
+            ecc: None,
         };
         Ok(Format::Jffs2 { choices, shape })
     }

@@ -194,7 +194,8 @@ impl Args {
             ..self.image.shape.opening()
         };
         let unpack = matches!(volume.mounted, Some(Mounted::Jffs2(_)));
-        let again = || Volume::open(&self.image.image, &opening, Access::Read);
+        let found = volume.found();
+        let again = || Volume::located(found.clone(), &opening, Access::Read);
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
         walk.limit = limit;
         walk.helpers = (threads > 1).then_some(Helpers {

@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use crate::output::{note, put};
-use nandlab_image::detect::Hints;
+use nandlab_image::detect::{EccHint, Hints};
+use nandlab_image::locate::Selection;
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::Losses;
 use nandlab_mtd::Layout;
@@ -43,6 +44,22 @@ pub struct Shape {
     /// Who owns which spare bytes [default: as Linux has it]
     #[arg(long, value_parser = layout)]
     pub oob_layout: Option<Layout>,
+    /// The error-correcting code of the spare bytes: none, hamming, hamming-512, hamming-smc,
+    /// bch-4, bch-8 and so on [default: found out]
+    #[arg(long, value_name = "CODE", value_parser = ecc)]
+    pub ecc: Option<EccHint>,
+    /// The first byte of the file that counts
+    #[arg(long, value_parser = size, value_name = "BYTES")]
+    pub offset: Option<u64>,
+    /// Bytes of the file that count [default: up to its end]
+    #[arg(long, value_parser = size, value_name = "BYTES")]
+    pub length: Option<u64>,
+    /// The range or partition that counts, by its name: info lists them
+    #[arg(long, value_name = "NAME")]
+    pub partition: Option<String>,
+    /// The partitions, as Linux takes them on its command line: mtdparts=ID:SIZE(NAME),...
+    #[arg(long, value_name = "TABLE")]
+    pub mtdparts: Option<String>,
 }
 
 impl Shape {
@@ -54,6 +71,13 @@ impl Shape {
             page: small(self.page),
             oob: small(self.oob),
             layout: self.oob_layout,
+            ecc: self.ecc,
+        };
+        let selection = Selection {
+            offset: self.offset,
+            length: self.length,
+            partition: self.partition.clone(),
+            mtdparts: self.mtdparts.clone(),
         };
         Opening {
             hints,
@@ -61,6 +85,7 @@ impl Shape {
             until: self.until,
             salvage: false,
             grow: false,
+            selection,
         }
     }
 }
@@ -121,6 +146,7 @@ pub fn layout(text: &str) -> Result<Layout, String> {
         Layout::MarkerOnly,
         Layout::LinuxSmallPage,
         Layout::LinuxLargePage64,
+        Layout::LinuxLargePage128,
         Layout::DiskOnChip,
     ];
     let names: Vec<&str> = all
@@ -131,6 +157,15 @@ pub fn layout(text: &str) -> Result<Layout, String> {
     found
         .map(|(layout, _)| layout)
         .ok_or_else(|| format!("expected one of {}", names.join(", ")))
+}
+
+/// An error-correcting code by its name.
+pub fn ecc(text: &str) -> Result<EccHint, String> {
+    if text == "none" {
+        return Ok(EccHint::None);
+    }
+    let code = text.parse().map(EccHint::Code);
+    code.map_err(|error: nandlab_ecc::NameError| error.to_string())
 }
 
 /// A path in an image, as bytes.

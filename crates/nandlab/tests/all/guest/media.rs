@@ -37,6 +37,7 @@ impl Shape {
             oob: 16,
             pages_per_block: self.pages,
             layout: Layout::DiskOnChip,
+            ecc: None,
         }
     }
 
