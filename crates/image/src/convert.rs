@@ -35,12 +35,7 @@ pub struct Converted {
 
 /// Writes the dump in `from`, which is of that shape, to `to` with the spare areas of `new`, whose
 /// page and block are the same.
-pub fn convert(
-    from: &Place,
-    shape: ImageFormat,
-    to: &Path,
-    new: ImageFormat,
-) -> Result<Converted> {
+pub fn convert(from: &Place, shape: ImageFormat, to: &Path, new: ImageFormat) -> Result<Converted> {
     let open = |why: String| ImageError::Open {
         layer: "flash",
         why,

@@ -7,8 +7,8 @@ use nandlab_image::ImageError;
 use nandlab_image::check::{Severity, check, left_out};
 use nandlab_image::crew::Helpers;
 use nandlab_image::dir_out::DirOut;
-use nandlab_image::manifest::ManifestOut;
 use nandlab_image::locate::bytes_of_range;
+use nandlab_image::manifest::ManifestOut;
 use nandlab_image::place::Place;
 use nandlab_image::raw::{range, raw};
 use nandlab_image::scratch::beside;
@@ -186,7 +186,10 @@ impl Args {
             return Ok(());
         }
         let file = beside(&self.target)?;
-        report.bytes = range(place, &mut BufWriter::with_capacity(1 << 20, file.as_file()))?;
+        report.bytes = range(
+            place,
+            &mut BufWriter::with_capacity(1 << 20, file.as_file()),
+        )?;
         file.persist(&self.target)?;
         Ok(())
     }
