@@ -7,7 +7,7 @@
 
 use crate::detect::disk::{HEAD_BYTES, disk, proven};
 use crate::detect::flash::{self, OnFlash};
-use crate::detect::scan::{self, Fill, Magic, Scan};
+use crate::detect::scan::{self, Fill, Scan};
 use crate::detect::shape::{plain_format, shape};
 use crate::detect::{DiskKind, FlashKind, Hints, Shape, Unclear};
 use crate::error::Result;
@@ -220,6 +220,11 @@ fn spared(image: &mut dyn Backing, raw: &Scan, shape: &Shape, hints: &Hints) -> 
         .map(|at| at / shape.stride() * u64::from(shape.page))
         .collect();
     let mut view = View::new(&mut *image, shape.format(1)).map_err(failed)?;
+    // A translation layer of this project fills its flash, whatever disk lies in its pages.
+    if let Some(on_flash) = flash::layered(&mut view, &scan, shape) {
+        let whole = Ranges::one(*shape, raw.len, Content::Flash(on_flash));
+        return Ok(whole.list);
+    }
     let mut list = segments(&mut view, &scan, shape, hints, &marks);
     drop(view);
     for range in &mut list {
@@ -356,13 +361,11 @@ impl Cutter<'_> {
         let other = self.other();
         let counter = self.counter();
         let node = self.node();
-        let layer = self.layer();
-        let flash = [counter, node, layer].into_iter().flatten().min();
+        let flash = [counter, node].into_iter().flatten().min();
         let flash = flash.filter(|at| other.is_none_or(|other| *at <= other));
         match flash {
             Some(at) if Some(at) == counter => self.ubi(at).or_else(|| self.taken_other()),
-            Some(at) if Some(at) == node => self.jffs2(at).or_else(|| self.taken_other()),
-            Some(at) => self.layered(at),
+            Some(at) => self.jffs2(at).or_else(|| self.taken_other()),
             None => self.taken_other(),
         }
     }
@@ -507,33 +510,6 @@ impl Cutter<'_> {
             to: Some(to),
             content: Content::Unknown,
         })
-    }
-
-    /// The next page in which a translation layer of this project names itself.
-    fn layer(&self) -> Option<u64> {
-        let mut layers = self.scan.layers.iter();
-        let unit = u64::from(self.shape.page.max(1));
-        layers
-            .find(|(at, magic)| {
-                matches!(magic, Magic::PageMap | Magic::LogBlock)
-                    && self.shape.oob > 0
-                    && *at >= self.at
-                    && at.is_multiple_of(unit)
-            })
-            .map(|(at, _)| *at)
-    }
-
-    /// A translation layer fills the whole image.
-    fn layered(&mut self, at: u64) -> Option<Start> {
-        let found = flash::layered(self.data, at, self.scan, self.shape);
-        match found {
-            Some(on_flash) if self.list.iter().all(|range| range.content.is_filler()) => {
-                self.at = 0;
-                self.list.clear();
-                Some(self.on_flash(on_flash))
-            }
-            _ => self.skip(at, at + u64::from(self.shape.page)),
-        }
     }
 
     fn take(&mut self, start: Start) {

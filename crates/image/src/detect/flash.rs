@@ -315,11 +315,10 @@ pub fn ubil(image: &mut dyn Backing, scan: &Scan) -> Option<(u32, u32, u32)> {
     None
 }
 
-/// The translation layer of this project that names itself in the page at a byte or in a later one.
-pub fn layered(data: &mut dyn Backing, from: u64, scan: &Scan, shape: &Shape) -> Option<OnFlash> {
-    let first = scan.layers.partition_point(|(at, _)| *at < from);
+/// The translation layer of this project that names itself in a page.
+pub fn layered(data: &mut dyn Backing, scan: &Scan, shape: &Shape) -> Option<OnFlash> {
     let mut page = vec![0; shape.page as usize];
-    for (at, _) in &scan.layers[first..] {
+    for (at, _) in &scan.layers {
         let whole = at.is_multiple_of(shape.page.into()) && data.read_at(*at, &mut page).is_ok();
         let Some(medium) = whole.then(|| recognise(&page)).flatten() else {
             continue;
@@ -335,7 +334,7 @@ pub fn layered(data: &mut dyn Backing, from: u64, scan: &Scan, shape: &Shape) ->
             block,
             certain: true,
             from: 0,
-            to: block.saturating_mul(medium.blocks.into()).min(data.len()),
+            to: data.len(),
         });
     }
     None

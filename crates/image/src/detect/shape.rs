@@ -5,13 +5,14 @@
 //! same evidence are an error that names both and the option that decides. Hints narrow the search.
 //! The whole image is sampled, not its beginning. *Knows nothing of* what the structures hold.
 
-use super::scan::{Magic, Scan};
+use super::scan::{Fill, Magic, Scan};
 use super::{EccHint, Hints, Unclear};
+use crate::view::View;
 use nandlab_ecc::{Code, Codec, Order};
 use nandlab_jffs2::{Endian, What, survey};
 use nandlab_mtd::{ImageFormat, Layout};
 use nandlab_sim::Backing;
-use nandlab_ubi::format::{HEADER_BYTES, Parsed, VidHeader};
+use nandlab_ubi::format::{EcHeader, HEADER_BYTES, Parsed, VidHeader};
 
 /// Pages with spare bytes that chips have: page, spare.
 const SPARES: [(u32, u32); 14] = [
@@ -117,7 +118,7 @@ pub fn shape(image: &mut dyn Backing, scan: &Scan, hints: &Hints) -> Result<Shap
     let pairs = pairs(hints);
     let scored = scores(image, scan, &pairs, hints);
     let mut codecs = Codecs::default();
-    match clear(&scored) {
+    match clear(&scored, hints) {
         Some(shape) if shape.oob == 0 => return Ok(shape),
         Some(shape) => {
             let pair = [(shape.page, shape.oob)];
@@ -170,7 +171,7 @@ fn codes((page, oob): (u32, u32), hints: &Hints) -> Vec<(Code, ImageFormat)> {
         format.layout = hints.layout.unwrap_or(format.layout);
         let wanted = code.page_parity(page as usize)?;
         let layout = format.layout.on(page, oob).ok()?;
-        (layout.ecc().count() == wanted).then_some((code, format))
+        (layout.ecc().count() >= wanted).then_some((code, format))
     });
     formats.collect()
 }
@@ -248,12 +249,70 @@ fn by_parity(
         }
     }
     found.sort_by_key(|(parity, _)| std::cmp::Reverse((parity.right, parity.bits)));
-    match found[..] {
+    let best = found.first().map_or(0, |(parity, _)| parity.right);
+    found.retain(|(parity, _)| parity.right * 10 > best * 9);
+    let shapes: Vec<Shape> = found.into_iter().map(|(_, shape)| shape).collect();
+    match shapes[..] {
         [] => Ok(None),
-        [(first, a), (second, b), ..] if second.right * 10 > first.right * 9 && a != b => {
+        [shape] => Ok(Some(shape)),
+        _ => by_correction(image, scan, &shapes).map(Some),
+    }
+}
+
+/// Of codes whose parity agrees equally well, the one with which most structures are whole after
+/// correction. The two byte orders of the Hamming code differ in nothing else where every step has
+/// a flipped bit.
+fn by_correction(image: &mut dyn Backing, scan: &Scan, shapes: &[Shape]) -> Result<Shape, Unclear> {
+    let windows = scan.spread(WINDOWS);
+    let mut scored: Vec<Scored> = Vec::new();
+    for shape in shapes {
+        let mut score = Score::default();
+        for at in &windows {
+            let data = corrected_at(image, *at, shape);
+            count_nodes(&data, &mut score);
+            count_headers(&data, &mut score);
+        }
+        scored.push((score, *shape));
+    }
+    scored.sort_by(|a, b| b.0.worth().total_cmp(&a.0.worth()));
+    match scored[..] {
+        [(first, a), (second, b), ..] if second.worth() > 0.9 * first.worth() => {
             Err(Unclear::Close(named(&a), named(&b)))
         }
-        [(_, shape), ..] => Ok(Some(shape)),
+        _ => Ok(scored[0].1),
+    }
+}
+
+/// The data of a window after correction.
+fn corrected_at(image: &mut dyn Backing, at: u64, shape: &Shape) -> Vec<u8> {
+    let Ok(mut view) = View::new(image, shape.format(1)) else {
+        return Vec::new();
+    };
+    let from = shape.data(at / shape.stride() * shape.stride());
+    let mut data = vec![0; WINDOW.min(view.len().saturating_sub(from)) as usize];
+    match view.read_at(from, &mut data) {
+        Ok(()) => data,
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Headers of UBI in corrected data.
+fn count_headers(data: &[u8], score: &mut Score) {
+    for bytes in data.chunks_exact(256) {
+        let header = &bytes[..HEADER_BYTES];
+        let counter = header.starts_with(b"UBI#").then(|| EcHeader::parse(header));
+        let volume = header
+            .starts_with(b"UBI!")
+            .then(|| VidHeader::parse(header, u32::MAX));
+        let sound = match (counter, volume) {
+            (Some(counter), _) => matches!(counter, Parsed::Good(_)),
+            (_, Some(volume)) => matches!(volume, Parsed::Good(_)),
+            (None, None) => continue,
+        };
+        match sound {
+            true => score.right += 1.0,
+            false => score.wrong += 3.0,
+        }
     }
 }
 
@@ -299,7 +358,8 @@ fn parity(codec: &Codec, format: &ImageFormat, pages: &[Vec<u8>]) -> Parity {
     let Ok(layout) = format.layout.on(format.page, format.oob) else {
         return sum;
     };
-    let places: Vec<usize> = layout.ecc().collect();
+    let steps = codec.code().page_parity(format.page as usize);
+    let places: Vec<usize> = layout.ecc().take(steps.unwrap_or(0)).collect();
     for cells in pages {
         let (data, spare) = cells.split_at(format.page as usize);
         let ecc: Vec<u8> = places.iter().map(|at| spare[*at]).collect();
@@ -343,9 +403,9 @@ fn surprise(code: Code, flips: u32) -> u32 {
         Code::Hamming { .. } => 22,
         Code::Bch { .. } => code.parity() as u32 * 8,
     };
-    // There are fewer than places^flips patterns of so many flips.
-    let patterns = places.ilog2().saturating_add(1) * flips;
-    parity.saturating_sub(patterns)
+    let patterns = (0..flips).map(|flip| f64::from(places - flip) / f64::from(flip + 1));
+    let patterns: f64 = patterns.map(f64::log2).sum();
+    parity.saturating_sub(patterns.ceil() as u32)
 }
 
 /// What speaks for a candidate besides parity.
@@ -355,13 +415,25 @@ struct Score {
     right: f64,
     /// Structures that are broken, or are missing where they should lie.
     wrong: f64,
+    /// Bytes of whole structures, of those that were looked at and are not erased.
+    covered: u64,
+    looked_at: u64,
 }
 
 impl Score {
     fn worth(&self) -> f64 {
         self.right - self.wrong
     }
+
+    /// Whether whole structures make up most of the data. In a dump with flipped bits they do not,
+    /// before these are corrected.
+    fn explains(&self) -> bool {
+        self.covered * 2 >= self.looked_at
+    }
 }
+
+/// A candidate with the evidence for it.
+type Scored = (Score, Shape);
 
 /// Each candidate with the evidence for it, the best first.
 fn scores(
@@ -369,7 +441,7 @@ fn scores(
     scan: &Scan,
     pairs: &[(u32, u32)],
     hints: &Hints,
-) -> Vec<(f64, Shape)> {
+) -> Vec<Scored> {
     let plain = Shape {
         page: hints.page.unwrap_or(0),
         ..Shape::PLAIN
@@ -386,19 +458,25 @@ fn scores(
     let without = std::iter::once(plain).filter(|_| hints.oob.unwrap_or(0) == 0);
     let windows = windows(scan);
     let all = without.chain(with_spare);
-    let mut scored: Vec<(f64, Shape)> = all
-        .map(|shape| (score(image, scan, &shape, &windows).worth(), shape))
+    let mut scored: Vec<Scored> = all
+        .map(|shape| (score(image, scan, &shape, &windows), shape))
         .collect();
     // Stable: of equals, data without spare bytes come first.
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.sort_by(|a, b| b.0.worth().total_cmp(&a.0.worth()));
     scored
 }
 
-/// The candidate that no other comes near.
-fn clear(scored: &[(f64, Shape)]) -> Option<Shape> {
+/// The candidate that explains the image and that no other comes near.
+fn clear(scored: &[Scored], hints: &Hints) -> Option<Shape> {
     match scored {
-        [(_, shape)] => Some(*shape),
-        [(first, shape), (second, _), ..] if *first >= CLEAR && *second <= 0.9 * first => {
+        [(score, shape)] if shape.oob > 0 || hints.oob.is_some() || score.explains() => {
+            Some(*shape)
+        }
+        [(first, shape), (second, _), ..]
+            if first.worth() >= CLEAR
+                && second.worth() <= 0.9 * first.worth()
+                && first.explains() =>
+        {
             Some(*shape)
         }
         _ => None,
@@ -406,12 +484,13 @@ fn clear(scored: &[(f64, Shape)]) -> Option<Shape> {
 }
 
 /// Decides where neither parity nor structures alone do.
-fn decide(len: u64, scored: &[(f64, Shape)], hints: &Hints) -> Result<Shape, Unclear> {
+fn decide(len: u64, scored: &[Scored], hints: &Hints) -> Result<Shape, Unclear> {
+    let worth = |at: usize| scored.get(at).map_or(0.0, |(score, _)| score.worth());
     match scored {
-        [(first, a), (second, b), ..] if *first > 0.0 && *second > 0.9 * first => {
+        [(_, a), (_, b), ..] if worth(0) > 0.0 && worth(1) > 0.9 * worth(0) => {
             decide_by_length(len, *a, *b)
         }
-        [(first, shape), ..] if *first > 0.0 => Ok(*shape),
+        [(_, shape), ..] if worth(0) > 0.0 => Ok(*shape),
         // Nothing of flash in it.
         _ if hints.oob.unwrap_or(0) == 0 => Ok(Shape {
             page: hints.page.unwrap_or(0),
@@ -459,12 +538,21 @@ fn score(image: &mut dyn Backing, scan: &Scan, shape: &Shape, windows: &[u64]) -
 /// JFFS2 nodes: with the wrong spare bytes those that cross the end of a page are broken.
 fn nodes(image: &mut dyn Backing, at: u64, shape: &Shape, score: &mut Score) {
     let data = data_at(image, at, shape);
+    count_nodes(&data, score);
+}
+
+fn count_nodes(data: &[u8], score: &mut Score) {
+    let written = data.iter().filter(|byte| **byte != 0xFF).count();
+    score.looked_at += written as u64;
     for endian in [Endian::Little, Endian::Big] {
-        for seen in survey(endian, &data) {
+        for seen in survey(endian, data) {
             match seen.what {
                 What::Inode { .. } | What::Name { .. } if seen.sound => score.right += 1.0,
                 _ if seen.sound => {}
                 _ => score.wrong += 3.0,
+            }
+            if seen.sound {
+                score.covered += seen.len as u64;
             }
         }
     }
@@ -510,9 +598,16 @@ fn counters(image: &mut dyn Backing, scan: &Scan, shape: &Shape, score: &mut Sco
             None => score.wrong += 0.5,
         }
     }
-    if !fits_blocks(scan, shape) {
+    let Some(block) = super::distance(scan.counters.iter().map(|one| one.at)) else {
+        return;
+    };
+    if !fits_blocks(block, shape) {
         score.wrong += scan.counters.len() as f64;
     }
+    let data = scan.fills.iter().filter(|fill| **fill == Fill::Data);
+    let data = data.count() as u64 * scan.grain;
+    score.looked_at += data;
+    score.covered += (scan.counters.len() as u64).saturating_mul(block).min(data);
 }
 
 /// Whether a volume header lies at a place, or nothing does; `None` for anything else.
@@ -527,11 +622,7 @@ fn volume_header(image: &mut dyn Backing, at: u64) -> Option<bool> {
 }
 
 /// Whether the distance between headers is a block of whole pages, as many as a power of two.
-fn fits_blocks(scan: &Scan, shape: &Shape) -> bool {
-    let places = scan.counters.iter().map(|one| one.at);
-    let Some(distance) = super::distance(places) else {
-        return true;
-    };
+fn fits_blocks(distance: u64, shape: &Shape) -> bool {
     match shape.oob {
         0 => distance.is_power_of_two(),
         _ => {
