@@ -39,6 +39,7 @@ mod error;
 mod fdt;
 pub mod file;
 mod flash;
+pub mod flips;
 pub mod history;
 
 pub mod known;
