@@ -257,7 +257,7 @@ fn a_partition_table_of_linux_names_the_ranges() {
     let lab = flash();
     let table =
         "mtdparts=spi0:512k(loader)ro,64k(env),448k(gap),3m(kernel),20m(root),16m(data),-(u)";
-    let with = |words: &[&str]| [&["image"], words, &["--mtdparts", table]].concat();
+    let with = |words: &[&'static str]| [&["image"], words, &["--mtdparts", table]].concat();
     let (info, _) = lab.exits(0, &with(&["info", "flash"]));
     let names: Vec<&str> = info
         .lines()
