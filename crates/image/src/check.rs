@@ -243,6 +243,10 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
         Some(Mounted::Fat(fs)) => {
             checked.absorb(fs.check().map_err(failed)?, |finding| fs.place_of(finding))
         }
+        Some(Mounted::Squashfs(fs)) => {
+            let report = fs.check().map_err(failed)?;
+            checked.absorb(report, nandlab_squashfs::Finding::place);
+        }
         None => {}
     }
     Ok(checked)

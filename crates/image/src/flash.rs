@@ -299,8 +299,9 @@ impl Volume {
                 let dynamic = ubi
                     .volume(id)
                     .is_ok_and(|volume| volume.record.kind == VolumeKind::Dynamic);
-                // For reading, too: a journal is recovered in the overlay below.
-                let disk = if dynamic {
+                // For reading, too: a journal is recovered in the overlay below. squashfs lies over
+                // the bytes of all blocks, which need not be whole sectors.
+                let disk = if dynamic && disk_kind != DiskKind::Squashfs {
                     VolumeDisk::new(ubi, id)
                 } else {
                     VolumeDisk::read_only(ubi, id)
@@ -369,9 +370,12 @@ impl Volume {
         let leb = bytes.leb_bytes();
         match inside {
             Inside::Disk(kind) => {
-                let len = bytes.len() / 512 * 512;
-                let disk = Disk::new(Overlay::cut(bytes, len), 512)
-                    .map_err(|error| failed("disk", error))?;
+                let len = bytes.len();
+                let bytes = match kind {
+                    DiskKind::Squashfs => Overlay::new(bytes, len.next_multiple_of(512)),
+                    _ => Overlay::cut(bytes, len / 512 * 512),
+                };
+                let disk = Disk::new(bytes, 512).map_err(|error| failed("disk", error))?;
                 self.disk(Box::new(disk), kind, opening, Access::Read)
             }
             Inside::Jffs2(endian) => {
@@ -472,8 +476,8 @@ fn look_into(head: &[u8]) -> (Option<&'static str>, Option<Inside>) {
     if head.starts_with(&0x0610_1831u32.to_le_bytes()) {
         return (Some("UBIFS"), None);
     }
-    if head.starts_with(b"hsqs") {
-        return (Some("squashfs"), None);
+    if head.starts_with(b"hsqs") || head.starts_with(b"sqsh") {
+        return (Some("squashfs before version 4"), None);
     }
     let endian = [Endian::Little, Endian::Big]
         .into_iter()

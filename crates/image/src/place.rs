@@ -178,6 +178,18 @@ impl Place {
         })
     }
 
+    /// The same for reading, with erased bytes behind the end up to a whole sector.
+    pub(crate) fn disk_filled(&self) -> Result<AnyDisk> {
+        let len = self.raw()?.len().next_multiple_of(SECTOR);
+        match Disk::new(self.open(Access::Read, len)?, SECTOR as u32) {
+            Ok(disk) => Ok(Box::new(disk)),
+            Err(error) => Err(ImageError::Open {
+                layer: "disk",
+                why: error.to_string(),
+            }),
+        }
+    }
+
     /// Adds erased bytes at the end of a file. A part of a file has no room to grow.
     pub(crate) fn extend(&self, at: u64, block: u64, blocks: u64) -> Result<()> {
         if let Some(part) = self.part {

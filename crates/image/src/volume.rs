@@ -19,6 +19,7 @@ use nandlab_fat::{Bits, Fat};
 use nandlab_jffs2::Jffs2;
 use nandlab_mtd::{Layout, Mtd};
 use nandlab_sim::Backing as _;
+use nandlab_squashfs::{SquashError, Squashfs};
 use nandlab_vfs::FileSystem;
 use serde::Serialize;
 use std::path::Path;
@@ -137,6 +138,17 @@ pub enum Layer {
         /// Clusters.
         clusters: u32,
     },
+    /// squashfs.
+    Squashfs {
+        /// How its blocks are packed.
+        compressor: &'static str,
+        /// Bytes of a block.
+        block: u32,
+        /// Inodes.
+        inodes: u32,
+        /// Bytes of the whole.
+        bytes: u64,
+    },
 }
 
 /// A volume of UBI.
@@ -168,6 +180,8 @@ pub enum Mounted {
     F2fs(Box<F2fs<AnyDisk>>),
     /// FAT.
     Fat(Box<Fat<AnyDisk>>),
+    /// squashfs.
+    Squashfs(Box<Squashfs<AnyDisk>>),
 }
 
 /// An image opened.
@@ -248,7 +262,10 @@ impl Volume {
         };
         match detected {
             Detected::Disk(kind) => {
-                let disk = volume.place.disk(access)?;
+                let disk = match (kind, access) {
+                    (DiskKind::Squashfs, Access::Read) => volume.place.disk_filled()?,
+                    _ => volume.place.disk(access)?,
+                };
                 volume.disk(disk, kind, opening, access)?;
             }
             Detected::Flash(format, kind) => volume.open_flash(format, kind, opening, access)?,
@@ -273,6 +290,7 @@ impl Volume {
             Some(Mounted::Ext(fs)) => Ok(&mut **fs),
             Some(Mounted::F2fs(fs)) => Ok(&mut **fs),
             Some(Mounted::Fat(fs)) => Ok(&mut **fs),
+            Some(Mounted::Squashfs(fs)) => Ok(&mut **fs),
             None => Err(ImageError::Unknown {
                 path: path.into(),
                 tried: "there is no file system in it that is known".into(),
@@ -281,7 +299,8 @@ impl Volume {
     }
 
     /// Bytes that a file in it may have at most, with what is read around small parts: see
-    /// [`Walk::limit`](crate::walk::Walk::limit). JFFS2 compresses and bounds files itself.
+    /// [`Walk::limit`](crate::walk::Walk::limit). JFFS2 and
+    /// squashfs compress and bound files themselves.
     pub fn limit(&self) -> u64 {
         let there = self.place.raw().map_or(u64::MAX, |bytes| bytes.len());
         // Of what is lacking, no more is believed than there is of the rest, a few times.
@@ -289,7 +308,7 @@ impl Volume {
             .lack
             .map_or(there, |lack| lack.declared.min(there.saturating_mul(16)));
         match self.mounted {
-            Some(Mounted::Jffs2(_)) => u64::MAX,
+            Some(Mounted::Jffs2(_) | Mounted::Squashfs(_)) => u64::MAX,
             _ => len
                 .saturating_mul(STEP as u64 / HOLE)
                 .saturating_add(1 << 20),
@@ -421,6 +440,10 @@ impl Volume {
 
 /// Refuses to write where a part of the file system is lacking.
 fn whole(mut disk: AnyDisk, kind: DiskKind) -> Result<AnyDisk> {
+    if kind == DiskKind::Squashfs {
+        let why = "it is a read-only format; extract it, and make a new image with mksquashfs";
+        return Err(failed(kind.name(), why));
+    }
     match short::lack(&mut disk, kind) {
         Some(lack) => Err(failed(
             kind.name(),
@@ -493,6 +516,10 @@ fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), Refusal>
             let mounted = Fat::mount(disk, options).map(drop);
             mounted.map_err(|error| refusal(&error, false))
         }
+        DiskKind::Squashfs => {
+            let mounted = Squashfs::mount(disk).map(drop);
+            mounted.map_err(|error| refusal(&error, matches!(error, SquashError::Feature { .. })))
+        }
     }
 }
 
@@ -555,6 +582,17 @@ fn mount(
                 },
                 Mounted::Fat(Box::new(fs)),
             )
+        }
+        DiskKind::Squashfs => {
+            let fs = Squashfs::mount(disk).map_err(|error| words(&error))?;
+            let head = fs.head();
+            let layer = Layer::Squashfs {
+                compressor: head.compressor.name(),
+                block: head.block,
+                inodes: head.inodes,
+                bytes: head.used,
+            };
+            (layer, Mounted::Squashfs(Box::new(fs)))
         }
     })
 }

@@ -18,6 +18,9 @@ const EXT_AT: usize = 56;
 /// The file system that a disk begins with.
 pub fn disk(head: &[u8]) -> Option<DiskKind> {
     let at = |offset: usize, magic: &[u8]| head.get(offset..offset + magic.len()) == Some(magic);
+    if nandlab_squashfs::is_squashfs(head) {
+        return Some(DiskKind::Squashfs);
+    }
     if at(SUPER_AT, &F2FS) || at(SUPER_AT + 4096, &F2FS) {
         return Some(DiskKind::F2fs);
     }
@@ -49,6 +52,7 @@ pub fn proven(head: &[u8]) -> Option<(DiskKind, u64)> {
         DiskKind::Ext => ext_bytes(head)?,
         DiskKind::F2fs => nandlab_f2fs::declared_bytes(head)?,
         DiskKind::Fat => nandlab_fat::declared_bytes(head)?,
+        DiskKind::Squashfs => nandlab_squashfs::declared_bytes(head)?,
     };
     (len > 0).then_some((kind, len))
 }

@@ -32,6 +32,8 @@ pub enum DiskKind {
     F2fs,
     /// FAT12, FAT16 or FAT32.
     Fat,
+    /// squashfs 4.
+    Squashfs,
 }
 
 impl DiskKind {
@@ -41,6 +43,7 @@ impl DiskKind {
             Self::Ext => "ext",
             Self::F2fs => "F2FS",
             Self::Fat => "FAT",
+            Self::Squashfs => "squashfs",
         }
     }
 }

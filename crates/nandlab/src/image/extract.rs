@@ -215,7 +215,10 @@ impl Args {
             salvage: self.salvage,
             ..self.image.shape.opening()
         };
-        let unpack = matches!(volume.mounted, Some(Mounted::Jffs2(_)));
+        let unpack = matches!(
+            volume.mounted,
+            Some(Mounted::Jffs2(_) | Mounted::Squashfs(_))
+        );
         let found = volume.found();
         let again = || Volume::located(found.clone(), &opening, Access::Read);
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);

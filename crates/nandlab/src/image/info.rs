@@ -205,5 +205,13 @@ fn line(layer: &Layer) -> String {
             cluster,
             clusters,
         } => format!("FAT{bits}: {clusters} clusters of {cluster} bytes\n"),
+        Layer::Squashfs {
+            compressor,
+            block,
+            inodes,
+            bytes,
+        } => format!(
+            "squashfs: {bytes} bytes, {inodes} inodes, blocks of {block} bytes, {compressor}\n"
+        ),
     }
 }
