@@ -30,7 +30,7 @@ const NFTL: ImageFormat = ImageFormat {
     page: 512,
     oob: 16,
     pages_per_block: 16,
-    layout: Layout::DiskOnChip,
+    layout: Layout::DiskOnChip, ecc: None,
 };
 const NFTL_BLOCKS: u32 = 40;
 

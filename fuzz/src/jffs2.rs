@@ -29,13 +29,13 @@ const NOR: ImageFormat = ImageFormat {
     page: 256,
     oob: 0,
     pages_per_block: 32,
-    layout: Layout::Raw,
+    layout: Layout::Raw, ecc: None,
 };
 const NAND: ImageFormat = ImageFormat {
     page: 512,
     oob: 16,
     pages_per_block: 16,
-    layout: Layout::LinuxSmallPage,
+    layout: Layout::LinuxSmallPage, ecc: None,
 };
 
 /// A medium as bytes in two parts, so that nodes are in one piece.

@@ -19,7 +19,7 @@ pub(crate) const FORMAT: ImageFormat = ImageFormat {
     page: 1024,
     oob: 0,
     pages_per_block: 8,
-    layout: Layout::Raw,
+    layout: Layout::Raw, ecc: None,
 };
 const BLOCK: usize = 8192;
 pub(crate) const BLOCKS: usize = 32;

@@ -16,6 +16,7 @@
 //! | [`write_cache`] | a non-volatile write cache in front of any of them |
 //! | `victim` | which block to collect next |
 //! | `mapped` | a layer of your own from a map of pages |
+//! | [`media`] | what a page says of the layer that wrote it |
 //! | `layer` | each scheme as a `Layer` over flash |
 //! | `tag` | the tag of page mapping and of the log-block layers |
 //! | `tally`, `tallied` | who caused which flash operation |
@@ -30,6 +31,7 @@ mod fault;
 mod layer;
 pub mod logblock;
 mod mapped;
+pub mod media;
 pub mod mtdblock;
 pub mod nftl;
 pub mod page;

@@ -200,6 +200,7 @@ fn contents(
                 oob: 0,
                 pages_per_block: leb / page,
                 layout: Layout::Raw,
+                ecc: None,
             };
             let image = volume.place.path();
             let inner = Volume::open(image, &opening, Access::Read)?;

@@ -4,6 +4,7 @@
 //! [`crate::edit`] for what a mount mends by itself.
 
 use crate::error::{ImageError, Result, Shown};
+use crate::flips::{Flips, flips};
 use crate::sink::{Bytes, Sink};
 use crate::tree::Entry;
 use crate::volume::{Mounted, Volume};
@@ -39,6 +40,8 @@ pub struct Checked {
     pub unseen: Vec<String>,
     /// The feature that is not supported, if there is one. It is no damage.
     pub unsupported: Option<String>,
+    /// What error correction did, in a dump that has it.
+    pub flips: Option<Flips>,
 }
 
 /// What a check comes to.
@@ -221,6 +224,7 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
     }
     checked.unsupported = volume.unsupported.clone();
     checked.unseen = unseen(volume);
+    checked.flips = flips(volume, &mut checked)?;
     check_ubi(volume, &mut checked)?;
     if volume.lack.is_some() {
         check_short(volume, &mut checked)?;

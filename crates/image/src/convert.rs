@@ -1,21 +1,23 @@
-//! Dumps of flash with other spare areas: with, without, or with another layout.
+//! Dumps of flash with other spare areas: with, without, or with another layout or code.
 //!
 //! *Promises.* Each page's data and its user bytes (what the layout does not give to error
 //! correction or the bad-block marker) are carried over, bad blocks stay marked where the new
-//! layout has a place for it; memory is one page. What the new layout gives to error correction
-//! stays erased: whoever programs it (`nandwrite` without `-n`) computes that. *Knows nothing of*
-//! what the pages hold.
+//! layout has a place for it; memory is one page. With codes, data are corrected by the old one and
+//! protected by the new one. Data beyond correction are carried over as they are, without ECC
+//! bytes, so that they stay beyond correction, and counted. *Knows nothing of* what the pages hold.
 
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
 use crate::lock::Lock;
+use crate::place::Place;
 use crate::scratch::beside;
 use nandlab_mtd::{Block, Image, ImageFormat, Mtd, MtdError, Page};
+use nandlab_sim::Backing;
 use serde::Serialize;
 use std::path::Path;
 
 /// What was carried over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Converted {
     /// Pages that are not erased.
     pub pages: u64,
@@ -23,30 +25,24 @@ pub struct Converted {
     pub bad: u64,
     /// Pages whose user bytes did not all find a place.
     pub cut: u64,
+    /// Pages with flipped bits that were corrected.
+    pub corrected: u64,
+    /// Pages beyond correction.
+    pub failed: u64,
+    /// The first of them.
+    pub failed_pages: Vec<u32>,
 }
 
-/// Writes the dump at `from`, which is of that shape, to `to` with other spare areas. Page and
-/// block stay as they are.
-pub fn convert(
-    from: &Path,
-    shape: ImageFormat,
-    to: &Path,
-    oob: u32,
-    layout: nandlab_mtd::Layout,
-) -> Result<Converted> {
+/// Writes the dump in `from`, which is of that shape, to `to` with the spare areas of `new`, whose
+/// page and block are the same.
+pub fn convert(from: &Place, shape: ImageFormat, to: &Path, new: ImageFormat) -> Result<Converted> {
     let open = |why: String| ImageError::Open {
         layer: "flash",
         why,
     };
-    let input = ImageFile::open(from).map_err(ImageError::file(from))?;
-    let mut input = Image::new(input, shape)
+    let mut input = Image::new(from.raw()?, shape)
         .map_err(|error| open(error.to_string()))?
         .read_only();
-    let new = ImageFormat {
-        oob,
-        layout,
-        ..shape
-    };
     let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
     let file = scratch
@@ -59,7 +55,12 @@ pub fn convert(
         format: "dump",
         why: error.to_string(),
     })?;
-    let converted = carry(&mut input, &mut output).map_err(|error| open(error.to_string()))?;
+    let mut converted = carry(&mut input, &mut output).map_err(|error| open(error.to_string()))?;
+    if let Some(found) = input.corrections() {
+        converted.corrected = found.pages;
+        converted.failed = found.failed;
+        converted.failed_pages = found.failed_pages.iter().map(|page| page.0).collect();
+    }
     output
         .into_backing()
         .finish(new.bytes(blocks))
@@ -68,7 +69,10 @@ pub fn convert(
     Ok(converted)
 }
 
-fn carry(input: &mut impl Mtd, output: &mut impl Mtd) -> std::result::Result<Converted, MtdError> {
+fn carry<A: Backing, B: Backing>(
+    input: &mut Image<A>,
+    output: &mut Image<B>,
+) -> std::result::Result<Converted, MtdError> {
     let geometry = input.geometry().clone();
     let room = output.geometry().oob as usize;
     let mut converted = Converted::default();
@@ -98,21 +102,29 @@ fn carry(input: &mut impl Mtd, output: &mut impl Mtd) -> std::result::Result<Con
     Ok(converted)
 }
 
-fn carry_page(
-    input: &mut impl Mtd,
-    output: &mut impl Mtd,
+fn carry_page<A: Backing, B: Backing>(
+    input: &mut Image<A>,
+    output: &mut Image<B>,
     page: Page,
     (data, user): (&mut [u8], &mut [u8]),
     room: usize,
     pages: &mut u64,
 ) -> std::result::Result<bool, MtdError> {
-    input.read(page, data, user)?;
+    let failed = match input.read(page, data, user) {
+        Ok(_) => false,
+        Err(MtdError::Uncorrectable(_)) => true,
+        Err(error) => return Err(error),
+    };
     let erased = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xFF);
     if erased(data) && erased(user) {
         return Ok(false);
     }
     *pages += 1;
     let kept = user.len().min(room);
-    output.program(page, data, &user[..kept])?;
+    if failed {
+        output.program_unprotected(page, data, &user[..kept])?;
+    } else {
+        output.program(page, data, &user[..kept])?;
+    }
     Ok(!erased(&user[kept..]))
 }

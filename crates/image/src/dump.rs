@@ -5,12 +5,14 @@
 
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result, Shown};
-use crate::file::ImageFile;
 use crate::history::block_of;
+use crate::locate::{Located, locate};
 use crate::overlay::Overlay;
-use crate::volume::{Access, Mounted, Opening, Volume, detected};
+use crate::place::Place;
+use crate::volume::{Access, Mounted, Opening, Volume};
 use nandlab_jffs2::{Endian, What, survey};
 use nandlab_mtd::{Block, Image, Mtd};
+use nandlab_sim::Backing as _;
 use nandlab_ubi::format::{EcHeader, HEADER_BYTES, Parsed, VidHeader};
 use serde::Serialize;
 use std::fmt;
@@ -48,14 +50,15 @@ pub fn dump(
     opening: &Opening,
     take: &mut dyn FnMut(&Item) -> Result<()>,
 ) -> Result<()> {
-    let Detected::Flash(format, kind) = detected(path, &opening.hints)? else {
-        return disk(path, opening, take);
+    let located = locate(&Place::file(path), opening)?;
+    let Detected::Flash(format, kind) = located.detected else {
+        return disk(located, opening, take);
     };
-    let file = ImageFile::open(path).map_err(ImageError::file(path))?;
+    let bytes = located.place.raw()?;
     let block = format.bytes(1);
-    let whole = nandlab_sim::Backing::len(&file).div_ceil(block) * block;
+    let whole = bytes.len().div_ceil(block) * block;
     let mut medium =
-        Image::new(Overlay::new(file, whole), format).map_err(|error| ImageError::Open {
+        Image::new(Overlay::new(bytes, whole), format).map_err(|error| ImageError::Open {
             layer: "flash",
             why: error.to_string(),
         })?;
@@ -76,6 +79,7 @@ pub fn dump(
         match kind {
             FlashKind::Jffs2 { endian, .. } => jffs2(start, endian, &bytes, take)?,
             FlashKind::Ubi { vid, .. } => ubi(start, vid, &bytes, take)?,
+            FlashKind::PageMap | FlashKind::LogBlock => layer(start, &bytes, take)?,
             FlashKind::Nftl => {
                 if bytes.starts_with(b"ANAND\0") {
                     take(&Item {
@@ -87,6 +91,26 @@ pub fn dump(
                     })?;
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// The page in which a translation layer of this project says what it was formatted for.
+fn layer(start: u64, bytes: &[u8], take: &mut dyn FnMut(&Item) -> Result<()>) -> Result<()> {
+    let sizes = (8..=16).map(|shift| 1usize << shift);
+    for page in sizes.filter(|page| *page <= bytes.len()) {
+        for (number, data) in bytes.chunks_exact(page).enumerate() {
+            let Some(medium) = nandlab_ftl::media::recognise(data) else {
+                continue;
+            };
+            take(&Item {
+                at: start + (number * page) as u64,
+                len: page as u64,
+                kind: "layer header",
+                sound: true,
+                says: format!("{medium:?}"),
+            })?;
         }
     }
     Ok(())
@@ -211,8 +235,12 @@ fn ubi(
     })
 }
 
-fn disk(path: &Path, opening: &Opening, take: &mut dyn FnMut(&Item) -> Result<()>) -> Result<()> {
-    let volume = Volume::open(path, opening, Access::Read)?;
+fn disk(
+    located: Located,
+    opening: &Opening,
+    take: &mut dyn FnMut(&Item) -> Result<()>,
+) -> Result<()> {
+    let volume = Volume::located(located, opening, Access::Read)?;
     let (kind, at, says) = match &volume.mounted {
         Some(Mounted::Ext(fs)) => ("ext superblock", 1024, format!("{:?}", fs.layout())),
         Some(Mounted::F2fs(fs)) => ("F2FS superblock", 1024, format!("{:?}", fs.layout())),

@@ -10,10 +10,13 @@ use crate::Shown;
 use crate::check::danger;
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
+use crate::locate::{Located, locate};
 use crate::lock::{EDIT, Lock};
+use crate::place::Place;
 use crate::scratch::{Scratch, beside};
-use crate::volume::{Access, Opening, Volume, detected};
+use crate::volume::{Access, Opening, Volume};
 use nandlab_mtd::ImageFormat;
+use nandlab_sim::Backing as _;
 use nandlab_vfs::Errno;
 use rustix::fs::{SeekFrom, seek};
 use std::fs::{self, File};
@@ -42,26 +45,37 @@ pub fn edit<T>(
         error,
     };
     let lock = locked(&real)?;
-    let before = detected(&real, &opening.hints)?;
-    refuse_danger(&real, opening)?;
-    let scratch = beside(&real)?;
-    let length = copy(lock.file(), scratch.as_file()).map_err(failed)?;
-    let flash = match before {
+    let located = locate(&Place::file(&real), opening)?;
+    located.certain()?;
+    refuse_danger(&located, opening)?;
+    let is_part = located.place.is_part();
+    let flash = match located.detected {
         Detected::Flash(format, FlashKind::Jffs2 { .. }) => Some(format),
         _ => None,
     };
+    if is_part && opening.grow {
+        return Err(ImageError::Choice {
+            what: "--grow",
+            found: format!("a range of {}", real.display()),
+            expected: "a whole image: what lies behind a range stays where it is".into(),
+        });
+    }
+    let length = located.place.raw()?.len();
+    let short = |format: &ImageFormat| length < format.bytes(1) * BLOCKS_LEAST;
+    if flash.as_ref().is_some_and(short) && !opening.grow {
+        return Err(no_room(Shown::path(b""), is_part));
+    }
+    let scratch = beside(&real)?;
+    copy(lock.file(), scratch.as_file()).map_err(failed)?;
     let growing = flash.filter(|_| opening.grow);
     if let Some(format) = &growing {
         grow(scratch.as_file(), length, format, more).map_err(failed)?;
     }
-    let short = |format: &ImageFormat| length < format.bytes(1) * BLOCKS_LEAST;
-    if flash.as_ref().is_some_and(short) && !opening.grow {
-        return Err(no_room(Shown::path(b"")));
-    }
-    let mut volume = Volume::open(scratch.path(), opening, Access::Write)?;
+    let copied = located.in_file(scratch.path());
+    let mut volume = Volume::located(copied, opening, Access::Write)?;
     let done = work(&mut volume).map_err(|error| volume.explain(error));
     let done = done.and_then(|value| volume.close().map(|()| value));
-    let value = done.map_err(|error| hinted(error, flash.is_some() && !opening.grow))?;
+    let value = done.map_err(|error| hinted(error, flash.is_some() && !opening.grow, is_part))?;
     drop(volume);
     if let Some(format) = &growing {
         shrink(scratch.as_file(), length, format).map_err(failed)?;
@@ -71,8 +85,8 @@ pub fn edit<T>(
 }
 
 /// Refuses to write where damage would spread to other files.
-fn refuse_danger(real: &Path, opening: &Opening) -> Result<()> {
-    let mut volume = Volume::open(real, opening, Access::Read)?;
+fn refuse_danger(located: &Located, opening: &Opening) -> Result<()> {
+    let mut volume = Volume::located(located.clone(), opening, Access::Read)?;
     match danger(&mut volume)? {
         Some(why) => Err(ImageError::Open {
             layer: "not written, the file system is damaged",
@@ -140,22 +154,26 @@ pub(crate) fn copy(from: &File, to: &File) -> io::Result<u64> {
 }
 
 /// What to do about an image without room that may not become longer.
-fn hinted(error: ImageError, may_grow: bool) -> ImageError {
+fn hinted(error: ImageError, may_grow: bool, is_part: bool) -> ImageError {
     match error {
         ImageError::Call {
             path,
             error: Errno::NoSpace,
             ..
-        } if may_grow => no_room(path),
+        } if may_grow => no_room(path, is_part),
         error => error,
     }
 }
 
-fn no_room(path: Shown) -> ImageError {
+fn no_room(path: Shown, is_part: bool) -> ImageError {
+    let why = match is_part {
+        true => "the range has too few erased blocks for it",
+        false => "the image has too few erased blocks for it; --grow adds some",
+    };
     ImageError::Call {
         path,
         error: Errno::NoSpace,
-        why: "the image has too few erased blocks for it; --grow adds some".into(),
+        why: why.into(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Why an image was not made, read or changed.
 
+use crate::partitions::PartitionError;
 use crate::words::placed;
 use nandlab_vfs::{Cause, Errno};
 use std::fmt;
@@ -142,6 +143,9 @@ pub enum ImageError {
         /// The image.
         path: PathBuf,
     },
+    /// A partition table makes no sense, or does not fit its medium.
+    #[error(transparent)]
+    Table(#[from] PartitionError),
     /// What was asked for cannot be.
     #[error("{what}: found {found}, expected {expected}")]
     Choice {

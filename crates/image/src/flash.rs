@@ -9,12 +9,15 @@ use crate::error::{ImageError, Result};
 use crate::overlay::Overlay;
 use crate::ubi::{BLOCKS_ADDED_MAX, Survey};
 use crate::volume::{
-    Access, AnyMtd, Layer, Mounted, Opening, UbiVolume, Volume, failed, layout_name,
+    Access, AnyDisk, AnyMtd, Layer, Mounted, Opening, UbiVolume, Volume, failed, layout_name,
 };
 use nandlab_block::{BlockDevice as _, Image as Disk};
+use nandlab_ftl::logblock::{LogBlockFtl, LogBlockOptions};
+use nandlab_ftl::media;
 use nandlab_ftl::nftl::{Nftl, NftlOptions};
+use nandlab_ftl::page::{PageFtl, PageOptions};
 use nandlab_jffs2::{Endian, Jffs2, Medium};
-use nandlab_mtd::{Image, ImageFormat, Layout, Mtd as _};
+use nandlab_mtd::{Image, ImageFormat, Layout, Mtd, Page};
 use nandlab_sim::Backing as _;
 use nandlab_ubi::format::VolumeKind;
 use nandlab_ubi::{Headers, LogOptions, Memory, Options, Ubi, UbiError, VolumeDisk, VolumeMtd};
@@ -83,6 +86,7 @@ impl Volume {
             block: geometry.block_bytes(),
             blocks: found.div_ceil(block) as u32,
             oob_layout: (format.oob > 0).then(|| layout_name(format.layout)),
+            ecc: format.ecc.map(|code| code.to_string()),
             bad,
         });
         match kind {
@@ -105,7 +109,38 @@ impl Volume {
                 });
                 self.any_disk(Box::new(disk), opening, access)
             }
+            FlashKind::PageMap => {
+                let disk = PageFtl::attach(medium, PageOptions::default())
+                    .map_err(|error| failed("page mapping", error))?;
+                self.translated("page mapping", Box::new(disk), opening, access)
+            }
+            FlashKind::LogBlock => {
+                let options = log_block_options(&mut *medium)?;
+                let disk = LogBlockFtl::attach(medium, options)
+                    .map_err(|error| failed("log blocks", error))?;
+                self.translated("log blocks", Box::new(disk), opening, access)
+            }
         }
+    }
+
+    /// A translation layer of this project. Its disk is only read: to write it would be to choose
+    /// options that the medium does not state.
+    fn translated(
+        &mut self,
+        name: &'static str,
+        disk: AnyDisk,
+        opening: &Opening,
+        access: Access,
+    ) -> Result<()> {
+        if access == Access::Write {
+            return Err(failed(
+                name,
+                "nandlab image only reads it; a stack writes it",
+            ));
+        }
+        let bytes = disk.geometry().bytes();
+        self.layers.push(Layer::Translation { name, bytes });
+        self.any_disk(disk, opening, access)
     }
 
     fn medium(&self, format: ImageFormat, access: Access, len: u64) -> Result<AnyMtd> {
@@ -346,6 +381,7 @@ impl Volume {
                     oob: 0,
                     pages_per_block: (leb / page).max(1),
                     layout: Layout::Raw,
+                    ecc: None,
                 };
                 let (lebs, most) = (bytes.lebs_held(), survey.lebs_max());
                 if lebs > most {
@@ -370,6 +406,23 @@ impl Volume {
             }
         }
     }
+}
+
+/// What the medium of a log-block layer says of it, in the first pages of one of its blocks.
+fn log_block_options(medium: &mut dyn Mtd) -> Result<LogBlockOptions> {
+    let geometry = medium.geometry().clone();
+    let mut data = vec![0; geometry.page as usize];
+    let first = (0..geometry.blocks).map(|block| geometry.page_at(nandlab_mtd::Block(block), 0));
+    for page in first.flat_map(|page| [page, Page(page.0 + 1)]) {
+        if page.0 < geometry.pages()
+            && medium.read(page, &mut data, &mut []).is_ok()
+            && let Some(media::Layer::LogBlock(options)) =
+                media::recognise(&data).map(|medium| medium.layer)
+        {
+            return Ok(options);
+        }
+    }
+    Err(failed("log blocks", "no anchor page is whole"))
 }
 
 fn kind_name(kind: VolumeKind) -> &'static str {

@@ -14,6 +14,8 @@
 //! `detect` what an image is, `volume` (with `flash`, and `copies` of superblocks) opens it,
 //! wherever its `place` is, over `file` and `overlay`, a `short` one as far as it is there; `walk`,
 //! with the threads of `crew`, goes through it into a `sink`: `dir_out`, `tar_out`, `manifest`.
+//! `known` what else begins at a byte, by name and size; `fdt` reads device trees for it and
+//! for `partitions`, the tables.
 //! `ubi` what UBI's headers say, `raw` a volume as it is. `words` of messages; `edit`, `check`,
 //! `remove`, `repair`, `diff`, `history`, `past`, `dump`, `convert`, `anew`, `ubinize` what else is
 //! done.
@@ -34,17 +36,24 @@ pub mod dir_out;
 pub mod dump;
 pub mod edit;
 mod error;
+mod fdt;
 pub mod file;
 mod flash;
+pub mod flips;
 pub mod history;
+
+pub mod known;
 pub mod limits;
+pub mod locate;
 pub mod lock;
 pub mod make;
 pub mod manifest;
 pub mod overlay;
 mod parallel;
+pub mod partitions;
 pub mod past;
 pub mod place;
+pub mod ranges;
 pub mod raw;
 pub mod remove;
 pub mod repair;
@@ -59,8 +68,10 @@ mod target;
 pub mod tree;
 pub mod ubi;
 pub mod ubinize;
+pub mod view;
 pub mod volume;
 pub mod walk;
+pub mod window;
 pub mod words;
 
 pub use error::{ImageError, Result, Shown};

@@ -56,6 +56,7 @@ impl Format {
             oob: 0,
             pages_per_block: block / page,
             layout: Layout::Raw,
+            ecc: None,
         };
         let choices = nandlab_jffs2::Format {
             medium: Some(Medium::Nor),

@@ -6,8 +6,11 @@
 use crate::error::{ImageError, Result};
 use crate::file::ImageFile;
 use crate::overlay::Overlay;
+use crate::view::View;
 use crate::volume::{Access, AnyDisk};
+use crate::window::{Part, Window};
 use nandlab_block::Image as Disk;
+use nandlab_mtd::ImageFormat;
 use nandlab_sim::Backing;
 use std::fmt;
 use std::fs::OpenOptions;
@@ -26,6 +29,10 @@ pub struct Place {
     path: PathBuf,
     /// Bytes that are in no file.
     open: Option<Arc<Opener>>,
+    /// The only bytes of it that count.
+    part: Option<Part>,
+    /// How these are cut into pages whose spare bytes do not count.
+    pages: Option<ImageFormat>,
 }
 
 impl fmt::Debug for Place {
@@ -42,6 +49,8 @@ impl Place {
         Self {
             path: path.into(),
             open: None,
+            part: None,
+            pages: None,
         }
     }
 
@@ -51,7 +60,66 @@ impl Place {
         Self {
             path: name.into(),
             open: Some(Arc::new(open)),
+            part: None,
+            pages: None,
         }
+    }
+
+    /// The bytes of `part` within this place.
+    pub fn part(&self, part: Part) -> Self {
+        let outer = self.part.map_or(0, |outer| outer.at);
+        let room = self.part.map_or(u64::MAX, |outer| outer.len);
+        let at = part.at.min(room);
+        let part = Part {
+            at: outer.saturating_add(at),
+            len: part.len.min(room - at),
+        };
+        Self {
+            part: Some(part),
+            ..self.clone()
+        }
+    }
+
+    /// The same bytes in another file.
+    pub(crate) fn in_file(&self, path: &Path) -> Self {
+        Self {
+            path: path.into(),
+            open: None,
+            ..self.clone()
+        }
+    }
+
+    /// Where the bytes begin in the file.
+    pub fn offset(&self) -> u64 {
+        self.part.map_or(0, |part| part.at)
+    }
+
+    /// Whether it is a part of an image.
+    pub fn is_part(&self) -> bool {
+        self.part.is_some()
+    }
+
+    /// The data of a dump without its spare bytes, for reading only.
+    pub(crate) fn without_spare(&self, pages: ImageFormat) -> Self {
+        Self {
+            pages: Some(pages),
+            ..self.clone()
+        }
+    }
+
+    fn framed(&self, whole: impl Backing + 'static) -> Result<Box<dyn Backing>> {
+        let bytes: Box<dyn Backing> = match self.part {
+            Some(part) => Box::new(Window::new(whole, part)),
+            None => Box::new(whole),
+        };
+        let Some(format) = self.pages else {
+            return Ok(bytes);
+        };
+        let view = View::new(bytes, format).map_err(|error| ImageError::Open {
+            layer: "flash",
+            why: error.to_string(),
+        });
+        Ok(Box::new(view?))
     }
 
     /// What errors call it.
@@ -61,29 +129,35 @@ impl Place {
 
     /// The bytes as they are, for reading only.
     pub fn raw(&self) -> Result<Box<dyn Backing>> {
-        Ok(match &self.open {
-            Some(open) => open(),
-            None => Box::new(ImageFile::open(&self.path).map_err(ImageError::file(&self.path))?),
-        })
+        match &self.open {
+            Some(open) => self.framed(open()),
+            None => {
+                let file = ImageFile::open(&self.path).map_err(ImageError::file(&self.path))?;
+                self.framed(file)
+            }
+        }
     }
 
     /// The bytes, with an overlay where they must not change; for reading at least `len` of them,
     /// erased ones behind the end.
     pub fn open(&self, access: Access, len: u64) -> Result<Box<dyn Backing>> {
-        Ok(match access {
-            Access::Read => Box::new(Overlay::new(self.raw()?, len)),
-            Access::Write if self.open.is_none() => Box::new(
-                ImageFile::open_writable(&self.path).map_err(ImageError::file(&self.path))?,
-            ),
-            Access::Write => {
-                let found = self.path.display().to_string();
-                return Err(ImageError::Choice {
-                    what: "image to be written",
-                    found,
-                    expected: "a file".into(),
-                });
-            }
-        })
+        if access == Access::Read {
+            return Ok(Box::new(Overlay::new(self.raw()?, len)));
+        }
+        if self.open.is_some() || self.pages.is_some() {
+            let found = self.path.display().to_string();
+            let expected = match self.open {
+                Some(_) => "a file",
+                None => "a disk without spare bytes in it: nandlab only reads those",
+            };
+            return Err(ImageError::Choice {
+                what: "image to be written",
+                found,
+                expected: expected.into(),
+            });
+        }
+        let file = ImageFile::open_writable(&self.path).map_err(ImageError::file(&self.path))?;
+        self.framed(file)
     }
 
     /// The bytes as a disk: whole sectors. A part of one at the end is left aside by who reads, and
@@ -104,8 +178,15 @@ impl Place {
         })
     }
 
-    /// Adds erased bytes at the end of a file.
+    /// Adds erased bytes at the end of a file. A part of a file has no room to grow.
     pub(crate) fn extend(&self, at: u64, block: u64, blocks: u64) -> Result<()> {
+        if let Some(part) = self.part {
+            return Err(ImageError::Choice {
+                what: "range",
+                found: format!("{} bytes at {}", part.len, part.at),
+                expected: format!("{} more for the volumes in it", blocks * block),
+            });
+        }
         let failed = |error| ImageError::File {
             path: self.path.clone(),
             error,

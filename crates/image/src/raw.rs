@@ -1,4 +1,4 @@
-//! A volume of UBI as bytes, whatever they are.
+//! A volume of UBI, or a range of an image, as bytes, whatever they are.
 //!
 //! *Promises.* Every logical block that the volume has is written, unmapped ones as erased; of a
 //! static volume its contents. Blocks whose checksums are wrong are written as they are, those that
@@ -8,6 +8,8 @@
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
 use crate::flash::no_volume;
+use crate::place::Place;
+use crate::sink::STEP;
 use crate::ubi::Survey;
 use crate::volume::{Opening, Volume};
 use crate::walk::Losses;
@@ -45,6 +47,23 @@ pub fn raw(volume: &Volume, opening: &Opening, to: &mut dyn Write) -> Result<(u6
     } else {
         by_blocks(volume, opening, (vid, id), to)
     }
+}
+
+/// Writes the bytes of a range as they are; gives how many.
+pub fn range(place: &Place, to: &mut dyn Write) -> Result<u64> {
+    let mut bytes = place.raw()?;
+    let mut buffer = vec![0; STEP];
+    let len = bytes.len();
+    for at in (0..len).step_by(STEP) {
+        let part = &mut buffer[..STEP.min((len - at) as usize)];
+        bytes.read_at(at, part).map_err(|error| ImageError::Open {
+            layer: "range",
+            why: format!("bytes {at} to {}: {error}", at + part.len() as u64),
+        })?;
+        to.write_all(part).map_err(written)?;
+    }
+    to.flush().map_err(written)?;
+    Ok(len)
 }
 
 fn written(error: std::io::Error) -> ImageError {

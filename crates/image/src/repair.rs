@@ -12,10 +12,11 @@ use crate::copies;
 use crate::detect::{Detected, DiskKind, FlashKind};
 use crate::edit::{copy, locked, replace};
 use crate::error::{ImageError, Result};
-use crate::file::ImageFile;
+use crate::locate::{Located, locate};
+use crate::place::Place;
 use crate::scratch::beside;
 use crate::volume::{Access, AnyDisk, Mounted, Opening, Volume, lent};
-use nandlab_block::{BlockDevice as _, Image as Disk, Lba, Patch};
+use nandlab_block::{BlockDevice as _, Lba, Patch};
 use nandlab_ext::Ext;
 use nandlab_f2fs::F2fs;
 use nandlab_fat::Fat;
@@ -46,12 +47,14 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
         salvage: true,
         ..opening.clone()
     };
-    let looked = |path: &Path| {
-        let mut volume = Volume::open(path, &open, Access::Read)?;
+    let located = locate(&Place::file(&real), &open)?;
+    let looked = |located: Located| {
+        let mut volume = Volume::located(located, &open, Access::Read)?;
         let checked = check(&mut volume)?;
-        Ok::<_, ImageError>((volume.detected, volume.lack.is_some(), checked))
+        Ok::<_, ImageError>((volume.lack.is_some(), checked))
     };
-    let (detected, short, before) = looked(&real)?;
+    let (short, before) = looked(located.clone())?;
+    let detected = located.detected;
     let unchanged = |after: Checked| Repaired {
         before: before.clone(),
         after,
@@ -69,20 +72,18 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
         });
         return Ok(unchanged(after));
     }
+    located.certain()?;
     let scratch = beside(&real)?;
     copy(lock.file(), scratch.as_file()).map_err(ImageError::file(&real))?;
+    let copied = located.in_file(scratch.path());
     match detected {
         Detected::Disk(kind) => {
-            let file = ImageFile::open_writable(scratch.path()).map_err(ImageError::file(&real))?;
-            let disk = Disk::new(file, 512).map_err(|error| ImageError::Open {
-                layer: "disk",
-                why: error.to_string(),
-            })?;
-            mend_disk(&mut (Box::new(disk) as AnyDisk), kind, now)?;
+            let mut disk = copied.place.disk(Access::Write)?;
+            mend_disk(&mut disk, kind, now)?;
         }
-        Detected::Flash(..) => mend_flash(scratch.path(), opening, now)?,
+        Detected::Flash(..) => mend_flash(copied.clone(), opening, now)?,
     }
-    let (.., after) = looked(scratch.path())?;
+    let (_, after) = looked(copied)?;
     if after.worst() == Some(Severity::Damage) || weight(&after) >= weight(&before) {
         return Ok(unchanged(after));
     }
@@ -126,8 +127,8 @@ fn hopeless(detected: Detected, short: bool) -> Option<&'static str> {
 
 /// A mount that writes attaches UBI, recovers journals, and ends properly; then what is in the
 /// volume is mended.
-fn mend_flash(path: &Path, opening: &Opening, now: Time) -> Result<()> {
-    let mut volume = Volume::open(path, opening, Access::Write)?;
+fn mend_flash(located: Located, opening: &Opening, now: Time) -> Result<()> {
+    let mut volume = Volume::located(located, opening, Access::Write)?;
     let failed = |error: Errno| ImageError::Open {
         layer: "file system",
         why: error.to_string(),

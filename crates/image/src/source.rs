@@ -3,7 +3,6 @@
 //! *Promises.* What a source is, is found by what is in it. *Knows nothing of* what becomes of the
 //! tree.
 
-use crate::detect::Hints;
 use crate::error::{ImageError, Result};
 use crate::tree::Tree;
 use crate::volume::{Access, Opening, Volume, detected};
@@ -36,16 +35,15 @@ pub fn read(path: &Path, root: Option<&Path>, opening: &Opening) -> Result<Tree>
             .unwrap_or(Path::new("."));
         return manifest::read(path, root.unwrap_or(dir));
     }
-    let hints = Hints {
-        block: opening.hints.block,
-        page: opening.hints.page,
-        oob: opening.hints.oob,
-        layout: opening.hints.layout,
-    };
-    if detected(path, &hints).is_ok() {
-        return image(path, opening, false).map(|(tree, _)| tree);
+    if tar_in::is_archive(path)? {
+        return tar_in::read(path);
     }
-    tar_in::read(path)
+    match detected(path, opening) {
+        Ok(_) => image(path, opening, false).map(|(tree, _)| tree),
+        // Archives of old have no magic number.
+        Err(ImageError::Unknown { .. } | ImageError::File { .. }) => tar_in::read(path),
+        Err(unclear) => Err(unclear),
+    }
 }
 
 /// Everything that is in an image, by way of a temporary archive without a name; with `salvage` as

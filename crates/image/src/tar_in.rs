@@ -47,6 +47,19 @@ pub fn read(path: &Path) -> Result<Tree> {
     of(file, path)
 }
 
+/// Whether a file begins with the header of an archive, or is compressed with gzip.
+pub fn is_archive(path: &Path) -> Result<bool> {
+    const MAGIC_AT: usize = 257;
+    let mut head = [0; 512];
+    let file = File::open(path).map_err(ImageError::file(path))?;
+    let Ok(count) = file.read_at(&mut head, 0) else {
+        // A pipe cannot be an image.
+        return Ok(true);
+    };
+    let is_tar = count == head.len() && head[MAGIC_AT..].starts_with(b"ustar");
+    Ok(is_tar || head.starts_with(&[0x1F, 0x8B]))
+}
+
 /// The tree in an open archive, settled.
 pub fn of(file: File, path: &Path) -> Result<Tree> {
     let mut reader = Reader {

@@ -33,6 +33,15 @@ pub struct Held {
     pub sound: Option<bool>,
 }
 
+/// The place of a page in a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub volume: u32,
+    pub leb: u32,
+    /// Bytes from the beginning of the logical block.
+    pub offset: u64,
+}
+
 /// A version of a logical block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Version {
@@ -450,6 +459,24 @@ impl Survey {
         }
         versions.sort_by_key(|version| (version.sequence, version.offset));
         versions
+    }
+
+    /// What a page of a physical block holds, if that is the current block of a logical one and
+    /// the page lies in its data.
+    pub(crate) fn owner(&self, peb: u32, page: u32) -> Option<Owner> {
+        let at = page.checked_mul(self.shape.page)?;
+        let offset = at.checked_sub(self.shape.data_offset)?;
+        let is_current = |held: &[Held], id: u32, lnum: u32| {
+            held.iter().any(|one| one.peb == peb)
+                && self.current(id, lnum).is_some_and(|one| one.peb == peb)
+        };
+        let mut held = self.held.iter();
+        let found = held.find(|((id, lnum), held)| is_current(held, *id, *lnum));
+        found.map(|((volume, leb), _)| Owner {
+            volume: *volume,
+            leb: *leb,
+            offset: offset.into(),
+        })
     }
 
     /// Bad blocks.

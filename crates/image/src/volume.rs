@@ -8,6 +8,7 @@
 use crate::copies;
 use crate::detect::{self, Detected, DiskKind, Hints};
 use crate::error::{ImageError, Result, Shown};
+use crate::locate::{Located, Selection, locate};
 use crate::place::Place;
 use crate::short::{self, Lack, Short};
 use crate::sink::{HOLE, STEP};
@@ -54,6 +55,8 @@ pub struct Opening {
     pub salvage: bool,
     /// An image of flash may become longer when it is changed.
     pub grow: bool,
+    /// Which bytes of the image are meant.
+    pub selection: Selection,
 }
 
 /// One layer of an image.
@@ -72,6 +75,8 @@ pub enum Layer {
         blocks: u32,
         /// Who owns which spare bytes.
         oob_layout: Option<&'static str>,
+        /// The error-correcting code of the spare bytes.
+        ecc: Option<String>,
         /// Blocks marked bad.
         bad: Vec<u32>,
     },
@@ -90,6 +95,13 @@ pub enum Layer {
     },
     /// NFTL as a disk.
     Nftl {
+        /// Bytes of the disk.
+        bytes: u64,
+    },
+    /// A translation layer of this project as a disk.
+    Translation {
+        /// Which layer.
+        name: &'static str,
         /// Bytes of the disk.
         bytes: u64,
     },
@@ -198,17 +210,8 @@ pub(crate) fn failed(layer: &'static str, why: impl ToString) -> ImageError {
 }
 
 /// What an image is.
-pub fn detected(path: &Path, hints: &Hints) -> Result<Detected> {
-    detected_at(&Place::file(path), hints, false)
-}
-
-fn detected_at(place: &Place, hints: &Hints, salvage: bool) -> Result<Detected> {
-    let mut bytes = place.raw()?;
-    let found = detect::detect(&mut *bytes, hints);
-    found.or_else(|| salvage.then(|| copies::kind(&mut *bytes).map(Detected::Disk)).flatten()).ok_or_else(|| {
-        let tried = "neither ext2, ext3, F2FS nor FAT at its beginning, nor UBI, JFFS2 or NFTL with or without spare bytes".into();
-        ImageError::Unknown { path: place.path().into(), tried }
-    })
+pub fn detected(path: &Path, opening: &Opening) -> Result<Detected> {
+    locate(&Place::file(path), opening).map(|located| located.detected)
 }
 
 impl Volume {
@@ -218,8 +221,18 @@ impl Volume {
     }
 
     /// Opens an image, wherever it is.
-    pub fn at(place: Place, opening: &Opening, access: Access) -> Result<Self> {
-        let detected = detected_at(&place, &opening.hints, opening.salvage)?;
+    pub fn at(image: Place, opening: &Opening, access: Access) -> Result<Self> {
+        Self::located(locate(&image, opening)?, opening, access)
+    }
+
+    /// Opens what was found in an image.
+    pub fn located(located: Located, opening: &Opening, access: Access) -> Result<Self> {
+        if access == Access::Write {
+            located.certain()?;
+        }
+        let Located {
+            place, detected, ..
+        } = located;
         let (layers, troubles) = (Vec::new(), Vec::new());
         let mut volume = Self {
             layers,
@@ -241,6 +254,15 @@ impl Volume {
             Detected::Flash(format, kind) => volume.open_flash(format, kind, opening, access)?,
         }
         Ok(volume)
+    }
+
+    /// What was opened, to be opened once more without looking for it.
+    pub fn found(&self) -> Located {
+        Located {
+            place: self.place.clone(),
+            detected: self.detected,
+            doubt: None,
+        }
     }
 
     /// The file system.
@@ -553,6 +575,8 @@ pub fn layout_name(layout: Layout) -> &'static str {
         Layout::MarkerOnly => "marker-only",
         Layout::LinuxSmallPage => "linux-small-page",
         Layout::LinuxLargePage64 => "linux-large-page-64",
+        Layout::LinuxLargePage128 => "linux-large-page-128",
+        Layout::LinuxLargePageEnd { .. } => "linux-large-page-end",
         Layout::DiskOnChip => "disk-on-chip",
     }
 }

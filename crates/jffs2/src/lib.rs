@@ -61,6 +61,6 @@ pub use format::{Endian, PAGE};
 pub use mkfs::{Entry, Format, FormatError, Made, Maker, format, populate};
 pub use mount::{Jffs2, Options};
 pub use nandlab_vfs::report::{FINDINGS_MAX, Severity};
-pub use survey::{Seen, What, survey};
+pub use survey::{Header, Seen, What, headers, survey};
 pub use volume::Jffs2Volume;
 pub use work::{Coded, Work};

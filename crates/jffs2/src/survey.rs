@@ -100,11 +100,7 @@ pub enum What {
 
 /// Every node in some bytes, which begin where an erase block does.
 pub fn survey(endian: Endian, bytes: &[u8]) -> impl Iterator<Item = Seen> {
-    let magic = if endian == Endian::Little {
-        MAGIC.to_le_bytes()
-    } else {
-        MAGIC.to_be_bytes()
-    };
+    let magic = endian_magic(endian);
     let mut at = 0;
     core::iter::from_fn(move || {
         while let Some(skip) = bytes
@@ -126,6 +122,51 @@ pub fn survey(endian: Endian, bytes: &[u8]) -> impl Iterator<Item = Seen> {
         }
         None
     })
+}
+
+/// The header of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Where it begins in the bytes.
+    pub at: usize,
+    /// The length that it states, in bytes. The node may end behind the bytes.
+    pub len: u32,
+    /// The kind that it states.
+    pub kind: u16,
+}
+
+/// Every header with a right checksum at a multiple of four bytes, also those inside other nodes.
+/// This is the quick search for JFFS2 in bytes that may be anything.
+pub fn headers(endian: Endian, bytes: &[u8]) -> impl Iterator<Item = Header> {
+    let magic = endian_magic(endian);
+    let mut from = 0;
+    core::iter::from_fn(move || {
+        while let Some(skip) = bytes
+            .get(from..)
+            .and_then(|rest| memchr::memmem::find(rest, &magic))
+        {
+            let at = from + skip;
+            from = at + 2;
+            let head = bytes.get(at..)?.first_chunk::<HEAD>()?;
+            if at.is_multiple_of(4)
+                && let Place::Node(found) = Head::read(endian, head)
+            {
+                return Some(Header {
+                    at,
+                    len: found.len,
+                    kind: found.kind,
+                });
+            }
+        }
+        None
+    })
+}
+
+fn endian_magic(endian: Endian) -> [u8; 2] {
+    match endian {
+        Endian::Little => MAGIC.to_le_bytes(),
+        Endian::Big => MAGIC.to_be_bytes(),
+    }
 }
 
 fn seen(endian: Endian, at: usize, head: Head, node: &[u8]) -> Seen {

@@ -94,6 +94,7 @@ mod tests {
             oob: 16,
             pages_per_block: 4,
             layout: Layout::LinuxSmallPage,
+            ecc: None,
         };
         let mut faulty =
             FaultInjector::new(Image::new(vec![0xFF; format.bytes(2) as usize], format).unwrap());

@@ -3,12 +3,27 @@
 //!
 //! *Promises.* Erased is 0xFF, a program only clears bits, an erase sets a block's, as on a chip;
 //! pages may be programmed in any order and in parts. Every operation is in the image when it
-//! returns, and durable after a sync. A bad block can be read, not programmed or erased. *Knows
-//! nothing of* ECC: the bytes that the layout gives it stay as they are.
+//! returns, and durable after a sync. A bad block can be read, not programmed or erased.
+//!
+//! *Error correction.* With [`ImageFormat::ecc`], a read of data corrects them and a program of data
+//! stores their ECC bytes; a program of user bytes alone leaves the ECC bytes as they are. A page
+//! can be programmed in parts if each step of the code gets its data at once, since the ECC bytes
+//! can only clear bits, too. Where a page's data were written without ECC bytes, the next program
+//! adds them. Without a code, the bytes that the layout gives to it stay as they are.
 
-use crate::{Block, Corrected, Geometry, ImageError, ImageFormat, Mtd, MtdError, OobLayout, Page};
+use crate::correction::Correction;
+use crate::{
+    Block, Corrected, Corrections, Geometry, ImageError, ImageFormat, Mtd, MtdError, OobLayout,
+    Page,
+};
 use alloc::{vec, vec::Vec};
+use nandlab_ecc::Codec;
 use nandlab_sim::Backing;
+
+/// The rule that a program broke.
+const SETS_A_BIT: &str = "program of a bit from zero to one";
+/// The rule that its ECC bytes broke.
+const STEP_HAS_DATA: &str = "program into an ECC step that has data";
 
 /// A NAND array held in an image.
 #[derive(Clone, Debug)]
@@ -17,6 +32,8 @@ pub struct Image<B> {
     geometry: Geometry,
     /// None where the image holds data only.
     layout: Option<OobLayout>,
+    /// None where the image has no code.
+    ecc: Option<Correction>,
     read_only: bool,
     /// A page with its spare area.
     cells: Vec<u8>,
@@ -27,10 +44,18 @@ impl<B: Backing> Image<B> {
     pub fn new(backing: B, format: ImageFormat) -> Result<Self, ImageError> {
         let (geometry, layout) = format.fit(backing.len())?;
         let cells = vec![0; (format.page + format.oob) as usize];
+        let ecc = match (format.ecc, &layout) {
+            (Some(code), Some(layout)) => {
+                let codec = Codec::new(code)?;
+                Some(Correction::new(codec, layout, geometry.pages()))
+            }
+            _ => None,
+        };
         Ok(Self {
             backing,
             geometry,
             layout,
+            ecc,
             read_only: false,
             cells,
         })
@@ -42,6 +67,29 @@ impl<B: Backing> Image<B> {
             read_only: true,
             ..self
         }
+    }
+
+    /// What error correction found so far; `None` in an image without a code.
+    pub fn corrections(&self) -> Option<&Corrections> {
+        self.ecc.as_ref().map(Correction::found)
+    }
+
+    /// Programs a page without ECC bytes, so that data beyond correction stay beyond it.
+    pub fn program_unprotected(
+        &mut self,
+        page: Page,
+        data: &[u8],
+        oob: &[u8],
+    ) -> Result<(), MtdError> {
+        let ecc = self.ecc.take();
+        let outcome = self.program(page, data, oob);
+        self.ecc = ecc;
+        outcome
+    }
+
+    /// The image's bytes.
+    pub fn backing(&self) -> &B {
+        &self.backing
     }
 
     /// Gives the image back.
@@ -96,16 +144,22 @@ impl<B: Backing> Mtd for Image<B> {
 
     fn read(&mut self, page: Page, data: &mut [u8], oob: &mut [u8]) -> Result<Corrected, MtdError> {
         self.geometry.check_access(page, data.len(), oob.len())?;
-        let (offset, page_bytes) = (self.offset(page), self.geometry.page as usize);
+        let offset = self.offset(page);
+        let page_bytes = self.geometry.page as usize;
+        let corrects = self.ecc.is_some() && !data.is_empty();
         if !data.is_empty() {
             self.backing.read_at(offset, data)?;
         }
-        if let (Some(layout), false) = (&self.layout, oob.is_empty()) {
-            let raw = &mut self.cells[page_bytes..];
-            self.backing.read_at(offset + page_bytes as u64, raw)?;
-            layout.gather(raw, oob);
+        let Some(layout) = self.layout.as_ref().filter(|_| corrects || !oob.is_empty()) else {
+            return Ok(Corrected::default());
+        };
+        let raw = &mut self.cells[page_bytes..];
+        self.backing.read_at(offset + page_bytes as u64, raw)?;
+        layout.gather(raw, oob);
+        match &mut self.ecc {
+            Some(ecc) if corrects => ecc.read(page, data, raw, layout),
+            _ => Ok(Corrected::default()),
         }
-        Ok(Corrected::default())
     }
 
     fn program(&mut self, page: Page, data: &[u8], oob: &[u8]) -> Result<(), MtdError> {
@@ -114,15 +168,26 @@ impl<B: Backing> Mtd for Image<B> {
         let offset = self.offset(page);
         self.backing.read_at(offset, &mut self.cells)?;
         let (old, raw) = self.cells.split_at_mut(self.geometry.page as usize);
+        let layout = self.layout.as_ref();
+        // The kernel programs user bytes alone without a look at the ECC bytes.
+        let mut ecc = self.ecc.as_mut().zip(layout).filter(|_| !data.is_empty());
+        if let Some((ecc, layout)) = &mut ecc {
+            ecc.settle(page, old, raw, layout)?;
+        }
         let mut fine = clears(old.iter_mut(), data);
-        if let Some(layout) = &self.layout {
+        if let Some(layout) = layout {
             let mut user = vec![0xFF; oob.len()];
             layout.gather(raw, &mut user);
             fine &= clears(user.iter_mut(), oob);
             layout.scatter(&user, raw);
         }
         if !fine {
-            return Err(MtdError::Illegal(page, "program of a bit from zero to one"));
+            return Err(MtdError::Illegal(page, SETS_A_BIT));
+        }
+        if let Some((ecc, layout)) = ecc
+            && !ecc.seal(old, raw, layout)
+        {
+            return Err(MtdError::Illegal(page, STEP_HAS_DATA));
         }
         Ok(self.backing.write_at(offset, &self.cells)?)
     }
@@ -200,167 +265,4 @@ impl<B: Backing> Mtd for Image<B> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Layout;
-
-    const LARGE: ImageFormat = ImageFormat {
-        page: 2048,
-        oob: 64,
-        pages_per_block: 4,
-        layout: Layout::LinuxLargePage64,
-    };
-    const SMALL: ImageFormat = ImageFormat {
-        page: 512,
-        oob: 16,
-        pages_per_block: 4,
-        layout: Layout::LinuxSmallPage,
-    };
-
-    fn erased(format: ImageFormat) -> Image<Vec<u8>> {
-        Image::new(vec![0xFF; format.bytes(3) as usize], format).unwrap()
-    }
-
-    #[test]
-    fn data_and_user_bytes_lie_where_a_dump_has_them() {
-        let mut image = erased(LARGE);
-        image
-            .program(Page(5), &[0x12; 2048], &[0x34, 0x56])
-            .unwrap();
-        let bytes = image.into_backing();
-        let at = 5 * 2112;
-        assert_eq!(
-            (bytes[at], bytes[at + 2047], &bytes[at + 2048..at + 2053]),
-            (0x12, 0x12, &[0xFF, 0xFF, 0x34, 0x56, 0xFF][..])
-        );
-        assert_eq!(bytes.iter().filter(|b| **b != 0xFF).count(), 2048 + 2);
-    }
-
-    #[test]
-    fn a_program_clears_bits_and_never_sets_one() {
-        let mut image = erased(SMALL);
-        image.program(Page(0), &[0xF0; 512], &[0x0F]).unwrap();
-        let illegal = Err(MtdError::Illegal(
-            Page(0),
-            "program of a bit from zero to one",
-        ));
-        assert_eq!(image.program(Page(0), &[0xF1; 512], &[]), illegal);
-        assert_eq!(image.program(Page(0), &[0x70; 512], &[0x1F]), illegal);
-        assert_eq!(image.program(Page(0), &[0x70; 512], &[0x0E, 0x77]), Ok(()));
-        let (mut data, mut oob) = ([0; 512], [0; 3]);
-        image.read(Page(0), &mut data, &mut oob).unwrap();
-        assert_eq!((data, oob), ([0x70; 512], [0x0E, 0x77, 0xFF]));
-        image.erase(Block(0)).unwrap();
-        assert_eq!(image.program(Page(0), &[0xF1; 512], &[]), Ok(()));
-    }
-
-    #[test]
-    fn a_marker_in_either_of_the_first_pages_makes_a_block_bad() {
-        for (format, marker) in [(SMALL, 512 + 5), (LARGE, 2048)] {
-            let page_bytes = (format.page + format.oob) as usize;
-            for (page, bad) in [(4, true), (5, true), (6, false)] {
-                let mut bytes = vec![0xFF; format.bytes(3) as usize];
-                bytes[page * page_bytes + marker] = 0x7F;
-                let mut image = Image::new(bytes, format).unwrap();
-                assert_eq!(
-                    [0, 1, 2].map(|b| image.is_bad(Block(b)).unwrap()),
-                    [false, bad, false]
-                );
-                let outcome = if bad {
-                    Err(MtdError::BadBlock(Block(1)))
-                } else {
-                    Ok(())
-                };
-                assert_eq!(
-                    (image.program(Page(7), &[], &[1]), image.erase(Block(1))),
-                    (outcome, outcome)
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_marked_block_stays_bad_in_the_image() {
-        let mut image = erased(LARGE);
-        image.mark_bad(Block(2)).unwrap();
-        let mut again = Image::new(image.into_backing(), LARGE).unwrap();
-        assert_eq!(
-            [0, 1, 2].map(|b| again.is_bad(Block(b)).unwrap()),
-            [false, false, true]
-        );
-    }
-
-    #[test]
-    fn an_image_of_data_only_has_no_oob_and_no_bad_blocks() {
-        let format = ImageFormat { oob: 0, ..LARGE };
-        let mut image = erased(format);
-        assert_eq!(
-            (
-                image.geometry().oob,
-                image.program(Page(0), &[3; 2048], &[])
-            ),
-            (0, Ok(()))
-        );
-        assert!(!image.is_bad(Block(0)).unwrap());
-        assert!(matches!(
-            image.mark_bad(Block(0)),
-            Err(MtdError::Backing(_))
-        ));
-        assert_eq!(
-            &image.into_backing()[..2049],
-            [&[3; 2048][..], &[0xFF]].concat()
-        );
-    }
-
-    #[test]
-    fn a_layout_without_a_marker_has_no_bad_blocks() {
-        let mut image = erased(ImageFormat {
-            layout: Layout::DiskOnChip,
-            ..SMALL
-        });
-        image.program(Page(4), &[1; 512], &[0; 10]).unwrap();
-        assert!(matches!(
-            image.mark_bad(Block(2)),
-            Err(MtdError::Backing(_))
-        ));
-        assert_eq!([0, 1, 2].map(|b| image.is_bad(Block(b))), [Ok(false); 3]);
-        let bytes = image.into_backing();
-        assert_eq!(
-            bytes[4 * 528 + 512..5 * 528],
-            [[0xFF; 6].as_slice(), &[0; 10]].concat()
-        );
-    }
-
-    #[test]
-    fn a_copy_carries_data_and_head_and_takes_a_new_tail() {
-        let mut image = erased(SMALL);
-        image.program(Page(0), &[0x5A; 512], &[1, 2, 3, 4]).unwrap();
-        let mut head = [0; 2];
-        image.copy(Page(0), Page(9), &mut head, &[9]).unwrap();
-        let (mut data, mut oob) = ([0; 512], [0; 4]);
-        image.read(Page(9), &mut data, &mut oob).unwrap();
-        assert_eq!((data, oob, head), ([0x5A; 512], [1, 2, 9, 0xFF], [1, 2]));
-        assert_eq!(
-            image.copy(Page(0), Page(10), &mut [0; 8], &[9]),
-            Err(MtdError::BadLength {
-                found: 9,
-                expected: 8
-            })
-        );
-    }
-
-    #[test]
-    fn a_read_only_image_never_changes() {
-        let mut image = erased(SMALL).read_only();
-        assert_eq!(
-            [
-                image.program(Page(0), &[0; 512], &[]),
-                image.erase(Block(0)),
-                image.mark_bad(Block(0))
-            ],
-            [Err(MtdError::ReadOnly); 3]
-        );
-        assert_eq!(image.sync(), Ok(()));
-        assert!(image.into_backing().iter().all(|b| *b == 0xFF));
-    }
-}
+mod tests;

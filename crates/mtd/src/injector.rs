@@ -148,6 +148,7 @@ mod tests {
             oob: 16,
             pages_per_block: 4,
             layout: Layout::LinuxSmallPage,
+            ecc: None,
         };
         let mut array =
             FaultInjector::new(Image::new(vec![0xFF; format.bytes(4) as usize], format).unwrap());

@@ -48,7 +48,7 @@ pub type LayerError = Box<dyn Error + Send + Sync>;
 /// }
 ///
 /// # use nandlab_mtd::{Image, ImageFormat, Layout};
-/// # let format = ImageFormat { page: 256, oob: 0, pages_per_block: 4, layout: Layout::Raw };
+/// # let format = ImageFormat { page: 256, oob: 0, pages_per_block: 4, layout: Layout::Raw, ecc: None };
 /// let flash = Image::new(vec![0xFF; 4096], format)?;
 /// let flash = OneByte.power_off(OneByte.format(flash)?);
 /// assert_eq!(OneByte.attach(flash)?.byte, 7);

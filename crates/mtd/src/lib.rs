@@ -6,8 +6,8 @@
 //!
 //! *Knows nothing of* time, wear models, translation, files.
 //!
-//! *Adapters.* [`Image`] is an array in a dump ([`ImageFormat`], [`Layout`]); [`Partition`] a run
-//! of blocks; [`Counter`], [`Tracer`] and [`FaultInjector`] are [`Hook`]s beside an array.
+//! *Adapters.* [`Image`] is an array in a dump ([`ImageFormat`], [`Layout`], [`Corrections`]);
+//! [`Partition`] a run of blocks; [`Counter`], [`Tracer`] and [`FaultInjector`] are [`Hook`]s beside an array.
 //!
 //! *Power loss.* See [`Mtd`]: what is guaranteed after a cut is part of the trait, not of an
 //! implementation.
@@ -19,6 +19,7 @@ extern crate alloc;
 
 mod address;
 mod bounds;
+mod correction;
 mod counter;
 mod error;
 mod fault;
@@ -34,6 +35,7 @@ mod request;
 mod tracer;
 
 pub use address::{Block, Page};
+pub use correction::Corrections;
 pub use counter::{Counter, Counts};
 pub use error::MtdError;
 pub use fault::Fault;

@@ -159,6 +159,7 @@ mod tests {
             oob: 16,
             pages_per_block: 4,
             layout: Layout::LinuxSmallPage,
+            ecc: None,
         };
         Image::new(vec![0xFF; format.bytes(8) as usize], format).unwrap()
     }

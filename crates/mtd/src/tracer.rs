@@ -49,6 +49,7 @@ mod tests {
             oob: 16,
             pages_per_block: 4,
             layout: Layout::LinuxSmallPage,
+            ecc: None,
         };
         let mut events = Vec::new();
         let mut array = Tracer::new(

@@ -2,16 +2,18 @@
 //! and then its whole spare area; or data only.
 //!
 //! A dump does not tell an erased page from one programmed with 0xFF throughout, nor erase counts:
-//! such a page comes back erased, every block as never erased. What the layout gives to error
-//! correction is left at 0xFF, since the chip models the code, not its bytes. A bad block carries
-//! its marker and nothing else; a layout without one (DiskOnChip) leaves it to the translation
-//! layer's own table to know it again.
+//! such a page comes back erased, every block as never erased. A bad block carries its marker and
+//! nothing else; a layout without one (DiskOnChip) leaves it to the translation layer's own table
+//! to know it again.
+//!
+//! *ECC bytes.* The chip models its code by its strength and has no ECC bytes. With
+//! [`DumpFormat::ecc`], saving adds those of that code, and loading corrects by them; otherwise they
+//! stay at 0xFF. A page that the chip cannot correct is saved without them, so that it stays beyond
+//! correction.
 
 use crate::file::ImageFile;
-use nandlab_mtd::{
-    Block, Geometry, Image, ImageError, ImageFormat, Layout, LayoutError, Mtd, MtdError, OobLayout,
-    Page,
-};
+use nandlab_ecc::Code;
+use nandlab_mtd::{Block, Geometry, Image, ImageError, ImageFormat, Layout, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -24,6 +26,8 @@ pub struct DumpFormat {
     pub spare: u32,
     /// Who owns which of them.
     pub layout: Layout,
+    /// The code of its ECC bytes.
+    pub ecc: Option<Code>,
 }
 
 /// What a dump held.
@@ -31,6 +35,8 @@ pub struct DumpFormat {
 pub struct Loaded {
     /// Pages programmed.
     pub pages: u32,
+    /// Pages with flipped bits, corrected by their ECC bytes.
+    pub corrected: u32,
     /// Blocks marked bad.
     pub bad: u32,
 }
@@ -76,6 +82,18 @@ pub enum DumpError {
         /// What it might be instead.
         hint: &'static str,
     },
+    /// A page has more flipped bits than its ECC bytes can correct.
+    #[error("{}: at offset {offset}: {page} is beyond correction by {code}; chip.ecc-code = \"none\" loads bytes as they are", path.display())]
+    Uncorrectable {
+        /// The dump.
+        path: PathBuf,
+        /// Where the page lies in the dump.
+        offset: u64,
+        /// The page.
+        page: Page,
+        /// The code of the dump.
+        code: Code,
+    },
     /// The chip refused.
     #[error("{}: at offset {offset}: {error}", path.display())]
     Flash {
@@ -85,14 +103,6 @@ pub enum DumpError {
         offset: u64,
         /// What it said.
         error: MtdError,
-    },
-    /// The layout does not fit the chip.
-    #[error("{}: {error}", path.display())]
-    Layout {
-        /// The dump.
-        path: PathBuf,
-        /// Why not.
-        error: LayoutError,
     },
 }
 
@@ -124,6 +134,7 @@ impl DumpFormat {
             oob: self.spare,
             pages_per_block: geometry.pages_per_block,
             layout: self.layout,
+            ecc: self.ecc,
         }
     }
 }
@@ -167,11 +178,20 @@ pub fn load(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<Loaded, 
     );
     for block in (0..geometry.blocks).map(Block) {
         load_block(&mut dump, chip, block, &mut page, &mut loaded).map_err(|(page, error)| {
+            let path = path.into();
             let offset = u64::from(page.0) * format.stride(&geometry);
-            DumpError::Flash {
-                path: path.into(),
-                offset,
-                error,
+            match (error, format.ecc) {
+                (MtdError::Uncorrectable(page), Some(code)) => DumpError::Uncorrectable {
+                    path,
+                    offset,
+                    page,
+                    code,
+                },
+                (error, _) => DumpError::Flash {
+                    path,
+                    offset,
+                    error,
+                },
             }
         })?;
     }
@@ -197,7 +217,8 @@ fn load_block<M: Mtd>(
         return chip.mark_bad(block).map_err(|e| (first, e));
     }
     for page in (first.0..first.0 + geometry.pages_per_block).map(Page) {
-        dump.read(page, data, oob).map_err(|e| (page, e))?;
+        let corrected = dump.read(page, data, oob).map_err(|e| (page, e))?;
+        loaded.corrected += u32::from(corrected.bits > 0);
         if data.iter().chain(oob.iter()).any(|byte| *byte != 0xFF) {
             chip.program(page, data, oob).map_err(|e| (page, e))?;
             loaded.pages += 1;
@@ -214,27 +235,16 @@ pub fn save(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<(), Dump
         error,
     };
     let geometry = chip.geometry().clone();
-    let layout = match format.spare {
-        0 => None,
-        spare => {
-            Some(
-                format
-                    .layout
-                    .on(geometry.page, spare)
-                    .map_err(|error| DumpError::Layout {
-                        path: path.into(),
-                        error,
-                    })?,
-            )
-        }
-    };
+    let mut writer = Writer::new(format, &geometry).map_err(|error| DumpError::Image {
+        path: path.into(),
+        error,
+    })?;
     let mut name = path.as_os_str().to_owned();
     name.push(".part");
     let part = PathBuf::from(name);
     let mut out = BufWriter::with_capacity(1 << 20, File::create(&part).map_err(in_file)?);
-    let mut cells = vec![0; format.stride(&geometry) as usize];
-    for page in (0..geometry.pages()).map(Page) {
-        fill(chip, page, layout.as_ref(), &mut cells).map_err(|error| {
+    for block in (0..geometry.blocks).map(Block) {
+        let bytes = writer.block(chip, block).map_err(|(page, error)| {
             let offset = u64::from(page.0) * format.stride(&geometry);
             DumpError::Flash {
                 path: path.into(),
@@ -242,7 +252,7 @@ pub fn save(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<(), Dump
                 error,
             }
         })?;
-        out.write_all(&cells).map_err(in_file)?;
+        out.write_all(bytes).map_err(in_file)?;
     }
     out.into_inner()
         .map_err(|e| in_file(e.into_error()))?
@@ -251,42 +261,57 @@ pub fn save(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<(), Dump
     std::fs::rename(&part, path).map_err(in_file)
 }
 
-/// One page as the dump has it.
-fn fill(
-    chip: &mut Chip,
-    page: Page,
-    layout: Option<&OobLayout>,
-    cells: &mut [u8],
-) -> Result<(), MtdError> {
-    cells.fill(0xFF);
-    let geometry = chip.geometry().clone();
-    let (data, spare) = cells.split_at_mut(geometry.page as usize);
-    if chip.is_bad(geometry.block_of(page))? {
-        if let Some(marker) = layout
-            .and_then(OobLayout::marker)
-            .filter(|_| geometry.index_of(page) < 2)
-        {
-            spare[marker] = 0;
+/// Blocks as the dump has them.
+struct Writer {
+    /// A block that is erased and programmed again and again.
+    good: Image<Vec<u8>>,
+    /// A block that is marked bad, if the layout has a place for that.
+    bad: Vec<u8>,
+    data: Vec<u8>,
+    user: Vec<u8>,
+}
+
+impl Writer {
+    fn new(format: DumpFormat, geometry: &Geometry) -> Result<Self, ImageError> {
+        let image = format.image(geometry);
+        let good = Image::new(vec![0xFF; image.bytes(1) as usize], image)?;
+        let mut bad = good.clone();
+        // Refused only where there is no place for a mark: then the block is erased.
+        let _ = bad.mark_bad(Block(0));
+        Ok(Self {
+            data: vec![0; geometry.page as usize],
+            user: vec![0; good.geometry().oob.min(geometry.oob) as usize],
+            bad: bad.into_backing(),
+            good,
+        })
+    }
+
+    fn block(&mut self, chip: &mut Chip, block: Block) -> Result<&[u8], (Page, MtdError)> {
+        let geometry = chip.geometry().clone();
+        let first = geometry.page_at(block, 0);
+        if chip.is_bad(block).map_err(|error| (first, error))? {
+            return Ok(&self.bad);
         }
-        return Ok(());
+        self.good.erase(Block(0)).map_err(|error| (first, error))?;
+        for index in 0..geometry.pages_per_block {
+            let page = geometry.page_at(block, index);
+            if chip.is_programmed(page) {
+                self.page(chip, page, Page(index))
+                    .map_err(|error| (page, error))?;
+            }
+        }
+        Ok(self.good.backing())
     }
-    if !chip.is_programmed(page) {
-        return Ok(());
+
+    fn page(&mut self, chip: &mut Chip, from: Page, to: Page) -> Result<(), MtdError> {
+        match chip.read(from, &mut self.data, &mut self.user) {
+            Ok(_) => self.good.program(to, &self.data, &self.user),
+            Err(MtdError::Uncorrectable(_)) => {
+                self.good.program_unprotected(to, &self.data, &self.user)
+            }
+            Err(error) => Err(error),
+        }
     }
-    let mut user = vec![
-        0xFF;
-        layout
-            .map_or(0, OobLayout::user_bytes)
-            .min(geometry.oob as usize)
-    ];
-    match chip.read(page, data, &mut user) {
-        Ok(_) | Err(MtdError::Uncorrectable(_)) => {}
-        Err(error) => return Err(error),
-    }
-    if let Some(layout) = layout {
-        layout.scatter(&user, spare);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -317,13 +342,32 @@ mod tests {
         }
     }
 
-    const FORMATS: [(&str, u32, DumpFormat); 7] = [
+    const FORMATS: [(&str, u32, DumpFormat); 9] = [
+        (
+            "small-block-64MiB",
+            8,
+            DumpFormat {
+                spare: 16,
+                layout: Layout::LinuxSmallPage,
+                ecc: Some(Code::LINUX),
+            },
+        ),
+        (
+            "slc-2k",
+            10,
+            DumpFormat {
+                spare: 64,
+                layout: Layout::LinuxLargePageEnd { ecc: 52 },
+                ecc: Some(BCH),
+            },
+        ),
         (
             "small-block-64MiB",
             15,
             DumpFormat {
                 spare: 16,
                 layout: Layout::MarkerOnly,
+                ecc: None,
             },
         ),
         (
@@ -332,6 +376,7 @@ mod tests {
             DumpFormat {
                 spare: 16,
                 layout: Layout::LinuxSmallPage,
+                ecc: None,
             },
         ),
         (
@@ -340,6 +385,7 @@ mod tests {
             DumpFormat {
                 spare: 16,
                 layout: Layout::DiskOnChip,
+                ecc: None,
             },
         ),
         (
@@ -348,6 +394,7 @@ mod tests {
             DumpFormat {
                 spare: 64,
                 layout: Layout::MarkerOnly,
+                ecc: None,
             },
         ),
         (
@@ -356,6 +403,7 @@ mod tests {
             DumpFormat {
                 spare: 64,
                 layout: Layout::LinuxLargePage64,
+                ecc: None,
             },
         ),
         (
@@ -364,6 +412,7 @@ mod tests {
             DumpFormat {
                 spare: 64,
                 layout: Layout::Raw,
+                ecc: None,
             },
         ),
         (
@@ -372,9 +421,49 @@ mod tests {
             DumpFormat {
                 spare: 0,
                 layout: Layout::Raw,
+                ecc: None,
             },
         ),
     ];
+
+    const BCH: Code = Code::Bch {
+        step: 512,
+        strength: 8,
+    };
+
+    #[test]
+    fn flipped_bits_of_a_dump_are_corrected_or_named_with_their_page() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let format = DumpFormat {
+            spare: 64,
+            layout: Layout::LinuxLargePageEnd { ecc: 52 },
+            ecc: Some(BCH),
+        };
+        let mut first = chip("slc-2k", 4, 10);
+        write(&mut first);
+        save(file.path(), format, &mut first).unwrap();
+        let mut bytes = std::fs::read(file.path()).unwrap();
+        let saved = bytes.clone();
+        bytes[2112 + 77] ^= 0xFF;
+        std::fs::write(file.path(), &bytes).unwrap();
+        let mut second = chip("slc-2k", 4, 10);
+        let loaded = load(file.path(), format, &mut second).unwrap();
+        assert_eq!((loaded.pages, loaded.corrected, loaded.bad), (3, 1, 1));
+        save(file.path(), format, &mut second).unwrap();
+        assert!(std::fs::read(file.path()).unwrap() == saved);
+        bytes[2112 + 78] ^= 1;
+        std::fs::write(file.path(), &bytes).unwrap();
+        let error = load(file.path(), format, &mut chip("slc-2k", 4, 10)).unwrap_err();
+        assert!(
+            error.to_string().ends_with("at offset 2112: page 1 is beyond correction by bch-8; chip.ecc-code = \"none\" loads bytes as they are"),
+            "{error}"
+        );
+        let bare = DumpFormat {
+            ecc: None,
+            ..format
+        };
+        load(file.path(), bare, &mut chip("slc-2k", 4, 10)).unwrap();
+    }
 
     #[test]
     fn what_is_saved_loads_into_the_same_chip_and_the_same_dump() {
@@ -419,6 +508,7 @@ mod tests {
             DumpFormat {
                 spare: 64,
                 layout: Layout::LinuxLargePage64,
+                ecc: None,
             },
             &mut array,
         )
@@ -446,6 +536,7 @@ mod tests {
         let format = DumpFormat {
             spare: 64,
             layout: Layout::MarkerOnly,
+            ecc: None,
         };
         let error = |bytes: usize| {
             std::fs::write(file.path(), vec![0xFF; bytes]).unwrap();
@@ -470,6 +561,7 @@ mod tests {
         let format = DumpFormat {
             spare: 64,
             layout: Layout::MarkerOnly,
+            ecc: None,
         };
         write(&mut chip("slc-2k", 4, 62));
         let mut bytes = vec![0xFF; 2112 * 256];

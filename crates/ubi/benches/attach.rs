@@ -28,6 +28,7 @@ const FORMAT: ImageFormat = ImageFormat {
     oob: 0,
     pages_per_block: 64,
     layout: Layout::Raw,
+    ecc: None,
 };
 
 /// A file as the bytes of an image.

@@ -251,3 +251,24 @@ impl<M: Mtd> Ftl for LogBlockFtl<M> {
         (*self).into_medium()
     }
 }
+/// Reads a page's data as the anchor, which says what the medium was formatted for. All blocks that
+/// hold no data may be log blocks.
+pub(crate) fn anchor_of(data: &[u8]) -> Option<crate::media::Medium> {
+    let (version, anchor) = format::Anchor::decode(data)?;
+    let mut options = match (anchor.scheme, anchor.group_blocks, anchor.group_logs) {
+        (0, 1, 1) => LogBlockOptions::bast(),
+        (0, blocks @ 1.., logs @ 1..=64) => LogBlockOptions::sast(blocks, logs),
+        (1, ..) => LogBlockOptions::fast(),
+        _ => return None,
+    };
+    options.log_blocks = anchor
+        .blocks
+        .checked_sub(anchor.logical_blocks)?
+        .clamp(options.fewest_logs(), 1 << 16);
+    (version == format::VERSION).then_some(crate::media::Medium {
+        layer: crate::media::Layer::LogBlock(options),
+        page: anchor.page,
+        pages_per_block: anchor.pages_per_block,
+        blocks: anchor.blocks,
+    })
+}

@@ -384,3 +384,22 @@ impl<M: Mtd> Ftl for PageFtl<M> {
         (*self).into_medium()
     }
 }
+/// Reads a page's data as the header page, which says what the medium was formatted for.
+pub(crate) fn header_of(data: &[u8]) -> Option<crate::media::Medium> {
+    let index = u32::from_le_bytes(*data.get(8..)?.first_chunk()?);
+    let (.., entries) = format::decode_map(data, index)?;
+    let entries: alloc::vec::Vec<u32> = entries.take(5).collect();
+    let header = format::Header::decode(entries.iter().copied())?;
+    let is_header = entries.len() == 4
+        && header.page as usize == data.len()
+        && header
+            .logical_pages
+            .div_ceil(format::entries_per_page(header.page))
+            == index;
+    is_header.then_some(crate::media::Medium {
+        layer: crate::media::Layer::PageMap,
+        page: header.page,
+        pages_per_block: header.pages_per_block,
+        blocks: header.blocks,
+    })
+}

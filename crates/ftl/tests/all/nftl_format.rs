@@ -19,6 +19,7 @@ fn image(layout: Layout) -> ImageFormat {
         oob: 16,
         pages_per_block: PAGES as u32,
         layout,
+        ecc: None,
     }
 }
 
@@ -448,6 +449,7 @@ fn what_does_not_fit_is_refused_by_name() {
         oob: 64,
         pages_per_block: 4,
         layout: Layout::MarkerOnly,
+        ecc: None,
     };
     assert_eq!(
         attach(Image::new(vec![0xff; large.bytes(4) as usize], large).unwrap()),

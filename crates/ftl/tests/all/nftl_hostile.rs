@@ -11,6 +11,7 @@ const FORMAT: ImageFormat = ImageFormat {
     oob: 16,
     pages_per_block: 4,
     layout: Layout::DiskOnChip,
+    ecc: None,
 };
 const STRIDE: usize = 528;
 const UNITS: usize = 20;

@@ -29,6 +29,7 @@ fn fat_on_nftl_is_read_whatever_the_erase_unit() {
             oob: 16,
             pages_per_block,
             layout: Layout::DiskOnChip,
+            ecc: None,
         };
         let flash = Image::new(
             vec![0xFF; format.bytes(4096 / pages_per_block) as usize],
@@ -102,6 +103,7 @@ fn a_dump_with_a_bad_and_an_erased_block_is_known_without_a_word() {
         oob: 64,
         pages_per_block: 16,
         layout: Layout::LinuxLargePage64,
+        ecc: None,
     };
     let tree = tree(scratch.path(), false);
     made(&tree, Format::Jffs2 { choices, shape }, &image, 1);
@@ -156,6 +158,7 @@ fn jffs2_and_ubi_are_made_anew_for_other_pages_and_blocks() {
         oob: 64,
         pages_per_block: 64,
         layout: Layout::LinuxLargePage64,
+        ecc: None,
     };
     let opening = Opening::default();
     let bytes = anew(&at("jffs2"), &opening, shape, &at("nand")).unwrap();
@@ -205,6 +208,7 @@ fn jffs2_and_ubi_are_made_anew_for_other_pages_and_blocks() {
         oob: 0,
         pages_per_block: 64,
         layout: Layout::Raw,
+        ecc: None,
     };
     anew(&at("ubi"), &opening, larger, &at("larger")).unwrap();
     let volume = opened(&at("larger"));

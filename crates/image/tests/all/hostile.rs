@@ -174,6 +174,7 @@ fn in_ubi(fat: &[u8], memory: Memory) -> Vec<u8> {
         oob: 0,
         pages_per_block: 32,
         layout: Layout::Raw,
+        ecc: None,
     };
     let blocks = (fat.len() / (30 * 512)) as u32 + 40;
     let options = Options {

@@ -10,5 +10,6 @@ mod repair_ubi;
 mod round_trips;
 mod short;
 mod slow;
+mod spare;
 mod threads;
 mod ubi;

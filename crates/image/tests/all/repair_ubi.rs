@@ -23,6 +23,7 @@ const FORMAT: ImageFormat = ImageFormat {
     oob: 0,
     pages_per_block: 64,
     layout: Layout::Raw,
+    ecc: None,
 };
 /// Contents of the static volume, of several blocks.
 const FIXED: &[u8] = b"never changes";

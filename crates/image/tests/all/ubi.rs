@@ -141,6 +141,7 @@ fn device(options: Options, scratch: &std::path::Path, spare: u32) -> (Vec<u8>, 
         oob: spare,
         pages_per_block: 16,
         layout,
+        ecc: None,
     };
     let medium = Image::new(vec![0xFF; format.bytes(160) as usize], format).unwrap();
     let mut ubi = Ubi::format(medium, options).unwrap();
@@ -483,6 +484,7 @@ fn older_versions_of_a_volume_are_still_there() {
         oob: 0,
         pages_per_block: 16,
         layout: MtdLayout::Raw,
+        ecc: None,
     };
     let mut ubi = Ubi::format(
         Image::new(vec![0xFF; format.bytes(40) as usize], format).unwrap(),

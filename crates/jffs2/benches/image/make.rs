@@ -24,6 +24,7 @@ pub const NOR: ImageFormat = ImageFormat {
     oob: 0,
     pages_per_block: BLOCK / PAGE,
     layout: Layout::Raw,
+    ecc: None,
 };
 
 /// An entry of a directory tree.

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Status};
 use crate::output::print;
 use nandlab_image::check::{Checked, Verdict, check};
 use nandlab_image::repair::repair;
+use nandlab_image::words::counted;
 use serde::Serialize;
 
 /// Look for anything that is wrong with an image
@@ -91,6 +92,14 @@ fn told(checked: &Checked) -> String {
         .for_each(|finding| text += &format!("{finding}\n"));
     if checked.more > 0 {
         text += &format!("{} more\n", checked.more);
+    }
+    if let Some(flips) = checked.flips.filter(|flips| flips.pages + flips.failed > 0) {
+        text += &format!(
+            "error correction: {} corrected in {}, {} beyond correction\n",
+            counted(flips.bits, "bit"),
+            counted(flips.pages, "page"),
+            counted(flips.failed, "page")
+        );
     }
     for part in &checked.unseen {
         text += &format!("not looked at: {part}\n");

@@ -1,17 +1,19 @@
 //! `nandlab image diff`, `convert`, `dump`.
 
-use super::options::{Image, Shape, json, layout, size};
+use super::options::{Ecc, Image, Shape, dump_format, ecc, json, layout, size};
 use crate::failure::{Failure, Status};
 use crate::output::print;
 use nandlab_image::anew::anew;
-use nandlab_image::convert::convert;
+use nandlab_image::convert::{Converted, convert};
 use nandlab_image::detect::Detected;
 use nandlab_image::diff::{Ignored, Side, diff};
 use nandlab_image::dump;
-use nandlab_image::volume::{Opening, detected};
+use nandlab_image::locate::locate;
+use nandlab_image::place::Place;
+use nandlab_image::volume::Opening;
 use nandlab_image::words::{counted, visible};
 use nandlab_image::{ImageError, source};
-use nandlab_mtd::{ImageFormat, Layout};
+use nandlab_mtd::Layout;
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 
@@ -71,7 +73,7 @@ impl Diff {
 /// blocks
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What the new layout gives to error correction stays erased: nandwrite without -n computes it.\n\
+    after_help = "The new dump has the ECC bytes of --to-ecc. Pages beyond correction are carried over without ECC bytes and counted: the status is 3.\n\
     With --to-page or --to-block the image is not carried over but made anew from the tree, or the volumes, that it holds: what it knows of its past is gone.\n\
     For another byte order or format make a new image of the old one: nandlab image create --endian big NEW OLD."
 )]
@@ -93,6 +95,10 @@ pub struct Convert {
     /// Who owns which of them [default: as Linux has it]
     #[arg(long, value_parser = layout, value_name = "LAYOUT")]
     to_layout: Option<Layout>,
+    /// Code of the new ECC bytes: none (they stay erased), hamming, hamming-512, hamming-smc, bch-N
+    /// [default: as Linux has it, hamming with 16, 64 and 128 spare bytes]
+    #[arg(long, value_parser = ecc, value_name = "CODE", requires = "to_oob")]
+    to_ecc: Option<Ecc>,
     /// Print what was carried over as JSON
     #[arg(long)]
     json: bool,
@@ -102,7 +108,8 @@ impl Convert {
     /// Writes it.
     pub fn execute(self) -> Result<Status, Failure> {
         let image = &self.image.image;
-        let shape = match detected(image, &self.image.shape.opening().hints)? {
+        let located = locate(&Place::file(image), &self.image.shape.opening())?;
+        let shape = match located.detected {
             Detected::Flash(shape, _) => shape,
             other => {
                 let found = format!("{other:?}");
@@ -117,11 +124,9 @@ impl Convert {
         let small = |size: u64| u32::try_from(size).unwrap_or(u32::MAX);
         let page = self.to_page.map_or(shape.page, small);
         let oob = self.to_oob.map_or(0, small);
-        let layout = self.to_layout.unwrap_or(match (page, oob) {
-            (..=512, 16) => Layout::LinuxSmallPage,
-            (513.., 64) => Layout::LinuxLargePage64,
-            _ => Layout::MarkerOnly,
-        });
+        let format = |pages_per_block| {
+            dump_format((page, oob, pages_per_block), self.to_layout, self.to_ecc)
+        };
         if self.to_page.is_some() || self.to_block.is_some() {
             let block = self
                 .to_block
@@ -135,12 +140,7 @@ impl Convert {
                 }
                 .into());
             }
-            let new = ImageFormat {
-                page,
-                oob,
-                pages_per_block: block / page,
-                layout,
-            };
+            let new = format(block / page)?;
             let bytes = anew(image, &self.image.shape.opening(), new, &self.new)?;
             print(&format!(
                 "{}: {}, made anew\n",
@@ -149,28 +149,41 @@ impl Convert {
             ))?;
             return Ok(Status::Done);
         }
-        let converted = convert(image, shape, &self.new, oob, layout)?;
+        let new = format(shape.pages_per_block)?;
+        let converted = convert(&located.place, shape, &self.new, new)?;
         if self.json {
             json(&converted)?;
         } else {
-            print(&format!(
-                "{}: {} carried over, {}\n",
-                self.new.display(),
-                counted(converted.pages, "page"),
-                counted(converted.bad, "bad block")
-            ))?;
-            if converted.cut > 0 {
-                eprintln!(
-                    "nandlab: of {} not all user bytes found a place",
-                    counted(converted.cut, "page")
-                );
-            }
+            self.tell(&converted)?;
         }
-        Ok(if converted.cut > 0 {
+        Ok(if converted.cut > 0 || converted.failed > 0 {
             Status::Lost
         } else {
             Status::Done
         })
+    }
+
+    fn tell(&self, converted: &Converted) -> Result<(), Failure> {
+        print(&format!(
+            "{}: {} carried over, {} corrected, {}\n",
+            self.new.display(),
+            counted(converted.pages, "page"),
+            converted.corrected,
+            counted(converted.bad, "bad block")
+        ))?;
+        if converted.cut > 0 {
+            eprintln!(
+                "nandlab: of {} not all user bytes found a place",
+                counted(converted.cut, "page")
+            );
+        }
+        if let Some(first) = converted.failed_pages.first() {
+            eprintln!(
+                "nandlab: {} beyond correction, the first is page {first}",
+                counted(converted.failed, "page")
+            );
+        }
+        Ok(())
     }
 }
 

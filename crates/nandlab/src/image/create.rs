@@ -1,6 +1,6 @@
 //! `nandlab image create`.
 
-use super::options::{bar, json, layout, size, source_date, tell};
+use super::options::{Ecc, bar, dump_format, ecc, json, layout, size, source_date, tell};
 use crate::failure::{Failure, Status};
 use crate::output::{distinct, print};
 use nandlab_image::make::{Format, Making, clamp_times, make};
@@ -9,7 +9,7 @@ use nandlab_image::volume::Opening;
 use nandlab_image::words::counted;
 use nandlab_image::{ImageError, source, table};
 use nandlab_jffs2::{Choice, Compression, Endian, Medium};
-use nandlab_mtd::{ImageFormat, Layout};
+use nandlab_mtd::Layout;
 use nandlab_vfs::Time;
 use std::path::PathBuf;
 
@@ -86,6 +86,10 @@ struct Jffs2 {
     /// Who owns which spare bytes [default: as Linux has it]
     #[arg(long, value_parser = layout, requires = "oob")]
     oob_layout: Option<Layout>,
+    /// Code of the ECC bytes: none (they stay erased), hamming, hamming-512, hamming-smc, bch-N
+    /// [default: as Linux has it, hamming with 16, 64 and 128 spare bytes]
+    #[arg(long, value_parser = ecc, requires = "oob")]
+    ecc: Option<Ecc>,
     /// Byte order of the machine that is to read it
     #[arg(long, value_enum, default_value = "little")]
     endian: Order,
@@ -266,11 +270,6 @@ impl Jffs2 {
             return Err(bad("block", self.block, "whole pages, 8 KiB to 4 MiB").into());
         }
         let oob = self.oob.unwrap_or(0) as u32;
-        let layout = self.oob_layout.unwrap_or(match (page, oob) {
-            (..=512, 16) => Layout::LinuxSmallPage,
-            (_, 64) => Layout::LinuxLargePage64,
-            _ => Layout::MarkerOnly,
-        });
         let medium = match (self.page, oob, self.no_cleanmarkers) {
             (None, _, false) => Medium::Nor,
             (Some(_), 1.., false) => Medium::Nand,
@@ -287,12 +286,12 @@ impl Jffs2 {
             summary: self.summary,
             ..Default::default()
         };
-        let shape = ImageFormat {
-            page: page as u32,
-            oob,
-            pages_per_block: (self.block / page) as u32,
-            layout,
-        };
+        let pages_per_block = (self.block / page) as u32;
+        let shape = dump_format(
+            (page as u32, oob, pages_per_block),
+            self.oob_layout,
+            self.ecc,
+        )?;
         Ok(Format::Jffs2 { choices, shape })
     }
 }

@@ -7,8 +7,10 @@ use nandlab_image::ImageError;
 use nandlab_image::check::{Severity, check, left_out};
 use nandlab_image::crew::Helpers;
 use nandlab_image::dir_out::DirOut;
+use nandlab_image::locate::bytes_of_range;
 use nandlab_image::manifest::ManifestOut;
-use nandlab_image::raw::raw;
+use nandlab_image::place::Place;
+use nandlab_image::raw::{range, raw};
 use nandlab_image::scratch::beside;
 use nandlab_image::sink::{Both, Sink};
 use nandlab_image::tar_out::TarOut;
@@ -146,8 +148,12 @@ impl Args {
         })
     }
 
-    /// Takes a volume as it is.
+    /// Takes a volume, or a range, as it is.
     fn volume(&self, report: &mut Report) -> Result<(), Failure> {
+        let place = Place::file(&self.image.image);
+        if let Some(place) = bytes_of_range(&place, &self.image.shape.opening())? {
+            return self.range(&place, report);
+        }
         let volume = self.image.open_damaged()?;
         let opening = self.image.shape.opening();
         let write = |to: &mut dyn io::Write| raw(&volume, &opening, to);
@@ -169,6 +175,22 @@ impl Args {
             done
         };
         report.files = 1;
+        Ok(())
+    }
+
+    fn range(&self, place: &Place, report: &mut Report) -> Result<(), Failure> {
+        report.files = 1;
+        if self.target == Path::new("-") {
+            let mut to = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+            report.bytes = range(place, &mut to)?;
+            return Ok(());
+        }
+        let file = beside(&self.target)?;
+        report.bytes = range(
+            place,
+            &mut BufWriter::with_capacity(1 << 20, file.as_file()),
+        )?;
+        file.persist(&self.target)?;
         Ok(())
     }
 
@@ -194,7 +216,8 @@ impl Args {
             ..self.image.shape.opening()
         };
         let unpack = matches!(volume.mounted, Some(Mounted::Jffs2(_)));
-        let again = || Volume::open(&self.image.image, &opening, Access::Read);
+        let found = volume.found();
+        let again = || Volume::located(found.clone(), &opening, Access::Read);
         let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
         walk.limit = limit;
         walk.helpers = (threads > 1).then_some(Helpers {

@@ -1,4 +1,4 @@
-//! `nandlab image info`, `ls`, `cat`, `stat`: what looks and changes nothing.
+//! `nandlab image ls`, `cat`, `stat`: what looks into an image and changes nothing.
 
 use super::options::{Image, bytes, json, tell};
 use crate::failure::{Failure, Status};
@@ -9,147 +9,12 @@ use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Layer, UbiVolume, Volume};
 use nandlab_image::walk::{self, Losses, Walk};
 use nandlab_image::words::{counted, visible};
-use nandlab_image::{ImageError, Lack, Shown};
+use nandlab_image::{ImageError, Shown};
 use nandlab_vfs::{Attr, FileType, Ino};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::Path;
-
-/// Tell what an image is, layer by layer
-#[derive(Debug, clap::Args)]
-pub struct Info {
-    #[command(flatten)]
-    image: Image,
-    /// Print it as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Space in a file system.
-#[derive(Debug, Serialize)]
-struct Space {
-    bytes: u64,
-    free: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct About<'a> {
-    layers: &'a [Layer],
-    space: Option<Space>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lack: Option<Lack>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unrecovered: &'a Option<String>,
-}
-
-impl Info {
-    /// Tells it.
-    pub fn execute(self) -> Result<Status, Failure> {
-        let mut volume = self.image.open()?;
-        let space = volume.fs().ok().and_then(|fs| fs.statfs().ok()).map(|all| {
-            let unit = u64::from(all.block_bytes);
-            Space {
-                bytes: all.blocks * unit,
-                free: all.free * unit,
-            }
-        });
-        if self.json {
-            json(&About {
-                layers: &volume.layers,
-                space,
-                lack: volume.lack,
-                unrecovered: &volume.unrecovered,
-            })?;
-            return Ok(Status::Done);
-        }
-        let mut text = String::new();
-        volume.layers.iter().for_each(|layer| text += &line(layer));
-        if let Some(space) = space {
-            text += &format!("{} bytes for contents, {} free\n", space.bytes, space.free);
-        }
-        if let Some(lack) = &volume.lack {
-            text += &format!("{lack}\n");
-        }
-        if let Some(why) = &volume.unrecovered {
-            text += &format!("its journal cannot be recovered: {why}\n");
-        }
-        print(&text)?;
-        Ok(Status::Done)
-    }
-}
-
-fn line(layer: &Layer) -> String {
-    match layer {
-        Layer::Flash {
-            page,
-            oob,
-            block,
-            blocks,
-            oob_layout,
-            bad,
-        } => {
-            let spare =
-                oob_layout.map_or(String::new(), |layout| format!(" + {oob} spare ({layout})"));
-            let bad = if bad.is_empty() {
-                String::new()
-            } else {
-                format!(", bad: {bad:?}")
-            };
-            format!("flash: {blocks} blocks of {block} bytes, pages of {page}{spare}{bad}\n")
-        }
-        Layer::Ubi {
-            leb,
-            image_seq,
-            erases,
-            log,
-            volumes,
-        } => {
-            let name = if *log { "UBIL" } else { "UBI" };
-            let mut text = format!(
-                "{name}: logical blocks of {leb} bytes, image {image_seq:#x}, erased {} to {} times\n",
-                erases.0, erases.1
-            );
-            for volume in volumes {
-                let holds = volume
-                    .holds
-                    .map_or(String::new(), |holds| format!(", {holds}"));
-                let broken = if volume.corrupted {
-                    ", blocks are missing"
-                } else {
-                    ""
-                };
-                let (id, name, kind, lebs) = (volume.id, &volume.name, volume.kind, volume.lebs);
-                text += &format!(
-                    "  volume {id} {name:?}: {kind}, {}, {} of them mapped, {}{holds}{broken}\n",
-                    counted(lebs.0, "block"),
-                    lebs.1,
-                    counted(volume.bytes, "byte")
-                );
-            }
-            text
-        }
-        Layer::Nftl { bytes } => format!("NFTL: a disk of {bytes} bytes\n"),
-        Layer::Jffs2 { endian, medium } => format!("JFFS2: {endian}-endian, {medium}\n"),
-        Layer::Ext {
-            journal,
-            block,
-            blocks,
-            inodes,
-        } => {
-            format!(
-                "{}: {blocks} blocks of {block} bytes, {inodes} inodes\n",
-                if *journal { "ext3" } else { "ext2" }
-            )
-        }
-        Layer::F2fs { segments } => format!("F2FS: {segments} segments of 2 MiB for contents\n"),
-        Layer::Fat {
-            bits,
-            cluster,
-            clusters,
-        } => format!("FAT{bits}: {clusters} clusters of {cluster} bytes\n"),
-    }
-}
 
 /// List a directory
 #[derive(Debug, clap::Args)]

@@ -5,6 +5,7 @@ mod check;
 mod compare;
 mod create;
 mod extract;
+mod info;
 mod look;
 mod options;
 mod past;
@@ -30,7 +31,7 @@ pub struct Args {
 enum Verb {
     Create(create::Args),
     Ubinize(ubi::Ubinize),
-    Info(look::Info),
+    Info(info::Info),
     Ls(look::Ls),
     Cat(look::Cat),
     Stat(look::Stat),

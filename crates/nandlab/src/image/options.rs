@@ -2,10 +2,14 @@
 
 use crate::failure::Failure;
 use crate::output::{note, put};
+use nandlab_ecc::NameError;
+use nandlab_image::ImageError;
+pub use nandlab_image::detect::EccHint as Ecc;
 use nandlab_image::detect::Hints;
+use nandlab_image::locate::Selection;
 use nandlab_image::volume::{Access, Opening, Volume};
 use nandlab_image::walk::Losses;
-use nandlab_mtd::Layout;
+use nandlab_mtd::{ImageFormat, Layout};
 use nandlab_vfs::Time;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -43,6 +47,22 @@ pub struct Shape {
     /// Who owns which spare bytes [default: as Linux has it]
     #[arg(long, value_parser = layout)]
     pub oob_layout: Option<Layout>,
+    /// The error-correcting code of the spare bytes: none, hamming, hamming-512, hamming-smc,
+    /// bch-4, bch-8 and so on [default: found out]
+    #[arg(long, value_name = "CODE", value_parser = ecc)]
+    pub ecc: Option<Ecc>,
+    /// The first byte of the file that counts
+    #[arg(long, value_parser = size, value_name = "BYTES")]
+    pub offset: Option<u64>,
+    /// Bytes of the file that count [default: up to its end]
+    #[arg(long, value_parser = size, value_name = "BYTES")]
+    pub length: Option<u64>,
+    /// The range or partition that counts, by its name: info lists them
+    #[arg(long, value_name = "NAME")]
+    pub partition: Option<String>,
+    /// The partitions, as Linux takes them on its command line: mtdparts=ID:SIZE(NAME),...
+    #[arg(long, value_name = "TABLE")]
+    pub mtdparts: Option<String>,
 }
 
 impl Shape {
@@ -54,6 +74,13 @@ impl Shape {
             page: small(self.page),
             oob: small(self.oob),
             layout: self.oob_layout,
+            ecc: self.ecc,
+        };
+        let selection = Selection {
+            offset: self.offset,
+            length: self.length,
+            partition: self.partition.clone(),
+            mtdparts: self.mtdparts.clone(),
         };
         Opening {
             hints,
@@ -61,6 +88,7 @@ impl Shape {
             until: self.until,
             salvage: false,
             grow: false,
+            selection,
         }
     }
 }
@@ -121,6 +149,7 @@ pub fn layout(text: &str) -> Result<Layout, String> {
         Layout::MarkerOnly,
         Layout::LinuxSmallPage,
         Layout::LinuxLargePage64,
+        Layout::LinuxLargePage128,
         Layout::DiskOnChip,
     ];
     let names: Vec<&str> = all
@@ -131,6 +160,49 @@ pub fn layout(text: &str) -> Result<Layout, String> {
     found
         .map(|(layout, _)| layout)
         .ok_or_else(|| format!("expected one of {}", names.join(", ")))
+}
+
+/// A code by its name.
+pub fn ecc(text: &str) -> Result<Ecc, String> {
+    if text == "none" {
+        return Ok(Ecc::None);
+    }
+    match text.parse() {
+        Ok(code) => Ok(Ecc::Code(code)),
+        Err(NameError::Form) => Err(
+            "expected none, hamming, hamming-512, hamming-smc, bch-N (N bits in 512 bytes) or \
+             bch-N-1024"
+                .into(),
+        ),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The format of a dump that is to be written: as Linux has it, where nothing else is chosen.
+pub fn dump_format(
+    (page, oob, pages_per_block): (u32, u32, u32),
+    layout: Option<Layout>,
+    ecc: Option<Ecc>,
+) -> Result<ImageFormat, ImageError> {
+    let code = match ecc {
+        Some(Ecc::None) => None,
+        Some(Ecc::Code(code)) => Some(code),
+        None => ImageFormat::linux_code(page, oob),
+    };
+    let refused = |error: nandlab_mtd::ImageError| ImageError::Make {
+        format: "dump",
+        why: error.to_string(),
+    };
+    let format = ImageFormat::linux(page, oob, pages_per_block, code).map_err(refused)?;
+    Ok(match layout {
+        Some(layout) if layout != format.layout => ImageFormat {
+            layout,
+            // Linux's default code lies in Linux's layout only.
+            ecc: ecc.and(format.ecc),
+            ..format
+        },
+        _ => format,
+    })
 }
 
 /// A path in an image, as bytes.

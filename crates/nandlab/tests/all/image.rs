@@ -425,6 +425,51 @@ fn dumps_with_spare_bytes_are_known_and_changed_into_others() {
 }
 
 #[test]
+fn a_dump_has_the_ecc_bytes_of_linux_unless_told_otherwise() {
+    let lab = lab();
+    let create = |more: &[&str]| {
+        let words = [
+            "image", "create", "-f", "jffs2", "--page", "2K", "--oob", "64", "i", "tree",
+        ];
+        lab.exits(0, &[&words[..], more].concat());
+        let dump = fs::read(lab.path("i")).unwrap();
+        dump[2048 + 12..2112].to_vec()
+    };
+    let erased = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xFF);
+    let hamming = create(&[]);
+    assert!(erased(&hamming[..28]) && !erased(&hamming[28..]));
+    assert_eq!(create(&["--ecc", "hamming"]), hamming);
+    assert_ne!(create(&["--ecc", "hamming-smc"]), hamming);
+    assert!(erased(&create(&["--ecc", "none"])));
+    let bch = create(&["--ecc", "bch-8"]);
+    assert!(!erased(&bch[..13]));
+    assert_eq!(
+        create(&["--ecc", "none", "--oob-layout", "marker-only"]),
+        create(&["--oob-layout", "marker-only"])
+    );
+    let refused = |oob: &str, ecc: &str, refusal: &str| {
+        let words = [
+            "image", "create", "-f", "jffs2", "--page", "2K", "--oob", oob, "--ecc", ecc, "j",
+            "tree",
+        ];
+        let (_, told) = lab.exits(2, &words);
+        assert!(told.contains(refusal), "{told}");
+    };
+    refused("64", "rs-4", "expected none, hamming, hamming-512");
+    refused("64", "bch-70", "for 70 bits a step, expected 1 to 64");
+    refused(
+        "224",
+        "hamming",
+        "224 spare bytes behind pages of 2048, expected 8, 16, 64 or 128",
+    );
+    refused(
+        "64",
+        "bch-16",
+        "more than 512 bytes with room for marker and ECC",
+    );
+}
+
+#[test]
 fn what_is_no_image_is_refused() {
     let lab = lab();
     lab.write("noise", &[0x5A; 100_000]);

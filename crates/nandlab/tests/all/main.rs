@@ -13,3 +13,4 @@ mod signals;
 mod slow;
 mod terminal;
 mod trials;
+mod whole_flash;

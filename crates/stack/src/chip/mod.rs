@@ -2,6 +2,7 @@
 //! to load and save.
 
 mod shape;
+mod spare;
 
 use crate::dump::DumpFormat;
 use crate::value::{Take, Time};
@@ -9,7 +10,8 @@ use crate::{DescriptionError, Document, Section, Setting};
 use nandlab_nand::{
     ChipSpec, Contents, Ecc, PageOrder, Reliability, Rules, SpecError, Timing, preset,
 };
-use shape::{dump_format, geometry};
+use shape::geometry;
+use spare::dump_format;
 use std::path::PathBuf;
 
 /// The longest time of an operation: an hour.
@@ -475,6 +477,26 @@ mod tests {
                 "chip.oob-layout: found \"linux-small-page\" on pages of 2048 + 64 bytes, expected pages of up to 512",
             ),
             (
+                "ecc-code = \"hamming\"",
+                "chip.ecc-code: has no effect, it needs chip.load, chip.save or chip.oob-layout",
+            ),
+            (
+                "oob-layout = \"linux-large-page-64\"\necc-code = \"rs\"",
+                "chip.ecc-code: found \"rs\", expected none, hamming, hamming-512",
+            ),
+            (
+                "oob-layout = \"marker-only\"\npage = 1024\necc-code = \"bch-8-2048\"",
+                "chip.ecc-code: found \"bch-8-2048\", expected a code whose steps fill pages of 1024 bytes",
+            ),
+            (
+                "oob-layout = \"linux-large-page-end\"",
+                "chip.ecc-code: found \"none\", expected a code: it says how many",
+            ),
+            (
+                "oob-layout = \"linux-large-page-64\"\necc-code = \"bch-8\"",
+                "chip.oob-layout: found \"linux-large-page-64\" on pages of 2048 + 64 bytes, expected pages of more than 512 bytes with 64 spare, at most 24 of them ECC",
+            ),
+            (
                 "oob-layout = \"marker-only\"\noob = 63",
                 "chip.oob: found 63, expected 62, which oob-layout",
             ),
@@ -557,6 +579,10 @@ mod tests {
             ),
             (64, 62)
         );
+        assert_eq!(
+            oob("oob-layout = \"linux-large-page-end\"\necc-code = \"bch-4\""),
+            64 - 2 - 28
+        );
         let small = take("preset = \"small-block-64MiB\"\nload = \"x\"")
             .unwrap()
             .chip;
@@ -566,7 +592,8 @@ mod tests {
                 15,
                 DumpFormat {
                     spare: 16,
-                    layout: Layout::MarkerOnly
+                    layout: Layout::MarkerOnly,
+                    ecc: None
                 }
             )
         );

@@ -1,10 +1,9 @@
 //! The shape of a chip: pages, blocks, planes, dies and the spare area of a page.
 
 use super::refuse_spec;
-use crate::dump::DumpFormat;
 use crate::value::{Size, Take};
 use crate::{DescriptionError, Section};
-use nandlab_mtd::{Geometry, Layout};
+use nandlab_mtd::Geometry;
 use nandlab_nand::SpecError;
 
 /// The shape, and all bytes of a page's spare area.
@@ -101,55 +100,4 @@ fn blocks(
     let blocks = u32::try_from(blocks).map_err(|_| refuse("fewer than 2^32 blocks".into()))?;
     section.list_derived("blocks", &blocks);
     Ok(blocks)
-}
-
-/// How dumps are laid out; the layout decides how many bytes of the spare area are the user's.
-pub(super) fn dump_format(
-    section: &mut Section,
-    geometry: &mut Geometry,
-    spare: u32,
-    dumped: bool,
-) -> Result<DumpFormat, DescriptionError> {
-    const LAYOUTS: [(&str, Option<Layout>); 6] = [
-        ("none", None),
-        ("raw", Some(Layout::Raw)),
-        ("marker-only", Some(Layout::MarkerOnly)),
-        ("linux-small-page", Some(Layout::LinuxSmallPage)),
-        ("linux-large-page-64", Some(Layout::LinuxLargePage64)),
-        ("disk-on-chip", Some(Layout::DiskOnChip)),
-    ];
-    let data_only = DumpFormat {
-        spare: 0,
-        layout: Layout::Raw,
-    };
-    if !dumped && !section.has("oob-layout") {
-        section.choice("oob-layout", &LAYOUTS, None)?;
-        return Ok(data_only);
-    }
-    let chosen = section.choice("oob-layout", &LAYOUTS, Some(Layout::MarkerOnly))?;
-    let name = LAYOUTS
-        .iter()
-        .find(|(_, layout)| *layout == chosen)
-        .map_or("", |(name, _)| name);
-    let Some(layout) = chosen else {
-        if !section.has("oob") {
-            geometry.oob = spare.saturating_sub(if geometry.page <= 512 { 1 } else { 2 });
-            section.list_derived("oob", &geometry.oob);
-        }
-        return Ok(data_only);
-    };
-    let places = layout.on(geometry.page, spare).map_err(|error| {
-        let found = format!("\"{name}\" on pages of {} + {spare} bytes", geometry.page);
-        section.refuse("oob-layout", &found, error.expected)
-    })?;
-    let user = places.user_bytes() as u32;
-    if section.has("oob") && geometry.oob != user {
-        let expected = format!(
-            "{user}, which oob-layout \"{name}\" leaves to the user of {spare} spare bytes (chip.spare)"
-        );
-        return Err(section.refuse("oob", &geometry.oob.to_string(), &expected));
-    }
-    geometry.oob = user;
-    section.list_derived("oob", &user);
-    Ok(DumpFormat { spare, layout })
 }

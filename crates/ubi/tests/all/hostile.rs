@@ -13,6 +13,7 @@ const FORMAT: ImageFormat = ImageFormat {
     oob: 0,
     pages_per_block: 8,
     layout: Layout::Raw,
+    ecc: None,
 };
 const BLOCK: usize = 8192;
 const BLOCKS: usize = 72;

@@ -27,6 +27,7 @@ pub fn nor_of(bytes: Vec<u8>, block_bytes: u32) -> Dump {
         oob: 0,
         pages_per_block: block_bytes / 256,
         layout: Layout::Raw,
+        ecc: None,
     };
     Image::new(bytes, format).unwrap()
 }
@@ -37,6 +38,7 @@ pub const NAND: ImageFormat = ImageFormat {
     oob: 64,
     pages_per_block: 64,
     layout: Layout::LinuxLargePage64,
+    ecc: None,
 };
 /// Small pages.
 pub const SMALL: ImageFormat = ImageFormat {
@@ -44,6 +46,7 @@ pub const SMALL: ImageFormat = ImageFormat {
     oob: 16,
     pages_per_block: 32,
     layout: Layout::LinuxSmallPage,
+    ecc: None,
 };
 
 /// NAND flash in memory.

@@ -72,7 +72,10 @@ pub fn broken(
     steps: usize,
 ) -> Vec<String> {
     let hash = |offset: usize, bytes: usize| {
-        format!("{:x}", Sha256::digest(&noise[offset..offset + bytes]))
+        Sha256::digest(&noise[offset..offset + bytes])
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     };
     let file = |name: &str| match tree
         .get(Path::new(&format!("./{name}")))

@@ -37,6 +37,7 @@ impl Shape {
             oob: 16,
             pages_per_block: self.pages,
             layout: Layout::DiskOnChip,
+            ecc: None,
         }
     }
 
@@ -118,7 +119,10 @@ pub fn fat_manifest(disk: impl BlockDevice) -> Manifest {
             FileType::Directory => Kind::Directory,
             _ => Kind::File {
                 size: entry.attr.size,
-                sha256: format!("{:x}", Sha256::digest(&entry.contents)),
+                sha256: Sha256::digest(&entry.contents)
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect(),
             },
         };
         let (attr, mtime) = (entry.attr, entry.attr.mtime);

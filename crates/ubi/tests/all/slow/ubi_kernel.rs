@@ -45,6 +45,7 @@ const LARGE: ImageFormat = ImageFormat {
     oob: 0,
     pages_per_block: 64,
     layout: Layout::Raw,
+    ecc: None,
 };
 const SHAPES: [Shape; 3] = [
     Shape {

@@ -184,6 +184,7 @@ fn used(whole: &[u8], mut contents: Contents) -> (Vec<u8>, Contents) {
         oob: 0,
         pages_per_block: BLOCK as u32 / PAGE,
         layout: Layout::Raw,
+        ecc: None,
     };
     let mut ubi = Ubi::attach(
         Image::new(bytes, format).expect("whole blocks"),

@@ -207,6 +207,7 @@ const SMALL: ImageFormat = ImageFormat {
     oob: 16,
     pages_per_block: PAGES_PER_BLOCK,
     layout: Layout::LinuxSmallPage,
+    ecc: None,
 };
 const LARGE: ImageFormat = ImageFormat {
     page: 2048,

@@ -1,0 +1,4 @@
+//! The integration tests, in one program so that they link once.
+
+mod properties;
+mod vectors;

@@ -1,0 +1,3 @@
+//! Tests that boot the real kernel.
+
+mod ecc_kernel;

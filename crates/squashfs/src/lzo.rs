@@ -1,0 +1,164 @@
+//! LZO1X, for unpacking: the stream that Linux's `Documentation/staging/lzo.rst` describes.
+//!
+//! *Promises.* Any bytes are valid input; nothing is read or written out of bounds.
+
+type Result<T> = core::result::Result<T, &'static str>;
+
+const CUT: &str = "the lzo stream is cut short";
+const FULL: &str = "it holds more than a block may";
+
+/// Input and output, with what the last instruction left.
+struct Stream<'a> {
+    from: &'a [u8],
+    at: usize,
+    to: &'a mut [u8],
+    len: usize,
+    /// Literals that the last instruction copied: up to 3, or 4 for all longer runs.
+    literals: usize,
+}
+
+impl Stream<'_> {
+    fn byte(&mut self) -> Result<usize> {
+        let byte = self.from.get(self.at).ok_or(CUT)?;
+        self.at += 1;
+        Ok(usize::from(*byte))
+    }
+
+    /// Two bytes: 14 bits of a distance, and the literals that follow.
+    fn pair(&mut self) -> Result<(usize, usize)> {
+        let low = self.byte()?;
+        let word = low | self.byte()? << 8;
+        Ok((word >> 2, word & 3))
+    }
+
+    /// A length that does not fit its bits goes on in bytes.
+    fn length(&mut self, bits: usize, mask: usize) -> Result<usize> {
+        if bits & mask != 0 {
+            return Ok(bits & mask);
+        }
+        let mut length = mask;
+        loop {
+            match self.byte()? {
+                0 => length += 255,
+                last => return Ok(length + last),
+            }
+        }
+    }
+
+    fn copy_literals(&mut self, count: usize) -> Result<()> {
+        let from = self.from.get(self.at..self.at + count).ok_or(CUT)?;
+        let to = self.to.get_mut(self.len..self.len + count).ok_or(FULL)?;
+        to.copy_from_slice(from);
+        self.at += count;
+        self.len += count;
+        Ok(())
+    }
+
+    /// Copies what was written before, which may overlap what is written now.
+    fn copy_back(&mut self, distance: usize, count: usize, literals: usize) -> Result<()> {
+        let Some(start) = self.len.checked_sub(distance) else {
+            return Err("the lzo stream refers to what is before its beginning");
+        };
+        if count > self.to.len() - self.len {
+            return Err(FULL);
+        }
+        for place in start..start + count {
+            self.to[self.len] = self.to[place];
+            self.len += 1;
+        }
+        self.literals = literals;
+        self.copy_literals(literals)
+    }
+
+    /// The first byte may be a run of literals.
+    fn first(&mut self) -> Result<()> {
+        match self.from.first() {
+            Some(first @ 18..) => {
+                let count = usize::from(*first) - 17;
+                self.at = 1;
+                self.literals = count.min(4);
+                self.copy_literals(count)
+            }
+            Some(17) if self.from.len() >= 5 => Err("a version of lzo streams that is not known"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Below 16: literals, or a short copy, depending on the last instruction.
+    fn short(&mut self, code: usize) -> Result<()> {
+        if self.literals == 0 {
+            let count = 3 + self.length(code, 15)?;
+            self.literals = 4;
+            return self.copy_literals(count);
+        }
+        let near = self.byte()? << 2 | code >> 2;
+        match self.literals {
+            4 => self.copy_back(near + 2049, 3, code & 3),
+            _ => self.copy_back(near + 1, 2, code & 3),
+        }
+    }
+
+    /// Runs one instruction; false at the end of the stream.
+    fn step(&mut self) -> Result<bool> {
+        let code = self.byte()?;
+        match code {
+            0..16 => self.short(code)?,
+            16..32 => {
+                let count = 2 + self.length(code, 7)?;
+                let (near, literals) = self.pair()?;
+                let distance = 16_384 + ((code & 8) << 11) + near;
+                if distance == 16_384 {
+                    return Ok(false);
+                }
+                self.copy_back(distance, count, literals)?;
+            }
+            32..64 => {
+                let count = 2 + self.length(code, 31)?;
+                let (near, literals) = self.pair()?;
+                self.copy_back(near + 1, count, literals)?;
+            }
+            64..128 => {
+                let near = self.byte()? << 3 | code >> 2 & 7;
+                self.copy_back(near + 1, 3 + (code >> 5 & 1), code & 3)?;
+            }
+            _ => {
+                let near = self.byte()? << 3 | code >> 2 & 7;
+                self.copy_back(near + 1, 5 + (code >> 5 & 3), code & 3)?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Unpacks a stream. Returns the length of what it holds.
+pub fn unpack(from: &[u8], to: &mut [u8]) -> Result<usize> {
+    let mut stream = Stream {
+        from,
+        at: 0,
+        to,
+        len: 0,
+        literals: 0,
+    };
+    stream.first()?;
+    while stream.step()? {}
+    Ok(stream.len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_and_copies_of_each_length_are_unpacked() {
+        // Four literals; a copy of 6 bytes from 4 before, one literal; the end.
+        let packed = [21, b'a', b'b', b'c', b'd', 0xAD, 0, b'e', 17, 0, 0];
+        let mut to = [0; 64];
+        let len = unpack(&packed, &mut to).unwrap();
+        assert_eq!(&to[..len], b"abcdabcdabe");
+        assert_eq!(unpack(&packed, &mut to[..10]), Err(FULL));
+        for cut in 0..packed.len() {
+            assert!(unpack(&packed[..cut], &mut to).is_err(), "{cut}");
+        }
+        assert!(unpack(&[21, b'a', b'b', b'c', b'd', 0xAD, 9, 17, 0, 0], &mut to).is_err());
+    }
+}
