@@ -2,4 +2,5 @@
 //! `cargo xtask test quick` skips them.
 
 mod archives;
+mod dumps;
 mod image_kernel;
