@@ -263,7 +263,7 @@ impl Volume {
         match detected {
             Detected::Disk(kind) => {
                 let disk = match (kind, access) {
-                    (DiskKind::Squashfs, Access::Read) => volume.place.disk_filled()?,
+                    (DiskKind::Squashfs, _) => volume.place.disk_filled()?,
                     _ => volume.place.disk(access)?,
                 };
                 volume.disk(disk, kind, opening, access)?;
