@@ -6,9 +6,10 @@
 //! it, up to the next content. *Knows nothing of* partition tables that are not in the image.
 
 use crate::detect::disk::{HEAD_BYTES, disk, proven};
+use crate::detect::find_shape;
 use crate::detect::flash::{self, OnFlash};
 use crate::detect::scan::{self, Fill, Scan};
-use crate::detect::shape::{plain_format, shape};
+use crate::detect::shape::plain_format;
 use crate::detect::{DiskKind, FlashKind, Hints, Shape, Unclear};
 use crate::error::Result;
 use crate::known::{self, Known};
@@ -129,7 +130,7 @@ pub fn ranges(
     raw.sort();
     let shape = match whole_flash(image, &raw, hints) {
         Some(whole) => return Ok(Ok(whole)),
-        None => match shape(image, &raw, hints) {
+        None => match find_shape(image, &raw, hints) {
             Ok(shape) => shape,
             Err(unclear) => return Ok(Err(unclear)),
         },

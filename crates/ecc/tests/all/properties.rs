@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn as_many_flips_as_promised_are_corrected_wherever_they_lie((codec, seed, flips) in damage(0)) {
+    fn all_promised_flips_are_corrected_wherever_they_lie((codec, seed, flips) in damage(0)) {
         let whole = word(codec, seed);
         let mut broken = whole.clone();
         for bit in &flips {

@@ -5,16 +5,20 @@
 //! are right. Two answers with nearly the same evidence are an error that names both. *Knows
 //! nothing of* whether what begins like a format is whole: opening it shows that.
 //!
-//! *Map.* `scan` passes over an image once; `shape` finds pages and error correction from it;
-//! `flash` and `disk` say what begins at a place. [`ranges`](crate::ranges) takes a whole image
+//! *Map.* `scan` passes over an image once; `find` finds its `shape` from that, by `parity` and by
+//! the `score` of structures; `flash` and `disk` say what begins at a place. [`ranges`](crate::ranges) takes a whole image
 //! apart with them.
 
 pub mod disk;
+mod find;
 pub mod flash;
+mod parity;
 pub mod scan;
+mod score;
 pub mod shape;
 
 pub use disk::disk;
+pub use find::shape as find_shape;
 pub use shape::Shape;
 
 use nandlab_ecc::Code;
