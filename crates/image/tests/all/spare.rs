@@ -3,6 +3,7 @@
 use crate::common::{made, plain};
 use nandlab_image::convert::convert;
 use nandlab_image::make::Format;
+use nandlab_image::place::Place;
 use nandlab_jffs2::{Compression, Medium};
 use nandlab_mtd::{Block, Corrected, Image, ImageFormat, Mtd, MtdError, Page};
 use std::fs;
@@ -69,7 +70,7 @@ fn a_conversion_corrects_by_the_old_code_and_protects_by_the_new_one() {
     bytes[2112 + 700] ^= 8;
     bytes[2 * 2112 + 100] ^= 3;
     fs::write(at("old"), &bytes).unwrap();
-    let converted = convert(&at("old"), old, &at("new"), new).unwrap();
+    let converted = convert(&Place::file(&at("old")), old, &at("new"), new).unwrap();
     assert_eq!(
         (
             converted.pages,
