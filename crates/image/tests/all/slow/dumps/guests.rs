@@ -49,6 +49,8 @@ pub struct Truth {
 pub struct Dump {
     pub cell: Cell,
     pub bytes: Vec<u8>,
+    /// The page that is torn.
+    pub torn: Option<usize>,
     /// The truth; there is none yet of a dump that was cut.
     pub truth: Option<Truth>,
 }
@@ -131,7 +133,12 @@ pub fn dumps(cells: &[Cell]) -> Vec<Dump> {
         disk.read_exact_at(&mut bytes, place).unwrap();
         place += bytes.len() as u64;
         let truth = (cell.age != Age::Cut).then(|| truth(&report, &cell.to_string(), cell.medium));
-        dumps.push(Dump { cell, bytes, truth });
+        dumps.push(Dump {
+            cell,
+            bytes,
+            torn: None,
+            truth,
+        });
     }
     dumps
 }

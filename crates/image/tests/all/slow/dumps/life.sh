@@ -83,7 +83,8 @@ jffs2() {
         return
         ;;
     esac
-    sync && manifest /mnt $1 && umount /mnt && dump $1 $2 mtd0
+    # JFFS2 forgets its root's time, unless it was set.
+    touch -d @1000000001 /mnt && sync && manifest /mnt $1 && umount /mnt && dump $1 $2 mtd0
 }
 
 # volumes KEY: the trees and the contents of both volumes, as the kernel reads them
