@@ -3,7 +3,7 @@
 //!
 //! Needs squashfs-tools and u-boot-tools; fails saying so.
 
-use crate::command::Lab;
+use crate::command::{Lab, SMALL};
 use crate::common::noise;
 use std::fs;
 use std::ops::Range;
@@ -279,4 +279,38 @@ fn a_partition_table_of_linux_names_the_ranges() {
         &["image", "ls", "flash", "--offset", "65M"],
         "expected 1 to 67108864 bytes within the image",
     );
+}
+
+#[test]
+fn a_saved_chip_is_known_with_its_layer_and_file_system() {
+    for (scheme, layer) in [
+        ("page", "page mapping"),
+        ("bast", "log blocks"),
+        ("fast", "log blocks"),
+    ] {
+        let lab = Lab::new();
+        let description = format!(
+            "[experiment]\nname = \"saved\"\n{SMALL}save = \"chip\"\n[ftl]\nscheme = \"{scheme}\"\n\
+             [fs]\ntype = \"ext2\"\n[workload]\ntype = \"camera-ms500\"\nphotos = 6\ndeletes = 3\n\
+             transactions = 2\nphoto-min = \"50 KiB\"\nphoto-max = \"100 KiB\"\n\
+             total = \"900 KiB\"\ndelete-all-above = 9\n"
+        );
+        lab.write("saved.toml", description.as_bytes());
+        lab.exits(0, &["run", "saved.toml"]);
+        let (info, _) = lab.exits(0, &["image", "info", "chip"]);
+        assert!(
+            info.contains(layer) && info.contains("ext2: "),
+            "{scheme}: {info}"
+        );
+        assert!(
+            info.contains("pages of 2048 + 64 spare"),
+            "{scheme}: {info}"
+        );
+        let (said, _) = lab.exits(0, &["image", "check", "chip"]);
+        assert!(said.ends_with("sound\n"), "{scheme}: {said}");
+        lab.refuses(
+            &["image", "mkdir", "chip", "/new"],
+            "nandlab image only reads it",
+        );
+    }
 }
