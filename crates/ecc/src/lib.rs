@@ -5,7 +5,8 @@
 //! and the parity of a step. More flips end in [`Repair::Failed`], or, where the bits happen to lie
 //! near another codeword, in that codeword, as in the kernel.
 //!
-//! *Works on* one step of data and its parity bytes; [`Codec::correct_page`] on all steps of a page.
+//! *Works on* one step of data and its parity bytes; [`Codec::correct_page`] on all steps of a
+//! page.
 //!
 //! *Knows nothing of* where parity bytes lie in the spare area, nor of devices and files.
 //!
