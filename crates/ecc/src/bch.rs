@@ -99,22 +99,48 @@ impl Bch {
         let syndromes = &mut syndromes[..2 * self.strength];
         self.syndromes
             .of(&self.field, &difference[..parity.len()], syndromes);
-        let Some(locator) = Locator::find(&self.field, syndromes) else {
-            return Repair::Failed;
-        };
         let bits = step.len() * 8 + self.degree;
         let mut powers = [0; STRENGTH_MAX];
-        let powers = &mut powers[..locator.degree()];
-        if !roots::positions(&self.field, &locator, bits, powers) {
+        let Some(powers) = self.positions(syndromes, bits, &mut powers) else {
             return Repair::Failed;
-        }
-        for power in &*powers {
+        };
+        for power in powers {
             flip(step, parity, bits - 1 - usize::from(*power));
         }
         Repair::Corrected {
             bits: powers.len() as u16,
         }
     }
+
+    /// The powers of x whose bits are flipped, below `bits`; `None` if they cannot be located.
+    fn positions<'a>(
+        &self,
+        syndromes: &[u16],
+        bits: usize,
+        powers: &'a mut [u16],
+    ) -> Option<&'a [u16]> {
+        if let Some(power) = single(&self.field, syndromes) {
+            powers[0] = power;
+            return (usize::from(power) < bits).then_some(&powers[..1]);
+        }
+        let locator = Locator::find(&self.field, syndromes)?;
+        let powers = &mut powers[..locator.degree()];
+        roots::positions(&self.field, &locator, bits, powers).then_some(powers)
+    }
+}
+
+/// The logarithm of the first syndrome, if the others are its powers: one bit is flipped there.
+fn single(field: &Field, syndromes: &[u16]) -> Option<u16> {
+    let first = *syndromes.first().filter(|first| **first != 0)?;
+    let square = field.logarithm(field.square(first));
+    let mut expected = first;
+    for odd in syndromes.iter().step_by(2) {
+        if *odd != expected {
+            return None;
+        }
+        expected = field.power(field.logarithm(expected) + square);
+    }
+    Some(field.logarithm(first) as u16)
 }
 
 /// Clears the bits from `bits` on, counted from the highest of the first byte.

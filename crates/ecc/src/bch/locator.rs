@@ -7,15 +7,14 @@
 use super::STRENGTH_MAX;
 use super::field::Field;
 
+/// An update may reach twice the strength before the degree is found to be too high.
+const COEFFICIENTS: usize = 2 * STRENGTH_MAX + 2;
+
 /// Coefficients from x^0 on, and the degree.
-#[derive(Clone, Copy)]
 pub struct Locator {
     coefficients: [u16; COEFFICIENTS],
     degree: usize,
 }
-
-/// An update may reach twice the strength before the degree is found to be too high.
-const COEFFICIENTS: usize = 2 * STRENGTH_MAX + 2;
 
 impl Locator {
     const ONE: Self = {
@@ -32,17 +31,18 @@ impl Locator {
         let strength = syndromes.len() / 2;
         let mut locator = Self::ONE;
         let mut before = Self::ONE;
+        let mut kept = Self::ONE;
         let mut divisor = 1;
         let mut shift = 1;
         for at in (0..syndromes.len()).step_by(2) {
             let discrepancy = locator.discrepancy(field, &syndromes[..=at]);
             if discrepancy != 0 {
-                let kept = locator;
-                let factor = field.quotient(discrepancy, divisor);
+                kept.copy(&locator);
+                let factor = field.logarithm(discrepancy) + field.inverse_logarithm(divisor);
                 locator.add(field, &before, factor, shift);
                 if before.degree + shift > kept.degree {
                     locator.degree = before.degree + shift;
-                    before = kept;
+                    core::mem::swap(&mut before, &mut kept);
                     divisor = discrepancy;
                     shift = 0;
                 }
@@ -72,11 +72,18 @@ impl Locator {
             .fold(0, |sum, (c, s)| sum ^ field.product(*c, *s))
     }
 
-    /// Adds `factor` times x^`shift` times `other`.
-    fn add(&mut self, field: &Field, other: &Self, factor: u16, shift: usize) {
+    /// Adds `other` times x^`shift` and a factor with this logarithm.
+    fn add(&mut self, field: &Field, other: &Self, factor: usize, shift: usize) {
+        let factor = factor % field.cycle();
         let to = &mut self.coefficients[shift..];
         for (to, from) in to.iter_mut().zip(other.coefficients()) {
-            *to ^= field.product(*from, factor);
+            *to ^= field.power(field.logarithm(*from) + factor);
         }
+    }
+
+    /// Becomes `other`, whose degree is not lower than it ever was here.
+    fn copy(&mut self, other: &Self) {
+        self.coefficients[..=other.degree].copy_from_slice(other.coefficients());
+        self.degree = other.degree;
     }
 }
