@@ -196,7 +196,8 @@ impl<M: Mtd> Jffs2<M> {
                 Err(error) => return Err(error),
             }
         }
-        if self.flash.waiting_at() == page {
+        // What a failed page was to hold waits for another page now.
+        if self.flash.waiting_at() == page || self.failing > 0 {
             self.flush()?;
         }
         Ok(self.flash.sync()?)

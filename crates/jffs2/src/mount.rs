@@ -109,6 +109,10 @@ pub struct Jffs2<M> {
     pub(crate) built: bool,
     /// Blocks one after the other in which a write failed.
     pub(crate) failing: u32,
+    /// The page of the last of them.
+    pub(crate) failed_at: Option<u32>,
+    /// Failed pages whose nodes are being put elsewhere: until then they are in memory only.
+    pub(crate) recovering: u32,
     /// Reused: a node as it goes to the medium, one as it comes from there, a page of a file.
     pub(crate) node: Vec<u8>,
     pub(crate) raw: Vec<u8>,
@@ -184,6 +188,8 @@ impl<M: Mtd> Jffs2<M> {
             stamp: 0,
             built: false,
             failing: 0,
+            failed_at: None,
+            recovering: 0,
             node: Vec::new(),
             raw: Vec::new(),
             page: Vec::new(),

@@ -1,0 +1,141 @@
+//! Flash that fails under a mount: a call that returns well has kept its promise, and what cannot
+//! be read is an error.
+
+use crate::common::{Dump, NAND, NOW, SMALL, bytes, nand, put, read_only};
+use nandlab_jffs2::{Compression, Jffs2, Options};
+use nandlab_mtd::{Fault, FaultInjector};
+use nandlab_sim::{Schedule, mix};
+use nandlab_vfs::{Errno, FileSystem, Ino, Sync};
+
+type Faulty = FaultInjector<Dump>;
+
+/// Few small blocks, so that a short run collects garbage.
+const BLOCKS: u32 = 14;
+/// Contents that fill about half of the medium and are not written again.
+const KEPT: usize = 90_000;
+
+fn plain(sync_collects: bool) -> Options {
+    Options {
+        compression: Compression::NONE,
+        sync_collects,
+        ..Options::default()
+    }
+}
+
+/// A medium with the file `kept`, mounted, nothing of it waiting.
+fn mounted(options: Options) -> (Jffs2<Faulty>, Ino) {
+    mounted_on(nand(SMALL, BLOCKS), options)
+}
+
+fn mounted_on(medium: Dump, options: Options) -> (Jffs2<Faulty>, Ino) {
+    let mut fs = Jffs2::mount(FaultInjector::new(medium), options).unwrap();
+    let kept = put(&mut fs, Ino::ROOT, "kept", &bytes(1, KEPT));
+    put(&mut fs, Ino::ROOT, "churn", b"");
+    fs.fsync(kept, Sync::All).unwrap();
+    (fs, kept)
+}
+
+/// The contents of a file as a mount finds them after the power was cut now.
+fn after_cut(fs: &mut Jffs2<Faulty>, name: &[u8]) -> Vec<u8> {
+    let medium = fs.mtd_mut().inner_mut().clone();
+    let mut again = read_only(medium);
+    let attr = again.lookup(Ino::ROOT, name).unwrap();
+    let mut found = vec![0; attr.size as usize];
+    assert_eq!(again.read(attr.ino, 0, &mut found), Ok(found.len()));
+    found
+}
+
+#[test]
+fn an_fsync_fails_if_no_program_succeeds() {
+    for sync_collects in [true, false] {
+        for (len, format) in [1, 500, 4096, 20_000]
+            .into_iter()
+            .flat_map(|len| [(len, SMALL), (len, NAND)])
+        {
+            let (mut fs, kept) = mounted_on(nand(format, BLOCKS), plain(sync_collects));
+            fs.mtd_mut().add(Fault::program(..));
+            let data = bytes(2, len);
+            let written = fs.write(kept, 700, &data, NOW);
+            let outcome = written.and_then(|_| fs.fsync(kept, Sync::All));
+            assert_eq!(outcome, Err(Errno::Io), "{len} bytes, {sync_collects}");
+            assert!(after_cut(&mut fs, b"kept") == bytes(1, KEPT));
+        }
+    }
+}
+
+#[test]
+fn an_fsync_that_collects_waits_for_what_a_failed_page_moved() {
+    let mut rescued = 0;
+    for (format, failures) in [SMALL, NAND]
+        .into_iter()
+        .flat_map(|f| (0..8).map(move |n| (f, n)))
+    {
+        let (mut fs, kept) = mounted_on(nand(format, BLOCKS), plain(true));
+        // Names and small nodes: a pass of the collector moves less than a page.
+        for number in 0..200 {
+            let name = format!("small {number}");
+            put(&mut fs, Ino::ROOT, &name, &bytes(number, 60));
+        }
+        while fs.due().is_some() {
+            FileSystem::work(&mut fs, NOW).unwrap();
+        }
+        fs.sync().unwrap();
+        let fails = Schedule::first(failures);
+        fs.mtd_mut().add(Fault::program(..).when(fails));
+        let mut expected = bytes(1, KEPT);
+        expected[700..1000].copy_from_slice(&bytes(2, 300));
+        fs.write(kept, 700, &bytes(2, 300), NOW).unwrap();
+        if fs.fsync(kept, Sync::All).is_ok() {
+            rescued += u32::from(failures > 0);
+            assert!(
+                after_cut(&mut fs, b"kept") == expected,
+                "{failures} failures"
+            );
+        }
+    }
+    assert!(
+        rescued > 2,
+        "{rescued} times a page failed and the call went well"
+    );
+}
+
+#[test]
+fn what_an_fsync_promised_is_there_whichever_program_fails() {
+    for seed in 0..40 {
+        let (mut fs, _) = mounted(plain(seed % 2 == 0));
+        let churn = fs.lookup(Ino::ROOT, b"churn").unwrap().ino;
+        let rate = [0.02, 0.1, 0.3][seed as usize % 3];
+        fs.mtd_mut()
+            .add(Fault::program(..).when(Schedule::random(seed, rate)));
+        let mut expected = Vec::new();
+        for step in 0..60 {
+            let word = mix(seed, step);
+            let at = word as usize % (expected.len() + 1);
+            let data = bytes(word, 1 + (word >> 32) as usize % 3000);
+            let written = fs.write(churn, at as u64, &data, NOW);
+            if written != Ok(data.len()) || fs.fsync(churn, Sync::All).is_err() {
+                break;
+            }
+            expected.resize(expected.len().max(at + data.len()), 0);
+            expected[at..at + data.len()].copy_from_slice(&data);
+            if expected.len() > 8000 {
+                expected.truncate(0);
+                let empty = nandlab_vfs::SetAttr {
+                    size: Some(0),
+                    ..Default::default()
+                };
+                if fs.setattr(churn, &empty, NOW).is_err() || fs.fsync(churn, Sync::All).is_err() {
+                    break;
+                }
+            }
+            assert!(
+                after_cut(&mut fs, b"churn") == expected,
+                "seed {seed}, step {step}"
+            );
+            assert!(
+                after_cut(&mut fs, b"kept") == bytes(1, KEPT),
+                "seed {seed}, step {step}"
+            );
+        }
+    }
+}
