@@ -37,6 +37,7 @@ mod error;
 pub mod file;
 mod flash;
 pub mod history;
+pub mod left_out;
 pub mod limits;
 pub mod lock;
 pub mod make;

@@ -5,9 +5,11 @@ use crate::{
     compress::Packer,
     flash::Flash,
     inode::{Inode, Known},
+    lost::Lost,
     scan::{self, Found},
     space::{List, Space},
     summary::Collected,
+    unreached::Apart,
     xattr::Xattrs,
 };
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
@@ -122,6 +124,10 @@ pub struct Jffs2<M> {
     pub(crate) data: Vec<u8>,
     /// What the build found wrong.
     pub(crate) noted: Report,
+    /// Nodes that cannot be read.
+    pub(crate) lost: Lost,
+    /// What no path leads to.
+    pub(crate) apart: Apart,
     pub(crate) work: Work,
     dice: u64,
     gate: Gate<Jffs2Error>,
@@ -196,6 +202,8 @@ impl<M: Mtd> Jffs2<M> {
             open: None,
             data: Vec::new(),
             noted: Report::default(),
+            lost: Lost::default(),
+            apart: Apart::default(),
             work: Work::default(),
             dice: options.seed,
             gate: Gate::new(options.read_only || found.read_only),

@@ -203,6 +203,7 @@ impl<M: Mtd> Jffs2<M> {
         let outcome = self.flash.erase(block);
         let failures = self.space.block(block).failures;
         let gone = self.space.reset(block);
+        self.lost_erased(block);
         self.disown(gone)?;
         match outcome {
             Ok(()) => {
@@ -460,6 +461,7 @@ impl<M: Mtd> Jffs2<M> {
         if self.open == Some(old) {
             self.open = Some(new);
         }
+        self.lost_moved(old, new);
         match owner {
             Owner::Inode(ino) => {
                 let Some(inode) = self.core.get_mut(&ino) else {
