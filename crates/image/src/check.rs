@@ -122,32 +122,6 @@ impl Checked {
     }
 }
 
-/// What a format leaves out without a word when it is read, as Linux does: nodes of JFFS2 whose
-/// checksums are wrong. Other formats say so when they are read.
-///
-/// A name that cannot be read is among them, though the file system has dropped it and a power cut
-/// may have torn it: what it named is nowhere to be seen.
-pub fn left_out(volume: &mut Volume) -> Result<Checked> {
-    let mut checked = Checked::default();
-    if let Some(Mounted::Jffs2(fs)) = &mut volume.mounted {
-        let mut report = fs.check_structure().map_err(failed)?;
-        let is_name = |finding: &nandlab_jffs2::Finding| {
-            matches!(
-                finding,
-                nandlab_jffs2::Finding::Node {
-                    kind: JFFS2_NAME,
-                    ..
-                }
-            )
-        };
-        report
-            .findings
-            .retain(|finding| finding.severity() == Severity::Damage || is_name(finding));
-        checked.absorb(report, nandlab_jffs2::Finding::place);
-    }
-    Ok(checked)
-}
-
 /// Names that a file system does not list, though their nodes are whole: JFFS2 drops names that no
 /// path can hold.
 pub fn unlisted(volume: &Volume) -> Losses {
@@ -164,10 +138,7 @@ pub fn unlisted(volume: &Volume) -> Losses {
     losses
 }
 
-/// The kind of JFFS2's nodes that hold a name.
-const JFFS2_NAME: u16 = 0xE001;
-
-fn failed(why: impl std::fmt::Display) -> ImageError {
+pub(crate) fn failed(why: impl std::fmt::Display) -> ImageError {
     ImageError::Call {
         path: Shown::path(b""),
         error: Errno::Io,

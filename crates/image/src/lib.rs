@@ -41,8 +41,8 @@ pub mod file;
 mod flash;
 pub mod flips;
 pub mod history;
-
 pub mod known;
+pub mod left_out;
 pub mod limits;
 pub mod locate;
 pub mod lock;

@@ -471,8 +471,15 @@ struct Lost {
     why: String,
 }
 
-/// The least that is tried to be read.
+/// What is read at once where something cannot be read.
 const LEAST: usize = 512;
+
+/// A side of a part of a file.
+#[derive(Clone, Copy)]
+enum Side {
+    Front,
+    Back,
+}
 
 impl Contents<'_> {
     fn read(&mut self, at: u64, buf: &mut [u8]) -> std::result::Result<(), Errno> {
@@ -520,13 +527,43 @@ impl Contents<'_> {
     /// Reads what can be had of a part, and leaves zeros in place of the rest.
     fn read_rest(&mut self, at: u64, buf: &mut [u8]) {
         for (from, part) in (at..).step_by(LEAST).zip(buf.chunks_mut(LEAST)) {
-            if let Err(error) = self.read(from, part) {
-                part.fill(0);
-                self.lose(from, from + part.len() as u64, |fs| {
-                    told(fs, String::new(), error)
-                });
+            let Err(error) = self.read(from, part) else {
+                continue;
+            };
+            // Nodes of JFFS2 begin and end anywhere.
+            let lost_from = self.readable(from, part, Side::Front);
+            let lost_to = part.len() - self.readable(from, part, Side::Back);
+            part[lost_from..lost_to].fill(0);
+            // The reads of single bytes have replaced the cause.
+            let error = self
+                .read(from + lost_from as u64, &mut [0])
+                .err()
+                .unwrap_or(error);
+            self.lose(from + lost_from as u64, from + lost_to as u64, |fs| {
+                told(fs, String::new(), error)
+            });
+        }
+    }
+
+    /// Bytes at a side of a part that can be read although the whole part cannot.
+    fn readable(&mut self, from: u64, part: &mut [u8], side: Side) -> usize {
+        let (mut can, mut cannot) = (0, part.len());
+        while cannot - can > 1 {
+            let tried = match can {
+                0 if cannot == part.len() => 1,
+                _ => can + (cannot - can) / 2,
+            };
+            let start = match side {
+                Side::Front => 0,
+                Side::Back => part.len() - tried,
+            };
+            match self.read(from + start as u64, &mut part[start..start + tried]) {
+                Ok(()) => can = tried,
+                Err(_) if tried == 1 => break,
+                Err(_) => cannot = tried,
             }
         }
+        can
     }
 }
 

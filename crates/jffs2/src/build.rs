@@ -8,23 +8,24 @@ use crate::{
     Finding, Jffs2, Jffs2Error,
     inode::{KIND_DIRECTORY, ROOT},
     scan::{Found, FoundName},
+    unreached::Names,
 };
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     vec::Vec,
 };
 use nandlab_mtd::Mtd;
 use nandlab_vfs::report::FINDINGS_MAX;
-
-type Names = BTreeMap<u32, BTreeMap<Vec<u8>, FoundName>>;
 
 impl<M: Mtd> Jffs2<M> {
     pub(crate) fn build(&mut self, found: Found) -> Result<(), Jffs2Error> {
         self.known = found.inodes;
         self.collected = found.collected;
         self.known.entry(ROOT).or_default().links = 1;
-        let doubles = self.count_names(found.names);
+        let doubles = self.count_names(found.names, &found.removed);
         self.report_odd_names(found.odd_names);
+        self.lost = found.lost;
+        self.take_claims();
         self.give_up_nameless();
         self.build_xattrs(found.xattrs, found.xrefs);
         self.built = true;
@@ -42,7 +43,7 @@ impl<M: Mtd> Jffs2<M> {
 
     /// Gives inodes their names, from the root down, so that what lies in a removed directory names
     /// nothing; gives the names too many of directories.
-    fn count_names(&mut self, mut names: Names) -> Vec<(u32, Vec<u8>)> {
+    fn count_names(&mut self, mut names: Names, removed: &BTreeSet<u32>) -> Vec<(u32, Vec<u8>)> {
         let (mut doubles, mut lost) = (Vec::new(), Vec::new());
         let mut waiting = VecDeque::from([ROOT]);
         while let Some(dir) = waiting.pop_front() {
@@ -82,6 +83,7 @@ impl<M: Mtd> Jffs2<M> {
         for at in lost {
             self.space.obsolete(at, false, true);
         }
+        self.keep_unreached(names, removed);
         doubles
     }
 

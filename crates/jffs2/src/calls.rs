@@ -134,7 +134,8 @@ impl<M: Mtd> Jffs2<M> {
         from: u64,
         each: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> Result<(), Jffs2Error> {
-        for dent in self.dir(dir)?.dents.from(from) {
+        let inode = self.dir(dir)?;
+        for dent in inode.dents.from(from) {
             // Types that nobody knows are files here; the inode says what it is.
             let kind = FileType::from_mode(u16::from(dent.kind) << 12).unwrap_or(FileType::File);
             if !each(DirEntry {
@@ -143,10 +144,17 @@ impl<M: Mtd> Jffs2<M> {
                 name: &dent.name,
                 next: dent.hash + 1,
             }) {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        // All names that can be read are told first.
+        inode.doubt.map_or(Ok(()), |lost| {
+            Err(Jffs2Error::Inode {
+                ino: dir,
+                what: "a node that held a name cannot be read",
+                lost: Some(lost),
+            })
+        })
     }
 
     fn sizes(&mut self) -> Result<StatFs, Jffs2Error> {
@@ -196,7 +204,8 @@ impl<M: Mtd> Jffs2<M> {
                 Err(error) => return Err(error),
             }
         }
-        if self.flash.waiting_at() == page {
+        // What a failed page was to hold waits for another page now.
+        if self.flash.waiting_at() == page || self.failing > 0 {
             self.flush()?;
         }
         Ok(self.flash.sync()?)

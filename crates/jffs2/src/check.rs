@@ -4,198 +4,31 @@
 //! file is read. Nothing is written. *Bounded:* so many findings, one block and one node's data.
 
 use crate::{
-    Jffs2, Jffs2Error,
+    Finding, Jffs2, Jffs2Error,
+    broken::Broken,
     compress::ZERO,
     format::{
         DIRENT, HEAD, Head, INODE, Place, RawDirent, RawInode, RawSummary, RawXattr, RawXref,
         SUMMARY, XATTR, XREF, crc, kind, pad,
     },
+    holds::Seen,
     inode::{KIND_DIRECTORY, ROOT},
+    lost::{doubtful, gaps},
     names::type_of,
-    space::State,
 };
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 use nandlab_mtd::Mtd;
 use nandlab_vfs::{
     FileType,
-    report::{self, Severity},
+    report::{self, FINDINGS_MAX},
 };
 
-/// Something wrong.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Finding {
-    /// Bytes that are neither erased nor a node.
-    #[error("byte {at:#x}: {len} bytes that are no node")]
-    Garbage {
-        /// Where they begin.
-        at: u32,
-        /// How many.
-        len: u32,
-    },
-    /// A checksum in a node is wrong.
-    #[error("byte {at:#x}: node of kind {kind:#06x}: {what}{}", if *counts { "" } else { ", but the node does not count any more" })]
-    Node {
-        /// Where the node is.
-        at: u32,
-        /// Its kind.
-        kind: u16,
-        /// What is wrong.
-        what: &'static str,
-        /// Whether anything is to be seen of it.
-        counts: bool,
-    },
-    /// A name of an inode that is not there.
-    #[error(
-        "inode {dir}: name {:?} of inode {ino}, which has no node",
-        alloc::string::String::from_utf8_lossy(name)
-    )]
-    Dangling {
-        /// The directory.
-        dir: u32,
-        /// The name.
-        name: Vec<u8>,
-        /// What it names.
-        ino: u32,
-    },
-    /// A directory has a name too many.
-    #[error(
-        "inode {dir}: name {:?} of directory {ino}, which has another one",
-        alloc::string::String::from_utf8_lossy(name)
-    )]
-    TwoNames {
-        /// The directory in which it is.
-        dir: u32,
-        /// The name.
-        name: Vec<u8>,
-        /// What it names.
-        ino: u32,
-    },
-    /// A directory lies below itself.
-    #[error(
-        "inode {dir}: name {:?} leads back to directory {ino}, which is above it",
-        alloc::string::String::from_utf8_lossy(name)
-    )]
-    Cycle {
-        /// The directory in which the name is.
-        dir: u32,
-        /// The name.
-        name: Vec<u8>,
-        /// The directory above.
-        ino: u32,
-    },
-    /// A name gives a directory a second parent. The type in the name hides it from a mount.
-    #[error(
-        "inode {dir}: name {:?} of directory {ino}, which lies in directory {first} too",
-        alloc::string::String::from_utf8_lossy(name)
-    )]
-    TwoParents {
-        /// The directory in which the name is.
-        dir: u32,
-        /// The name.
-        name: Vec<u8>,
-        /// What it names.
-        ino: u32,
-        /// The other directory.
-        first: u32,
-    },
-    /// A name tells another type than its inode.
-    #[error(
-        "inode {dir}: name {:?} of inode {ino} has type {found}, expected {expected}",
-        alloc::string::String::from_utf8_lossy(name)
-    )]
-    Type {
-        /// The directory.
-        dir: u32,
-        /// The name.
-        name: Vec<u8>,
-        /// What it names.
-        ino: u32,
-        /// The type in the name.
-        found: u8,
-        /// The type of the inode.
-        expected: u8,
-    },
-    /// A name that no path can hold: `.`, `..`, empty, or with a slash or a NUL in it.
-    #[error("byte {at:#x}: inode {dir}: name \"{}\" of inode {ino} is no name of a file: it cannot be listed or opened", name.escape_ascii())]
-    Name {
-        /// Where the node is.
-        at: u32,
-        /// The directory.
-        dir: u32,
-        /// The name.
-        name: Vec<u8>,
-        /// What it names.
-        ino: u32,
-    },
-    /// A node with the right checksum that is longer than the rest of its erase block.
-    #[error(
-        "byte {at:#x}: node of {len} bytes crosses the end of its erase block of {block} bytes"
-    )]
-    CrossesBlock {
-        /// Where the node is.
-        at: u32,
-        /// Its length.
-        len: u32,
-        /// Bytes of an erase block.
-        block: u32,
-    },
-    /// An inode or its contents cannot be read.
-    #[error("inode {ino}: {error}")]
-    Unreadable {
-        /// The inode.
-        ino: u32,
-        /// What is wrong.
-        error: Jffs2Error,
-    },
-    /// A file is shorter than its newest version says.
-    #[error("inode {ino}: {found} bytes, its newest version says {expected}")]
-    Short {
-        /// The inode.
-        ino: u32,
-        /// What there is.
-        found: u32,
-        /// What there should be.
-        expected: u32,
-    },
-}
-
-impl Finding {
-    /// How much it matters.
-    pub fn severity(&self) -> Severity {
-        match self {
-            Self::TwoNames { .. } => Severity::Note,
-            Self::Garbage { .. } | Self::Node { counts: false, .. } => Severity::Waste,
-            Self::Node { .. }
-            | Self::Dangling { .. }
-            | Self::Cycle { .. }
-            | Self::TwoParents { .. }
-            | Self::Type { .. }
-            | Self::Name { .. }
-            | Self::CrossesBlock { .. }
-            | Self::Unreadable { .. }
-            | Self::Short { .. } => Severity::Damage,
-        }
-    }
-}
-
-impl Finding {
-    /// The byte of the flash where it is, if it is one place.
-    pub fn place(&self) -> Option<u64> {
-        match self {
-            Self::Garbage { at, .. }
-            | Self::Node { at, .. }
-            | Self::Name { at, .. }
-            | Self::CrossesBlock { at, .. } => Some(u64::from(*at)),
-            _ => None,
-        }
-    }
-}
-
-impl report::Finding for Finding {
-    fn severity(&self) -> Severity {
-        self.severity()
-    }
-}
+/// The least that NAND flash programs at once. Larger pages are multiples of it.
+const PAGE_MIN: usize = 512;
 
 /// What a check found.
 pub type Report = report::Report<Finding, Totals>;
@@ -233,12 +66,12 @@ impl<M: Mtd> Jffs2<M> {
     /// its nodes may have been written for larger blocks.
     pub fn crossing_node(&mut self) -> Result<Option<Finding>, Jffs2Error> {
         let mut report = Report::default();
-        self.check_blocks(&mut report)?;
+        self.check_blocks(&mut report, &mut Seen::default())?;
         let crosses = |finding: &Finding| matches!(finding, Finding::CrossesBlock { .. });
         Ok(report.findings.into_iter().find(crosses))
     }
 
-    fn check_blocks(&mut self, report: &mut Report) -> Result<(), Jffs2Error> {
+    fn check_blocks(&mut self, report: &mut Report, seen: &mut Seen) -> Result<(), Jffs2Error> {
         let mut bytes = vec![0; self.space.block_bytes as usize];
         for block in 0..self.flash.blocks() {
             if self.flash.is_bad(block)? {
@@ -246,35 +79,62 @@ impl<M: Mtd> Jffs2<M> {
             }
             let start = block * self.space.block_bytes;
             self.flash.read(start, &mut bytes)?;
-            self.check_block(start, &bytes, report);
+            if let Some(at) = self.flash.doubt_at() {
+                // The log may have ended here, if nothing was programmed behind it.
+                let behind = (at - start + self.flash.page_bytes()) as usize;
+                let torn = bytes[behind..].iter().all(|byte| *byte == 0xFF);
+                report.add(Finding::Page { at, torn });
+            }
+            self.check_block(start, &bytes, report, seen)?;
         }
         Ok(())
     }
 
     fn check_all(&mut self, unpack: bool) -> Result<Report, Jffs2Error> {
-        let mut report = self.noted.clone();
-        self.check_blocks(&mut report)?;
+        let (mut report, mut seen) = (self.noted.clone(), Seen::default());
         let named: Vec<u32> = self
             .known
             .iter()
             .filter(|(_, known)| known.links > 0)
             .map(|(ino, _)| *ino)
             .collect();
-        let mut kinds = BTreeMap::new();
+        let (mut kinds, mut gaps) = (BTreeMap::new(), Vec::new());
         for ino in named {
             report.inodes += 1;
-            match self.check_inode(ino, unpack, &mut report) {
+            let outcome = self.check_inode(ino, unpack, &mut report);
+            if outcome == Ok(FileType::File) {
+                gaps.extend(
+                    self.unknown_gaps(ino)?
+                        .filter(|_| gaps.len() < FINDINGS_MAX),
+                );
+            }
+            match outcome {
                 Ok(kind) => _ = kinds.insert(ino, type_of(kind)),
                 Err(error @ Jffs2Error::Flash(_)) => return Err(error),
                 Err(error) => report.add(Finding::Unreadable { ino, error }),
             }
             self.let_go();
         }
-        self.check_names(&kinds, &mut report)?;
+        self.check_names(&kinds, &mut seen, &mut report)?;
+        self.check_blocks(&mut report, &mut seen)?;
+        let unknown = report.findings.iter().any(Finding::is_unknown) || report.more > 0;
+        if unknown {
+            gaps.into_iter().for_each(|gap| report.add(gap));
+        }
+        let lost = core::mem::take(&mut seen.lost);
+        let all = unknown || seen.unsure;
+        self.check_unreached(&seen.inodes, lost, all, &mut report)?;
         Ok(report)
     }
 
-    fn check_block(&self, start: u32, bytes: &[u8], report: &mut Report) {
+    fn check_block(
+        &mut self,
+        start: u32,
+        bytes: &[u8],
+        report: &mut Report,
+        seen: &mut Seen,
+    ) -> Result<(), Jffs2Error> {
+        let half_erased = may_be_half_erased(bytes) || self.flash.doubt_at().is_some();
         let mut at = 0;
         while at + HEAD <= bytes.len() {
             let rest = &bytes[at..];
@@ -294,34 +154,91 @@ impl<M: Mtd> Jffs2<M> {
                     report.nodes += 1;
                     let wrong = self.wrong_in(head, &rest[..head.len as usize]);
                     if let Some(what) = wrong.filter(|_| head.is_accurate()) {
-                        let counts = self
-                            .space
-                            .get(place)
-                            .is_some_and(|node| node.state != State::Obsolete);
+                        let (kind, node) = (head.kind, &rest[..head.len as usize]);
+                        let holds = self.holds(place, kind, node, seen)?;
                         report.add(Finding::Node {
                             at: place,
-                            kind: head.kind,
+                            kind,
                             what,
-                            counts,
+                            holds,
                         });
                     }
                     at += pad(head.len) as usize;
                 }
+                Some(Place::BadHead | Place::NoMagic)
+                    if let Some(broken) = Broken::read(self.flash.endian, rest) =>
+                {
+                    report.nodes += 1;
+                    let (kind, len) = (broken.kind(), broken.len());
+                    let holds = self.holds(place, kind, &rest[..len as usize], seen)?;
+                    let what = "checksum of the head";
+                    report.add(Finding::Node {
+                        at: place,
+                        kind,
+                        what,
+                        holds,
+                    });
+                    at += pad(len) as usize;
+                }
                 _ => {
-                    // Garbage is found in steps of four bytes.
-                    match (report.findings.last_mut(), node) {
-                        (Some(Finding::Garbage { at, len }), _) if *at + *len == place => *len += 4,
-                        (_, Some(Place::Node(head))) => report.add(Finding::CrossesBlock {
+                    if let Some(Place::Node(head)) = node {
+                        report.add(Finding::CrossesBlock {
                             at: place,
                             len: head.len,
                             block: self.space.block_bytes,
-                        }),
-                        _ => report.add(Finding::Garbage { at: place, len: 4 }),
+                        });
                     }
-                    at += 4;
+                    let len = self.garbage(rest);
+                    let torn = half_erased || may_be_torn(bytes, at, len);
+                    let len = len as u32;
+                    report.add(Finding::Garbage {
+                        at: place,
+                        len,
+                        torn,
+                    });
+                    at += len as usize;
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Bytes up to the next node, or to what is erased or zeros.
+    fn garbage(&self, bytes: &[u8]) -> usize {
+        let e = self.flash.endian;
+        let ends = |at: &usize| {
+            let rest = &bytes[*at..];
+            rest.len() < HEAD
+                || rest.starts_with(&[0xFF; 4])
+                || rest.starts_with(&[0; 4])
+                || Broken::read(e, rest).is_some()
+                || rest.first_chunk::<HEAD>().is_some_and(
+                    |head| matches!(Head::read(e, head), Place::Node(head) if head.len as usize <= rest.len()),
+                )
+        };
+        let mut steps = (4..bytes.len()).step_by(4);
+        steps.find(ends).unwrap_or(bytes.len())
+    }
+
+    /// Parts of a file that no node holds although versions of it are missing.
+    fn unknown_gaps(&mut self, ino: u32) -> Result<Option<Finding>, Jffs2Error> {
+        let inode = self.load(ino)?;
+        let ranges = gaps(&inode.tree, 0, inode.size);
+        if ranges.is_empty() || inode.doubt.is_some() {
+            return Ok(None);
+        }
+        let highest = inode.version;
+        let nodes = self.known.get(&ino).map(|known| known.nodes.clone());
+        let mut versions = BTreeSet::new();
+        for at in nodes.unwrap_or_default() {
+            match self.read_head(at, ino) {
+                Ok(raw) => _ = versions.insert(raw.version),
+                Err(error @ Jffs2Error::Flash(_)) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let missing = (versions.len() as u32) < highest;
+        Ok(missing.then_some(Finding::Gap { ino, ranges }))
     }
 
     /// What is wrong with a node whose head is right.
@@ -406,6 +323,11 @@ impl<M: Mtd> Jffs2<M> {
                     });
                 }
             }
+            if let Some((lost, ranges)) = doubtful(self.load(ino)?)
+                && !ranges.is_empty()
+            {
+                report.add(Finding::Missing { ino, ranges, lost });
+            }
             if unpack {
                 self.read_all(ino, size)?;
             }
@@ -422,13 +344,16 @@ impl<M: Mtd> Jffs2<M> {
     fn check_names(
         &mut self,
         kinds: &BTreeMap<u32, u8>,
+        seen: &mut Seen,
         report: &mut Report,
     ) -> Result<(), Jffs2Error> {
+        seen.inodes.insert(ROOT);
         let mut parents = BTreeMap::new();
         let directories = kinds.iter().filter(|(_, kind)| **kind == KIND_DIRECTORY);
         for dir in directories.map(|(ino, _)| *ino) {
             for dent in self.load(dir)?.dents.from(0) {
                 let (name, ino) = (&dent.name, dent.ino);
+                seen.inodes.insert(ino);
                 // An inode that cannot be read is reported by itself.
                 let Some(&expected) = kinds.get(&ino) else {
                     continue;
@@ -470,6 +395,11 @@ impl<M: Mtd> Jffs2<M> {
         {
             let from = fragment.start.max(at);
             at = fragment.end.min(from.saturating_add(crate::PAGE));
+            // It is told with its node.
+            if self.lost.data.contains_key(&fragment.node) {
+                at = fragment.end;
+                continue;
+            }
             if self.read_head(fragment.node, ino)?.compr == ZERO {
                 at = fragment.end;
                 continue;
@@ -479,4 +409,22 @@ impl<M: Mtd> Jffs2<M> {
         }
         Ok(())
     }
+}
+
+/// Whether an interrupted write may have left bytes that are no node, with nodes behind them. Where
+/// pages are programmed whole, their page was given up; elsewhere, less than a head was written.
+fn may_be_torn(block: &[u8], at: usize, len: usize) -> bool {
+    let end = at + len;
+    let zeros = block[end..].iter().take_while(|byte| **byte == 0).count();
+    let next = &block[end + zeros..];
+    let page_ends = (end..=end + zeros).any(|end| end.is_multiple_of(PAGE_MIN));
+    len <= HEAD || page_ends || next.starts_with(&[0xFF]) || next.len() < HEAD
+}
+
+/// Whether the erase of a block may have been interrupted: a page of it is erased and a later one
+/// is not.
+fn may_be_half_erased(block: &[u8]) -> bool {
+    let is_erased = |page: &[u8]| page.iter().all(|byte| *byte == 0xFF);
+    let mut pages = block.chunks(PAGE_MIN).map(is_erased);
+    pages.any(|erased| erased) && pages.any(|erased| !erased)
 }

@@ -1,6 +1,7 @@
 //! The bytes of a file, from the nodes that hold them.
 //!
-//! *Promises.* A node's data are given only when their checksum is right; holes are zeros.
+//! *Promises.* A node's data are given only when their checksum is right; holes are zeros, unless a
+//! node of the file is lost that may have held them.
 //! *Bounded:* memory for one node's data. Source: fs/jffs2/read.c.
 
 use crate::{
@@ -33,10 +34,17 @@ impl<M: Mtd> Jffs2<M> {
         let size = u64::from(self.load(ino)?.size);
         let mut at = offset;
         while at < size {
-            let Some(fragment) = self.load(ino)?.tree.at_or_after(at as u32) else {
+            let inode = self.load(ino)?;
+            let next = inode.tree.at_or_after(at as u32);
+            let begin = next.map_or(size, |fragment| fragment.start.into());
+            // Nor is a gap that may have been in a node that is lost.
+            if begin > at && inode.doubt.is_some() {
+                break;
+            }
+            let Some(fragment) = next else {
                 return Ok(size);
             };
-            at = at.max(fragment.start.into());
+            at = at.max(begin);
             // A node that cannot be read is no hole: whoever reads there is told.
             if self
                 .read_head(fragment.node, ino)
@@ -64,6 +72,10 @@ impl<M: Mtd> Jffs2<M> {
                 .tree
                 .at_or_after(at)
                 .filter(|fragment| fragment.start < end);
+            let begin = next.map_or(end, |fragment| fragment.start);
+            if begin > at {
+                self.check_gap(ino)?;
+            }
             let Some(fragment) = next else {
                 out[(at - start) as usize..].fill(0);
                 break;
@@ -86,7 +98,10 @@ impl<M: Mtd> Jffs2<M> {
     pub(crate) fn read_head(&mut self, at: u32, ino: u32) -> Result<RawInode, Jffs2Error> {
         let mut bytes = [0; INODE];
         self.flash.read(at, &mut bytes)?;
-        RawInode::read(self.flash.endian, &bytes).ok_or_else(|| {
+        let raw = RawInode::read(self.flash.endian, &bytes);
+        // The checksum of zeros is zero.
+        let raw = raw.filter(|raw| raw.ino != 0);
+        raw.ok_or_else(|| {
             let (found, expected) = (
                 self.flash.endian.get32(&bytes, 64),
                 crc(&bytes[..INODE - 8]),

@@ -53,8 +53,8 @@ pub(crate) struct Flash<M> {
     last_page: Option<Page>,
     /// Its bit errors could not be corrected.
     last_doubt: Option<MtdError>,
-    /// The same of a page of the last read.
-    doubt: Option<MtdError>,
+    /// The same of a page of the last read, and where that page begins.
+    doubt: Option<(u32, MtdError)>,
     /// Bytes read, for [`Work`](crate::Work).
     pub bytes_read: u64,
     /// Programs and erases since the last sync.
@@ -161,7 +161,8 @@ impl<M: Mtd> Flash<M> {
                 now[..known].copy_from_slice(&self.waiting[in_page..in_page + known]);
             } else {
                 self.load(Page(at / self.geometry.page))?;
-                self.doubt = self.doubt.or(self.last_doubt);
+                let doubt = self.last_doubt.map(|error| (at - in_page as u32, error));
+                self.doubt = self.doubt.or(doubt);
                 now.copy_from_slice(&self.last[in_page..in_page + step]);
             }
             out = later;
@@ -172,7 +173,12 @@ impl<M: Mtd> Flash<M> {
 
     /// The error of the last read whose bytes were given although the flash could not correct them.
     pub fn doubt(&self) -> Option<MediumFault> {
-        Some(self.doubt?.fault(&self.geometry))
+        Some(self.doubt?.1.fault(&self.geometry))
+    }
+
+    /// Where the first page of the last read begins that the flash could not correct.
+    pub fn doubt_at(&self) -> Option<u32> {
+        Some(self.doubt?.0)
     }
 
     fn load(&mut self, page: Page) -> Result<(), MtdError> {

@@ -189,6 +189,7 @@ impl<M: Mtd> Jffs2<M> {
         {
             Some((0, name, version)) => self.collect_removal(node, ino, &name, version),
             Some(_) => self.move_node(node),
+            None if self.lost.fields.contains_key(&node.at) => self.carry_doubt(node.at, ino),
             // Of nothing that is known: it was given up while it was read.
             None => self.obsolete(node.at),
         }
@@ -198,7 +199,12 @@ impl<M: Mtd> Jffs2<M> {
     fn move_node(&mut self, node: NodeRef) -> Result<(), Jffs2Error> {
         let mut bytes = alloc::vec![0; node.len as usize];
         self.flash.read(node.at, &mut bytes)?;
-        self.put_copy(&node, &bytes)
+        match node.owner {
+            Owner::Inode(ino) if self.flash.doubt().is_some() => {
+                self.move_unreadable(node, ino, &bytes)
+            }
+            _ => self.put_copy(&node, &bytes),
+        }
     }
 
     /// The same, but data of a file are divided instead where they would not fit into the block
@@ -263,7 +269,9 @@ impl<M: Mtd> Jffs2<M> {
         let mut page = alloc::vec![0; (to - from) as usize];
         match self.read_range(ino, from, &mut page) {
             Ok(()) => {}
-            Err(Jffs2Error::Node { .. } | Jffs2Error::Data { .. }) => return self.move_node(node),
+            Err(Jffs2Error::Node { .. } | Jffs2Error::Data { .. } | Jffs2Error::Inode { .. }) => {
+                return self.move_node(node);
+            }
             Err(error) => return Err(error),
         };
         let mut at = from;

@@ -2,7 +2,7 @@
 //!
 //! *Knows nothing of* the medium, but where nodes lie.
 
-use crate::{format, tree::Tree};
+use crate::{LostNode, format, tree::Tree};
 use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
 use nandlab_vfs::{Attr, FileType, Ino, Time};
 
@@ -89,6 +89,11 @@ impl Dents {
             .for_each(|dent| dent.at = new);
     }
 
+    /// All names, also those that are gone.
+    pub fn all(&self) -> impl Iterator<Item = &Dent> {
+        self.0.iter()
+    }
+
     /// Names that are there, from a hash on.
     pub fn from(&self, hash: u64) -> impl Iterator<Item = &Dent> {
         let start = self.0.partition_point(|dent| dent.hash < hash);
@@ -118,6 +123,8 @@ pub(crate) struct Inode {
     pub dents: Dents,
     /// A link's target, a device's number.
     pub data: Vec<u8>,
+    /// A node of it whose fields cannot be read: what no other node holds is not known.
+    pub doubt: Option<LostNode>,
     /// When it was used last.
     pub stamp: u64,
 }
@@ -140,6 +147,7 @@ impl Inode {
             metadata: None,
             dents: Dents::default(),
             data: Vec::new(),
+            doubt: None,
             stamp: 0,
         }
     }

@@ -26,6 +26,7 @@
 
 extern crate alloc;
 
+mod broken;
 mod build;
 mod calls;
 mod check;
@@ -33,11 +34,14 @@ mod compress;
 mod contents;
 mod data;
 mod error;
+mod finding;
 mod flash;
 mod format;
 mod gc;
+mod holds;
 mod inode;
 mod load;
+mod lost;
 mod mkfs;
 mod mount;
 mod names;
@@ -47,15 +51,17 @@ mod space;
 mod summary;
 mod survey;
 mod tree;
+mod unreached;
 mod volume;
 mod work;
 mod write;
 mod xattr;
 
-pub use check::{Finding, Report, Totals};
+pub use check::{Report, Totals};
 pub use compress::{Choice, Compression, Packer, Undecodable};
 pub use contents::Contents;
 pub use error::{Jffs2Error, LostNode};
+pub use finding::{Finding, Holds, Unreached};
 pub use flash::Medium;
 pub use format::{Endian, PAGE};
 pub use mkfs::{Entry, Format, FormatError, Made, Maker, format, populate};

@@ -2,15 +2,17 @@
 //!
 //! *Promises.* The newest version of each byte whose checksum is right; a node whose checksum is
 //! wrong is given up when a newer or older one can take its place, and so is what newer nodes hide.
-//! The length is that of the newest version. *Bounded:* memory for the inode's nodes. Source:
+//! Bytes that only such a node held cannot be read: see [`crate::lost`]. The length is that of the newest version. *Bounded:* memory for the inode's nodes. Source:
 //! fs/jffs2/readinode.c.
 
 use crate::{
     Jffs2, Jffs2Error, LostNode,
+    broken::Broken,
     compress::ZERO,
     format::{DIRENT, HEAD, Head, INODE, PAGE, Place, RawDirent, RawInode, crc, kind, pad},
     inode::{Dent, Dents, Inode, ROOT, hash},
-    space::{State, is_dirty},
+    lost::{Health, Sifted},
+    space::{NodeRef, State, is_dirty},
     tree::{Covered, Effects},
 };
 use alloc::{vec, vec::Vec};
@@ -30,6 +32,9 @@ struct Nodes {
     mctime: (u32, u32),
     /// The last node with a wrong checksum.
     lost: Option<LostNode>,
+    /// A data node, and a name, whose fields cannot be read.
+    doubt: Option<LostNode>,
+    doubtful_name: Option<LostNode>,
 }
 
 impl Nodes {
@@ -46,6 +51,7 @@ impl Nodes {
         Ok(Inode {
             version: self.version,
             dents: self.dents,
+            doubt: self.doubtful_name,
             ..Inode::bare_directory()
         })
     }
@@ -70,6 +76,11 @@ impl Nodes {
             mtime,
             ctime,
             dents: self.dents,
+            doubt: match kind {
+                FileType::File => self.doubt,
+                FileType::Directory => self.doubtful_name,
+                _ => None,
+            },
             ..Inode::bare_directory()
         }
     }
@@ -134,11 +145,12 @@ impl<M: Mtd> Jffs2<M> {
         nodes
             .data
             .sort_unstable_by_key(|(at, raw)| (core::cmp::Reverse(raw.version), *at));
-        let kept = self.sift(&nodes.data, &mut nodes.lost)?;
+        let sifted = self.sift(&nodes.data, &mut nodes.lost)?;
+        self.note_losses(ino, &sifted);
         if let Some(known) = self.known.get_mut(&ino) {
             known.checked = true;
         }
-        let Some(&(at, latest)) = kept.first() else {
+        let Some((at, latest)) = sifted.latest() else {
             return nodes.without_node(ino);
         };
         let mode = Jffs2Error::Node {
@@ -152,8 +164,8 @@ impl<M: Mtd> Jffs2<M> {
         let kind = FileType::from_mode(latest.mode as u16).ok_or(mode)?;
         let mut inode = nodes.into_inode(kind, &latest);
         match kind {
-            FileType::File => self.grow_tree(&mut inode, &kept)?,
-            _ => self.take_single(&mut inode, ino, at, &latest, &kept)?,
+            FileType::File => self.grow_tree(ino, &mut inode, &sifted)?,
+            _ => self.take_single(&mut inode, ino, at, &latest, &sifted.kept)?,
         }
         Ok(inode)
     }
@@ -162,14 +174,21 @@ impl<M: Mtd> Jffs2<M> {
         let e = self.flash.endian;
         let mut bytes = [0; INODE];
         self.flash.read(at, &mut bytes[..DIRENT])?;
+        let Some(node) = self.space.get(at) else {
+            return Ok(());
+        };
         let head = bytes.first_chunk::<HEAD>().map(|head| Head::read(e, head));
-        let (Some(Place::Node(head)), Some(node)) = (head, self.space.get(at)) else {
-            return self.obsolete(at);
+        let head = match head {
+            Some(Place::Node(head)) => head,
+            _ => return self.read_broken(at, ino, node, nodes),
         };
         match head.kind {
             kind::INODE if node.len >= INODE as u32 => {
                 self.flash.read(at + DIRENT as u32, &mut bytes[DIRENT..])?;
-                let raw = RawInode::read(e, &bytes).filter(|raw| {
+                let Some(raw) = RawInode::read(e, &bytes) else {
+                    return self.no_fields(at, ino, false, nodes);
+                };
+                let raw = Some(raw).filter(|raw| {
                     let sane =
                         raw.offset <= raw.isize && raw.offset.checked_add(raw.covers()).is_some();
                     let old = node.state != State::Unchecked;
@@ -190,15 +209,16 @@ impl<M: Mtd> Jffs2<M> {
                 let raw = bytes
                     .first_chunk()
                     .and_then(|bytes| RawDirent::read(e, bytes));
-                let Some(raw) = raw.filter(|raw| {
-                    raw.pino == ino && node.len >= DIRENT as u32 + u32::from(raw.name_len)
-                }) else {
-                    return self.obsolete(at);
+                let Some(raw) = raw else {
+                    return self.no_fields(at, ino, true, nodes);
                 };
+                if raw.pino != ino || node.len < DIRENT as u32 + u32::from(raw.name_len) {
+                    return self.obsolete(at);
+                }
                 let mut name = vec![0; raw.name_len.into()];
                 self.flash.read(at + DIRENT as u32, &mut name)?;
                 if crc(&name) != raw.name_crc {
-                    return self.obsolete(at);
+                    return self.no_fields(at, ino, true, nodes);
                 }
                 nodes.version = nodes.version.max(raw.version);
                 if raw.mctime != 0 && raw.version > nodes.mctime.0 {
@@ -221,34 +241,92 @@ impl<M: Mtd> Jffs2<M> {
         Ok(())
     }
 
+    /// Reads a node whose head is damaged.
+    fn read_broken(
+        &mut self,
+        at: u32,
+        ino: u32,
+        node: NodeRef,
+        nodes: &mut Nodes,
+    ) -> Result<(), Jffs2Error> {
+        let mut bytes = vec![0; node.len as usize];
+        self.flash.read(at, &mut bytes)?;
+        if let Some(Broken::Inode { raw, .. }) = Broken::read(self.flash.endian, &bytes) {
+            self.lost.heads.insert(at);
+            nodes.version = nodes.version.max(raw.version);
+            nodes.data.push((at, raw));
+            return Ok(());
+        }
+        let known = self.lost.fields.get(&at).copied();
+        // The scan takes names for sound, and leaves data unchecked.
+        let is_name = known.unwrap_or(node.state != State::Unchecked);
+        self.no_fields(at, ino, is_name, nodes)
+    }
+
+    /// A node whose fields, or whose name, have a wrong checksum.
+    fn no_fields(
+        &mut self,
+        at: u32,
+        ino: u32,
+        is_name: bool,
+        nodes: &mut Nodes,
+    ) -> Result<(), Jffs2Error> {
+        nodes.lost = self.lost_at(at);
+        let is_normal = self
+            .space
+            .get(at)
+            .is_some_and(|node| node.state == State::Normal);
+        if is_name && is_normal && !self.lost.fields.contains_key(&at) {
+            // A removal. That it is missing does no harm: it may have been given up before.
+            return self.obsolete(at);
+        }
+        let kept = self.keep_fieldless(at, ino, is_name)?;
+        let doubt = if is_name {
+            &mut nodes.doubtful_name
+        } else {
+            &mut nodes.doubt
+        };
+        *doubt = kept.or(*doubt);
+        Ok(())
+    }
+
     /// Of the nodes of an inode, the newest first, those of which something is to be seen; and the
     /// newest, if it has no data.
     fn sift(
         &mut self,
         nodes: &[(u32, RawInode)],
         lost: &mut Option<LostNode>,
-    ) -> Result<Vec<(u32, RawInode)>, Jffs2Error> {
-        let (mut covered, mut kept) = (Covered::default(), Vec::new());
+    ) -> Result<Sifted, Jffs2Error> {
+        let (mut covered, mut sifted) = (Covered::default(), Sifted::default());
         for &(at, raw) in nodes {
             let (start, end) = (raw.offset, raw.offset.saturating_add(raw.covers()));
             let useful = if start == end {
-                kept.is_empty()
+                sifted.kept.is_empty()
             } else {
                 !covered.has(start, end)
             };
-            if !useful || !self.is_whole(at, &raw)? {
-                if useful {
-                    *lost = self.lost_at(at);
-                }
+            if !useful {
                 self.obsolete(at)?;
                 continue;
             }
-            if start < end {
-                covered.add(start, end);
+            let health = self.health_of(at, &raw)?;
+            if health != Health::Whole {
+                *lost = self.lost_at(at);
             }
-            kept.push((at, raw));
+            match health {
+                Health::Whole => {
+                    covered.add(start, end);
+                    sifted.kept.push((at, raw));
+                }
+                Health::Damaged => sifted.damaged.push((at, raw)),
+                Health::Torn => sifted.torn.push((at, raw)),
+            }
         }
-        Ok(kept)
+        sifted.judge_torn(&covered);
+        for (at, _) in &sifted.torn {
+            self.obsolete(*at)?;
+        }
+        Ok(sifted)
     }
 
     /// A node that is given up behind the read that showed its wrong checksum.
@@ -258,23 +336,27 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     /// Looks at a node's data, if that has not happened.
-    fn is_whole(&mut self, at: u32, raw: &RawInode) -> Result<bool, Jffs2Error> {
+    fn health_of(&mut self, at: u32, raw: &RawInode) -> Result<Health, Jffs2Error> {
+        if self.lost.heads.contains(&at) || self.lost.data.contains_key(&at) {
+            return Ok(Health::Damaged);
+        }
         if self
             .space
             .get(at)
             .is_none_or(|node| node.state != State::Unchecked)
         {
-            return Ok(true);
+            return Ok(Health::Whole);
         }
         if raw.csize > 0 && raw.compr != ZERO {
             let mut data = core::mem::take(&mut self.raw);
             data.resize(raw.csize as usize, 0);
             let read = self.flash.read(at + INODE as u32, &mut data);
             let whole = crc(&data) == raw.data_crc;
+            let health = self.health(at, at + INODE as u32, &data);
             self.raw = data;
             read?;
             if !whole {
-                return Ok(false);
+                return Ok(health);
             }
         }
         let whole_page = raw.covers() >= PAGE
@@ -288,12 +370,18 @@ impl<M: Mtd> Jffs2<M> {
                 State::Normal
             },
         );
-        Ok(true)
+        Ok(Health::Whole)
     }
 
-    fn grow_tree(&mut self, inode: &mut Inode, kept: &[(u32, RawInode)]) -> Result<(), Jffs2Error> {
-        let mut effects = Effects::default();
-        for (at, raw) in kept.iter().rev() {
+    fn grow_tree(
+        &mut self,
+        ino: u32,
+        inode: &mut Inode,
+        sifted: &Sifted,
+    ) -> Result<(), Jffs2Error> {
+        let (mut effects, kept) = (Effects::default(), &sifted.kept);
+        // Nodes that cannot be read are seen only where no other holds the bytes.
+        for (at, raw) in sifted.damaged.iter().rev().chain(kept.iter().rev()) {
             inode
                 .tree
                 .insert(*at, raw.offset, raw.covers(), &mut effects);
@@ -301,9 +389,13 @@ impl<M: Mtd> Jffs2<M> {
         if let Some((at, _)) = kept.first().filter(|(_, raw)| raw.covers() == 0) {
             inode.metadata = Some(*at);
         }
+        inode.size = sifted.size().unwrap_or(inode.size);
         inode.tree.truncate(inode.size, &mut effects);
         // What is missing at the end was never there or is lost: Linux shortens the file, too.
-        inode.size = inode.size.min(inode.tree.end());
+        inode.doubt = inode.doubt.or_else(|| self.lost_page(ino, inode));
+        if inode.doubt.is_none() {
+            inode.size = inode.size.min(inode.tree.end());
+        }
         self.settle(&effects)
     }
 

@@ -5,9 +5,11 @@ use crate::{
     compress::Packer,
     flash::Flash,
     inode::{Inode, Known},
+    lost::Lost,
     scan::{self, Found},
     space::{List, Space},
     summary::Collected,
+    unreached::Apart,
     xattr::Xattrs,
 };
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
@@ -109,6 +111,10 @@ pub struct Jffs2<M> {
     pub(crate) built: bool,
     /// Blocks one after the other in which a write failed.
     pub(crate) failing: u32,
+    /// The page of the last of them.
+    pub(crate) failed_at: Option<u32>,
+    /// Failed pages whose nodes are being put elsewhere: until then they are in memory only.
+    pub(crate) recovering: u32,
     /// Reused: a node as it goes to the medium, one as it comes from there, a page of a file.
     pub(crate) node: Vec<u8>,
     pub(crate) raw: Vec<u8>,
@@ -118,6 +124,10 @@ pub struct Jffs2<M> {
     pub(crate) data: Vec<u8>,
     /// What the build found wrong.
     pub(crate) noted: Report,
+    /// Nodes that cannot be read.
+    pub(crate) lost: Lost,
+    /// What no path leads to.
+    pub(crate) apart: Apart,
     pub(crate) work: Work,
     dice: u64,
     gate: Gate<Jffs2Error>,
@@ -184,12 +194,16 @@ impl<M: Mtd> Jffs2<M> {
             stamp: 0,
             built: false,
             failing: 0,
+            failed_at: None,
+            recovering: 0,
             node: Vec::new(),
             raw: Vec::new(),
             page: Vec::new(),
             open: None,
             data: Vec::new(),
             noted: Report::default(),
+            lost: Lost::default(),
+            apart: Apart::default(),
             work: Work::default(),
             dice: options.seed,
             gate: Gate::new(options.read_only || found.read_only),

@@ -133,7 +133,9 @@ impl<M: Mtd> Jffs2<M> {
             .unwrap_or_default();
         for at in nodes {
             self.obsolete(at)?;
+            self.lost.fields.remove(&at);
         }
+        self.overwritten(ino, 0, u32::MAX);
         self.drop_xattrs_of(ino)?;
         if self
             .known

@@ -168,14 +168,25 @@ impl<M: Mtd> Jffs2<M> {
             if self.space.count(List::ErasePending) == 0 {
                 if let Some(block) = self.space.first(List::Erasable) {
                     self.space.file(block, List::ErasePending);
-                } else if self.space.count(List::ErasableWaiting) > 0 {
+                } else if self.space.count(List::ErasableWaiting) > 0 && self.recovering == 0 {
                     self.flush()?;
                     self.refile_waiting();
                 } else {
-                    return Err(Jffs2Error::Stuck);
+                    return Err(self.stuck());
                 }
             }
             self.erase_pending()?;
+        }
+    }
+
+    /// No block is left. Behind a failed page this is the failure's doing, and what was to be on
+    /// that page is lost.
+    fn stuck(&self) -> Jffs2Error {
+        match self.failed_at {
+            Some(page_at) if self.failing > 0 => {
+                Jffs2Error::Failing(self.failing, self.flash.program_failed(page_at))
+            }
+            _ => Jffs2Error::Stuck,
         }
     }
 
@@ -192,6 +203,7 @@ impl<M: Mtd> Jffs2<M> {
         let outcome = self.flash.erase(block);
         let failures = self.space.block(block).failures;
         let gone = self.space.reset(block);
+        self.lost_erased(block);
         self.disown(gone)?;
         match outcome {
             Ok(()) => {
@@ -253,9 +265,11 @@ impl<M: Mtd> Jffs2<M> {
         }
     }
 
-    /// What replaces these blocks' contents is on the medium now.
+    /// What replaces these blocks' contents is on the medium now, unless a failed page is being
+    /// recovered: then some of it is in memory only.
     fn refile_waiting(&mut self) {
-        while self.space.count(List::ErasableWaiting) > 0
+        while self.recovering == 0
+            && self.space.count(List::ErasableWaiting) > 0
             && let Some(block) = self.space.first(List::ErasableWaiting)
         {
             let list = if self.throw() == 0 {
@@ -305,7 +319,8 @@ impl<M: Mtd> Jffs2<M> {
         let Some(block) = self.space.next else {
             return Err(Jffs2Error::Stuck);
         };
-        let (at, page) = (self.space.end_of(block), self.flash.waiting_at());
+        let at = self.space.end_of(block);
+        let page = (self.flash.waiting() > 0).then(|| self.flash.waiting_at());
         match self.flash.append(at, &node) {
             Ok(()) => {}
             Err(Append::Failed { page_at }) => {
@@ -337,7 +352,7 @@ impl<M: Mtd> Jffs2<M> {
             self.space.close(block);
         }
         // Everything that waited before is on the medium once its page is.
-        if self.flash.waiting() == 0 || self.flash.waiting_at() != page {
+        if self.flash.waiting() == 0 || page.is_some_and(|page| page != self.flash.waiting_at()) {
             self.refile_waiting();
         }
         Ok(Some(at))
@@ -346,7 +361,15 @@ impl<M: Mtd> Jffs2<M> {
     /// A page failed: what was to be on it, and what begins before it, goes to another block; the
     /// block is collected soon.
     fn recover(&mut self, page_at: u32) -> Result<(), Jffs2Error> {
+        self.recovering += 1;
+        let outcome = self.recover_page(page_at);
+        self.recovering -= 1;
+        outcome
+    }
+
+    fn recover_page(&mut self, page_at: u32) -> Result<(), Jffs2Error> {
         self.failing += 1;
+        self.failed_at = Some(page_at);
         if self.failing > FAILING_MAX {
             let last = self.flash.program_failed(page_at);
             return Err(Jffs2Error::Failing(self.failing, last));
@@ -438,6 +461,7 @@ impl<M: Mtd> Jffs2<M> {
         if self.open == Some(old) {
             self.open = Some(new);
         }
+        self.lost_moved(old, new);
         match owner {
             Owner::Inode(ino) => {
                 let Some(inode) = self.core.get_mut(&ino) else {
@@ -458,7 +482,7 @@ impl<M: Mtd> Jffs2<M> {
     /// A node does not count any more.
     pub(crate) fn obsolete(&mut self, at: u32) -> Result<(), Jffs2Error> {
         let erase_at_once = self.throw() != 0;
-        let waiting = self.flash.waiting() > 0;
+        let waiting = self.flash.waiting() > 0 || self.recovering > 0;
         let Some(node) = self.space.obsolete(at, waiting, erase_at_once) else {
             return Ok(());
         };

@@ -5,17 +5,23 @@
 //! trees. Source: fs/jffs2/scan.c, summary.c.
 
 use crate::{
-    Jffs2Error, Options,
+    Jffs2Error, LostNode, Options,
+    broken::Broken,
     flash::{Flash, Medium},
     format::{
         DIRENT, Endian, HEAD, Head, INODE, MAGIC, Place, RawDirent, RawInode, RawXattr, RawXref,
         SUMMARY_MARKER, XATTR, XREF, crc, kind, pad,
     },
     inode::Known,
+    lost::Lost,
     space::{List, NodeRef, Owner, Space, State, is_dirty},
     summary::{self, Collected, Entry},
 };
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 use nandlab_mtd::Mtd;
 
 /// Bytes of a block that must be erased for it to be taken for empty.
@@ -55,6 +61,10 @@ pub(crate) struct Found {
     pub collected: Collected,
     /// A kind of node was seen that only readers may not know.
     pub read_only: bool,
+    /// Nodes that cannot be read.
+    pub lost: Lost,
+    /// Inodes that had a name that was removed or replaced.
+    pub removed: BTreeSet<u32>,
     empty: u32,
     /// Of the block under way.
     current: Collected,
@@ -135,6 +145,7 @@ pub(crate) fn scan<M: Mtd>(
         scanner.file(class);
     }
     if let Some(next) = space.next {
+        found.lost.resumed = Some(space.end_of(next));
         space.dirt_to_waste(next, space.block(next).sizes.dirty);
         align(flash, space, next);
     }
@@ -206,6 +217,10 @@ impl<M: Mtd> Scanner<'_, M> {
             return Ok(Class::Free);
         }
         self.flash.read(self.start(), bytes)?;
+        if let Some(at) = self.flash.doubt_at() {
+            let medium = self.flash.doubt();
+            self.found.lost.pages.push(LostNode { at, medium });
+        }
         self.nodes(bytes)?;
         let sizes = self.space.block(self.block).sizes;
         if pad(self.found.current.len() + summary::FRAME) > sizes.free {
@@ -315,13 +330,16 @@ impl<M: Mtd> Scanner<'_, M> {
         let e = self.flash.endian;
         let Some(Place::Node(head)) = bytes.first_chunk::<HEAD>().map(|head| Head::read(e, head))
         else {
-            return Ok(4);
+            return Ok(self.broken(bytes, at));
         };
         if head.len as usize > bytes.len() {
             return Ok(4);
         }
         let (node, len) = (&bytes[..head.len as usize], head.len);
         if !head.is_accurate() {
+            if head.kind | kind::ACCURATE == kind::DIRENT && node.len() >= DIRENT {
+                self.found.removed.insert(e.get32(node, 20));
+            }
             return Ok(pad(len));
         }
         match head.kind {
@@ -332,6 +350,8 @@ impl<M: Mtd> Scanner<'_, M> {
                 {
                     self.inode(at, len, raw.ino, raw.version);
                     self.found.current.add(e, node, at);
+                } else {
+                    self.claim(at, node);
                 }
             }
             kind::DIRENT => {
@@ -363,6 +383,33 @@ impl<M: Mtd> Scanner<'_, M> {
             other => self.other(at, len, other)?,
         }
         Ok(pad(len))
+    }
+
+    /// Takes a node behind a damaged head; gives the bytes that are passed.
+    fn broken(&mut self, bytes: &[u8], at: u32) -> u32 {
+        let Some(broken) = Broken::read(self.flash.endian, bytes) else {
+            return 4;
+        };
+        if let Broken::Inode { raw, len } = broken {
+            self.inode(at, len, raw.ino, raw.version);
+            self.found.lost.heads.insert(self.start() + at);
+            self.found.current.disable();
+        }
+        pad(broken.len())
+    }
+
+    /// Takes a node of an inode whose fields have a wrong checksum.
+    fn claim(&mut self, at: u32, node: &[u8]) {
+        let Some(fixed) = node.first_chunk::<INODE>() else {
+            return;
+        };
+        let ino = self.flash.endian.get32(fixed, 12);
+        if ino != 0 {
+            let len = node.len() as u32;
+            self.link(at, len, State::Unchecked, Owner::Inode(ino));
+            self.found.lost.claims.push((self.start() + at, ino));
+            self.found.current.disable();
+        }
     }
 
     /// A kind that is not known: its upper bits say what to do.
@@ -449,9 +496,11 @@ impl<M: Mtd> Scanner<'_, M> {
                 if known.version > raw.version
                     || known.version == raw.version && self.is_there(known.at, name)? =>
             {
+                self.found.removed.insert(raw.ino);
                 Some(whole)
             }
             _ => {
+                self.found.removed.extend(known.map(|known| known.ino));
                 self.found
                     .names
                     .entry(raw.pino)

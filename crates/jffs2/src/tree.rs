@@ -100,6 +100,16 @@ impl Tree {
         ))
     }
 
+    /// The parts of the file in which a node is to be seen.
+    pub fn parts(&self, node: u32) -> Vec<(u32, u32)> {
+        let Some((start, end)) = self.seen(node) else {
+            return Vec::new();
+        };
+        let parts = self.fragments.range(start..end);
+        let parts = parts.filter(|(_, (_, other))| *other == node);
+        parts.map(|(start, (end, _))| (*start, *end)).collect()
+    }
+
     /// A newer node covers `len` bytes from `start` on.
     pub fn insert(&mut self, node: u32, start: u32, len: u32, effects: &mut Effects) {
         if len == 0 {
@@ -232,7 +242,26 @@ impl Covered {
             .is_some_and(|(_, its_end)| *its_end >= end)
     }
 
+    /// Parts of a range that are not covered.
+    pub fn gaps(&self, start: u32, end: u32) -> Vec<(u32, u32)> {
+        let before = self.0.range(..=start).next_back();
+        let mut at = before.map_or(start, |(_, its_end)| start.max(*its_end));
+        let mut gaps = Vec::new();
+        while at < end {
+            let next = self.0.range(at..end).next();
+            let (begin, its_end) = next.map_or((end, end), |(begin, its_end)| (*begin, *its_end));
+            if begin > at {
+                gaps.push((at, begin));
+            }
+            at = its_end;
+        }
+        gaps
+    }
+
     pub fn add(&mut self, mut start: u32, mut end: u32) {
+        if start >= end {
+            return;
+        }
         if let Some((at, its_end)) = self
             .0
             .range(..start)
@@ -337,6 +366,10 @@ mod tests {
         covered.add(10, 20);
         covered.add(30, 40);
         assert!(covered.has(12, 20) && !covered.has(15, 35) && !covered.has(0, 11));
+        assert_eq!(covered.gaps(5, 50), [(5, 10), (20, 30), (40, 50)]);
+        assert_eq!(covered.gaps(12, 35), [(20, 30)]);
+        assert_eq!((covered.gaps(12, 20), covered.gaps(7, 7)), (vec![], vec![]));
+        covered.add(25, 25);
         covered.add(18, 30);
         assert!(covered.has(10, 40) && !covered.has(10, 41));
     }

@@ -57,11 +57,12 @@ impl<M: Mtd + 'static> Volume<M> for Jffs2Volume {
 }
 
 impl<M: Mtd> Mounted<M> for Jffs2<M> {
-    /// A torn node is what a cut leaves, and no damage.
+    /// A torn node or page is what a cut leaves, and no damage.
     fn damage(&mut self, _: Promise) -> Result<Vec<String>, VolumeError> {
         let findings = self.check()?.findings;
         let damage = findings.iter().filter(|finding| {
-            finding.severity() == Severity::Damage && !matches!(finding, Finding::Node { .. })
+            let cut = matches!(finding, Finding::Node { .. } | Finding::Page { .. });
+            finding.severity() == Severity::Damage && !cut
         });
         Ok(damage.map(ToString::to_string).collect())
     }

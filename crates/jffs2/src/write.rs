@@ -36,7 +36,7 @@ pub(crate) struct Piece<'a> {
 
 impl<M: Mtd> Jffs2<M> {
     /// Puts a node with the bytes `data`, whose checksum it has; room for it has been made.
-    fn put_inode(&mut self, raw: &mut RawInode, data: &[u8]) -> Result<u32, Jffs2Error> {
+    pub(crate) fn put_inode(&mut self, raw: &mut RawInode, data: &[u8]) -> Result<u32, Jffs2Error> {
         raw.csize = if raw.compr == ZERO {
             0
         } else {
@@ -187,6 +187,7 @@ impl<M: Mtd> Jffs2<M> {
 
     /// A node has been put that holds part of a file and its attributes.
     pub(crate) fn enter_data(&mut self, at: u32, raw: &RawInode) -> Result<(), Jffs2Error> {
+        self.overwritten(raw.ino, raw.offset, raw.offset.saturating_add(raw.dsize));
         let inode = self.load(raw.ino)?;
         inode.attr_version = inode.attr_version.max(raw.version);
         let mut effects = Effects::default();
@@ -211,6 +212,7 @@ impl<M: Mtd> Jffs2<M> {
             change(inode);
             inode.size = size;
         })?;
+        self.overwritten(ino, size, u32::MAX);
         let mut effects = Effects::default();
         self.load(ino)?.tree.truncate(size, &mut effects);
         self.settle(&effects)

@@ -51,6 +51,8 @@ pub(crate) struct Xattrs {
     refs: BTreeMap<(u32, u32), Ref>,
     highest_xid: u32,
     highest_seqno: u32,
+    /// Values that an inode refers to and that were not found, with the inode.
+    missing: BTreeMap<u32, u32>,
 }
 
 impl Xattrs {
@@ -75,6 +77,16 @@ impl Xattrs {
             found.older.insert(old);
             found.at = at;
         }
+    }
+
+    /// An inode with a name that refers to a value that was not found.
+    pub fn missing(&self, xid: u32) -> Option<u32> {
+        self.missing.get(&xid).copied()
+    }
+
+    /// Whether it is known that an inode has, or had, an attribute.
+    pub fn knows(&self, ino: u32, xid: u32) -> bool {
+        self.refs.contains_key(&(ino, xid))
     }
 
     /// Attributes of an inode, by the numbers of their values.
@@ -141,6 +153,9 @@ impl<M: Mtd> Jffs2<M> {
             } else {
                 value.is_some()
             };
+            if !needed && !dead && self.links(ino) > 0 {
+                self.xattrs.missing.insert(xid, ino);
+            }
             if !needed || self.links(ino) == 0 {
                 self.space.obsolete(found.at, false, true);
                 continue;

@@ -4,9 +4,10 @@ use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_ext::Ext;
 use nandlab_fat::{Bits, Fat};
 use nandlab_image::ImageError;
-use nandlab_image::check::{Severity, check, left_out, unlisted};
+use nandlab_image::check::{Severity, check, unlisted};
 use nandlab_image::edit::edit;
 use nandlab_image::history::History;
+use nandlab_image::left_out::left_out;
 use nandlab_image::remove::remove;
 use nandlab_image::repair::repair;
 use nandlab_image::sink::{Bytes, Sink};
@@ -346,7 +347,7 @@ fn a_bad_name_of_jffs2_is_a_loss_for_every_reader() {
     let (paths, _) = walked(&mut volume, false).unwrap();
     assert_eq!(paths.0, [b"".to_vec(), b"kept".to_vec()]);
     // Extraction tells the first of these, a listing the second.
-    let told = left_out(&mut volume).unwrap().findings;
+    let told = left_out(&mut volume, false).unwrap().list;
     assert!(
         told.iter().any(|finding| finding.what.contains("\"../z\"")),
         "{told:?}"

@@ -8,6 +8,7 @@ mod past;
 mod repair;
 mod repair_ubi;
 mod round_trips;
+mod salvage;
 mod short;
 mod slow;
 mod spare;

@@ -3,6 +3,7 @@
 mod common;
 mod crash;
 mod crash_flash;
+mod failing;
 mod guest;
 mod hostile;
 mod long_files;

@@ -238,9 +238,8 @@ fn file_systems_on_disks_name_the_page() {
 /// Metadata are in memory since the mount.
 #[test]
 fn jffs2_names_the_call() {
-    // No row for failed writes: this call and its fsync return well although each program fails. None
-    // for lost data: where the damage makes a length wrong, the page is not named yet. The
-    // command's tests have the row of a wrong checksum.
     let write = ["write of inode ", "fsync of inode "];
     check("jffs2", Fails::Power, &write, "power cut");
+    check("jffs2", Fails::Writes, &write, ": program failed");
+    check("jffs2", Fails::Data, &["read of inode "], ": uncorrectable");
 }

@@ -4,9 +4,10 @@ use super::options::{Image, bar, bytes, json, tell};
 use crate::failure::{Failure, Status};
 use crate::output::{distinct, note, print};
 use nandlab_image::ImageError;
-use nandlab_image::check::{Severity, check, left_out};
+use nandlab_image::check::{Severity, check};
 use nandlab_image::crew::Helpers;
 use nandlab_image::dir_out::DirOut;
+use nandlab_image::left_out::left_out;
 use nandlab_image::locate::bytes_of_range;
 use nandlab_image::manifest::ManifestOut;
 use nandlab_image::place::Place;
@@ -242,7 +243,7 @@ impl Args {
     /// finds, with its place.
     fn known_losses(&self, volume: &mut Volume) -> Result<Losses, Failure> {
         let mut losses = Losses::default();
-        let found = if self.salvage
+        if self.salvage
             && volume.lack.is_none()
             && !matches!(volume.mounted, Some(Mounted::Jffs2(_)))
         {
@@ -251,19 +252,18 @@ impl Args {
                 .findings
                 .retain(|finding| finding.severity == Severity::Damage);
             found
+                .findings
+                .iter()
+                .for_each(|finding| losses.add_at(b"", finding.offset, finding.what.as_str()));
+            losses.more += found.more;
         } else {
             volume
                 .troubles
                 .iter()
                 .chain(&volume.unrecovered)
                 .for_each(|trouble| losses.add(b"", trouble.as_str()));
-            left_out(volume)?
-        };
-        found
-            .findings
-            .iter()
-            .for_each(|finding| losses.add_at(b"", finding.offset, finding.what.as_str()));
-        losses.more += found.more;
+            losses.merge(left_out(volume, self.salvage)?);
+        }
         Ok(losses)
     }
 

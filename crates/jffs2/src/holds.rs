@@ -1,0 +1,172 @@
+//! What is lost with a node that cannot be read.
+//!
+//! *Promises.* What newer nodes replace is no loss; a name is looked for by its checksum, so that a
+//! damaged one is known if its directory has it elsewhere. *Works on* inodes that were loaded.
+
+use crate::{
+    Holds, Jffs2, Jffs2Error,
+    broken::Broken,
+    format::{DIRENT, INODE, RawDirent, RawInode, XATTR, XREF, crc, kind},
+    lost::Health,
+    space::{Owner, State},
+    unreached::LostName,
+};
+use alloc::{collections::BTreeSet, vec::Vec};
+use nandlab_mtd::Mtd;
+
+/// What was seen of a medium before its nodes are judged.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Inodes that a name leads to.
+    pub inodes: BTreeSet<u32>,
+    /// Names that cannot be read.
+    pub lost: Vec<LostName>,
+    /// A name was read whose inode is not to be trusted.
+    pub unsure: bool,
+}
+
+impl<M: Mtd> Jffs2<M> {
+    /// What is lost with the damaged node at `at`; `bytes` begin with it.
+    pub(crate) fn holds(
+        &mut self,
+        at: u32,
+        kind: u16,
+        bytes: &[u8],
+        seen: &mut Seen,
+    ) -> Result<Holds, Jffs2Error> {
+        let e = self.flash.endian;
+        Ok(match kind {
+            kind::INODE => self.inode_holds(at, bytes, seen),
+            kind::DIRENT if bytes.len() > DIRENT => self.name_holds(at, bytes, seen)?,
+            kind::XATTR if bytes.len() >= XATTR => {
+                let ino = self.xattrs.missing(e.get32(bytes, 12));
+                ino.map_or(Holds::Nothing, |ino| Holds::Attribute { ino })
+            }
+            kind::XREF if bytes.len() >= XREF => {
+                let ino = e.get32(bytes, 12);
+                let known = self.xattrs.knows(ino, e.get32(bytes, 16));
+                match !known && seen.inodes.contains(&ino) {
+                    true => Holds::Attribute { ino },
+                    false => Holds::Nothing,
+                }
+            }
+            kind::SUMMARY => Holds::Nothing,
+            _ => self.unknown(at, bytes),
+        })
+    }
+
+    /// A node of which nothing is to be trusted.
+    fn unknown(&self, at: u32, bytes: &[u8]) -> Holds {
+        let torn = self.health(at, at, bytes) == Health::Torn;
+        Holds::Unknown { torn }
+    }
+
+    fn inode_holds(&self, at: u32, bytes: &[u8], seen: &Seen) -> Holds {
+        if let Some(data) = self.lost.data.get(&at).cloned() {
+            let (ino, torn) = (data.ino, data.torn);
+            let (lost, older) = (data.lost, data.older);
+            return Holds::Contents {
+                ino,
+                lost,
+                older,
+                torn,
+            };
+        }
+        match self.space.get(at).map(|node| (node.state, node.owner)) {
+            None | Some((_, Owner::None)) => self.unknown(at, bytes),
+            Some((state, Owner::Inode(ino)))
+                if state != State::Obsolete && seen.inodes.contains(&ino) =>
+            {
+                Holds::Fields { ino }
+            }
+            // Fields that are not to be trusted may have named another inode.
+            Some((_, Owner::Inode(ino))) if !seen.inodes.contains(&ino) => {
+                let e = self.flash.endian;
+                let fixed = bytes.first_chunk::<INODE>();
+                match fixed.is_some_and(|fixed| RawInode::read(e, fixed).is_some()) {
+                    true => Holds::Nothing,
+                    false => self.unknown(at, bytes),
+                }
+            }
+            Some(_) => Holds::Nothing,
+        }
+    }
+
+    fn name_holds(&mut self, at: u32, bytes: &[u8], seen: &mut Seen) -> Result<Holds, Jffs2Error> {
+        let e = self.flash.endian;
+        let fixed = bytes.first_chunk::<DIRENT>();
+        let sound = fixed.is_some_and(|fixed| RawDirent::read(e, fixed).is_some())
+            || matches!(Broken::read(e, bytes), Some(Broken::Name { .. }));
+        let (dir, version, ino) = (e.get32(bytes, 12), e.get32(bytes, 16), e.get32(bytes, 20));
+        let name = &bytes[DIRENT..];
+        let name = &name[..name.len().min(bytes[28].into())];
+        let sum = e.get32(bytes, 36);
+        let mended = if sound { mended(name, sum) } else { None };
+        let name = mended.as_deref().unwrap_or(name);
+        let readable = crc(name) == sum;
+        if self.links(dir) == 0 || name.is_empty() {
+            return Ok(if sound {
+                Holds::Nothing
+            } else {
+                self.unknown(at, bytes)
+            });
+        }
+        let inode = match self.load(dir) {
+            Ok(inode) => inode,
+            Err(error @ Jffs2Error::Flash(_)) => return Err(error),
+            Err(_) => return Ok(self.unknown(at, bytes)),
+        };
+        let is_it = |other: &[u8]| match readable {
+            true => other == name,
+            false => sound && other.len() == name.len() && crc(other) == sum,
+        };
+        let same = inode.dents.all().find(|dent| is_it(&dent.name));
+        if same.is_some_and(|same| same.version >= version) {
+            return Ok(Holds::Nothing);
+        }
+        if ino == 0 {
+            let name = same
+                .filter(|same| same.ino != 0)
+                .map(|same| same.name.to_vec());
+            return Ok(name.map_or(Holds::Nothing, |name| Holds::Removal { dir, name }));
+        }
+        // Without its fields a node is no proof of a name.
+        let proven =
+            sound || readable || self.known.contains_key(&ino) && !seen.inodes.contains(&ino);
+        if !proven {
+            return Ok(self.unknown(at, bytes));
+        }
+        seen.unsure |= !sound;
+        let torn =
+            name.ends_with(&[0xFF]) || self.health(at, at + DIRENT as u32, name) == Health::Torn;
+        let name = name.to_vec();
+        let lost = LostName {
+            dir,
+            name: name.clone(),
+            ino,
+        };
+        seen.lost.push(lost);
+        Ok(Holds::Name {
+            dir,
+            name,
+            ino,
+            torn,
+        })
+    }
+}
+
+/// A name in which one bit is wrong, with that bit right.
+fn mended(name: &[u8], sum: u32) -> Option<Vec<u8>> {
+    if crc(name) == sum {
+        return None;
+    }
+    let mut name = name.to_vec();
+    (0..name.len() * 8).find_map(|bit| {
+        name[bit / 8] ^= 1 << (bit % 8);
+        if crc(&name) == sum {
+            return Some(name.clone());
+        }
+        name[bit / 8] ^= 1 << (bit % 8);
+        None
+    })
+}
