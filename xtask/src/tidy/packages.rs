@@ -22,7 +22,6 @@ const LICENCES: &[&str] = &[
 
 /// Packages that are built in two versions, and why we cannot choose one.
 const TWICE: &[(&str, &str)] = &[
-    ("cpufeatures", "sha2 uses 0.2; proptest, in tests, uses 0.3"),
     ("miniz_oxide", "jffs2 uses 0.9; png, in tests, uses 0.8"),
     (
         "syn",

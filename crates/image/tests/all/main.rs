@@ -11,5 +11,6 @@ mod round_trips;
 mod short;
 mod slow;
 mod spare;
+mod squashfs;
 mod threads;
 mod ubi;

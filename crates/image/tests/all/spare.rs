@@ -1,9 +1,9 @@
 //! Dumps with ECC bytes: those that are made have them, and a conversion uses them.
 
 use crate::common::{made, plain};
-use nandlab_image::place::Place;
 use nandlab_image::convert::convert;
 use nandlab_image::make::Format;
+use nandlab_image::place::Place;
 use nandlab_jffs2::{Compression, Medium};
 use nandlab_mtd::{Block, Corrected, Image, ImageFormat, Mtd, MtdError, Page};
 use std::fs;

@@ -79,7 +79,9 @@ fn boot(guest: Guest, script: &str) -> Report {
 /// An empty volume of ext3.
 fn ext3(scratch: &Path) -> Vec<u8> {
     let path = scratch.join("ext3");
-    let arguments = ["-q", "-t", "ext3", "-b", "1024", "-J", "size=1", "-N", "160"];
+    let arguments = [
+        "-q", "-t", "ext3", "-b", "1024", "-J", "size=1", "-N", "160",
+    ];
     let target = [tools::text(&path), "2560"];
     tools::succeed("e2fsprogs", "mke2fs", &[&arguments[..], &target].concat());
     fs::read(path).unwrap()

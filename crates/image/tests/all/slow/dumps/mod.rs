@@ -11,7 +11,11 @@ fn fixtures() {
         let dumps = guests::dumps(&Cell::all(code));
         for dump in &dumps {
             std::fs::write(format!("/tmp/wc/{}", dump.cell), &dump.bytes).unwrap();
-            println!("{} {:?}", dump.cell, dump.truth.as_ref().map(|t| (t.tree.len(), &t.volumes)));
+            println!(
+                "{} {:?}",
+                dump.cell,
+                dump.truth.as_ref().map(|t| (t.tree.len(), &t.volumes))
+            );
         }
     }
 }
