@@ -15,8 +15,7 @@ use nandlab_vfs::{
 type Result<T = ()> = core::result::Result<T, Errno>;
 
 impl<D: BlockDevice> Squashfs<D> {
-    /// The place in a listing before a name: that of the last look-up, if it is not behind the
-    /// name.
+    /// The place in a listing before a name: that of the last look-up, unless that is behind it.
     fn listing_before(&mut self, ino: Ino, directory: Directory, name: &[u8]) -> Listing {
         let kept = self.listing.take();
         let kept = kept.filter(|(dir, listing)| *dir == ino && listing.last() < name);

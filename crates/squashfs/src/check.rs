@@ -102,8 +102,7 @@ impl Finding {
 pub struct Totals {
     /// Inodes.
     pub inodes: u64,
-    /// Bytes of contents, without holes; of each name of a file that has the same blocks as
-    /// another.
+    /// Bytes of contents, without holes; blocks that files share count for each of them.
     pub bytes: u64,
 }
 

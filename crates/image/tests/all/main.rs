@@ -12,5 +12,6 @@ mod salvage;
 mod short;
 mod slow;
 mod spare;
+mod squashfs;
 mod threads;
 mod ubi;
