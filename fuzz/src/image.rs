@@ -6,8 +6,10 @@
 //! them, checks, and extracts everything to an archive, as far as it can be had. The input says
 //! what is known of the shape. *Bound:* 24 MiB of heap.
 
-use crate::{edit::Script, ext, f2fs, fat, files, heap, jffs2, ubi};
+use crate::heap;
 use nandlab_block::{BlockDevice, Lba, Ram};
+use nandlab_damage::edit::Script;
+use nandlab_damage::{ext, f2fs, fat, jffs2, plant, ubi};
 use nandlab_ftl::nftl::{Nftl, NftlOptions};
 use nandlab_image::check::check;
 use nandlab_image::detect::Hints;
@@ -30,7 +32,8 @@ const NFTL: ImageFormat = ImageFormat {
     page: 512,
     oob: 16,
     pages_per_block: 16,
-    layout: Layout::DiskOnChip, ecc: None,
+    layout: Layout::DiskOnChip,
+    ecc: None,
 };
 const NFTL_BLOCKS: u32 = 40;
 
@@ -42,14 +45,19 @@ pub fn run(input: &[u8]) {
     seeds();
     let (place, format) = match script.seed % KINDS {
         0 | 6 => {
-            let (bytes, format) = jffs2::edited(own);
-            (flash(bytes), format)
+            let seeds = jffs2::seeds();
+            let seed = &seeds[own.seed % seeds.len()];
+            (flash(seed.edited(own).into_backing()), seed.format)
         }
-        1 | 7 => (flash(ubi::edited(own)), ubi::FORMAT),
-        2 | 8 => (flash(ubi::edited_from(&seeds().0, own)), ubi::FORMAT),
-        3 | 9 => (disk(ext::edited(own)), NFTL),
-        4 | 10 => (disk(fat::edited(own)), NFTL),
-        5 | 11 => (disk(f2fs::edited(own)), NFTL),
+        1 | 7 => {
+            let seeds = ubi::seeds();
+            let seed = &seeds[own.seed % seeds.len()];
+            (flash(seed.edited(own)), seed.format)
+        }
+        2 | 8 => (flash(seeds().0.edited(own)), ubi::LARGE),
+        3 | 9 => (disk(ext::TARGET.edited(own)), NFTL),
+        4 | 10 => (disk(fat::TARGET.edited(own)), NFTL),
+        5 | 11 => (disk(f2fs::TARGET.edited(own)), NFTL),
         _ => (flash(nftl(script)), NFTL),
     };
     let place = match script.part {
@@ -69,12 +77,12 @@ fn cut(whole: Place, part: u8) -> Place {
 }
 
 /// A volume of UBI with FAT in it, and FAT on NFTL.
-fn seeds() -> &'static (Vec<u8>, Vec<u8>) {
-    static SEEDS: OnceLock<(Vec<u8>, Vec<u8>)> = OnceLock::new();
+fn seeds() -> &'static (ubi::Seed, Vec<u8>) {
+    static SEEDS: OnceLock<(ubi::Seed, Vec<u8>)> = OnceLock::new();
     SEEDS.get_or_init(|| {
-        let bytes = vec![0xFF; ubi::FORMAT.bytes(ubi::BLOCKS as u32) as usize];
+        let bytes = vec![0xFF; ubi::BYTES];
         let mut ubi = Ubi::format(
-            Image::new(bytes, ubi::FORMAT).expect("whole blocks"),
+            Image::new(bytes, ubi::LARGE).expect("whole blocks"),
             Options::default(),
         )
         .expect("a flash without faults");
@@ -99,7 +107,7 @@ fn seeds() -> &'static (Vec<u8>, Vec<u8>) {
         let disk = Nftl::format(Image::new(bytes, NFTL).expect("whole blocks"), options)
             .expect("a flash without faults");
         (
-            ubi.into_backing(),
+            ubi::Seed::of(ubi.into_backing(), ubi::LARGE, Options::default()),
             planted(disk).into_medium().into_backing(),
         )
     })
@@ -109,7 +117,7 @@ fn planted<D: BlockDevice>(mut disk: D) -> D {
     nandlab_fat::format(&mut disk, &nandlab_fat::Format::default()).expect("a disk of this size");
     let mut fat =
         nandlab_fat::Fat::mount(&mut disk, nandlab_fat::Options::default()).expect("a new volume");
-    files::plant(&mut fat, 6, 3000).expect("room for the tree");
+    plant::plant(&mut fat, 6, 3000).expect("room for the tree");
     fat.unmount().expect("a disk without faults");
     drop(fat);
     disk
@@ -234,12 +242,14 @@ fn survive(place: Place, format: ImageFormat, options: u8) {
         page: Some(format.page),
         oob: Some(format.oob),
         layout: Some(format.layout),
+        ecc: None,
     };
     let opening = Opening {
         hints: if bit(0) { Hints::default() } else { known },
         volume: None,
         until: bit(1).then(|| u64::from(options >> 4)),
         salvage: !bit(2),
+        ..Opening::default()
     };
     heap::bounded(HEAP, || match Volume::at(place, &opening, Access::Read) {
         Err(error) => assert!(error.to_string().len() > 3, "an error says what is wrong"),

@@ -1,4 +1,4 @@
-//! What is fuzzed, and with what: inputs are lists of edits of a good medium, not media.
+//! What is fuzzed: inputs are lists of edits of a good medium (`nandlab-damage`), not media.
 //!
 //! *Promises.* One input gives one medium and one run on it, on every machine. A run panics on what
 //! must not be: a panic below, or more heap than the bound that its module states. Time is the
@@ -13,7 +13,6 @@
 
 #[cfg(any(feature = "ext", feature = "f2fs", feature = "fat"))]
 mod disk;
-mod edit;
 #[cfg(feature = "ext")]
 pub mod ext;
 #[cfg(feature = "f2fs")]

@@ -1,0 +1,113 @@
+//! Edits of a disk: words, bytes and sectors, mostly where structure lies.
+//!
+//! *Knows nothing of* formats: a format gives its good volumes and mends its checksums.
+
+use crate::edit::{Edit, Script};
+use nandlab_block::{BlockDevice, Lba, Ram};
+
+const SECTOR: usize = 512;
+
+/// A good volume, and where its structure lies.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    /// The volume.
+    pub ram: Ram,
+    /// Sectors worth an edit.
+    places: Vec<u64>,
+}
+
+impl Disk {
+    /// Takes as structure every sector that is not empty and has many zeros: contents of files here
+    /// have few.
+    pub fn new(mut ram: Ram) -> Self {
+        let sectors = ram.geometry().sectors;
+        let places = (0..sectors).filter(|lba| {
+            let zeros = sector(&mut ram, *lba)
+                .iter()
+                .filter(|byte| **byte == 0)
+                .count();
+            (60..SECTOR).contains(&zeros)
+        });
+        let places: Vec<u64> = places.collect();
+        assert!(!places.is_empty(), "an empty disk");
+        Self { places, ram }
+    }
+
+    /// One edit.
+    pub fn edit(&mut self, edit: Edit) {
+        let Edit {
+            verb,
+            field,
+            place,
+            value,
+        } = edit;
+        let lba = self.places[place % self.places.len()];
+        let other = self.places[value as usize % self.places.len()];
+        let mut data = sector(&mut self.ram, lba);
+        let at = usize::from(field) * 2;
+        let word = at.min(SECTOR - 4);
+        match verb % 10 {
+            0 => data[word..word + 4].copy_from_slice(&value.to_le_bytes()),
+            1 => data[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes()),
+            2 => data[at + (value >> 8 & 1) as usize] = value as u8,
+            3 => {
+                let old = u32::from_le_bytes([
+                    data[word],
+                    data[word + 1],
+                    data[word + 2],
+                    data[word + 3],
+                ]);
+                data[word..word + 4].copy_from_slice(&old.wrapping_add(value).to_le_bytes());
+            }
+            4 => data = sector(&mut self.ram, other),
+            5 => data[at..].fill(value as u8),
+            // Entries of tables and directories are of these sizes.
+            6 | 7 => {
+                let size = if verb % 10 == 6 { 32 } else { 128 };
+                let from = (value >> 16) as usize % (SECTOR / size) * size;
+                let entry = sector(&mut self.ram, other)[from..from + size].to_vec();
+                let to = at / size * size;
+                data[to..to + size].copy_from_slice(&entry);
+            }
+            8 => data[at] ^= 1 << (value % 8),
+            _ => {
+                // Anywhere, structure or not.
+                let lba = value as u64 % self.ram.geometry().sectors;
+                let mut data = sector(&mut self.ram, lba);
+                data[at] = place as u8;
+                return put(&mut self.ram, lba, &data);
+            }
+        }
+        put(&mut self.ram, lba, &data);
+    }
+}
+
+/// One format on disks.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Good volumes.
+    pub seeds: fn() -> &'static [Disk],
+    /// Makes checksums right again, unless the script says not to.
+    pub mend: fn(&mut Ram, Script<'_>),
+}
+
+impl Target {
+    /// The medium as edited.
+    pub fn edited(&self, script: Script<'_>) -> Ram {
+        let seeds = (self.seeds)();
+        let mut disk = seeds[script.seed % seeds.len()].clone();
+        script.edits().for_each(|edit| disk.edit(edit));
+        (self.mend)(&mut disk.ram, script);
+        disk.ram
+    }
+}
+
+fn sector(ram: &mut Ram, lba: u64) -> [u8; SECTOR] {
+    let mut data = [0; SECTOR];
+    ram.read(Lba(lba), &mut data).expect("a sector of the disk");
+    data
+}
+
+fn put(ram: &mut Ram, lba: u64, data: &[u8]) {
+    ram.write(Lba(lba), data).expect("a sector of the disk");
+}
