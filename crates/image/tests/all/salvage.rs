@@ -84,6 +84,7 @@ fn flash(bytes: Vec<u8>) -> Image<Vec<u8>> {
         oob: 0,
         pages_per_block: BLOCK as u32 / 256,
         layout: Layout::Raw,
+        ecc: None,
     };
     Image::new(bytes, format).unwrap()
 }
