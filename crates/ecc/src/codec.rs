@@ -3,6 +3,7 @@
 use crate::bch::Bch;
 use crate::hamming::Hamming;
 use crate::{Code, CodeError};
+use alloc::boxed::Box;
 
 /// A code, ready to use. Building one takes some time and memory (a few hundred KiB for the
 /// strongest codes), so keep it.
@@ -15,7 +16,7 @@ pub struct Codec {
 #[derive(Clone, Debug)]
 enum Engine {
     Hamming(Hamming),
-    Bch(Bch),
+    Bch(Box<Bch>),
 }
 
 /// The outcome of correcting a step.
@@ -38,7 +39,7 @@ impl Codec {
         code.check()?;
         let engine = match code {
             Code::Hamming { step, order } => Engine::Hamming(Hamming::new(step, order)),
-            Code::Bch { step, strength } => Engine::Bch(Bch::new(step, strength)),
+            Code::Bch { step, strength } => Engine::Bch(Box::new(Bch::new(step, strength))),
         };
         Ok(Self { code, engine })
     }

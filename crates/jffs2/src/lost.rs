@@ -156,7 +156,8 @@ impl Sifted {
                 for (start, end) in &gaps {
                     seen = without(&seen, *start, *end);
                 }
-                (lost.extend(gaps), older.extend(seen));
+                lost.extend(gaps);
+                older.extend(seen);
             }
             let data = LostData {
                 ino,

@@ -192,10 +192,7 @@ fn take_out(field: &Field, factor: &mut [u16], trace: &[u16]) -> usize {
     smaller[..trace.len()].copy_from_slice(trace);
     // Both monic from here on; `length` is one more than the degree of the smaller.
     reduce(field, &mut smaller[..trace.len()], &larger[..degree]);
-    loop {
-        let Some(top) = smaller[..degree].iter().rposition(|c| *c != 0) else {
-            break;
-        };
+    while let Some(top) = smaller[..degree].iter().rposition(|c| *c != 0) {
         let inverse = field.inverse_logarithm(smaller[top]);
         for coefficient in &mut smaller[..top] {
             *coefficient = field.power(field.logarithm(*coefficient) + inverse % field.cycle());

@@ -266,8 +266,10 @@ fn assert_no_damage_is_lost(sound: &[u8]) {
             inside
         };
         let len = [1, 1, 4, 64, 600][mix(seed, 2) as usize % 5].min(node.len - inside);
-        for at in node.at + inside..node.at + inside + len {
-            image[at] ^= mix(seed, at as u64) as u8 | 1;
+        let from = node.at + inside;
+        let hit = image[from..from + len].iter_mut();
+        for (at, byte) in (from as u64..).zip(hit) {
+            *byte ^= mix(seed, at) as u8 | 1;
         }
         let (found, losses, checked) = salvaged(&image);
         let told = found == tree || !losses.is_empty();
