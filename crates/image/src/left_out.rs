@@ -1,6 +1,7 @@
 //! What JFFS2 leaves out of its tree without an error, as Linux does.
 //!
-//! *Promises.* Each loss that the medium tells of is listed, with the path of its file and the range
+//! *Promises.* Each loss that the medium tells of is listed, with the path of its file and the
+//! range
 //! of its bytes where these are known. In a salvage, also what may be a loss: writes that may have
 //! been interrupted, inodes without a name, and bytes that are no node. *Knows nothing of* what
 //! reading a file tells by itself.

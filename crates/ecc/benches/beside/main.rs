@@ -5,7 +5,8 @@
 //! turn. The kernel's code is `lib/bch.c` and the Hamming functions of `ecc-sw-hamming.c` out of
 //! Debian's package linux-source-6.1, compiled by gcc -O2 into a program below the target
 //! directory; `bchlib` is the same `lib/bch.c` as a module of Python, which it installs there.
-//! Needs gcc, xz-utils, and python3 with venv and pip. A word chooses a code: hamming, bch-4, bch-8.
+//! Needs gcc, xz-utils, and python3 with venv and pip. A word chooses a code: hamming, bch-4,
+//! bch-8.
 
 mod ours;
 mod peers;

@@ -6,8 +6,8 @@
 //! nothing of* whether what begins like a format is whole: opening it shows that.
 //!
 //! *Map.* `scan` passes over an image once; `find` finds its `shape` from that, by `parity` and by
-//! the `score` of structures; `flash` and `disk` say what begins at a place. [`ranges`](crate::ranges) takes a whole image
-//! apart with them.
+//! the `score` of structures; `flash` and `disk` say what begins at a place.
+//! [`ranges`](crate::ranges) takes a whole image apart with them.
 
 pub mod disk;
 mod find;
