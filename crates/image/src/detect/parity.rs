@@ -110,9 +110,8 @@ pub(super) fn by_parity(
             }
         }
     }
-    found.sort_by_key(|(parity, _)| std::cmp::Reverse((parity.right, parity.bits)));
-    let best = found.first().map_or(0, |(parity, _)| parity.right);
-    found.retain(|(parity, _)| parity.right * 10 > best * 9);
+    let best = found.iter().map(|(parity, _)| parity.bits).max();
+    found.retain(|(parity, _)| parity.bits * 2 > best.unwrap_or(0));
     let shapes: Vec<Shape> = found.into_iter().map(|(_, shape)| shape).collect();
     match shapes[..] {
         [] => Ok(None),
@@ -236,7 +235,11 @@ fn surprise(code: Code, flips: u32) -> u32 {
     let places = code.step() as u32 * 8 + code.parity() as u32 * 8;
     let parity = match code {
         Code::Hamming { .. } => 22,
-        Code::Bch { .. } => code.parity() as u32 * 8,
+        // As many bits as the field has for each bit that is corrected.
+        Code::Bch { step, strength } => {
+            let order = (1 + 8 * u32::from(step)).ilog2() + 1;
+            order * u32::from(strength)
+        }
     };
     let patterns = (0..flips).map(|flip| f64::from(places - flip) / f64::from(flip + 1));
     let patterns: f64 = patterns.map(f64::log2).sum();
