@@ -14,7 +14,7 @@ use crate::detect::{DiskKind, FlashKind, Hints, Shape, Unclear};
 use crate::error::Result;
 use crate::known::{self, Known};
 use crate::view::View;
-use crate::window::{Part, Window};
+use crate::window::Part;
 use nandlab_sim::Backing;
 use serde::Serialize;
 
@@ -420,10 +420,9 @@ impl Cutter<'_> {
 
     /// The next header of a UBI block at the beginning of a page.
     fn counter(&self) -> Option<u64> {
-        let unit = u64::from(self.shape.page.max(512));
         let from = self.scan.counters.partition_point(|one| one.at < self.at);
         let mut rest = self.scan.counters[from..].iter();
-        rest.find(|one| one.at.is_multiple_of(unit.min(512)))
+        rest.find(|one| one.at.is_multiple_of(512))
             .map(|one| one.at)
     }
 
@@ -614,9 +613,4 @@ fn is_blank_before(list: &[Range], on_flash: &OnFlash) -> bool {
     let whole = on_flash.from.is_multiple_of(on_flash.block);
     let mut before = list.iter();
     whole && before.all(|range| range.content == Content::Erased)
-}
-
-/// The bytes of a range as an image of its own.
-pub fn window(image: Box<dyn Backing>, range: &Range) -> Window<Box<dyn Backing>> {
-    Window::new(image, range.part)
 }

@@ -1,7 +1,7 @@
 //! The data of a dump without its spare bytes.
 //!
-//! *Promises.* Reads only. Bits that the error correction can mend are mended; a page beyond
-//! correction reads as it is. *Knows nothing of* what the data mean.
+//! *Promises.* Nothing is written. Flipped bits are corrected; a page beyond correction reads as it
+//! is. *Knows nothing of* what the data mean.
 
 use nandlab_mtd::{Image, ImageError, ImageFormat, Mtd, MtdError, Page};
 use nandlab_sim::{Backing, BackingError};

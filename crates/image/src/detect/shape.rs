@@ -1,6 +1,6 @@
 //! How an image is cut into pages, and which error correction its spare bytes hold.
 //!
-//! *Knows nothing of* how that is found out.
+//! *Knows nothing of* the search for it: see `find`.
 
 use nandlab_ecc::Code;
 use nandlab_mtd::{ImageFormat, Layout};
