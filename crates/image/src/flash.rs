@@ -98,7 +98,9 @@ impl Volume {
                 } else {
                     Medium::Unmarked
                 };
-                self.jffs2(medium, endian, kept, access)
+                let raw_page = u64::from(format.page + format.oob);
+                let end = found * u64::from(format.page) / raw_page;
+                self.jffs2(medium, endian, (kept, Some(end)), access)
             }
             FlashKind::Ubi { vid, log } => self.ubi(medium, (vid, log), opening, access),
             FlashKind::Nftl => {
@@ -214,11 +216,12 @@ impl Volume {
         &mut self,
         medium: AnyMtd,
         endian: Endian,
-        kept: Medium,
+        (kept, end): (Medium, Option<u64>),
         access: Access,
     ) -> Result<()> {
         let options = nandlab_jffs2::Options {
             medium: Some(kept),
+            end: end.and_then(|end| u32::try_from(end).ok()),
             endian: Some(endian),
             read_only: access == Access::Read,
             ..nandlab_jffs2::Options::default()
@@ -315,7 +318,7 @@ impl Volume {
             }
             Inside::Jffs2(endian) => {
                 let medium = VolumeMtd::new(ubi, id).map_err(|error| failed("UBI", error))?;
-                self.jffs2(Box::new(medium), endian, Medium::Unmarked, access)
+                self.jffs2(Box::new(medium), endian, (Medium::Unmarked, None), access)
             }
         }
     }
@@ -406,7 +409,12 @@ impl Volume {
                     shape,
                 )
                 .map_err(|error| failed("flash", error))?;
-                self.jffs2(Box::new(medium), endian, Medium::Unmarked, Access::Read)
+                self.jffs2(
+                    Box::new(medium),
+                    endian,
+                    (Medium::Unmarked, Some(held)),
+                    Access::Read,
+                )
             }
         }
     }

@@ -184,6 +184,13 @@ impl<M: Mtd> Jffs2<M> {
     /// How bytes of a node are whose checksum is wrong: those at `from`, of the node at `at`.
     pub(crate) fn health(&self, at: u32, from: u32, data: &[u8]) -> Health {
         let page = self.flash.page_bytes();
+        if self
+            .options
+            .end
+            .is_some_and(|end| from + data.len() as u32 > end)
+        {
+            return Health::Damaged;
+        }
         // The parts of the bytes that were programmed at once.
         let first = data.len().min((page - from % page) as usize);
         let (first, rest) = data.split_at(first);
@@ -194,19 +201,21 @@ impl<M: Mtd> Jffs2<M> {
         let torn = parts
             .any(|part| !part.is_empty() && (last || part.len() >= TORN_BYTES) && is_erased(part))
             || tail.len() == TORN_BYTES && is_erased(tail);
-        // The log cannot have ended at a page if a later one is programmed.
+        // The log cannot have ended in a page if a later one is programmed. All nodes of the page
+        // are torn then: code that was not programmed miscorrects bytes before them, too.
         let ended = |page_at: u32| {
-            let behind = (page_at + page).saturating_sub(from) as usize;
-            data.get(behind..).is_none_or(is_erased)
+            let end = page_at + page;
+            let behind = end.saturating_sub(from) as usize;
+            data.get(behind..).is_none_or(is_erased) && self.is_last(end - 1)
         };
-        if torn || last && self.flash.doubt_at().is_some_and(ended) {
+        if torn || self.flash.doubt_at().is_some_and(ended) {
             Health::Torn
         } else {
             Health::Damaged
         }
     }
 
-    /// Whether the mount found no node behind this one in its block: there the log may have ended.
+    /// Whether the mount found no node behind this byte in its block: there the log may have ended.
     pub(crate) fn is_last(&self, at: u32) -> bool {
         let refs = &self.space.block(self.space.block_of(at)).refs;
         let behind = refs.partition_point(|node| node.at <= at);

@@ -47,6 +47,9 @@ with_defaults! {
         /// programmed whole that is not safe: an interrupted erase may leave a block that looks
         /// half filled, and whose rest only looks erased.
         pub resume: bool = false,
+        /// Bytes that the medium has, where it is an image that was cut off. A node that goes on
+        /// behind them is damaged: no interrupted write left it so.
+        pub end: Option<u32> = None,
         /// Bytes of a file that a node holds at most, and from a multiple of which on. With more
         /// than [`PAGE`] a write is all or nothing, as [`write_pages`](Jffs2::write_pages) has it.
         pub node_bytes: u32 = PAGE,
