@@ -50,7 +50,7 @@ impl serde::Serialize for Shown {
 pub(crate) fn has_cause(error: Errno) -> bool {
     matches!(
         error,
-        Errno::Io | Errno::Unclean | Errno::ReadOnly | Errno::NoSpace
+        Errno::Io | Errno::Unclean | Errno::ReadOnly | Errno::NoSpace | Errno::NotSupported
     )
 }
 
