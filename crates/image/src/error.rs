@@ -109,7 +109,7 @@ pub enum ImageError {
         /// What it is.
         found: String,
         /// What it may be.
-        expected: &'static str,
+        expected: String,
     },
     /// A list of entries makes no sense.
     #[error("{}: line {line}: found {found:?}, expected {expected}", path.display())]
