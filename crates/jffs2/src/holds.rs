@@ -6,7 +6,7 @@
 use crate::{
     Holds, Jffs2, Jffs2Error,
     broken::Broken,
-    format::{DIRENT, INODE, RawDirent, RawInode, XATTR, XREF, crc, kind},
+    format::{DIRENT, RawDirent, XATTR, XREF, crc, kind},
     lost::Health,
     space::{Owner, State},
     unreached::LostName,
@@ -80,13 +80,10 @@ impl<M: Mtd> Jffs2<M> {
                 Holds::Fields { ino }
             }
             // Fields that are not to be trusted may have named another inode.
-            Some((_, Owner::Inode(ino))) if !seen.inodes.contains(&ino) => {
-                let e = self.flash.endian;
-                let fixed = bytes.first_chunk::<INODE>();
-                match fixed.is_some_and(|fixed| RawInode::read(e, fixed).is_some()) {
-                    true => Holds::Nothing,
-                    false => self.unknown(at, bytes),
-                }
+            Some((_, Owner::Inode(ino)))
+                if !seen.inodes.contains(&ino) && self.lost.claims.contains_key(&at) =>
+            {
+                self.unknown(at, bytes)
             }
             Some(_) => Holds::Nothing,
         }
