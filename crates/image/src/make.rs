@@ -10,7 +10,6 @@ use crate::file::ImageFile;
 use crate::limits::{self, Limits};
 use crate::lock::Lock;
 use crate::parallel;
-use crate::scratch::beside;
 use crate::target::{Jffs2Target, Target, Volume};
 use crate::tree::{Node, Tree};
 use crate::volume::AnyDisk;
@@ -18,6 +17,7 @@ use crate::walk::Losses;
 use nandlab_block::Image as Disk;
 use nandlab_jffs2::{Compression, Medium};
 use nandlab_mtd::{Image, ImageFormat, Layout, Mtd};
+use nandlab_scratch::beside;
 use nandlab_vfs::{Errno, FileSystem, Time};
 use std::fs::File;
 use std::path::Path;
@@ -179,11 +179,29 @@ pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
     let losses = making.format.limits().fit(&mut tree, making.lossy)?;
     let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
-    let mut made = making.fill(&tree, scratch.as_file(), to)?;
-    made.losses.list.splice(0..0, losses.list);
-    made.losses.more += losses.more;
+    let made = making.fill(&tree, scratch.as_file(), to)?.after(losses);
     scratch.persist(to)?;
     Ok(made)
+}
+
+/// Makes an image of a settled tree in an empty file, which errors call `name`.
+pub(crate) fn make_in(
+    file: &File,
+    name: &Path,
+    mut tree: Tree,
+    mut making: Making<'_>,
+) -> Result<Made> {
+    let losses = making.format.limits().fit(&mut tree, making.lossy)?;
+    Ok(making.fill(&tree, file, name)?.after(losses))
+}
+
+impl Made {
+    /// The same with earlier losses before its own.
+    fn after(mut self, earlier: Losses) -> Self {
+        self.losses.list.splice(0..0, earlier.list);
+        self.losses.more += earlier.more;
+        self
+    }
 }
 
 impl Making<'_> {

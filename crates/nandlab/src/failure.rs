@@ -4,6 +4,7 @@ use nandlab_crash::CrashError;
 use nandlab_lab::RunError;
 use nandlab_lab::cut::PrepareError;
 use nandlab_papers::PaperError;
+use nandlab_scratch::ScratchError;
 use nandlab_stack::DescriptionError;
 use std::io;
 use std::path::PathBuf;
@@ -78,6 +79,12 @@ pub enum Failure {
         /// The input, or the other output.
         input: PathBuf,
     },
+}
+
+impl From<ScratchError> for Failure {
+    fn from(ScratchError { path, error }: ScratchError) -> Self {
+        Self::Output { path, error }
+    }
 }
 
 impl Failure {
