@@ -61,6 +61,14 @@ pub enum Failure {
         /// Why not.
         error: io::Error,
     },
+    /// An image that was mounted is not what it was, or could not be written.
+    #[error("{}: {what}", path.display())]
+    Mounted {
+        /// The image.
+        path: PathBuf,
+        /// What happened.
+        what: String,
+    },
     /// Several runs would read one pipe.
     #[error(
         "{}: found a pipe, which can be read once, expected a file for several runs; write \
@@ -100,7 +108,7 @@ impl Failure {
             Self::Run(error) if !error.is_bad_input() => Status::Problem,
             Self::Prepare(PrepareError::Build(error)) if !error.is_bad_input() => Status::Problem,
             Self::Image(error) if !error.is_bad_input() => Status::Problem,
-            Self::Paper(_) => Status::Problem,
+            Self::Paper(_) | Self::Mounted { .. } => Status::Problem,
             Self::Export(error) if !error.is_bad_input() => Status::Problem,
             _ => Status::BadInput,
         }

@@ -4,6 +4,7 @@
 //! work. A file is as it was until the result is complete.
 
 use crate::failure::Failure;
+use crate::terminal;
 use nandlab_image::words::visible;
 use nandlab_lab::result::RunResult;
 use nandlab_lab::{Outcome, report, table};
@@ -56,7 +57,7 @@ impl Targets {
     /// Writes the outcomes wherever they are asked for.
     pub fn write(self, outcomes: &[Outcome]) -> Result<(), Failure> {
         if !self.json.as_ref().is_some_and(Target::is_stdout) {
-            print(&table::compare(outcomes))?;
+            print_table(&table::compare(outcomes))?;
         }
         if let Some(target) = self.json {
             let results: Vec<&RunResult> = outcomes.iter().map(|outcome| &outcome.result).collect();
@@ -222,6 +223,11 @@ pub fn distinct<'a>(
 /// Writes text for people to standard output, where a terminal obeys none of it.
 pub fn print(text: &str) -> Result<(), Failure> {
     put(&visible(text))
+}
+
+/// The same of a table, or of other text whose characters are the command's own.
+pub fn print_table(text: &str) -> Result<(), Failure> {
+    print(&terminal::shown(text))
 }
 
 /// Writes a message to standard error, where a terminal obeys none of it.
