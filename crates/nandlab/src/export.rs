@@ -7,7 +7,7 @@ pub mod error;
 mod served;
 
 use crate::failure::{Failure, Status};
-use crate::output::{Target, note, print, writable};
+use crate::output::{Target, note, print, print_table, writable};
 use nandlab_image::lock::Lock;
 
 pub use error::ExportError;
@@ -85,7 +85,7 @@ impl Args {
         let stack = Stack::build(&description).map_err(ExportError::from)?;
         let served = Served::new(stack).map_err(ExportError::from)?;
         let recording = self.serve(&served, trace.as_ref())?;
-        print(&served.summary())?;
+        print_table(&served.summary())?;
         if let (Some(path), Some(trace), Some(recording)) = (&self.record, trace, recording) {
             let lines = recording.finish().map_err(|error| ExportError::Record {
                 path: path.clone(),
