@@ -10,6 +10,7 @@ use crate::common::noise;
 use crate::edits::{lab, names};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -221,6 +222,53 @@ fn a_signal_leaves_no_part_of_a_saved_chip() {
         );
         let is_whole = fs::read(lab.path("saved")).is_ok_and(|found| found == saved);
         assert_eq!(is_whole, found.len() == 2, "{signal:?}");
+    }
+}
+
+#[test]
+fn a_recording_takes_its_place_when_the_export_ends_and_not_before() {
+    for (signal, is_recorded) in [
+        (Signal::KILL, false),
+        (Signal::INT, true),
+        (Signal::TERM, true),
+        (Signal::HUP, true),
+    ] {
+        let lab = Lab::new();
+        lab.write("stack.toml", SMALL.as_bytes());
+        lab.write("trace", b"old");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nandlab"))
+            .args([
+                "export",
+                "stack.toml",
+                "--nbd",
+                "unix:socket",
+                "--record",
+                "trace",
+            ])
+            .current_dir(lab.path("."))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut said).unwrap();
+        assert!(said.starts_with("nbd+unix:"), "{said}");
+        assert_eq!(fs::read(lab.path("trace")).unwrap(), b"old");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        stdout.read_to_string(&mut said).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.success(), is_recorded, "{signal:?}: {said}");
+        let trace = fs::read_to_string(lab.path("trace")).unwrap();
+        let expected = if is_recorded {
+            "fio version 3 iolog\n"
+        } else {
+            "old"
+        };
+        assert!(trace.starts_with(expected), "{signal:?}: {trace}");
+        let mut left = names(&lab);
+        // Nobody removes the socket of a process that was killed.
+        left.retain(|name| is_recorded || name != "socket");
+        assert_eq!(left, ["stack.toml", "trace"], "{signal:?}");
     }
 }
 
