@@ -1,12 +1,12 @@
 //! Files that are written beside their targets and take the targets' places when they are whole.
 //!
-//! *Promises.* A target is as it was until [`Scratch::persist`]. Where the file system can, a scratch
-//! file has no name, so that nothing is left of it however the process ends. It gets a name only when
-//! it is whole: that of the target, or where a file is there already, a hidden one for the moment
-//! until it replaces that file. A process that is killed in this moment leaves the hidden file, with
-//! the whole result in it. Other scratch files have a name from the start; they are removed when they
-//! are dropped, and by [`remove_all`] when a signal ends the process. *Knows nothing of* what is in
-//! the files.
+//! *Promises.* A target is as it was until [`Scratch::persist`]. Where the file system can, a
+//! scratch file has no name, so that nothing is left of it however the process ends. It gets a name
+//! when it is whole: that of the target, or where a file is there already, a hidden one for the
+//! moment until it replaces that file. A process that is killed in this moment leaves the hidden
+//! file, with the whole result in it. Other scratch files have a name from the start; they are
+//! removed when they are dropped, and by [`remove_all`] when a signal ends the process. *Knows
+//! nothing of* what is in the files.
 
 #![forbid(unsafe_code)]
 

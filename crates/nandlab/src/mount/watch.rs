@@ -1,8 +1,8 @@
 //! An image's file while it is mounted: other programs may cut, replace or delete it.
 //!
-//! *Promises.* [`Watch::end`] fails if the file is not what it was, with the image and what happened
-//! to it: what was written to such an image is not where its user looks for it. *Knows nothing of*
-//! what is in the image.
+//! *Promises.* [`Watch::end`] fails if the file is not what it was, with the image and what
+//! happened to it: what was written to such an image is not where its user looks for it. *Knows
+//! nothing of* what is in the image.
 
 use super::Failure;
 use nandlab_image::volume::Access;
