@@ -79,7 +79,7 @@ impl<B: Backing> Image<B> {
 
     fn check_writable(&self) -> Result<(), BlockError> {
         if self.read_only {
-            Err(BlockError::ReadOnly)
+            Err(BlockError::ReadOnly(None))
         } else {
             Ok(())
         }
@@ -156,8 +156,11 @@ mod tests {
     #[test]
     fn a_read_only_image_never_changes() {
         let mut disk = Image::new(vec![1u8; 1024], 512).unwrap().read_only();
-        assert_eq!(disk.write(Lba(0), &[5; 512]), Err(BlockError::ReadOnly));
-        assert_eq!(disk.discard(Lba(0), 2), Err(BlockError::ReadOnly));
+        assert_eq!(
+            disk.write(Lba(0), &[5; 512]),
+            Err(BlockError::ReadOnly(None))
+        );
+        assert_eq!(disk.discard(Lba(0), 2), Err(BlockError::ReadOnly(None)));
         assert_eq!(disk.flush(), Ok(()));
         assert_eq!(disk.into_backing(), [1; 1024]);
     }

@@ -169,9 +169,9 @@ pub enum BlockError {
     /// The device does not offer this operation.
     #[error("operation not supported by this device")]
     Unsupported,
-    /// The device cannot be written.
+    /// The device cannot be written, or not any more; a layer that refuses says why.
     #[error("read-only device")]
-    ReadOnly,
+    ReadOnly(#[source] Option<LayerFault>),
     /// The layer broke its own rules or those of the layer below; the device refuses everything
     /// from here on.
     #[error("internal error")]
@@ -213,6 +213,7 @@ impl BlockError {
         let (place, what, finding) = match self {
             Self::Internal(fault)
             | Self::WornOut(Some(fault))
+            | Self::ReadOnly(Some(fault))
             | Self::Lost {
                 cause: Some(fault), ..
             } => return fault.cause,
@@ -235,7 +236,7 @@ impl BlockError {
             Self::WornOut(None) => (Place::Whole, "worn out", None),
             Self::PowerCut => (Place::Whole, "power cut", None),
             Self::Unsupported => (Place::Whole, "operation not supported", None),
-            Self::ReadOnly => (Place::Whole, "read-only", None),
+            Self::ReadOnly(None) => (Place::Whole, "read-only", None),
             Self::Backing(why) => (Place::Whole, why, None),
         };
         MediumFault {
@@ -245,11 +246,12 @@ impl BlockError {
         }
     }
 
-    /// The same error without the cause of a loss, for comparing what two devices answer.
+    /// The same error without its cause, for comparing what two devices answer.
     pub fn without_cause(self) -> Self {
         match self {
             Self::Lost { lba, .. } => Self::lost(lba),
             Self::WornOut(_) => Self::WornOut(None),
+            Self::ReadOnly(_) => Self::ReadOnly(None),
             other => other,
         }
     }
@@ -293,13 +295,13 @@ impl BlockError {
 ///         Ok(())
 ///     }
 ///     fn write(&mut self, _: Lba, _: &[u8]) -> Result<(), BlockError> {
-///         Err(BlockError::ReadOnly)
+///         Err(BlockError::ReadOnly(None))
 ///     }
 ///     fn flush(&mut self) -> Result<(), BlockError> {
 ///         Ok(())
 ///     }
 ///     fn discard(&mut self, _: Lba, _: u64) -> Result<(), BlockError> {
-///         Err(BlockError::ReadOnly)
+///         Err(BlockError::ReadOnly(None))
 ///     }
 /// }
 ///

@@ -93,7 +93,7 @@ impl Fault for ExtError {
     fn errno(&self) -> Errno {
         match self {
             Self::Call(errno) => *errno,
-            Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
+            Self::Device(BlockError::ReadOnly(_)) | Self::Failed => Errno::ReadOnly,
             Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
             Self::Journal(_) | Self::Group { .. } | Self::Inode { .. } | Self::Block { .. } => {
                 Errno::Unclean

@@ -114,7 +114,7 @@ impl Fault for F2fsError {
     fn errno(&self) -> Errno {
         match self {
             Self::Call(errno) => *errno,
-            Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
+            Self::Device(BlockError::ReadOnly(_)) | Self::Failed => Errno::ReadOnly,
             Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
             Self::OnlyRead { .. } => Errno::ReadOnly,
             Self::Sealed { .. } => Errno::NotSupported,

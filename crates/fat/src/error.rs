@@ -86,7 +86,7 @@ impl Fault for FatError {
     fn errno(&self) -> Errno {
         match self {
             Self::Call(errno) => *errno,
-            Self::Device(BlockError::ReadOnly) | Self::Failed => Errno::ReadOnly,
+            Self::Device(BlockError::ReadOnly(_)) | Self::Failed => Errno::ReadOnly,
             Self::Boot { .. }
             | Self::Sectors { .. }
             | Self::ForeignNvram { .. }

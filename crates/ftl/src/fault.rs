@@ -56,7 +56,7 @@ impl Health {
     pub fn fault(&mut self, error: MtdError, geometry: &Geometry) -> BlockError {
         match error {
             MtdError::PowerCut => BlockError::PowerCut,
-            MtdError::ReadOnly => BlockError::ReadOnly,
+            MtdError::ReadOnly(cause) => BlockError::ReadOnly(cause),
             MtdError::Backing(why) => BlockError::Backing(why),
             _ => self.stop(BlockError::Internal(
                 error.fault(geometry).in_layer(self.layer),

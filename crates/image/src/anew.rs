@@ -9,13 +9,14 @@
 use crate::detect::{Detected, FlashKind};
 use crate::error::{ImageError, Result};
 use crate::lock::Lock;
-use crate::make::{Format, Making, make};
+use crate::make::{Format, Making, make, make_in};
 use crate::raw::raw;
-use crate::scratch::beside;
 use crate::source;
+use crate::tree::Tree;
 use crate::volume::{Access, Layer, Opening, UbiVolume, Volume};
 use nandlab_jffs2::{Compression, Endian, Medium};
 use nandlab_mtd::{Geometry, ImageFormat, Layout};
+use nandlab_scratch::beside;
 use nandlab_ubi::format::VolumeKind;
 use nandlab_ubi::{Headers, ImageSpec, ImageVolume, UbiError, VolumeSpec, image_to};
 use std::fs::File;
@@ -33,7 +34,9 @@ pub fn anew(from: &Path, opening: &Opening, shape: ImageFormat, to: &Path) -> Re
                 (0, true) => Medium::Nor,
                 (0, false) => Medium::Unmarked,
             };
-            jffs2(from, opening, (endian, medium), shape, to)
+            let mut ignored = |_| {};
+            let (tree, making) = jffs2(from, opening, (endian, medium), shape, &mut ignored)?;
+            Ok(make(tree, making, to)?.bytes)
         }
         Detected::Flash(old, FlashKind::Ubi { vid: 1.., .. }) if shape.oob == 0 => {
             ubi(&volume, old, opening, shape, to)
@@ -50,13 +53,14 @@ pub fn anew(from: &Path, opening: &Opening, shape: ImageFormat, to: &Path) -> Re
     }
 }
 
-fn jffs2(
+/// The tree of a JFFS2 image, and how it is made again.
+fn jffs2<'a>(
     from: &Path,
     opening: &Opening,
     (endian, medium): (Endian, Medium),
     shape: ImageFormat,
-    to: &Path,
-) -> Result<u64> {
+    progress: &'a mut dyn FnMut(u64),
+) -> Result<(Tree, Making<'a>)> {
     let (tree, _) = source::image(from, opening, false)?;
     let choices = nandlab_jffs2::Format {
         medium: Some(medium),
@@ -70,9 +74,9 @@ fn jffs2(
         size: None,
         lossy: false,
         threads: 2,
-        progress: &mut |_| {},
+        progress,
     };
-    Ok(make(tree, making, to)?.bytes)
+    Ok((tree, making))
 }
 
 /// What stops the making of an image.
@@ -119,11 +123,9 @@ fn ubi(
     geometry.write_unit = vid;
     let leb = (shape.page * shape.pages_per_block)
         .saturating_sub((vid + 64).next_multiple_of(shape.page));
-    let dir = tempfile::tempdir().map_err(ImageError::file(std::env::temp_dir()))?;
     let (mut specs, mut files, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
     for one in volumes {
-        let path = dir.path().join(one.id.to_string());
-        let length = contents(volume, one, opening, (leb, shape.page), &path)?;
+        let (file, length) = contents(volume, one, opening, (leb, shape.page))?;
         let kind = if one.kind == "static" {
             VolumeKind::Static
         } else {
@@ -141,7 +143,7 @@ fn ubi(
             spec,
             data: Vec::new(),
         });
-        files.push(File::open(&path).map_err(ImageError::file(&path))?);
+        files.push(file);
         lengths.push(length);
     }
     let spec = ImageSpec {
@@ -180,15 +182,16 @@ fn ubi(
     Ok(bytes)
 }
 
-/// Puts what a volume is to hold into a file; gives how many bytes count: what is erased at the end
-/// of a dynamic volume does not.
+/// Puts what a volume is to hold into a file without a name; gives how many bytes count: what is
+/// erased at the end of a dynamic volume does not.
 fn contents(
     volume: &Volume,
     one: &UbiVolume,
     opening: &Opening,
     (leb, page): (u32, u32),
-    path: &Path,
-) -> Result<u64> {
+) -> Result<(File, u64)> {
+    let dir = std::env::temp_dir();
+    let file = tempfile::tempfile_in(&dir).map_err(ImageError::file(&dir))?;
     let opening = Opening {
         volume: Some(one.id.to_string()),
         ..opening.clone()
@@ -208,16 +211,12 @@ fn contents(
                 .layers
                 .iter()
                 .any(|layer| matches!(layer, Layer::Jffs2 { endian: "big", .. }));
-            jffs2(
-                image,
-                &opening,
-                (
-                    if big { Endian::Big } else { Endian::Little },
-                    Medium::Unmarked,
-                ),
-                shape,
-                path,
-            )
+            let endian = if big { Endian::Big } else { Endian::Little };
+            let how = (endian, Medium::Unmarked);
+            let mut ignored = |_| {};
+            let (tree, making) = jffs2(image, &opening, how, shape, &mut ignored)?;
+            let bytes = make_in(&file, &dir, tree, making)?.bytes;
+            Ok((file, bytes))
         }
         Some("UBIFS") => {
             let expected =
@@ -230,22 +229,20 @@ fn contents(
         }
         _ => {
             let mut counted = Counted {
-                to: BufWriter::new(File::create(path).map_err(ImageError::file(path))?),
+                to: BufWriter::new(&file),
                 at: 0,
                 end: 0,
             };
             let (bytes, losses) = raw(volume, &opening, &mut counted)?;
-            match losses.list.first() {
-                Some(loss) => Err(ImageError::Open {
-                    layer: "UBI",
-                    why: format!("volume {}: {}", one.name, loss.what),
-                }),
-                None => Ok(if one.kind == "static" {
-                    bytes
-                } else {
-                    counted.end
-                }),
+            if let Some(loss) = losses.list.first() {
+                let why = format!("volume {}: {}", one.name, loss.what);
+                return Err(ImageError::Open { layer: "UBI", why });
             }
+            counted.flush().map_err(ImageError::file(&dir))?;
+            let end = counted.end;
+            drop(counted);
+            let is_static = one.kind == "static";
+            Ok((file, if is_static { bytes } else { end }))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::partitions::PartitionError;
 use crate::words::placed;
+use nandlab_scratch::ScratchError;
 use nandlab_vfs::{Cause, Errno};
 use std::fmt;
 use std::io;
@@ -156,6 +157,12 @@ pub enum ImageError {
         /// What it may be.
         expected: String,
     },
+}
+
+impl From<ScratchError> for ImageError {
+    fn from(ScratchError { path, error }: ScratchError) -> Self {
+        Self::File { path, error }
+    }
 }
 
 impl ImageError {

@@ -3,13 +3,14 @@
 //! *Promises.* Memory is constant, whatever the file's length. What was written reads back at once,
 //! and is in the file after [`ImageFile::write_back`]. A file opened for reading is never changed.
 //! A *blank* file reads as erased flash (0xFF) where nothing was written, an *empty* one as zeros,
-//! and takes no space there. *Knows nothing of* what the bytes mean.
+//! and takes no space there. A *guarded* file fails as soon as another program has changed it: what
+//! is in memory would not fit it any more. *Knows nothing of* what the bytes mean.
 
 use crate::sink::is_zero;
 use nandlab_sim::{Backing, BackingError};
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 /// Bytes of a window.
@@ -46,10 +47,52 @@ impl New {
     }
 }
 
+/// A file as it was when it was last looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    len: u64,
+    modified: (i64, i64),
+}
+
+impl Seen {
+    fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self {
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+}
+
+/// What tells that another program has changed a file.
+#[derive(Debug, Default)]
+struct Guard(Option<Seen>);
+
+impl Guard {
+    /// Fails if the file is not as it was.
+    fn check(&self, file: &File) -> io::Result<()> {
+        match self.0 {
+            Some(seen) if Seen::of(file)? != seen => Err(io::ErrorKind::InvalidData.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes to the file if it is as it was.
+    fn write(&mut self, file: &File, data: &[u8], at: u64) -> io::Result<()> {
+        self.check(file)?;
+        file.write_all_at(data, at)?;
+        if let Some(seen) = &mut self.0 {
+            *seen = Seen::of(file)?;
+        }
+        Ok(())
+    }
+}
+
 /// An image in a file.
 #[derive(Debug)]
 pub struct ImageFile {
     file: File,
+    guard: Guard,
     len: u64,
     writable: bool,
     new: Option<New>,
@@ -82,12 +125,22 @@ impl ImageFile {
         let len = (&file).seek(SeekFrom::End(0))?;
         Ok(Self {
             file,
+            guard: Guard::default(),
             len,
             writable,
             new: None,
             windows: Vec::new(),
             clock: 0,
         })
+    }
+
+    /// The same, and every access fails from the moment on when another program changes the file.
+    pub fn guarded(mut self) -> io::Result<Self> {
+        // A device has no times of its own.
+        if self.file.metadata()?.is_file() {
+            self.guard = Guard(Some(Seen::of(&self.file)?));
+        }
+        Ok(self)
     }
 
     /// Makes an empty file one of so many erased bytes.
@@ -105,6 +158,7 @@ impl ImageFile {
         let written = vec![false; len.div_ceil(WINDOW as u64) as usize];
         Ok(Self {
             file,
+            guard: Guard::default(),
             len,
             writable: true,
             new: Some(New { byte, written }),
@@ -138,9 +192,9 @@ impl ImageFile {
     /// Puts everything that was written into the file.
     pub fn write_back(&mut self) -> io::Result<()> {
         for window in self.windows.iter_mut().filter(|window| window.dirty) {
-            store(&self.file, self.len, &mut self.new, window)?;
+            store(&self.file, &mut self.guard, self.len, &mut self.new, window)?;
         }
-        Ok(())
+        self.guard.check(&self.file)
     }
 
     /// The window that holds `at`, read if it is not there.
@@ -177,8 +231,9 @@ impl ImageFile {
             .map_or(0, |(index, _)| index);
         let window = &mut self.windows[oldest];
         if window.dirty {
-            store(&self.file, self.len, &mut self.new, window)?;
+            store(&self.file, &mut self.guard, self.len, &mut self.new, window)?;
         }
+        self.guard.check(&self.file)?;
         window.number = NONE;
         let at = number * WINDOW as u64;
         let len = WINDOW.min((self.len - at) as usize);
@@ -204,6 +259,27 @@ impl ImageFile {
         count >= least && self.new.as_ref().is_none_or(New::is_empty) && !held()
     }
 
+    /// The first window from `first` on and before `end` that may hold anything but zeros.
+    fn touched(&self, first: u64, end: u64) -> Option<u64> {
+        let new = match &self.new {
+            Some(new) if new.is_empty() && self.writable => new,
+            _ => return (first < end).then_some(first),
+        };
+        let written = new.written[first as usize..end as usize]
+            .iter()
+            .position(|written| *written);
+        let held = self.windows.iter().map(|window| window.number);
+        let held = held.filter(|number| (first..end).contains(number)).min();
+        let written = written.map(|at| first + at as u64);
+        [written, held].into_iter().flatten().min()
+    }
+
+    fn read_direct(&self, buf: &mut [u8], offset: u64) -> Result<(), BackingError> {
+        let read = self.file.read_exact_at(buf, offset);
+        read.and_then(|()| self.guard.check(&self.file))
+            .map_err(|error| reason(&error))
+    }
+
     /// Writes by the windows; zeros where nothing was written are there already.
     fn write_direct(&mut self, data: &[u8], offset: u64) -> Result<(), BackingError> {
         if let Some(new) = &mut self.new {
@@ -217,15 +293,21 @@ impl ImageFile {
             }
             written.fill(true);
         }
-        self.file
-            .write_all_at(data, offset)
+        self.guard
+            .write(&self.file, data, offset)
             .map_err(|error| reason(&error))
     }
 }
 
-fn store(file: &File, len: u64, new: &mut Option<New>, window: &mut Window) -> io::Result<()> {
+fn store(
+    file: &File,
+    guard: &mut Guard,
+    len: u64,
+    new: &mut Option<New>,
+    window: &mut Window,
+) -> io::Result<()> {
     let at = window.number * WINDOW as u64;
-    file.write_all_at(&window.bytes[..WINDOW.min((len - at) as usize)], at)?;
+    guard.write(file, &window.bytes[..WINDOW.min((len - at) as usize)], at)?;
     if let Some(new) = new {
         new.written[window.number as usize] = true;
     }
@@ -240,6 +322,7 @@ fn reason(error: &io::Error) -> BackingError {
         io::ErrorKind::QuotaExceeded => "disk quota exceeded",
         io::ErrorKind::FileTooLarge => "file too large for the file system",
         io::ErrorKind::UnexpectedEof => "file shorter than it was",
+        io::ErrorKind::InvalidData => "changed by another program since it was opened",
         io::ErrorKind::PermissionDenied => "permission denied",
         _ => "input/output error",
     })
@@ -253,19 +336,14 @@ impl Backing for ImageFile {
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
         self.check(offset, buf.len() as u64)?;
         if self.is_direct(offset, buf.len(), WINDOW) {
-            return self
-                .file
-                .read_exact_at(buf, offset)
-                .map_err(|error| reason(&error));
+            return self.read_direct(buf, offset);
         }
         let (mut at, mut rest) = (offset, buf);
         while !rest.is_empty() {
             let within = (at % WINDOW as u64) as usize;
             let (now, later) = rest.split_at_mut(rest.len().min(WINDOW - within));
             if self.is_direct(at, now.len(), WINDOW) {
-                self.file
-                    .read_exact_at(now, at)
-                    .map_err(|error| reason(&error))?;
+                self.read_direct(now, at)?;
                 (at, rest) = (at + WINDOW as u64, later);
                 continue;
             }
@@ -303,6 +381,25 @@ impl Backing for ImageFile {
             }
             at += now.len() as u64;
             rest = later;
+        }
+        Ok(())
+    }
+
+    /// Where nothing was written to a new file that is empty, there are zeros already: that costs
+    /// nothing, whatever the length.
+    fn punch(&mut self, offset: u64, len: u64) -> Result<(), BackingError> {
+        let end = self.check(offset, len)?;
+        let mut at = offset;
+        while at < end {
+            let window = at / WINDOW as u64;
+            let Some(next) = self.touched(window, end.div_ceil(WINDOW as u64)) else {
+                return Ok(());
+            };
+            at = at.max(next * WINDOW as u64);
+            let within = (at % WINDOW as u64) as usize;
+            let count = (WINDOW - within).min((end - at) as usize);
+            self.write_at(at, &[0; WINDOW][..count])?;
+            at += count as u64;
         }
         Ok(())
     }
@@ -375,6 +472,49 @@ mod tests {
         expected[104_999..105_001].copy_from_slice(&[1, 2]);
         file.read_exact_at(&mut bytes, 0).unwrap();
         assert!(bytes == expected);
+    }
+
+    #[test]
+    fn terabytes_of_zeros_in_a_new_file_take_neither_writes_nor_space() {
+        const LEN: u64 = 3 << 40;
+        let mut image = ImageFile::empty(tempfile::tempfile().unwrap(), LEN).unwrap();
+        image.write_at(1 << 40, &[7; 100_000]).unwrap();
+        image.write_at((1 << 40) + 200_000, &[8; 10]).unwrap();
+        image.punch(5, LEN - 10).unwrap();
+        let written = &image.new.as_ref().unwrap().written;
+        assert!(written.iter().filter(|written| **written).count() <= 5);
+        let mut bytes = vec![9; 300_000];
+        image.read_at((1 << 40) - 1000, &mut bytes).unwrap();
+        assert!(is_zero(&bytes));
+        let file = image.finish(LEN).unwrap();
+        assert!(file.metadata().unwrap().blocks() <= 1000);
+    }
+
+    #[test]
+    fn a_guarded_file_that_another_program_changes_fails_and_stays_as_that_left_it() {
+        for cut in [0, 50_000, 1 << 20] {
+            let scratch = tempfile::NamedTempFile::new().unwrap();
+            scratch.as_file().set_len(1 << 20).unwrap();
+            let image = ImageFile::open_writable(scratch.path()).unwrap();
+            let mut image = image.guarded().unwrap();
+            image.write_at(900_000, &[1; 10]).unwrap();
+            image.write_at(0, &[2; 100_000]).unwrap();
+            image.sync().unwrap();
+            image.write_at(900_000, &[3; 10]).unwrap();
+            scratch.as_file().set_len(cut).unwrap();
+            // The same length, but other contents.
+            let before = scratch.as_file().metadata().unwrap().modified().unwrap();
+            let later = before + std::time::Duration::from_secs(1);
+            scratch.as_file().set_modified(later).unwrap();
+            let changed = Err(BackingError::Io(
+                "changed by another program since it was opened",
+            ));
+            assert_eq!(image.sync(), changed);
+            assert_eq!(image.write_at(200_000, &[4; 10_000]), changed);
+            assert_eq!(image.read_at(300_000, &mut [0; 10]), changed);
+            assert!(image.read_at(300_000, &mut [0; 100_000]).is_err());
+            assert_eq!(scratch.as_file().metadata().unwrap().len(), cut);
+        }
     }
 
     #[test]

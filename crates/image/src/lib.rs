@@ -57,7 +57,6 @@ pub mod ranges;
 pub mod raw;
 pub mod remove;
 pub mod repair;
-pub mod scratch;
 mod short;
 pub mod sink;
 pub mod source;

@@ -10,14 +10,14 @@ use crate::file::ImageFile;
 use crate::limits::{self, Limits};
 use crate::lock::Lock;
 use crate::parallel;
-use crate::scratch::beside;
 use crate::target::{Jffs2Target, Target, Volume};
-use crate::tree::{Node, Tree};
+use crate::tree::{Data, Node, Tree};
 use crate::volume::AnyDisk;
 use crate::walk::Losses;
 use nandlab_block::Image as Disk;
 use nandlab_jffs2::{Compression, Medium};
 use nandlab_mtd::{Image, ImageFormat, Layout, Mtd};
+use nandlab_scratch::beside;
 use nandlab_vfs::{Errno, FileSystem, Time};
 use std::fs::File;
 use std::path::Path;
@@ -179,11 +179,29 @@ pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
     let losses = making.format.limits().fit(&mut tree, making.lossy)?;
     let _lock = Lock::target(to)?;
     let scratch = beside(to)?;
-    let mut made = making.fill(&tree, scratch.as_file(), to)?;
-    made.losses.list.splice(0..0, losses.list);
-    made.losses.more += losses.more;
+    let made = making.fill(&tree, scratch.as_file(), to)?.after(losses);
     scratch.persist(to)?;
     Ok(made)
+}
+
+/// Makes an image of a settled tree in an empty file, which errors call `name`.
+pub(crate) fn make_in(
+    file: &File,
+    name: &Path,
+    mut tree: Tree,
+    mut making: Making<'_>,
+) -> Result<Made> {
+    let losses = making.format.limits().fit(&mut tree, making.lossy)?;
+    Ok(making.fill(&tree, file, name)?.after(losses))
+}
+
+impl Made {
+    /// The same with earlier losses before its own.
+    fn after(mut self, earlier: Losses) -> Self {
+        self.losses.list.splice(0..0, earlier.list);
+        self.losses.more += earlier.more;
+        self
+    }
 }
 
 impl Making<'_> {
@@ -394,12 +412,7 @@ fn jobs(tree: &Tree) -> impl Iterator<Item = Job> + Send + '_ {
             } else {
                 0
             };
-            let spans = (0..size.div_ceil(SPAN))
-                .map(move |span| (span * SPAN, SPAN.min(size - span * SPAN)));
-            // Holes need no work; the last part says how long the file is.
-            let held =
-                spans.filter(move |(at, len)| at + len == size || data.touches(*at, at + len));
-            let parts = held.map(move |span| Job {
+            let parts = spans(size, data).map(move |span| Job {
                 entry: number,
                 span: Some(span),
             });
@@ -409,6 +422,19 @@ fn jobs(tree: &Tree) -> impl Iterator<Item = Job> + Send + '_ {
             })
             .chain(parts)
         })
+}
+
+/// Place and length of the parts of a file that are prepared: those in which anything but zeros may
+/// be, and the last, which says how long the file is. Holes need no work, whatever their length.
+fn spans(size: u64, data: &Data) -> impl Iterator<Item = (u64, u64)> + Send + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let last = size.checked_sub(1).filter(|_| at < size)?;
+        let from = data.next(at).map_or(last, |next| next.min(last)) / SPAN * SPAN;
+        let len = SPAN.min(size - from);
+        at = from + len;
+        Some((from, len))
+    })
 }
 
 /// Small jobs together, so that threads meet less often: no more than two spans of bytes.
@@ -470,4 +496,35 @@ pub fn clamp_times(tree: &mut Tree, latest: Time) {
     tree.entries
         .iter_mut()
         .for_each(|(entry, _)| entry.mtime = entry.mtime.min(latest));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Extent;
+
+    #[test]
+    fn a_hole_of_any_length_is_one_step() {
+        const SIZE: u64 = 3 << 40;
+        let last = (SIZE - SPAN, SPAN);
+        let extent = |at, len| Extent { at, from: at, len };
+        let of = |extents: &[Extent]| {
+            let data = Data {
+                origin: None,
+                extents: extents.to_vec(),
+            };
+            spans(SIZE, &data).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[]), [last]);
+        let middle = (1 << 40) + 5;
+        assert_eq!(
+            of(&[extent(0, 1), extent(middle, SPAN)]),
+            [(0, SPAN), (1 << 40, SPAN), ((1 << 40) + SPAN, SPAN), last]
+        );
+        assert_eq!(of(&[extent(SIZE - 1, 1)]), [last]);
+        assert_eq!(spans(0, &Data::default()).count(), 0);
+        let whole = Data::whole("/x".into(), 2 * SPAN + 7);
+        let expected = [(0, SPAN), (SPAN, SPAN), (2 * SPAN, 7)];
+        assert!(spans(2 * SPAN + 7, &whole).eq(expected));
+    }
 }

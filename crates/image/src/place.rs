@@ -14,6 +14,7 @@ use nandlab_mtd::ImageFormat;
 use nandlab_sim::Backing;
 use std::fmt;
 use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub struct Place {
     part: Option<Part>,
     /// How these are cut into pages whose spare bytes do not count.
     pages: Option<ImageFormat>,
+    guarded: bool,
 }
 
 impl fmt::Debug for Place {
@@ -51,6 +53,15 @@ impl Place {
             open: None,
             part: None,
             pages: None,
+            guarded: false,
+        }
+    }
+
+    /// The same, and what is opened of it fails as soon as another program changes the file.
+    pub fn guarded(self) -> Self {
+        Self {
+            guarded: true,
+            ..self
         }
     }
 
@@ -62,6 +73,7 @@ impl Place {
             open: Some(Arc::new(open)),
             part: None,
             pages: None,
+            guarded: false,
         }
     }
 
@@ -131,11 +143,18 @@ impl Place {
     pub fn raw(&self) -> Result<Box<dyn Backing>> {
         match &self.open {
             Some(open) => self.framed(open()),
-            None => {
-                let file = ImageFile::open(&self.path).map_err(ImageError::file(&self.path))?;
-                self.framed(file)
-            }
+            None => self.framed(self.in_file_system(ImageFile::open)?),
         }
+    }
+
+    fn in_file_system(&self, open: fn(&Path) -> io::Result<ImageFile>) -> Result<ImageFile> {
+        let file = open(&self.path);
+        let file = if self.guarded {
+            file.and_then(ImageFile::guarded)
+        } else {
+            file
+        };
+        file.map_err(ImageError::file(&self.path))
     }
 
     /// The bytes, with an overlay where they must not change; for reading at least `len` of them,
@@ -156,8 +175,7 @@ impl Place {
                 expected: expected.into(),
             });
         }
-        let file = ImageFile::open_writable(&self.path).map_err(ImageError::file(&self.path))?;
-        self.framed(file)
+        self.framed(self.in_file_system(ImageFile::open_writable)?)
     }
 
     /// The bytes as a disk: whole sectors. A part of one at the end is left aside by who reads, and

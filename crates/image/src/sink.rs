@@ -260,14 +260,7 @@ impl ReadAt for Stored<'_> {
     }
 
     fn next_data(&mut self, at: u64) -> u64 {
-        let next = self
-            .data
-            .extents
-            .partition_point(|extent| extent.at + extent.len <= at);
-        self.data
-            .extents
-            .get(next)
-            .map_or(self.size, |extent| extent.at.max(at))
+        self.data.next(at).unwrap_or(self.size)
     }
 
     fn read_at(&mut self, at: u64, buf: &mut [u8]) -> Result<()> {

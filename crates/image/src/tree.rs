@@ -179,6 +179,14 @@ impl Data {
         self.extents.get(next).is_some_and(|extent| extent.at < to)
     }
 
+    /// Where, from `at` on, anything but zeros may be next.
+    pub fn next(&self, at: u64) -> Option<u64> {
+        let next = self
+            .extents
+            .partition_point(|extent| extent.at + extent.len <= at);
+        self.extents.get(next).map(|extent| extent.at.max(at))
+    }
+
     /// So many bytes of the contents from `at` on.
     pub fn part(&self, at: u64, len: usize) -> Result<Vec<u8>> {
         match (&self.origin, &self.extents[..]) {

@@ -6,8 +6,8 @@
 
 use crate::error::{ImageError, Result};
 use crate::lock::Lock;
-use crate::scratch::beside;
 use nandlab_mtd::Geometry;
+use nandlab_scratch::beside;
 use nandlab_ubi::format::{FLAG_AUTORESIZE, VolumeKind};
 use nandlab_ubi::{Headers, ImageSpec, ImageVolume, UbiError, VolumeSpec, image_to};
 use std::fs::{self, File};

@@ -117,7 +117,7 @@ impl Jffs2Error {
     pub fn errno(&self) -> Errno {
         match self {
             Self::Call(errno) => *errno,
-            Self::Flash(MtdError::ReadOnly) | Self::Failed => Errno::ReadOnly,
+            Self::Flash(MtdError::ReadOnly(_)) | Self::Failed => Errno::ReadOnly,
             Self::Shape { .. } | Self::Incompatible { .. } => Errno::Invalid,
             Self::Stuck => Errno::NoSpace,
             Self::Flash(_)

@@ -36,9 +36,9 @@ pub enum MtdError {
     /// The caller broke a rule of NAND flash: a bug above, never an event of the medium.
     #[error("illegal use of {0}: {1}")]
     Illegal(Page, &'static str),
-    /// The medium cannot be written.
+    /// The medium cannot be written, or not any more; a layer that refuses says why.
     #[error("read-only medium")]
-    ReadOnly,
+    ReadOnly(#[source] Option<LayerFault>),
     /// The file that backs the medium failed.
     #[error("backing file: {0}")]
     Backing(&'static str),
@@ -70,9 +70,9 @@ impl MtdError {
                 return MediumFault::new(Place::Whole, "buffer length").with(finding);
             }
             Self::Illegal(page, why) => (at(page), why),
-            Self::ReadOnly => (Place::Whole, "read-only"),
+            Self::ReadOnly(None) => (Place::Whole, "read-only"),
             Self::Backing(why) => (Place::Whole, why),
-            Self::Below(_, fault) => return fault.cause,
+            Self::Below(_, fault) | Self::ReadOnly(Some(fault)) => return fault.cause,
         };
         MediumFault::new(place, what)
     }

@@ -20,6 +20,7 @@ pub struct Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Uncorrectable,
+    UncorrectableData,
     Corrected(u16),
     Program,
     Erase,
@@ -30,6 +31,12 @@ impl Fault {
     /// read are damaged.
     pub fn uncorrectable(pages: impl RangeBounds<Page>) -> Self {
         Self::new(Kind::Uncorrectable, pages, |page| page.0)
+    }
+
+    /// Reading the data of one of `pages`, or copying from it, fails in the same way; its OOB alone
+    /// can be read.
+    pub fn uncorrectable_data(pages: impl RangeBounds<Page>) -> Self {
+        Self::new(Kind::UncorrectableData, pages, |page| page.0)
     }
 
     /// Reading one of `pages`, or copying from it, reports at least so many corrected bits.
@@ -83,6 +90,10 @@ impl Fault {
             (
                 Kind::Uncorrectable,
                 Request::Read { page, .. } | Request::Copy { from: page, .. },
+            )
+            | (
+                Kind::UncorrectableData,
+                Request::Read { page, data: true } | Request::Copy { from: page, .. },
             ) => (page.0, MtdError::Uncorrectable(page)),
             (
                 Kind::Corrected(bits),

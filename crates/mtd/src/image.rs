@@ -117,7 +117,7 @@ impl<B: Backing> Image<B> {
 
     fn check_change(&mut self, block: Block) -> Result<(), MtdError> {
         if self.read_only {
-            return Err(MtdError::ReadOnly);
+            return Err(MtdError::ReadOnly(None));
         }
         if self.is_bad(block)? {
             Err(MtdError::BadBlock(block))
@@ -234,7 +234,7 @@ impl<B: Backing> Mtd for Image<B> {
     fn mark_bad(&mut self, block: Block) -> Result<(), MtdError> {
         self.geometry.check_block(block)?;
         if self.read_only {
-            return Err(MtdError::ReadOnly);
+            return Err(MtdError::ReadOnly(None));
         }
         match &self.layout {
             None => {

@@ -134,7 +134,7 @@ pub fn rows<'a>(
 ///         self.0.read(page, data, oob)
 ///     }
 ///     fn program(&mut self, _: Page, _: &[u8], _: &[u8]) -> Result<(), MtdError> {
-///         Err(MtdError::ReadOnly)
+///         Err(MtdError::ReadOnly(None))
 ///     }
 ///     fn copy(
 ///         &mut self,
@@ -143,16 +143,16 @@ pub fn rows<'a>(
 ///         _: &mut [u8],
 ///         _: &[u8],
 ///     ) -> Result<Corrected, MtdError> {
-///         Err(MtdError::ReadOnly)
+///         Err(MtdError::ReadOnly(None))
 ///     }
 ///     fn erase(&mut self, _: Block) -> Result<(), MtdError> {
-///         Err(MtdError::ReadOnly)
+///         Err(MtdError::ReadOnly(None))
 ///     }
 ///     fn is_bad(&mut self, block: Block) -> Result<bool, MtdError> {
 ///         self.0.is_bad(block)
 ///     }
 ///     fn mark_bad(&mut self, _: Block) -> Result<(), MtdError> {
-///         Err(MtdError::ReadOnly)
+///         Err(MtdError::ReadOnly(None))
 ///     }
 ///     fn sync(&mut self) -> Result<(), MtdError> {
 ///         self.0.sync()

@@ -81,7 +81,7 @@ impl<M: Mtd> Partition<M> {
             MtdError::BadBlock(b) => MtdError::BadBlock(block(b)),
             MtdError::PowerCut
             | MtdError::BadLength { .. }
-            | MtdError::ReadOnly
+            | MtdError::ReadOnly(_)
             | MtdError::Backing(_) => error,
         }
     }
@@ -238,7 +238,7 @@ mod tests {
                 Err(MtdError::Uncorrectable(page))
             }
             fn program(&mut self, _: Page, _: &[u8], _: &[u8]) -> Result<(), MtdError> {
-                Err(MtdError::ReadOnly)
+                Err(MtdError::ReadOnly(None))
             }
             fn copy(
                 &mut self,
@@ -247,16 +247,16 @@ mod tests {
                 _: &mut [u8],
                 _: &[u8],
             ) -> Result<Corrected, MtdError> {
-                Err(MtdError::ReadOnly)
+                Err(MtdError::ReadOnly(None))
             }
             fn erase(&mut self, _: Block) -> Result<(), MtdError> {
-                Err(MtdError::ReadOnly)
+                Err(MtdError::ReadOnly(None))
             }
             fn is_bad(&mut self, _: Block) -> Result<bool, MtdError> {
                 Ok(false)
             }
             fn mark_bad(&mut self, _: Block) -> Result<(), MtdError> {
-                Err(MtdError::ReadOnly)
+                Err(MtdError::ReadOnly(None))
             }
             fn sync(&mut self) -> Result<(), MtdError> {
                 Ok(())

@@ -7,20 +7,19 @@ pub mod error;
 mod served;
 
 use crate::failure::{Failure, Status};
-use crate::output::{distinct, note, print, writable};
+use crate::output::{Target, note, print, print_table, writable};
 use nandlab_image::lock::Lock;
 
 pub use error::ExportError;
 use nandlab_host::disk::{self, DiskFile};
 use nandlab_host::nbd::{self, Address, Server};
-use nandlab_host::record::{self, RecordError, Recording};
+use nandlab_host::record::{self, Recording};
 use nandlab_host::{SharedDisk, release};
 use nandlab_lab::Experiment;
 use nandlab_nand::Contents;
 use nandlab_stack::{Description, DescriptionError, Document, Stack};
 use served::Served;
 pub use served::{by_cause, causes};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -71,9 +70,10 @@ impl Args {
     /// Serves until interrupted.
     pub fn execute(self) -> Result<Status, Failure> {
         let document = Document::read(&self.stack, &self.set)?;
-        if let Some(record) = &self.record {
-            distinct(record, &document.files())?;
-        }
+        let trace = match &self.record {
+            Some(path) => Some(Target::file(path, &document.files())?),
+            None => None,
+        };
         let description = describe(document)?;
         if description.chip.spec.contents == Contents::Dropped {
             return Err(ExportError::NoContents {
@@ -84,13 +84,14 @@ impl Args {
         let _lock = lock_saved(&description)?;
         let stack = Stack::build(&description).map_err(ExportError::from)?;
         let served = Served::new(stack).map_err(ExportError::from)?;
-        let recording = self.serve(&served)?;
-        print(&served.summary())?;
-        if let Some((path, recording)) = recording {
+        let recording = self.serve(&served, trace.as_ref())?;
+        print_table(&served.summary())?;
+        if let (Some(path), Some(trace), Some(recording)) = (&self.record, trace, recording) {
             let lines = recording.finish().map_err(|error| ExportError::Record {
                 path: path.clone(),
                 error,
             })?;
+            trace.keep()?;
             print(&format!("{lines} lines in {}\n", path.display()))?;
         }
         served.into_stack()?.close().map_err(ExportError::from)?;
@@ -98,8 +99,8 @@ impl Args {
     }
 
     /// Serves the disk to its end; it is flushed on return.
-    fn serve(&self, served: &Served) -> Result<Option<(PathBuf, Recording)>, Failure> {
-        let (shared, recording) = self.share(served)?;
+    fn serve(&self, served: &Served, trace: Option<&Target>) -> Result<Option<Recording>, Failure> {
+        let (shared, recording) = self.share(served, trace)?;
         let _stats = self.stats.then(|| StatsLine::start(served.clone()));
         match &self.place {
             Place {
@@ -120,24 +121,21 @@ impl Args {
     fn share(
         &self,
         served: &Served,
-    ) -> Result<(SharedDisk, Option<(PathBuf, Recording)>), ExportError> {
-        let Some(path) = &self.record else {
+        trace: Option<&Target>,
+    ) -> Result<(SharedDisk, Option<Recording>), Failure> {
+        let (Some(path), Some(trace)) = (&self.record, trace) else {
             return Ok((SharedDisk::new(Box::new(served.clone())), None));
         };
         let failed = |error| ExportError::Record {
             path: path.clone(),
             error,
         };
-        let file =
-            File::create(path).map_err(|source| failed(RecordError::Write { lines: 0, source }))?;
+        let file = trace.file_to_fill()?;
         let start = Instant::now();
         let clock = move || u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let (recorder, recording) =
             record::record(served.clone(), file, record::FILE, clock).map_err(failed)?;
-        Ok((
-            SharedDisk::new(Box::new(recorder)),
-            Some((path.clone(), recording)),
-        ))
+        Ok((SharedDisk::new(Box::new(recorder)), Some(recording)))
     }
 
     fn serve_nbd(&self, shared: SharedDisk, address: &str) -> Result<(), Failure> {

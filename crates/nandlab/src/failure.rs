@@ -4,6 +4,7 @@ use nandlab_crash::CrashError;
 use nandlab_lab::RunError;
 use nandlab_lab::cut::PrepareError;
 use nandlab_papers::PaperError;
+use nandlab_scratch::ScratchError;
 use nandlab_stack::DescriptionError;
 use std::io;
 use std::path::PathBuf;
@@ -60,6 +61,14 @@ pub enum Failure {
         /// Why not.
         error: io::Error,
     },
+    /// An image that was mounted is not what it was, or could not be written.
+    #[error("{}: {what}", path.display())]
+    Mounted {
+        /// The image.
+        path: PathBuf,
+        /// What happened.
+        what: String,
+    },
     /// Several runs would read one pipe.
     #[error(
         "{}: found a pipe, which can be read once, expected a file for several runs; write \
@@ -80,6 +89,12 @@ pub enum Failure {
     },
 }
 
+impl From<ScratchError> for Failure {
+    fn from(ScratchError { path, error }: ScratchError) -> Self {
+        Self::Output { path, error }
+    }
+}
+
 impl Failure {
     /// Whether the reader of standard output has gone away: files break no pipe.
     pub fn is_closed_pipe(&self) -> bool {
@@ -93,7 +108,7 @@ impl Failure {
             Self::Run(error) if !error.is_bad_input() => Status::Problem,
             Self::Prepare(PrepareError::Build(error)) if !error.is_bad_input() => Status::Problem,
             Self::Image(error) if !error.is_bad_input() => Status::Problem,
-            Self::Paper(_) => Status::Problem,
+            Self::Paper(_) | Self::Mounted { .. } => Status::Problem,
             Self::Export(error) if !error.is_bad_input() => Status::Problem,
             _ => Status::BadInput,
         }

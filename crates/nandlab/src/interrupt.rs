@@ -1,6 +1,5 @@
 //! Signals that end a command: its scratch files go first.
 
-use nandlab_image::scratch;
 use nix::sys::signal::{SigSet, Signal, raise};
 use std::thread;
 
@@ -23,7 +22,7 @@ pub fn remove_scratch_files() {
         let Ok(signal) = signals.wait() else {
             return;
         };
-        scratch::remove_all();
+        nandlab_scratch::remove_all();
         // Of this thread only; the signal's own action ends the whole process.
         _ = signals.thread_unblock();
         _ = raise(signal);

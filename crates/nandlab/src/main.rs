@@ -16,9 +16,10 @@ mod paper;
 mod progress;
 mod replay;
 mod run;
+mod terminal;
 mod trials;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use failure::{Failure, Status};
 use nandlab_sim::Chain;
 use std::process::ExitCode;
@@ -65,8 +66,17 @@ impl Command {
     }
 }
 
+/// The command line. Help is as wide as the user wants it.
+fn arguments() -> Cli {
+    let command = match terminal::columns() {
+        Some(columns) => Cli::command().term_width(columns),
+        None => Cli::command(),
+    };
+    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+}
+
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = arguments().command;
     // These two end cleanly at a signal.
     if !matches!(command, Command::Export(_) | Command::Mount(_)) {
         interrupt::remove_scratch_files();

@@ -1,12 +1,15 @@
 //! `nandlab mount`: the file system of a stack or of an image as a directory, until it is unmounted
 //! or interrupted.
 
+mod watch;
+
 use crate::export::{ExportError, by_cause, causes, let_go, lock_saved};
 use crate::failure::{Failure, Status};
 use crate::image::Shape;
-use crate::output::print;
+use crate::output::{print, print_table};
 use nandlab_host::mount::{self, STATS};
 use nandlab_image::lock::Lock;
+use nandlab_image::place::Place;
 use nandlab_image::volume::{Access, Volume};
 use nandlab_lab::Experiment;
 use nandlab_lab::run::{Live, live};
@@ -15,6 +18,7 @@ use nandlab_vfs::FileSystem;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
+use watch::Watch;
 
 /// Mount the file system of a stack or of an image on a directory until Ctrl-C or umount
 #[derive(Debug, clap::Args)]
@@ -81,13 +85,17 @@ impl Args {
         } else {
             Access::Write
         };
-        let _lock = if self.read_only {
+        let lock = if self.read_only {
             Lock::shared(&self.source)?
         } else {
             Lock::exclusive(&self.source, Duration::ZERO)?
         };
-        let mut volume = Volume::open(&self.source, &self.shape.opening(), access)?;
-        self.serve(volume.fs()?, mount::Options::default(), "")
+        let watch = Watch::new(&self.source, lock.file(), access)?;
+        let place = Place::file(&self.source).guarded();
+        let mut volume = Volume::at(place, &self.shape.opening(), access)?;
+        let served = self.serve(volume.fs()?, mount::Options::default(), "");
+        let cause = volume.fs()?.cause();
+        watch.end(served, cause.as_ref())
     }
 
     fn stack(&self, fs: &mut dyn FileSystem, below: &Live<'_>) -> Result<(), Failure> {
@@ -102,7 +110,7 @@ impl Args {
             options,
             &format!("; {}", self.dir.join(STATS).display()),
         )?;
-        print(&format!(
+        print_table(&format!(
             "{}\ndevice time {:.3} s\n",
             causes(&below.tally()),
             below.clock().now() as f64 / 1e9

@@ -4,11 +4,11 @@
 //! work. A file is as it was until the result is complete.
 
 use crate::failure::Failure;
-use nandlab_image::ImageError;
-use nandlab_image::scratch::{Scratch, beside};
+use crate::terminal;
 use nandlab_image::words::visible;
 use nandlab_lab::result::RunResult;
 use nandlab_lab::{Outcome, report, table};
+use nandlab_scratch::{Scratch, beside};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -57,7 +57,7 @@ impl Targets {
     /// Writes the outcomes wherever they are asked for.
     pub fn write(self, outcomes: &[Outcome]) -> Result<(), Failure> {
         if !self.json.as_ref().is_some_and(Target::is_stdout) {
-            print(&table::compare(outcomes))?;
+            print_table(&table::compare(outcomes))?;
         }
         if let Some(target) = self.json {
             let results: Vec<&RunResult> = outcomes.iter().map(|outcome| &outcome.result).collect();
@@ -128,6 +128,24 @@ impl Target {
         matches!(self.to, To::Stdout)
     }
 
+    /// The file for what is written piece by piece before [`keep`](Self::keep).
+    pub fn file_to_fill(&self) -> Result<File, Failure> {
+        let file = match &self.to {
+            To::Stdout => return Err(failed(&self.path, io::ErrorKind::Unsupported.into())),
+            To::Open(file) => emptied(file).and_then(|()| file.try_clone()),
+            To::Scratch(scratch, _) => scratch.as_file().try_clone(),
+        };
+        file.map_err(|error| failed(&self.path, error))
+    }
+
+    /// The file is whole: it takes its place.
+    pub fn keep(self) -> Result<(), Failure> {
+        match self.to {
+            To::Stdout | To::Open(_) => Ok(()),
+            To::Scratch(scratch, real) => Ok(scratch.persist(&real)?),
+        }
+    }
+
     /// Writes a value as a line of JSON.
     pub fn json(self, value: &impl serde::Serialize) -> Result<(), Failure> {
         let text =
@@ -139,17 +157,21 @@ impl Target {
     pub fn write(self, text: &str) -> Result<(), Failure> {
         let written = match self.to {
             To::Stdout => return put(text),
-            To::Open(mut file) => {
-                let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
-                let cut = if regular { file.set_len(0) } else { Ok(()) };
-                cut.and_then(|()| file.write_all(text.as_bytes()))
-            }
+            To::Open(mut file) => emptied(&file).and_then(|()| file.write_all(text.as_bytes())),
             To::Scratch(scratch, real) => scratch
                 .as_file()
                 .write_all(text.as_bytes())
-                .and_then(|()| scratch.persist(&real).map_err(reason)),
+                .and_then(|()| scratch.persist(&real).map_err(|error| error.error)),
         };
         written.map_err(|error| failed(&self.path, error))
+    }
+}
+
+/// Takes everything out of a regular file.
+fn emptied(file: &File) -> io::Result<()> {
+    match file.metadata() {
+        Ok(metadata) if metadata.is_file() => file.set_len(0),
+        _ => Ok(()),
     }
 }
 
@@ -164,7 +186,8 @@ fn open(path: &Path) -> io::Result<To> {
         old => Some(old?),
     };
     let Some(old) = old else {
-        return Ok(To::Scratch(beside(path).map_err(reason)?, path.into()));
+        let scratch = beside(path).map_err(|error| error.error)?;
+        return Ok(To::Scratch(scratch, path.into()));
     };
     let file = OpenOptions::new().write(true).open(path)?;
     if !old.is_file() || old.nlink() > 1 {
@@ -172,17 +195,9 @@ fn open(path: &Path) -> io::Result<To> {
     }
     // A symbolic link stays one.
     let real = path.canonicalize()?;
-    let scratch = beside(&real).map_err(reason)?;
+    let scratch = beside(&real).map_err(|error| error.error)?;
     scratch.resemble(&file)?;
     Ok(To::Scratch(scratch, real))
-}
-
-/// The operating system's words in an error of an image.
-fn reason(error: ImageError) -> io::Error {
-    match error {
-        ImageError::File { error, .. } => error,
-        error => io::Error::other(error.to_string()),
-    }
 }
 
 /// Refuses a target that is one of the inputs, by whatever name.
@@ -208,6 +223,11 @@ pub fn distinct<'a>(
 /// Writes text for people to standard output, where a terminal obeys none of it.
 pub fn print(text: &str) -> Result<(), Failure> {
     put(&visible(text))
+}
+
+/// The same of a table, or of other text whose characters are the command's own.
+pub fn print_table(text: &str) -> Result<(), Failure> {
+    print(&terminal::shown(text))
 }
 
 /// Writes a message to standard error, where a terminal obeys none of it.

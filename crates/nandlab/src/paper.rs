@@ -1,7 +1,7 @@
 //! `nandlab paper`: publications reproduced.
 
 use crate::failure::{Failure, Status};
-use crate::output::{Target, distinct, failed, print};
+use crate::output::{Target, distinct, failed, print_table};
 use crate::progress::Bar;
 use nandlab_lab::table;
 use nandlab_papers::{ALL, Paper};
@@ -38,7 +38,7 @@ impl Args {
             let rows = ALL
                 .iter()
                 .map(|paper| [paper.id.to_string(), paper.title.to_string()]);
-            print(&table::words(["name", "publication"], rows))?;
+            print_table(&table::words(["name", "publication"], rows))?;
             return Ok(Status::Done);
         }
         let wanted: Vec<&Paper> = ALL
@@ -64,7 +64,7 @@ impl Args {
             let done = paper.reproduce(&|progress| bar.show(progress))?;
             drop(bar);
             if !on_stdout {
-                print(&done.text())?;
+                print_table(&done.text())?;
             }
             let line = done
                 .json()

@@ -1,11 +1,14 @@
 //! A progress bar on standard error, if that is a terminal.
 
+use crate::terminal;
 use indicatif::{ProgressBar, ProgressStyle};
 use nandlab_image::words::visible;
 use nandlab_lab::Progress;
 
 /// Steps of the bar.
 const STEPS: u64 = 1000;
+/// Characters beside the bar and the name.
+const BESIDE: usize = 28;
 
 /// One run's bar; gone when it is dropped.
 pub struct Bar(ProgressBar);
@@ -14,10 +17,11 @@ impl Bar {
     /// A bar for the run of this name.
     pub fn new(name: &str) -> Self {
         // Hidden by itself where standard error is no terminal.
-        let bar = ProgressBar::new(STEPS).with_prefix(visible(name).into_owned());
-        if let Ok(style) =
-            ProgressStyle::with_template("{prefix} {msg:12} [{wide_bar}] {percent:>3} % {eta:>5}")
-        {
+        let name = visible(name).into_owned();
+        let steps = terminal::bar(name.chars().count() + BESIDE);
+        let template = format!("{{prefix}} {{msg:12}} [{steps}] {{percent:>3}} % {{eta:>5}}");
+        let bar = ProgressBar::new(STEPS).with_prefix(name);
+        if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style.progress_chars("=> "));
         }
         Self(bar)

@@ -2,7 +2,7 @@
 //! reported side by side.
 
 use crate::failure::{Failure, Status};
-use crate::output::{Output, print, writable};
+use crate::output::{Output, print_table, writable};
 use crate::progress::Bar;
 use nandlab_lab::{Experiment, Outcome, run, table};
 use std::os::unix::fs::FileTypeExt as _;
@@ -46,7 +46,7 @@ impl Trials {
                 .iter()
                 .map(|e| format!("{}\n{}", e.name, table::settings(&e.settings)))
                 .collect();
-            print(&explained.join("\n"))?;
+            print_table(&explained.join("\n"))?;
             return Ok(Status::Done);
         }
         let mut pipes: Vec<&Path> = Vec::new();

@@ -15,7 +15,7 @@ use crate::file::ImageFile;
 use nandlab_ecc::Code;
 use nandlab_mtd::{Block, Geometry, Image, ImageError, ImageFormat, Layout, Mtd, MtdError, Page};
 use nandlab_nand::Chip;
-use std::fs::File;
+use nandlab_scratch::{ScratchError, beside};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -104,6 +104,12 @@ pub enum DumpError {
         /// What it said.
         error: MtdError,
     },
+}
+
+impl From<ScratchError> for DumpError {
+    fn from(ScratchError { path, error }: ScratchError) -> Self {
+        Self::File { path, error }
+    }
 }
 
 impl DumpFormat {
@@ -239,10 +245,8 @@ pub fn save(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<(), Dump
         path: path.into(),
         error,
     })?;
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    let part = PathBuf::from(name);
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(&part).map_err(in_file)?);
+    let scratch = beside(path)?;
+    let mut out = BufWriter::with_capacity(1 << 20, scratch.as_file());
     for block in (0..geometry.blocks).map(Block) {
         let bytes = writer.block(chip, block).map_err(|(page, error)| {
             let offset = u64::from(page.0) * format.stride(&geometry);
@@ -258,7 +262,7 @@ pub fn save(path: &Path, format: DumpFormat, chip: &mut Chip) -> Result<(), Dump
         .map_err(|e| in_file(e.into_error()))?
         .sync_all()
         .map_err(in_file)?;
-    std::fs::rename(&part, path).map_err(in_file)
+    Ok(scratch.persist(path)?)
 }
 
 /// Blocks as the dump has them.

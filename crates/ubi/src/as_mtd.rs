@@ -8,6 +8,7 @@
 //! above could tell. So a block that was mapped before the attach and reads as erased is mapped
 //! anew before its first page is programmed.
 
+use crate::flash::is_wear;
 use crate::format::VolumeKind;
 use crate::{Ubi, UbiError};
 use alloc::{vec, vec::Vec};
@@ -113,13 +114,12 @@ impl<M: Mtd> VolumeMtd<M> {
             .in_layer("UBI");
         match error {
             UbiError::Mtd(
-                error @ (MtdError::PowerCut | MtdError::Backing(_) | MtdError::ReadOnly),
+                error @ (MtdError::PowerCut | MtdError::Backing(_) | MtdError::ReadOnly(_)),
             ) => error,
             UbiError::Lost { .. } => MtdError::Uncorrectable(page),
             UbiError::Mtd(MtdError::Illegal(_, why)) => MtdError::Illegal(page, why),
-            UbiError::ReadOnly(_) | UbiError::NoSpace { .. } | UbiError::Mtd(_) => {
-                MtdError::ProgramFailed(page)
-            }
+            UbiError::ReadOnly(_) => MtdError::ReadOnly(Some(fault)),
+            UbiError::Mtd(error) if is_wear(&error) => MtdError::ProgramFailed(page),
             _ => MtdError::Below(page, fault),
         }
     }

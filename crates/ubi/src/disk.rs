@@ -13,7 +13,7 @@ use crate::{Ubi, UbiError};
 use alloc::{vec, vec::Vec};
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_mtd::{Mtd, MtdError};
-use nandlab_sim::{LayerFault, Place};
+use nandlab_sim::Place;
 
 /// Bytes of a sector.
 const SECTOR: u32 = 512;
@@ -127,25 +127,32 @@ impl<M: Mtd> VolumeDisk<M> {
         self.ubi.into_medium()
     }
 
-    fn error(&self, error: UbiError, lnum: u32) -> BlockError {
+    /// An error of the whole device as one of this disk.
+    #[cold]
+    pub fn whole_error(&self, error: UbiError) -> BlockError {
+        self.error_at(error, Place::Whole, Lba(0))
+    }
+
+    #[cold]
+    fn error(&self, error: UbiError, leb: u32) -> BlockError {
+        let volume = self.volume;
+        let first = Lba(u64::from(leb) * self.leb_bytes / u64::from(SECTOR));
+        self.error_at(error, Place::Leb { volume, leb }, first)
+    }
+
+    fn error_at(&self, error: UbiError, place: Place, lba: Lba) -> BlockError {
+        let fault = error.fault(place, self.ubi.flash.mtd.geometry());
+        let fault = fault.in_layer("UBI");
         match error {
             UbiError::Mtd(MtdError::PowerCut) => BlockError::PowerCut,
             UbiError::Mtd(MtdError::Backing(why)) => BlockError::Backing(why),
-            UbiError::Lost { .. } => BlockError::lost_to(
-                Lba(u64::from(lnum) * self.leb_bytes / u64::from(SECTOR)),
-                self.fault(&error, lnum),
-            ),
-            UbiError::ReadOnly(_) | UbiError::NoSpace { .. } => BlockError::WornOut(None),
-            _ => BlockError::Internal(self.fault(&error, lnum)),
+            UbiError::Mtd(MtdError::ReadOnly(_)) | UbiError::ReadOnly(_) => {
+                BlockError::ReadOnly(Some(fault))
+            }
+            UbiError::Lost { .. } => BlockError::lost_to(lba, fault),
+            UbiError::NoSpace { .. } => BlockError::WornOut(Some(fault)),
+            _ => BlockError::Internal(fault),
         }
-    }
-
-    fn fault(&self, error: &UbiError, leb: u32) -> LayerFault {
-        let volume = self.volume;
-        let place = Place::Leb { volume, leb };
-        error
-            .fault(place, self.ubi.flash.mtd.geometry())
-            .in_layer("UBI")
     }
 
     fn is_blank(&self, lnum: u32) -> bool {
@@ -237,7 +244,7 @@ impl<M: Mtd> BlockDevice for VolumeDisk<M> {
 
     fn write(&mut self, lba: Lba, data: &[u8]) -> Result<(), BlockError> {
         if !self.writable {
-            return Err(BlockError::ReadOnly);
+            return Err(BlockError::ReadOnly(None));
         }
         self.geometry.check(lba, data.len())?;
         let mut rest = data;
@@ -259,7 +266,7 @@ impl<M: Mtd> BlockDevice for VolumeDisk<M> {
 
     fn discard(&mut self, lba: Lba, sectors: u64) -> Result<(), BlockError> {
         if !self.writable {
-            return Err(BlockError::ReadOnly);
+            return Err(BlockError::ReadOnly(None));
         }
         self.geometry.check_sectors(lba, sectors)?;
         for (lnum, at, length) in self.parts(lba, sectors * u64::from(SECTOR)) {

@@ -167,7 +167,7 @@ impl<M: Mtd> Nftl<M> {
         for chain in damaged {
             match ftl.fold(chain, Target::Fresh, Cause::Repair) {
                 // It is readable as it is, and folded when it is written.
-                Ok(()) | Err(BlockError::WornOut(_) | BlockError::ReadOnly) => {}
+                Ok(()) | Err(BlockError::WornOut(_) | BlockError::ReadOnly(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -317,7 +317,7 @@ impl<M: Mtd> Nftl<M> {
         if matches!(found, Found::Named(_)) {
             match self.erase(unit, Cause::Attach) {
                 Ok(true) => self.units.release(unit),
-                Ok(false) | Err(BlockError::ReadOnly) => {}
+                Ok(false) | Err(BlockError::ReadOnly(_)) => {}
                 Err(error) => return Err(error),
             }
             return Ok(());

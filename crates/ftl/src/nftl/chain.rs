@@ -10,7 +10,7 @@ use super::units::Guard;
 use crate::Cause;
 use crate::fault::MARKED;
 use nandlab_block::BlockError;
-use nandlab_mtd::Mtd;
+use nandlab_mtd::{Mtd, MtdError};
 
 /// What a walk along a chain found of one sector.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,8 @@ struct Link {
     unit: u16,
     /// The last unit so far, and the OOB of its first page.
     former: Option<(u16, Oob)>,
+    /// The status of a copy of that page.
+    status: Status,
     /// The OOB of the new unit's first page.
     name: Oob,
 }
@@ -84,6 +86,7 @@ impl<M: Mtd> Nftl<M> {
         sector: u32,
         payload: Payload<'_>,
     ) -> Result<(), BlockError> {
+        let mut is_folded = false;
         loop {
             if self
                 .units
@@ -105,7 +108,17 @@ impl<M: Mtd> Nftl<M> {
                     self.fold(chain, Target::Fresh, Cause::Repair)?;
                     None
                 }
-                None => self.extend(chain, walk.last, sector, payload)?,
+                None => {
+                    let was_linkable = walk.last.filter(|&last| self.is_linkable(last));
+                    let written = self.extend(chain, walk.last, sector, payload)?;
+                    if let Some(last) = was_linkable.filter(|&last| !self.is_linkable(last)) {
+                        if is_folded {
+                            return Err(self.unlinkable((chain, sector), last));
+                        }
+                        is_folded = true;
+                    }
+                    written
+                }
             };
             if let Some(unit) = written {
                 self.units.settle(
@@ -116,6 +129,18 @@ impl<M: Mtd> Nftl<M> {
                 return Ok(());
             }
         }
+    }
+
+    fn is_linkable(&self, unit: u16) -> bool {
+        !self.units.unit(unit).traits.has(Guard::Unlinkable)
+    }
+
+    /// The first page of a chain's last unit cannot be read, although the chain was just folded.
+    #[cold]
+    fn unlinkable(&self, (chain, sector): (u16, u32), last: u16) -> BlockError {
+        let lba = u64::from(chain) * u64::from(self.pages) + u64::from(sector);
+        let error = MtdError::Uncorrectable(self.page(last, 0));
+        self.health.lost_to(lba, error, self.mtd.geometry())
     }
 
     /// Whether a sector that reads as free may be programmed.
@@ -167,18 +192,21 @@ impl<M: Mtd> Nftl<M> {
             && sector != 0
             && !self.bug(SeededBug::LinkUnguarded);
         let mut former = None;
+        let mut status = Status::Deleted;
         if let Some(last) = last {
             let found = if copies {
-                self.read_both(last, 0, scratch, Cause::Mapping)?
+                self.read_first(last, scratch, Cause::Mapping)?
             } else {
-                self.read_oob(last, 0, Cause::Mapping)?
+                let oob = self.read_oob(last, 0, Cause::Mapping)?;
+                oob.map(|oob| (oob, oob.status()))
             };
-            let Some(oob) = found.filter(|oob| oob.takes_next()) else {
+            let Some((oob, kept)) = found.filter(|(oob, _)| oob.takes_next()) else {
                 // The page has decayed. What it held is lost; a fold says so.
                 self.units.add(last, Guard::Unlinkable);
                 return Ok(None);
             };
             former = Some((last, oob));
+            status = kept;
         }
         let Some(unit) = self.open(Source::Allocation)? else {
             return Ok(None);
@@ -190,6 +218,7 @@ impl<M: Mtd> Nftl<M> {
             chain,
             unit,
             former,
+            status,
             name: found.with_name(chain, last.is_some()),
         };
         match self.options.ordering {
@@ -210,6 +239,7 @@ impl<M: Mtd> Nftl<M> {
             unit,
             former,
             name,
+            ..
         } = link;
         if !self.program(unit, 0, &[], name, Cause::Mapping)? {
             self.retire(unit)?;
@@ -244,10 +274,10 @@ impl<M: Mtd> Nftl<M> {
             chain,
             unit,
             former,
+            status,
             name,
         } = link;
         let name = name.with_before(former.map_or(u16::MAX, |(last, _)| last));
-        let status = former.map_or(Status::Deleted, |(_, oob)| oob.status());
         let data = if status == Status::Used { scratch } else { &[] };
         let named = match (sector, self.bug(SeededBug::LinkUnguarded)) {
             (0, _) => self.program_payload((chain, unit, 0), payload, name)?,

@@ -80,6 +80,24 @@ impl<M: Mtd> Nftl<M> {
         read.map_err(|e| self.fault(e))
     }
 
+    /// Reads a unit's first page: its OOB, and the status that a copy of the page is to have. Data
+    /// that cannot be read are lost; none if the OOB alone cannot be read either.
+    pub(super) fn read_first(
+        &mut self,
+        unit: u16,
+        buf: &mut [u8],
+        cause: Cause,
+    ) -> Result<Option<(Oob, Status)>, BlockError> {
+        if let Some(oob) = self.read_both(unit, 0, buf, cause)? {
+            return Ok(Some((oob, oob.status())));
+        }
+        let oob = self.read_oob(unit, 0, cause)?;
+        Ok(oob.map(|oob| match oob.status() {
+            Status::Used => (oob, Status::Lost),
+            status => (oob, status),
+        }))
+    }
+
     /// Programs a free sector with its OOB, or with empty data only the OOB. False if that failed:
     /// the sector is void then, and the unit to be replaced.
     #[inline]

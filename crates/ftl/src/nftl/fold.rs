@@ -199,11 +199,11 @@ impl<M: Mtd> Nftl<M> {
                 .ok_or(self.health.worn_out())?;
             let mut scratch = core::mem::take(&mut self.scratch);
             let copied = self
-                .read_both(last, 0, &mut scratch, cause)
-                .and_then(|oob| {
+                .read_first(last, &mut scratch, cause)
+                .and_then(|found| {
                     // What has decayed meanwhile is lost: the copy says so if the page becomes
                     // unreadable for good.
-                    let status = oob.map_or(Status::Lost, |oob| oob.status());
+                    let status = found.map_or(Status::Lost, |(_, status)| status);
                     let name = Oob::ERASED
                         .with_name(chain, true)
                         .with_before(last)

@@ -2,11 +2,11 @@
 //! fail where it hurts.
 
 use nandlab_block::{BlockDevice, BlockError, Lba};
-use nandlab_ftl::Ftl;
 use nandlab_ftl::nftl::{Nftl, NftlOptions, Ordering};
+use nandlab_ftl::{CauseCounts, Ftl};
 use nandlab_mtd::{Block, Fault, FaultInjector, Geometry, Mtd, Page};
 use nandlab_nand::{Chip, preset};
-use nandlab_sim::Schedule;
+use nandlab_sim::{Place, Schedule};
 
 type Device = Nftl<FaultInjector<Chip>>;
 
@@ -95,6 +95,62 @@ fn a_decayed_sector_reads_as_lost_through_folds_and_attaches_until_it_is_written
             (read(&mut device, lba), read(&mut device, lba + 9)),
             (Ok(5), Ok(1))
         );
+    }
+}
+
+#[test]
+fn a_write_ends_though_nothing_can_be_read() {
+    type Unreadable = fn(std::ops::RangeFull) -> Fault;
+    let kinds: [(Unreadable, bool); 2] = [
+        (Fault::uncorrectable_data, true),
+        (Fault::uncorrectable, false),
+    ];
+    for (ordering, (unreadable, has_oob)) in ORDERINGS
+        .into_iter()
+        .flat_map(|o| kinds.map(|kind| (o, kind)))
+    {
+        let medium = filled(ordering, 3 * 8 + 7).into_medium();
+        let device = Nftl::attach(medium, options(ordering)).unwrap();
+        // The next attach reads as often as this one.
+        let struck = |n: &CauseCounts| {
+            if has_oob {
+                n.reads - n.oob_reads
+            } else {
+                n.reads
+            }
+        };
+        let reads = device.tally().rows().map(|(_, n)| struck(&n)).sum();
+        let mut medium = device.into_medium();
+        medium.add(unreadable(..).when(Schedule::from_nth(reads)));
+        let mut device = Nftl::attach(medium, options(ordering)).unwrap();
+        let mut refused = 0;
+        for round in 0..3 {
+            for lba in 0..device.geometry().sectors {
+                let written = device.write(Lba(lba), &[7; 512]);
+                if has_oob {
+                    assert_eq!(written, Ok(()), "{ordering:?} {round} {lba}");
+                } else if let Err(error) = written {
+                    let BlockError::Lost {
+                        lba: at,
+                        cause: Some(cause),
+                    } = error
+                    else {
+                        panic!("{ordering:?} {round} {lba}: {error:?}");
+                    };
+                    refused += 1;
+                    assert_eq!((at, cause.layer), (Lba(lba), "NFTL"));
+                    assert!(matches!(cause.cause.place, Place::Page { .. }), "{cause:?}");
+                }
+            }
+        }
+        assert_eq!(refused > 0, !has_oob, "{ordering:?}");
+        let mut buf = [0; 512];
+        for lba in 0..device.geometry().sectors {
+            let read = device
+                .read(Lba(lba), &mut buf)
+                .map_err(BlockError::without_cause);
+            assert_eq!(read, Err(BlockError::lost(Lba(lba))), "{ordering:?} {lba}");
+        }
     }
 }
 

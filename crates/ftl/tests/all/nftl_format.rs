@@ -505,7 +505,7 @@ fn a_medium_that_cannot_be_written_is_read() {
     device.read(Lba(9), &mut buf).unwrap();
     assert_eq!(
         (buf[0], device.write(Lba(9), &buf)),
-        (43, Err(BlockError::ReadOnly))
+        (43, Err(BlockError::ReadOnly(None)))
     );
     assert_eq!(device.into_medium().is_bad(Block(0)), Ok(false));
 }

@@ -392,7 +392,7 @@ fn disk_only(node: INodeNo) -> Result<(), Errno> {
 
 fn number(error: BlockError) -> Errno {
     match error {
-        BlockError::ReadOnly => Errno::EROFS,
+        BlockError::ReadOnly(_) => Errno::EROFS,
         BlockError::WornOut(_) => Errno::ENOSPC,
         BlockError::OutOfRange { .. }
         | BlockError::BadLength { .. }

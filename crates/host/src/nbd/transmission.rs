@@ -177,7 +177,7 @@ fn number(error: BlockError) -> u32 {
         BlockError::WornOut(_) => errno::NO_SPACE,
         BlockError::PowerCut => errno::SHUTDOWN,
         BlockError::Unsupported => errno::UNSUPPORTED,
-        BlockError::ReadOnly => errno::PERMISSION,
+        BlockError::ReadOnly(_) => errno::PERMISSION,
         BlockError::Lost { .. }
         | BlockError::Missing { .. }
         | BlockError::Internal(_)

@@ -151,7 +151,7 @@ fn each_device_error_has_its_number() {
         (BlockError::internal("disk", "broken"), EIO),
         (BlockError::Backing("gone"), EIO),
         (BlockError::WornOut(None), ENOSPC),
-        (BlockError::ReadOnly, EPERM),
+        (BlockError::ReadOnly(None), EPERM),
         (BlockError::PowerCut, ESHUTDOWN),
         (BlockError::Unsupported, ENOTSUP),
     ];

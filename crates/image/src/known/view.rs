@@ -146,7 +146,7 @@ pub(crate) fn printable(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut short: String = text.trim_end().chars().take(SHOWN_MAX).collect();
     if short.len() < text.trim_end().len() {
-        short.push('…');
+        short.push_str("...");
     }
     visible(&short).replace('\n', "\\n").replace('\t', "\\t")
 }

@@ -40,6 +40,7 @@ const READ_ONLY: Options = Options {
     node_bytes: nandlab_jffs2::PAGE,
     inodes_kept: 1024,
     seed: 0,
+    end: None,
 };
 
 /// Prints the tables.

@@ -2,7 +2,9 @@
 //! what is damaged is told.
 
 use crate::common::{NAND, NOW, bytes, mkdir, nand, nor, nor_of, put, read_only, text};
-use nandlab_jffs2::{Compression, Endian, Finding, Jffs2, Jffs2Error, Options, Severity};
+use nandlab_jffs2::{
+    Compression, Endian, Finding, Jffs2, Jffs2Error, Options, Severity, Unreached,
+};
 use nandlab_mtd::{Image, Mtd};
 use nandlab_sim::mix;
 use nandlab_testkit::hostile::{exercise, use_up};
@@ -403,6 +405,51 @@ fn a_directory_below_itself_is_damage_whatever_its_name_says() {
         };
         assert!(found.iter().any(expected), "type {kind}: {found:?}");
     }
+}
+
+#[test]
+fn a_cycle_of_directories_apart_from_the_root_is_damage_with_all_that_is_in_it() {
+    // `directory` is inode 2 and holds `below`, inode 3, which now holds `directory`.
+    let (mut image, at) = with_name(b"directory");
+    forge_name(&mut image, at, |node| {
+        node[12..16].copy_from_slice(&3u32.to_le_bytes());
+    });
+    let found = damage_of(image.clone());
+    let cycles = found
+        .iter()
+        .filter(|finding| matches!(finding, Finding::Cycle { .. }));
+    assert_eq!(cycles.count(), 1, "{found:?}");
+    let below = |path: &str| {
+        let expected = [format!("#2/{path}"), format!("#3/directory/{path}")];
+        let is_it = |finding: &&Finding| {
+            matches!(finding, Finding::Unreachable { path, why: Unreached::Cycle, .. }
+                if expected.iter().any(|one| one.as_bytes() == path))
+        };
+        found.iter().filter(is_it).count()
+    };
+    for path in [
+        "below",
+        "moved",
+        "link",
+        "null",
+        "second name",
+        "below/file number 5",
+    ] {
+        assert_eq!(below(path), 1, "{path}: {found:?}");
+    }
+    // `file number 3` was removed, and `file number 4` is `moved`.
+    assert_eq!(
+        below("below/file number 3") + below("below/file number 4"),
+        0
+    );
+    survive(
+        nor_of(image, BLOCK),
+        Options {
+            summary: false,
+            ..Options::default()
+        },
+    )
+    .unwrap();
 }
 
 #[test]

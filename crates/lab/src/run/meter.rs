@@ -234,7 +234,7 @@ mod tests {
             length: 512,
         };
         meter.failed(&read, BlockError::WornOut(None), 5);
-        meter.failed(&read, BlockError::ReadOnly, 6);
+        meter.failed(&read, BlockError::ReadOnly(None), 6);
         assert_eq!((meter.failed, meter.span()), (2, 6));
         assert_eq!(
             meter.first_failure.unwrap(),

@@ -160,7 +160,7 @@ fn a_read_only_image_never_changes() {
             image.erase(Block(0)),
             image.mark_bad(Block(0))
         ],
-        [Err(MtdError::ReadOnly); 3]
+        [Err(MtdError::ReadOnly(None)); 3]
     );
     assert_eq!(image.sync(), Ok(()));
     assert!(image.into_backing().iter().all(|b| *b == 0xFF));

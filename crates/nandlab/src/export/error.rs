@@ -49,7 +49,9 @@ impl ExportError {
             Self::Build(error) => error.is_bad_input(),
             Self::Broken
             | Self::Flush(_)
-            | Self::Host(HostError::Flush(_) | HostError::Panicked) => false,
+            | Self::Host(
+                HostError::FileSystem { .. } | HostError::Flush(_) | HostError::Panicked,
+            ) => false,
             _ => true,
         }
     }

@@ -242,16 +242,20 @@ pub fn tell(losses: &Losses) {
     }
 }
 
+/// Characters beside a bar and its name, at most: two numbers of bytes and a time.
+const BESIDE_BAR: usize = 34;
+
 /// A bar that shows bytes.
 pub fn bar(total: Option<u64>, name: &str) -> indicatif::ProgressBar {
     let template = if total.is_some() {
-        "{prefix} [{wide_bar}] {bytes}/{total_bytes} {eta:>5}"
+        let steps = crate::terminal::bar(name.len() + BESIDE_BAR);
+        format!("{{prefix}} [{steps}] {{bytes}}/{{total_bytes}} {{eta:>5}}")
     } else {
-        "{prefix} {bytes} {bytes_per_sec}"
+        "{prefix} {bytes} {bytes_per_sec}".into()
     };
     // Hidden by itself where standard error is no terminal.
     let bar = indicatif::ProgressBar::new(total.unwrap_or(0)).with_prefix(name.to_string());
-    if let Ok(style) = indicatif::ProgressStyle::with_template(template) {
+    if let Ok(style) = indicatif::ProgressStyle::with_template(&template) {
         bar.set_style(style.progress_chars("=> "));
     }
     bar

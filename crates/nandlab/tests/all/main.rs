@@ -6,6 +6,7 @@ mod common;
 mod edits;
 mod errors;
 mod guest;
+mod holes;
 mod image;
 mod outputs;
 mod pipes;

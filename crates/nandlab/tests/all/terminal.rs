@@ -74,3 +74,65 @@ fn a_reader_of_an_archive_that_goes_away_is_no_failure() {
         }
     }
 }
+
+/// Runs the command in an environment with these variables and no other locale.
+fn told(lab: &Lab, words: &[&str], variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
+    for name in ["LC_ALL", "LC_CTYPE", "LANG", "COLUMNS"] {
+        command.env_remove(name);
+    }
+    let command = command.args(words).envs(variables.iter().copied());
+    let output = command.current_dir(lab.path(".")).output().unwrap();
+    let told = [output.stdout, output.stderr].concat();
+    String::from_utf8(told).unwrap()
+}
+
+#[test]
+fn without_utf_8_everything_but_names_is_ascii() {
+    let lab = Lab::new();
+    let text = format!("{SMALL}[workload]\nsize = \"4 MiB\"\nrequests = 300\n");
+    lab.write("e.toml", text.as_bytes());
+    fs::create_dir(lab.path("tree")).unwrap();
+    lab.write("tree/größer", b"1");
+    lab.exits(0, &["image", "create", "-f", "ext2", "i", "tree"]);
+    for words in [
+        &["run", "e.toml"][..],
+        &["run", "e.toml", "--explain"],
+        &["paper"],
+        &["chips"],
+        &["--help"],
+        &["image", "create", "--help"],
+        &["image", "info", "i"],
+        &["image", "check", "i"],
+    ] {
+        for variables in [&[("LC_ALL", "C")][..], &[("LANG", "de_DE.ISO-8859-1")], &[]] {
+            let told = told(&lab, words, variables);
+            assert!(told.is_ascii() && !told.is_empty(), "{words:?}: {told}");
+        }
+    }
+    let utf8 = [("LC_ALL", "C.UTF-8")];
+    let table = told(&lab, &["run", "e.toml"], &utf8);
+    assert!(table.contains('µ') && table.contains('─'), "{table}");
+    // A name is what it is: scripts run in the locale C.
+    let list = told(&lab, &["image", "ls", "i"], &[("LC_ALL", "C")]);
+    assert!(list.contains("größer"), "{list}");
+}
+
+#[test]
+fn help_is_as_wide_as_the_user_wants_it() {
+    let lab = Lab::new();
+    for words in [
+        &["--help"][..],
+        &["image", "create", "--help"],
+        &["run", "--help"],
+    ] {
+        let widest = |columns: &str| {
+            let told = told(&lab, words, &[("COLUMNS", columns)]);
+            // The synopsis is never broken.
+            let lines = told.lines().filter(|line| !line.starts_with("Usage: "));
+            lines.map(|line| line.chars().count()).max().unwrap()
+        };
+        assert!(widest("60") <= 60, "{words:?}: {}", widest("60"));
+        assert!(widest("110") > 60 && widest("110") <= 110, "{words:?}");
+    }
+}

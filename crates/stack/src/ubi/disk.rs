@@ -8,7 +8,7 @@ use super::UbiDescription;
 use crate::BuildError;
 use nandlab_block::{BlockDevice, BlockError, BlockGeometry, Lba};
 use nandlab_ftl::{Cause, Ftl, Tallied, Tally};
-use nandlab_mtd::{Block, Mtd, MtdError, Page};
+use nandlab_mtd::{Block, Mtd, Page};
 use nandlab_nand::Chip;
 use nandlab_ubi::{Task, Ubi, UbiError, VolumeDisk};
 
@@ -138,12 +138,8 @@ impl Ftl for UbiDisk {
 
     fn detach(&mut self) -> Result<(), BlockError> {
         self.disk.flush()?;
-        self.under(Cause::Mapping, Ubi::settle)
-            .map_err(|error| match error {
-                UbiError::Mtd(MtdError::PowerCut) => BlockError::PowerCut,
-                UbiError::Mtd(MtdError::Backing(why)) => BlockError::Backing(why),
-                _ => BlockError::WornOut(None),
-            })
+        let settled = self.under(Cause::Mapping, Ubi::settle);
+        settled.map_err(|error| self.disk.whole_error(error))
     }
 
     fn into_medium(self: Box<Self>) -> Chip {

@@ -3,11 +3,11 @@
 use crate::common::{chip, flaky, memories, spec};
 use nandlab_block::{BlockDevice, BlockError, Lba, Ram};
 use nandlab_jffs2::{Format, Jffs2, Medium, format as jffs2_format};
-use nandlab_mtd::{Block, Geometry, Mtd, MtdError, Page};
+use nandlab_mtd::{Block, Fault, FaultInjector, Geometry, Mtd, MtdError, Page};
 use nandlab_nand::{Chip, ChipSpec, CrashStates, Reliability};
-use nandlab_sim::{Nanos, Rng, rng};
+use nandlab_sim::{Chain, Nanos, Rng, rng};
 use nandlab_ubi::format::VolumeKind;
-use nandlab_ubi::{Options, Ubi, VolumeDisk, VolumeMtd, VolumeSpec};
+use nandlab_ubi::{Options, Ubi, UbiError, VolumeDisk, VolumeMtd, VolumeSpec};
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Time, path, tree};
 use rand::{Rng as _, RngExt as _};
 
@@ -169,8 +169,11 @@ fn a_static_volume_is_a_disk_that_cannot_be_written() {
     let mut disk = VolumeDisk::read_only(ubi, id).unwrap();
     assert_eq!(disk.geometry().sectors, 39);
     assert_eq!(contents(&mut disk), bytes[..39 * SECTOR]);
-    assert_eq!(disk.write(Lba(0), &[0; SECTOR]), Err(BlockError::ReadOnly));
-    assert_eq!(disk.discard(Lba(0), 1), Err(BlockError::ReadOnly));
+    assert_eq!(
+        disk.write(Lba(0), &[0; SECTOR]),
+        Err(BlockError::ReadOnly(None))
+    );
+    assert_eq!(disk.discard(Lba(0), 1), Err(BlockError::ReadOnly(None)));
 }
 
 /// JFFS2 on a volume, as Linux has it through gluebi.
@@ -365,4 +368,62 @@ fn a_volume_is_flash_whose_blocks_are_never_bad() {
             })
         );
     }
+}
+
+/// A device with a volume of twelve blocks, on flash whose programs all fail from now on.
+fn failing(options: Options) -> (Ubi<FaultInjector<Chip>>, u32) {
+    let mut ubi = Ubi::format(FaultInjector::new(chip(1, 64)), options).unwrap();
+    let spec = VolumeSpec {
+        name: "volume".into(),
+        lebs: 12,
+        ..VolumeSpec::default()
+    };
+    let id = ubi.create_volume(&spec).unwrap();
+    let mut medium = ubi.detach().unwrap();
+    medium.add(Fault::program(..));
+    (Ubi::attach(medium, options).unwrap(), id)
+}
+
+#[test]
+fn a_device_that_takes_no_writes_any_more_says_so_and_why() {
+    const WHY: &str = "no spare erase block is left for one that failed";
+    let options = Options::default();
+    let (ubi, id) = failing(options);
+    let mut disk = VolumeDisk::new(ubi, id).unwrap();
+    let refused = disk.write(Lba(0), &[1; SECTOR]).and_then(|()| disk.flush());
+    for error in [refused, disk.flush()].map(Result::unwrap_err) {
+        assert!(matches!(error, BlockError::ReadOnly(Some(_))), "{error:?}");
+        assert_eq!(
+            Chain(&error).to_string(),
+            format!("read-only device: UBI: volume 0, LEB 0: {WHY}")
+        );
+    }
+    let (ubi, id) = failing(options);
+    let mut flash = VolumeMtd::new(ubi, id).unwrap();
+    let page = vec![1; flash.geometry().page as usize];
+    let refused = [flash.program(Page(0), &page, &[]), flash.erase(Block(0))];
+    for error in refused.map(Result::unwrap_err) {
+        assert!(matches!(error, MtdError::ReadOnly(Some(_))), "{error:?}");
+        assert_eq!(
+            Chain(&error).to_string(),
+            format!("read-only medium: UBI: volume 0, LEB 0: {WHY}")
+        );
+    }
+}
+
+#[test]
+fn a_disk_without_a_free_erase_block_is_worn_out_and_says_so() {
+    let disk = disk(chip(1, 64), Options::default());
+    let error = disk.whole_error(UbiError::NoSpace {
+        needed: 1,
+        available: 0,
+    });
+    assert!(matches!(error, BlockError::WornOut(Some(_))), "{error:?}");
+    assert!(
+        Chain(&error)
+            .to_string()
+            .ends_with("free erase blocks: found 0, expected 1"),
+        "{}",
+        Chain(&error)
+    );
 }

@@ -10,4 +10,5 @@ mod mounts;
 mod nftl_kernel;
 mod paper;
 mod posix;
+mod signals;
 mod tools_kernel;

@@ -3,7 +3,7 @@
 
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -27,7 +27,8 @@ impl<'a> Mount<'a> {
             .arg(stack)
             .arg(dir)
             .args(options)
-            .stdout(Stdio::piped());
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut command = command.spawn().expect("the command was built");
         let mut said = String::new();
         BufReader::new(command.stdout.as_mut().expect("it is a pipe"))
@@ -37,9 +38,19 @@ impl<'a> Mount<'a> {
         Self { command, dir }
     }
 
-    fn end(mut self) {
+    fn end(self) {
+        let (status, told) = self.ended();
+        assert_eq!(status, Some(0), "{told}");
+    }
+
+    /// Unmounts; gives the exit status and what was told on standard error.
+    fn ended(mut self) -> (Option<i32>, String) {
         unmount(self.dir, UnmountFlags::empty()).unwrap();
-        assert!(self.command.wait().unwrap().success());
+        let status = self.command.wait().unwrap();
+        let mut told = String::new();
+        let stderr = self.command.stderr.as_mut().expect("it is a pipe");
+        stderr.read_to_string(&mut told).unwrap();
+        (status.code(), told)
     }
 
     fn kill(mut self) {
@@ -243,4 +254,101 @@ fn an_image_is_mounted_for_writing_once_and_edited_by_nobody_else() {
         nandlab(&["image", "mkdir"], &[&image, Path::new("/new")]).0,
         Some(0)
     );
+}
+
+/// What another program does to a mounted image, and what the command says of it.
+type Meddling = (fn(&Path), &'static str);
+
+const MEDDLING: [Meddling; 4] = [
+    (
+        |image| fs::remove_file(image).unwrap(),
+        "deleted while it was mounted",
+    ),
+    (
+        |image| {
+            let other = image.with_extension("other");
+            fs::write(&other, "another file").unwrap();
+            fs::rename(other, image).unwrap();
+        },
+        "replaced by another file while it was mounted",
+    ),
+    (
+        |image| {
+            fs::File::options()
+                .write(true)
+                .open(image)
+                .unwrap()
+                .set_len(4096)
+                .unwrap()
+        },
+        " to 4096 bytes while it was mounted",
+    ),
+    (
+        |image| {
+            let contents = fs::read(image).unwrap();
+            // Not in the same tick of the clock as the mount's last write.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            fs::write(image, contents).unwrap();
+        },
+        "changed by another program",
+    ),
+];
+
+#[test]
+fn an_image_that_others_cut_replace_or_delete_below_its_mount_ends_it_with_a_message() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (image, dir, tree) = (
+        scratch.path().join("image"),
+        scratch.path().join("dir"),
+        scratch.path().join("tree"),
+    );
+    [&dir, &tree]
+        .iter()
+        .for_each(|dir| fs::create_dir(dir).unwrap());
+    fs::write(tree.join("old"), vec![3; 200_000]).unwrap();
+    for (format, read_only) in [
+        ("ext3", false),
+        ("f2fs", false),
+        ("fat", false),
+        ("jffs2", false),
+        ("ext3", true),
+    ] {
+        for (meddle, expected) in MEDDLING {
+            let what = format!("{format}, read-only {read_only}: {expected}");
+            let made = Command::new(env!("CARGO_BIN_EXE_nandlab"))
+                .args(["image", "create", "-f", format, "--size", "64M"])
+                .args([&image, &tree])
+                .output()
+                .unwrap();
+            assert!(made.status.success(), "{made:?}");
+            let options: &[&str] = if read_only { &["--read-only"] } else { &[] };
+            let mount = Mount::new(&image, &dir, options);
+            if !read_only {
+                fs::write(dir.join("before"), vec![5; 100_000]).unwrap();
+            }
+            meddle(&image);
+            let left = fs::metadata(&image).map(|metadata| metadata.len()).ok();
+            if !read_only {
+                // It may succeed, since it waits in memory.
+                _ = fs::write(dir.join("after"), vec![7; 100_000]);
+            }
+            let (status, told) = mount.ended();
+            assert_eq!(status, Some(1), "{what}: {told}");
+            assert_eq!(told.lines().count(), 1, "{what}: {told}");
+            assert!(
+                told.contains("/image: ") && told.contains(expected),
+                "{what}: {told}"
+            );
+            let lost = told.contains("what was written to it is lost");
+            let is_overwritten = expected.starts_with("changed");
+            assert_eq!(lost, !read_only && !is_overwritten, "{what}: {told}");
+            // Nothing is written into a file that somebody else has made.
+            assert_eq!(
+                fs::metadata(&image).map(|metadata| metadata.len()).ok(),
+                left,
+                "{what}"
+            );
+            _ = fs::remove_file(&image);
+        }
+    }
 }
