@@ -8,6 +8,7 @@
 
 use crate::heap;
 use nandlab_block::{BlockDevice, Lba, Ram};
+use nandlab_damage::disk::Target;
 use nandlab_damage::edit::Script;
 use nandlab_damage::{ext, f2fs, fat, jffs2, plant, ubi};
 use nandlab_ftl::nftl::{Nftl, NftlOptions};
@@ -18,7 +19,6 @@ use nandlab_image::place::Place;
 use nandlab_image::raw::raw;
 use nandlab_image::tar_out::TarOut;
 use nandlab_image::volume::{Access, Opening, Volume};
-use nandlab_image::walk::Walk;
 use nandlab_mtd::{Image, ImageFormat, Layout};
 use nandlab_sim::{Backing, BackingError};
 use nandlab_ubi::{Options, Ubi, VolumeDisk, VolumeSpec};
@@ -37,28 +37,48 @@ const NFTL: ImageFormat = ImageFormat {
 };
 const NFTL_BLOCKS: u32 = 40;
 
-/// One run.
-pub fn run(input: &[u8]) {
-    let script = Script::new(input);
+/// A medium as an input has it.
+#[derive(Debug)]
+pub enum Medium {
+    /// All bytes of a flash.
+    Flash(Vec<u8>),
+    /// A disk, most of which may never have been written.
+    Disk(Ram),
+}
+
+/// The medium of an input, and the shape of its flash; a disk has none.
+pub fn medium(script: Script<'_>) -> (Medium, ImageFormat) {
     let mut own = script;
     own.seed /= KINDS;
     seeds();
-    let (place, format) = match script.seed % KINDS {
+    let disk = |target: &Target| (Medium::Disk(target.edited(own)), NFTL);
+    match script.seed % KINDS {
         0 | 6 => {
             let seeds = jffs2::seeds();
             let seed = &seeds[own.seed % seeds.len()];
-            (flash(seed.edited(own).into_backing()), seed.format)
+            let bytes = seed.edited(own).into_backing();
+            (Medium::Flash(bytes), seed.format)
         }
         1 | 7 => {
             let seeds = ubi::seeds();
             let seed = &seeds[own.seed % seeds.len()];
-            (flash(seed.edited(own)), seed.format)
+            (Medium::Flash(seed.edited(own)), seed.format)
         }
-        2 | 8 => (flash(seeds().0.edited(own)), ubi::LARGE),
-        3 | 9 => (disk(ext::TARGET.edited(own)), NFTL),
-        4 | 10 => (disk(fat::TARGET.edited(own)), NFTL),
-        5 | 11 => (disk(f2fs::TARGET.edited(own)), NFTL),
-        _ => (flash(nftl(script)), NFTL),
+        2 | 8 => (Medium::Flash(seeds().0.edited(own)), ubi::LARGE),
+        3 | 9 => disk(&ext::TARGET),
+        4 | 10 => disk(&fat::TARGET),
+        5 | 11 => disk(&f2fs::TARGET),
+        _ => (Medium::Flash(nftl(script)), NFTL),
+    }
+}
+
+/// One run.
+pub fn run(input: &[u8]) {
+    let script = Script::new(input);
+    let (medium, format) = medium(script);
+    let place = match medium {
+        Medium::Flash(bytes) => flash(bytes),
+        Medium::Disk(ram) => disk(ram),
     };
     let place = match script.part {
         Some(part) => cut(place, part),
@@ -260,12 +280,12 @@ fn survive(place: Place, format: ImageFormat, options: u8) {
 fn use_it(volume: &mut Volume, opening: &Opening) {
     _ = check(volume);
     _ = raw(volume, opening, &mut std::io::sink());
-    let limit = volume.limit();
     let Ok(fs) = volume.fs() else { return };
     _ = fs.statfs();
     let mut nothing = |_| {};
-    let mut walk = Walk::new(fs, true, &mut nothing);
-    walk.limit = limit;
+    let Ok(mut walk) = volume.walk(true, &mut nothing) else {
+        return;
+    };
     let outcome = walk.run(b"", &mut TarOut::new(std::io::sink(), "archive"));
     if let Err(error) = outcome.map_err(|error| volume.explain(error)) {
         assert!(error.to_string().len() > 3, "an error says what is wrong");

@@ -11,6 +11,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "abuse")]
+pub mod abuse;
 #[cfg(any(feature = "ext", feature = "f2fs", feature = "fat"))]
 mod disk;
 #[cfg(feature = "ext")]

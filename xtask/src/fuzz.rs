@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const USAGE: &str = "expected TARGET EXECUTIONS [SEED] or TARGET FILE: one of jffs2, ubi, f2fs, ext, fat, image, and how many runs, or an input to run again";
+const USAGE: &str = "expected TARGET EXECUTIONS [SEED] or TARGET FILE: one of jffs2, ubi, f2fs, ext, fat, image, and how many runs, or an input to run again; or abuse RUNS [SEED]";
 const TARGETS: &[&str] = &["jffs2", "ubi", "f2fs", "ext", "fat", "image"];
 
 /// Counters at every edge. What comparisons compare is not traced: it takes two thirds of the time,
@@ -35,6 +35,9 @@ pub fn run(words: &[String]) -> Outcome {
         [target, what, seed] => (target, what, seed.as_str()),
         _ => return Err(USAGE.into()),
     };
+    if target == "abuse" {
+        return abuse(what, seed);
+    }
     if !TARGETS.contains(&target.as_str()) {
         return Err(format!("{target}: {USAGE}"));
     }
@@ -67,6 +70,29 @@ pub fn run(words: &[String]) -> Outcome {
     watch(&mut command, target)
 }
 
+/// Runs the verbs of the command line on damaged images.
+fn abuse(runs: &str, seed: &str) -> Outcome {
+    // With the checks that a test build has, such as that of overflow.
+    crate::run(cargo().args(["build", "--locked", "--package", "nandlab"]))?;
+    let keep = keep();
+    let mut command = cargo();
+    command
+        .current_dir(root().join("fuzz"))
+        .env("CARGO_TARGET_DIR", keep.join("plain"));
+    let words = [
+        "run",
+        "--locked",
+        "--release",
+        "--bin",
+        "abuse",
+        "--features",
+        "abuse",
+        "--",
+    ];
+    command.args(words).arg(program()).args([runs, seed]);
+    crate::run(command.arg(keep.join("found").join("abuse")))
+}
+
 fn limits() -> [String; 2] {
     [
         format!("-timeout={SECONDS_MAX}"),
@@ -76,9 +102,16 @@ fn limits() -> [String; 2] {
 
 /// Where programs, inputs worth keeping and findings lie.
 fn keep() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join("fuzz")
+    target().join("fuzz")
+}
+
+/// The command line, as the development profile builds it.
+fn program() -> PathBuf {
+    target().join("debug").join("nandlab")
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 fn build(target: &str) -> Result<PathBuf, String> {

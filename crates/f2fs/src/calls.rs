@@ -77,6 +77,7 @@ impl<D: BlockDevice> F2fs<D> {
     fn set(&mut self, ino: Ino, change: &SetAttr, now: Time) -> Result<Attr, F2fsError> {
         let number = self.number(ino)?;
         self.alive(number)?;
+        self.check_changeable(number)?;
         if let Some(size) = change.size {
             self.check_file(ino)?;
             self.resize(number, size)?;
@@ -142,6 +143,7 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     fn write_data(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, F2fsError> {
+        self.check_changeable(number)?;
         self.write_file(number, offset, data)
     }
 

@@ -79,6 +79,9 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     pub(crate) fn find(&mut self, dir: u32, name: &[u8]) -> Result<Option<Found>, F2fsError> {
+        if self.is_folded(dir)? {
+            return self.find_by_name(dir, name);
+        }
         let hash = hash(name);
         if self.has_inline_names(dir)? {
             let Some((bytes, view)) = self.names(dir, None)? else {
@@ -119,6 +122,17 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// Adds a name that is not there.
+    /// Finds a name without its hash.
+    fn find_by_name(&mut self, dir: u32, name: &[u8]) -> Result<Option<Found>, F2fsError> {
+        let mut found = None;
+        self.each_entry(dir, 0, &mut |index, entry, _| {
+            let entry = (entry.name == name).then(|| entry.clone());
+            found = entry.map(|entry| Found { dir, index, entry });
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+
     pub(crate) fn add_entry(
         &mut self,
         dir: u32,
@@ -294,6 +308,7 @@ impl<D: BlockDevice> F2fs<D> {
         each: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> Result<(), F2fsError> {
         self.check_dir(dir)?;
+        self.check_readable(dir)?;
         let root = self.layout.root;
         self.each_entry(dir, from, &mut |index, entry, next| {
             if entry.name == b"." || entry.name == b".." {

@@ -1,5 +1,6 @@
 //! What goes wrong below a call, with place and value, and the number that the caller gets.
 
+use crate::Seal;
 use nandlab_block::BlockError;
 use nandlab_vfs::{Errno, Fault};
 
@@ -31,6 +32,22 @@ pub enum F2fsError {
         bit: u32,
         /// Its name.
         name: &'static str,
+    },
+    /// The volume has a feature that no write here would keep up.
+    #[error("superblock, byte 2180: feature {bit:#x}, {name}: such a volume is only read")]
+    OnlyRead {
+        /// Its bit.
+        bit: u32,
+        /// Its name.
+        name: &'static str,
+    },
+    /// What only a key, or a means that is not here, opens or changes.
+    #[error("inode {ino} is {seal}, which is not supported")]
+    Sealed {
+        /// The inode.
+        ino: u32,
+        /// How.
+        seal: Seal,
     },
     /// Blocks of the volume and sectors of the device do not go together.
     #[error("the device has sectors of {sector} bytes, expected a divisor of 4096")]
@@ -99,6 +116,8 @@ impl Fault for F2fsError {
             Self::Call(errno) => *errno,
             Self::Device(BlockError::ReadOnly(_)) | Self::Failed => Errno::ReadOnly,
             Self::Super { .. } | Self::Feature { .. } | Self::Sectors { .. } => Errno::Invalid,
+            Self::OnlyRead { .. } => Errno::ReadOnly,
+            Self::Sealed { .. } => Errno::NotSupported,
             Self::NoCheckpoint { .. }
             | Self::Block { .. }
             | Self::Node { .. }

@@ -168,6 +168,7 @@ impl<D: BlockDevice> F2fs<D> {
         offset: u64,
         buf: &mut [u8],
     ) -> Result<usize, F2fsError> {
+        self.check_readable(ino)?;
         let size = self.size(ino)?;
         let len = size.saturating_sub(offset).min(buf.len() as u64) as usize;
         if self.is_inline(ino)? {

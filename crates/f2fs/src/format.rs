@@ -13,6 +13,8 @@ pub(crate) const SEGMENT: u32 = 512;
 pub(crate) const NULL: u32 = 0;
 /// A block that is accounted for and has no place yet.
 pub(crate) const NEW: u32 = u32::MAX;
+/// The first block of a compressed cluster, which has no place.
+pub(crate) const COMPRESSED: u32 = u32::MAX - 1;
 /// The superblock's magic number, also the seed of the format's checksums.
 pub(crate) const MAGIC: u32 = 0xF2F5_2010;
 /// Node numbers of a block of an indirect node, and block addresses of a direct one.
@@ -49,7 +51,7 @@ pub(crate) fn set_bit(map: &mut [u8], at: usize, on: bool) {
 
 /// Whether a number is that of a block with a place.
 pub(crate) fn is_placed(addr: u32) -> bool {
-    addr != NULL && addr != NEW
+    !matches!(addr, NULL | NEW | COMPRESSED)
 }
 
 /// Byte offsets in a node's last 24 bytes.
@@ -103,6 +105,7 @@ pub(crate) mod inode {
     pub const CHECKSUM: usize = 368;
     pub const BIRTH: usize = 372;
     pub const BIRTH_NANOS: usize = 380;
+    pub const COMPRESSED_BLOCKS: usize = 384;
 
     /// Bits of the byte at [`INLINE`].
     pub const INLINE_XATTR: u8 = 0x01;
@@ -112,8 +115,12 @@ pub(crate) mod inode {
     pub const EXTRA_ATTR: u8 = 0x20;
     /// Bits of the byte at [`ADVISE`].
     pub const ADVISE_COLD: u8 = 0x01;
+    pub const ADVISE_ENCRYPTED: u8 = 0x04;
     pub const ADVISE_KEEP_SIZE: u8 = 0x10;
     pub const ADVISE_HOT: u8 = 0x20;
+    pub const ADVISE_VERITY: u8 = 0x40;
+    /// A bit of the word at [`FLAGS`].
+    pub const FLAG_CASEFOLD: u32 = 0x4000_0000;
     /// What Linux reserves for attributes in an inode, in units of 4 bytes.
     pub const DEFAULT_XATTR_SLOTS: u32 = 50;
 }

@@ -3,7 +3,8 @@
 //! *Promises.* [`F2fs`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux 6.1 and
 //! f2fs-tools 1.15 have them by default; [`format`](mkfs::format) makes one, byte by byte as
 //! mkfs.f2fs; [`check`](F2fs::check) finds what is wrong with one. Features that are not understood
-//! are refused by name. No volume, whatever its bytes, makes any of them panic or loop for ever.
+//! are refused by name, where they matter: those that a volume only allows its inodes matter where
+//! an inode has them (see [`Seal`]). No volume, whatever its bytes, makes any of them panic or loop for ever.
 //!
 //! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, processes or
 //! clocks.
@@ -59,6 +60,7 @@ mod pack;
 mod past;
 mod place;
 mod recover;
+mod sealed;
 mod segments;
 mod summary;
 mod superblock;
@@ -72,6 +74,7 @@ pub use mkfs::{Format, FormatError, format};
 pub use mount::{Counts, F2fs, InPlace, Options};
 pub use nandlab_vfs::report::{FINDINGS_MAX, Severity};
 pub use past::Version;
+pub use sealed::Seal;
 pub use superblock::{Layout, declared_bytes};
 pub use victim::{AgeThreshold, Policy};
 pub use volume::F2fsVolume;

@@ -179,6 +179,7 @@ fn plan(blocks: u64, choices: &Format) -> Result<Plan, FormatError> {
         root: ROOT,
         payload,
         features: 0,
+        quotas: [0; 3],
         uuid: choices.uuid,
         cold: Vec::new(),
         hot: Vec::new(),

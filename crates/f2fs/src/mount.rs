@@ -166,6 +166,9 @@ impl<D: BlockDevice> F2fs<D> {
     pub(crate) fn open(device: D, options: Options) -> Result<Self, F2fsError> {
         let mut disk = Disk::open(device)?;
         let layout = read_super(&mut disk)?;
+        if !options.read_only {
+            layout.check_writable()?;
+        }
         let checkpoint = Checkpoint::read(&mut disk, &layout)?;
         let (journals, logs) = read_summaries(&mut disk, &layout, &checkpoint, options.read_only)?;
         let entries = read_segments(&mut disk, &layout, &checkpoint, &journals)?;

@@ -61,6 +61,7 @@ impl<D: BlockDevice> F2fs<D> {
     fn check_free(&mut self, dir: u32, name: &[u8]) -> Result<(), F2fsError> {
         check_name(name)?;
         self.check_dir(dir)?;
+        self.check_changeable(dir)?;
         match self.find(dir, name)? {
             _ if self.links(dir)? == 0 => Err(Errno::NoEntry.into()),
             Some(_) => Err(Errno::Exists.into()),
@@ -304,6 +305,7 @@ impl<D: BlockDevice> F2fs<D> {
     pub(crate) fn link_name(&mut self, ino: u32, dir: u32, name: &[u8]) -> Result<(), F2fsError> {
         self.check_free(dir, name)?;
         self.alive(ino)?;
+        self.check_changeable(ino)?;
         self.reserve(6)?;
         self.unreserve(6);
         let kind = match kind(self.inode(ino)?) {
@@ -329,6 +331,8 @@ impl<D: BlockDevice> F2fs<D> {
     ) -> Result<(), F2fsError> {
         let found = self.need(dir, name)?;
         let ino = self.child(&found)?;
+        self.check_changeable(dir)?;
+        self.check_changeable(ino)?;
         rules::check_kinds(directory, self.is_dir(ino)?)?;
         if directory && !self.is_empty_dir(ino)? {
             return Err(Errno::NotEmpty.into());
@@ -395,6 +399,10 @@ impl<D: BlockDevice> F2fs<D> {
             return Err(Errno::NoEntry.into());
         }
         let target = self.find(to.0, to.1)?;
+        let replaced = target.as_ref().map(|target| target.entry.ino);
+        for ino in [from.0, to.0, moved].into_iter().chain(replaced) {
+            self.check_changeable(ino)?;
+        }
         match (how, &target) {
             (Rename::NoReplace, Some(_)) => return Err(Errno::Exists.into()),
             (Rename::Exchange, None) => return Err(Errno::NoEntry.into()),

@@ -36,9 +36,11 @@ impl<D: BlockDevice> F2fs<D> {
             F2fsError::NoCheckpoint { first, .. } => Some(byte(first)),
             F2fsError::Block { block, offset, .. } => Some(byte(block) + u64::from(offset)),
             F2fsError::Node { nid, .. } => self.node_byte(nid),
+            F2fsError::Sealed { ino, .. } => self.node_byte(ino),
             F2fsError::Entry { dir, index, .. } => self.names_byte(dir, index),
             F2fsError::Call(_)
             | F2fsError::Feature { .. }
+            | F2fsError::OnlyRead { .. }
             | F2fsError::Sectors { .. }
             | F2fsError::Failed => None,
         }

@@ -49,27 +49,39 @@ pub(crate) mod at {
     pub const VERSION: usize = 1668;
     pub const INIT_VERSION: usize = 1924;
     pub const FEATURE: usize = 2180;
+    pub const QUOTA_INODES: usize = 2745;
     pub const HOT_EXTENSIONS: usize = 2757;
     pub const CRC: usize = 3068;
 }
 
-/// Features by bit; the second says whether they are understood.
-const FEATURES: [(u32, bool, &str); 15] = [
-    (0x0001, false, "encrypt"),
-    (0x0002, false, "blkzoned"),
-    (0x0004, true, "atomic_write"),
-    (0x0008, true, "extra_attr"),
-    (0x0010, false, "project_quota"),
-    (0x0020, true, "inode_checksum"),
-    (0x0040, true, "flexible_inline_xattr"),
-    (0x0080, false, "quota"),
-    (0x0100, true, "inode_crtime"),
-    (0x0200, true, "lost_found"),
-    (0x0400, false, "verity"),
-    (0x0800, true, "sb_checksum"),
-    (0x1000, false, "casefold"),
-    (0x2000, false, "compression"),
-    (0x4000, false, "ro"),
+/// What a feature asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// Nothing that is missing here; single inodes may need more: see [`crate::sealed`].
+    Nothing,
+    /// Something of whoever writes.
+    Writer,
+    /// Something of whoever reads, too.
+    Reader,
+}
+
+/// Features by bit.
+const FEATURES: [(u32, Need, &str); 15] = [
+    (0x0001, Need::Nothing, "encrypt"),
+    (0x0002, Need::Writer, "blkzoned"),
+    (0x0004, Need::Nothing, "atomic_write"),
+    (0x0008, Need::Nothing, "extra_attr"),
+    (0x0010, Need::Writer, "project_quota"),
+    (0x0020, Need::Nothing, "inode_checksum"),
+    (0x0040, Need::Nothing, "flexible_inline_xattr"),
+    (0x0080, Need::Writer, "quota"),
+    (0x0100, Need::Nothing, "inode_crtime"),
+    (0x0200, Need::Nothing, "lost_found"),
+    (0x0400, Need::Nothing, "verity"),
+    (0x0800, Need::Nothing, "sb_checksum"),
+    (0x1000, Need::Writer, "casefold"),
+    (0x2000, Need::Nothing, "compression"),
+    (0x4000, Need::Reader, "ro"),
 ];
 
 /// Feature bits that matter here.
@@ -79,6 +91,7 @@ pub(crate) mod feature {
     pub const FLEXIBLE_XATTR: u32 = 0x0040;
     pub const BIRTH: u32 = 0x0100;
     pub const SB_CHECKSUM: u32 = 0x0800;
+    pub const COMPRESSION: u32 = 0x2000;
 }
 
 /// Shape of a volume.
@@ -116,6 +129,8 @@ pub struct Layout {
     pub payload: u32,
     /// Feature bits.
     pub features: u32,
+    /// Inodes of the quota files, which have no name; 0 where there is none.
+    pub quotas: [u32; 3],
     /// The volume's identity.
     pub uuid: [u8; 16],
     /// Ends of names whose files are cold.
@@ -180,6 +195,7 @@ impl Layout {
             root: word(at::ROOT),
             payload: word(at::CP_PAYLOAD),
             features,
+            quotas: [0, 4, 8].map(|at| word(at::QUOTA_INODES + at)),
             uuid: core::array::from_fn(|i| bytes[at::UUID + i]),
             cold: Vec::new(),
             hot: Vec::new(),
@@ -330,6 +346,14 @@ impl Layout {
             .then_some((block / SEGMENT, (block % SEGMENT) as usize))
     }
 
+    /// Refuses volumes that can only be read.
+    pub(crate) fn check_writable(&self) -> Result<(), F2fsError> {
+        match find_need(self.features, Need::Writer) {
+            Some((bit, name)) => Err(F2fsError::OnlyRead { bit, name }),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn has(&self, feature: u32) -> bool {
         self.features & feature != 0
     }
@@ -351,13 +375,17 @@ fn check_crc(bytes: &[u8]) -> Result<(), F2fsError> {
     }
 }
 
+/// Finds a feature that asks for more than is there.
+fn find_need(features: u32, need: Need) -> Option<(u32, &'static str)> {
+    let mut all = FEATURES.iter();
+    let found = all.find(|(bit, of, _)| features & bit != 0 && *of == need);
+    found.map(|(bit, _, name)| (*bit, *name))
+}
+
 fn check_features(features: u32) -> Result<(), F2fsError> {
     let known = FEATURES.iter().fold(0, |all, (bit, ..)| all | bit);
-    if let Some((bit, _, name)) = FEATURES
-        .iter()
-        .find(|(bit, understood, _)| features & bit != 0 && !understood)
-    {
-        return Err(F2fsError::Feature { bit: *bit, name });
+    if let Some((bit, name)) = find_need(features, Need::Reader) {
+        return Err(F2fsError::Feature { bit, name });
     }
     match features & !known {
         0 => Ok(()),

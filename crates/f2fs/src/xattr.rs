@@ -124,6 +124,7 @@ impl<D: BlockDevice> F2fs<D> {
         expect: SetXattr,
     ) -> Result<(), F2fsError> {
         let (space, rest) = Space::EXT.split(name)?;
+        self.check_changeable(ino)?;
         let mut all = self.attributes(ino)?;
         let at = all
             .iter()

@@ -8,7 +8,7 @@ use crate::flips::{Flips, flips};
 use crate::sink::{Bytes, Sink};
 use crate::tree::Entry;
 use crate::volume::{Mounted, Volume};
-use crate::walk::{Losses, Walk};
+use crate::walk::Losses;
 use crate::words::placed;
 use nandlab_vfs::Errno;
 pub use nandlab_vfs::report::Severity;
@@ -240,10 +240,8 @@ fn unseen(volume: &Volume) -> Vec<String> {
 /// Of a file system whose end is lacking: whatever cannot be had of its tree. What its structures
 /// say of each other cannot be told without all of them.
 fn check_short(volume: &mut Volume, checked: &mut Checked) -> Result<()> {
-    let limit = volume.limit();
     let mut nothing = |_| {};
-    let mut walk = Walk::new(volume.fs()?, true, &mut nothing);
-    walk.limit = limit;
+    let mut walk = volume.walk(true, &mut nothing)?;
     walk.run(b"", &mut Reader)?;
     let losses = walk.losses;
     for loss in losses.list {

@@ -145,7 +145,7 @@ impl Scan {
                     path: Shown::path(&below),
                     what: "length of the path",
                     found,
-                    expected: "at most 4096 bytes",
+                    expected: "at most 4096 bytes".into(),
                 });
             }
             let metadata = entry.metadata().map_err(ImageError::file(&at))?;

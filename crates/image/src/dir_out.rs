@@ -85,7 +85,7 @@ impl DirOut {
                 path: Shown::path(&entry.path),
                 what: "directory above it",
                 found: "none".into(),
-                expected: "a directory before what is in it",
+                expected: "a directory before what is in it".into(),
             });
         }
         Ok(())

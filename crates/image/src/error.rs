@@ -51,7 +51,7 @@ impl serde::Serialize for Shown {
 pub(crate) fn has_cause(error: Errno) -> bool {
     matches!(
         error,
-        Errno::Io | Errno::Unclean | Errno::ReadOnly | Errno::NoSpace
+        Errno::Io | Errno::Unclean | Errno::ReadOnly | Errno::NoSpace | Errno::NotSupported
     )
 }
 
@@ -110,7 +110,7 @@ pub enum ImageError {
         /// What it is.
         found: String,
         /// What it may be.
-        expected: &'static str,
+        expected: String,
     },
     /// A list of entries makes no sense.
     #[error("{}: line {line}: found {found:?}, expected {expected}", path.display())]

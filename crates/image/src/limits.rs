@@ -13,6 +13,8 @@ use std::ops::RangeInclusive;
 /// What a format can hold.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// What the format is called.
+    pub name: &'static str,
     /// Bytes of a name.
     pub name_max: usize,
     /// Bytes of a symbolic link's target; 0 for none at all.
@@ -28,23 +30,24 @@ pub struct Limits {
     /// Whether a file may have several names.
     pub links: bool,
     /// What names of attributes begin with.
-    pub spaces: &'static [&'static [u8]],
+    pub spaces: &'static [&'static str],
     /// Whether there are owners and permissions, and times that are meant to be exact.
     pub owners: bool,
 }
 
-const LINUX_SPACES: &[&[u8]] = &[
-    b"user.",
-    b"trusted.",
-    b"security.",
-    b"system.posix_acl_access",
-    b"system.posix_acl_default",
+const LINUX_SPACES: &[&str] = &[
+    "user.",
+    "trusted.",
+    "security.",
+    "system.posix_acl_access",
+    "system.posix_acl_default",
 ];
 /// 12 and 20 bits, as Linux has them.
 const DEVICE_MAX: (u32, u32) = (0xFFF, 0xF_FFFF);
 
 /// JFFS2, as Linux's driver reads it.
 pub const JFFS2: Limits = Limits {
+    name: "JFFS2",
     name_max: 254,
     target_max: 254,
     id_max: 0xFFFF,
@@ -52,18 +55,13 @@ pub const JFFS2: Limits = Limits {
     device_max: Some(DEVICE_MAX),
     size_max: u32::MAX as u64,
     links: true,
-    spaces: &[
-        b"user.",
-        b"trusted.",
-        b"security.",
-        b"system.posix_acl_access",
-        b"system.posix_acl_default",
-    ],
+    spaces: LINUX_SPACES,
     owners: true,
 };
 
 /// ext2 and ext3 with inodes of 256 bytes; the file's limit is that of blocks of 1 KiB.
 pub const EXT: Limits = Limits {
+    name: "ext2 and ext3",
     name_max: 255,
     target_max: 1023,
     id_max: u32::MAX,
@@ -77,6 +75,7 @@ pub const EXT: Limits = Limits {
 
 /// F2FS.
 pub const F2FS: Limits = Limits {
+    name: "F2FS",
     name_max: 255,
     target_max: 4094,
     id_max: u32::MAX,
@@ -90,6 +89,7 @@ pub const F2FS: Limits = Limits {
 
 /// FAT with long names.
 pub const FAT: Limits = Limits {
+    name: "FAT",
     name_max: 765,
     target_max: 0,
     id_max: u32::MAX,
@@ -105,7 +105,7 @@ pub const FAT: Limits = Limits {
 struct Misfit {
     what: &'static str,
     found: String,
-    expected: &'static str,
+    expected: String,
     /// What is done about it, where losses are allowed.
     instead: &'static str,
 }
@@ -129,7 +129,7 @@ impl Limits {
                         path: Shown::path(&entry.path),
                         what: misfit.what,
                         found: misfit.found.clone(),
-                        expected: misfit.expected,
+                        expected: misfit.expected.clone(),
                     });
                     return true;
                 }
@@ -153,7 +153,8 @@ impl Limits {
     /// fit. Nothing of it is changed for good where that is an error.
     fn judge(&self, entry: &mut Entry) -> (bool, Vec<Misfit>) {
         let (mut misfits, mut keep) = (Vec::new(), true);
-        let mut misfit = |what, found: String, expected, instead| {
+        let mut misfit = |what, found: String, expected: &str, instead| {
+            let expected = format!("{expected} in {}", self.name);
             misfits.push(Misfit {
                 what,
                 found,
@@ -165,22 +166,21 @@ impl Limits {
             misfit(
                 "length of the name",
                 format!("{} bytes", entry.name().len()),
-                "a shorter one (254 bytes in JFFS2, 255 in others)",
+                &format!("at most {}", self.name_max),
                 "left out",
             );
             keep = false;
         }
         match &entry.node {
             Node::Symlink { target } if target.len() > self.target_max || target.is_empty() => {
-                let expected = if self.target_max == 0 {
-                    "a format with symbolic links"
-                } else {
-                    "1 byte to what the format holds (254 in JFFS2)"
+                let expected = match self.target_max {
+                    0 => "no symbolic link".into(),
+                    most => format!("1 to {most}"),
                 };
                 misfit(
                     "symbolic link's target",
                     format!("{} bytes", target.len()),
-                    expected,
+                    &expected,
                     "left out",
                 );
                 keep = false;
@@ -189,7 +189,7 @@ impl Limits {
                 misfit(
                     "length of the file",
                     format!("{size} bytes"),
-                    "what the format holds (less than 4 GiB in JFFS2 and FAT)",
+                    &format!("at most {}", self.size_max),
                     "left out",
                 );
                 keep = false;
@@ -206,22 +206,12 @@ impl Limits {
                     keep = false;
                 }
                 None => {
-                    misfit(
-                        "kind",
-                        "a device".into(),
-                        "a format with devices",
-                        "left out",
-                    );
+                    misfit("kind", "a device".into(), "no device", "left out");
                     keep = false;
                 }
             },
             Node::Fifo | Node::Socket if self.device_max.is_none() => {
-                misfit(
-                    "kind",
-                    "a pipe or socket".into(),
-                    "a format with pipes and sockets",
-                    "left out",
-                );
+                misfit("kind", "a pipe or socket".into(), "neither", "left out");
                 keep = false;
             }
             _ => {}
@@ -237,7 +227,7 @@ impl Limits {
                 misfit(
                     "time",
                     format!("{} s since 1970", entry.mtime.secs),
-                    "within the format's years",
+                    &format!("{} to {} s", self.seconds.start(), self.seconds.end()),
                     "the nearest instead",
                 );
             }
@@ -248,12 +238,20 @@ impl Limits {
                     .clamp(*self.seconds.start(), *self.seconds.end()),
             );
         }
-        let fits = |name: &[u8]| self.spaces.iter().any(|space| name.starts_with(space));
+        let fits = |name: &[u8]| {
+            self.spaces
+                .iter()
+                .any(|space| name.starts_with(space.as_bytes()))
+        };
+        let spaces = match self.spaces {
+            [] => "none".into(),
+            spaces => format!("one of {}", spaces.join(", ")),
+        };
         for (name, _) in entry.xattrs.iter().filter(|(name, _)| !fits(name)) {
             misfit(
                 "attribute",
                 Shown(name.clone()).to_string(),
-                "one of a space that the format has",
+                &spaces,
                 "left out",
             );
         }
@@ -273,7 +271,7 @@ impl Limits {
                     path: Shown::path(&entry.path),
                     what: "kind",
                     found: format!("one more name of {}", Shown::path(to)),
-                    expected: "a format in which files have several names",
+                    expected: format!("one name of each file in {}", self.name),
                 });
             }
             losses.add(

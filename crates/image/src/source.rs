@@ -6,7 +6,7 @@
 use crate::error::{ImageError, Result};
 use crate::tree::Tree;
 use crate::volume::{Access, Opening, Volume, detected};
-use crate::walk::{Losses, Walk};
+use crate::walk::Losses;
 use crate::{dir_in, manifest, tar_in, tar_out::TarOut};
 use std::fs::File;
 use std::io::BufWriter;
@@ -54,7 +54,7 @@ pub fn image(path: &Path, opening: &Opening, salvage: bool) -> Result<(Tree, Los
     let file = tempfile::tempfile_in(&dir).map_err(ImageError::file(&dir))?;
     let mut sink = TarOut::new(BufWriter::with_capacity(1 << 20, &file), &dir);
     let mut ignored = |_| {};
-    let mut walk = Walk::new(volume.fs()?, salvage, &mut ignored);
+    let mut walk = volume.walk(salvage, &mut ignored)?;
     let outcome = walk.run(b"", &mut sink);
     let losses = std::mem::take(&mut walk.losses);
     outcome.map_err(|error| volume.explain(error))?;

@@ -346,7 +346,7 @@ impl Tree {
                     path: Shown::path(path),
                     what: "what something else is in",
                     found: "no directory".into(),
-                    expected: "a directory",
+                    expected: "a directory".into(),
                 });
             }
             let known = open.last().map_or(0, |(dir, _)| dir.len() + 1);
@@ -443,7 +443,7 @@ impl Tree {
             path: Shown::path(&self.entries[at].0.path),
             what: "the entry it is linked to",
             found: Shown::path(to).to_string(),
-            expected: "an entry that is there and no directory",
+            expected: "an entry that is there and no directory".into(),
         }
     }
 }

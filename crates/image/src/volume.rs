@@ -12,6 +12,7 @@ use crate::locate::{Located, Selection, locate};
 use crate::place::Place;
 use crate::short::{self, Lack, Short};
 use crate::sink::{HOLE, STEP};
+use crate::walk::Walk;
 use nandlab_block::{BlockDevice, Lba};
 use nandlab_ext::{Ext, ExtError};
 use nandlab_f2fs::{F2fs, F2fsError};
@@ -298,10 +299,22 @@ impl Volume {
         }
     }
 
-    /// Bytes that a file in it may have at most, with what is read around small parts: see
-    /// [`Walk::limit`](crate::walk::Walk::limit). JFFS2 and
+    /// A walk through its file system, which reads no more of a file than the image can hold; with
+    /// `salvage`, what cannot be read is a loss, not an error.
+    pub fn walk<'a>(
+        &'a mut self,
+        salvage: bool,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> Result<Walk<'a>> {
+        let limit = self.limit();
+        let mut walk = Walk::new(self.fs()?, salvage, progress);
+        walk.limit = limit;
+        Ok(walk)
+    }
+
+    /// Bytes that a file in it may have at most, with what is read around small parts. JFFS2 and
     /// squashfs compress and bound files themselves.
-    pub fn limit(&self) -> u64 {
+    fn limit(&self) -> u64 {
         let there = self.place.raw().map_or(u64::MAX, |bytes| bytes.len());
         // Of what is lacking, no more is believed than there is of the rest, a few times.
         let len = self

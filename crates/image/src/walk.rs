@@ -95,7 +95,7 @@ pub struct Walk<'a> {
     /// What was lost.
     pub losses: Losses,
     /// Bytes that are read of a file at most: more than an image can hold is a circle in it.
-    pub limit: u64,
+    pub(crate) limit: u64,
     /// Called with the bytes of each file that was given.
     pub progress: &'a mut dyn FnMut(u64),
     /// Threads that take contents out, where a sink lets them.
@@ -118,7 +118,7 @@ impl std::fmt::Debug for Walk<'_> {
 
 impl<'a> Walk<'a> {
     /// A walk that fails where something cannot be read, unless `salvage`.
-    pub fn new(
+    pub(crate) fn new(
         fs: &'a mut dyn FileSystem,
         salvage: bool,
         progress: &'a mut dyn FnMut(u64),
@@ -591,7 +591,7 @@ impl ReadAt for Contents<'_> {
                 let why = "more data than the image could hold".into();
                 return Err(ImageError::Call {
                     path: Shown::path(&self.entry.path),
-                    error: Errno::Loop,
+                    error: Errno::FileTooBig,
                     why,
                 });
             }

@@ -6,7 +6,7 @@
 use crate::{
     Holds, Jffs2, Jffs2Error,
     broken::Broken,
-    format::{DIRENT, INODE, RawDirent, RawInode, XATTR, XREF, crc, kind},
+    format::{DIRENT, Endian, RawDirent, XATTR, XREF, crc, kind},
     lost::Health,
     space::{Owner, State},
     unreached::LostName,
@@ -80,13 +80,10 @@ impl<M: Mtd> Jffs2<M> {
                 Holds::Fields { ino }
             }
             // Fields that are not to be trusted may have named another inode.
-            Some((_, Owner::Inode(ino))) if !seen.inodes.contains(&ino) => {
-                let e = self.flash.endian;
-                let fixed = bytes.first_chunk::<INODE>();
-                match fixed.is_some_and(|fixed| RawInode::read(e, fixed).is_some()) {
-                    true => Holds::Nothing,
-                    false => self.unknown(at, bytes),
-                }
+            Some((_, Owner::Inode(ino)))
+                if !seen.inodes.contains(&ino) && self.lost.claims.contains_key(&at) =>
+            {
+                self.unknown(at, bytes)
             }
             Some(_) => Holds::Nothing,
         }
@@ -95,8 +92,12 @@ impl<M: Mtd> Jffs2<M> {
     fn name_holds(&mut self, at: u32, bytes: &[u8], seen: &mut Seen) -> Result<Holds, Jffs2Error> {
         let e = self.flash.endian;
         let fixed = bytes.first_chunk::<DIRENT>();
-        let sound = fixed.is_some_and(|fixed| RawDirent::read(e, fixed).is_some())
-            || matches!(Broken::read(e, bytes), Some(Broken::Name { .. }));
+        let fields = fixed.and_then(|fixed| mended_fields(e, fixed));
+        let bytes = &match fields {
+            Some(fields) => [&fields[..], &bytes[DIRENT..]].concat(),
+            None => bytes.to_vec(),
+        };
+        let sound = fields.is_some() || matches!(Broken::read(e, bytes), Some(Broken::Name { .. }));
         let (dir, version, ino) = (e.get32(bytes, 12), e.get32(bytes, 16), e.get32(bytes, 20));
         let name = &bytes[DIRENT..];
         let name = &name[..name.len().min(bytes[28].into())];
@@ -121,6 +122,11 @@ impl<M: Mtd> Jffs2<M> {
             false => sound && other.len() == name.len() && crc(other) == sum,
         };
         let same = inode.dents.all().find(|dent| is_it(&dent.name));
+        // Without its fields a node may have been another than it seems.
+        let explained = same.is_some_and(|same| same.version >= version) || ino == 0;
+        if explained && !sound {
+            return Ok(self.unknown(at, bytes));
+        }
         if same.is_some_and(|same| same.version >= version) {
             return Ok(Holds::Nothing);
         }
@@ -153,6 +159,22 @@ impl<M: Mtd> Jffs2<M> {
             torn,
         })
     }
+}
+
+/// The fields of a name's node, if no bit or one of them is wrong.
+fn mended_fields(e: Endian, fixed: &[u8; DIRENT]) -> Option<[u8; DIRENT]> {
+    let mut fixed = *fixed;
+    if RawDirent::read(e, &fixed).is_some() {
+        return Some(fixed);
+    }
+    (0..DIRENT * 8).find_map(|bit| {
+        fixed[bit / 8] ^= 1 << (bit % 8);
+        if RawDirent::read(e, &fixed).is_some() {
+            return Some(fixed);
+        }
+        fixed[bit / 8] ^= 1 << (bit % 8);
+        None
+    })
 }
 
 /// A name in which one bit is wrong, with that bit right.

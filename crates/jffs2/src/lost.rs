@@ -64,8 +64,8 @@ pub(crate) struct Lost {
     pub fields: BTreeMap<u32, bool>,
     /// Pages beyond correction, the first of each block.
     pub pages: Vec<LostNode>,
-    /// Nodes whose fields cannot be read but say that they are of this inode.
-    pub claims: Vec<(u32, u32)>,
+    /// Nodes whose fields cannot be read but say that they are of this inode: nothing else does.
+    pub claims: BTreeMap<u32, u32>,
     /// Where the block that was being filled goes on since the mount.
     pub resumed: Option<u32>,
 }
@@ -263,6 +263,9 @@ impl<M: Mtd> Jffs2<M> {
         if let Some(is_name) = self.lost.fields.remove(&old) {
             self.lost.fields.insert(new, is_name);
         }
+        if let Some(ino) = self.lost.claims.remove(&old) {
+            self.lost.claims.insert(new, ino);
+        }
     }
 
     /// A block was erased.
@@ -273,16 +276,17 @@ impl<M: Mtd> Jffs2<M> {
         self.lost.heads.retain(|at| !inside.contains(at));
         self.lost.data.retain(|at, _| !inside.contains(at));
         self.lost.fields.retain(|at, _| !inside.contains(at));
+        self.lost.claims.retain(|at, _| !inside.contains(at));
     }
 
     /// Takes nodes that only say whose they are for nodes of inodes that have a name.
     pub(crate) fn take_claims(&mut self) {
-        for (at, ino) in core::mem::take(&mut self.lost.claims) {
-            match self.known.get_mut(&ino).filter(|known| known.links > 0) {
-                Some(known) if ino != ROOT => {
-                    known.nodes.insert(at);
+        for (at, ino) in &self.lost.claims {
+            match self.known.get_mut(ino).filter(|known| known.links > 0) {
+                Some(known) if *ino != ROOT => {
+                    known.nodes.insert(*at);
                 }
-                _ => _ = self.space.obsolete(at, false, true),
+                _ => _ = self.space.obsolete(*at, false, true),
             }
         }
     }

@@ -407,7 +407,7 @@ impl<M: Mtd> Scanner<'_, M> {
         if ino != 0 {
             let len = node.len() as u32;
             self.link(at, len, State::Unchecked, Owner::Inode(ino));
-            self.found.lost.claims.push((self.start() + at, ino));
+            self.found.lost.claims.insert(self.start() + at, ino);
             self.found.current.disable();
         }
     }

@@ -10,6 +10,7 @@ pub mod result;
 pub mod run;
 pub mod table;
 mod trace_file;
+pub mod verdict;
 pub mod workload;
 
 pub use experiment::Experiment;

@@ -2,7 +2,7 @@
 
 use crate::feed::{BATCH, Feed};
 use nandlab_workload::fit::Target;
-use nandlab_workload::trace::{Format, LineError, Lines, MAX_LINE, Options, Reader};
+use nandlab_workload::trace::{Format, LineError, Lines, MAX_LINE, Options, Reader, TraceError};
 use nandlab_workload::{Fit, Fitted, Request, Source, Survey, WorkloadError};
 use std::cell::Cell;
 use std::fs::File;
@@ -66,12 +66,15 @@ pub enum TraceFileError {
     /// No format fits.
     #[error(
         "{}: found no request of a known format in its first 64 KiB, expected MSR, blkparse, \
-         fio or SPC lines; workload.format tells which",
-        path.display()
+         fio or SPC lines; workload.format tells which{}",
+        path.display(),
+        as_nearest(nearest)
     )]
     UnknownFormat {
         /// The trace.
         path: PathBuf,
+        /// The format that comes nearest, and what is wrong in it.
+        nearest: Option<(Format, Box<TraceError>)>,
     },
     /// A pipe cannot be read again.
     #[error(
@@ -162,11 +165,18 @@ impl Lines for FileLines {
 }
 
 /// A trace, opened once: a pipe gives its bytes to nobody else.
+fn as_nearest(nearest: &Option<(Format, Box<TraceError>)>) -> String {
+    let told = |(format, error): &(Format, _)| format!("; read as {format}: {error}");
+    nearest.as_ref().map_or(String::new(), told)
+}
+
 struct Opened {
     /// Bytes that were read ahead of `rest`.
     head: Vec<u8>,
     rest: File,
     format: Option<Format>,
+    /// Where no format fits: see [`Format::nearest`].
+    nearest: Option<(Format, Box<TraceError>)>,
     pipe: bool,
 }
 
@@ -176,11 +186,15 @@ impl Opened {
             head: Vec::new(),
             rest: File::open(path)?,
             format,
+            nearest: None,
             pipe: false,
         };
         if format.is_none() {
             (&opened.rest).take(HEAD).read_to_end(&mut opened.head)?;
             opened.format = Format::detect(&opened.head);
+        }
+        if opened.format.is_none() {
+            opened.nearest = Format::nearest(&opened.head);
         }
         match opened.rest.rewind() {
             Ok(()) => opened.head.clear(),
@@ -211,9 +225,10 @@ impl TraceFeed {
             error,
         };
         let opened = Opened::new(path, description.format).map_err(in_file)?;
-        let format = opened
-            .format
-            .ok_or_else(|| TraceFileError::UnknownFormat { path: path.clone() })?;
+        let format = opened.format.ok_or_else(|| TraceFileError::UnknownFormat {
+            path: path.clone(),
+            nearest: opened.nearest.clone(),
+        })?;
         if let Some(why) = description.read_again().filter(|_| opened.pipe) {
             let path = path.clone();
             return Err(TraceFileError::Pipe { path, why });

@@ -29,6 +29,16 @@ impl Exhibit {
     ) -> Self {
         Self::Table(TableExhibit::new(title, about, heads, rows))
     }
+
+    /// A series of a figure that has fewer than two points: nothing of it is drawn.
+    pub fn empty_series(&self) -> Option<&str> {
+        let Self::Figures(_, figures) = self else {
+            return None;
+        };
+        let mut series = figures.iter().flat_map(|figure| &figure.series);
+        let empty = series.find(|(_, points)| points.len() < 2);
+        empty.map(|(name, _)| name.as_str())
+    }
 }
 
 /// A line of a table: its name, then its cells.

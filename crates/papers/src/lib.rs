@@ -1,8 +1,10 @@
 //! Publications reproduced: their numbers beside ours, their claims judged by our runs, everything
 //! that was assumed declared.
 //!
-//! *Promises.* A row's basis is `calibrated` if any constant was chosen with its published value in
-//! view, otherwise `predicted`. Whether a claim holds is computed from the runs. What a publication
+//! *Promises.* The basis of a row or claim is `calibrated` if an assumption was chosen with its
+//! published value in view, otherwise `predicted`; it is computed from what the assumptions say
+//! that they had in view. Whether a claim holds is computed from the runs, and is undecided where
+//! another seed could turn it over. What a publication
 //! leaves open is an assumption with its value, its label and a reason, and where it decides the
 //! result, all its values are run.
 
@@ -25,6 +27,7 @@ pub use exhibit::{BarExhibit, Drawn, Exhibit, Figure, TableExhibit};
 use exhibit::{line, listed};
 
 use nandlab_lab::run::{Progress, RunError};
+use nandlab_lab::verdict::{Sample, Verdict};
 use nandlab_stack::DescriptionError;
 use nandlab_stack::host::built_in_costs;
 use runs::{Described, Watch};
@@ -72,7 +75,16 @@ pub const ALL: [Paper; 5] = [
 impl Paper {
     /// Runs everything; `watch` is told how far it is.
     pub fn reproduce(&self, watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-        let found = (self.reproduce)(watch)?;
+        let mut found = (self.reproduce)(watch)?;
+        let dangling = found.set_bases();
+        if let Some(id) = dangling.first() {
+            let what = format!("an assumption had {id} in view, which is no row or claim");
+            return Err(PaperError::wrong(self.id, what));
+        }
+        if let Some(series) = found.exhibits.iter().find_map(Exhibit::empty_series) {
+            let what = format!("the series {series} of a figure has no points");
+            return Err(PaperError::wrong(self.id, what));
+        }
         let result = PaperResult {
             paper: self.id.into(),
             rows: found.rows,
@@ -93,6 +105,32 @@ struct Found {
     claims: Vec<Claim>,
     assumptions: Vec<Assumption>,
     exhibits: Vec<Exhibit>,
+}
+
+impl Found {
+    /// Sets the basis of all rows and claims; gives what assumptions had in view that is none.
+    fn set_bases(&mut self) -> Vec<String> {
+        let views = self.assumptions.iter().flat_map(|one| one.in_view.iter());
+        let mut dangling: Vec<String> = views.cloned().collect();
+        let views = dangling.clone();
+        let rows = self
+            .rows
+            .iter_mut()
+            .map(|row| (row.id.as_str(), &mut row.basis));
+        let claims = self
+            .claims
+            .iter_mut()
+            .map(|claim| (claim.id, &mut claim.basis));
+        for (id, basis) in rows.chain(claims) {
+            let of_it = |view: &String| {
+                let rest = id.strip_prefix(view.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            *basis = Basis::of(views.iter().any(of_it));
+            dangling.retain(|view| !of_it(view));
+        }
+        dangling
+    }
 }
 
 /// Why a publication could not be reproduced: a fault of this program.
@@ -152,13 +190,13 @@ pub struct Row {
     pub published: Option<f64>,
     /// As measured here.
     pub measured: f64,
-    /// How the measured value came about.
+    /// How the measured value came about: computed from the assumptions.
     pub basis: Basis,
 }
 
 impl Row {
-    /// A number in which no constant was chosen with its published value in view.
-    fn predicted(
+    /// A number.
+    fn new(
         id: impl Into<String>,
         what: impl Into<String>,
         unit: &'static str,
@@ -187,6 +225,13 @@ pub enum Basis {
 }
 
 impl Basis {
+    fn of(is_calibrated: bool) -> Self {
+        match is_calibrated {
+            true => Self::Calibrated,
+            false => Self::Predicted,
+        }
+    }
+
     /// The word.
     pub fn name(self) -> &'static str {
         match self {
@@ -204,9 +249,29 @@ pub struct Claim {
     /// What is claimed.
     pub statement: String,
     /// Whether our runs show the same.
-    pub holds: bool,
+    pub verdict: Verdict,
     /// The numbers that decide.
     pub evidence: String,
+    /// How they came about: computed from the assumptions.
+    pub basis: Basis,
+}
+
+impl Claim {
+    /// A claim with its verdict.
+    fn new(
+        id: &'static str,
+        statement: impl Into<String>,
+        verdict: Verdict,
+        evidence: impl Into<String>,
+    ) -> Self {
+        Self {
+            id,
+            statement: statement.into(),
+            verdict,
+            evidence: evidence.into(),
+            basis: Basis::Predicted,
+        }
+    }
 }
 
 /// What had to be assumed.
@@ -221,6 +286,10 @@ pub struct Assumption {
     pub label: String,
     /// Why.
     pub why: String,
+    /// The rows and claims whose published values were in view when it was chosen, by the
+    /// beginnings of their ids: `figure-2`.
+    #[serde(default, rename = "in-view")]
+    pub in_view: Vec<String>,
 }
 
 impl Assumption {
@@ -238,9 +307,15 @@ impl Assumption {
             value: format!("{} {}", cost.value, cost.unit),
             label: cost.label.name().into(),
             why: cost.why,
+            in_view: Vec::new(),
         });
         Ok(open.assumption.into_iter().chain(costs).collect())
     }
+}
+
+/// A figure of one run, of which its seed decides a part.
+fn once(value: f64) -> Sample {
+    Sample::of(&[value])
 }
 
 /// The least and the largest.
@@ -283,20 +358,89 @@ mod tests {
     use super::*;
     use runs::described;
 
-    #[test]
-    fn the_assumptions_of_each_publication_are_read_whole() {
-        let files = [
+    fn files() -> [(Described, Option<&'static str>); 5] {
+        [
             (described!("ftl-study/assumptions.toml"), Some("arm-400mhz")),
             (described!("jftl/assumptions.toml"), Some("pc-3ghz")),
             (described!("jffs2-wb/assumptions.toml"), Some("omap5912")),
             (described!("ubil/assumptions.toml"), Some("omap2420")),
             (described!("f2fs/assumptions.toml"), None),
-        ];
-        for (file, platform) in files {
+        ]
+    }
+
+    #[test]
+    fn the_assumptions_of_each_publication_are_read_whole() {
+        for (file, platform) in files() {
             let told = file.text.matches("[[assumption]]").count();
             let all = Assumption::all(&file, platform).unwrap();
             assert!(told > 0 && all.len() >= told, "{}", file.file);
             assert!(all.iter().all(|assumption| !assumption.why.is_empty()));
         }
+    }
+
+    #[test]
+    fn whatever_was_chosen_with_a_result_in_view_says_which() {
+        for (file, platform) in files() {
+            for one in Assumption::all(&file, platform).unwrap() {
+                let is_chosen = one.why.contains("in view") || one.label.contains("calibrated");
+                assert_eq!(is_chosen, !one.in_view.is_empty(), "{}: {one:?}", file.file);
+            }
+        }
+    }
+
+    /// Rows `a/1`, `ab` and a claim `c`, with an assumption that had these in view.
+    fn found(in_view: &[&str]) -> Found {
+        let row = |id: &str| Row::new(id, "", "", None, 1.0);
+        let assumption = Assumption {
+            name: "n".into(),
+            value: "v".into(),
+            label: "calibrated on a".into(),
+            why: "w".into(),
+            in_view: in_view.iter().map(ToString::to_string).collect(),
+        };
+        Found {
+            rows: vec![row("a/1"), row("ab")],
+            claims: vec![Claim::new("c", "", Verdict::Holds, "")],
+            assumptions: vec![assumption],
+            exhibits: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_value_that_was_in_view_is_calibrated_and_no_other() {
+        use Basis::{Calibrated, Predicted};
+        let bases = |in_view: &[&str]| {
+            let mut found = found(in_view);
+            let dangling = found.set_bases();
+            let rows = found.rows.iter().map(|row| row.basis);
+            let bases: Vec<Basis> = rows.chain([found.claims[0].basis]).collect();
+            (bases, dangling)
+        };
+        let nothing = Vec::<String>::new();
+        assert_eq!(
+            bases(&["a"]),
+            (vec![Calibrated, Predicted, Predicted], nothing.clone())
+        );
+        assert_eq!(
+            bases(&["c"]),
+            (vec![Predicted, Predicted, Calibrated], nothing)
+        );
+        assert_eq!(bases(&["d"]), (vec![Predicted; 3], vec!["d".to_string()]));
+    }
+
+    #[test]
+    fn a_figure_with_a_series_that_is_not_drawn_is_found() {
+        let figure = |points: &[(f64, f64)]| Figure {
+            title: String::new(),
+            about: String::new(),
+            x: String::new(),
+            y: String::new(),
+            drawn: Drawn::Lines,
+            of: (Quantity::Count, Quantity::Count),
+            series: vec![("s".into(), points.to_vec())],
+        };
+        let shown = |points: &[_]| Exhibit::Figures(String::new(), vec![figure(points)]);
+        assert_eq!(shown(&[]).empty_series(), Some("s"));
+        assert_eq!(shown(&[(0.0, 1.0), (1.0, 1.0)]).empty_series(), None);
     }
 }

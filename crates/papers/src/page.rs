@@ -89,8 +89,8 @@ fn own(of: &Reproduction) -> [TableExhibit; 3] {
         )
     };
     let claim = |claim: &Claim| {
-        let holds = if claim.holds { "yes" } else { "no" };
-        line(&claim.statement, [holds.into(), claim.evidence.clone()])
+        let words = [claim.verdict.name(), claim.basis.name(), &claim.evidence];
+        line(&claim.statement, words.map(String::from))
     };
     let assumption = |a: &Assumption| [&a.name, &a.value, &a.label, &a.why].map(String::clone);
     [
@@ -102,8 +102,8 @@ fn own(of: &Reproduction) -> [TableExhibit; 3] {
         ),
         TableExhibit::new(
             "Claims",
-            "",
-            ["", "holds here", "evidence"],
+            "Undecided: another seed could turn it over, or what it is about did not happen. A calibrated claim holds by construction.",
+            ["", "verdict", "basis", "evidence"],
             of.result.claims.iter().map(claim),
         ),
         TableExhibit::new(

@@ -147,3 +147,39 @@ impl<K: PartialEq + Sync, R: Send> Runs<K, R> {
         self.get(key).expect("everything wanted was run")
     }
 }
+
+#[cfg(test)]
+mod slow {
+    use super::*;
+    use nandlab_lab::run::PhaseOutcome;
+
+    /// What a run shows, in numbers.
+    fn numbers(file: &Described, seed: u32) -> Vec<(&'static str, [u64; 5])> {
+        let seeds = ["run", "chip"].map(|of| format!("{of}.seed={seed}"));
+        let run = file.run(file.file, seeds, false).unwrap();
+        let of_phase = |phase: &PhaseOutcome| {
+            let bytes = [phase.bytes_read, phase.bytes_written];
+            let times = [phase.first, phase.last];
+            (
+                phase.name,
+                [times[0], times[1], bytes[0], bytes[1], phase.calls],
+            )
+        };
+        run.phases.iter().map(of_phase).collect()
+    }
+
+    /// Their claims are judged by one run each. Those of the others are judged by seeds.
+    #[test]
+    fn chance_has_no_part_in_the_runs_of_jftl_and_of_the_write_back_routine() {
+        let files = [
+            described!("jftl/bonnie.toml"),
+            described!("jftl/iozone.toml"),
+            described!("jffs2-wb/tiobench.toml"),
+        ];
+        for file in files {
+            assert_eq!(numbers(&file, 1), numbers(&file, 2), "{}", file.file);
+        }
+        let other = described!("ubil/iozone.toml");
+        assert_ne!(numbers(&other, 1), numbers(&other, 2), "{}", other.file);
+    }
+}

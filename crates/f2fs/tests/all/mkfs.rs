@@ -3,7 +3,7 @@
 use crate::common::{assert_clean, made_by_mkfs, ram};
 use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_f2fs::{F2fs, F2fsError, Format, FormatError, Options, format};
-use nandlab_testkit::disk::difference;
+use nandlab_testkit::disk::{difference, poke, word};
 use nandlab_vfs::Time;
 
 fn block(disk: &mut Ram, number: u64) -> Vec<u8> {
@@ -94,15 +94,23 @@ fn choices_are_those_of_mkfs() {
 
 #[test]
 fn features_that_are_not_understood_are_refused_by_name() {
-    let mut disk = made_by_mkfs(100, &["-O", "encrypt"]);
+    let mut disk = made_by_mkfs(100, &["-O", "extra_attr,quota"]);
     let refused = F2fs::mount(&mut disk, Options::default()).unwrap_err();
     assert_eq!(
         refused,
-        F2fsError::Feature {
-            bit: 1,
-            name: "encrypt"
+        F2fsError::OnlyRead {
+            bit: 0x80,
+            name: "quota"
         }
     );
+    let features = word(&mut disk, 1024 + 2180) | 0x4000;
+    poke(&mut disk, 1024 + 2180, &features.to_le_bytes());
+    let refused = F2fs::mount(&mut disk, Options::default()).unwrap_err();
+    let feature = F2fsError::Feature {
+        bit: 0x4000,
+        name: "ro",
+    };
+    assert_eq!(refused, feature);
     let mut disk = made_by_mkfs(
         100,
         &[

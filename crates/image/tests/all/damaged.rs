@@ -11,9 +11,10 @@ use nandlab_image::left_out::left_out;
 use nandlab_image::remove::remove;
 use nandlab_image::repair::repair;
 use nandlab_image::sink::{Bytes, Sink};
+use nandlab_image::source;
 use nandlab_image::tree::Entry;
 use nandlab_image::volume::{Access, Opening, Volume};
-use nandlab_image::walk::{Losses, Walk, each_in};
+use nandlab_image::walk::{Losses, each_in};
 use nandlab_jffs2::{Jffs2, Options};
 use nandlab_mtd::{Image, ImageFormat, Layout};
 use nandlab_testkit::disk::{poke, ram, save, word};
@@ -291,7 +292,7 @@ impl Sink for Paths {
 
 fn walked(volume: &mut Volume, salvage: bool) -> nandlab_image::Result<(Paths, Losses)> {
     let (mut paths, mut nothing) = (Paths(Vec::new()), |_| {});
-    let mut walk = Walk::new(volume.fs()?, salvage, &mut nothing);
+    let mut walk = volume.walk(salvage, &mut nothing)?;
     walk.run(b"", &mut paths)?;
     Ok((paths, walk.losses))
 }
@@ -330,6 +331,41 @@ fn a_bad_name_of_ext2_is_refused_or_a_loss_and_the_rest_is_listed() {
         assert_eq!(listed, [&b"kept"[..], b"lost+found"]);
         assert!(losses.unwrap().list[0].what.contains(why));
     }
+}
+
+#[test]
+fn a_file_in_a_circle_of_blocks_ends_for_every_reader() {
+    let lab = Lab::new();
+    let mut disk = ram(1200);
+    nandlab_ext::format(&mut disk, &nandlab_ext::Format::default()).unwrap();
+    let mut ext = Ext::mount(&mut disk, nandlab_ext::Options::default()).unwrap();
+    let contents = [0xC1; 1024];
+    put(&mut ext, Ino::ROOT, "file", &contents);
+    ext.unmount().unwrap();
+    let mut all = vec![0; 1200 * 1024];
+    disk.read(Lba(0), &mut all).unwrap();
+    let at = all
+        .windows(1024)
+        .position(|bytes| bytes == contents)
+        .unwrap();
+    let block = (at as u32 / 1024).to_le_bytes();
+    let size = 1024_u32.to_le_bytes();
+    let is_inode = |bytes: &[u8]| bytes[4..8] == size && bytes[40..44] == block;
+    let inode = all.windows(128).position(is_inode).unwrap() as u64;
+    // The block that maps the third level maps itself, and the file has 16 GiB.
+    poke(&mut disk, at as u64, &block.repeat(256));
+    poke(&mut disk, inode + 96, &block);
+    poke(&mut disk, inode + 108, &4_u32.to_le_bytes());
+    let image = lab.with_disk(&mut disk);
+    let error = source::image(&image, &Opening::default(), false).unwrap_err();
+    let why = "/file: file too large (more data than the image could hold)";
+    assert_eq!(error.to_string(), why);
+    let (_, losses) = source::image(&image, &Opening::default(), true).unwrap();
+    assert!(losses.list[0].what.ends_with("could hold"), "{losses:?}");
+    assert_eq!(
+        check(&mut open(&image)).unwrap().worst(),
+        Some(Severity::Damage)
+    );
 }
 
 #[test]

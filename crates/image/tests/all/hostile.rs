@@ -10,7 +10,6 @@ use nandlab_image::raw::raw;
 use nandlab_image::tar_out::TarOut;
 use nandlab_image::tree::{Data, Entry, Node, Tree};
 use nandlab_image::volume::{Access, Layer, Opening, Volume};
-use nandlab_image::walk::Walk;
 use nandlab_mtd::{Image, ImageFormat, Layout};
 use nandlab_sim::{Backing, BackingError, mix};
 use nandlab_ubi::{LogOptions, Memory, Options, Ubi, VolumeDisk, VolumeSpec};
@@ -127,12 +126,10 @@ fn survive(image: &Edited, opening: &Opening) -> Vec<String> {
                 .map(|error| error.to_string()),
         );
     }
-    let limit = volume.limit();
     let Ok(fs) = volume.fs() else { return said };
     _ = fs.statfs();
     let mut nothing = |_| {};
-    let mut walk = Walk::new(fs, true, &mut nothing);
-    walk.limit = limit;
+    let mut walk = volume.walk(true, &mut nothing).unwrap();
     let outcome = walk.run(b"", &mut TarOut::new(std::io::sink(), "archive"));
     said.extend(
         std::mem::take(&mut walk.losses.list)

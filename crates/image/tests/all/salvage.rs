@@ -6,7 +6,7 @@ use nandlab_image::left_out::left_out;
 use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Access, Opening, Volume};
-use nandlab_image::walk::{Losses, Walk};
+use nandlab_image::walk::Losses;
 use nandlab_jffs2::{Compression, Jffs2, Options, Seen, What, survey};
 use nandlab_mtd::{Image, ImageFormat, Layout};
 use nandlab_sim::mix;
@@ -102,7 +102,7 @@ fn salvaged(image: &[u8]) -> (Read, Losses, Checked) {
     let checked = check(&mut volume).unwrap();
     let mut losses = left_out(&mut volume, true).unwrap();
     let (mut keep, mut nothing) = (Keep::default(), |_| {});
-    let mut walk = Walk::new(volume.fs().unwrap(), true, &mut nothing);
+    let mut walk = volume.walk(true, &mut nothing).unwrap();
     walk.run(b"", &mut keep).unwrap();
     losses.merge(walk.losses);
     (keep.0, losses, checked)

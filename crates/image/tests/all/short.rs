@@ -11,7 +11,7 @@ use nandlab_image::repair::repair;
 use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Data, Entry, Node, Tree};
 use nandlab_image::volume::{Access, Opening, Volume};
-use nandlab_image::walk::{Losses, Walk};
+use nandlab_image::walk::Losses;
 use nandlab_vfs::{Caller, FileSystem, Ino, NewNode, Sync, Time};
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,7 +58,7 @@ fn opened(image: &Path, salvage: bool) -> Volume {
 
 fn taken(volume: &mut Volume, salvage: bool) -> (nandlab_image::Result<()>, Contents, Losses) {
     let (mut sink, mut nothing) = (Collector::default(), |_| {});
-    let mut walk = Walk::new(volume.fs().unwrap(), salvage, &mut nothing);
+    let mut walk = volume.walk(salvage, &mut nothing).unwrap();
     let outcome = walk.run(b"", &mut sink);
     let losses = std::mem::take(&mut walk.losses);
     (

@@ -7,7 +7,7 @@ use nandlab_image::dir_out::DirOut;
 use nandlab_image::sink::{Bytes, Fill, Sink};
 use nandlab_image::tree::{Data, Entry, Node, Tree};
 use nandlab_image::volume::{Access, Opening, Volume};
-use nandlab_image::walk::{Losses, Walk};
+use nandlab_image::walk::Losses;
 use nandlab_image::{ImageError, dir_in};
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use std::fs;
@@ -37,7 +37,7 @@ fn pour(
 ) -> Result<Losses, ImageError> {
     let open = || Volume::open(image, &Opening::default(), Access::Read);
     let (mut volume, mut ignored) = (open()?, |_| {});
-    let mut walk = Walk::new(volume.fs()?, salvage, &mut ignored);
+    let mut walk = volume.walk(salvage, &mut ignored)?;
     walk.helpers = (threads > 0).then_some(Helpers {
         threads,
         open: &open,

@@ -15,7 +15,7 @@ use nandlab_image::raw::{range, raw};
 use nandlab_image::sink::{Both, Sink};
 use nandlab_image::tar_out::TarOut;
 use nandlab_image::volume::{Access, Mounted, Opening, Volume};
-use nandlab_image::walk::{Losses, Walk};
+use nandlab_image::walk::Losses;
 use nandlab_image::words::counted;
 use nandlab_scratch::beside;
 use serde::Serialize;
@@ -208,10 +208,7 @@ impl Args {
             bar.inc(bytes);
         };
         report.losses.merge(self.known_losses(&mut volume)?);
-        let (threads, limit) = (
-            self.threads.unwrap_or_else(|| self.threads()),
-            volume.limit(),
-        );
+        let threads = self.threads.unwrap_or_else(|| self.threads());
         let opening = Opening {
             salvage: self.salvage,
             ..self.image.shape.opening()
@@ -222,8 +219,7 @@ impl Args {
         );
         let found = volume.found();
         let again = || Volume::located(found.clone(), &opening, Access::Read);
-        let mut walk = Walk::new(volume.fs()?, self.salvage, &mut progress);
-        walk.limit = limit;
+        let mut walk = volume.walk(self.salvage, &mut progress)?;
         walk.helpers = (threads > 1).then_some(Helpers {
             threads,
             open: &again,

@@ -7,7 +7,7 @@ use nandlab_image::check::unlisted;
 use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Layer, UbiVolume, Volume};
-use nandlab_image::walk::{self, Losses, Walk};
+use nandlab_image::walk::{self, Losses};
 use nandlab_image::words::{counted, visible};
 use nandlab_image::{ImageError, Shown};
 use nandlab_vfs::{Attr, FileType, Ino};
@@ -262,7 +262,7 @@ impl Ls {
 /// Lists everything below a path; gives what could not be listed.
 fn all(volume: &mut Volume, path: &[u8], sink: &mut dyn Sink) -> nandlab_image::Result<Losses> {
     let mut nothing = |_| {};
-    let mut walk = Walk::new(volume.fs()?, true, &mut nothing);
+    let mut walk = volume.walk(true, &mut nothing)?;
     walk.run(path, sink)?;
     Ok(walk.losses)
 }

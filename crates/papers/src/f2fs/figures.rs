@@ -8,6 +8,7 @@ use super::work::{BENCHMARKS, PHONE};
 use super::{PhoneCell, STATES, phone, states};
 use crate::runs::Variant;
 use crate::{BarExhibit, Drawn, Exhibit, Figure, Quantity, line};
+use nandlab_lab::result::Point;
 use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
 
 /// Everything, in the publication's order.
@@ -214,32 +215,39 @@ fn over_time(runs: &Runs) -> Exhibit {
     )
 }
 
-/// Bytes written at random so far, and the rate; forty points.
+/// Bytes written at random so far, and the rate; forty points, the last of them at the end of the
+/// run. None if the series cannot hold these bytes: a figure without points is an error.
 fn points(run: &FilesOutcome) -> Vec<(f64, f64)> {
     let series = &run.outcome.result.series;
-    let Some(begin) = run.named("rounds").map(|phase| phase.first).next() else {
+    let (Some(rounds), Some(first)) = (run.named("rounds").next(), run.phases.first()) else {
         return Vec::new();
     };
-    let late: Vec<_> = series
-        .windows(2)
-        .filter(|pair| pair[0].at_ns >= begin)
-        .collect();
-    let step = late.len().div_ceil(40).max(1);
+    // The series counts from the first call.
+    let begin = rounds.first - first.first;
+    // A point tells of the time since the one before it.
+    let part = |pair: &[Point]| {
+        let seconds = (pair[1].at_ns - pair[0].at_ns.max(begin)) as f64 / 1e9;
+        let whole = (pair[1].at_ns - pair[0].at_ns) as f64 / 1e9;
+        (seconds, pair[1].written_per_s * whole)
+    };
+    let late = series.windows(2).filter(|pair| pair[1].at_ns > begin);
+    let mut parts: Vec<(f64, f64)> = late.map(part).collect();
+    let in_rounds = run.named("rounds").map(|phase| phase.bytes_written);
+    let excess = parts.iter().map(|part| part.1).sum::<f64>() - in_rounds.sum::<u64>() as f64;
+    // In the first part other writes come before the rounds.
+    match parts.first_mut() {
+        Some(first) if excess > -1.0 && excess <= first.1 => first.1 -= excess,
+        _ => return Vec::new(),
+    }
     let mut written = 0.0;
-    late.chunks(step)
-        .map(|chunk| {
-            let seconds: f64 = chunk
-                .iter()
-                .map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e9)
-                .sum();
-            let bytes: f64 = chunk
-                .iter()
-                .map(|pair| pair[0].written_per_s * (pair[1].at_ns - pair[0].at_ns) as f64 / 1e9)
-                .sum();
-            written += bytes;
-            (written, bytes / seconds)
-        })
-        .collect()
+    let step = parts.len().div_ceil(40).max(1);
+    let points = parts.chunks(step).map(|chunk| {
+        let seconds: f64 = chunk.iter().map(|part| part.0).sum();
+        let bytes: f64 = chunk.iter().map(|part| part.1).sum();
+        written += bytes;
+        (written, bytes / seconds)
+    });
+    points.collect()
 }
 
 fn sustained(runs: &Runs, base: usize) -> Exhibit {
@@ -266,7 +274,7 @@ fn sustained(runs: &Runs, base: usize) -> Exhibit {
     ]);
     Exhibit::table(
         format!("Sustained random write: {}", BASES[base].name),
-        "MB/s in the last quarter of the run; amplification and merges of the whole run, filling included.",
+        "MB/s over all rounds; amplification and merges of the whole run, filling included.",
         [
             "",
             "MB/s",

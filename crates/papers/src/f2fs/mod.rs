@@ -152,7 +152,7 @@ fn rows(runs: &Runs) -> Vec<Row> {
     for (policy, _) in POLICIES {
         for (threaded, key) in [(false, "cleaning"), (true, "adaptive")] {
             let moved = runs.cleaning(policy, threaded).moved();
-            rows.push(Row::predicted(
+            rows.push(Row::new(
                 format!("cleaning/{policy}/{key}"),
                 format!("blocks moved for each written: {policy}, {key}"),
                 "",
@@ -163,7 +163,7 @@ fn rows(runs: &Runs) -> Vec<Row> {
     }
     for (Variant { key, name, .. }, run) in DEVICES.iter().zip(&runs.devices) {
         let factor = run.outcome.result.flash.write_amplification.unwrap_or(0.0);
-        rows.push(Row::predicted(
+        rows.push(Row::new(
             format!("device/{key}/amplification"),
             format!("{name}: bytes programmed for each that the files got"),
             "",
@@ -189,7 +189,7 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
             ("f2fs", "F2FS", &compared.f2fs),
         ] {
             let what = format!("{device}: {}, {name}: device time", work.name);
-            rows.push(Row::predicted(
+            rows.push(Row::new(
                 format!("benchmark/{on}/{}/{key}", work.key),
                 what,
                 "s",
@@ -207,7 +207,7 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
                     cell.what,
                     if at == 0 { "ext4" } else { "F2FS" }
                 );
-                rows.push(Row::predicted(
+                rows.push(Row::new(
                     format!("phone/{on}/{name}/{}/{system}", cell.key),
                     what,
                     unit,
@@ -218,7 +218,7 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
             let [published, here] = [cell.published, cell.here]
                 .map(|pair| PhoneCell::improvement(pair, cell.rate) * 100.0);
             let what = format!("{device}, {name}: {}: improvement", cell.what);
-            rows.push(Row::predicted(
+            rows.push(Row::new(
                 format!("phone/{on}/{name}/{}/improvement", cell.key),
                 what,
                 "%",
@@ -228,7 +228,7 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
         }
     }
     for (Variant { key, name, .. }, run) in WAYS.iter().zip(&runs.sustained[base]) {
-        rows.push(Row::predicted(
+        rows.push(Row::new(
             format!("sustained/{on}/{key}"),
             format!("{device}: sustained random write, {name}"),
             "MB/s",
@@ -238,7 +238,7 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
     }
     // "Ext4 shows about 4MB/s sustained performance."
     let ext4 = runs.of(base, "sustained").ext4.rate("rounds") / 1e6;
-    rows.push(Row::predicted(
+    rows.push(Row::new(
         format!("sustained/{on}/ext4"),
         format!("{device}: sustained random write, ext4"),
         "MB/s",

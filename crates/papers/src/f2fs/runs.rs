@@ -6,7 +6,7 @@ use super::tree::{self, DEPTHS, Taken};
 use super::work::{self, Work};
 use crate::PaperError;
 use crate::runs::{Jobs, Variant, Watch, variant};
-use nandlab_lab::run::FilesOutcome;
+use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
 use rayon::prelude::*;
 
 /// How F2FS writes where clean segments are few.
@@ -174,9 +174,9 @@ impl Runs {
     }
 }
 
-/// Bytes a second in the rounds of a run, of the second half of its points: what is sustained.
+/// Bytes a second in all rounds of a run, with the fsyncs that end them.
 pub fn rate_of(run: &FilesOutcome) -> f64 {
-    let points = &run.outcome.result.series;
-    let late = &points[points.len() - points.len() / 4..];
-    late.iter().map(|point| point.written_per_s).sum::<f64>() / late.len().max(1) as f64
+    let rounds = || run.named("rounds");
+    let bytes: u64 = rounds().map(|phase| phase.bytes_written).sum();
+    bytes as f64 / rounds().map(PhaseOutcome::seconds).sum::<f64>()
 }

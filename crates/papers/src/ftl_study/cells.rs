@@ -128,6 +128,7 @@ impl Study {
             value: format!("{:.3} ms", cells.constant(layer) * 1e3),
             label: "calibrated on its No-Hot cell".into(),
             why: "what the board and the authors' layers cost beyond the declared; the only constant of the layer".into(),
+            in_view: vec![format!("table-1/{}/no-hot", layer.key)],
         }));
         Ok(all)
     }

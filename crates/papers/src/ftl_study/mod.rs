@@ -13,8 +13,9 @@ mod cells;
 mod figures;
 mod sweeps;
 
-use super::{Basis, Claim, Found, PaperError, Row, Watch, range};
+use super::{Claim, Found, PaperError, Row, Watch, once, range};
 use cells::{Cells, LAYERS, Layer, Study};
+use nandlab_lab::verdict::Verdict;
 
 /// Runs all of it.
 pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
@@ -67,25 +68,20 @@ fn table_1(study: &Study, cells: &Cells, layer: &Layer, hot: bool) -> Row {
     } else {
         "metadata in NVRAM"
     };
-    Row {
-        id: format!("{part}/{}/{}", layer.key, word(hot)),
-        what: format!("Camera-MS500 on {}, {metadata}", layer.name),
-        unit: "s",
+    Row::new(
+        format!("{part}/{}/{}", layer.key, word(hot)),
+        format!("Camera-MS500 on {}, {metadata}", layer.name),
+        "s",
         published,
-        measured: cells.seconds(layer, hot),
-        basis: if published.is_some() && !hot {
-            Basis::Calibrated
-        } else {
-            Basis::Predicted
-        },
-    }
+        cells.seconds(layer, hot),
+    )
 }
 
 /// How many times as fast a layer is without hot metadata; the denominator is calibrated, the
 /// numerator predicted.
 fn gain(study: &Study, cells: &Cells, layer: &Layer) -> Option<Row> {
     let published = study.number(&format!("{}-gain", layer.key))?;
-    Some(Row::predicted(
+    Some(Row::new(
         format!("section-5/{}/gain", layer.key),
         format!(
             "{}: time with metadata on flash over time with it in NVRAM",
@@ -102,7 +98,7 @@ fn statistic(study: &Study, cells: &Cells) -> Vec<Row> {
     let share = cells.hot().writes.metadata();
     let row = |key: &str, what: &str, share: f64| {
         let published = study.number(&format!("{key}-percent"));
-        Row::predicted(
+        Row::new(
             format!("figure-2/{key}"),
             what,
             "%",
@@ -144,44 +140,48 @@ fn claims(cells: &Cells, sweeps: &sweeps::Sweeps) -> Vec<Claim> {
     let share = cells.hot().writes.metadata();
     let (slower, of) = sweeps.fast_behind_bast();
     vec![
-        Claim {
-            id: "replacement-suffers",
-            statement: "With hot metadata the replacement-block scheme is several times slower than the others".into(),
-            holds: nftl.0 > 3.0 * bast.0.max(fast.0),
-            evidence: format!("replacement, log and FAST: {hot}"),
-        },
-        Claim {
-            id: "log-beats-fast",
-            statement: "With hot metadata the log-block scheme is faster than FAST".into(),
-            holds: bast.0 < fast.0,
-            evidence: format!(
+        Claim::new(
+            "replacement-suffers",
+            "With hot metadata the replacement-block scheme is several times slower than the others",
+            once(nftl.0 / bast.0.max(fast.0)).above(3.0),
+            format!("replacement, log and FAST: {hot}"),
+        ),
+        Claim::new(
+            "log-beats-fast",
+            "With hot metadata the log-block scheme is faster than FAST",
+            once(bast.0 / fast.0).below(1.0),
+            format!(
                 "log {:.0} s, FAST {:.0} s as declared; over all of FAST's options and places of the partition, FAST is the slower in {slower} of {of}",
                 bast.0, fast.0
             ),
-        },
-        Claim {
-            id: "replacement-best-without-hot",
-            statement: "Without hot metadata the replacement-block scheme is the fastest".into(),
-            holds: nftl.1 < bast.1.min(fast.1),
-            evidence: format!("replacement, log and FAST: {cool}; the calibrated cells agree by construction and prove nothing"),
-        },
-        Claim {
-            id: "gap-vanishes",
-            statement: "Without hot metadata the difference between the schemes nearly vanishes".into(),
-            holds: h > 3.0 && c < 1.1,
-            evidence: format!("slowest over fastest: {h:.1} with, {c:.3} without hot metadata"),
-        },
-        Claim {
-            id: "sixty-percent",
-            statement: "60 % of the writes go to 0.2 % of the sectors".into(),
-            holds: (0.59..0.62).contains(&share.writes) && (0.0015..0.0025).contains(&share.sectors),
-            evidence: format!(
+        ),
+        Claim::new(
+            "replacement-best-without-hot",
+            "Without hot metadata the replacement-block scheme is the fastest",
+            once(nftl.1 / bast.1.min(fast.1)).below(1.0),
+            format!(
+                "replacement, log and FAST: {cool}; the calibrated cells agree by construction and prove nothing"
+            ),
+        ),
+        Claim::new(
+            "gap-vanishes",
+            "Without hot metadata the difference between the schemes nearly vanishes",
+            once(h).above(3.0).and(once(c).below(1.1)),
+            format!("slowest over fastest: {h:.1} with, {c:.3} without hot metadata"),
+        ),
+        Claim::new(
+            "sixty-percent",
+            "60 % of the writes go to 0.2 % of the sectors",
+            Verdict::of(
+                (0.59..0.62).contains(&share.writes) && (0.0015..0.0025).contains(&share.sectors),
+            ),
+            format!(
                 "{:.1} % of {} writes to {:.3} % of the sectors",
                 share.writes * 100.0,
                 cells.hot().writes.total(),
                 share.sectors * 100.0
             ),
-        },
+        ),
     ]
 }
 

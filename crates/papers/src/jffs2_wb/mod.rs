@@ -8,17 +8,18 @@ mod published;
 use super::{Assumption, Claim, Found, PaperError, Row, Watch, listed, range};
 use crate::runs::{Variant, described};
 use cells::{BLOCKS, Cells, SYSTEMS};
+use nandlab_lab::verdict::Verdict;
 use nandlab_workload::Op;
 use published::{CLASSES, FILLS, SIZES, TABLE};
 
-/// Lengths that the memory holds: up to 8 MB. 16 and 32 MB are beyond it.
+/// Lengths that the memory verdict: Verdict::of(up to 8 MB. 16 and 32 MB are beyond it.
 const WITHIN: usize = 4;
 /// The systems by their places in [`SYSTEMS`].
 const EXT2: usize = 0;
 const JFFS2: usize = 1;
 const WB: usize = 2;
 
-/// Runs the table, the figure and what surrounds them.
+/// Runs the table), the figure and what surrounds them.
 pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
     let cells = Cells::run(watch)?;
     let tables = (0..SYSTEMS.len()).map(|system| figures::table(&cells, system));
@@ -48,7 +49,7 @@ fn rows(cells: &Cells) -> Vec<Row> {
         rows.extend(SIZES.iter().zip(&part.counts).map(|(size, counts)| {
             let latencies = cells.of(system, *size, 4096).latencies(Op::Write);
             let mib = size >> 20;
-            Row::predicted(
+            Row::new(
                 format!("table-2/{key}/{mib}/quick"),
                 format!("{name}, {mib} MB: share of writes below {bound} ms"),
                 "",
@@ -66,7 +67,7 @@ fn rows(cells: &Cells) -> Vec<Row> {
         let mut latencies: Vec<u64> = cell.latencies(Op::Write).collect();
         latencies.sort_unstable();
         let Variant { key, name, .. } = SYSTEMS[system];
-        Row::predicted(
+        Row::new(
             format!("table-2/{key}/8/median"),
             format!(
                 "{name}, 8 MB: median of writes; the paper's largest class is {from} to {to} ms"
@@ -82,7 +83,7 @@ fn rows(cells: &Cells) -> Vec<Row> {
             .zip(&TABLE[JFFS2].counts)
             .map(|(size, counts)| {
                 let mib = size >> 20;
-                Row::predicted(
+                Row::new(
                     format!("table-2/jffs2/{mib}/fills"),
                     format!(
                         "JFFS2, {mib} MB: writes of 4 to 5 ms; here, fills of the write buffer"
@@ -138,58 +139,85 @@ fn claims(cells: &Cells) -> Vec<Claim> {
         .map(|system| BLOCKS.map(|block| means(cells, system, block)[3]).to_vec())
         .collect();
     vec![
-        Claim {
-            id: "wb-quick",
-            statement: "With the routine at least 95 % of writes take less than 0.4 ms while memory lasts (1 to 8 MB)".into(),
-            holds: quick.iter().all(|share| *share >= 0.95),
-            evidence: listed(quick.iter().map(|share| format!("{:.1} %", share * 100.0))),
-        },
-        Claim {
-            id: "wb-faster",
-            statement: "While memory lasts, mean latencies of EXT2 and of JFFS2 with the routine are a fraction of JFFS2's: a half or less"
-                .into(),
-            holds: (0..WITHIN).all(|at| ext2[at] <= jffs2[at] / 2.0 && wb[at] <= jffs2[at] / 2.0),
-            evidence: format!("ms: EXT2 {}; JFFS2 {}; JFFS2-WB {}", list(&ext2[..WITHIN]), list(&jffs2[..WITHIN]), list(&wb[..WITHIN])),
-        },
-        Claim {
-            id: "threshold",
-            statement:
-                "About 16 MB is the threshold: from there on the means of EXT2 and of the routine increase dramatically, twofold or more"
-                    .into(),
-            holds: [&ext2, &wb].iter().all(|means| spread(&means[..WITHIN]) < 2.0 && means[5] >= 2.0 * means[3]),
-            evidence: format!("ms, 1 to 32 MB: EXT2 {}; JFFS2-WB {}", list(&ext2), list(&wb)),
-        },
-        Claim {
-            id: "jffs2-steady",
-            statement: "JFFS2 shows a steady mean while the file grows: within a quarter".into(),
-            holds: spread(&jffs2) <= 1.25,
-            evidence: format!("ms: {}", list(&jffs2)),
-        },
-        Claim {
-            id: "beyond-worse",
-            statement: "Beyond the threshold EXT2 and the routine have higher mean latencies than JFFS2".into(),
-            holds: [4, 5].into_iter().all(|at| ext2[at] > jffs2[at] && wb[at] > jffs2[at]),
-            evidence: format!("ms at 16 and 32 MB: EXT2 {}; JFFS2 {}; JFFS2-WB {}", list(&ext2[4..]), list(&jffs2[4..]), list(&wb[4..])),
-        },
-        Claim {
-            id: "maxima",
-            statement: "Beyond it the longest latency is thousands of times the mean".into(),
-            holds: peaks.iter().all(|ratio| *ratio >= 1000.0),
-            evidence: format!(
+        Claim::new(
+            "wb-quick",
+            "With the routine at least 95 % of writes take less than 0.4 ms while memory lasts (1 to 8 MB)",
+            Verdict::of(quick.iter().all(|share| *share >= 0.95)),
+            listed(quick.iter().map(|share| format!("{:.1} %", share * 100.0))),
+        ),
+        Claim::new(
+            "wb-faster",
+            "While memory lasts, mean latencies of EXT2 and of JFFS2 with the routine are a fraction of JFFS2's: a half or less",
+            Verdict::of(
+                (0..WITHIN).all(|at| ext2[at] <= jffs2[at] / 2.0 && wb[at] <= jffs2[at] / 2.0),
+            ),
+            format!(
+                "ms: EXT2 {}; JFFS2 {}; JFFS2-WB {}",
+                list(&ext2[..WITHIN]),
+                list(&jffs2[..WITHIN]),
+                list(&wb[..WITHIN])
+            ),
+        ),
+        Claim::new(
+            "threshold",
+            "About 16 MB is the threshold: from there on the means of EXT2 and of the routine increase dramatically, twofold or more",
+            Verdict::of(
+                [&ext2, &wb]
+                    .iter()
+                    .all(|means| spread(&means[..WITHIN]) < 2.0 && means[5] >= 2.0 * means[3]),
+            ),
+            format!(
+                "ms, 1 to 32 MB: EXT2 {}; JFFS2-WB {}",
+                list(&ext2),
+                list(&wb)
+            ),
+        ),
+        Claim::new(
+            "jffs2-steady",
+            "JFFS2 shows a steady mean while the file grows: within a quarter",
+            Verdict::of(spread(&jffs2) <= 1.25),
+            format!("ms: {}", list(&jffs2)),
+        ),
+        Claim::new(
+            "beyond-worse",
+            "Beyond the threshold EXT2 and the routine have higher mean latencies than JFFS2",
+            Verdict::of(
+                [4, 5]
+                    .into_iter()
+                    .all(|at| ext2[at] > jffs2[at] && wb[at] > jffs2[at]),
+            ),
+            format!(
+                "ms at 16 and 32 MB: EXT2 {}; JFFS2 {}; JFFS2-WB {}",
+                list(&ext2[4..]),
+                list(&jffs2[4..]),
+                list(&wb[4..])
+            ),
+        ),
+        Claim::new(
+            "maxima",
+            "Beyond it the longest latency is thousands of times the mean",
+            Verdict::of(peaks.iter().all(|ratio| *ratio >= 1000.0)),
+            format!(
                 "longest over mean at 16 MB: EXT2 {:.0}, JFFS2-WB {:.0}; at 32 MB: {:.0}, {:.0}",
                 peaks[0], peaks[1], peaks[2], peaks[3]
             ),
-        },
-        Claim {
-            id: "blocks",
-            statement: "Mean latencies grow with the block".into(),
-            holds: by_block.iter().all(|means| means.is_sorted()),
-            evidence: SYSTEMS
+        ),
+        Claim::new(
+            "blocks",
+            "Mean latencies grow with the block",
+            Verdict::of(by_block.iter().all(|means| means.is_sorted())),
+            SYSTEMS
                 .iter()
                 .zip(&by_block)
-                .map(|(system, means)| format!("{} at 8 MB, blocks of 4, 64, 128 KiB: {} ms", system.name, list(means)))
+                .map(|(system, means)| {
+                    format!(
+                        "{} at 8 MB, blocks of 4, 64, 128 KiB: {} ms",
+                        system.name,
+                        list(means)
+                    )
+                })
                 .collect::<Vec<_>>()
                 .join("; "),
-        },
+        ),
     ]
 }

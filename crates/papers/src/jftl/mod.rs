@@ -11,6 +11,7 @@ use super::{Assumption, Claim, Found, PaperError, Row, Watch, listed, range};
 use crate::runs::described;
 use cells::{Bench, Cells, MODES, PUBLISHED};
 use figures::RATIOS;
+use nandlab_lab::verdict::Verdict;
 
 /// Runs both figures and what surrounds them.
 pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
@@ -57,7 +58,7 @@ fn rows(cells: &Cells) -> Result<Vec<Row>, PaperError> {
         let part = format!("figure-{}", bench.figure());
         rows.extend(MODES.iter().enumerate().map(|(at, mode)| {
             let part = if at < PUBLISHED { &part } else { "extension" };
-            Row::predicted(
+            Row::new(
                 format!("{part}/{phase}/{}", mode.key),
                 format!("{bench}, {title}, {}: mean along the figure", mode.name),
                 "MB/s",
@@ -66,7 +67,7 @@ fn rows(cells: &Cells) -> Result<Vec<Row>, PaperError> {
             )
         }));
         let of_ratio = |(at, (name, upper, lower)): (usize, &(&str, usize, usize))| {
-            Row::predicted(
+            Row::new(
                 format!("{part}/{phase}/ratio-{}", MODES[*upper].key),
                 format!("{bench}, {title}: {name}"),
                 "",
@@ -102,12 +103,7 @@ fn on_ratio(
         holds &= found.iter().all(|ratio| good(*ratio));
         evidence.push(format!("{bench} {title} {low:.3} to {high:.3}"));
     }
-    Claim {
-        id,
-        statement: statement.into(),
-        holds,
-        evidence: evidence.join("; "),
-    }
+    Claim::new(id, statement, Verdict::of(holds), evidence.join("; "))
 }
 
 /// A claim on how far curves reach: largest over least of each.
@@ -136,12 +132,7 @@ fn on_spread(
             listed(each)
         ));
     }
-    Claim {
-        id,
-        statement: statement.into(),
-        holds,
-        evidence: evidence.join("; "),
-    }
+    Claim::new(id, statement, Verdict::of(holds), evidence.join("; "))
 }
 
 /// What the paper claims.
@@ -199,17 +190,17 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             &every,
             |spread| spread <= 1.15,
         ),
-        Claim {
-            id: "small-records-slow",
-            statement: "New data is written more slowly in small records, in every mode".into(),
-            holds: every.iter().all(|mode| small("write", *mode) < 0.8),
-            evidence: format!(
+        Claim::new(
+            "small-records-slow",
+            "New data is written more slowly in small records, in every mode",
+            Verdict::of(every.iter().all(|mode| small("write", *mode) < 0.8)),
+            format!(
                 "4 KiB records over 4096 KiB: {}",
                 every
                     .map(|mode| format!("{} {:.3}", MODES[mode].name, small("write", mode)))
                     .join(", ")
             ),
-        },
+        ),
         on_spread(
             cells,
             "rewrite-flat",
@@ -218,27 +209,26 @@ fn claims(cells: &Cells) -> Vec<Claim> {
             &[0, 1],
             |spread| spread <= 1.15,
         ),
-        Claim {
-            id: "jftl-outperforms",
-            statement: "In all IOzone experiments both modes with JFTL outperform those without"
-                .into(),
-            holds: remapping.iter().all(|(_, (low, _))| *low >= 1.0),
-            evidence: remapping
+        Claim::new(
+            "jftl-outperforms",
+            "In all IOzone experiments both modes with JFTL outperform those without",
+            Verdict::of(remapping.iter().all(|(_, (low, _))| *low >= 1.0)),
+            remapping
                 .iter()
                 .map(|(what, (low, high))| format!("{what}: {low:.3} to {high:.3}"))
                 .collect::<Vec<_>>()
                 .join("; "),
-        },
-        Claim {
-            id: "journaled-sinks",
-            statement: "In journaled mode bandwidth sinks slowly as the file grows".into(),
-            holds: bonnie().all(|(bench, phase, _)| {
+        ),
+        Claim::new(
+            "journaled-sinks",
+            "In journaled mode bandwidth sinks slowly as the file grows",
+            Verdict::of(bonnie().all(|(bench, phase, _)| {
                 cells
                     .curve(bench, phase, &MODES[2])
                     .windows(2)
                     .all(|pair| pair[1] <= pair[0])
-            }),
-            evidence: bonnie()
+            })),
+            bonnie()
                 .map(|(bench, phase, title)| {
                     let curve = cells.curve(bench, phase, &MODES[2]);
                     let rates = curve.iter().map(|rate| format!("{:.3}", rate / 1e6));
@@ -246,6 +236,6 @@ fn claims(cells: &Cells) -> Vec<Claim> {
                 })
                 .collect::<Vec<_>>()
                 .join("; "),
-        },
+        ),
     ]
 }

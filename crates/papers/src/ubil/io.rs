@@ -3,6 +3,7 @@
 use crate::PaperError;
 use crate::runs::{Described, Runs, Settings, Variant, Watch, described, variant};
 use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
+use nandlab_lab::verdict::{SEEDS, Sample};
 
 /// The experiment.
 pub const IOZONE: Described = described!("ubil/iozone.toml");
@@ -36,6 +37,9 @@ pub const SYSTEMS: [Variant; 6] = [
 /// Systems by their places.
 pub const UBI: usize = 0;
 pub const UBIL: usize = 1;
+pub const WITH_HEADERS: usize = 2;
+/// Those whose rates are compared, with several seeds each.
+const COMPARED: usize = 3;
 
 /// Phases of IOzone, and what the paper calls those that it has.
 pub const PHASES: [(&str, &str); 6] = [
@@ -66,8 +70,8 @@ pub const OPTIONS: [(&str, Settings); 7] = [
     ("the erasing thread at rest", &["ubi.background=false"]),
 ];
 
-/// Which run: the system, and what is chosen otherwise.
-type Place = (usize, Option<usize>);
+/// Which run: the system, what is chosen otherwise, and the seed.
+type Place = (usize, Option<usize>, usize);
 
 /// One run.
 pub struct Cell(FilesOutcome);
@@ -107,22 +111,37 @@ impl Cell {
 impl Cells {
     /// Runs everything.
     pub fn run(watch: Watch<'_>) -> Result<Self, PaperError> {
-        let plain = (0..SYSTEMS.len()).map(|system| (system, None));
+        let seeds = |system: usize| if system < COMPARED { SEEDS } else { 1 };
+        let plain = (0..SYSTEMS.len())
+            .flat_map(|system| (1..=seeds(system)).map(move |seed| (system, None, seed)));
         let open = (0..OPTIONS.len())
-            .flat_map(|option| [UBI, UBIL].map(|system| (system, Some(option))))
-            .filter(|(system, option)| applies(*system, *option));
+            .flat_map(|option| [UBI, UBIL].map(|system| (system, Some(option), 1)))
+            .filter(|(system, option, _)| applies(*system, *option));
         let wanted = plain.chain(open).collect();
         Ok(Self(Runs::all(wanted, (watch, "IOzone"), cell)?))
     }
 
     /// A run; none if what is chosen otherwise does not concern the system.
     pub fn at(&self, system: usize, option: Option<usize>) -> Option<&Cell> {
-        self.0.get(&(system, option))
+        self.0.get(&(system, option, 1))
     }
 
-    /// A run of the table.
+    /// A run with the first seed.
     pub fn of(&self, system: usize) -> &Cell {
-        self.0.of(&(system, None))
+        self.0.of(&(system, None, 1))
+    }
+
+    /// Bytes a second, of all seeds.
+    pub fn rate(&self, system: usize, phase: &str) -> Sample {
+        let seeds = (1..=SEEDS).filter_map(|seed| self.0.get(&(system, None, seed)));
+        Sample::of(&seeds.map(|cell| cell.rate(phase)).collect::<Vec<_>>())
+    }
+
+    /// The rate over that on UBI with the same seed.
+    pub fn over_ubi(&self, system: usize, phase: &str) -> Sample {
+        let rate = |system, seed| self.0.of(&(system, None, seed)).rate(phase);
+        let ratios = (1..=SEEDS).map(|seed| rate(system, seed) / rate(UBI, seed));
+        Sample::of(&ratios.collect::<Vec<_>>())
     }
 }
 
@@ -136,13 +155,11 @@ fn applies(system: usize, option: Option<usize>) -> bool {
     option.is_none_or(|option| !(system == UBI && of_log(OPTIONS[option].1)))
 }
 
-fn cell(&(system, option): &Place) -> Result<Cell, PaperError> {
+fn cell(&(system, option, seed): &Place) -> Result<Cell, PaperError> {
     let Variant { name, settings, .. } = SYSTEMS[system];
     let changed = option.map_or(&[][..], |option| OPTIONS[option].1);
-    let name = format!("IOzone, {name}");
-    Ok(Cell(IOZONE.run(
-        &name,
-        settings.iter().chain(changed),
-        false,
-    )?))
+    let name = format!("IOzone, {name}, seed {seed}");
+    let settings = settings.iter().chain(changed).map(ToString::to_string);
+    let seeds = ["run", "chip"].map(|of| format!("{of}.seed={seed}"));
+    Ok(Cell(IOZONE.run(&name, settings.chain(seeds), false)?))
 }

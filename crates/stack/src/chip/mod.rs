@@ -399,6 +399,10 @@ mod tests {
                 "spare = 10",
                 "chip.spare: found 10, expected room for the user bytes",
             ),
+            (
+                "oob = 70000",
+                "chip.oob: found 70000, expected at most 65534",
+            ),
             ("read = 25", "chip.read: found 25, expected a time such as"),
             (
                 "erase = \"2 h\"",

@@ -6,6 +6,9 @@ use crate::{DescriptionError, Section};
 use nandlab_mtd::Geometry;
 use nandlab_nand::SpecError;
 
+/// The most bytes of a spare area.
+const SPARE_MAX: u32 = 1 << 16;
+
 /// The shape, and all bytes of a page's spare area.
 pub(super) fn geometry(
     section: &mut Section,
@@ -29,6 +32,11 @@ pub(super) fn geometry(
         None if layout_decides => 0,
         None => section.or_missing("oob", base.map(|g| g.oob))?,
     };
+    let marker = if page <= 512 { 1 } else { 2 };
+    if oob > SPARE_MAX - marker {
+        let expected = format!("at most {} user bytes", SPARE_MAX - marker);
+        return Err(section.refuse("oob", &oob.to_string(), &expected));
+    }
     let pages_per_block = section.needed("pages-per-block", base.map(|g| g.pages_per_block))?;
     let dies = section.or("dies", base.map_or(1, |g| g.dies))?;
     let planes = section.or("planes", base.map_or(1, |g| g.planes))?;
@@ -45,13 +53,12 @@ pub(super) fn geometry(
     let Size(unit) = section.or("write-unit", Size(write_unit.into()))?;
     let write_unit = u32::try_from(unit)
         .map_err(|_| section.refuse("write-unit", &unit.to_string(), "a divisor of the page"))?;
-    let marker = if page <= 512 { 1 } else { 2 };
     let spare = section.checked(
         "spare",
         spare
             .filter(|spare| *spare > oob)
             .unwrap_or((page / 32).max(oob.saturating_add(marker))),
-        |spare| *spare <= 1 << 16 && *spare >= oob,
+        |spare| *spare <= SPARE_MAX && *spare >= oob,
         "room for the user bytes (chip.oob), at most 65536",
     )?;
     let shape = Geometry {

@@ -1,6 +1,8 @@
 //! The formats, and telling them apart by content.
 
-use super::{Action, Parser};
+use super::{Action, Parser, TraceError};
+use alloc::boxed::Box;
+use core::fmt;
 
 /// A trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,20 @@ impl Format {
             .find_map(|line| Self::of_line(line.trim_ascii_end()))
     }
 
+    /// Of a trace in no format, the format that comes nearest: of its first line that is not
+    /// blank, the one with most right fields, and what is wrong behind them.
+    pub fn nearest(head: &[u8]) -> Option<(Self, Box<TraceError>)> {
+        let mut lines = (1..).zip(head.split(|&b| b == b'\n'));
+        let (number, line) = lines.find(|(_, line)| !line.trim_ascii().is_empty())?;
+        let faults = [Self::Msr, Self::Spc, Self::Blkparse].map(|format| {
+            let fault = Parser::new(format, Action::Queue).line(line).err();
+            fault.map(|fault| (format, fault))
+        });
+        let most = faults.into_iter().flatten();
+        let (format, fault) = most.max_by_key(|(_, fault)| fault.at)?;
+        (fault.at > 0).then(|| (format, fault.in_line(number, line)))
+    }
+
     fn of_line(line: &[u8]) -> Option<Self> {
         if line.starts_with(b"fio version ") {
             return Some(Self::Fio);
@@ -37,6 +53,17 @@ impl Format {
             matches!(Parser::new(format, action).line(line), Ok(Some(_)))
         });
         fitting.next().map(|(format, _)| format)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Msr => "MSR",
+            Self::Blkparse => "blkparse",
+            Self::Fio => "fio",
+            Self::Spc => "SPC",
+        })
     }
 }
 
@@ -67,5 +94,17 @@ mod tests {
         );
         assert_eq!(detect("offset,length\n1,2\n"), None);
         assert_eq!(detect(""), None);
+    }
+
+    #[test]
+    fn of_a_trace_in_no_format_the_nearest_one_says_what_is_wrong() {
+        let nearest = |text: &str| Format::nearest(text.as_bytes());
+        let (format, error) =
+            nearest("\n128166372003061629,usr,0,Read,18446744073709551615,512,1").unwrap();
+        assert_eq!(format, Format::Msr);
+        let expected = "line 2, column 31, offset and length: found \"18446744073709551615\", \
+                        expected an extent that ends below 2^63 bytes";
+        assert_eq!(alloc::format!("{error}"), expected);
+        assert!(nearest("hello").is_none() && nearest("\n \n").is_none());
     }
 }

@@ -2,3 +2,4 @@
 //! `cargo xtask test quick` skips them.
 
 mod f2fs_kernel;
+mod sealed_kernel;

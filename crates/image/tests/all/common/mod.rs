@@ -6,7 +6,6 @@ use nandlab_image::tar_in;
 use nandlab_image::tar_out::TarOut;
 use nandlab_image::tree::{Data, Entry, Extent, Node, Origin, Tree};
 use nandlab_image::volume::{Access, Opening, Volume};
-use nandlab_image::walk::Walk;
 use nandlab_jffs2::Compression;
 use nandlab_vfs::Time;
 use std::fs::File;
@@ -246,10 +245,9 @@ pub fn made(tree: &Tree, format: Format, to: &Path, threads: usize) {
 pub fn extracted(image: &Path) -> Vec<u8> {
     let mut volume = Volume::open(image, &Opening::default(), Access::Read).unwrap();
     let mut sink = TarOut::new(Vec::new(), "archive");
-    let (fs, mut progress) = (volume.fs().unwrap(), |_| {});
-    Walk::new(fs, false, &mut progress)
-        .run(b"", &mut sink)
-        .unwrap();
+    let mut progress = |_| {};
+    let mut walk = volume.walk(false, &mut progress).unwrap();
+    walk.run(b"", &mut sink).unwrap();
     sink.into_inner()
 }
 

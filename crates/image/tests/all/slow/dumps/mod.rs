@@ -17,7 +17,6 @@ use nandlab_image::detect::Hints;
 use nandlab_image::raw::raw;
 use nandlab_image::tar_out::TarOut;
 use nandlab_image::volume::{Access, Layer, Opening, Volume};
-use nandlab_image::walk::Walk;
 use nandlab_oracle::manifest::{Manifest, differences};
 use nandlab_testkit::manifest::manifest;
 use sha2::{Digest as _, Sha256};
@@ -308,11 +307,10 @@ fn listed(dump: &Dump, image: &Path) -> Outcome {
 
 /// What a salvage does not get, each with its path.
 fn salvage_losses(volume: &mut Volume) -> Result<Vec<String>, String> {
-    let Ok(fs) = volume.fs() else {
+    let mut nothing = |_| {};
+    let Ok(mut walk) = volume.walk(true, &mut nothing) else {
         return Ok(Vec::new());
     };
-    let mut nothing = |_| {};
-    let mut walk = Walk::new(fs, true, &mut nothing);
     let mut sink = TarOut::new(std::io::sink(), Path::new("archive"));
     walk.run(b"", &mut sink)
         .map_err(|error| error.to_string())?;
