@@ -133,7 +133,20 @@ impl<D: BlockDevice> Ext<D> {
         if inode.links == 0 && !reserved && inode.mode != 0 && inode.dtime == 0 {
             walk.report.add(Finding::Undated { inode: number });
         }
-        if inode.links == 0 || (reserved && ![RESIZE_INODE, JOURNAL_INODE].contains(&number)) {
+        let resize = number == RESIZE_INODE && layout.has(compat::RESIZE_INODE);
+        let journal = number == JOURNAL_INODE && layout.has(compat::HAS_JOURNAL);
+        if reserved && !resize && !journal {
+            return self.check_reserved(walk, number, &inode);
+        }
+        if resize && (inode.links == 0 || inode.kind() != Some(FileType::File)) {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field: "mode, with links or without,",
+                found: inode.mode.into(),
+                expected: FileType::File.mode().into(),
+            });
+        }
+        if inode.links == 0 {
             return Ok(());
         }
         let Some(kind) = inode.kind() else {
@@ -147,7 +160,7 @@ impl<D: BlockDevice> Ext<D> {
         };
         walk.seen[number as usize].kind = kind.number();
         self.check_fields(walk, number, &inode)?;
-        if number == RESIZE_INODE && layout.has(compat::RESIZE_INODE) {
+        if resize {
             // The rest of it is descriptors' space.
             self.claim(walk, number, inode.block[13]);
             return self.check_resize(walk, &inode);
@@ -238,7 +251,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Visits all blocks of an inode, counting them; gives the number behind the last that holds
     /// contents.
-    fn check_blocks(
+    pub(crate) fn check_blocks(
         &mut self,
         walk: &mut Walk,
         number: u32,

@@ -9,7 +9,7 @@ use crate::{
     Ext, ExtError,
     check::Walk,
     finding::Finding,
-    format::{INODE_OLD, JOURNAL_INODE, RESIZE_INODE, compat, le16, le32, sb},
+    format::{INODE_OLD, JOURNAL_INODE, RESIZE_INODE, compat, flags, le16, le32, sb},
     inode::Inode,
 };
 use alloc::vec::Vec;
@@ -25,30 +25,54 @@ const ZERO: [(usize, usize, &str); 4] = [
 ];
 /// The last of [`ZERO`], which files have.
 const LENGTH_HIGH: usize = 108;
-/// Fields of the superblock that name inodes of quotas, which ext3 has in files: place, name.
-const QUOTAS: [(usize, &str); 3] = [
+/// Fields of the superblock that name inodes of ext4's features: place, name.
+const OTHERS: [(usize, &str); 4] = [
     (576, "inode of user quotas"),
     (580, "inode of group quotas"),
     (620, "inode of project quotas"),
+    (640, "inode of the orphan file"),
 ];
-/// The device of a journal that lies elsewhere.
+/// The device of a journal that lies elsewhere, and its UUID.
 const JOURNAL_DEVICE: usize = 228;
+const JOURNAL_UUID: usize = 208;
+/// The inode of the boot loader: of all reserved inodes, only this may have a mode.
+const BOOT_LOADER: u32 = 5;
+/// Flags that only volumes of other features have: compressed blocks, magic of AFS, verity, names
+/// without case.
+const FOREIGN_FLAGS: [(u32, &str); 4] = [
+    (0x200, "flag of compressed blocks"),
+    (0x2000, "flag of AFS directories"),
+    (0x10_0000, "flag of fs-verity"),
+    (0x4000_0000, "flag of names without case"),
+];
+/// Flags that devices, pipes, sockets and links do not have: immutable, append only.
+const FILE_FLAGS: u32 = 0x10 | 0x20;
 /// Bytes of a target that lies in the inode, with the NUL behind it.
 const FAST_LINK: usize = 60;
 
 impl<D: BlockDevice> Ext<D> {
     /// The superblock's fields, and the journal.
     pub(crate) fn check_super(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
-        let has_journal = self.store.layout.has(compat::HAS_JOURNAL);
+        let layout = self.store.layout;
+        let has_journal = layout.has(compat::HAS_JOURNAL);
         let bytes = self.store.superblock()?;
         let journal = le32(bytes, sb::JOURNAL_INODE);
         let expected = if has_journal { JOURNAL_INODE } else { 0 };
-        let mut fields: Vec<_> = QUOTAS
+        let mut fields: Vec<_> = OTHERS
             .map(|(at, field)| (at, field, le32(bytes, at), 0))
             .into();
         fields.push((sb::JOURNAL_INODE, "inode of the journal", journal, expected));
         let device = le32(bytes, JOURNAL_DEVICE);
         fields.push((JOURNAL_DEVICE, "device of the journal", device, 0));
+        if !has_journal {
+            let uuid = (0..4).map(|word| le32(bytes, JOURNAL_UUID + 4 * word));
+            let word = uuid.fold(0, |all, word| all | word);
+            fields.push((JOURNAL_UUID, "UUID of the journal", word, 0));
+        }
+        if !layout.has(compat::RESIZE_INODE) {
+            let kept = le16(bytes, sb::RESERVED_GDT).into();
+            fields.push((sb::RESERVED_GDT, "blocks kept for descriptors", kept, 0));
+        }
         for (at, field, found, expected) in fields {
             if found != expected {
                 walk.report.add(Finding::Super {
@@ -77,6 +101,15 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The journal can be loaded.
     fn check_journal(&mut self) -> Result<(), ExtError> {
+        let inode = self.inode(JOURNAL_INODE)?;
+        if inode.links == 0 || inode.kind() != Some(FileType::File) {
+            return Err(ExtError::Inode {
+                inode: JOURNAL_INODE,
+                field: "mode or links",
+                found: inode.mode.into(),
+                expected: "those of a file",
+            });
+        }
         let runs = self.journal_runs()?;
         let mapped = runs.iter().map(|(_, run)| run).sum();
         let Some((first, _)) = runs.first() else {
@@ -89,6 +122,67 @@ impl<D: BlockDevice> Ext<D> {
         };
         let bytes = self.store.block(*first)?;
         Ok(nandlab_jbd::check_superblock(bytes, mapped)?)
+    }
+
+    /// An inode of the volume's own use: nothing, but for the blocks of the bad blocks' inode.
+    pub(crate) fn check_reserved(
+        &mut self,
+        walk: &mut Walk,
+        number: u32,
+        inode: &Inode,
+    ) -> Result<(), ExtError> {
+        let right = match number {
+            BOOT_LOADER => !inode.is_dir(),
+            _ => inode.mode == 0,
+        };
+        if !right {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field: "mode of a reserved inode",
+                found: inode.mode.into(),
+                expected: 0,
+            });
+        }
+        self.check_blocks(walk, number, inode, &mut 0).map(drop)
+    }
+
+    /// Flags and length of an inode in use.
+    fn check_kind(&self, walk: &mut Walk, number: u32, inode: &Inode) {
+        let layout = self.store.layout;
+        let mut wrong = |field, found: u64, expected: u64| {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field,
+                found,
+                expected,
+            });
+        };
+        for (flag, field) in FOREIGN_FLAGS {
+            if inode.flags & flag != 0 {
+                wrong(field, flag.into(), 0);
+            }
+        }
+        let indexed = inode.is_dir() && layout.has(compat::DIR_INDEX);
+        if inode.flags & flags::INDEX != 0 && !indexed {
+            wrong("flag of an indexed directory", flags::INDEX.into(), 0);
+        }
+        let plain = matches!(inode.kind(), Some(FileType::File | FileType::Directory));
+        if !plain && inode.flags & FILE_FLAGS != 0 {
+            wrong(
+                "flags of a file, on another inode,",
+                (inode.flags & FILE_FLAGS).into(),
+                0,
+            );
+        }
+        let most = match inode.kind() {
+            Some(FileType::File | FileType::Directory | FileType::Symlink) => {
+                layout.mapped_bytes_max()
+            }
+            _ => 0,
+        };
+        if inode.size > most {
+            wrong("length", inode.size, most);
+        }
     }
 
     /// Fields of an inode in use.
@@ -113,6 +207,15 @@ impl<D: BlockDevice> Ext<D> {
                 0,
             );
         }
+        self.check_kind(walk, number, inode);
+        let mut wrong = |field, found: u64, expected: u64| {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field,
+                found,
+                expected,
+            });
+        };
         let (block, at) = self.inode_place(number);
         let size = self.store.layout.inode_size as usize;
         let bytes = &self.store.block(block)?[at..at + size];
@@ -183,6 +286,9 @@ impl<D: BlockDevice> Ext<D> {
                 });
             }
         };
+        if inode.block[13] == 0 {
+            wrong("first block of block numbers", 0, layout.first + 1);
+        }
         let direct = inode.block[..13].iter().chain(&inode.block[14..]);
         direct.for_each(|block| wrong("block number", *block, 0));
         let copies: Vec<u32> = (1..layout.groups)

@@ -60,6 +60,7 @@ mod past;
 mod place;
 mod recover;
 mod segments;
+mod strict;
 mod summary;
 mod superblock;
 mod victim;

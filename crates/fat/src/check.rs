@@ -27,6 +27,9 @@ use nandlab_block::BlockDevice;
 /// Directories with longer paths are not visited.
 const PATH_MAX: usize = 4096;
 
+/// Attributes and length, which two names of one chain share.
+type Like = (bool, u32);
+
 /// A directory still to be visited.
 pub(crate) struct Visit {
     pub(crate) path: Vec<u8>,
@@ -43,7 +46,7 @@ pub(crate) struct Walk {
     pub(crate) fixes: Vec<Fix>,
     used: Vec<u64>,
     /// Who begins where, for names of one chain.
-    starts: BTreeMap<u32, Vec<u8>>,
+    starts: BTreeMap<u32, (Vec<u8>, Like)>,
     visits: Vec<Visit>,
     /// Whether the root has a label.
     pub(crate) labelled: bool,
@@ -412,7 +415,15 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             });
             return Ok(());
         }
-        if let Some(other) = walk.starts.get(&start) {
+        let like = (directory, size);
+        if let Some((other, theirs)) = walk.starts.get(&start) {
+            if *theirs != like {
+                walk.report.add(Finding::CrossLink {
+                    path: text(&path),
+                    cluster: start,
+                });
+                return Ok(());
+            }
             let (path, other, at, back) = (
                 text(&path),
                 text(other),
@@ -425,7 +436,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             });
             return Ok(());
         }
-        walk.starts.insert(start, path.clone());
+        walk.starts.insert(start, (path.clone(), like));
         let followed = self.follow(walk, start, directory)?;
         let held = u64::from(followed.clusters) * u64::from(layout.cluster_bytes());
         self.judge_chain(walk, &path, &followed, directory || held < u64::from(size));

@@ -3,6 +3,8 @@
 use alloc::{format, string::String};
 use nandlab_vfs::report::{self, Severity};
 
+/// Slots of 512 bytes, the smallest unit that a disk writes.
+const SECTOR_SLOTS: u32 = 16;
 /// The table entry of a free cluster.
 const FREE: u32 = 0;
 
@@ -186,7 +188,9 @@ pub enum Finding {
         at: u64,
     },
     /// A slot of a long name has bits or fields that are zero in any other.
-    #[error("{path}: slot {slot}, of a long name, has {found:#x} at byte {byte}, expected {expected:#x}")]
+    #[error(
+        "{path}: slot {slot}, of a long name, has {found:#x} at byte {byte}, expected {expected:#x}"
+    )]
     LongSlot {
         /// The directory.
         path: String,
@@ -201,7 +205,8 @@ pub enum Finding {
         /// Where the slot is, in bytes of the volume.
         at: u64,
     },
-    /// A slot behind the end of its directory is in use: Linux shows it, others do not.
+    /// A slot behind the end of its directory is in use: Linux shows it, others do not. A power cut
+    /// may leave it where only the second of two sectors was written.
     #[error("{path}: slot {slot} lies behind the end of the directory, slot {end}, and is in use")]
     Behind {
         /// The directory.
@@ -264,6 +269,7 @@ impl report::Finding for Finding {
                 Severity::Waste
             }
             Self::DotDot { .. } | Self::LongName { .. } => Severity::Waste,
+            Self::Behind { slot, .. } if slot.is_multiple_of(SECTOR_SLOTS) => Severity::Waste,
             // The next write gives a free cluster away.
             Self::Chain { within, found, .. } if !within && *found != FREE => Severity::Waste,
             _ => Severity::Damage,

@@ -35,7 +35,9 @@ fn wrong_long(slot: &Slot) -> Option<(usize, u16, u16)> {
         (LONG_KIND, u16::from(slot[LONG_KIND]), 0),
         (LONG_START, le16(slot, LONG_START), 0),
     ];
-    fields.into_iter().find(|(_, found, expected)| found != expected)
+    fields
+        .into_iter()
+        .find(|(_, found, expected)| found != expected)
 }
 
 /// Judges one slot by itself.

@@ -75,11 +75,15 @@ fn judge(format: Format, target: Target, number: u64, show: bool, tally: &Tally)
             let words = said.unknown[..said.unknown.len().min(4)].join(" | ");
             keep(&tally.lenient, kind(first), format!("{number:#x}: {words}"));
         }
-        (Verdict::Damaged, None, Some(_)) if said.succeeded => {
+        (Verdict::Damaged, None, Some(_)) if said.silent => {
             tally.count("damaged, and nothing to the tool");
             let damage = ours.iter().find(|one| one.starts_with("damage"));
             let first = damage.cloned().unwrap_or_default();
-            keep(&tally.stricter, kind(&first), format!("{number:#x}: {first}"));
+            keep(
+                &tally.stricter,
+                kind(&first),
+                format!("{number:#x}: {first}"),
+            );
         }
         _ => {}
     }

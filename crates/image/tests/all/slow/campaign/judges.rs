@@ -16,7 +16,7 @@ pub enum Format {
 #[derive(Debug)]
 pub struct Said {
     /// The tool found nothing.
-    pub succeeded: bool,
+    pub silent: bool,
     /// Complaints that [`KNOWN`] does not explain.
     pub unknown: Vec<String>,
     /// All words.
@@ -31,19 +31,19 @@ pub fn complaints(format: Format, image: &Path, ours: &[String]) -> Said {
         Format::Fat => checked("dosfstools", "fsck.fat", &["-n"], image),
         Format::F2fs => checked("f2fs-tools", "fsck.f2fs", &["--dry-run", "-f"], image),
     };
-    let mut unknown = Vec::new();
-    if !succeeded {
-        let lines = printed.lines().map(str::trim);
-        let complaints: Vec<&str> = lines.filter(|line| is_complaint(format, line)).collect();
-        let is_known = |line: &&&str| is_known(format, line, ours);
-        unknown.extend(complaints.iter().filter(|line| !is_known(line)).map(ToString::to_string));
-        // The tool fails for a reason that it does not print.
-        if complaints.is_empty() {
-            unknown.push(printed.lines().last().unwrap_or_default().to_owned());
-        }
+    let lines = printed.lines().map(str::trim);
+    let complaints: Vec<&str> = lines.filter(|line| is_complaint(format, line)).collect();
+    let unknown = complaints
+        .iter()
+        .filter(|line| !is_known(format, line, ours));
+    let mut unknown: Vec<String> = unknown.map(ToString::to_string).collect();
+    let silent = succeeded && complaints.is_empty();
+    // The tool fails for a reason that it does not print.
+    if complaints.is_empty() && !succeeded {
+        unknown.push(printed.lines().last().unwrap_or_default().to_owned());
     }
     Said {
-        succeeded,
+        silent,
         unknown,
         printed,
     }
@@ -67,7 +67,7 @@ fn e2fsck(image: &Path) -> (bool, String) {
     let recover = bytes[1024 + 96] & 4 != 0;
     let mut before = String::new();
     if recover {
-        let options = ["-fy", "-E", "journal_only"];
+        let options = ["-y", "-E", "journal_only"];
         before = checked("e2fsprogs", "e2fsck", &options, image).1;
     }
     let (succeeded, after) = checked("e2fsprogs", "e2fsck", &["-fn"], image);
@@ -81,13 +81,22 @@ fn checked(package: &str, program: &str, arguments: &[&str], image: &Path) -> (b
     (output.status.success(), tools::printed(&output))
 }
 
+/// Bytes that differ, as fsck.fat lists them: `71:5b/53`.
+fn is_list_of_bytes(line: &str) -> bool {
+    let byte = |word: &str| word.contains(':') && word.contains('/');
+    let number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let line = line.trim_start_matches([',', ' ']);
+    line.split(", ").all(|word| number(word) && byte(word))
+}
+
 /// Tells complaints from what every run prints.
 fn is_complaint(format: Format, line: &str) -> bool {
     let follows = |words: &&(Format, &str)| words.0 == format && line.starts_with(words.1);
     match format {
+        Format::Fat if is_list_of_bytes(line) => false,
         Format::Ext | Format::Fat => !line.is_empty() && !FOLLOWING.iter().any(|one| follows(&one)),
         Format::F2fs => ["[ASSERT]", "[Fail]", "[FIX]", "NID["]
             .iter()
-            .any(|mark| line.contains(mark)),
+            .any(|mark| line.contains(mark) && !line.contains("other corrupted bugs")),
     }
 }
