@@ -27,9 +27,6 @@ use nandlab_block::BlockDevice;
 /// Directories with longer paths are not visited.
 const PATH_MAX: usize = 4096;
 
-/// Attributes and length, which two names of one chain share.
-type Like = (bool, u32);
-
 /// A directory still to be visited.
 pub(crate) struct Visit {
     pub(crate) path: Vec<u8>,
@@ -45,8 +42,8 @@ pub(crate) struct Walk {
     /// What would mend it.
     pub(crate) fixes: Vec<Fix>,
     used: Vec<u64>,
-    /// Who begins where, for names of one chain.
-    starts: BTreeMap<u32, (Vec<u8>, Like)>,
+    /// Who begins where, for names of one chain, and whether it is a directory.
+    starts: BTreeMap<u32, (Vec<u8>, bool)>,
     visits: Vec<Visit>,
     /// Whether the root has a label.
     pub(crate) labelled: bool,
@@ -415,9 +412,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             });
             return Ok(());
         }
-        let like = (directory, size);
-        if let Some((other, theirs)) = walk.starts.get(&start) {
-            if *theirs != like {
+        if let Some((other, is_directory)) = walk.starts.get(&start) {
+            if *is_directory != directory {
                 walk.report.add(Finding::CrossLink {
                     path: text(&path),
                     cluster: start,
@@ -436,7 +432,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             });
             return Ok(());
         }
-        walk.starts.insert(start, (path.clone(), like));
+        walk.starts.insert(start, (path.clone(), directory));
         let followed = self.follow(walk, start, directory)?;
         let held = u64::from(followed.clusters) * u64::from(layout.cluster_bytes());
         self.judge_chain(walk, &path, &followed, directory || held < u64::from(size));
