@@ -7,8 +7,8 @@
 //! what is known of the shape. *Bound:* 24 MiB of heap.
 
 use crate::heap;
-use nandlab_block::{BlockDevice, Lba, Ram};
-use nandlab_damage::disk::Target;
+use nandlab_block::{BlockDevice, Ram};
+use nandlab_damage::disk::{Bytes, Target};
 use nandlab_damage::edit::Script;
 use nandlab_damage::{ext, f2fs, fat, jffs2, plant, ubi};
 use nandlab_ftl::nftl::{Nftl, NftlOptions};
@@ -202,56 +202,13 @@ impl Backing for Flash {
     }
 }
 
-/// A disk as bytes.
-struct Disk(Ram);
-
-impl Backing for Disk {
-    fn len(&self) -> u64 {
-        self.0.geometry().bytes()
-    }
-
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        let outside = BackingError::OutOfRange {
-            offset,
-            count: buf.len() as u64,
-            len: self.len(),
-        };
-        let (mut at, mut rest, mut sector) = (offset, buf, [0; 512]);
-        while !rest.is_empty() {
-            let within = (at % 512) as usize;
-            if within == 0 && rest.len() >= 512 {
-                let whole = rest.len() / 512 * 512;
-                let (now, later) = rest.split_at_mut(whole);
-                self.0.read(Lba(at / 512), now).map_err(|_| outside)?;
-                (at, rest) = (at + whole as u64, later);
-                continue;
-            }
-            self.0
-                .read(Lba(at / 512), &mut sector)
-                .map_err(|_| outside)?;
-            let (now, later) = rest.split_at_mut(rest.len().min(512 - within));
-            now.copy_from_slice(&sector[within..within + now.len()]);
-            (at, rest) = (at + now.len() as u64, later);
-        }
-        Ok(())
-    }
-
-    fn write_at(&mut self, _: u64, _: &[u8]) -> Result<(), BackingError> {
-        panic!("what is opened for reading is written");
-    }
-
-    fn sync(&mut self) -> Result<(), BackingError> {
-        Ok(())
-    }
-}
-
 fn flash(bytes: Vec<u8>) -> Place {
     let bytes = Flash(Arc::new(bytes));
     Place::bytes("flash", move || Box::new(bytes.clone()))
 }
 
 fn disk(ram: Ram) -> Place {
-    Place::bytes("disk", move || Box::new(Disk(ram.clone())))
+    Place::bytes("disk", move || Box::new(Bytes(ram.clone())))
 }
 
 /// Whatever the bytes are, they are told of, checked and extracted, or refused in words.

@@ -3,7 +3,9 @@
 //! *Knows nothing of* formats: a format gives its good volumes and mends its checksums.
 
 use crate::edit::{Edit, Script};
+use crate::strike::Strike;
 use nandlab_block::{BlockDevice, Lba, Ram};
+use nandlab_sim::{Backing, BackingError};
 
 const SECTOR: usize = 512;
 
@@ -82,6 +84,86 @@ impl Disk {
     }
 }
 
+impl Disk {
+    /// Random damage that knows no structure.
+    pub fn strike(&mut self, seed: u64) {
+        // Blocks of these sizes are the formats' own.
+        let block = 1024 << (seed % 3);
+        let sectors = self.ram.geometry().sectors;
+        match Strike::random(seed, &self.places, sectors, block) {
+            Strike::Flip { at, mask } => {
+                let lba = at / SECTOR as u64;
+                let mut data = sector(&mut self.ram, lba);
+                data[at as usize % SECTOR] ^= mask;
+                put(&mut self.ram, lba, &data);
+            }
+            Strike::Fill { at, value, .. } => {
+                put(&mut self.ram, at / SECTOR as u64, &[value; SECTOR]);
+            }
+            Strike::Swap { first, second, len } => self.swap(first, second, len),
+        }
+    }
+
+    fn swap(&mut self, first: u64, second: u64, len: u64) {
+        let count = self.ram.geometry().sectors;
+        for sectors in 0..len / SECTOR as u64 {
+            let [a, b] = [first, second].map(|at| at / SECTOR as u64 + sectors);
+            if a < count && b < count {
+                let one = sector(&mut self.ram, a);
+                let other = sector(&mut self.ram, b);
+                put(&mut self.ram, a, &other);
+                put(&mut self.ram, b, &one);
+            }
+        }
+    }
+}
+
+/// A disk as bytes that can be read.
+#[derive(Clone, Debug)]
+pub struct Bytes(pub Ram);
+
+impl Backing for Bytes {
+    fn len(&self) -> u64 {
+        self.0.geometry().bytes()
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
+        let outside = BackingError::OutOfRange {
+            offset,
+            count: buf.len() as u64,
+            len: self.len(),
+        };
+        let (mut at, mut rest, mut sector) = (offset, buf, [0; SECTOR]);
+        while !rest.is_empty() {
+            let within = at as usize % SECTOR;
+            if within == 0 && rest.len() >= SECTOR {
+                let whole = rest.len() / SECTOR * SECTOR;
+                let (now, later) = rest.split_at_mut(whole);
+                self.0
+                    .read(Lba(at / SECTOR as u64), now)
+                    .map_err(|_| outside)?;
+                (at, rest) = (at + whole as u64, later);
+                continue;
+            }
+            self.0
+                .read(Lba(at / SECTOR as u64), &mut sector)
+                .map_err(|_| outside)?;
+            let (now, later) = rest.split_at_mut(rest.len().min(SECTOR - within));
+            now.copy_from_slice(&sector[within..within + now.len()]);
+            (at, rest) = (at + now.len() as u64, later);
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, _: u64, _: &[u8]) -> Result<(), BackingError> {
+        panic!("what is opened for reading is written");
+    }
+
+    fn sync(&mut self) -> Result<(), BackingError> {
+        Ok(())
+    }
+}
+
 /// One format on disks.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
@@ -94,11 +176,16 @@ pub struct Target {
 impl Target {
     /// The medium as edited.
     pub fn edited(&self, script: Script<'_>) -> Ram {
+        self.disk(script).ram
+    }
+
+    /// The same, to be damaged further.
+    pub fn disk(&self, script: Script<'_>) -> Disk {
         let seeds = (self.seeds)();
         let mut disk = seeds[script.seed % seeds.len()].clone();
         script.edits().for_each(|edit| disk.edit(edit));
         (self.mend)(&mut disk.ram, script);
-        disk.ram
+        disk
     }
 }
 

@@ -101,3 +101,12 @@ impl<'a> Script<'a> {
         })
     }
 }
+
+/// A random input of up to so many edits.
+pub fn random(seed: u64, edits_max: u64) -> Vec<u8> {
+    let word = |number| nandlab_sim::mix(seed, number);
+    let edits = 1 + word(0) % edits_max;
+    let mut input = word(1).to_le_bytes()[..4].to_vec();
+    input.extend((2..2 + edits).flat_map(|number| word(number).to_le_bytes()));
+    input
+}

@@ -9,7 +9,8 @@
 //! the comparison.
 //!
 //! *Map.* [`edit`] the language; [`plant`] the files of good media; [`disk`] edits of disks, for
-//! [`ext`], [`fat`] and [`f2fs`]; [`jffs2`] and [`ubi`], edits of flash.
+//! [`ext`], [`fat`] and [`f2fs`]; [`jffs2`] and [`ubi`], edits of flash; [`strike`], damage that knows
+//! no structure.
 
 #![forbid(unsafe_code)]
 
@@ -25,5 +26,6 @@ pub mod fat;
 #[cfg(feature = "jffs2")]
 pub mod jffs2;
 pub mod plant;
+pub mod strike;
 #[cfg(feature = "ubi")]
 pub mod ubi;

@@ -103,6 +103,7 @@ impl<D: BlockDevice> Ext<D> {
         (0..layout.blocks)
             .filter(|block| self.is_structure(*block))
             .for_each(|block| _ = walk.mark(block));
+        self.check_super(&mut walk)?;
         for number in 1..=layout.inodes {
             self.check_inode(&mut walk, number)?;
         }
@@ -129,7 +130,23 @@ impl<D: BlockDevice> Ext<D> {
             inode => inode?,
         };
         let reserved = number < layout.first_inode && number != ROOT;
-        if inode.links == 0 || (reserved && ![RESIZE_INODE, JOURNAL_INODE].contains(&number)) {
+        if inode.links == 0 && !reserved && inode.mode != 0 && inode.dtime == 0 {
+            walk.report.add(Finding::Undated { inode: number });
+        }
+        let resize = number == RESIZE_INODE && layout.has(compat::RESIZE_INODE);
+        let journal = number == JOURNAL_INODE && layout.has(compat::HAS_JOURNAL);
+        if reserved && !resize && !journal {
+            return self.check_reserved(walk, number, &inode);
+        }
+        if resize && (inode.links == 0 || inode.kind() != Some(FileType::File)) {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field: "mode, with links or without,",
+                found: inode.mode.into(),
+                expected: FileType::File.mode().into(),
+            });
+        }
+        if inode.links == 0 {
             return Ok(());
         }
         let Some(kind) = inode.kind() else {
@@ -142,10 +159,14 @@ impl<D: BlockDevice> Ext<D> {
             return Ok(());
         };
         walk.seen[number as usize].kind = kind.number();
-        if number == RESIZE_INODE && layout.has(compat::RESIZE_INODE) {
+        self.check_fields(walk, number, &inode)?;
+        if resize {
             // The rest of it is descriptors' space.
             self.claim(walk, number, inode.block[13]);
-            return Ok(());
+            return self.check_resize(walk, &inode);
+        }
+        if kind == FileType::Symlink {
+            self.check_link(walk, number, &inode)?;
         }
         match inode.is_dir() {
             true => walk.directories.push(number),
@@ -208,14 +229,14 @@ impl<D: BlockDevice> Ext<D> {
         number: u32,
         inode: &Inode,
     ) -> Result<u32, ExtError> {
-        match self.list_attributes(number) {
+        match self.check_hashes(number) {
             Err(error @ (ExtError::Inode { .. } | ExtError::Block { .. })) => {
                 walk.report.add(Finding::Unreadable {
                     inode: number,
                     error,
                 });
             }
-            outcome => drop(outcome?),
+            outcome => outcome?,
         }
         if inode.attributes == 0 {
             return Ok(0);
@@ -230,7 +251,7 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Visits all blocks of an inode, counting them; gives the number behind the last that holds
     /// contents.
-    fn check_blocks(
+    pub(crate) fn check_blocks(
         &mut self,
         walk: &mut Walk,
         number: u32,
@@ -472,7 +493,10 @@ impl<D: BlockDevice> Ext<D> {
                 counts.free_blocks.into(),
                 free,
             );
+            self.check_padding(walk, (group, counts.block_bitmap), ("blocks", end))?;
             self.check_inode_bitmap(walk, group)?;
+            let inodes = layout.inodes_per_group;
+            self.check_padding(walk, (group, counts.inode_bitmap), ("inodes", inodes))?;
         }
         for (block, expected) in core::mem::take(&mut walk.attributes) {
             if !self.is_structure(block) {

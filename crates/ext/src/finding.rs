@@ -199,6 +199,34 @@ pub enum Finding {
         /// Where it should.
         expected: u32,
     },
+    /// A field of the superblock that no read depends on.
+    #[error("superblock, byte {at}: {field} is {found}, expected {expected}")]
+    Super {
+        /// Where the field is.
+        at: u16,
+        /// What is wrong.
+        field: &'static str,
+        /// What is said.
+        found: u32,
+        /// What it should be.
+        expected: u32,
+    },
+    /// Bits behind the end of a bitmap are not set.
+    #[error("group {group}: bit {first}, behind the end of the bitmap of {what}, is not set")]
+    Padding {
+        /// The group.
+        group: u32,
+        /// Blocks or inodes.
+        what: &'static str,
+        /// The first.
+        first: u32,
+    },
+    /// An inode that is not in use was deleted at no time.
+    #[error("inode {inode}: not in use, without a time of deletion")]
+    Undated {
+        /// The inode.
+        inode: u32,
+    },
     /// A directory from which no way leads to the root.
     #[error("directory {inode} does not hang on the root")]
     Adrift {
@@ -239,6 +267,8 @@ impl report::Finding for Finding {
             Self::Count { .. }
             | Self::LostBlocks { .. }
             | Self::LostInodes { .. }
+            | Self::Padding { .. }
+            | Self::Undated { .. }
             | Self::Nameless { .. } => Severity::Waste,
             // More links than names keep an inode too long, fewer end it too early; a directory
             // ends when it has no name.

@@ -441,11 +441,18 @@ impl Layout {
         )
     }
 
+    /// Bytes that three levels of block numbers reach.
+    pub(crate) fn mapped_bytes_max(&self) -> u64 {
+        let numbers = u64::from(self.numbers());
+        let blocks = u64::from(DIRECT) + numbers + numbers.pow(2) + numbers.pow(3);
+        blocks * u64::from(self.block)
+    }
+
     /// Bytes of the longest file: three levels of block numbers, and `i_blocks` in 32 bits counts
     /// units of 512 bytes.
     pub(crate) fn file_bytes_max(&self) -> u64 {
         let (numbers, block) = (u64::from(self.numbers()), u64::from(self.block));
-        let mapped = (u64::from(DIRECT) + numbers + numbers.pow(2) + numbers.pow(3)) * block;
+        let mapped = self.mapped_bytes_max();
         // What the numbers themselves take, generously.
         let counted = (u64::from(u32::MAX) * 512) / (numbers + 2) * numbers;
         mapped.min(counted / block * block)

@@ -93,6 +93,7 @@ mod plan;
 mod recover;
 mod regions;
 mod store;
+mod strict;
 mod time;
 mod volume;
 mod xattr;

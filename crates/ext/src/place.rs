@@ -49,10 +49,12 @@ impl<D: BlockDevice> Ext<D> {
                 place: Place::Super,
                 ..
             } => Some(SUPER_AT),
+            Finding::Super { at, .. } => Some(SUPER_AT + u64::from(at)),
             Finding::Count {
                 place: Place::Group(group),
                 ..
-            } => Some(self.group_byte(group)),
+            }
+            | Finding::Padding { group, .. } => Some(self.group_byte(group)),
             Finding::Count {
                 place: Place::Block(block),
                 ..
@@ -62,6 +64,7 @@ impl<D: BlockDevice> Ext<D> {
             Finding::LostBlocks { first, .. } => Some(self.byte((first, 0))),
             Finding::LostInodes { first: inode, .. }
             | Finding::Nameless { inode }
+            | Finding::Undated { inode }
             | Finding::FreeInode { inode }
             | Finding::Stray { inode, .. }
             | Finding::Field { inode, .. }

@@ -32,6 +32,8 @@ struct Attribute {
     value: Vec<u8>,
     /// In the inode rather than in the block.
     inside: bool,
+    /// Where the entry lies, and the hash that it has there.
+    stored: (usize, u32),
 }
 
 impl Attribute {
@@ -41,10 +43,21 @@ impl Attribute {
 
     /// The hash that a block has of each entry.
     fn hash(&self) -> u32 {
+        self.hash_of(|byte| u32::from(*byte))
+    }
+
+    /// Whether an entry may have this hash: none, or that of a kernel whose characters have signs
+    /// or have none.
+    fn allows(&self, hash: u32) -> bool {
+        let signed = |byte: &u8| i32::from(*byte as i8) as u32;
+        hash == self.hash() || hash == self.hash_of(signed) || hash == 0 && self.inside
+    }
+
+    fn hash_of(&self, widen: impl Fn(&u8) -> u32) -> u32 {
         let name = self
             .name
             .iter()
-            .fold(0u32, |hash, byte| hash.rotate_left(5) ^ u32::from(*byte));
+            .fold(0u32, |hash, byte| hash.rotate_left(5) ^ widen(byte));
         self.value.chunks(4).fold(name, |hash, part| {
             let mut word = [0; 4];
             word[..part.len()].copy_from_slice(part);
@@ -99,6 +112,7 @@ fn parse(
             name: bytes[at + ENTRY..end].to_vec(),
             value: value.to_vec(),
             inside,
+            stored: (at, le32(bytes, at + 12)),
         });
         at = at + ENTRY + name.next_multiple_of(4);
     }
@@ -185,6 +199,31 @@ impl<D: BlockDevice> Ext<D> {
         Ok(all)
     }
 
+    /// Checks the attributes of an inode, with the hashes of their entries.
+    pub(crate) fn check_hashes(&mut self, number: u32) -> Result<(), ExtError> {
+        let inode = self.inode(number)?;
+        let all = self.attributes(number, &inode)?;
+        let (table, place) = self.inode_place(number);
+        match all.iter().find(|one| !one.allows(one.stored.1)) {
+            None => Ok(()),
+            Some(wrong) => {
+                let (at, found) = wrong.stored;
+                let inside = place + INODE_OLD as usize + usize::from(inode.extra) + at;
+                let (block, offset) = match wrong.inside {
+                    true => (table, inside),
+                    false => (inode.attributes, at),
+                };
+                Err(ExtError::Block {
+                    block,
+                    offset: offset as u32,
+                    field: "hash of an attribute",
+                    found: found.into(),
+                    expected: "the hash of its name and its value",
+                })
+            }
+        }
+    }
+
     pub(crate) fn get_attribute(&mut self, number: u32, name: &[u8]) -> Result<Vec<u8>, ExtError> {
         let (inode, (space, rest)) = (self.inode(number)?, Space::EXT.split(name)?);
         let found = self
@@ -230,6 +269,7 @@ impl<D: BlockDevice> Ext<D> {
                 name: rest.to_vec(),
                 value,
                 inside: true,
+                stored: (0, 0),
             };
             let own = new.bytes() + 4;
             let sum = |inside| {

@@ -11,6 +11,7 @@ use crate::{
     map::Part,
     node::kind,
     pack::flag,
+    summary::NatEntry,
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -31,8 +32,8 @@ pub(crate) struct Check {
     pub(crate) report: Report,
     /// Blocks in use, one bit each.
     pub(crate) used: Vec<u8>,
-    /// Nodes that no file has claimed yet, with their addresses.
-    nodes: BTreeMap<u32, u32>,
+    /// Nodes that no file has claimed yet, with their entries.
+    nodes: BTreeMap<u32, NatEntry>,
     inodes: BTreeMap<u32, Seen>,
     /// Who uses a block, to compare with summaries.
     owners: BTreeMap<u32, Vec<(u32, u32, u32)>>,
@@ -81,7 +82,7 @@ impl<D: BlockDevice> F2fs<D> {
         }
         let (mut nodes, mut inodes) = (BTreeMap::new(), BTreeMap::new());
         self.all_nodes(&mut |nid, entry| {
-            nodes.insert(nid, entry.addr);
+            nodes.insert(nid, entry);
             if entry.ino == nid {
                 inodes.insert(nid, Seen::default());
             }
@@ -94,6 +95,7 @@ impl<D: BlockDevice> F2fs<D> {
                 fail(error, *ino, &mut check.report)?;
             }
         }
+        self.check_table(&mut check)?;
         self.check_links(&mut check)?;
         for nid in check.nodes.keys() {
             check.report.add(Finding::LostNode { nid: *nid });
@@ -145,10 +147,27 @@ impl<D: BlockDevice> F2fs<D> {
             .push((at as u32, nid, slot));
     }
 
-    fn check_inode(&mut self, ino: u32, check: &mut Check) -> Result<(), F2fsError> {
-        if let Some(addr) = check.nodes.remove(&ino) {
-            self.claim(addr, (ino, 0), check);
+    /// A node belongs to a file; `from` is what leads to it.
+    fn claim_node(&mut self, nid: u32, ino: u32, check: &mut Check) {
+        let Some(entry) = check.nodes.remove(&nid) else {
+            return check.report.add(Finding::CrossLink {
+                nid: ino,
+                addr: nid,
+            });
+        };
+        if entry.ino != ino {
+            check.report.add(Finding::Table {
+                nid,
+                field: "inode",
+                found: entry.ino,
+                expected: ino,
+            });
         }
+        self.claim(entry.addr, (nid, 0), check);
+    }
+
+    fn check_inode(&mut self, ino: u32, check: &mut Check) -> Result<(), F2fsError> {
+        self.claim_node(ino, ino, check);
         let bytes = self.inode(ino)?;
         let (kind, flags) = (kind(bytes), bytes[inode::INLINE]);
         let (said, xattr) = (le64(bytes, inode::BLOCKS), le32(bytes, inode::XATTR_NID));
@@ -165,15 +184,10 @@ impl<D: BlockDevice> F2fs<D> {
             })?;
         }
         let mut blocks = 1 + parts.len() as u64;
+        let mut in_run = 0;
         for part in parts {
             match part {
-                Part::Node(nid) => match check.nodes.remove(&nid) {
-                    Some(addr) => self.claim(addr, (nid, 0), check),
-                    None => check.report.add(Finding::CrossLink {
-                        nid: ino,
-                        addr: nid,
-                    }),
-                },
+                Part::Node(nid) => self.claim_node(nid, ino, check),
                 Part::Slot {
                     nid,
                     number,
@@ -182,10 +196,9 @@ impl<D: BlockDevice> F2fs<D> {
                 } => {
                     self.claim(addr, (nid, number), check);
                     let inside = index.checked_sub(extent[0]).filter(|at| *at < extent[2]);
-                    if let Some(expected) = inside
-                        .map(|at| extent[1].wrapping_add(at))
-                        .filter(|expected| *expected != addr)
-                    {
+                    let run = inside.map(|at| extent[1].wrapping_add(at));
+                    in_run += u32::from(run == Some(addr));
+                    if let Some(expected) = run.filter(|expected| *expected != addr) {
                         check.report.add(Finding::Field {
                             ino,
                             field: "longest run",
@@ -196,16 +209,13 @@ impl<D: BlockDevice> F2fs<D> {
                 }
             }
         }
+        if plain {
+            self.check_fields(ino, in_run, check)?;
+        }
         if xattr != 0 {
             self.check_xattr_node(xattr, ino)?;
             blocks += 1;
-            match check.nodes.remove(&xattr) {
-                Some(addr) => self.claim(addr, (xattr, 0), check),
-                None => check.report.add(Finding::CrossLink {
-                    nid: ino,
-                    addr: xattr,
-                }),
-            }
+            self.claim_node(xattr, ino, check);
         }
         if said != blocks {
             check.report.add(Finding::Field {
@@ -236,6 +246,11 @@ impl<D: BlockDevice> F2fs<D> {
         })?;
         let is_sealed = self.has_sealed_names(dir)?;
         let is_folded = self.is_folded(dir)?;
+        self.check_slots(dir, check)?;
+        let parent = match dir == self.layout.root {
+            true => dir,
+            false => le32(self.inode(dir)?, inode::PARENT),
+        };
         let (mut dots, mut names) = (0, BTreeSet::new());
         for (index, entry) in entries {
             let slot = entry.slot;
@@ -266,6 +281,7 @@ impl<D: BlockDevice> F2fs<D> {
                 }
                 b".." => {
                     dots += 1;
+                    wrong("inode", entry.ino, parent);
                     continue;
                 }
                 _ => {}

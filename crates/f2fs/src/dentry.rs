@@ -112,6 +112,22 @@ impl View {
         Ok(None)
     }
 
+    /// The first slot in use that begins no name.
+    pub fn nameless(&self, bytes: &[u8]) -> Option<u32> {
+        let mut slot = 0;
+        while slot < self.slots {
+            let len = le16(bytes, self.at(slot) + 8);
+            if !self.is_used(bytes, slot) {
+                slot += 1;
+            } else if len == 0 {
+                return Some(slot);
+            } else {
+                slot += slots_for(len.into());
+            }
+        }
+        None
+    }
+
     pub fn find(
         &self,
         bytes: &[u8],

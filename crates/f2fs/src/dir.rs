@@ -58,7 +58,11 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     /// The block, or the inode, in which an entry is.
-    fn names(&mut self, dir: u32, index: Option<u32>) -> Result<Option<(&[u8], View)>, F2fsError> {
+    pub(crate) fn names(
+        &mut self,
+        dir: u32,
+        index: Option<u32>,
+    ) -> Result<Option<(&[u8], View)>, F2fsError> {
         match index {
             Some(index) => Ok(self.page(dir, index)?.map(|bytes| (bytes, View::BLOCK))),
             None => {
@@ -237,7 +241,11 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// Blocks with names, in order, from `from` on; one without a number where names are in the
     /// inode.
-    fn name_blocks(&mut self, dir: u32, from: u32) -> Result<Vec<Option<u32>>, F2fsError> {
+    pub(crate) fn name_blocks(
+        &mut self,
+        dir: u32,
+        from: u32,
+    ) -> Result<Vec<Option<u32>>, F2fsError> {
         if self.has_inline_names(dir)? {
             return Ok(alloc::vec![None]);
         }

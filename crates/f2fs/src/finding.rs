@@ -77,6 +77,24 @@ pub enum Finding {
         /// The node.
         nid: u32,
     },
+    /// An entry of the node address table is wrong by itself.
+    #[error("node address table, node {nid}: {field} is {found:#x}, expected {expected:#x}")]
+    Table {
+        /// The node.
+        nid: u32,
+        /// Which field.
+        field: &'static str,
+        /// What is said.
+        found: u32,
+        /// What it should be.
+        expected: u32,
+    },
+    /// The checkpoint's list of inodes without a name has a number that no inode has.
+    #[error("checkpoint: orphan {ino} is no inode")]
+    Orphan {
+        /// The number.
+        ino: u32,
+    },
     /// An inode that no name leads to.
     #[error("inode {ino} has no name")]
     Nameless {
@@ -165,10 +183,7 @@ impl report::Finding for Finding {
     fn severity(&self) -> Severity {
         match self {
             Self::InUse => Severity::Note,
-            Self::Count { .. }
-            | Self::LostBlocks { .. }
-            | Self::LostNode { .. }
-            | Self::Nameless { .. } => Severity::Waste,
+            Self::Count { .. } | Self::LostBlocks { .. } => Severity::Waste,
             _ => Severity::Damage,
         }
     }

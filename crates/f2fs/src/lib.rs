@@ -62,6 +62,7 @@ mod place;
 mod recover;
 mod sealed;
 mod segments;
+mod strict;
 mod summary;
 mod superblock;
 mod victim;

@@ -122,6 +122,8 @@ pub struct F2fs<D> {
     pub(crate) references: BTreeMap<u32, u64>,
     /// Inodes without a name that are still referred to.
     pub(crate) orphans: BTreeSet<u32>,
+    /// Numbers in the last checkpoint's list of orphans that are no inodes.
+    pub(crate) no_orphans: Vec<u32>,
     /// Inodes of which an fsync must take a checkpoint: moved, or with nodes gone since the last.
     pub(crate) needs_checkpoint: BTreeSet<u32>,
     /// Blocks in use at the last checkpoint.
@@ -189,6 +191,7 @@ impl<D: BlockDevice> F2fs<D> {
             recovered: BTreeMap::new(),
             references: BTreeMap::new(),
             orphans: BTreeSet::new(),
+            no_orphans: Vec::new(),
             needs_checkpoint: BTreeSet::new(),
             checkpoint_valid,
             since_checkpoint: 0,

@@ -36,7 +36,7 @@ impl Nat {
 
 impl<D: BlockDevice> F2fs<D> {
     /// Where the copy of a block of the table lies that is not `other`.
-    fn nat_addr(&self, block: u32, other: bool) -> u32 {
+    pub(crate) fn nat_addr(&self, block: u32, other: bool) -> u32 {
         let second = bit(&self.checkpoint.nat_map, block as usize) != other;
         self.layout.nat + 2 * block - block % SEGMENT + if second { SEGMENT } else { 0 }
     }

@@ -3,7 +3,13 @@
 //! *Promises.* The first byte of the block that is meant, or of what is wrong in it; none where the
 //! tables cannot tell any more. *Knows nothing of* what is wrong there.
 
-use crate::{F2fs, F2fsError, finding::Finding, format::BLOCK, superblock};
+use crate::{
+    F2fs, F2fsError,
+    finding::Finding,
+    format::{BLOCK, NAT_ENTRIES},
+    summary::NatEntry,
+    superblock,
+};
 use nandlab_block::BlockDevice;
 
 fn byte(block: u32) -> u64 {
@@ -15,6 +21,12 @@ impl<D: BlockDevice> F2fs<D> {
     fn node_byte(&mut self, nid: u32) -> Option<u64> {
         let addr = self.nat_entry(nid).ok()?.addr;
         self.layout.place(addr).map(|_| byte(addr))
+    }
+
+    /// Where the table has a node's entry.
+    fn entry_byte(&self, nid: u32) -> u64 {
+        let at = (nid % NAT_ENTRIES) as usize * NatEntry::BYTES;
+        byte(self.nat_addr(nid / NAT_ENTRIES, false)) + at as u64
     }
 
     /// Where a block of names lies: in the inode if that has them.
@@ -49,7 +61,7 @@ impl<D: BlockDevice> F2fs<D> {
     /// The byte of the device where a finding is, if it is one place.
     pub fn place_of(&mut self, finding: &Finding) -> Option<u64> {
         match *finding {
-            Finding::InUse | Finding::Count { .. } => {
+            Finding::InUse | Finding::Count { .. } | Finding::Orphan { .. } => {
                 Some(byte(self.checkpoint.start(&self.layout)))
             }
             Finding::Unreadable { nid, ref error } => {
@@ -59,6 +71,7 @@ impl<D: BlockDevice> F2fs<D> {
             | Finding::Invalid { addr, .. }
             | Finding::Summary { addr, .. } => Some(byte(addr)),
             Finding::LostBlocks { first, .. } => Some(byte(first)),
+            Finding::Table { nid, .. } => Some(self.entry_byte(nid)),
             Finding::Stray { nid, .. }
             | Finding::LostNode { nid }
             | Finding::Nameless { ino: nid }

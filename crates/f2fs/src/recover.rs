@@ -114,7 +114,7 @@ impl<D: BlockDevice> F2fs<D> {
                         put32(self.node_mut(ino)?, inode::LINKS, 0);
                         self.destroy(ino)?;
                     }
-                    Ok(()) | Err(F2fsError::Call(Errno::Stale)) => {}
+                    Ok(()) | Err(F2fsError::Call(Errno::Stale)) => self.no_orphans.push(ino),
                     Err(error) => return Err(error),
                 }
             }

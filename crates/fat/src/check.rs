@@ -13,7 +13,7 @@ use crate::{
         DIR_SLOTS_MAX, Info, SLOT, Slot, SlotKind, UNKNOWN, attr, slot_kind, slot_size, slot_start,
     },
     mend::Fix,
-    name,
+    name, strict,
     table::{Link, copies},
 };
 use alloc::{
@@ -28,8 +28,8 @@ use nandlab_block::BlockDevice;
 const PATH_MAX: usize = 4096;
 
 /// A directory still to be visited.
-struct Visit {
-    path: Vec<u8>,
+pub(crate) struct Visit {
+    pub(crate) path: Vec<u8>,
     clusters: Vec<u32>,
     start: u32,
     parent: u32,
@@ -42,9 +42,11 @@ pub(crate) struct Walk {
     /// What would mend it.
     pub(crate) fixes: Vec<Fix>,
     used: Vec<u64>,
-    /// Who begins where, for names of one chain.
-    starts: BTreeMap<u32, Vec<u8>>,
+    /// Who begins where, for names of one chain, and whether it is a directory.
+    starts: BTreeMap<u32, (Vec<u8>, bool)>,
     visits: Vec<Visit>,
+    /// Whether the root has a label.
+    pub(crate) labelled: bool,
 }
 
 impl Walk {
@@ -68,7 +70,7 @@ enum Trouble {
     Crossed { cluster: u32 },
 }
 
-fn text(path: &[u8]) -> String {
+pub(crate) fn text(path: &[u8]) -> String {
     if path.is_empty() {
         "/".into()
     } else {
@@ -100,6 +102,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             used,
             starts: BTreeMap::new(),
             visits: Vec::new(),
+            labelled: false,
         };
         self.check_boot(&mut walk)?;
         self.check_copies(&mut walk)?;
@@ -125,6 +128,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 walk.fix(Fix::Backup(sector));
             }
         }
+        self.check_marks(walk)?;
         let found = self.table.value(&mut self.store, 0)?;
         if found as u8 != layout.media {
             walk.report.add(Finding::Media {
@@ -233,7 +237,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     /// Where the slots of a directory lie, from the first to the last.
-    fn visit_place(&self, visit: &Visit, index: u32) -> Option<u64> {
+    pub(crate) fn visit_place(&self, visit: &Visit, index: u32) -> Option<u64> {
         let (layout, at) = (&self.store.layout, u64::from(index) * SLOT as u64);
         if visit.path.is_empty() && layout.root_cluster == 0 {
             return (index < layout.root_slots)
@@ -271,6 +275,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             if !visit.path.is_empty() && index < 2 {
                 self.check_dots(walk, visit, index, (&slot, place));
             }
+            if let Some(finding) = strict::slot(walk, visit, (&slot, index, place)) {
+                walk.report.add(finding);
+            }
             if kind == SlotKind::LongName {
                 if long.is_pending() && slot[0] & 0x40 != 0 || !long.take(&slot, index) {
                     orphan(walk, places, index);
@@ -292,7 +299,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             places.clear();
             long = LongName::default();
             match kind {
-                SlotKind::End => break,
+                SlotKind::End => {
+                    self.check_end(walk, visit, index)?;
+                    break;
+                }
                 SlotKind::Entry => {
                     let units = named.map_or_else(
                         || name::show(&short_of(&slot), slot[12]),
@@ -309,6 +319,17 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 }
                 _ => {}
             }
+        }
+        // The directory is full, and its last slot belongs to a name without an entry.
+        if let (true, Some(at)) = (long.is_pending(), long_places.first()) {
+            walk.report.add(Finding::LongName {
+                path: text(&visit.path),
+                slot: long.first_slot(),
+                at: *at,
+            });
+            long_places
+                .iter()
+                .for_each(|place| walk.fix(Fix::Remove(*place)));
         }
         Ok(())
     }
@@ -330,10 +351,15 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 at: place,
             });
         }
-        if index == 1 && !(named && start == expected.1) {
+        if index == 1 && !named {
+            walk.report.add(Finding::NoDotDot {
+                path: path(),
+                at: place,
+            });
+        } else if index == 1 && start != expected.1 {
             walk.report.add(Finding::DotDot {
                 path: path(),
-                found: if named { start } else { 0 },
+                found: start,
                 expected: expected.1,
                 at: place,
             });
@@ -386,7 +412,14 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             });
             return Ok(());
         }
-        if let Some(other) = walk.starts.get(&start) {
+        if let Some((other, is_directory)) = walk.starts.get(&start) {
+            if *is_directory != directory {
+                walk.report.add(Finding::CrossLink {
+                    path: text(&path),
+                    cluster: start,
+                });
+                return Ok(());
+            }
             let (path, other, at, back) = (
                 text(&path),
                 text(other),
@@ -399,7 +432,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             });
             return Ok(());
         }
-        walk.starts.insert(start, path.clone());
+        walk.starts.insert(start, (path.clone(), directory));
         let followed = self.follow(walk, start, directory)?;
         let held = u64::from(followed.clusters) * u64::from(layout.cluster_bytes());
         self.judge_chain(walk, &path, &followed, directory || held < u64::from(size));

@@ -80,6 +80,11 @@ impl LongName {
         self.left.is_some()
     }
 
+    /// The first slot of the name, if there is one.
+    pub fn first_slot(&self) -> u32 {
+        self.first
+    }
+
     /// The name for an entry of this short name, and its first slot. The next name begins.
     pub fn finish(&mut self, short: &Short) -> Option<(Vec<u16>, u32)> {
         let left = self.left.take();

@@ -3,6 +3,8 @@
 use alloc::{format, string::String};
 use nandlab_vfs::report::{self, Severity};
 
+/// Slots of 512 bytes, the smallest unit that a disk writes.
+const SECTOR_SLOTS: u32 = 16;
 /// The table entry of a free cluster.
 const FREE: u32 = 0;
 
@@ -45,6 +47,12 @@ pub enum Finding {
         copy: u32,
         /// The first sector that differs, counted from the table's beginning.
         sector: u32,
+    },
+    /// The table's second entry says that a volume was not unmounted, or that its disk had errors.
+    #[error("second table entry {found:#x}: not unmounted, or the disk had errors")]
+    Unclean {
+        /// The entry.
+        found: u32,
     },
     /// The table does not begin with the media byte.
     #[error("first table entry {found:#x}, expected the media byte {expected:#x} in it")]
@@ -147,6 +155,69 @@ pub enum Finding {
         /// Where its slot is, in bytes of the volume.
         at: u64,
     },
+    /// The second slot of a directory is another entry.
+    #[error("{path}: no `..` in the second slot")]
+    NoDotDot {
+        /// Whose.
+        path: String,
+        /// Where the slot is, in bytes of the volume.
+        at: u64,
+    },
+    /// A short name with characters that no short name has: control characters, a dot, one of
+    /// `*?<>|":/\`, or a space at its start.
+    #[error("{path}: slot {slot} has the short name \"{}\", which no file may have", name.escape_ascii())]
+    ShortName {
+        /// The directory.
+        path: String,
+        /// The slot.
+        slot: u32,
+        /// The name.
+        name: [u8; 11],
+        /// Where the slot is, in bytes of the volume.
+        at: u64,
+    },
+    /// A label has clusters or a length, or is not the only one and in the root: it may be a file
+    /// that nobody sees.
+    #[error("{path}: slot {slot} is a label, expected one without clusters, in the root only")]
+    Label {
+        /// The directory.
+        path: String,
+        /// The slot.
+        slot: u32,
+        /// Where the slot is, in bytes of the volume.
+        at: u64,
+    },
+    /// A slot of a long name has bits or fields that are zero in any other.
+    #[error(
+        "{path}: slot {slot}, of a long name, has {found:#x} at byte {byte}, expected {expected:#x}"
+    )]
+    LongSlot {
+        /// The directory.
+        path: String,
+        /// The slot.
+        slot: u32,
+        /// The byte of the slot.
+        byte: u8,
+        /// What is said.
+        found: u16,
+        /// What it should be.
+        expected: u16,
+        /// Where the slot is, in bytes of the volume.
+        at: u64,
+    },
+    /// A slot behind the end of its directory is in use: Linux shows it, others do not. A power cut
+    /// may leave it where only the second of two sectors was written.
+    #[error("{path}: slot {slot} lies behind the end of the directory, slot {end}, and is in use")]
+    Behind {
+        /// The directory.
+        path: String,
+        /// The slot.
+        slot: u32,
+        /// The slot that ends the directory.
+        end: u32,
+        /// Where the slot is, in bytes of the volume.
+        at: u64,
+    },
     /// A directory does not name its parent.
     #[error("{path}: `..` leads to cluster {found}, expected {expected}")]
     DotDot {
@@ -192,13 +263,13 @@ impl report::Finding for Finding {
             | Self::Backup { .. }
             | Self::NoInfo(_)
             | Self::FreeCount { .. }
+            | Self::Unclean { .. }
             | Self::Media { .. } => Severity::Note,
             Self::Copies { .. } | Self::Lost(_) | Self::Excess { .. } | Self::TwoNames { .. } => {
                 Severity::Waste
             }
-            Self::DotDot { .. } | Self::LongName { .. } | Self::DirectorySize { .. } => {
-                Severity::Waste
-            }
+            Self::DotDot { .. } | Self::LongName { .. } => Severity::Waste,
+            Self::Behind { slot, .. } if slot.is_multiple_of(SECTOR_SLOTS) => Severity::Waste,
             // The next write gives a free cluster away.
             Self::Chain { within, found, .. } if !within && *found != FREE => Severity::Waste,
             _ => Severity::Damage,

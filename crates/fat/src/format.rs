@@ -18,6 +18,8 @@ pub(crate) const FAT16_MAX: u32 = 65_524;
 pub(crate) const FAT32_MAX: u32 = 0x0FFF_FFF6 - 2;
 /// A boot sector's first 512 bytes, and those of a file system information sector, end so.
 pub(crate) const SIGNATURE: [u8; 2] = [0x55, 0xAA];
+/// What ends the file system information sector.
+pub(crate) const INFO_END: [u8; 4] = [0, 0, 0x55, 0xAA];
 /// The value of "not known" in the file system information.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
@@ -299,7 +301,7 @@ impl Info {
     /// None where the sector is something else.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let known =
-            bytes[..4] == *b"RRaA" && bytes[484..488] == *b"rrAa" && bytes[510..512] == SIGNATURE;
+            bytes[..4] == *b"RRaA" && bytes[484..488] == *b"rrAa" && bytes[508..512] == INFO_END;
         known.then(|| Self {
             free: le32(bytes, 488),
             last: le32(bytes, 492),
@@ -311,7 +313,7 @@ impl Info {
         bytes[484..488].copy_from_slice(b"rrAa");
         put32(bytes, 488, self.free);
         put32(bytes, 492, self.last);
-        bytes[510..512].copy_from_slice(&SIGNATURE);
+        bytes[508..512].copy_from_slice(&INFO_END);
     }
 }
 

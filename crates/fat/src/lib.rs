@@ -63,6 +63,7 @@ mod place;
 mod removed;
 mod rename;
 mod store;
+mod strict;
 mod table;
 mod time;
 mod volume;

@@ -44,6 +44,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 Some(self.sector_byte(layout.fat_start + copy * layout.fat_sectors + sector))
             }
             Finding::Media { .. } => Some(self.entry_byte(0)),
+            Finding::Unclean { .. } => Some(self.entry_byte(1)),
             Finding::Chain { cluster, .. } => Some(self.entry_byte(cluster)),
             Finding::CrossLink { cluster, .. } => {
                 Some(self.sector_byte(self.store.layout.cluster_sector(cluster)))
@@ -56,6 +57,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             | Finding::DirectorySize { at, .. }
             | Finding::Dot { at, .. }
             | Finding::DotDot { at, .. }
+            | Finding::NoDotDot { at, .. }
+            | Finding::ShortName { at, .. }
+            | Finding::Label { at, .. }
+            | Finding::LongSlot { at, .. }
+            | Finding::Behind { at, .. }
             | Finding::LongName { at, .. }
             | Finding::Twice { at, .. } => Some(at),
             Finding::Lost(_) | Finding::Deep { .. } => None,

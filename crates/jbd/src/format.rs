@@ -189,6 +189,11 @@ mod field {
 /// Incompatible feature: there may be revoke blocks.
 const REVOKES: u32 = 1;
 
+/// Checks block 0 of a journal for which there are `mapped` blocks.
+pub fn check_superblock(bytes: &[u8], mapped: u32) -> Result<(), JournalError> {
+    Superblock::parse(bytes.into(), mapped).map(drop)
+}
+
 /// The journal's superblock: its block 0. What is not known is kept as found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock(Box<[u8]>);

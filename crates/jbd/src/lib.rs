@@ -73,7 +73,7 @@ mod ring;
 mod transaction;
 
 pub use error::JournalError;
-pub use format::{MAGIC, Tid};
+pub use format::{MAGIC, Tid, check_superblock};
 pub use journal::{
     BLOCKS_MIN, COMMIT_INTERVAL, Checkpoint, Journal, LINUX_BLOCKS_MIN, Options, Tally, create,
 };

@@ -5,6 +5,7 @@ mod damaged;
 mod flash;
 mod hostile;
 mod past;
+mod planted;
 mod repair;
 mod repair_ubi;
 mod round_trips;

@@ -21,7 +21,7 @@ const BLOCKS: usize = 8;
 const BELOW: usize = 31;
 
 /// A tree as it is read: contents by path, nothing for what is no file.
-type Read = BTreeMap<Vec<u8>, Vec<u8>>;
+pub type Read = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Takes a tree into memory.
 #[derive(Default)]
@@ -94,18 +94,29 @@ fn salvaged(image: &[u8]) -> (Read, Losses, Checked) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
     fs::write(&path, image).unwrap();
-    let opening = Opening {
+    let mut volume = Volume::open(&path, &opening(), Access::Read).unwrap();
+    let checked = check(&mut volume).unwrap();
+    let (tree, losses) = taken(&mut volume).unwrap();
+    (tree, losses, checked)
+}
+
+/// How a salvage opens an image.
+pub fn opening() -> Opening {
+    Opening {
         salvage: true,
         ..Opening::default()
-    };
-    let mut volume = Volume::open(&path, &opening, Access::Read).unwrap();
-    let checked = check(&mut volume).unwrap();
-    let mut losses = left_out(&mut volume, true).unwrap();
-    let (mut keep, mut nothing) = (Keep::default(), |_| {});
-    let mut walk = volume.walk(true, &mut nothing).unwrap();
-    walk.run(b"", &mut keep).unwrap();
+    }
+}
+
+/// What a salvage takes out of a volume, and what it lists.
+pub fn taken(volume: &mut Volume) -> nandlab_image::Result<(Read, Losses)> {
+    let mut losses = left_out(volume, true)?;
+    let mut keep = Keep::default();
+    let mut nothing = |_| {};
+    let mut walk = volume.walk(true, &mut nothing)?;
+    walk.run(b"", &mut keep)?;
     losses.merge(walk.losses);
-    (keep.0, losses, checked)
+    Ok((keep.0, losses))
 }
 
 /// The nodes of an image, with where each begins in it.

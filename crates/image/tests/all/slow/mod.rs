@@ -2,5 +2,6 @@
 //! `cargo xtask test quick` skips them.
 
 mod archives;
+mod campaign;
 mod dumps;
 mod image_kernel;

@@ -1,0 +1,66 @@
+//! Damage of a medium's bytes that knows no structure: flipped bits, erased and zeroed sectors,
+//! exchanged blocks.
+
+use nandlab_sim::mix;
+
+/// A sector.
+pub const SECTOR: u64 = 512;
+
+/// One damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strike {
+    /// The bits of a byte are inverted by a mask.
+    Flip {
+        /// Where.
+        at: u64,
+        /// Which bits.
+        mask: u8,
+    },
+    /// A run of bytes all get the same value.
+    Fill {
+        /// Where.
+        at: u64,
+        /// How many.
+        len: u64,
+        /// Zero or 0xFF.
+        value: u8,
+    },
+    /// Two blocks take each other's places.
+    Swap {
+        /// One.
+        first: u64,
+        /// The other.
+        second: u64,
+        /// Bytes of a block.
+        len: u64,
+    },
+}
+
+impl Strike {
+    /// A random strike. `places` are sectors that hold something; three quarters of all strikes
+    /// begin there. Blocks that are exchanged have `block` bytes.
+    pub fn random(seed: u64, places: &[u64], sectors: u64, block: u64) -> Self {
+        let word = |number| mix(seed, number);
+        let sector = |number: u64| match word(number) % 4 {
+            0 => word(number + 1) % sectors,
+            _ => places[(word(number + 1) % places.len() as u64) as usize],
+        };
+        let at = sector(10) * SECTOR;
+        match word(0) % 8 {
+            0..4 => Self::Flip {
+                at: at + word(1) % SECTOR,
+                mask: 1 << (word(2) % 8),
+            },
+            4 | 5 => Self::Fill {
+                at,
+                len: SECTOR,
+                value: if word(1) & 1 == 0 { 0 } else { 0xFF },
+            },
+            _ => Self::Swap {
+                first: at / block * block,
+                second: sector(20) * SECTOR / block * block,
+                len: block,
+            },
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Fields on which no read depends, and which a sound volume has in one way only: what e2fsck looks
+//! at beside the structure.
+//!
+//! *Promises.* An inode's bytes are read once more, a symbolic link's target and the blocks kept
+//! for descriptors once. Nothing is written. *Knows nothing of* blocks that two inodes use: the
+//! walk of [`check`](crate::check) finds those.
+
+use crate::{
+    Ext, ExtError,
+    check::Walk,
+    finding::Finding,
+    format::{INODE_OLD, JOURNAL_INODE, RESIZE_INODE, compat, flags, le16, le32, sb},
+    inode::Inode,
+};
+use alloc::vec::Vec;
+use nandlab_block::BlockDevice;
+use nandlab_vfs::FileType;
+
+/// Fields of an inode that are zero: place, bytes, name.
+const ZERO: [(usize, usize, &str); 4] = [
+    (112, 4, "address of a fragment"),
+    (116, 2, "high half of the units"),
+    (118, 2, "high half of the block of attributes"),
+    (108, 4, "high half of the length"),
+];
+/// The last of [`ZERO`], which files have.
+const LENGTH_HIGH: usize = 108;
+/// Fields of the superblock that name inodes of ext4's features: place, name.
+const OTHERS: [(usize, &str); 4] = [
+    (576, "inode of user quotas"),
+    (580, "inode of group quotas"),
+    (620, "inode of project quotas"),
+    (640, "inode of the orphan file"),
+];
+/// The device of a journal that lies elsewhere, and its UUID.
+const JOURNAL_DEVICE: usize = 228;
+const JOURNAL_UUID: usize = 208;
+/// The inode of the boot loader: of all reserved inodes, only this may have a mode.
+const BOOT_LOADER: u32 = 5;
+/// Flags that only volumes of other features have: compressed blocks, magic of AFS, verity, names
+/// without case.
+const FOREIGN_FLAGS: [(u32, &str); 4] = [
+    (0x200, "flag of compressed blocks"),
+    (0x2000, "flag of AFS directories"),
+    (0x10_0000, "flag of fs-verity"),
+    (0x4000_0000, "flag of names without case"),
+];
+/// Flags that devices, pipes, sockets and links do not have: immutable, append only.
+const FILE_FLAGS: u32 = 0x10 | 0x20;
+/// Bytes of a target that lies in the inode, with the NUL behind it.
+const FAST_LINK: usize = 60;
+
+impl<D: BlockDevice> Ext<D> {
+    /// The superblock's fields, and the journal.
+    pub(crate) fn check_super(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let has_journal = layout.has(compat::HAS_JOURNAL);
+        let bytes = self.store.superblock()?;
+        let journal = le32(bytes, sb::JOURNAL_INODE);
+        let expected = if has_journal { JOURNAL_INODE } else { 0 };
+        let mut fields: Vec<_> = OTHERS
+            .map(|(at, field)| (at, field, le32(bytes, at), 0))
+            .into();
+        fields.push((sb::JOURNAL_INODE, "inode of the journal", journal, expected));
+        let device = le32(bytes, JOURNAL_DEVICE);
+        fields.push((JOURNAL_DEVICE, "device of the journal", device, 0));
+        if !has_journal {
+            let uuid = (0..4).map(|word| le32(bytes, JOURNAL_UUID + 4 * word));
+            let word = uuid.fold(0, |all, word| all | word);
+            fields.push((JOURNAL_UUID, "UUID of the journal", word, 0));
+        }
+        if !layout.has(compat::RESIZE_INODE) {
+            let kept = le16(bytes, sb::RESERVED_GDT).into();
+            fields.push((sb::RESERVED_GDT, "blocks kept for descriptors", kept, 0));
+        }
+        for (at, field, found, expected) in fields {
+            if found != expected {
+                walk.report.add(Finding::Super {
+                    at: at as u16,
+                    field,
+                    found,
+                    expected,
+                });
+            }
+        }
+        if !has_journal || journal != JOURNAL_INODE {
+            return Ok(());
+        }
+        match self.check_journal() {
+            Ok(()) => Ok(()),
+            Err(error @ ExtError::Device(_)) => Err(error),
+            Err(error) => {
+                walk.report.add(Finding::Unreadable {
+                    inode: JOURNAL_INODE,
+                    error,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    /// The journal can be loaded.
+    fn check_journal(&mut self) -> Result<(), ExtError> {
+        let inode = self.inode(JOURNAL_INODE)?;
+        if inode.links == 0 || inode.kind() != Some(FileType::File) {
+            return Err(ExtError::Inode {
+                inode: JOURNAL_INODE,
+                field: "mode or links",
+                found: inode.mode.into(),
+                expected: "those of a file",
+            });
+        }
+        let runs = self.journal_runs()?;
+        let mapped = runs.iter().map(|(_, run)| run).sum();
+        let Some((first, _)) = runs.first() else {
+            return Err(ExtError::Inode {
+                inode: JOURNAL_INODE,
+                field: "length",
+                found: 0,
+                expected: "that of a journal",
+            });
+        };
+        let bytes = self.store.block(*first)?;
+        Ok(nandlab_jbd::check_superblock(bytes, mapped)?)
+    }
+
+    /// An inode of the volume's own use: nothing, but for the blocks of the bad blocks' inode.
+    pub(crate) fn check_reserved(
+        &mut self,
+        walk: &mut Walk,
+        number: u32,
+        inode: &Inode,
+    ) -> Result<(), ExtError> {
+        let right = match number {
+            BOOT_LOADER => !inode.is_dir(),
+            _ => inode.mode == 0,
+        };
+        if !right {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field: "mode of a reserved inode",
+                found: inode.mode.into(),
+                expected: 0,
+            });
+        }
+        self.check_blocks(walk, number, inode, &mut 0).map(drop)
+    }
+
+    /// Flags and length of an inode in use.
+    fn check_kind(&self, walk: &mut Walk, number: u32, inode: &Inode) {
+        let layout = self.store.layout;
+        let mut wrong = |field, found: u64, expected: u64| {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field,
+                found,
+                expected,
+            });
+        };
+        for (flag, field) in FOREIGN_FLAGS {
+            if inode.flags & flag != 0 {
+                wrong(field, flag.into(), 0);
+            }
+        }
+        let indexed = inode.is_dir() && layout.has(compat::DIR_INDEX);
+        if inode.flags & flags::INDEX != 0 && !indexed {
+            wrong("flag of an indexed directory", flags::INDEX.into(), 0);
+        }
+        let plain = matches!(inode.kind(), Some(FileType::File | FileType::Directory));
+        if !plain && inode.flags & FILE_FLAGS != 0 {
+            wrong(
+                "flags of a file, on another inode,",
+                (inode.flags & FILE_FLAGS).into(),
+                0,
+            );
+        }
+        let most = match inode.kind() {
+            Some(FileType::File | FileType::Directory | FileType::Symlink) => {
+                layout.mapped_bytes_max()
+            }
+            _ => 0,
+        };
+        if inode.size > most {
+            wrong("length", inode.size, most);
+        }
+    }
+
+    /// Fields of an inode in use.
+    pub(crate) fn check_fields(
+        &mut self,
+        walk: &mut Walk,
+        number: u32,
+        inode: &Inode,
+    ) -> Result<(), ExtError> {
+        let mut wrong = |field, found: u64, expected: u64| {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field,
+                found,
+                expected,
+            });
+        };
+        if inode.dtime != 0 {
+            wrong(
+                "time of deletion, of an inode in use,",
+                inode.dtime.into(),
+                0,
+            );
+        }
+        self.check_kind(walk, number, inode);
+        let mut wrong = |field, found: u64, expected: u64| {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field,
+                found,
+                expected,
+            });
+        };
+        let (block, at) = self.inode_place(number);
+        let size = self.store.layout.inode_size as usize;
+        let bytes = &self.store.block(block)?[at..at + size];
+        let is_file = inode.kind() == Some(FileType::File);
+        for (at, len, field) in ZERO {
+            let found = match len {
+                2 => le16(bytes, at).into(),
+                _ => le32(bytes, at),
+            };
+            if found != 0 && !(at == LENGTH_HIGH && is_file) {
+                wrong(field, found.into(), 0);
+            }
+        }
+        let room = size - INODE_OLD as usize;
+        if room > 0 {
+            let extra = usize::from(le16(bytes, INODE_OLD as usize));
+            let right = extra == 0 || extra >= 4 && extra <= room && extra.is_multiple_of(4);
+            if !right {
+                let expected = self.store.layout.extra_isize.into();
+                wrong(
+                    "length of the fields behind the first 128 bytes",
+                    extra as u64,
+                    expected,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The target of a symbolic link is as long as the link says, without a NUL in it.
+    pub(crate) fn check_link(
+        &mut self,
+        walk: &mut Walk,
+        number: u32,
+        inode: &Inode,
+    ) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let found = match inode.is_fast_link(&layout) {
+            true => {
+                let target: Vec<u8> = inode.block.iter().flat_map(|w| w.to_le_bytes()).collect();
+                length_of(&target[..FAST_LINK])
+            }
+            false if inode.block[0] == 0 || self.is_structure(inode.block[0]) => 0,
+            false => length_of(self.store.block(inode.block[0])?),
+        };
+        if found == 0 || found != inode.size {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field: "length of a symbolic link",
+                found: inode.size,
+                expected: found,
+            });
+        }
+        Ok(())
+    }
+
+    /// The inode that keeps blocks for more descriptors leads to them and to their copies, and to
+    /// nothing else (mke2fs makes it so).
+    pub(crate) fn check_resize(&mut self, walk: &mut Walk, inode: &Inode) -> Result<(), ExtError> {
+        let layout = self.store.layout;
+        let mut wrong = |field, found: u32, expected: u32| {
+            if found != expected {
+                walk.report.add(Finding::Field {
+                    inode: RESIZE_INODE,
+                    field,
+                    found: found.into(),
+                    expected: expected.into(),
+                });
+            }
+        };
+        if inode.block[13] == 0 {
+            wrong("first block of block numbers", 0, layout.first + 1);
+        }
+        let direct = inode.block[..13].iter().chain(&inode.block[14..]);
+        direct.for_each(|block| wrong("block number", *block, 0));
+        let copies: Vec<u32> = (1..layout.groups)
+            .filter(|group| layout.has_super(*group))
+            .collect();
+        let blocks = 1 + layout.reserved_gdt * (1 + copies.len() as u32);
+        wrong(
+            "units of 512 bytes",
+            inode.units,
+            blocks * (layout.block / 512),
+        );
+        if inode.block[13] == 0 || self.is_structure(inode.block[13]) {
+            return Ok(());
+        }
+        let numbers = layout.numbers();
+        let double = self.store.block(inode.block[13])?.to_vec();
+        let start = layout.desc_blocks();
+        for slot in 0..numbers {
+            let index = (slot + numbers - start % numbers) % numbers;
+            let kept = index < layout.reserved_gdt;
+            let place = if kept {
+                layout.first + 1 + start + index
+            } else {
+                0
+            };
+            wrong(
+                "block of block numbers",
+                le32(&double, slot as usize * 4),
+                place,
+            );
+        }
+        for index in 0..layout.reserved_gdt {
+            let place = layout.first + 1 + start + index;
+            let bytes = self.store.block(place)?;
+            for slot in 0..numbers as usize {
+                let group = copies.get(slot).copied();
+                let expected = group.map_or(0, |group| place + group * layout.per_group);
+                wrong(
+                    "block kept for descriptors",
+                    le32(bytes, slot * 4),
+                    expected,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Bits behind the end of a group's bitmap are set.
+    pub(crate) fn check_padding(
+        &mut self,
+        walk: &mut Walk,
+        (group, bitmap): (u32, u32),
+        (what, bits): (&'static str, u32),
+    ) -> Result<(), ExtError> {
+        let bytes = self.store.block(bitmap)?;
+        let clear = |at: &u32| bytes[*at as usize / 8] >> (at % 8) & 1 == 0;
+        if let Some(first) = (bits..bytes.len() as u32 * 8).find(clear) {
+            walk.report.add(Finding::Padding { group, what, first });
+        }
+        Ok(())
+    }
+}
+
+/// Bytes before the first NUL.
+fn length_of(bytes: &[u8]) -> u64 {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    end.unwrap_or(bytes.len()) as u64
+}

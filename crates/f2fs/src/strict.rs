@@ -1,0 +1,124 @@
+//! Fields on which no read depends, and which a sound volume has in one way only: what fsck.f2fs
+//! looks at beside the tree of names.
+//!
+//! *Promises.* The node address table is read once more, entry by entry. Nothing is written.
+//! *Knows nothing of* names and links: the walk of [`check`](crate::check) follows those.
+
+use crate::{
+    F2fs, F2fsError,
+    check::Check,
+    finding::Finding,
+    format::{BLOCK, FIRST_NID, NAT_ENTRIES, NULL, inode, le32},
+    summary::NatEntry,
+};
+use nandlab_block::BlockDevice;
+
+/// The address that the entries of the two inodes without nodes have.
+const NOWHERE: u32 = 1;
+/// The longest name of a file.
+const NAME_MAX: u32 = 255;
+/// Flag of a directory whose names have no case.
+const NO_CASE: u32 = 0x4000_0000;
+
+impl<D: BlockDevice> F2fs<D> {
+    /// The table's entries by themselves, those that the journal replaces included.
+    pub(crate) fn check_table(&mut self, check: &mut Check) -> Result<(), F2fsError> {
+        for block in 0..self.layout.nat_blocks() {
+            let bytes = self.disk.read(self.nat_addr(block, false))?;
+            // Most of the table is empty.
+            if bytes[..] == [0; BLOCK] && block > 0 {
+                continue;
+            }
+            for at in 0..NAT_ENTRIES {
+                let nid = block * NAT_ENTRIES + at;
+                let entry = NatEntry::get(&bytes, at as usize * NatEntry::BYTES);
+                let expected = match nid {
+                    0 => NULL,
+                    1..FIRST_NID => NOWHERE,
+                    _ => entry.addr,
+                };
+                if entry.addr != expected {
+                    check.report.add(Finding::Table {
+                        nid,
+                        field: "address",
+                        found: entry.addr,
+                        expected,
+                    });
+                } else if nid >= FIRST_NID && entry.addr != NULL && entry.ino == 0 {
+                    check.report.add(Finding::Table {
+                        nid,
+                        field: "inode",
+                        found: 0,
+                        expected: nid,
+                    });
+                }
+            }
+        }
+        for ino in &self.no_orphans {
+            check.report.add(Finding::Orphan { ino: *ino });
+        }
+        Ok(())
+    }
+
+    /// Fields of an inode. `in_run` counts the blocks of its longest run that lie where that says.
+    pub(crate) fn check_fields(
+        &mut self,
+        ino: u32,
+        in_run: u32,
+        check: &mut Check,
+    ) -> Result<(), F2fsError> {
+        let shape = self.shape(ino)?;
+        let bytes = self.inode(ino)?;
+        let mut wrong = |field, found: u32, expected: u32| {
+            if found != expected {
+                check.report.add(Finding::Field {
+                    ino,
+                    field,
+                    found: found.into(),
+                    expected: expected.into(),
+                });
+            }
+        };
+        let flags = bytes[inode::INLINE];
+        wrong(
+            "blocks of the longest run",
+            le32(bytes, inode::EXTENT + 8),
+            in_run,
+        );
+        if flags & (inode::INLINE_DATA | inode::INLINE_DENTRY) != 0 {
+            let first = le32(bytes, shape.slots_at());
+            wrong("address before contents in the inode", first, NULL);
+        }
+        let inline = flags & (inode::INLINE_DATA | inode::DATA_EXIST);
+        let contents = &bytes[shape.inline_at()..][..shape.inline_max()];
+        if inline == inode::INLINE_DATA && contents.iter().any(|byte| *byte != 0) {
+            wrong("flag of contents in the inode", 0, inode::DATA_EXIST.into());
+        }
+        let name = le32(bytes, inode::NAME_LEN);
+        wrong("length of the name", name, name.min(NAME_MAX));
+        let no_case = le32(bytes, inode::FLAGS) & NO_CASE;
+        wrong("flag of names without case", no_case, 0);
+        Ok(())
+    }
+
+    /// Slots of a directory that are in use and have no name: readers step over them.
+    pub(crate) fn check_slots(&mut self, dir: u32, check: &mut Check) -> Result<(), F2fsError> {
+        for index in self.name_blocks(dir, 0)? {
+            // What cannot be read is a finding already.
+            let Ok(Some((bytes, view))) = self.names(dir, index) else {
+                continue;
+            };
+            if let Some(slot) = view.nameless(bytes) {
+                check.report.add(Finding::Entry {
+                    dir,
+                    index: index.unwrap_or(0),
+                    slot,
+                    field: "length of a name",
+                    found: 0,
+                    expected: 1,
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Runs the tools that check a format, and sorts their words.
+
+use super::known::{FOLLOWING, KNOWN, Why};
+use nandlab_testkit::tools;
+use std::path::Path;
+
+/// A format on disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Ext,
+    Fat,
+    F2fs,
+}
+
+/// A tool's words.
+#[derive(Debug)]
+pub struct Said {
+    /// The tool found nothing.
+    pub silent: bool,
+    /// Complaints that [`KNOWN`] does not explain.
+    pub unknown: Vec<String>,
+    /// All words.
+    #[expect(dead_code, reason = "shown with a single case")]
+    pub printed: String,
+}
+
+/// Runs the format's tool on an image; `ours` are the findings of our check.
+pub fn complaints(format: Format, image: &Path, ours: &[String]) -> Said {
+    let (succeeded, printed) = match format {
+        Format::Ext => e2fsck(image),
+        Format::Fat => checked("dosfstools", "fsck.fat", &["-n"], image),
+        Format::F2fs => checked("f2fs-tools", "fsck.f2fs", &["--dry-run", "-f"], image),
+    };
+    let lines = printed.lines().map(str::trim);
+    let complaints: Vec<&str> = lines.filter(|line| is_complaint(format, line)).collect();
+    let unknown = complaints
+        .iter()
+        .filter(|line| !is_known(format, line, ours));
+    let mut unknown: Vec<String> = unknown.map(ToString::to_string).collect();
+    let silent = succeeded && complaints.is_empty();
+    // The tool fails for a reason that it does not print.
+    if complaints.is_empty() && !succeeded {
+        unknown.push(printed.lines().last().unwrap_or_default().to_owned());
+    }
+    Said {
+        silent,
+        unknown,
+        printed,
+    }
+}
+
+/// We report it, too, or do not claim to.
+fn is_known(format: Format, line: &str, ours: &[String]) -> bool {
+    KNOWN
+        .iter()
+        .filter(|one| one.format == format && line.contains(one.words))
+        .any(|one| match one.why {
+            Why::Reported(finding) => ours.iter().any(|our| our.contains(finding)),
+            Why::NotClaimed(_) => true,
+        })
+}
+
+/// A log that has to be recovered is recovered first, as by our check. Its recovery mends nothing
+/// but the log.
+fn e2fsck(image: &Path) -> (bool, String) {
+    let bytes = std::fs::read(image).unwrap();
+    let recover = bytes[1024 + 96] & 4 != 0;
+    let mut before = String::new();
+    if recover {
+        let options = ["-y", "-E", "journal_only"];
+        before = checked("e2fsprogs", "e2fsck", &options, image).1;
+    }
+    let (succeeded, after) = checked("e2fsprogs", "e2fsck", &["-fn"], image);
+    let mended = before.contains("? yes");
+    (succeeded && !mended, before + &after)
+}
+
+fn checked(package: &str, program: &str, arguments: &[&str], image: &Path) -> (bool, String) {
+    let arguments = [arguments, &[tools::text(image)]].concat();
+    let output = tools::run(package, program, &arguments);
+    (output.status.success(), tools::printed(&output))
+}
+
+/// Bytes that differ, as fsck.fat lists them: `71:5b/53`.
+fn is_list_of_bytes(line: &str) -> bool {
+    let byte = |word: &str| word.contains(':') && word.contains('/');
+    let number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let line = line.trim_start_matches([',', ' ']);
+    line.split(", ").all(|word| number(word) && byte(word))
+}
+
+/// Tells complaints from what every run prints.
+fn is_complaint(format: Format, line: &str) -> bool {
+    let follows = |words: &&(Format, &str)| words.0 == format && line.starts_with(words.1);
+    match format {
+        Format::Fat if is_list_of_bytes(line) => false,
+        Format::Ext | Format::Fat => !line.is_empty() && !FOLLOWING.iter().any(|one| follows(&one)),
+        Format::F2fs => ["[ASSERT]", "[Fail]", "[FIX]", "NID["]
+            .iter()
+            .any(|mark| line.contains(mark) && !line.contains("other corrupted bugs")),
+    }
+}

@@ -1,0 +1,178 @@
+//! Lines of the tools with which a volume may be sound to us, each with the reason.
+
+use super::judges::Format;
+
+/// A line that a tool prints.
+pub struct Known {
+    pub format: Format,
+    /// Words of the line.
+    pub words: &'static str,
+    pub why: Why,
+}
+
+/// Why a volume with such a line may be sound to us.
+pub enum Why {
+    /// Our check must have a finding with these words. It is waste or a note: space or a hint is
+    /// lost, contents are not, and a power cut may leave it.
+    Reported(&'static str),
+    /// We do not claim to find it.
+    NotClaimed(#[expect(dead_code, reason = "for the reader")] &'static str),
+}
+
+use Format::{Ext, F2fs, Fat};
+use Why::{NotClaimed, Reported};
+
+const fn line(format: Format, words: &'static str, why: Why) -> Known {
+    Known { format, words, why }
+}
+
+pub const KNOWN: &[Known] = &[
+    line(Ext, "Block bitmap differences", Reported("waste")),
+    line(Ext, "Inode bitmap differences", Reported("waste")),
+    line(Ext, "blocks count wrong for group", Reported("waste")),
+    line(Ext, "inodes count wrong for group", Reported("waste")),
+    line(Ext, "Directories count wrong for group", Reported("waste")),
+    line(
+        Ext,
+        "Padding at end of",
+        Reported("behind the end of the bitmap"),
+    ),
+    line(Ext, "ref count is", Reported("waste")),
+    line(Ext, "Deleted inode", Reported("without a time of deletion")),
+    line(Ext, "Unattached inode", Reported("waste")),
+    line(Ext, "Unattached zero-length inode", Reported("waste")),
+    line(
+        Ext,
+        "count wrong (",
+        NotClaimed("the superblock's counts are hints: Linux counts by groups when it mounts"),
+    ),
+    line(Fat, "FATs differ", Reported("table copy")),
+    line(
+        Fat,
+        "differences between boot sector",
+        Reported("boot sector and its copy"),
+    ),
+    line(
+        Fat,
+        "FSINFO sector has bad magic",
+        Reported("no file system information"),
+    ),
+    line(Fat, "Free cluster summary wrong", Reported("free clusters")),
+    line(Fat, "Dirty bit is set", Reported("note")),
+    line(Fat, "unused cluster", Reported("belong to no file")),
+    line(
+        Fat,
+        "Orphaned long file name",
+        Reported("part of a long name"),
+    ),
+    line(
+        Fat,
+        "Unfinished long file name",
+        Reported("part of a long name"),
+    ),
+    line(
+        Fat,
+        "Wrong checksum for long file name",
+        Reported("part of a long name"),
+    ),
+    line(
+        Fat,
+        "Checksum in long filename part",
+        Reported("part of a long name"),
+    ),
+    line(
+        Fat,
+        "Long filename fragment",
+        Reported("part of a long name"),
+    ),
+    line(
+        Fat,
+        "Unexpected long filename sequence",
+        Reported("part of a long name"),
+    ),
+    line(
+        Fat,
+        "A new long file name starts",
+        Reported("part of a long name"),
+    ),
+    line(Fat, "File size is", Reported("clusters beyond its end")),
+    line(Fat, "Invalid '..' entry", Reported("`..` leads to cluster")),
+    line(Fat, "share clusters", Reported("are one file")),
+    line(Fat, "out of range (", Reported("chain goes on")),
+    line(Fat, "out of range (", Reported("belong to no file")),
+    line(
+        Fat,
+        "Free cluster summary wrong",
+        Reported("belong to no file"),
+    ),
+    line(
+        Fat,
+        "Free cluster summary wrong",
+        Reported("clusters beyond its end"),
+    ),
+    line(
+        Fat,
+        "abel",
+        NotClaimed("labels name a volume; the two copies may differ, and no file depends on one"),
+    ),
+    line(
+        Fat,
+        "summary uninitialized",
+        NotClaimed("FAT32 allows a volume whose free clusters are not counted"),
+    ),
+    line(
+        Fat,
+        "Fixing first cluster in FAT",
+        Reported("first table entry"),
+    ),
+    line(F2fs, "SIT valid block bitmap", Reported("used by nothing")),
+    line(
+        F2fs,
+        "valid_block_count matching",
+        Reported("checkpoint: valid blocks"),
+    ),
+    line(
+        F2fs,
+        "valid_node_count matching",
+        Reported("checkpoint: valid nodes"),
+    ),
+    line(
+        F2fs,
+        "valid_inode_count matched",
+        Reported("checkpoint: valid inodes"),
+    ),
+];
+
+/// Lines that follow a complaint, and lines that every run prints, by how they begin.
+pub const FOLLOWING: &[(Format, &str)] = &[
+    (Ext, "e2fsck "),
+    (Ext, "Pass "),
+    (Ext, "*****"),
+    (Ext, "Fix? no"),
+    (Ext, "Clear? no"),
+    (Ext, "Recreate? no"),
+    (Ext, "/"),
+    (Ext, "Clearing orphaned inode"),
+    (Fat, "fsck.fat "),
+    (Fat, "/"),
+    (Fat, "Auto-"),
+    (Fat, "Not auto"),
+    (Fat, "Leaving filesystem unchanged"),
+    (Fat, "Using first FAT"),
+    (Fat, "Truncating"),
+    (Fat, "Creating."),
+    (Fat, "Moving entry down"),
+    (Fat, "Renamed to"),
+    (Fat, "(Start may have"),
+    (Fat, "(Short name"),
+    (Fat, "(Maybe the start"),
+    (Fat, "It could be that"),
+    (Fat, "if \""),
+    (Fat, "This is mostly harmless"),
+    (Fat, "Offset "),
+    (Fat, "Automatically"),
+    (Fat, "Warning: Filesystem is FAT32"),
+    (Fat, "This may lead to problems"),
+    (Fat, "but has only"),
+    (Fat, "and fat32_length fields"),
+];
