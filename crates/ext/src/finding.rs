@@ -257,6 +257,15 @@ impl core::fmt::Display for Place {
 }
 
 impl report::Finding for Finding {
+    /// Counts and marks lose nothing. Blocks and inodes that nothing leads to may be lost.
+    fn may_lose(&self) -> bool {
+        let counts = matches!(
+            self,
+            Self::Count { .. } | Self::Padding { .. } | Self::Undated { .. }
+        );
+        self.severity() > Severity::Note && !counts
+    }
+
     fn severity(&self) -> Severity {
         match self {
             Self::InUse

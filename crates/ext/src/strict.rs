@@ -9,7 +9,9 @@ use crate::{
     Ext, ExtError,
     check::Walk,
     finding::Finding,
-    format::{INODE_OLD, JOURNAL_INODE, RESIZE_INODE, compat, flags, le16, le32, sb},
+    format::{
+        INODE_OLD, JOURNAL_INODE, Layout, RESIZE_INODE, compat, flags, incompat, le16, le32, sb,
+    },
     inode::Inode,
 };
 use alloc::vec::Vec;
@@ -56,6 +58,30 @@ impl<D: BlockDevice> Ext<D> {
         let layout = self.store.layout;
         let has_journal = layout.has(compat::HAS_JOURNAL);
         let bytes = self.store.superblock()?;
+        // A recovered log may have had another superblock.
+        let now = Layout::parse(bytes).map(|layout| Layout {
+            incompat: layout.incompat & !incompat::RECOVER,
+            extra_isize: 0,
+            ..layout
+        });
+        let same = Layout {
+            incompat: layout.incompat & !incompat::RECOVER,
+            extra_isize: 0,
+            ..layout
+        };
+        match now {
+            Ok(now) if now == same => {}
+            Ok(now) => walk.report.add(Finding::Super {
+                at: sb::COMPAT as u16,
+                field: "shape after the journal's recovery",
+                found: now.compat,
+                expected: same.compat,
+            }),
+            Err(error) => walk.report.add(Finding::Unreadable {
+                inode: JOURNAL_INODE,
+                error,
+            }),
+        }
         let journal = le32(bytes, sb::JOURNAL_INODE);
         let expected = if has_journal { JOURNAL_INODE } else { 0 };
         let mut fields: Vec<_> = OTHERS

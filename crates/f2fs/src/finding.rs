@@ -9,6 +9,12 @@ pub enum Finding {
     /// The last mount did not end.
     #[error("the volume was not unmounted")]
     InUse,
+    /// One of the two checkpoints cannot be read: a power cut tore it, or it was damaged.
+    #[error("checkpoint at block {first}: not whole; the other one counts, which may be older")]
+    Pack {
+        /// Its first block.
+        first: u32,
+    },
     /// A count of the checkpoint is wrong.
     #[error("checkpoint: {what} is {found}, expected {expected}")]
     Count {
@@ -180,9 +186,15 @@ pub enum Finding {
 }
 
 impl report::Finding for Finding {
+    /// Counts lose nothing. An older checkpoint may be without what the newer one had.
+    fn may_lose(&self) -> bool {
+        let older = matches!(self, Self::Pack { .. });
+        older || self.severity() > Severity::Note && !matches!(self, Self::Count { .. })
+    }
+
     fn severity(&self) -> Severity {
         match self {
-            Self::InUse => Severity::Note,
+            Self::InUse | Self::Pack { .. } => Severity::Note,
             Self::Count { .. } | Self::LostBlocks { .. } => Severity::Waste,
             _ => Severity::Damage,
         }

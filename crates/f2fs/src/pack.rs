@@ -107,6 +107,20 @@ impl Checkpoint {
         })
     }
 
+    /// The first block of the other pack, if that is not whole.
+    pub fn torn<D: BlockDevice>(
+        &self,
+        disk: &mut Disk<D>,
+        layout: &Layout,
+    ) -> Result<Option<u32>, F2fsError> {
+        let first = layout.cp + if self.second { 0 } else { SEGMENT };
+        match Self::read_pack(disk, layout, !self.second) {
+            Ok(Some(_)) => Ok(None),
+            Ok(None) | Err(F2fsError::Block { .. }) => Ok(Some(first)),
+            Err(error) => Err(error),
+        }
+    }
+
     fn read_pack<D: BlockDevice>(
         disk: &mut Disk<D>,
         layout: &Layout,

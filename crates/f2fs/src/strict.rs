@@ -54,6 +54,9 @@ impl<D: BlockDevice> F2fs<D> {
                 }
             }
         }
+        if let Some(first) = self.checkpoint.torn(&mut self.disk, &self.layout)? {
+            check.report.add(Finding::Pack { first });
+        }
         for ino in &self.no_orphans {
             check.report.add(Finding::Orphan { ino: *ino });
         }

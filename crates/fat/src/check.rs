@@ -24,6 +24,8 @@ use alloc::{
 };
 use nandlab_block::BlockDevice;
 
+/// Bits of the boot sector's state: in use, and errors of the disk. The copy has none.
+const STATE_BITS: u8 = 3;
 /// Directories with longer paths are not visited.
 const PATH_MAX: usize = 4096;
 
@@ -123,7 +125,11 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             let boot = self.store.metadata(0)?.to_vec();
             let copy = self.store.metadata(sector)?;
             let state = layout.state_offset();
-            if let Some(offset) = (0..512).find(|at| boot[*at] != copy[*at] && *at != state) {
+            let differs = |at: &usize| {
+                let bits = if *at == state { !STATE_BITS } else { 0xFF };
+                (boot[*at] ^ copy[*at]) & bits != 0
+            };
+            if let Some(offset) = (0..512).find(differs) {
                 walk.report.add(Finding::Backup { sector, offset });
                 walk.fix(Fix::Backup(sector));
             }

@@ -257,6 +257,11 @@ pub enum Finding {
 }
 
 impl report::Finding for Finding {
+    /// Clusters that nothing leads to, and names that two readers read differently, may be lost.
+    fn may_lose(&self) -> bool {
+        self.severity() > Severity::Note
+    }
+
     fn severity(&self) -> Severity {
         match self {
             Self::InUse
@@ -269,7 +274,9 @@ impl report::Finding for Finding {
                 Severity::Waste
             }
             Self::DotDot { .. } | Self::LongName { .. } => Severity::Waste,
-            Self::Behind { slot, .. } if slot.is_multiple_of(SECTOR_SLOTS) => Severity::Waste,
+            Self::Behind { slot, end, .. } if *end > 0 && slot.is_multiple_of(SECTOR_SLOTS) => {
+                Severity::Waste
+            }
             // The next write gives a free cluster away.
             Self::Chain { within, found, .. } if !within && *found != FREE => Severity::Waste,
             _ => Severity::Damage,

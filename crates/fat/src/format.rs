@@ -187,12 +187,13 @@ impl Layout {
     /// Finds what follows from the lengths of the parts.
     fn measure(&mut self) -> Result<(), FatError> {
         let slots = self.sector / SLOT as u32;
-        if !self.root_slots.is_multiple_of(slots) {
+        let rooted = self.bits == Bits::Fat32 || self.root_slots > 0;
+        if !rooted || !self.root_slots.is_multiple_of(slots) {
             return Err(bad(
                 17,
                 "root directory entries",
                 self.root_slots,
-                "whole sectors",
+                "whole sectors, at least one",
             ));
         }
         let root_start =

@@ -27,6 +27,21 @@ pub struct Finding {
     pub offset: Option<u64>,
     /// What it is.
     pub what: String,
+    /// Whether contents may be missing because of it.
+    #[serde(skip)]
+    pub may_lose: bool,
+}
+
+impl Finding {
+    /// A finding of an image; damage may lose contents.
+    pub(crate) fn new(severity: Severity, offset: Option<u64>, what: String) -> Self {
+        Self {
+            severity,
+            offset,
+            what,
+            may_lose: severity == Severity::Damage,
+        }
+    }
 }
 
 /// What a check found.
@@ -100,6 +115,7 @@ impl Checked {
                 severity: finding.severity(),
                 offset: place(finding),
                 what: finding.to_string(),
+                may_lose: finding.may_lose(),
             }));
     }
 
@@ -172,26 +188,18 @@ pub(crate) fn danger(volume: &mut Volume) -> Result<Option<String>> {
 pub fn check(volume: &mut Volume) -> Result<Checked> {
     let mut checked = Checked::default();
     if let Some(why) = &volume.unrecovered {
-        checked.findings.push(Finding {
-            severity: Severity::Damage,
-            offset: None,
-            what: format!("the journal cannot be recovered: {why}"),
-        });
+        checked.findings.push(Finding::new(
+            Severity::Damage,
+            None,
+            format!("the journal cannot be recovered: {why}"),
+        ));
     }
     if volume.recovered {
         let what = "the journal is still to be recovered: the volume was not unmounted".into();
-        checked.add(Finding {
-            severity: Severity::Note,
-            offset: None,
-            what,
-        });
+        checked.add(Finding::new(Severity::Note, None, what));
     }
     for what in &volume.troubles {
-        checked.add(Finding {
-            severity: Severity::Damage,
-            offset: None,
-            what: what.clone(),
-        });
+        checked.add(Finding::new(Severity::Damage, None, what.clone()));
     }
     checked.unsupported = volume.unsupported.clone();
     checked.unseen = unseen(volume);
@@ -245,19 +253,15 @@ fn check_short(volume: &mut Volume, checked: &mut Checked) -> Result<()> {
     walk.run(b"", &mut Reader)?;
     let losses = walk.losses;
     for loss in losses.list {
-        checked.add(Finding {
-            severity: Severity::Damage,
-            offset: loss.offset,
-            what: format!("{}: {}", loss.path, loss.what),
-        });
+        checked.add(Finding::new(
+            Severity::Damage,
+            loss.offset,
+            format!("{}: {}", loss.path, loss.what),
+        ));
     }
     checked.more += losses.more;
     let what = "only the tree was looked at: bitmaps, tables and counts cannot be judged by a part of them".into();
-    checked.add(Finding {
-        severity: Severity::Note,
-        offset: None,
-        what,
-    });
+    checked.add(Finding::new(Severity::Note, None, what));
     Ok(())
 }
 
@@ -299,11 +303,7 @@ fn check_ubi(volume: &Volume, checked: &mut Checked) -> Result<()> {
                 "volume {} ({}), LEB {lnum}: no block with the right checksum",
                 one.id, one.name
             );
-            checked.add(Finding {
-                severity: Severity::Damage,
-                offset: None,
-                what,
-            });
+            checked.add(Finding::new(Severity::Damage, None, what));
         }
     }
     Ok(())

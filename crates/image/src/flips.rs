@@ -82,15 +82,13 @@ fn finding(format: &ImageFormat, page: Page, survey: Option<&Survey>) -> Finding
             owner.volume, owner.leb, owner.offset
         )
     });
-    Finding {
-        severity: match owner {
-            Some(_) => Severity::Damage,
-            None => Severity::Note,
-        },
-        offset: Some(at),
-        what: format!(
-            "page {} in block {block} is beyond correction{holds}",
-            page.0
-        ),
-    }
+    let severity = match owner {
+        Some(_) => Severity::Damage,
+        None => Severity::Note,
+    };
+    let what = format!(
+        "page {} in block {block} is beyond correction{holds}",
+        page.0
+    );
+    Finding::new(severity, Some(at), what)
 }

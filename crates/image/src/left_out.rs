@@ -3,83 +3,59 @@
 //! *Promises.* JFFS2 leaves damaged nodes out of its tree, as Linux does: each such loss that the
 //! medium tells of is listed, with the path of its file and the range of its bytes where these are
 //! known. In a salvage, also what may be a loss: of JFFS2, writes that may have been interrupted,
-//! inodes without a name, and bytes that are no node; of ext, FAT and F2FS, each finding of their
-//! checks that is more than a wrong count, since a chain or a block number that leads elsewhere
-//! reads without an error. *Knows nothing of* what reading a file tells by itself.
+//! inodes without a name, and bytes that are no node; of other formats, each finding of their checks
+//! that is more than a wrong count, since a chain or a block number that leads elsewhere reads
+//! without an error. *Knows nothing of* what reading a file tells by itself.
 
-use crate::check::failed;
+use crate::check::{check, failed};
 use crate::error::Result;
 use crate::volume::{Mounted, Volume};
 use crate::walk::Losses;
 use crate::words::counted;
 use nandlab_jffs2::{Finding, Holds, Jffs2, Severity};
 use nandlab_mtd::Mtd;
-use nandlab_vfs::report::{self, Report};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 /// What a format leaves out without a word when it is read: nodes of JFFS2 whose checksums are
-/// wrong. In a salvage, also what the checks of other formats find.
+/// wrong. Other formats say so when they are read, or when they are checked.
 ///
 /// A name that cannot be read is among them, though a power cut may have torn it: what it named is
 /// nowhere to be seen.
 pub fn left_out(volume: &mut Volume, salvage: bool) -> Result<Losses> {
-    // Structures of a part of a volume cannot be judged; reading tells what lies behind its end.
-    let whole = salvage && volume.lack.is_none();
     match &mut volume.mounted {
         Some(Mounted::Jffs2(fs)) => of_jffs2(fs, salvage),
-        Some(Mounted::Ext(fs)) if whole => {
-            let report = fs.check().map_err(failed);
-            Ok(found(report, ext_counts, |finding| fs.place_of(finding)))
-        }
-        Some(Mounted::F2fs(fs)) if whole => {
-            let report = fs.check().map_err(failed);
-            Ok(found(report, f2fs_counts, |finding| fs.place_of(finding)))
-        }
-        Some(Mounted::Fat(fs)) if whole => {
-            let report = fs.check().map_err(failed);
-            Ok(found(report, |_| false, |finding| fs.place_of(finding)))
-        }
         _ => Ok(Losses::default()),
     }
 }
 
-/// Counts and marks of ext, from which no contents hang.
-fn ext_counts(finding: &nandlab_ext::Finding) -> bool {
-    use nandlab_ext::Finding::{Count, Padding, Undated};
-    matches!(finding, Count { .. } | Padding { .. } | Undated { .. })
-}
-
-/// The same of F2FS.
-fn f2fs_counts(finding: &nandlab_f2fs::Finding) -> bool {
-    matches!(finding, nandlab_f2fs::Finding::Count { .. })
-}
-
-/// What a check found, as losses of the whole volume.
-fn found<F: report::Finding + fmt::Display, T>(
-    report: Result<Report<F, T>>,
-    is_count: impl Fn(&F) -> bool,
-    mut place: impl FnMut(&F) -> Option<u64>,
-) -> Losses {
+/// What is known to be missing before anything is read: what the format leaves out, and in a
+/// salvage each finding of a check that may lose contents, with its place.
+pub fn known_losses(volume: &mut Volume, salvage: bool) -> Result<Losses> {
     let mut losses = Losses::default();
-    let report = match report {
-        Ok(report) => report,
+    let whole = volume.lack.is_none() && !matches!(volume.mounted, Some(Mounted::Jffs2(_)));
+    if !salvage || !whole {
+        for trouble in volume.troubles.iter().chain(&volume.unrecovered) {
+            losses.add(b"", trouble.as_str());
+        }
+        losses.merge(left_out(volume, salvage)?);
+        return Ok(losses);
+    }
+    let checked = match check(volume) {
+        Ok(checked) => checked,
         Err(error) => {
-            losses.add(b"", format!("the volume cannot be checked: {error}"));
-            return losses;
+            losses.add(b"", format!("the image cannot be checked: {error}"));
+            return Ok(losses);
         }
     };
-    for finding in &report.findings {
-        if finding.severity() > Severity::Note && !is_count(finding) {
-            losses.add_at(
-                b"",
-                place(finding),
-                format!("more may be missing: {finding}"),
-            );
-        }
+    for finding in checked.findings.iter().filter(|finding| finding.may_lose) {
+        let what = match finding.severity {
+            Severity::Damage => finding.what.clone(),
+            _ => format!("more may be missing: {}", finding.what),
+        };
+        losses.add_at(b"", finding.offset, what);
     }
-    losses.more += report.more;
-    losses
+    losses.more += checked.more;
+    Ok(losses)
 }
 
 fn of_jffs2<M: Mtd>(fs: &mut Jffs2<M>, salvage: bool) -> Result<Losses> {

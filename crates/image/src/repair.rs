@@ -65,11 +65,7 @@ pub fn repair(path: &Path, opening: &Opening, now: Time) -> Result<Repaired> {
     }
     if let Some(why) = hopeless(detected, short) {
         let mut after = before.clone();
-        after.add(Finding {
-            severity: Severity::Note,
-            offset: None,
-            what: why.into(),
-        });
+        after.add(Finding::new(Severity::Note, None, why.into()));
         return Ok(unchanged(after));
     }
     located.certain()?;

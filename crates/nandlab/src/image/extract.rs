@@ -4,10 +4,9 @@ use super::options::{Image, bar, bytes, json, tell};
 use crate::failure::{Failure, Status};
 use crate::output::{distinct, note, print};
 use nandlab_image::ImageError;
-use nandlab_image::check::{Severity, check};
 use nandlab_image::crew::Helpers;
 use nandlab_image::dir_out::DirOut;
-use nandlab_image::left_out::left_out;
+use nandlab_image::left_out::known_losses;
 use nandlab_image::locate::bytes_of_range;
 use nandlab_image::manifest::ManifestOut;
 use nandlab_image::place::Place;
@@ -207,7 +206,9 @@ impl Args {
             report.bytes += bytes;
             bar.inc(bytes);
         };
-        report.losses.merge(self.known_losses(&mut volume)?);
+        report
+            .losses
+            .merge(known_losses(&mut volume, self.salvage)?);
         let threads = self.threads.unwrap_or_else(|| self.threads());
         let opening = Opening {
             salvage: self.salvage,
@@ -233,34 +234,6 @@ impl Args {
             note(format_args!("{lack}; --salvage takes what is left"));
         }
         outcome.map_err(|error| volume.explain(error).into())
-    }
-
-    /// What is known to be missing before anything is read: in a salvage all damage that a check
-    /// finds, with its place.
-    fn known_losses(&self, volume: &mut Volume) -> Result<Losses, Failure> {
-        let mut losses = Losses::default();
-        if self.salvage
-            && volume.lack.is_none()
-            && !matches!(volume.mounted, Some(Mounted::Jffs2(_)))
-        {
-            let mut found = check(volume)?;
-            found
-                .findings
-                .retain(|finding| finding.severity == Severity::Damage);
-            found
-                .findings
-                .iter()
-                .for_each(|finding| losses.add_at(b"", finding.offset, finding.what.as_str()));
-            losses.more += found.more;
-        } else {
-            volume
-                .troubles
-                .iter()
-                .chain(&volume.unrecovered)
-                .for_each(|trouble| losses.add(b"", trouble.as_str()));
-            losses.merge(left_out(volume, self.salvage)?);
-        }
-        Ok(losses)
     }
 
     /// A small image is taken out before another thread has it open.

@@ -46,6 +46,12 @@ pub const KNOWN: &[Known] = &[
         "count wrong (",
         NotClaimed("the superblock's counts are hints: Linux counts by groups when it mounts"),
     ),
+    line(
+        Ext,
+        "Timestamp(s) on inode",
+        NotClaimed("any time is a time, if one of the far future"),
+    ),
+    line(Fat, "File size is", Reported("are one file")),
     line(Fat, "FATs differ", Reported("table copy")),
     line(
         Fat,
