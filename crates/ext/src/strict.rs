@@ -90,6 +90,17 @@ impl<D: BlockDevice> Ext<D> {
         fields.push((sb::JOURNAL_INODE, "inode of the journal", journal, expected));
         let device = le32(bytes, JOURNAL_DEVICE);
         fields.push((JOURNAL_DEVICE, "device of the journal", device, 0));
+        // As ext4 has it, a fragment is a cluster of blocks; ext3 has neither.
+        for (at, of, field) in [
+            (sb::LOG_FRAGMENT, sb::LOG_BLOCK, "size of fragments"),
+            (
+                sb::FRAGMENTS_PER_GROUP,
+                sb::PER_GROUP,
+                "fragments of a group",
+            ),
+        ] {
+            fields.push((at, field, le32(bytes, at), le32(bytes, of)));
+        }
         if !has_journal {
             let uuid = (0..4).map(|word| le32(bytes, JOURNAL_UUID + 4 * word));
             let word = uuid.fold(0, |all, word| all | word);

@@ -51,6 +51,21 @@ pub const KNOWN: &[Known] = &[
         "Timestamp(s) on inode",
         NotClaimed("any time is a time, if one of the far future"),
     ),
+    line(
+        Ext,
+        "Backing up journal inode block information",
+        NotClaimed("the superblock's copy of the journal's inode serves e2fsck only"),
+    ),
+    line(
+        Ext,
+        "Adding dirhash hint",
+        NotClaimed("without the hint, hashes are those of the machine's bytes"),
+    ),
+    line(
+        Fat,
+        "Is a dot with no 8.3 name flag",
+        NotClaimed("byte 12 of a dot entry is reserved, and read by nobody"),
+    ),
     line(Fat, "File size is", Reported("are one file")),
     line(Fat, "FATs differ", Reported("table copy")),
     line(
