@@ -10,7 +10,8 @@ use crate::{
     check::Walk,
     finding::Finding,
     format::{
-        INODE_OLD, JOURNAL_INODE, Layout, RESIZE_INODE, compat, flags, incompat, le16, le32, sb,
+        INODE_OLD, JOURNAL_INODE, Layout, RESIZE_INODE, compat, desc, flags, incompat, le16, le32,
+        sb,
     },
     inode::Inode,
 };
@@ -37,6 +38,10 @@ const OTHERS: [(usize, &str); 4] = [
 /// The device of a journal that lies elsewhere, and its UUID.
 const JOURNAL_DEVICE: usize = 228;
 const JOURNAL_UUID: usize = 208;
+/// Marks of a group whose tables were never written, which ext4 has, and where a descriptor counts
+/// the inodes at the table's end that were never used.
+const UNWRITTEN: u16 = 1 | 2;
+const DESC_UNUSED: usize = 28;
 /// The inode of the boot loader: of all reserved inodes, only this may have a mode.
 const BOOT_LOADER: u32 = 5;
 /// Flags that only volumes of other features have: compressed blocks, magic of AFS, verity, names
@@ -101,11 +106,13 @@ impl<D: BlockDevice> Ext<D> {
         ] {
             fields.push((at, field, le32(bytes, at), le32(bytes, of)));
         }
-        if !has_journal {
-            let uuid = (0..4).map(|word| le32(bytes, JOURNAL_UUID + 4 * word));
-            let word = uuid.fold(0, |all, word| all | word);
-            fields.push((JOURNAL_UUID, "UUID of the journal", word, 0));
-        }
+        // Any UUID means a journal on another device.
+        let uuid = (0..4).map(|word| le32(bytes, JOURNAL_UUID + 4 * word));
+        let word = uuid.fold(0, |all, word| all | word);
+        fields.push((JOURNAL_UUID, "UUID of the journal", word, 0));
+        let kept = le32(bytes, sb::RESERVED);
+        let most = kept.min(layout.blocks / 2);
+        fields.push((sb::RESERVED, "reserved blocks", kept, most));
         if !layout.has(compat::RESIZE_INODE) {
             let kept = le16(bytes, sb::RESERVED_GDT).into();
             fields.push((sb::RESERVED_GDT, "blocks kept for descriptors", kept, 0));
@@ -119,6 +126,9 @@ impl<D: BlockDevice> Ext<D> {
                     expected,
                 });
             }
+        }
+        for group in 0..layout.groups {
+            self.check_marks(walk, group)?;
         }
         if !has_journal || journal != JOURNAL_INODE {
             return Ok(());
@@ -134,6 +144,22 @@ impl<D: BlockDevice> Ext<D> {
                 Ok(())
             }
         }
+    }
+
+    /// No group has marks of ext4's tables that were never written.
+    fn check_marks(&mut self, walk: &mut Walk, group: u32) -> Result<(), ExtError> {
+        let (block, at) = self.store.layout.desc_place(group);
+        let bytes = self.store.block(block)?;
+        let flags = le16(bytes, at + desc::FLAGS) & UNWRITTEN;
+        let unused = le16(bytes, at + DESC_UNUSED);
+        if flags != 0 || unused != 0 {
+            walk.report.add(Finding::Unwritten {
+                group,
+                flags,
+                unused,
+            });
+        }
+        Ok(())
     }
 
     /// The journal can be loaded.

@@ -121,6 +121,12 @@ pub const KNOWN: &[Known] = &[
     line(Fat, "share clusters", Reported("are one file")),
     line(Fat, "out of range (", Reported("chain goes on")),
     line(Fat, "out of range (", Reported("belong to no file")),
+    // A failure of fsck.fat itself, at a chain that ends with a bad cluster.
+    line(
+        Fat,
+        "next_cluster on bad cluster",
+        Reported("chain goes on"),
+    ),
     line(
         Fat,
         "Free cluster summary wrong",
