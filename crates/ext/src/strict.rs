@@ -8,6 +8,7 @@
 use crate::{
     Ext, ExtError,
     check::Walk,
+    dir::record,
     finding::Finding,
     format::{
         INODE_OLD, JOURNAL_INODE, Layout, RESIZE_INODE, compat, desc, flags, incompat, le16, le32,
@@ -110,6 +111,22 @@ impl<D: BlockDevice> Ext<D> {
         let uuid = (0..4).map(|word| le32(bytes, JOURNAL_UUID + 4 * word));
         let word = uuid.fold(0, |all, word| all | word);
         fields.push((JOURNAL_UUID, "UUID of the journal", word, 0));
+        let room = u32::from(le16(bytes, sb::INODE_SIZE)).saturating_sub(INODE_OLD);
+        for (at, field) in [
+            (
+                sb::MIN_EXTRA,
+                "required bytes behind the first 128 of an inode",
+            ),
+            (
+                sb::WANT_EXTRA,
+                "desired bytes behind the first 128 of an inode",
+            ),
+        ] {
+            let found = u32::from(le16(bytes, at));
+            if layout.inode_size > INODE_OLD {
+                fields.push((at, field, found, found.min(room)));
+            }
+        }
         let kept = le32(bytes, sb::RESERVED);
         let most = kept.min(layout.blocks / 2);
         fields.push((sb::RESERVED, "reserved blocks", kept, most));
@@ -394,6 +411,41 @@ impl<D: BlockDevice> Ext<D> {
                     le32(bytes, slot * 4),
                     expected,
                 );
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory begins with itself and its parent.
+    pub(crate) fn check_first_names(
+        &mut self,
+        walk: &mut Walk,
+        dir: u32,
+        inode: &Inode,
+    ) -> Result<(), ExtError> {
+        let types = self.types();
+        let block = match self.dir_block(dir, inode, 0) {
+            // The walk of the names meets it, too.
+            Err(ExtError::Inode { .. } | ExtError::Block { .. }) => return Ok(()),
+            block => block?,
+        };
+        let bytes = self.store.block(block)?;
+        let mut at = 0;
+        for name in [".", ".."] {
+            let Ok(first) = record(bytes, at, block, types) else {
+                return Ok(());
+            };
+            if first.inode == 0 || first.name_in(bytes) != name.as_bytes() {
+                walk.report.add(Finding::Dots {
+                    dir,
+                    name,
+                    found: first.inode,
+                    expected: dir,
+                });
+            }
+            at += first.length;
+            if at >= bytes.len() {
+                break;
             }
         }
         Ok(())

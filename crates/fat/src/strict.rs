@@ -17,6 +17,8 @@ use nandlab_block::BlockDevice;
 const REFUSED: &[u8] = b"*?<>|\"\\/:.";
 /// First byte of a short name that begins with 0xE5, the mark of a free slot.
 const ESCAPED: u8 = 0x05;
+/// Bit of byte 12: the short name is none (fsck.fat's `FAT_NO_83`).
+const NO_SHORT: u8 = 0x20;
 /// Where a long name's slot has its kind, and a cluster that it does not have.
 const LONG_KIND: usize = 12;
 const LONG_START: usize = 26;
@@ -72,7 +74,8 @@ pub(crate) fn slot(
         SlotKind::Dot if !root && index < 2 => None,
         SlotKind::Dot | SlotKind::Entry => {
             let name = short_of(slot);
-            (!is_short_name(&name)).then_some(Finding::ShortName {
+            let right = is_short_name(&name) && slot[12] & NO_SHORT == 0;
+            (!right).then_some(Finding::ShortName {
                 path,
                 slot: index,
                 name,

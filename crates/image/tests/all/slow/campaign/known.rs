@@ -81,6 +81,7 @@ pub const KNOWN: &[Known] = &[
     line(Fat, "Free cluster summary wrong", Reported("free clusters")),
     line(Fat, "Dirty bit is set", Reported("note")),
     line(Fat, "unused cluster", Reported("belong to no file")),
+    line(Fat, "unused cluster", Reported("table copy")),
     line(
         Fat,
         "Orphaned long file name",
