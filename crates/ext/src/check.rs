@@ -308,6 +308,7 @@ impl<D: BlockDevice> Ext<D> {
         // No more than what was visited: a length that lies leads nowhere.
         let most = inode.units / (self.store.layout.block / 512);
         let mut names = BTreeSet::new();
+        self.check_first_names(walk, dir, &inode)?;
         for index in 0..self.dir_blocks(&inode).min(most) {
             let outcome = self.dir_block(dir, &inode, index).and_then(|block| {
                 self.check_block_of_names(walk, (dir, &inode), block, &mut names)

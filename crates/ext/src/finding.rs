@@ -211,6 +211,16 @@ pub enum Finding {
         /// What it should be.
         expected: u32,
     },
+    /// A group is marked as one whose tables were never written, which only ext4 has.
+    #[error("group {group}: flags {flags:#x} and {unused} unused inodes of ext4, expected none")]
+    Unwritten {
+        /// The group.
+        group: u32,
+        /// The flags.
+        flags: u16,
+        /// Inodes that are called unused.
+        unused: u16,
+    },
     /// Bits behind the end of a bitmap are not set.
     #[error("group {group}: bit {first}, behind the end of the bitmap of {what}, is not set")]
     Padding {

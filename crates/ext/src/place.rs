@@ -54,6 +54,7 @@ impl<D: BlockDevice> Ext<D> {
                 place: Place::Group(group),
                 ..
             }
+            | Finding::Unwritten { group, .. }
             | Finding::Padding { group, .. } => Some(self.group_byte(group)),
             Finding::Count {
                 place: Place::Block(block),

@@ -8,9 +8,11 @@
 use crate::{
     Ext, ExtError,
     check::Walk,
+    dir::record,
     finding::Finding,
     format::{
-        INODE_OLD, JOURNAL_INODE, Layout, RESIZE_INODE, compat, flags, incompat, le16, le32, sb,
+        INODE_OLD, JOURNAL_INODE, Layout, RESIZE_INODE, compat, desc, flags, incompat, le16, le32,
+        sb,
     },
     inode::Inode,
 };
@@ -37,6 +39,10 @@ const OTHERS: [(usize, &str); 4] = [
 /// The device of a journal that lies elsewhere, and its UUID.
 const JOURNAL_DEVICE: usize = 228;
 const JOURNAL_UUID: usize = 208;
+/// Marks of a group whose tables were never written, which ext4 has, and where a descriptor counts
+/// the inodes at the table's end that were never used.
+const UNWRITTEN: u16 = 1 | 2;
+const DESC_UNUSED: usize = 28;
 /// The inode of the boot loader: of all reserved inodes, only this may have a mode.
 const BOOT_LOADER: u32 = 5;
 /// Flags that only volumes of other features have: compressed blocks, magic of AFS, verity, names
@@ -90,11 +96,40 @@ impl<D: BlockDevice> Ext<D> {
         fields.push((sb::JOURNAL_INODE, "inode of the journal", journal, expected));
         let device = le32(bytes, JOURNAL_DEVICE);
         fields.push((JOURNAL_DEVICE, "device of the journal", device, 0));
-        if !has_journal {
-            let uuid = (0..4).map(|word| le32(bytes, JOURNAL_UUID + 4 * word));
-            let word = uuid.fold(0, |all, word| all | word);
-            fields.push((JOURNAL_UUID, "UUID of the journal", word, 0));
+        // As ext4 has it, a fragment is a cluster of blocks; ext3 has neither.
+        for (at, of, field) in [
+            (sb::LOG_FRAGMENT, sb::LOG_BLOCK, "size of fragments"),
+            (
+                sb::FRAGMENTS_PER_GROUP,
+                sb::PER_GROUP,
+                "fragments of a group",
+            ),
+        ] {
+            fields.push((at, field, le32(bytes, at), le32(bytes, of)));
         }
+        // Any UUID means a journal on another device.
+        let uuid = (0..4).map(|word| le32(bytes, JOURNAL_UUID + 4 * word));
+        let word = uuid.fold(0, |all, word| all | word);
+        fields.push((JOURNAL_UUID, "UUID of the journal", word, 0));
+        let room = u32::from(le16(bytes, sb::INODE_SIZE)).saturating_sub(INODE_OLD);
+        for (at, field) in [
+            (
+                sb::MIN_EXTRA,
+                "required bytes behind the first 128 of an inode",
+            ),
+            (
+                sb::WANT_EXTRA,
+                "desired bytes behind the first 128 of an inode",
+            ),
+        ] {
+            let found = u32::from(le16(bytes, at));
+            if layout.inode_size > INODE_OLD {
+                fields.push((at, field, found, found.min(room)));
+            }
+        }
+        let kept = le32(bytes, sb::RESERVED);
+        let most = kept.min(layout.blocks / 2);
+        fields.push((sb::RESERVED, "reserved blocks", kept, most));
         if !layout.has(compat::RESIZE_INODE) {
             let kept = le16(bytes, sb::RESERVED_GDT).into();
             fields.push((sb::RESERVED_GDT, "blocks kept for descriptors", kept, 0));
@@ -108,6 +143,9 @@ impl<D: BlockDevice> Ext<D> {
                     expected,
                 });
             }
+        }
+        for group in 0..layout.groups {
+            self.check_marks(walk, group)?;
         }
         if !has_journal || journal != JOURNAL_INODE {
             return Ok(());
@@ -123,6 +161,22 @@ impl<D: BlockDevice> Ext<D> {
                 Ok(())
             }
         }
+    }
+
+    /// No group has marks of ext4's tables that were never written.
+    fn check_marks(&mut self, walk: &mut Walk, group: u32) -> Result<(), ExtError> {
+        let (block, at) = self.store.layout.desc_place(group);
+        let bytes = self.store.block(block)?;
+        let flags = le16(bytes, at + desc::FLAGS) & UNWRITTEN;
+        let unused = le16(bytes, at + DESC_UNUSED);
+        if flags != 0 || unused != 0 {
+            walk.report.add(Finding::Unwritten {
+                group,
+                flags,
+                unused,
+            });
+        }
+        Ok(())
     }
 
     /// The journal can be loaded.
@@ -357,6 +411,41 @@ impl<D: BlockDevice> Ext<D> {
                     le32(bytes, slot * 4),
                     expected,
                 );
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory begins with itself and its parent.
+    pub(crate) fn check_first_names(
+        &mut self,
+        walk: &mut Walk,
+        dir: u32,
+        inode: &Inode,
+    ) -> Result<(), ExtError> {
+        let types = self.types();
+        let block = match self.dir_block(dir, inode, 0) {
+            // The walk of the names meets it, too.
+            Err(ExtError::Inode { .. } | ExtError::Block { .. }) => return Ok(()),
+            block => block?,
+        };
+        let bytes = self.store.block(block)?;
+        let mut at = 0;
+        for name in [".", ".."] {
+            let Ok(first) = record(bytes, at, block, types) else {
+                return Ok(());
+            };
+            if first.inode == 0 || first.name_in(bytes) != name.as_bytes() {
+                walk.report.add(Finding::Dots {
+                    dir,
+                    name,
+                    found: first.inode,
+                    expected: dir,
+                });
+            }
+            at += first.length;
+            if at >= bytes.len() {
+                break;
             }
         }
         Ok(())

@@ -12,6 +12,7 @@ use crate::{
     inode::Inode,
 };
 use alloc::{vec, vec::Vec};
+use core::ops::Range;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{Errno, SetXattr};
 use nandlab_xattr::{
@@ -34,6 +35,8 @@ struct Attribute {
     inside: bool,
     /// Where the entry lies, and the hash that it has there.
     stored: (usize, u32),
+    /// Where the value lies, with its padding.
+    value_at: Range<usize>,
 }
 
 impl Attribute {
@@ -113,10 +116,45 @@ fn parse(
             value: value.to_vec(),
             inside,
             stored: (at, le32(bytes, at + 12)),
+            value_at: offset..offset + size.next_multiple_of(4),
         });
         at = at + ENTRY + name.next_multiple_of(4);
     }
     Ok(all)
+}
+
+/// The first attribute whose hash, name space or place is wrong: with the field, what it is, and
+/// what it should be.
+fn wrong_attribute(all: &[Attribute]) -> Option<(&Attribute, &'static str, u64, &'static str)> {
+    for (index, one) in all.iter().enumerate() {
+        if !one.allows(one.stored.1) {
+            let expected = "the hash of its name and its value";
+            return Some((one, "hash of an attribute", one.stored.1.into(), expected));
+        }
+        if one.space == 0 {
+            let expected = "a name in a known name space";
+            return Some((one, "name of an attribute", one.space.into(), expected));
+        }
+        let overlaps = |other: &Attribute| {
+            let value = &other.value_at;
+            let entry = other.stored.0..other.stored.0 + ENTRY + other.name.len();
+            let meets = |range: &Range<usize>| {
+                range.start < one.value_at.end && one.value_at.start < range.end
+            };
+            other.inside == one.inside && (meets(&entry) || meets(value))
+        };
+        // With its own entry, but not with its own value.
+        let entry = one.stored.0..one.stored.0 + ENTRY + one.name.len();
+        let own = entry.start < one.value_at.end && one.value_at.start < entry.end;
+        let mut others = all[..index].iter().chain(&all[index + 1..]);
+        let collides = !one.value.is_empty() && (own || others.any(overlaps));
+        if collides && !one.inside {
+            let expected = "a place that no other attribute has";
+            let at = one.value_at.start as u64;
+            return Some((one, "value of an attribute", at, expected));
+        }
+    }
+    None
 }
 
 /// Writes entries from `from` on and values from the end.
@@ -204,24 +242,22 @@ impl<D: BlockDevice> Ext<D> {
         let inode = self.inode(number)?;
         let all = self.attributes(number, &inode)?;
         let (table, place) = self.inode_place(number);
-        match all.iter().find(|one| !one.allows(one.stored.1)) {
-            None => Ok(()),
-            Some(wrong) => {
-                let (at, found) = wrong.stored;
-                let inside = place + INODE_OLD as usize + usize::from(inode.extra) + at;
-                let (block, offset) = match wrong.inside {
-                    true => (table, inside),
-                    false => (inode.attributes, at),
-                };
-                Err(ExtError::Block {
-                    block,
-                    offset: offset as u32,
-                    field: "hash of an attribute",
-                    found: found.into(),
-                    expected: "the hash of its name and its value",
-                })
-            }
-        }
+        let Some((wrong, field, found, expected)) = wrong_attribute(&all) else {
+            return Ok(());
+        };
+        let at = wrong.stored.0;
+        let inside = place + INODE_OLD as usize + usize::from(inode.extra) + at;
+        let (block, offset) = match wrong.inside {
+            true => (table, inside),
+            false => (inode.attributes, at),
+        };
+        Err(ExtError::Block {
+            block,
+            offset: offset as u32,
+            field,
+            found,
+            expected,
+        })
     }
 
     pub(crate) fn get_attribute(&mut self, number: u32, name: &[u8]) -> Result<Vec<u8>, ExtError> {
@@ -270,6 +306,7 @@ impl<D: BlockDevice> Ext<D> {
                 value,
                 inside: true,
                 stored: (0, 0),
+                value_at: 0..0,
             };
             let own = new.bytes() + 4;
             let sum = |inside| {

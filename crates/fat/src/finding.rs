@@ -274,8 +274,13 @@ impl report::Finding for Finding {
                 Severity::Waste
             }
             Self::DotDot { .. } | Self::LongName { .. } => Severity::Waste,
-            Self::Behind { slot, end, .. } if *end > 0 && slot.is_multiple_of(SECTOR_SLOTS) => {
-                Severity::Waste
+            Self::Behind { slot, end, .. } => {
+                // The sector of the end, which was not written, had something in it before.
+                let next = slot / SECTOR_SLOTS <= end / SECTOR_SLOTS + 1;
+                match *end > 0 && next && slot.is_multiple_of(SECTOR_SLOTS) {
+                    true => Severity::Waste,
+                    false => Severity::Damage,
+                }
             }
             // The next write gives a free cluster away.
             Self::Chain { within, found, .. } if !within && *found != FREE => Severity::Waste,

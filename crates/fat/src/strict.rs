@@ -17,6 +17,8 @@ use nandlab_block::BlockDevice;
 const REFUSED: &[u8] = b"*?<>|\"\\/:.";
 /// First byte of a short name that begins with 0xE5, the mark of a free slot.
 const ESCAPED: u8 = 0x05;
+/// Bit of byte 12: the short name is none (fsck.fat's `FAT_NO_83`).
+const NO_SHORT: u8 = 0x20;
 /// Where a long name's slot has its kind, and a cluster that it does not have.
 const LONG_KIND: usize = 12;
 const LONG_START: usize = 26;
@@ -72,7 +74,8 @@ pub(crate) fn slot(
         SlotKind::Dot if !root && index < 2 => None,
         SlotKind::Dot | SlotKind::Entry => {
             let name = short_of(slot);
-            (!is_short_name(&name)).then_some(Finding::ShortName {
+            let right = is_short_name(&name) && slot[12] & NO_SHORT == 0;
+            (!right).then_some(Finding::ShortName {
                 path,
                 slot: index,
                 name,
@@ -112,28 +115,60 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(())
     }
 
-    /// No slot behind the one that ends a directory is in use.
+    /// No slot behind the one that ends a directory is in use; of those that are, the first and the
+    /// first that is wrong by itself are reported.
     pub(crate) fn check_end(
         &mut self,
         walk: &mut Walk,
         visit: &Visit,
         end: u32,
     ) -> Result<(), FatError> {
+        let mut first = true;
         for index in end + 1.. {
             let Some(at) = self.visit_place(visit, index) else {
                 break;
             };
             let slot = self.store.slot(at)?;
-            if !matches!(slot_kind(&slot), SlotKind::End | SlotKind::Deleted) {
+            if matches!(slot_kind(&slot), SlotKind::End | SlotKind::Deleted) {
+                continue;
+            }
+            if core::mem::take(&mut first) {
                 walk.report.add(Finding::Behind {
                     path: text(&visit.path),
                     slot: index,
                     end,
                     at,
                 });
+            }
+            let wrong = self::slot(walk, visit, (&slot, index, at));
+            if let Some(finding) = wrong.or_else(|| self.wrong_entry(visit, (&slot, at))) {
+                walk.report.add(finding);
                 break;
             }
         }
         Ok(())
+    }
+
+    /// What is wrong with the length or the cluster of an entry.
+    fn wrong_entry(&self, visit: &Visit, (slot, at): (&Slot, u64)) -> Option<Finding> {
+        let layout = &self.store.layout;
+        let directory = slot[11] & attr::DIRECTORY != 0;
+        let found = slot_start(slot, layout.bits);
+        if slot_kind(slot) != SlotKind::Entry {
+            return None;
+        }
+        if !layout.is_cluster(found) && (directory || found != 0) {
+            return Some(Finding::Start {
+                path: text(&visit.path),
+                found,
+                at,
+            });
+        }
+        let size = slot_size(slot);
+        (directory && size != 0).then(|| Finding::DirectorySize {
+            path: text(&visit.path),
+            size,
+            at,
+        })
     }
 }

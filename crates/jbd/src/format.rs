@@ -178,6 +178,7 @@ mod field {
     pub const SEQUENCE: usize = 24;
     pub const START: usize = 28;
     pub const ERROR: usize = 32;
+    pub const COMPATIBLE: usize = 36;
     pub const INCOMPATIBLE: usize = 40;
     pub const READ_ONLY: usize = 44;
     pub const UUID: usize = 48;
@@ -189,9 +190,25 @@ mod field {
 /// Incompatible feature: there may be revoke blocks.
 const REVOKES: u32 = 1;
 
-/// Checks block 0 of a journal for which there are `mapped` blocks.
+/// Checks block 0 of a journal for which there are `mapped` blocks: more strictly than a mount, which
+/// passes over fields of the second version in a journal of the first.
 pub fn check_superblock(bytes: &[u8], mapped: u32) -> Result<(), JournalError> {
-    Superblock::parse(bytes.into(), mapped).map(drop)
+    let sb = Superblock::parse(bytes.into(), mapped)?;
+    let later = [
+        field::COMPATIBLE,
+        field::INCOMPATIBLE,
+        field::READ_ONLY,
+        field::USERS,
+    ];
+    match later.into_iter().find(|at| word(&sb.0, *at) != 0) {
+        Some(offset) if !sb.is_v2() => Err(JournalError::Superblock {
+            offset,
+            field: "field of version 2",
+            found: word(&sb.0, offset),
+            expected: "0 in a journal of version 1",
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The journal's superblock: its block 0. What is not known is kept as found.

@@ -2,7 +2,7 @@
 
 use super::judges::{Format, complaints};
 use super::{Campaign, Tally, keep};
-use nandlab_block::Ram;
+use nandlab_block::{BlockDevice, Ram};
 use nandlab_damage::disk::{Bytes, Target};
 use nandlab_damage::edit::{Script, random};
 use nandlab_damage::{ext, f2fs, fat};
@@ -36,11 +36,20 @@ fn damaged(target: Target, number: u64) -> Ram {
 }
 
 /// What our check says, with its findings.
-fn verdict(ram: &Ram) -> Result<(Verdict, Vec<Finding>), String> {
-    let ram = ram.clone();
+fn verdict(disk: &Ram) -> Result<(Verdict, Vec<Finding>), String> {
+    let ram = disk.clone();
     let place = Place::bytes("disk", move || Box::new(Bytes(ram.clone())));
     let mut volume =
         Volume::at(place, &Opening::default(), Access::Read).map_err(|error| error.to_string())?;
+    // The tool is given the whole disk; a volume that lies further in is another.
+    let raw = volume
+        .found()
+        .place
+        .raw()
+        .map_err(|error| error.to_string())?;
+    if raw.len() != disk.geometry().bytes() {
+        return Err("found in a part of the disk".into());
+    }
     let checked = check(&mut volume).map_err(|error| error.to_string())?;
     Ok((checked.verdict(), checked.findings))
 }

@@ -51,6 +51,21 @@ pub const KNOWN: &[Known] = &[
         "Timestamp(s) on inode",
         NotClaimed("any time is a time, if one of the far future"),
     ),
+    line(
+        Ext,
+        "Backing up journal inode block information",
+        NotClaimed("the superblock's copy of the journal's inode serves e2fsck only"),
+    ),
+    line(
+        Ext,
+        "Adding dirhash hint",
+        NotClaimed("without the hint, hashes are those of the machine's bytes"),
+    ),
+    line(
+        Fat,
+        "Is a dot with no 8.3 name flag",
+        NotClaimed("byte 12 of a dot entry is reserved, and read by nobody"),
+    ),
     line(Fat, "File size is", Reported("are one file")),
     line(Fat, "FATs differ", Reported("table copy")),
     line(
@@ -66,6 +81,7 @@ pub const KNOWN: &[Known] = &[
     line(Fat, "Free cluster summary wrong", Reported("free clusters")),
     line(Fat, "Dirty bit is set", Reported("note")),
     line(Fat, "unused cluster", Reported("belong to no file")),
+    line(Fat, "unused cluster", Reported("table copy")),
     line(
         Fat,
         "Orphaned long file name",
@@ -106,6 +122,12 @@ pub const KNOWN: &[Known] = &[
     line(Fat, "share clusters", Reported("are one file")),
     line(Fat, "out of range (", Reported("chain goes on")),
     line(Fat, "out of range (", Reported("belong to no file")),
+    // A failure of fsck.fat itself, at a chain that ends with a bad cluster.
+    line(
+        Fat,
+        "next_cluster on bad cluster",
+        Reported("chain goes on"),
+    ),
     line(
         Fat,
         "Free cluster summary wrong",
