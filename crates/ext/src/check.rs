@@ -188,8 +188,9 @@ impl<D: BlockDevice> Ext<D> {
                     expected,
                 });
             }
-            if inode.is_dir() && (!inode.size.is_multiple_of(size) || inode.size == 0) {
-                let expected = last * size;
+            let expected = last * size;
+            let whole = inode.size.is_multiple_of(size) && (1..=expected).contains(&inode.size);
+            if inode.is_dir() && !whole {
                 walk.report.add(Finding::Field {
                     inode: number,
                     field: "length",

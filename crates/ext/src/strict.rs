@@ -11,8 +11,8 @@ use crate::{
     dir::record,
     finding::Finding,
     format::{
-        INODE_OLD, JOURNAL_INODE, Layout, RESIZE_INODE, compat, desc, flags, incompat, le16, le32,
-        sb,
+        DESC, INODE_OLD, JOURNAL_INODE, Layout, RESIZE_INODE, compat, desc, flags, incompat, le16,
+        le32, sb,
     },
     inode::Inode,
 };
@@ -43,6 +43,10 @@ const JOURNAL_UUID: usize = 208;
 /// the inodes at the table's end that were never used.
 const UNWRITTEN: u16 = 1 | 2;
 const DESC_UNUSED: usize = 28;
+/// The inode of bad blocks.
+const BAD_BLOCKS: u32 = 1;
+/// Where the superblock has the length of descriptors, which is 0 or 32 without 64 bits.
+const DESC_SIZE: usize = 254;
 /// The inode of the boot loader: of all reserved inodes, only this may have a mode.
 const BOOT_LOADER: u32 = 5;
 /// Flags that only volumes of other features have: compressed blocks, magic of AFS, verity, names
@@ -127,6 +131,9 @@ impl<D: BlockDevice> Ext<D> {
                 fields.push((at, field, found, found.min(room)));
             }
         }
+        let desc = u32::from(le16(bytes, DESC_SIZE));
+        let expected = if desc == DESC { DESC } else { 0 };
+        fields.push((DESC_SIZE, "length of a descriptor", desc, expected));
         let kept = le32(bytes, sb::RESERVED);
         let most = kept.min(layout.blocks / 2);
         fields.push((sb::RESERVED, "reserved blocks", kept, most));
@@ -220,6 +227,15 @@ impl<D: BlockDevice> Ext<D> {
                 inode: number,
                 field: "mode of a reserved inode",
                 found: inode.mode.into(),
+                expected: 0,
+            });
+        }
+        let owned = inode.uid | inode.gid | u32::from(inode.links) | inode.attributes;
+        if number == BAD_BLOCKS && owned != 0 {
+            walk.report.add(Finding::Field {
+                inode: number,
+                field: "owner, links or attributes of the bad blocks' inode",
+                found: owned.into(),
                 expected: 0,
             });
         }

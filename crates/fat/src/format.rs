@@ -164,7 +164,7 @@ impl Layout {
             fat_sectors,
             active: None,
             root_start: 0,
-            root_slots: if wide { 0 } else { root_slots },
+            root_slots,
             root_cluster: 0,
             data_start: 0,
             clusters: 0,
@@ -177,6 +177,11 @@ impl Layout {
             volume_id: le32(boot, if wide { 67 } else { 39 }),
             media,
         };
+        // Linux takes the data of FAT32 to begin behind such a directory, others do not.
+        if wide && root_slots != 0 {
+            let expected = "0: the root directory of FAT32 has clusters";
+            return Err(bad(17, "root directory entries", root_slots, expected));
+        }
         layout.measure()?;
         if wide {
             layout.widen(boot)?

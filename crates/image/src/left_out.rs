@@ -3,7 +3,7 @@
 //! *Promises.* JFFS2 leaves damaged nodes out of its tree, as Linux does: each such loss that the
 //! medium tells of is listed, with the path of its file and the range of its bytes where these are
 //! known. In a salvage, also what may be a loss: of JFFS2, writes that may have been interrupted,
-//! inodes without a name, and bytes that are no node; of other formats, each finding of their checks
+//! inodes without a name, and bytes that are no node; of other formats, each finding of a check
 //! that is more than a wrong count, since a chain or a block number that leads elsewhere reads
 //! without an error. *Knows nothing of* what reading a file tells by itself.
 

@@ -190,8 +190,8 @@ mod field {
 /// Incompatible feature: there may be revoke blocks.
 const REVOKES: u32 = 1;
 
-/// Checks block 0 of a journal for which there are `mapped` blocks: more strictly than a mount, which
-/// passes over fields of the second version in a journal of the first.
+/// Checks block 0 of a journal for which there are `mapped` blocks. It is stricter than a mount,
+/// which passes over fields of the second version in a journal of the first.
 pub fn check_superblock(bytes: &[u8], mapped: u32) -> Result<(), JournalError> {
     let sb = Superblock::parse(bytes.into(), mapped)?;
     let later = [

@@ -1,9 +1,9 @@
 //! Campaigns: many damaged images, on which our verdicts are compared with those of the formats'
 //! own tools.
 //!
-//! Each test takes a few hundred images of its format. The variable `NANDLAB_CAMPAIGN` sets another
-//! number: `COUNT` images, or `COUNT:SEED` with a seed other than 1. `NANDLAB_CAMPAIGN=0xCASE` makes
-//! one image again, by the number that a failure prints, and shows the findings and the tool's words:
+//! Each test takes a few hundred images of its format. `NANDLAB_CAMPAIGN` sets another number:
+//! `COUNT` images, or `COUNT:SEED` with a seed other than 1. `NANDLAB_CAMPAIGN=0xCASE` makes one
+//! image again, by the number that a failure prints, and shows the findings and the tool's words:
 //!
 //! ```text
 //! NANDLAB_CAMPAIGN=100000 cargo test -p nandlab-image --test all slow::campaign -- --nocapture
