@@ -22,7 +22,7 @@ const REQUIRED: [&str; 3] = ["virtio_pci", "virtio_console", "virtio_blk"];
 /// Modules that tests load, as far as this kernel has them; a `*` ends a prefix. `mp` in the guest
 /// complains of one that is missing. What the modules need comes along by itself, except for
 /// algorithms, which they ask for by name only when they run.
-const WANTED: [&str; 38] = [
+const WANTED: [&str; 31] = [
     "mtd",
     "mtdblock",
     "mtdblock_ro",
@@ -52,13 +52,6 @@ const WANTED: [&str; 38] = [
     "lz4hc",
     "zstd",
     "deflate",
-    "aes_generic",
-    "cbc",
-    "cts",
-    "ecb",
-    "hmac",
-    "sha512_generic",
-    "xts",
     "nbd",
     "virtio_net",
 ];
