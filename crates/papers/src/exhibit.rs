@@ -30,14 +30,18 @@ impl Exhibit {
         Self::Table(TableExhibit::new(title, about, heads, rows))
     }
 
-    /// A series of a figure that has fewer than two points: nothing of it is drawn.
+    /// A series of a figure of which nothing is drawn: without a point, or a line of one.
     pub fn empty_series(&self) -> Option<&str> {
         let Self::Figures(_, figures) = self else {
             return None;
         };
-        let mut series = figures.iter().flat_map(|figure| &figure.series);
-        let empty = series.find(|(_, points)| points.len() < 2);
-        empty.map(|(name, _)| name.as_str())
+        let of_figure = |figure: &Figure| {
+            let least = if figure.drawn == Drawn::Dots { 1 } else { 2 };
+            let mut series = figure.series.iter();
+            series.position(|(_, points)| points.len() < least)
+        };
+        let mut all = figures.iter();
+        all.find_map(|figure| Some(figure.series[of_figure(figure)?].0.as_str()))
     }
 }
 
