@@ -36,7 +36,7 @@ fn mark(disk: &mut Ram, names: &[&str]) {
             let len = u32::from_le_bytes([bytes[88], bytes[89], bytes[90], bytes[91]]);
             len as usize == name.len() && bytes[92..].starts_with(name.as_bytes())
         };
-        if is_inode && names.iter().any(|name| is_named(&name)) {
+        if is_inode && names.iter().any(is_named) {
             poke(disk, block * 4096 + 2, &[bytes[2] | 4]);
         }
     }
