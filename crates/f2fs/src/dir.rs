@@ -125,7 +125,6 @@ impl<D: BlockDevice> F2fs<D> {
         failure.map_or(Ok(None), Err)
     }
 
-    /// Adds a name that is not there.
     /// Finds a name without its hash.
     fn find_by_name(&mut self, dir: u32, name: &[u8]) -> Result<Option<Found>, F2fsError> {
         let mut found = None;
@@ -137,6 +136,7 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(found)
     }
 
+    /// Adds a name that is not there.
     pub(crate) fn add_entry(
         &mut self,
         dir: u32,

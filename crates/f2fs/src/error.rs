@@ -33,7 +33,7 @@ pub enum F2fsError {
         /// Its name.
         name: &'static str,
     },
-    /// The volume has a feature that no write here would keep up.
+    /// The volume has a feature whose structures this crate does not update: it is only read.
     #[error("superblock, byte 2180: feature {bit:#x}, {name}: such a volume is only read")]
     OnlyRead {
         /// Its bit.
@@ -41,7 +41,7 @@ pub enum F2fsError {
         /// Its name.
         name: &'static str,
     },
-    /// What only a key, or a means that is not here, opens or changes.
+    /// The inode is encrypted, compressed or protected, and the call needs what that seals.
     #[error("inode {ino} is {seal}, which is not supported")]
     Sealed {
         /// The inode.

@@ -4,7 +4,8 @@
 //! f2fs-tools 1.15 have them by default; [`format`](mkfs::format) makes one, byte by byte as
 //! mkfs.f2fs; [`check`](F2fs::check) finds what is wrong with one. Features that are not understood
 //! are refused by name, where they matter: those that a volume only allows its inodes matter where
-//! an inode has them (see [`Seal`]). No volume, whatever its bytes, makes any of them panic or loop for ever.
+//! an inode has them (see [`Seal`]). No volume, whatever its bytes, makes any of them panic or loop
+//! for ever.
 //!
 //! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, processes or
 //! clocks.

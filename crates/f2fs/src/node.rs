@@ -30,11 +30,7 @@ pub(crate) struct Shape {
 impl Shape {
     pub fn of(bytes: &[u8], layout: &Layout) -> Self {
         let flags = bytes[inode::INLINE];
-        let extra = if flags & inode::EXTRA_ATTR != 0 {
-            usize::from(le16(bytes, inode::EXTRA_SIZE))
-        } else {
-            0
-        };
+        let extra = extra_bytes(bytes);
         let xattr = match extra {
             4.. if layout.has(feature::FLEXIBLE_XATTR) => {
                 u32::from(le16(bytes, inode::XATTR_SLOTS))
@@ -76,6 +72,14 @@ impl Shape {
     }
 }
 
+/// Bytes between the fields that every inode has and the addresses.
+pub(crate) fn extra_bytes(bytes: &[u8]) -> usize {
+    match bytes[inode::INLINE] & inode::EXTRA_ATTR {
+        0 => 0,
+        _ => le16(bytes, inode::EXTRA_SIZE).into(),
+    }
+}
+
 /// The checksum of an inode.
 fn checksum(bytes: &[u8], layout: &Layout) -> u32 {
     let seed = crc(!0, &layout.uuid);
@@ -90,9 +94,7 @@ fn checksum(bytes: &[u8], layout: &Layout) -> u32 {
 }
 
 fn has_checksum(bytes: &[u8], layout: &Layout) -> bool {
-    let extra =
-        bytes[inode::INLINE] & inode::EXTRA_ATTR != 0 && le16(bytes, inode::EXTRA_SIZE) >= 12;
-    extra && layout.has(feature::INODE_CHECKSUM)
+    extra_bytes(bytes) >= 12 && layout.has(feature::INODE_CHECKSUM)
 }
 
 /// Judges a node that was read.
@@ -115,15 +117,11 @@ pub(crate) fn check(bytes: &[u8], nid: u32, layout: &Layout) -> Result<(), F2fsE
     if le32(bytes, footer::INO) != nid {
         return Ok(());
     }
-    let extra = if bytes[inode::INLINE] & inode::EXTRA_ATTR != 0 {
-        le16(bytes, inode::EXTRA_SIZE)
-    } else {
-        0
-    };
+    let extra = extra_bytes(bytes);
     if !extra.is_multiple_of(4) || extra > 64 {
         return fail(
             "bytes of extra attributes",
-            extra.into(),
+            extra as u64,
             "a multiple of 4, at most 64",
         );
     }

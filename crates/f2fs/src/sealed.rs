@@ -5,9 +5,9 @@
 //! contents (of a directory, the names) are an error that says why, and nothing changes it.
 
 use crate::{
-    F2fs, F2fsError, Layout,
+    F2fs, F2fsError,
     format::{inode, le32, le64},
-    node::{Shape, kind},
+    node::{extra_bytes, kind},
     superblock::feature,
 };
 use nandlab_block::BlockDevice;
@@ -29,12 +29,12 @@ pub enum Seal {
 
 impl Seal {
     /// The seal of an inode, if it has one.
-    fn of(bytes: &[u8], layout: &Layout) -> Option<Self> {
+    fn of(bytes: &[u8], may_compress: bool) -> Option<Self> {
         let advice = bytes[inode::ADVISE];
         let compressed = || {
-            layout.has(feature::COMPRESSION)
+            may_compress
                 && kind(bytes) == Some(FileType::File)
-                && Shape::of(bytes, layout).extra > inode::COMPRESSED_BLOCKS - inode::SLOTS
+                && extra_bytes(bytes) > inode::COMPRESSED_BLOCKS - inode::SLOTS
                 && le64(bytes, inode::COMPRESSED_BLOCKS) > 0
         };
         if advice & inode::ADVISE_ENCRYPTED != 0 {
@@ -49,19 +49,19 @@ impl Seal {
 
 impl<D: BlockDevice> F2fs<D> {
     fn seal(&mut self, ino: u32) -> Result<Option<Seal>, F2fsError> {
-        let layout = self.layout.clone();
-        Ok(Seal::of(self.inode(ino)?, &layout))
+        let may_compress = self.layout.has(feature::COMPRESSION);
+        Ok(Seal::of(self.inode(ino)?, may_compress))
     }
 
-    /// Refuses contents that cannot be opened.
+    /// Refuses contents that cannot be opened: all sealed ones but those under fs-verity.
     pub(crate) fn check_readable(&mut self, ino: u32) -> Result<(), F2fsError> {
-        match self.seal(ino)? {
-            None | Some(Seal::Verity) => Ok(()),
+        match self.seal(ino)?.filter(|seal| *seal != Seal::Verity) {
+            None => Ok(()),
             Some(seal) => Err(F2fsError::Sealed { ino, seal }),
         }
     }
 
-    /// Refuses to change what is not understood.
+    /// Refuses to change a sealed inode.
     pub(crate) fn check_changeable(&mut self, ino: u32) -> Result<(), F2fsError> {
         match self.seal(ino)? {
             None => Ok(()),
@@ -76,6 +76,7 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// Whether a directory does not tell upper from lower case: its hashes are of folded names.
     pub(crate) fn is_folded(&mut self, dir: u32) -> Result<bool, F2fsError> {
-        Ok(le32(self.inode(dir)?, inode::FLAGS) & inode::FLAG_CASEFOLD != 0)
+        Ok(self.layout.has(feature::CASEFOLD)
+            && le32(self.inode(dir)?, inode::FLAGS) & inode::FLAG_CASEFOLD != 0)
     }
 }

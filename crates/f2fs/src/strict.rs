@@ -10,15 +10,13 @@ use crate::{
     finding::Finding,
     format::{BLOCK, FIRST_NID, NAT_ENTRIES, NULL, inode, le32},
     summary::NatEntry,
+    superblock::feature,
 };
 use nandlab_block::BlockDevice;
+use nandlab_vfs::NAME_MAX;
 
 /// The address that the entries of the two inodes without nodes have.
 const NOWHERE: u32 = 1;
-/// The longest name of a file.
-const NAME_MAX: u32 = 255;
-/// Flag of a directory whose names have no case.
-const NO_CASE: u32 = 0x4000_0000;
 
 impl<D: BlockDevice> F2fs<D> {
     /// The table's entries by themselves, those that the journal replaces included.
@@ -71,6 +69,7 @@ impl<D: BlockDevice> F2fs<D> {
         check: &mut Check,
     ) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
+        let may_fold = self.layout.has(feature::CASEFOLD);
         let bytes = self.inode(ino)?;
         let mut wrong = |field, found: u32, expected: u32| {
             if found != expected {
@@ -98,9 +97,11 @@ impl<D: BlockDevice> F2fs<D> {
             wrong("flag of contents in the inode", 0, inode::DATA_EXIST.into());
         }
         let name = le32(bytes, inode::NAME_LEN);
-        wrong("length of the name", name, name.min(NAME_MAX));
-        let no_case = le32(bytes, inode::FLAGS) & NO_CASE;
-        wrong("flag of names without case", no_case, 0);
+        wrong("length of the name", name, name.min(NAME_MAX as u32));
+        if !may_fold {
+            let folds = le32(bytes, inode::FLAGS) & inode::FLAG_CASEFOLD;
+            wrong("flag of names without case", folds, 0);
+        }
         Ok(())
     }
 

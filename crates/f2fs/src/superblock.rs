@@ -91,6 +91,7 @@ pub(crate) mod feature {
     pub const FLEXIBLE_XATTR: u32 = 0x0040;
     pub const BIRTH: u32 = 0x0100;
     pub const SB_CHECKSUM: u32 = 0x0800;
+    pub const CASEFOLD: u32 = 0x1000;
     pub const COMPRESSION: u32 = 0x2000;
 }
 
@@ -129,7 +130,7 @@ pub struct Layout {
     pub payload: u32,
     /// Feature bits.
     pub features: u32,
-    /// Inodes of the quota files, which have no name; 0 where there is none.
+    /// Inode numbers of the quota files, which have no names; 0 means no file.
     pub quotas: [u32; 3],
     /// The volume's identity.
     pub uuid: [u8; 16],

@@ -26,8 +26,13 @@ fn life(device: &str) -> String {
     )
 }
 
-/// Marks the inodes of these names as encrypted (`FADVISE_ENCRYPT_BIT`).
-fn mark(disk: &mut Ram, names: &[&str]) {
+/// Byte and bit of an inode that say that it is encrypted (`FADVISE_ENCRYPT_BIT`).
+const ENCRYPTED: (u64, u8) = (2, 0x04);
+/// Those of a directory whose names have no case (`F2FS_CASEFOLD_FL`).
+const FOLDED: (u64, u8) = (83, 0x40);
+
+/// Sets a bit in the inodes of these names.
+fn mark(disk: &mut Ram, names: &[&str], (byte, bit): (u64, u8)) {
     for block in 0..disk.geometry().bytes() / 4096 {
         let mut bytes = [0; 4096];
         disk.read(Lba(block * 8), &mut bytes).unwrap();
@@ -37,7 +42,7 @@ fn mark(disk: &mut Ram, names: &[&str]) {
             len as usize == name.len() && bytes[92..].starts_with(name.as_bytes())
         };
         if is_inode && names.iter().any(is_named) {
-            poke(disk, block * 4096 + 2, &[bytes[2] | 4]);
+            poke(disk, block * 4096 + byte, &[bytes[byte as usize] | bit]);
         }
     }
 }
@@ -60,10 +65,13 @@ fn of_volumes_with_encrypted_and_compressed_files_the_others_are_read_and_writte
     volumes.boot();
     let [mut all, mut disk] = ["all", "quotas"].map(|name| {
         let mut disk = volumes.load(name);
-        mark(&mut disk, &["vault", "secret", "sealed"]);
+        mark(&mut disk, &["vault", "secret", "sealed"], ENCRYPTED);
         sealed_and_open(&mut disk);
         disk
     });
+    // Hashes of folded names are not known here: names are compared.
+    mark(&mut disk, &["plain"], FOLDED);
+    sealed_and_open(&mut disk);
     let refused = nandlab_f2fs::F2fs::mount(&mut disk, Options::default()).unwrap_err();
     let only_read = F2fsError::OnlyRead {
         bit: 0x10,
@@ -119,7 +127,7 @@ fn sealed_and_open(disk: &mut Ram) {
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
 }
 
-/// Changes what is open, and tries to change what is not.
+/// Changes files without a seal, and tries to change sealed ones.
 fn edit(disk: &mut Ram) {
     let mut f2fs = mount(disk);
     let now = Time::new(1_500_000_000);
