@@ -1,16 +1,17 @@
 //! The command line on damaged images: every verb of `nandlab image`, as a process of its own.
 //!
-//! *Promises.* A number and a seed give one image and one list of runs, on every machine. A finding
-//! is a run that panics, ends by a signal, takes over [`SECONDS_MAX`] or [`BYTES_MAX`] of memory; an
-//! edit that fails and leaves the image changed; an image that a check calls sound, and damaged
-//! after an edit that succeeds. Each is kept with the words that show it again.
+//! *Promises.* A number and a seed give one image and one list of runs, on every machine. Three
+//! things are findings: a run that panics, ends by a signal, or takes over [`SECONDS_MAX`] or
+//! [`BYTES_MAX`] of memory; an edit that fails and leaves the image changed; an image that a check
+//! calls sound, and damaged after an edit that succeeds. Each is kept with the words that show it
+//! again.
 //!
 //! *Works on* the media of [`image`](crate::image): their edits repair checksums, or on purpose do
 //! not. *Needs* `timeout` (coreutils) and `prlimit` (util-linux).
 
 use crate::image::{Medium, medium};
 use nandlab_block::{BlockDevice, Lba, Ram};
-use nandlab_damage::edit::Script;
+use nandlab_damage::edit::{Script, random};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -316,10 +317,7 @@ impl<'a> Bench<'a> {
 
 /// The bytes that say what image number `number` is.
 fn input(seed: u64, number: u64) -> Vec<u8> {
-    let random = |at: u64| nandlab_sim::mix(nandlab_sim::mix(seed, number), at);
-    let edits = 1 + random(u64::MAX) % EDITS_MAX;
-    let bytes = (0..=edits).flat_map(|at| random(at).to_le_bytes());
-    let mut bytes: Vec<u8> = bytes.skip(4).collect();
+    let mut bytes = random(nandlab_sim::mix(seed, number), EDITS_MAX);
     // F2FS is large: it gets one of so many.
     if matches!(bytes[0] % 13, 5 | 11) && !number.is_multiple_of(4) {
         bytes[0] -= 1;

@@ -169,7 +169,7 @@ pub enum BlockError {
     /// The device does not offer this operation.
     #[error("operation not supported by this device")]
     Unsupported,
-    /// The device cannot be written, or not any more; a layer that refuses says why.
+    /// The device takes no writes. If a layer stopped writing, its fault says why.
     #[error("read-only device")]
     ReadOnly(#[source] Option<LayerFault>),
     /// The layer broke its own rules or those of the layer below; the device refuses everything

@@ -97,7 +97,7 @@ impl Disk {
                 data[at as usize % SECTOR] ^= mask;
                 put(&mut self.ram, lba, &data);
             }
-            Strike::Fill { at, value, .. } => {
+            Strike::Fill { at, value } => {
                 put(&mut self.ram, at / SECTOR as u64, &[value; SECTOR]);
             }
             Strike::Swap { first, second, len } => self.swap(first, second, len),

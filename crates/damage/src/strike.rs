@@ -16,12 +16,10 @@ pub enum Strike {
         /// Which bits.
         mask: u8,
     },
-    /// A run of bytes all get the same value.
+    /// All bytes of a sector get the same value.
     Fill {
-        /// Where.
+        /// Where it begins.
         at: u64,
-        /// How many.
-        len: u64,
         /// Zero or 0xFF.
         value: u8,
     },
@@ -53,7 +51,6 @@ impl Strike {
             },
             4 | 5 => Self::Fill {
                 at,
-                len: SECTOR,
                 value: if word(1) & 1 == 0 { 0 } else { 0xFF },
             },
             _ => Self::Swap {

@@ -54,6 +54,16 @@ impl Walk {
         self.used[block as usize / 64] >> (block % 64) & 1 == 1
     }
 
+    /// A field of an inode is wrong.
+    pub(crate) fn wrong(&mut self, inode: u32, field: &'static str, (found, expected): (u64, u64)) {
+        self.report.add(Finding::Field {
+            inode,
+            field,
+            found,
+            expected,
+        });
+    }
+
     /// An inode's type in records; 0 while it is not in use.
     pub(crate) fn kind(&self, inode: u32) -> u8 {
         self.seen[inode as usize].kind
@@ -139,12 +149,12 @@ impl<D: BlockDevice> Ext<D> {
             return self.check_reserved(walk, number, &inode);
         }
         if resize && (inode.links == 0 || inode.kind() != Some(FileType::File)) {
-            walk.report.add(Finding::Field {
-                inode: number,
-                field: "mode, with links or without,",
-                found: inode.mode.into(),
-                expected: FileType::File.mode().into(),
-            });
+            let expected = FileType::File.mode().into();
+            walk.wrong(
+                number,
+                "mode, with links or without,",
+                (inode.mode.into(), expected),
+            );
         }
         if inode.links == 0 {
             return Ok(());

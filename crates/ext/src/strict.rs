@@ -36,6 +36,17 @@ const OTHERS: [(usize, &str); 4] = [
     (620, "inode of project quotas"),
     (640, "inode of the orphan file"),
 ];
+/// Bytes behind the first 128 that each inode must have, and that new ones get: place, name.
+const EXTRA: [(usize, &str); 2] = [
+    (
+        sb::MIN_EXTRA,
+        "required bytes behind the first 128 of an inode",
+    ),
+    (
+        sb::WANT_EXTRA,
+        "desired bytes behind the first 128 of an inode",
+    ),
+];
 /// The device of a journal that lies elsewhere, and its UUID.
 const JOURNAL_DEVICE: usize = 228;
 const JOURNAL_UUID: usize = 208;
@@ -63,88 +74,17 @@ const FILE_FLAGS: u32 = 0x10 | 0x20;
 const FAST_LINK: usize = 60;
 
 impl<D: BlockDevice> Ext<D> {
-    /// The superblock's fields, and the journal.
+    /// The superblock's fields, marks of groups, and the journal.
     pub(crate) fn check_super(&mut self, walk: &mut Walk) -> Result<(), ExtError> {
         let layout = self.store.layout;
-        let has_journal = layout.has(compat::HAS_JOURNAL);
         let bytes = self.store.superblock()?;
-        // A recovered log may have had another superblock.
-        let now = Layout::parse(bytes).map(|layout| Layout {
-            incompat: layout.incompat & !incompat::RECOVER,
-            extra_isize: 0,
-            ..layout
-        });
-        let same = Layout {
-            incompat: layout.incompat & !incompat::RECOVER,
-            extra_isize: 0,
-            ..layout
-        };
-        match now {
-            Ok(now) if now == same => {}
-            Ok(now) => walk.report.add(Finding::Super {
-                at: sb::COMPAT as u16,
-                field: "shape after the journal's recovery",
-                found: now.compat,
-                expected: same.compat,
-            }),
-            Err(error) => walk.report.add(Finding::Unreadable {
-                inode: JOURNAL_INODE,
-                error,
-            }),
-        }
+        check_shape(walk, bytes, &layout);
         let journal = le32(bytes, sb::JOURNAL_INODE);
-        let expected = if has_journal { JOURNAL_INODE } else { 0 };
-        let mut fields: Vec<_> = OTHERS
-            .map(|(at, field)| (at, field, le32(bytes, at), 0))
-            .into();
-        fields.push((sb::JOURNAL_INODE, "inode of the journal", journal, expected));
-        let device = le32(bytes, JOURNAL_DEVICE);
-        fields.push((JOURNAL_DEVICE, "device of the journal", device, 0));
-        // As ext4 has it, a fragment is a cluster of blocks; ext3 has neither.
-        for (at, of, field) in [
-            (sb::LOG_FRAGMENT, sb::LOG_BLOCK, "size of fragments"),
-            (
-                sb::FRAGMENTS_PER_GROUP,
-                sb::PER_GROUP,
-                "fragments of a group",
-            ),
-        ] {
-            fields.push((at, field, le32(bytes, at), le32(bytes, of)));
-        }
-        // Any UUID means a journal on another device.
-        let uuid = (0..4).map(|word| le32(bytes, JOURNAL_UUID + 4 * word));
-        let word = uuid.fold(0, |all, word| all | word);
-        fields.push((JOURNAL_UUID, "UUID of the journal", word, 0));
-        let room = u32::from(le16(bytes, sb::INODE_SIZE)).saturating_sub(INODE_OLD);
-        for (at, field) in [
-            (
-                sb::MIN_EXTRA,
-                "required bytes behind the first 128 of an inode",
-            ),
-            (
-                sb::WANT_EXTRA,
-                "desired bytes behind the first 128 of an inode",
-            ),
-        ] {
-            let found = u32::from(le16(bytes, at));
-            if layout.inode_size > INODE_OLD {
-                fields.push((at, field, found, found.min(room)));
-            }
-        }
-        let desc = u32::from(le16(bytes, DESC_SIZE));
-        let expected = if desc == DESC { DESC } else { 0 };
-        fields.push((DESC_SIZE, "length of a descriptor", desc, expected));
-        let kept = le32(bytes, sb::RESERVED);
-        let most = kept.min(layout.blocks / 2);
-        fields.push((sb::RESERVED, "reserved blocks", kept, most));
-        if !layout.has(compat::RESIZE_INODE) {
-            let kept = le16(bytes, sb::RESERVED_GDT).into();
-            fields.push((sb::RESERVED_GDT, "blocks kept for descriptors", kept, 0));
-        }
-        for (at, field, found, expected) in fields {
+        for (at, field, found, expected) in super_fields(bytes, &layout) {
             if found != expected {
+                let at = at as u16;
                 walk.report.add(Finding::Super {
-                    at: at as u16,
+                    at,
                     field,
                     found,
                     expected,
@@ -154,20 +94,18 @@ impl<D: BlockDevice> Ext<D> {
         for group in 0..layout.groups {
             self.check_marks(walk, group)?;
         }
-        if !has_journal || journal != JOURNAL_INODE {
+        if !layout.has(compat::HAS_JOURNAL) || journal != JOURNAL_INODE {
             return Ok(());
         }
         match self.check_journal() {
-            Ok(()) => Ok(()),
-            Err(error @ ExtError::Device(_)) => Err(error),
-            Err(error) => {
-                walk.report.add(Finding::Unreadable {
-                    inode: JOURNAL_INODE,
-                    error,
-                });
-                Ok(())
-            }
+            Err(error @ ExtError::Device(_)) => return Err(error),
+            Err(error) => walk.report.add(Finding::Unreadable {
+                inode: JOURNAL_INODE,
+                error,
+            }),
+            Ok(()) => {}
         }
+        Ok(())
     }
 
     /// No group has marks of ext4's tables that were never written.
@@ -223,21 +161,15 @@ impl<D: BlockDevice> Ext<D> {
             _ => inode.mode == 0,
         };
         if !right {
-            walk.report.add(Finding::Field {
-                inode: number,
-                field: "mode of a reserved inode",
-                found: inode.mode.into(),
-                expected: 0,
-            });
+            walk.wrong(number, "mode of a reserved inode", (inode.mode.into(), 0));
         }
         let owned = inode.uid | inode.gid | u32::from(inode.links) | inode.attributes;
         if number == BAD_BLOCKS && owned != 0 {
-            walk.report.add(Finding::Field {
-                inode: number,
-                field: "owner, links or attributes of the bad blocks' inode",
-                found: owned.into(),
-                expected: 0,
-            });
+            walk.wrong(
+                number,
+                "owner, links or attributes of the bad blocks' inode",
+                (owned.into(), 0),
+            );
         }
         self.check_blocks(walk, number, inode, &mut 0).map(drop)
     }
@@ -245,29 +177,25 @@ impl<D: BlockDevice> Ext<D> {
     /// Flags and length of an inode in use.
     fn check_kind(&self, walk: &mut Walk, number: u32, inode: &Inode) {
         let layout = self.store.layout;
-        let mut wrong = |field, found: u64, expected: u64| {
-            walk.report.add(Finding::Field {
-                inode: number,
-                field,
-                found,
-                expected,
-            });
-        };
         for (flag, field) in FOREIGN_FLAGS {
             if inode.flags & flag != 0 {
-                wrong(field, flag.into(), 0);
+                walk.wrong(number, field, (flag.into(), 0));
             }
         }
         let indexed = inode.is_dir() && layout.has(compat::DIR_INDEX);
         if inode.flags & flags::INDEX != 0 && !indexed {
-            wrong("flag of an indexed directory", flags::INDEX.into(), 0);
+            walk.wrong(
+                number,
+                "flag of an indexed directory",
+                (flags::INDEX.into(), 0),
+            );
         }
         let plain = matches!(inode.kind(), Some(FileType::File | FileType::Directory));
         if !plain && inode.flags & FILE_FLAGS != 0 {
-            wrong(
+            walk.wrong(
+                number,
                 "flags of a file, on another inode,",
-                (inode.flags & FILE_FLAGS).into(),
-                0,
+                ((inode.flags & FILE_FLAGS).into(), 0),
             );
         }
         let most = match inode.kind() {
@@ -277,7 +205,7 @@ impl<D: BlockDevice> Ext<D> {
             _ => 0,
         };
         if inode.size > most {
-            wrong("length", inode.size, most);
+            walk.wrong(number, "length", (inode.size, most));
         }
     }
 
@@ -288,30 +216,14 @@ impl<D: BlockDevice> Ext<D> {
         number: u32,
         inode: &Inode,
     ) -> Result<(), ExtError> {
-        let mut wrong = |field, found: u64, expected: u64| {
-            walk.report.add(Finding::Field {
-                inode: number,
-                field,
-                found,
-                expected,
-            });
-        };
         if inode.dtime != 0 {
-            wrong(
+            walk.wrong(
+                number,
                 "time of deletion, of an inode in use,",
-                inode.dtime.into(),
-                0,
+                (inode.dtime.into(), 0),
             );
         }
         self.check_kind(walk, number, inode);
-        let mut wrong = |field, found: u64, expected: u64| {
-            walk.report.add(Finding::Field {
-                inode: number,
-                field,
-                found,
-                expected,
-            });
-        };
         let (block, at) = self.inode_place(number);
         let size = self.store.layout.inode_size as usize;
         let bytes = &self.store.block(block)?[at..at + size];
@@ -322,7 +234,7 @@ impl<D: BlockDevice> Ext<D> {
                 _ => le32(bytes, at),
             };
             if found != 0 && !(at == LENGTH_HIGH && is_file) {
-                wrong(field, found.into(), 0);
+                walk.wrong(number, field, (found.into(), 0));
             }
         }
         let room = size - INODE_OLD as usize;
@@ -331,10 +243,10 @@ impl<D: BlockDevice> Ext<D> {
             let right = extra == 0 || extra >= 4 && extra <= room && extra.is_multiple_of(4);
             if !right {
                 let expected = self.store.layout.extra_isize.into();
-                wrong(
+                walk.wrong(
+                    number,
                     "length of the fields behind the first 128 bytes",
-                    extra as u64,
-                    expected,
+                    (extra as u64, expected),
                 );
             }
         }
@@ -358,12 +270,7 @@ impl<D: BlockDevice> Ext<D> {
             false => length_of(self.store.block(inode.block[0])?),
         };
         if found == 0 || found != inode.size {
-            walk.report.add(Finding::Field {
-                inode: number,
-                field: "length of a symbolic link",
-                found: inode.size,
-                expected: found,
-            });
+            walk.wrong(number, "length of a symbolic link", (inode.size, found));
         }
         Ok(())
     }
@@ -374,12 +281,7 @@ impl<D: BlockDevice> Ext<D> {
         let layout = self.store.layout;
         let mut wrong = |field, found: u32, expected: u32| {
             if found != expected {
-                walk.report.add(Finding::Field {
-                    inode: RESIZE_INODE,
-                    field,
-                    found: found.into(),
-                    expected: expected.into(),
-                });
+                walk.wrong(RESIZE_INODE, field, (found.into(), expected.into()));
             }
         };
         if inode.block[13] == 0 {
@@ -481,6 +383,94 @@ impl<D: BlockDevice> Ext<D> {
         }
         Ok(())
     }
+}
+
+/// A recovered log may have had another superblock than the one that was mounted.
+fn check_shape(walk: &mut Walk, bytes: &[u8], mounted: &Layout) {
+    let shape = |layout: &Layout| Layout {
+        incompat: layout.incompat & !incompat::RECOVER,
+        extra_isize: 0,
+        ..*layout
+    };
+    let same = shape(mounted);
+    match Layout::parse(bytes).map(|layout| shape(&layout)) {
+        Ok(now) if now == same => {}
+        Ok(now) => walk.report.add(Finding::Super {
+            at: sb::COMPAT as u16,
+            field: "shape after the journal's recovery",
+            found: now.compat,
+            expected: same.compat,
+        }),
+        Err(error) => walk.report.add(Finding::Unreadable {
+            inode: JOURNAL_INODE,
+            error,
+        }),
+    }
+}
+
+/// Fields of the superblock: where each is, its name, what it is, what it should be.
+fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32, u32)> {
+    let long = |at: usize| le32(bytes, at);
+    let short = |at: usize| u32::from(le16(bytes, at));
+    let mut fields: Vec<_> = OTHERS.map(|(at, field)| (at, field, long(at), 0)).into();
+    let journal = match layout.has(compat::HAS_JOURNAL) {
+        true => JOURNAL_INODE,
+        false => 0,
+    };
+    // Any UUID means a journal on another device.
+    let uuid = (0..4).map(|word| long(JOURNAL_UUID + 4 * word));
+    let uuid = uuid.fold(0, |all, word| all | word);
+    let desc = short(DESC_SIZE);
+    let kept = long(sb::RESERVED);
+    fields.extend([
+        (
+            sb::JOURNAL_INODE,
+            "inode of the journal",
+            long(sb::JOURNAL_INODE),
+            journal,
+        ),
+        (
+            JOURNAL_DEVICE,
+            "device of the journal",
+            long(JOURNAL_DEVICE),
+            0,
+        ),
+        // As ext4 has it, a fragment is a cluster of blocks; ext3 has neither.
+        (
+            sb::LOG_FRAGMENT,
+            "size of fragments",
+            long(sb::LOG_FRAGMENT),
+            long(sb::LOG_BLOCK),
+        ),
+        (
+            sb::FRAGMENTS_PER_GROUP,
+            "fragments of a group",
+            long(sb::FRAGMENTS_PER_GROUP),
+            long(sb::PER_GROUP),
+        ),
+        (JOURNAL_UUID, "UUID of the journal", uuid, 0),
+        (
+            DESC_SIZE,
+            "length of a descriptor",
+            desc,
+            if desc == DESC { DESC } else { 0 },
+        ),
+        (
+            sb::RESERVED,
+            "reserved blocks",
+            kept,
+            kept.min(layout.blocks / 2),
+        ),
+    ]);
+    if layout.inode_size > INODE_OLD {
+        let room = short(sb::INODE_SIZE).saturating_sub(INODE_OLD);
+        fields.extend(EXTRA.map(|(at, field)| (at, field, short(at), short(at).min(room))));
+    }
+    if !layout.has(compat::RESIZE_INODE) {
+        let kept = short(sb::RESERVED_GDT);
+        fields.push((sb::RESERVED_GDT, "blocks kept for descriptors", kept, 0));
+    }
+    fields
 }
 
 /// Bytes before the first NUL.

@@ -158,7 +158,7 @@ pub enum Finding {
     /// The second slot of a directory is another entry.
     #[error("{path}: no `..` in the second slot")]
     NoDotDot {
-        /// Whose.
+        /// The directory.
         path: String,
         /// Where the slot is, in bytes of the volume.
         at: u64,

@@ -3,8 +3,8 @@
 //! *Promises.* Memory is constant, whatever the file's length. What was written reads back at once,
 //! and is in the file after [`ImageFile::write_back`]. A file opened for reading is never changed.
 //! A *blank* file reads as erased flash (0xFF) where nothing was written, an *empty* one as zeros,
-//! and takes no space there. A *guarded* file fails as soon as another program has changed it: what
-//! is in memory would not fit it any more. *Knows nothing of* what the bytes mean.
+//! and takes no space there. A *guarded* file fails as soon as another program has changed it,
+//! because the windows in memory are then out of date. *Knows nothing of* what the bytes mean.
 
 use crate::sink::is_zero;
 use nandlab_sim::{Backing, BackingError};

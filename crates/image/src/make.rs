@@ -184,7 +184,7 @@ pub fn make(mut tree: Tree, mut making: Making<'_>, to: &Path) -> Result<Made> {
     Ok(made)
 }
 
-/// Makes an image of a settled tree in an empty file, which errors call `name`.
+/// Makes an image of a settled tree in an empty file. Errors call the file `name`.
 pub(crate) fn make_in(
     file: &File,
     name: &Path,

@@ -93,9 +93,13 @@ impl<M: Mtd> Jffs2<M> {
         let e = self.flash.endian;
         let fixed = bytes.first_chunk::<DIRENT>();
         let fields = fixed.and_then(|fixed| mended_fields(e, fixed));
-        let bytes = &match fields {
-            Some(fields) => [&fields[..], &bytes[DIRENT..]].concat(),
-            None => bytes.to_vec(),
+        let right;
+        let bytes = match fields {
+            Some(fields) => {
+                right = [&fields[..], &bytes[DIRENT..]].concat();
+                &right[..]
+            }
+            None => bytes,
         };
         let sound = fields.is_some() || matches!(Broken::read(e, bytes), Some(Broken::Name { .. }));
         let (dir, version, ino) = (e.get32(bytes, 12), e.get32(bytes, 16), e.get32(bytes, 20));
@@ -164,17 +168,11 @@ impl<M: Mtd> Jffs2<M> {
 /// The fields of a name's node, if no bit or one of them is wrong.
 fn mended_fields(e: Endian, fixed: &[u8; DIRENT]) -> Option<[u8; DIRENT]> {
     let mut fixed = *fixed;
-    if RawDirent::read(e, &fixed).is_some() {
-        return Some(fixed);
-    }
-    (0..DIRENT * 8).find_map(|bit| {
-        fixed[bit / 8] ^= 1 << (bit % 8);
-        if RawDirent::read(e, &fixed).is_some() {
-            return Some(fixed);
-        }
-        fixed[bit / 8] ^= 1 << (bit % 8);
-        None
-    })
+    let is_right = |bytes: &[u8]| {
+        let fixed = bytes.first_chunk();
+        fixed.is_some_and(|fixed| RawDirent::read(e, fixed).is_some())
+    };
+    (is_right(&fixed) || mend(&mut fixed, is_right)).then_some(fixed)
 }
 
 /// A name in which one bit is wrong, with that bit right.
@@ -183,12 +181,17 @@ fn mended(name: &[u8], sum: u32) -> Option<Vec<u8>> {
         return None;
     }
     let mut name = name.to_vec();
-    (0..name.len() * 8).find_map(|bit| {
-        name[bit / 8] ^= 1 << (bit % 8);
-        if crc(&name) == sum {
-            return Some(name.clone());
+    mend(&mut name, |name| crc(name) == sum).then_some(name)
+}
+
+/// Inverts the one bit with which bytes are right; false if there is none, and the bytes stay.
+fn mend(bytes: &mut [u8], is_right: impl Fn(&[u8]) -> bool) -> bool {
+    (0..bytes.len() * 8).any(|bit| {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        if is_right(bytes) {
+            return true;
         }
-        name[bit / 8] ^= 1 << (bit % 8);
-        None
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        false
     })
 }

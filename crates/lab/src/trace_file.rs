@@ -164,12 +164,13 @@ impl Lines for FileLines {
     }
 }
 
-/// A trace, opened once: a pipe gives its bytes to nobody else.
+/// What is wrong in the format that comes nearest, for an error that names none.
 fn as_nearest(nearest: &Option<(Format, Box<TraceError>)>) -> String {
     let told = |(format, error): &(Format, _)| format!("; read as {format}: {error}");
     nearest.as_ref().map_or(String::new(), told)
 }
 
+/// A trace, opened once: a pipe gives its bytes to nobody else.
 struct Opened {
     /// Bytes that were read ahead of `rest`.
     head: Vec<u8>,

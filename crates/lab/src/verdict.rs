@@ -94,7 +94,7 @@ impl Sample {
     /// The values of several seeds.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `values` is empty.
     pub fn of(values: &[f64]) -> Self {
         assert!(!values.is_empty(), "a figure has a value");
         let count = values.len() as f64;

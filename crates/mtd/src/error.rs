@@ -36,7 +36,7 @@ pub enum MtdError {
     /// The caller broke a rule of NAND flash: a bug above, never an event of the medium.
     #[error("illegal use of {0}: {1}")]
     Illegal(Page, &'static str),
-    /// The medium cannot be written, or not any more; a layer that refuses says why.
+    /// The medium takes no writes. If a layer stopped writing, its fault says why.
     #[error("read-only medium")]
     ReadOnly(#[source] Option<LayerFault>),
     /// The file that backs the medium failed.

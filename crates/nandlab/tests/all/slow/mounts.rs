@@ -43,7 +43,7 @@ impl<'a> Mount<'a> {
         assert_eq!(status, Some(0), "{told}");
     }
 
-    /// Unmounts; gives the exit status and what was told on standard error.
+    /// Unmounts; gives the exit status and the text on standard error.
     fn ended(mut self) -> (Option<i32>, String) {
         unmount(self.dir, UnmountFlags::empty()).unwrap();
         let status = self.command.wait().unwrap();

@@ -60,7 +60,7 @@ fn is_known(format: Format, line: &str, ours: &[String]) -> bool {
         })
 }
 
-/// A log that has to be recovered is recovered first, as by our check. Its recovery mends nothing
+/// e2fsck first recovers a log that needs it, as our check does. Its recovery mends nothing
 /// but the log.
 fn e2fsck(image: &Path) -> (bool, String) {
     let bytes = std::fs::read(image).unwrap();
