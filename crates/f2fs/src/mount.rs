@@ -124,6 +124,8 @@ pub struct F2fs<D> {
     pub(crate) orphans: BTreeSet<u32>,
     /// Numbers in the last checkpoint's list of orphans that are no inodes.
     pub(crate) no_orphans: Vec<u32>,
+    /// Why the first superblock does not count, if the second one does.
+    pub(crate) first_super: Option<F2fsError>,
     /// Inodes of which an fsync must take a checkpoint: moved, or with nodes gone since the last.
     pub(crate) needs_checkpoint: BTreeSet<u32>,
     /// Blocks in use at the last checkpoint.
@@ -167,7 +169,7 @@ impl<D: BlockDevice> F2fs<D> {
     /// Takes up a volume as its last checkpoint has it.
     pub(crate) fn open(device: D, options: Options) -> Result<Self, F2fsError> {
         let mut disk = Disk::open(device)?;
-        let layout = read_super(&mut disk)?;
+        let (layout, first_super) = read_super(&mut disk)?;
         if !options.read_only {
             layout.check_writable()?;
         }
@@ -192,6 +194,7 @@ impl<D: BlockDevice> F2fs<D> {
             references: BTreeMap::new(),
             orphans: BTreeSet::new(),
             no_orphans: Vec::new(),
+            first_super,
             needs_checkpoint: BTreeSet::new(),
             checkpoint_valid,
             since_checkpoint: 0,
@@ -294,7 +297,10 @@ impl<D: BlockDevice> Gated for F2fs<D> {
     }
 }
 
-fn read_super<D: BlockDevice>(disk: &mut Disk<D>) -> Result<Layout, F2fsError> {
+/// Reads the first superblock that is valid; if it is the second, with the error of the first.
+fn read_super<D: BlockDevice>(
+    disk: &mut Disk<D>,
+) -> Result<(Layout, Option<F2fsError>), F2fsError> {
     let blocks = disk.blocks();
     let mut read = |addr: u32| {
         let block = disk.read(addr)?;
@@ -304,11 +310,14 @@ fn read_super<D: BlockDevice>(disk: &mut Disk<D>) -> Result<Layout, F2fsError> {
         )
     };
     match read(0) {
-        Ok(layout) => Ok(layout),
+        Ok(layout) => Ok((layout, None)),
         Err(first @ (F2fsError::Feature { .. } | F2fsError::Device(BlockError::PowerCut))) => {
             Err(first)
         }
-        Err(first) => read(1).map_err(|_| first),
+        Err(first) => match read(1) {
+            Ok(layout) => Ok((layout, Some(first))),
+            Err(_) => Err(first),
+        },
     }
 }
 
