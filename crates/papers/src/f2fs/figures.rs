@@ -288,7 +288,7 @@ fn devices(runs: &Runs) -> Exhibit {
     };
     Exhibit::table(
         "Devices, logs and streams",
-        "Files of 64 KiB to 32 MiB, 420 MiB of them on 768 MiB; the second half of the rounds, after collection has begun. A stream of the device takes what F2FS says lives equally long. Page maps with 15 % spare.",
+        "Files of 64 KiB to 32 MiB, 288 MiB of them (page maps: 420 MiB) on 768 MiB; the second half of the rounds, after collection has begun. A stream of the device takes what F2FS says lives equally long. Page maps with 15 % spare.",
         [
             "",
             "s",

@@ -121,7 +121,7 @@ fn ran(pauses: &Pauses, size: Size, seed: u64) -> Result<Waited, Box<dyn Error>>
         volume.step(&calls, &call)?;
     }
     volume.step(&calls, &FileCall::Sync)?;
-    let bursts = if size == Size::Small { 24 } else { 64 };
+    let bursts = if size == Size::Small { 16 } else { 64 };
     let mut times = Vec::new();
     let mut before = Counts::default();
     for burst in 0..bursts {

@@ -13,6 +13,10 @@ use nandlab_workload::files::{FileCall, FileCalls};
 use std::error::Error;
 
 const SECOND: Nanos = 1_000_000_000;
+/// Sleep of Linux's flusher (`dirty_writeback_centisecs`).
+const FLUSHER_SLEEP: Nanos = 5 * SECOND;
+/// Seconds after which it writes a page (`dirty_expire_centisecs`).
+const FLUSHER_AGE: i64 = 30;
 
 /// Sections are superblocks and zones are groups of the mapping, as in `papers/f2fs/emmc.toml`.
 pub fn aligned() -> Format {
@@ -74,24 +78,33 @@ impl<'a> Volume<'a> {
         Ok(self.player.step(&mut self.fs, calls, call, now)?)
     }
 
-    /// The program asks for nothing for so long.
+    /// The program asks for nothing for so long. What falls due is done, and Linux's flusher writes
+    /// what has waited for long: that is how blocks move that the cleaner has marked.
     pub fn wait(&mut self, ns: Nanos) -> Result<(), Box<dyn Error>> {
         let end = self.clock.now() + ns;
-        loop {
-            let due = self.fs.due().map(|due| {
-                let secs = u64::try_from(due.secs).unwrap_or(0);
-                secs.saturating_mul(SECOND) + u64::from(due.nanos)
-            });
-            let Some(due) = due.filter(|due| *due <= end) else {
-                break;
-            };
-            self.clock.wait_until(due);
+        while self.clock.now() < end {
+            let flush = self.clock.now() + FLUSHER_SLEEP;
+            let due = self.fs.due().map_or(flush, |due| nanos(due).min(flush));
+            self.clock.wait_until(due.min(end));
             let now = self.now();
-            self.fs.work(now)?;
+            if self.fs.due().is_some_and(|due| due <= now) {
+                self.fs.work(now)?;
+            }
+            let old = Time {
+                secs: now.secs - FLUSHER_AGE,
+                ..now
+            };
+            if self.fs.dirty().since.is_some_and(|since| since <= old) {
+                self.fs.write_back(0, old)?;
+            }
         }
-        self.clock.wait_until(end);
         Ok(())
     }
+}
+
+fn nanos(time: Time) -> Nanos {
+    let secs = u64::try_from(time.secs).unwrap_or(0);
+    secs.saturating_mul(SECOND) + u64::from(time.nanos)
 }
 
 /// What F2FS did since an earlier look.

@@ -68,8 +68,8 @@ impl Amounts {
     pub fn of(size: Size) -> Self {
         match size {
             Size::Small => Self {
-                window: 128 << 20,
-                most: 1536 << 20,
+                window: 64 << 20,
+                most: 1 << 30,
                 ..QUARTER
             },
             Size::Usual => QUARTER,
