@@ -277,3 +277,28 @@ impl<D: BlockDevice> F2fs<D> {
             .map(|_| (ino, index)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cleaner_sleeps_as_linux_does() {
+        let mut cleaner = Cleaner::new(60);
+        let mut sleeps = [0; 3];
+        for sleep in &mut sleeps {
+            cleaner.sleep_more(60);
+            *sleep = cleaner.sleep;
+        }
+        assert_eq!(sleeps, [60; 3], "30 s, then 60 s at most");
+        cleaner.sleep_less(60);
+        cleaner.sleep_less(60);
+        assert_eq!(cleaner.sleep, 30);
+        // It found no victim.
+        cleaner.sleep = 60 * SLEEP_WITHOUT_VICTIM;
+        cleaner.sleep_more(60);
+        assert_eq!(cleaner.sleep, 300);
+        cleaner.sleep_less(60);
+        assert_eq!(cleaner.sleep, 60);
+    }
+}
