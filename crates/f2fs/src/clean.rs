@@ -28,7 +28,8 @@ const STALL: u64 = 512;
 
 /// Sleeps of the background cleaner where it found no victim.
 const SLEEP_WITHOUT_VICTIM: u64 = 5;
-/// Percent of the users' blocks that are not valid, and of these that are free, at which it hurries.
+/// It hurries where more than so many percent of the users' blocks are not valid, and free ones are
+/// fewer than so many percent of those.
 const MUCH_PERCENT: u64 = 40;
 
 /// The background cleaner between two looks at the volume.
@@ -154,8 +155,8 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// Whether there was no request for long enough. Reads do not tell their time: they count as made
-    /// now.
+    /// Whether there was no request for long enough. Reads do not tell their time: they count as
+    /// made now. An fsync has the time of the write before it.
     fn is_idle(&mut self) -> bool {
         if core::mem::take(&mut self.cleaner.asked_untimed) {
             self.cleaner.asked = Some(self.now);

@@ -34,7 +34,7 @@ const fn unfinalise(mut z: u64) -> u64 {
     z ^ (z >> 30) ^ (z >> 60)
 }
 
-/// The inverse of an odd number modulo 2^64. Each of Newton's steps doubles the bits that are right.
+/// The inverse of an odd number modulo 2^64. Each step of Newton's doubles the right bits.
 const fn inverse(odd: u64) -> u64 {
     let mut found = odd;
     let mut step = 0;

@@ -1,6 +1,6 @@
-//! Threaded logging starts where the real kernel's starts: the same calls on the same volume, blocks
-//! in holes counted on both sides. A sync ends each round: when the driver takes checkpoints by
-//! itself is a matter of its clock.
+//! Threaded logging starts where the real kernel's starts: the same calls on the same volume, with
+//! blocks in holes counted on both sides. A sync ends each round, since the driver takes its own
+//! checkpoints by the clock.
 
 use crate::common::{assert_clean, ram};
 use nandlab_block::Ram;

@@ -95,7 +95,7 @@ impl Amounts {
         let spec = self.work.rewrites();
         format!(
             "{} MiB of {} files on a volume of {} MiB ({:.0} % full), 4 KiB at random, an fsync of each file every {} MiB",
-            spec.files * spec.bytes >> 20,
+            (spec.files * spec.bytes) >> 20,
             spec.files,
             self.work.partition() >> 20,
             (spec.files * spec.bytes) as f64 / self.work.partition() as f64 * 100.0,

@@ -44,7 +44,11 @@ impl<'a> Recorded<'a> {
     /// What was recorded for this work.
     pub fn new(disk: Disk<'a>, work: &Work) -> Result<Self, Box<dyn Error>> {
         let spec = work.rewrites();
-        let (made, filling, rounds) = split(work)?;
+        let Parts {
+            made,
+            filling,
+            rounds,
+        } = split(work)?;
         let data = blocks(&made, &filling);
         let expected = FILES_REWRITTEN * spec.bytes / BLOCK;
         if (data.len() as u64).abs_diff(expected) > expected / 100 {
@@ -124,23 +128,32 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// Requests in order: of mkfs, until the rounds, in the rounds. Marks are left out.
-fn split(work: &Work) -> Result<(Vec<Request>, Vec<Request>, Vec<Request>), Box<dyn Error>> {
-    let (mut made, mut filling, mut rounds) = (Vec::new(), Vec::new(), Vec::new());
+/// What was recorded, in order, without marks.
+#[derive(Default)]
+struct Parts {
+    /// Of mkfs and the mount.
+    made: Vec<Request>,
+    /// Until the rounds.
+    filling: Vec<Request>,
+    rounds: Vec<Request>,
+}
+
+fn split(work: &Work) -> Result<Parts, Box<dyn Error>> {
     let phases = phases_of(work)?;
     let begin = phases.0.iter().position(|phase| phase.name == "rounds");
     let begin = begin.ok_or("no phase of rounds")?;
+    let mut parts = Parts::default();
     let mut phase = None;
     for request in rival::requests(work)? {
         match (rival::mark(work, &request), phase) {
             (Some(number), _) => phase = Some(number),
-            (None, None) => made.push(request),
-            (None, Some(number)) if number < begin => filling.push(request),
-            (None, Some(number)) if number == begin => rounds.push(request),
+            (None, None) => parts.made.push(request),
+            (None, Some(number)) if number < begin => parts.filling.push(request),
+            (None, Some(number)) if number == begin => parts.rounds.push(request),
             _ => {}
         }
     }
-    Ok((made, filling, rounds))
+    Ok(parts)
 }
 
 /// Blocks of the files: those that long requests wrote first, and mkfs did not.
