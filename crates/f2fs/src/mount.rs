@@ -4,6 +4,7 @@ use crate::{
     F2fsError, Layout,
     allocate::Log,
     cache::Cache,
+    clean::Cleaner,
     disk::Disk,
     format::{SEGMENT, SIT_ENTRIES, bit, footer, le32, log},
     nat::Nat,
@@ -55,9 +56,14 @@ with_defaults! {
         /// Age at which changes fall due for a checkpoint, in nanoseconds (`cp_interval` of Linux:
         /// 60 s).
         pub checkpoint_interval: u64 = 60_000_000_000,
-        /// Time between two sections cleaned in the background, in nanoseconds; 0 for none
-        /// (`gc_max_sleep_time` of Linux: 60 s).
+        /// The longest sleep of the background cleaner, in nanoseconds; 0 for no cleaner
+        /// (`gc_max_sleep_time` of Linux: 60 s). It sleeps half as long where there is much to
+        /// clean (`gc_min_sleep_time`: 30 s), and five times as long where it found no victim
+        /// (`gc_no_gc_sleep_time`: 300 s).
         pub cleaning_interval: u64 = 60_000_000_000,
+        /// The cleaner works only if there was no request for so long, in nanoseconds
+        /// (`DEF_IDLE_INTERVAL` of Linux: 5 s); 0 to clean whether the volume is idle or not.
+        pub cleaning_idle: u64 = 5_000_000_000,
         /// Bytes of the cache for what does not wait to be written, of nodes and of contents each.
         pub cache_bytes: u64 = 4 << 20,
         /// Bytes of the longest request that blocks of one log are written with, one behind the
@@ -139,7 +145,7 @@ pub struct F2fs<D> {
     /// Cleaning found nothing worth it; how many blocks had been given out by then.
     pub(crate) stalled: Option<u64>,
     pub(crate) given_out: u64,
-    pub(crate) cleaned_last: Option<Time>,
+    pub(crate) cleaner: Cleaner,
     pub(crate) now: Time,
     pub(crate) first_time: Option<Time>,
     pub(crate) options: Options,
@@ -202,7 +208,7 @@ impl<D: BlockDevice> F2fs<D> {
             changed_since: None,
             stalled: None,
             given_out: 0,
-            cleaned_last: None,
+            cleaner: Cleaner::new(options.cleaning_interval),
             now: Time::default(),
             first_time: None,
             options,
@@ -261,6 +267,7 @@ impl<D: BlockDevice> F2fs<D> {
         call: impl FnOnce(&mut Self) -> Result<T, F2fsError>,
     ) -> Result<T, Errno> {
         self.now = now;
+        self.cleaner.asked = Some(now);
         self.first_time.get_or_insert(now);
         self.write_call(called, |f2fs| {
             f2fs.begin()?;
