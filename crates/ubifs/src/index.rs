@@ -222,9 +222,17 @@ impl Index {
         }
     }
 
-    /// Every node.
-    pub fn all(&self) -> impl Iterator<Item = (Slot, Branch)> + '_ {
-        self.map.iter().map(|(slot, at)| (*slot, *at))
+    /// Where a slot leads to.
+    pub fn at(&self, slot: Slot) -> Option<Branch> {
+        self.map.get(&slot).copied()
+    }
+
+    /// The node behind a slot, or the first of all.
+    pub fn next(&self, slot: Option<Slot>) -> Option<(Slot, Branch)> {
+        match slot {
+            Some(slot) => self.behind(slot, Key::LAST),
+            None => self.range(Key::FIRST, Key::LAST).next(),
+        }
     }
 }
 

@@ -27,10 +27,12 @@
 extern crate alloc;
 
 mod calls;
+mod check;
 mod compress;
 mod dir;
 mod error;
 mod file;
+mod finding;
 pub mod format;
 mod index;
 mod inode;
@@ -45,6 +47,8 @@ mod scan;
 mod sizes;
 mod xattr;
 
+pub use check::Totals;
 pub use error::UbifsError;
+pub use finding::Finding;
 pub use lebs::{Bare, LebError, LebShape, Lebs, UbiLebs};
 pub use mount::{Journal, Ubifs};

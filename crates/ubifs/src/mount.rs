@@ -38,6 +38,8 @@ pub struct Ubifs<L> {
     /// Sizes of files whose inodes tell of less.
     pub(crate) sizes: BTreeMap<u32, u64>,
     pub(crate) journal: Journal,
+    /// The greatest inode number of the commit and of the journal.
+    pub(crate) highest_inode: u64,
     pub(crate) gate: Gate<UbifsError>,
     pub(crate) unpacker: Unpacker,
     /// The block of a file that was read last.
@@ -72,6 +74,8 @@ impl<L: Lebs> Ubifs<L> {
         journal.nodes = steps.len() as u64;
         let mut sizes = Sizes::default();
         replay::apply(&mut media, &mut index, &steps, &mut sizes)?;
+        let newest = steps.iter().map(|step| u64::from(step.key.inode())).max();
+        let highest_inode = master.highest_inode.max(newest.unwrap_or(0));
         drop(steps);
         let mut raised = BTreeMap::new();
         if in_use {
@@ -87,6 +91,7 @@ impl<L: Lebs> Ubifs<L> {
             index,
             sizes: raised,
             journal,
+            highest_inode,
             gate: Gate::new(true),
             unpacker: Unpacker::default(),
             cursor: None,
