@@ -63,11 +63,11 @@ struct Met {
 /// A finding whose path is not known yet.
 enum Early {
     Unread(u32, &'static str, UbifsError),
-    Entry(u32, Slot, Early2),
+    Entry(u32, Slot, Misfit),
 }
 
-/// What is wrong with an entry.
-enum Early2 {
+/// An entry that does not fit.
+enum Misfit {
     Name,
     Wrong(&'static str),
 }
@@ -77,6 +77,8 @@ struct Check<'a, L> {
     report: Report<Finding, Totals>,
     met: BTreeMap<u32, Met>,
     early: Vec<Early>,
+    /// No node was unreadable.
+    all_read: bool,
 }
 
 impl<L: Lebs> Ubifs<L> {
@@ -87,6 +89,7 @@ impl<L: Lebs> Ubifs<L> {
             report: Report::default(),
             met: BTreeMap::new(),
             early: Vec::new(),
+            all_read: true,
         };
         check.holes();
         check.nodes();
@@ -133,6 +136,7 @@ impl<L: Lebs> Check<'_, L> {
                 KeyKind::Xent => ("attribute", self.xent(slot, at)),
             };
             if let Err(error) = outcome {
+                self.all_read = false;
                 self.later(Early::Unread(inode, what, error));
             }
         }
@@ -166,7 +170,7 @@ impl<L: Lebs> Check<'_, L> {
         let entry = self.fs.entry(slot, at)?;
         let dir = slot.key.inode();
         if check_name(&entry.name).is_err() {
-            self.later(Early::Entry(dir, slot, Early2::Name));
+            self.later(Early::Entry(dir, slot, Misfit::Name));
         }
         self.hash(dir, slot, &entry.name);
         let above = self.met(dir);
@@ -181,11 +185,11 @@ impl<L: Lebs> Check<'_, L> {
             }
             Some(FileType::Directory) => {
                 let what = "a second name of a directory";
-                self.later(Early::Entry(dir, slot, Early2::Wrong(what)));
+                self.later(Early::Entry(dir, slot, Misfit::Wrong(what)));
             }
             Some(kind) if kind != entry.kind => {
                 let what = "another file type than the inode's first name has";
-                self.later(Early::Entry(dir, slot, Early2::Wrong(what)));
+                self.later(Early::Entry(dir, slot, Misfit::Wrong(what)));
             }
             Some(_) => {}
         }
@@ -204,7 +208,7 @@ impl<L: Lebs> Check<'_, L> {
         let met = self.met(entry.inode);
         if met.host.replace(number).is_some() {
             let what = "an attribute that shares its inode with another";
-            self.later(Early::Entry(number, slot, Early2::Wrong(what)));
+            self.later(Early::Entry(number, slot, Misfit::Wrong(what)));
         }
         Ok(())
     }
@@ -212,7 +216,7 @@ impl<L: Lebs> Check<'_, L> {
     fn hash(&mut self, inode: u32, slot: Slot, name: &[u8]) {
         if self.fs.media.head.key_hash.of(name) != slot.key.value() {
             let what = "a name with another hash than its key has";
-            self.later(Early::Entry(inode, slot, Early2::Wrong(what)));
+            self.later(Early::Entry(inode, slot, Misfit::Wrong(what)));
         }
     }
 
@@ -258,8 +262,8 @@ impl<L: Lebs> Check<'_, L> {
                     }
                     path.extend(self.name(slot));
                     match wrong {
-                        Early2::Name => Finding::Name { path },
-                        Early2::Wrong(what) => Finding::Wrong { path, what },
+                        Misfit::Name => Finding::Name { path },
+                        Misfit::Wrong(what) => Finding::Wrong { path, what },
                     }
                 }
             };
@@ -346,9 +350,7 @@ impl<L: Lebs> Check<'_, L> {
     /// Whether no node of an inode is hidden or unreadable.
     fn known_all(&self, number: u32) -> bool {
         let (from, to) = Key::range(number);
-        let unread = self.report.findings.iter();
-        let unread = unread.filter(|one| matches!(one, Finding::Unread { .. }));
-        self.fs.index.known(from, to).is_ok() && unread.count() == 0
+        self.all_read && self.fs.index.known(from, to).is_ok()
     }
 
     fn counts(&mut self, number: u32, met: &Met, inode: &Inode) {

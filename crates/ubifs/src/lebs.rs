@@ -125,6 +125,11 @@ impl<B: Backing> Bare<B> {
         Ok(Some(Self::with(bytes, leb_bytes, lebs)))
     }
 
+    /// Bytes that the superblock says to be there, at least those that are.
+    pub fn declared_bytes(&self) -> u64 {
+        u64::from(self.shape.leb_bytes) * u64::from(self.shape.lebs)
+    }
+
     /// With logical blocks of `leb_bytes`, at least `lebs` of them.
     pub fn with(bytes: B, leb_bytes: u32, lebs: u32) -> Self {
         let there = bytes.len() / u64::from(leb_bytes.max(1));

@@ -52,3 +52,9 @@ pub use error::UbifsError;
 pub use finding::Finding;
 pub use lebs::{Bare, LebError, LebShape, Lebs, UbiLebs};
 pub use mount::{Journal, Ubifs};
+
+/// Bytes of the volume that begins with `head`, if a sound superblock does.
+pub fn declared_bytes(head: &[u8]) -> Option<u64> {
+    let (leb, lebs) = format::Super::declared(head)?;
+    Some(u64::from(leb) * u64::from(lebs))
+}
