@@ -119,12 +119,12 @@ impl Master {
             let fits = lpt.contains(&lnum) && offs <= here.leb;
             Fault::unless(fits, "a block of the properties", lnum, "one of their area")?;
         }
-        let fits = self.empty_lebs <= here.main_lebs() - 2;
+        let fits = self.empty_lebs < here.main_lebs();
         Fault::unless(
             fits,
             "the empty blocks",
             self.empty_lebs,
-            "less than the main area's",
+            "less than there are",
         )?;
         let fits = self.index_lebs < here.main_lebs();
         Fault::unless(

@@ -240,13 +240,11 @@ impl Super {
         )?;
         let areas = [here.log_lebs, here.lpt_lebs, here.orphan_lebs];
         let before = FIXED + areas.into_iter().map(u64::from).sum::<u64>();
-        let fits = u64::from(here.lebs) >= before + u64::from(HEADS + MAIN_SPARE);
-        Fault::unless(
-            fits,
-            "the number of logical blocks",
-            here.lebs,
-            "room for each area",
-        )?;
+        // A volume grows at its first mount, and some of its areas are made for that.
+        let least = before + u64::from(HEADS + MAIN_SPARE);
+        let fits = u64::from(here.lebs) > before && u64::from(here.lebs_max) >= least;
+        let expected = "room for each area";
+        Fault::unless(fits, "the number of logical blocks", here.lebs, expected)?;
         let fits = here.lebs <= lebs && here.lebs <= here.lebs_max;
         let expected = "at most those of the volume, and at most the declared maximum";
         Fault::unless(fits, "the number of logical blocks", here.lebs, expected)?;
@@ -258,7 +256,11 @@ impl Super {
             here.fanout,
             "3 or more, in a logical block",
         )?;
-        let budget = here.main_bytes();
+        let grown = Geometry {
+            lebs: here.lebs_max,
+            ..*here
+        };
+        let budget = grown.main_bytes();
         let fits = (3 * u64::from(leb)..=budget).contains(&self.bud_bytes);
         let expected = "3 logical blocks up to the main area";
         Fault::unless(fits, "the length of the journal", self.bud_bytes, expected)?;
