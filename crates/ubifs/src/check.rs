@@ -2,7 +2,7 @@
 //!
 //! *Promises.* Each node's checksum, key and fields; contents unpacked; names, links, sizes and
 //! attributes counted, as Linux's `dbg_check_filesystem` does. The structure of the index was
-//! looked at when it was loaded. The properties of logical blocks are compared with the nodes of
+//! looked at when it was loaded. The properties of logical blocks are not read.
 //! the last commit. *Not looked at:* nodes that nothing points to, and the blocks' contents behind
 //! them.
 

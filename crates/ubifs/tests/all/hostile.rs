@@ -43,7 +43,7 @@ fn a_flipped_bit_is_never_a_change_that_is_not_told() {
             // Mostly where nodes are.
             let at = loop {
                 let at = mix(seed, told) as usize % struck.len();
-                if struck[at] != 0xFF || mix(seed, 7) % 8 == 0 {
+                if struck[at] != 0xFF || mix(seed, 7).is_multiple_of(8) {
                     break at;
                 }
                 told += 1;
