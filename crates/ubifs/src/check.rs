@@ -2,9 +2,8 @@
 //!
 //! *Promises.* Each node's checksum, key and fields; contents unpacked; names, links, sizes and
 //! attributes counted, as Linux's `dbg_check_filesystem` does. The structure of the index was
-//! looked at when it was loaded. The properties of logical blocks are not read.
-//! the last commit. *Not looked at:* nodes that nothing points to, and the blocks' contents behind
-//! them.
+//! looked at when it was loaded. *Not looked at:* nodes that nothing points to, the properties of
+//! logical blocks, and the totals of free and dirty space.
 
 use crate::error::{Result, UbifsError};
 use crate::finding::Finding;

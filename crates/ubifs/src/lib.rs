@@ -16,8 +16,7 @@
 //! logical block; `master` and `log` lead to the last commit and to the journal; `index` holds
 //! where each node lies; `replay`, `sizes` and `orphans` bring it up to date; `mount` does all
 //! this in order; `node`, `inode`, `dir`, `file` and `xattr` read what the index points to, for
-//! `calls`; `lpt` reads the properties of logical blocks; `check` goes through everything;
-//! `salvage` makes an index of all nodes that are there.
+//! `calls`; `check` goes through everything.
 //!
 //! *Power loss.* None: it changes nothing.
 
