@@ -45,7 +45,7 @@ pub fn rooms() -> Result<Vec<Room>, String> {
 /// All Rust files of the checkout, by their path in it.
 fn read_sources() -> Result<Vec<(String, String)>, String> {
     let mut files = Vec::new();
-    for dir in ["crates", "fuzz", "xtask"] {
+    for dir in ["book", "crates", "fuzz", "xtask"] {
         walk(&root().join(dir), &mut files)?;
     }
     files.sort();
