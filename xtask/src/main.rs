@@ -29,7 +29,7 @@ const VERBS: &[Verb] = &[
     ),
     (
         "tidy",
-        "check the rules that no compiler checks: dependencies between crates, licences, file sizes",
+        "check the rules that no compiler checks: dependencies between crates, licences, file sizes, words of the documents",
         tidy::run,
     ),
     (

@@ -292,7 +292,7 @@ fn page() -> String {
 fn costs() -> String {
     let mut text = format!(
         "\n## Costs of the platform `{PLATFORM}`\n\n\
-        Each cost has a basis: `measured` on the real kernel, `given` by a publication, or \
+        Each cost has a basis: `measured` on the real kernel, `given` by a paper, or \
         `assumed`.\n\n| key | cost | basis |\n|---|---|---|\n"
     );
     for cost in built_in_costs(PLATFORM).unwrap() {
