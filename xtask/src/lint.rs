@@ -16,11 +16,13 @@ pub fn run(words: &[String]) -> Outcome {
             .current_dir(root())
             .args(["fmt", "--all", "--check"]),
     )?;
-    crate::run(
-        cargo()
-            .current_dir(root().join("fuzz"))
-            .args(["fmt", "--check"]),
-    )?;
+    for other in ["fuzz", "book"] {
+        crate::run(
+            cargo()
+                .current_dir(root().join(other))
+                .args(["fmt", "--check"]),
+        )?;
+    }
     let clippy = "clippy --locked --workspace --all-targets -- -D warnings";
     crate::run(cargo().current_dir(root()).args(clippy.split(' ')))?;
     let doc = "doc --locked --workspace --no-deps --document-private-items";

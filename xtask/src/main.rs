@@ -1,6 +1,7 @@
 //! The project's chores, one verb each: `cargo xtask VERB`.
 
 mod bench;
+mod book;
 mod fuzz;
 mod lint;
 mod metadata;
@@ -23,12 +24,12 @@ type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
 const VERBS: &[Verb] = &[
     (
         "test",
-        "run tidy, lint, portable and every test, and install the Debian packages that they need; `test quick` skips lint, portable, doctests and the slow tests (real kernel, mounts, browser)",
+        "run tidy, lint, book, portable and every test, and install the Debian packages that they need; `test quick` skips lint, book, portable, doctests and the slow tests (real kernel, mounts, browser)",
         test::run,
     ),
     (
         "tidy",
-        "check the rules that no compiler checks: dependencies between crates, licences, file sizes",
+        "check the rules that no compiler checks: dependencies between crates, licences, file sizes, words of the documents",
         tidy::run,
     ),
     (
@@ -45,6 +46,21 @@ const VERBS: &[Verb] = &[
         "bench",
         "run the benchmarks one after the other, built with the profile `dist`",
         bench::run,
+    ),
+    (
+        "book",
+        "check the links of all documents and build the book of docs/ into target/book",
+        book::run,
+    ),
+    (
+        "reference",
+        "write docs/reference.md, the page of all TOML keys, from the program",
+        book::reference,
+    ),
+    (
+        "picture",
+        "write docs/images/wear.svg, the picture of the README, from a run",
+        book::picture,
     ),
     (
         "tools",
@@ -75,7 +91,7 @@ fn main() -> ExitCode {
         eprintln!("usage: cargo xtask VERB");
         VERBS
             .iter()
-            .for_each(|(name, what, _)| eprintln!("  {name:8} {what}"));
+            .for_each(|(name, what, _)| eprintln!("  {name:9} {what}"));
         return ExitCode::from(2);
     };
     match run(&rest) {

@@ -1,6 +1,6 @@
 //! Every test.
 
-use crate::{Outcome, cargo, lint, packages, portable, root, tidy};
+use crate::{Outcome, book, cargo, lint, packages, portable, root, tidy};
 
 /// The module of each crate's integration tests that holds its slow tests: they boot the real
 /// kernel, mount, start a browser or run a publication. Where a test lies decides, so that there
@@ -19,6 +19,7 @@ pub fn run(words: &[String]) -> Outcome {
 fn everything() -> Outcome {
     tidy::run(&[])?;
     lint::run(&[])?;
+    book::run(&[])?;
     packages::ensure()?;
     portable::run(&[])?;
     crate::run(

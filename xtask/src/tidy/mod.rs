@@ -4,6 +4,7 @@ mod blank;
 mod packages;
 mod rooms;
 mod source;
+mod words;
 
 use crate::{Outcome, metadata, root};
 use std::fs;
@@ -30,6 +31,7 @@ pub fn run(words: &[String]) -> Outcome {
         Err(why) => findings.push(format!("fuzz: {why}")),
     }
     source::check(&read_sources()?, &rooms, &mut findings);
+    words::check(&read_documents()?, &mut findings);
     if findings.is_empty() {
         return Ok(());
     }
@@ -45,9 +47,24 @@ pub fn rooms() -> Result<Vec<Room>, String> {
 /// All Rust files of the checkout, by their path in it.
 fn read_sources() -> Result<Vec<(String, String)>, String> {
     let mut files = Vec::new();
-    for dir in ["crates", "fuzz", "xtask"] {
-        walk(&root().join(dir), &mut files)?;
+    for dir in ["book", "crates", "fuzz", "xtask"] {
+        walk(&root().join(dir), "rs", &mut files)?;
     }
+    texts(files)
+}
+
+/// The documents that readers start with, and the pages of the book, by their path.
+fn read_documents() -> Result<Vec<(String, String)>, String> {
+    let first = ["README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY"];
+    let mut files: Vec<PathBuf> = first
+        .iter()
+        .map(|name| root().join(format!("{name}.md")))
+        .collect();
+    walk(&root().join("docs"), "md", &mut files)?;
+    texts(files)
+}
+
+fn texts(mut files: Vec<PathBuf>) -> Result<Vec<(String, String)>, String> {
     files.sort();
     files
         .iter()
@@ -58,15 +75,15 @@ fn read_sources() -> Result<Vec<(String, String)>, String> {
         .collect()
 }
 
-fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> Outcome {
+fn walk(dir: &Path, end: &str, found: &mut Vec<PathBuf>) -> Outcome {
     for entry in fs::read_dir(dir)
         .map_err(|e| format!("{}: {e}", dir.display()))?
         .flatten()
     {
         let path = entry.path();
         if path.is_dir() && entry.file_name() != "target" {
-            walk(&path, found)?;
-        } else if path.extension().is_some_and(|e| e == "rs") {
+            walk(&path, end, found)?;
+        } else if path.extension().is_some_and(|e| e == end) {
             found.push(path);
         }
     }

@@ -7,6 +7,7 @@ mod errors_fs;
 mod files;
 mod files_ext;
 mod ledger;
+mod reference;
 mod remap_rollback;
 mod report_fixture;
 mod report_structure;

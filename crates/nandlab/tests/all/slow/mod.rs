@@ -1,6 +1,7 @@
 //! Slow tests: they boot the real kernel, mount, start a browser or run a publication.
 //! `cargo xtask test quick` skips them.
 
+mod book;
 mod clients;
 mod examples;
 mod jffs2_costs_kernel;
@@ -9,6 +10,7 @@ mod lived;
 mod mounts;
 mod nftl_kernel;
 mod paper;
+mod picture;
 mod posix;
 mod signals;
 mod tools_kernel;

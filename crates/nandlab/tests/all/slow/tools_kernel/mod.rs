@@ -385,7 +385,7 @@ flipped in the contents of five files and in five names. Counted are entries tha
 tool that never brings devices lacks these four here, too.
 ";
 const CHECKSUMS: &str = "
-Contents have no checksum in F2FS, ext3 and FAT, names in none of these three: whoever reads them cannot tell, the kernel neither. JFFS2 has both.
+Contents have no checksum in F2FS, ext3 and FAT, names in none of these three: no reader can tell, not even the kernel. JFFS2 has both.
 ";
 const VOLUMES: &str = "## Volumes of UBI
 
