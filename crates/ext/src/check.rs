@@ -110,6 +110,10 @@ impl<D: BlockDevice> Ext<D> {
         if self.is_marked_in_use() {
             walk.report.add(Finding::InUse);
         }
+        if let Some(error) = self.fault() {
+            let error = error.clone();
+            walk.report.add(Finding::Mount { error });
+        }
         (0..layout.blocks)
             .filter(|block| self.is_structure(*block))
             .for_each(|block| _ = walk.mark(block));
@@ -142,6 +146,13 @@ impl<D: BlockDevice> Ext<D> {
         let reserved = number < layout.first_inode && number != ROOT;
         if inode.links == 0 && !reserved && inode.mode != 0 && inode.dtime == 0 {
             walk.report.add(Finding::Undated { inode: number });
+        }
+        // A time of deletion within the numbers of inodes is a link of a list of orphans.
+        if (1..layout.inodes).contains(&inode.dtime) && self.are_times_late()? {
+            walk.report.add(Finding::Linked {
+                inode: number,
+                next: inode.dtime,
+            });
         }
         let resize = number == RESIZE_INODE && layout.has(compat::RESIZE_INODE);
         let journal = number == JOURNAL_INODE && layout.has(compat::HAS_JOURNAL);
@@ -186,39 +197,57 @@ impl<D: BlockDevice> Ext<D> {
         let mut blocks = self.check_attributes(walk, number, &inode)?;
         if inode.has_blocks(&layout) {
             let last = self.check_blocks(walk, number, &inode, &mut blocks)?;
-            let size = u64::from(layout.block);
-            // As e2fsck has it: the block at the end may be there before the length says so.
-            let kept = last.saturating_sub(1) * size;
-            if kind == FileType::File && inode.size < kept {
-                let expected = last * size;
-                walk.report.add(Finding::Field {
-                    inode: number,
-                    field: "length of a file with blocks behind it",
-                    found: inode.size,
-                    expected,
-                });
-            }
-            let expected = last * size;
-            let whole = inode.size.is_multiple_of(size) && (1..=expected).contains(&inode.size);
-            if inode.is_dir() && !whole {
-                walk.report.add(Finding::Field {
-                    inode: number,
-                    field: "length",
-                    found: inode.size,
-                    expected,
-                });
-            }
+            self.check_length(walk, number, &inode, last)?;
         }
-        let units = u64::from(blocks * (layout.block / 512));
+        self.check_units(walk, number, &inode, blocks);
+        Ok(())
+    }
+
+    /// Compares the units of 512 bytes with the blocks that were found.
+    pub(crate) fn check_units(&self, walk: &mut Walk, number: u32, inode: &Inode, blocks: u32) {
+        let units = u64::from(blocks * (self.store.layout.block / 512));
         if units != u64::from(inode.units) {
-            walk.report.add(Finding::Field {
-                inode: number,
-                field: "units of 512 bytes",
-                found: inode.units.into(),
-                expected: units,
-            });
+            walk.wrong(number, "units of 512 bytes", (inode.units.into(), units));
+        }
+    }
+
+    /// Compares the length with the number behind the last block, as e2fsck does.
+    fn check_length(
+        &mut self,
+        walk: &mut Walk,
+        number: u32,
+        inode: &Inode,
+        last: u64,
+    ) -> Result<(), ExtError> {
+        let size = u64::from(self.store.layout.block);
+        let held = inode.size / size;
+        match inode.kind() {
+            Some(FileType::Directory) => {
+                let kept = self.store.superblock()?[sb::DIR_PREALLOCATED];
+                let spare = last.saturating_sub(held);
+                let whole = inode.size.is_multiple_of(size) && (1..=last).contains(&held);
+                if !whole || spare > u64::from(kept) {
+                    walk.wrong(number, "length", (inode.size, last * size));
+                }
+            }
+            // The last block may be there before the length says so.
+            Some(FileType::File) if inode.size < last.saturating_sub(1) * size => {
+                let field = "length of a file with blocks behind it";
+                walk.wrong(number, field, (inode.size, last * size));
+            }
+            _ => {}
         }
         Ok(())
+    }
+
+    /// The superblock's times are later than any number of an inode.
+    fn are_times_late(&mut self) -> Result<bool, ExtError> {
+        let inodes = self.store.layout.inodes;
+        let bytes = self.store.superblock()?;
+        let times = [sb::WRITE_TIME, sb::MOUNT_TIME, sb::MADE];
+        Ok(times
+            .into_iter()
+            .all(|at| !(1..inodes).contains(&le32(bytes, at))))
     }
 
     /// Marks a block as an inode's; false if it cannot be one.
@@ -421,7 +450,10 @@ impl<D: BlockDevice> Ext<D> {
             }
             let links = self.inode(number)?.links;
             if seen.names == 0 || (seen.kind == 2 && seen.parent == 0) {
-                walk.report.add(Finding::Nameless { inode: number });
+                walk.report.add(Finding::Nameless {
+                    inode: number,
+                    journaled: layout.has(compat::HAS_JOURNAL),
+                });
             } else if links != seen.names {
                 walk.report.add(Finding::Links {
                     inode: number,

@@ -48,6 +48,11 @@ impl Record {
         &bytes[self.at + HEADER..self.at + HEADER + self.name]
     }
 
+    /// The byte behind the name in its block.
+    pub fn name_end(&self) -> usize {
+        self.at + HEADER + self.name
+    }
+
     fn is_dot(&self, bytes: &[u8]) -> bool {
         matches!(self.name_in(bytes), b"." | b"..")
     }

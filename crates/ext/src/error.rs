@@ -1,5 +1,6 @@
 //! What goes wrong below a call, with place and value, and the number that the caller gets.
 
+use crate::format::sb;
 use nandlab_block::BlockError;
 use nandlab_jbd::JournalError;
 use nandlab_vfs::{Errno, Fault};
@@ -87,6 +88,16 @@ pub enum ExtError {
     /// An earlier write failed; nothing is written any more.
     #[error("read-only since an earlier write failed")]
     Failed,
+}
+
+impl ExtError {
+    /// The superblock asks for no recovery, and the log is not empty. Linux drops such a log.
+    pub(crate) const FORGOTTEN_LOG: Self = Self::Super {
+        offset: sb::INCOMPAT as u16,
+        field: "mark of a journal to be recovered",
+        found: 0,
+        expected: "4, because the journal holds transactions",
+    };
 }
 
 impl Fault for ExtError {

@@ -46,6 +46,8 @@ pub enum Finding {
     Nameless {
         /// The inode.
         inode: u32,
+        /// The volume has a journal: no power cut takes a name and leaves its inode.
+        journaled: bool,
     },
     /// A block in use is marked as free.
     #[error("block {block} is used by inode {inode} and marked as free")]
@@ -237,6 +239,29 @@ pub enum Finding {
         /// The inode.
         inode: u32,
     },
+    /// An inode's time of deletion is the number of an inode: it is part of a list of orphans that
+    /// the superblock does not begin.
+    #[error("inode {inode}: time of deletion is {next}, the number of an inode")]
+    Linked {
+        /// The inode.
+        inode: u32,
+        /// The next of the list.
+        next: u32,
+    },
+    /// `.` or `..` without a NUL behind it.
+    #[error("directory {dir}: no NUL follows {name}")]
+    Unended {
+        /// The directory.
+        dir: u32,
+        /// Which.
+        name: &'static str,
+    },
+    /// The mount could not end what the last one had begun, or had to give up its journal.
+    #[error("recovery: {error}")]
+    Mount {
+        /// Why.
+        error: crate::ExtError,
+    },
     /// A directory from which no way leads to the root.
     #[error("directory {inode} does not hang on the root")]
     Adrift {
@@ -271,7 +296,11 @@ impl report::Finding for Finding {
     fn may_lose(&self) -> bool {
         let counts = matches!(
             self,
-            Self::Count { .. } | Self::Padding { .. } | Self::Undated { .. }
+            Self::Count { .. }
+                | Self::Padding { .. }
+                | Self::Undated { .. }
+                | Self::Linked { .. }
+                | Self::Unended { .. }
         );
         self.severity() > Severity::Note && !counts
     }
@@ -288,7 +317,11 @@ impl report::Finding for Finding {
             | Self::LostInodes { .. }
             | Self::Padding { .. }
             | Self::Undated { .. }
-            | Self::Nameless { .. } => Severity::Waste,
+            | Self::Linked { .. }
+            | Self::Unended { .. }
+            | Self::Nameless {
+                journaled: false, ..
+            } => Severity::Waste,
             // More links than names keep an inode too long, fewer end it too early; a directory
             // ends when it has no name.
             Self::Links {

@@ -97,6 +97,7 @@ pub(crate) mod sb {
     pub const RO_COMPAT: usize = 100;
     pub const UUID: usize = 104;
     pub const LABEL: usize = 120;
+    pub const DIR_PREALLOCATED: usize = 205;
     pub const RESERVED_GDT: usize = 206;
     pub const JOURNAL_INODE: usize = 224;
     pub const LAST_ORPHAN: usize = 232;
@@ -109,6 +110,7 @@ pub(crate) mod sb {
     pub const MIN_EXTRA: usize = 348;
     pub const WANT_EXTRA: usize = 350;
     pub const FLAGS: usize = 352;
+    pub const LOG_GROUPS_PER_FLEX: usize = 372;
     pub const OVERHEAD: usize = 584;
 }
 
@@ -218,6 +220,14 @@ impl Layout {
             "block size",
             log,
             "0, 1 or 2: 1024, 2048 or 4096 bytes",
+        )?;
+        let fragment = le32(bytes, sb::LOG_FRAGMENT);
+        check(
+            fragment == log,
+            sb::LOG_FRAGMENT,
+            "size of fragments",
+            fragment,
+            "that of blocks",
         )?;
         let feature = |at| if revision == 0 { 0 } else { le32(bytes, at) };
         let (compat, incompat, ro_compat) = (

@@ -39,7 +39,7 @@ impl Group {
     }
 }
 
-/// Reads all descriptors; refuses those that lead out of the volume.
+/// Reads all descriptors; refuses those that lead out of their group, as Linux does.
 pub(crate) fn read<D: BlockDevice>(store: &mut Store<D>) -> Result<Vec<Group>, ExtError> {
     let layout = store.layout;
     let mut groups = Vec::new();
@@ -52,10 +52,12 @@ pub(crate) fn read<D: BlockDevice>(store: &mut Store<D>) -> Result<Vec<Group>, E
             ("inode table", found.table, layout.table_blocks()),
         ];
         for (field, place, length) in places {
-            let inside = layout.is_block(place)
+            let start = layout.group_start(group);
+            let end = start + layout.group_blocks(group);
+            let inside = place >= start
                 && place
                     .checked_add(length)
-                    .is_some_and(|end| end <= layout.blocks);
+                    .is_some_and(|behind| behind <= end);
             // Descriptors of their own must not be taken for a bitmap.
             if !inside || place <= layout.first + layout.desc_blocks() {
                 return Err(ExtError::Group {

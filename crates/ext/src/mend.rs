@@ -219,7 +219,7 @@ impl<D: BlockDevice> Ext<D> {
                 .findings
                 .iter()
                 .filter_map(|finding| match finding {
-                    Finding::Nameless { inode } => Some((*inode, walk.kind(*inode))),
+                    Finding::Nameless { inode, .. } => Some((*inode, walk.kind(*inode))),
                     _ => None,
                 });
             Ok(nameless.collect())

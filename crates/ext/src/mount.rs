@@ -102,6 +102,15 @@ impl<D: BlockDevice> Ext<D> {
             crate::recover::recover(device, options)?
         };
         let mut ext = Self::open(disk, options)?;
+        let skipped = ext
+            .store
+            .disk
+            .journal()
+            .map(|journal| journal.recovery().skipped);
+        if skipped == Some(true) {
+            ext.gate
+                .remember(Call::new("mount"), ExtError::FORGOTTEN_LOG);
+        }
         if !ext.options.read_only {
             match ext.end_orphans() {
                 Ok(()) => {}

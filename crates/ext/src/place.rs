@@ -64,8 +64,10 @@ impl<D: BlockDevice> Ext<D> {
             | Finding::CrossLink { block, .. } => Some(self.byte((block, 0))),
             Finding::LostBlocks { first, .. } => Some(self.byte((first, 0))),
             Finding::LostInodes { first: inode, .. }
-            | Finding::Nameless { inode }
+            | Finding::Nameless { inode, .. }
             | Finding::Undated { inode }
+            | Finding::Linked { inode, .. }
+            | Finding::Unended { dir: inode, .. }
             | Finding::FreeInode { inode }
             | Finding::Stray { inode, .. }
             | Finding::Field { inode, .. }
@@ -73,6 +75,7 @@ impl<D: BlockDevice> Ext<D> {
             | Finding::TwoParents { inode, .. }
             | Finding::Dots { dir: inode, .. }
             | Finding::Adrift { inode } => self.inode_byte(inode),
+            Finding::Mount { ref error } => self.place_of_error(error),
             Finding::Unreadable { inode, ref error } => self
                 .place_of_error(error)
                 .or_else(|| self.inode_byte(inode)),

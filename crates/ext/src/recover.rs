@@ -48,6 +48,8 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
         barriers,
         commit_interval,
         clean_blocks: 1,
+        // Linux empties the log of a volume that asks for no recovery.
+        skip_recovery: !needed,
     };
     let journal = Journal::load(probe.into_device(), map, layout.block, choices)?;
     let error = journal.error();

@@ -15,6 +15,7 @@ use crate::{
         le32, sb,
     },
     inode::Inode,
+    xattr,
 };
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
@@ -70,6 +71,8 @@ const FOREIGN_FLAGS: [(u32, &str); 4] = [
 ];
 /// Flags that devices, pipes, sockets and links do not have: immutable, append only.
 const FILE_FLAGS: u32 = 0x10 | 0x20;
+/// The most that 32 bits hold of groups in a flexible group of ext4, as a power of two.
+const FLEX_MAX: u32 = 31;
 /// Bytes of a target that lies in the inode, with the NUL behind it.
 const FAST_LINK: usize = 60;
 
@@ -146,7 +149,11 @@ impl<D: BlockDevice> Ext<D> {
             });
         };
         let bytes = self.store.block(*first)?;
-        Ok(nandlab_jbd::check_superblock(bytes, mapped)?)
+        let is_empty = nandlab_jbd::check_superblock(bytes, mapped)?;
+        match is_empty || self.store.layout.incompat & incompat::RECOVER != 0 {
+            true => Ok(()),
+            false => Err(ExtError::FORGOTTEN_LOG),
+        }
     }
 
     /// An inode of the volume's own use: nothing, but for the blocks of the bad blocks' inode.
@@ -171,7 +178,10 @@ impl<D: BlockDevice> Ext<D> {
                 (owned.into(), 0),
             );
         }
-        self.check_blocks(walk, number, inode, &mut 0).map(drop)
+        let mut blocks = 0;
+        self.check_blocks(walk, number, inode, &mut blocks)?;
+        self.check_units(walk, number, inode, blocks);
+        Ok(())
     }
 
     /// Flags and length of an inode in use.
@@ -240,6 +250,11 @@ impl<D: BlockDevice> Ext<D> {
         let room = size - INODE_OLD as usize;
         if room > 0 {
             let extra = usize::from(le16(bytes, INODE_OLD as usize));
+            // Linux reads no attributes behind fields of no length.
+            if extra == 0 && le32(bytes, INODE_OLD as usize) == xattr::MAGIC {
+                let field = "attributes in place of the fields behind the first 128 bytes";
+                walk.wrong(number, field, (xattr::MAGIC.into(), 0));
+            }
             let right = extra == 0 || extra >= 4 && extra <= room && extra.is_multiple_of(4);
             if !right {
                 let expected = self.store.layout.extra_isize.into();
@@ -353,7 +368,11 @@ impl<D: BlockDevice> Ext<D> {
             let Ok(first) = record(bytes, at, block, types) else {
                 return Ok(());
             };
-            if first.inode == 0 || first.name_in(bytes) != name.as_bytes() {
+            let named = first.name_in(bytes) == name.as_bytes();
+            if named && bytes.get(first.name_end()).is_some_and(|byte| *byte != 0) {
+                walk.report.add(Finding::Unended { dir, name });
+            }
+            if first.inode == 0 || !named {
                 walk.report.add(Finding::Dots {
                     dir,
                     name,
@@ -421,6 +440,7 @@ fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32,
     let uuid = (0..4).map(|word| long(JOURNAL_UUID + 4 * word));
     let uuid = uuid.fold(0, |all, word| all | word);
     let desc = short(DESC_SIZE);
+    let flex = u32::from(bytes[sb::LOG_GROUPS_PER_FLEX]);
     let kept = long(sb::RESERVED);
     fields.extend([
         (
@@ -435,18 +455,17 @@ fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32,
             long(JOURNAL_DEVICE),
             0,
         ),
-        // As ext4 has it, a fragment is a cluster of blocks; ext3 has neither.
-        (
-            sb::LOG_FRAGMENT,
-            "size of fragments",
-            long(sb::LOG_FRAGMENT),
-            long(sb::LOG_BLOCK),
-        ),
         (
             sb::FRAGMENTS_PER_GROUP,
             "fragments of a group",
             long(sb::FRAGMENTS_PER_GROUP),
             long(sb::PER_GROUP),
+        ),
+        (
+            sb::LOG_GROUPS_PER_FLEX,
+            "power of the groups of a flexible group",
+            flex,
+            flex.min(FLEX_MAX),
         ),
         (JOURNAL_UUID, "UUID of the journal", uuid, 0),
         (
@@ -464,7 +483,8 @@ fn super_fields(bytes: &[u8], layout: &Layout) -> Vec<(usize, &'static str, u32,
     ]);
     if layout.inode_size > INODE_OLD {
         let room = short(sb::INODE_SIZE).saturating_sub(INODE_OLD);
-        fields.extend(EXTRA.map(|(at, field)| (at, field, short(at), short(at).min(room))));
+        let most = |bytes: u32| bytes.min(room) & !3;
+        fields.extend(EXTRA.map(|(at, field)| (at, field, short(at), most(short(at)))));
     }
     if !layout.has(compat::RESIZE_INODE) {
         let kept = short(sb::RESERVED_GDT);

@@ -21,7 +21,7 @@ use nandlab_xattr::{
     check_set,
 };
 
-const MAGIC: u32 = 0xEA02_0000;
+pub(crate) const MAGIC: u32 = 0xEA02_0000;
 /// Bytes of an entry before its name.
 const ENTRY: usize = 16;
 /// Bytes of a block before its entries.

@@ -124,7 +124,9 @@ impl<D: BlockDevice> F2fs<D> {
         // Without a checksum in their marks, nodes of an earlier chain could be taken for this
         // one's.
         let chain = number == log::WARM_NODE && self.checkpoint.flags & flag::CRC_RECOVERY == 0;
-        let found = match self.wants_holes() && !chain {
+        // A section that a log has begun is written to its end.
+        let goes_on = !self.logs[number].state.threaded && self.segments.next_clean(near).is_some();
+        let found = match self.wants_holes() && !chain && !goes_on {
             true => holes()
                 .map(|at| (at, true))
                 .or_else(|| clean().map(|at| (at, false))),
@@ -166,7 +168,7 @@ impl<D: BlockDevice> F2fs<D> {
             .write(self.layout.ssa + self.logs[number].state.segment, &block)
     }
 
-    /// Whether clean sections are so few that holes are to be filled.
+    /// Whether clean sections are so few that holes are to be filled (`f2fs_need_SSR`).
     fn wants_holes(&self) -> bool {
         u64::from(self.segments.free_sections)
             <= self.sections_owed() + 2 * u64::from(self.reserved_sections())

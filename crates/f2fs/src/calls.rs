@@ -189,7 +189,7 @@ impl<D: BlockDevice> F2fs<D> {
             self.take_checkpoint(false)?;
         }
         if self.cleaning_due().is_some_and(|due| due <= now) {
-            self.clean_background()?;
+            self.wake_cleaner()?;
         }
         self.disk.submit_all()
     }

@@ -209,9 +209,7 @@ impl<D: BlockDevice> F2fs<D> {
                 }
             }
         }
-        if plain {
-            self.check_fields(ino, in_run, check)?;
-        }
+        self.check_fields(ino, plain.then_some(in_run), check)?;
         if xattr != 0 {
             self.check_xattr_node(xattr, ino)?;
             blocks += 1;
@@ -277,11 +275,21 @@ impl<D: BlockDevice> F2fs<D> {
                 b"." => {
                     dots += 1;
                     wrong("inode", entry.ino, dir);
+                    wrong(
+                        "type",
+                        entry.kind.into(),
+                        FileType::Directory.number().into(),
+                    );
                     continue;
                 }
                 b".." => {
                     dots += 1;
                     wrong("inode", entry.ino, parent);
+                    wrong(
+                        "type",
+                        entry.kind.into(),
+                        FileType::Directory.number().into(),
+                    );
                     continue;
                 }
                 _ => {}
@@ -393,14 +401,21 @@ impl<D: BlockDevice> F2fs<D> {
                 continue;
             };
             let owners = self.owners_of(segment)?;
-            for (at, expected, slot) in used {
-                let (found, data) = (
-                    owners[at as usize].nid,
-                    usize::from(self.segments.get(segment).entry.kind) < log::DATA,
-                );
-                if found != expected || data && u32::from(owners[at as usize].slot) != slot {
+            let data = usize::from(self.segments.get(segment).entry.kind) < log::DATA;
+            for (at, nid, slot) in used {
+                let owner = owners[at as usize];
+                let version = self.nat_entry(nid)?.version;
+                let fields = [
+                    ("node", owner.nid, nid),
+                    ("slot", owner.slot.into(), slot),
+                    ("version", owner.version.into(), version.into()),
+                ];
+                let fields = &fields[..if data { 3 } else { 1 }];
+                let wrong = fields.iter().find(|(_, found, expected)| found != expected);
+                if let Some(&(field, found, expected)) = wrong {
                     check.report.add(Finding::Summary {
                         addr: self.layout.start(segment) + at,
+                        field,
                         found,
                         expected,
                     });

@@ -8,7 +8,7 @@
 use crate::{
     F2fs, F2fsError,
     checkpoint::later,
-    format::{footer, is_placed, le32, log, node_offset},
+    format::{SEGMENT, footer, is_placed, le32, log, node_offset},
     map::first_index,
     summary::Owner,
     victim::Candidate,
@@ -16,10 +16,61 @@ use crate::{
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Time;
 
+/// Where more than so many percent of all segments only wait for a checkpoint to become clean, one
+/// is taken (`excess_prefree_segs`).
+const EMPTIED_PERCENT: u32 = 5;
+/// At most so many wait (`DEF_MAX_RECLAIM_PREFREE_SEGMENTS`).
+const EMPTIED_MAX: u32 = 4096;
 /// Sections that one call cleans at most.
 const ROUNDS: u32 = 8;
 /// Blocks given out between two attempts when the last one found nothing worth moving.
 const STALL: u64 = 512;
+
+/// Sleeps of the background cleaner where it found no victim.
+const SLEEP_WITHOUT_VICTIM: u64 = 5;
+/// It hurries where more than so many percent of the users' blocks are not valid, and free ones are
+/// fewer than so many percent of those.
+const MUCH_PERCENT: u64 = 40;
+
+/// The background cleaner between two looks at the volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cleaner {
+    wakes: Option<Time>,
+    /// Nanoseconds.
+    sleep: u64,
+    /// When the last request was made.
+    pub asked: Option<Time>,
+    /// A request was made that did not tell its time.
+    pub asked_untimed: bool,
+}
+
+impl Cleaner {
+    /// With this longest sleep.
+    pub fn new(longest: u64) -> Self {
+        Self {
+            wakes: None,
+            sleep: longest / 2,
+            asked: None,
+            asked_untimed: false,
+        }
+    }
+
+    /// As `increase_sleep_time`: by a shortest sleep.
+    fn sleep_more(&mut self, longest: u64) {
+        if self.sleep <= longest {
+            self.sleep = (self.sleep + longest / 2).min(longest);
+        }
+    }
+
+    /// As `decrease_sleep_time`.
+    fn sleep_less(&mut self, longest: u64) {
+        self.sleep = if self.sleep > longest {
+            longest
+        } else {
+            self.sleep.saturating_sub(longest / 2).max(longest / 2)
+        };
+    }
+}
 
 impl<D: BlockDevice> F2fs<D> {
     /// Whether clean sections are fewer than those that are reserved and those that what waits will
@@ -27,6 +78,16 @@ impl<D: BlockDevice> F2fs<D> {
     fn is_short(&self) -> bool {
         u64::from(self.segments.free_sections)
             <= self.sections_owed() + u64::from(self.reserved_sections())
+    }
+
+    /// Takes a checkpoint where it makes many segments clean. Linux's flusher does so, within
+    /// seconds of the write; here the next call does.
+    pub(crate) fn reclaim_emptied(&mut self) -> Result<(), F2fsError> {
+        let most = self.segments.len() * EMPTIED_PERCENT / 100;
+        if self.segments.emptied <= most.min(EMPTIED_MAX) {
+            return Ok(());
+        }
+        self.take_checkpoint(false)
     }
 
     /// Cleans until enough sections are clean, or nothing is worth it.
@@ -66,29 +127,72 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// One section's valid blocks begin to wait.
-    pub(crate) fn clean_background(&mut self) -> Result<(), F2fsError> {
-        self.cleaned_last = Some(self.now);
-        if let Some(Candidate { section, .. }) = self.segments.victim_background(
-            self.options.background,
-            &self.log_segments(),
-            self.mtime(),
-        ) {
-            self.counts.moved_background += self.clean(section, false)?;
-            self.counts.cleaned_background += 1;
-            self.segments.chosen.insert(section);
-            let now = self.now;
-            self.changed_since.get_or_insert(now);
-        }
-        Ok(())
-    }
-
+    /// When the background cleaner wakes next; never where there is nothing to choose.
     pub(crate) fn cleaning_due(&self) -> Option<Time> {
         if self.options.cleaning_interval == 0 || !self.segments.has_victims(&self.log_segments()) {
             return None;
         }
-        let since = self.cleaned_last.or(self.first_time)?;
-        Some(later(since, self.options.cleaning_interval))
+        let first = || {
+            self.first_time
+                .map(|first| later(first, self.cleaner.sleep))
+        };
+        self.cleaner.wakes.or_else(first)
+    }
+
+    /// The background cleaner wakes (`gc_thread_func`): it cleans a section if the volume is idle.
+    pub(crate) fn wake_cleaner(&mut self) -> Result<(), F2fsError> {
+        let longest = self.options.cleaning_interval;
+        let cleans = self.is_idle();
+        if cleans && self.has_much_to_clean() {
+            self.cleaner.sleep_less(longest);
+        } else {
+            self.cleaner.sleep_more(longest);
+        }
+        if cleans && !self.clean_background()? {
+            self.cleaner.sleep = longest.saturating_mul(SLEEP_WITHOUT_VICTIM);
+        }
+        self.cleaner.wakes = Some(later(self.now, self.cleaner.sleep));
+        Ok(())
+    }
+
+    /// Whether there was no request for long enough. Reads do not tell their time: they count as
+    /// made now. An fsync has the time of the write before it.
+    fn is_idle(&mut self) -> bool {
+        if core::mem::take(&mut self.cleaner.asked_untimed) {
+            self.cleaner.asked = Some(self.now);
+        }
+        let idle = self.options.cleaning_idle;
+        self.cleaner
+            .asked
+            .is_none_or(|asked| later(asked, idle) <= self.now)
+    }
+
+    /// Whether much is not valid and little is free (`has_enough_invalid_blocks`).
+    fn has_much_to_clean(&self) -> bool {
+        let users = self.checkpoint.user_blocks;
+        let invalid = users.saturating_sub(self.checkpoint.valid_blocks);
+        let free = self.segments.free_segments;
+        let free =
+            u64::from(free.saturating_sub(self.checkpoint.overprovision)) * u64::from(SEGMENT);
+        invalid > users * MUCH_PERCENT / 100 && free < invalid * MUCH_PERCENT / 100
+    }
+
+    /// One section's valid blocks begin to wait. Returns whether there was one.
+    fn clean_background(&mut self) -> Result<bool, F2fsError> {
+        let chosen = self.segments.victim_background(
+            self.options.background,
+            &self.log_segments(),
+            self.mtime(),
+        );
+        let Some(Candidate { section, .. }) = chosen else {
+            return Ok(false);
+        };
+        self.counts.moved_background += self.clean(section, false)?;
+        self.counts.cleaned_background += 1;
+        self.segments.chosen.insert(section);
+        let now = self.now;
+        self.changed_since.get_or_insert(now);
+        Ok(true)
     }
 
     /// Moves what a section holds; gives how many blocks.
@@ -172,5 +276,30 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(slot
             .filter(|slot| slot.addr == addr && slot.nid == owner.nid)
             .map(|_| (ino, index)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cleaner_sleeps_as_linux_does() {
+        let mut cleaner = Cleaner::new(60);
+        let mut sleeps = [0; 3];
+        for sleep in &mut sleeps {
+            cleaner.sleep_more(60);
+            *sleep = cleaner.sleep;
+        }
+        assert_eq!(sleeps, [60; 3], "30 s, then 60 s at most");
+        cleaner.sleep_less(60);
+        cleaner.sleep_less(60);
+        assert_eq!(cleaner.sleep, 30);
+        // It found no victim.
+        cleaner.sleep = 60 * SLEEP_WITHOUT_VICTIM;
+        cleaner.sleep_more(60);
+        assert_eq!(cleaner.sleep, 300);
+        cleaner.sleep_less(60);
+        assert_eq!(cleaner.sleep, 60);
     }
 }

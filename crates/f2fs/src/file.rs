@@ -168,6 +168,7 @@ impl<D: BlockDevice> F2fs<D> {
         offset: u64,
         buf: &mut [u8],
     ) -> Result<usize, F2fsError> {
+        self.cleaner.asked_untimed = true;
         self.check_readable(ino)?;
         let size = self.size(ino)?;
         let len = size.saturating_sub(offset).min(buf.len() as u64) as usize;
@@ -465,6 +466,7 @@ impl<D: BlockDevice> F2fs<D> {
                 self.write_page(ino, index, Why::WriteBack)?;
             }
         }
+        self.reclaim_emptied()?;
         self.clean_foreground()
     }
 }

@@ -15,6 +15,12 @@ pub enum Finding {
         /// Its first block.
         first: u32,
     },
+    /// The first of the two superblocks is not valid; the second counts.
+    #[error("first superblock: {error}; the second one counts")]
+    Super {
+        /// Why.
+        error: crate::F2fsError,
+    },
     /// A count of the checkpoint is wrong.
     #[error("checkpoint: {what} is {found}, expected {expected}")]
     Count {
@@ -57,11 +63,13 @@ pub enum Finding {
         /// The block.
         addr: u32,
     },
-    /// A block whose summary names another node, so that it cannot be cleaned.
-    #[error("block {addr}: the summary names node {found}, expected {expected}")]
+    /// A block whose summary names another owner, so that it cannot be cleaned.
+    #[error("block {addr}: the summary names {field} {found}, expected {expected}")]
     Summary {
         /// The block.
         addr: u32,
+        /// What is wrong.
+        field: &'static str,
         /// What is said.
         found: u32,
         /// What is.
@@ -194,7 +202,7 @@ impl report::Finding for Finding {
 
     fn severity(&self) -> Severity {
         match self {
-            Self::InUse | Self::Pack { .. } => Severity::Note,
+            Self::InUse | Self::Pack { .. } | Self::Super { .. } => Severity::Note,
             Self::Count { .. } | Self::LostBlocks { .. } => Severity::Waste,
             _ => Severity::Damage,
         }

@@ -113,13 +113,15 @@ pub(crate) mod inode {
     pub const INLINE_DENTRY: u8 = 0x04;
     pub const DATA_EXIST: u8 = 0x08;
     pub const EXTRA_ATTR: u8 = 0x20;
+    pub const PINNED: u8 = 0x40;
     /// Bits of the byte at [`ADVISE`].
     pub const ADVISE_COLD: u8 = 0x01;
     pub const ADVISE_ENCRYPTED: u8 = 0x04;
     pub const ADVISE_KEEP_SIZE: u8 = 0x10;
     pub const ADVISE_HOT: u8 = 0x20;
     pub const ADVISE_VERITY: u8 = 0x40;
-    /// A bit of the word at [`FLAGS`].
+    /// Bits of the word at [`FLAGS`].
+    pub const FLAG_COMPRESSED: u32 = 0x4;
     pub const FLAG_CASEFOLD: u32 = 0x4000_0000;
     /// What Linux reserves for attributes in an inode, in units of 4 bytes.
     pub const DEFAULT_XATTR_SLOTS: u32 = 50;

@@ -4,6 +4,7 @@ use crate::{
     F2fsError, Layout,
     allocate::Log,
     cache::Cache,
+    clean::Cleaner,
     disk::Disk,
     format::{SEGMENT, SIT_ENTRIES, bit, footer, le32, log},
     nat::Nat,
@@ -55,9 +56,14 @@ with_defaults! {
         /// Age at which changes fall due for a checkpoint, in nanoseconds (`cp_interval` of Linux:
         /// 60 s).
         pub checkpoint_interval: u64 = 60_000_000_000,
-        /// Time between two sections cleaned in the background, in nanoseconds; 0 for none
-        /// (`gc_max_sleep_time` of Linux: 60 s).
+        /// The longest sleep of the background cleaner, in nanoseconds; 0 for no cleaner
+        /// (`gc_max_sleep_time` of Linux: 60 s). It sleeps half as long where there is much to
+        /// clean (`gc_min_sleep_time`: 30 s), and five times as long where it found no victim
+        /// (`gc_no_gc_sleep_time`: 300 s).
         pub cleaning_interval: u64 = 60_000_000_000,
+        /// The cleaner works only if there was no request for so long, in nanoseconds
+        /// (`DEF_IDLE_INTERVAL` of Linux: 5 s); 0 to clean whether the volume is idle or not.
+        pub cleaning_idle: u64 = 5_000_000_000,
         /// Bytes of the cache for what does not wait to be written, of nodes and of contents each.
         pub cache_bytes: u64 = 4 << 20,
         /// Bytes of the longest request that blocks of one log are written with, one behind the
@@ -124,6 +130,8 @@ pub struct F2fs<D> {
     pub(crate) orphans: BTreeSet<u32>,
     /// Numbers in the last checkpoint's list of orphans that are no inodes.
     pub(crate) no_orphans: Vec<u32>,
+    /// Why the first superblock does not count, if the second one does.
+    pub(crate) first_super: Option<F2fsError>,
     /// Inodes of which an fsync must take a checkpoint: moved, or with nodes gone since the last.
     pub(crate) needs_checkpoint: BTreeSet<u32>,
     /// Blocks in use at the last checkpoint.
@@ -137,7 +145,7 @@ pub struct F2fs<D> {
     /// Cleaning found nothing worth it; how many blocks had been given out by then.
     pub(crate) stalled: Option<u64>,
     pub(crate) given_out: u64,
-    pub(crate) cleaned_last: Option<Time>,
+    pub(crate) cleaner: Cleaner,
     pub(crate) now: Time,
     pub(crate) first_time: Option<Time>,
     pub(crate) options: Options,
@@ -167,7 +175,7 @@ impl<D: BlockDevice> F2fs<D> {
     /// Takes up a volume as its last checkpoint has it.
     pub(crate) fn open(device: D, options: Options) -> Result<Self, F2fsError> {
         let mut disk = Disk::open(device)?;
-        let layout = read_super(&mut disk)?;
+        let (layout, first_super) = read_super(&mut disk)?;
         if !options.read_only {
             layout.check_writable()?;
         }
@@ -192,6 +200,7 @@ impl<D: BlockDevice> F2fs<D> {
             references: BTreeMap::new(),
             orphans: BTreeSet::new(),
             no_orphans: Vec::new(),
+            first_super,
             needs_checkpoint: BTreeSet::new(),
             checkpoint_valid,
             since_checkpoint: 0,
@@ -199,7 +208,7 @@ impl<D: BlockDevice> F2fs<D> {
             changed_since: None,
             stalled: None,
             given_out: 0,
-            cleaned_last: None,
+            cleaner: Cleaner::new(options.cleaning_interval),
             now: Time::default(),
             first_time: None,
             options,
@@ -258,6 +267,7 @@ impl<D: BlockDevice> F2fs<D> {
         call: impl FnOnce(&mut Self) -> Result<T, F2fsError>,
     ) -> Result<T, Errno> {
         self.now = now;
+        self.cleaner.asked = Some(now);
         self.first_time.get_or_insert(now);
         self.write_call(called, |f2fs| {
             f2fs.begin()?;
@@ -294,7 +304,10 @@ impl<D: BlockDevice> Gated for F2fs<D> {
     }
 }
 
-fn read_super<D: BlockDevice>(disk: &mut Disk<D>) -> Result<Layout, F2fsError> {
+/// Reads the first superblock that is valid; if it is the second, with the error of the first.
+fn read_super<D: BlockDevice>(
+    disk: &mut Disk<D>,
+) -> Result<(Layout, Option<F2fsError>), F2fsError> {
     let blocks = disk.blocks();
     let mut read = |addr: u32| {
         let block = disk.read(addr)?;
@@ -304,11 +317,14 @@ fn read_super<D: BlockDevice>(disk: &mut Disk<D>) -> Result<Layout, F2fsError> {
         )
     };
     match read(0) {
-        Ok(layout) => Ok(layout),
+        Ok(layout) => Ok((layout, None)),
         Err(first @ (F2fsError::Feature { .. } | F2fsError::Device(BlockError::PowerCut))) => {
             Err(first)
         }
-        Err(first) => read(1).map_err(|_| first),
+        Err(first) => match read(1) {
+            Ok(layout) => Ok((layout, Some(first))),
+            Err(_) => Err(first),
+        },
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Segments {
     pub changed: BTreeSet<u32>,
     /// Blocks that only the next checkpoint sets free.
     pub stale: u64,
+    /// Segments that it makes clean: nothing of them is valid any more.
+    pub emptied: u32,
     /// Sections that cleaning in the background has taken on: what they held waits to be written
     /// elsewhere.
     pub chosen: BTreeSet<u32>,
@@ -68,6 +70,7 @@ impl Segments {
             free_sections: 0,
             changed: BTreeSet::new(),
             stale: 0,
+            emptied: 0,
             chosen: BTreeSet::new(),
         };
         for log in logs {
@@ -145,6 +148,8 @@ impl Segments {
                 expected,
             });
         }
+        let was_emptied = segment.entry.valid == 0 && segment.held_count > 0;
+        self.emptied -= u32::from(was_emptied);
         segment.entry.mtime = match (segment.entry.mtime, u64::from(segment.entry.valid)) {
             (0, _) => mtime,
             (before, valid) => before.saturating_mul(valid).saturating_add(mtime) / (valid + 1),
@@ -168,6 +173,8 @@ impl Segments {
         self.take(number);
         let segment = &mut self.all[number as usize];
         if !bit(&segment.held, at) {
+            let is_first = segment.entry.valid == 0 && segment.held_count == 0;
+            self.emptied += u32::from(is_first);
             set_bit(&mut segment.held, at, true);
             segment.held_count += 1;
             self.stale += 1;
@@ -189,6 +196,7 @@ impl Segments {
         }
         segment.entry.valid -= 1;
         set_bit(&mut segment.entry.map, at, false);
+        self.emptied += u32::from(segment.entry.valid == 0);
         self.stale += 1;
         self.changed.insert(number);
         Ok(())
@@ -198,6 +206,7 @@ impl Segments {
     /// become clean.
     pub fn checkpointed(&mut self, logs: &[u32]) -> Vec<u32> {
         self.stale = 0;
+        self.emptied = 0;
         let mut freed = Vec::new();
         for number in 0..self.len() {
             let segment = &mut self.all[number as usize];
@@ -210,6 +219,12 @@ impl Segments {
         }
         freed.iter().for_each(|number| self.give(*number));
         freed
+    }
+
+    /// The segment behind `near` in its section, if it is clean.
+    pub fn next_clean(&self, near: u32) -> Option<u32> {
+        let next = near + 1;
+        (!next.is_multiple_of(self.per_sec) && !self.get(next).used).then_some(next)
     }
 
     /// A clean segment: in the section of `near` if there is one behind it, otherwise in a clean
@@ -289,8 +304,9 @@ pub(crate) mod tests {
         assert!(segments.checkpointed(&[0]).is_empty());
         assert_eq!((segments.get(3).hole(0), segments.stale), (Some(0), 0));
         segments.unmark((3, 1)).unwrap();
-        assert_eq!(segments.free_segments, 6);
+        assert_eq!((segments.free_segments, segments.emptied), (6, 1));
         assert_eq!(segments.checkpointed(&[0]), [3]);
+        assert_eq!(segments.emptied, 0);
         assert_eq!((segments.free_segments, segments.free_sections), (7, 7));
         assert!(segments.unmark((3, 1)).is_err());
     }

@@ -8,15 +8,30 @@ use crate::{
     F2fs, F2fsError,
     check::Check,
     finding::Finding,
-    format::{BLOCK, FIRST_NID, NAT_ENTRIES, NULL, inode, le32},
+    format::{BLOCK, FIRST_NID, NAT_ENTRIES, NULL, inode, le16, le32},
+    node::kind,
     summary::NatEntry,
     superblock::feature,
 };
 use nandlab_block::BlockDevice;
-use nandlab_vfs::NAME_MAX;
+use nandlab_vfs::{FileType, NAME_MAX};
 
 /// The address that the entries of the two inodes without nodes have.
 const NOWHERE: u32 = 1;
+
+/// Flags of an inode that only volumes with a feature have.
+const FEATURE_FLAGS: [(u32, u32, &str); 2] = [
+    (
+        feature::CASEFOLD,
+        inode::FLAG_CASEFOLD,
+        "flag of names without case",
+    ),
+    (
+        feature::COMPRESSION,
+        inode::FLAG_COMPRESSED,
+        "flag of compressed contents",
+    ),
+];
 
 impl<D: BlockDevice> F2fs<D> {
     /// The table's entries by themselves, those that the journal replaces included.
@@ -55,21 +70,26 @@ impl<D: BlockDevice> F2fs<D> {
         if let Some(first) = self.checkpoint.torn(&mut self.disk, &self.layout)? {
             check.report.add(Finding::Pack { first });
         }
+        if let Some(error) = &self.first_super {
+            let error = error.clone();
+            check.report.add(Finding::Super { error });
+        }
         for ino in &self.no_orphans {
             check.report.add(Finding::Orphan { ino: *ino });
         }
         Ok(())
     }
 
-    /// Fields of an inode. `in_run` counts the blocks of its longest run that lie where that says.
+    /// Fields of an inode. `in_run` counts the blocks of its longest run that lie where that says;
+    /// an inode without blocks of contents has none.
     pub(crate) fn check_fields(
         &mut self,
         ino: u32,
-        in_run: u32,
+        in_run: Option<u32>,
         check: &mut Check,
     ) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
-        let may_fold = self.layout.has(feature::CASEFOLD);
+        let features = self.layout.features;
         let bytes = self.inode(ino)?;
         let mut wrong = |field, found: u32, expected: u32| {
             if found != expected {
@@ -82,6 +102,28 @@ impl<D: BlockDevice> F2fs<D> {
             }
         };
         let flags = bytes[inode::INLINE];
+        let name = le32(bytes, inode::NAME_LEN);
+        wrong("length of the name", name, name.min(NAME_MAX as u32));
+        for (feature, flag, field) in FEATURE_FLAGS {
+            let found = le32(bytes, inode::FLAGS) & flag;
+            wrong(
+                field,
+                found,
+                if features & feature == 0 { 0 } else { found },
+            );
+        }
+        if features & feature::EXTRA_ATTR == 0 {
+            let extra = flags & inode::EXTRA_ATTR;
+            wrong("flag of extra attributes", extra.into(), 0);
+        }
+        // The bytes of a directory's depth count failed moves of a pinned file.
+        if kind(bytes) == Some(FileType::File) && flags & inode::PINNED == 0 {
+            let moves = le16(bytes, inode::DEPTH);
+            wrong("failed moves", moves.into(), 0);
+        }
+        let Some(in_run) = in_run else {
+            return Ok(());
+        };
         wrong(
             "blocks of the longest run",
             le32(bytes, inode::EXTENT + 8),
@@ -95,12 +137,6 @@ impl<D: BlockDevice> F2fs<D> {
         let contents = &bytes[shape.inline_at()..][..shape.inline_max()];
         if inline == inode::INLINE_DATA && contents.iter().any(|byte| *byte != 0) {
             wrong("flag of contents in the inode", 0, inode::DATA_EXIST.into());
-        }
-        let name = le32(bytes, inode::NAME_LEN);
-        wrong("length of the name", name, name.min(NAME_MAX as u32));
-        if !may_fold {
-            let folds = le32(bytes, inode::FLAGS) & inode::FLAG_CASEFOLD;
-            wrong("flag of names without case", folds, 0);
         }
         Ok(())
     }

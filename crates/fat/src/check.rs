@@ -24,8 +24,8 @@ use alloc::{
 };
 use nandlab_block::BlockDevice;
 
-/// Bits of the boot sector's state: in use, and errors of the disk. The copy has none.
-const STATE_BITS: u8 = 3;
+/// The bit of the boot sector's state for a volume in use, which a mount does not set in the copy.
+const IN_USE: u8 = 1;
 /// Directories with longer paths are not visited.
 const PATH_MAX: usize = 4096;
 
@@ -126,7 +126,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
             let copy = self.store.metadata(sector)?;
             let state = layout.state_offset();
             let differs = |at: &usize| {
-                let bits = if *at == state { !STATE_BITS } else { 0xFF };
+                let bits = if *at == state { !IN_USE } else { 0xFF };
                 (boot[*at] ^ copy[*at]) & bits != 0
             };
             if let Some(offset) = (0..512).find(differs) {

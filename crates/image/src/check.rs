@@ -198,6 +198,12 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
         let what = "the journal is still to be recovered: the volume was not unmounted".into();
         checked.add(Finding::new(Severity::Note, None, what));
     }
+    if let Some(Mounted::Ubifs(fs)) = &volume.mounted
+        && fs.journal().in_use
+    {
+        let what = "the journal is still to be recovered: the volume was not unmounted".into();
+        checked.add(Finding::new(Severity::Note, None, what));
+    }
     for what in &volume.troubles {
         checked.add(Finding::new(Severity::Damage, None, what.clone()));
     }
@@ -225,6 +231,12 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
         Some(Mounted::Squashfs(fs)) => {
             let report = fs.check().map_err(failed)?;
             checked.absorb(report, nandlab_squashfs::Finding::place);
+        }
+        Some(Mounted::Ubifs(fs)) => {
+            let report = fs.check();
+            let leb = u64::from(fs.head().geometry.leb);
+            let place = |(lnum, offs)| u64::from(lnum) * leb + u64::from(offs);
+            checked.absorb(report, |finding| finding.leb().map(place));
         }
         None => {}
     }

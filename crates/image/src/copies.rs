@@ -53,7 +53,7 @@ pub(crate) fn restore(disk: &mut AnyDisk, kind: DiskKind) -> Option<String> {
             disk.write(Lba(0), &head).ok()?;
             Some(format!("boot sector taken from its copy at byte {FAT}"))
         }
-        DiskKind::F2fs | DiskKind::Squashfs => None,
+        DiskKind::F2fs | DiskKind::Squashfs | DiskKind::Ubifs => None,
     }
 }
 

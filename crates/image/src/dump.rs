@@ -246,6 +246,7 @@ fn disk(
         Some(Mounted::F2fs(fs)) => ("F2FS superblock", 1024, format!("{:?}", fs.layout())),
         Some(Mounted::Fat(fs)) => ("FAT boot sector", 0, format!("{:?}", fs.layout())),
         Some(Mounted::Squashfs(fs)) => ("squashfs superblock", 0, format!("{:?}", fs.head())),
+        Some(Mounted::Ubifs(fs)) => ("UBIFS superblock", 0, format!("{:?}", fs.head())),
         Some(Mounted::Jffs2(_)) | None => return Ok(()),
     };
     take(&Item {

@@ -21,6 +21,7 @@ use nandlab_mtd::{Image, ImageFormat, Layout, Mtd, Page};
 use nandlab_sim::Backing as _;
 use nandlab_ubi::format::VolumeKind;
 use nandlab_ubi::{Headers, LogOptions, Memory, Options, Ubi, UbiError, VolumeDisk, VolumeMtd};
+use nandlab_ubifs::{Bare, UbiLebs};
 
 /// Blocks without which JFFS2 is not mounted; a shorter image gets erased ones behind it.
 const JFFS2_BLOCKS_MIN: u64 = 5;
@@ -31,10 +32,14 @@ const UBI_ATTEMPTS: u32 = 8;
 /// Bytes of a volume in which the beginning of a file system is looked for.
 const HEAD: usize = 64 << 10;
 
+/// The magic number of UBIFS's nodes.
+const UBIFS_NODE: [u8; 4] = 0x0610_1831u32.to_le_bytes();
+
 /// What a volume begins with.
 pub(crate) enum Inside {
     Disk(DiskKind),
     Jffs2(Endian),
+    Ubifs,
 }
 
 fn ubi_options(vid: u32, log: bool) -> Options {
@@ -316,6 +321,10 @@ impl Volume {
                     access,
                 )
             }
+            Inside::Ubifs => {
+                let lebs = UbiLebs::new(ubi, id).map_err(|error| failed("UBI", error))?;
+                self.ubifs(Box::new(lebs), opening, access)
+            }
             Inside::Jffs2(endian) => {
                 let medium = VolumeMtd::new(ubi, id).map_err(|error| failed("UBI", error))?;
                 self.jffs2(Box::new(medium), endian, (Medium::Unmarked, None), access)
@@ -380,6 +389,10 @@ impl Volume {
                 };
                 let disk = Disk::new(bytes, 512).map_err(|error| failed("disk", error))?;
                 self.disk(Box::new(disk), kind, opening, Access::Read)
+            }
+            Inside::Ubifs => {
+                let lebs = Bare::with(bytes, leb, 0);
+                self.ubifs(Box::new(lebs), opening, Access::Read)
             }
             Inside::Jffs2(endian) => {
                 let page = format.page;
@@ -478,11 +491,11 @@ pub(crate) fn no_volume(volumes: &[UbiVolume], wanted: &str) -> ImageError {
 
 /// What a volume begins with.
 fn look_into(head: &[u8]) -> (Option<&'static str>, Option<Inside>) {
+    if head.starts_with(&UBIFS_NODE) {
+        return (Some("UBIFS"), Some(Inside::Ubifs));
+    }
     if let Some(kind) = detect::disk(head) {
         return (Some(kind.name()), Some(Inside::Disk(kind)));
-    }
-    if head.starts_with(&0x0610_1831u32.to_le_bytes()) {
-        return (Some("UBIFS"), None);
     }
     if head.starts_with(b"hsqs") || head.starts_with(b"sqsh") {
         return (Some("squashfs before version 4"), None);

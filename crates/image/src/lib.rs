@@ -66,6 +66,7 @@ pub mod tar_out;
 mod target;
 pub mod tree;
 pub mod ubi;
+mod ubifs;
 pub mod ubinize;
 pub mod view;
 pub mod volume;

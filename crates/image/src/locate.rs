@@ -242,8 +242,8 @@ fn unknown(place: &Place, ranges: &Ranges) -> ImageError {
         .collect();
     found.truncate(8);
     let tried = match found.is_empty() {
-        true => "neither ext2, ext3, F2FS, FAT nor squashfs, nor UBI, JFFS2 or NFTL with or \
-                 without spare bytes"
+        true => "neither ext2, ext3, F2FS, FAT, squashfs nor UBIFS, nor UBI, JFFS2 or NFTL with \
+                 or without spare bytes"
             .into(),
         false => format!("found {}, which nandlab does not read", found.join(", ")),
     };

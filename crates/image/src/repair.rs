@@ -117,6 +117,9 @@ fn hopeless(detected: Detected, short: bool) -> Option<&'static str> {
         Detected::Disk(DiskKind::Squashfs) => Some(
             "squashfs is never changed in place; extract --salvage takes what is left, and mksquashfs makes a new image of it",
         ),
+        Detected::Disk(DiskKind::Ubifs) => Some(
+            "UBIFS is only read; extract --salvage takes what is left, and mkfs.ubifs makes a new image of it",
+        ),
         Detected::Flash(_, FlashKind::Jffs2 { .. }) => Some(
             "JFFS2 has nothing that could be mended in place: its nodes are whole or do not count; extract --salvage and create make a new image",
         ),
@@ -204,7 +207,7 @@ fn settle(disk: &mut AnyDisk, kind: DiskKind) -> bool {
         DiskKind::Ext => Ext::mount(disk, <_>::default()).is_ok_and(finish),
         DiskKind::F2fs => F2fs::mount(disk, <_>::default()).is_ok(),
         DiskKind::Fat => Fat::mount(disk, <_>::default()).is_ok_and(finish),
-        DiskKind::Squashfs => false,
+        DiskKind::Squashfs | DiskKind::Ubifs => false,
     }
 }
 
@@ -231,7 +234,7 @@ fn patches(disk: &mut AnyDisk, kind: DiskKind) -> Vec<Patch> {
             let mounted = Fat::mount(disk, options);
             mounted.and_then(|mut fs| fs.mend()).unwrap_or_default()
         }
-        DiskKind::F2fs | DiskKind::Squashfs => Vec::new(),
+        DiskKind::F2fs | DiskKind::Squashfs | DiskKind::Ubifs => Vec::new(),
     }
 }
 

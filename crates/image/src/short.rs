@@ -59,6 +59,7 @@ pub(crate) fn lack(disk: &mut AnyDisk, kind: DiskKind) -> Option<Lack> {
         DiskKind::F2fs => nandlab_f2fs::declared_bytes(&head),
         DiskKind::Fat => nandlab_fat::declared_bytes(&head),
         DiskKind::Squashfs => nandlab_squashfs::declared_bytes(&head),
+        DiskKind::Ubifs => nandlab_ubifs::declared_bytes(&head),
     }?;
     (declared > there).then_some(Lack { there, declared })
 }

@@ -21,12 +21,14 @@ use nandlab_jffs2::Jffs2;
 use nandlab_mtd::{Layout, Mtd};
 use nandlab_sim::Backing as _;
 use nandlab_squashfs::{SquashError, Squashfs};
+use nandlab_ubifs::{Lebs, Ubifs};
 use nandlab_vfs::FileSystem;
 use serde::Serialize;
 use std::path::Path;
 
 pub(crate) type AnyMtd = Box<dyn Mtd>;
 pub(crate) type AnyDisk = Box<dyn BlockDevice>;
+pub(crate) type AnyLebs = Box<dyn Lebs>;
 
 /// A disk for one mount. It is boxed, so that each file system is compiled for one type of disk.
 pub(crate) fn lent(disk: &mut AnyDisk) -> Box<dyn BlockDevice + '_> {
@@ -150,6 +152,21 @@ pub enum Layer {
         /// Bytes of the whole.
         bytes: u64,
     },
+    /// UBIFS.
+    Ubifs {
+        /// The version of the format.
+        format: u32,
+        /// Bytes of a logical block.
+        leb: u32,
+        /// Logical blocks.
+        lebs: u32,
+        /// The compressor of new files.
+        compressor: &'static str,
+        /// Whether it was not unmounted.
+        in_use: bool,
+        /// Nodes in the journal, which are not in the index yet.
+        journal: u64,
+    },
 }
 
 /// A volume of UBI.
@@ -183,6 +200,8 @@ pub enum Mounted {
     Fat(Box<Fat<AnyDisk>>),
     /// squashfs.
     Squashfs(Box<Squashfs<AnyDisk>>),
+    /// UBIFS.
+    Ubifs(Box<Ubifs<AnyLebs>>),
 }
 
 /// An image opened.
@@ -262,6 +281,7 @@ impl Volume {
             place,
         };
         match detected {
+            Detected::Disk(DiskKind::Ubifs) => volume.ubifs_bytes(opening, access)?,
             Detected::Disk(kind) => {
                 let disk = match (kind, access) {
                     (DiskKind::Squashfs, _) => volume.place.disk_filled()?,
@@ -292,6 +312,7 @@ impl Volume {
             Some(Mounted::F2fs(fs)) => Ok(&mut **fs),
             Some(Mounted::Fat(fs)) => Ok(&mut **fs),
             Some(Mounted::Squashfs(fs)) => Ok(&mut **fs),
+            Some(Mounted::Ubifs(fs)) => Ok(&mut **fs),
             None => Err(ImageError::Unknown {
                 path: path.into(),
                 tried: "there is no file system in it that is known".into(),
@@ -312,8 +333,8 @@ impl Volume {
         Ok(walk)
     }
 
-    /// Bytes that a file in it may have at most, with what is read around small parts. JFFS2 and
-    /// squashfs compress and bound files themselves.
+    /// Bytes that a file in it may have at most, with what is read around small parts. JFFS2,
+    /// squashfs and UBIFS compress and bound files themselves.
     fn limit(&self) -> u64 {
         let there = self.place.raw().map_or(u64::MAX, |bytes| bytes.len());
         // Of what is lacking, no more is believed than there is of the rest, a few times.
@@ -321,7 +342,7 @@ impl Volume {
             .lack
             .map_or(there, |lack| lack.declared.min(there.saturating_mul(16)));
         match self.mounted {
-            Some(Mounted::Jffs2(_) | Mounted::Squashfs(_)) => u64::MAX,
+            Some(Mounted::Jffs2(_) | Mounted::Squashfs(_) | Mounted::Ubifs(_)) => u64::MAX,
             _ => len
                 .saturating_mul(STEP as u64 / HOLE)
                 .saturating_add(1 << 20),
@@ -533,8 +554,12 @@ fn probe(disk: &mut AnyDisk, kind: DiskKind) -> std::result::Result<(), Refusal>
             let mounted = Squashfs::mount(disk).map(drop);
             mounted.map_err(|error| refusal(&error, matches!(error, SquashError::Feature { .. })))
         }
+        DiskKind::Ubifs => Err(refusal(&UBIFS_ON_DISK, false)),
     }
 }
+
+/// Why UBIFS is not looked for on disks.
+const UBIFS_ON_DISK: &str = "it lies on a disk; expected a volume of UBI, or a file of its own";
 
 /// Mounts what is on a disk.
 fn mount(
@@ -607,6 +632,7 @@ fn mount(
             };
             (layer, Mounted::Squashfs(Box::new(fs)))
         }
+        DiskKind::Ubifs => return Err(UBIFS_ON_DISK.into()),
     })
 }
 

@@ -190,9 +190,10 @@ mod field {
 /// Incompatible feature: there may be revoke blocks.
 const REVOKES: u32 = 1;
 
-/// Checks block 0 of a journal for which there are `mapped` blocks. It is stricter than a mount,
-/// which passes over fields of the second version in a journal of the first.
-pub fn check_superblock(bytes: &[u8], mapped: u32) -> Result<(), JournalError> {
+/// Checks block 0 of a journal for which there are `mapped` blocks; tells whether the log is empty.
+/// It is stricter than a mount, which passes over fields of the second version in a journal of the
+/// first.
+pub fn check_superblock(bytes: &[u8], mapped: u32) -> Result<bool, JournalError> {
     let sb = Superblock::parse(bytes.into(), mapped)?;
     let later = [
         field::COMPATIBLE,
@@ -207,7 +208,7 @@ pub fn check_superblock(bytes: &[u8], mapped: u32) -> Result<(), JournalError> {
             found: word(&sb.0, offset),
             expected: "0 in a journal of version 1",
         }),
-        _ => Ok(()),
+        _ => Ok(sb.start() == 0),
     }
 }
 

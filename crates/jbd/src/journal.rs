@@ -56,6 +56,8 @@ with_defaults! {
         pub barriers: bool = true,
         /// Age at which a transaction is [due](Journal::due), in nanoseconds.
         pub commit_interval: Nanos = COMMIT_INTERVAL,
+        /// The log is emptied and not replayed.
+        pub skip_recovery: bool = false,
         /// Clean blocks that are kept in memory, at least one.
         pub clean_blocks: usize = 256,
     }
@@ -162,7 +164,7 @@ impl<D: BlockDevice> Journal<D> {
                 least: BLOCKS_MIN,
             });
         }
-        let recovery = recover(&mut blocks, &mut sb, options.checkpoint != Checkpoint::Copy)?;
+        let recovery = recover(&mut blocks, &mut sb, &options)?;
         let next = sb.sequence().next();
         let scratch = vec![0; block_size as usize];
         let (finished, dirty, clean) = (

@@ -7,7 +7,7 @@
 //! of* running transactions.
 
 use crate::{
-    JournalError, Tid,
+    Checkpoint, JournalError, Options, Tid,
     blocks::Blocks,
     format::{self, Superblock, kind},
     ring::Ring,
@@ -28,6 +28,8 @@ pub struct Recovery {
     pub revoked: u32,
     /// Versions left alone because a later transaction holds a newer one.
     pub superseded: u32,
+    /// The log was not empty, and was emptied without a replay.
+    pub skipped: bool,
 }
 
 /// Where the log ends: the first transaction without commit block, and where it would begin.
@@ -61,16 +63,25 @@ enum Met<'a> {
 }
 
 /// Recovers the journal if need be and leaves its superblock clean, in `sb` and on the device.
-/// `remap` says whether to try remapping.
 pub(crate) fn recover<D: BlockDevice>(
     blocks: &mut Blocks<D>,
     sb: &mut Superblock,
-    remap: bool,
+    options: &Options,
 ) -> Result<Recovery, JournalError> {
     if sb.start() == 0 {
         return Ok(Recovery::default());
     }
     let end = walk(blocks, sb, None, |_, _| Ok(()))?;
+    if options.skip_recovery {
+        sb.set_log(0, end.tid.next());
+        blocks.write_log(0, sb.bytes())?;
+        blocks.flush()?;
+        return Ok(Recovery {
+            skipped: true,
+            ..Recovery::default()
+        });
+    }
+    let remap = options.checkpoint != Checkpoint::Copy;
     let mut found = Recovery {
         transactions: end.tid.0.wrapping_sub(sb.sequence().0),
         ..Recovery::default()

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Status};
 use crate::output::{Target, distinct, failed, print_table};
 use crate::progress::Bar;
 use nandlab_lab::table;
-use nandlab_papers::{ALL, Paper};
+use nandlab_papers::{ALL, Paper, Size};
 use std::path::{Path, PathBuf};
 
 /// Reproduce a publication: its numbers beside ours, its claims judged, everything assumed declared
@@ -13,6 +13,10 @@ pub struct Args {
     /// A publication, "all", or "list" for their names
     #[arg(value_name = "NAME|all|list", value_parser = names())]
     name: String,
+    /// How large the runs are, where the published sizes take long (f2fs): small for a quick look,
+    /// usual for minutes, published for the published sizes
+    #[arg(long, value_name = "SIZE", default_value = "usual", value_parser = sizes())]
+    size: String,
     /// Write rows, claims, assumptions and tables as JSON, one object a publication and line; "-"
     /// is standard output, in place of the text
     #[arg(long, value_name = "FILE")]
@@ -31,7 +35,16 @@ fn names() -> clap::builder::PossibleValuesParser {
         .into()
 }
 
+fn sizes() -> clap::builder::PossibleValuesParser {
+    Size::ALL.map(|(name, _)| name).into()
+}
+
 impl Args {
+    fn size(&self) -> Size {
+        let found = Size::ALL.iter().find(|(name, _)| *name == self.size);
+        found.map(|(_, size)| *size).unwrap_or_default()
+    }
+
     /// Reproduces them.
     pub fn execute(self) -> Result<Status, Failure> {
         if self.name == "list" {
@@ -47,6 +60,7 @@ impl Args {
             .collect();
         let open = |path: &PathBuf| Target::open(path, &[]);
         let target = self.json.as_ref().map(open).transpose()?;
+        let size = self.size();
         let mut reports = Vec::new();
         for paper in &wanted {
             let path = self.report.as_ref();
@@ -61,7 +75,7 @@ impl Args {
         let mut json = String::new();
         for (paper, report) in wanted.iter().zip(reports) {
             let bar = Bar::new(paper.id);
-            let done = paper.reproduce(&|progress| bar.show(progress))?;
+            let done = paper.reproduce(size, &|progress| bar.show(progress))?;
             drop(bar);
             if !on_stdout {
                 print_table(&done.text())?;

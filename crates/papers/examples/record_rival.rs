@@ -11,7 +11,7 @@ use nandlab_host::SharedDisk;
 use nandlab_host::nbd::{Address, Options, Server};
 use nandlab_host::record::record;
 use nandlab_oracle::{Disk, Oracle, Report};
-use nandlab_papers::f2fs_rival::{MARK_BYTES, MARKS, PARTITION, Work};
+use nandlab_papers::f2fs_rival::{MARK_BYTES, MARKS, Work};
 use std::error::Error;
 use std::fs::File;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn record_one(
     player: &Path,
 ) -> Result<(), Box<dyn Error>> {
     let packed = GzEncoder::new(File::create(path)?, Compression::best());
-    let ram = Ram::new(512, (PARTITION + MARKS * MARK_BYTES) / 512);
+    let ram = Ram::new(512, (work.partition() + MARKS * MARK_BYTES) / 512);
     let (disk, recording) = record(ram, packed, "d", || 0)?;
     let sockets = tempfile::tempdir()?;
     let socket = sockets.path().join("disk");
@@ -51,7 +51,7 @@ fn record_one(
         &Address::Unix(socket.clone()),
         Options::default(),
     )?;
-    let (key, play, blocks) = (work.key, player.display(), PARTITION / 4096);
+    let (key, play, blocks) = (work.key, player.display(), work.partition() / 4096);
     let script = format!(
         "mp ext4 && /usr/sbin/mkfs.ext4 -qF -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 /dev/vda {blocks} && mount -t ext4 /dev/vda /mnt \
          && {play} /mnt f2fs {key} /dev/vda && umount /mnt"

@@ -20,7 +20,7 @@ mod ubil;
 pub use nandlab_lab::report::number::Quantity;
 /// What whoever records the rival's requests needs.
 pub mod f2fs_rival {
-    pub use super::f2fs::{MARK_BYTES, MARKS, PARTITION, Work, place_of_mark};
+    pub use super::f2fs::{MARK_BYTES, MARKS, Work, place_of_mark};
 }
 
 pub use exhibit::{BarExhibit, Drawn, Exhibit, Figure, TableExhibit};
@@ -34,13 +34,34 @@ use runs::{Described, Watch};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
+/// How large a reproduction is, where the published sizes take long. The others have one size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Size {
+    /// Enough to see that everything runs. Few of its claims can be decided.
+    Small,
+    /// Scaled down so that all takes minutes.
+    #[default]
+    Usual,
+    /// As published, where that can be run at all.
+    Published,
+}
+
+impl Size {
+    /// All of them, by name.
+    pub const ALL: [(&str, Self); 3] = [
+        ("small", Self::Small),
+        ("usual", Self::Usual),
+        ("published", Self::Published),
+    ];
+}
+
 /// A publication that can be reproduced.
 pub struct Paper {
     /// Its name on the command line.
     pub id: &'static str,
     /// What was published.
     pub title: &'static str,
-    reproduce: fn(Watch<'_>) -> Result<Found, PaperError>,
+    reproduce: fn(Watch<'_>, Size) -> Result<Found, PaperError>,
 }
 
 /// Every publication, in the order in which their stacks stand on each other.
@@ -48,22 +69,22 @@ pub const ALL: [Paper; 5] = [
     Paper {
         id: "ftl-study",
         title: "FTL performance in conjunction with a file system pursuing data integrity (Doh et al., 2010)",
-        reproduce: ftl_study::reproduce,
+        reproduce: |watch, _| ftl_study::reproduce(watch),
     },
     Paper {
         id: "jftl",
         title: "Journal Remap-Based FTL for Journaling File System with Flash Memory (2007)",
-        reproduce: jftl::reproduce,
+        reproduce: |watch, _| jftl::reproduce(watch),
     },
     Paper {
         id: "jffs2-wb",
         title: "Write Back Routine for JFFS2 Efficient I/O (2006)",
-        reproduce: jffs2_wb::reproduce,
+        reproduce: |watch, _| jffs2_wb::reproduce(watch),
     },
     Paper {
         id: "ubil",
         title: "UBI with Logging (2010)",
-        reproduce: ubil::reproduce,
+        reproduce: |watch, _| ubil::reproduce(watch),
     },
     Paper {
         id: "f2fs",
@@ -74,8 +95,12 @@ pub const ALL: [Paper; 5] = [
 
 impl Paper {
     /// Runs everything; `watch` is told how far it is.
-    pub fn reproduce(&self, watch: &(dyn Fn(Progress) + Sync)) -> Result<Reproduction, PaperError> {
-        let mut found = (self.reproduce)(watch)?;
+    pub fn reproduce(
+        &self,
+        size: Size,
+        watch: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Reproduction, PaperError> {
+        let mut found = (self.reproduce)(watch, size)?;
         let dangling = found.set_bases();
         if let Some(id) = dangling.first() {
             let what = format!("an assumption had {id} in view, which is no row or claim");

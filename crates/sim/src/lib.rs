@@ -32,7 +32,7 @@ pub use backing::{Backing, BackingError};
 pub use clock::{Clock, Nanos};
 pub use divisor::Divisor;
 pub use fault::{Chain, Finding, LayerFault, MediumFault, Place};
-pub use hash::{chance, mix};
+pub use hash::{MixedPage, chance, mix};
 pub use index::Index;
 pub use lists::Lists;
 pub use prefetch::prefetch;

@@ -4,7 +4,6 @@
 //! of at most [`WINDOW_MAX`] is allocated.
 
 use crate::error::{Result, SquashError};
-use crate::lzo;
 use alloc::boxed::Box;
 use core::fmt;
 use lzma_rust2::{LzmaReader, XzReader};
@@ -75,7 +74,7 @@ impl Compressor {
         match self {
             Self::Gzip => gzip(packed, to),
             Self::Lzma => lzma(packed, to),
-            Self::Lzo => lzo::unpack(packed, to),
+            Self::Lzo => nandlab_lzo::unpack(packed, to),
             Self::Xz => xz(packed, to),
             Self::Lz4 => {
                 lz4_flex::block::decompress_into(packed, to).map_err(|_| "damaged lz4 block")

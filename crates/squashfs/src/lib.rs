@@ -9,7 +9,7 @@
 //! *Works on* a [`BlockDevice`](nandlab_block::BlockDevice). *Knows nothing of* flash, files or
 //! clocks.
 //!
-//! *Map.* `format` reads the superblock; `compress` (with `lzo`) and `meta` turn its blocks into
+//! *Map.* `format` reads the superblock; `compress` and `meta` turn its blocks into
 //! bytes; `inode`, `dir`, `file` and `xattr` read those; `calls` answers a file system's calls from
 //! them; `check` goes through everything.
 //!
@@ -28,7 +28,6 @@ mod error;
 mod file;
 mod format;
 mod inode;
-mod lzo;
 mod meta;
 mod mount;
 mod xattr;

@@ -9,6 +9,7 @@
 //! - [`cuts`]: power cuts between the writes of a disk, and what each must leave
 //! - [`disk`]: RAM disks, files of them, damage to them
 //! - [`files`]: files, directories and their contents
+//! - [`host`]: our trees beside directories of the host
 //! - [`hostile`]: calls on a damaged file system
 //! - [`kernel`]: the real kernel and ours on the same volumes
 //! - [`manifest`]: our trees in the form in which the kernel lists its trees
@@ -23,6 +24,7 @@ pub mod chip;
 pub mod cuts;
 pub mod disk;
 pub mod files;
+pub mod host;
 pub mod hostile;
 pub mod kernel;
 pub mod manifest;

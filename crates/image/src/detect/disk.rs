@@ -21,6 +21,9 @@ pub fn disk(head: &[u8]) -> Option<DiskKind> {
     if nandlab_squashfs::is_squashfs(head) {
         return Some(DiskKind::Squashfs);
     }
+    if nandlab_ubifs::format::Super::begins(head) {
+        return Some(DiskKind::Ubifs);
+    }
     if at(SUPER_AT, &F2FS) || at(SUPER_AT + 4096, &F2FS) {
         return Some(DiskKind::F2fs);
     }
@@ -53,6 +56,7 @@ pub fn proven(head: &[u8]) -> Option<(DiskKind, u64)> {
         DiskKind::F2fs => nandlab_f2fs::declared_bytes(head)?,
         DiskKind::Fat => nandlab_fat::declared_bytes(head)?,
         DiskKind::Squashfs => nandlab_squashfs::declared_bytes(head)?,
+        DiskKind::Ubifs => nandlab_ubifs::declared_bytes(head)?,
     };
     (len > 0).then_some((kind, len))
 }

@@ -38,6 +38,8 @@ pub enum DiskKind {
     Fat,
     /// squashfs 4.
     Squashfs,
+    /// UBIFS, as the bytes of a volume.
+    Ubifs,
 }
 
 impl DiskKind {
@@ -48,6 +50,7 @@ impl DiskKind {
             Self::F2fs => "F2FS",
             Self::Fat => "FAT",
             Self::Squashfs => "squashfs",
+            Self::Ubifs => "UBIFS",
         }
     }
 }

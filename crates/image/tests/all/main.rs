@@ -16,3 +16,4 @@ mod spare;
 mod squashfs;
 mod threads;
 mod ubi;
+mod ubifs;

@@ -4,7 +4,6 @@
 //! panic or write elsewhere. Buffers are kept from call to call. *Knows nothing of* nodes. Source
 //! of the choices: fs/jffs2/compr.c.
 
-mod lzo;
 mod rtime;
 mod rubin;
 #[cfg(any(test, not(any(unix, windows))))]
@@ -13,6 +12,7 @@ mod zlib;
 
 use crate::Coded;
 use alloc::vec::Vec;
+use nandlab_lzo::Lzo;
 
 /// As they are.
 pub(crate) const NONE: u8 = 0;
@@ -107,7 +107,7 @@ pub(crate) struct Packed<'a> {
 #[derive(Debug, Default)]
 pub struct Packer {
     zlib: zlib::Zlib,
-    lzo: lzo::Lzo,
+    lzo: Lzo,
     thorough: bool,
     out: [Vec<u8>; 2],
     /// What has been done, in the order of priorities.
@@ -228,7 +228,10 @@ impl Packer {
             RUBINMIPS => rubin::decompress_dynamic(data, out).ok_or("dynrubin"),
             DYNRUBIN => rubin::decompress_fixed(data, out).ok_or("rubinmips"),
             ZLIB => self.zlib.decompress(data, out).ok_or("zlib"),
-            LZO => lzo::decompress(data, out).ok_or("lzo"),
+            LZO => match nandlab_lzo::unpack(data, out) {
+                Ok(len) if len == out.len() => Ok(()),
+                _ => Err("lzo"),
+            },
             other => return Err(Undecodable::Unknown(other)),
         };
         whole.map_err(Undecodable::Damaged)

@@ -216,7 +216,7 @@ impl Args {
         };
         let unpack = matches!(
             volume.mounted,
-            Some(Mounted::Jffs2(_) | Mounted::Squashfs(_))
+            Some(Mounted::Jffs2(_) | Mounted::Squashfs(_) | Mounted::Ubifs(_))
         );
         let found = volume.found();
         let again = || Volume::located(found.clone(), &opening, Access::Read);

@@ -213,5 +213,23 @@ fn line(layer: &Layer) -> String {
         } => format!(
             "squashfs: {bytes} bytes, {inodes} inodes, blocks of {block} bytes, {compressor}\n"
         ),
+        Layer::Ubifs {
+            format,
+            leb,
+            lebs,
+            compressor,
+            in_use,
+            journal,
+        } => {
+            let state = match in_use {
+                true => "not unmounted",
+                false => "unmounted",
+            };
+            format!(
+                "UBIFS: format {format}, {lebs} logical blocks of {leb} bytes, {compressor}; \
+                 {state}, {} in the journal\n",
+                counted(*journal, "node")
+            )
+        }
     }
 }

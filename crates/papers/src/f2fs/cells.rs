@@ -18,7 +18,7 @@ use std::fmt::Display;
 /// The device and F2FS on it.
 pub const EMMC: Described = described!("f2fs/emmc.toml");
 /// Bytes of the longest write of a replay.
-const PIECE: usize = 1 << 20;
+pub const PIECE: usize = 1 << 20;
 
 /// A phase of a run, of either file system.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -129,7 +129,7 @@ pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
     let mut phases = phases_of(work)?;
     let (mut at, mut began, mut buffer) = (None, 0, vec![0; PIECE]);
     for request in rival::requests(work)? {
-        if let Some(number) = rival::mark(&request) {
+        if let Some(number) = rival::mark(work, &request) {
             let now = clock.now();
             if let Some(before) = at.replace(number).filter(|before| *before != number) {
                 let count = phases.0.len();
@@ -152,7 +152,8 @@ pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
     Ok(phases)
 }
 
-fn serve(
+/// Sends a request to the device through a buffer of [`PIECE`] bytes.
+pub fn serve(
     device: &mut dyn BlockDevice,
     request: &nandlab_workload::Request,
     buffer: &mut [u8],

@@ -1,12 +1,15 @@
 //! What the publication claims, judged by the runs.
 
-use super::runs::{BASES, DEVICES, Runs, WAYS, rate_of};
+use super::cleaning::Cleaned;
+use super::devices::Served;
+use super::idle::PAUSES;
+use super::runs::{BASES, Runs, ratios, sample};
+use super::sustained::Sustained;
 use super::tree::DEPTHS;
 use super::work::BENCHMARKS;
 use super::{PhoneCell, STATES, phone, states};
 use crate::{Claim, listed, once};
-use nandlab_lab::run::FilesOutcome;
-use nandlab_lab::verdict::Verdict;
+use nandlab_lab::verdict::{Sample, Verdict};
 
 /// All of them.
 pub fn all(runs: &Runs) -> Vec<Claim> {
@@ -14,10 +17,18 @@ pub fn all(runs: &Runs) -> Vec<Claim> {
     for base in 0..BASES.len() {
         claims.push(benchmarks(runs, base));
         claims.extend(states(base).map(|(state, _)| on_phone(runs, base, state)));
-        claims.extend([adaptive(runs, base), against_ext4(runs, base)]);
+        claims.extend(adaptive(runs, base));
+        claims.extend(against_ext4(runs, base));
     }
     claims.extend([false, true].map(|threaded| bimodal(runs, threaded)));
-    claims.extend([fewer_moved(runs), streams(runs), aligned(runs), tree(runs)]);
+    claims.extend([
+        fewer_moved(runs),
+        streams(runs),
+        aligned(runs, true),
+        aligned(runs, false),
+        idle(runs),
+        tree(runs),
+    ]);
     claims
 }
 
@@ -68,13 +79,14 @@ fn on_phone(runs: &Runs, base: usize, state: usize) -> Claim {
 }
 
 fn bimodal(runs: &Runs, threaded: bool) -> Claim {
-    let [greedy, other] =
-        ["greedy", "cost-benefit"].map(|policy| runs.cleaning(policy, threaded).at_ends());
+    let [greedy, other] = ["greedy", "cost-benefit"].map(|policy| runs.cleaning(policy, threaded));
     let how = if threaded {
         "with threaded logging"
     } else {
         "cleaning only"
     };
+    let percent =
+        |runs| sample(runs, Cleaned::at_ends).told(|share| format!("{:.1} %", share * 100.0));
     Claim::new(
         if threaded {
             "bimodal-adaptive"
@@ -84,121 +96,184 @@ fn bimodal(runs: &Runs, threaded: bool) -> Claim {
         format!(
             "Cost-benefit leaves segments nearly empty or nearly full (a bimodal distribution) more than greedy does ({how})"
         ),
-        once(other / greedy).above(1.0),
+        ratios(other, greedy, Cleaned::at_ends)
+            .above(1.0)
+            .if_happened(least(greedy, cleaned))
+            .if_happened(least(other, cleaned)),
         format!(
-            "at most an eighth or at least seven eighths valid: greedy {:.1} %, cost-benefit {:.1} % of the segments in use",
-            greedy * 100.0,
-            other * 100.0
+            "at most an eighth or at least seven eighths valid: greedy {}, cost-benefit {} of the segments in use",
+            percent(greedy),
+            percent(other)
         ),
     )
 }
 
+/// Sections cleaned.
+fn cleaned(run: &Cleaned) -> u64 {
+    run.counts.cleaned
+}
+
+/// The least count of all seeds: a mechanism ran if it ran in each.
+fn least<R>(runs: &[R], count: impl Fn(&R) -> u64) -> u64 {
+    runs.iter().map(count).min().unwrap_or(0)
+}
+
+fn two(value: f64) -> String {
+    format!("{value:.2}")
+}
+
 fn fewer_moved(runs: &Runs) -> Claim {
-    let moved = ["greedy", "cost-benefit", "age-threshold"]
-        .map(|policy| runs.cleaning(policy, false).moved());
+    let greedy = runs.cleaning("greedy", false);
+    let others = ["cost-benefit", "age-threshold"].map(|policy| runs.cleaning(policy, false));
+    let verdicts = others.map(|other| {
+        ratios(other, greedy, Cleaned::moved)
+            .below(1.0)
+            .if_happened(least(other, cleaned))
+    });
+    let moved = [greedy, others[0], others[1]].map(|runs| sample(runs, Cleaned::moved).told(two));
     Claim::new(
         "fewer-moved",
         "Policies that look at age move fewer blocks than greedy",
-        Verdict::all([1, 2].map(|at| once(moved[at] / moved[0]).below(1.0))),
+        Verdict::all(verdicts).if_happened(least(greedy, cleaned)),
         format!(
-            "blocks moved for each written: greedy {:.3}, cost-benefit {:.3}, age-threshold {:.3}",
+            "blocks moved for each written: greedy {}, cost-benefit {}, age-threshold {}",
             moved[0], moved[1], moved[2]
         ),
     )
 }
 
-fn adaptive(runs: &Runs, base: usize) -> Claim {
-    let rates: Vec<f64> = runs.sustained[base]
-        .iter()
-        .map(|run| rate_of(run) / 1e6)
-        .collect();
-    Claim::new(
+/// A verdict on two runs whose rates are steady, on a device that moved pages in both.
+fn if_steady(verdict: Verdict, runs: [&Sustained; 2]) -> Verdict {
+    runs.iter().fold(verdict, |verdict, run| {
+        let steady = u64::from(run.is_steady());
+        verdict.if_happened(steady).if_happened(run.moved())
+    })
+}
+
+fn rate(run: &Sustained) -> f64 {
+    run.end().rate() / 1e6
+}
+
+fn told(run: &Sustained) -> String {
+    let steady = if run.is_steady() { "" } else { ", not steady" };
+    format!("{} {:.2} MB/s{steady}", run.case.name, rate(run))
+}
+
+fn adaptive(runs: &Runs, base: usize) -> Option<Claim> {
+    let adaptive = runs.writer(base, "adaptive")?;
+    let cleaning = runs.writer(base, "cleaning")?;
+    let verdict = once(rate(adaptive) / rate(cleaning))
+        .above(1.0)
+        .if_happened(adaptive.counts.threaded)
+        .if_happened(cleaning.counts.cleaned);
+    Some(Claim::new(
         ["adaptive-hybrid", "adaptive-page"][base],
         format!(
             "Sustained random writes are faster with the adaptive write policy than with cleaning only ({})",
             BASES[base].name
         ),
-        once(rates[0] / rates[1])
-            .above(1.0)
-            .if_happened(collected(&runs.sustained[base][0]))
-            .if_happened(collected(&runs.sustained[base][1])),
-        listed(
-            WAYS.iter()
-                .zip(&rates)
-                .map(|(way, rate)| format!("{} {rate:.2} MB/s", way.name)),
-        ),
-    )
+        if_steady(verdict, [adaptive, cleaning]),
+        listed([adaptive, cleaning].map(told)),
+    ))
 }
 
-fn against_ext4(runs: &Runs, base: usize) -> Claim {
-    let (ours, theirs) = (
-        rate_of(&runs.sustained[base][0]) / 1e6,
-        runs.of(base, "sustained").ext4.rate("rounds") / 1e6,
-    );
-    Claim::new(
+fn against_ext4(runs: &Runs, base: usize) -> Option<Claim> {
+    let ours = runs.writer(base, "adaptive")?;
+    let theirs = runs.writer(base, "ext4")?;
+    let verdict = once(rate(ours) / rate(theirs))
+        .above(1.0)
+        .if_happened(ours.counts.threaded);
+    Some(Claim::new(
         ["sustained-hybrid", "sustained-page"][base],
         format!(
             "With the adaptive write policy they are no slower than ext4's ({})",
             BASES[base].name
         ),
-        once(ours / theirs)
-            .above(1.0)
-            .if_happened(collected(&runs.sustained[base][0])),
-        format!("F2FS {ours:.2} MB/s, ext4 {theirs:.2} MB/s"),
-    )
+        if_steady(verdict, [ours, theirs]),
+        listed([ours, theirs].map(told)),
+    ))
 }
 
-/// Pages that the translation layer moved: what its merges and its collection did.
-fn collected(run: &FilesOutcome) -> u64 {
-    let of_host = ["host data", "mapping"];
-    let rows = run.outcome.result.flash.causes.iter();
-    let moved = rows.filter(|row| !of_host.contains(&row.cause.as_str()));
-    moved.map(|row| row.copies + row.programs).sum()
+/// Pages that the translation layer moved.
+fn collected(run: &Served) -> u64 {
+    run.pages.moved
 }
 
-fn device<'a>(runs: &'a Runs, key: &str) -> &'a FilesOutcome {
-    let at = DEVICES.iter().position(|device| device.key == key);
-    &runs.devices[at.expect("a device of the list")]
+/// What two devices program, as a ratio; undecided if one of them collected nothing.
+fn compared(of: &[Served], to: &[Served]) -> (Sample, u64) {
+    let ratio = ratios(of, to, Served::amplification);
+    (ratio, least(of, collected).min(least(to, collected)))
 }
 
-fn amplification(runs: &Runs, key: &str) -> f64 {
-    device(runs, key)
-        .outcome
-        .result
-        .flash
-        .write_amplification
-        .unwrap_or(0.0)
+fn programmed(runs: &[Served]) -> String {
+    sample(runs, Served::amplification).told(|factor| format!("{factor:.3}"))
 }
 
 fn streams(runs: &Runs) -> Claim {
     let keys = ["page-6", "page-6-2", "page-6-4", "page-6-7"];
-    let found = keys.map(|key| amplification(runs, key));
+    let devices = keys.map(|key| runs.device(key));
+    let (ratio, happened) = compared(devices[3], devices[0]);
     Claim::new(
         "streams",
         "A device may have several logging streams without loss: seven program no more than one",
-        once(found[3] / found[0])
-            .below(1.01)
-            .if_happened(collected(device(runs, keys[0])))
-            .if_happened(collected(device(runs, keys[3]))),
+        ratio.below(1.01).if_happened(happened),
         format!(
-            "bytes programmed for each written, 1, 2, 4, 7 streams: {}",
-            listed(found.map(|factor| format!("{factor:.3}")))
+            "bytes programmed for each written, 1, 2, 4, 7 streams: {}; seven against one {}",
+            listed(devices.map(programmed)),
+            ratio.told(|factor| format!("{factor:.3}"))
         ),
     )
 }
 
-fn aligned(runs: &Runs) -> Claim {
-    let keys = ["hybrid-6", "hybrid-unaligned"];
-    let [with, without] = keys.map(|key| amplification(runs, key));
+fn aligned(runs: &Runs, threaded: bool) -> Claim {
+    let (id, how, keys) = if threaded {
+        ("aligned", "adaptive", ["hybrid-6", "hybrid-unaligned"])
+    } else {
+        (
+            "aligned-cleaning",
+            "cleaning only",
+            ["hybrid-cleaning", "hybrid-cleaning-unaligned"],
+        )
+    };
+    let [with, without] = keys.map(|key| runs.device(key));
+    let (ratio, happened) = compared(with, without);
+    let holes = [with, without]
+        .map(|runs| sample(runs, Served::in_holes).told(|share| format!("{:.1} %", share * 100.0)));
     Claim::new(
-        "aligned",
-        "On a hybrid mapping it pays to make a section the device's superblock and a zone its group",
-        once(with / without)
-            .below(1.0)
-            .if_happened(collected(device(runs, keys[0])))
-            .if_happened(collected(device(runs, keys[1]))),
+        id,
         format!(
-            "bytes programmed for each written: {with:.2} aligned, {without:.2} with sections of 2 MiB"
+            "On a hybrid mapping it pays to make a section the device's superblock and a zone its group ({how})"
+        ),
+        ratio.below(1.0).if_happened(happened),
+        format!(
+            "bytes programmed for each written: {} aligned, {} with sections of 2 MiB; blocks in holes {}",
+            programmed(with),
+            programmed(without),
+            listed(holes)
+        ),
+    )
+}
+
+fn idle(runs: &Runs) -> Claim {
+    let of = |key: &str| {
+        let at = PAUSES.iter().position(|pauses| pauses.key == key);
+        &runs.idle[at.expect("pauses of the list")]
+    };
+    let [cleaner, none] = ["gaps", "gaps-no-cleaner"].map(of);
+    let tail = |run: &super::idle::Waited| run.per_mille(999);
+    let told = |key: &str| sample(of(key), tail).told(|ms| format!("{ms:.1} ms"));
+    Claim::new(
+        "idle-cleaning",
+        "Background cleaning, which runs when nothing is asked, hides cleaning: with gaps, p99.9 of a durable write is lower than without the cleaner",
+        ratios(cleaner, none, tail)
+            .below(1.0)
+            .if_happened(least(cleaner, |run| run.counts.cleaned_background))
+            .if_happened(least(none, |run| run.counts.cleaned)),
+        format!(
+            "p99.9: {} with the cleaner, {} without, {} without gaps",
+            told("gaps"),
+            told("gaps-no-cleaner"),
+            told("no-gaps")
         ),
     )
 }

@@ -82,16 +82,16 @@ impl Cleaned {
 pub fn run(
     policy: (&'static str, Policy),
     threaded: bool,
-    scale: u64,
+    (scale, seed): (u64, u64),
 ) -> Result<Cleaned, PaperError> {
-    cleaned(policy, threaded, scale)
+    cleaned(policy, threaded, (scale, seed))
         .map_err(|error| PaperError::wrong(format!("cleaning, {}", policy.0), error))
 }
 
 fn cleaned(
     policy: (&'static str, Policy),
     threaded: bool,
-    scale: u64,
+    (scale, seed): (u64, u64),
 ) -> Result<Cleaned, Box<dyn Error>> {
     let mut disk = Ram::new(512, BYTES / scale / 512);
     // Sections are segments, as where nothing is known of the device.
@@ -111,6 +111,7 @@ fn cleaned(
     let mut fs = F2fs::mount(disk, options)?;
     let bytes = (1 << 30) / scale * if scale == 1 { 100 } else { SCALED_PERCENT } / 100;
     let spec = RewritesSpec {
+        seed,
         bytes,
         spread: (256 << 20) / scale,
         round: (256 << 20) / scale,

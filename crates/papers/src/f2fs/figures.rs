@@ -2,14 +2,14 @@
 
 use super::cells::Phases;
 use super::cleaning::{CLASS, CLASSES, Cleaned, POLICIES};
-use super::runs::{BASES, Compared, DEVICES, Runs, WAYS, rate_of};
+use super::devices::{DEVICES, Laid, Served};
+use super::idle::{PAUSES, Pauses, Waited};
+use super::runs::{BASES, Compared, Runs, sample};
+use super::sustained::Sustained;
 use super::tree::DEPTHS;
 use super::work::{BENCHMARKS, PHONE};
 use super::{PhoneCell, STATES, phone, states};
-use crate::runs::Variant;
 use crate::{BarExhibit, Drawn, Exhibit, Figure, Quantity, line};
-use nandlab_lab::result::Point;
-use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
 
 /// Everything, in the publication's order.
 pub fn all(runs: &Runs) -> Vec<Exhibit> {
@@ -24,6 +24,7 @@ pub fn all(runs: &Runs) -> Vec<Exhibit> {
     shown.extend([
         device_bars(runs),
         devices(runs),
+        idle(runs),
         tree_bars(runs),
         trees(runs),
     ]);
@@ -129,7 +130,7 @@ fn distribution(runs: &Runs) -> Exhibit {
     let plot = |threaded: bool, title: &str| Figure {
         title: title.into(),
         about: format!(
-            "Segments by valid blocks of 512, in classes of {CLASS}, when all has been written."
+            "Segments by valid blocks of 512, in classes of {CLASS}, when all has been written; means of all seeds."
         ),
         x: "valid blocks".into(),
         y: "segments".into(),
@@ -139,8 +140,10 @@ fn distribution(runs: &Runs) -> Exhibit {
             .iter()
             .map(|(policy, _)| {
                 let run = runs.cleaning(policy, threaded);
-                let points = (0..CLASSES)
-                    .map(|class| (class as f64 * f64::from(CLASS), run.segments[class] as f64));
+                let points = (0..CLASSES).map(|class| {
+                    let segments = sample(run, |run| run.segments[class] as f64);
+                    (class as f64 * f64::from(CLASS), segments.mean)
+                });
                 (policy.to_string(), points.collect())
             })
             .collect(),
@@ -155,24 +158,27 @@ fn distribution(runs: &Runs) -> Exhibit {
 }
 
 fn cleaning(runs: &Runs) -> Exhibit {
-    let row = |run: &Cleaned| {
-        let logging = if run.threaded {
+    let row = |seeds: &Vec<Cleaned>| {
+        let logging = if seeds[0].threaded {
             ", threaded logging"
         } else {
             ""
         };
+        let count = |count: fn(&Cleaned) -> u64| {
+            format!("{:.0}", sample(seeds, |run| count(run) as f64).mean)
+        };
         vec![
-            format!("{}{logging}", run.policy),
-            run.counts.cleaned.to_string(),
-            run.counts.moved.to_string(),
-            format!("{:.3}", run.moved()),
-            run.counts.threaded.to_string(),
-            format!("{:.1} %", run.at_ends() * 100.0),
+            format!("{}{logging}", seeds[0].policy),
+            count(|run| run.counts.cleaned),
+            count(|run| run.counts.moved),
+            sample(seeds, Cleaned::moved).told(|moved| format!("{moved:.3}")),
+            count(|run| run.counts.threaded),
+            sample(seeds, Cleaned::at_ends).told(|share| format!("{:.1} %", share * 100.0)),
         ]
     };
     Exhibit::table(
         "Cleaning: blocks moved",
-        "Three files of 1 GB on 3.7 GB, scaled: 256 MB at random to all, then thirty times 256 MB to the first.",
+        "Three files of 1 GB on 3.7 GB, scaled: 256 MB at random to all, then thirty times 256 MB to the first. Means, with intervals of 95 %.",
         [
             "",
             "sections cleaned",
@@ -185,150 +191,146 @@ fn cleaning(runs: &Runs) -> Exhibit {
     )
 }
 
+/// All that write, on the same axes.
 fn over_time(runs: &Runs) -> Exhibit {
     let plot = |base: usize| {
-        let mut series: Vec<(String, Vec<(f64, f64)>)> = WAYS
-            .iter()
-            .zip(&runs.sustained[base])
-            .map(|(way, run)| (way.name.to_string(), points(run)))
-            .collect();
-        let ext4 = runs.of(base, "sustained").ext4.rate("rounds");
-        let end = series
-            .iter()
-            .flat_map(|(_, points)| points.last())
-            .map(|point| point.0)
-            .fold(0.0, f64::max);
-        series.push(("ext4, mean".into(), vec![(0.0, ext4), (end, ext4)]));
+        let sustained = &runs.sustained[base];
+        let of_one = |run: &Sustained| (run.case.name.to_string(), run.points());
         Figure {
             title: BASES[base].name.into(),
-            about: "4 KiB at random places of files that fill nine tenths of the volume, an fsync of each file every 16 MiB.".into(),
+            about: format!(
+                "ext4 and F2FS alike: {}. F2FS's sections are superblocks. A curve ends at the bytes written.",
+                sustained[0].amounts.told()
+            ),
             x: "written at random".into(),
             y: "written".into(),
             drawn: Drawn::Lines,
             of: (Quantity::Bytes, Quantity::Rate),
-            series,
+            series: sustained.iter().map(of_one).collect(),
         }
     };
     Exhibit::Figures(
-        "Sustained random write on a nearly full volume".into(),
-        (0..BASES.len()).map(plot).collect(),
+        "Sustained random write".into(),
+        (0..BASES.len())
+            .filter(|base| !runs.sustained[*base].is_empty())
+            .map(plot)
+            .collect(),
     )
-}
-
-/// Bytes written at random so far, and the rate; forty points, the last of them at the end of the
-/// run. None if the series cannot hold these bytes: a figure without points is an error.
-fn points(run: &FilesOutcome) -> Vec<(f64, f64)> {
-    let series = &run.outcome.result.series;
-    let (Some(rounds), Some(first)) = (run.named("rounds").next(), run.phases.first()) else {
-        return Vec::new();
-    };
-    // The series counts from the first call.
-    let begin = rounds.first - first.first;
-    // A point tells of the time since the one before it.
-    let part = |pair: &[Point]| {
-        let seconds = (pair[1].at_ns - pair[0].at_ns.max(begin)) as f64 / 1e9;
-        let whole = (pair[1].at_ns - pair[0].at_ns) as f64 / 1e9;
-        (seconds, pair[1].written_per_s * whole)
-    };
-    let late = series.windows(2).filter(|pair| pair[1].at_ns > begin);
-    let mut parts: Vec<(f64, f64)> = late.map(part).collect();
-    let in_rounds = run.named("rounds").map(|phase| phase.bytes_written);
-    let excess = parts.iter().map(|part| part.1).sum::<f64>() - in_rounds.sum::<u64>() as f64;
-    // In the first part other writes come before the rounds.
-    match parts.first_mut() {
-        Some(first) if excess > -1.0 && excess <= first.1 => first.1 -= excess,
-        _ => return Vec::new(),
-    }
-    let mut written = 0.0;
-    let step = parts.len().div_ceil(40).max(1);
-    let points = parts.chunks(step).map(|chunk| {
-        let seconds: f64 = chunk.iter().map(|part| part.0).sum();
-        let bytes: f64 = chunk.iter().map(|part| part.1).sum();
-        written += bytes;
-        (written, bytes / seconds)
-    });
-    points.collect()
 }
 
 fn sustained(runs: &Runs, base: usize) -> Exhibit {
-    let row = |(way, run): (&Variant, &FilesOutcome)| {
-        let flash = &run.outcome.result.flash;
-        let m = &flash.merges;
+    let row = |run: &Sustained| {
+        let end = run.end();
+        let steady = if run.is_steady() {
+            "steady"
+        } else {
+            "not steady"
+        };
         vec![
-            way.name.into(),
-            format!("{:.2}", rate_of(run) / 1e6),
-            format!("{:.2}", flash.write_amplification.unwrap_or(0.0)),
-            format!("{} / {} / {}", m.switch, m.partial, m.full),
+            run.case.name.into(),
+            format!("{:.2}", end.rate() / 1e6),
+            steady.into(),
+            format!("{} MiB", run.written() >> 20),
+            format!("{:.2}", end.pages.taken as f64 * 4096.0 / end.bytes as f64),
+            format!(
+                "{:.2}",
+                end.pages.programmed as f64 / end.pages.taken.max(1) as f64
+            ),
+            run.moved().to_string(),
+            run.counts.threaded.to_string(),
+            run.counts.cleaned.to_string(),
         ]
     };
-    let mut rows: Vec<Vec<String>> = WAYS.iter().zip(&runs.sustained[base]).map(row).collect();
-    let ext4 = format!(
-        "{:.2}",
-        runs.of(base, "sustained").ext4.rate("rounds") / 1e6
-    );
-    rows.push(vec![
-        "ext4 (published: about 4)".into(),
-        ext4,
-        "-".into(),
-        "-".into(),
-    ]);
     Exhibit::table(
         format!("Sustained random write: {}", BASES[base].name),
-        "MB/s over all rounds; amplification and merges of the whole run, filling included.",
+        "MB/s of the last three windows. Steady: these differ by at most 5 %, and the translation layer moved pages in each.",
         [
             "",
             "MB/s",
-            "bytes programmed a byte",
-            "merges: switch / partial / full",
+            "",
+            "written",
+            "to the device, a byte",
+            "programmed, a page",
+            "pages moved by the FTL",
+            "blocks in holes",
+            "sections cleaned",
         ],
-        rows,
+        runs.sustained[base].iter().map(row),
     )
-}
-
-fn rounds(run: &FilesOutcome) -> f64 {
-    run.named("rounds").map(PhaseOutcome::seconds).sum()
 }
 
 fn device_bars(runs: &Runs) -> Exhibit {
     Exhibit::Bars(BarExhibit {
         title: "Hybrid and page-mapped devices".into(),
-        about: "Time of four rounds in which a fifth of the files go and come.",
+        about: "Time of the second half of the rounds, in each of which a fifth of the files go and come.",
         key: "time",
         bars: DEVICES
             .iter()
             .zip(&runs.devices)
-            .map(|(way, run)| {
-                let seconds = rounds(run);
-                (way.key.into(), seconds, format!("{seconds:.1} s"))
+            .map(|(laid, seeds)| {
+                let seconds = sample(seeds, |run| run.seconds).mean;
+                (laid.key.into(), seconds, format!("{seconds:.1} s"))
             })
             .collect(),
     })
 }
 
 fn devices(runs: &Runs) -> Exhibit {
-    let row = |(way, run): (&Variant, &FilesOutcome)| {
-        let flash = &run.outcome.result.flash;
-        let m = &flash.merges;
-        let erases = flash.total(|row| row.erases);
+    let row = |(laid, seeds): (&Laid, &Vec<Served>)| {
         vec![
-            way.name.into(),
-            format!("{:.1}", rounds(run)),
-            format!("{:.3}", flash.write_amplification.unwrap_or(0.0)),
-            format!("{} / {} / {}", m.switch, m.partial, m.full),
-            erases.to_string(),
+            laid.name.into(),
+            format!("{:.1}", sample(seeds, |run| run.seconds).mean),
+            sample(seeds, Served::amplification).told(|factor| format!("{factor:.3}")),
+            format!("{:.0}", sample(seeds, |run| run.pages.moved as f64).mean),
+            format!("{:.1} %", sample(seeds, Served::in_holes).mean * 100.0),
+            format!("{:.0}", sample(seeds, |run| run.counts.cleaned as f64).mean),
         ]
     };
     Exhibit::table(
         "Devices, logs and streams",
-        "Files of 64 KiB to 32 MiB, 288 MiB of them; a stream of the device takes what F2FS says lives equally long. Page maps with 15 % spare.",
+        "Files of 64 KiB to 32 MiB, 288 MiB of them (page maps: 420 MiB) on 768 MiB; the second half of the rounds, after collection has begun. A stream of the device takes what F2FS says lives equally long. Page maps with 15 % spare.",
         [
             "",
-            "rounds, s",
+            "s",
             "bytes programmed a byte",
-            "merges: switch / partial / full",
-            "superblocks erased",
+            "pages moved by the FTL",
+            "blocks in holes",
+            "sections cleaned",
         ],
         DEVICES.iter().zip(&runs.devices).map(row),
+    )
+}
+
+fn idle(runs: &Runs) -> Exhibit {
+    let row = |(pauses, seeds): (&Pauses, &Vec<Waited>)| {
+        let ms =
+            |figure: &dyn Fn(&Waited) -> f64| sample(seeds, figure).told(|ms| format!("{ms:.1}"));
+        let count = |count: fn(&Waited) -> u64| {
+            format!("{:.0}", sample(seeds, |run| count(run) as f64).mean)
+        };
+        vec![
+            pauses.name.into(),
+            ms(&|run| run.per_mille(500)),
+            ms(&|run| run.per_mille(990)),
+            ms(&|run| run.per_mille(999)),
+            ms(&Waited::longest),
+            count(|run| run.counts.cleaned),
+            count(|run| run.counts.cleaned_background),
+        ]
+    };
+    Exhibit::table(
+        "Cleaning in gaps",
+        "Bursts of 8 MiB: 4 KiB at random and an fsync, each; 396 MiB of files on 768 MiB, page map, cleaning only. Milliseconds of the second half of the bursts. The cleaner sleeps 30 to 60 s, and works when nothing was asked for 5 s.",
+        [
+            "",
+            "p50",
+            "p99",
+            "p99.9",
+            "longest",
+            "sections cleaned while a write waits",
+            "in the background",
+        ],
+        PAUSES.iter().zip(&runs.idle).map(row),
     )
 }
 

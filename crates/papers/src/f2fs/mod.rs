@@ -5,6 +5,10 @@
 //! |---|---|
 //! | [`work`] | what was run, as streams of calls; [`streams`] makes them of others |
 //! | [`cells`] | one run of F2FS, or of ext4's recorded requests ([`rival`]), on the same device |
+//! | [`sustained`] | random writes of both until windows agree |
+//! | [`volume`] | F2FS on a part of a device ([`disk`]), call by call |
+//! | [`devices`] | mappings, logs and streams after collection has begun |
+//! | [`idle`] | cleaning in gaps |
 //! | [`cleaning`] | valid blocks by segment under three policies |
 //! | [`tree`] | what an update takes along |
 //! | [`runs`] | all of it |
@@ -12,20 +16,27 @@
 mod cells;
 mod claims;
 mod cleaning;
+mod devices;
+mod disk;
 mod figures;
+mod idle;
 mod rival;
 mod runs;
 mod streams;
+mod sustained;
 mod tree;
+mod volume;
 mod work;
 
 pub use rival::{MARK_BYTES, MARKS, place_of_mark};
-pub use work::{PARTITION, Work};
+pub use work::Work;
 
-use super::{Assumption, Found, PaperError, Row, Watch};
+use super::{Assumption, Found, PaperError, Row, Size, Watch};
 use crate::runs::{Variant, described};
-use cleaning::POLICIES;
-use runs::{BASES, DEVICES, PAGE_BASE, Runs, WAYS, rate_of};
+use cleaning::{Cleaned, POLICIES};
+use devices::{DEVICES, Served};
+use idle::PAUSES;
+use runs::{BASES, PAGE_BASE, Runs, sample};
 use work::{BENCHMARKS, PHONE};
 
 /// The Galaxy Nexus tables, clean and aged: ext4's value and F2FS's; seconds, for IOzone MB/s of
@@ -50,8 +61,8 @@ pub const PUBLISHED: [[[f64; 2]; 5]; 2] = [
 pub const STATES: [&str; 2] = ["clean", "aged"];
 
 /// Runs everything.
-pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
-    let runs = Runs::all(watch)?;
+pub fn reproduce(watch: Watch<'_>, size: Size) -> Result<Found, PaperError> {
+    let runs = Runs::all(watch, size)?;
     Ok(Found {
         rows: rows(&runs),
         claims: claims::all(&runs),
@@ -151,7 +162,7 @@ fn rows(runs: &Runs) -> Vec<Row> {
         .collect();
     for (policy, _) in POLICIES {
         for (threaded, key) in [(false, "cleaning"), (true, "adaptive")] {
-            let moved = runs.cleaning(policy, threaded).moved();
+            let moved = sample(runs.cleaning(policy, threaded), Cleaned::moved).mean;
             rows.push(Row::new(
                 format!("cleaning/{policy}/{key}"),
                 format!("blocks moved for each written: {policy}, {key}"),
@@ -161,14 +172,25 @@ fn rows(runs: &Runs) -> Vec<Row> {
             ));
         }
     }
-    for (Variant { key, name, .. }, run) in DEVICES.iter().zip(&runs.devices) {
-        let factor = run.outcome.result.flash.write_amplification.unwrap_or(0.0);
+    for (laid, seeds) in DEVICES.iter().zip(&runs.devices) {
         rows.push(Row::new(
-            format!("device/{key}/amplification"),
-            format!("{name}: bytes programmed for each that the files got"),
+            format!("device/{}/amplification", laid.key),
+            format!(
+                "{}: bytes programmed for each that the files got",
+                laid.name
+            ),
             "",
             None,
-            factor,
+            sample(seeds, Served::amplification).mean,
+        ));
+    }
+    for (pauses, seeds) in PAUSES.iter().zip(&runs.idle) {
+        rows.push(Row::new(
+            format!("idle/{}/p99.9", pauses.key),
+            format!("4 KiB and an fsync, {}: p99.9", pauses.name),
+            "ms",
+            None,
+            sample(seeds, |run| run.per_mille(999)).mean,
         ));
     }
     rows
@@ -227,23 +249,20 @@ fn rows_on(runs: &Runs, base: usize) -> Vec<Row> {
             ));
         }
     }
-    for (Variant { key, name, .. }, run) in WAYS.iter().zip(&runs.sustained[base]) {
+    for run in &runs.sustained[base] {
+        // "Ext4 shows about 4MB/s sustained performance."
+        let published = (run.case.key == "ext4").then_some(4.0);
+        let steady = if run.is_steady() { "" } else { ", not steady" };
         rows.push(Row::new(
-            format!("sustained/{on}/{key}"),
-            format!("{device}: sustained random write, {name}"),
+            format!("sustained/{on}/{}", run.case.key),
+            format!(
+                "{device}: sustained random write, {}{steady}",
+                run.case.name
+            ),
             "MB/s",
-            None,
-            rate_of(run) / 1e6,
+            published,
+            run.end().rate() / 1e6,
         ));
     }
-    // "Ext4 shows about 4MB/s sustained performance."
-    let ext4 = runs.of(base, "sustained").ext4.rate("rounds") / 1e6;
-    rows.push(Row::new(
-        format!("sustained/{on}/ext4"),
-        format!("{device}: sustained random write, ext4"),
-        "MB/s",
-        Some(4.0),
-        ext4,
-    ));
     rows
 }

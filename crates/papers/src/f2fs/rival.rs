@@ -4,7 +4,7 @@
 //! The disk of the recording goes on behind the partition. A read there is a mark of the program:
 //! so many phases have begun.
 
-use super::work::{PARTITION, Work};
+use super::work::Work;
 use crate::PaperError;
 use flate2::read::GzDecoder;
 use nandlab_workload::trace::{Format, Options, Reader};
@@ -18,13 +18,13 @@ pub const MARK_BYTES: u64 = 1 << 20;
 pub const MARKS: u64 = 64;
 
 /// Where the program reads to say that a phase of this number, from 0, begins.
-pub fn place_of_mark(number: u64) -> u64 {
-    PARTITION + number * MARK_BYTES
+pub fn place_of_mark(work: &Work, number: u64) -> u64 {
+    work.partition() + number * MARK_BYTES
 }
 
 /// The number of the phase that a request says begins.
-pub fn mark(request: &Request) -> Option<usize> {
-    let beyond = request.offset.checked_sub(PARTITION)?;
+pub fn mark(work: &Work, request: &Request) -> Option<usize> {
+    let beyond = request.offset.checked_sub(work.partition())?;
     (request.op == Op::Read).then_some((beyond / MARK_BYTES) as usize)
 }
 
@@ -35,7 +35,7 @@ macro_rules! recorded {
 }
 
 /// What was recorded, by the name of its work.
-const RECORDED: [(&str, &[u8]); 13] = recorded![
+const RECORDED: [(&str, &[u8]); 14] = recorded![
     "fs-mark",
     "iozone",
     "iozone-sync",
@@ -49,6 +49,7 @@ const RECORDED: [(&str, &[u8]); 13] = recorded![
     "iozone-install",
     "iozone-install-aged",
     "sustained",
+    "sustained-published",
 ];
 
 /// The requests of a work in order.

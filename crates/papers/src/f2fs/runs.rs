@@ -2,33 +2,74 @@
 
 use super::cells::{self, Phases};
 use super::cleaning::{self, Cleaned};
+use super::devices::{self, DEVICES, JUDGED, Served};
+use super::idle::{self, PAUSES, Waited};
+use super::sustained::{self, Amounts, Case, Sustained, System, Way};
 use super::tree::{self, DEPTHS, Taken};
-use super::work::{self, Work};
-use crate::PaperError;
+use super::work::Work;
 use crate::runs::{Jobs, Variant, Watch, variant};
-use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
+use crate::{PaperError, Size};
+use nandlab_f2fs::InPlace;
+use nandlab_lab::verdict::{SEEDS, Sample};
 use rayon::prelude::*;
 
-/// How F2FS writes where clean segments are few.
-pub const WAYS: [Variant; 3] = [
-    variant("adaptive", "adaptive: threaded logging", &[]),
-    variant("cleaning", "cleaning only", &["fs.threaded=false"]),
-    variant(
+/// Seeds of the runs with gaps: what they compare differs by more than chance.
+const IDLE_SEEDS: u64 = 3;
+
+const fn way(threaded: bool, in_place: InPlace) -> System {
+    System::F2fs(Way { threaded, in_place })
+}
+
+const fn case(key: &'static str, name: &'static str, system: System, trims: bool) -> Case {
+    Case {
+        key,
+        name,
+        system,
+        trims,
+    }
+}
+
+const ADAPTIVE: System = way(true, InPlace::Never);
+const CLEANING: System = way(false, InPlace::Never);
+
+/// Who writes at random: ext4 first, then the ways in which F2FS makes room.
+pub const WRITERS: [Case; 7] = [
+    case("ext4", "ext4", System::Ext4, true),
+    case(
+        "adaptive",
+        "F2FS, adaptive: threaded logging",
+        ADAPTIVE,
+        true,
+    ),
+    case("cleaning", "F2FS, cleaning only", CLEANING, true),
+    case(
         "in-place",
-        "adaptive, above 70 % in place",
-        &["fs.in-place=above-70-percent"],
+        "F2FS, adaptive, above 70 % in place",
+        way(true, InPlace::Above(70)),
+        true,
+    ),
+    case("ext4-untrimmed", "ext4, no trim", System::Ext4, false),
+    case(
+        "adaptive-untrimmed",
+        "F2FS, adaptive, no trim",
+        ADAPTIVE,
+        false,
+    ),
+    case(
+        "cleaning-untrimmed",
+        "F2FS, cleaning only, no trim",
+        CLEANING,
+        false,
     ),
 ];
 
-const PAGE: [&str; 4] = [
+/// A page map instead of the hybrid mapping.
+pub const PAGE: [&str; 4] = [
     "ftl.scheme=page",
     "ftl.group-blocks=",
     "ftl.group-logs=",
     "ftl.log-blocks=",
 ];
-
-/// Room for the open superblocks of seven streams on a small device.
-const SPARE: &str = "ftl.over-provisioning=0.15";
 
 /// What everything is run on: the mapping of the slides' example, and the one that every later
 /// device has.
@@ -39,38 +80,6 @@ pub const BASES: [Variant; 2] = [
 
 /// The page map among them; the aged phone is run on this one only.
 pub const PAGE_BASE: usize = 1;
-
-/// Devices, and how F2FS is laid onto them.
-pub const DEVICES: [Variant; 8] = [
-    variant("hybrid-6", "hybrid 4:4+2, 6 logs", &[]),
-    variant("hybrid-4", "hybrid 4:4+2, 4 logs", &["fs.logs=4"]),
-    variant("hybrid-2", "hybrid 4:4+2, 2 logs", &["fs.logs=2"]),
-    variant(
-        "hybrid-unaligned",
-        "hybrid 4:4+2, 6 logs, sections of 2 MiB",
-        &["fs.segments-per-section=1", "fs.sections-per-zone=1"],
-    ),
-    variant(
-        "page-6",
-        "page map, 1 stream, 6 logs",
-        &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE],
-    ),
-    variant(
-        "page-6-2",
-        "page map, 2 streams, 6 logs",
-        &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=2"],
-    ),
-    variant(
-        "page-6-4",
-        "page map, 4 streams, 6 logs",
-        &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=4"],
-    ),
-    variant(
-        "page-6-7",
-        "page map, 7 streams, 6 logs",
-        &[PAGE[0], PAGE[1], PAGE[2], PAGE[3], SPARE, "ftl.streams=7"],
-    ),
-];
 
 /// The same work on both file systems.
 pub struct Compared {
@@ -93,26 +102,64 @@ impl Compared {
 
 /// What came of all.
 pub struct Runs {
-    /// Benchmarks and phone, in the order of [`Work::all`].
+    /// Benchmarks and phone, in the order of [`Work::compared`].
     pub compared: Vec<Compared>,
-    /// Cleaning by policy, without threaded logging and with it.
-    pub cleaned: Vec<Cleaned>,
-    /// Sustained random writes, in the order of [`WAYS`], on each of [`BASES`].
-    pub sustained: [Vec<FilesOutcome>; 2],
-    /// Files that come and go, in the order of [`DEVICES`].
-    pub devices: Vec<FilesOutcome>,
+    /// Cleaning by policy, without threaded logging and with it, by seed.
+    pub cleaned: Vec<Vec<Cleaned>>,
+    /// Sustained random writes, on each of [`BASES`].
+    pub sustained: [Vec<Sustained>; 2],
+    /// Files that come and go, in the order of [`DEVICES`], by seed.
+    pub devices: Vec<Vec<Served>>,
+    /// Bursts of writes, in the order of [`PAUSES`], by seed.
+    pub idle: Vec<Vec<Waited>>,
     /// Updates, in the order of [`DEPTHS`].
     pub trees: Vec<Taken>,
 }
 
+/// Which of [`WRITERS`] are run on one of [`BASES`].
+fn writers(base: usize, size: Size) -> Vec<Case> {
+    let is_wanted = |case: &&Case| match (base, size) {
+        (PAGE_BASE, Size::Small) => case.trims && case.key != "in-place",
+        (PAGE_BASE, _) => true,
+        (_, Size::Small) => case.key == "ext4",
+        _ => case.trims && case.key != "in-place",
+    };
+    WRITERS.iter().filter(is_wanted).copied().collect()
+}
+
+/// Runs one job for each seed of each item; gives the results by item.
+fn by_seed<T: Sync, R: Send>(
+    jobs: &Jobs<'_>,
+    items: &[(T, u64)],
+    job: impl Fn(&T, u64) -> Result<R, PaperError> + Sync,
+) -> Result<Vec<Vec<R>>, PaperError> {
+    let seeds = items.iter().enumerate();
+    let all: Vec<(usize, u64)> = seeds
+        .flat_map(|(at, (_, count))| (1..=*count).map(move |seed| (at, seed)))
+        .collect();
+    let done = jobs.each(&all, |(at, seed)| job(&items[*at].0, *seed))?;
+    let mut results: Vec<Vec<R>> = items.iter().map(|_| Vec::new()).collect();
+    for ((at, _), result) in all.into_iter().zip(done) {
+        results[at].push(result);
+    }
+    Ok(results)
+}
+
 impl Runs {
     /// Runs everything.
-    pub fn all(watch: Watch<'_>) -> Result<Self, PaperError> {
-        let works: Vec<Work> = Work::all().collect();
+    pub fn all(watch: Watch<'_>, size: Size) -> Result<Self, PaperError> {
+        let works: Vec<Work> = Work::compared().collect();
+        let seeds = if size == Size::Small { 1 } else { SEEDS as u64 };
         let policies: Vec<_> = [false, true]
             .into_iter()
-            .flat_map(|threaded| cleaning::POLICIES.map(|policy| (policy, threaded)))
+            .flat_map(|threaded| cleaning::POLICIES.map(|policy| ((policy, threaded), seeds)))
             .collect();
+        let devices = DEVICES.map(|device| {
+            let is_judged = JUDGED.contains(&device.key);
+            (device, if is_judged { seeds } else { 1 })
+        });
+        let pauses =
+            PAUSES.map(|pauses| (pauses, if size == Size::Small { 1 } else { IDLE_SEEDS }));
         let pairs: Vec<(usize, Work)> = (0..BASES.len())
             .flat_map(|base| {
                 works
@@ -121,18 +168,32 @@ impl Runs {
                     .map(move |work| (base, *work))
             })
             .collect();
+        let writers: Vec<(usize, Case)> = (0..BASES.len())
+            .flat_map(|base| {
+                writers(base, size)
+                    .into_iter()
+                    .map(move |case| (base, case))
+            })
+            .collect();
+        let seeded = |counts: &mut dyn Iterator<Item = u64>| counts.sum::<u64>() as usize;
         let all = 2 * pairs.len()
-            + policies.len()
-            + BASES.len() * WAYS.len()
-            + DEVICES.len()
+            + seeded(&mut policies.iter().map(|(_, count)| *count))
+            + seeded(&mut devices.iter().map(|(_, count)| *count))
+            + seeded(&mut pauses.iter().map(|(_, count)| *count))
+            + writers.len()
             + DEPTHS.len();
         let jobs = Jobs::new(watch, "runs", all);
-        let sustained = |base: usize| {
-            jobs.each(&WAYS, |way| {
-                let settings = [BASES[base].settings, way.settings, &work::SMALL].concat();
-                cells::live(&work::STEADY, &settings)
-            })
-        };
+        let written = jobs.each(&writers, |(base, case)| {
+            let amounts = match *base {
+                PAGE_BASE => Amounts::of(size),
+                _ => Amounts::of_hybrid(size),
+            };
+            sustained::run(*case, amounts, BASES[*base].settings)
+        })?;
+        let mut by_base = [Vec::new(), Vec::new()];
+        for ((base, _), run) in writers.iter().zip(written) {
+            by_base[*base].push(run);
+        }
         let compared = pairs.par_iter().map(|(base, work)| {
             let settings = [BASES[*base].settings, work.memory()].concat();
             let f2fs = jobs.one(|| cells::live(work, &settings))?;
@@ -145,12 +206,13 @@ impl Runs {
             })
         });
         Ok(Self {
-            sustained: [sustained(0)?, sustained(1)?],
-            devices: jobs.each(&DEVICES, |way| {
-                cells::live(&work::MIXED, &[way.settings, &work::SMALL].concat())
+            sustained: by_base,
+            devices: by_seed(&jobs, &devices, |device, seed| {
+                devices::run(device, size, seed)
             })?,
-            cleaned: jobs.each(&policies, |(policy, threaded)| {
-                cleaning::run(*policy, *threaded, cleaning::SCALE)
+            idle: by_seed(&jobs, &pauses, |pauses, seed| idle::run(pauses, size, seed))?,
+            cleaned: by_seed(&jobs, &policies, |(policy, threaded), seed| {
+                cleaning::run(*policy, *threaded, (cleaning::SCALE, seed))
             })?,
             trees: jobs.each(&DEPTHS, tree::count)?,
             compared: compared.collect::<Result<_, PaperError>>()?,
@@ -165,18 +227,38 @@ impl Runs {
             .expect("every work was run")
     }
 
-    /// One cleaning run.
-    pub fn cleaning(&self, policy: &str, threaded: bool) -> &Cleaned {
+    /// One writer, if it was run.
+    pub fn writer(&self, base: usize, key: &str) -> Option<&Sustained> {
+        self.sustained[base].iter().find(|run| run.case.key == key)
+    }
+
+    /// The cleaning runs of a policy, by seed.
+    pub fn cleaning(&self, policy: &str, threaded: bool) -> &[Cleaned] {
+        let is_it = |runs: &&Vec<Cleaned>| {
+            let first = runs.first();
+            first.is_some_and(|run| run.policy == policy && run.threaded == threaded)
+        };
         self.cleaned
             .iter()
-            .find(|run| run.policy == policy && run.threaded == threaded)
+            .find(is_it)
             .expect("every policy was run")
+    }
+
+    /// The runs on a device, by seed.
+    pub fn device(&self, key: &str) -> &[Served] {
+        let at = DEVICES.iter().position(|device| device.key == key);
+        &self.devices[at.expect("a device of the list")]
     }
 }
 
-/// Bytes a second in all rounds of a run, with the fsyncs that end them.
-pub fn rate_of(run: &FilesOutcome) -> f64 {
-    let rounds = || run.named("rounds");
-    let bytes: u64 = rounds().map(|phase| phase.bytes_written).sum();
-    bytes as f64 / rounds().map(PhaseOutcome::seconds).sum::<f64>()
+/// A figure of each of two runs by seed, as a sample of their ratios.
+pub fn ratios<R>(of: &[R], to: &[R], figure: impl Fn(&R) -> f64) -> Sample {
+    let pairs = of.iter().zip(to);
+    let ratios: Vec<f64> = pairs.map(|(of, to)| figure(of) / figure(to)).collect();
+    Sample::of(&ratios)
+}
+
+/// A figure by seed.
+pub fn sample<R>(runs: &[R], figure: impl Fn(&R) -> f64) -> Sample {
+    Sample::of(&runs.iter().map(figure).collect::<Vec<_>>())
 }

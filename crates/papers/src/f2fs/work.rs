@@ -17,7 +17,13 @@ use nandlab_workload::rollback::{Rollback, RollbackSpec};
 /// How much smaller devices and what fills them are.
 pub const SCALE: u64 = 4;
 /// Bytes of the partition: 12 GB, scaled.
-pub const PARTITION: u64 = (12 << 30) / SCALE;
+const PARTITION: u64 = PUBLISHED_PARTITION / SCALE;
+/// As published.
+const PUBLISHED_PARTITION: u64 = 12 << 30;
+/// Bytes of the longest request that F2FS sends to the device.
+pub const REQUEST: u64 = 512 << 10;
+/// Files that are rewritten at random.
+pub const FILES_REWRITTEN: u64 = 9;
 /// Bytes of IOzone's file.
 pub const IOZONE_BYTES: u64 = 64 << 20;
 /// Of its file with a record made durable at a time.
@@ -57,8 +63,7 @@ enum Make {
     RlBench,
     IozoneInstall,
     Sustained,
-    Steady,
-    Mixed,
+    Published,
 }
 
 const fn work(key: &'static str, name: &'static str, make: Make, aged: bool) -> Work {
@@ -111,31 +116,55 @@ pub const PHONE: [[Work; 2]; 4] = [
         ),
     ],
 ];
-/// Random writes to files that fill three quarters of the partition: as far as ext4's were
-/// recorded.
+/// Random writes to files that fill three quarters of the partition.
 pub const SUSTAINED: Work = work(
     "sustained",
     "sustained random write",
     Make::Sustained,
     false,
 );
-
-/// A device and a partition that are smaller by four again, for what has to be written until
-/// nothing changes any more: see [`STEADY`], [`MIXED`].
-pub const SMALL: [&str; 2] = ["chip.size=1280 MiB", "fs.size=768 MiB"];
-/// The same on the small device, whose files fill nine tenths of what F2FS leaves to files, and
-/// much longer.
-pub const STEADY: Work = work("steady", "sustained random write", Make::Steady, false);
-/// Files of many sizes that come, go and are overwritten.
-pub const MIXED: Work = work("mixed", "files that come and go", Make::Mixed, false);
-
+/// The same at the published size.
+pub const SUSTAINED_PUBLISHED: Work = work(
+    "sustained-published",
+    "sustained random write, 12 GiB",
+    Make::Published,
+    false,
+);
 impl Work {
     /// All that are compared with ext4.
     pub fn all() -> impl Iterator<Item = Self> {
         BENCHMARKS
             .into_iter()
             .chain(PHONE.into_iter().flatten())
-            .chain([SUSTAINED])
+            .chain([SUSTAINED, SUSTAINED_PUBLISHED])
+    }
+
+    /// Those that run to their end on both, once.
+    pub fn compared() -> impl Iterator<Item = Self> {
+        Self::all().filter(|work| !matches!(work.make, Make::Sustained | Make::Published))
+    }
+
+    /// Bytes of the partition.
+    pub fn partition(&self) -> u64 {
+        match self.make {
+            Make::Published => PUBLISHED_PARTITION,
+            _ => PARTITION,
+        }
+    }
+
+    /// The rewritten files, and the rounds that were recorded. All lengths are those of the
+    /// partition's scale, so that what a round leaves in each part of a file is the same.
+    pub fn rewrites(&self) -> RewritesSpec {
+        let scale = PUBLISHED_PARTITION / self.partition();
+        RewritesSpec {
+            files: FILES_REWRITTEN,
+            bytes: (1 << 30) / scale,
+            spread: 0,
+            rounds: 4,
+            round: (32 << 20) / scale,
+            everywhere: true,
+            ..RewritesSpec::default()
+        }
     }
 
     /// The one of this name.
@@ -178,13 +207,7 @@ impl Work {
                     How::Beside(2),
                 ))
             }
-            Make::Sustained => Box::new(Rewrites::new(sustained((1 << 30) / SCALE, 8 << 20, 4))?),
-            Make::Steady => Box::new(Rewrites::new(sustained(44 << 20, 16 << 20, 16))?),
-            Make::Mixed => Box::new(Ageing::new(AgeingSpec {
-                overwritten: 400,
-                rounds: 4,
-                ..ageing(288 << 20)
-            })?),
+            Make::Sustained | Make::Published => Box::new(Rewrites::new(self.rewrites())?),
         };
         if self.aged {
             return Ok(Box::new(Both::new(
@@ -225,18 +248,5 @@ fn ageing(bytes: u64) -> AgeingSpec {
         piece: 64 << 10,
         rounds: 5,
         ..AgeingSpec::default()
-    }
-}
-
-/// Nine files of so many bytes, then rounds that overwrite so much of them at random.
-fn sustained(bytes: u64, round: u64, rounds: u64) -> RewritesSpec {
-    RewritesSpec {
-        files: 9,
-        bytes,
-        spread: 0,
-        rounds,
-        round,
-        everywhere: true,
-        ..RewritesSpec::default()
     }
 }

@@ -100,8 +100,8 @@ fn stream(words: &[String]) -> Result<Box<dyn FileCalls>, Box<dyn Error>> {
 }
 
 /// Says on the device that a phase begins.
-fn mark(device: &Path, number: u64) -> Result<(), Box<dyn Error>> {
-    File::open(device)?.read_exact_at(&mut [0; 512], place_of_mark(number))?;
+fn mark((device, work): (&Path, &Work), number: u64) -> Result<(), Box<dyn Error>> {
+    File::open(device)?.read_exact_at(&mut [0; 512], place_of_mark(work, number))?;
     Ok(fs::write("/proc/sys/vm/drop_caches", "3")?)
 }
 
@@ -113,7 +113,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut calls, device) = match what {
         [publication, work, device] if publication == "f2fs" => {
             let work = Work::find(work).ok_or_else(|| format!("no work {work}"))?;
-            (work.open()?, Some(Path::new(device)))
+            (work.open()?, Some((Path::new(device), work)))
         }
         _ => (stream(what)?, None),
     };
@@ -123,8 +123,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         open: BTreeMap::new(),
     };
     while let Some(call) = calls.next() {
-        if let Some(device) = device.filter(|_| calls.phase() != phase) {
-            mark(device, begun)?;
+        if let Some((device, work)) = device.as_ref().filter(|_| calls.phase() != phase) {
+            mark((device, work), begun)?;
             (phase, begun) = (calls.phase(), begun + 1);
         }
         player.play(&*calls, call).map_err(|error| {
@@ -134,5 +134,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             )
         })?;
     }
-    device.map_or(Ok(()), |device| mark(device, begun))
+    device.map_or(Ok(()), |(device, work)| mark((device, &work), begun))
 }

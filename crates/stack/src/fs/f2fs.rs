@@ -9,7 +9,7 @@ use nandlab_f2fs::{AgeThreshold, F2fs, F2fsVolume, Format, InPlace, Options, Pol
 use std::sync::Arc;
 
 /// What only F2FS has.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "segments-per-section",
     "sections-per-zone",
     "overprovision",
@@ -24,6 +24,7 @@ const KEYS: [&str; 16] = [
     "background",
     "checkpoint-interval",
     "cleaning-interval",
+    "cleaning-idle",
     "request",
     "ordered",
 ];
@@ -168,6 +169,7 @@ fn options(section: &mut Section) -> Result<Options, DescriptionError> {
         cleaning_interval: section
             .or("cleaning-interval", Time(usual.cleaning_interval))?
             .0,
+        cleaning_idle: section.or("cleaning-idle", Time(usual.cleaning_idle))?.0,
         request_bytes: section
             .checked(
                 "request",

@@ -346,7 +346,7 @@ fn every_choice_of_jffs2_arrives_and_what_is_made_is_mounted() {
 fn every_choice_of_f2fs_arrives_and_what_is_made_is_mounted() {
     use nandlab_f2fs::{InPlace, Options, Policy};
     let keys = "segments-per-section = 2\nlogs = 4\ninline-data = false\ninline-dentry = false\ndiscard = false\nroll-forward = false\nthreaded = false\nin-place = \"fsync\"\n\
-                foreground = \"cost-benefit\"\nbackground = \"greedy\"\ncheckpoint-interval = \"1 s\"\ncleaning-interval = \"2 s\"\nrequest = \"64 KiB\"\nordered = false";
+                foreground = \"cost-benefit\"\nbackground = \"greedy\"\ncheckpoint-interval = \"1 s\"\ncleaning-interval = \"2 s\"\ncleaning-idle = \"3 s\"\nrequest = \"64 KiB\"\nordered = false";
     let fs = take(&format!("type = \"f2fs\"\n{keys}")).unwrap().unwrap();
     let f2fs = layer::<F2fsDescription>(&fs);
     let expected = Options {
@@ -361,6 +361,7 @@ fn every_choice_of_f2fs_arrives_and_what_is_made_is_mounted() {
         background: Policy::Greedy,
         checkpoint_interval: 1_000_000_000,
         cleaning_interval: 2_000_000_000,
+        cleaning_idle: 3_000_000_000,
         request_bytes: 64 << 10,
         ordered: false,
         ..Options::default()

@@ -191,4 +191,12 @@ mod tests {
     fn the_highest_offsets_have_bytes_too() {
         assert_eq!(bytes(1, 0, 0, u64::MAX - 10, 10).len(), 10);
     }
+
+    #[test]
+    fn a_page_of_random_bytes_is_one_that_takes_no_page_of_memory() {
+        for page in [256, 2048, 4096, 16_384] {
+            let bytes = bytes(4, 5, 6, 3 * page as u64, page);
+            assert!(nandlab_sim::MixedPage::of(&bytes).is_some(), "{page}");
+        }
+    }
 }

@@ -180,6 +180,7 @@ const CALLS: u64 = 20_000;
 fn the_kernel_sees_what_many_calls_made_of_volumes_that_are_nearly_full() {
     let base = Options {
         cleaning_interval: 1_000_000_000,
+        cleaning_idle: 0,
         ..Options::default()
     };
     let sets = [

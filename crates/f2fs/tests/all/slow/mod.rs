@@ -3,3 +3,4 @@
 
 mod f2fs_kernel;
 mod sealed_kernel;
+mod threaded_kernel;

@@ -39,8 +39,43 @@ pub const KNOWN: &[Known] = &[
     ),
     line(Ext, "ref count is", Reported("waste")),
     line(Ext, "Deleted inode", Reported("without a time of deletion")),
-    line(Ext, "Unattached inode", Reported("waste")),
-    line(Ext, "Unattached zero-length inode", Reported("waste")),
+    line(Ext, "Unattached inode", Reported("no name leads to it")),
+    line(
+        Ext,
+        "Unattached zero-length inode",
+        Reported("no name leads to it"),
+    ),
+    line(
+        Ext,
+        "Unconnected directory inode",
+        Reported("no name leads to it"),
+    ),
+    line(
+        Ext,
+        "should be <The NULL inode>",
+        Reported("no name leads to it"),
+    ),
+    line(
+        Ext,
+        "part of a corrupted orphan linked list",
+        Reported("the number of an inode"),
+    ),
+    line(
+        Ext,
+        "was part of the orphaned inode list",
+        Reported("the number of an inode"),
+    ),
+    line(Ext, "is not NULL terminated", Reported("no NUL follows")),
+    line(
+        Ext,
+        "is <The NULL inode> (0), should be",
+        Reported("no NUL follows"),
+    ),
+    line(
+        Ext,
+        "The test_fs flag is set",
+        NotClaimed("Linux mounts a volume for tests as any other"),
+    ),
     line(
         Ext,
         "count wrong (",
@@ -67,6 +102,47 @@ pub const KNOWN: &[Known] = &[
         NotClaimed("byte 12 of a dot entry is reserved, and read by nobody"),
     ),
     line(Fat, "File size is", Reported("are one file")),
+    line(
+        Fat,
+        "Both FATs appear to be corrupt",
+        Reported("first table entry"),
+    ),
+    // fsck.fat reads on behind the end.
+    line(
+        Fat,
+        "Orphaned long file name",
+        Reported("lies behind the end of the directory"),
+    ),
+    line(
+        Fat,
+        "Wrong checksum for long file name",
+        Reported("lies behind the end of the directory"),
+    ),
+    line(
+        Fat,
+        "Duplicate directory entry",
+        Reported("lies behind the end of the directory"),
+    ),
+    line(
+        Fat,
+        "First ",
+        Reported("lies behind the end of the directory"),
+    ),
+    line(
+        Fat,
+        "Second ",
+        Reported("lies behind the end of the directory"),
+    ),
+    line(
+        Fat,
+        "share clusters",
+        Reported("lies behind the end of the directory"),
+    ),
+    line(
+        Fat,
+        "File size is",
+        Reported("lies behind the end of the directory"),
+    ),
     line(Fat, "FATs differ", Reported("table copy")),
     line(
         Fat,
@@ -153,6 +229,7 @@ pub const KNOWN: &[Known] = &[
         "Fixing first cluster in FAT",
         Reported("first table entry"),
     ),
+    line(F2fs, "Checkpoint is polluted", Reported("first superblock")),
     line(F2fs, "SIT valid block bitmap", Reported("used by nothing")),
     line(
         F2fs,
@@ -179,8 +256,11 @@ pub const FOLLOWING: &[(Format, &str)] = &[
     (Ext, "Fix? no"),
     (Ext, "Clear? no"),
     (Ext, "Recreate? no"),
+    (Ext, "Connect to /lost+found? no"),
     (Ext, "/"),
+    (Ext, "Fix? yes"),
     (Ext, "Clearing orphaned inode"),
+    (Ext, "Truncating orphaned inode"),
     (Fat, "fsck.fat "),
     (Fat, "/"),
     (Fat, "Auto-"),

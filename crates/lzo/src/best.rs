@@ -7,7 +7,7 @@
 //! shortest way; a longer way that would have been better off with its literals is lost, and so is
 //! a copy of three bytes from a place that is as dear as the next one: that is the "nearly".
 
-use super::{CLOSE, FAR, NEAR, TAIL};
+use crate::pack::{CLOSE, FAR, NEAR, TAIL};
 use alloc::vec::Vec;
 
 /// Places that are tried for a copy.

@@ -1,6 +1,4 @@
-//! LZO1X, for unpacking: the stream that Linux's `Documentation/staging/lzo.rst` describes.
-//!
-//! *Promises.* Any bytes are valid input; nothing is read or written out of bounds.
+//! The decompressor.
 
 type Result<T> = core::result::Result<T, &'static str>;
 
@@ -130,7 +128,7 @@ impl Stream<'_> {
     }
 }
 
-/// Unpacks a stream. Returns the length of what it holds.
+/// Unpacks a stream. Returns the length of what it holds, or what is wrong with it.
 pub fn unpack(from: &[u8], to: &mut [u8]) -> Result<usize> {
     let mut stream = Stream {
         from,
@@ -160,5 +158,23 @@ mod tests {
             assert!(unpack(&packed[..cut], &mut to).is_err(), "{cut}");
         }
         assert!(unpack(&[21, b'a', b'b', b'c', b'd', 0xAD, 9, 17, 0, 0], &mut to).is_err());
+    }
+
+    #[test]
+    fn each_instruction_of_the_description_is_understood() {
+        // Two literals; copy 2 from 1 back, one literal; a copy of 3 far back is refused.
+        let mut out = [0; 5];
+        let short = [19, b'a', b'b', 1, 0, b'c', 0x11, 0, 0];
+        assert_eq!(unpack(&short, &mut out), Ok(5));
+        assert_eq!(&out, b"abbbc");
+        assert!(unpack(&[21, 1, 2, 3, 4, 0, 0], &mut [0; 7]).is_err());
+        // A run of zeros: one literal, then a copy of 33 + 255 + 11 bytes from distance 1.
+        let mut out = [7; 300];
+        let data = [18, 0, 0x20, 0, 11, 0, 0, 0x11, 0, 0];
+        assert_eq!(unpack(&data, &mut out), Ok(300));
+        assert_eq!(out, [0; 300]);
+        assert_eq!(unpack(&data, &mut [0; 299]), Err(FULL));
+        assert_eq!(unpack(&data, &mut [0; 301]), Ok(300));
+        assert!(unpack(&data[..8], &mut [0; 300]).is_err());
     }
 }

@@ -1,0 +1,67 @@
+//! UBIFS, in a volume of UBI or as the bytes of one.
+//!
+//! *Promises.* Those of [`Volume`]. It is only read. An image that ends before its volume does is
+//! opened, and what is missing cannot be read. *Knows nothing of* how the bytes got there.
+
+use crate::error::Result;
+use crate::short::Lack;
+use crate::volume::{Access, AnyLebs, Layer, Mounted, Opening, Volume, failed};
+use nandlab_sim::Backing as _;
+use nandlab_ubifs::{Bare, Ubifs, UbifsError};
+
+const NAME: &str = "UBIFS";
+
+impl Volume {
+    /// A file that begins with a superblock, as mkfs.ubifs writes it.
+    pub(crate) fn ubifs_bytes(&mut self, opening: &Opening, access: Access) -> Result<()> {
+        let bytes = self.place.open(Access::Read, 0)?;
+        let there = bytes.len();
+        let bare = Bare::new(bytes).map_err(|error| failed(NAME, error))?;
+        let Some(bare) = bare else {
+            return Err(failed(
+                NAME,
+                "no superblock, expected one in the first 4096 bytes",
+            ));
+        };
+        let declared = bare.declared_bytes();
+        if declared > there {
+            let lack = Lack { there, declared };
+            self.troubles.push(lack.to_string());
+            self.lack = Some(lack);
+        }
+        self.ubifs(Box::new(bare), opening, access)
+    }
+
+    /// Logical blocks with a superblock in the first of them.
+    pub(crate) fn ubifs(&mut self, lebs: AnyLebs, opening: &Opening, access: Access) -> Result<()> {
+        if access == Access::Write {
+            let why = "it is only read here; extract it, and make a new image with mkfs.ubifs";
+            return Err(failed(NAME, why));
+        }
+        let fs = match Ubifs::mount(lebs) {
+            Ok(fs) => fs,
+            Err(error @ UbifsError::Feature { .. }) if opening.salvage => {
+                self.unsupported = Some(error.to_string());
+                return Ok(());
+            }
+            // What lies around it can still be told.
+            Err(error) if opening.salvage => {
+                self.troubles.push(format!("{NAME}: {error}"));
+                return Ok(());
+            }
+            Err(error) => return Err(failed(NAME, error)),
+        };
+        let head = fs.head();
+        let journal = fs.journal();
+        self.layers.push(Layer::Ubifs {
+            format: head.version,
+            leb: head.geometry.leb,
+            lebs: head.geometry.lebs,
+            compressor: head.compressor_name(),
+            in_use: journal.in_use,
+            journal: journal.nodes,
+        });
+        self.mounted = Some(Mounted::Ubifs(Box::new(fs)));
+        Ok(())
+    }
+}

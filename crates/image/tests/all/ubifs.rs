@@ -1,0 +1,208 @@
+//! UBIFS in a file and in volumes of UBI: everything in it comes out, and nothing goes in.
+//!
+//! Needs mtd-utils; fails saying so.
+
+use crate::common::{differences, extracted, held};
+use nandlab_image::ImageError;
+use nandlab_image::check::{Severity, Verdict, check};
+use nandlab_image::edit::edit;
+use nandlab_image::tree::{Entry, Node};
+use nandlab_image::ubinize::{Device, ubinize};
+use nandlab_image::volume::{Access, Layer, Opening, Volume};
+use nandlab_testkit::host;
+use nandlab_testkit::tools::{command, printed, text};
+use nandlab_vfs::Ino;
+use std::fs;
+use std::path::Path;
+
+/// Bytes of a page, of an erase block, and of a logical block.
+const SHAPES: [(u32, u32, u32); 3] = [
+    (512, 16 << 10, (16 << 10) - 1024),
+    (2048, 128 << 10, (128 << 10) - 4096),
+    (4096, 256 << 10, (256 << 10) - 8192),
+];
+
+/// Makes `image` of the host's tree in `tree`.
+fn packed(scratch: &Path, (page, _, leb): (u32, u32, u32), compressor: &str) {
+    let tree = scratch.join("tree");
+    if !tree.exists() {
+        fs::create_dir(&tree).unwrap();
+        host::tree(&tree);
+    }
+    let output = command("mtd-utils", "mkfs.ubifs")
+        .args(["-r", text(&tree), "-o", text(&scratch.join("image"))])
+        .args(["-m", &page.to_string(), "-e", &leb.to_string()])
+        .args(["-c", "3000", "-x", compressor])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", printed(&output));
+}
+
+/// UBI with the image in one volume, and an empty one before it.
+fn in_ubi(scratch: &Path, (page, block, _): (u32, u32, u32), to: &Path) {
+    let config = "[first]\nmode=ubi\nvol_id=0\nvol_size=256KiB\nvol_type=dynamic\nvol_name=first\n\
+         [root]\nmode=ubi\nimage=image\nvol_id=1\nvol_type=dynamic\nvol_name=root\n";
+    fs::write(scratch.join("config"), config).unwrap();
+    let device = Device {
+        block,
+        page,
+        sub_page: page,
+        image_seq: 7,
+    };
+    ubinize(&scratch.join("config"), device, to).unwrap();
+}
+
+fn opened(image: &Path, opening: &Opening) -> Volume {
+    Volume::open(image, opening, Access::Read).unwrap()
+}
+
+/// Checks that an image is sound and holds the host's tree.
+fn assert_holds(image: &Path, scratch: &Path, opening: &Opening) {
+    let mut volume = opened(image, opening);
+    let fs = volume.fs().unwrap();
+    host::compare(fs, Ino::ROOT, &scratch.join("tree"), &[]);
+    let checked = check(&mut volume).unwrap();
+    assert_eq!(checked.verdict(), Verdict::Sound, "{checked:?}");
+    // UBI notes that blocks are to be added.
+    assert!(checked.worst() <= Some(Severity::Note), "{checked:?}");
+}
+
+#[test]
+fn everything_comes_out_of_files_and_of_volumes_of_ubi() {
+    let scratch = tempfile::tempdir().unwrap();
+    let image = scratch.path().join("image");
+    let ubi = scratch.path().join("ubi");
+    for (shape, compressor) in SHAPES.into_iter().zip(["lzo", "zlib", "zstd"]) {
+        packed(scratch.path(), shape, compressor);
+        assert_holds(&image, scratch.path(), &Opening::default());
+        let volume = opened(&image, &Opening::default());
+        let Layer::Ubifs {
+            format,
+            leb,
+            compressor: found,
+            in_use,
+            ..
+        } = volume.layers[0]
+        else {
+            panic!("{:?}", volume.layers)
+        };
+        assert_eq!(
+            (format, leb, found, in_use),
+            (4, shape.2, compressor, false)
+        );
+        in_ubi(scratch.path(), shape, &ubi);
+        assert_holds(&ubi, scratch.path(), &Opening::default());
+        let volume = opened(&ubi, &Opening::default());
+        let volumes = volume.layers.iter().find_map(|layer| match layer {
+            Layer::Ubi { volumes, .. } => Some(volumes),
+            _ => None,
+        });
+        assert_eq!(volumes.unwrap()[1].holds, Some("UBIFS"));
+        assert_eq!(volume.looked_into, Some(1));
+        // From the blocks' headers alone, as for a past moment.
+        let past = Opening {
+            until: Some(u64::MAX),
+            ..Opening::default()
+        };
+        assert_holds(&ubi, scratch.path(), &past);
+    }
+}
+
+#[test]
+fn an_archive_of_it_has_its_links_and_its_holes() {
+    let scratch = tempfile::tempdir().unwrap();
+    packed(scratch.path(), SHAPES[1], "zstd");
+    let found = held(&extracted(&scratch.path().join("image")), scratch.path());
+    let entry = |path: &str| -> &(Entry, Vec<u8>) {
+        found
+            .iter()
+            .find(|(entry, _)| entry.path == path.as_bytes())
+            .unwrap()
+    };
+    assert!(found.len() > 700, "{}", found.len());
+    let second = &entry("etc/of 4097").0.node;
+    assert!(matches!(second, Node::Link { .. }), "{second:?}");
+    let hole = &entry("hole").0.node;
+    assert!(matches!(hole, Node::File { size } if *size == 1 << 30));
+    // Helpers on other threads, too: the same archive, byte for byte.
+    let again = held(&extracted(&scratch.path().join("image")), scratch.path());
+    assert_eq!(differences(&found, &again), "");
+}
+
+#[test]
+fn an_edit_is_refused_by_the_name_of_the_format() {
+    let scratch = tempfile::tempdir().unwrap();
+    packed(scratch.path(), SHAPES[1], "lzo");
+    in_ubi(scratch.path(), SHAPES[1], &scratch.path().join("ubi"));
+    for name in ["image", "ubi"] {
+        let image = scratch.path().join(name);
+        let before = fs::read(&image).unwrap();
+        let refused = edit(&image, &Opening::default(), 0, |_| Ok(()));
+        let told = refused.unwrap_err().to_string();
+        assert!(
+            told.starts_with("UBIFS: it is only read here; extract it"),
+            "{name}: {told}"
+        );
+        assert!(before == fs::read(&image).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_or_short_image_is_damage_and_its_rest_is_salvaged() {
+    let scratch = tempfile::tempdir().unwrap();
+    packed(scratch.path(), SHAPES[1], "none");
+    let image = scratch.path().join("image");
+    let mut bytes = fs::read(&image).unwrap();
+    let needle = nandlab_testkit::files::bytes(60_000, 60_000);
+    let at = bytes
+        .windows(64)
+        .position(|window| window == &needle[8192..8256]);
+    bytes[at.unwrap()] ^= 1;
+    fs::write(&image, &bytes).unwrap();
+    let mut volume = opened(&image, &Opening::default());
+    let checked = check(&mut volume).unwrap();
+    assert_eq!(checked.verdict(), Verdict::Damaged, "{checked:?}");
+    assert_eq!(checked.findings[0].offset, Some(at.unwrap() as u64 - 48));
+    let mut nothing = |_| {};
+    let mut walk = volume.walk(true, &mut nothing).unwrap();
+    walk.run(b"", &mut Kept::default()).unwrap();
+    let [loss] = &walk.losses.list[..] else {
+        panic!("{:?}", walk.losses);
+    };
+    assert_eq!(loss.path.to_string(), "/etc/of 60000");
+    // The index lies near the end: without it nothing is found, and that is said.
+    bytes.truncate(bytes.len() / 2);
+    fs::write(&image, &bytes).unwrap();
+    let short = Volume::open(&image, &Opening::default(), Access::Read);
+    assert!(
+        matches!(short, Err(ImageError::Open { layer: "UBIFS", .. })),
+        "{short:?}"
+    );
+    let salvage = Opening {
+        salvage: true,
+        ..Opening::default()
+    };
+    let mut volume = opened(&image, &salvage);
+    assert_eq!(check(&mut volume).unwrap().verdict(), Verdict::Damaged);
+}
+
+/// Reads contents.
+#[derive(Default)]
+struct Kept(u64);
+
+impl nandlab_image::sink::Sink for Kept {
+    fn put(
+        &mut self,
+        _: &Entry,
+        bytes: &mut dyn nandlab_image::sink::Bytes,
+    ) -> nandlab_image::Result<()> {
+        bytes.each(&mut |_, part| {
+            self.0 += part.len() as u64;
+            Ok(())
+        })
+    }
+
+    fn finish(&mut self) -> nandlab_image::Result<()> {
+        Ok(())
+    }
+}

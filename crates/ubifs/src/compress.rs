@@ -1,0 +1,90 @@
+//! The compressors of data nodes, for unpacking.
+//!
+//! *Promises.* Any bytes are valid input; no more is unpacked than a block has.
+
+use crate::format::BLOCK;
+use alloc::boxed::Box;
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
+use ruzstd::decoding::FrameDecoder;
+
+/// Bytes of the window of a frame at most: no maker takes more for a block of 4 KiB.
+const WINDOW_MAX: u64 = 8 << 20;
+
+/// The decompressors with their memory.
+#[derive(Default)]
+pub(crate) struct Unpacker {
+    inflate: Option<Box<DecompressorOxide>>,
+    zstd: Option<Box<FrameDecoder>>,
+}
+
+impl Unpacker {
+    /// Fills `to` exactly, or says what is wrong.
+    pub fn unpack(
+        &mut self,
+        compressor: u16,
+        packed: &[u8],
+        to: &mut [u8],
+    ) -> Result<(), &'static str> {
+        debug_assert!(to.len() <= BLOCK as usize);
+        let len = match compressor {
+            0 if packed.len() == to.len() => {
+                to.copy_from_slice(packed);
+                packed.len()
+            }
+            0 => return Err("stored data are not as long as their node says"),
+            1 => nandlab_lzo::unpack(packed, to)?,
+            2 => self.inflate(packed, to)?,
+            3 => self.zstd(packed, to)?,
+            _ => return Err("data of an unknown compressor"),
+        };
+        match len == to.len() {
+            true => Ok(()),
+            false => Err("packed data hold less than their node says"),
+        }
+    }
+
+    fn inflate(&mut self, packed: &[u8], to: &mut [u8]) -> Result<usize, &'static str> {
+        let state = self.inflate.get_or_insert_with(Box::default);
+        state.init();
+        let flags = inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
+        match decompress(state, packed, to, 0, flags) {
+            (TINFLStatus::Done, _, len) => Ok(len),
+            (TINFLStatus::HasMoreOutput, ..) => Err("packed data hold more than their node says"),
+            _ => Err("a damaged deflate stream"),
+        }
+    }
+
+    fn zstd(&mut self, packed: &[u8], to: &mut [u8]) -> Result<usize, &'static str> {
+        let decoder = self.zstd.get_or_insert_with(|| {
+            let mut decoder = Box::new(FrameDecoder::new());
+            decoder.set_max_window_size(WINDOW_MAX);
+            decoder
+        });
+        decoder
+            .decode_all(packed, to)
+            .map_err(|_| "a damaged zstd frame")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_never_panics_and_a_shorter_result_is_an_error() {
+        let mut unpacker = Unpacker::default();
+        let mut to = [0; 4096];
+        for compressor in 0..5 {
+            for seed in 0..300u64 {
+                let noise: alloc::vec::Vec<u8> = (0..seed % 90)
+                    .map(|at| (nandlab_sim::mix(seed, at) >> 7) as u8)
+                    .collect();
+                let _ = unpacker.unpack(compressor, &noise, &mut to);
+            }
+        }
+        assert_eq!(unpacker.unpack(0, b"abc", &mut to[..3]), Ok(()));
+        assert!(unpacker.unpack(0, b"abc", &mut to[..4]).is_err());
+        assert!(unpacker.unpack(4, b"abc", &mut to[..3]).is_err());
+    }
+}

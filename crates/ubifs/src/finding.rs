@@ -1,0 +1,133 @@
+//! What a check may find.
+
+use crate::error::UbifsError;
+use crate::format::Key;
+use alloc::{string::String, vec::Vec};
+use core::fmt;
+use nandlab_vfs::report::{self, Severity};
+
+/// Something wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A part of the index cannot be read.
+    Hole {
+        /// The least key in it: inode, type and value.
+        from: Key,
+        /// The greatest key in it.
+        to: Key,
+        /// Why.
+        error: UbifsError,
+    },
+    /// A node cannot be read.
+    Unread {
+        /// The path; the inode's number where none leads to it.
+        path: Vec<u8>,
+        /// The part of the inode.
+        what: &'static str,
+        /// Why.
+        error: UbifsError,
+    },
+    /// A name that no path can hold.
+    Name {
+        /// The path.
+        path: Vec<u8>,
+    },
+    /// An inode that nothing names, or nothing that can be reached.
+    Lost {
+        /// The inode.
+        inode: u32,
+    },
+    /// A name of an inode that is not there, or may not have it.
+    Wrong {
+        /// The path.
+        path: Vec<u8>,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A number that is counted otherwise.
+    Count {
+        /// The path; empty for the whole.
+        path: Vec<u8>,
+        /// What is counted.
+        what: &'static str,
+        /// What the medium says.
+        found: u64,
+        /// What was counted.
+        counted: u64,
+    },
+    /// The properties of logical blocks cannot be read.
+    Properties {
+        /// Why.
+        error: UbifsError,
+    },
+    /// The properties of a logical block are not those of the nodes in it.
+    Block {
+        /// The logical block.
+        lnum: u32,
+        /// Which of them.
+        what: &'static str,
+        /// What they say.
+        found: u64,
+        /// What was counted.
+        counted: u64,
+    },
+}
+
+fn shown(path: &[u8]) -> String {
+    alloc::format!("/{}", path.escape_ascii())
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hole { from, to, error } => {
+                let (from, to) = (from.inode(), to.inode());
+                write!(f, "index of inodes {from} to {to}: {error}")
+            }
+            Self::Unread { path, what, error } => write!(f, "{}: {what}: {error}", shown(path)),
+            Self::Name { path } => write!(f, "{}: a name that no path can hold", shown(path)),
+            Self::Lost { inode } => write!(f, "inode {inode}: no path leads to it"),
+            Self::Wrong { path, what } => write!(f, "{}: {what}", shown(path)),
+            Self::Count {
+                path,
+                what,
+                found,
+                counted,
+            } => write!(
+                f,
+                "{}: {what}: found {found}, counted {counted}",
+                shown(path)
+            ),
+            Self::Properties { error } => write!(f, "properties of logical blocks: {error}"),
+            Self::Block {
+                lnum,
+                what,
+                found,
+                counted,
+            } => write!(f, "LEB {lnum}: {what}: found {found}, counted {counted}"),
+        }
+    }
+}
+
+impl report::Finding for Finding {
+    fn severity(&self) -> Severity {
+        match self {
+            // A writer depends on them, contents do not.
+            Self::Count { .. } | Self::Properties { .. } | Self::Block { .. } => Severity::Waste,
+            _ => Severity::Damage,
+        }
+    }
+}
+
+impl Finding {
+    /// The logical block and the byte in it where it was met.
+    pub fn leb(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Hole { error, .. } | Self::Unread { error, .. } | Self::Properties { error } => {
+                error.leb()
+            }
+            Self::Block { lnum, .. } => Some((*lnum, 0)),
+            _ => None,
+        }
+    }
+}

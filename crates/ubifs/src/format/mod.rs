@@ -1,0 +1,48 @@
+//! The bytes of UBIFS, as in Linux's `fs/ubifs/ubifs-media.h`. All numbers are little-endian.
+//!
+//! *Promises.* A node is believed only if its magic number, its type, its length and its checksum
+//! fit. *Knows nothing of* where nodes lie.
+
+mod entry;
+mod header;
+mod inode;
+mod key;
+mod leaf;
+mod master;
+mod sb;
+
+pub use entry::{Branch, Entry, IndexNode, kind_of_entry};
+pub use header::{Fault, Group, HEADER, Header, Kind, PAD, SQNUM_LIMIT, is_erased, node};
+pub use inode::{INODE, InodeNode};
+pub use key::{Key, KeyHash, KeyKind};
+pub use leaf::{DataNode, Orphans, Ref, Truncation};
+pub use master::Master;
+pub use sb::{Geometry, Super};
+
+/// Bytes of a block of a file.
+pub const BLOCK: u32 = 4096;
+/// Bytes of a file at most.
+pub const FILE_MAX: u64 = 1 << 41;
+/// Bytes that a padding piece shorter than a padding node is filled with.
+pub const PADDING: u8 = 0xCE;
+/// The longest name.
+pub const NAME_MAX: usize = 255;
+/// The longest symbolic link or attribute.
+pub const INLINE_MAX: u32 = 4096;
+
+pub(crate) fn le16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(crate) fn le32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+pub(crate) fn le64(bytes: &[u8], at: usize) -> u64 {
+    u64::from(le32(bytes, at)) | u64::from(le32(bytes, at + 4)) << 32
+}
+
+/// The next multiple of 8: where the next node begins.
+pub(crate) fn align8(len: u32) -> u32 {
+    len.saturating_add(7) & !7
+}

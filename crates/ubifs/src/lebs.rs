@@ -1,0 +1,159 @@
+//! The medium: logical blocks of one length, which read as ones where nothing was written.
+//!
+//! *Promises.* Reads anywhere inside a logical block. What error correction gave up on is still
+//! handed over ([`LebError::Lost`]): the checksums of the nodes tell what is sound in it.
+
+use crate::format::Super;
+use alloc::boxed::Box;
+use core::fmt;
+use nandlab_mtd::Mtd;
+use nandlab_sim::{Backing, BackingError};
+use nandlab_ubi::{Ubi, UbiError};
+
+/// A read that failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LebError {
+    /// Some bits are wrong; the buffer has what was read.
+    #[error("bits beyond correction")]
+    Lost,
+    /// UBI failed.
+    #[error(transparent)]
+    Ubi(#[from] UbiError),
+    /// The bytes of the volume failed.
+    #[error(transparent)]
+    Bytes(#[from] BackingError),
+    /// The image ends before.
+    #[error("the image ends before it, at byte {0} of the volume")]
+    Short(u64),
+}
+
+/// The shape of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LebShape {
+    /// Bytes of a logical block.
+    pub leb_bytes: u32,
+    /// Logical blocks.
+    pub lebs: u32,
+    /// Bytes that are written at once at least, where the medium knows.
+    pub page: Option<u32>,
+}
+
+/// Logical blocks for reading.
+pub trait Lebs {
+    /// Their number and length.
+    fn shape(&self) -> LebShape;
+
+    /// Fills `buf` from a byte of a logical block on.
+    fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError>;
+}
+
+impl<L: Lebs + ?Sized> Lebs for Box<L> {
+    fn shape(&self) -> LebShape {
+        (**self).shape()
+    }
+
+    fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError> {
+        (**self).read(lnum, offs, buf)
+    }
+}
+
+/// A volume of UBI.
+pub struct UbiLebs<M> {
+    ubi: Ubi<M>,
+    volume: u32,
+    shape: LebShape,
+}
+
+impl<M> fmt::Debug for UbiLebs<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UbiLebs")
+            .field("volume", &self.volume)
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Mtd> UbiLebs<M> {
+    /// The volume with that id.
+    pub fn new(ubi: Ubi<M>, volume: u32) -> Result<Self, UbiError> {
+        let info = ubi.volume(volume)?;
+        let shape = LebShape {
+            leb_bytes: info.leb_bytes,
+            lebs: info.record.reserved,
+            page: Some(ubi.info().shape.page),
+        };
+        Ok(Self { ubi, volume, shape })
+    }
+
+    /// The device.
+    pub fn into_ubi(self) -> Ubi<M> {
+        self.ubi
+    }
+}
+
+impl<M: Mtd> Lebs for UbiLebs<M> {
+    fn shape(&self) -> LebShape {
+        self.shape
+    }
+
+    fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError> {
+        match self.ubi.read(self.volume, lnum, offs, buf) {
+            Err(UbiError::Lost { .. }) => Err(LebError::Lost),
+            outcome => Ok(outcome?),
+        }
+    }
+}
+
+/// The bytes of a volume, one logical block behind the other, as mkfs.ubifs writes them.
+#[derive(Debug)]
+pub struct Bare<B> {
+    bytes: B,
+    shape: LebShape,
+}
+
+impl<B: Backing> Bare<B> {
+    /// Takes the length of a logical block from the superblock; `None` where there is none.
+    pub fn new(mut bytes: B) -> Result<Option<Self>, BackingError> {
+        let mut head = [0; Super::BYTES];
+        if bytes.len() < head.len() as u64 {
+            return Ok(None);
+        }
+        bytes.read_at(0, &mut head)?;
+        let Some((leb_bytes, lebs)) = Super::declared(&head) else {
+            return Ok(None);
+        };
+        Ok(Some(Self::with(bytes, leb_bytes, lebs)))
+    }
+
+    /// Bytes that the superblock says to be there, at least those that are.
+    pub fn declared_bytes(&self) -> u64 {
+        u64::from(self.shape.leb_bytes) * u64::from(self.shape.lebs)
+    }
+
+    /// With logical blocks of `leb_bytes`, at least `lebs` of them.
+    pub fn with(bytes: B, leb_bytes: u32, lebs: u32) -> Self {
+        let there = bytes.len() / u64::from(leb_bytes.max(1));
+        let lebs = u32::try_from(there).unwrap_or(u32::MAX).max(lebs);
+        let shape = LebShape {
+            leb_bytes,
+            lebs,
+            page: None,
+        };
+        Self { bytes, shape }
+    }
+}
+
+impl<B: Backing> Lebs for Bare<B> {
+    fn shape(&self) -> LebShape {
+        self.shape
+    }
+
+    fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<(), LebError> {
+        let at = u64::from(lnum) * u64::from(self.shape.leb_bytes) + u64::from(offs);
+        let len = self.bytes.len();
+        if at + buf.len() as u64 > len {
+            return Err(LebError::Short(len));
+        }
+        Ok(self.bytes.read_at(at, buf)?)
+    }
+}

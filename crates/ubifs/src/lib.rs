@@ -1,0 +1,59 @@
+//! UBIFS, read only, over the logical blocks of a UBI volume.
+//!
+//! *Promises.* [`Ubifs`] is a [`FileSystem`](nandlab_vfs::FileSystem) on volumes as Linux and
+//! mkfs.ubifs write them, formats 4 and 5, with each of their compressors. It shows the tree that
+//! Linux shows after a mount: the committed index with the journal replayed, and, after a power
+//! cut, with the recovery of each torn place. All of that happens in memory; nothing is ever
+//! written. The checksum of every node is compared before the node is used, those of file contents
+//! too. [`check`](Ubifs::check) reads all that is reachable. No volume, whatever its bytes, makes
+//! any of them panic, loop for ever, or take more memory than some 60 bytes for each node and a
+//! few logical blocks.
+//!
+//! *Works on* [`Lebs`]: a volume of UBI, or the bytes of one. *Knows nothing of* erase blocks,
+//! files or clocks.
+//!
+//! *Map.* `format` has the bytes of the nodes; `lebs` is the medium; `scan` finds the nodes of a
+//! logical block; `master` and `log` lead to the last commit and to the journal; `index` holds
+//! where each node lies; `replay`, `sizes` and `orphans` bring it up to date; `mount` does all
+//! this in order; `node`, `inode`, `dir`, `file` and `xattr` read what the index points to, for
+//! `calls`; `check` goes through everything.
+//!
+//! *Power loss.* None: it changes nothing.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod calls;
+mod check;
+mod compress;
+mod dir;
+mod error;
+mod file;
+mod finding;
+pub mod format;
+mod index;
+mod inode;
+mod lebs;
+mod log;
+mod master;
+mod mount;
+mod node;
+mod orphans;
+mod replay;
+mod scan;
+mod sizes;
+mod xattr;
+
+pub use check::Totals;
+pub use error::UbifsError;
+pub use finding::Finding;
+pub use lebs::{Bare, LebError, LebShape, Lebs, UbiLebs};
+pub use mount::{Journal, Ubifs};
+
+/// Bytes of the volume that begins with `head`, if a sound superblock does.
+pub fn declared_bytes(head: &[u8]) -> Option<u64> {
+    let (leb, lebs) = format::Super::declared(head)?;
+    Some(u64::from(leb) * u64::from(lebs))
+}

@@ -1,0 +1,184 @@
+//! The two blocks of master nodes, of which the last pair counts.
+//!
+//! *Power loss.* A node is written to the first block, then to the second; the pair takes effect
+//! with the second. A cut may leave the last node of either torn, or one of the blocks erased;
+//! [`find`] decides as Linux does (`fs/ubifs/recovery.c`), in memory.
+
+use crate::error::Result;
+use crate::format::{Fault, Geometry, Kind, Master, is_erased, node};
+use crate::lebs::Lebs;
+use crate::node::Media;
+use crate::scan;
+use alloc::vec::Vec;
+
+/// The master node, and whether a power cut left the pair in disorder.
+pub(crate) struct Chosen {
+    pub master: Master,
+    pub is_recovered: bool,
+}
+
+const FIRST: u32 = 1;
+const SECOND: u32 = 2;
+
+/// A master node in a block.
+struct Candidate {
+    offs: u32,
+    sqnum: u64,
+    bytes: Vec<u8>,
+    /// A torn write lies behind it.
+    is_torn: bool,
+}
+
+impl Candidate {
+    fn master(&self) -> Master {
+        Master::parse(&self.bytes, self.sqnum)
+    }
+
+    /// Whether both say the same of the volume. Sequence numbers and signatures differ.
+    fn says_as(&self, other: &Self) -> bool {
+        let (own, its) = (&self.bytes, &other.bytes);
+        own[24..296] == its[24..296] && own[360..] == its[360..]
+    }
+}
+
+/// Finds the master node that counts.
+pub(crate) fn find<L: Lebs>(media: &mut Media<L>) -> Result<Chosen> {
+    let here = media.geometry();
+    let first = media.leb(FIRST)?;
+    let second = media.leb(SECOND)?;
+    let chosen = match in_order(&first, &second, &here) {
+        Some(master) => Chosen {
+            master,
+            is_recovered: false,
+        },
+        None => Chosen {
+            master: recover(&first, &second, &here)?,
+            is_recovered: true,
+        },
+    };
+    let Chosen { master, .. } = &chosen;
+    master.validate(&here).map_err(|fault| fault.at(FIRST, 0))?;
+    Ok(chosen)
+}
+
+/// The last node of both blocks, if no cut has left a trace.
+fn in_order(first: &[u8], second: &[u8], here: &Geometry) -> Option<Master> {
+    let last = |bytes, lnum| {
+        let scanned = scan::clean(bytes, lnum, 0, here).ok()?;
+        let nodes = scanned.nodes;
+        let all = nodes.iter().all(|node| node.header.kind == Kind::Master);
+        let last = *nodes.last().filter(|_| all)?;
+        let at = last.offs as usize;
+        Some((nodes.len(), last, &bytes[at..at + 512]))
+    };
+    let (count, one, bytes) = last(first, FIRST)?;
+    let (other_count, other, other_bytes) = last(second, SECOND)?;
+    let same = count == other_count
+        && one.offs == other.offs
+        && bytes[24..296] == other_bytes[24..296]
+        && bytes[360..] == other_bytes[360..];
+    same.then(|| Master::parse(bytes, one.header.sqnum))
+}
+
+/// The node at a place, if a sound master node lies there.
+fn at(bytes: &[u8], offs: u32, here: &Geometry) -> Option<Candidate> {
+    let (header, bytes) = node(bytes.get(offs as usize..)?, here.leb, here.fanout).ok()?;
+    (header.kind == Kind::Master).then(|| Candidate {
+        offs,
+        sqnum: header.sqnum,
+        bytes: bytes.into(),
+        is_torn: false,
+    })
+}
+
+/// The last sound node of a block. Behind it one torn write may lie, and nothing else.
+fn last(bytes: &[u8], lnum: u32, here: &Geometry) -> Result<Option<Candidate>> {
+    let step = Master::step(here.min_io);
+    let is_node = |offs: u32| {
+        let magic = bytes.get(offs as usize..offs as usize + 4);
+        magic == Some(&0x0610_1831u32.to_le_bytes())
+    };
+    let ends = (0..here.leb / step).take_while(|index| is_node(index * step));
+    let count = ends.count() as u32;
+    let Some(offs) = count.checked_sub(1).map(|index| index * step) else {
+        // A torn write may have lost its beginning.
+        let behind = bytes.get(step as usize..).unwrap_or_default();
+        return match is_erased(behind) {
+            true => Ok(None),
+            false => Err(lost(bytes, lnum, step, here)),
+        };
+    };
+    let whole = at(bytes, offs, here);
+    let before = || {
+        offs.checked_sub(step)
+            .and_then(|offs| at(bytes, offs, here))
+    };
+    let found = match whole {
+        Some(mut found) => {
+            found.is_torn = !is_erased(
+                bytes
+                    .get((offs + step) as usize..(offs + 2 * step).min(here.leb) as usize)
+                    .unwrap_or_default(),
+            );
+            Some((found, offs + 2 * step))
+        }
+        None => before().map(|mut found| {
+            found.is_torn = true;
+            (found, offs + step)
+        }),
+    };
+    match found {
+        Some((found, end)) if bytes.get(end as usize..).is_none_or(is_erased) => Ok(Some(found)),
+        None if offs == 0 && bytes.get(step as usize..).is_none_or(is_erased) => Ok(None),
+        Some((_, end)) => Err(lost(bytes, lnum, end, here)),
+        None => Err(lost(bytes, lnum, offs, here)),
+    }
+}
+
+#[cold]
+fn lost(bytes: &[u8], lnum: u32, at: u32, here: &Geometry) -> crate::UbifsError {
+    let rest = bytes.get(at as usize..).unwrap_or_default();
+    let fault = match node(rest, here.leb, here.fanout) {
+        Err(fault) => fault,
+        Ok((header, _)) => {
+            let expected = "only one torn write behind the last master node";
+            Fault::rule("the type of a node", header.kind as u8, expected)
+        }
+    };
+    fault.at(lnum, at)
+}
+
+fn recover(first: &[u8], second: &[u8], here: &Geometry) -> Result<Master> {
+    let one = last(first, FIRST, here)?;
+    let other = last(second, SECOND, here)?;
+    let step = Master::step(here.min_io);
+    // Where the last node of a block lies.
+    let end = (here.leb / step - 1) * step;
+    let refuse = |what, found: u32, expected| Err(Fault::rule(what, found, expected).at(FIRST, 0));
+    match (one, other) {
+        (Some(one), _) if one.master().was_recovered() && one.offs == 0 && !one.is_torn => {
+            Ok(one.master())
+        }
+        (Some(one), Some(other)) => {
+            let same = one.offs == other.offs && one.says_as(&other);
+            let ahead = one.offs == other.offs + step && !one.is_torn;
+            let around = one.offs == 0 && other.offs == end && !one.is_torn;
+            if same || ahead || around {
+                return Ok(one.master());
+            }
+            let expected = "at the place of the second one, or one step ahead";
+            refuse("the place of the first master node", one.offs, expected)
+        }
+        (Some(one), None) if one.offs == 0 && !one.is_torn => Ok(one.master()),
+        (Some(one), None) => {
+            let expected = "0, since the second block is empty";
+            refuse("the place of the first master node", one.offs, expected)
+        }
+        (None, Some(other)) if other.offs == end => Ok(other.master()),
+        (None, Some(other)) => {
+            let expected = "the end of its block, since the first block is empty";
+            refuse("the place of the second master node", other.offs, expected)
+        }
+        (None, None) => refuse("the number of master nodes", 0, "1 or more"),
+    }
+}

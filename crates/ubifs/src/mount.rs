@@ -1,0 +1,153 @@
+//! A mounted volume: the last commit, brought up to date in memory.
+
+use crate::compress::Unpacker;
+use crate::error::{Result, UbifsError};
+use crate::file::Block;
+use crate::format::{Master, Super};
+use crate::index::Index;
+use crate::lebs::Lebs;
+use crate::log::Log;
+use crate::node::Media;
+use crate::sizes::Sizes;
+use crate::{master, orphans, replay};
+use alloc::collections::BTreeMap;
+use nandlab_vfs::{FileType, Gate, Gated, Ino};
+
+/// What a mount found in the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Journal {
+    /// The volume was not unmounted: its last writes may be torn.
+    pub in_use: bool,
+    /// The pair of master nodes was not in order.
+    pub master_recovered: bool,
+    /// Parts of the journal.
+    pub parts: u32,
+    /// Nodes in them.
+    pub nodes: u64,
+    /// Inodes without a name that were removed.
+    pub orphans: u64,
+    /// Files whose sizes were raised to the end of their data.
+    pub raised: u64,
+}
+
+/// A mounted UBIFS.
+pub struct Ubifs<L> {
+    pub(crate) media: Media<L>,
+    pub(crate) master: Master,
+    pub(crate) index: Index,
+    /// Sizes of files whose inodes tell of less.
+    pub(crate) sizes: BTreeMap<u32, u64>,
+    pub(crate) journal: Journal,
+    /// The greatest inode number of the commit and of the journal.
+    pub(crate) highest_inode: u64,
+    pub(crate) gate: Gate<UbifsError>,
+    pub(crate) unpacker: Unpacker,
+    /// The block of a file that was read last.
+    pub(crate) cursor: Option<Block>,
+}
+
+impl<L> core::fmt::Debug for Ubifs<L> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ubifs")
+            .field("master", &self.master)
+            .field("journal", &self.journal)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<L: Lebs> Ubifs<L> {
+    /// Mounts a volume. Parts of its index that cannot be read fail when they are asked for.
+    pub fn mount(lebs: L) -> Result<Self> {
+        let mut media = Media::new(lebs)?;
+        let chosen = master::find(&mut media)?;
+        let master = chosen.master;
+        let in_use = master.is_dirty() || chosen.is_recovered;
+        let mut index = Index::load(&mut media, master.root);
+        let mut journal = Journal {
+            in_use,
+            master_recovered: chosen.is_recovered,
+            ..Journal::default()
+        };
+        let log = Log::read(&mut media, &master, in_use)?;
+        let steps = replay::read(&mut media, &log, in_use)?;
+        journal.parts = log.buds.len() as u32;
+        journal.nodes = steps.len() as u64;
+        let mut sizes = Sizes::default();
+        replay::apply(&mut media, &mut index, &steps, &mut sizes)?;
+        let newest = steps.iter().map(|step| u64::from(step.key.inode())).max();
+        let highest_inode = master.highest_inode.max(newest.unwrap_or(0));
+        drop(steps);
+        let mut raised = BTreeMap::new();
+        if in_use {
+            if !master.has_no_orphans() {
+                journal.orphans = orphans::kill(&mut media, &mut index)?;
+            }
+            raised = sizes.recover(&mut media, &mut index)?;
+            journal.raised = raised.len() as u64;
+        }
+        let mut fs = Self {
+            media,
+            master,
+            index,
+            sizes: raised,
+            journal,
+            highest_inode,
+            gate: Gate::new(true),
+            unpacker: Unpacker::default(),
+            cursor: None,
+        };
+        fs.check_root()?;
+        Ok(fs)
+    }
+
+    fn check_root(&mut self) -> Result<()> {
+        let (inode, at) = self.inode(Ino::ROOT)?;
+        match inode.kind {
+            FileType::Directory => Ok(()),
+            _ => {
+                let what = "the mode of the root";
+                let fault = crate::format::Fault::rule(what, inode.mode, "a directory's");
+                Err(fault.at(at.lnum, at.offs))
+            }
+        }
+    }
+
+    /// The superblock.
+    pub fn head(&self) -> &Super {
+        &self.media.head
+    }
+
+    /// The master node of the last commit.
+    pub fn master(&self) -> &Master {
+        &self.master
+    }
+
+    /// What the mount found in the journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The medium.
+    pub fn into_lebs(self) -> L {
+        self.media.into_lebs()
+    }
+
+    /// The byte of the volume that an error belongs to.
+    pub fn place_of(&self, error: &UbifsError) -> Option<u64> {
+        let (lnum, offs) = error.leb()?;
+        let leb = u64::from(self.media.geometry().leb);
+        Some(u64::from(lnum) * leb + u64::from(offs))
+    }
+}
+
+impl<L: Lebs> Gated for Ubifs<L> {
+    type Error = UbifsError;
+
+    fn gate(&mut self) -> &mut Gate<UbifsError> {
+        &mut self.gate
+    }
+
+    fn place(&mut self, error: &UbifsError) -> Option<u64> {
+        self.place_of(error)
+    }
+}

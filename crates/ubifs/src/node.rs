@@ -1,0 +1,104 @@
+//! Nodes read from the medium, by their places.
+
+use crate::error::{Result, UbifsError};
+use crate::format::{self, Branch, Fault, Geometry, Header, Key, Kind, Super};
+use crate::lebs::{LebError, Lebs};
+use alloc::{vec, vec::Vec};
+
+/// The medium, with what is needed to read nodes.
+pub(crate) struct Media<L> {
+    lebs: L,
+    pub head: Super,
+    node: Vec<u8>,
+}
+
+impl<L: Lebs> Media<L> {
+    /// Reads the superblock.
+    pub fn new(mut lebs: L) -> Result<Self> {
+        let shape = lebs.shape();
+        let mut node = vec![0; Super::BYTES];
+        read(&mut lebs, 0, 0, &mut node)?;
+        let head = Super::parse(&node, shape.leb_bytes, shape.lebs, shape.page)?;
+        Ok(Self { lebs, head, node })
+    }
+
+    pub fn into_lebs(self) -> L {
+        self.lebs
+    }
+
+    pub fn geometry(&self) -> Geometry {
+        self.head.geometry
+    }
+
+    /// Fills `buf`. Bits beyond correction are no error: checksums tell what is sound.
+    pub fn read(&mut self, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<()> {
+        read(&mut self.lebs, lnum, offs, buf)
+    }
+
+    /// A whole logical block.
+    pub fn leb(&mut self, lnum: u32) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.geometry().leb as usize];
+        self.read(lnum, 0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The sound node at a place, of that type and length.
+    pub fn node(&mut self, at: Branch, kind: Kind) -> Result<(Header, &[u8])> {
+        let Branch { lnum, offs, len } = at;
+        let Geometry { leb, fanout, .. } = self.geometry();
+        // Lengths come from index nodes: no node is longer than one of 4 KiB with its data.
+        let len_max = (28 + 20 * fanout).max(4256);
+        let fits = len <= len_max && u64::from(offs) + u64::from(len) <= leb.into();
+        let expected = "one that its type may have";
+        Fault::unless(fits, "the length of a node in the index", len, expected)
+            .map_err(|fault| fault.at(lnum, offs))?;
+        self.node.resize(len as usize, 0);
+        read(&mut self.lebs, lnum, offs, &mut self.node)?;
+        let wrong = |fault: Fault| fault.at(lnum, offs);
+        let (header, bytes) = format::node(&self.node, leb, fanout).map_err(wrong)?;
+        if header.kind != kind {
+            let fault = Fault::value("the type of a node", header.kind as u8, kind as u8);
+            return Err(wrong(fault));
+        }
+        if header.len != len {
+            return Err(wrong(Fault::value("the length of a node", header.len, len)));
+        }
+        Ok((header, bytes))
+    }
+
+    /// The same of a leaf, with its key.
+    pub fn leaf(&mut self, at: Branch, key: Key) -> Result<(Header, &[u8])> {
+        let (header, bytes) = self.node(at, kind_of(key))?;
+        match Key::parse(bytes, 24) {
+            Ok(found) if found == key => Ok((header, bytes)),
+            Err(fault) => Err(fault.at(at.lnum, at.offs)),
+            Ok(found) => {
+                let inode = Fault::value("the inode of a node's key", found.inode(), key.inode());
+                let value = Fault::value("the value of a node's key", found.value(), key.value());
+                let fault = if found.inode() == key.inode() {
+                    value
+                } else {
+                    inode
+                };
+                Err(fault.at(at.lnum, at.offs))
+            }
+        }
+    }
+}
+
+fn read<L: Lebs>(lebs: &mut L, lnum: u32, offs: u32, buf: &mut [u8]) -> Result<()> {
+    match lebs.read(lnum, offs, buf) {
+        Ok(()) | Err(LebError::Lost) => Ok(()),
+        Err(error) => Err(UbifsError::Medium { lnum, offs, error }),
+    }
+}
+
+/// The type of the nodes with such a key.
+pub(crate) fn kind_of(key: Key) -> Kind {
+    match key.kind() {
+        format::KeyKind::Inode => Kind::Inode,
+        format::KeyKind::Data => Kind::Data,
+        format::KeyKind::Dent => Kind::Dent,
+        format::KeyKind::Xent => Kind::Xent,
+    }
+}

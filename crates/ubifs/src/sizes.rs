@@ -1,0 +1,80 @@
+//! Sizes of files after a power cut: data may have reached the medium before the inode that says
+//! how long the file is (`fs/ubifs/recovery.c`, `ubifs_recover_size`).
+
+use crate::error::Result;
+use crate::format::{InodeNode, Key};
+use crate::index::Index;
+use crate::lebs::Lebs;
+use crate::node::Media;
+use alloc::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    /// As the journal's inode says, if it has one.
+    inode: Option<u64>,
+    /// The end of the data in the journal.
+    data: u64,
+}
+
+/// What the journal says of sizes.
+#[derive(Debug, Default)]
+pub(crate) struct Sizes {
+    known: BTreeMap<u32, Size>,
+}
+
+impl Sizes {
+    pub fn inode(&mut self, inode: u32, size: u64, is_gone: bool) {
+        if is_gone {
+            self.known.remove(&inode);
+        } else {
+            self.known.entry(inode).or_default().inode = Some(size);
+        }
+    }
+
+    pub fn data(&mut self, inode: u32, end: u64) {
+        let known = self.known.entry(inode).or_default();
+        known.data = known.data.max(end);
+    }
+
+    pub fn truncated(&mut self, inode: u32, size: u64) {
+        if let Some(known) = self.known.get_mut(&inode) {
+            known.data = size;
+        }
+    }
+
+    /// Sizes that data go beyond, by inode. Data without an inode are taken out of the index.
+    pub fn recover<L: Lebs>(
+        self,
+        media: &mut Media<L>,
+        index: &mut Index,
+    ) -> Result<BTreeMap<u32, u64>> {
+        let mut raised = BTreeMap::new();
+        for (inode, known) in self.known {
+            let size = match known.inode {
+                Some(size) => size,
+                None => match committed(media, index, inode)? {
+                    Some(size) => size,
+                    None => {
+                        let (from, to) = Key::range(inode);
+                        index.remove_range(from, to);
+                        continue;
+                    }
+                },
+            };
+            if known.data > size {
+                raised.insert(inode, known.data);
+            }
+        }
+        Ok(raised)
+    }
+}
+
+fn committed<L: Lebs>(media: &mut Media<L>, index: &Index, inode: u32) -> Result<Option<u64>> {
+    let key = Key::of_inode(inode);
+    let Some(at) = index.get(key)? else {
+        return Ok(None);
+    };
+    let (_, bytes) = media.leaf(at, key)?;
+    let node = InodeNode::parse(bytes).map_err(|fault| fault.at(at.lnum, at.offs))?;
+    Ok(Some(node.size))
+}

@@ -1,0 +1,153 @@
+//! Damaged volumes: no panic, no endless loop, and no change that is not told.
+
+use crate::made::{SHAPES, made};
+use nandlab_sim::mix;
+use nandlab_testkit::hostile::use_up;
+use nandlab_ubifs::{Bare, Ubifs};
+use nandlab_vfs::tree::{Tree, snapshot};
+use nandlab_vfs::{FileSystem, Ino};
+use std::fs;
+
+fn small(options: &[&str]) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..40u64 {
+        let name = format!("directory {}", number % 4);
+        fs::create_dir_all(dir.path().join(&name)).unwrap();
+        let contents = nandlab_testkit::files::bytes(number, number as usize * 300);
+        let path = dir.path().join(name).join(format!("a file {number}"));
+        fs::write(path, contents).unwrap();
+    }
+    std::os::unix::fs::symlink("directory 1", dir.path().join("link")).unwrap();
+    made(dir.path(), SHAPES[0], options)
+}
+
+type Volume = Ubifs<Bare<Vec<u8>>>;
+
+fn mount(bytes: Vec<u8>) -> Option<Volume> {
+    Ubifs::mount(Bare::new(bytes).unwrap()?).ok()
+}
+
+/// Everything that can be read, without a word of what cannot.
+fn tree(bytes: Vec<u8>) -> Option<Tree> {
+    snapshot(&mut mount(bytes)?).ok()
+}
+
+#[test]
+fn a_flipped_bit_is_never_a_change_that_is_not_told() {
+    for compressor in ["none", "lzo", "zlib", "zstd"] {
+        let bytes = small(&["-x", compressor]);
+        let whole = tree(bytes.clone()).unwrap();
+        let mut told = 0;
+        for seed in 0..800u64 {
+            let mut struck = bytes.clone();
+            // Mostly where nodes are.
+            let at = loop {
+                let at = mix(seed, told) as usize % struck.len();
+                if struck[at] != 0xFF || mix(seed, 7).is_multiple_of(8) {
+                    break at;
+                }
+                told += 1;
+            };
+            struck[at] ^= 1 << (mix(seed, 9) % 8);
+            match tree(struck) {
+                None => told += 1,
+                Some(found) => assert!(found == whole, "{compressor} {seed}: byte {at:#x}"),
+            }
+        }
+        assert!(told > 200, "{compressor}: {told} of 800 were told");
+    }
+}
+
+#[test]
+fn damage_is_found_by_a_check_with_its_logical_block() {
+    let bytes = small(&["-x", "none"]);
+    let needle = nandlab_testkit::files::bytes(39, 300);
+    let at = bytes
+        .windows(300)
+        .position(|window| window == needle)
+        .unwrap();
+    let mut struck = bytes;
+    struck[at + 7] ^= 4;
+    let mut fs = mount(struck).unwrap();
+    let report = fs.check();
+    let [finding] = &report.findings[..] else {
+        panic!("{report:?}");
+    };
+    let leb = SHAPES[0].1 as usize;
+    let said = finding.to_string();
+    let place = format!("LEB {}, byte {}", at / leb, (at - 48) % leb);
+    assert!(
+        said.starts_with("/directory 3/a file 39: contents: "),
+        "{said}"
+    );
+    assert!(
+        said.contains(&place) && said.contains("checksum"),
+        "{said}, {place}"
+    );
+}
+
+#[test]
+fn a_damaged_entry_does_not_hide_the_names_beside_it() {
+    let bytes = small(&[]);
+    let needle = b"a file 17\0";
+    let at = bytes
+        .windows(10)
+        .position(|window| window == needle)
+        .unwrap();
+    let mut struck = bytes;
+    struck[at] ^= 1;
+    let mut fs = mount(struck).unwrap();
+    let dir = fs.lookup(Ino::ROOT, b"directory 1").unwrap().ino;
+    let mut count = 0;
+    let listed = fs.readdir(dir, 0, &mut |_| {
+        count += 1;
+        true
+    });
+    assert_eq!((count, listed.is_err()), (9, true));
+}
+
+/// Replaces bytes and repairs the checksum of the node that they lie in.
+fn forge(bytes: &mut [u8], at: usize, value: &[u8]) {
+    bytes[at..at + value.len()].copy_from_slice(value);
+    let magic = 0x0610_1831u32.to_le_bytes();
+    let mut start = at / 8 * 8;
+    while start > 0 && !(bytes[start..start + 4] == magic && start + 24 <= at) {
+        start -= 8;
+    }
+    let len = u32::from_le_bytes(bytes[start + 16..start + 20].try_into().unwrap()) as usize;
+    if len >= 24 && start + len <= bytes.len() && at < start + len {
+        let sum = nandlab_ubi::format::crc(&bytes[start + 8..start + len]);
+        bytes[start + 4..start + 8].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+#[test]
+fn three_thousand_forged_volumes_neither_panic_nor_hang() {
+    let mut mounted = 0;
+    for (index, options) in [&["-x", "lzo"][..], &["-x", "zstd", "-k", "test"]]
+        .iter()
+        .enumerate()
+    {
+        let bytes = small(options);
+        for seed in 0..1500u64 {
+            let mut forged = bytes.clone();
+            for number in 0..1 + seed % 4 {
+                let word = mix(index as u64 * 10_000 + seed, number);
+                let mut at = word as usize % (forged.len() - 8);
+                while forged[at] == 0xFF {
+                    at = (at + 97) % (forged.len() - 8);
+                }
+                let any = (mix(word, 1) >> 9).to_le_bytes();
+                let limits = [0, 1, 0xFF, 0x7F, 0x20, any[0], any[1], any[2]];
+                let value = [limits[(word >> 50) as usize % 8], any[3]];
+                forge(&mut forged, at, &value[..1 + (word >> 60) as usize % 2]);
+            }
+            if let Some(mut fs) = mount(forged) {
+                mounted += 1;
+                fs.check();
+                use_up(&mut fs, 120);
+            }
+        }
+    }
+    assert!(mounted > 1000, "{mounted} of 3000 were mounted");
+}

@@ -1,0 +1,7 @@
+//! The integration tests, in one program so that they link once.
+
+mod chips;
+mod hostile;
+mod made;
+mod slow;
+mod trees;

@@ -1,0 +1,135 @@
+//! Volumes that the real kernel wrote, on chips of each page size, with each compressor: unmounted,
+//! cut with a full journal and deleted files still open, and recovered. Our tree is the kernel's,
+//! which is asked after it has mounted the same bytes.
+//!
+//! Needs the tools of `nandlab-oracle`, mtd-utils, and gcc with libc6-dev; fails naming the Debian
+//! package that is missing.
+
+use crate::chips::{Chip, mounted};
+use nandlab_oracle::manifest::differences;
+use nandlab_oracle::{Disk, Report};
+use nandlab_testkit::manifest::manifest;
+use nandlab_testkit::{kernel, tools, xattrs};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+const FUNCTIONS: &str = include_str!("life.sh");
+const COMPRESSORS: [&str; 4] = ["none", "lzo", "zlib", "zstd"];
+const STATES: [&str; 3] = ["clean", "cut", "after"];
+/// Dumps lie at multiples of this.
+const UNIT: usize = 64 << 10;
+
+#[test]
+fn trees_on_pages_of_512_bytes_are_the_kernels() {
+    judge(Chip {
+        page: 512,
+        block: 16 << 10,
+        blocks: 768,
+        nandsim: "id_bytes=0x98,0x73",
+    });
+}
+
+#[test]
+fn trees_on_pages_of_2_kib_are_the_kernels() {
+    judge(Chip {
+        page: 2048,
+        block: 128 << 10,
+        blocks: 100,
+        nandsim: "id_bytes=0x20,0xa2,0x00,0x15",
+    });
+}
+
+#[test]
+fn trees_on_pages_of_4_kib_are_the_kernels() {
+    judge(Chip {
+        page: 4096,
+        block: 256 << 10,
+        blocks: 60,
+        nandsim: "id_bytes=0x20,0xa2,0x00,0x26",
+    });
+}
+
+fn judge(chip: Chip) {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("disk");
+    let bytes = chip.bytes();
+    let step = bytes / UNIT;
+    let disk = File::create(&path).unwrap();
+    let dumps = COMPRESSORS.len() * STATES.len();
+    disk.set_len((bytes * dumps) as u64).unwrap();
+    let programs = [
+        "nandwrite",
+        "nanddump",
+        "ubiattach",
+        "ubidetach",
+        "ubimkvol",
+    ];
+    let guest = programs.iter().fold(kernel::guest(), |guest, program| {
+        guest.program(std::path::Path::new("/usr/sbin").join(program))
+    });
+    let guest = guest
+        .file("/life", tools::compiled(include_str!("life.c")))
+        .file("/xattrs", xattrs::program())
+        .memory(900)
+        .disk(Disk::File(path.clone()));
+    let mut script = String::from(FUNCTIONS);
+    script += "mp ubi && mp ubifs && mount -t debugfs d /sys/kernel/debug || exit 1\n";
+    for (index, compressor) in COMPRESSORS.iter().enumerate() {
+        let place = index * STATES.len() * step;
+        let (nandsim, blocks) = (chip.nandsim, chip.blocks);
+        script += &format!(
+            "life {compressor} {place} {step} {compressor} {nandsim} parts={blocks} || {{ echo {compressor} failed; dmesg | tail -20; exit 1; }}\n"
+        );
+    }
+    let report = kernel::boot(guest.script(script));
+    let disk = File::open(path).unwrap();
+    let mut wrong = Vec::new();
+    for (index, compressor) in COMPRESSORS.iter().enumerate() {
+        for (state_index, state) in STATES.iter().enumerate() {
+            let key = format!("{compressor}-{state}");
+            assert_eq!(
+                report.value(&format!("{key}-bytes")),
+                Some(&*bytes.to_string())
+            );
+            let mut dump = vec![0; bytes];
+            let place = (index * STATES.len() + state_index) * bytes;
+            disk.read_exact_at(&mut dump, place as u64).unwrap();
+            if let Err(why) = same(&report, &key, chip, dump) {
+                wrong.push(format!("{} {key}: {why}", chip.page));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Compares what we see in a dump with what the kernel saw.
+fn same(report: &Report, key: &str, chip: Chip, dump: Vec<u8>) -> Result<(), String> {
+    let kept = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::create_dir_all(kept).unwrap();
+    std::fs::write(kept.join(format!("ubifs-{}-{key}", chip.page)), &dump).unwrap();
+    let mut fs = mounted(chip, dump).map_err(|error| error.to_string())?;
+    let journal = *fs.journal();
+    println!("{} {key}: {journal:?}", chip.page);
+    let is_cut = key.ends_with("cut");
+    if journal.in_use != is_cut || is_cut && (journal.nodes < 200 || journal.orphans < 2) {
+        return Err(format!(
+            "{journal:?}, expected a full journal after a cut only"
+        ));
+    }
+    let differ = differences(&report.manifests[key], &manifest(&mut fs));
+    if !differ.is_empty() {
+        return Err(differ.lines().take(6).collect::<Vec<_>>().join("\n"));
+    }
+    let attributes = xattrs::told(&report.files[&format!("{key}-attributes")]);
+    if xattrs::seen(&mut fs) != attributes || attributes.len() < 4 {
+        return Err(format!("{} attributes differ", attributes.len()));
+    }
+    let checked = fs.check();
+    match checked.findings.is_empty() {
+        true => Ok(()),
+        false => {
+            let said = checked.findings.iter().map(ToString::to_string);
+            Err(said.take(6).collect::<Vec<_>>().join("\n"))
+        }
+    }
+}
