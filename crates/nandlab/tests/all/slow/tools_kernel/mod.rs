@@ -389,7 +389,7 @@ Contents have no checksum in F2FS, ext3 and FAT, names in none of these three: n
 ";
 const VOLUMES: &str = "## Volumes of UBI
 
-ubi_reader takes files out of UBIFS, which nandlab does not speak; of other volumes it makes files of bytes, as `extract --raw` does. So here are three volumes as bytes: JFFS2 and noise in dynamic ones, noise in a static one. *Used*:
+ubi_reader takes files out of UBIFS; of other volumes it makes files of bytes, as `extract --raw` does. So here are three volumes as bytes: JFFS2 and noise in dynamic ones, noise in a static one. *Used*:
 our UBI, whose media the kernel attaches, has changed blocks 120 times, updated the static volume, and was cut off, so that former versions of blocks are still there. *Truncated*: the image ends in its middle. Counted are
 volumes that are missing and that hold something else than was put there; erased bytes behind that are none of it. Blocks that are missing in a dynamic volume look as if they had never been written; only a static one tells.
 ";
