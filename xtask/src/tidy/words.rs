@@ -8,6 +8,8 @@ const WORDS: &[(&str, &str)] = &[
     ("settle", "mark clean"),
     ("settles", "marks clean"),
     ("told", "reported"),
+    ("publication", "paper"),
+    ("publications", "papers"),
     ("crew", "workers"),
     ("whoever", "the name of the one who does it"),
     ("quick way", "fast path"),
