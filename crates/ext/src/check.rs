@@ -182,6 +182,10 @@ impl<D: BlockDevice> Ext<D> {
         walk.seen[number as usize].kind = kind.number();
         self.check_fields(walk, number, &inode)?;
         if resize {
+            if inode.attributes != 0 {
+                let field = "block of attributes";
+                walk.wrong(number, field, (inode.attributes.into(), 0));
+            }
             // The rest of it is descriptors' space.
             self.claim(walk, number, inode.block[13]);
             return self.check_resize(walk, &inode);

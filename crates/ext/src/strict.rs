@@ -170,6 +170,10 @@ impl<D: BlockDevice> Ext<D> {
         if !right {
             walk.wrong(number, "mode of a reserved inode", (inode.mode.into(), 0));
         }
+        let refused = inode.flags & flags::FOREIGN;
+        if refused != 0 {
+            walk.wrong(number, "flags of ext4", (refused.into(), 0));
+        }
         let owned = inode.uid | inode.gid | u32::from(inode.links) | inode.attributes;
         if number == BAD_BLOCKS && owned != 0 {
             walk.wrong(

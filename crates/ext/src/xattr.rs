@@ -22,6 +22,8 @@ use nandlab_xattr::{
 };
 
 pub(crate) const MAGIC: u32 = 0xEA02_0000;
+/// Where a block's header has the number of blocks.
+const HEADER_BLOCKS: usize = 8;
 /// Bytes of an entry before its name.
 const ENTRY: usize = 16;
 /// Bytes of a block before its entries.
@@ -37,6 +39,8 @@ struct Attribute {
     stored: (usize, u32),
     /// Where the value lies, with its padding.
     value_at: Range<usize>,
+    /// All bytes of the padding are zero, as hashes take them.
+    is_padded: bool,
 }
 
 impl Attribute {
@@ -110,13 +114,16 @@ fn parse(
                 .and_then(|rest| rest.get(..size))
                 .ok_or(wrong(at, offset, "a value within the place of attributes"))?,
         };
+        let value_at = offset..offset + size.next_multiple_of(4);
+        let padding = bytes.get(offset + size..value_at.end).unwrap_or_default();
         all.push(Attribute {
+            is_padded: size == 0 || padding.iter().all(|byte| *byte == 0),
             space: bytes[at + 1],
             name: bytes[at + ENTRY..end].to_vec(),
             value: value.to_vec(),
             inside,
             stored: (at, le32(bytes, at + 12)),
-            value_at: offset..offset + size.next_multiple_of(4),
+            value_at,
         });
         at = at + ENTRY + name.next_multiple_of(4);
     }
@@ -130,6 +137,10 @@ fn wrong_attribute(all: &[Attribute]) -> Option<(&Attribute, &'static str, u64, 
         if !one.allows(one.stored.1) {
             let expected = "the hash of its name and its value";
             return Some((one, "hash of an attribute", one.stored.1.into(), expected));
+        }
+        if !one.is_padded {
+            let at = one.value_at.end as u64;
+            return Some((one, "padding before byte", at, "zeros"));
         }
         if one.space == 0 {
             let expected = "a name in a known name space";
@@ -204,15 +215,22 @@ impl<D: BlockDevice> Ext<D> {
                 expected,
             });
         }
-        let magic = le32(self.store.block(block)?, 0);
-        if magic != MAGIC {
-            return Err(ExtError::Block {
-                block,
-                offset: 0,
-                field: "magic of attributes",
-                found: magic.into(),
-                expected: "0xea020000",
-            });
+        let bytes = self.store.block(block)?;
+        let fields = [
+            (0, "magic of attributes", MAGIC, "0xea020000"),
+            (HEADER_BLOCKS, "blocks of attributes", 1, "1"),
+        ];
+        for (offset, field, right, expected) in fields {
+            let found = le32(bytes, offset);
+            if found != right {
+                return Err(ExtError::Block {
+                    block,
+                    offset: offset as u32,
+                    field,
+                    found: found.into(),
+                    expected,
+                });
+            }
         }
         Ok(Some(block))
     }
@@ -301,6 +319,7 @@ impl<D: BlockDevice> Ext<D> {
         if let Some(value) = value {
             let value = acl::stored(name, value, Order::Little)?;
             let mut new = Attribute {
+                is_padded: true,
                 space,
                 name: rest.to_vec(),
                 value,

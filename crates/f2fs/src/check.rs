@@ -40,6 +40,13 @@ pub(crate) struct Check {
     valid: u64,
 }
 
+impl Check {
+    /// The table has an inode of this number.
+    pub(crate) fn is_inode(&self, ino: u32) -> bool {
+        self.inodes.contains_key(&ino)
+    }
+}
+
 /// What is wrong with a name by itself, or beside the names before it in its directory.
 fn wrong_name(
     name: &[u8],

@@ -109,6 +109,15 @@ pub enum Finding {
         /// The number.
         ino: u32,
     },
+    /// The superblock names a quota file that does not exist, or that the volume's features do not
+    /// have.
+    #[error("superblock: quota file {kind} is inode {ino}, expected none")]
+    Quota {
+        /// 0 for users, 1 for groups, 2 for projects.
+        kind: usize,
+        /// The number.
+        ino: u32,
+    },
     /// An inode that no name leads to.
     #[error("inode {ino} has no name")]
     Nameless {

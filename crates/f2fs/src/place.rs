@@ -64,6 +64,7 @@ impl<D: BlockDevice> F2fs<D> {
             Finding::InUse | Finding::Count { .. } | Finding::Orphan { .. } => {
                 Some(byte(self.checkpoint.start(&self.layout)))
             }
+            Finding::Quota { .. } => Some(superblock::OFFSET as u64),
             Finding::Super { ref error } => self.place_of_error(error),
             Finding::Unreadable { nid, ref error } => {
                 self.place_of_error(error).or_else(|| self.node_byte(nid))

@@ -74,6 +74,13 @@ impl<D: BlockDevice> F2fs<D> {
             let error = error.clone();
             check.report.add(Finding::Super { error });
         }
+        let has_quota = self.layout.has(feature::QUOTA);
+        for (kind, ino) in self.layout.quotas.into_iter().enumerate() {
+            let exists = has_quota && check.is_inode(ino);
+            if ino != 0 && !exists {
+                check.report.add(Finding::Quota { kind, ino });
+            }
+        }
         for ino in &self.no_orphans {
             check.report.add(Finding::Orphan { ino: *ino });
         }

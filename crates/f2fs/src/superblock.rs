@@ -87,6 +87,7 @@ const FEATURES: [(u32, Need, &str); 15] = [
 /// Feature bits that matter here.
 pub(crate) mod feature {
     pub const EXTRA_ATTR: u32 = 0x0008;
+    pub const QUOTA: u32 = 0x0080;
     pub const INODE_CHECKSUM: u32 = 0x0020;
     pub const FLEXIBLE_XATTR: u32 = 0x0040;
     pub const BIRTH: u32 = 0x0100;

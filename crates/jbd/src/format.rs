@@ -208,6 +208,12 @@ pub fn check_superblock(bytes: &[u8], mapped: u32) -> Result<bool, JournalError>
             found: word(&sb.0, offset),
             expected: "0 in a journal of version 1",
         }),
+        _ if word(&sb.0, field::USERS) > 1 => Err(JournalError::Superblock {
+            offset: field::USERS,
+            field: "users",
+            found: word(&sb.0, field::USERS),
+            expected: "one file system at most",
+        }),
         _ => Ok(sb.start() == 0),
     }
 }

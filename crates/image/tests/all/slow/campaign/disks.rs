@@ -116,6 +116,9 @@ fn judge(format: Format, target: Target, number: u64, show: bool, tally: &Tally)
     if show {
         println!("{verdict}: {ours:#?}\n{said:#?}");
     }
+    if said.crashed {
+        return tally.count("the tool crashed");
+    }
     match (verdict, said.unknown.first(), ours.first()) {
         (Verdict::Sound, Some(first), _) => {
             let words = said.unknown[..said.unknown.len().min(4)].join(" | ");

@@ -17,6 +17,8 @@ pub enum Format {
 pub struct Said {
     /// The tool found nothing.
     pub silent: bool,
+    /// A signal ended the tool: it judges nothing.
+    pub crashed: bool,
     /// Complaints that [`KNOWN`] does not explain.
     pub unknown: Vec<String>,
     /// All words.
@@ -26,7 +28,7 @@ pub struct Said {
 
 /// Runs the format's tool on an image; `ours` are the findings of our check.
 pub fn complaints(format: Format, image: &Path, ours: &[String]) -> Said {
-    let (succeeded, printed) = match format {
+    let (status, printed) = match format {
         Format::Ext => e2fsck(image),
         Format::Fat => checked("dosfstools", "fsck.fat", &["-n"], image),
         Format::F2fs => checked("f2fs-tools", "fsck.f2fs", &["--dry-run", "-f"], image),
@@ -37,6 +39,7 @@ pub fn complaints(format: Format, image: &Path, ours: &[String]) -> Said {
         .iter()
         .filter(|line| !is_known(format, line, ours));
     let mut unknown: Vec<String> = unknown.map(ToString::to_string).collect();
+    let succeeded = status == Some(0);
     let silent = succeeded && complaints.is_empty();
     // The tool fails for a reason that it does not print.
     if complaints.is_empty() && !succeeded {
@@ -44,6 +47,7 @@ pub fn complaints(format: Format, image: &Path, ours: &[String]) -> Said {
     }
     Said {
         silent,
+        crashed: status.is_none(),
         unknown,
         printed,
     }
@@ -62,7 +66,7 @@ fn is_known(format: Format, line: &str, ours: &[String]) -> bool {
 
 /// e2fsck first recovers a log that needs it, as our check does. Its recovery mends nothing
 /// but the log.
-fn e2fsck(image: &Path) -> (bool, String) {
+fn e2fsck(image: &Path) -> (Option<i32>, String) {
     let bytes = std::fs::read(image).unwrap();
     let recover = bytes[1024 + 96] & 4 != 0;
     let mut before = String::new();
@@ -70,15 +74,21 @@ fn e2fsck(image: &Path) -> (bool, String) {
         let options = ["-y", "-E", "journal_only"];
         before = checked("e2fsprogs", "e2fsck", &options, image).1;
     }
-    let (succeeded, after) = checked("e2fsprogs", "e2fsck", &["-fn"], image);
+    let (status, after) = checked("e2fsprogs", "e2fsck", &["-fn"], image);
     let mended = before.contains("? yes");
-    (succeeded && !mended, before + &after)
+    let status = status.map(|status| if mended { status.max(1) } else { status });
+    (status, before + &after)
 }
 
-fn checked(package: &str, program: &str, arguments: &[&str], image: &Path) -> (bool, String) {
+fn checked(
+    package: &str,
+    program: &str,
+    arguments: &[&str],
+    image: &Path,
+) -> (Option<i32>, String) {
     let arguments = [arguments, &[tools::text(image)]].concat();
     let output = tools::run(package, program, &arguments);
-    (output.status.success(), tools::printed(&output))
+    (output.status.code(), tools::printed(&output))
 }
 
 /// Bytes that differ, as fsck.fat lists them: `71:5b/53`.
@@ -94,6 +104,8 @@ fn is_complaint(format: Format, line: &str) -> bool {
     let follows = |words: &&(Format, &str)| words.0 == format && line.starts_with(words.1);
     match format {
         Format::Fat if is_list_of_bytes(line) => false,
+        // The summary begins with the volume's label.
+        Format::Ext if line.contains("% non-contiguous), ") => false,
         Format::Ext | Format::Fat => !line.is_empty() && !FOLLOWING.iter().any(|one| follows(&one)),
         Format::F2fs => ["[ASSERT]", "[Fail]", "[FIX]", "NID["]
             .iter()

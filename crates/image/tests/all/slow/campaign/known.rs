@@ -71,6 +71,12 @@ pub const KNOWN: &[Known] = &[
         "is <The NULL inode> (0), should be",
         Reported("no NUL follows"),
     ),
+    line(Ext, "has reference count", Reported("users of block")),
+    line(
+        Ext,
+        "Get a newer version of e2fsck",
+        NotClaimed("a feature that only writers must know: Linux mounts such a volume to be read"),
+    ),
     line(
         Ext,
         "The test_fs flag is set",
@@ -216,6 +222,22 @@ pub const KNOWN: &[Known] = &[
     ),
     line(
         Fat,
+        "Got 0 bytes instead of 512",
+        Reported("boot sector and its copy"),
+    ),
+    line(
+        Fat,
+        "There is no backup boot sector",
+        NotClaimed("FAT32 allows a volume without a copy of its boot sector"),
+    ),
+    // The line before has the label, which may hold a line feed.
+    line(
+        Fat,
+        "stored in root directory is not valid",
+        NotClaimed("no file depends on a label"),
+    ),
+    line(
+        Fat,
         "abel",
         NotClaimed("labels name a volume; the two copies may differ, and no file depends on one"),
     ),
@@ -269,6 +291,7 @@ pub const FOLLOWING: &[(Format, &str)] = &[
     (Fat, "Using first FAT"),
     (Fat, "Truncating"),
     (Fat, "Creating."),
+    (Fat, "Created backup of boot sector"),
     (Fat, "Moving entry down"),
     (Fat, "Renamed to"),
     (Fat, "(Start may have"),
