@@ -430,6 +430,16 @@ impl<D: BlockDevice> F2fs<D> {
             }
         }
         let logs = self.log_segments();
+        for (log, segment) in logs.into_iter().enumerate() {
+            let found = self.segments.get(segment).entry.kind;
+            if segment < self.layout.segments_main && usize::from(found) != log {
+                check.report.add(Finding::Type {
+                    segment,
+                    found,
+                    expected: log as u8,
+                });
+            }
+        }
         if (0..log::COUNT).any(|one| (one + 1..log::COUNT).any(|other| logs[one] == logs[other])) {
             check.report.add(Finding::Count {
                 what: "segments of logs",

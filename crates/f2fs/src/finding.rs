@@ -75,6 +75,16 @@ pub enum Finding {
         /// What is.
         expected: u32,
     },
+    /// A segment that a log writes has another type in the table.
+    #[error("segment {segment}: type {found}, its log has type {expected}")]
+    Type {
+        /// The segment.
+        segment: u32,
+        /// What is said.
+        found: u8,
+        /// What is.
+        expected: u8,
+    },
     /// Blocks of a segment that are marked as valid and that nothing uses.
     #[error("segment {segment}: valid blocks that are used by nothing: {count}, the first {first}")]
     LostBlocks {

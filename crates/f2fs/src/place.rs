@@ -72,6 +72,7 @@ impl<D: BlockDevice> F2fs<D> {
             Finding::CrossLink { addr, .. }
             | Finding::Invalid { addr, .. }
             | Finding::Summary { addr, .. } => Some(byte(addr)),
+            Finding::Type { segment, .. } => Some(byte(self.layout.start(segment))),
             Finding::LostBlocks { first, .. } | Finding::Pack { first } => Some(byte(first)),
             Finding::Table { nid, .. } => Some(self.entry_byte(nid)),
             Finding::Stray { nid, .. }

@@ -55,22 +55,6 @@ pub enum Finding {
         /// What was counted.
         counted: u64,
     },
-    /// The properties of logical blocks cannot be read.
-    Properties {
-        /// Why.
-        error: UbifsError,
-    },
-    /// The properties of a logical block are not those of the nodes in it.
-    Block {
-        /// The logical block.
-        lnum: u32,
-        /// Which of them.
-        what: &'static str,
-        /// What they say.
-        found: u64,
-        /// What was counted.
-        counted: u64,
-    },
 }
 
 fn shown(path: &[u8]) -> String {
@@ -98,13 +82,6 @@ impl fmt::Display for Finding {
                 "{}: {what}: found {found}, counted {counted}",
                 shown(path)
             ),
-            Self::Properties { error } => write!(f, "properties of logical blocks: {error}"),
-            Self::Block {
-                lnum,
-                what,
-                found,
-                counted,
-            } => write!(f, "LEB {lnum}: {what}: found {found}, counted {counted}"),
         }
     }
 }
@@ -113,7 +90,7 @@ impl report::Finding for Finding {
     fn severity(&self) -> Severity {
         match self {
             // A writer depends on them, contents do not.
-            Self::Count { .. } | Self::Properties { .. } | Self::Block { .. } => Severity::Waste,
+            Self::Count { .. } => Severity::Waste,
             _ => Severity::Damage,
         }
     }
@@ -123,10 +100,7 @@ impl Finding {
     /// The logical block and the byte in it where it was met.
     pub fn leb(&self) -> Option<(u32, u32)> {
         match self {
-            Self::Hole { error, .. } | Self::Unread { error, .. } | Self::Properties { error } => {
-                error.leb()
-            }
-            Self::Block { lnum, .. } => Some((*lnum, 0)),
+            Self::Hole { error, .. } | Self::Unread { error, .. } => error.leb(),
             _ => None,
         }
     }

@@ -53,8 +53,6 @@ pub(crate) struct Index {
     pub bytes: u64,
     /// Where the index nodes lie.
     pub nodes: BTreeSet<(u32, u32)>,
-    /// Bytes of nodes in each block of the main area, at the commit.
-    pub used: BTreeMap<u32, u64>,
 }
 
 /// An index node that is still to be read, and the keys that it may have.
@@ -121,11 +119,8 @@ impl Index {
             )));
         }
         self.bytes += u64::from(align8(header.len));
-        *self.used.entry(lnum).or_default() += u64::from(align8(header.len));
         if level == 0 {
-            children
-                .iter()
-                .for_each(|(key, at)| self.committed(*key, *at));
+            children.iter().for_each(|(key, at)| self.add(*key, *at));
             return Ok(());
         }
         let ends = children.iter().skip(1).map(|(key, _)| *key);
@@ -141,11 +136,6 @@ impl Index {
             });
         }
         Ok(())
-    }
-
-    fn committed(&mut self, key: Key, at: Branch) {
-        *self.used.entry(at.lnum).or_default() += u64::from(align8(at.len));
-        self.add(key, at);
     }
 
     /// Adds a node, beside those with the same key.

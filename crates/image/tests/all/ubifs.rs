@@ -56,13 +56,14 @@ fn opened(image: &Path, opening: &Opening) -> Volume {
     Volume::open(image, opening, Access::Read).unwrap()
 }
 
-/// Checks that an image is sound and holds the host's tree.
+/// Checks that an image has no damage and holds the host's tree.
 fn assert_holds(image: &Path, scratch: &Path, opening: &Opening) {
     let mut volume = opened(image, opening);
     let fs = volume.fs().unwrap();
     host::compare(fs, Ino::ROOT, &scratch.join("tree"), &[]);
     let checked = check(&mut volume).unwrap();
-    assert_eq!(checked.verdict(), Verdict::Sound, "{checked:?}");
+    // A check does not look at what counts free space, and says so.
+    assert_eq!(checked.verdict(), Verdict::NotLookedAt, "{checked:?}");
     // UBI notes that blocks are to be added.
     assert!(checked.worst() <= Some(Severity::Note), "{checked:?}");
 }
