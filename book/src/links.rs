@@ -1,7 +1,7 @@
 //! Relative links of Markdown documents: each must lead to a file, and its anchor to a heading.
 //!
-//! Every page below `docs/` must be in `docs/SUMMARY.md`. A page may link to a file outside `docs/`,
-//! but not to a directory there.
+//! Every page below `docs/` must be in `docs/SUMMARY.md`. A page may link to a file outside
+//! `docs/`, but not to a directory there.
 
 use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 use std::collections::{BTreeMap, BTreeSet};
@@ -244,8 +244,10 @@ mod tests {
             findings,
             [
                 "README.md:1: the link docs/c.md leads to docs/c.md, which does not exist",
-                "README.md:3: the link docs/a/b.md#b: docs/a/b.md has no heading #b; it has the-b-file",
-                "docs/d.md:1: the link ../traces leads to a directory, which the built book cannot show; link to a file",
+                "README.md:3: the link docs/a/b.md#b: docs/a/b.md has no heading #b; it has \
+                 the-b-file",
+                "docs/d.md:1: the link ../traces leads to a directory, which the built book cannot \
+                 show; link to a file",
                 "docs/d.md: docs/SUMMARY.md does not list this page",
             ]
         );

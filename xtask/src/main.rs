@@ -24,12 +24,15 @@ type Verb = (&'static str, &'static str, fn(&[String]) -> Outcome);
 const VERBS: &[Verb] = &[
     (
         "test",
-        "run tidy, lint, book, portable and every test, and install the Debian packages that they need; `test quick` skips lint, book, portable, doctests and the slow tests (real kernel, mounts, browser)",
+        "run tidy, lint, book, portable and every test, and install the Debian packages that they \
+         need; `test quick` skips lint, book, portable, doctests and the slow tests (real kernel, \
+         mounts, browser)",
         test::run,
     ),
     (
         "tidy",
-        "check the rules that no compiler checks: dependencies between crates, licences, file sizes, words of the documents",
+        "check the rules that no compiler checks: dependencies between crates, licences, file \
+         sizes, words of the documents",
         tidy::run,
     ),
     (

@@ -253,7 +253,7 @@ pub enum Finding {
     Unended {
         /// The directory.
         dir: u32,
-        /// Which.
+        /// The name.
         name: &'static str,
     },
     /// The mount could not end what the last one had begun, or had to give up its journal.

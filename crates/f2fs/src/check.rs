@@ -278,28 +278,17 @@ impl<D: BlockDevice> F2fs<D> {
             if !is_folded {
                 wrong("hash", entry.hash, hash(&entry.name));
             }
-            match entry.name.as_slice() {
-                b"." => {
-                    dots += 1;
-                    wrong("inode", entry.ino, dir);
-                    wrong(
-                        "type",
-                        entry.kind.into(),
-                        FileType::Directory.number().into(),
-                    );
-                    continue;
-                }
-                b".." => {
-                    dots += 1;
-                    wrong("inode", entry.ino, parent);
-                    wrong(
-                        "type",
-                        entry.kind.into(),
-                        FileType::Directory.number().into(),
-                    );
-                    continue;
-                }
-                _ => {}
+            let leads_to = match entry.name.as_slice() {
+                b"." => Some(dir),
+                b".." => Some(parent),
+                _ => None,
+            };
+            if let Some(expected) = leads_to {
+                dots += 1;
+                wrong("inode", entry.ino, expected);
+                let directory = FileType::Directory.number();
+                wrong("type", entry.kind.into(), directory.into());
+                continue;
             }
             let Some(seen) = check.inodes.get_mut(&entry.ino) else {
                 check.report.add(Finding::Dangling {
@@ -411,15 +400,18 @@ impl<D: BlockDevice> F2fs<D> {
             let data = usize::from(self.segments.get(segment).entry.kind) < log::DATA;
             for (at, nid, slot) in used {
                 let owner = owners[at as usize];
-                let version = self.nat_entry(nid)?.version;
-                let fields = [
-                    ("node", owner.nid, nid),
-                    ("slot", owner.slot.into(), slot),
-                    ("version", owner.version.into(), version.into()),
-                ];
-                let fields = &fields[..if data { 3 } else { 1 }];
-                let wrong = fields.iter().find(|(_, found, expected)| found != expected);
-                if let Some(&(field, found, expected)) = wrong {
+                let mut wrong = (owner.nid != nid).then_some(("node", owner.nid, nid));
+                if data && wrong.is_none() {
+                    let version = self.nat_entry(nid)?.version;
+                    let fields = [
+                        ("slot", owner.slot.into(), slot),
+                        ("version", owner.version.into(), version.into()),
+                    ];
+                    wrong = fields
+                        .into_iter()
+                        .find(|(_, found, expected)| found != expected);
+                }
+                if let Some((field, found, expected)) = wrong {
                     check.report.add(Finding::Summary {
                         addr: self.layout.start(segment) + at,
                         field,

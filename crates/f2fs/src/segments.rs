@@ -47,7 +47,7 @@ pub(crate) struct Segments {
     pub changed: BTreeSet<u32>,
     /// Blocks that only the next checkpoint sets free.
     pub stale: u64,
-    /// Segments that it makes clean: nothing of them is valid any more.
+    /// Segments without a valid block, which the next checkpoint makes clean.
     pub emptied: u32,
     /// Sections that cleaning in the background has taken on: what they held waits to be written
     /// elsewhere.

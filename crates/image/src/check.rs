@@ -194,13 +194,9 @@ pub fn check(volume: &mut Volume) -> Result<Checked> {
             format!("the journal cannot be recovered: {why}"),
         ));
     }
-    if volume.recovered {
-        let what = "the journal is still to be recovered: the volume was not unmounted".into();
-        checked.add(Finding::new(Severity::Note, None, what));
-    }
-    if let Some(Mounted::Ubifs(fs)) = &volume.mounted
-        && fs.journal().in_use
-    {
+    // UBIFS recovers in memory, at each mount.
+    let in_use = matches!(&volume.mounted, Some(Mounted::Ubifs(fs)) if fs.journal().in_use);
+    if volume.recovered || in_use {
         let what = "the journal is still to be recovered: the volume was not unmounted".into();
         checked.add(Finding::new(Severity::Note, None, what));
     }

@@ -1,6 +1,7 @@
 //! LZO1X: copies from up to 48 KiB before, literals between them.
 //!
-//! *Promises.* Any bytes are valid input for [`unpack()`]: nothing is read or written out of bounds.
+//! *Promises.* Any bytes are valid input for [`unpack()`]. It reads and writes nothing out of
+//! bounds.
 //! Streams of [`Lzo`] unpack here and in Linux. Source: Linux's `Documentation/staging/lzo.rst`,
 //! which describes what its decompressor understands; the compressors are our own.
 //!

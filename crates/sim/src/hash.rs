@@ -10,7 +10,7 @@ const FACTORS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
 const INVERSES: [u64; 2] = [inverse(FACTORS[0]), inverse(FACTORS[1])];
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
-/// Words of the shortest page that is told by its words.
+/// The fewest words of a page that its contents identify.
 const WORDS_MIN: usize = 16;
 
 /// Mixes two words into one (SplitMix64's finaliser over their combination).

@@ -8,8 +8,7 @@ use crate::xattr::Xattr;
 use alloc::vec::Vec;
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{
-    Attr, Call, Caller, Cause, DirEntry, Errno, FileSystem, Gated as _, Ino, NAME_MAX, NewNode,
-    Rename, SetAttr, SetXattr, StatFs, Sync, Time,
+    Attr, Call, Cause, DirEntry, Errno, FileSystem, Gated as _, Ino, NAME_MAX, StatFs,
 };
 
 type Result<T = ()> = core::result::Result<T, Errno>;
@@ -109,6 +108,8 @@ impl<D: BlockDevice> Squashfs<D> {
 }
 
 impl<D: BlockDevice> FileSystem for Squashfs<D> {
+    nandlab_vfs::refuse_changes!();
+
     fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.look(Call::named("lookup", dir, name), |fs| {
             let entry = fs.find(dir, name)?;
@@ -117,37 +118,11 @@ impl<D: BlockDevice> FileSystem for Squashfs<D> {
         })
     }
 
-    fn forget(&mut self, _: Ino, _: u64) {}
-
     fn getattr(&mut self, ino: Ino) -> Result<Attr> {
         self.look(Call::on("getattr", ino), |fs| {
             let inode = fs.media.inode(ino)?;
             fs.media.attr(&inode)
         })
-    }
-
-    fn setattr(&mut self, _: Ino, _: &SetAttr, _: Time) -> Result<Attr> {
-        Err(Errno::ReadOnly)
-    }
-
-    fn create(&mut self, _: Ino, _: &[u8], _: NewNode<'_>, _: u16, _: Caller) -> Result<Attr> {
-        Err(Errno::ReadOnly)
-    }
-
-    fn link(&mut self, _: Ino, _: Ino, _: &[u8], _: Time) -> Result<Attr> {
-        Err(Errno::ReadOnly)
-    }
-
-    fn unlink(&mut self, _: Ino, _: &[u8], _: Time) -> Result {
-        Err(Errno::ReadOnly)
-    }
-
-    fn rmdir(&mut self, _: Ino, _: &[u8], _: Time) -> Result {
-        Err(Errno::ReadOnly)
-    }
-
-    fn rename(&mut self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: Rename, _: Time) -> Result {
-        Err(Errno::ReadOnly)
     }
 
     fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>> {
@@ -166,10 +141,6 @@ impl<D: BlockDevice> FileSystem for Squashfs<D> {
         })
     }
 
-    fn write(&mut self, _: Ino, _: u64, _: &[u8], _: Time) -> Result<usize> {
-        Err(Errno::ReadOnly)
-    }
-
     fn readdir(
         &mut self,
         dir: Ino,
@@ -177,14 +148,6 @@ impl<D: BlockDevice> FileSystem for Squashfs<D> {
         each: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> Result {
         self.look(Call::on("readdir", dir), |fs| fs.list(dir, from, each))
-    }
-
-    fn fsync(&mut self, _: Ino, _: Sync) -> Result {
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result {
-        Ok(())
     }
 
     fn unmount(&mut self) -> Result {
@@ -206,20 +169,12 @@ impl<D: BlockDevice> FileSystem for Squashfs<D> {
         self.look(Call::on("getxattr", ino), |fs| fs.xattr(ino, name))
     }
 
-    fn setxattr(&mut self, _: Ino, _: &[u8], _: &[u8], _: SetXattr, _: Time) -> Result {
-        Err(Errno::ReadOnly)
-    }
-
     fn listxattr(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.look(Call::on("listxattr", ino), |fs| {
             let inode = fs.media.inode(ino)?;
             let xattrs = fs.media.xattrs(&inode)?.into_iter();
             Ok(xattrs.map(|Xattr { name, .. }| name).collect())
         })
-    }
-
-    fn removexattr(&mut self, _: Ino, _: &[u8], _: Time) -> Result {
-        Err(Errno::ReadOnly)
     }
 
     fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64> {

@@ -5,10 +5,10 @@ use crate::error::{Result, SquashError, field};
 use crate::format::{NONE, PLAIN};
 use crate::inode::{File, Inode, Node};
 use crate::mount::Squashfs;
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use alloc::{collections::BTreeMap, vec::Vec};
 use core::fmt;
 use nandlab_block::BlockDevice;
-use nandlab_vfs::report::{self, Report, Severity};
+use nandlab_vfs::report::{self, Report, Severity, shown};
 use nandlab_vfs::{FileType, Ino, check_name};
 
 /// Directories inside one another.
@@ -49,10 +49,6 @@ pub enum Finding {
         /// What was counted.
         counted: u64,
     },
-}
-
-fn shown(path: &[u8]) -> String {
-    alloc::format!("/{}", path.escape_ascii())
 }
 
 impl fmt::Display for Finding {

@@ -18,6 +18,29 @@ pub fn names(fs: &mut dyn FileSystem, dir: Ino) -> Vec<String> {
     names
 }
 
+/// The names in a directory, listed 13 at a time. `between` runs after each part.
+pub fn names_in_parts(
+    fs: &mut dyn FileSystem,
+    dir: Ino,
+    mut between: impl FnMut(&mut dyn FileSystem),
+) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut from = 0;
+    loop {
+        let before = names.len();
+        fs.readdir(dir, from, &mut |entry| {
+            names.push(String::from_utf8_lossy(entry.name).into_owned());
+            from = entry.next;
+            !names.len().is_multiple_of(13)
+        })
+        .unwrap();
+        between(fs);
+        if names.len() == before {
+            return names;
+        }
+    }
+}
+
 fn contents(fs: &mut dyn FileSystem, ino: Ino, step: usize) -> Vec<u8> {
     let mut all = Vec::new();
     let mut buffer = vec![0; step];

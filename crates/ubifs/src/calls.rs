@@ -5,13 +5,14 @@ use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use alloc::vec::Vec;
 use nandlab_vfs::{
-    Attr, Call, Caller, Cause, DirEntry, Errno, FileSystem, FileType, Gated as _, Ino, NAME_MAX,
-    NewNode, Rename, SetAttr, SetXattr, StatFs, Sync, Time,
+    Attr, Call, Cause, DirEntry, Errno, FileSystem, FileType, Gated as _, Ino, NAME_MAX, StatFs,
 };
 
 type Result<T = ()> = core::result::Result<T, Errno>;
 
 impl<L: Lebs> FileSystem for Ubifs<L> {
+    nandlab_vfs::refuse_changes!();
+
     fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.look(Call::named("lookup", dir, name), |fs| {
             let ino = fs.look_up(dir, name)?;
@@ -19,34 +20,8 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
         })
     }
 
-    fn forget(&mut self, _: Ino, _: u64) {}
-
     fn getattr(&mut self, ino: Ino) -> Result<Attr> {
         self.look(Call::on("getattr", ino), |fs| Ok(fs.inode(ino)?.0.attr))
-    }
-
-    fn setattr(&mut self, _: Ino, _: &SetAttr, _: Time) -> Result<Attr> {
-        Err(Errno::ReadOnly)
-    }
-
-    fn create(&mut self, _: Ino, _: &[u8], _: NewNode<'_>, _: u16, _: Caller) -> Result<Attr> {
-        Err(Errno::ReadOnly)
-    }
-
-    fn link(&mut self, _: Ino, _: Ino, _: &[u8], _: Time) -> Result<Attr> {
-        Err(Errno::ReadOnly)
-    }
-
-    fn unlink(&mut self, _: Ino, _: &[u8], _: Time) -> Result {
-        Err(Errno::ReadOnly)
-    }
-
-    fn rmdir(&mut self, _: Ino, _: &[u8], _: Time) -> Result {
-        Err(Errno::ReadOnly)
-    }
-
-    fn rename(&mut self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: Rename, _: Time) -> Result {
-        Err(Errno::ReadOnly)
     }
 
     fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>> {
@@ -66,10 +41,6 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
         })
     }
 
-    fn write(&mut self, _: Ino, _: u64, _: &[u8], _: Time) -> Result<usize> {
-        Err(Errno::ReadOnly)
-    }
-
     fn readdir(
         &mut self,
         dir: Ino,
@@ -77,14 +48,6 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
         each: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> Result {
         self.look(Call::on("readdir", dir), |fs| fs.list(dir, from, each))
-    }
-
-    fn fsync(&mut self, _: Ino, _: Sync) -> Result {
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result {
-        Ok(())
     }
 
     fn unmount(&mut self) -> Result {
@@ -106,16 +69,8 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
         self.look(Call::on("getxattr", ino), |fs| fs.xattr(ino, name))
     }
 
-    fn setxattr(&mut self, _: Ino, _: &[u8], _: &[u8], _: SetXattr, _: Time) -> Result {
-        Err(Errno::ReadOnly)
-    }
-
     fn listxattr(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.look(Call::on("listxattr", ino), |fs| fs.xattr_names(ino))
-    }
-
-    fn removexattr(&mut self, _: Ino, _: &[u8], _: Time) -> Result {
-        Err(Errno::ReadOnly)
     }
 
     fn next_data(&mut self, ino: Ino, offset: u64) -> Result<u64> {

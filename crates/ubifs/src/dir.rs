@@ -1,4 +1,4 @@
-//! Names in directories. Entries whose names have one hash are told apart by their nodes.
+//! Names in directories. Names with the same hash are compared with those in their nodes.
 
 use crate::error::{Result, UbifsError};
 use crate::format::{Branch, Entry, Key, KeyKind, kind_of_entry};

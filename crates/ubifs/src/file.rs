@@ -97,6 +97,11 @@ impl<L: Lebs> Ubifs<L> {
 }
 
 impl Block {
+    /// The byte of the file behind it.
+    pub fn end(&self) -> u64 {
+        u64::from(self.key.value()) * BLOCK_BYTES + self.bytes.len() as u64
+    }
+
     /// Bytes of it.
     pub fn len(&self) -> usize {
         self.bytes.len()

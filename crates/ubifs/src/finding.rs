@@ -2,9 +2,9 @@
 
 use crate::error::UbifsError;
 use crate::format::Key;
-use alloc::{string::String, vec::Vec};
+use alloc::vec::Vec;
 use core::fmt;
-use nandlab_vfs::report::{self, Severity};
+use nandlab_vfs::report::{self, Severity, shown};
 
 /// Something wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,10 +55,6 @@ pub enum Finding {
         /// What was counted.
         counted: u64,
     },
-}
-
-fn shown(path: &[u8]) -> String {
-    alloc::format!("/{}", path.escape_ascii())
 }
 
 impl fmt::Display for Finding {

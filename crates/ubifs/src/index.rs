@@ -5,8 +5,8 @@
 //! the error, and is never taken for absent. Each index node is read once, so that memory and time
 //! are bounded by their number.
 //!
-//! *Knows nothing of* what nodes hold; names of entries with one hash are told apart by whoever
-//! reads the nodes.
+//! *Knows nothing of* the contents of nodes: a reader compares the names of entries with the same
+//! hash.
 
 use crate::error::{Result, UbifsError};
 use crate::format::{Branch, Fault, Geometry, IndexNode, Key, Kind, align8};

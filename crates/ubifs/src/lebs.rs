@@ -112,7 +112,7 @@ pub struct Bare<B> {
 }
 
 impl<B: Backing> Bare<B> {
-    /// Takes the length of a logical block from the superblock; `None` where there is none.
+    /// Takes the length of a logical block from the superblock; `None` without a superblock.
     pub fn new(mut bytes: B) -> Result<Option<Self>, BackingError> {
         let mut head = [0; Super::BYTES];
         if bytes.len() < head.len() as u64 {

@@ -5,7 +5,7 @@
 //! [`find`] decides as Linux does (`fs/ubifs/recovery.c`), in memory.
 
 use crate::error::Result;
-use crate::format::{Fault, Geometry, Kind, Master, is_erased, node};
+use crate::format::{Fault, Geometry, Kind, MAGIC, Master, is_erased, node};
 use crate::lebs::Lebs;
 use crate::node::Media;
 use crate::scan;
@@ -96,7 +96,7 @@ fn last(bytes: &[u8], lnum: u32, here: &Geometry) -> Result<Option<Candidate>> {
     let step = Master::step(here.min_io);
     let is_node = |offs: u32| {
         let magic = bytes.get(offs as usize..offs as usize + 4);
-        magic == Some(&0x0610_1831u32.to_le_bytes())
+        magic == Some(&MAGIC.to_le_bytes())
     };
     let ends = (0..here.leb / step).take_while(|index| is_node(index * step));
     let count = ends.count() as u32;

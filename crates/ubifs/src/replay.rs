@@ -221,7 +221,7 @@ fn entry<L: Lebs>(
     Ok(())
 }
 
-/// The slot with that name, and one with its hash that leads to no such node any more.
+/// Returns the slot with that name, and a slot with its hash whose node is gone.
 fn find<L: Lebs>(
     media: &mut Media<L>,
     index: &Index,

@@ -6,7 +6,8 @@
 
 use crate::error::Result;
 use crate::format::{
-    Fault, Geometry, Group, HEADER, Header, Kind, PAD, PADDING, align8, is_erased, le32, node,
+    Fault, Geometry, Group, HEADER, Header, Kind, MAGIC, PAD, PADDING, align8, is_erased, le32,
+    node,
 };
 use alloc::vec::Vec;
 
@@ -77,7 +78,7 @@ fn look(bytes: &[u8], offs: u32, here: &Geometry) -> Seen {
         Ok((header, _)) => return Seen::Node(header),
         Err(fault) => fault,
     };
-    let is_node = le32(rest, 0) == 0x0610_1831;
+    let is_node = le32(rest, 0) == MAGIC;
     if is_node {
         return match rest.len() < HEADER as usize {
             true => Seen::Garbage(fault),
@@ -112,7 +113,7 @@ fn walk(bytes: &[u8], from: u32, here: &Geometry) -> (Scanned, Seen) {
     (scanned, Seen::Erased)
 }
 
-fn not_erased(bytes: &[u8]) -> u64 {
+fn erased_bytes(bytes: &[u8]) -> u64 {
     bytes.iter().take_while(|byte| **byte == 0xFF).count() as u64
 }
 
@@ -126,7 +127,7 @@ pub(crate) fn clean(bytes: &[u8], lnum: u32, from: u32, here: &Geometry) -> Resu
     }
     let behind = &bytes[end as usize..];
     if !is_erased(behind) {
-        let at = u64::from(end) + not_erased(behind);
+        let at = u64::from(end) + erased_bytes(behind);
         let expected = "nothing behind the last node";
         return Err(Fault::rule("a byte that is not erased", at, expected).at(lnum, end));
     }
@@ -179,7 +180,7 @@ pub(crate) fn torn(
         let fault = match seen {
             Seen::Garbage(fault) | Seen::Corrupt(fault) => fault,
             _ => {
-                let at = u64::from(at) + not_erased(&bytes[at as usize..]);
+                let at = u64::from(at) + erased_bytes(&bytes[at as usize..]);
                 Fault::rule(
                     "a byte that is not erased",
                     at,

@@ -23,6 +23,7 @@ mod gate;
 mod mem;
 pub mod model;
 pub mod path;
+mod refuse;
 pub mod report;
 pub mod rules;
 pub mod tree;

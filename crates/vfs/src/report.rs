@@ -34,6 +34,19 @@ impl fmt::Display for Severity {
     }
 }
 
+/// A path in the words of a finding, from the root.
+pub fn shown(path: &[u8]) -> impl fmt::Display {
+    Shown(path)
+}
+
+struct Shown<'a>(&'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", self.0.escape_ascii())
+    }
+}
+
 /// Something wrong in a file system, in the words of its format.
 pub trait Finding {
     /// How much it matters.

@@ -101,7 +101,8 @@ fn bimodal(runs: &Runs, threaded: bool) -> Claim {
             .if_happened(least(greedy, cleaned))
             .if_happened(least(other, cleaned)),
         format!(
-            "at most an eighth or at least seven eighths valid: greedy {}, cost-benefit {} of the segments in use",
+            "at most an eighth or at least seven eighths valid: greedy {}, cost-benefit {} of the \
+             segments in use",
             percent(greedy),
             percent(other)
         ),
@@ -242,11 +243,13 @@ fn aligned(runs: &Runs, threaded: bool) -> Claim {
     Claim::new(
         id,
         format!(
-            "On a hybrid mapping it pays to make a section the device's superblock and a zone its group ({how})"
+            "On a hybrid mapping it pays to make a section the device's superblock and a zone its \
+             group ({how})"
         ),
         ratio.below(1.0).if_happened(happened),
         format!(
-            "bytes programmed for each written: {} aligned, {} with sections of 2 MiB; blocks in holes {}",
+            "bytes programmed for each written: {} aligned, {} with sections of 2 MiB; blocks in \
+             holes {}",
             programmed(with),
             programmed(without),
             listed(holes)
@@ -264,7 +267,8 @@ fn idle(runs: &Runs) -> Claim {
     let told = |key: &str| sample(of(key), tail).told(|ms| format!("{ms:.1} ms"));
     Claim::new(
         "idle-cleaning",
-        "Background cleaning, which runs when nothing is asked, hides cleaning: with gaps, p99.9 of a durable write is lower than without the cleaner",
+        "Background cleaning, which runs when nothing is asked, hides cleaning: with gaps, p99.9 \
+         of a durable write is lower than without the cleaner",
         ratios(cleaner, none, tail)
             .below(1.0)
             .if_happened(least(cleaner, |run| run.counts.cleaned_background))

@@ -1,23 +1,17 @@
 //! Hybrid and page-mapped devices, logs and streams: files that come and go until the device
 //! collects, then what it programs for each byte that the files get.
 
-use super::cells::EMMC;
 use super::disk::{Disk, Pages};
 use super::runs::PAGE;
 use super::streams::Blank;
-use super::volume::{Volume, aligned, options, since};
+use super::volume::{CHIP, PARTITION, Volume, aligned, options, preconditioned, since};
 use crate::runs::Settings;
 use crate::{PaperError, Size};
 use nandlab_f2fs::{Counts, Format, Options};
-use nandlab_lab::run::precondition;
-use nandlab_stack::Stack;
 use nandlab_workload::ageing::{Ageing, AgeingSpec};
 use nandlab_workload::files::FileCall;
 use std::error::Error;
 
-/// The device and the partition.
-const CHIP: &str = "chip.size=1280 MiB";
-const PARTITION: u64 = 768 << 20;
 /// Bytes of files after each round: on hybrid mappings little more than a third of the partition,
 /// so that clean sections are no reason to fill holes; on page maps as much as makes them collect.
 const LIVE: [u64; 2] = [288 << 20, 420 << 20];
@@ -157,11 +151,9 @@ pub fn run(laid: &Laid, size: Size, seed: u64) -> Result<Served, PaperError> {
 }
 
 fn ran(laid: &Laid, size: Size, seed: u64) -> Result<Served, Box<dyn Error>> {
-    let experiment = EMMC.with(laid.settings.iter().chain(&[CHIP]))?;
-    let mut stack = Stack::build(&experiment.stack)?;
+    let mut stack = preconditioned(laid.settings.iter().chain(&[CHIP]))?;
     let clock = stack.clock.clone();
     let device = stack.disk()?;
-    precondition(device, &clock, &experiment.run, &mut |_| ())?;
     let page = device.geometry().page.into();
     let disk = Disk::new(device, PARTITION, true);
     let format = if laid.is_aligned {

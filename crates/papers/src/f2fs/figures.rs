@@ -130,7 +130,8 @@ fn distribution(runs: &Runs) -> Exhibit {
     let plot = |threaded: bool, title: &str| Figure {
         title: title.into(),
         about: format!(
-            "Segments by valid blocks of 512, in classes of {CLASS}, when all has been written; means of all seeds."
+            "Segments by valid blocks of 512, in classes of {CLASS}, when all has been written; \
+             means of all seeds."
         ),
         x: "valid blocks".into(),
         y: "segments".into(),
@@ -178,7 +179,8 @@ fn cleaning(runs: &Runs) -> Exhibit {
     };
     Exhibit::table(
         "Cleaning: blocks moved",
-        "Three files of 1 GB on 3.7 GB, scaled: 256 MB at random to all, then thirty times 256 MB to the first. Means, with intervals of 95 %.",
+        "Three files of 1 GB on 3.7 GB, scaled: 256 MB at random to all, then thirty times 256 MB \
+         to the first. Means, with intervals of 95 %.",
         [
             "",
             "sections cleaned",
@@ -199,7 +201,8 @@ fn over_time(runs: &Runs) -> Exhibit {
         Figure {
             title: BASES[base].name.into(),
             about: format!(
-                "ext4 and F2FS alike: {}. F2FS's sections are superblocks. A curve ends at the bytes written.",
+                "ext4 and F2FS alike: {}. F2FS's sections are superblocks. A curve ends at the \
+                 bytes written.",
                 sustained[0].amounts.told()
             ),
             x: "written at random".into(),
@@ -243,7 +246,8 @@ fn sustained(runs: &Runs, base: usize) -> Exhibit {
     };
     Exhibit::table(
         format!("Sustained random write: {}", BASES[base].name),
-        "MB/s of the last three windows. Steady: these differ by at most 5 %, and the translation layer moved pages in each.",
+        "MB/s of the last three windows. Steady: these differ by at most 5 %, and the translation \
+         layer moved pages in each.",
         [
             "",
             "MB/s",
@@ -262,7 +266,8 @@ fn sustained(runs: &Runs, base: usize) -> Exhibit {
 fn device_bars(runs: &Runs) -> Exhibit {
     Exhibit::Bars(BarExhibit {
         title: "Hybrid and page-mapped devices".into(),
-        about: "Time of the second half of the rounds, in each of which a fifth of the files go and come.",
+        about: "Time of the second half of the rounds, in each of which a fifth of the files go \
+         and come.",
         key: "time",
         bars: DEVICES
             .iter()
@@ -288,7 +293,9 @@ fn devices(runs: &Runs) -> Exhibit {
     };
     Exhibit::table(
         "Devices, logs and streams",
-        "Files of 64 KiB to 32 MiB, 288 MiB of them (page maps: 420 MiB) on 768 MiB; the second half of the rounds, after collection has begun. A stream of the device takes what F2FS says lives equally long. Page maps with 15 % spare.",
+        "Files of 64 KiB to 32 MiB, 288 MiB of them (page maps: 420 MiB) on 768 MiB; the second \
+         half of the rounds, after collection has begun. A stream of the device takes what F2FS \
+         says lives equally long. Page maps with 15 % spare.",
         [
             "",
             "s",
@@ -320,7 +327,9 @@ fn idle(runs: &Runs) -> Exhibit {
     };
     Exhibit::table(
         "Cleaning in gaps",
-        "Bursts of 8 MiB: 4 KiB at random and an fsync, each; 396 MiB of files on 768 MiB, page map, cleaning only. Milliseconds of the second half of the bursts. The cleaner sleeps 30 to 60 s, and works when nothing was asked for 5 s.",
+        "Bursts of 8 MiB: 4 KiB at random and an fsync, each; 396 MiB of files on 768 MiB, page \
+         map, cleaning only. Milliseconds of the second half of the bursts. The cleaner sleeps 30 \
+         to 60 s, and works when nothing was asked for 5 s.",
         [
             "",
             "p50",

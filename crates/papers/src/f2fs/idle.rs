@@ -1,24 +1,18 @@
 //! Idle cleaning: small durable writes in bursts, with and without gaps, with and without the
 //! background cleaner; how long a write and its fsync take.
 
-use super::cells::EMMC;
 use super::disk::Disk;
 use super::runs::PAGE;
 use super::streams::Blank;
-use super::volume::{Volume, aligned, options, since};
+use super::volume::{CHIP, PARTITION, Volume, aligned, options, preconditioned, since};
 use super::work::FILES_REWRITTEN;
 use crate::{PaperError, Size};
 use nandlab_f2fs::{Counts, Options};
-use nandlab_lab::run::precondition;
 use nandlab_sim::{Nanos, mix};
-use nandlab_stack::Stack;
 use nandlab_workload::files::{FileCall, FileId};
 use nandlab_workload::rewrites::{Rewrites, RewritesSpec};
 use std::error::Error;
 
-/// The device and the partition.
-const CHIP: &str = "chip.size=1280 MiB";
-const PARTITION: u64 = 768 << 20;
 /// Bytes of each file; together nine tenths of what F2FS leaves to files.
 pub const FILE: u64 = 44 << 20;
 /// Bytes of a burst, and of a write.
@@ -88,11 +82,9 @@ pub fn run(pauses: &Pauses, size: Size, seed: u64) -> Result<Waited, PaperError>
 }
 
 fn ran(pauses: &Pauses, size: Size, seed: u64) -> Result<Waited, Box<dyn Error>> {
-    let experiment = EMMC.with(PAGE.iter().chain(&[CHIP]))?;
-    let mut stack = Stack::build(&experiment.stack)?;
+    let mut stack = preconditioned(PAGE.iter().chain(&[CHIP]))?;
     let clock = stack.clock.clone();
     let device = stack.disk()?;
-    precondition(device, &clock, &experiment.run, &mut |_| ())?;
     let usual = options();
     let options = Options {
         threaded: false,

@@ -83,7 +83,7 @@ pub const PAGE_BASE: usize = 1;
 
 /// The same work on both file systems.
 pub struct Compared {
-    /// Which.
+    /// The work.
     pub work: Work,
     /// On which of [`BASES`].
     pub base: usize,

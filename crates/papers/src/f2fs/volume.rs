@@ -3,11 +3,14 @@
 //! *Promises.* Nothing but the device takes time. Work of F2FS's own is done when it falls due,
 //! between two calls.
 
+use super::cells::EMMC;
 use super::disk::Disk;
 use super::work::REQUEST;
 use nandlab_f2fs::{Counts, F2fs, Format, Options};
 use nandlab_lab::play::Player;
+use nandlab_lab::run::precondition;
 use nandlab_sim::{Clock, Nanos};
+use nandlab_stack::Stack;
 use nandlab_vfs::{FileSystem, Ino, Time};
 use nandlab_workload::files::{FileCall, FileCalls};
 use std::error::Error;
@@ -17,6 +20,22 @@ const SECOND: Nanos = 1_000_000_000;
 const FLUSHER_SLEEP: Nanos = 5 * SECOND;
 /// Seconds after which it writes a page (`dirty_expire_centisecs`).
 const FLUSHER_AGE: i64 = 30;
+
+/// A device that is small enough to be collected soon, and the partition on it.
+pub const CHIP: &str = "chip.size=1280 MiB";
+/// Bytes of that partition.
+pub const PARTITION: u64 = 768 << 20;
+
+/// The eMMC with some settings changed, after its preconditioning.
+pub fn preconditioned<S: ToString>(
+    settings: impl IntoIterator<Item = S>,
+) -> Result<Stack, Box<dyn Error>> {
+    let experiment = EMMC.with(settings)?;
+    let mut stack = Stack::build(&experiment.stack)?;
+    let clock = stack.clock.clone();
+    precondition(stack.disk()?, &clock, &experiment.run, &mut |_| ())?;
+    Ok(stack)
+}
 
 /// Sections are superblocks and zones are groups of the mapping, as in `papers/f2fs/emmc.toml`.
 pub fn aligned() -> Format {

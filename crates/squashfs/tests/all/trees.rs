@@ -3,7 +3,7 @@
 use crate::made::{COMPRESSORS, made};
 use nandlab_block::{BlockDevice, Ram};
 use nandlab_squashfs::Squashfs;
-use nandlab_testkit::host::{compare, names, tree};
+use nandlab_testkit::host::{compare, names, names_in_parts, tree};
 use nandlab_testkit::tools::{find, succeed, text};
 use nandlab_vfs::{Caller, Errno, FileSystem, FileType, Ino, NewNode, SetAttr, Time, path};
 use std::fs;
@@ -99,23 +99,11 @@ fn a_listing_goes_on_where_it_was_left() {
     let many = node(&mut fs, "many").ino;
     let whole = names(&mut fs, many);
     assert_eq!(whole.len(), 700);
-    let mut parts = Vec::new();
-    let mut from = 0;
-    loop {
-        let before = parts.len();
-        fs.readdir(many, from, &mut |entry| {
-            parts.push(String::from_utf8_lossy(entry.name).into_owned());
-            from = entry.next;
-            !parts.len().is_multiple_of(13)
-        })
-        .unwrap();
+    let parts = names_in_parts(&mut fs, many, |fs| {
         // A look-up between two calls must not disturb.
         fs.lookup(many, whole[650].as_bytes()).unwrap();
         assert_eq!(fs.lookup(many, b"nothing"), Err(Errno::NoEntry));
-        if parts.len() == before {
-            break;
-        }
-    }
+    });
     assert_eq!(parts, whole);
 }
 

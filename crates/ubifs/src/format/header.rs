@@ -10,7 +10,8 @@ pub const HEADER: u32 = 24;
 pub const PAD: u32 = 28;
 /// Sequence numbers end before this.
 pub const SQNUM_LIMIT: u64 = 0xFFFF_FFFF_FF00_0000;
-const MAGIC: u32 = 0x0610_1831;
+/// The first word of each node.
+pub const MAGIC: u32 = 0x0610_1831;
 
 /// A field that is not what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

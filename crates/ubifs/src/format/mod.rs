@@ -12,7 +12,7 @@ mod master;
 mod sb;
 
 pub use entry::{Branch, Entry, IndexNode, kind_of_entry};
-pub use header::{Fault, Group, HEADER, Header, Kind, PAD, SQNUM_LIMIT, is_erased, node};
+pub use header::{Fault, Group, HEADER, Header, Kind, MAGIC, PAD, SQNUM_LIMIT, is_erased, node};
 pub use inode::{INODE, InodeNode};
 pub use key::{Key, KeyHash, KeyKind};
 pub use leaf::{DataNode, Orphans, Ref, Truncation};

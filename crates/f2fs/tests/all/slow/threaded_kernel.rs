@@ -18,7 +18,9 @@ const ROUNDS: u64 = 16;
 /// Shell: the same calls. After each round `NAME` says the blocks that filled holes, and those that
 /// did not.
 const WORK: &str = r#"
-    piece() { dd if=/dev/zero of=/mnt/$1 bs=1M seek=$2 count=1 conv=notrunc,fsync 2> /dev/null || exit 1; }
+    piece() {
+        dd if=/dev/zero of=/mnt/$1 bs=1M seek=$2 count=1 conv=notrunc,fsync 2> /dev/null || exit 1
+    }
     blocks() { sed -n "s/^$1: \([0-9]*\) blocks.*/\1/p" /sys/kernel/debug/f2fs/status; }
     work() { # DEVICE NAME
         mount -t f2fs -o background_gc=off,noinline_data,nodiscard $1 /mnt || exit 1

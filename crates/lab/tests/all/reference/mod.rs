@@ -143,7 +143,7 @@ fn take(text: &str, change: &str) -> Result<Experiment, String> {
     Experiment::take(document).map_err(|error| error.to_string())
 }
 
-/// The keys of a section that a description may use or is told that it may not.
+/// The keys of a section that the error for an unknown key lists.
 fn keys(text: &str, section: &str) -> BTreeSet<String> {
     let error = take(text, &format!("{section}.{UNKNOWN}=1")).expect_err("the key is unknown");
     let (_, list) = error

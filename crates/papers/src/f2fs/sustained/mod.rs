@@ -13,17 +13,14 @@
 mod live;
 mod recorded;
 
-use super::cells::EMMC;
 use super::disk::{Disk, Pages};
-use super::volume::since;
+use super::volume::{preconditioned, since};
 use super::work::{self, Work};
 use crate::runs::Settings;
 use crate::{PaperError, Size};
 pub use live::Way;
 use nandlab_f2fs::Counts;
-use nandlab_lab::run::precondition;
 use nandlab_sim::{Clock, Nanos};
-use nandlab_stack::Stack;
 use std::error::Error;
 
 /// Windows that have to agree.
@@ -94,7 +91,8 @@ impl Amounts {
     pub fn told(&self) -> String {
         let spec = self.work.rewrites();
         format!(
-            "{} MiB of {} files on a volume of {} MiB ({:.0} % full), 4 KiB at random, an fsync of each file every {} MiB",
+            "{} MiB of {} files on a volume of {} MiB ({:.0} % full), 4 KiB at random, an fsync of \
+             each file every {} MiB",
             (spec.files * spec.bytes) >> 20,
             spec.files,
             self.work.partition() >> 20,
@@ -155,7 +153,7 @@ impl Round {
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Sustained {
-    /// Which.
+    /// The writer and its device.
     pub case: Case,
     /// Its amounts.
     pub amounts: Amounts,
@@ -247,11 +245,9 @@ pub fn run(case: Case, amounts: Amounts, settings: Settings) -> Result<Sustained
 }
 
 fn ran(case: Case, amounts: Amounts, settings: Settings) -> Result<Sustained, Box<dyn Error>> {
-    let experiment = EMMC.with(settings.iter().chain(&[amounts.chip]))?;
-    let mut stack = Stack::build(&experiment.stack)?;
+    let mut stack = preconditioned(settings.iter().chain(&[amounts.chip]))?;
     let clock = stack.clock.clone();
     let device = stack.disk()?;
-    precondition(device, &clock, &experiment.run, &mut |_| ())?;
     let disk = Disk::new(device, amounts.work.partition(), case.trims);
     let mut rewriter: Box<dyn Rewriter + '_> = match case.system {
         System::Ext4 => Box::new(recorded::Recorded::new(disk, &amounts.work)?),

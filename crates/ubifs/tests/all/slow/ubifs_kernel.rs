@@ -78,7 +78,8 @@ fn judge(chip: Chip) {
         let place = index * STATES.len() * step;
         let (nandsim, blocks) = (chip.nandsim, chip.blocks);
         script += &format!(
-            "life {compressor} {place} {step} {compressor} {nandsim} parts={blocks} || {{ echo {compressor} failed; dmesg | tail -20; exit 1; }}\n"
+            "life {compressor} {place} {step} {compressor} {nandsim} parts={blocks} || {{ echo \
+             {compressor} failed; dmesg | tail -20; exit 1; }}\n"
         );
     }
     let report = kernel::boot(guest.script(script));
