@@ -103,7 +103,9 @@ impl Paper {
         let mut found = (self.reproduce)(watch, size)?;
         let dangling = found.set_bases();
         if let Some(id) = dangling.first() {
-            let what = format!("an assumption had {id} in view, which is no row or claim");
+            let what = format!(
+                "an assumption had {id} in view, or a row rests on it; there is no such row, claim or assumption"
+            );
             return Err(PaperError::wrong(self.id, what));
         }
         if let Some(series) = found.exhibits.iter().find_map(Exhibit::empty_series) {
@@ -133,7 +135,8 @@ struct Found {
 }
 
 impl Found {
-    /// Sets the basis of all rows and claims; gives what assumptions had in view that is none.
+    /// Sets the basis of all rows and claims; gives what assumptions had in view that is none, and
+    /// what rows rest on that is no assumption.
     fn set_bases(&mut self) -> Vec<String> {
         let views = self.assumptions.iter().flat_map(|one| one.in_view.iter());
         let mut dangling: Vec<String> = views.cloned().collect();
@@ -141,19 +144,28 @@ impl Found {
         let rows = self
             .rows
             .iter_mut()
-            .map(|row| (row.id.as_str(), &mut row.basis));
+            .map(|row| (row.id.as_str(), &row.rests_on[..], &mut row.basis));
         let claims = self
             .claims
             .iter_mut()
-            .map(|claim| (claim.id, &mut claim.basis));
-        for (id, basis) in rows.chain(claims) {
+            .map(|claim| (claim.id, &[][..], &mut claim.basis));
+        let mut unknown = Vec::new();
+        for (id, rests_on, basis) in rows.chain(claims) {
             let of_it = |view: &String| {
                 let rest = id.strip_prefix(view.as_str());
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             };
-            *basis = Basis::of(views.iter().any(of_it));
+            let mut is_calibrated = views.iter().any(of_it);
+            for name in rests_on {
+                match self.assumptions.iter().find(|one| one.name == *name) {
+                    Some(one) => is_calibrated |= !one.in_view.is_empty(),
+                    None => unknown.push(name.clone()),
+                }
+            }
+            *basis = Basis::of(is_calibrated);
             dangling.retain(|view| !of_it(view));
         }
+        dangling.extend(unknown);
         dangling
     }
 }
@@ -217,9 +229,18 @@ pub struct Row {
     pub measured: f64,
     /// How the measured value came about: computed from the assumptions.
     pub basis: Basis,
+    /// The assumptions that feed it, by name, where others of its paper do not.
+    #[serde(skip)]
+    rests_on: Vec<String>,
 }
 
 impl Row {
+    /// The same, fed by an assumption: calibrated if that was chosen with any result in view.
+    fn resting_on(mut self, assumption: &str) -> Self {
+        self.rests_on.push(assumption.into());
+        self
+    }
+
     /// A number.
     fn new(
         id: impl Into<String>,
@@ -235,6 +256,7 @@ impl Row {
             published,
             measured,
             basis: Basis::Predicted,
+            rests_on: Vec::new(),
         }
     }
 }
@@ -451,6 +473,20 @@ mod tests {
             (vec![Predicted, Predicted, Calibrated], nothing)
         );
         assert_eq!(bases(&["d"]), (vec![Predicted; 3], vec!["d".to_string()]));
+    }
+
+    #[test]
+    fn a_row_that_a_calibrated_value_feeds_is_calibrated_whatever_it_had_in_view() {
+        let mut found = found(&["a"]);
+        let fed = |id: &str, name: &str| Row::new(id, "", "", None, 1.0).resting_on(name);
+        found.rows.extend([fed("d", "n"), fed("e", "no such")]);
+        assert_eq!(found.set_bases(), ["no such"]);
+        let bases = found.rows.iter().map(|row| row.basis);
+        use Basis::{Calibrated, Predicted};
+        assert_eq!(
+            bases.collect::<Vec<_>>(),
+            [Calibrated, Predicted, Calibrated, Predicted]
+        );
     }
 
     #[test]

@@ -3,11 +3,11 @@
 
 use super::driven::{Costs, Driven};
 use super::error::Stopped;
-use super::flash::causes;
+use super::flash::{causes, merges};
 use super::snapshot::Snapshot;
 use super::{FilesOutcome, Progress, RunError, precondition};
 use crate::Experiment;
-use crate::result::FlashRow;
+use crate::result::{FlashRow, Merges};
 use nandlab_block::{BlockDevice as _, Lba};
 use nandlab_ftl::Tally;
 use nandlab_nand::Contents;
@@ -22,6 +22,8 @@ pub struct Again {
     pub ns: Nanos,
     /// Flash operations by cause.
     pub causes: Vec<FlashRow>,
+    /// Merges and folds.
+    pub merges: Merges,
     /// Everything the layer did, formatting and filling included.
     pub tally: Tally,
 }
@@ -87,6 +89,7 @@ pub fn run_again(experiment: &Experiment, run: &FilesOutcome) -> Result<Again, R
     Ok(Again {
         ns: clock.now() - began,
         causes: causes(before.tally(), &tally),
+        merges: merges(before.tally(), &tally),
         tally,
     })
 }

@@ -94,7 +94,8 @@ fn lifetime(rated: u64, good: u64, written: u64, erases: u64) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-fn merges(before: &Tally, after: &Tally) -> Merges {
+/// Merges and folds between two looks.
+pub(super) fn merges(before: &Tally, after: &Tally) -> Merges {
     let (a, b) = (after.merges, before.merges);
     Merges {
         switch: a.switch - b.switch,

@@ -62,29 +62,14 @@ pub fn time(cells: &Cells) -> Exhibit {
         let busy =
             flash.die_busy.iter().sum::<f64>() / flash.die_busy.len().max(1) as f64 * cell.bare;
         let calls = cell.run.calls_ns as f64 / 1e9;
-        let values = [
-            cell.bare,
-            busy,
-            calls,
-            cell.bare - busy - calls,
-            cell.seconds - cell.bare,
-            cell.seconds,
-        ];
+        let values = [cell.bare, busy, calls, cell.bare - busy - calls];
         line(named(cell), values.map(|seconds| format!("{seconds:.1}")))
     };
     Exhibit::table(
         "Where the time goes",
         "Seconds. Chip: the die at work, driver and transfers included as far as they overlap. Calls: the file system's own instructions. Rest: block layer, translation \
-                layer, transfers, NVRAM. Calibrated: the layer's constant times the sectors written.",
-        [
-            "",
-            "without calibration",
-            "chip",
-            "calls",
-            "rest",
-            "calibrated",
-            "in all",
-        ],
+                layer, transfers, NVRAM. Nothing calibrated.",
+        ["", "in all", "chip", "calls", "rest"],
         cells.all().iter().map(row),
     )
 }

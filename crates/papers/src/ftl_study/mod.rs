@@ -5,16 +5,16 @@
 //! Table 1 and Figure 2, then what the paper leaves open: other layers, the options of each layer,
 //! where the partition begins, and a write cache inside the layer, which it names as future work.
 //!
-//! *Calibration.* One constant a layer: time for each sector written, so that its No-Hot cell fits.
-//! A synchronous driver makes times additive, so the constant follows from a run without it. The
-//! Hot cell is then a prediction. Layers that are not in Table 1 get none.
+//! *Calibration.* One constant, of the board: time for each sector written, the same for all layers.
+//! Table 1 stands bare first, and then, in rows of their own, with the constant. Claims are judged
+//! bare.
 
 mod cells;
 mod figures;
 mod sweeps;
 
 use super::{Claim, Found, PaperError, Row, Watch, once, range};
-use cells::{Cells, LAYERS, Layer, Study};
+use cells::{BOARD, Cells, LAYERS, Layer, Study, TABLE_1};
 use nandlab_lab::verdict::Verdict;
 
 /// Runs all of it.
@@ -29,13 +29,19 @@ pub fn reproduce(watch: Watch<'_>) -> Result<Found, PaperError> {
             .flat_map(|layer| [true, false].map(|hot| table_1(&study, &cells, layer, hot)))
             .collect::<Vec<Row>>()
     };
-    let gains = LAYERS
-        .iter()
-        .filter_map(|layer| gain(&study, &cells, layer));
     let mut rows = table(true);
-    rows.extend(gains);
-    rows.extend(statistic(&study, &cells));
+    rows.extend(
+        TABLE_1
+            .iter()
+            .filter_map(|layer| gain(&study, &cells, layer)),
+    );
     rows.extend(table(false));
+    rows.extend(
+        TABLE_1
+            .iter()
+            .flat_map(|layer| with_board(&study, &cells, layer)),
+    );
+    rows.extend(statistic(&study, &cells));
     let mut exhibits = vec![
         figures::figure_2(&cells),
         figures::regions(&cells),
@@ -73,12 +79,11 @@ fn table_1(study: &Study, cells: &Cells, layer: &Layer, hot: bool) -> Row {
         format!("Camera-MS500 on {}, {metadata}", layer.name),
         "s",
         published,
-        cells.seconds(layer, hot),
+        cells.bare_seconds(layer, hot),
     )
 }
 
-/// How many times as fast a layer is without hot metadata; the denominator is calibrated, the
-/// numerator predicted.
+/// How many times as fast a layer is without hot metadata.
 fn gain(study: &Study, cells: &Cells, layer: &Layer) -> Option<Row> {
     let published = study.number(&format!("{}-gain", layer.key))?;
     Some(Row::new(
@@ -89,8 +94,30 @@ fn gain(study: &Study, cells: &Cells, layer: &Layer) -> Option<Row> {
         ),
         "",
         Some(published),
-        cells.seconds(layer, true) / cells.seconds(layer, false),
+        cells.bare_seconds(layer, true) / cells.bare_seconds(layer, false),
     ))
+}
+
+/// Two cells and the gain of a layer with what the board takes for each sector.
+fn with_board(study: &Study, cells: &Cells, layer: &Layer) -> [Row; 3] {
+    let [hot, cool] = [true, false].map(|hot| cells.board_seconds(layer, hot));
+    let row = |key: &str, what: &str, unit, published, measured| {
+        Row::new(
+            format!("with-board/{}/{key}", layer.key),
+            format!("with the board's constant: {}, {what}", layer.name),
+            unit,
+            published,
+            measured,
+        )
+        .resting_on(BOARD)
+    };
+    let gain = study.number(&format!("{}-gain", layer.key));
+    let [on_flash, in_nvram] = [true, false].map(|hot| study.published(layer, hot));
+    [
+        row("hot", "metadata on flash", "s", on_flash, hot),
+        row("no-hot", "metadata in NVRAM", "s", in_nvram, cool),
+        row("gain", "the one over the other", "", gain, hot / cool),
+    ]
 }
 
 /// 60 % of the writes to 0.2 % of the sectors.
@@ -122,7 +149,7 @@ fn statistic(study: &Study, cells: &Cells) -> Vec<Row> {
 
 /// What the paper claims, judged by runs in which nothing is calibrated.
 fn claims(cells: &Cells, sweeps: &sweeps::Sweeps) -> Vec<Claim> {
-    let [nftl, bast, fast] = cells::TABLE_1.map(|layer| {
+    let [nftl, bast, fast] = TABLE_1.map(|layer| {
         (
             cells.bare_seconds(&layer, true),
             cells.bare_seconds(&layer, false),
@@ -149,19 +176,20 @@ fn claims(cells: &Cells, sweeps: &sweeps::Sweeps) -> Vec<Claim> {
         Claim::new(
             "log-beats-fast",
             "With hot metadata the log-block scheme is faster than FAST",
-            once(bast.0 / fast.0).below(1.0),
+            cells.fast_over_bast().above(1.0),
             format!(
-                "log {:.0} s, FAST {:.0} s as declared; over all of FAST's options and places of the partition, FAST is the slower in {slower} of {of}",
-                bast.0, fast.0
+                "log {:.0} s, FAST {:.0} s as declared, FAST over log {}; over all of FAST's options and places of the partition, FAST is the slower in {slower} of {of}",
+                bast.0,
+                fast.0,
+                cells.fast_over_bast().told(|ratio| format!("{ratio:.3}"))
             ),
         ),
+        misses_switches(cells),
         Claim::new(
             "replacement-best-without-hot",
             "Without hot metadata the replacement-block scheme is the fastest",
             once(nftl.1 / bast.1.min(fast.1)).below(1.0),
-            format!(
-                "replacement, log and FAST: {cool}; the calibrated cells agree by construction and prove nothing"
-            ),
+            format!("replacement, log and FAST: {cool}"),
         ),
         Claim::new(
             "gap-vanishes",
@@ -183,6 +211,20 @@ fn claims(cells: &Cells, sweeps: &sweeps::Sweeps) -> Vec<Claim> {
             ),
         ),
     ]
+}
+
+/// What the paper gives as the reason why FAST is behind.
+fn misses_switches(cells: &Cells) -> Claim {
+    let ratio = cells.switches_fast_over_bast();
+    Claim::new(
+        "fast-misses-switch-merges",
+        "FAST misses opportunities to switch merge that the log-block scheme takes: it makes a tenth fewer or less",
+        ratio.map_or(Verdict::Undecided, |ratio| ratio.below(0.9)),
+        ratio.map_or("no switch merges".into(), |ratio| {
+            let told = ratio.told(|ratio| format!("{ratio:.3}"));
+            format!("FAST's over the log-block scheme's, metadata on flash: {told}")
+        }),
+    )
 }
 
 /// The largest over the least.

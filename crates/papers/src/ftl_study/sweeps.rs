@@ -78,6 +78,10 @@ struct Served {
 pub struct Sweeps {
     /// For each place: BAST, and FAST with each of its options, in seconds.
     places: Vec<[f64; 1 + FAST.len()]>,
+    /// Their switch merges.
+    switches: Vec<[u64; 1 + FAST.len()]>,
+    /// FAST over BAST as published.
+    published: Option<f64>,
     nftl: Vec<Served>,
     /// For each layer of Table 1 and each policy: one for each size.
     cached: Vec<Served>,
@@ -111,12 +115,20 @@ pub fn run(study: &Study, cells: &Cells, watch: Watch<'_>) -> Result<Sweeps, Pap
         .each(&wanted, |settings| serve(study, cells, settings))?;
     let cached = served.split_off(cached_from);
     let nftl = served.split_off(nftl_from);
-    let places = served
-        .chunks_exact(1 + FAST.len())
+    let chunks = || served.chunks_exact(1 + FAST.len());
+    let places = chunks()
         .map(|chunk| std::array::from_fn(|at| chunk[at].seconds))
         .collect();
+    let switches = chunks()
+        .map(|chunk| std::array::from_fn(|at| chunk[at].again.merges.switch))
+        .collect();
+    let published = study
+        .published(&fast, true)
+        .zip(study.published(&bast, true));
     Ok(Sweeps {
         places,
+        switches,
+        published: published.map(|(fast, bast)| fast / bast),
         nftl,
         cached,
     })
@@ -153,6 +165,7 @@ impl Sweeps {
             self.fast_summary(),
             self.nftl_options(),
             self.fast_grid(),
+            self.fast_map(),
         ]
     }
 
@@ -211,6 +224,49 @@ impl Sweeps {
                     of old, lies as one at 31.",
             heads,
             self.places.iter().enumerate().map(row),
+        )
+    }
+
+    /// Whether a ratio is within a tenth of the published one.
+    fn reaches(&self, ratio: f64) -> bool {
+        self.published
+            .is_some_and(|published| (ratio / published - 1.0).abs() <= 0.1)
+    }
+
+    fn fast_map(&self) -> Exhibit {
+        let cell = |place: &[f64], switches: &[u64], at: usize| {
+            let ratio = place[at] / place[0];
+            let mark = if self.reaches(ratio) { "*" } else { "" };
+            format!("{ratio:.2}{mark} ({})", switches[at])
+        };
+        let both = self.places.iter().zip(&self.switches).enumerate();
+        let row = |(first, (place, switches)): (usize, (&[f64; 5], &[u64; 5]))| {
+            let fast = (1..place.len()).map(|at| cell(place, switches, at));
+            line(
+                first.to_string(),
+                [format!("({})", switches[0])].into_iter().chain(fast),
+            )
+        };
+        let reached = (1..=FAST.len()).map(|at| {
+            let found = self.places.iter();
+            let found = found.filter(|place| self.reaches(place[at] / place[0]));
+            format!("{} of {}", found.count(), self.places.len())
+        });
+        let sum = line(
+            "reach the published ratio",
+            [String::new()].into_iter().chain(reached),
+        );
+        let heads = ["first sector", "BAST"]
+            .into_iter()
+            .chain(FAST.iter().map(|(name, _)| *name));
+        let published = self.published.unwrap_or(f64::NAN);
+        Exhibit::table(
+            "FAST over BAST: every cell",
+            &format!(
+                "Seconds of FAST over those of BAST at the same place, metadata on flash, nothing calibrated; switch merges in brackets. A star: within a tenth of the published {published:.2}."
+            ),
+            heads,
+            [sum].into_iter().chain(both.map(row)),
         )
     }
 

@@ -70,23 +70,25 @@ fn the_ftl_study_prints_rows_claims_and_assumptions_and_its_counts_follow_from_t
         ("bast", 1116.10, 350.33),
         ("fast", 2200.72, 331.29),
     ] {
-        let (hot_row, cool_row) = (
-            row(&format!("table-1/{layer}/hot")),
-            row(&format!("table-1/{layer}/no-hot")),
-        );
-        assert_eq!(
-            (hot_row["published"].as_f64(), hot_row["basis"].as_str()),
-            (Some(hot), Some("predicted"))
-        );
-        assert_eq!(
-            (cool_row["published"].as_f64(), cool_row["basis"].as_str()),
-            (Some(cool), Some("calibrated"))
-        );
+        let cell = |part: &str, key: &str| row(&format!("{part}/{layer}/{key}"));
+        for (part, basis) in [("table-1", "predicted"), ("with-board", "calibrated")] {
+            for (key, published) in [("hot", hot), ("no-hot", cool)] {
+                let found = cell(part, key);
+                assert_eq!(
+                    (found["published"].as_f64(), found["basis"].as_str()),
+                    (Some(published), Some(basis)),
+                    "{found}"
+                );
+            }
+        }
+        let seconds = |part: &str| cell(part, "no-hot")["measured"].as_f64().unwrap();
+        assert!(seconds("with-board") > seconds("table-1"));
         assert!(
-            (cool_row["measured"].as_f64().unwrap() - cool).abs() < 1e-6,
-            "calibrated: {cool_row}"
+            (seconds("with-board") / cool - 1.0).abs() < 0.1,
+            "one constant for three cells"
         );
-        assert!(hot_row["measured"].as_f64().unwrap() > cool, "{hot_row}");
+        let gains = ["section-5", "with-board"].map(|part| cell(part, "gain")["basis"].as_str());
+        assert_eq!(gains, [Some("predicted"), Some("calibrated")]);
     }
     parts(&study, "ftl-study");
     let share = row("figure-2/metadata-writes")["measured"]
