@@ -96,7 +96,7 @@ fn own(of: &Reproduction) -> [TableExhibit; 3] {
     [
         TableExhibit::new(
             "Numbers",
-            "A calibrated value agrees by construction: one constant was chosen so that it does.",
+            "A calibrated value shows nothing: a constant in it was chosen with published values in view.",
             ["", "unit", "published", "here", "difference", "basis"],
             of.result.rows.iter().map(row),
         ),

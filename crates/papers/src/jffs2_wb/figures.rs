@@ -1,7 +1,7 @@
 //! Table 2, Figure 3, and the tables behind them.
 
 use super::cells::{BLOCKS, Cell, Cells, ELSEWHERE, LOOKED_AT, OPTIONS, Place, SYSTEMS, What};
-use super::published::{CLASSES, FILLS, SIZES, TABLE};
+use super::published::{CLASSES, SIZES, TABLE};
 use crate::{Drawn, Exhibit, Figure, Quantity, line};
 use nandlab_stack::units::write_size;
 use nandlab_workload::Op;
@@ -37,28 +37,22 @@ pub fn table(cells: &Cells, system: usize) -> Exhibit {
 
 /// How often the write buffer is filled.
 pub fn fills(cells: &Cells) -> Exhibit {
-    let row = |(at, size): (usize, &u64)| {
+    let row = |size: &u64| {
         let cell = cells.of(1, *size, 4096);
         // A node of 68 bytes and what Linux's zlib makes of a page of zeros, 48
         // (docs/kernel-costs.md).
         let by_linux = (size >> 12) * 116 / 2048;
         vec![
             write_size(*size),
-            TABLE[1].counts[at][FILLS].to_string(),
             cell.programs().to_string(),
             by_linux.to_string(),
         ]
     };
     Exhibit::table(
         "Fills of JFFS2's write buffer",
-        "A page of zeros becomes a short node, and many nodes a page of the flash. The paper's class of 4 to 5 ms has about as many writes as there are such fills. Our zlib makes 33 bytes of a page of zeros, Linux's 48, so that ours come a little later.",
-        [
-            "",
-            "published, 4< ms",
-            "page programs here",
-            "if a page became 48 bytes",
-        ],
-        SIZES.iter().enumerate().map(row),
+        "A page of zeros becomes a short node, and many nodes a page of the flash. Our zlib makes 33 bytes of a page of zeros, Linux's 48, so that ours come a little later.",
+        ["", "page programs here", "if a page became 48 bytes"],
+        SIZES.iter().map(row),
     )
 }
 

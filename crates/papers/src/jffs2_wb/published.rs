@@ -70,9 +70,6 @@ pub const TABLE: [Part; 3] = [
     },
 ];
 
-/// JFFS2's class that its write buffer's fills make up, by this reading: "4<".
-pub const FILLS: usize = 3;
-
 impl Part {
     /// Latencies by class.
     pub fn classify(&self, latencies: impl Iterator<Item = u64>) -> [u32; CLASSES] {
@@ -86,6 +83,17 @@ impl Part {
             counts[at] += 1;
         }
         counts
+    }
+
+    /// How far two distributions of latencies are apart: the largest distance between the shares
+    /// below a bound of a class (Kolmogorov-Smirnov, at the bounds).
+    pub fn distance(&self, a: &[u32; CLASSES], b: &[u32; CLASSES]) -> f64 {
+        let share = |counts: &[u32; CLASSES], class: usize| {
+            let all: u32 = counts.iter().sum();
+            f64::from(counts[..class].iter().sum::<u32>()) / f64::from(all.max(1))
+        };
+        let apart = |class| (share(a, class) - share(b, class)).abs();
+        (1..CLASSES).map(apart).fold(0.0, f64::max)
     }
 
     /// The share of writes that are not slow.
@@ -119,5 +127,13 @@ mod tests {
             TABLE[2].classify([1, 299_999, 300_000, 99_999_999, 100_000_000, u64::MAX].into_iter());
         assert_eq!(counts, [2, 1, 0, 0, 1, 1, 1]);
         assert_eq!(TABLE[2].quick(&counts), 0.5);
+    }
+
+    #[test]
+    fn distributions_are_as_far_apart_as_they_are_at_their_worst_bound() {
+        let [a, b] = [[6, 2, 2, 0, 0, 0, 0], [1, 2, 7, 0, 0, 0, 0]];
+        assert_eq!(TABLE[0].distance(&a, &a), 0.0);
+        assert!((TABLE[0].distance(&a, &b) - 0.5).abs() < 1e-12);
+        assert_eq!(TABLE[0].distance(&a, &[0, 0, 0, 0, 0, 0, 9]), 1.0);
     }
 }

@@ -84,7 +84,7 @@ fn the_ftl_study_prints_rows_claims_and_assumptions_and_its_counts_follow_from_t
         let seconds = |part: &str| cell(part, "no-hot")["measured"].as_f64().unwrap();
         assert!(seconds("with-board") > seconds("table-1"));
         assert!(
-            (seconds("with-board") / cool - 1.0).abs() < 0.1,
+            (seconds("with-board") / cool - 1.0).abs() < 0.15,
             "one constant for three cells"
         );
         let gains = ["section-5", "with-board"].map(|part| cell(part, "gain")["basis"].as_str());
@@ -308,6 +308,7 @@ fn jffs2_wb_shows_table_and_figure_and_judges_the_claims() {
     let claims = verdicts(&paper);
     // EXT2 pays for pdflush at 8 MB already, and whoever defers work does no more of it than JFFS2.
     let expected = [
+        ("distributions", "fails"),
         ("wb-quick", "holds"),
         ("wb-faster", "fails"),
         ("threshold", "fails"),
@@ -324,8 +325,8 @@ fn jffs2_wb_shows_table_and_figure_and_judges_the_claims() {
         .collect();
     assert_eq!(fills.len(), 6);
     for row in fills {
-        let ratio = row["measured"].as_f64().unwrap() / row["published"].as_f64().unwrap();
-        assert!((0.85..1.15).contains(&ratio), "{row}");
+        assert!(row["published"].is_null(), "a count is no latency: {row}");
+        assert!(row["measured"].as_f64().unwrap() > 0.0, "{row}");
     }
     // What the routine takes off the writer somebody writes: every element, once.
     let at_work = table(&paper, "The routine at work");
