@@ -126,7 +126,7 @@ fn on_distributions(cells: &Cells) -> Claim {
         let mut pairs = SIZES.iter().zip(distances).take(WITHIN);
         pairs.all(|(size, distance)| *distance < critical(*size))
     };
-    let told = SYSTEMS.iter().zip(&all).map(|(system, distances)| {
+    let measured = SYSTEMS.iter().zip(&all).map(|(system, distances)| {
         let each = distances.iter().map(|distance| format!("{distance:.3}"));
         format!("{}: {}", system.name, listed(each))
     });
@@ -139,7 +139,7 @@ fn on_distributions(cells: &Cells) -> Claim {
         Verdict::of(all.iter().all(is_same)),
         format!(
             "distance, 1 to 32 MB: {}; needed below {}",
-            told.collect::<Vec<_>>().join("; "),
+            measured.collect::<Vec<_>>().join("; "),
             listed(needed)
         ),
     )

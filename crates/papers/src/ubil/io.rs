@@ -3,7 +3,7 @@
 use crate::PaperError;
 use crate::runs::{Described, Runs, Settings, Variant, Watch, described, variant};
 use nandlab_lab::run::{FilesOutcome, PhaseOutcome};
-use nandlab_lab::verdict::{SEEDS, Sample};
+use nandlab_lab::verdict::Sample;
 
 /// The experiment.
 pub const IOZONE: Described = described!("ubil/iozone.toml");
@@ -40,6 +40,9 @@ pub const UBIL: usize = 1;
 pub const WITH_HEADERS: usize = 2;
 /// Those whose rates are compared, with several seeds each.
 const COMPARED: usize = 3;
+/// How many. One run in ten reads five per cent faster or slower than the rest, so that ten do not
+/// settle a difference of one per cent.
+const SEEDS: usize = 20;
 
 /// Phases of IOzone, and what the paper calls those that it has.
 pub const PHASES: [(&str, &str); 6] = [
