@@ -182,6 +182,13 @@ impl<D: BlockDevice> Ext<D> {
                 (owned.into(), 0),
             );
         }
+        let (block, at) = self.inode_place(number);
+        let high = le32(self.store.block(block)?, at + LENGTH_HIGH);
+        let length = u64::from(high) << 32 | inode.size & u64::from(u32::MAX);
+        let most = self.store.layout.mapped_bytes_max();
+        if length > most {
+            walk.wrong(number, "length of a reserved inode", (length, most));
+        }
         let mut blocks = 0;
         self.check_blocks(walk, number, inode, &mut blocks)?;
         self.check_units(walk, number, inode, blocks);

@@ -15,9 +15,11 @@ pub enum Finding {
         /// Its first block.
         first: u32,
     },
-    /// The first of the two superblocks is not valid; the second counts.
-    #[error("first superblock: {error}; the second one counts")]
+    /// One of the two superblocks is not valid; the other counts.
+    #[error("{} superblock: {error}; the other one counts", if *.block == 0 { "first" } else { "second" })]
     Super {
+        /// Its block: 0 or 1.
+        block: u32,
         /// Why.
         error: crate::F2fsError,
     },

@@ -65,7 +65,13 @@ impl<D: BlockDevice> F2fs<D> {
                 Some(byte(self.checkpoint.start(&self.layout)))
             }
             Finding::Quota { .. } => Some(superblock::OFFSET as u64),
-            Finding::Super { ref error } => self.place_of_error(error),
+            Finding::Super { block, ref error } => {
+                let fields = match error {
+                    F2fsError::Super { .. } => byte(block),
+                    _ => 0,
+                };
+                Some(fields + self.place_of_error(error)?)
+            }
             Finding::Unreadable { nid, ref error } => {
                 self.place_of_error(error).or_else(|| self.node_byte(nid))
             }

@@ -11,9 +11,9 @@ use crate::{
     format::{BLOCK, FIRST_NID, NAT_ENTRIES, NULL, inode, le16, le32},
     node::kind,
     summary::NatEntry,
-    superblock::feature,
+    superblock::{self, Layout, feature},
 };
-use nandlab_block::BlockDevice;
+use nandlab_block::{BlockDevice, BlockError};
 use nandlab_vfs::{FileType, NAME_MAX};
 
 /// The address that the entries of the two inodes without nodes have.
@@ -70,10 +70,7 @@ impl<D: BlockDevice> F2fs<D> {
         if let Some(first) = self.checkpoint.torn(&mut self.disk, &self.layout)? {
             check.report.add(Finding::Pack { first });
         }
-        if let Some(error) = &self.first_super {
-            let error = error.clone();
-            check.report.add(Finding::Super { error });
-        }
+        self.check_supers(check)?;
         let has_quota = self.layout.has(feature::QUOTA);
         for (kind, ino) in self.layout.quotas.into_iter().enumerate() {
             let exists = has_quota && check.is_inode(ino);
@@ -83,6 +80,25 @@ impl<D: BlockDevice> F2fs<D> {
         }
         for ino in &self.no_orphans {
             check.report.add(Finding::Orphan { ino: *ino });
+        }
+        Ok(())
+    }
+
+    /// Both superblocks: one of them counts, the other is its spare.
+    fn check_supers(&mut self, check: &mut Check) -> Result<(), F2fsError> {
+        if let Some(error) = self.first_super.clone() {
+            check.report.add(Finding::Super { block: 0, error });
+            return Ok(());
+        }
+        let blocks = self.disk.blocks();
+        let second = self.disk.read(1).and_then(|block| {
+            let fields = superblock::OFFSET..superblock::OFFSET + superblock::BYTES;
+            Layout::parse(&block[fields], blocks)
+        });
+        match second {
+            Err(error @ F2fsError::Device(BlockError::PowerCut)) => return Err(error),
+            Err(error) => check.report.add(Finding::Super { block: 1, error }),
+            Ok(_) => {}
         }
         Ok(())
     }

@@ -171,6 +171,8 @@ impl Layout {
         };
         expect(at::MAGIC, "magic number", MAGIC, "0xF2F52010")?;
         check_crc(bytes)?;
+        check_sectors(bytes)?;
+        check_extensions(bytes)?;
         expect(at::LOG_BLOCK, "size of a block", 12, "2^12 bytes")?;
         expect(at::LOG_SEGMENT, "size of a segment", 9, "2^9 blocks")?;
         expect(at::SEGMENTS_CP, "segments for checkpoints", 2, "2")?;
@@ -207,13 +209,11 @@ impl Layout {
     }
 
     fn with_extensions(mut self, bytes: &[u8]) -> Self {
-        let (cold, hot) = (
-            le32(bytes, at::EXTENSION_COUNT).min(64) as usize,
-            usize::from(bytes[at::HOT_EXTENSIONS]),
-        );
+        let cold = le32(bytes, at::EXTENSION_COUNT) as usize;
+        let hot = usize::from(bytes[at::HOT_EXTENSIONS]);
         let extension = |i: usize| core::array::from_fn(|j| bytes[at::EXTENSIONS + 8 * i + j]);
         self.cold = (0..cold).map(extension).collect();
-        self.hot = (cold..(cold + hot).min(64)).map(extension).collect();
+        self.hot = (cold..cold + hot).map(extension).collect();
         self
     }
 
@@ -373,6 +373,54 @@ fn check_crc(bytes: &[u8]) -> Result<(), F2fsError> {
             field: "checksum",
             found: found.into(),
             expected: "that of the bytes before",
+        }),
+    }
+}
+
+/// Linux takes sectors of 512 to 4096 bytes of which whole ones make a block (`fs/f2fs/super.c`,
+/// `sanity_check_raw_super`).
+fn check_sectors(bytes: &[u8]) -> Result<(), F2fsError> {
+    let size = le32(bytes, at::LOG_SECTOR);
+    let of_block = le32(bytes, at::LOG_SECTORS_PER_BLOCK);
+    let wrong = |offset: usize, field, found: u32, expected| {
+        Err(F2fsError::Super {
+            offset: offset as u16,
+            field,
+            found: found.into(),
+            expected,
+        })
+    };
+    if !(9..=12).contains(&size) {
+        return wrong(
+            at::LOG_SECTOR,
+            "size of a sector",
+            size,
+            "2^9 to 2^12 bytes",
+        );
+    }
+    if size + of_block.min(12) != 12 {
+        let expected = "as many as fill 2^12 bytes";
+        return wrong(
+            at::LOG_SECTORS_PER_BLOCK,
+            "sectors of a block",
+            of_block,
+            expected,
+        );
+    }
+    Ok(())
+}
+
+/// There is room for 64 name extensions, hot ones included.
+fn check_extensions(bytes: &[u8]) -> Result<(), F2fsError> {
+    let cold = u64::from(le32(bytes, at::EXTENSION_COUNT));
+    let hot = u64::from(bytes[at::HOT_EXTENSIONS]);
+    match cold + hot <= 64 {
+        true => Ok(()),
+        false => Err(F2fsError::Super {
+            offset: at::EXTENSION_COUNT as u16,
+            field: "name extensions",
+            found: cold + hot,
+            expected: "at most 64",
         }),
     }
 }

@@ -287,3 +287,37 @@ fn names_that_no_path_can_hold_and_names_given_twice_are_damage() {
         assert_eq!(finding.severity(), Severity::Damage, "{finding}");
     }
 }
+
+#[test]
+fn a_bad_copy_of_the_superblock_is_a_note_and_two_are_no_volume() {
+    const SUPERBLOCKS: [u64; 2] = [1024, 4096 + 1024];
+    let harms: [(&str, u64, &[u8]); 3] = [
+        ("size of a sector", 8, &[137]),
+        ("sectors of a block", 12, &[4]),
+        ("name extensions", 1148, &[0xFF; 4]),
+    ];
+    for (field, at, value) in harms {
+        for block in 0..2 {
+            let mut disk = ram(60 * 1024);
+            format(&mut disk, &Format::default()).unwrap();
+            let wrong = SUPERBLOCKS[block] + at;
+            poke(&mut disk, wrong, value);
+            let mut f2fs = read_only(&mut disk);
+            let found = f2fs.check().unwrap().findings;
+            let [finding] = &found[..] else {
+                panic!("{field}: {found:?}")
+            };
+            assert_eq!(finding.severity(), Severity::Note, "{finding}");
+            assert!(finding.to_string().contains(field), "{finding}");
+            assert_eq!(f2fs.place_of(finding), Some(wrong), "{finding}");
+            drop(f2fs);
+            if block == 0 {
+                let (_, text) = fsck(&mut disk);
+                assert!(text.contains("superblock at 0x0"), "{text}");
+            }
+            poke(&mut disk, SUPERBLOCKS[1 - block] + at, value);
+            let error = F2fs::mount(&mut disk, Options::default()).err().unwrap();
+            assert!(error.to_string().contains(field), "{error}");
+        }
+    }
+}

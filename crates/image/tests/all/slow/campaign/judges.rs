@@ -43,7 +43,10 @@ pub fn complaints(format: Format, image: &Path, ours: &[String]) -> Said {
     let silent = succeeded && complaints.is_empty();
     // The tool fails for a reason that it does not print.
     if complaints.is_empty() && !succeeded {
-        unknown.push(printed.lines().last().unwrap_or_default().to_owned());
+        let last = printed.lines().last().unwrap_or_default().trim();
+        if !is_known(format, last, ours) {
+            unknown.push(last.to_owned());
+        }
     }
     Said {
         silent,

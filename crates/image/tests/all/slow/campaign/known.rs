@@ -251,7 +251,7 @@ pub const KNOWN: &[Known] = &[
         "Fixing first cluster in FAT",
         Reported("first table entry"),
     ),
-    line(F2fs, "Checkpoint is polluted", Reported("first superblock")),
+    line(F2fs, "Checkpoint is polluted", Reported("superblock:")),
     line(F2fs, "SIT valid block bitmap", Reported("used by nothing")),
     line(
         F2fs,
