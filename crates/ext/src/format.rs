@@ -4,6 +4,7 @@
 //! `Documentation/filesystems/ext4`), nothing more; everything is little-endian.
 
 use crate::ExtError;
+use alloc::{format, string::String, vec::Vec};
 pub(crate) use nandlab_block::bytes::{le16, le32, put16, put32};
 
 /// Byte of the device at which the superblock lies.
@@ -65,6 +66,21 @@ pub(crate) mod ro_compat {
     pub const EXTRA_ISIZE: u32 = 0x40;
     /// What is understood here.
     pub const KNOWN: u32 = SPARSE_SUPER | LARGE_FILE | EXTRA_ISIZE;
+    /// The others that Linux has, all of ext4.
+    pub const NAMES: &[(u32, &str)] = &[
+        (0x8, "huge_file"),
+        (0x10, "uninit_bg"),
+        (0x20, "dir_nlink"),
+        (0x80, "snapshot"),
+        (0x100, "quota"),
+        (0x200, "bigalloc"),
+        (0x400, "metadata_csum"),
+        (0x1000, "read-only"),
+        (0x2000, "project"),
+        (0x4000, "shared_blocks"),
+        (0x8000, "verity"),
+        (0x10000, "orphan_present"),
+    ];
 }
 
 /// Fields of the superblock.
@@ -456,6 +472,18 @@ impl Layout {
         let numbers = u64::from(self.numbers());
         let blocks = u64::from(DIRECT) + numbers + numbers.pow(2) + numbers.pow(3);
         blocks * u64::from(self.block)
+    }
+
+    /// The features that only reading is possible without, and whose structures no check looks at.
+    pub fn unchecked_features(&self) -> Vec<String> {
+        let unknown = self.ro_compat & !ro_compat::KNOWN;
+        let bits = (0..u32::BITS).map(|bit| 1 << bit);
+        let name = |bit: u32| {
+            let mut names = ro_compat::NAMES.iter();
+            let known = names.find(|(of, _)| *of == bit);
+            known.map_or_else(|| format!("{bit:#x}"), |(_, name)| (*name).into())
+        };
+        bits.filter(|bit| unknown & bit != 0).map(name).collect()
     }
 
     /// Bytes of the longest file: three levels of block numbers, and `i_blocks` in 32 bits counts

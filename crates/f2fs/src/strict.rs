@@ -139,6 +139,15 @@ impl<D: BlockDevice> F2fs<D> {
             let extra = flags & inode::EXTRA_ATTR;
             wrong("flag of extra attributes", extra.into(), 0);
         }
+        let (own, field) = match kind(bytes) {
+            Some(FileType::File | FileType::Symlink) => {
+                (inode::INLINE_DATA, "flag of names in the inode")
+            }
+            Some(FileType::Directory) => (inode::INLINE_DENTRY, "flag of contents in the inode"),
+            _ => (0, "flag of contents or names in the inode"),
+        };
+        let inline = flags & (inode::INLINE_DATA | inode::INLINE_DENTRY);
+        wrong(field, (inline & !own).into(), 0);
         // The bytes of a directory's depth count failed moves of a pinned file.
         if kind(bytes) == Some(FileType::File) && flags & inode::PINNED == 0 {
             let moves = le16(bytes, inode::DEPTH);

@@ -252,7 +252,16 @@ fn unseen(volume: &Volume) -> Vec<String> {
         let holds = one.holds.filter(|_| volume.looked_into != Some(one.id))?;
         Some(format!("{holds} in volume {} ({})", one.id, one.name))
     });
-    others.collect()
+    others.chain(features_of_ext4(volume)).collect()
+}
+
+/// What features add to a volume that can be read without them.
+fn features_of_ext4(volume: &Volume) -> Option<String> {
+    let Some(Mounted::Ext(fs)) = &volume.mounted else {
+        return None;
+    };
+    let features = fs.layout().unchecked_features();
+    (!features.is_empty()).then(|| format!("what features of ext4 add: {}", features.join(", ")))
 }
 
 /// Of a file system whose end is lacking: whatever cannot be had of its tree. What its structures

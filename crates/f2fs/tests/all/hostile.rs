@@ -189,7 +189,17 @@ fn as_many_links_as_can_be_counted_are_not_one_more() {
 #[test]
 fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
     type Seen = fn(&Finding) -> bool;
-    let harms: [(&str, u64, &[u8], Seen); 6] = [
+    let harms: [(&str, u64, &[u8], Seen); 7] = [
+        ("names in a file", 3, &[0x05], |f| {
+            matches!(
+                f,
+                Finding::Field {
+                    field: "flag of names in the inode",
+                    found: 4,
+                    ..
+                }
+            )
+        }),
         ("blocks", 24, &[9, 9], |f| {
             matches!(
                 f,

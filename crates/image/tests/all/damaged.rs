@@ -4,7 +4,7 @@ use nandlab_block::{BlockDevice, Lba, Ram};
 use nandlab_ext::Ext;
 use nandlab_fat::{Bits, Fat};
 use nandlab_image::ImageError;
-use nandlab_image::check::{Severity, check, unlisted};
+use nandlab_image::check::{Severity, Verdict, check, unlisted};
 use nandlab_image::edit::edit;
 use nandlab_image::history::History;
 use nandlab_image::left_out::left_out;
@@ -331,6 +331,22 @@ fn a_bad_name_of_ext2_is_refused_or_a_loss_and_the_rest_is_listed() {
         assert_eq!(listed, [&b"kept"[..], b"lost+found"]);
         assert!(losses.unwrap().list[0].what.contains(why));
     }
+}
+
+#[test]
+fn a_volume_with_features_of_ext4_that_no_check_looks_at_is_not_called_sound() {
+    const FEATURES: u64 = 1024 + 100;
+    let lab = Lab::new();
+    let mut disk = ram(1200);
+    nandlab_ext::format(&mut disk, &nandlab_ext::Format::default()).unwrap();
+    let checked = check(&mut open(&lab.with_disk(&mut disk))).unwrap();
+    assert_eq!(checked.verdict(), Verdict::Sound, "{checked:?}");
+    let more = word(&mut disk, FEATURES) | 0x8000_0500;
+    poke(&mut disk, FEATURES, &more.to_le_bytes());
+    let checked = check(&mut open(&lab.with_disk(&mut disk))).unwrap();
+    assert_eq!(checked.verdict(), Verdict::NotLookedAt, "{checked:?}");
+    let unseen = "what features of ext4 add: quota, metadata_csum, 0x80000000";
+    assert_eq!(checked.unseen, [unseen]);
 }
 
 #[test]
