@@ -139,6 +139,13 @@ impl<D: BlockDevice> F2fs<D> {
             let extra = flags & inode::EXTRA_ATTR;
             wrong("flag of extra attributes", extra.into(), 0);
         }
+        if features & feature::FLEXIBLE_XATTR != 0 {
+            // The extra fields say how much room attributes have. Linux 6.1 refuses an inode
+            // without them.
+            let extra = flags & inode::EXTRA_ATTR;
+            let expected = inode::EXTRA_ATTR.into();
+            wrong("flag of extra attributes", extra.into(), expected);
+        }
         let (own, field) = match kind(bytes) {
             Some(FileType::File | FileType::Symlink) => {
                 (inode::INLINE_DATA, "flag of names in the inode")
