@@ -16,7 +16,7 @@ pub enum Finding {
         first: u32,
     },
     /// One of the two superblocks is not valid; the other counts.
-    #[error("{} superblock: {error}; the other one counts", if *.block == 0 { "first" } else { "second" })]
+    #[error("{} superblock: {error}; the other one counts", ordinal(*.block))]
     Super {
         /// Its block: 0 or 1.
         block: u32,
@@ -212,6 +212,14 @@ pub enum Finding {
         /// What it should be.
         expected: u32,
     },
+}
+
+/// The name of a superblock by its block.
+fn ordinal(block: u32) -> &'static str {
+    match block {
+        0 => "first",
+        _ => "second",
+    }
 }
 
 impl report::Finding for Finding {

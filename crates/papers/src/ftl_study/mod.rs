@@ -5,9 +5,9 @@
 //! Table 1 and Figure 2, then what the paper leaves open: other layers, the options of each layer,
 //! where the partition begins, and a write cache inside the layer, which it names as future work.
 //!
-//! *Calibration.* One constant, of the board: time for each sector written, the same for all layers.
-//! Table 1 stands bare first, and then, in rows of their own, with the constant. Claims are judged
-//! bare.
+//! *Calibration.* One constant, of the board: time for each sector written, the same for all
+//! layers. Table 1 stands bare first, and then, in rows of their own, with the constant. Claims are
+//! judged bare.
 
 mod cells;
 mod figures;
@@ -218,11 +218,11 @@ fn misses_switches(cells: &Cells) -> Claim {
     let ratio = cells.switches_fast_over_bast();
     Claim::new(
         "fast-misses-switch-merges",
-        "FAST misses opportunities to switch merge that the log-block scheme takes: it makes a tenth fewer or less",
+        "FAST misses opportunities to switch merge that the log-block scheme takes: it makes nine tenths as many or fewer",
         ratio.map_or(Verdict::Undecided, |ratio| ratio.below(0.9)),
         ratio.map_or("no switch merges".into(), |ratio| {
-            let told = ratio.told(|ratio| format!("{ratio:.3}"));
-            format!("FAST's over the log-block scheme's, metadata on flash: {told}")
+            let words = ratio.told(|ratio| format!("{ratio:.3}"));
+            format!("FAST's over the log-block scheme's, metadata on flash: {words}")
         }),
     )
 }
