@@ -304,24 +304,27 @@ impl<D: BlockDevice> Gated for F2fs<D> {
     }
 }
 
+/// Reads and judges the superblock in block 0 or 1.
+pub(crate) fn read_copy<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    block: u32,
+) -> Result<Layout, F2fsError> {
+    let blocks = disk.blocks();
+    let bytes = disk.read(block)?;
+    let fields = superblock::OFFSET..superblock::OFFSET + superblock::BYTES;
+    Layout::parse(&bytes[fields], blocks)
+}
+
 /// Reads the first superblock that is valid; if it is the second, with the error of the first.
 fn read_super<D: BlockDevice>(
     disk: &mut Disk<D>,
 ) -> Result<(Layout, Option<F2fsError>), F2fsError> {
-    let blocks = disk.blocks();
-    let mut read = |addr: u32| {
-        let block = disk.read(addr)?;
-        Layout::parse(
-            &block[superblock::OFFSET..superblock::OFFSET + superblock::BYTES],
-            blocks,
-        )
-    };
-    match read(0) {
+    match read_copy(disk, 0) {
         Ok(layout) => Ok((layout, None)),
         Err(first @ (F2fsError::Feature { .. } | F2fsError::Device(BlockError::PowerCut))) => {
             Err(first)
         }
-        Err(first) => match read(1) {
+        Err(first) => match read_copy(disk, 1) {
             Ok(layout) => Ok((layout, Some(first))),
             Err(_) => Err(first),
         },

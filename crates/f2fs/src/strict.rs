@@ -9,9 +9,10 @@ use crate::{
     check::Check,
     finding::Finding,
     format::{BLOCK, FIRST_NID, NAT_ENTRIES, NULL, inode, le16, le32},
+    mount::read_copy,
     node::kind,
     summary::NatEntry,
-    superblock::{self, Layout, feature},
+    superblock::feature,
 };
 use nandlab_block::{BlockDevice, BlockError};
 use nandlab_vfs::{FileType, NAME_MAX};
@@ -90,12 +91,7 @@ impl<D: BlockDevice> F2fs<D> {
             check.report.add(Finding::Super { block: 0, error });
             return Ok(());
         }
-        let blocks = self.disk.blocks();
-        let second = self.disk.read(1).and_then(|block| {
-            let fields = superblock::OFFSET..superblock::OFFSET + superblock::BYTES;
-            Layout::parse(&block[fields], blocks)
-        });
-        match second {
+        match read_copy(&mut self.disk, 1) {
             Err(error @ F2fsError::Device(BlockError::PowerCut)) => return Err(error),
             Err(error) => check.report.add(Finding::Super { block: 1, error }),
             Ok(_) => {}

@@ -162,12 +162,7 @@ impl Layout {
     pub(crate) fn parse(bytes: &[u8], device_blocks: u64) -> Result<Self, F2fsError> {
         let expect = |offset: usize, field, expected: u32, text| match le32(bytes, offset) {
             found if found == expected => Ok(()),
-            found => Err(F2fsError::Super {
-                offset: offset as u16,
-                field,
-                found: found.into(),
-                expected: text,
-            }),
+            found => Err(wrong(offset, field, found.into(), text)),
         };
         expect(at::MAGIC, "magic number", MAGIC, "0xF2F52010")?;
         check_crc(bytes)?;
@@ -219,14 +214,7 @@ impl Layout {
 
     /// Areas follow each other, have the sizes that their contents need, and end on the device.
     fn check(&self, segment0: u32, sections: u32, device_blocks: u64) -> Result<(), F2fsError> {
-        let fail = |offset: usize, field, found: u64, expected| {
-            Err(F2fsError::Super {
-                offset: offset as u16,
-                field,
-                found,
-                expected,
-            })
-        };
+        let fail = |offset, field, found, expected| Err(wrong(offset, field, found, expected));
         let after =
             |start: u32, segments: u32| u64::from(start) + u64::from(segments) * u64::from(SEGMENT);
         let areas = [
@@ -361,6 +349,16 @@ impl Layout {
     }
 }
 
+/// The error for a wrong field.
+fn wrong(offset: usize, field: &'static str, found: u64, expected: &'static str) -> F2fsError {
+    F2fsError::Super {
+        offset: offset as u16,
+        field,
+        found,
+        expected,
+    }
+}
+
 fn check_crc(bytes: &[u8]) -> Result<(), F2fsError> {
     if le32(bytes, at::FEATURE) & feature::SB_CHECKSUM == 0 {
         return Ok(());
@@ -368,12 +366,10 @@ fn check_crc(bytes: &[u8]) -> Result<(), F2fsError> {
     let (found, expected) = (le32(bytes, at::CRC), crc(MAGIC, &bytes[..at::CRC]));
     match found == expected && le32(bytes, at::CHECKSUM_OFFSET) as usize == at::CRC {
         true => Ok(()),
-        false => Err(F2fsError::Super {
-            offset: at::CRC as u16,
-            field: "checksum",
-            found: found.into(),
-            expected: "that of the bytes before",
-        }),
+        false => {
+            let expected = "that of the bytes before";
+            Err(wrong(at::CRC, "checksum", found.into(), expected))
+        }
     }
 }
 
@@ -382,30 +378,24 @@ fn check_crc(bytes: &[u8]) -> Result<(), F2fsError> {
 fn check_sectors(bytes: &[u8]) -> Result<(), F2fsError> {
     let size = le32(bytes, at::LOG_SECTOR);
     let of_block = le32(bytes, at::LOG_SECTORS_PER_BLOCK);
-    let wrong = |offset: usize, field, found: u32, expected| {
-        Err(F2fsError::Super {
-            offset: offset as u16,
-            field,
-            found: found.into(),
-            expected,
-        })
-    };
     if !(9..=12).contains(&size) {
-        return wrong(
+        let expected = "2^9 to 2^12 bytes";
+        return Err(wrong(
             at::LOG_SECTOR,
             "size of a sector",
-            size,
-            "2^9 to 2^12 bytes",
-        );
+            size.into(),
+            expected,
+        ));
     }
     if size + of_block.min(12) != 12 {
         let expected = "as many as fill 2^12 bytes";
-        return wrong(
-            at::LOG_SECTORS_PER_BLOCK,
+        let offset = at::LOG_SECTORS_PER_BLOCK;
+        return Err(wrong(
+            offset,
             "sectors of a block",
-            of_block,
+            of_block.into(),
             expected,
-        );
+        ));
     }
     Ok(())
 }
@@ -416,12 +406,10 @@ fn check_extensions(bytes: &[u8]) -> Result<(), F2fsError> {
     let hot = u64::from(bytes[at::HOT_EXTENSIONS]);
     match cold + hot <= 64 {
         true => Ok(()),
-        false => Err(F2fsError::Super {
-            offset: at::EXTENSION_COUNT as u16,
-            field: "name extensions",
-            found: cold + hot,
-            expected: "at most 64",
-        }),
+        false => {
+            let field = "name extensions";
+            Err(wrong(at::EXTENSION_COUNT, field, cold + hot, "at most 64"))
+        }
     }
 }
 

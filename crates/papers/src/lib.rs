@@ -104,7 +104,8 @@ impl Paper {
         let dangling = found.set_bases();
         if let Some(id) = dangling.first() {
             let what = format!(
-                "an assumption had {id} in view, or a row rests on it; there is no such row, claim or assumption"
+                "an assumption had {id} in view, or a row rests on it; there is no such row, \
+                claim or assumption"
             );
             return Err(PaperError::wrong(self.id, what));
         }

@@ -96,7 +96,8 @@ fn own(of: &Reproduction) -> [TableExhibit; 3] {
     [
         TableExhibit::new(
             "Numbers",
-            "A calibrated value shows nothing: a constant in it was chosen with published values in view.",
+            "A calibrated value shows nothing: a constant in it was chosen with published values \
+            in view.",
             ["", "unit", "published", "here", "difference", "basis"],
             of.result.rows.iter().map(row),
         ),

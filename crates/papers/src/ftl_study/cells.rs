@@ -144,7 +144,9 @@ impl Study {
             name: BOARD.into(),
             value: format!("{:.3} ms", cells.board * 1e3),
             label: "calibrated on the three No-Hot cells".into(),
-            why: "one for all layers: the mean of what the three cells lack; what is declared for a sector is a fraction of it".into(),
+            why: "one for all layers: the mean of what the three cells lack; what is declared for \
+            a sector is a fraction of it"
+                .into(),
             in_view: TABLE_1.iter().map(no_hot).collect(),
         });
         Ok(all)

@@ -178,7 +178,8 @@ fn claims(cells: &Cells, sweeps: &sweeps::Sweeps) -> Vec<Claim> {
             "With hot metadata the log-block scheme is faster than FAST",
             cells.fast_over_bast().above(1.0),
             format!(
-                "log {:.0} s, FAST {:.0} s as declared, FAST over log {}; over all of FAST's options and places of the partition, FAST is the slower in {slower} of {of}",
+                "log {:.0} s, FAST {:.0} s as declared, FAST over log {}; over all of FAST's \
+                options and places of the partition, FAST is the slower in {slower} of {of}",
                 bast.0,
                 fast.0,
                 cells.fast_over_bast().told(|ratio| format!("{ratio:.3}"))
@@ -218,7 +219,8 @@ fn misses_switches(cells: &Cells) -> Claim {
     let ratio = cells.switches_fast_over_bast();
     Claim::new(
         "fast-misses-switch-merges",
-        "FAST misses opportunities to switch merge that the log-block scheme takes: it makes nine tenths as many or fewer",
+        "FAST misses opportunities to switch merge that the log-block scheme takes: it makes nine \
+        tenths as many or fewer",
         ratio.map_or(Verdict::Undecided, |ratio| ratio.below(0.9)),
         ratio.map_or("no switch merges".into(), |ratio| {
             let words = ratio.told(|ratio| format!("{ratio:.3}"));

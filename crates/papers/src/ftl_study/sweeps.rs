@@ -263,7 +263,9 @@ impl Sweeps {
         Exhibit::table(
             "FAST over BAST: every cell",
             &format!(
-                "Seconds of FAST over those of BAST at the same place, metadata on flash, nothing calibrated; switch merges in brackets. A star: within a tenth of the published {published:.2}."
+                "Seconds of FAST over those of BAST at the same place, metadata on flash, nothing \
+                calibrated; switch merges in brackets. A star: within a tenth of the published \
+                {published:.2}."
             ),
             heads,
             [sum].into_iter().chain(both.map(row)),

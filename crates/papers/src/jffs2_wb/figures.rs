@@ -50,7 +50,8 @@ pub fn fills(cells: &Cells) -> Exhibit {
     };
     Exhibit::table(
         "Fills of JFFS2's write buffer",
-        "A page of zeros becomes a short node, and many nodes a page of the flash. Our zlib makes 33 bytes of a page of zeros, Linux's 48, so that ours come a little later.",
+        "A page of zeros becomes a short node, and many nodes a page of the flash. Our zlib makes \
+        33 bytes of a page of zeros, Linux's 48. So ours come a little later.",
         ["", "page programs here", "if a page became 48 bytes"],
         SIZES.iter().map(row),
     )

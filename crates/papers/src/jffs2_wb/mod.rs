@@ -135,7 +135,8 @@ fn on_distributions(cells: &Cells) -> Claim {
         .map(|size| format!("{:.3}", critical(*size)));
     Claim::new(
         "distributions",
-        "Latencies of writes are distributed as in Table 2 (Kolmogorov-Smirnov at the bounds of its classes, 5 %, 1 to 8 MB)",
+        "Latencies of writes are distributed as in Table 2 (Kolmogorov-Smirnov at the bounds of \
+        its classes, 5 %, 1 to 8 MB)",
         Verdict::of(all.iter().all(is_same)),
         format!(
             "distance, 1 to 32 MB: {}; needed below {}",

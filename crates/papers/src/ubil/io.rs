@@ -40,8 +40,8 @@ pub const UBIL: usize = 1;
 pub const WITH_HEADERS: usize = 2;
 /// Those whose rates are compared, with several seeds each.
 const COMPARED: usize = 3;
-/// How many. One run in twenty reads some five per cent slower on UBI than the rest, so that ten do
-/// not settle a difference of one per cent.
+/// How many. One run in twenty reads some five per cent slower on UBI than the rest, so ten do not
+/// decide a difference of one per cent.
 const SEEDS: usize = 20;
 
 /// Phases of IOzone, and what the paper calls those that it has.
