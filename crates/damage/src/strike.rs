@@ -35,6 +35,23 @@ pub enum Strike {
 }
 
 impl Strike {
+    /// Strikes a medium in memory; what lies behind its end stays away.
+    pub fn apply(self, bytes: &mut [u8]) {
+        match self {
+            Self::Flip { at, mask } => bytes[at as usize] ^= mask,
+            Self::Fill { at, value } => bytes[at as usize..][..SECTOR as usize].fill(value),
+            Self::Swap { first, second, len } => {
+                for inner in 0..len {
+                    let one = (first + inner) as usize;
+                    let other = (second + inner) as usize;
+                    if one.max(other) < bytes.len() {
+                        bytes.swap(one, other);
+                    }
+                }
+            }
+        }
+    }
+
     /// A random strike. `places` are sectors that hold something; three quarters of all strikes
     /// begin there. Blocks that are exchanged have `block` bytes.
     pub fn random(seed: u64, places: &[u64], sectors: u64, block: u64) -> Self {

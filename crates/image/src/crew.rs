@@ -52,7 +52,7 @@ pub(crate) struct Hands {
 impl Hands {
     /// Gives a file.
     pub fn give(&mut self, entry: Entry, fill: Box<dyn Fill>, held: Option<Held>) -> Result<()> {
-        self.bytes += entry.size();
+        self.bytes = self.bytes.saturating_add(entry.size());
         self.batch.push(Job {
             number: self.given,
             entry,

@@ -134,7 +134,7 @@ fn passed_over<'a>(unknown: impl Iterator<Item = &'a Finding>, more: u64) -> Opt
     let first = first.map_or(String::new(), |at| format!(", the first at byte {at:#x}"));
     (places > 0 || more > 0).then(|| {
         format!(
-            "more may be missing: {} hold something that cannot be read{first}; {} of them are no node",
+            "more may be missing: {} cannot be read{first}; {} are no node",
             counted(places, "place"),
             counted(bytes, "byte")
         )

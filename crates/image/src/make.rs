@@ -446,7 +446,8 @@ fn batches<'a>(
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while bytes < SPAN && batch.len() < BATCH {
             let Some(job) = jobs.next() else { break };
-            bytes += job.span.map_or(0, |(_, len)| len);
+            let len = job.span.map_or(0, |(_, len)| len);
+            bytes = bytes.saturating_add(len);
             batch.push(job);
         }
         (!batch.is_empty()).then_some(batch)

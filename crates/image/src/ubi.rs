@@ -146,7 +146,7 @@ impl Survey {
         match &ec {
             Parsed::Good(header) => self.counter(peb, header),
             Parsed::Empty if vid == Parsed::Empty => {}
-            Parsed::Empty => self.find(Severity::Waste, peb, "no erase-counter header".into()),
+            Parsed::Empty => self.uncounted(peb, &vid),
             Parsed::Damaged(error) | Parsed::Refused(error) => self.find(
                 Severity::Waste,
                 peb,
@@ -179,6 +179,19 @@ impl Survey {
             }
         }
         Ok(())
+    }
+
+    /// A block without an erase counter and with a volume header.
+    fn uncounted(&mut self, peb: u32, vid: &Parsed<VidHeader>) {
+        let what = "no erase-counter header";
+        match vid {
+            Parsed::Good(VidHeader { volume, lnum, .. }) => self.find(
+                Severity::Damage,
+                peb,
+                format!("{what}: Linux erases the block, with volume {volume}, LEB {lnum}"),
+            ),
+            _ => self.find(Severity::Waste, peb, what.into()),
+        }
     }
 
     fn counter(&mut self, peb: u32, header: &EcHeader) {

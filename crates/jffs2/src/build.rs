@@ -90,7 +90,7 @@ impl<M: Mtd> Jffs2<M> {
     /// Reports entries whose names no path can hold, in directories that have a name.
     fn report_odd_names(&mut self, odd_names: BTreeMap<(u32, Vec<u8>), FoundName>) {
         for ((dir, name), found) in odd_names {
-            if found.ino != 0 && self.links(dir) > 0 {
+            if self.links(dir) > 0 {
                 let (at, ino) = (found.at, found.ino);
                 self.noted.add(Finding::Name { at, dir, name, ino });
             }

@@ -4,7 +4,7 @@
 //! file is read. Nothing is written. *Bounded:* so many findings, one block and one node's data.
 
 use crate::{
-    Finding, Jffs2, Jffs2Error,
+    Finding, Holds, Jffs2, Jffs2Error,
     broken::Broken,
     compress::ZERO,
     format::{
@@ -15,6 +15,7 @@ use crate::{
     inode::{KIND_DIRECTORY, ROOT},
     lost::{doubtful, gaps},
     names::type_of,
+    scan::looks_empty,
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -86,6 +87,8 @@ impl<M: Mtd> Jffs2<M> {
                 report.add(Finding::Page { at, torn });
             }
             self.check_block(start, &bytes, report, seen)?;
+            let gone = self.not_as_listed(block, &bytes, seen)?;
+            gone.into_iter().for_each(|finding| report.add(finding));
         }
         Ok(())
     }
@@ -135,6 +138,9 @@ impl<M: Mtd> Jffs2<M> {
         seen: &mut Seen,
     ) -> Result<(), Jffs2Error> {
         let half_erased = may_be_half_erased(bytes) || self.flash.doubt_at().is_some();
+        // A list of nodes leads to them all the same: then they are known.
+        let refs = &self.space.block(start / self.space.block_bytes).refs;
+        let passed_over = refs.len() <= 1 && looks_empty(&self.flash, bytes);
         let mut at = 0;
         while at + HEAD <= bytes.len() {
             let rest = &bytes[at..];
@@ -152,16 +158,25 @@ impl<M: Mtd> Jffs2<M> {
             match node {
                 Some(Place::Node(head)) if head.len as usize <= rest.len() => {
                     report.nodes += 1;
-                    let wrong = self.wrong_in(head, &rest[..head.len as usize]);
-                    if let Some(what) = wrong.filter(|_| head.is_accurate()) {
-                        let (kind, node) = (head.kind, &rest[..head.len as usize]);
-                        let holds = self.holds(place, kind, node, seen)?;
-                        report.add(Finding::Node {
-                            at: place,
-                            kind,
-                            what,
-                            holds,
-                        });
+                    let node = &rest[..head.len as usize];
+                    let wrong = self.wrong_in(head, node).map(|what| (what, false));
+                    let behind = "behind the erased bytes with which its block begins";
+                    let wrong = wrong.or(passed_over.then_some((behind, true)));
+                    if let Some((what, whole)) = wrong.filter(|_| head.is_accurate()) {
+                        let kind = head.kind;
+                        let holds = if whole {
+                            self.passed_over(place, kind, node, seen)?
+                        } else {
+                            self.holds(place, kind, node, seen)?
+                        };
+                        if !whole || holds != Holds::Nothing {
+                            report.add(Finding::Node {
+                                at: place,
+                                kind,
+                                what,
+                                holds,
+                            });
+                        }
                     }
                     at += pad(head.len) as usize;
                 }
@@ -260,7 +275,16 @@ impl<M: Mtd> Jffs2<M> {
                 let Some(data) = data else {
                     return Some("length of the data");
                 };
-                (raw.compr != ZERO && crc(data) != raw.data_crc).then_some("checksum of the data")
+                let whole = raw.compr == ZERO || crc(data) == raw.data_crc;
+                // Linux leaves out nodes that contradict themselves (`read_dnode`).
+                let len = (INODE as u32).checked_add(raw.csize);
+                let sane = len.is_some_and(|len| pad(len) == pad(head.len));
+                match (whole, sane, raw.offset <= raw.isize) {
+                    (false, ..) => Some("checksum of the data"),
+                    (_, false, _) => Some("length of the data"),
+                    (.., false) => Some("data behind the end of the file"),
+                    _ => None,
+                }
             }
             kind::DIRENT => {
                 let Some(raw) = node
@@ -310,18 +334,20 @@ impl<M: Mtd> Jffs2<M> {
         report: &mut Report,
     ) -> Result<FileType, Jffs2Error> {
         let inode = self.load(ino)?;
-        let (kind, size, metadata) = (inode.kind, inode.size, inode.metadata);
+        let kind = inode.kind;
+        let size = inode.size;
+        let shortened = inode.shortened;
+        if kind == FileType::Directory && ino != ROOT && inode.metadata.is_none() {
+            report.add(Finding::Bare { ino });
+        }
         if kind == FileType::File {
             report.bytes += u64::from(size);
-            if let Some(at) = metadata {
-                let expected = self.read_head(at, ino)?.isize;
-                if expected > size {
-                    report.add(Finding::Short {
-                        ino,
-                        found: size,
-                        expected,
-                    });
-                }
+            if let Some(expected) = shortened.filter(|expected| *expected > size) {
+                report.add(Finding::Short {
+                    ino,
+                    found: size,
+                    expected,
+                });
             }
             if let Some((lost, ranges)) = doubtful(self.load(ino)?)
                 && !ranges.is_empty()

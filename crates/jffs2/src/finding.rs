@@ -144,7 +144,7 @@ pub enum Finding {
         expected: u8,
     },
     /// A name that no path can hold: `.`, `..`, empty, or with a slash or a NUL in it.
-    #[error("byte {at:#x}: inode {dir}: name \"{}\" of inode {ino} is no name of a file: it cannot be listed or opened", name.escape_ascii())]
+    #[error("byte {at:#x}: inode {dir}: name \"{}\" {} is no name of a file{}", name.escape_ascii(), Named(*ino), if *ino == 0 { "" } else { ": it cannot be listed or opened" })]
     Name {
         /// Where the node is.
         at: u32,
@@ -166,6 +166,12 @@ pub enum Finding {
         len: u32,
         /// Bytes of an erase block.
         block: u32,
+    },
+    /// A directory other than the root has no node but its entries.
+    #[error("inode {ino}: a directory without a node of its own: permissions and owner are lost")]
+    Bare {
+        /// The directory.
+        ino: u32,
     },
     /// An inode or its contents cannot be read.
     #[error("inode {ino}: {error}")]
@@ -192,6 +198,8 @@ impl Finding {
     pub fn severity(&self) -> Severity {
         match self {
             Self::TwoNames { .. } => Severity::Note,
+            // There is nothing that it could hide.
+            Self::Name { ino: 0, .. } => Severity::Waste,
             Self::Garbage { torn, .. } | Self::Page { torn, .. } if *torn => Severity::Waste,
             Self::Garbage { .. } | Self::Page { .. } => Severity::Damage,
             Self::Node { holds, .. } => holds.severity(),
@@ -207,6 +215,7 @@ impl Finding {
             | Self::Type { .. }
             | Self::Name { .. }
             | Self::CrossesBlock { .. }
+            | Self::Bare { .. }
             | Self::Unreadable { .. }
             | Self::Short { .. } => Severity::Damage,
         }
@@ -236,6 +245,7 @@ impl Finding {
             Self::Missing { ino, .. }
             | Self::Gap { ino, .. }
             | Self::Unreadable { ino, .. }
+            | Self::Bare { ino }
             | Self::Short { ino, .. } => Some((*ino, &[])),
             Self::Dangling { dir, name, .. }
             | Self::TwoNames { dir, name, .. }
@@ -408,6 +418,18 @@ pub enum Unreached {
     /// It has no name, which is so too where the name was removed.
     #[error("it has no name; the name was removed, or is lost")]
     Nameless,
+}
+
+/// What a name leads to, in words.
+struct Named(u32);
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("that was removed"),
+            ino => write!(f, "of inode {ino}"),
+        }
+    }
 }
 
 /// Ranges in words.

@@ -120,6 +120,8 @@ pub(crate) struct Inode {
     pub tree: Tree,
     /// The node that has its attributes, where that has no data of a file.
     pub metadata: Option<u32>,
+    /// The length that the newest version states, where no node holds the end: the file is shorter.
+    pub shortened: Option<u32>,
     pub dents: Dents,
     /// A link's target, a device's number.
     pub data: Vec<u8>,
@@ -145,11 +147,16 @@ impl Inode {
             ctime: 0,
             tree: Tree::default(),
             metadata: None,
+            shortened: None,
             dents: Dents::default(),
             data: Vec::new(),
             doubt: None,
             stamp: 0,
         }
+    }
+
+    pub fn is_file(&self) -> bool {
+        self.kind == FileType::File
     }
 
     pub fn is_directory(&self) -> bool {

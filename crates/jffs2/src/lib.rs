@@ -40,6 +40,7 @@ mod format;
 mod gc;
 mod holds;
 mod inode;
+mod listed;
 mod load;
 mod lost;
 mod mkfs;

@@ -24,8 +24,11 @@ use alloc::{
 };
 use nandlab_mtd::Mtd;
 
-/// Bytes of a block that must be erased for it to be taken for empty.
-const EMPTY_BYTES: usize = 1024;
+/// Bytes at the start of a block that must be erased for it to be taken for empty
+/// (`DEFAULT_EMPTY_SCAN_SIZE`, fs/jffs2/scan.c).
+const EMPTY_BYTES: usize = 256;
+/// The same where a clean marker comes first; the marker is one of these bytes.
+const EMPTY_BYTES_MARKED: usize = EMPTY_BYTES / 8;
 
 /// A name as it was found.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +143,7 @@ pub(crate) fn scan<M: Mtd>(
             found: &mut found,
             block,
             resume,
+            garbage_end: 0,
         };
         let class = scanner.block(&mut bytes, options.summary)?;
         scanner.file(class);
@@ -179,12 +183,35 @@ fn align<M: Mtd>(flash: &Flash<M>, space: &mut Space, next: u32) {
     }
 }
 
+/// Whether a block without a list of its nodes is taken for empty by its first bytes, whatever lies
+/// behind them.
+pub(crate) fn looks_empty<M: Mtd>(flash: &Flash<M>, bytes: &[u8]) -> bool {
+    let first = &bytes[..EMPTY_BYTES.min(bytes.len())];
+    first.iter().all(|byte| *byte == 0xFF) || is_only_marker(flash, first)
+}
+
+/// A marker and nothing behind it, as far as is looked.
+fn is_only_marker<M: Mtd>(flash: &Flash<M>, first: &[u8]) -> bool {
+    let (head, rest) = first[..EMPTY_BYTES_MARKED].split_at(HEAD);
+    let marker = Head {
+        kind: kind::CLEANMARKER,
+        len: flash.marker_bytes(),
+    };
+    flash.medium == Medium::Nor
+        && rest.iter().all(|byte| *byte == 0xFF)
+        && head
+            .first_chunk()
+            .is_some_and(|head| Head::read(flash.endian, head) == Place::Node(marker))
+}
+
 struct Scanner<'a, M> {
     flash: &'a mut Flash<M>,
     space: &'a mut Space,
     found: &'a mut Found,
     block: u32,
     resume: bool,
+    /// Where the last bytes that are no node end in the block.
+    garbage_end: u32,
 }
 
 impl<M: Mtd> Scanner<'_, M> {
@@ -212,7 +239,7 @@ impl<M: Mtd> Scanner<'_, M> {
                 _ => Class::Empty,
             });
         }
-        if self.is_only_marker(&bytes[..first]) {
+        if is_only_marker(self.flash, &bytes[..first]) {
             self.link(0, HEAD as u32, State::Normal, Owner::None);
             return Ok(Class::Free);
         }
@@ -227,20 +254,6 @@ impl<M: Mtd> Scanner<'_, M> {
             self.found.current.disable();
         }
         Ok(self.classify())
-    }
-
-    /// A marker and nothing behind it, as far as is looked.
-    fn is_only_marker(&self, bytes: &[u8]) -> bool {
-        let (head, rest) = bytes.split_at(HEAD);
-        self.flash.medium == Medium::Nor
-            && rest.iter().all(|byte| *byte == 0xFF)
-            && head.first_chunk().is_some_and(|head| {
-                Head::read(self.flash.endian, head)
-                    == Place::Node(Head {
-                        kind: kind::CLEANMARKER,
-                        len: self.flash.marker_bytes(),
-                    })
-            })
     }
 
     fn link(&mut self, at: u32, len: u32, state: State, owner: Owner) {
@@ -333,6 +346,7 @@ impl<M: Mtd> Scanner<'_, M> {
             return Ok(self.broken(bytes, at));
         };
         if head.len as usize > bytes.len() {
+            self.garbage_end = at + 4;
             return Ok(4);
         }
         let (node, len) = (&bytes[..head.len as usize], head.len);
@@ -388,6 +402,7 @@ impl<M: Mtd> Scanner<'_, M> {
     /// Takes a node behind a damaged head; gives the bytes that are passed.
     fn broken(&mut self, bytes: &[u8], at: u32) -> u32 {
         let Some(broken) = Broken::read(self.flash.endian, bytes) else {
+            self.garbage_end = at + 4;
             return 4;
         };
         if let Broken::Inode { raw, len } = broken {
@@ -617,14 +632,17 @@ impl<M: Mtd> Scanner<'_, M> {
         }
     }
 
-    /// The block with most room is filled next.
+    /// The block with most room is filled next. What an interrupted write left at its end could not
+    /// be told from damage once nodes lie behind it.
     fn file_partial(&mut self) {
         let least = match self.flash.is_buffered() {
             true => self.flash.page_bytes() * 2,
             false => 2 * INODE as u32,
         };
         let free = |block: u32| self.space.block(block).sizes.free;
+        let ends_torn = self.start() + self.garbage_end == self.space.end_of(self.block);
         let better = self.resume
+            && !ends_torn
             && free(self.block) > least
             && self
                 .space

@@ -53,6 +53,8 @@ pub(crate) struct Xattrs {
     highest_seqno: u32,
     /// Values that an inode refers to and that were not found, with the inode.
     missing: BTreeMap<u32, u32>,
+    /// A value was found to which no inode refers.
+    orphans: bool,
 }
 
 impl Xattrs {
@@ -82,6 +84,11 @@ impl Xattrs {
     /// An inode with a name that refers to a value that was not found.
     pub fn missing(&self, xid: u32) -> Option<u32> {
         self.missing.get(&xid).copied()
+    }
+
+    /// Whether a mount found a value to which no inode refers.
+    pub fn has_orphans(&self) -> bool {
+        self.orphans
     }
 
     /// Whether it is known that an inode has, or had, an attribute.
@@ -172,6 +179,7 @@ impl<M: Mtd> Jffs2<M> {
             .filter(|(_, value)| value.references == 0)
             .map(|(xid, value)| (*xid, value.at))
             .collect();
+        self.xattrs.orphans = !orphans.is_empty();
         for (xid, at) in orphans {
             self.xattrs.values.remove(&xid);
             self.space.obsolete(at, false, true);

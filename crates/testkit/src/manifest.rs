@@ -1,19 +1,23 @@
 //! Our trees in the form in which the kernel lists its trees.
 
 use nandlab_oracle::manifest::{Entry, Kind, Manifest};
-use nandlab_vfs::{FileSystem, FileType, tree};
+use nandlab_vfs::{Errno, FileSystem, FileType, tree};
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Lists the tree of a file system.
+/// Lists the tree of a file system in which everything can be read.
 pub fn manifest<F: FileSystem + ?Sized>(fs: &mut F) -> Manifest {
-    tree::snapshot(fs)
-        .unwrap()
-        .into_iter()
+    listed(fs).unwrap()
+}
+
+/// Lists the tree of a file system, if everything in it can be read.
+pub fn listed<F: FileSystem + ?Sized>(fs: &mut F) -> Result<Manifest, Errno> {
+    let tree = tree::snapshot(fs)?.into_iter();
+    Ok(tree
         .map(|(name, found)| (path(&name), entry(found)))
-        .collect()
+        .collect())
 }
 
 fn path(name: &[u8]) -> PathBuf {

@@ -366,6 +366,18 @@ fn damage_is_found_by_offset_and_the_rest_is_taken() {
             .any(|one| one.what.contains("LEB 2: no block, expected 3")),
         "{findings:?}"
     );
+    // A kernel takes a block without an erase counter for an erased one.
+    let mut bytes = good.clone();
+    bytes[fixed..fixed + 64].fill(0xFF);
+    let findings = found(&bytes);
+    assert!(
+        findings.iter().any(|one| one.severity == Severity::Damage
+            && one
+                .what
+                .contains("Linux erases the block, with volume 1, LEB 2")
+            && one.offset == Some(fixed as u64)),
+        "{findings:?}"
+    );
     // One table is enough; without any the blocks tell of the volumes.
     let mut bytes = good.clone();
     bytes[tables[0]..tables[0] + 32_768].fill(0xFF);

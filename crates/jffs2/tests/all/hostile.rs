@@ -11,10 +11,10 @@ use nandlab_testkit::hostile::{exercise, use_up};
 use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr};
 use proptest::prelude::*;
 
-const BLOCK: u32 = 16 * 1024;
+pub const BLOCK: u32 = 16 * 1024;
 
 /// A medium with something of everything.
-fn medium(options: Options) -> Vec<u8> {
+pub fn medium(options: Options) -> Vec<u8> {
     let mut fs = Jffs2::mount(nor(14, BLOCK), options).unwrap();
     let dir = mkdir(&mut fs, Ino::ROOT, "directory");
     let below = mkdir(&mut fs, dir, "below");
@@ -132,7 +132,7 @@ fn shape(kind: u16) -> Option<(usize, usize)> {
 }
 
 /// Sets a field of a node and makes all its checksums right again.
-fn forge(image: &mut [u8], (at, kind): (usize, u16), field: usize, value: u32) {
+pub fn forge(image: &mut [u8], (at, kind): (usize, u16), field: usize, value: u32) {
     let Some((len, uncovered)) = shape(kind) else {
         return;
     };
@@ -203,7 +203,7 @@ proptest! {
 }
 
 /// The node of a kind that meets a condition.
-fn find(image: &[u8], kind: u16, wanted: impl Fn(&[u8]) -> bool) -> usize {
+pub fn find(image: &[u8], kind: u16, wanted: impl Fn(&[u8]) -> bool) -> usize {
     nodes(image)
         .into_iter()
         .find(|(at, found)| *found == kind && wanted(&image[*at..]))
@@ -347,7 +347,7 @@ fn what_is_foreign_is_not_touched() {
 }
 
 /// Changes a name's node and makes its checksums right again.
-fn forge_name(image: &mut [u8], at: usize, change: impl FnOnce(&mut [u8])) {
+pub fn forge_name(image: &mut [u8], at: usize, change: impl FnOnce(&mut [u8])) {
     let end = at + 40 + usize::from(image[at + 28]);
     change(&mut image[at..end]);
     let name = crc(&image[at + 40..end]);
@@ -357,7 +357,7 @@ fn forge_name(image: &mut [u8], at: usize, change: impl FnOnce(&mut [u8])) {
 }
 
 /// The node of a name in a medium without lists of blocks, and the medium.
-fn with_name(name: &[u8]) -> (Vec<u8>, usize) {
+pub fn with_name(name: &[u8]) -> (Vec<u8>, usize) {
     let image = medium(Options {
         summary: false,
         ..Options::default()
@@ -368,7 +368,7 @@ fn with_name(name: &[u8]) -> (Vec<u8>, usize) {
     (image, at)
 }
 
-fn damage_of(image: Vec<u8>) -> Vec<Finding> {
+pub fn damage_of(image: Vec<u8>) -> Vec<Finding> {
     let mut findings = read_only(nor_of(image, BLOCK)).check().unwrap().findings;
     findings.retain(|finding| finding.severity() == Severity::Damage);
     findings

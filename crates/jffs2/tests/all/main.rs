@@ -11,3 +11,4 @@ mod mkfs;
 mod model;
 mod slow;
 mod tools;
+mod unseen;

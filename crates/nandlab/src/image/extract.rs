@@ -203,7 +203,8 @@ impl Args {
         let bar = bar(None, "extract");
         let mut progress = |bytes| {
             report.files += 1;
-            report.bytes += bytes;
+            // A damaged image may claim files of any size.
+            report.bytes = report.bytes.saturating_add(bytes);
             bar.inc(bytes);
         };
         report

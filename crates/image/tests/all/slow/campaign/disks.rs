@@ -1,7 +1,7 @@
 //! ext, FAT and F2FS: a volume that we call sound is sound to its own tool.
 
 use super::judges::{Format, complaints};
-use super::{Campaign, Tally, keep};
+use super::{Campaign, Tally, keep, kind};
 use nandlab_block::{BlockDevice, Ram};
 use nandlab_damage::disk::{Bytes, Target};
 use nandlab_damage::edit::{Script, random};
@@ -74,12 +74,6 @@ fn recovered(format: Format, disk: &Ram) -> Option<Ram> {
         }
         Format::Fat => None,
     }
-}
-
-/// A line without its numbers: cases of one kind have one.
-fn kind(line: &str) -> String {
-    let letters = line.chars().filter(|c| !c.is_ascii_digit());
-    letters.take(80).collect()
 }
 
 fn judge(format: Format, target: Target, number: u64, show: bool, tally: &Tally) {

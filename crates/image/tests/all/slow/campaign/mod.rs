@@ -1,5 +1,5 @@
 //! Campaigns: many damaged images, on which our verdicts are compared with those of the formats'
-//! own tools.
+//! own tools, or of the kernel where a format has none.
 //!
 //! Each test takes a few hundred images of its format. `NANDLAB_CAMPAIGN` sets another number:
 //! `COUNT` images, or `COUNT:SEED` with a seed other than 1. `NANDLAB_CAMPAIGN=0xCASE` makes one
@@ -11,6 +11,7 @@
 //! ```
 
 mod disks;
+mod flash;
 mod judges;
 mod known;
 
@@ -93,6 +94,12 @@ struct Tally {
     lenient: Mutex<BTreeMap<String, Vec<String>>>,
     /// Cases on which the tool says nothing and we do, by our first finding.
     stricter: Mutex<BTreeMap<String, Vec<String>>>,
+}
+
+/// A line without its numbers: cases of one kind have one.
+fn kind(line: &str) -> String {
+    let letters = line.chars().filter(|c| !c.is_ascii_digit());
+    letters.take(80).collect()
 }
 
 fn keep(cases: &Mutex<BTreeMap<String, Vec<String>>>, kind: String, case: String) {

@@ -18,7 +18,7 @@ use nandlab_image::raw::raw;
 use nandlab_image::tar_out::TarOut;
 use nandlab_image::volume::{Access, Layer, Opening, Volume};
 use nandlab_oracle::manifest::{Manifest, differences};
-use nandlab_testkit::manifest::manifest;
+use nandlab_testkit::manifest;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
@@ -212,9 +212,8 @@ fn same(dump: &Dump, volume: &mut Volume, hints: Hints) -> Outcome {
 
 fn same_tree(expected: &Manifest, volume: &mut Volume) -> Outcome {
     let fs = volume.fs().map_err(|error| error.to_string())?;
-    // A snapshot panics where something cannot be read.
-    let listed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| manifest(fs)));
-    let listed = listed.map_err(|_| "the tree cannot be read")?;
+    let listed =
+        manifest::listed(fs).map_err(|error| format!("the tree cannot be read: {error}"))?;
     match differences(expected, &listed) {
         none if none.is_empty() => Ok(()),
         some => Err(some.lines().take(6).collect::<Vec<_>>().join("\n")),
@@ -337,7 +336,7 @@ fn edited(dump: &Dump, image: &Path, seed: u64) -> Result<Written, String> {
         dump.cell,
         check(&mut volume).map_err(|error| error.to_string())?,
     )?;
-    let tree = manifest(volume.fs().map_err(|error| error.to_string())?);
+    let tree = manifest::manifest(volume.fs().map_err(|error| error.to_string())?);
     kept(&contents, &tree)?;
     Ok(Written {
         cell: dump.cell,

@@ -1,0 +1,393 @@
+//! JFFS2 and UBI: of a medium that we call sound, the kernel reads what we read, and it does not
+//! complain.
+//!
+//! No tool checks these formats, so the kernel itself is the judge. Many media share one boot.
+//! Media that we call damaged are not asked about.
+//!
+//! Needs the tools of `nandlab-oracle` and mtd-utils; fails naming the Debian package that is
+//! missing.
+
+use super::{Campaign, Tally, keep, kind};
+use nandlab_damage::edit::{Script, random};
+use nandlab_damage::strike::{SECTOR, Strike};
+use nandlab_damage::{jffs2, ubi};
+use nandlab_image::check::{Verdict, check};
+use nandlab_image::detect::Hints;
+use nandlab_image::raw::raw;
+use nandlab_image::volume::{Access, Layer, Opening, UbiVolume, Volume};
+use nandlab_jffs2::Endian;
+use nandlab_oracle::manifest::{Manifest, differences};
+use nandlab_oracle::{Disk, Guest, Report};
+use nandlab_sim::mix;
+use nandlab_testkit::{kernel, manifest};
+use nandlab_vfs::FileSystem;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Media of a format, unless the environment says otherwise.
+const USUAL: u64 = 200;
+/// Media that one boot judges.
+const BATCH: usize = 2000;
+/// Bytes of an erase block of all media here.
+const BLOCK: u32 = 8192;
+/// Shell functions for the guest.
+const FUNCTIONS: &str = include_str!("flash.sh");
+
+/// A format on flash.
+struct Format {
+    /// The function of [`FUNCTIONS`] that judges a medium.
+    function: &'static str,
+    bytes: usize,
+    medium: fn(Script<'_>) -> Vec<u8>,
+    read: fn(&mut Volume) -> Result<Contents, String>,
+    /// What the kernel read.
+    seen: fn(&Report, &str) -> Contents,
+    /// Parts of the kernel's lines that are no damage, with the finding of ours that says the same,
+    /// if one has to.
+    known: &'static [(&'static str, Option<&'static str>)],
+}
+
+/// What a medium holds.
+#[derive(Clone, Debug, PartialEq)]
+enum Contents {
+    Tree(Manifest),
+    /// Volumes by number: name, kind and hash of the contents.
+    Volumes(BTreeMap<u32, String>),
+}
+
+/// A medium that we call sound.
+struct Case {
+    number: u64,
+    bytes: Vec<u8>,
+    contents: Contents,
+    findings: Vec<String>,
+}
+
+const JFFS2: Format = Format {
+    function: "jffs2",
+    bytes: jffs2::BYTES,
+    medium: |script| {
+        // NOR only: a guest writes it in a moment. The kernel knows the byte order of its machine.
+        let seeds = jffs2::seeds().iter().filter(|seed| {
+            seed.format.oob == 0 && seed.options.endian.unwrap_or_default() == Endian::Little
+        });
+        let seeds: Vec<_> = seeds.collect();
+        seeds[script.seed % seeds.len()]
+            .edited(script)
+            .into_backing()
+    },
+    read: |volume| {
+        let fs = volume.fs().map_err(|error| error.to_string())?;
+        Ok(Contents::Tree(tree(fs)?))
+    },
+    seen: |report, key| {
+        let mut tree = report.manifests.get(key).cloned().unwrap_or_default();
+        dateless_root(&mut tree);
+        Contents::Tree(tree)
+    },
+    known: &[
+        ("complete building xattr subsystem", None),
+        ("Further such events", None),
+        (
+            "Magic bitmask 0x1985 not found",
+            Some("bytes that are no node"),
+        ),
+        ("has invalid CRC", Some("checksum of the head")),
+        ("has invalid CRC", Some("bytes that are no node")),
+        ("CRC failed on node", Some("checksum of the")),
+        ("Name CRC failed on node", Some("is no name of a file")),
+        (
+            "inode node header CRC is corrupted",
+            Some("length of the data"),
+        ),
+        (
+            "inode node header CRC is corrupted",
+            Some("behind the end of the file"),
+        ),
+        ("Node header CRC failed", Some("checksum of the head")),
+        ("Wrong magic bitmask", Some("checksum of the head")),
+        ("name CRC failed on dirent", Some("checksum of the name")),
+        ("node CRC failed at", Some("checksum of the node")),
+        ("crc error, skipping summary", Some("checksum of the list")),
+    ],
+};
+
+const UBI: Format = Format {
+    function: "ubi",
+    bytes: ubi::BYTES,
+    medium: |script| {
+        // The kernel knows neither logs nor blocks without headers.
+        let seeds = &ubi::seeds()[..2];
+        seeds[script.seed % seeds.len()].edited(script)
+    },
+    read: |volume| volumes(volume).map(Contents::Volumes),
+    seen: |report, key| {
+        let lines = report.values.get(&format!("{key}-volume"));
+        let volume = |line: &String| {
+            let (id, rest) = line.split_once(' ').expect("number, name, kind and hash");
+            (id.parse().expect("a number"), rest.to_owned())
+        };
+        Contents::Volumes(lines.into_iter().flatten().map(volume).collect())
+    },
+    known: &[
+        (
+            "valid VID header but corrupted EC header",
+            Some("erase-counter header"),
+        ),
+        ("volume table copy #", Some("of the volume table")),
+    ],
+};
+
+fn tree(fs: &mut dyn FileSystem) -> Result<Manifest, String> {
+    let mut tree = manifest::listed(fs).map_err(|error| error.to_string())?;
+    dateless_root(&mut tree);
+    Ok(tree)
+}
+
+/// The kernel's JFFS2 dates a root of which no node is left with the time of the mount.
+fn dateless_root(tree: &mut Manifest) {
+    if let Some(root) = tree.get_mut(Path::new(".")) {
+        root.mtime = 0;
+    }
+}
+
+fn volumes(volume: &Volume) -> Result<BTreeMap<u32, String>, String> {
+    let list = volume.layers.iter().find_map(|layer| match layer {
+        Layer::Ubi { volumes, .. } => Some(volumes),
+        _ => None,
+    });
+    let list = list.ok_or("no layer of UBI")?;
+    list.iter()
+        .map(|one| Ok((one.id, described(volume, one)?)))
+        .collect()
+}
+
+fn described(volume: &Volume, one: &UbiVolume) -> Result<String, String> {
+    let wanted = Opening {
+        volume: Some(one.id.to_string()),
+        ..opening()
+    };
+    let mut bytes = Vec::new();
+    let (_, losses) = raw(volume, &wanted, &mut bytes).map_err(|error| error.to_string())?;
+    match losses.list.first() {
+        Some(loss) => Err(format!("volume {}: {loss}", one.id)),
+        None => {
+            let UbiVolume { name, kind, .. } = one;
+            Ok(format!("{name} {kind} {}", hash(&bytes)))
+        }
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    let sum = Sha256::digest(bytes);
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn opening() -> Opening {
+    Opening {
+        hints: Hints {
+            block: Some(BLOCK),
+            ..Hints::default()
+        },
+        ..Opening::default()
+    }
+}
+
+/// Sectors in which something was programmed.
+fn places(bytes: &[u8]) -> Vec<u64> {
+    let sectors = (0..).zip(bytes.chunks(SECTOR as usize));
+    let used = sectors.filter(|(_, sector)| sector.iter().any(|byte| *byte != 0xFF));
+    used.map(|(number, _)| number).collect()
+}
+
+impl Format {
+    /// A damaged medium: edits with repaired checksums, damage that knows no structure, or both.
+    fn damaged(&self, number: u64) -> Vec<u8> {
+        let input = random(mix(number, 1), 4);
+        let way = mix(number, 2) % 3;
+        let edits = if way == 0 { 0 } else { input.len() };
+        let mut bytes = (self.medium)(Script::new(&input[..edits.max(4)]));
+        if way != 1 {
+            let places = places(&bytes);
+            let sectors = bytes.len() as u64 / SECTOR;
+            for strike in 0..1 + mix(number, 3) % 3 {
+                let seed = mix(number, 4 + strike);
+                Strike::random(seed, &places, sectors, u64::from(BLOCK)).apply(&mut bytes);
+            }
+        }
+        bytes
+    }
+
+    /// Judges a medium; gives it with what it holds if it is sound.
+    fn judged(&self, number: u64, show: bool, tally: &Tally) -> Option<Case> {
+        let bytes = self.damaged(number);
+        let mut image = tempfile::NamedTempFile::new().unwrap();
+        image.write_all(&bytes).unwrap();
+        let opened = Volume::open(image.path(), &opening(), Access::Read);
+        let checked = opened.and_then(|mut volume| Ok((check(&mut volume)?, volume)));
+        if show {
+            let copy = image.path().with_extension("damaged");
+            std::fs::copy(image.path(), &copy).unwrap();
+            println!("{}", copy.display());
+        }
+        let (checked, mut volume) = match checked {
+            Ok(checked) => checked,
+            Err(error) => {
+                if show {
+                    println!("not opened: {error}");
+                }
+                tally.count("not opened");
+                return None;
+            }
+        };
+        let verdict = checked.verdict();
+        let findings: Vec<String> = checked.findings.iter().map(ToString::to_string).collect();
+        if show {
+            let layers = &volume.layers;
+            println!("{layers:#?}\n{verdict}: {findings:#?}");
+        }
+        tally.count(&verdict.to_string());
+        // UBI alone is "not looked at", since no file system is in its volumes.
+        let sound = match verdict {
+            Verdict::Sound => true,
+            Verdict::NotLookedAt => self.function == UBI.function,
+            _ => false,
+        };
+        if !sound {
+            return None;
+        }
+        match (self.read)(&mut volume) {
+            Ok(contents) => Some(Case {
+                number,
+                bytes,
+                contents,
+                findings,
+            }),
+            Err(error) => {
+                keep(
+                    &tally.lenient,
+                    kind(&error),
+                    format!("{number:#x}: {error}"),
+                );
+                None
+            }
+        }
+    }
+
+    /// Asks the kernel about media, in one boot.
+    fn ask(&self, cases: &[Case], show: bool, tally: &Tally) {
+        let scratch = tempfile::tempdir().unwrap();
+        let disk = scratch.path().join("disk");
+        let file = File::create(&disk).unwrap();
+        let mut script = format!("{FUNCTIONS}\nprepare_{}\n", self.function);
+        for (index, case) in cases.iter().enumerate() {
+            file.write_all_at(&case.bytes, (index * self.bytes) as u64)
+                .unwrap();
+            script += &format!("{} k{index} {index}\n", self.function);
+        }
+        script += "true\n";
+        let report = kernel::boot(guest(disk).script(script));
+        for (index, case) in cases.iter().enumerate() {
+            let outcome = self.compared(&report, &format!("k{index}"), case);
+            if show {
+                let words = report.values.get(&format!("k{index}-words"));
+                println!("{outcome:?}: {words:#?}");
+            }
+            tally.count("judged by the kernel");
+            if let Err(why) = outcome {
+                let number = case.number;
+                keep(&tally.lenient, kind(&why), format!("{number:#x}: {why}"));
+            }
+        }
+    }
+
+    fn compared(&self, report: &Report, key: &str, case: &Case) -> Result<(), String> {
+        let values = |what: &str| report.values.get(&format!("{key}-{what}"));
+        let done = values("done").is_some();
+        if let Some(refused) = values("refused") {
+            return Err(format!("refused: {}", refused.join(" ")));
+        }
+        if !done {
+            return Err("the guest did not come to its end".into());
+        }
+        same(&case.contents, &(self.seen)(report, key))?;
+        let words = values("words").into_iter().flatten();
+        let lines = words.flat_map(|words| words.lines()).map(undated);
+        let unknown = lines
+            .filter(|line| !line.is_empty())
+            .find(|line| !self.is_known(line, case));
+        unknown.map_or(Ok(()), |line| {
+            let ours = case.findings.join("; ");
+            Err(format!("{line} (ours: {ours})"))
+        })
+    }
+
+    fn is_known(&self, line: &str, case: &Case) -> bool {
+        self.known.iter().any(|(words, finding)| {
+            let reported = |finding: &&str| case.findings.iter().any(|our| our.contains(*finding));
+            line.contains(words) && finding.as_ref().is_none_or(reported)
+        })
+    }
+
+    fn run(&self) {
+        let campaign = Campaign::of(USUAL);
+        let cases = Mutex::new(Vec::new());
+        let show = campaign.is_one();
+        let tally = campaign.run(|number, tally| {
+            cases
+                .lock()
+                .unwrap()
+                .extend(self.judged(number, show, tally));
+        });
+        let mut cases = cases.into_inner().unwrap();
+        cases.sort_by_key(|case| case.number);
+        for batch in cases.chunks(BATCH) {
+            self.ask(batch, show, &tally);
+        }
+        if !show {
+            let both = ["judged by the kernel", "damaged"].map(|what| tally.count_of(what));
+            assert!(both.iter().all(|count| *count > 0), "{tally:?}");
+        }
+        tally.conclude();
+    }
+}
+
+/// A line of the kernel's log without its time.
+fn undated(line: &str) -> &str {
+    let behind = line.split_once("] ").map(|(_, words)| words);
+    behind.unwrap_or(line).trim()
+}
+
+fn same(ours: &Contents, theirs: &Contents) -> Result<(), String> {
+    match (ours, theirs) {
+        (Contents::Tree(ours), Contents::Tree(theirs)) => match differences(theirs, ours) {
+            none if none.is_empty() => Ok(()),
+            some => Err(some.lines().take(4).collect::<Vec<_>>().join(" | ")),
+        },
+        _ if ours == theirs => Ok(()),
+        _ => Err(format!("found {ours:?}, expected {theirs:?}")),
+    }
+}
+
+fn guest(disk: PathBuf) -> Guest {
+    let programs = ["flash_erase", "nandwrite", "ubiattach", "ubidetach"];
+    let guest = programs.iter().fold(kernel::guest(), |guest, program| {
+        guest.program(Path::new("/usr/sbin").join(program))
+    });
+    guest.disk(Disk::File(disk)).memory(512)
+}
+
+#[test]
+fn jffs2_that_we_call_sound_is_what_the_kernel_reads() {
+    JFFS2.run();
+}
+
+#[test]
+fn ubi_in_which_we_find_no_damage_is_what_the_kernel_reads() {
+    UBI.run();
+}

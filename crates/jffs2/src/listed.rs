@@ -1,0 +1,162 @@
+//! Nodes that a mount does not see: behind the erased bytes with which a block begins, and in the
+//! list of a block without being there.
+//!
+//! An interrupted erase leaves such blocks, too. Nothing in them counts then, so that each node is
+//! compared with what the mount knows. *Works on* inodes with their newest nodes.
+
+use crate::{
+    Endian, Finding, Holds, Jffs2, Jffs2Error,
+    broken::Broken,
+    format::{HEAD, Head, INODE, Place, RawInode, SUMMARY_MARKER, kind, pad},
+    holds::Seen,
+    summary::{self, Entry},
+};
+use alloc::vec::Vec;
+use nandlab_mtd::Mtd;
+
+impl<M: Mtd> Jffs2<M> {
+    /// What is lost with a whole node in a block that is taken for empty.
+    pub(crate) fn passed_over(
+        &mut self,
+        at: u32,
+        kind: u16,
+        node: &[u8],
+        seen: &mut Seen,
+    ) -> Result<Holds, Jffs2Error> {
+        match kind {
+            kind::INODE => self.newer_contents(node),
+            kind::DIRENT | kind::XATTR | kind::XREF => self.holds(at, kind, node, seen),
+            _ => Ok(Holds::Nothing),
+        }
+    }
+
+    /// Bytes of a file, or attributes of an inode, that a node has newer than the mount.
+    fn newer_contents(&mut self, node: &[u8]) -> Result<Holds, Jffs2Error> {
+        let fixed = node.first_chunk::<INODE>();
+        let raw = fixed.and_then(|fixed| RawInode::read(self.flash.endian, fixed));
+        let Some(raw) = raw.filter(|raw| self.links(raw.ino) > 0) else {
+            return Ok(Holds::Nothing);
+        };
+        let ino = raw.ino;
+        let inode = match self.load(ino) {
+            Ok(inode) => inode,
+            Err(error @ Jffs2Error::Flash(_)) => return Err(error),
+            Err(_) => return Ok(Holds::Fields { ino }),
+        };
+        if raw.version > inode.version || inode.metadata.is_none() && !inode.is_file() {
+            return Ok(Holds::Fields { ino });
+        }
+        let end = raw.offset.saturating_add(raw.covers()).min(inode.size);
+        let mut at = raw.offset;
+        let mut pieces = Vec::new();
+        while at < end {
+            let next = inode.tree.at_or_after(at);
+            let next = next.filter(|next| next.start < end);
+            pieces.push((at, next));
+            at = next.map_or(end, |next| next.end.min(end));
+        }
+        let mut lost = Vec::new();
+        for (at, fragment) in pieces {
+            match fragment {
+                Some(fragment) if self.read_head(fragment.node, ino)?.version >= raw.version => {
+                    if fragment.start > at {
+                        lost.push((at, fragment.start));
+                    }
+                }
+                Some(fragment) => lost.push((at, fragment.end.min(end))),
+                None => lost.push((at, end)),
+            }
+        }
+        if lost.is_empty() {
+            return Ok(Holds::Nothing);
+        }
+        Ok(Holds::Contents {
+            ino,
+            lost,
+            older: Vec::new(),
+            torn: false,
+        })
+    }
+
+    /// Nodes that the list of a block names and that are not there. Inodes' nodes are read when the
+    /// inode is.
+    pub(crate) fn not_as_listed(
+        &mut self,
+        block: u32,
+        bytes: &[u8],
+        seen: &mut Seen,
+    ) -> Result<Vec<Finding>, Jffs2Error> {
+        let e = self.flash.endian;
+        let start = block * self.space.block_bytes;
+        let mut findings = Vec::new();
+        for entry in list(e, bytes).unwrap_or_default() {
+            if is_there(e, bytes, &entry) {
+                continue;
+            }
+            let (at, _) = entry.place();
+            let (kind, holds) = self.promised(start + at, &entry, seen)?;
+            if holds != Holds::Nothing {
+                findings.push(Finding::Node {
+                    at: start + at,
+                    kind,
+                    what: "not there, but in the list of its erase block",
+                    holds,
+                });
+            }
+        }
+        Ok(findings)
+    }
+
+    /// What is lost with a node of which only its entry in a list is left.
+    fn promised(
+        &mut self,
+        at: u32,
+        entry: &Entry,
+        seen: &mut Seen,
+    ) -> Result<(u16, Holds), Jffs2Error> {
+        Ok(match entry {
+            Entry::Inode { .. } => (kind::INODE, Holds::Nothing),
+            Entry::Dirent { raw, name, .. } => {
+                let node = [&raw.write(self.flash.endian)[..], name].concat();
+                (kind::DIRENT, self.holds(at, kind::DIRENT, &node, seen)?)
+            }
+            Entry::Xattr { xid, .. } => {
+                let ino = self.xattrs.missing(*xid);
+                let holds = ino.map_or(Holds::Nothing, |ino| Holds::Attribute { ino });
+                (kind::XATTR, holds)
+            }
+            // The list does not say of which inode it is; a value without one does.
+            Entry::Xref { .. } if self.xattrs.has_orphans() => {
+                (kind::XREF, Holds::Unknown { torn: false })
+            }
+            Entry::Xref { .. } => (kind::XREF, Holds::Nothing),
+        })
+    }
+}
+
+/// The entries of a block's list, if it has a good one.
+fn list(e: Endian, bytes: &[u8]) -> Option<Vec<Entry>> {
+    let last = bytes.last_chunk::<SUMMARY_MARKER>()?;
+    let at = summary::start(e, last, bytes.len() as u32)?;
+    let (_, entries) = summary::read(e, &bytes[at as usize..], at)?;
+    Some(entries)
+}
+
+/// Whether a node of the entry's kind and length is in its place. A damaged head is another
+/// finding.
+fn is_there(e: Endian, bytes: &[u8], entry: &Entry) -> bool {
+    let (at, len) = entry.place();
+    let kind = match entry {
+        Entry::Inode { .. } => kind::INODE,
+        Entry::Dirent { .. } => kind::DIRENT,
+        Entry::Xattr { .. } => kind::XATTR,
+        Entry::Xref { .. } => kind::XREF,
+    };
+    let Some(node) = bytes.get(at as usize..) else {
+        return false;
+    };
+    match node.first_chunk::<HEAD>().map(|head| Head::read(e, head)) {
+        Some(Place::Node(head)) => head.kind | kind::ACCURATE == kind && pad(head.len) == pad(len),
+        _ => Broken::read(e, node).is_some(),
+    }
+}

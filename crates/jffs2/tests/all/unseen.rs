@@ -1,0 +1,107 @@
+//! What a mount passes over without a word, as Linux does, and a check has to report.
+
+use crate::common::{nor_of, put, read_only};
+use crate::hostile::{BLOCK, damage_of, find, forge, forge_name, medium, with_name};
+use nandlab_jffs2::{Finding, Jffs2, Options, Severity};
+use nandlab_vfs::{FileSystem, Ino};
+
+/// Finds a node's finding by its words.
+fn is_node(finding: &Finding, place: usize, words: &str) -> bool {
+    matches!(finding, Finding::Node { at, what, .. }
+        if *at == place as u32 && what.contains(words))
+}
+
+#[test]
+fn a_node_in_a_block_that_begins_erased_is_damage() {
+    let (clean, at) = with_name(b"large");
+    let block = at / BLOCK as usize * BLOCK as usize;
+    assert!(at - block > 256, "the node lies at {at}");
+    for (erased, expected) in [(252, false), (256, true)] {
+        let mut image = clean.clone();
+        image[block..block + erased].fill(0xFF);
+        let found = damage_of(image);
+        let behind = |finding: &Finding| is_node(finding, at, "behind the erased bytes");
+        assert_eq!(found.iter().any(behind), expected, "{erased}: {found:?}");
+    }
+}
+
+#[test]
+fn a_name_that_a_list_promises_and_that_is_gone_is_damage() {
+    const LIST: [u8; 4] = 0x0285_1885_u32.to_le_bytes();
+    let mut image = medium(Options::default());
+    let name = b"file number 5";
+    let holds = |block: &[u8]| block.windows(name.len()).any(|bytes| bytes == name);
+    let mut blocks = image.chunks(BLOCK as usize);
+    let block = blocks.position(|block| block.ends_with(&LIST) && holds(block));
+    let start = block.expect("a block with the name and a list") * BLOCK as usize;
+    let inner = find(&image[start..], 0xE001, |node| {
+        node[28] == name.len() as u8 && node[40..].starts_with(name)
+    });
+    let at = start + inner;
+    image[at..at + 40].fill(0xFF);
+    let found = damage_of(image);
+    let gone = |finding: &Finding| is_node(finding, at, "in the list of its erase block");
+    assert!(found.iter().any(gone), "{found:?}");
+}
+
+#[test]
+fn a_file_that_ends_before_its_stated_length_is_damage() {
+    let (mut image, _) = with_name(b"large");
+    let at = find(&image, 0xE002, |node| node[28..32] == 1500u32.to_le_bytes());
+    forge(&mut image, (at, 0xE002), 7, 4_000_000);
+    let found = damage_of(image);
+    let short = |finding: &Finding| {
+        matches!(
+            finding,
+            Finding::Short {
+                found: 1500,
+                expected: 4_000_000,
+                ..
+            }
+        )
+    };
+    assert!(found.iter().any(short), "{found:?}");
+}
+
+#[test]
+fn a_directory_without_a_node_of_its_own_is_damage() {
+    let (mut image, _) = with_name(b"large");
+    let at = find(&image, 0xE002, |node| node[12..16] == 2u32.to_le_bytes());
+    // Marked in place as not counting any more.
+    image[at + 3] &= !0x20;
+    let found = damage_of(image);
+    assert!(found.contains(&Finding::Bare { ino: 2 }), "{found:?}");
+}
+
+#[test]
+fn the_removal_of_a_name_that_no_path_can_hold_is_waste() {
+    let (mut image, _) = with_name(b"large");
+    let at = find(&image, 0xE001, |node| node[20..24] == [0; 4]);
+    forge_name(&mut image, at, |node| node[45] = 0);
+    let report = read_only(nor_of(image, BLOCK)).check().unwrap();
+    let odd = |finding: &&Finding| matches!(finding, Finding::Name { ino: 0, .. });
+    let odd = report.findings.iter().find(odd).expect("the name");
+    assert_eq!(odd.severity(), Severity::Waste, "{odd}");
+}
+
+#[test]
+fn nothing_is_written_behind_bytes_that_an_interrupted_write_left() {
+    let (mut image, _) = with_name(b"large");
+    let block_bytes = BLOCK as usize;
+    let used = |block: &[u8]| block.iter().rposition(|byte| *byte != 0xFF).unwrap_or(0) + 1;
+    let mut ends = image.chunks(block_bytes).map(used).enumerate();
+    let (block, end) = ends
+        .find(|(_, end)| (64..block_bytes - 1000).contains(end))
+        .expect("a block that is not full");
+    let end = block * block_bytes + end.next_multiple_of(4);
+    image[end..end + 28].fill(0x5A);
+    assert_eq!(damage_of(image.clone()), []);
+    let options = Options {
+        summary: false,
+        ..Options::default()
+    };
+    let mut fs = Jffs2::mount(nor_of(image, BLOCK), options).unwrap();
+    put(&mut fs, Ino::ROOT, "new", b"contents");
+    fs.unmount().unwrap();
+    assert_eq!(damage_of(fs.into_mtd().into_backing()), []);
+}
