@@ -9,6 +9,8 @@
 //! syndromes, the syndromes give the locator polynomial ([`locator`]), and its roots are the
 //! positions of the flipped bits ([`roots`]). A sound step ends at the first stage.
 
+#[cfg(feature = "simd")]
+mod checksums;
 mod field;
 mod generator;
 mod locator;
@@ -42,6 +44,9 @@ pub struct Bch {
     syndromes: Syndromes,
     /// What Linux adds to each remainder.
     mask: Vec<u8>,
+    /// Tells sound steps without a remainder, of codes with short parities.
+    #[cfg(feature = "simd")]
+    checksums: Option<checksums::Checksums>,
 }
 
 impl Bch {
@@ -63,6 +68,8 @@ impl Bch {
             strength,
             degree,
             remainders,
+            #[cfg(feature = "simd")]
+            checksums: checksums::Checksums::new(&generator, &mask),
             mask,
         }
     }
@@ -75,7 +82,30 @@ impl Bch {
     }
 
     pub fn is_sound(&self, step: &[u8], parity: &[u8]) -> bool {
+        #[cfg(feature = "simd")]
+        if let Some(checksums) = &self.checksums {
+            return checksums.differences(step, parity).is_none();
+        }
         self.difference(step, parity).is_none()
+    }
+
+    /// Fills `syndromes`, that of x first; false if the step is sound.
+    fn syndromes_of(&self, step: &[u8], parity: &[u8], syndromes: &mut [u16]) -> bool {
+        #[cfg(feature = "simd")]
+        if let Some(checksums) = &self.checksums {
+            let Some(parts) = checksums.differences(step, parity) else {
+                return false;
+            };
+            self.syndromes
+                .of_parts(&self.field, &parts, checksums.owners(), syndromes);
+            return true;
+        }
+        let Some(difference) = self.difference(step, parity) else {
+            return false;
+        };
+        self.syndromes
+            .of(&self.field, &difference[..parity.len()], syndromes);
+        true
     }
 
     /// The difference of the stored and the computed parity, without the unused bits; `None` if
@@ -92,13 +122,11 @@ impl Bch {
     }
 
     pub fn correct(&self, step: &mut [u8], parity: &mut [u8]) -> Repair {
-        let Some(difference) = self.difference(step, parity) else {
-            return Repair::Sound;
-        };
         let mut syndromes = [0; 2 * STRENGTH_MAX];
         let syndromes = &mut syndromes[..2 * self.strength];
-        self.syndromes
-            .of(&self.field, &difference[..parity.len()], syndromes);
+        if !self.syndromes_of(step, parity, syndromes) {
+            return Repair::Sound;
+        }
         let bits = step.len() * 8 + self.degree;
         let mut powers = [0; STRENGTH_MAX];
         let Some(powers) = self.positions(syndromes, bits, &mut powers) else {

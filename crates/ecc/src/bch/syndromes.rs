@@ -36,6 +36,31 @@ impl Syndromes {
 
     /// Fills `to` with the syndromes of `difference`, that of x first.
     pub fn of(&self, field: &Field, difference: &[u8], to: &mut [u16]) {
+        let odds = self.odds(difference);
+        for (pair, odd) in to.chunks_exact_mut(2).zip(odds.iter().flatten()) {
+            pair[0] = *odd;
+        }
+        square_evens(field, to);
+    }
+
+    /// Fills `to` with the syndromes of several differences; `owners` tells for each odd power
+    /// which of them has its value.
+    #[cfg(feature = "simd")]
+    pub fn of_parts(&self, field: &Field, parts: &[u64], owners: &[usize], to: &mut [u16]) {
+        for (index, part) in parts.iter().enumerate() {
+            let odds = self.odds(&part.to_be_bytes());
+            let values = odds.iter().flatten().zip(owners);
+            for (pair, (odd, owner)) in to.chunks_exact_mut(2).zip(values) {
+                if *owner == index {
+                    pair[0] = *odd;
+                }
+            }
+        }
+        square_evens(field, to);
+    }
+
+    /// The values at the odd powers.
+    fn odds(&self, difference: &[u8]) -> [[u16; LANES]; 8] {
         let halves = difference.iter().flat_map(|byte| [byte >> 4, byte & 15]);
         let tables = self.rows.chunks_exact(16 * self.groups);
         let mut sums = [[0; LANES]; 8];
@@ -47,13 +72,14 @@ impl Syndromes {
                 }
             }
         }
-        for (pair, odd) in to.chunks_exact_mut(2).zip(sums.iter().flatten()) {
-            pair[0] = *odd;
-        }
-        // A binary polynomial's value at a square is the square of its value.
-        for at in (1..to.len()).step_by(2) {
-            to[at] = field.square(to[at / 2]);
-        }
+        sums
+    }
+}
+
+/// A binary polynomial's value at a square is the square of its value.
+fn square_evens(field: &Field, syndromes: &mut [u16]) {
+    for at in (1..syndromes.len()).step_by(2) {
+        syndromes[at] = field.square(syndromes[at / 2]);
     }
 }
 
