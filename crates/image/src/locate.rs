@@ -65,15 +65,14 @@ impl Located {
 pub fn locate(image: &Place, opening: &Opening) -> Result<Located> {
     let selection = &opening.selection;
     let place = bytes_meant(image, selection)?;
-    let Some(name) = &selection.partition else {
-        let ranges = ranges_of(&place, opening)?;
-        return only(&place, ranges, opening);
-    };
     let ranges = ranges_of(&place, opening);
+    let Some(name) = &selection.partition else {
+        return only(&place, &ranges?, opening);
+    };
     if let Some(part) = in_table(&place, name, selection, ranges.as_ref().ok())? {
         let place = place.part(part);
         let ranges = ranges_of(&place, opening)?;
-        return only(&place, ranges, opening);
+        return only(&place, &ranges, opening);
     }
     let ranges = ranges?;
     match ranges.named(name) {
@@ -96,6 +95,15 @@ pub fn survey(image: &Place, opening: &Opening) -> Result<Ranges> {
         ranges.call(part, &partition.name);
     }
     Ok(ranges)
+}
+
+/// The same as [`locate`] where a [`survey`] has found the ranges already. Looks again if a
+/// partition was named.
+pub fn locate_surveyed(image: &Place, ranges: &Ranges, opening: &Opening) -> Result<Located> {
+    if opening.selection.partition.is_some() {
+        return locate(image, opening);
+    }
+    only(&bytes_meant(image, &opening.selection)?, ranges, opening)
 }
 
 /// The bytes of the range that is meant, without spare bytes, whatever lies in it; `None` if no
@@ -207,13 +215,13 @@ fn names<'a>(list: impl Iterator<Item = &'a Range>) -> String {
 }
 
 /// The only range that can be read.
-fn only(place: &Place, ranges: Ranges, opening: &Opening) -> Result<Located> {
+fn only(place: &Place, ranges: &Ranges, opening: &Opening) -> Result<Located> {
     let read: Vec<&Range> = ranges.read().collect();
     match read[..] {
-        [range] => chosen(place, &ranges, range),
+        [range] => chosen(place, ranges, range),
         [] => match opening.salvage.then(|| by_copy(place)).flatten() {
             Some(located) => Ok(located),
-            None => Err(unknown(place, &ranges)),
+            None => Err(unknown(place, ranges)),
         },
         _ => Err(ImageError::Choice {
             what: "image",

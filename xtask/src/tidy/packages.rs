@@ -22,6 +22,8 @@ const LICENCES: &[&str] = &[
 
 /// Packages that are built in two versions, and why we cannot choose one.
 const TWICE: &[(&str, &str)] = &[
+    ("crypto-common", "as digest"),
+    ("digest", "crc-fast uses 0.10, sha2 0.11"),
     ("miniz_oxide", "jffs2 uses 0.9; png, in tests, uses 0.8"),
     (
         "syn",

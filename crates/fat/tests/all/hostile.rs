@@ -6,6 +6,7 @@ use nandlab_block::{BlockDevice, Lba, Nvram, Ram};
 use nandlab_fat::{Bits, Fat, FatError, Finding, Format, Options, Severity, format};
 use nandlab_sim::{Rail, mix};
 use nandlab_testkit::disk::{poke, word as disk_word};
+use nandlab_testkit::host::names;
 use nandlab_testkit::hostile::use_up;
 use nandlab_vfs::report::Finding as _;
 use nandlab_vfs::{FileSystem, Ino};
@@ -376,4 +377,14 @@ fn a_memory_that_another_volume_needs_is_refused() {
     )
     .unwrap_err();
     assert!(matches!(small, FatError::SmallNvram { .. }), "{small}");
+}
+
+#[test]
+fn a_long_name_that_belongs_to_another_short_name_is_left_out() {
+    let (mut disk, _) = volume(Bits::Fat16);
+    let slot = slot_of(&mut disk, b"DIRECT~1");
+    poke(&mut disk, slot, b"X");
+    let names = names(&mut read_only(&mut disk), Ino::ROOT);
+    assert!(names.contains(&"XIRECT~1".to_owned()), "{names:?}");
+    assert!(!names.iter().any(|name| name.contains("long")), "{names:?}");
 }

@@ -4,10 +4,10 @@ use super::options::{Image, json};
 use crate::failure::{Failure, Status};
 use crate::output::print;
 use nandlab_image::Lack;
-use nandlab_image::locate::survey;
+use nandlab_image::locate::{locate_surveyed, survey};
 use nandlab_image::place::Place;
 use nandlab_image::ranges::{Content, Range, RangeReport, Ranges};
-use nandlab_image::volume::Layer;
+use nandlab_image::volume::{Access, Layer, Opening, Volume};
 use nandlab_image::words::counted;
 use serde::Serialize;
 
@@ -47,9 +47,10 @@ impl Info {
         let ranges = survey(&place, &opening)?;
         let is_one = ranges.list.len() == 1 || ranges.read().count() == 1;
         if opening.selection.partition.is_none() && !is_one {
-            return self.whole(&ranges);
+            return self.whole(&place, &ranges, &opening);
         }
-        let mut volume = self.image.open()?;
+        let located = locate_surveyed(&place, &ranges, &opening)?;
+        let mut volume = Volume::located(located, &opening, Access::Read)?;
         let space = volume.fs().ok().and_then(|fs| fs.statfs().ok()).map(|all| {
             let unit = u64::from(all.block_bytes);
             Space {
@@ -86,14 +87,14 @@ impl Info {
     }
 
     /// An image with several ranges, or none that can be read.
-    fn whole(&self, ranges: &Ranges) -> Result<Status, Failure> {
+    fn whole(&self, place: &Place, ranges: &Ranges, opening: &Opening) -> Result<Status, Failure> {
         let known = ranges
             .list
             .iter()
             .any(|range| range.content.is_read() || matches!(range.content, Content::Known(_)));
         if !known {
             // The error says what was looked for.
-            self.image.open()?;
+            locate_surveyed(place, ranges, opening)?;
         }
         if self.json {
             json(&About {

@@ -10,5 +10,6 @@ mod log;
 mod model;
 mod reader;
 mod slow;
+mod torture;
 mod views;
 mod volumes;

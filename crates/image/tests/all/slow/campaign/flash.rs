@@ -32,7 +32,7 @@ use std::sync::Mutex;
 /// Media of a format, unless the environment says otherwise.
 const USUAL: u64 = 200;
 /// Media that one boot judges.
-const BATCH: usize = 2000;
+const BATCH: usize = 500;
 /// Bytes of an erase block of all media here.
 const BLOCK: u32 = 8192;
 /// Shell functions for the guest.
