@@ -182,6 +182,14 @@ impl<D: BlockDevice> Ext<D> {
                 (owned.into(), 0),
             );
         }
+        let used = u32::from(inode.links) | inode.units | inode.block[0];
+        if number == JOURNAL_INODE && used != 0 {
+            walk.wrong(
+                number,
+                "links, units or first block of the journal's inode, without a journal,",
+                (used.into(), 0),
+            );
+        }
         let (block, at) = self.inode_place(number);
         let high = le32(self.store.block(block)?, at + LENGTH_HIGH);
         let length = u64::from(high) << 32 | inode.size & u64::from(u32::MAX);

@@ -6,7 +6,7 @@
 //! Nothing is written.
 
 use crate::{
-    Fat, FatError,
+    Bits, Fat, FatError,
     dir::{LongName, short_of},
     finding::{Finding, Report},
     format::{
@@ -136,11 +136,14 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         }
         self.check_marks(walk)?;
         let found = self.table.value(&mut self.store, 0)?;
-        if found as u8 != layout.media {
-            walk.report.add(Finding::Media {
-                found,
-                expected: layout.media,
-            });
+        let ones = match layout.bits {
+            Bits::Fat12 => 0xF00,
+            Bits::Fat16 => 0xFF00,
+            Bits::Fat32 => 0x0FFF_FF00,
+        };
+        let expected = ones | u32::from(layout.media);
+        if found != expected {
+            walk.report.add(Finding::Media { found, expected });
         }
         Ok(())
     }

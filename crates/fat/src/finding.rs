@@ -54,13 +54,13 @@ pub enum Finding {
         /// The entry.
         found: u32,
     },
-    /// The table does not begin with the media byte.
-    #[error("first table entry {found:#x}, expected the media byte {expected:#x} in it")]
+    /// The table does not begin with the media byte and ones.
+    #[error("first table entry {found:#x}, expected {expected:#x}: ones and the media byte")]
     Media {
         /// The entry.
         found: u32,
-        /// The media byte.
-        expected: u8,
+        /// The entry of a volume with this media byte.
+        expected: u32,
     },
     /// Clusters that nothing uses.
     #[error("clusters that are allocated and belong to no file: {0}")]

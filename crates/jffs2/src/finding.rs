@@ -167,6 +167,13 @@ pub enum Finding {
         /// Bytes of an erase block.
         block: u32,
     },
+    /// The list of an erase block has good checksums and cannot be right. A mount reads the nodes
+    /// themselves; Linux believes the list and crashes.
+    #[error("byte {at:#x}: list of the erase block names nodes that overlap, or are none")]
+    List {
+        /// Where the list is.
+        at: u32,
+    },
     /// A directory other than the root has no node but its entries.
     #[error("inode {ino}: a directory without a node of its own: permissions and owner are lost")]
     Bare {
@@ -215,6 +222,7 @@ impl Finding {
             | Self::Type { .. }
             | Self::Name { .. }
             | Self::CrossesBlock { .. }
+            | Self::List { .. }
             | Self::Bare { .. }
             | Self::Unreadable { .. }
             | Self::Short { .. } => Severity::Damage,
@@ -230,7 +238,8 @@ impl Finding {
             | Self::Node { at, .. }
             | Self::Page { at, .. }
             | Self::Name { at, .. }
-            | Self::CrossesBlock { at, .. } => Some(u64::from(*at)),
+            | Self::CrossesBlock { at, .. }
+            | Self::List { at } => Some(u64::from(*at)),
             Self::Missing { lost, .. } => Some(u64::from(lost.at)),
             _ => None,
         }
@@ -253,7 +262,10 @@ impl Finding {
             | Self::TwoParents { dir, name, .. }
             | Self::Type { dir, name, .. } => Some((*dir, name)),
             Self::Name { dir, .. } => Some((*dir, &[])),
-            Self::Garbage { .. } | Self::Page { .. } | Self::CrossesBlock { .. } => None,
+            Self::Garbage { .. }
+            | Self::Page { .. }
+            | Self::CrossesBlock { .. }
+            | Self::List { .. } => None,
         }
     }
 

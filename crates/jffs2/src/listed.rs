@@ -78,8 +78,8 @@ impl<M: Mtd> Jffs2<M> {
         })
     }
 
-    /// Nodes that the list of a block names and that are not there. Inodes' nodes are read when the
-    /// inode is.
+    /// What is wrong with the list of a block: it cannot be right, or it names nodes that are not
+    /// there. Inodes' nodes are read when the inode is.
     pub(crate) fn not_as_listed(
         &mut self,
         block: u32,
@@ -89,7 +89,13 @@ impl<M: Mtd> Jffs2<M> {
         let e = self.flash.endian;
         let start = block * self.space.block_bytes;
         let mut findings = Vec::new();
-        for entry in list(e, bytes).unwrap_or_default() {
+        let Some((at, entries)) = self.list_of(bytes) else {
+            return Ok(findings);
+        };
+        if entries.is_none() {
+            findings.push(Finding::List { at: start + at });
+        }
+        for entry in entries.unwrap_or_default() {
             if is_there(e, bytes, &entry) {
                 continue;
             }
@@ -105,6 +111,18 @@ impl<M: Mtd> Jffs2<M> {
             }
         }
         Ok(findings)
+    }
+
+    /// Where the list of a block begins, if Linux believes it, and its entries, if they can be right.
+    fn list_of(&self, bytes: &[u8]) -> Option<(u32, Option<Vec<Entry>>)> {
+        let e = self.flash.endian;
+        let last = bytes.last_chunk::<SUMMARY_MARKER>()?;
+        let at = summary::start(e, last, bytes.len() as u32)?;
+        let node = &bytes[at as usize..];
+        let marker = summary::whole(e, node)?.marker;
+        let is_believed = marker == 0 || marker == self.flash.marker_bytes();
+        let entries = summary::read(e, node, at).map(|(_, entries)| entries);
+        is_believed.then_some((at, entries))
     }
 
     /// What is lost with a node of which only its entry in a list is left.
@@ -132,14 +150,6 @@ impl<M: Mtd> Jffs2<M> {
             Entry::Xref { .. } => (kind::XREF, Holds::Nothing),
         })
     }
-}
-
-/// The entries of a block's list, if it has a good one.
-fn list(e: Endian, bytes: &[u8]) -> Option<Vec<Entry>> {
-    let last = bytes.last_chunk::<SUMMARY_MARKER>()?;
-    let at = summary::start(e, last, bytes.len() as u32)?;
-    let (_, entries) = summary::read(e, &bytes[at as usize..], at)?;
-    Some(entries)
 }
 
 /// Whether a node of the entry's kind and length is in its place. A damaged head is another

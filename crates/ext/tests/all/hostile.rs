@@ -126,7 +126,18 @@ fn rename(disk: &mut Ram, from: &[u8], to: &[u8]) {
 fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
     type Harm = fn(&mut Ram, u64, u64);
     type Seen = fn(&Finding) -> bool;
-    let harms: [(&str, Harm, Seen); 12] = [
+    let harms: [(&str, Harm, Seen); 13] = [
+        (
+            "inode of a journal that is none",
+            |d, _, _| {
+                let inode = inode_at(d, 8);
+                poke(d, inode + 28, &[2]);
+            },
+            |f| {
+                matches!(f, Finding::Field { field, .. }
+                    if field.contains("without a journal"))
+            },
+        ),
         (
             "shared block",
             |d, large, dir| {

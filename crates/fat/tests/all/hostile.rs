@@ -388,3 +388,16 @@ fn a_long_name_that_belongs_to_another_short_name_is_left_out() {
     assert!(names.contains(&"XIRECT~1".to_owned()), "{names:?}");
     assert!(!names.iter().any(|name| name.contains("long")), "{names:?}");
 }
+
+#[test]
+fn a_first_table_entry_without_its_ones_is_noted() {
+    let (mut disk, _) = volume(Bits::Fat32);
+    let table = 512 * u64::from(disk_word(&mut disk, 14) & 0xFFFF);
+    assert_eq!(disk_word(&mut disk, table), 0x0FFF_FFF8);
+    poke(&mut disk, table + 1, &[0xF7]);
+    let expected = Finding::Media {
+        found: 0x0FFF_F7F8,
+        expected: 0x0FFF_FFF8,
+    };
+    assert!(findings(&mut disk).contains(&expected));
+}

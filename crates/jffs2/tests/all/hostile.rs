@@ -91,7 +91,7 @@ fn survive<M: Mtd>(mut mtd: M, options: Options) -> Option<Vec<Finding>> {
     findings
 }
 
-fn crc(bytes: &[u8]) -> u32 {
+pub fn crc(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(!0);
     hasher.update(bytes);
     !hasher.finalize()

@@ -1,7 +1,7 @@
 //! What a mount passes over without a word, as Linux does, and a check has to report.
 
 use crate::common::{nor_of, put, read_only};
-use crate::hostile::{BLOCK, damage_of, find, forge, forge_name, medium, with_name};
+use crate::hostile::{BLOCK, crc, damage_of, find, forge, forge_name, medium, with_name};
 use nandlab_jffs2::{Finding, Jffs2, Options, Severity};
 use nandlab_vfs::{FileSystem, Ino};
 
@@ -42,6 +42,32 @@ fn a_name_that_a_list_promises_and_that_is_gone_is_damage() {
     let found = damage_of(image);
     let gone = |finding: &Finding| is_node(finding, at, "in the list of its erase block");
     assert!(found.iter().any(gone), "{found:?}");
+}
+
+#[test]
+fn a_list_whose_nodes_overlap_is_damage() {
+    const LIST: [u8; 4] = 0x0285_1885_u32.to_le_bytes();
+    let mut image = medium(Options::default());
+    let mut blocks = image.chunks(BLOCK as usize);
+    let block = blocks.position(|block| block.ends_with(&LIST));
+    let start = block.expect("a block with a list") * BLOCK as usize;
+    let end = start + BLOCK as usize;
+    let list = start + word(&image, end - 8) as usize;
+    // The first entry is that of an inode: kind, inode, version, place, length.
+    assert_eq!(image[list + 32..list + 34], 0xE002_u16.to_le_bytes());
+    let place = word(&image, list + 42);
+    image[list + 42..list + 46].copy_from_slice(&(place + 4).to_le_bytes());
+    let data = crc(&image[list + 32..end]);
+    image[list + 24..list + 28].copy_from_slice(&data.to_le_bytes());
+    let own = crc(&image[list..list + 24]);
+    image[list + 28..list + 32].copy_from_slice(&own.to_le_bytes());
+    let found = damage_of(image);
+    let at = list as u32;
+    assert!(found.contains(&Finding::List { at }), "{found:?}");
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(*bytes[at..].first_chunk().unwrap())
 }
 
 #[test]

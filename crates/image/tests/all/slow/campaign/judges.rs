@@ -17,7 +17,8 @@ pub enum Format {
 pub struct Said {
     /// The tool found nothing.
     pub silent: bool,
-    /// A signal ended the tool: it judges nothing.
+    /// A signal ended the tool, or it tried to write to an image that it may only read: it judges
+    /// nothing.
     pub crashed: bool,
     /// Complaints that [`KNOWN`] does not explain.
     pub unknown: Vec<String>,
@@ -50,7 +51,7 @@ pub fn complaints(format: Format, image: &Path, ours: &[String]) -> Said {
     }
     Said {
         silent,
-        crashed: status.is_none(),
+        crashed: status.is_none() || printed.contains("(Bad file descriptor)"),
         unknown,
         printed,
     }

@@ -104,6 +104,11 @@ pub const KNOWN: &[Known] = &[
     ),
     line(
         Fat,
+        "Both FATs appear to be corrupt",
+        Reported("first table entry"),
+    ),
+    line(
+        Fat,
         "Is a dot with no 8.3 name flag",
         NotClaimed("byte 12 of a dot entry is reserved, and read by nobody"),
     ),
