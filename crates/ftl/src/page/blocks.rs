@@ -154,6 +154,13 @@ impl BlockTable {
         self.bitmap[block as usize * self.words + word]
     }
 
+    /// Of 64 pages of a victim only these are still valid, if they are.
+    pub fn keep(&mut self, block: u32, word: usize, left: u64) {
+        let bits = &mut self.bitmap[block as usize * self.words + word];
+        self.valid[block as usize] -= (*bits & !left).count_ones();
+        *bits &= left;
+    }
+
     pub fn words(&self) -> usize {
         self.words
     }

@@ -1,8 +1,9 @@
 //! Making room: victims are emptied, worn and failing blocks too.
 
+use super::blocks::State;
 use super::format::{LOST, Name, SPAN};
 use super::frontier::Stream;
-use super::{PageFtl, SeededBug};
+use super::{Collection, PageFtl, SeededBug};
 use crate::Cause;
 use nandlab_block::BlockError;
 use nandlab_mtd::{Block, Move, Mtd, MtdError, Page};
@@ -12,11 +13,30 @@ use nandlab_sim::prefetch;
 /// lie anywhere, are then changed together, and the processor waits for many of them at once.
 const STRIPE: usize = 64;
 
+/// The most pages that a step of collection moves before a page of the host.
+const MOST_PACE: u32 = 16;
+
+/// A victim that is being emptied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evacuation {
+    block: u32,
+    cause: Cause,
+    /// Pages moved before each page of the host, with collection in steps.
+    pace: u32,
+}
+
 impl<M: Mtd> PageFtl<M> {
-    /// Free blocks below which collection starts: one for each lane that collection or the map may
-    /// have to open, and the spare ones.
+    /// Free blocks at which the host has to wait for collection. In one go, collection may open a
+    /// block for each of its lanes, and the map one; the spare ones come on top. In steps, one for
+    /// collection is enough (see `share_lane`), and the spare ones are those that the host may
+    /// take meanwhile.
     pub(super) fn low_water(&self) -> u32 {
-        self.frontiers[Stream::Collection.at()].lanes() + 1 + self.options.spare_blocks
+        match self.options.collection {
+            Collection::Whole => {
+                self.frontiers[Stream::Collection.at()].lanes() + 1 + self.options.spare_blocks
+            }
+            Collection::Steps => 2,
+        }
     }
 
     /// Blocks without which the layer cannot go on: everything valid, the open blocks, and room for
@@ -30,49 +50,110 @@ impl<M: Mtd> PageFtl<M> {
             + 1
     }
 
+    /// Whether a block may not be opened before collection has made room. With collection in
+    /// steps, urgent victims wait for their turn.
     #[inline]
     pub(super) fn short_of_room(&self) -> bool {
-        self.blocks.free() <= self.low_water() || !self.urgent.is_empty()
+        let urgent = self.options.collection == Collection::Whole && !self.urgent.is_empty();
+        urgent || self.blocks.free() <= self.low_water()
     }
 
     /// Collects until there is room again.
     pub(super) fn make_room(&mut self) -> Result<(), BlockError> {
+        self.drop_collected();
         while self.short_of_room() {
             if self.blocks.good() < self.blocks_needed() {
                 return Err(self.health.worn_out());
             }
-            let (block, cause) = match self.urgent.pop_front() {
-                Some(chosen) => chosen,
-                None => (
-                    self.blocks
-                        .victim(self.options.victim, self.sequence)
-                        .ok_or(self.health.worn_out())?,
-                    Cause::Collection,
-                ),
-            };
-            // A block may have been chosen twice, or collected since.
-            if self.blocks.state(block) == super::blocks::State::Closed {
-                self.evacuate(block, cause)?;
-            }
-            self.level();
+            let begun = self.victim.take().or_else(|| self.begin_victim());
+            let victim = begun.ok_or(self.health.worn_out())?;
+            self.empty(victim, u32::MAX)?;
+            self.drop_collected();
         }
         Ok(())
     }
 
-    /// Moves every valid page out of a block and gives it back to the pool, or retires it.
-    fn evacuate(&mut self, block: u32, cause: Cause) -> Result<(), BlockError> {
-        self.blocks.begin_victim(block);
-        self.collecting = true;
-        let moved = self.move_out(block, cause);
-        let moved = moved.and_then(|()| {
-            if self.options.seeded_bug == Some(SeededBug::DiscardForgotten) {
-                Ok(())
-            } else {
-                self.write_forgotten()
+    /// Collection in steps: moves a few pages before a page of the host is written, so that the
+    /// pool is full again when the host opens its next blocks.
+    #[cold]
+    pub(super) fn collect_step(&mut self) -> Result<(), BlockError> {
+        if self.victim.is_none() && self.wants_victim() {
+            self.victim = self.begin_victim();
+        }
+        match self.victim.take() {
+            Some(victim) => self.empty(victim, victim.pace),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether collection in steps has something to begin: each stream of the host will need a
+    /// block, and its lanes need theirs one after another.
+    fn wants_victim(&mut self) -> bool {
+        self.drop_collected();
+        let streams = u32::from(self.options.streams.max(1));
+        let low = self.blocks.free() <= self.low_water() + streams + self.options.spare_blocks;
+        (low || !self.urgent.is_empty()) && self.blocks.good() >= self.blocks_needed()
+    }
+
+    /// Drops urgent victims that were chosen twice, or collected since.
+    fn drop_collected(&mut self) {
+        while let Some(&(block, _)) = self.urgent.front() {
+            if self.blocks.state(block) == State::Closed {
+                break;
             }
-        });
+            self.urgent.pop_front();
+        }
+    }
+
+    /// Takes the next victim off the lists; `None` if no block has anything to give.
+    fn begin_victim(&mut self) -> Option<Evacuation> {
+        let (block, cause) = match self.urgent.pop_front() {
+            Some(urgent) => urgent,
+            None => {
+                let rule = self.options.victim;
+                (self.blocks.victim(rule, self.sequence)?, Cause::Collection)
+            }
+        };
+        let pages = self.mtd.geometry().pages_per_block;
+        let valid = self.blocks.valid(block);
+        // The host writes a page for each page that the victim will give back. A block that is
+        // levelled or repaired may give back none, and has time.
+        let gain = (pages - valid).max(pages.div_ceil(MOST_PACE));
+        self.blocks.begin_victim(block);
+        Some(Evacuation {
+            block,
+            cause,
+            pace: valid.div_ceil(gain).max(1),
+        })
+    }
+
+    /// Moves at most `budget` valid pages out of a victim. An empty victim goes back to the pool,
+    /// or is retired.
+    fn empty(&mut self, victim: Evacuation, budget: u32) -> Result<(), BlockError> {
+        self.collecting = true;
+        let moved = self.move_out(victim, budget);
+        let moved = moved.and_then(|left| self.write_discards(left));
         self.collecting = false;
-        moved?;
+        if moved? == 0 {
+            self.victim = Some(victim);
+            return Ok(());
+        }
+        self.finish(victim.block)?;
+        self.level();
+        Ok(())
+    }
+
+    /// Writes what was discarded, with what is left of the budget: it has to be on flash before
+    /// the victim may go.
+    fn write_discards(&mut self, budget: u32) -> Result<u32, BlockError> {
+        if self.options.seeded_bug == Some(SeededBug::DiscardForgotten) {
+            return Ok(budget);
+        }
+        self.write_some_forgotten(budget)
+    }
+
+    /// The victim is empty.
+    fn finish(&mut self, block: u32) -> Result<(), BlockError> {
         let pages = self.mtd.geometry().pages_per_block;
         self.names.forget(block * pages, pages);
         if !self.blocks.release(block, self.mtd.issued()) {
@@ -83,7 +164,9 @@ impl<M: Mtd> PageFtl<M> {
         Ok(())
     }
 
-    fn move_out(&mut self, block: u32, cause: Cause) -> Result<(), BlockError> {
+    /// Moves valid pages out of a victim until `budget` is spent; gives what is left of it.
+    fn move_out(&mut self, victim: Evacuation, mut budget: u32) -> Result<u32, BlockError> {
+        let Evacuation { block, cause, .. } = victim;
         let stream = match (self.blocks.is_mapping(block), self.options.separate_streams) {
             (true, _) => Stream::Map,
             (false, true) => Stream::Collection,
@@ -92,36 +175,39 @@ impl<M: Mtd> PageFtl<M> {
         let first = block * self.mtd.geometry().pages_per_block;
         for word in 0..self.blocks.words() {
             let first = first + word as u32 * 64;
-            let mut bits = self.blocks.valid_word(block, word);
+            let bits = self.blocks.valid_word(block, word);
             let mut renamed = self.names.among(first, bits);
             if self.options.seeded_bug == Some(SeededBug::RemapNameKept) {
                 renamed = 0;
             }
-            bits &= !renamed;
-            while bits != 0 {
-                self.move_run(first, &mut bits, stream, cause)?;
+            let mut named = bits & !renamed;
+            while named != 0 && budget != 0 {
+                budget -= self.move_run(first, &mut named, stream, cause, budget)?;
             }
-            while renamed != 0 {
+            while renamed != 0 && budget != 0 {
                 self.move_renamed(Page(first + renamed.trailing_zeros()), stream, cause)?;
                 renamed &= renamed - 1;
+                budget -= 1;
             }
+            self.blocks.keep(block, word, named | renamed);
         }
-        Ok(())
+        Ok(budget)
     }
 
-    /// Moves the first pages of `bits`, counted from `first`, as far as the current lane takes
-    /// them, and clears their bits.
+    /// Moves the first pages of `bits`, counted from `first`, as far as the current lane and
+    /// `budget` take them, and clears their bits. Gives the number of pages moved.
     fn move_run(
         &mut self,
         first: u32,
         bits: &mut u64,
         stream: Stream,
         cause: Cause,
-    ) -> Result<(), BlockError> {
+        budget: u32,
+    ) -> Result<u32, BlockError> {
         let slot = self.slot(stream)?;
         let left = (SPAN - slot.tail.age(self.sequence))
             .min(u64::from(slot.room))
-            .min(STRIPE as u64) as u32;
+            .min(u64::from(budget).min(STRIPE as u64)) as u32;
         let mut moves = core::mem::take(&mut self.moves);
         moves.clear();
         let mut rest = *bits;
@@ -142,17 +228,15 @@ impl<M: Mtd> PageFtl<M> {
         }
         self.moves = moves;
         match result {
-            Ok(()) => Ok(()),
-            Err(MtdError::ProgramFailed(_)) => {
-                self.abandon(stream, slot.page);
-                Ok(())
-            }
+            Ok(()) => {}
+            Err(MtdError::ProgramFailed(_)) => self.abandon(stream, slot.page),
             Err(MtdError::Uncorrectable(from)) => {
                 *bits &= *bits - 1;
-                self.lose(from.0)
+                self.lose(from.0)?;
             }
-            Err(error) => Err(self.fault(error)),
+            Err(error) => return Err(self.fault(error)),
         }
+        Ok(done as u32)
     }
 
     /// Moves a page whose tag names another logical page: the data goes through the host and gets
@@ -189,8 +273,7 @@ impl<M: Mtd> PageFtl<M> {
         }
     }
 
-    /// The map follows the pages that were moved. The victim's own bits are cleared all at once
-    /// when it is released.
+    /// The map follows the pages that were moved.
     fn repoint(
         &mut self,
         moved: impl Iterator<Item = (Move, u32)> + Clone,
@@ -240,7 +323,7 @@ impl<M: Mtd> PageFtl<M> {
     /// A page needed much correction: its block is rewritten before it needs too much.
     pub(super) fn scrub(&mut self, page: Page) {
         let (block, _) = self.blocks.split(page.0);
-        if self.blocks.state(block) == super::blocks::State::Closed
+        if self.blocks.state(block) == State::Closed
             && !self.urgent.contains(&(block, Cause::Repair))
         {
             self.urgent.push_back((block, Cause::Repair));

@@ -2,7 +2,7 @@
 
 use super::blocks::State;
 use super::format::{BlockHeader, Name, SPAN};
-use super::{PageFtl, SeededBug};
+use super::{Collection, PageFtl, SeededBug};
 use crate::Cause;
 use crate::tag::{BASE_UNIT, Tail};
 use alloc::{vec, vec::Vec};
@@ -35,6 +35,8 @@ impl Stream {
 struct Lane {
     block: u32,
     next: u32,
+    /// Pages of the block that are filled before it is closed; 0: no block was opened yet.
+    end: u32,
     open: bool,
     tail: Tail,
 }
@@ -82,7 +84,7 @@ impl<M: Mtd> PageFtl<M> {
             return Ok(Slot {
                 page: Page(lane.block * pages + lane.next),
                 tail: lane.tail,
-                room: pages - lane.next,
+                room: lane.end - lane.next,
             });
         }
         self.open(stream)?;
@@ -105,7 +107,7 @@ impl<M: Mtd> PageFtl<M> {
         };
         let lane = &mut frontier.lanes[turn];
         lane.next += run;
-        if lane.next == self.mtd.geometry().pages_per_block {
+        if lane.next == lane.end {
             self.close(stream, turn);
         }
     }
@@ -165,6 +167,9 @@ impl<M: Mtd> PageFtl<M> {
             // Collection may open this very lane; the caller looks again.
             return self.make_room();
         }
+        if self.collecting && self.share_lane(stream) {
+            return Ok(());
+        }
         let frontier = &mut self.frontiers[stream.at()];
         let turn = frontier.turn;
         let (at_rest, lane) = (frontier.at_rest, &mut frontier.lanes[turn]);
@@ -191,13 +196,42 @@ impl<M: Mtd> PageFtl<M> {
             base: self.sequence,
             erases: self.blocks.erases[block as usize],
         };
+        let end = self.fill(stream, turn);
         self.frontiers[stream.at()].lanes[turn] = Lane {
             block,
             next: 0,
+            end,
             open: true,
             tail: header.tail(),
         };
         Ok(())
+    }
+
+    /// Gives the turn to a lane of the stream that has room, if the pool has one block left, which
+    /// the map may need.
+    fn share_lane(&mut self, stream: Stream) -> bool {
+        if self.options.collection == Collection::Whole || self.blocks.free() > 1 {
+            return false;
+        }
+        let sequence = self.sequence;
+        let frontier = &mut self.frontiers[stream.at()];
+        let has_room = |lane: &Lane| lane.open && lane.tail.age(sequence) < SPAN;
+        let Some(turn) = frontier.lanes.iter().position(has_room) else {
+            return false;
+        };
+        frontier.turn = turn;
+        true
+    }
+
+    /// How many pages of its next block a lane fills. With collection in steps the first blocks of
+    /// a stream are closed one after another, so that its lanes never need blocks all at once.
+    fn fill(&self, stream: Stream, turn: usize) -> u32 {
+        let pages = self.mtd.geometry().pages_per_block;
+        let lanes = &self.frontiers[stream.at()].lanes;
+        if self.options.collection == Collection::Whole || lanes[turn].end != 0 {
+            return pages;
+        }
+        (pages * (turn as u32 + 1)).div_ceil(lanes.len() as u32)
     }
 
     /// Erases a block taken from the pool; false if it failed and was retired.
@@ -228,6 +262,7 @@ impl<M: Mtd> PageFtl<M> {
         self.frontiers[Stream::Host(0).at()].lanes[0] = Lane {
             block,
             next,
+            end: self.mtd.geometry().pages_per_block,
             open: true,
             tail: header.tail(),
         };

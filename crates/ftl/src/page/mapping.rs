@@ -93,12 +93,22 @@ impl<M: Mtd> PageFtl<M> {
 
     /// Writes the map pages of everything forgotten since they were last written.
     pub(super) fn write_forgotten(&mut self) -> Result<(), BlockError> {
-        while let Some(index) = self.mapping.forgotten.pop() {
+        self.write_some_forgotten(u32::MAX)?;
+        Ok(())
+    }
+
+    /// The same, until `budget` pages are written; gives what is left of it.
+    pub(super) fn write_some_forgotten(&mut self, mut budget: u32) -> Result<u32, BlockError> {
+        while budget != 0 {
+            let Some(index) = self.mapping.forgotten.pop() else {
+                break;
+            };
             if self.mapping.is_forgotten[index as usize] {
                 self.write_map(index)?;
+                budget -= 1;
             }
         }
-        Ok(())
+        Ok(budget)
     }
 
     /// Writes every map page.

@@ -55,6 +55,7 @@ use crate::{Ftl, Tally, Victim};
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
 
 use blocks::BlockTable;
+use collect::Evacuation;
 use format::LOST;
 use frontier::{Frontier, Stream};
 use mapping::Mapping;
@@ -67,6 +68,17 @@ use records::Records;
 /// The layer's name in errors.
 const NAME: &str = "page mapping";
 
+/// How collection shares time with the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Collection {
+    /// A victim is emptied at once when the pool runs low. The request that opens a block waits.
+    #[default]
+    Whole,
+    /// Each page that the host writes moves a few pages of a victim, as many as keep pace. The
+    /// pool begins to be refilled earlier, by as many blocks as the host has open.
+    Steps,
+}
+
 with_defaults! {
     /// Choices of the page-mapped layer; all but the first may change from one attach to the next.
     #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +88,8 @@ with_defaults! {
         pub over_provisioning: f64 = 0.07,
         /// Which block to collect.
         pub victim: Victim = Victim::Greedy,
+        /// Whether a victim is emptied at once or in steps.
+        pub collection: Collection = Collection::Whole,
         /// Collect into blocks of their own rather than among the host's data.
         pub separate_streams: bool = true,
         /// Streams of host data, 1 to 255, each with open blocks of its own: what the host says
@@ -150,6 +164,8 @@ pub struct PageFtl<M> {
     sequence: u64,
     /// Blocks to be emptied before any victim of choice.
     urgent: VecDeque<(u32, crate::Cause)>,
+    /// What collection in steps has begun to empty.
+    victim: Option<Evacuation>,
     /// Collection is under way: it must not wait for itself.
     collecting: bool,
     erases_until_levelling: u32,
@@ -185,6 +201,7 @@ impl<M: Mtd> PageFtl<M> {
             records: Records::default(),
             sequence: 0,
             urgent: VecDeque::new(),
+            victim: None,
             collecting: false,
             erases_until_levelling: g.blocks / 4 + 1,
             tally: Tally::default(),
@@ -269,6 +286,9 @@ impl<M: Mtd> Paged for PageFtl<M> {
 
     #[inline]
     fn write_page(&mut self, lpn: u32, data: &[u8]) -> Result<(), BlockError> {
+        if self.options.collection == Collection::Steps {
+            self.collect_step()?;
+        }
         let page = self.append(lpn, data)?;
         self.settle(lpn, page);
         self.tally.host_pages += 1;

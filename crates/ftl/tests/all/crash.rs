@@ -7,7 +7,7 @@ use nandlab_crash::{
     CrashError, CrashReport, Cuts, Disk, DiskOp, Id, Kind, Plan, SecondLevel, assert_found,
     explore, explore_watched, operations, replay,
 };
-use nandlab_ftl::page::{PageFtl, PageOptions, SeededBug};
+use nandlab_ftl::page::{Collection, PageFtl, PageOptions, SeededBug};
 use nandlab_ftl::{Cause, Ftl};
 use nandlab_mtd::{Geometry, Layer, LayerError, Mtd, Page};
 use nandlab_nand::{Chip, ChipSpec, Contents, PageOrder, Reliability, Rules, Timing};
@@ -126,8 +126,9 @@ fn assert_run_has_everything(subject: &Disk<PageOptions>, ops: &[DiskOp]) {
     assert!(ops.iter().filter(|op| matches!(op, DiskOp::Flush)).count() > 10);
 }
 
-fn survives_every_cut(dies: u32) {
-    let subject = layer(dies, None);
+fn survives_every_cut(dies: u32, collection: Collection) {
+    let mut subject = layer(dies, None);
+    subject.layer.collection = collection;
     let ops = workload(&subject, 300, 12, 0.15);
     assert_run_has_everything(&subject, &ops);
     let report = explore(
@@ -152,31 +153,49 @@ fn survives_every_cut(dies: u32) {
 
 #[test]
 fn page_mapping_survives_every_cut_on_one_die() {
-    survives_every_cut(1);
+    survives_every_cut(1, Collection::Whole);
 }
 
 #[test]
 fn page_mapping_survives_every_cut_on_two_dies_of_two_planes() {
-    survives_every_cut(2);
+    survives_every_cut(2, Collection::Whole);
 }
 
 #[test]
 fn page_mapping_survives_every_cut_on_four_dies() {
-    survives_every_cut(4);
+    survives_every_cut(4, Collection::Whole);
+}
+
+#[test]
+fn collection_in_steps_survives_every_cut_on_one_die() {
+    survives_every_cut(1, Collection::Steps);
+}
+
+#[test]
+fn collection_in_steps_survives_every_cut_on_four_dies() {
+    survives_every_cut(4, Collection::Steps);
 }
 
 /// The explorer finds the bug; its name makes the same state again; the smallest case is smaller,
 /// and its name makes it again, too.
 fn bites(bug: SeededBug, dies: u32, requests: u64, flush_every: u64, discards: f64) -> CrashReport {
-    let subject = layer(dies, Some(bug));
-    let ops = workload(&subject, requests, flush_every, discards);
+    bites_in(&layer(dies, Some(bug)), requests, flush_every, discards)
+}
+
+fn bites_in(
+    subject: &Disk<PageOptions>,
+    requests: u64,
+    flush_every: u64,
+    discards: f64,
+) -> CrashReport {
+    let ops = workload(subject, requests, flush_every, discards);
     let plan = Plan {
         second: SecondLevel::Off,
         shrink_states: 4_000,
         listed: 3,
         ..Plan::default()
     };
-    assert_found(&subject, &ops, &plan)
+    assert_found(subject, &ops, &plan)
 }
 
 #[test]
@@ -193,6 +212,20 @@ fn a_map_page_that_does_not_wait_for_what_it_names_is_found() {
 #[test]
 fn a_discard_that_collection_forgets_is_found() {
     bites(SeededBug::DiscardForgotten, 1, 400, 60, 0.15);
+}
+
+#[test]
+fn rules_that_collection_in_steps_leaves_out_are_found() {
+    for (bug, dies) in [
+        (SeededBug::EraseUnfenced, 4),
+        (SeededBug::DiscardForgotten, 1),
+    ] {
+        let mut subject = layer(dies, Some(bug));
+        subject.layer.collection = Collection::Steps;
+        // Else a map page in its turn says in time what was discarded.
+        subject.layer.map_interval = 256;
+        bites_in(&subject, 500, 40, 0.15);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use crate::common::{flaky, small_chip};
 use crate::lives::{Outcome, against_an_array};
 use nandlab_ftl::Victim;
-use nandlab_ftl::page::{PageFtl, PageOptions};
+use nandlab_ftl::page::{Collection, PageFtl, PageOptions};
 use nandlab_nand::Reliability;
 
 /// Half a million operations, on as many chips as that takes: a life of 90,000 at the most each,
@@ -23,6 +23,7 @@ fn page_mapped(first: u64, reliability: fn() -> Reliability) {
             } else {
                 Victim::CostBenefit
             },
+            collection: [Collection::Whole, Collection::Steps][seed as usize / 2 % 2],
             separate_streams: seed % 4 != 3,
             map_interval: [4, 16, 64][seed as usize % 3],
             wear_threshold: 8,

@@ -2,11 +2,12 @@
 
 use crate::{DescriptionError, DiskScheme, SchemeInput, Translation};
 use nandlab_ftl::Victim;
-use nandlab_ftl::page::PageOptions;
+use nandlab_ftl::page::{Collection, PageOptions};
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "over-provisioning",
     "victim",
+    "collection",
     "separate-streams",
     "streams",
     "spare-blocks",
@@ -30,6 +31,7 @@ fn options(input: &mut SchemeInput<'_>) -> Result<PageOptions, DescriptionError>
         ("greedy", Victim::Greedy),
         ("cost-benefit", Victim::CostBenefit),
     ];
+    let collections = [("whole", Collection::Whole), ("steps", Collection::Steps)];
     let share = "spare space over logical space, above 0 and up to 100";
     let fewer = format!("fewer than the chip's {blocks} blocks");
     Ok(PageOptions {
@@ -40,6 +42,7 @@ fn options(input: &mut SchemeInput<'_>) -> Result<PageOptions, DescriptionError>
             share,
         )?,
         victim: section.choice("victim", &victims, default.victim)?,
+        collection: section.choice("collection", &collections, default.collection)?,
         separate_streams: section.or("separate-streams", default.separate_streams)?,
         streams: section.checked("streams", default.streams, |n| *n > 0, "1 to 255")?,
         spare_blocks: section.checked(
