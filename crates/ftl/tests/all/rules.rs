@@ -287,7 +287,9 @@ fn a_page_lost_in_collection_never_shows_its_older_version() {
 fn logged(layer: &str, writes: u64) -> Vec<LoggedOp> {
     let mut device = format(layer, chip(4));
     let sectors = device.geometry().sectors;
-    (0..sectors).step_by(2).for_each(|lba| write(&mut device, lba, 1));
+    (0..sectors)
+        .step_by(2)
+        .for_each(|lba| write(&mut device, lba, 1));
     device.flush().unwrap();
     let mut chip = device.into_medium();
     chip.start_log();

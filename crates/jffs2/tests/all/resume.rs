@@ -1,7 +1,7 @@
 //! A mount that goes on filling the block that was being filled, after a cut in the middle of a
 //! program.
 
-use crate::common::{NOW, bytes, chip, put};
+use crate::common::{bytes, chip, put};
 use nandlab_jffs2::{Compression, Jffs2, Options, Severity};
 use nandlab_mtd::Page;
 use nandlab_nand::{Chip, Fate, LoggedKind, LoggedOp};
@@ -22,10 +22,10 @@ fn options() -> Options {
     }
 }
 
-fn page(op: &LoggedOp) -> Page {
+fn programmed(op: &LoggedOp) -> Option<Page> {
     match op.kind {
-        LoggedKind::Program { page, .. } => page,
-        ref other => panic!("{other:?} is no program"),
+        LoggedKind::Program { page, .. } => Some(page),
+        _ => None,
     }
 }
 
@@ -39,12 +39,12 @@ fn cut_in_the_last_program(word: u64) -> (Chip, Page) {
     let file = put(&mut fs, Ino::ROOT, "torn", &bytes(2, 1000));
     fs.fsync(file, Sync::All).unwrap();
     let log = fs.mtd_mut().take_log();
-    let (last, before) = log.split_last().unwrap();
-    for op in before {
+    let last = log.iter().rposition(|op| programmed(op).is_some()).unwrap();
+    for op in &log[..last] {
         base.replay(&op.kind, Fate::Done).unwrap();
     }
-    base.replay(&last.kind, Fate::Torn(word)).unwrap();
-    (base, page(last))
+    base.replay(&log[last].kind, Fate::Torn(word)).unwrap();
+    (base, programmed(&log[last]).unwrap())
 }
 
 /// The chip refuses to program a page that only looks erased, so a write that did not skip it fails.
@@ -59,7 +59,7 @@ fn a_resumed_write_skips_the_page_that_a_cut_may_have_torn() {
             .unwrap_or_else(|error| panic!("word {word}: {error} ({:?})", fs.fault()));
         let mut chip = fs.into_mtd();
         let log = chip.take_log();
-        let first = page(&log[0]);
+        let first = log.iter().find_map(programmed).unwrap();
         // What lies behind an unreadable page could not be told from damage: another block is taken.
         let resumes = first.0 / 16 == torn.0 / 16;
         assert_eq!(
