@@ -20,8 +20,13 @@ const WIDE_ATOMICS: &[&str] = &["AtomicU64", "AtomicI64"];
 /// In front of an item that only processors with 64-bit atomics compile.
 const WIDE_ATOMICS_GUARD: &str = "#[cfg(target_has_atomic = \"64\")]";
 
-/// The one file with `unsafe`, and its reason is in it.
-const UNSAFE: &[&str] = &["crates/sim/src/prefetch.rs"];
+/// The files with `unsafe`: a prefetch instruction, and the pointers of C. Their reasons are in them.
+const UNSAFE: &[&str] = &[
+    "crates/sim/src/prefetch.rs",
+    "crates/capi/src/chip.rs",
+    "crates/capi/src/log.rs",
+    "crates/capi/src/raw.rs",
+];
 
 /// Columns of a line.
 const COLUMNS_MAX: usize = 100;

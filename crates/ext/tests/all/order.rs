@@ -1,10 +1,11 @@
 //! A rename without a journal, cut between its writes: the file has its old name or its new one.
 
-use crate::common::{NOW, bytes, mkdir, mount, put, ram, read_only};
-use nandlab_block::{Ram, WriteLog};
+use crate::common::{NOW, bytes, mkdir, mount, put, read_only};
+use nandlab_block::{Lba, Ram, Record, WriteLog};
 use nandlab_ext::{Format, format};
 use nandlab_vfs::{FileSystem, Ino, Rename};
 
+const BLOCK: u32 = 1024;
 const FROM: &[u8] = b"from";
 const TO: &[u8] = b"to";
 
@@ -16,10 +17,23 @@ fn leads_to_it(disk: &mut Ram, dir: &[u8], name: &[u8], length: u64) -> bool {
         .is_ok_and(|found| found.size == length)
 }
 
-/// Renames from one directory to another. At each cut either nothing that waits is on the medium
-/// except one write, or everything except one.
+/// The blocks that a log writes, each with its record.
+fn blocks(records: &[Record]) -> Vec<(usize, Lba)> {
+    let mut blocks = Vec::new();
+    for (number, record) in records.iter().enumerate() {
+        if let Record::Write { lba, data } = record {
+            let count = data.len() as u64 / u64::from(BLOCK);
+            blocks.extend((0..count).map(|at| (number, Lba(lba.0 + at))));
+        }
+    }
+    blocks
+}
+
+/// Renames from one directory to another. At each cut either one block of those that wait is on the
+/// medium, or all except one.
 fn cut_rename(from: &str, to: &str, replaces: bool) {
-    let mut disk = ram(2000);
+    // A device that writes blocks whole.
+    let mut disk = Ram::new(BLOCK, 2000);
     format(&mut disk, &Format::default()).unwrap();
     let mut ext = mount(WriteLog::new(disk));
     // The blocks of names lie in the order of the directories.
@@ -39,15 +53,15 @@ fn cut_rename(from: &str, to: &str, replaces: bool) {
         .unwrap();
     ext.sync().unwrap();
     let log = ext.device_mut().clone();
-    let records = log.records().len();
-    assert!(records >= 3, "{records} records");
-    for upto in 0..=records {
-        for one in 0..upto {
+    let records = log.records();
+    assert!(records.len() >= 3, "{} records", records.len());
+    for upto in 0..=records.len() {
+        for one in blocks(&records[..upto]) {
             for keeps_one in [true, false] {
-                let what = format!("{from} to {to}, {upto} records, {one} kept: {keeps_one}");
+                let what = format!("{from} to {to}, {upto} records, {one:?} kept: {keeps_one}");
                 let mut disk = base.clone();
-                log.replay(upto, &mut disk, |record, _| (record == one) == keeps_one)
-                    .unwrap();
+                let keep = |record, lba| ((record, lba) == one) == keeps_one;
+                log.replay(upto, &mut disk, keep).unwrap();
                 let old = leads_to_it(&mut disk, from.as_bytes(), FROM, 3000);
                 let new = leads_to_it(&mut disk, to.as_bytes(), TO, 3000);
                 assert!(old || new, "{what}: the file has no name");

@@ -339,11 +339,27 @@ fn a_log_block_layer_begins_a_block_behind_everything_before() {
     }
 }
 
+/// Whole units are rewritten in order, so that a chain folds into its last unit with nothing to copy.
+/// Scattered writes with wear levelling then move chains to fresh units.
+fn logged_nftl() -> Vec<LoggedOp> {
+    let options = NftlOptions {
+        wear_threshold: 1,
+        ..nftl_options()
+    };
+    let mut chip = chip(4);
+    chip.start_log();
+    let mut device: Device<Chip> = Box::new(Nftl::format(chip, options).unwrap());
+    (0..3).for_each(|_| fill(&mut device));
+    let sectors = device.geometry().sectors;
+    (0..3000).for_each(|i| write(&mut device, mix(3, i) % (sectors / 4), 2 + i));
+    device.medium().logged().to_vec()
+}
+
 /// A unit's first page is programmed again to link it or to name it the only one of its chain. In a
 /// fold to a fresh unit its name comes last, behind the contents.
 #[test]
 fn nftl_links_and_names_a_unit_behind_everything_before() {
-    let log = logged("nftl", 1500);
+    let log = logged_nftl();
     let mut named = BTreeSet::new();
     let mut filled = BTreeSet::new();
     let mut fresh = 0;
