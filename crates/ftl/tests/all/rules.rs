@@ -340,54 +340,58 @@ fn a_log_block_layer_begins_a_block_behind_everything_before() {
 }
 
 /// Whole units are rewritten in order, so that a chain folds into its last unit with nothing to copy.
-/// Scattered writes with wear levelling then move chains to fresh units.
-fn logged_nftl() -> Vec<LoggedOp> {
+/// One unit is rewritten alone, so that what a fold prepares is linked. Scattered writes with wear
+/// levelling then move chains to fresh units.
+fn logged_nftl(mut chip: Chip) -> Vec<LoggedOp> {
     let options = NftlOptions {
         wear_threshold: 1,
         ..nftl_options()
     };
-    let mut chip = chip(4);
     chip.start_log();
     let mut device: Device<Chip> = Box::new(Nftl::format(chip, options).unwrap());
     (0..3).for_each(|_| fill(&mut device));
+    (0..400).for_each(|i| write(&mut device, 1 + i % 7, 2 + i));
     let sectors = device.geometry().sectors;
     (0..3000).for_each(|i| write(&mut device, mix(3, i) % (sectors / 4), 2 + i));
     device.medium().logged().to_vec()
 }
 
 /// A unit's first page is programmed again to link it or to name it the only one of its chain. In a
-/// fold to a fresh unit its name comes last, behind the contents.
+/// fold to a fresh unit its name comes last, behind the contents. A superblock's pages lie on
+/// several dies, so that no die orders them.
 #[test]
 fn nftl_links_and_names_a_unit_behind_everything_before() {
-    let log = logged_nftl();
-    let mut named = BTreeSet::new();
-    let mut filled = BTreeSet::new();
-    let mut fresh = 0;
-    let (early, picked) = overtaking(&log, |op| {
-        if let LoggedKind::Erase(block) = op.kind {
-            named.remove(&block.0);
-            filled.remove(&block.0);
-        }
-        let Some(page) = programmed(op) else {
-            return false;
-        };
-        let unit = page.0 / PAGES;
-        if page.0 % PAGES != 0 {
-            let has_data = matches!(&op.kind, LoggedKind::Program { data, .. } if !data.is_empty());
-            if has_data {
-                filled.insert(unit);
+    let mut joined = chip(4).spec().clone();
+    joined.geometry.blocks *= 4;
+    let joined = Chip::new(joined.in_superblocks()).unwrap();
+    for chip in [chip(4), joined] {
+        let pages = chip.geometry().pages_per_block;
+        let log = logged_nftl(chip);
+        let mut named = BTreeSet::new();
+        let mut filled = BTreeSet::new();
+        let mut fresh = 0;
+        let (early, picked) = overtaking(&log, |op| {
+            if let LoggedKind::Erase(block) = op.kind {
+                named.remove(&block.0);
+                filled.remove(&block.0);
             }
-            return false;
-        }
-        let again = !named.insert(unit);
-        fresh += usize::from(!again && filled.contains(&unit));
-        again || filled.contains(&unit)
-    });
-    assert!(early == 0, "{early} of {picked} links and names overtake");
-    assert!(
-        picked > 100 && fresh > 0,
-        "{picked} links and names, {fresh} in fresh units"
-    );
+            let Some(page) = programmed(op) else {
+                return false;
+            };
+            let unit = page.0 / pages;
+            if page.0 % pages != 0 {
+                if matches!(&op.kind, LoggedKind::Program { data, .. } if !data.is_empty()) {
+                    filled.insert(unit);
+                }
+                return false;
+            }
+            let again = !named.insert(unit);
+            fresh += usize::from(!again && filled.contains(&unit));
+            again || filled.contains(&unit)
+        });
+        let what = format!("{pages} pages: {early} of {picked} overtake, {fresh} in fresh units");
+        assert!(early == 0 && picked > 100 && fresh > 0, "{what}");
+    }
 }
 
 /// After a cut, the page behind the last one of a block may look erased and not be.
