@@ -56,7 +56,7 @@ static int write_version(lfs_t *lfs, int file, int version) {
     return written < 0 ? (int)written : closed;
 }
 
-/* The version that a file has; 0 if there is no file, negative if it is damaged. */
+/* The version that a file has; 0 if there is none yet, negative if it is damaged. */
 static int version_of(lfs_t *lfs, int file) {
     static uint8_t bytes[BYTES_MAX], expected[BYTES_MAX];
     char name[16];
@@ -68,7 +68,7 @@ static int version_of(lfs_t *lfs, int file) {
     lfs_ssize_t length = lfs_file_read(lfs, &handle, bytes, BYTES_MAX);
     lfs_file_close(lfs, &handle);
     if (length <= 0)
-        return length < 0 ? (int)length : LFS_ERR_CORRUPT;
+        return (int)length; /* littlefs makes a file empty before it writes it. */
     int version = bytes[0];
     fill(expected, file, version);
     bool same = (lfs_size_t)length == length_of(version) && !memcmp(bytes, expected, length);
@@ -78,35 +78,45 @@ static int version_of(lfs_t *lfs, int file) {
 static void run(nandlab_chip *chip, lfs_t *lfs) {
     for (int round = 0; round < ROUNDS; round++) {
         int file = round % FILES;
-        must(write_version(lfs, file, round + 1), "write");
         promises[round].file = file;
         promises[round].version = round + 1;
         nandlab_now(chip, &promises[round].time);
+        must(write_version(lfs, file, round + 1), "write");
+#ifndef PROMISE_EARLY
+        nandlab_now(chip, &promises[round].time);
+#endif
     }
 }
 
-/* Why a state is wrong; none if it is not. */
+/* Why the files are wrong after a cut at a moment; none if they are not. */
+static const char *compare(lfs_t *lfs, uint64_t moment) {
+    for (int file = 0; file < FILES; file++) {
+        int version = version_of(lfs, file);
+        if (version < 0)
+            return "a file is damaged";
+        for (int i = 0; i < ROUNDS; i++)
+            if (promises[i].file == file && promises[i].time <= moment
+                && version < promises[i].version)
+                return "a closed version is lost";
+    }
+    return NULL;
+}
+
+/* Why a state is wrong; none if littlefs mounts, holds what was promised, and goes on. */
 static const char *judge(nandlab_chip *chip, uint64_t moment) {
     struct lfs_config config = littlefs_on(chip);
     lfs_t lfs;
     if (lfs_mount(&lfs, &config))
         return "does not mount";
-    const char *why = NULL;
-    for (int file = 0; file < FILES && !why; file++) {
-        int version = version_of(&lfs, file);
-        if (version < 0)
-            why = "a file is damaged";
-        for (int i = 0; i < ROUNDS; i++)
-            if (promises[i].file == file && promises[i].time <= moment && version >= 0
-                && version < promises[i].version)
-                why = "a closed version is lost";
-    }
+    const char *why = compare(&lfs, moment);
     if (!why && write_version(&lfs, 0, 100))
         why = "takes no more writes";
     lfs_unmount(&lfs);
-    if (!why && lfs_mount(&lfs, &config))
-        why = "does not mount again";
-    if (!why && version_of(&lfs, 0) != 100)
+    if (why)
+        return why;
+    if (lfs_mount(&lfs, &config))
+        return "does not mount again";
+    if (version_of(&lfs, 0) != 100)
         why = "does not keep a later write";
     lfs_unmount(&lfs);
     return why;

@@ -14,7 +14,9 @@ static int answer(nandlab_status status) {
     case NANDLAB_STATUS_PROGRAM_FAILED:
     case NANDLAB_STATUS_ERASE_FAILED:
     case NANDLAB_STATUS_BAD_BLOCK:
+#ifndef REFUSED_IS_FATAL
     case NANDLAB_STATUS_ILLEGAL:
+#endif
         return LFS_ERR_CORRUPT;
     default:
         return LFS_ERR_IO;
@@ -48,9 +50,6 @@ static int glue_erase(const struct lfs_config *c, lfs_block_t block) {
 }
 
 static int glue_sync(const struct lfs_config *c) {
-#ifdef WITHOUT_SYNC
-    return LFS_ERR_OK;
-#endif
     return answer(nandlab_sync(c->context));
 }
 
