@@ -103,8 +103,8 @@ typedef enum nandlab_status {
    */
   NANDLAB_STATUS_NO_LOG = 10,
   /**
-   * The log does not have this moment: the operation takes no time and cannot be torn, or another
-   * one destroyed what it needed.
+   * The log does not have this moment: the operation takes no time and cannot be torn, or
+   * another one destroyed what it needed.
    */
   NANDLAB_STATUS_NO_MOMENT = 11,
   /**
@@ -269,8 +269,8 @@ typedef struct nandlab_cut_t {
    */
   uint32_t phase;
   /**
-   * Numbers the states of one phase of one operation. It chooses the moment within the operation,
-   * and what becomes of all operations under way.
+   * Numbers the states of one phase of one operation. It chooses the moment within the
+   * operation, and what becomes of all operations under way.
    */
   uint32_t word;
   /**
@@ -328,8 +328,8 @@ enum nandlab_status nandlab_read(struct nandlab_chip *chip,
 
 /**
  * Programs a page. `data` has the length of a page, or 0 to program spare bytes alone; spare bytes
- * behind `oob_length` stay erased. The program is durable once `nandlab_sync` has returned, or once
- * an operation behind a fence or on the same die has begun.
+ * behind `oob_length` stay erased. The program is durable once `nandlab_sync` has returned, or
+ * once an operation behind a fence or on the same die has begun.
  */
 enum nandlab_status nandlab_program(struct nandlab_chip *chip,
                                     uint32_t page,
@@ -422,8 +422,8 @@ enum nandlab_status nandlab_log_get(const struct nandlab_log *log,
 
 /**
  * Makes the chip as a power cut leaves it, powered up again. `before` is a fork from the moment of
- * `nandlab_log_start`; it does not change. `moment` takes the time of the cut, and may be null: what
- * a sync acknowledged by then must be there.
+ * `nandlab_log_start`; it does not change. `moment` takes the time of the cut, and may be null:
+ * what a sync acknowledged by then must be there.
  */
 enum nandlab_status nandlab_cut(const struct nandlab_chip *before,
                                 const struct nandlab_log *log,

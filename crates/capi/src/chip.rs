@@ -187,8 +187,8 @@ pub unsafe extern "C" fn nandlab_read(
 }
 
 /// Programs a page. `data` has the length of a page, or 0 to program spare bytes alone; spare bytes
-/// behind `oob_length` stay erased. The program is durable once `nandlab_sync` has returned, or once
-/// an operation behind a fence or on the same die has begun.
+/// behind `oob_length` stay erased. The program is durable once `nandlab_sync` has returned, or
+/// once an operation behind a fence or on the same die has begun.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nandlab_program(
     chip: *mut Chip,

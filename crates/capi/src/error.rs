@@ -34,8 +34,8 @@ pub enum Status {
     Illegal = 9,
     /// The chip keeps no log.
     NoLog = 10,
-    /// The log does not have this moment: the operation takes no time and cannot be torn, or another
-    /// one destroyed what it needed.
+    /// The log does not have this moment: the operation takes no time and cannot be torn, or
+    /// another one destroyed what it needed.
     NoMoment = 11,
     /// A defect of nandlab. Please report the text of `nandlab_last_error`.
     Internal = 12,
@@ -117,7 +117,7 @@ mod tests {
     use std::ffi::CStr;
 
     fn last() -> String {
-        // SAFETY: `nandlab_last_error` returns a text that ends with a NUL and lives on this thread.
+        // SAFETY: the text ends with a NUL, and this thread keeps it.
         let text = unsafe { CStr::from_ptr(nandlab_last_error()) };
         text.to_str().unwrap().to_owned()
     }

@@ -4,8 +4,8 @@
 //! `nandlab_last_error`. A panic stops at the door. `include/nandlab.h` is made from this crate by
 //! cbindgen; a test compares the two.
 //!
-//! *Works on* `nand` (the chip and its log) and `crash` (the chip as a cut leaves it). A cut has the
-//! same seed, place and word as in the explorer's state names.
+//! *Works on* `nand` (the chip and its log) and `crash` (the chip as a cut leaves it). A cut has
+//! the same seed, place and word as in the explorer's state names.
 //!
 //! *Knows nothing of* layers, file systems, or who calls.
 //!

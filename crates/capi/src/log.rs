@@ -52,8 +52,8 @@ pub struct Cut {
     pub operation: usize,
     /// NANDLAB_CUT_BEFORE, NANDLAB_CUT_TORN or NANDLAB_CUT_AFTER.
     pub phase: u32,
-    /// Numbers the states of one phase of one operation. It chooses the moment within the operation,
-    /// and what becomes of all operations under way.
+    /// Numbers the states of one phase of one operation. It chooses the moment within the
+    /// operation, and what becomes of all operations under way.
     pub word: u32,
     /// Varies all states.
     pub seed: u64,
@@ -168,8 +168,8 @@ pub unsafe extern "C" fn nandlab_log_get(
 }
 
 /// Makes the chip as a power cut leaves it, powered up again. `before` is a fork from the moment of
-/// `nandlab_log_start`; it does not change. `moment` takes the time of the cut, and may be null: what
-/// a sync acknowledged by then must be there.
+/// `nandlab_log_start`; it does not change. `moment` takes the time of the cut, and may be null:
+/// what a sync acknowledged by then must be there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nandlab_cut(
     before: *const Chip,

@@ -1,5 +1,5 @@
-//! Pointers of the caller as references. A null pointer becomes an error; the rest of the promise is
-//! in the crate's documentation.
+//! Pointers of the caller as references. A null pointer becomes an error; the rest of the promise
+//! is in the crate's documentation.
 
 use crate::error::Fault;
 use std::ffi::{CStr, c_char};

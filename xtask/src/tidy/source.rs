@@ -20,7 +20,7 @@ const WIDE_ATOMICS: &[&str] = &["AtomicU64", "AtomicI64"];
 /// In front of an item that only processors with 64-bit atomics compile.
 const WIDE_ATOMICS_GUARD: &str = "#[cfg(target_has_atomic = \"64\")]";
 
-/// The files with `unsafe`: a prefetch instruction, and the pointers of C. Their reasons are in them.
+/// The files with `unsafe`: a prefetch instruction, and the pointers of C. Each states its reasons.
 const UNSAFE: &[&str] = &[
     "crates/sim/src/prefetch.rs",
     "crates/capi/src/chip.rs",

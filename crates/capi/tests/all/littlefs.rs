@@ -68,8 +68,8 @@ fn a_promise_before_the_close_is_found_broken() {
     assert!(text.contains("a closed version is lost"), "{text}");
 }
 
-/// A page that a cut has torn may look erased. The chip refuses the program that littlefs tries, and
-/// a glue that calls this an input error stops the volume.
+/// A page that a cut has torn may look erased. The chip refuses the program that littlefs tries,
+/// and a glue that calls this an input error stops the volume.
 #[test]
 fn a_glue_that_gives_up_at_a_refused_program_stops_littlefs() {
     let (found, text) = explore(&["-DREFUSED_IS_FATAL"]);

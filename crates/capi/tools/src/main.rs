@@ -1,5 +1,5 @@
-//! Prints `nandlab.h`, made by cbindgen from the sources of nandlab-capi. The argument is that crate's
-//! folder.
+//! Prints `nandlab.h`, made by cbindgen from the sources of nandlab-capi. The argument is the
+//! folder of that crate.
 
 use cbindgen::{Builder, Config};
 use std::path::PathBuf;

@@ -149,7 +149,8 @@ fn fill<M>(device: &mut Device<M>) {
     device.flush().unwrap();
 }
 
-/// Counts bad-block marks on blocks with flushed pages. None may come while a program may be undone.
+/// Counts bad-block marks on blocks with flushed pages. None may come while a program may be
+/// undone.
 fn marks_behind_a_sync(asked: &[Request], what: &str) -> u32 {
     let mut written = BTreeSet::new();
     let mut synced: BTreeSet<u32> = BTreeSet::new();
@@ -339,9 +340,9 @@ fn a_log_block_layer_begins_a_block_behind_everything_before() {
     }
 }
 
-/// Whole units are rewritten in order, so that a chain folds into its last unit with nothing to copy.
-/// One unit is rewritten alone, so that what a fold prepares is linked. Scattered writes with wear
-/// levelling then move chains to fresh units.
+/// Whole units are rewritten in order, so that a chain folds into its last unit with nothing to
+/// copy. One unit is rewritten alone, so that what a fold prepares is linked. Scattered writes with
+/// wear levelling then move chains to fresh units.
 fn logged_nftl(mut chip: Chip) -> Vec<LoggedOp> {
     let options = NftlOptions {
         wear_threshold: 1,

@@ -47,7 +47,8 @@ fn cut_in_the_last_program(word: u64) -> (Chip, Page) {
     (base, programmed(&log[last]).unwrap())
 }
 
-/// The chip refuses to program a page that only looks erased, so a write that did not skip it fails.
+/// The chip refuses to program a page that only looks erased, so a write that does not skip it
+/// fails.
 #[test]
 fn a_resumed_write_skips_the_page_that_a_cut_may_have_torn() {
     for word in [WHOLE, UNREADABLE, BLANK] {
@@ -60,7 +61,7 @@ fn a_resumed_write_skips_the_page_that_a_cut_may_have_torn() {
         let mut chip = fs.into_mtd();
         let log = chip.take_log();
         let first = log.iter().find_map(programmed).unwrap();
-        // What lies behind an unreadable page could not be told from damage: another block is taken.
+        // Nodes behind an unreadable page would make it look damaged: another block is taken.
         let resumes = first.0 / 16 == torn.0 / 16;
         assert_eq!(
             resumes,
