@@ -55,9 +55,13 @@ fn explore(defines: &[&str]) -> (BTreeMap<String, u64>, String) {
 #[test]
 fn littlefs_keeps_what_a_close_promised_at_every_cut() {
     let (found, text) = explore(&[]);
-    println!("{text}");
     assert_eq!(found.get("violations"), Some(&0), "{text}");
     assert!(found["operations"] > 100 && found["states"] > 700, "{text}");
+    let shown = crate::page::text();
+    assert!(
+        shown.contains(&text),
+        "docs/own-layer-c.md does not show:\n{text}"
+    );
 }
 
 /// The judge bites: a version that is promised before its close is missing after some cuts.

@@ -4,3 +4,4 @@ mod build;
 mod door;
 mod header;
 mod littlefs;
+mod page;
