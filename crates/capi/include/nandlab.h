@@ -3,7 +3,7 @@
  *
  * Every function that returns a nandlab_status leaves the text of a failure for nandlab_last_error.
  * Handles come from this library; one thread at a time uses a handle. Pointers to bytes cover the
- * length beside them; with length 0 they may be null.
+ * length beside them and do not overlap; with length 0 they may be null.
  *
  * Made by cbindgen from crates/capi. Do not edit.
  *
@@ -161,7 +161,7 @@ typedef struct nandlab_description {
 /**
  * The shape of a chip.
  */
-typedef struct nandlab_geometry_t {
+typedef struct nandlab_geometry {
   /**
    * Data bytes of a page.
    */
@@ -182,12 +182,12 @@ typedef struct nandlab_geometry_t {
    * Dies that work independently. Block `b` lies on die `b % dies`.
    */
   uint32_t dies;
-} nandlab_geometry_t;
+} nandlab_geometry;
 
 /**
  * Operations since the chip was made. A fork goes on from the counts of its original.
  */
-typedef struct nandlab_counts_t {
+typedef struct nandlab_counts {
   /**
    * Page reads with data.
    */
@@ -224,7 +224,7 @@ typedef struct nandlab_counts_t {
    * Failed programs and erases.
    */
   uint64_t failures;
-} nandlab_counts_t;
+} nandlab_counts;
 
 /**
  * An operation of a log.
@@ -259,7 +259,7 @@ typedef struct nandlab_operation {
 /**
  * One state that a power cut of a run can leave.
  */
-typedef struct nandlab_cut_t {
+typedef struct nandlab_cut {
   /**
    * The operation, by its place in the log.
    */
@@ -277,7 +277,7 @@ typedef struct nandlab_cut_t {
    * Varies all states.
    */
   uint64_t seed;
-} nandlab_cut_t;
+} nandlab_cut;
 
 #ifdef __cplusplus
 extern "C" {
@@ -310,8 +310,8 @@ enum nandlab_status nandlab_chip_fork(const struct nandlab_chip *chip, struct na
 /**
  * Tells the shape of a chip.
  */
-enum nandlab_status nandlab_geometry(const struct nandlab_chip *chip,
-                                     struct nandlab_geometry_t *geometry);
+enum nandlab_status nandlab_chip_geometry(const struct nandlab_chip *chip,
+                                          struct nandlab_geometry *geometry);
 
 /**
  * Reads a page. `data` has the length of a page, or 0 to read spare bytes alone; `oob` has at most
@@ -389,8 +389,20 @@ enum nandlab_status nandlab_advance(struct nandlab_chip *chip, uint64_t nanoseco
 /**
  * Tells how many operations a chip has done.
  */
-enum nandlab_status nandlab_counts(const struct nandlab_chip *chip,
-                                   struct nandlab_counts_t *counts);
+enum nandlab_status nandlab_chip_counts(const struct nandlab_chip *chip,
+                                        struct nandlab_counts *counts);
+
+/**
+ * Switches the power off after that many more operations, reads and syncs included; 0 is now. All
+ * operations then fail with NANDLAB_STATUS_POWER_CUT until `nandlab_power_on`. The cut falls
+ * between two operations; for torn ones see `nandlab_log_cut`.
+ */
+enum nandlab_status nandlab_power_off(struct nandlab_chip *chip, uint64_t after);
+
+/**
+ * Switches the power on again.
+ */
+enum nandlab_status nandlab_power_on(struct nandlab_chip *chip);
 
 /**
  * Makes a chip keep every operation that changes it from now on. A log already kept goes on.
@@ -413,10 +425,9 @@ void nandlab_log_free(struct nandlab_log *log);
 enum nandlab_status nandlab_log_length(const struct nandlab_log *log, size_t *length);
 
 /**
- * Tells an operation of a log. `chip` is any chip of the same shape.
+ * Tells an operation of a log.
  */
 enum nandlab_status nandlab_log_get(const struct nandlab_log *log,
-                                    const struct nandlab_chip *chip,
                                     size_t index,
                                     struct nandlab_operation *result);
 
@@ -425,20 +436,20 @@ enum nandlab_status nandlab_log_get(const struct nandlab_log *log,
  * `nandlab_log_start`; it does not change. `moment` takes the time of the cut, and may be null:
  * what a sync acknowledged by then must be there.
  */
-enum nandlab_status nandlab_cut(const struct nandlab_chip *before,
-                                const struct nandlab_log *log,
-                                const struct nandlab_cut_t *cut,
-                                struct nandlab_chip **chip,
-                                uint64_t *moment);
+enum nandlab_status nandlab_log_cut(const struct nandlab_chip *before,
+                                    const struct nandlab_log *log,
+                                    const struct nandlab_cut *cut,
+                                    struct nandlab_chip **chip,
+                                    uint64_t *moment);
 
 /**
  * Does the operations of a log from `first` up to, but not including, `end` on a chip, whole. A
  * program or an erase that failed in the run fails again and does not stop the replay.
  */
-enum nandlab_status nandlab_replay(struct nandlab_chip *chip,
-                                   const struct nandlab_log *log,
-                                   size_t first,
-                                   size_t end);
+enum nandlab_status nandlab_log_replay(struct nandlab_chip *chip,
+                                       const struct nandlab_log *log,
+                                       size_t first,
+                                       size_t end);
 
 #ifdef __cplusplus
 }  // extern "C"

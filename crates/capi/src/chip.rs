@@ -141,7 +141,10 @@ pub unsafe extern "C" fn nandlab_chip_fork(chip: *const Chip, fork: *mut *mut Ch
 
 /// Tells the shape of a chip.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nandlab_geometry(chip: *const Chip, geometry: *mut Geometry) -> Status {
+pub unsafe extern "C" fn nandlab_chip_geometry(
+    chip: *const Chip,
+    geometry: *mut Geometry,
+) -> Status {
     report(|| {
         // SAFETY: the caller passes null or a handle.
         let g = unsafe { raw::shared(chip, "chip") }?.0.geometry();
@@ -315,7 +318,7 @@ pub unsafe extern "C" fn nandlab_advance(chip: *mut Chip, nanoseconds: u64) -> S
 
 /// Tells how many operations a chip has done.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nandlab_counts(chip: *const Chip, counts: *mut Counts) -> Status {
+pub unsafe extern "C" fn nandlab_chip_counts(chip: *const Chip, counts: *mut Counts) -> Status {
     report(|| {
         // SAFETY: the caller passes null or a handle.
         let c = unsafe { raw::shared(chip, "chip") }?.0.counts();
@@ -332,6 +335,29 @@ pub unsafe extern "C" fn nandlab_counts(chip: *const Chip, counts: *mut Counts) 
         };
         // SAFETY: the caller passes null or a place for counts.
         unsafe { raw::give(counts, told, "counts") }
+    })
+}
+
+/// Switches the power off after that many more operations, reads and syncs included; 0 is now. All
+/// operations then fail with NANDLAB_STATUS_POWER_CUT until `nandlab_power_on`. The cut falls
+/// between two operations; for torn ones see `nandlab_log_cut`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nandlab_power_off(chip: *mut Chip, after: u64) -> Status {
+    report(|| {
+        // SAFETY: the caller passes null or a handle.
+        let rail = unsafe { raw::shared(chip, "chip") }?.0.rail();
+        rail.cut_at(rail.steps().saturating_add(after));
+        Ok(())
+    })
+}
+
+/// Switches the power on again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nandlab_power_on(chip: *mut Chip) -> Status {
+    report(|| {
+        // SAFETY: the caller passes null or a handle.
+        unsafe { raw::shared(chip, "chip") }?.0.rail().restore();
+        Ok(())
     })
 }
 

@@ -11,8 +11,8 @@
 //!
 //! All `unsafe` code of nandlab's C interface lives here. A caller in C promises once, for all
 //! functions: a handle came from this library and is not freed yet; one thread at a time uses a
-//! handle; a pointer to bytes covers the length beside it; a pointer to a result can be written; a
-//! text ends with a NUL. Null pointers are found and refused.
+//! handle; a pointer to bytes covers the length beside it; a pointer to a result can be written; the
+//! buffers of a call do not overlap; a text ends with a NUL. Null pointers are found and refused.
 //!
 //! | module | its one idea |
 //! |---|---|
@@ -32,13 +32,14 @@ mod log;
 mod raw;
 
 pub use chip::{
-    Chip, Counts, Description, Geometry, nandlab_advance, nandlab_chip_fork, nandlab_chip_free,
-    nandlab_chip_new, nandlab_copy, nandlab_counts, nandlab_erase, nandlab_fence, nandlab_geometry,
-    nandlab_is_bad, nandlab_mark_bad, nandlab_now, nandlab_program, nandlab_read, nandlab_sync,
+    Chip, Counts, Description, Geometry, nandlab_advance, nandlab_chip_counts, nandlab_chip_fork,
+    nandlab_chip_free, nandlab_chip_geometry, nandlab_chip_new, nandlab_copy, nandlab_erase,
+    nandlab_fence, nandlab_is_bad, nandlab_mark_bad, nandlab_now, nandlab_power_off,
+    nandlab_power_on, nandlab_program, nandlab_read, nandlab_sync,
 };
 pub use error::{Status, nandlab_last_error};
 pub use log::{
     Cut, Log, NANDLAB_COPY, NANDLAB_CUT_AFTER, NANDLAB_CUT_BEFORE, NANDLAB_CUT_TORN, NANDLAB_ERASE,
-    NANDLAB_MARK_BAD, NANDLAB_PROGRAM, Operation, nandlab_cut, nandlab_log_free, nandlab_log_get,
-    nandlab_log_length, nandlab_log_start, nandlab_log_take, nandlab_replay,
+    NANDLAB_MARK_BAD, NANDLAB_PROGRAM, Operation, nandlab_log_cut, nandlab_log_free,
+    nandlab_log_get, nandlab_log_length, nandlab_log_replay, nandlab_log_start, nandlab_log_take,
 };

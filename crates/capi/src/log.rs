@@ -4,11 +4,25 @@ use crate::chip::{Chip, recurs};
 use crate::error::{Fault, Status, report};
 use crate::raw;
 use nandlab_crash::Phase;
+use nandlab_mtd::{Geometry, Mtd};
 use nandlab_nand::{Fate, LoggedKind, LoggedOp};
 
 /// The operations of a run, with their times.
 #[derive(Debug)]
-pub struct Log(Vec<LoggedOp>);
+pub struct Log {
+    ops: Vec<LoggedOp>,
+    geometry: Geometry,
+}
+
+impl Log {
+    fn check_shape(&self, chip: &Chip) -> Result<(), Fault> {
+        if self.geometry == *chip.0.geometry() {
+            return Ok(());
+        }
+        let text = "the log comes from a chip of another shape; pass a fork of that chip";
+        Err(Fault::argument(text))
+    }
+}
 
 /// Kind of an operation: a page program.
 pub const NANDLAB_PROGRAM: u32 = 0;
@@ -73,10 +87,10 @@ fn phase(number: u32) -> Result<Phase, Fault> {
 /// The operation at a place of a log.
 fn operation(log: &Log, index: usize) -> Result<&LoggedOp, Fault> {
     let beyond = || {
-        let text = format!("operation {index} of a log of {}", log.0.len());
+        let text = format!("operation {index} of a log of {}", log.ops.len());
         Fault::new(Status::OutOfRange, text)
     };
-    log.0.get(index).ok_or_else(beyond)
+    log.ops.get(index).ok_or_else(beyond)
 }
 
 fn told(op: &LoggedOp, pages_per_block: u32) -> Operation {
@@ -122,8 +136,12 @@ pub unsafe extern "C" fn nandlab_log_take(chip: *mut Chip, log: *mut *mut Log) -
             let text = "the chip keeps no log; call nandlab_log_start first";
             return Err(Fault::new(Status::NoLog, text));
         }
+        let taken = Log {
+            ops: chip.0.take_log(),
+            geometry: chip.0.geometry().clone(),
+        };
         // SAFETY: the caller passes null or a place for a handle.
-        unsafe { raw::give_handle(log, Log(chip.0.take_log()), "log") }
+        unsafe { raw::give_handle(log, taken, "log") }
     })
 }
 
@@ -141,27 +159,21 @@ pub unsafe extern "C" fn nandlab_log_length(log: *const Log, length: *mut usize)
         // SAFETY: the caller passes null or a handle.
         let log = unsafe { raw::shared(log, "log") }?;
         // SAFETY: the caller passes null or a place for a number.
-        unsafe { raw::give(length, log.0.len(), "length") }
+        unsafe { raw::give(length, log.ops.len(), "length") }
     })
 }
 
-/// Tells an operation of a log. `chip` is any chip of the same shape.
+/// Tells an operation of a log.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nandlab_log_get(
     log: *const Log,
-    chip: *const Chip,
     index: usize,
     result: *mut Operation,
 ) -> Status {
     report(|| {
         // SAFETY: the caller passes null or a handle.
         let log = unsafe { raw::shared(log, "log") }?;
-        // SAFETY: the caller passes null or a handle.
-        let chip = unsafe { raw::shared(chip, "chip") }?;
-        let told = told(
-            operation(log, index)?,
-            chip.0.spec().geometry.pages_per_block,
-        );
+        let told = told(operation(log, index)?, log.geometry.pages_per_block);
         // SAFETY: the caller passes null or a place for an operation.
         unsafe { raw::give(result, told, "result") }
     })
@@ -171,7 +183,7 @@ pub unsafe extern "C" fn nandlab_log_get(
 /// `nandlab_log_start`; it does not change. `moment` takes the time of the cut, and may be null:
 /// what a sync acknowledged by then must be there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nandlab_cut(
+pub unsafe extern "C" fn nandlab_log_cut(
     before: *const Chip,
     log: *const Log,
     cut: *const Cut,
@@ -185,6 +197,7 @@ pub unsafe extern "C" fn nandlab_cut(
         let log = unsafe { raw::shared(log, "log") }?;
         // SAFETY: the caller passes null or a cut.
         let cut = unsafe { raw::shared(cut, "cut") }?;
+        log.check_shape(before)?;
         operation(log, cut.operation)?;
         let base = before
             .0
@@ -196,7 +209,7 @@ pub unsafe extern "C" fn nandlab_cut(
             word: cut.word,
         };
         let no_moment = |text: &dyn std::fmt::Display| Fault::new(Status::NoMoment, text);
-        let state = asked.state(base, &log.0, cut.seed);
+        let state = asked.state(base, &log.ops, cut.seed);
         let Some((at, left)) = state.map_err(|error| no_moment(&error))? else {
             return Err(no_moment(
                 &"the operation takes no time, so it cannot be torn",
@@ -214,7 +227,7 @@ pub unsafe extern "C" fn nandlab_cut(
 /// Does the operations of a log from `first` up to, but not including, `end` on a chip, whole. A
 /// program or an erase that failed in the run fails again and does not stop the replay.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nandlab_replay(
+pub unsafe extern "C" fn nandlab_log_replay(
     chip: *mut Chip,
     log: *const Log,
     first: usize,
@@ -225,8 +238,9 @@ pub unsafe extern "C" fn nandlab_replay(
         let chip = unsafe { raw::unique(chip, "chip") }?;
         // SAFETY: the caller passes null or a handle.
         let log = unsafe { raw::shared(log, "log") }?;
-        let Some(ops) = log.0.get(first..end) else {
-            let text = format!("operations {first} to {end} of a log of {}", log.0.len());
+        log.check_shape(chip)?;
+        let Some(ops) = log.ops.get(first..end) else {
+            let text = format!("operations {first} to {end} of a log of {}", log.ops.len());
             return Err(Fault::new(Status::OutOfRange, text));
         };
         for op in ops {

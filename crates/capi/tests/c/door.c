@@ -41,12 +41,12 @@ static void descriptions(void) {
     wrong.preset = "slc-2k";
     wrong.page = 0;
     CHECK(nandlab_chip_new(&wrong, NULL) == NANDLAB_STATUS_ARGUMENT);
-    nandlab_geometry_t shape;
+    nandlab_geometry shape;
     chip = new_chip();
-    OK(nandlab_geometry(chip, &shape));
+    OK(nandlab_chip_geometry(chip, &shape));
     CHECK(shape.page == PAGE && shape.oob == 16 && shape.pages_per_block == 4 && shape.blocks == 8
           && shape.dies == 2);
-    CHECK(nandlab_geometry(NULL, &shape) == NANDLAB_STATUS_ARGUMENT);
+    CHECK(nandlab_chip_geometry(NULL, &shape) == NANDLAB_STATUS_ARGUMENT);
     nandlab_chip_free(chip);
     nandlab_chip_free(NULL);
 }
@@ -81,8 +81,8 @@ static void operations(void) {
     CHECK(nandlab_erase(chip, 3) == NANDLAB_STATUS_BAD_BLOCK);
     CHECK(nandlab_is_bad(chip, 8, &bad) == NANDLAB_STATUS_OUT_OF_RANGE);
     CHECK(nandlab_mark_bad(chip, 8) == NANDLAB_STATUS_OUT_OF_RANGE);
-    nandlab_counts_t counts;
-    OK(nandlab_counts(chip, &counts));
+    nandlab_counts counts;
+    OK(nandlab_chip_counts(chip, &counts));
     CHECK(counts.programs == 1 && counts.oob_programs == 1 && counts.copies == 1);
     CHECK(counts.erases == 1 && counts.reads == 3 && counts.failures == 0);
     nandlab_chip_free(chip);
@@ -104,6 +104,20 @@ static void time_passes(void) {
     nandlab_chip_free(chip);
 }
 
+static void power(void) {
+    nandlab_chip *chip = new_chip();
+    OK(nandlab_power_off(chip, 2));
+    OK(nandlab_program(chip, 0, sevens, PAGE, NULL, 0));
+    OK(nandlab_read(chip, 0, found, PAGE, NULL, 0, NULL));
+    CHECK(nandlab_program(chip, 1, sevens, PAGE, NULL, 0) == NANDLAB_STATUS_POWER_CUT);
+    CHECK(nandlab_sync(chip) == NANDLAB_STATUS_POWER_CUT);
+    OK(nandlab_power_on(chip));
+    OK(nandlab_read(chip, 1, found, PAGE, NULL, 0, NULL));
+    CHECK(found[0] == 0xff);
+    CHECK(nandlab_power_off(NULL, 0) == NANDLAB_STATUS_ARGUMENT);
+    nandlab_chip_free(chip);
+}
+
 /* Blocks 0 and 1 lie on two dies. Only a fence orders their programs. */
 static void fences(void) {
     for (int fenced = 0; fenced < 2; fenced++) {
@@ -116,8 +130,8 @@ static void fences(void) {
             OK(nandlab_fence(chip));
         OK(nandlab_program(chip, 4, sevens, PAGE, NULL, 0));
         OK(nandlab_log_take(chip, &log));
-        OK(nandlab_log_get(log, chip, 0, &first));
-        OK(nandlab_log_get(log, chip, 1, &second));
+        OK(nandlab_log_get(log, 0, &first));
+        OK(nandlab_log_get(log, 1, &second));
         CHECK((second.start >= first.end) == (fenced == 1));
         nandlab_log_free(log);
         nandlab_chip_free(chip);
@@ -147,27 +161,27 @@ static void cuts(void) {
     OK(nandlab_log_take(chip, &log));
     OK(nandlab_log_length(log, &length));
     CHECK(length == 3);
-    OK(nandlab_log_get(log, chip, 0, &operation));
+    OK(nandlab_log_get(log, 0, &operation));
     CHECK(operation.kind == NANDLAB_PROGRAM && operation.page == 1 && operation.block == 0);
-    OK(nandlab_log_get(log, chip, 1, &operation));
+    OK(nandlab_log_get(log, 1, &operation));
     CHECK(operation.kind == NANDLAB_ERASE && operation.block == 0);
-    OK(nandlab_log_get(log, chip, 2, &operation));
+    OK(nandlab_log_get(log, 2, &operation));
     CHECK(operation.kind == NANDLAB_MARK_BAD && operation.block == 2 && operation.page == 8);
-    CHECK(nandlab_log_get(log, chip, 3, &operation) == NANDLAB_STATUS_OUT_OF_RANGE);
-    nandlab_cut_t cut = {0, NANDLAB_CUT_BEFORE, 0, 7};
-    OK(nandlab_cut(before, log, &cut, &left, &moment));
+    CHECK(nandlab_log_get(log, 3, &operation) == NANDLAB_STATUS_OUT_OF_RANGE);
+    nandlab_cut cut = {0, NANDLAB_CUT_BEFORE, 0, 7};
+    OK(nandlab_log_cut(before, log, &cut, &left, &moment));
     CHECK(first_byte(left, 0, &status) == 7 && first_byte(left, 1, &status) == 0xff);
     OK(nandlab_program(left, 1, nines, PAGE, NULL, 0));
     nandlab_chip_free(left);
     cut.phase = NANDLAB_CUT_AFTER;
-    OK(nandlab_cut(before, log, &cut, &left, &moment));
+    OK(nandlab_log_cut(before, log, &cut, &left, &moment));
     CHECK(first_byte(left, 0, &status) == 7 && first_byte(left, 1, &status) == 9);
     nandlab_chip_free(left);
     /* A torn program leaves the page whole, unreadable or blank, and not to be programmed. */
     unsigned torn = 0, unreadable = 0;
     cut.phase = NANDLAB_CUT_TORN;
     for (cut.word = 0; cut.word < 60; cut.word++) {
-        OK(nandlab_cut(before, log, &cut, &left, NULL));
+        OK(nandlab_log_cut(before, log, &cut, &left, NULL));
         CHECK(first_byte(left, 0, &status) == 7 && status == NANDLAB_STATUS_OK);
         first_byte(left, 1, &status);
         unreadable += status == NANDLAB_STATUS_UNCORRECTABLE;
@@ -176,16 +190,24 @@ static void cuts(void) {
         nandlab_chip_free(left);
     }
     CHECK(torn > unreadable && unreadable > 0 && torn < 60);
-    cut = (nandlab_cut_t){2, NANDLAB_CUT_TORN, 0, 7};
-    CHECK(nandlab_cut(before, log, &cut, &left, NULL) == NANDLAB_STATUS_NO_MOMENT);
-    cut = (nandlab_cut_t){3, NANDLAB_CUT_BEFORE, 0, 7};
-    CHECK(nandlab_cut(before, log, &cut, &left, NULL) == NANDLAB_STATUS_OUT_OF_RANGE);
-    cut = (nandlab_cut_t){0, 9, 0, 7};
-    CHECK(nandlab_cut(before, log, &cut, &left, NULL) == NANDLAB_STATUS_ARGUMENT);
+    cut = (nandlab_cut){2, NANDLAB_CUT_TORN, 0, 7};
+    CHECK(nandlab_log_cut(before, log, &cut, &left, NULL) == NANDLAB_STATUS_NO_MOMENT);
+    cut = (nandlab_cut){3, NANDLAB_CUT_BEFORE, 0, 7};
+    CHECK(nandlab_log_cut(before, log, &cut, &left, NULL) == NANDLAB_STATUS_OUT_OF_RANGE);
+    cut = (nandlab_cut){0, 9, 0, 7};
+    CHECK(nandlab_log_cut(before, log, &cut, &left, NULL) == NANDLAB_STATUS_ARGUMENT);
+    nandlab_description small = {.preset = "slc-2k", .blocks = 4};
+    nandlab_chip *other;
+    OK(nandlab_chip_new(&small, &other));
+    cut.phase = NANDLAB_CUT_BEFORE;
+    CHECK(nandlab_log_cut(other, log, &cut, &left, NULL) == NANDLAB_STATUS_ARGUMENT);
+    CHECK(nandlab_log_replay(other, log, 0, 3) == NANDLAB_STATUS_ARGUMENT);
+    CHECK(strstr(nandlab_last_error(), "another shape"));
+    nandlab_chip_free(other);
     /* The whole log on the fork gives the chip after the run. */
-    CHECK(nandlab_replay(before, log, 0, 4) == NANDLAB_STATUS_OUT_OF_RANGE);
-    CHECK(nandlab_replay(before, log, 2, 1) == NANDLAB_STATUS_OUT_OF_RANGE);
-    OK(nandlab_replay(before, log, 0, 3));
+    CHECK(nandlab_log_replay(before, log, 0, 4) == NANDLAB_STATUS_OUT_OF_RANGE);
+    CHECK(nandlab_log_replay(before, log, 2, 1) == NANDLAB_STATUS_OUT_OF_RANGE);
+    OK(nandlab_log_replay(before, log, 0, 3));
     bool bad = false;
     OK(nandlab_is_bad(before, 2, &bad));
     CHECK(bad && first_byte(before, 0, &status) == 0xff);
@@ -202,6 +224,7 @@ int main(void) {
     descriptions();
     operations();
     time_passes();
+    power();
     fences();
     cuts();
     puts("the door opens");

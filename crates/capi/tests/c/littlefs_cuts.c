@@ -122,10 +122,10 @@ static const char *judge(nandlab_chip *chip, uint64_t moment) {
     return why;
 }
 
-static void look(nandlab_chip *before, nandlab_log *log, nandlab_cut_t cut) {
+static void look(nandlab_chip *before, nandlab_log *log, nandlab_cut cut) {
     nandlab_chip *chip;
     uint64_t moment;
-    nandlab_status status = nandlab_cut(before, log, &cut, &chip, &moment);
+    nandlab_status status = nandlab_log_cut(before, log, &cut, &chip, &moment);
     if (status == NANDLAB_STATUS_NO_MOMENT)
         return;
     must(-(int)status, "cut");
@@ -154,10 +154,10 @@ int main(void) {
     must(-(int)nandlab_log_take(chip, &log), "take");
     must(-(int)nandlab_log_length(log, &operations), "length");
     for (size_t at = 0; at < operations; at++) {
-        look(before, log, (nandlab_cut_t){at, NANDLAB_CUT_BEFORE, 0, 1});
+        look(before, log, (nandlab_cut){at, NANDLAB_CUT_BEFORE, 0, 1});
         for (uint32_t word = 0; word < WORDS; word++)
-            look(before, log, (nandlab_cut_t){at, NANDLAB_CUT_TORN, word, 1});
-        look(before, log, (nandlab_cut_t){at, NANDLAB_CUT_AFTER, 0, 1});
+            look(before, log, (nandlab_cut){at, NANDLAB_CUT_TORN, word, 1});
+        look(before, log, (nandlab_cut){at, NANDLAB_CUT_AFTER, 0, 1});
     }
     printf("operations %zu\nstates %u\nrefused programs %u\nviolations %u\n", operations, states,
            refused_programs, violations);

@@ -54,8 +54,8 @@ static int glue_sync(const struct lfs_config *c) {
 }
 
 struct lfs_config littlefs_on(nandlab_chip *chip) {
-    nandlab_geometry_t g;
-    nandlab_geometry(chip, &g);
+    nandlab_geometry g;
+    nandlab_chip_geometry(chip, &g);
     return (struct lfs_config){
         .context = chip, .read = glue_read, .prog = glue_prog,
         .erase = glue_erase, .sync = glue_sync,
