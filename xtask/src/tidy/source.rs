@@ -118,7 +118,7 @@ impl<'a> Source<'a> {
             }
             if line.contains("unsafe ") && !UNSAFE.contains(&name) {
                 findings.push(format!(
-                    "{name}:{at}: unsafe outside the one place that has a reason"
+                    "{name}:{at}: unsafe outside the files that have a reason"
                 ));
             }
             if line.contains("todo!(") || line.contains("unimplemented!(") {
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(
             findings("crates/stack/src/a.rs", text),
             [
-                "crates/stack/src/a.rs:3: unsafe outside the one place that has a reason",
+                "crates/stack/src/a.rs:3: unsafe outside the files that have a reason",
                 "crates/stack/src/a.rs:4: a stub",
             ]
         );
