@@ -16,7 +16,7 @@ pub fn run(words: &[String]) -> Outcome {
             .current_dir(root())
             .args(["fmt", "--all", "--check"]),
     )?;
-    for other in ["fuzz", "book"] {
+    for other in ["fuzz", "book", "crates/capi/tools"] {
         crate::run(
             cargo()
                 .current_dir(root().join(other))

@@ -2,7 +2,7 @@
 
 use crate::plan::Cuts;
 use nandlab_mtd::{Geometry, MtdError, Page};
-use nandlab_nand::{Chip, Fate, LoggedKind, LoggedOp};
+use nandlab_nand::{Chip, CrashStates, Fate, LoggedKind, LoggedOp};
 use nandlab_sim::{Nanos, mix};
 
 /// The moment of a cut relative to a chip operation.
@@ -49,6 +49,22 @@ impl Cut {
                 Some(op.start + 1 + mix(self.fates(seed), 0) % inside)
             }
         }
+    }
+
+    /// The chip as this cut of a logged run leaves it, powered up again, with the time of the cut.
+    /// `base` is a fork from before the first operation. None if the log has no such operation, or
+    /// none that takes long enough to be interrupted.
+    pub fn state(
+        self,
+        base: Chip,
+        log: &[LoggedOp],
+        seed: u64,
+    ) -> Result<Option<(Nanos, Chip)>, MtdError> {
+        let Some(at) = self.moment(log, seed) else {
+            return Ok(None);
+        };
+        let chip = CrashStates::new(base, log).at(at, self.fates(seed))?;
+        Ok(Some((at, chip)))
     }
 
     /// In words.

@@ -490,3 +490,109 @@ impl<D: BlockDevice> Ext<D> {
         path.map_or(self.store.layout.hash_version, |path| path.version)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Format, Options, format};
+    use alloc::{collections::BTreeMap, format as text, string::String};
+    use nandlab_block::Ram;
+    use nandlab_testkit::files::{NOW, mkdir, put};
+    use nandlab_vfs::{FileSystem, Ino};
+
+    /// Four names of this length fill a block of 1 KiB.
+    fn long(number: u32) -> String {
+        text!("{number:0>240}")
+    }
+
+    /// Two names of one hash.
+    fn twins(ext: &Ext<Ram>) -> (u32, [String; 2]) {
+        let layout = &ext.store.layout;
+        let mut seen = BTreeMap::new();
+        for number in 0..1_000_000 {
+            let found = hash(
+                long(number).as_bytes(),
+                layout.hash_version,
+                layout.hash_seed,
+            );
+            let found = found.unwrap();
+            if let Some(twin) = seen.insert(found, number) {
+                return (found, [long(twin), long(number)]);
+            }
+        }
+        panic!("no two names of one hash")
+    }
+
+    /// The first name whose hash is chosen.
+    fn name_with(ext: &Ext<Ram>, number: u32, chosen: impl Fn(u32) -> bool) -> String {
+        let layout = &ext.store.layout;
+        let is_chosen = |name: &String| {
+            hash(name.as_bytes(), layout.hash_version, layout.hash_seed).is_some_and(&chosen)
+        };
+        (number..).map(long).find(is_chosen).unwrap()
+    }
+
+    /// Lists a directory one name at a time.
+    fn listed(ext: &mut Ext<Ram>, dir: Ino) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut from = Some(0);
+        while let Some(at) = from.take() {
+            ext.readdir(dir, at, &mut |entry| {
+                names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+                from = Some(entry.next);
+                false
+            })
+            .unwrap();
+        }
+        names.retain(|name| name.len() > 2);
+        names.sort();
+        names
+    }
+
+    /// A full block is split between two names of one hash. Each is found from the index's pair.
+    #[test]
+    fn names_of_one_hash_in_two_blocks_are_found_and_listed_once() {
+        let mut disk = Ram::new(512, 4000);
+        format(&mut disk, &Format::default()).unwrap();
+        let mut ext = Ext::mount(disk, Options::default()).unwrap();
+        let (shared, mut twins) = twins(&ext);
+        for turn in 0..2 {
+            twins.reverse();
+            let dir = mkdir(&mut ext, Ino::ROOT, &text!("turn {turn}"));
+            let mut names = vec![
+                name_with(&ext, 2_000_000, |hash| hash < shared),
+                twins[0].clone(),
+                twins[1].clone(),
+                name_with(&ext, 3_000_000, |hash| hash > shared),
+                name_with(&ext, 4_000_000, |hash| hash > shared),
+            ];
+            for name in &names {
+                put(&mut ext, dir, name, b"");
+            }
+            let inode = ext.inode(dir.0 as u32).unwrap();
+            let probed = ext
+                .probe(dir.0 as u32, &inode, |_| Some(shared | 1))
+                .unwrap()
+                .unwrap();
+            let low = probed.levels[0];
+            let bytes = ext.store.block(low.block).unwrap();
+            assert_eq!(
+                low.hash(bytes, low.at),
+                shared | 1,
+                "turn {turn}: not split between twins"
+            );
+            for name in &names {
+                assert!(
+                    ext.lookup(dir, name.as_bytes()).is_ok(),
+                    "turn {turn}: {name} is missing"
+                );
+            }
+            names.sort();
+            assert_eq!(listed(&mut ext, dir), names, "turn {turn}");
+            for name in &names {
+                ext.unlink(dir, name.as_bytes(), NOW).unwrap();
+            }
+            assert_eq!(listed(&mut ext, dir), [""; 0], "turn {turn}: after removal");
+        }
+    }
+}

@@ -395,6 +395,37 @@ mod tests {
         assert_eq!(c.read(Block(0), 0, None, 0).end, 225 * US);
     }
 
+    /// The time from which a read of a die begins, after an operation at time zero.
+    fn free_after(die: u32, operate: impl FnOnce(&mut Calendar)) -> Nanos {
+        let mut c = calendar(|_, t| t.bus_ps_per_byte = 10_000);
+        operate(&mut c);
+        c.read(Block(die), 0, Some(0), 0).start
+    }
+
+    #[test]
+    fn every_operation_holds_its_dies_until_it_ends() {
+        let bus = 2048 * 10;
+        let on = |die| (Block(die), 0);
+        let read = |c: &mut Calendar| _ = c.read(Block(0), 0, None, 0);
+        assert_eq!(free_after(0, read), 25 * US + bus);
+        assert_eq!(free_after(1, read), 0);
+        let oob = |c: &mut Calendar| _ = c.read(Block(0), 0, Some(16), 0);
+        assert_eq!(free_after(0, oob), 25 * US + 160);
+        let program = |c: &mut Calendar| _ = c.program(Block(0), 0, None, 0);
+        assert_eq!(free_after(0, program), bus + 200 * US);
+        let erase = |c: &mut Calendar| _ = c.erase(Block(0), 0);
+        assert_eq!(free_after(0, erase), 1_500 * US);
+        let within = |c: &mut Calendar| _ = c.copy(on(0), on(2), 0);
+        assert_eq!(free_after(0, within), 25 * US + 2 * bus + 200 * US);
+        assert_eq!(free_after(1, within), 0);
+        let across = |c: &mut Calendar| _ = c.copy(on(0), on(1), 0);
+        assert_eq!(free_after(0, across), 25 * US + bus);
+        assert_eq!(free_after(1, across), 25 * US + 2 * bus + 200 * US);
+        let run = |c: &mut Calendar| c.copy_run(Block(0), Block(1), 3, 0);
+        assert_eq!(free_after(0, run), 3 * (25 * US + bus));
+        assert_eq!(free_after(1, run), 25 * US + bus + 3 * (bus + 200 * US));
+    }
+
     #[test]
     fn a_shared_channel_serialises_transfers_and_the_caller_pays_them() {
         let mut c = calendar(|g, t| {

@@ -87,6 +87,11 @@ impl Chip {
         self.settle_plain();
     }
 
+    /// Whether operations are kept.
+    pub fn is_logging(&self) -> bool {
+        self.oplog.is_on()
+    }
+
     /// Operations logged so far.
     pub fn logged(&self) -> &[LoggedOp] {
         self.oplog.0.as_deref().unwrap_or_default()

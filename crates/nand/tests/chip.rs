@@ -346,3 +346,33 @@ fn at_a_cut_each_die_has_at_most_one_operation_half_done() {
         );
     }
 }
+
+/// A chip with cache programs takes the data of a page while it programs the page before.
+#[test]
+fn at_a_cut_a_die_has_begun_nothing_behind_what_it_has_not_finished() {
+    let mut c = chip(|s| {
+        s.timing.cache_program = true;
+        s.timing.bus_ps_per_byte = 100_000;
+    });
+    let base = c.fork().unwrap();
+    c.start_log();
+    (0..4).for_each(|page| c.program(Page(page), &data(3), &[0; 15]).unwrap());
+    let log = c.take_log();
+    let t = log[1].end - 1;
+    assert!(log[2].start < t, "the die has taken the third page");
+    let mut seen = std::collections::BTreeSet::new();
+    for word in 0..200 {
+        let mut after = CrashStates::new(base.fork().unwrap(), &log)
+            .at(t, word)
+            .unwrap();
+        let whole = |after: &mut Chip, page| read(after, page) == Ok((3, 0));
+        let second = whole(&mut after, 1);
+        let begun = after.is_programmed(Page(2));
+        assert!(
+            second || !begun,
+            "word {word}: the third page without the second"
+        );
+        seen.insert((second, begun));
+    }
+    assert_eq!(seen.len(), 3, "{seen:?}");
+}

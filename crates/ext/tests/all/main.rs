@@ -7,4 +7,6 @@ mod hostile;
 mod journaled;
 mod mkfs;
 mod model;
+mod order;
+mod orphan;
 mod slow;

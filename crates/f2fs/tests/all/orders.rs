@@ -80,3 +80,14 @@ fn a_new_file_is_recovered_though_its_inode_comes_last() {
 fn a_node_whose_inode_never_got_a_mark_is_dropped() {
     assert_recovered(7);
 }
+
+/// A mark of another file behind it makes no node of this file durable.
+#[test]
+fn a_node_behind_the_last_mark_of_its_file_is_dropped_though_another_file_has_a_later_mark() {
+    let mut disk = volume(&[(2, CASES[2]), (1, CASES[1])]);
+    let mut f2fs = mount(&mut disk);
+    assert_eq!(found(&mut f2fs, 2), CASES[2].found);
+    assert_eq!(found(&mut f2fs, 1), CASES[1].found);
+    f2fs.unmount().unwrap();
+    assert_clean(&mut disk, "two files");
+}

@@ -22,6 +22,7 @@ mod page_remap_counts;
 mod page_remap_cuts;
 mod page_remap_faults;
 mod planes;
+mod rules;
 mod steps;
 mod write_cache_cuts;
 mod write_cache_evictions;

@@ -9,6 +9,7 @@ mod hostile;
 mod long_files;
 mod mkfs;
 mod model;
+mod resume;
 mod slow;
 mod tools;
 mod unseen;
