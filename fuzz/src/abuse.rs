@@ -83,7 +83,8 @@ pub fn main(words: &[String]) -> Result<(), String> {
         word.parse()
             .map_err(|_| format!("{word}: expected a number"))
     };
-    let (wanted, seed) = (number(runs)?, number(seed)?);
+    let wanted = number(runs)?;
+    let seed = number(seed)?;
     let campaign = Campaign {
         program: program.into(),
         keep: keep.into(),
@@ -140,7 +141,8 @@ impl Campaign {
 
     fn tell(&self) -> Result<(), String> {
         let told = self.told.lock().map_err(|_| "a worker panicked")?;
-        let (runs, images) = (&self.runs, &self.images);
+        let runs = &self.runs;
+        let images = &self.images;
         println!(
             "abuse: {} runs on {} damaged images, seed {}",
             runs.load(Ordering::Relaxed),

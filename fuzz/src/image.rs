@@ -146,7 +146,8 @@ fn planted<D: BlockDevice>(mut disk: D) -> D {
 /// NFTL has no checksums that stand in the way.
 fn nftl(script: Script<'_>) -> Vec<u8> {
     let mut bytes = seeds().1.clone();
-    let (len, block) = (bytes.len(), NFTL.bytes(1) as usize);
+    let len = bytes.len();
+    let block = NFTL.bytes(1) as usize;
     for edit in script.edits() {
         let page = edit.place * 528 % len;
         let at = page

@@ -50,10 +50,8 @@ pub fn run(words: &[String]) -> Outcome {
     let seed: u32 = seed
         .parse()
         .map_err(|_| format!("{seed}: expected a number as seed"))?;
-    let (corpus, found) = (
-        keep.join("corpus").join(target),
-        keep.join("found").join(target),
-    );
+    let corpus = keep.join("corpus").join(target);
+    let found = keep.join("found").join(target);
     for dir in [&corpus, &found] {
         std::fs::create_dir_all(dir).map_err(|why| format!("{}: {why}", dir.display()))?;
     }
@@ -201,7 +199,8 @@ fn watch(command: &mut Command, target: &str) -> Outcome {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|why| format!("{target}: {why}"))?;
-    let (mut told, mut tail) = (Told::default(), VecDeque::new());
+    let mut told = Told::default();
+    let mut tail = VecDeque::new();
     for line in BufReader::new(child.stderr.take().ok_or("no pipe to the fuzzer")?).split(b'\n') {
         let line = String::from_utf8_lossy(&line.map_err(|why| why.to_string())?).into_owned();
         told.hear(&line);

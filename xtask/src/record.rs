@@ -109,10 +109,8 @@ fn record_one(oracle: &Oracle, name: &str, make: &str) -> Result<u64, String> {
         Options::default(),
     )
     .map_err(|why| failed(&why))?;
-    let (program, script) = (
-        format!("/usr/sbin/{}", make.split(' ').next().unwrap_or_default()),
-        include_str!("record.sh"),
-    );
+    let program = format!("/usr/sbin/{}", make.split(' ').next().unwrap_or_default());
+    let script = include_str!("record.sh");
     let mut guest = oracle
         .guest()
         .disk(Disk::Nbd { socket })

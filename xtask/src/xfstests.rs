@@ -107,7 +107,8 @@ fn judge(
     list: &List,
     asked: &[String],
 ) -> Outcome {
-    let (mut right, mut wrong) = (list.clone(), Vec::new());
+    let mut right = list.clone();
+    let mut wrong = Vec::new();
     for &(stack, layers) in stacks {
         let place = Place::new(stack, layers)?;
         let found = place.judge(
@@ -213,7 +214,8 @@ impl Place {
         let mut found = Vec::new();
         while !tests.is_empty() {
             let mut child = self.check(checkout, &tests)?;
-            let (lines, mut watch) = (lines_of(&mut child), Watch::new(LIMIT));
+            let lines = lines_of(&mut child);
+            let mut watch = Watch::new(LIMIT);
             let hung = watch.follow(self.stack, &lines);
             if hung.is_some() {
                 // The namespace goes with its first process, and everything in it.

@@ -427,7 +427,8 @@ mod tests {
     fn a_read_takes_what_is_here_and_the_rest_in_runs() {
         let mut cache = OwnedCache::<By, u8, ()>::new(16);
         cache.keep(2, block(9));
-        let (mut buf, mut runs) = ([0; 16], Vec::new());
+        let mut buf = [0; 16];
+        let mut runs = Vec::new();
         let mut read = |cache: &mut OwnedCache<_, _, _>, keep| {
             cache.read_through::<()>(1, 4, &mut buf, keep, |first, part| {
                 runs.push((first, part.len()));

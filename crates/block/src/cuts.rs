@@ -78,10 +78,8 @@ impl Record {
                     .try_for_each(|(lba, part)| disk.write(lba, part))
             }
             Self::Discard { lba, sectors } => {
-                let (end, piece) = (
-                    lba.0.saturating_add(*sectors),
-                    sectors.div_ceil(DISCARD_PIECES).max(1),
-                );
+                let end = lba.0.saturating_add(*sectors);
+                let piece = sectors.div_ceil(DISCARD_PIECES).max(1);
                 let starts = (0..DISCARD_PIECES)
                     .map(|i| lba.0.saturating_add(i * piece))
                     .take_while(|start| *start < end);
@@ -290,7 +288,8 @@ mod tests {
         log.discard(Lba(1), 1).unwrap();
         let mut states = BTreeSet::new();
         for choice in 0..16u32 {
-            let (mut disk, mut asked) = (Ram::new(16, SECTORS), 0);
+            let mut disk = Ram::new(16, SECTORS);
+            let mut asked = 0;
             log.replay(5, &mut disk, |_, _| {
                 asked += 1;
                 choice >> (asked - 1) & 1 == 1

@@ -56,7 +56,8 @@ impl<'a, S: Subject> Bench<'a, S> {
         place: &Place,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Tally, CrashError> {
-        let (walker, plan) = (&self.walker, self.walker.plan);
+        let walker = &self.walker;
+        let plan = self.walker.plan;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(plan.threads)
             .build();

@@ -76,7 +76,8 @@ impl fmt::Display for Id {
         };
         f.write_str("@")?;
         for (i, run) in kept.chunk_by(|a, b| a + 1 == *b).enumerate() {
-            let (comma, first) = (if i == 0 { "" } else { "," }, run[0]);
+            let comma = if i == 0 { "" } else { "," };
+            let first = run[0];
             if run.len() == 1 {
                 write!(f, "{comma}{first}")?
             } else {
@@ -150,7 +151,8 @@ fn parse_kept(text: &str) -> Result<Vec<usize>, Wrong<'_>> {
     }
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (number(first)?, number(last)?);
+        let first: usize = number(first)?;
+        let last: usize = number(last)?;
         if last < first || kept.last().is_some_and(|&k| k >= first) {
             return Err((part, "ascending ranges"));
         }

@@ -181,7 +181,9 @@ impl<S: Subject> Walker<'_, S> {
         let cut = id.cuts.last().map_or("no cut".into(), |cut| {
             cut.describe(&life.log, &self.geometry)
         });
-        let (id, kind, what) = (id.to_string(), failure.kind, failure.what.clone());
+        let id = id.to_string();
+        let kind = failure.kind;
+        let what = failure.what.clone();
         Violation {
             id,
             kind,

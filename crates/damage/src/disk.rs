@@ -133,7 +133,9 @@ impl Backing for Bytes {
             count: buf.len() as u64,
             len: self.len(),
         };
-        let (mut at, mut rest, mut sector) = (offset, buf, [0; SECTOR]);
+        let mut at = offset;
+        let mut rest = buf;
+        let mut sector = [0; SECTOR];
         while !rest.is_empty() {
             let within = at as usize % SECTOR;
             if within == 0 && rest.len() >= SECTOR {

@@ -118,7 +118,8 @@ fn seed(format: ImageFormat, options: Options) -> Seed {
     plant::plant(&mut fs, 8, 5000).expect("room for the tree");
     fs.unmount().expect("a medium without faults");
     let raw = fs.into_mtd().into_backing();
-    let (page, oob) = (format.page as usize, format.oob as usize);
+    let page = format.page as usize;
+    let oob = format.oob as usize;
     let part = |from: usize, to: usize| {
         raw.chunks(page + oob)
             .flat_map(|page| page[from..to].to_vec())
@@ -193,7 +194,8 @@ impl Bytes {
 
     /// Where nodes begin.
     fn find(&self) -> Vec<usize> {
-        let (mut all, mut at) = (Vec::new(), 0);
+        let mut all = Vec::new();
+        let mut at = 0;
         while at + HEAD <= self.data.len() {
             let is_node =
                 self.get16(at) == 0x1985 && crc(&self.data[at..at + 8]) == self.get32(at + 8);
@@ -220,7 +222,8 @@ impl Bytes {
     fn edit(&mut self, edit: Edit) {
         let Edit { place, value, .. } = edit;
         let field = usize::from(edit.field & 0x7F);
-        let (at, other) = (self.node(place), self.node(value as usize & 0xFFFF));
+        let at = self.node(place);
+        let other = self.node(value as usize & 0xFFFF);
         let word = at + field % 17 * 4;
         match edit.verb % 14 {
             0 => self.put32(word, value),
@@ -248,7 +251,8 @@ impl Bytes {
                 return;
             }
             _ => {
-                let (from, to) = (at + HEAD.max(field), at + self.len(at));
+                let from = at + HEAD.max(field);
+                let to = at + self.len(at);
                 if from < to {
                     self.data[from..to].fill(value as u8);
                 }
@@ -271,7 +275,8 @@ impl Bytes {
             .iter()
             .rposition(|byte| *byte != 0xFF)
             .map_or(0, |last| last + 1);
-        let (to, len) = (start + used.next_multiple_of(4), self.len(from));
+        let to = start + used.next_multiple_of(4);
+        let len = self.len(from);
         if to + len <= start + BLOCK {
             self.data.copy_within(from..from + len, to);
             // Mostly another version of the same.

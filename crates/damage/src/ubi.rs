@@ -131,7 +131,8 @@ fn edit(bytes: &mut [u8], page: usize, edit: Edit) {
         place,
         value,
     } = edit;
-    let (block, inner) = (place % BLOCKS * BLOCK, place / BLOCKS);
+    let block = place % BLOCKS * BLOCK;
+    let inner = place / BLOCKS;
     let other = value as usize % (BLOCKS + 2);
     let headed = bytes[block..].starts_with(b"UBI#");
     // Where data begin in a block with headers: one page for each of them.

@@ -100,7 +100,8 @@ impl<D: BlockDevice> Ext<D> {
         if inode.kind() != Some(FileType::Symlink) {
             return Err(Errno::Invalid.into());
         }
-        let (size, fast) = (inode.size, inode.is_fast_link(&self.store.layout));
+        let size = inode.size;
+        let fast = inode.is_fast_link(&self.store.layout);
         let most = if fast {
             60
         } else {

@@ -76,7 +76,8 @@ pub(crate) fn record(bytes: &[u8], at: usize, block: u32, types: bool) -> Result
     if at + HEADER > bytes.len() {
         return Err(wrong("record", at, "room for 8 bytes"));
     }
-    let (inode, length) = (le32(bytes, at), usize::from(le16(bytes, at + 4)));
+    let inode = le32(bytes, at);
+    let length = usize::from(le16(bytes, at + 4));
     let name = if types {
         usize::from(bytes[at + 6])
     } else {
@@ -206,9 +207,11 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Looks for a name in one block.
     pub(crate) fn find_in(&mut self, block: u32, name: &[u8]) -> Result<Option<Found>, ExtError> {
-        let (types, inodes) = (self.types(), self.store.layout.inodes);
+        let types = self.types();
+        let inodes = self.store.layout.inodes;
         let bytes = self.store.block(block)?;
-        let (mut at, mut before) = (0, None);
+        let mut at = 0;
+        let mut before = None;
         while at < bytes.len() {
             let record = record(bytes, at, block, types)?;
             if record.inode != 0 && record.name_in(bytes) == name {
@@ -264,7 +267,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The block that will hold a name when it is added, if that is one of those that there are.
     pub(crate) fn place_for(&mut self, number: u32, name: &[u8]) -> Result<Option<u32>, ExtError> {
-        let (dir, types) = (self.inode(number)?, self.types());
+        let dir = self.inode(number)?;
+        let types = self.types();
         if self.is_indexed(&dir)
             && let Some(leaf) = self.leaf_of(number, &dir, name)?
         {
@@ -294,7 +298,8 @@ impl<D: BlockDevice> Ext<D> {
         child: u32,
         kind: u8,
     ) -> Result<(), ExtError> {
-        let (mut dir, kind) = (self.inode(number)?, if self.types() { kind } else { 0 });
+        let mut dir = self.inode(number)?;
+        let kind = if self.types() { kind } else { 0 };
         if self.is_indexed(&dir) {
             if self.insert_indexed(number, &mut dir, name, child, kind)? {
                 return Ok(());
@@ -404,7 +409,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Whether a directory has no names.
     pub(crate) fn is_empty_dir(&mut self, number: u32) -> Result<bool, ExtError> {
-        let (dir, types) = (self.inode(number)?, self.types());
+        let dir = self.inode(number)?;
+        let types = self.types();
         for index in 0..self.dir_blocks(&dir) {
             let block = self.dir_block(number, &dir, index)?;
             let bytes = self.store.block(block)?;
@@ -437,7 +443,8 @@ impl<D: BlockDevice> Ext<D> {
     pub(crate) fn names_in(&mut self, block: u32) -> Result<Vec<(Record, Vec<u8>)>, ExtError> {
         let types = self.types();
         let bytes = self.store.block(block)?;
-        let (mut at, mut names) = (0, Vec::new());
+        let mut at = 0;
+        let mut names = Vec::new();
         while at < bytes.len() {
             let record = record(bytes, at, block, types)?;
             if record.is_listed(bytes) {

@@ -61,7 +61,8 @@ impl<D: BlockDevice> Disk<D> {
                 .read(Lba(u64::from(first) * ratio), data)?);
         };
         let count = data.len() / size;
-        let (first, mut at) = (u64::from(first), 0);
+        let first = u64::from(first);
+        let mut at = 0;
         while at < count {
             if let Some(newest) = journal.pending(first + at as u64) {
                 data[at * size..(at + 1) * size].copy_from_slice(newest);

@@ -228,7 +228,8 @@ impl Layout {
         };
         let magic = le16(bytes, sb::MAGIC);
         check(magic == MAGIC, sb::MAGIC, "magic", magic.into(), "0xef53")?;
-        let (revision, log) = (le32(bytes, sb::REVISION), le32(bytes, sb::LOG_BLOCK));
+        let revision = le32(bytes, sb::REVISION);
+        let log = le32(bytes, sb::LOG_BLOCK);
         check(revision <= 1, sb::REVISION, "revision", revision, "0 or 1")?;
         check(
             log <= 2,
@@ -246,11 +247,9 @@ impl Layout {
             "that of blocks",
         )?;
         let feature = |at| if revision == 0 { 0 } else { le32(bytes, at) };
-        let (compat, incompat, ro_compat) = (
-            feature(sb::COMPAT),
-            feature(sb::INCOMPAT),
-            feature(sb::RO_COMPAT),
-        );
+        let compat = feature(sb::COMPAT);
+        let incompat = feature(sb::INCOMPAT);
+        let ro_compat = feature(sb::RO_COMPAT);
         let unknown = incompat & !incompat::KNOWN;
         if unknown != 0 {
             let bit = 1 << unknown.trailing_zeros();
@@ -262,7 +261,8 @@ impl Layout {
         }
         let dynamic = revision == 1;
         let word = |at| le32(bytes, at);
-        let (hash, flags) = (bytes[sb::HASH_VERSION], word(sb::FLAGS));
+        let hash = bytes[sb::HASH_VERSION];
+        let flags = word(sb::FLAGS);
         let mut layout = Self {
             block: 1024 << log,
             blocks: word(sb::BLOCKS),
@@ -489,7 +489,8 @@ impl Layout {
     /// Bytes of the longest file: three levels of block numbers, and `i_blocks` in 32 bits counts
     /// units of 512 bytes.
     pub(crate) fn file_bytes_max(&self) -> u64 {
-        let (numbers, block) = (u64::from(self.numbers()), u64::from(self.block));
+        let numbers = u64::from(self.numbers());
+        let block = u64::from(self.block);
         let mapped = self.mapped_bytes_max();
         // What the numbers themselves take, generously.
         let counted = (u64::from(u32::MAX) * 512) / (numbers + 2) * numbers;

@@ -117,10 +117,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Brings a group's counts to its descriptor.
     fn put_group(&mut self, group: u32) -> Result<(), ExtError> {
-        let ((block, at), counts) = (
-            self.store.layout.desc_place(group),
-            self.groups[group as usize],
-        );
+        let (block, at) = self.store.layout.desc_place(group);
+        let counts = self.groups[group as usize];
         let bytes = self.store.edit(block, Class::Counts)?;
         put16(bytes, at + desc::FREE_BLOCKS, counts.free_blocks);
         put16(bytes, at + desc::FREE_INODES, counts.free_inodes);
@@ -220,10 +218,8 @@ impl<D: BlockDevice> Ext<D> {
     /// A free block of a group: the goal, one of the 64 to which it belongs, the first of eight in
     /// a row, any.
     fn free_block(&mut self, group: u32, from: u32) -> Result<Option<u32>, ExtError> {
-        let (bitmap, end) = (
-            self.groups[group as usize].block_bitmap,
-            self.store.layout.group_blocks(group),
-        );
+        let bitmap = self.groups[group as usize].block_bitmap;
+        let end = self.store.layout.group_blocks(group);
         let near = end.min((from + 63) & !63);
         if let Some(found) = self.clear_bit(bitmap, from, near)? {
             return Ok(Some(found));
@@ -240,10 +236,8 @@ impl<D: BlockDevice> Ext<D> {
 
     fn take_block(&mut self, group: u32, within: u32) -> Result<u32, ExtError> {
         let layout = self.store.layout;
-        let (block, bitmap) = (
-            layout.group_start(group) + within,
-            self.groups[group as usize].block_bitmap,
-        );
+        let block = layout.group_start(group) + within;
+        let bitmap = self.groups[group as usize].block_bitmap;
         if self.is_structure(block) {
             let expected = "1: the block holds bitmaps, inodes or descriptors";
             return Err(ExtError::Block {
@@ -351,7 +345,8 @@ impl<D: BlockDevice> Ext<D> {
     /// is not crowded.
     fn group_for_directory(&self, home: u32, top: bool, spread: u32) -> u32 {
         let count = self.store.layout.groups;
-        let (inodes, blocks) = (self.free_inodes / count, self.free_blocks / count);
+        let inodes = self.free_inodes / count;
+        let blocks = self.free_blocks / count;
         let roomy = |group: &Group| {
             u32::from(group.free_inodes) >= inodes.max(1) && u32::from(group.free_blocks) >= blocks
         };

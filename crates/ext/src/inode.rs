@@ -223,10 +223,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// What an inode's bytes say.
     pub(crate) fn inode(&mut self, inode: u32) -> Result<Inode, ExtError> {
-        let ((block, at), size) = (
-            self.inode_place(inode),
-            self.store.layout.inode_size as usize,
-        );
+        let (block, at) = self.inode_place(inode);
+        let size = self.store.layout.inode_size as usize;
         let found = Inode::parse(&self.store.block(block)?[at..at + size]);
         if found.flags & flags::FOREIGN != 0 && found.links > 0 {
             let expected = "none of encrypt, extents, inline data and attribute value";
@@ -257,10 +255,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// An inode's bytes, to be changed.
     pub(crate) fn inode_bytes_mut(&mut self, inode: u32) -> Result<&mut [u8], ExtError> {
-        let ((block, at), size) = (
-            self.inode_place(inode),
-            self.store.layout.inode_size as usize,
-        );
+        let (block, at) = self.inode_place(inode);
+        let size = self.store.layout.inode_size as usize;
         Ok(&mut self.store.edit(block, Class::Inode)?[at..at + size])
     }
 }

@@ -88,7 +88,8 @@ impl<D: BlockDevice> Ext<D> {
         let Some(journal) = self.store.disk.journal() else {
             return blocks;
         };
-        let (logged, most) = (self.logs_contents(inode), journal.credits_max());
+        let logged = self.logs_contents(inode);
+        let most = journal.credits_max();
         let mut part = if logged {
             blocks.min((most / 2).max(1))
         } else {
@@ -152,11 +153,9 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Makes a transaction of all structure that waits, and commits it.
     fn log_structure(&mut self, since: u64) -> Result<(), ExtError> {
-        let (blocks, credits, store) = (
-            self.store.cache.structure(),
-            self.credits(),
-            &mut self.store,
-        );
+        let blocks = self.store.cache.structure();
+        let credits = self.credits();
+        let store = &mut self.store;
         let Some(journal) = store.disk.journal_mut() else {
             return Ok(());
         };

@@ -23,7 +23,8 @@ struct Way {
 
 /// The way to a block of an inode; none beyond what three levels reach.
 fn way(index: u32, numbers: u32) -> Option<Way> {
-    let (n, mut rest) = (u64::from(numbers), u64::from(index));
+    let n = u64::from(numbers);
+    let mut rest = u64::from(index);
     if index < DIRECT {
         return Some(Way {
             slots: [index, 0, 0, 0],
@@ -136,7 +137,9 @@ impl<D: BlockDevice> Ext<D> {
         let Some(Way { slots, levels }) = way(index, self.store.layout.numbers()) else {
             return Err(Errno::FileTooBig.into());
         };
-        let (mut goal, mut place, mut fresh) = (goal, None, false);
+        let mut goal = goal;
+        let mut place = None;
+        let mut fresh = false;
         for (level, slot) in slots.into_iter().enumerate().take(levels + 1) {
             let slot = slot as usize;
             let next = match place {
@@ -205,13 +208,12 @@ impl<D: BlockDevice> Ext<D> {
                 self.breathe(number, inode)?;
             }
         }
-        let (n, mut first) = (u64::from(self.store.layout.numbers()), u64::from(DIRECT));
+        let n = u64::from(self.store.layout.numbers());
+        let mut first = u64::from(DIRECT);
         for levels in 1..=3u32 {
             let slot = (DIRECT + levels - 1) as usize;
-            let (end, from) = (
-                first + n.pow(levels),
-                u64::from(index).saturating_sub(first),
-            );
+            let end = first + n.pow(levels);
+            let from = u64::from(index).saturating_sub(first);
             if inode.block[slot] != 0 && u64::from(index) < end {
                 let top = self.checked(number, inode.block[slot])?;
                 if self.trim_below(number, inode, top, levels, from)? {

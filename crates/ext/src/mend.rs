@@ -125,10 +125,13 @@ impl<D: BlockDevice> Ext<D> {
 
     /// Bitmaps as the walk found blocks and inodes used, and every count of them.
     fn mend_bitmaps(&mut self, walk: &Walk, patches: &mut Vec<Patch>) -> Result<(), ExtError> {
-        let (layout, mut free_blocks, mut free_inodes) = (self.store.layout, 0, 0);
+        let layout = self.store.layout;
+        let mut free_blocks = 0;
+        let mut free_inodes = 0;
         for group in 0..layout.groups {
             let counts = self.groups[group as usize];
-            let (start, end) = (layout.group_start(group), layout.group_blocks(group));
+            let start = layout.group_start(group);
+            let end = layout.group_blocks(group);
             let free = self.mend_bitmap(counts.block_bitmap, end, patches, &|at| {
                 Some(walk.is_used(start + at))
             })?;
@@ -188,9 +191,11 @@ impl<D: BlockDevice> Ext<D> {
         used: &dyn Fn(u32) -> Option<bool>,
     ) -> Result<u32, ExtError> {
         let old = self.store.block(block)?.to_vec();
-        let (mut new, mut free) = (old.clone(), 0);
+        let mut new = old.clone();
+        let mut free = 0;
         for at in 0..count {
-            let (byte, bit) = (&mut new[at as usize / 8], 1 << (at % 8));
+            let byte = &mut new[at as usize / 8];
+            let bit = 1 << (at % 8);
             match used(at) {
                 Some(true) => *byte |= bit,
                 Some(false) => *byte &= !bit,

@@ -158,7 +158,8 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     fn make(&mut self, plan: &Plan) -> Result<(), FormatError> {
-        let (layout, mut table) = (self.layout, Vec::new());
+        let layout = self.layout;
+        let mut table = Vec::new();
         let kind = FileType::Directory;
         let mut root = self.inode(kind, 0o755);
         let mut lost = self.inode(kind, 0o700);
@@ -211,7 +212,8 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     fn names(&self, entries: &[(u32, usize, &[u8])]) -> Vec<u8> {
-        let (mut bytes, mut at) = (vec![0; self.layout.size()], 0);
+        let mut bytes = vec![0; self.layout.size()];
+        let mut at = 0;
         for (inode, length, name) in entries {
             let length = if *length == 0 {
                 bytes.len() - at
@@ -258,12 +260,10 @@ impl<D: BlockDevice> Maker<'_, D> {
         let mut inode = self.inode(FileType::File, 0o600);
         let numbers = u64::from(layout.numbers());
         inode.size = (numbers * numbers + numbers + u64::from(DIRECT)) * u64::from(layout.block);
-        let (block, copies) = (
-            self.take(),
-            (1..layout.groups)
-                .filter(|group| layout.has_super(*group))
-                .collect::<Vec<_>>(),
-        );
+        let block = self.take();
+        let copies = (1..layout.groups)
+            .filter(|group| layout.has_super(*group))
+            .collect::<Vec<_>>();
         let mut double = vec![0; layout.size()];
         for index in 0..layout.reserved_gdt {
             let place = layout.first + 1 + layout.desc_blocks() + index;
@@ -355,7 +355,8 @@ impl<D: BlockDevice> Maker<'_, D> {
 
     /// Blocks of a group that hold contents by now.
     fn contents(&self, group: u32) -> u32 {
-        let (start, own) = (self.layout.group_start(group), self.own(group));
+        let start = self.layout.group_start(group);
+        let own = self.own(group);
         (self.cursor + 1)
             .saturating_sub(start + own)
             .min(self.layout.group_blocks(group) - own)
@@ -387,7 +388,8 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     fn put_inodes(&mut self, inodes: &[(u32, Inode, bool)]) -> Result<(), FormatError> {
-        let (layout, size) = (self.layout, self.layout.inode_size as usize);
+        let layout = self.layout;
+        let size = self.layout.inode_size as usize;
         let blocks = layout
             .table_blocks()
             .min((11 * layout.inode_size).div_ceil(layout.block));
@@ -417,7 +419,9 @@ impl<D: BlockDevice> Maker<'_, D> {
     }
 
     fn superblock(&self, journal_blocks: u32, journal: Option<&Inode>) -> Vec<u8> {
-        let (layout, choices, mut bytes) = (&self.layout, self.choices, vec![0; SUPER_BYTES]);
+        let layout = &self.layout;
+        let choices = self.choices;
+        let mut bytes = vec![0; SUPER_BYTES];
         let now = choices.now.secs as u32;
         let overhead = layout.first
             + (0..layout.groups).map(|group| self.own(group)).sum::<u32>()

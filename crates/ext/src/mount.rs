@@ -132,11 +132,9 @@ impl<D: BlockDevice> Ext<D> {
         let mut store = Store::open(disk, options.cache_bytes)?;
         let layout = store.layout;
         let bytes = store.superblock()?;
-        let (state, uuid, written) = (
-            le16(bytes, sb::STATE),
-            le32(bytes, sb::UUID),
-            le32(bytes, sb::WRITE_TIME),
-        );
+        let state = le16(bytes, sb::STATE);
+        let uuid = le32(bytes, sb::UUID);
+        let written = le32(bytes, sb::WRITE_TIME);
         // Until a call says what time it is.
         store.now = Time::new(written.into());
         let unrecovered = layout.incompat & incompat::RECOVER != 0;
@@ -248,11 +246,9 @@ impl<D: BlockDevice> Ext<D> {
         self.marked = true;
         let now = self.store.now;
         let bytes = self.store.superblock_mut()?;
-        let (state, mounts, features) = (
-            le16(bytes, sb::STATE),
-            le16(bytes, sb::MOUNTS),
-            le32(bytes, sb::INCOMPAT),
-        );
+        let state = le16(bytes, sb::STATE);
+        let mounts = le16(bytes, sb::MOUNTS);
+        let features = le32(bytes, sb::INCOMPAT);
         if journaled {
             put32(bytes, sb::INCOMPAT, features | incompat::RECOVER);
         } else {
@@ -284,9 +280,11 @@ impl<D: BlockDevice> Ext<D> {
             journal.flush()?;
             self.put_counts_now()?;
         }
-        let (now, clean) = (self.store.now, if self.was_clean { STATE_CLEAN } else { 0 });
+        let now = self.store.now;
+        let clean = if self.was_clean { STATE_CLEAN } else { 0 };
         let bytes = self.store.superblock_mut()?;
-        let (state, features) = (le16(bytes, sb::STATE), le32(bytes, sb::INCOMPAT));
+        let state = le16(bytes, sb::STATE);
+        let features = le32(bytes, sb::INCOMPAT);
         put16(bytes, sb::STATE, state | clean);
         put32(bytes, sb::INCOMPAT, features & !incompat::RECOVER);
         put32(bytes, sb::WRITE_TIME, now.secs as u32);

@@ -88,7 +88,8 @@ impl<D: BlockDevice> Ext<D> {
 
     /// The number to which an entry leads, and what is there.
     pub(crate) fn child(&mut self, found: &Found) -> Result<(u32, Inode), ExtError> {
-        let (number, layout) = (found.record.inode, &self.store.layout);
+        let number = found.record.inode;
+        let layout = &self.store.layout;
         let there =
             number == crate::format::ROOT || (layout.first_inode..=layout.inodes).contains(&number);
         let wrong = |found_inode: u32, expected| ExtError::Block {
@@ -116,7 +117,8 @@ impl<D: BlockDevice> Ext<D> {
         by: Caller,
     ) -> Result<u32, ExtError> {
         let parent = self.check_free(dir, name)?;
-        let (kind, directory) = (node.kind(), node == NewNode::Directory);
+        let kind = node.kind();
+        let directory = node == NewNode::Directory;
         if let NewNode::Symlink { target } = node {
             let most = TARGET_MAX.min(self.store.layout.size() - 1);
             rules::check_target(target, most)?;

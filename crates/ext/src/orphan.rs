@@ -68,7 +68,9 @@ impl<D: BlockDevice> Ext<D> {
     /// The list from its first, which comes last here.
     fn read_orphans(&mut self, first: u32) -> Result<Vec<u32>, ExtError> {
         let layout = self.store.layout;
-        let (mut found, mut met, mut next) = (Vec::new(), BTreeSet::new(), first);
+        let mut found = Vec::new();
+        let mut met = BTreeSet::new();
+        let mut next = first;
         while (layout.first_inode..=layout.inodes).contains(&next) && met.insert(next) {
             found.push(next);
             next = self.inode(next)?.dtime;

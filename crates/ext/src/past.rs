@@ -32,7 +32,8 @@ pub struct Deleted {
 impl<D: BlockDevice> Ext<D> {
     /// All files that are no more and still have blocks.
     pub fn deleted(&mut self) -> Result<Vec<Deleted>, ExtError> {
-        let (layout, mut all) = (self.store.layout, Vec::new());
+        let layout = self.store.layout;
+        let mut all = Vec::new();
         for number in layout.first_inode..=layout.inodes {
             let Ok(inode) = self.inode(number) else {
                 continue;
@@ -51,7 +52,8 @@ impl<D: BlockDevice> Ext<D> {
             {
                 continue;
             }
-            let (mode, owner) = (inode.mode & 0o7777, (inode.uid, inode.gid));
+            let mode = inode.mode & 0o7777;
+            let owner = (inode.uid, inode.gid);
             all.push(Deleted {
                 inode: number,
                 dtime: inode.dtime,
@@ -74,7 +76,8 @@ impl<D: BlockDevice> Ext<D> {
         each: &mut dyn FnMut(u64, bool, u64),
     ) -> Result<(), ExtError> {
         let size = u64::from(self.store.layout.block);
-        let (mut index, mut steps) = (0u64, 0u64);
+        let mut index = 0u64;
+        let mut steps = 0u64;
         while index * size < inode.size {
             let most = (inode.size.div_ceil(size) - index).min(u32::MAX.into()) as u32;
             let at = u32::try_from(index).map_err(|_| nandlab_vfs::Errno::FileTooBig)?;

@@ -64,7 +64,8 @@ pub(crate) fn recover<D: BlockDevice>(device: D, options: Options) -> Result<Dis
     }
     let mut ext = Ext::open(disk, options)?;
     let bytes = ext.store.superblock_mut()?;
-    let (features, state) = (le32(bytes, sb::INCOMPAT), le16(bytes, sb::STATE));
+    let features = le32(bytes, sb::INCOMPAT);
+    let state = le16(bytes, sb::STATE);
     put32(
         bytes,
         sb::INCOMPAT,
@@ -118,7 +119,8 @@ impl<D: BlockDevice> Ext<D> {
         let inode = self.inode(number)?;
         let blocks = (inode.size / u64::from(self.store.layout.block))
             .min(self.store.layout.blocks.into()) as u32;
-        let (mut homes, mut index) = (Vec::new(), 0);
+        let mut homes = Vec::new();
+        let mut index = 0;
         while index < blocks {
             let found = self.mapped(number, &inode, index, blocks - index)?;
             if found.block == 0 {

@@ -25,7 +25,8 @@ impl<D: BlockDevice> Ext<D> {
         let layout = self.store.layout;
         let mut found = Vec::new();
         for group in 0..layout.groups {
-            let (start, own) = (layout.group_start(group), self.groups[group as usize]);
+            let start = layout.group_start(group);
+            let own = self.groups[group as usize];
             if layout.has_super(group) {
                 found.push((
                     start..start + 1 + layout.desc_blocks() + layout.reserved_gdt,

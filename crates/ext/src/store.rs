@@ -42,7 +42,8 @@ impl<D: BlockDevice> Store<D> {
     pub fn open(mut disk: Disk<D>, cache: u64) -> Result<Self, ExtError> {
         let device = disk.device_mut();
         let layout = Layout::parse(&read_super(device)?)?;
-        let (unit, sectors) = (device.geometry().sector, device.geometry().sectors);
+        let unit = device.geometry().sector;
+        let sectors = device.geometry().sectors;
         if !layout.block.is_multiple_of(unit) {
             return Err(ExtError::Sectors {
                 block: layout.block,
@@ -105,7 +106,8 @@ impl<D: BlockDevice> Store<D> {
 
     /// A block just allocated for metadata: zeros, to be filled.
     pub fn fresh(&mut self, block: u32, class: Class) -> Result<&mut [u8], ExtError> {
-        let (data, now) = (vec![0; self.layout.size()].into(), self.now);
+        let data = vec![0; self.layout.size()].into();
+        let now = self.now;
         self.cache
             .replace(block, Owner::Meta(class), now, data, true);
         self.edit(block, class)
@@ -131,7 +133,9 @@ impl<D: BlockDevice> Store<D> {
         buf: &mut [u8],
         keep: bool,
     ) -> Result<(), ExtError> {
-        let (size, ratio, disk) = (self.layout.size(), self.ratio, &mut self.disk);
+        let size = self.layout.size();
+        let ratio = self.ratio;
+        let disk = &mut self.disk;
         let read = |first, part: &mut [u8]| disk.read(first, ratio, size, part);
         self.cache.read_through(first, size, buf, keep, read)
     }
@@ -246,10 +250,8 @@ fn read_super<D: BlockDevice>(device: &mut D) -> Result<Vec<u8>, ExtError> {
             sector: unit as u32,
         });
     }
-    let (first, end) = (
-        SUPER_AT / unit,
-        (SUPER_AT + SUPER_BYTES as u64).div_ceil(unit),
-    );
+    let first = SUPER_AT / unit;
+    let end = (SUPER_AT + SUPER_BYTES as u64).div_ceil(unit);
     let mut bytes = vec![0; ((end - first) * unit) as usize];
     device.read(Lba(first), &mut bytes)?;
     let at = (SUPER_AT - first * unit) as usize;

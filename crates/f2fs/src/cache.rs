@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_block_waits_lightly_until_something_changes() {
-        let (mut cache, now) = (Cache::new(64), Time::new(1));
+        let mut cache = Cache::new(64);
+        let now = Time::new(1);
         cache.keep(3, zeros());
         assert!(cache.edit_lightly(4, now).is_none() && !cache.is_light(3));
         cache.edit_lightly(3, now).unwrap();

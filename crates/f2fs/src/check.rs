@@ -87,14 +87,16 @@ impl<D: BlockDevice> F2fs<D> {
         if self.checkpoint.flags & flag::UMOUNT == 0 {
             check.report.add(Finding::InUse);
         }
-        let (mut nodes, mut inodes) = (BTreeMap::new(), BTreeMap::new());
+        let mut nodes = BTreeMap::new();
+        let mut inodes = BTreeMap::new();
         self.all_nodes(&mut |nid, entry| {
             nodes.insert(nid, entry);
             if entry.ino == nid {
                 inodes.insert(nid, Seen::default());
             }
         })?;
-        let (count_nodes, count_inodes) = (nodes.len() as u64, inodes.len() as u64);
+        let count_nodes = nodes.len() as u64;
+        let count_inodes = inodes.len() as u64;
         (check.nodes, check.inodes) = (nodes, inodes);
         let all: Vec<u32> = check.inodes.keys().copied().collect();
         for ino in &all {
@@ -176,8 +178,10 @@ impl<D: BlockDevice> F2fs<D> {
     fn check_inode(&mut self, ino: u32, check: &mut Check) -> Result<(), F2fsError> {
         self.claim_node(ino, ino, check);
         let bytes = self.inode(ino)?;
-        let (kind, flags) = (kind(bytes), bytes[inode::INLINE]);
-        let (said, xattr) = (le64(bytes, inode::BLOCKS), le32(bytes, inode::XATTR_NID));
+        let kind = kind(bytes);
+        let flags = bytes[inode::INLINE];
+        let said = le64(bytes, inode::BLOCKS);
+        let xattr = le32(bytes, inode::XATTR_NID);
         let extent = [0, 4, 8].map(|at| le32(bytes, inode::EXTENT + at));
         let mut parts = Vec::new();
         let plain = matches!(
@@ -256,7 +260,8 @@ impl<D: BlockDevice> F2fs<D> {
             true => dir,
             false => le32(self.inode(dir)?, inode::PARENT),
         };
-        let (mut dots, mut names) = (0, BTreeSet::new());
+        let mut dots = 0;
+        let mut names = BTreeSet::new();
         for (index, entry) in entries {
             let slot = entry.slot;
             let wrong = wrong_name(&entry.name, &mut names, (dir, index, slot));
@@ -348,10 +353,8 @@ impl<D: BlockDevice> F2fs<D> {
     fn check_links(&mut self, check: &mut Check) -> Result<(), F2fsError> {
         for (ino, seen) in core::mem::take(&mut check.inodes) {
             let Ok(bytes) = self.inode(ino) else { continue };
-            let (links, directory) = (
-                le32(bytes, inode::LINKS),
-                kind(bytes) == Some(FileType::Directory),
-            );
+            let links = le32(bytes, inode::LINKS);
+            let directory = kind(bytes) == Some(FileType::Directory);
             let root = ino == self.layout.root;
             if self.layout.quotas.contains(&ino) {
                 continue;

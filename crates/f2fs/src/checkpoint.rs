@@ -171,10 +171,8 @@ impl<D: BlockDevice> F2fs<D> {
         };
         if !compact {
             for (number, log) in self.logs[..log::DATA].iter().enumerate() {
-                let (nat, sit) = (
-                    (number == log::HOT_DATA).then_some(&journals),
-                    (number == log::COLD_DATA).then_some(&journals),
-                );
+                let nat = (number == log::HOT_DATA).then_some(&journals);
+                let sit = (number == log::COLD_DATA).then_some(&journals);
                 summaries.push(summary::block(&log.owners, false, nat, sit));
             }
         }
@@ -190,10 +188,8 @@ impl<D: BlockDevice> F2fs<D> {
                 self.segments.get(*segment).entry.valid == 0 && !logs.contains(segment)
             })
             .count();
-        let (states, elapsed) = (
-            core::array::from_fn(|number| self.logs[number].state),
-            self.mtime(),
-        );
+        let states = core::array::from_fn(|number| self.logs[number].state);
+        let elapsed = self.mtime();
         let pack = &mut self.checkpoint;
         let cleared = flag::UMOUNT
             | flag::ORPHANS
@@ -215,7 +211,8 @@ impl<D: BlockDevice> F2fs<D> {
         pack.start_sum = 1 + self.layout.payload + orphans.len() as u32;
         pack.blocks = pack.start_sum + summaries.len() as u32 + 1;
         let head = pack.encode(&self.layout);
-        let (mut addr, payload) = (pack.start(&self.layout), pack.payload(&self.layout));
+        let mut addr = pack.start(&self.layout);
+        let payload = pack.payload(&self.layout);
         for block in core::iter::once(&head)
             .chain(&payload)
             .chain(&orphans)
@@ -301,11 +298,9 @@ impl<D: BlockDevice> F2fs<D> {
             return Ok(true);
         }
         let bytes = self.inode(ino)?;
-        let (kind, links, parent) = (
-            kind(bytes),
-            le32(bytes, inode::LINKS),
-            le32(bytes, inode::PARENT),
-        );
+        let kind = kind(bytes);
+        let links = le32(bytes, inode::LINKS);
+        let parent = le32(bytes, inode::PARENT);
         Ok(kind != Some(FileType::File) || links != 1 || self.nat.fresh.contains(&parent))
     }
 

@@ -203,10 +203,8 @@ impl<D: BlockDevice> F2fs<D> {
             if self.segments.get(segment).entry.valid == 0 {
                 continue;
             }
-            let (owners, nodes) = (
-                self.owners_of(segment)?,
-                usize::from(self.segments.get(segment).entry.kind) >= log::DATA,
-            );
+            let owners = self.owners_of(segment)?;
+            let nodes = usize::from(self.segments.get(segment).entry.kind) >= log::DATA;
             for (at, owner) in owners.iter().enumerate() {
                 if self.segments.get(segment).is_valid(at) {
                     let addr = self.layout.start(segment) + at as u32;
@@ -258,7 +256,8 @@ impl<D: BlockDevice> F2fs<D> {
             return Ok(None);
         }
         let bytes = self.node(owner.nid)?;
-        let (ino, offset) = (le32(bytes, footer::INO), node_offset(bytes));
+        let ino = le32(bytes, footer::INO);
+        let offset = node_offset(bytes);
         let shape = self.shape(ino)?;
         let Some(first) = first_index(offset, shape.slots) else {
             return Ok(None);

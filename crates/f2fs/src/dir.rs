@@ -97,7 +97,8 @@ impl<D: BlockDevice> F2fs<D> {
                 entry,
             }));
         }
-        let ((depth, extra), mut failure) = (self.depth(dir)?, None);
+        let (depth, extra) = self.depth(dir)?;
+        let mut failure = None;
         for level in 0..depth {
             let first = bucket(level, extra, hash);
             for index in first..first + bucket_blocks(level) {
@@ -195,7 +196,8 @@ impl<D: BlockDevice> F2fs<D> {
     /// Names leave the inode for the first block, slot by slot.
     fn move_names_out(&mut self, dir: u32) -> Result<(), F2fsError> {
         let shape = self.shape(dir)?;
-        let (view, bytes) = (View::inline(&shape), self.inode(dir)?.to_vec());
+        let view = View::inline(&shape);
+        let bytes = self.inode(dir)?.to_vec();
         let mut entries = Vec::new();
         let mut slot = 0;
         while let Some(entry) = view.next(&bytes, slot, dir, 0)? {
@@ -268,10 +270,8 @@ impl<D: BlockDevice> F2fs<D> {
         from: u64,
         each: Each<'_>,
     ) -> Result<(), F2fsError> {
-        let (first, mut failure) = (
-            u32::try_from(from / u64::from(SLOTS)).map_err(|_| Errno::Invalid)?,
-            None,
-        );
+        let first = u32::try_from(from / u64::from(SLOTS)).map_err(|_| Errno::Invalid)?;
+        let mut failure = None;
         for index in self.name_blocks(dir, first)? {
             let number = index.unwrap_or(0);
             let mut slot = if number == first {

@@ -90,10 +90,8 @@ impl<D: BlockDevice> F2fs<D> {
         };
         let cleaning = why == Why::Cleaning || self.pages.is_light((ino, index));
         let bytes = self.inode(ino)?;
-        let (directory, advise) = (
-            kind(bytes) == Some(FileType::Directory),
-            bytes[inode::ADVISE],
-        );
+        let directory = kind(bytes) == Some(FileType::Directory);
+        let advise = bytes[inode::ADVISE];
         let log = self.data_log(
             directory && !cleaning,
             cleaning || advise & inode::ADVISE_COLD != 0,
@@ -131,7 +129,8 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// Whether contents are overwritten where they lie (`check_inplace_update_policy`).
     fn stays(&self, why: Why) -> bool {
-        let (valid, user) = (self.checkpoint.valid_blocks, self.checkpoint.user_blocks);
+        let valid = self.checkpoint.valid_blocks;
+        let user = self.checkpoint.user_blocks;
         // A volume that is a log only has no such writes, in Linux too.
         self.options.threaded
             && match self.options.in_place {
@@ -179,10 +178,8 @@ impl<D: BlockDevice> F2fs<D> {
         }
         let mut done = 0;
         while done < len {
-            let (index, at) = (
-                (offset + done as u64) / BLOCK as u64,
-                (offset + done as u64) as usize % BLOCK,
-            );
+            let index = (offset + done as u64) / BLOCK as u64;
+            let at = (offset + done as u64) as usize % BLOCK;
             let part = &mut buf[done..len.min(done + BLOCK - at)];
             let Ok(index) = u32::try_from(index) else {
                 return Err(Errno::FileTooBig.into());
@@ -282,7 +279,8 @@ impl<D: BlockDevice> F2fs<D> {
         if self.is_inline(ino)? {
             let shape = self.shape(ino)?;
             if end <= shape.inline_max() as u64 {
-                let (at, now) = (shape.inline_at() + offset as usize, self.now);
+                let at = shape.inline_at() + offset as usize;
+                let now = self.now;
                 let bytes = self.node_mut(ino)?;
                 bytes[at..at + data.len()].copy_from_slice(data);
                 bytes[inode::INLINE] |= inode::DATA_EXIST;
@@ -297,7 +295,8 @@ impl<D: BlockDevice> F2fs<D> {
         }
         let mut done = 0;
         while done < data.len() {
-            let (place, left) = (offset + done as u64, data.len() - done);
+            let place = offset + done as u64;
+            let left = data.len() - done;
             let at = place as usize % BLOCK;
             let len = left.min(BLOCK - at);
             match self.write_part(ino, place / BLOCK as u64, at, &data[done..done + len]) {
@@ -326,10 +325,8 @@ impl<D: BlockDevice> F2fs<D> {
         } else {
             self.page_mut(ino, index)?[at..at + data.len()].copy_from_slice(data);
         }
-        let (end, now) = (
-            u64::from(index) * BLOCK as u64 + (at + data.len()) as u64,
-            self.now,
-        );
+        let end = u64::from(index) * BLOCK as u64 + (at + data.len()) as u64;
+        let now = self.now;
         let bytes = if end > self.size(ino)? {
             self.node_mut(ino)?
         } else {
@@ -342,8 +339,10 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// Contents leave the inode for a block of their own.
     pub(crate) fn move_out(&mut self, ino: u32) -> Result<(), F2fsError> {
-        let (shape, size) = (self.shape(ino)?, self.size(ino)? as usize);
-        let (at, end) = (shape.inline_at(), shape.inline_at() + shape.inline_max());
+        let shape = self.shape(ino)?;
+        let size = self.size(ino)? as usize;
+        let at = shape.inline_at();
+        let end = shape.inline_at() + shape.inline_max();
         let contents = self.inode(ino)?[at..at + size].to_vec();
         if size > 0 {
             self.reserve(1)?;
@@ -359,7 +358,8 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     pub(crate) fn resize(&mut self, ino: u32, size: u64) -> Result<(), F2fsError> {
-        let (shape, before) = (self.shape(ino)?, self.size(ino)?);
+        let shape = self.shape(ino)?;
+        let before = self.size(ino)?;
         if size > u64::from(u32::MAX) * BLOCK as u64
             || size.div_ceil(BLOCK as u64) > self.blocks_max(ino)?
         {
@@ -380,7 +380,8 @@ impl<D: BlockDevice> F2fs<D> {
         }
         if size < before {
             self.cut(ino, size.div_ceil(BLOCK as u64) as u32)?;
-            let (index, at) = ((size / BLOCK as u64) as u32, size as usize % BLOCK);
+            let index = (size / BLOCK as u64) as u32;
+            let at = size as usize % BLOCK;
             if at > 0 && self.load_page(ino, index)? {
                 self.page_mut(ino, index)?[at..].fill(0);
             }
@@ -395,7 +396,8 @@ impl<D: BlockDevice> F2fs<D> {
     /// power cut left only the contents.
     fn clear_tail(&mut self, ino: u32) -> Result<(), F2fsError> {
         let size = self.size(ino)?;
-        let (index, at) = (size / BLOCK as u64, size as usize % BLOCK);
+        let index = size / BLOCK as u64;
+        let at = size as usize % BLOCK;
         let Ok(index) = u32::try_from(index) else {
             return Ok(());
         };

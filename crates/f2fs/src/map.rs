@@ -111,7 +111,8 @@ impl<D: BlockDevice> F2fs<D> {
     ) -> Result<Option<Slot>, F2fsError> {
         let shape = self.shape(ino)?;
         let way = way(index, shape.slots).ok_or(Errno::FileTooBig)?;
-        let (mut nid, mut base) = (ino, inode::NIDS);
+        let mut nid = ino;
+        let mut base = inode::NIDS;
         for (slot, offset) in &way.steps[..way.len] {
             let at = base + 4 * *slot as usize;
             let mut next = le32(self.node(nid)?, at);
@@ -142,7 +143,8 @@ impl<D: BlockDevice> F2fs<D> {
     /// The first block from `index` on that is more than a hole, `end` where there is none; so far
     /// as a bounded number of steps shows.
     pub(crate) fn next_block(&mut self, ino: u32, index: u32, end: u32) -> Result<u32, F2fsError> {
-        let (shape, mut index) = (self.shape(ino)?, index);
+        let shape = self.shape(ino)?;
+        let mut index = index;
         for _ in 0..HOLE_STEPS {
             let Some(way) = way(index, shape.slots).filter(|_| index < end) else {
                 return Ok(end);
@@ -180,7 +182,8 @@ impl<D: BlockDevice> F2fs<D> {
         way: &Way,
     ) -> Result<Result<(u32, usize, u32), usize>, F2fsError> {
         let shape = self.shape(ino)?;
-        let (mut nid, mut base) = (ino, inode::NIDS);
+        let mut nid = ino;
+        let mut base = inode::NIDS;
         for (depth, (slot, offset)) in way.steps[..way.len].iter().enumerate() {
             let next = le32(self.node(nid)?, base + 4 * *slot as usize);
             if next == 0 {
@@ -199,7 +202,8 @@ impl<D: BlockDevice> F2fs<D> {
     /// A node is the one that belongs at this place of this file.
     fn check_below(&mut self, nid: u32, ino: u32, offset: u32) -> Result<(), F2fsError> {
         let bytes = self.node(nid)?;
-        let (owner, found) = (le32(bytes, footer::INO), node_offset(bytes));
+        let owner = le32(bytes, footer::INO);
+        let found = node_offset(bytes);
         if owner != ino {
             return Err(F2fsError::Node {
                 nid,
@@ -313,7 +317,8 @@ impl<D: BlockDevice> F2fs<D> {
         if depth == 0 {
             self.clear_slots(ino, nid, 0, base, from, N)?;
         } else {
-            let (span, place) = (u64::from(N).pow(depth), node_offset(self.node(nid)?));
+            let span = u64::from(N).pow(depth);
+            let place = node_offset(self.node(nid)?);
             let width = if depth == 2 { N + 1 } else { 1 };
             for child in 0..N {
                 let start = base + u64::from(child) * span;
@@ -404,10 +409,8 @@ impl<D: BlockDevice> F2fs<D> {
         each(Part::Node(nid));
         let bytes = self.node(nid)?.to_vec();
         for number in 0..N {
-            let (word, index) = (
-                le32(&bytes, 4 * number as usize),
-                base + u64::from(number) * u64::from(N).pow(depth),
-            );
+            let word = le32(&bytes, 4 * number as usize);
+            let index = base + u64::from(number) * u64::from(N).pow(depth);
             match depth {
                 0 => each(Part::Slot {
                     nid,

@@ -184,7 +184,8 @@ impl<D: BlockDevice> F2fs<D> {
         let entries = read_segments(&mut disk, &layout, &checkpoint, &journals)?;
         let segments = Segments::new(&layout, entries, logs.iter().map(|log| log.state.segment));
         let blocks = options.cache_bytes / crate::format::BLOCK as u64;
-        let (mut nat, checkpoint_valid) = (Nat::new(blocks / 4), checkpoint.valid_blocks);
+        let mut nat = Nat::new(blocks / 4);
+        let checkpoint_valid = checkpoint.valid_blocks;
         nat.journal = journals.nat.into_iter().collect();
         Ok(Self {
             disk: disk.with_requests(options.request_bytes),
@@ -421,10 +422,8 @@ fn read_segments<D: BlockDevice>(
     for (segment, entry) in entries.iter_mut().enumerate() {
         let counted: u32 = entry.map.iter().map(|byte| byte.count_ones()).sum();
         if counted != u32::from(entry.valid) || usize::from(entry.kind) >= log::COUNT {
-            let (block, expected) = (
-                layout.start(segment as u32),
-                "as many as its bitmap has, of one of six types",
-            );
+            let block = layout.start(segment as u32);
+            let expected = "as many as its bitmap has, of one of six types";
             return Err(F2fsError::Block {
                 block,
                 offset: 0,

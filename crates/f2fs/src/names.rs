@@ -134,11 +134,9 @@ impl<D: BlockDevice> F2fs<D> {
         by: Caller,
         at: (u32, &[u8]),
     ) -> Result<(), F2fsError> {
-        let (kind, features, options) = (
-            FileType::from_mode(mode),
-            self.layout.features,
-            self.options,
-        );
+        let kind = FileType::from_mode(mode);
+        let features = self.layout.features;
+        let options = self.options;
         let advise = if kind == Some(FileType::File) {
             self.temperature(at.1)
         } else {
@@ -344,7 +342,8 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// A name has gone; with the last one the inode too, unless it is referred to.
     pub(crate) fn lose_name(&mut self, ino: u32) -> Result<(), F2fsError> {
-        let (now, directory) = (self.now, self.is_dir(ino)?);
+        let now = self.now;
+        let directory = self.is_dir(ino)?;
         let bytes = self.node_mut(ino)?;
         let links = if directory {
             0
@@ -466,12 +465,14 @@ impl<D: BlockDevice> F2fs<D> {
     /// Gives an inode that has lost its name one in `lost+found`, its number; the directory is made
     /// where there is none. Links are left as they are.
     pub(crate) fn reconnect(&mut self, ino: u32) -> Result<(), F2fsError> {
-        let (root, by) = (self.layout.root, Caller::root(self.now));
+        let root = self.layout.root;
+        let by = Caller::root(self.now);
         let dir = match self.find(root, LOST_FOUND)? {
             Some(found) => self.child(&found)?,
             None => self.make(root, LOST_FOUND, NewNode::Directory, 0o700, by)?,
         };
-        let (name, kind) = (format!("#{ino}"), self.kind_of(ino)?);
+        let name = format!("#{ino}");
+        let kind = self.kind_of(ino)?;
         self.check_free(dir, name.as_bytes())?;
         self.reserve(6)?;
         self.unreserve(6);
@@ -509,7 +510,8 @@ impl<D: BlockDevice> F2fs<D> {
         target: Found,
     ) -> Result<(), F2fsError> {
         let lost = self.child(&target)?;
-        let (kind, directory) = (self.kind_of(moved)?, self.is_dir(moved)?);
+        let kind = self.kind_of(moved)?;
+        let directory = self.is_dir(moved)?;
         let gone = self.is_dir(lost)?;
         if gone && self.is_inside(from.0, lost)? {
             return Err(Errno::NotEmpty.into());
@@ -534,7 +536,8 @@ impl<D: BlockDevice> F2fs<D> {
         target: Found,
     ) -> Result<(), F2fsError> {
         let other = self.child(&target)?;
-        let (kind, twin) = (self.kind_of(moved)?, self.kind_of(other)?);
+        let kind = self.kind_of(moved)?;
+        let twin = self.kind_of(other)?;
         if twin == FileType::Directory && self.is_inside(from.0, other)? {
             return Err(Errno::Invalid.into());
         }
@@ -554,7 +557,8 @@ impl<D: BlockDevice> F2fs<D> {
         let layout = self.layout.clone();
         let bytes = self.inode(ino)?;
         let at = Shape::of(bytes, &layout).slots_at();
-        let (old, new) = (le32(bytes, at), le32(bytes, at + 4));
+        let old = le32(bytes, at);
+        let new = le32(bytes, at + 4);
         Ok(match old {
             0 => (new >> 8 & 0xFFF, new & 0xFF | new >> 12 & 0xF_FF00),
             _ => (old >> 8 & 0xFF, old & 0xFF),
@@ -564,7 +568,8 @@ impl<D: BlockDevice> F2fs<D> {
     /// The file that a node belongs to.
     pub(crate) fn check_xattr_node(&mut self, nid: u32, ino: u32) -> Result<(), F2fsError> {
         let bytes = self.node(nid)?;
-        let (owner, place) = (le32(bytes, footer::INO), crate::format::node_offset(bytes));
+        let owner = le32(bytes, footer::INO);
+        let place = crate::format::node_offset(bytes);
         if owner != ino || nid == ino || place != footer::XATTR_OFFSET {
             return Err(F2fsError::Node {
                 nid,

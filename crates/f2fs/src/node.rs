@@ -305,11 +305,9 @@ impl<D: BlockDevice> F2fs<D> {
     /// Writes a node to the next place of its log; with `marks` of an fsync.
     pub(crate) fn write_node(&mut self, nid: u32, marks: u32) -> Result<(), F2fsError> {
         let bytes = self.node(nid)?;
-        let (flags, ino, offset) = (
-            le32(bytes, footer::FLAG) & !(footer::FSYNC | footer::DENTRY) | marks,
-            le32(bytes, footer::INO),
-            node_offset(bytes),
-        );
+        let flags = le32(bytes, footer::FLAG) & !(footer::FSYNC | footer::DENTRY) | marks;
+        let ino = le32(bytes, footer::INO);
+        let offset = node_offset(bytes);
         let log = self.node_log(offset, flags & footer::COLD != 0);
         let old = self.nat_entry(nid)?.addr;
         let addr = self.allocate(
@@ -320,11 +318,9 @@ impl<D: BlockDevice> F2fs<D> {
                 slot: 0,
             },
         )?;
-        let (mark, next, now) = (
-            self.checkpoint.mark(),
-            self.next_addr(log).unwrap_or(NULL),
-            self.time(),
-        );
+        let mark = self.checkpoint.mark();
+        let next = self.next_addr(log).unwrap_or(NULL);
+        let now = self.time();
         let Self {
             nodes,
             layout,

@@ -89,11 +89,9 @@ impl<D: BlockDevice> F2fs<D> {
     ) -> Result<u64, F2fsError> {
         let bytes = self.disk.read(version.addr)?;
         check(&bytes, version.ino, &self.layout)?;
-        let (shape, size, block) = (
-            Shape::of(&bytes, &self.layout),
-            version.size,
-            bytes.len() as u64,
-        );
+        let shape = Shape::of(&bytes, &self.layout);
+        let size = version.size;
+        let block = bytes.len() as u64;
         if bytes[inode::INLINE] & inode::INLINE_DATA != 0 {
             each(
                 0,
@@ -105,10 +103,8 @@ impl<D: BlockDevice> F2fs<D> {
         let mut lost = 0;
         let direct = u64::from(shape.slots).min(size.div_ceil(block)) as u32;
         for index in 0..direct {
-            let (addr, at) = (
-                le32(&bytes, shape.slots_at() + 4 * index as usize),
-                u64::from(index) * block,
-            );
+            let addr = le32(&bytes, shape.slots_at() + 4 * index as usize);
+            let at = u64::from(index) * block;
             let part = block.min(size - at);
             match addr {
                 NULL => {}

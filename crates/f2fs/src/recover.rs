@@ -127,11 +127,9 @@ impl<D: BlockDevice> F2fs<D> {
         let mut files: BTreeMap<u32, Fsynced> = BTreeMap::new();
         for (at, addr) in chain.iter().enumerate() {
             let bytes = self.disk.read(*addr)?;
-            let (nid, ino, flags) = (
-                le32(&bytes, footer::NID),
-                le32(&bytes, footer::INO),
-                le32(&bytes, footer::FLAG),
-            );
+            let nid = le32(&bytes, footer::NID);
+            let ino = le32(&bytes, footer::INO);
+            let flags = le32(&bytes, footer::FLAG);
             if flags & footer::FSYNC == 0 || !is_direct(node_offset(&bytes)) {
                 continue;
             }
@@ -194,7 +192,8 @@ impl<D: BlockDevice> F2fs<D> {
     ) -> Result<(), F2fsError> {
         for (at, addr) in chain.iter().enumerate() {
             let bytes = self.disk.read(*addr)?;
-            let (nid, ino) = (le32(&bytes, footer::NID), le32(&bytes, footer::INO));
+            let nid = le32(&bytes, footer::NID);
+            let ino = le32(&bytes, footer::INO);
             // What was written after the last mark of a file was not made durable.
             let Some(file) = files.get(&ino).filter(|file| at <= file.last) else {
                 continue;
@@ -234,10 +233,8 @@ impl<D: BlockDevice> F2fs<D> {
 
     /// The name that an inode remembers leads to it from now on.
     fn take_over_name(&mut self, ino: u32, found: &[u8]) -> Result<(), F2fsError> {
-        let (dir, len) = (
-            le32(found, inode::PARENT),
-            le32(found, inode::NAME_LEN) as usize,
-        );
+        let dir = le32(found, inode::PARENT);
+        let len = le32(found, inode::NAME_LEN) as usize;
         let name = found[inode::NAME..inode::NAME + len.min(255)].to_vec();
         nandlab_vfs::check_name(&name)?;
         self.check_dir(dir)?;
@@ -258,7 +255,8 @@ impl<D: BlockDevice> F2fs<D> {
         found: &[u8],
         changed: &mut Changed,
     ) -> Result<(), F2fsError> {
-        let (offset, is_inode) = (node_offset(found), le32(found, footer::NID) == ino);
+        let offset = node_offset(found);
+        let is_inode = le32(found, footer::NID) == ino;
         if offset == footer::XATTR_OFFSET {
             return self.take_over_attributes(ino, found);
         }
@@ -306,7 +304,8 @@ impl<D: BlockDevice> F2fs<D> {
     }
 
     fn take_over_inline(&mut self, ino: u32, shape: &Shape, found: &[u8]) -> Result<(), F2fsError> {
-        let (size, inline) = (self.size(ino)?, self.is_inline(ino)?);
+        let size = self.size(ino)?;
+        let inline = self.is_inline(ino)?;
         if size > shape.inline_max() as u64 {
             return Err(F2fsError::Node {
                 nid: ino,

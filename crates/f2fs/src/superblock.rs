@@ -363,7 +363,8 @@ fn check_crc(bytes: &[u8]) -> Result<(), F2fsError> {
     if le32(bytes, at::FEATURE) & feature::SB_CHECKSUM == 0 {
         return Ok(());
     }
-    let (found, expected) = (le32(bytes, at::CRC), crc(MAGIC, &bytes[..at::CRC]));
+    let found = le32(bytes, at::CRC);
+    let expected = crc(MAGIC, &bytes[..at::CRC]);
     match found == expected && le32(bytes, at::CHECKSUM_OFFSET) as usize == at::CRC {
         true => Ok(()),
         false => {

@@ -49,10 +49,13 @@ fn parse(bytes: &[u8], ino: u32) -> Result<Vec<Attribute>, F2fsError> {
             "0xF2F52011",
         ));
     }
-    let (mut at, mut all) = (HEADER, Vec::new());
+    let mut at = HEADER;
+    let mut all = Vec::new();
     while at + ENTRY <= bytes.len() && le32(bytes, at) != 0 {
-        let (name, value) = (usize::from(bytes[at + 1]), usize::from(le16(bytes, at + 2)));
-        let (start, end) = (at + ENTRY + name, at + ENTRY + name + value);
+        let name = usize::from(bytes[at + 1]);
+        let value = usize::from(le16(bytes, at + 2));
+        let start = at + ENTRY + name;
+        let end = at + ENTRY + name + value;
         if end > bytes.len() {
             return Err(wrong(
                 "attribute",
@@ -151,10 +154,8 @@ impl<D: BlockDevice> F2fs<D> {
 
     fn put_attributes(&mut self, ino: u32, all: &[u8]) -> Result<(), F2fsError> {
         let shape = self.shape(ino)?;
-        let (room, nid) = (
-            shape.xattr_bytes(),
-            le32(self.inode(ino)?, inode::XATTR_NID),
-        );
+        let room = shape.xattr_bytes();
+        let nid = le32(self.inode(ino)?, inode::XATTR_NID);
         if all.len() > room + NODE {
             return Err(Errno::NoSpace.into());
         }

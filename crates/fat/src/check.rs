@@ -192,16 +192,15 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         directory: bool,
     ) -> Result<Followed, FatError> {
         let most = DIR_SLOTS_MAX * SLOT as u32 / self.store.layout.cluster_bytes();
-        let (mut followed, mut at) = (
-            Followed {
-                clusters: 0,
-                list: Vec::new(),
-                trouble: None,
-            },
-            start,
-        );
+        let mut followed = Followed {
+            clusters: 0,
+            list: Vec::new(),
+            trouble: None,
+        };
+        let mut at = start;
         loop {
-            let (word, bit) = (at as usize / 64, 1 << (at % 64));
+            let word = at as usize / 64;
+            let bit = 1 << (at % 64);
             if walk.used[word] & bit != 0 {
                 followed.trouble = Some(Trouble::Crossed { cluster: at });
                 return Ok(followed);
@@ -244,7 +243,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Where the slots of a directory lie, from the first to the last.
     pub(crate) fn visit_place(&self, visit: &Visit, index: u32) -> Option<u64> {
-        let (layout, at) = (&self.store.layout, u64::from(index) * SLOT as u64);
+        let layout = &self.store.layout;
+        let at = u64::from(index) * SLOT as u64;
         if visit.path.is_empty() && layout.root_cluster == 0 {
             return (index < layout.root_slots)
                 .then(|| u64::from(layout.root_start) * u64::from(layout.sector) + at);
@@ -257,8 +257,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     fn check_dir_slots(&mut self, walk: &mut Walk, visit: &Visit) -> Result<(), FatError> {
-        let (mut long, mut names, mut shorts) =
-            (LongName::default(), BTreeSet::new(), BTreeSet::new());
+        let mut long = LongName::default();
+        let mut names = BTreeSet::new();
+        let mut shorts = BTreeSet::new();
         let mut long_places = Vec::new();
         for index in 0.. {
             let Some(place) = self.visit_place(visit, index) else {
@@ -380,11 +381,9 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         (slot, place): (&Slot, u64),
     ) -> Result<(), FatError> {
         let layout = self.store.layout;
-        let (start, size, directory) = (
-            slot_start(slot, layout.bits),
-            slot_size(slot),
-            slot[11] & attr::DIRECTORY != 0,
-        );
+        let start = slot_start(slot, layout.bits);
+        let size = slot_size(slot);
+        let directory = slot[11] & attr::DIRECTORY != 0;
         if directory {
             walk.report.directories += 1
         } else {
@@ -426,12 +425,10 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 });
                 return Ok(());
             }
-            let (path, other, at, back) = (
-                text(&path),
-                text(other),
-                place,
-                directory && is_below(&path, other),
-            );
+            let back = directory && is_below(&path, other);
+            let path = text(&path);
+            let other = text(other);
+            let at = place;
             walk.report.add(match back {
                 true => Finding::Cycle { path, other, at },
                 false => Finding::TwoNames { path, other, at },
@@ -486,7 +483,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
     }
 
     fn check_counts(&mut self, walk: &mut Walk) -> Result<(), FatError> {
-        let (layout, mut lost) = (self.store.layout, 0);
+        let layout = self.store.layout;
+        let mut lost = 0;
         for cluster in 2..layout.clusters + 2 {
             let used = walk.used[cluster as usize / 64] >> (cluster % 64) & 1 == 1;
             match self.table.get(&mut self.store, cluster)? {

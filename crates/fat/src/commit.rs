@@ -162,7 +162,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
 
     /// Clusters are free on the medium: nobody needs what they held.
     fn release(&mut self, freed: &BTreeSet<u32>) -> Result<(), FatError> {
-        let (layout, mut clusters) = (self.store.layout, freed.iter().copied().peekable());
+        let layout = self.store.layout;
+        let mut clusters = freed.iter().copied().peekable();
         while let Some(first) = clusters.next() {
             let mut count = 1;
             while clusters.next_if_eq(&(first + count)).is_some() {

@@ -118,13 +118,14 @@ pub fn declared_bytes(head: &[u8]) -> Option<u64> {
 impl Layout {
     /// Reads a boot sector of at least 512 bytes.
     pub fn parse(boot: &[u8]) -> Result<Self, FatError> {
-        let (sector, cluster_sectors, reserved) = (
-            u32::from(le16(boot, 11)),
-            u32::from(boot[13]),
-            u32::from(le16(boot, 14)),
-        );
-        let (fats, root_slots, media) = (u32::from(boot[16]), u32::from(le16(boot, 17)), boot[21]);
-        let (short_fat, long_fat) = (u32::from(le16(boot, 22)), le32(boot, 36));
+        let sector = u32::from(le16(boot, 11));
+        let cluster_sectors = u32::from(boot[13]);
+        let reserved = u32::from(le16(boot, 14));
+        let fats = u32::from(boot[16]);
+        let root_slots = u32::from(le16(boot, 17));
+        let media = boot[21];
+        let short_fat = u32::from(le16(boot, 22));
+        let long_fat = le32(boot, 36);
         if !(512..=4096).contains(&sector) || !sector.is_power_of_two() {
             return Err(bad(
                 11,
@@ -245,7 +246,8 @@ impl Layout {
 
     /// The fields that only FAT32 has.
     fn widen(&mut self, boot: &[u8]) -> Result<(), FatError> {
-        let (flags, version) = (le16(boot, 40), le16(boot, 42));
+        let flags = le16(boot, 40);
+        let version = le16(boot, 42);
         if version != 0 {
             return Err(bad(42, "version", version, "0"));
         }

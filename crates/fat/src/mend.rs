@@ -54,7 +54,8 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
                 bytes: vec![state],
             }]);
         }
-        let (mut patches, mut tables) = (Vec::new(), BTreeMap::new());
+        let mut patches = Vec::new();
+        let mut tables = BTreeMap::new();
         for fix in fixes {
             self.patch(fix, &mut patches, &mut tables)?;
         }

@@ -177,7 +177,8 @@ impl Plan {
         let data = self
             .sectors
             .saturating_sub(self.align(self.reserved, cluster) + root);
-        let (cluster_bytes, bits_count) = (cluster * self.sector, u64::from(bits.count()));
+        let cluster_bytes = cluster * self.sector;
+        let bits_count = u64::from(bits.count());
         // The two entries that name no cluster take room too.
         let reserved = self.fats * 2 * bits_count;
         let most =
@@ -325,7 +326,8 @@ fn check(format: &Format) -> Result<(), FormatError> {
 /// is written; the rest is not touched.
 pub fn format<D: BlockDevice>(device: &mut D, format: &Format) -> Result<Layout, FormatError> {
     check(format)?;
-    let (bytes, unit) = (device.geometry().bytes(), device.geometry().sector);
+    let bytes = device.geometry().bytes();
+    let unit = device.geometry().sector;
     if !format.sector.is_multiple_of(unit) {
         return Err(FormatError::Choice {
             field: "bytes per sector",
@@ -381,7 +383,8 @@ fn fields(
     default: &Defaults,
     format: &Format,
 ) -> Vec<u8> {
-    let (wide, sectors) = (division.bits == Bits::Fat32, plan.sectors as u32);
+    let wide = division.bits == Bits::Fat32;
+    let sectors = plan.sectors as u32;
     let reserved = plan.align(plan.reserved, u64::from(cluster)) as u16;
     let root_sectors = plan.align(plan.root_sectors, u64::from(cluster));
     let media = format.media.unwrap_or(default.media);
@@ -444,10 +447,8 @@ fn write_volume<D: BlockDevice>(
     boot: &[u8],
     format: &Format,
 ) -> Result<(), FormatError> {
-    let (size, ratio) = (
-        layout.sector as usize,
-        u64::from(layout.sector / device.geometry().sector),
-    );
+    let size = layout.sector as usize;
+    let ratio = u64::from(layout.sector / device.geometry().sector);
     let root = if layout.root_cluster == 0 {
         0
     } else {

@@ -157,10 +157,8 @@ pub(crate) fn show(short: &Short, case: u8) -> Vec<u16> {
     if base[0] == 0x05 {
         base[0] = 0xE5;
     }
-    let (mut name, ext) = (
-        part(&base[..8], case & LOWER_BASE != 0),
-        part(&base[8..], case & LOWER_EXT != 0),
-    );
+    let mut name = part(&base[..8], case & LOWER_BASE != 0);
+    let ext = part(&base[8..], case & LOWER_EXT != 0);
     if !ext.is_empty() {
         name.push(u16::from(b'.'));
         name.extend(ext);
@@ -251,7 +249,8 @@ fn split(units: &[u16]) -> (&[u16], &[u16]) {
 /// The short name for a name that may be made; `taken` says which are in the directory already.
 pub(crate) fn alias(units: &[u16], taken: impl Fn(&Short) -> bool) -> Result<Alias, Errno> {
     let (base, ext) = split(units);
-    let (base, ext) = (part(base, 8), part(ext, 3));
+    let base = part(base, 8);
+    let ext = part(ext, 3);
     if base.bytes.is_empty() {
         return Err(Errno::Invalid);
     }
@@ -304,7 +303,8 @@ fn numbered(
         }
     }
     let bytes: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-    let (hash, at) = (crc32fast::hash(&bytes), base.min(2));
+    let hash = crc32fast::hash(&bytes);
+    let at = base.min(2);
     (short[at + 4], short[at + 5]) = (b'~', b'1' + (hash >> 16 & 7) as u8);
     (0..=u16::MAX).find_map(|attempt| {
         let number = (hash as u16).wrapping_sub(attempt.wrapping_mul(11));

@@ -58,7 +58,8 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
                 device: unit,
             });
         }
-        let (ratio, sectors) = (u64::from(layout.sector / unit), device.geometry().sectors);
+        let ratio = u64::from(layout.sector / unit);
+        let sectors = device.geometry().sectors;
         if u64::from(layout.sectors) * ratio > sectors {
             let found = u64::from(layout.sectors);
             return Err(FatError::Boot {
@@ -137,7 +138,8 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
 
     /// Fills a whole sector of metadata with zeros.
     pub fn zero_metadata(&mut self, sector: u32) {
-        let (data, now) = (vec![0; self.sector()].into(), self.now);
+        let data = vec![0; self.sector()].into();
+        let now = self.now;
         self.cache.replace(sector, Owner::Metadata, now, data);
     }
 
@@ -171,7 +173,9 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         buf: &mut [u8],
         keep: bool,
     ) -> Result<(), FatError> {
-        let (size, ratio, device) = (self.sector(), self.ratio, &mut self.device);
+        let size = self.sector();
+        let ratio = self.ratio;
+        let device = &mut self.device;
         let read = |first, part: &mut [u8]| device.read(Lba(u64::from(first) * ratio), part);
         Ok(self.cache.read_through(first, size, buf, keep, read)?)
     }
@@ -199,7 +203,8 @@ impl<D: BlockDevice, N: BlockDevice> Store<D, N> {
         data: &[u8],
         fresh: bool,
     ) -> Result<(), FatError> {
-        let (owner, now) = (Owner::File(file), self.now);
+        let owner = Owner::File(file);
+        let now = self.now;
         if fresh || data.len() == self.sector() {
             let mut whole: Box<[u8]> = vec![0; self.sector()].into();
             whole[at..at + data.len()].copy_from_slice(data);

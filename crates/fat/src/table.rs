@@ -234,10 +234,8 @@ impl Table {
             if matches!(link, Link::Free | Link::Bad) {
                 break;
             }
-            let (sector, count) = (
-                store.layout.cluster_sector(at),
-                store.layout.cluster_sectors,
-            );
+            let sector = store.layout.cluster_sector(at);
+            let count = store.layout.cluster_sectors;
             self.set(store, at, 0)?;
             store.cache.forget_run(sector, count);
             match link {
@@ -334,7 +332,8 @@ pub(crate) fn set_in<D: BlockDevice, N: BlockDevice>(
     cluster: u32,
     value: u32,
 ) -> Result<(), FatError> {
-    let (layout, place) = (store.layout, place(&store.layout, cluster));
+    let layout = store.layout;
+    let place = place(&store.layout, cluster);
     for at in [place.bytes().start, place.bytes().end - 1] {
         let (sector, within) = table_byte(&layout, at);
         let image = match images.entry(sector) {
@@ -408,7 +407,8 @@ impl Place {
 
     /// The piece of `bytes` bytes in which all of it lies, if it lies in one.
     fn atom(self, bytes: u64) -> Option<u64> {
-        let (first, last) = (self.bytes().start / bytes, (self.bytes().end - 1) / bytes);
+        let first = self.bytes().start / bytes;
+        let last = (self.bytes().end - 1) / bytes;
         (first == last).then_some(first)
     }
 

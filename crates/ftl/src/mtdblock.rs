@@ -280,7 +280,8 @@ impl<M: Mtd> MtdBlock<M> {
         n: u32,
         data: Option<&[u8]>,
     ) -> Result<(), BlockError> {
-        let (block, index) = (page / self.pages, page % self.pages);
+        let block = page / self.pages;
+        let index = page % self.pages;
         self.load(block)?;
         let whole = n == self.sectors_per_page;
         if let Content::Lost(how) = self.cache.pages[index as usize]
@@ -313,7 +314,8 @@ impl<M: Mtd> BlockDevice for MtdBlock<M> {
         for (page, first, n) in parts(self.sectors_per_page, lba, count) {
             let (part, tail) = rest.split_at_mut((n * SECTOR) as usize);
             rest = tail;
-            let (block, index) = (page / self.pages, page % self.pages);
+            let block = page / self.pages;
+            let index = page % self.pages;
             let at = (first * SECTOR) as usize;
             let content = if self.cache.block == Some(block) {
                 let start = index as usize * self.page_bytes + at;

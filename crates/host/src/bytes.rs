@@ -151,7 +151,8 @@ impl<D: BlockDevice> Bytes<D> {
     }
 
     fn write_zeros(&mut self, lba: Lba, length: u64) -> Result<(), BlockError> {
-        let (mut lba, mut left) = (lba, length);
+        let mut lba = lba;
+        let mut left = length;
         while left > 0 {
             let chunk = left.min(self.zeros.len() as u64);
             self.device.write(lba, &self.zeros[..chunk as usize])?;
@@ -254,10 +255,8 @@ mod tests {
     fn trim_never_touches_a_partly_covered_sector() {
         for (offset, length) in extents() {
             let (mut disk, mut model) = filled();
-            let (first, last) = (
-                offset.next_multiple_of(SECTOR),
-                (offset + length) / SECTOR * SECTOR,
-            );
+            let first = offset.next_multiple_of(SECTOR);
+            let last = (offset + length) / SECTOR * SECTOR;
             if first < last {
                 model[first as usize..last as usize].fill(0);
             }

@@ -142,7 +142,8 @@ impl Iolog {
         mut clock: Box<dyn FnMut() -> Nanos + Send>,
         sector: u32,
     ) -> Self {
-        let (out, started) = (BufWriter::with_capacity(64 << 10, writer), clock());
+        let out = BufWriter::with_capacity(64 << 10, writer);
+        let started = clock();
         let mut log = Self {
             out,
             file: file.into(),
@@ -173,8 +174,10 @@ impl Iolog {
             Op::Flush => "sync",
             Op::Remap => return,
         };
-        let (offset, bytes) = (request.lba.0 * self.sector, request.sectors * self.sector);
-        let (at, file) = (self.issued / 1000, std::mem::take(&mut self.file));
+        let offset = request.lba.0 * self.sector;
+        let bytes = request.sectors * self.sector;
+        let at = self.issued / 1000;
+        let file = std::mem::take(&mut self.file);
         self.line(format_args!("{at} {file} {action} {offset} {bytes}"));
         self.file = file;
     }
@@ -191,7 +194,8 @@ impl Iolog {
 
     fn end(mut self) -> Result<u64, RecordError> {
         self.issue();
-        let (at, file) = (self.issued / 1000, std::mem::take(&mut self.file));
+        let at = self.issued / 1000;
+        let file = std::mem::take(&mut self.file);
         self.line(format_args!("{at} {file} close"));
         let flushed = self.out.flush();
         match self.failure.map_or(flushed, Err) {
@@ -236,7 +240,8 @@ mod tests {
 
     #[test]
     fn what_the_device_served_is_told_in_bytes_and_microseconds() {
-        let (clock, shelf) = (Clock::new(), Shelf::default());
+        let clock = Clock::new();
+        let shelf = Shelf::default();
         clock.set(5_000_000);
         let (ram, probe) = watched_ram(512, 64);
         let time = clock.clone();

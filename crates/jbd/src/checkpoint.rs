@@ -104,7 +104,8 @@ impl<D: BlockDevice> Journal<D> {
     pub(crate) fn write_home(&mut self, most: usize) -> Result<usize, JournalError> {
         let late = self.options.checkpoint == Checkpoint::RemapLate;
         let remapped = if late { self.remap_finished(most)? } else { 0 };
-        let (most, mut written) = (most.saturating_sub(remapped), 0);
+        let most = most.saturating_sub(remapped);
+        let mut written = 0;
         for index in 0..self.finished.len() {
             while let Some(block) = self.finished[index]
                 .blocks

@@ -200,7 +200,8 @@ impl<D: BlockDevice> Journal<D> {
     }
 
     fn check_length(&self, data: &[u8]) -> Result<(), JournalError> {
-        let (found, expected) = (data.len(), self.block_size());
+        let found = data.len();
+        let expected = self.block_size();
         if found == expected as usize {
             Ok(())
         } else {

@@ -167,13 +167,16 @@ impl<D: BlockDevice> Journal<D> {
         let recovery = recover(&mut blocks, &mut sb, &options)?;
         let next = sb.sequence().next();
         let scratch = vec![0; block_size as usize];
-        let (finished, dirty, clean) = (
-            VecDeque::new(),
-            BTreeMap::new(),
-            Lru::new(options.clean_blocks),
-        );
-        let (unflushed, aborted, sb_changed, tally) = (false, false, false, Tally::default());
-        let (running, committing, tail) = (None, None, next);
+        let finished = VecDeque::new();
+        let dirty = BTreeMap::new();
+        let clean = Lru::new(options.clean_blocks);
+        let unflushed = false;
+        let aborted = false;
+        let sb_changed = false;
+        let tally = Tally::default();
+        let running = None;
+        let committing = None;
+        let tail = next;
         Ok(Self {
             blocks,
             options,

@@ -69,7 +69,9 @@ pub(crate) struct Running {
 
 impl Running {
     pub fn new(tid: Tid, started: Nanos) -> Self {
-        let (blocks, revoked, ordered) = (Contents::new(), BTreeSet::new(), Contents::new());
+        let blocks = Contents::new();
+        let revoked = BTreeSet::new();
+        let ordered = Contents::new();
         Self {
             tid,
             started,

@@ -29,7 +29,8 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn attr(&mut self, ino: u32) -> Result<Attr, Jffs2Error> {
-        let (links, endian) = (self.links(ino), self.flash.endian);
+        let links = self.links(ino);
+        let endian = self.flash.endian;
         Ok(self.load(ino)?.attr(ino, links, endian))
     }
 
@@ -158,7 +159,8 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn sizes(&mut self) -> Result<StatFs, Jffs2Error> {
-        let (total, bytes) = (self.space.total, self.space.block_bytes);
+        let total = self.space.total;
+        let bytes = self.space.block_bytes;
         let usable = u64::from(total.free) + u64::from(total.dirty);
         let free = usable.saturating_sub(u64::from(self.limits.write) * u64::from(bytes))
             / u64::from(BLOCK);

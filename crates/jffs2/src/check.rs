@@ -94,14 +94,16 @@ impl<M: Mtd> Jffs2<M> {
     }
 
     fn check_all(&mut self, unpack: bool) -> Result<Report, Jffs2Error> {
-        let (mut report, mut seen) = (self.noted.clone(), Seen::default());
+        let mut report = self.noted.clone();
+        let mut seen = Seen::default();
         let named: Vec<u32> = self
             .known
             .iter()
             .filter(|(_, known)| known.links > 0)
             .map(|(ino, _)| *ino)
             .collect();
-        let (mut kinds, mut gaps) = (BTreeMap::new(), Vec::new());
+        let mut kinds = BTreeMap::new();
+        let mut gaps = Vec::new();
         for ino in named {
             report.inodes += 1;
             let outcome = self.check_inode(ino, unpack, &mut report);
@@ -184,7 +186,8 @@ impl<M: Mtd> Jffs2<M> {
                     if let Some(broken) = Broken::read(self.flash.endian, rest) =>
                 {
                     report.nodes += 1;
-                    let (kind, len) = (broken.kind(), broken.len());
+                    let kind = broken.kind();
+                    let len = broken.len();
                     let holds = self.holds(place, kind, &rest[..len as usize], seen)?;
                     let what = "checksum of the head";
                     report.add(Finding::Node {
@@ -378,7 +381,8 @@ impl<M: Mtd> Jffs2<M> {
         let directories = kinds.iter().filter(|(_, kind)| **kind == KIND_DIRECTORY);
         for dir in directories.map(|(ino, _)| *ino) {
             for dent in self.load(dir)?.dents.from(0) {
-                let (name, ino) = (&dent.name, dent.ino);
+                let name = &dent.name;
+                let ino = dent.ino;
                 seen.inodes.insert(ino);
                 // An inode that cannot be read is reported by itself.
                 let Some(&expected) = kinds.get(&ino) else {

@@ -65,7 +65,8 @@ impl<M: Mtd> Flash<M> {
     pub fn new(mtd: M, medium: Medium) -> Self {
         let geometry = mtd.geometry().clone();
         let page = vec![0xFF; geometry.page as usize];
-        let (waiting, last) = (page.clone(), page);
+        let waiting = page.clone();
+        let last = page;
         Self {
             mtd,
             geometry,
@@ -253,7 +254,8 @@ impl<M: Mtd> Flash<M> {
         if self.waiting_len == 0 {
             return Ok(0);
         }
-        let (len, page) = (self.waiting_len, self.waiting.len());
+        let len = self.waiting_len;
+        let page = self.waiting.len();
         if !self.is_buffered() {
             self.waiting[len..].fill(0xFF);
             self.program_waiting()?;
@@ -279,10 +281,8 @@ impl<M: Mtd> Flash<M> {
         let mut at = at;
         for mut bytes in parts.iter().copied() {
             while !bytes.is_empty() {
-                let (page, in_page) = (
-                    Page(at / self.geometry.page),
-                    (at % self.geometry.page) as usize,
-                );
+                let page = Page(at / self.geometry.page);
+                let in_page = (at % self.geometry.page) as usize;
                 let page_at = at - in_page as u32;
                 let step = bytes.len().min(self.last.len() - in_page);
                 if self.waiting_len > 0 && page_at == self.waiting_at {

@@ -129,7 +129,8 @@ impl Head {
         if endian.get16(bytes, 0) != MAGIC {
             return Place::NoMagic;
         }
-        let (kind, len) = (endian.get16(bytes, 2), endian.get32(bytes, 4));
+        let kind = endian.get16(bytes, 2);
+        let len = endian.get32(bytes, 4);
         let mut checked = [0; 8];
         checked.copy_from_slice(&bytes[..8]);
         endian.put16(&mut checked, 2, kind | kind::ACCURATE);

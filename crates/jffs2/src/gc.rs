@@ -294,13 +294,15 @@ impl<M: Mtd> Jffs2<M> {
     /// Takes neighbours in the same page along, if there is room and they lie in blocks that are
     /// dirty anyway.
     fn widen(&mut self, ino: u32, start: u32, end: u32) -> Result<(u32, u32), Jffs2Error> {
-        let (mut from, mut to) = (start, end);
+        let mut from = start;
+        let mut to = end;
         if self.space.count(List::Free) + self.space.count(List::ErasePending)
             <= self.limits.gc_merge
         {
             return Ok((from, to));
         }
-        let (low, size) = (start - start % PAGE, self.load(ino)?.size);
+        let low = start - start % PAGE;
+        let size = self.load(ino)?.size;
         let high = low.saturating_add(PAGE);
         while let Some(left) = self
             .load(ino)?

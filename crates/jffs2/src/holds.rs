@@ -63,8 +63,10 @@ impl<M: Mtd> Jffs2<M> {
 
     fn inode_holds(&self, at: u32, bytes: &[u8], seen: &Seen) -> Holds {
         if let Some(data) = self.lost.data.get(&at).cloned() {
-            let (ino, torn) = (data.ino, data.torn);
-            let (lost, older) = (data.lost, data.older);
+            let ino = data.ino;
+            let torn = data.torn;
+            let lost = data.lost;
+            let older = data.older;
             return Holds::Contents {
                 ino,
                 lost,
@@ -102,7 +104,9 @@ impl<M: Mtd> Jffs2<M> {
             None => bytes,
         };
         let sound = fields.is_some() || matches!(Broken::read(e, bytes), Some(Broken::Name { .. }));
-        let (dir, version, ino) = (e.get32(bytes, 12), e.get32(bytes, 16), e.get32(bytes, 20));
+        let dir = e.get32(bytes, 12);
+        let version = e.get32(bytes, 16);
+        let ino = e.get32(bytes, 20);
         let name = &bytes[DIRENT..];
         let name = &name[..name.len().min(bytes[28].into())];
         let sum = e.get32(bytes, 36);

@@ -297,9 +297,11 @@ impl<M: Mtd> Jffs2<M> {
         nodes: &[(u32, RawInode)],
         lost: &mut Option<LostNode>,
     ) -> Result<Sifted, Jffs2Error> {
-        let (mut covered, mut sifted) = (Covered::default(), Sifted::default());
+        let mut covered = Covered::default();
+        let mut sifted = Sifted::default();
         for &(at, raw) in nodes {
-            let (start, end) = (raw.offset, raw.offset.saturating_add(raw.covers()));
+            let start = raw.offset;
+            let end = raw.offset.saturating_add(raw.covers());
             let useful = if start == end {
                 sifted.kept.is_empty()
             } else {
@@ -379,7 +381,8 @@ impl<M: Mtd> Jffs2<M> {
         inode: &mut Inode,
         sifted: &Sifted,
     ) -> Result<(), Jffs2Error> {
-        let (mut effects, kept) = (Effects::default(), &sifted.kept);
+        let mut effects = Effects::default();
+        let kept = &sifted.kept;
         // Nodes that cannot be read are seen only where no other holds the bytes.
         for (at, raw) in sifted.damaged.iter().rev().chain(kept.iter().rev()) {
             inode

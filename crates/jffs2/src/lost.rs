@@ -140,7 +140,8 @@ impl Sifted {
             .chain(torn)
             .collect();
         bad.sort_by_key(|((_, raw), _)| core::cmp::Reverse(raw.version));
-        let (mut newer, mut kept) = (Covered::default(), self.kept.iter().peekable());
+        let mut newer = Covered::default();
+        let mut kept = self.kept.iter().peekable();
         let size = self.size().unwrap_or(0);
         let mut losses = Vec::new();
         for ((at, raw), torn) in bad {
@@ -149,7 +150,8 @@ impl Sifted {
             }
             // A torn node may be newer than any that tells the file's length.
             let limit = if torn { size.max(raw.isize) } else { size };
-            let (mut lost, mut older) = (Vec::new(), Vec::new());
+            let mut lost = Vec::new();
+            let mut older = Vec::new();
             for (start, end) in newer.gaps(raw.offset, end(raw).min(limit)) {
                 let gaps = all.gaps(start, end);
                 let mut seen = alloc::vec![(start, end)];
@@ -415,7 +417,8 @@ impl<M: Mtd> Jffs2<M> {
 
 /// Bytes from `start` to `end` that no node of a file holds.
 pub(crate) fn gaps(tree: &Tree, start: u32, end: u32) -> Ranges {
-    let (mut at, mut gaps) = (start, Vec::new());
+    let mut at = start;
+    let mut gaps = Vec::new();
     while at < end {
         let next = tree.at_or_after(at).filter(|next| next.start < end);
         let begin = next.map_or(end, |next| next.start);

@@ -356,7 +356,8 @@ impl<M: Mtd> Maker<M> {
             self.fs.setattr(Ino::ROOT, &change, by.now)?;
             return set_xattrs(&mut self.fs, Ino::ROOT, entry).map(|()| Ino::ROOT);
         }
-        let (fs, name) = (&mut self.fs, name(entry.path));
+        let fs = &mut self.fs;
+        let name = name(entry.path);
         let made = match entry.made {
             Made::Link(to) => path::resolve(fs, to).and_then(|found| {
                 let linked = fs.link(found.ino, dir, name, by.now);

@@ -77,7 +77,8 @@ impl Limits {
     fn of(blocks: u32, block_bytes: u32) -> Self {
         let bytes = u64::from(blocks) * u64::from(block_bytes);
         let extra = (bytes / 50 + u64::from(blocks) * 100).div_ceil(block_bytes.into()) as u32;
-        let (deletion, write) = (2, 2 + extra);
+        let deletion = 2;
+        let write = 2 + extra;
         let dirt_min = (u64::from(block_bytes) + bytes / 100).min(u32::MAX.into()) as u32;
         Self {
             write,

@@ -130,7 +130,8 @@ impl<M: Mtd> Jffs2<M> {
 
     /// Nothing more goes into a block: its list is written, or its rest wasted.
     fn close_block(&mut self, block: u32) -> Result<(), Jffs2Error> {
-        let (at, free) = (self.space.end_of(block), self.space.block(block).sizes.free);
+        let at = self.space.end_of(block);
+        let free = self.space.block(block).sizes.free;
         let in_block = at - block * self.space.block_bytes;
         if self.options.summary && self.collected.is_usable() {
             let node =

@@ -157,7 +157,8 @@ pub(crate) fn scan<M: Mtd>(
         space.rotate(list, found.versions);
     }
     let total = space.total;
-    let (free, bad) = (space.count(List::Free), space.count(List::Bad));
+    let free = space.count(List::Free);
+    let bad = space.count(List::Bad);
     let touched = flash.blocks() - free - bad - found.empty;
     // A clean marker tells whose medium it is: then a cut may have torn its very first page.
     let strange = free == 0 && touched > 0 || bad == flash.blocks();
@@ -349,7 +350,8 @@ impl<M: Mtd> Scanner<'_, M> {
             self.garbage_end = at + 4;
             return Ok(4);
         }
-        let (node, len) = (&bytes[..head.len as usize], head.len);
+        let node = &bytes[..head.len as usize];
+        let len = head.len;
         if !head.is_accurate() {
             if head.kind | kind::ACCURATE == kind::DIRENT && node.len() >= DIRENT {
                 self.found.removed.insert(e.get32(node, 20));
@@ -594,7 +596,8 @@ impl<M: Mtd> Scanner<'_, M> {
 
     fn classify(&mut self) -> Class {
         let info = self.space.block(self.block);
-        let (sizes, refs) = (info.sizes, info.refs.len());
+        let sizes = info.sizes;
+        let refs = info.refs.len();
         let good = sizes.used + sizes.unchecked;
         let marker = self.flash.marker_bytes();
         // Obsolete ones found on the way may count as wasted already.

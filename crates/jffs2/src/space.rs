@@ -390,7 +390,8 @@ impl Space {
 
     /// A block that was erased: nothing in it, all free. Gives what was in it.
     pub fn reset(&mut self, block: u32) -> Vec<NodeRef> {
-        let (old, bytes) = (self.block(block).sizes, self.block_bytes);
+        let old = self.block(block).sizes;
+        let bytes = self.block_bytes;
         self.total.used -= old.used;
         self.total.unchecked -= old.unchecked;
         self.total.dirty -= old.dirty;

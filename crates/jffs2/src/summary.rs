@@ -228,7 +228,8 @@ fn entry_of(e: Endian, bytes: &[u8]) -> Option<(Entry, &[u8])> {
         }
         kind::DIRENT => {
             let rest = after(DIRENT_ENTRY)?;
-            let (name_len, kind) = (bytes[22], bytes[23]);
+            let name_len = bytes[22];
+            let kind = bytes[23];
             let (name, rest) = rest.split_at_checked(name_len.into())?;
             let raw = RawDirent {
                 pino: word(2),

@@ -50,7 +50,8 @@ impl Apart {
     /// Finds the cycles of directories, and adds each.
     fn find_cycles(&mut self, report: &mut Report) {
         let dirs: Vec<u32> = self.names.keys().copied().collect();
-        let (mut above, mut done) = (BTreeSet::new(), BTreeSet::new());
+        let mut above = BTreeSet::new();
+        let mut done = BTreeSet::new();
         for first in dirs {
             // Directories to go into, and those to leave again.
             let mut way = alloc::vec![(first, false)];
@@ -86,7 +87,8 @@ impl<M: Mtd> Jffs2<M> {
     /// removed.
     pub(crate) fn keep_unreached(&mut self, names: Names, removed: &BTreeSet<u32>) {
         self.apart.names = names;
-        let (apart, known) = (&mut self.apart, &self.known);
+        let apart = &mut self.apart;
+        let known = &self.known;
         apart.names.retain(|_, names| {
             names.retain(|_, found| found.ino != 0 && known.contains_key(&found.ino));
             !names.is_empty()
@@ -204,7 +206,8 @@ impl<M: Mtd> Jffs2<M> {
 
     /// The paths of inodes that are wanted, one of each, without a slash in front.
     pub fn paths(&mut self, wanted: &BTreeSet<u32>) -> Result<BTreeMap<u32, Vec<u8>>, Jffs2Error> {
-        let (mut above, mut found) = (BTreeMap::new(), BTreeMap::new());
+        let mut above = BTreeMap::new();
+        let mut found = BTreeMap::new();
         let mut waiting = VecDeque::from([crate::inode::ROOT]);
         while let Some(dir) = waiting.pop_front() {
             let inode = match self.load(dir) {
@@ -226,7 +229,8 @@ impl<M: Mtd> Jffs2<M> {
             self.let_go();
         }
         for ino in wanted {
-            let (mut parts, mut at) = (Vec::new(), *ino);
+            let mut parts = Vec::new();
+            let mut at = *ino;
             while let Some((dir, name)) = above.get(&at).filter(|_| parts.len() <= above.len()) {
                 parts.push(&name[..]);
                 at = *dir;

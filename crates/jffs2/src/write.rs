@@ -139,7 +139,8 @@ impl<M: Mtd> Jffs2<M> {
     /// Takes a name away that the build found to be one too many.
     pub(crate) fn forget_name(&mut self, dir: u32, name: &[u8]) -> Result<(), Jffs2Error> {
         let inode = self.load(dir)?;
-        let (mtime, ctime) = (inode.mtime, inode.ctime);
+        let mtime = inode.mtime;
+        let ctime = inode.ctime;
         inode.dents.remove(name);
         self.now = nandlab_vfs::Time::new(mtime.into());
         self.write_name(dir, name, 0, 0, For::Deletion)?;

@@ -285,10 +285,8 @@ impl<M: Mtd> Jffs2<M> {
     /// A value of which one more is used: one that is there already, or a new one.
     fn put_value(&mut self, prefix: u8, name: &[u8], value: &[u8]) -> Result<u32, Jffs2Error> {
         let data = [name, b"\0", value].concat();
-        let (name_len, value_len) = (
-            name.len() as u8,
-            u16::try_from(value.len()).map_err(|_| Errno::NoSpace)?,
-        );
+        let name_len = name.len() as u8;
+        let value_len = u16::try_from(value.len()).map_err(|_| Errno::NoSpace)?;
         let wanted = RawXattr {
             prefix,
             name_len,

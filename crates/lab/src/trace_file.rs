@@ -303,7 +303,8 @@ impl Feed for TraceFeed {
     }
 
     fn notes(&self) -> Vec<String> {
-        let (counts, adjusted) = (self.source.source().counts(), self.source.adjusted());
+        let counts = self.source.source().counts();
+        let adjusted = self.source.adjusted();
         let notes = [
             (
                 counts.other_units,
@@ -428,7 +429,8 @@ mod tests {
             let mut ours = FileLines::new(opened, Rc::default());
             let mut theirs = Text::from(text.as_bytes());
             loop {
-                let (a, b) = (ours.line(), theirs.line());
+                let a = ours.line();
+                let b = theirs.line();
                 assert_eq!(a, b);
                 if matches!(b, Ok(None) | Err(_)) {
                     break;

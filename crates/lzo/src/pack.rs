@@ -29,7 +29,8 @@ impl Lzo {
     pub fn compress(&mut self, source: &[u8], room: usize, out: &mut Vec<u8>) -> bool {
         self.table.clear();
         self.table.resize(1 << HASH_BITS, 0);
-        let (mut at, mut literals) = (0, 0);
+        let mut at = 0;
+        let mut literals = 0;
         while at + TAIL < source.len() {
             let slot = hash(&source[at..]);
             let seen = core::mem::replace(&mut self.table[slot], at as u32 + 1) as usize;

@@ -107,10 +107,8 @@ impl<B: Backing> Image<B> {
         let marker = self.layout.as_ref().and_then(OobLayout::marker);
         let pages = marker.map(|marker| (marker, self.geometry.pages_per_block.min(2)));
         let (in_oob, pages) = pages.unwrap_or_default();
-        let (first, page_bytes) = (
-            self.offset(self.geometry.page_at(block, 0)),
-            self.cells.len() as u64,
-        );
+        let first = self.offset(self.geometry.page_at(block, 0));
+        let page_bytes = self.cells.len() as u64;
         let in_page = u64::from(self.geometry.page) + in_oob as u64;
         (0..u64::from(pages)).map(move |page| first + page * page_bytes + in_page)
     }

@@ -81,7 +81,8 @@ pub fn rows<'a>(
     tails: &'a [u8],
 ) -> impl Iterator<Item = MoveRow<'a>> {
     let count = moves.len().max(1);
-    let (head, tail) = (heads.len() / count, tails.len() / count);
+    let head = heads.len() / count;
+    let tail = tails.len() / count;
     let mut heads = heads;
     moves.iter().enumerate().map(move |(i, m)| {
         let (row, rest) = core::mem::take(&mut heads).split_at_mut(head);

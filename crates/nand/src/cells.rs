@@ -49,7 +49,8 @@ impl BitSet {
     /// The bits from `start` on, the first one lowest; those beyond the set are zero.
     #[inline(always)]
     fn word_at(&self, start: u32) -> u64 {
-        let (word, bit) = ((start / 64) as usize, start % 64);
+        let word = (start / 64) as usize;
+        let bit = start % 64;
         let low = self.0[word] >> bit;
         if bit == 0 {
             low
@@ -62,7 +63,8 @@ impl BitSet {
     #[inline]
     fn insert_run(&mut self, start: u32, len: u32) {
         let ones = u64::MAX >> (64 - len);
-        let (word, bit) = ((start / 64) as usize, start % 64);
+        let word = (start / 64) as usize;
+        let bit = start % 64;
         self.0[word] |= ones << bit;
         if bit + len > 64 {
             self.0[word + 1] |= ones >> (64 - bit);

@@ -60,10 +60,8 @@ impl Oob {
     #[inline]
     fn add_prefix(&mut self, page: Page, inverted: u64) {
         let [a, b, c, d, e, f, g, _] = inverted.to_le_bytes();
-        let (name, date) = (
-            &mut self.words[page.0 as usize],
-            &mut self.rests[page.0 as usize],
-        );
+        let name = &mut self.words[page.0 as usize];
+        let date = &mut self.rests[page.0 as usize];
         *name = (u32::from_le_bytes(*name) | u32::from_le_bytes([a, b, c, d])).to_le_bytes();
         *date = [date[0] | e, date[1] | f, date[2] | g];
     }
@@ -106,7 +104,8 @@ impl Oob {
     ) -> bool {
         let (heads, odd_heads) = heads.as_chunks_mut::<WORD>();
         let (tails, odd_tails) = tails.as_chunks::<{ SHORT - WORD }>();
-        let (words, rests) = (heads.len(), tails.len());
+        let words = heads.len();
+        let rests = tails.len();
         if [words, rests] != [moves.len(); 2] || !(odd_heads.is_empty() && odd_tails.is_empty()) {
             return false;
         }
@@ -245,7 +244,9 @@ mod tests {
 
     #[test]
     fn random_programs_read_back_whatever_their_length() {
-        let (blocks, ppb, bytes) = (3u32, 8u32, 40usize);
+        let blocks = 3u32;
+        let ppb = 8u32;
+        let bytes = 40usize;
         let mut oob = Oob::new(blocks, ppb, bytes as u32);
         let mut model = vec![vec![0xffu8; bytes]; (blocks * ppb) as usize];
         let mut used = vec![0u32; blocks as usize];

@@ -30,7 +30,8 @@ fn data(byte: u8) -> Vec<u8> {
 }
 
 fn read(chip: &mut Chip, page: u32) -> Result<(u8, u8), MtdError> {
-    let (mut data, mut oob) = (data(1), [0; 15]);
+    let mut data = data(1);
+    let mut oob = [0; 15];
     chip.read(Page(page), &mut data, &mut oob)?;
     assert!(data.iter().all(|&b| b == data[0]));
     Ok((data[0], oob[0]))

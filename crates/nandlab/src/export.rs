@@ -145,7 +145,8 @@ impl Args {
             dropped: Some(dropped),
             ..nbd::Options::default()
         };
-        let (name, size) = (options.name.clone(), size(&shared));
+        let name = options.name.clone();
+        let size = size(&shared);
         let server = Server::start(
             shared,
             &address.parse::<Address>().map_err(ExportError::from)?,

@@ -107,7 +107,8 @@ impl Target {
     /// Opens a target; "-" is standard output.
     pub fn open(path: &Path, inputs: &[PathBuf]) -> Result<Self, Failure> {
         if path == Path::new("-") {
-            let (path, to) = ("standard output".into(), To::Stdout);
+            let path = "standard output".into();
+            let to = To::Stdout;
             return Ok(Self { path, to });
         }
         Self::file(path, inputs)

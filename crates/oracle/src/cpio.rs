@@ -164,7 +164,8 @@ mod tests {
 
     /// The `(name, mode, content)` of every entry, by the format's own rules.
     fn entries(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
-        let (mut at, mut found) = (0, Vec::new());
+        let mut at = 0;
+        let mut found = Vec::new();
         loop {
             assert_eq!(&bytes[at..at + 6], b"070701", "at {at}");
             let field = |i: usize| {

@@ -121,8 +121,8 @@ impl Guest {
                 return Err(tools::missing(program));
             }
             if !program.is_absolute() {
-                let (program, remedy) =
-                    (program.display().to_string(), "give its full path".into());
+                let program = program.display().to_string();
+                let remedy = "give its full path".into();
                 return Err(OracleError::MissingProgram { program, remedy });
             }
         }

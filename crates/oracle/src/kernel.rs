@@ -121,7 +121,8 @@ pub fn prepare(into: &Path, depmod: &Path) -> Result<(), OracleError> {
     })?;
     tools::run(Command::new(depmod).arg("-b").arg(&small).arg(&release))?;
 
-    let (image, modules) = (into.join("vmlinuz"), into.join("modules.cpio"));
+    let image = into.join("vmlinuz");
+    let modules = into.join("modules.cpio");
     let packed = tree.join(format!("boot/vmlinuz-{release}"));
     let image_bytes = fs::copy(&packed, &image).at(&packed)?;
     pack(&small, &modules)?;
@@ -207,7 +208,8 @@ fn select(from: &Path, to: &Path) -> Result<Option<&'static str>, OracleError> {
         .flat_map(|(_, files)| files)
         .collect();
     for file in chosen.into_iter().map(String::as_str).chain(LISTS) {
-        let (source, target) = (from.join(file), to.join(file));
+        let source = from.join(file);
+        let target = to.join(file);
         let above = target.parent().unwrap_or(to);
         fs::create_dir_all(above).at(above)?;
         fs::copy(&source, &target).at(&source)?;
@@ -273,7 +275,8 @@ mod tests {
     #[test]
     fn wanted_modules_bring_what_they_need_and_no_more() {
         let root = tempfile::tempdir().unwrap();
-        let (from, to) = (root.path().join("from"), root.path().join("to"));
+        let from = root.path().join("from");
+        let to = root.path().join("to");
         let modules = [
             "fs/vfat",
             "fs/fat",

@@ -108,7 +108,8 @@ impl fmt::Display for Entry {
 pub fn differences(expected: &Manifest, found: &Manifest) -> String {
     let mut text = String::new();
     for path in expected.keys().chain(found.keys()).collect::<BTreeSet<_>>() {
-        let (old, new) = (expected.get(path), found.get(path));
+        let old = expected.get(path);
+        let new = found.get(path);
         if old != new {
             for (sign, entry) in [('-', old), ('+', new)] {
                 // Writing to a string cannot fail.
@@ -159,11 +160,9 @@ impl Parts {
     pub fn join(&self) -> Result<Manifest, ManifestError> {
         let part =
             |list: &'_ Option<Vec<u8>>, name| list.clone().ok_or(ManifestError::Incomplete(name));
-        let (stat, hash, link) = (
-            part(&self.stat, "inodes")?,
-            part(&self.hash, "hashes")?,
-            part(&self.link, "link targets")?,
-        );
+        let stat = part(&self.stat, "inodes")?;
+        let hash = part(&self.hash, "hashes")?;
+        let link = part(&self.link, "link targets")?;
         let hashes = strings(&hash)
             .filter_map(|s| Some((s.get(66..)?, s.get(..64)?)))
             .collect();
@@ -215,7 +214,9 @@ fn entry(
                 what,
             })
     };
-    let (mode, major, minor) = (hex(mode)?, hex(major)?, hex(minor)?);
+    let mode = hex(mode)?;
+    let major = hex(major)?;
+    let minor = hex(minor)?;
     let kind = match mode >> 12 {
         0o01 => Kind::Fifo,
         0o02 => Kind::Character { major, minor },

@@ -112,7 +112,8 @@ impl<R: BufRead> Frames<R> {
             _ => {
                 let kind = blob(kind).ok_or_else(bad)?;
                 let (key, length) = rest.rsplit_once(' ').ok_or_else(bad)?;
-                let (key, length) = (key.into(), length.parse().map_err(|_| bad())?);
+                let key = key.into();
+                let length = length.parse().map_err(|_| bad())?;
                 Frame::Blob {
                     kind,
                     key,

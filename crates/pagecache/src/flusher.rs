@@ -77,10 +77,8 @@ impl Limits {
 
     /// Bytes above which pdflush writes.
     pub fn background(&self) -> u64 {
-        let (asked, dirty) = (
-            u64::from(self.background_percent),
-            self.effective_dirty_percent(),
-        );
+        let asked = u64::from(self.background_percent);
+        let dirty = self.effective_dirty_percent();
         self.share(if asked >= dirty { dirty / 2 } else { asked })
     }
 
@@ -177,7 +175,9 @@ impl Flusher {
 
     /// `balance_dirty_pages`.
     fn look<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Result<(), Errno> {
-        let (limit, chunk, mut written) = (self.limits.dirty(), self.limits.chunk(), 0);
+        let limit = self.limits.dirty();
+        let chunk = self.limits.chunk();
+        let mut written = 0;
         self.exceeded = fs.dirty().bytes > limit;
         while self.exceeded && written < chunk {
             let done = fs.write_back(chunk, Time::MIN)?;

@@ -51,7 +51,9 @@ fn record_one(
         &Address::Unix(socket.clone()),
         Options::default(),
     )?;
-    let (key, play, blocks) = (work.key, player.display(), work.partition() / 4096);
+    let key = work.key;
+    let play = player.display();
+    let blocks = work.partition() / 4096;
     let script = format!(
         "mp ext4 && /usr/sbin/mkfs.ext4 -qF -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 /dev/vda {blocks} && mount -t ext4 /dev/vda /mnt \
          && {play} /mnt f2fs {key} /dev/vda && umount /mnt"

@@ -141,7 +141,8 @@ impl Scratch {
     /// Gives it the owner, the extended attributes and the mode of `model`. A process that may not
     /// change the owner keeps its own.
     pub fn resemble(&self, model: &File) -> io::Result<()> {
-        let (file, metadata) = (self.as_file(), model.metadata()?);
+        let file = self.as_file();
+        let metadata = model.metadata()?;
         let own = file.metadata()?;
         if (own.uid(), own.gid()) != (metadata.uid(), metadata.gid()) {
             let uid = rustix::fs::Uid::from_raw(metadata.uid());

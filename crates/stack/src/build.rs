@@ -453,10 +453,8 @@ fn refused(layer: &Translation, error: LayerError) -> Result<BuildError, LayerEr
 
 /// Refuses a chip whose tables would not fit; page data comes on top, as it is written.
 fn check_memory(spec: &ChipSpec) -> Result<(), BuildError> {
-    let (pages, blocks) = (
-        u64::from(spec.geometry.pages()),
-        u64::from(spec.geometry.blocks),
-    );
+    let pages = u64::from(spec.geometry.pages());
+    let blocks = u64::from(spec.geometry.blocks);
     // A page: OOB tag 7, map 4, slot 4 where data is kept, partial programs 1, two bits; a block:
     // about 120.
     let slot = if spec.contents == Contents::Kept {
@@ -520,7 +518,8 @@ mod tests {
             "load = \"dump\"\n[ftl]\nformat = false",
         ] {
             let mut stack = Stack::build(&description(&small(more), directory.path())).unwrap();
-            let (found, now) = (stack.chip().counts(), stack.clock.now());
+            let found = stack.chip().counts();
+            let now = stack.clock.now();
             assert_eq!((found.programs, found.copies), (0, 0), "{more}");
             assert!(now < 100_000_000, "{more}: {now} ns for an attach");
             let mut buf = [0; 4096];

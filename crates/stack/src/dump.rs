@@ -121,10 +121,8 @@ impl DumpFormat {
     /// What a dump of so many bytes might be.
     fn hint(self, geometry: &Geometry, found: u64) -> &'static str {
         let pages = u64::from(geometry.pages());
-        let (without, with) = (
-            pages * u64::from(geometry.page),
-            pages * u64::from(geometry.page + geometry.page / 32),
-        );
+        let without = pages * u64::from(geometry.page);
+        let with = pages * u64::from(geometry.page + geometry.page / 32);
         match self.spare {
             0 if found == with => "; a dump with OOB? chip.oob-layout tells how it is laid out",
             1.. if found == without => {
@@ -473,7 +471,8 @@ mod tests {
     fn what_is_saved_loads_into_the_same_chip_and_the_same_dump() {
         let directory = tempfile::tempdir().unwrap();
         for (name, oob, format) in FORMATS {
-            let (a, b) = (directory.path().join("a"), directory.path().join("b"));
+            let a = directory.path().join("a");
+            let b = directory.path().join("b");
             let mut first = chip(name, 4, oob);
             write(&mut first);
             // A marker at 0xFF is the user's duty where the layout is raw; here it would read as a

@@ -161,7 +161,9 @@ impl<M: Mtd> VolumeDisk<M> {
 
     /// Runs of a request: logical block, offset in it, bytes.
     fn parts(&self, lba: Lba, bytes: u64) -> impl Iterator<Item = (u32, usize, usize)> + use<M> {
-        let (leb, mut at, mut left) = (self.leb_bytes, lba.0 * u64::from(SECTOR), bytes);
+        let leb = self.leb_bytes;
+        let mut at = lba.0 * u64::from(SECTOR);
+        let mut left = bytes;
         core::iter::from_fn(move || {
             let length = left.min(leb - at % leb);
             let part = ((at / leb) as u32, (at % leb) as usize, length as usize);
@@ -177,7 +179,8 @@ impl<M: Mtd> VolumeDisk<M> {
         let mut done = Ok(());
         if cached.dirty {
             let unit = self.ubi.flash.shape.page as usize;
-            let (length, padded) = (cached.data.len(), cached.data.len().next_multiple_of(unit));
+            let length = cached.data.len();
+            let padded = cached.data.len().next_multiple_of(unit);
             cached.data.resize(padded, 0);
             let mapped = self.ubi.map(self.volume, cached.lnum);
             done = mapped.and_then(|()| self.ubi.change(self.volume, cached.lnum, &cached.data));

@@ -122,7 +122,8 @@ impl<M: Mtd> Ubi<M> {
             id.into(),
             "a static one",
         )?;
-        let (used, mut lost) = (volume.used_ebs, Vec::new());
+        let used = volume.used_ebs;
+        let mut lost = Vec::new();
         for lnum in 0..used {
             let Some(peb) = self.mapping(id, lnum)? else {
                 lost.push(lnum);

@@ -92,9 +92,12 @@ impl<M: Mtd> Flash<M> {
     /// Reads bytes of an erase block; those of a page beyond correction are as read.
     pub fn read(&mut self, peb: u32, offset: u32, buf: &mut [u8]) -> Result<Seen, MtdError> {
         let unit = self.shape.page as usize;
-        let (mut seen, mut at, mut rest) = (Seen::default(), offset, buf);
+        let mut seen = Seen::default();
+        let mut at = offset;
+        let mut rest = buf;
         while !rest.is_empty() {
-            let (page, within) = (self.page_of(peb, at), at as usize % unit);
+            let page = self.page_of(peb, at);
+            let within = at as usize % unit;
             let length = rest.len().min(unit - within);
             let (part, tail) = rest.split_at_mut(length);
             if length == unit {

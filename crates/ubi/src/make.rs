@@ -343,7 +343,8 @@ fn fresh<M: Mtd>(
     flash.erase(peb)?;
     flash.write_ec(peb, ec)?;
     let Some(image) = image else { return Ok(()) };
-    let (vid, leb) = (flash.shape.vid_offset as usize, flash.shape.leb_bytes);
+    let vid = flash.shape.vid_offset as usize;
+    let leb = flash.shape.leb_bytes;
     if let Parsed::Good(vid) = VidHeader::parse(&image[vid..vid + HEADER_BYTES], leb) {
         flash.write_vid(peb, &vid, ec)?;
     }

@@ -40,7 +40,8 @@ pub struct Shape {
 impl Shape {
     /// On flash of that geometry.
     pub fn new(geometry: &Geometry, headers: Headers) -> Result<Self, UbiError> {
-        let (page, peb_bytes) = (geometry.page, geometry.block_bytes());
+        let page = geometry.page;
+        let peb_bytes = geometry.block_bytes();
         let header = HEADER_BYTES as u32;
         let vid_offset = match headers {
             Headers::Linux => header.next_multiple_of(geometry.write_unit.max(1)),

@@ -267,7 +267,8 @@ impl<M: Mtd> Ubi<M> {
     pub fn resize_volume(&mut self, id: u32, lebs: u32) -> Result<(), UbiError> {
         self.writable()?;
         let volume = self.user(id)?;
-        let (old, used) = (volume.record.reserved, volume.used_ebs);
+        let old = volume.record.reserved;
+        let used = volume.used_ebs;
         require(
             lebs > 0 && (volume.record.kind == VolumeKind::Dynamic || lebs >= used),
             "logical blocks",

@@ -173,7 +173,8 @@ impl Wear {
 
     /// Gives a block another role; for those that wait for an erase see [`Wear::queue`].
     pub fn set(&mut self, peb: u32, state: State) {
-        let (old, key) = (self.state(peb), (self.ec(peb), peb));
+        let old = self.state(peb);
+        let key = (self.ec(peb), peb);
         if role(old) != role(state) {
             self.note(peb);
         }
@@ -268,7 +269,8 @@ impl Wear {
     /// A free block of middling wear (`find_mean_wl_entry`; Linux takes the root of its tree, here
     /// it is the block nearest the middle of the counters).
     pub fn middling(&self) -> Option<u32> {
-        let (&(least, _), &(most, _)) = (self.free.first()?, self.free.last()?);
+        let &(least, _) = self.free.first()?;
+        let &(most, _) = self.free.last()?;
         if most - least < self.threshold.saturating_mul(2) {
             self.free
                 .range((least + (most - least) / 2, 0)..)

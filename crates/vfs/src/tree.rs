@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_snapshot_holds_every_name_with_what_it_names() {
-        let (mut fs, by) = (MemFs::new(1 << 20, Time::default()), Caller::default());
+        let mut fs = MemFs::new(1 << 20, Time::default());
+        let by = Caller::default();
         let d = fs.mkdir(Ino::ROOT, b"d", 0o755, by).unwrap().ino;
         let f = fs.create(d, b"f", NewNode::File, 0o644, by).unwrap().ino;
         let long: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();

@@ -82,7 +82,8 @@ fn word(bytes: &[u8], at: usize) -> Result<[u8; 4], Errno> {
 /// Tag and permissions of an entry.
 fn head(bytes: &[u8], at: usize, order: Order) -> Result<(u16, u16), Errno> {
     let [a, b, c, d] = word(bytes, at)?;
-    let (tag, permissions) = (order.u16([a, b]), order.u16([c, d]));
+    let tag = order.u16([a, b]);
+    let permissions = order.u16([c, d]);
     if permissions <= 7 && (NAMED.contains(&tag) || UNNAMED.contains(&tag)) {
         Ok((tag, permissions))
     } else {

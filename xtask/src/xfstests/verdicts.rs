@@ -143,7 +143,9 @@ impl List {
     fn take(&mut self, line: &str, stacks: &[&str]) -> Option<()> {
         let (said, reason) = line.split_once(": ").unwrap_or((line, ""));
         let mut words = said.split(' ');
-        let (test, of, word) = (words.next()?, words.next()?, words.next()?);
+        let test = words.next()?;
+        let of = words.next()?;
+        let word = words.next()?;
         let verdict = WORDS.iter().find(|(_, known)| *known == word)?.0;
         let of: Vec<&str> = if of == "*" {
             stacks.to_vec()

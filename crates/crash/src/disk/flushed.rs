@@ -154,7 +154,8 @@ impl<D: BlockDevice> Oracle<D, DiskOp> for FlushedOrNewer {
     }
 
     fn check(&mut self, device: &mut D) -> Result<(), Failure> {
-        let (found, expected) = (device.geometry().sectors, self.current.len() as u64);
+        let found = device.geometry().sectors;
+        let expected = self.current.len() as u64;
         if found != expected {
             return Err(Failure::new(
                 Kind::Contents,
@@ -282,7 +283,8 @@ mod tests {
         Oracle::<Ram, _>::cut(&mut oracle);
         for at in (0..512).step_by(8) {
             let mut ram = disk_with(3, 1);
-            let (mut old, mut new) = ([0; 512], [0; 512]);
+            let mut old = [0; 512];
+            let mut new = [0; 512];
             fill(&mut old, 3, 1);
             fill(&mut new, 3, 2);
             new[..at].copy_from_slice(&old[..at]);

@@ -90,11 +90,9 @@ pub fn operations(
     while ops.len() < limit
         && let Some(request) = fitted.next()?
     {
-        let (lba, sectors, stamp) = (
-            Lba(request.offset / sector),
-            request.length / sector,
-            ops.len() as Stamp + 1,
-        );
+        let lba = Lba(request.offset / sector);
+        let sectors = request.length / sector;
+        let stamp = ops.len() as Stamp + 1;
         ops.push(match request.op {
             Op::Read => DiskOp::Read { lba, sectors },
             Op::Write => DiskOp::Write {

@@ -75,7 +75,8 @@ impl FilesOracle {
 
     /// The newest operation touched a file.
     fn touch(&mut self, file: FileNumber) {
-        let (newest, before) = (self.history.last(), self.touched(file));
+        let newest = self.history.last();
+        let before = self.touched(file);
         let bytes = |at: usize| self.history.trees[at].files.get(&file);
         let is_same = |same: fn(&[u8], &[u8]) -> bool| matches!((bytes(newest - 1), bytes(newest)), (Some(old), Some(new)) if same(old, new));
         let contents = if is_same(|old, new| old == new) {

@@ -29,7 +29,8 @@ fn record(kib: u64, choices: &Format, tell: impl FnOnce(&mut Story<Logged>)) -> 
 /// durable.
 fn lengths(story: &mut Story<Logged>) {
     for round in 0..16u64 {
-        let (path, turn) = (format!("/file {round}"), round as usize);
+        let path = format!("/file {round}");
+        let turn = round as usize;
         let size = [5000, 14_500, 30_000, 300_000][turn % 4];
         story.create(&path, &bytes(round, size));
         story.truncate(&path, size - 700 - 3000 * (turn % 2), true);

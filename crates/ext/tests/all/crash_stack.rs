@@ -99,7 +99,8 @@ fn a_journal_that_has_gone_round_is_recovered() {
         ..plan(100)
     };
     for checkpoint in [Checkpoint::Copy, Checkpoint::Remap, Checkpoint::RemapLate] {
-        let (volume, ops) = (ext3((Mode::Journal, checkpoint)), mixed(9, 500));
+        let volume = ext3((Mode::Journal, checkpoint));
+        let ops = mixed(9, 500);
         let rounds = rounds::of(&volume, &ops);
         println!("{rounds} rounds");
         assert!(rounds > 1.0, "{rounds}");

@@ -224,11 +224,10 @@ fn each_kind_of_damage_is_found_and_fsck_is_not_content_either() {
     ];
     for (what, harm, seen) in harms {
         let mut disk = volume();
-        let (large, many) = (
-            number_of(&mut disk, "many/below/LARGE"),
-            number_of(&mut disk, "many"),
-        );
-        let (large, many) = (inode_at(&mut disk, large), inode_at(&mut disk, many));
+        let large = number_of(&mut disk, "many/below/LARGE");
+        let many = number_of(&mut disk, "many");
+        let large = inode_at(&mut disk, large);
+        let many = inode_at(&mut disk, many);
         harm(&mut disk, large, many);
         let found = read_only(&mut disk).check().unwrap().findings;
         assert!(found.iter().any(seen), "{what}: {found:?}");

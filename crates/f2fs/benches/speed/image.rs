@@ -33,7 +33,8 @@ pub fn tables() {
         .and_then(|()| tree::make(&source))
         .expect("room for the tree, 225 MB");
     println!("\n| image of 17,000 entries, 215 MB | wall s | processor s |\n|---|---:|---:|");
-    let (ours, theirs) = (place("ours.f2fs"), place("theirs.f2fs"));
+    let ours = place("ours.f2fs");
+    let theirs = place("theirs.f2fs");
     line(
         "mkfs.f2fs and sload.f2fs",
         cost(ROUNDS, || by_tools(&source, &theirs)),
@@ -138,7 +139,8 @@ fn load(fs: &mut Fs, dir: Ino, from: &Path, first_names: &mut BTreeMap<u64, Ino>
         .collect();
     entries.sort_by_key(|entry| entry.file_name());
     for entry in entries {
-        let (path, name) = (entry.path(), entry.file_name());
+        let path = entry.path();
+        let name = entry.file_name();
         let meta = fs::symlink_metadata(&path).expect("an entry of the tree");
         if let Some(first) = first_names.get(&meta.ino()).filter(|_| meta.is_file()) {
             fs.link(*first, dir, name.as_bytes(), now).expect("room");
@@ -238,10 +240,8 @@ fn directory(
         .iter()
         .filter(|name| ![&b"."[..], b".."].contains(&&name[..]))
     {
-        let (attr, to) = (
-            fs.lookup(dir.ino, name).expect("a good entry"),
-            to.join(OsStr::from_bytes(name)),
-        );
+        let attr = fs.lookup(dir.ino, name).expect("a good entry");
+        let to = to.join(OsStr::from_bytes(name));
         match attr.kind {
             FileType::Directory => directory(fs, &attr, &to, buffer, first_names),
             FileType::Symlink => symlink(
@@ -316,7 +316,8 @@ fn longest(image: &Path) -> Vec<Ino> {
         },
     )
     .expect("a good image");
-    let (mut found, mut dirs) = (Vec::new(), vec![Ino::ROOT]);
+    let mut found = Vec::new();
+    let mut dirs = vec![Ino::ROOT];
     while let Some(dir) = dirs.pop() {
         let mut names = Vec::new();
         fs.readdir(dir, 0, &mut |entry| {

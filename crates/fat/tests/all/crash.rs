@@ -244,7 +244,8 @@ fn nothing_is_lost_while_the_memory_holds_the_metadata() {
         let by = nandlab_vfs::Caller::root(NOW);
         let dir = fat.mkdir(Ino::ROOT, b"album", 0o755, by)?.ino;
         for number in 0..12u64 {
-            let (name, mut data) = (format!("/album/photo number {number}"), Vec::new());
+            let name = format!("/album/photo number {number}");
+            let mut data = Vec::new();
             let file = fat
                 .create(
                     dir,
@@ -292,7 +293,8 @@ fn nothing_is_lost_while_the_memory_holds_the_metadata() {
         common::assert_clean(&mut disk, "after unmount");
         let steps = rail.steps();
         for cut in (0..steps).step_by(3) {
-            let (rail, mut done) = (Rail::new(), Vec::new());
+            let rail = Rail::new();
+            let mut done = Vec::new();
             let (mut disk, mut memory) = make(&rail);
             rail.cut_at(cut);
             assert!(run(&rail, &mut disk, &mut memory, &mut done).is_err());

@@ -361,10 +361,8 @@ fn a_name_changes_its_case_and_a_moved_directory_its_parent() {
         b"ReadMe.TXT"
     );
     assert_eq!(fat.lookup(Ino::ROOT, b"README.TXT").unwrap().ino, file);
-    let (a, b) = (
-        mkdir(&mut fat, Ino::ROOT, "a"),
-        mkdir(&mut fat, Ino::ROOT, "b"),
-    );
+    let a = mkdir(&mut fat, Ino::ROOT, "a");
+    let b = mkdir(&mut fat, Ino::ROOT, "b");
     let c = mkdir(&mut fat, a, "c");
     assert_eq!(
         fat.rename((Ino::ROOT, b"a"), (c, b"x"), Rename::Replace, NOW),

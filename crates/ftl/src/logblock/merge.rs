@@ -56,7 +56,8 @@ impl<M: Mtd> Core<M> {
     pub fn next_named(&mut self, slot: u32, index: &mut u32) -> Option<u32> {
         let log = *self.logs.get(slot);
         while *index < log.next {
-            let (i, lpn) = (*index, self.logs.name(slot, *index));
+            let i = *index;
+            let lpn = self.logs.name(slot, *index);
             *index += 1;
             if lpn == NAMELESS {
                 continue;
@@ -264,7 +265,8 @@ impl<M: Mtd> Core<M> {
         end: u32,
         cause: Cause,
     ) -> Result<Option<u32>, BlockError> {
-        let (pages, tail) = (self.maps.pages, self.blocks.tails[block as usize]);
+        let pages = self.maps.pages;
+        let tail = self.blocks.tails[block as usize];
         let mut moves = core::mem::take(&mut self.moves);
         moves.clear();
         let first = self.maps.split(self.sources[range.start as usize] - 1).0 * pages + 1;

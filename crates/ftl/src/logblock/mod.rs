@@ -78,7 +78,8 @@ pub struct LogBlockFtl<M> {
 impl<M: Mtd> LogBlockFtl<M> {
     fn new(core: Core<M>) -> Self {
         let options = &core.options;
-        let (logical, seed) = (core.maps.logical_blocks(), options.seed);
+        let logical = core.maps.logical_blocks();
+        let seed = options.seed;
         let policy = match options.scheme {
             Scheme::Bast { victim } => Policy::Group(GroupLogs::new(logical, 1, 1, victim, seed)),
             Scheme::Sast {

@@ -60,7 +60,8 @@ pub(super) struct Core<M> {
 
 impl<M: Mtd> Core<M> {
     pub fn new(mtd: M, options: LogBlockOptions, logical_blocks: u32) -> Self {
-        let (pages, blocks) = (mtd.geometry().pages_per_block, mtd.geometry().blocks);
+        let pages = mtd.geometry().pages_per_block;
+        let blocks = mtd.geometry().blocks;
         Self {
             maps: Maps::new(logical_blocks, pages),
             blocks: BlockTable::new(blocks),

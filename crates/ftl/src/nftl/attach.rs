@@ -81,10 +81,12 @@ fn read_sector(mtd: &mut impl Mtd, page: u32, buf: &mut [u8]) -> Result<bool, Mt
 /// Finds the media header: the first one on the medium, since only units behind both copies hold
 /// data, which may look like one.
 fn find_media<M: Mtd>(mtd: &mut M) -> Result<Media, AttachError> {
-    let (pages, blocks) = (mtd.geometry().pages_per_block, mtd.geometry().blocks);
+    let pages = mtd.geometry().pages_per_block;
+    let blocks = mtd.geometry().blocks;
     let mut sector = vec![0; SECTOR as usize];
     let mut found: Option<(MediaHeader, u32)> = None;
-    let (mut copy, mut reads) = (None, 0);
+    let mut copy = None;
+    let mut reads = 0;
     for unit in 0..blocks {
         if mtd.is_bad(Block(unit))? {
             continue;
@@ -231,7 +233,8 @@ impl<M: Mtd> Nftl<M> {
     /// the other, and complete. Of two single units one is a copy of the other, of which an erase
     /// may have left a part. Two longer ones only come from elsewhere: then it is Linux's rule.
     fn choose(&mut self, known: Candidate, other: Candidate) -> Result<Candidate, BlockError> {
-        let (a, b) = (known.units.len(), other.units.len());
+        let a = known.units.len();
+        let b = other.units.len();
         let other_wins = match (a, b) {
             (1, 1) => self.used(other.units[0])? >= self.used(known.units[0])?,
             _ if self.bug(SeededBug::KeepLonger) => b >= a,

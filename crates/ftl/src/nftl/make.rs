@@ -109,7 +109,8 @@ impl<M: Mtd> Maker<M> {
             .zip(&self.erases)
             .filter(|(_, erases)| erases.is_some())
             .map(|(unit, _)| unit);
-        let (first, copy) = (good.next(), good.next());
+        let first = good.next();
+        let copy = good.next();
         let count = first.into_iter().chain(copy).chain(good).count() as u32;
         let reserved = options.spare_units.saturating_add(MEDIA_UNITS + STAND_INS);
         let (Some(first), Some(copy), true) = (first, copy, count > reserved) else {

@@ -163,7 +163,9 @@ impl Units {
     pub fn take(&mut self, allocation: Allocation) -> Option<u16> {
         let unit = match allocation {
             Allocation::RoundRobin => {
-                let (count, first, last) = (self.count(), self.first, self.last_free);
+                let count = self.count();
+                let first = self.first;
+                let last = self.last_free;
                 (last..count).chain(first..last).find(|&u| self.is_free(u))
             }
             Allocation::LeastWorn => self.free_units().min_by_key(|&u| self.unit(u).erases),

@@ -108,10 +108,8 @@ impl BlockTable {
     pub fn set_valid_run(&mut self, page: u32, len: u32) {
         let (block, index) = self.divisor.split(page);
         let ones = u64::MAX >> (64 - len);
-        let (word, bit) = (
-            block as usize * self.words + index as usize / 64,
-            index % 64,
-        );
+        let word = block as usize * self.words + index as usize / 64;
+        let bit = index % 64;
         self.bitmap[word] |= ones << bit;
         if bit + len > 64 {
             self.bitmap[word + 1] |= ones >> (64 - bit);

@@ -167,7 +167,8 @@ impl<M: Mtd> PageFtl<M> {
         }
         let frontier = &mut self.frontiers[stream.at()];
         let turn = frontier.turn;
-        let (at_rest, lane) = (frontier.at_rest, &mut frontier.lanes[turn]);
+        let at_rest = frontier.at_rest;
+        let lane = &mut frontier.lanes[turn];
         if core::mem::take(&mut lane.open) {
             // The block has no sequence numbers left for its remaining pages.
             let block = lane.block;
@@ -175,7 +176,8 @@ impl<M: Mtd> PageFtl<M> {
         }
         // Neighbouring lanes are the planes of one die, so that their programs run as one.
         let g = self.mtd.geometry();
-        let (die, plane) = (turn as u32 / g.planes, turn as u32 % g.planes);
+        let die = turn as u32 / g.planes;
+        let plane = turn as u32 % g.planes;
         let unit = die + g.dies * plane;
         let block = loop {
             let Some((block, state)) = self.blocks.take(unit, at_rest) else {

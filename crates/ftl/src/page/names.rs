@@ -60,7 +60,8 @@ impl Names {
         if self.owners.is_empty() {
             return 0;
         }
-        let (mut rest, mut found) = (bits, 0);
+        let mut rest = bits;
+        let mut found = 0;
         while rest != 0 {
             let bit = rest.trailing_zeros();
             rest &= rest - 1;

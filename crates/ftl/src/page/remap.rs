@@ -146,7 +146,9 @@ impl<M: Mtd> PageFtl<M> {
     /// Writes the pages of a record. The order of `pairs` changes.
     fn write_parts(&mut self, number: u64, pairs: &mut [Pair]) -> Result<(), BlockError> {
         let per_page = self.pairs_per_page() as usize;
-        let (mut done, mut part, mut commit_failed) = (0, 0, false);
+        let mut done = 0;
+        let mut part = 0;
+        let mut commit_failed = false;
         loop {
             let slot = self.record_slot(commit_failed)?;
             if pairs.len() - done <= per_page {
@@ -232,19 +234,15 @@ impl<M: Mtd> PageFtl<M> {
     pub(super) fn rewrite_part(&mut self, record: usize, part: usize) -> Result<(), BlockError> {
         loop {
             let slot = self.slot(Stream::Map)?;
-            let (record, last) = (
-                self.records.get(record),
-                part + 1 == self.records.get(record).pages.len(),
-            );
+            let record = self.records.get(record);
+            let last = part + 1 == record.pages.len();
             let place = RecordPart {
                 number: record.number,
                 part: part as u32,
                 sequence: record.sequence.filter(|_| last),
             };
-            let (from, pairs) = (
-                record.pages[part].location - 1,
-                record.pages[part].pairs.clone(),
-            );
+            let from = record.pages[part].location - 1;
+            let pairs = record.pages[part].pairs.clone();
             match self.program_part(slot, place, &pairs) {
                 Ok(()) => {
                     self.blocks.invalidate(from);

@@ -61,13 +61,14 @@ impl Layout {
         memory: &BlockGeometry,
         bytes: Option<u64>,
     ) -> Result<Self, CacheError> {
-        let (line, unfit) = (memory.sector, |what, found, expected| {
+        let line = memory.sector;
+        let unfit = |what, found, expected| {
             Err(CacheError::Unsuitable {
                 what,
                 found,
                 expected,
             })
-        });
+        };
         if !line.is_multiple_of(TAG as u32)
             || (line as usize) < HEADER
             || !disk.sector.is_multiple_of(line)
@@ -131,12 +132,10 @@ impl Layout {
                 what: "the header does not match its CRC",
             });
         }
-        let (page, slots, disk_sectors, disk_sector) = (
-            le32(header, 8),
-            le32(header, 12),
-            le64(header, 16),
-            le32(header, 24),
-        );
+        let page = le32(header, 8);
+        let slots = le32(header, 12);
+        let disk_sectors = le64(header, 16);
+        let disk_sector = le32(header, 24);
         let expected = [
             ("page", u64::from(page), u64::from(self.page)),
             ("number of sectors", disk_sectors, self.disk_sectors),
@@ -212,7 +211,8 @@ impl Tag {
         if le32(bytes, 12) != tag_crc(bytes, key) {
             return Err("the tag does not match its CRC");
         }
-        let (name, sequence) = (le32(bytes, 0), le64(bytes, 4));
+        let name = le32(bytes, 0);
+        let sequence = le64(bytes, 4);
         match (name & !DISCARDED).checked_sub(1) {
             // The last number is kept free, for one more to follow.
             Some(page) if page < disk_pages && (1..u64::MAX).contains(&sequence) => {

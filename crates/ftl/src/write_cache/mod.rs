@@ -121,7 +121,8 @@ impl<F: Ftl, N: BlockDevice> WriteCache<F, N> {
 
     fn new(below: F, store: Store<N>, options: CacheOptions) -> Self {
         let layout = *store.layout();
-        let (geometry, pages) = (*below.geometry(), layout.disk_pages());
+        let geometry = *below.geometry();
+        let pages = layout.disk_pages();
         Self {
             slots: Slots::new(layout.slots),
             policy: options

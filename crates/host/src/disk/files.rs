@@ -68,11 +68,10 @@ impl Files {
             STATS_NODE if self.stats.is_some() => (FileType::RegularFile, 0o444, 0),
             _ => return Err(Errno::ENOENT),
         };
-        let (uid, gid) = (
-            rustix::process::getuid().as_raw(),
-            rustix::process::getgid().as_raw(),
-        );
-        let (since, nlink) = (self.since, if kind == FileType::Directory { 2 } else { 1 });
+        let uid = rustix::process::getuid().as_raw();
+        let gid = rustix::process::getgid().as_raw();
+        let since = self.since;
+        let nlink = if kind == FileType::Directory { 2 } else { 1 };
         Ok(FileAttr {
             ino: node,
             size,

@@ -85,10 +85,8 @@ pub fn time(moment: SystemTime) -> Time {
             nanos: after.subsec_nanos(),
         },
         Err(before) => {
-            let (secs, nanos) = (
-                before.duration().as_secs() as i64,
-                before.duration().subsec_nanos(),
-            );
+            let secs = before.duration().as_secs() as i64;
+            let nanos = before.duration().subsec_nanos();
             if nanos == 0 {
                 Time::new(-secs)
             } else {

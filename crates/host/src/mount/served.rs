@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn with_a_pace_a_call_takes_as_long_as_on_the_device() {
-        let (clock, mut fs) = (Clock::new(), MemFs::new(1 << 20, Time::new(0)));
+        let clock = Clock::new();
+        let mut fs = MemFs::new(1 << 20, Time::new(0));
         let mut served = Served::new(
             &mut fs,
             Options {

@@ -299,7 +299,8 @@ impl House {
     }
 
     fn converse(&self, stream: &Stream) -> Result<(), ClientError> {
-        let (mut input, mut output) = (BufReader::with_capacity(READ_BUFFER, stream), stream);
+        let mut input = BufReader::with_capacity(READ_BUFFER, stream);
+        let mut output = stream;
         stream.set_patience(Some(HANDSHAKE_PATIENCE))?;
         if handshake::negotiate(&mut input, &mut output, &self.export)? == handshake::Outcome::Left
         {

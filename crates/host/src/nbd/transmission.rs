@@ -118,7 +118,8 @@ impl Session<'_> {
 
     /// Gives the number of bytes read, or an error number.
     fn execute(&mut self, request: &Request) -> Result<usize, u32> {
-        let (offset, length) = (request.offset, u64::from(request.length));
+        let offset = request.offset;
+        let length = u64::from(request.length);
         if request.command == command::READ {
             let end = HEADER + request.length as usize;
             if self.reply.len() < end {

@@ -49,7 +49,8 @@ impl Backing for Edited {
         let end = offset + buf.len() as u64;
         for (page, bytes) in self.pages.range(offset / PAGE..end.div_ceil(PAGE)) {
             let start = page * PAGE;
-            let (from, to) = (start.max(offset), (start + bytes.len() as u64).min(end));
+            let from = start.max(offset);
+            let to = (start + bytes.len() as u64).min(end);
             buf[(from - offset) as usize..(to - offset) as usize]
                 .copy_from_slice(&bytes[(from - start) as usize..(to - start) as usize]);
         }
@@ -149,10 +150,8 @@ fn tree(scratch: &Path) -> Tree {
         ..Entry::directory(path.as_bytes())
     };
     for number in 0..30usize {
-        let (path, contents) = (
-            scratch.join(format!("contents {number}")),
-            common::bytes(number as u64, number * 700),
-        );
+        let path = scratch.join(format!("contents {number}"));
+        let contents = common::bytes(number as u64, number * 700);
         fs::write(&path, &contents).unwrap();
         let name = format!("directory {}/a file with a name {number}", number % 3);
         tree.push(

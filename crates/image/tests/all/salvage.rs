@@ -210,7 +210,8 @@ fn data_with_a_wrong_checksum_are_a_loss_and_an_older_version_is_told() {
     let end = 4096 + range(&node).1;
     let told = format!("bytes 4096 to {end} are of an older version");
     assert_told(&losses, b"/log", &told);
-    let (found, older) = (&tree[&b"log"[..]], bytes(7, 30_000));
+    let found = &tree[&b"log"[..]];
+    let older = bytes(7, 30_000);
     assert!(found[4096..end as usize] == older[4096..end as usize]);
 }
 
@@ -265,7 +266,9 @@ fn no_damage_of_a_node_in_a_list_is_lost_without_a_word() {
 fn assert_no_damage_is_lost(sound: &[u8]) {
     let tree = salvaged(sound).0;
     let nodes = nodes(sound);
-    let (mut differ, mut named, mut silent) = (0, 0, 0);
+    let mut differ = 0;
+    let mut named = 0;
+    let mut silent = 0;
     for seed in 0..1500u64 {
         let mut image = sound.to_vec();
         let node = &nodes[mix(seed, 0) as usize % nodes.len()];

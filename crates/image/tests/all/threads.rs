@@ -36,7 +36,8 @@ fn pour(
     salvage: bool,
 ) -> Result<Losses, ImageError> {
     let open = || Volume::open(image, &Opening::default(), Access::Read);
-    let (mut volume, mut ignored) = (open()?, |_| {});
+    let mut volume = open()?;
+    let mut ignored = |_| {};
     let mut walk = volume.walk(salvage, &mut ignored)?;
     walk.helpers = (threads > 0).then_some(Helpers {
         threads,
@@ -86,10 +87,8 @@ impl Fill for Small {
 #[test]
 fn extraction_into_a_full_file_system_ends_with_its_message_on_any_number_of_threads() {
     let scratch = tempfile::tempdir().unwrap();
-    let (image, contents) = (
-        scratch.path().join("image"),
-        scratch.path().join("contents"),
-    );
+    let image = scratch.path().join("image");
+    let contents = scratch.path().join("contents");
     fs::write(&contents, bytes(1, 3_000_000)).unwrap();
     let mut tree = Tree::default();
     for number in 0..26 {
@@ -107,7 +106,8 @@ fn extraction_into_a_full_file_system_ends_with_its_message_on_any_number_of_thr
             .into_iter()
             .flat_map(|n| [(n, true), (n, false)])
         {
-            let (image, (told, outcome)) = (image.clone(), mpsc::channel());
+            let image = image.clone();
+            let (told, outcome) = mpsc::channel();
             thread::spawn(move || {
                 let mut sink = Small(Arc::new(AtomicU64::new(room)));
                 told.send(pour(&image, &mut sink, crew, false).map_err(|e| e.to_string()))

@@ -315,10 +315,8 @@ fn damage_is_found_by_offset_and_the_rest_is_taken() {
     let image = scratch.path().join("image");
     let (good, _) = device(Options::default(), scratch.path(), 0);
     fs::write(&image, &good).unwrap();
-    let (fixed, tables) = (
-        block_of(&image, 1, 2),
-        [0, 1].map(|lnum| block_of(&image, LAYOUT_VOLUME, lnum)),
-    );
+    let fixed = block_of(&image, 1, 2);
+    let tables = [0, 1].map(|lnum| block_of(&image, LAYOUT_VOLUME, lnum));
     let found = |bytes: &[u8]| {
         fs::write(&image, bytes).unwrap();
         let checked = check(&mut opened(

@@ -27,7 +27,9 @@ impl Backing for Shared<'_> {
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), BackingError> {
-        let (at, count, len) = (offset as usize, buf.len() as u64, self.len());
+        let at = offset as usize;
+        let count = buf.len() as u64;
+        let len = self.len();
         buf.copy_from_slice(
             self.0
                 .get(at..at + buf.len())
@@ -48,11 +50,13 @@ impl Backing for Shared<'_> {
 /// Writes an image's tree to a directory that is not there yet. Each thread has the volume mounted
 /// for itself and takes its share of the files.
 pub fn tree(image: &Path, to: &Path) {
-    let (bytes, threads) = (fs::read(image).expect("an image"), crate::threads());
+    let bytes = fs::read(image).expect("an image");
+    let threads = crate::threads();
     let steps = Barrier::new(threads);
     thread::scope(|scope| {
         for number in 0..threads {
-            let (bytes, steps) = (&bytes, &steps);
+            let bytes = &bytes;
+            let steps = &steps;
             scope.spawn(move || Worker::new(bytes, number, threads).run(to, steps));
         }
     });
@@ -120,10 +124,8 @@ impl<'a> Worker<'a> {
         });
         listed.expect("a good directory");
         for name in names {
-            let (attr, to) = (
-                self.fs.lookup(dir.ino, &name).expect("a good entry"),
-                to.join(OsStr::from_bytes(&name)),
-            );
+            let attr = self.fs.lookup(dir.ino, &name).expect("a good entry");
+            let to = to.join(OsStr::from_bytes(&name));
             match attr.kind {
                 FileType::Directory => self.directory(&attr, &to, pass),
                 FileType::Symlink if pass == Pass::Rest => {

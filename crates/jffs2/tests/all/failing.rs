@@ -170,7 +170,9 @@ fn files_of<M: Mtd>(fs: &mut Jffs2<M>) -> Result<Tree, Errno> {
 fn assert_no_page_is_lost_silently(options: Options) -> (u32, u32) {
     let (medium, tree) = written_once(options);
     let pages = medium.geometry().pages();
-    let (mut refused, mut told, mut ends) = (0, 0, 0);
+    let mut refused = 0;
+    let mut told = 0;
+    let mut ends = 0;
     for page in (0..pages).map(Page) {
         let mut faulty = FaultInjector::new(medium.clone());
         faulty.add(Fault::uncorrectable(page..=page));

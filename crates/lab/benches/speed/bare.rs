@@ -90,7 +90,8 @@ impl Bare {
 
     #[inline]
     fn unlink(&mut self, block: u32, valid: u32) {
-        let (next, prev) = (self.next[block as usize], self.prev[block as usize]);
+        let next = self.next[block as usize];
+        let prev = self.prev[block as usize];
         if prev == NIL {
             self.heads[valid as usize] = next;
         } else {

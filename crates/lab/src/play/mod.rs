@@ -284,7 +284,8 @@ impl Player {
         offset: u64,
         length: u64,
     ) -> Result<(), Cause> {
-        let (ino, mut done) = (self.ino(file)?, 0);
+        let ino = self.ino(file)?;
+        let mut done = 0;
         while done < length {
             match fs.read(ino, offset + done, self.piece(length - done))? {
                 0 => {
@@ -306,7 +307,8 @@ impl Player {
         now: Time,
         fill: impl Fn(u64, &mut [u8]),
     ) -> Result<(), Cause> {
-        let (ino, mut done) = (self.ino(file)?, 0);
+        let ino = self.ino(file)?;
+        let mut done = 0;
         while done < length {
             let piece = self.piece(length - done);
             fill(offset + done, piece);

@@ -105,10 +105,8 @@ impl Writes {
     /// The share that went to metadata.
     pub fn metadata(&self) -> Share {
         let metadata = || self.regions().filter(|(region, _)| region.is_metadata());
-        let (writes, sectors) = (
-            metadata().map(|(_, t)| t.writes).sum(),
-            metadata().map(|(_, t)| t.sectors).sum(),
-        );
+        let writes = metadata().map(|(_, t)| t.writes).sum();
+        let sectors = metadata().map(|(_, t)| t.sectors).sum();
         self.share(writes, sectors)
     }
 

@@ -133,12 +133,10 @@ fn the_camera_plays_with_the_times_that_it_is_given_and_is_watched() {
         ..spec
     };
     let mut camera = CameraMs500::new(spec).unwrap();
-    let (mut fs, mut expected, mut tick, mut watched) = (
-        MemFs::new(8 << 20, NOW),
-        Expected::new(camera.contents()),
-        0,
-        0,
-    );
+    let mut fs = MemFs::new(8 << 20, NOW);
+    let mut expected = Expected::new(camera.contents());
+    let mut tick = 0;
+    let mut watched = 0;
     let mut now = || {
         tick += 1;
         Time::new(NOW.secs + tick)

@@ -77,7 +77,8 @@ pub enum VerifyError {
 /// What every file must be, in the order of their numbers, told from the calls alone.
 pub fn expected_sums<C: FileCalls + ?Sized>(expected: &Expected, calls: &C) -> Vec<FileSum> {
     let sum = |(file, bytes): (FileId, u64)| {
-        let (mut hash, mut buf) = (Sha256::new(), vec![0; STEP]);
+        let mut hash = Sha256::new();
+        let mut buf = vec![0; STEP];
         for at in (0..bytes).step_by(STEP) {
             let piece = &mut buf[..(bytes - at).min(STEP as u64) as usize];
             expected.fill(file, at, piece);
@@ -164,8 +165,10 @@ fn sum_of<F: FileSystem + ?Sized>(
     (file, bytes): (FileId, u64),
     name: &str,
 ) -> Result<FileSum, VerifyError> {
-    let (mut hash, mut at) = (Sha256::new(), 0);
-    let (mut found, mut wanted) = (vec![0; STEP], vec![0; STEP]);
+    let mut hash = Sha256::new();
+    let mut at = 0;
+    let mut found = vec![0; STEP];
+    let mut wanted = vec![0; STEP];
     while at < bytes {
         let step = (bytes - at).min(STEP as u64) as usize;
         let count = fs
@@ -183,7 +186,9 @@ fn sum_of<F: FileSystem + ?Sized>(
         }
         expected.fill(file, at, &mut wanted[..count]);
         if let Some(wrong) = (0..count).find(|i| found[*i] != wanted[*i]) {
-            let (offset, found, expected) = (at + wrong as u64, found[wrong], wanted[wrong]);
+            let offset = at + wrong as u64;
+            let found = found[wrong];
+            let expected = wanted[wrong];
             return Err(VerifyError::Contents {
                 name: name.into(),
                 offset,

@@ -268,7 +268,8 @@ fn line(columns: &[Column]) -> String {
 }
 
 fn steps(from: f64, columns: &[Column]) -> String {
-    let (mut x, mut down) = (from, false);
+    let mut x = from;
+    let mut down = false;
     let mut d = String::new();
     for column in columns {
         if column.mean.is_finite() {

@@ -30,7 +30,8 @@ pub fn css() -> String {
 /// right.
 pub fn hatches() -> Element {
     let pattern = |at: usize| {
-        let (step, turn) = (9 - at, [45, -45, 90][at % 3]);
+        let step = 9 - at;
+        let turn = [45, -45, 90][at % 3];
         let id = format!("hatch{at}");
         let tile = el("pattern")
             .attr("id", id)

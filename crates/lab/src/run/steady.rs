@@ -83,7 +83,8 @@ mod tests {
     /// The round after which values of so many programs per byte are steady.
     fn settles(values: &[f64]) -> Option<usize> {
         let mut steady = Steady::new(1000);
-        let (mut programs, mut written) = (0.0, 0);
+        let mut programs = 0.0;
+        let mut written = 0;
         assert!(!steady.is_over(0, 0));
         values.iter().position(|value| {
             programs += value * 1000.0;

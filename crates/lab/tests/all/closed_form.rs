@@ -51,7 +51,8 @@ fn the_formulas_give_their_known_values() {
 #[test]
 fn uniform_writes_amplify_as_the_closed_form_says() {
     for spare in [0.28, 0.5] {
-        let (seen, theory) = (measured(spare), uniform(1.0 + spare));
+        let seen = measured(spare);
+        let theory = uniform(1.0 + spare);
         assert!(
             (seen / theory - 1.0).abs() < 0.02,
             "spare {spare}: {seen} measured, {theory} in theory"

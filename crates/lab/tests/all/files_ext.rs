@@ -396,6 +396,7 @@ fn a_run_with_a_memory_is_a_function_of_its_description() {
         "fs.checkpoint=remap",
         "memory.size=2 MiB",
     ];
-    let (one, two) = (iozone(&settings), iozone(&settings));
+    let one = iozone(&settings);
+    let two = iozone(&settings);
     assert!(one.phases == two.phases && one.outcome.result == two.outcome.result);
 }

@@ -136,7 +136,8 @@ impl Chip {
     /// what it holds was programmed at time zero of a clock of its own.
     pub fn as_found(mut self) -> Self {
         self.clock = Clock::new();
-        let (geometry, timing) = (&self.spec.geometry, &self.spec.timing);
+        let geometry = &self.spec.geometry;
+        let timing = &self.spec.timing;
         self.calendar = Calendar::new(geometry, timing, self.spec.superblock);
         self.counts = Counts::default();
         self.recent = Ring::default();
@@ -448,7 +449,8 @@ impl Chip {
         }
         self.oob.read(source, source_index, from, head);
         let mut oob = [0; MAX_COPIED_OOB];
-        let (oob, kept) = (&mut oob[..head.len() + tail.len()], head.len());
+        let oob = &mut oob[..head.len() + tail.len()];
+        let kept = head.len();
         oob[..kept].copy_from_slice(head);
         oob[kept..].copy_from_slice(tail);
         self.oob.program(block, index, to, oob, first);

@@ -39,11 +39,10 @@ impl Chip {
             return false;
         };
         let n = moves.len() as u32;
-        let ((source, source_index), (target, index)) = (
-            self.per_block.split(first.from.0),
-            self.per_block.split(first.to.0),
-        );
-        let (source, target) = (Block(source), Block(target));
+        let (source, source_index) = self.per_block.split(first.from.0);
+        let (target, index) = self.per_block.split(first.to.0);
+        let source = Block(source);
+        let target = Block(target);
         let pages = self.spec.geometry.pages_per_block;
         if source.0 >= self.spec.geometry.blocks
             || index + n > pages

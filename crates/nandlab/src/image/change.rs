@@ -326,7 +326,8 @@ impl Mv {
             4096,
             |volume| {
                 let fs = volume.fs()?;
-                let (from, to) = (bytes(&self.from), bytes(&self.to));
+                let from = bytes(&self.from);
+                let to = bytes(&self.to);
                 let mut rename = || {
                     let (from_dir, from_name) = path::parent(fs, from)?;
                     let (to_dir, to_name) = path::parent(fs, to)?;

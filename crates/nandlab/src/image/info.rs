@@ -176,7 +176,10 @@ fn line(layer: &Layer) -> String {
                 } else {
                     ""
                 };
-                let (id, name, kind, lebs) = (volume.id, &volume.name, volume.kind, volume.lebs);
+                let id = volume.id;
+                let name = &volume.name;
+                let kind = volume.kind;
+                let lebs = volume.lebs;
                 text += &format!(
                     "  volume {id} {name:?}: {kind}, {}, {} of them mapped, {}{holds}{broken}\n",
                     counted(lebs.0, "block"),

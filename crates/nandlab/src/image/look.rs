@@ -134,10 +134,8 @@ fn long(entry: &Entry) -> String {
         _ => String::new(),
     };
     let plus = if entry.xattrs.is_empty() { ' ' } else { '@' };
-    let (kind, mtime) = (
-        kind(&entry.node).1,
-        nandlab_image::manifest::date(entry.mtime),
-    );
+    let kind = kind(&entry.node).1;
+    let mtime = nandlab_image::manifest::date(entry.mtime);
     format!(
         "{kind}{mode}{plus} {:>5} {:>5} {size:>10} {mtime} ",
         entry.uid, entry.gid

@@ -37,7 +37,8 @@ impl Ubinize {
     /// Makes it.
     pub fn execute(self) -> Result<Status, Failure> {
         let small = |size: u64| u32::try_from(size).unwrap_or(u32::MAX);
-        let (block, page) = (small(self.block), small(self.page));
+        let block = small(self.block);
+        let page = small(self.page);
         let device = Device {
             block,
             page,

@@ -221,10 +221,8 @@ fn of_an_image_that_ends_too_early_what_is_there_is_had() {
     let lab = lab();
     for format in ["ext3", "f2fs", "fat"] {
         let _ = lab.exits(0, &["image", "create", "-f", format, "i", "tree"]);
-        let (bytes, longer) = (
-            fs::read(lab.path("i")).unwrap(),
-            fs::read(lab.path("tree/dir/longer")).unwrap(),
-        );
+        let bytes = fs::read(lab.path("i")).unwrap();
+        let longer = fs::read(lab.path("tree/dir/longer")).unwrap();
         let middle = bytes
             .windows(64)
             .position(|part| *part == longer[50_000..50_064])

@@ -371,7 +371,8 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
-            let (page, start) = (at / PAGE, at % PAGE);
+            let page = at / PAGE;
+            let start = at % PAGE;
             let length = (PAGE - start).min((data.len() - done) as u64) as usize;
             let contents = match self.flash_bh.page(ino, page) {
                 Some(_) => None,
@@ -522,7 +523,8 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
         let end = offset + count;
         let mut at = offset;
         while at < end {
-            let (page, into) = (at / PAGE, at % PAGE);
+            let page = at / PAGE;
+            let into = at % PAGE;
             let part = match self.flash_bh.page(ino, page) {
                 Some(data) => {
                     let length = (PAGE - into).min(end - at);
@@ -548,7 +550,8 @@ impl<F: FileSystem, C: Fn() -> Time> FileSystem for WriteBack<F, C> {
     }
 
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<usize, Errno> {
-        let (end, bytes) = (offset.checked_add(data.len() as u64), data.len() as u64);
+        let end = offset.checked_add(data.len() as u64);
+        let bytes = data.len() as u64;
         let is_file = self.getattr(ino)?.kind == FileType::File;
         if !is_file || data.is_empty() || !self.may_wait(end, bytes)? {
             return self.direct(ino, offset, data, now);

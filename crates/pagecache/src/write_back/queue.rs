@@ -97,7 +97,8 @@ impl Queue {
 
     /// Appends a hole: the file reaches to `limit`.
     pub fn push_hole(&mut self, ino: Ino, limit: u64, since: Time) {
-        let (page, end) = ((limit - 1) / PAGE, (limit - 1) % PAGE + 1);
+        let page = (limit - 1) / PAGE;
+        let end = (limit - 1) % PAGE + 1;
         self.append(FlashBh {
             node: NodeType::Hole,
             ino,

@@ -127,7 +127,9 @@ pub fn replayed(work: &Work, settings: &[&str]) -> Result<Phases, PaperError> {
     let prepared = precondition(device, &clock, &experiment.run, &mut |_| ());
     prepared.map_err(|error| PaperError::Run(work.key.into(), error.into()))?;
     let mut phases = phases_of(work)?;
-    let (mut at, mut began, mut buffer) = (None, 0, vec![0; PIECE]);
+    let mut at = None;
+    let mut began = 0;
+    let mut buffer = vec![0; PIECE];
     for request in rival::requests(work)? {
         if let Some(number) = rival::mark(work, &request) {
             let now = clock.now();
@@ -159,7 +161,8 @@ pub fn serve(
     buffer: &mut [u8],
 ) -> Result<(), nandlab_block::BlockError> {
     let sector = u64::from(device.geometry().sector);
-    let (first, end) = (request.offset, request.offset + request.length);
+    let first = request.offset;
+    let end = request.offset + request.length;
     match request.op {
         Op::Flush => device.flush(),
         Op::Discard => device.discard(Lba(first / sector), request.length / sector),

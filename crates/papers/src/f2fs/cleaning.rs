@@ -118,8 +118,10 @@ fn cleaned(
         ..RewritesSpec::default()
     };
     let mut calls = Blank(Box::new(Rewrites::new(spec)?));
-    let (mut player, mut now, mut before, mut asked) =
-        (Player::new(Ino::ROOT), 0u64, Counts::default(), 0);
+    let mut player = Player::new(Ino::ROOT);
+    let mut now = 0u64;
+    let mut before = Counts::default();
+    let mut asked = 0;
     while let Some(call) = calls.next() {
         if calls.phase() == "fill" {
             before = fs.counts();

@@ -89,7 +89,8 @@ pub struct Sweeps {
 
 /// Runs the sweeps.
 pub fn run(study: &Study, cells: &Cells, watch: Watch<'_>) -> Result<Sweeps, PaperError> {
-    let (mut wanted, [nftl, bast, fast]) = (Vec::new(), TABLE_1);
+    let mut wanted = Vec::new();
+    let [nftl, bast, fast] = TABLE_1;
     let on = |layer: &Layer, options: Settings, more: &[String]| -> Vec<String> {
         let fixed = layer.settings.iter().chain(options);
         let fixed = fixed.map(ToString::to_string);

@@ -178,7 +178,8 @@ pub fn open(cells: &Cells) -> Exhibit {
 /// How long the flash lasts by mode: a block dies of erases, and these come of programs.
 pub fn wear(cells: &Cells) -> Exhibit {
     let row = |(at, with): (usize, usize)| {
-        let (copy, remap) = (&MODES[at], &MODES[with]);
+        let copy = &MODES[at];
+        let remap = &MODES[with];
         let of = |bench: Bench, mode: &Variant| {
             amplification(cells.of(bench, *bench.points().last().unwrap_or(&0), mode))
         };

@@ -187,7 +187,8 @@ impl Attaches {
             .collect();
         let count = points.len() as f64;
         let mean = |at: fn(&(f64, f64)) -> f64| points.iter().map(at).sum::<f64>() / count;
-        let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+        let x = mean(|p| p.0);
+        let y = mean(|p| p.1);
         let covariance: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
         covariance / points.iter().map(|p| (p.0 - x).powi(2)).sum::<f64>()
     }

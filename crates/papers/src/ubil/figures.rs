@@ -147,7 +147,8 @@ pub fn growth(attaches: &Attaches) -> Exhibit {
         let of = |sizes: &[Size], of: &dyn Fn(&Cell) -> f64| {
             format!("{:.2}", attaches.exponent(way, sizes, of))
         };
-        let (small, large) = (Size::small(), Size::large());
+        let small = Size::small();
+        let large = Size::large();
         vec![
             WAYS[way].name.to_string(),
             of(&small, &|cell| cell.clean.cost.page_reads as f64),
@@ -251,7 +252,8 @@ pub fn work(cells: &Cells) -> Exhibit {
 
 /// What a page of data takes longer on UBIL, and the operations that make it so.
 pub fn difference(cells: &Cells, chip: &ChipSpec) -> Exhibit {
-    let (timing, page) = (&chip.timing, chip.geometry.page);
+    let timing = &chip.timing;
+    let page = chip.geometry.page;
     let transfer = u64::from(page + timing.oob_bus_bytes) * timing.bus_ps_per_byte / 1000;
     let [program, read, erase] = [
         timing.program_ns + transfer,

@@ -181,7 +181,8 @@ fn on_rates(cells: &Cells, system: usize, at: usize) -> [Claim; 3] {
         let [ubi, ubil] = TABLE[phase];
         format!("{} {}", PHASES[phase].1, change(ubil / ubi))
     };
-    let (reads, writes) = ([0, 2, 4], [1, 3]);
+    let reads = [0, 2, 4];
+    let writes = [1, 3];
     let all: Vec<usize> = (0..PHASES.len()).collect();
     let verdict = |phases: &[usize], of: &dyn Fn(Sample) -> Verdict| {
         Verdict::all(phases.iter().map(|phase| of(over(*phase))))

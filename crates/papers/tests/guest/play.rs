@@ -77,8 +77,9 @@ fn stream(words: &[String]) -> Result<Box<dyn FileCalls>, Box<dyn Error>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     Ok(match words[..] {
         ["camera", shortest, longest, total] => {
-            let (photo_bytes_min, photo_bytes_max, total) =
-                (shortest.parse()?, longest.parse()?, Some(total.parse()?));
+            let photo_bytes_min = shortest.parse()?;
+            let photo_bytes_max = longest.parse()?;
+            let total = Some(total.parse()?);
             Box::new(CameraMs500::new(CameraSpec {
                 photo_bytes_min,
                 photo_bytes_max,
@@ -117,7 +118,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         _ => (stream(what)?, None),
     };
-    let (mut phase, mut begun) = ("", 0);
+    let mut phase = "";
+    let mut begun = 0;
     let mut player = Player {
         dir: Path::new(dir).into(),
         open: BTreeMap::new(),

@@ -46,7 +46,8 @@ impl ChipDescription {
         let mut section = document.section("chip");
         let base = base(&mut section)?;
         let known = base.as_ref();
-        let (load, save) = (section.path("load")?, section.path("save")?);
+        let load = section.path("load")?;
+        let save = section.path("save")?;
         let (mut geometry, spare) = geometry(
             &mut section,
             known.map(|spec| (&spec.geometry, spec.timing.oob_bus_bytes)),

@@ -14,10 +14,8 @@ pub(super) fn geometry(
     section: &mut Section,
     base: Option<(&Geometry, u32)>,
 ) -> Result<(Geometry, u32), DescriptionError> {
-    let (base, spare) = (
-        base.map(|(geometry, _)| geometry),
-        base.map(|(_, spare)| spare),
-    );
+    let spare = base.map(|(_, spare)| spare);
+    let base = base.map(|(geometry, _)| geometry);
     let Size(page) = section.needed("page", base.map(|g| Size(g.page.into())))?;
     let page = u32::try_from(page).map_err(|_| {
         section.refuse(

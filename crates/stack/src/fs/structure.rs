@@ -27,10 +27,8 @@ fn are_numbers(block: &[u8], blocks: u32) -> bool {
 fn are_names(block: &[u8]) -> bool {
     let mut at = 0;
     while let Some(head) = block.get(at..at + HEAD) {
-        let (length, name) = (
-            usize::from(u16::from_le_bytes([head[4], head[5]])),
-            usize::from(head[6]),
-        );
+        let length = usize::from(u16::from_le_bytes([head[4], head[5]]));
+        let name = usize::from(head[6]);
         if length < HEAD || !length.is_multiple_of(4) || name + HEAD > length {
             return false;
         }

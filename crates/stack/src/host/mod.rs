@@ -193,7 +193,8 @@ impl HostDescription {
 
     /// The chip's times with the driver's work, which the processor does itself while it waits.
     pub fn driven(&self, chip: &Timing) -> Timing {
-        let (operation, ecc) = (self.time(self.costs.flash), self.time(self.costs.ecc));
+        let operation = self.time(self.costs.flash);
+        let ecc = self.time(self.costs.ecc);
         Timing {
             read_ns: chip.read_ns + operation + ecc,
             program_ns: chip.program_ns + operation + ecc,

@@ -159,7 +159,8 @@ fn load<M: Mtd>(
         return Ok(None);
     };
     let leb = flash.shape.leb_bytes as usize;
-    let (mut found, mut data) = (Found::default(), vec![0; superblock.blocks.len() * leb]);
+    let mut found = Found::default();
+    let mut data = vec![0; superblock.blocks.len() * leb];
     for ((i, &(peb, _)), data) in superblock
         .blocks
         .iter()

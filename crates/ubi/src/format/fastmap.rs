@@ -160,7 +160,8 @@ impl<'a> Cursor<'a> {
     fn pool(&mut self) -> Result<Pool, FieldError> {
         let (at, bytes) = self.take(POOL, "pool")?;
         value(at, "pool magic", be32(bytes, 0), POOL_MAGIC)?;
-        let (size, max) = (be16(bytes, 4), be16(bytes, 6));
+        let size = be16(bytes, 4);
+        let max = be16(bytes, 6);
         rule(
             usize::from(size) <= FM_MAX_POOL,
             at + 4,

@@ -154,7 +154,8 @@ pub(crate) fn value(
     found: impl Into<u64>,
     expected: impl Into<u64>,
 ) -> Result<(), FieldError> {
-    let (found, expected) = (found.into(), expected.into());
+    let found = found.into();
+    let expected = expected.into();
     if found == expected {
         Ok(())
     } else {

@@ -121,7 +121,8 @@ impl Record {
                 Err(rule(false, at as u32, "empty record", bytes[at], "0").unwrap_err())
             });
         }
-        let (alignment, name_len) = (be32(bytes, 4), usize::from(be16(bytes, 14)));
+        let alignment = be32(bytes, 4);
+        let name_len = usize::from(be16(bytes, 14));
         rule(
             reserved <= limits.good,
             0,

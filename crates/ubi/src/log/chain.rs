@@ -69,16 +69,16 @@ fn newest<M: Mtd, T>(
     parse: impl Fn(&[u8]) -> Result<T, FieldError>,
     number: impl Fn(&T) -> u64,
 ) -> Result<Option<Newest<T>>, MtdError> {
-    let (mut best, mut sound, mut hurt) = (None::<T>, false, false);
+    let mut best = None::<T>;
+    let mut sound = false;
+    let mut hurt = false;
     for &peb in blocks {
         if flash.is_bad(peb)? {
             hurt = true;
             continue;
         }
-        let (mut page, written) = (
-            vec![0; flash.shape.page as usize],
-            pages_written(flash, peb)?,
-        );
+        let mut page = vec![0; flash.shape.page as usize];
+        let written = pages_written(flash, peb)?;
         for index in (0..written).rev() {
             let seen = flash.read_data(peb, index * flash.shape.page, &mut page)?;
             flash.cost.crc_bytes += page.len() as u64;
@@ -101,7 +101,8 @@ fn newest<M: Mtd, T>(
 
 /// Pages of a block that are written, which are its first ones.
 fn pages_written<M: Mtd>(flash: &mut Flash<M>, peb: u32) -> Result<u32, MtdError> {
-    let (mut low, mut high) = (0, flash.shape.leb_bytes / flash.shape.page);
+    let mut low = 0;
+    let mut high = flash.shape.leb_bytes / flash.shape.page;
     let mut page = vec![0; flash.shape.page as usize];
     while low < high {
         let middle = low + (high - low) / 2;
@@ -200,12 +201,14 @@ impl<M: Mtd> Ubi<M> {
                 break;
             }
             let chain = self.chain()?;
-            let (blocks, at) = ([chain.supers[0], chain.supers[1]], chain.next.unwrap_or(0));
+            let blocks = [chain.supers[0], chain.supers[1]];
+            let at = chain.next.unwrap_or(0);
             let entry = self.next_entry(blocks)?;
             let written = blocks
                 .into_iter()
                 .try_for_each(|peb| self.flash.write_data(peb, at, &entry));
-            let (page, end) = (self.flash.shape.page, self.flash.shape.leb_bytes);
+            let page = self.flash.shape.page;
+            let end = self.flash.shape.leb_bytes;
             match written {
                 Ok(()) => {
                     self.chain()?.next = Some(at + page).filter(|next| *next < end);
@@ -278,12 +281,11 @@ impl<M: Mtd> Ubi<M> {
                 chain.old.extend(old);
                 chain.anchor_next = Some(0);
             }
-            let (shape, chain) = (self.flash.shape, self.chain()?);
+            let shape = self.flash.shape;
+            let chain = self.chain()?;
             chain.number += 1;
-            let (own, at) = (
-                [chain.anchors[0], chain.anchors[1]],
-                chain.anchor_next.unwrap_or(0),
-            );
+            let own = [chain.anchors[0], chain.anchors[1]];
+            let at = chain.anchor_next.unwrap_or(0);
             let bytes = Anchor {
                 number: chain.number,
                 own,

@@ -83,7 +83,8 @@ impl<M: Mtd> Ubi<M> {
             Supers::Pair(_) => None,
             Supers::Chain(chain) => Some(chain.zone_reserve()),
         };
-        let (mut reserved, log) = (Vec::new(), self.log_options().blocks);
+        let mut reserved = Vec::new();
+        let log = self.log_options().blocks;
         for left in (1..=count).rev() {
             // A copy may stay for long, which a block of the zone must not: there the log goes.
             let reserve = reserve.filter(|_| left <= log);
@@ -98,7 +99,8 @@ impl<M: Mtd> Ubi<M> {
 
     /// False: it does not fit its blocks.
     fn try_commit(&mut self, reserved: &[u32], plan: Plan) -> Result<bool, UbiError> {
-        let (sqnum, image_seq) = (self.sqnum, self.flash.image_seq);
+        let sqnum = self.sqnum;
+        let image_seq = self.flash.image_seq;
         let without_future = self.options.seeded_bug == Some(SeededBug::NoFuture);
         let log = self.log()?;
         if log.current.number > 0 && !without_future {

@@ -178,7 +178,8 @@ fn parse_block(bytes: &[u8], at: u32, lines: &[Line], shape: &Shape) -> Result<E
         });
     }
     rule(bytes[1] <= 1, at + 1, "copy flag", bytes[1], "0 or 1")?;
-    let (volume, lnum) = (be32(bytes, 8), be32(bytes, 12));
+    let volume = be32(bytes, 8);
+    let lnum = be32(bytes, 12);
     let Some(line) = lines
         .iter()
         .find(|line| line.id == volume && lnum < line.reserved)
@@ -293,7 +294,8 @@ impl Index {
 
     /// How long an index is that begins with this page; none if it does not look like one.
     pub fn length(page: &[u8], shape: &Shape) -> Option<usize> {
-        let (leaves, lines) = (be32(page, 16), be32(page, 20));
+        let leaves = be32(page, 16);
+        let lines = be32(page, 20);
         let fine = be32(page, 0) == INDEX_MAGIC
             && leaves <= shape.pebs.saturating_mul(2).saturating_add(2)
             && lines <= 129;
@@ -303,7 +305,8 @@ impl Index {
     /// From flash.
     pub fn parse(bytes: &[u8], commit: u64, shape: &Shape) -> Result<Self, FieldError> {
         value(0, "index magic", be32(bytes, 0), INDEX_MAGIC)?;
-        let (leaves, lines) = (be32(bytes, 16), be32(bytes, 20));
+        let leaves = be32(bytes, 16);
+        let lines = be32(bytes, 20);
         let length = index_bytes(leaves as usize, lines as usize);
         rule(
             length <= bytes.len(),

@@ -83,7 +83,8 @@ impl<M: Mtd> Ubi<M> {
 
     /// The entry as on flash, numbered, in these super blocks.
     pub(super) fn next_entry(&mut self, blocks: [u32; 2]) -> Result<Vec<u8>, UbiError> {
-        let (shape, ecs) = (self.flash.shape, blocks.map(|peb| self.wear.ec(peb)));
+        let shape = self.flash.shape;
+        let ecs = blocks.map(|peb| self.wear.ec(peb));
         let log = self.log()?;
         log.current.number += 1;
         (log.current.blocks, log.current.ecs) = (blocks, ecs);

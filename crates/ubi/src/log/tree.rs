@@ -221,7 +221,8 @@ pub(super) fn read_page<M: Mtd, T>(
     parse: impl Fn(&[u8], &Shape) -> Result<T, FieldError>,
 ) -> Result<Option<(T, bool)>, MtdError> {
     let shape = flash.shape;
-    let (per_block, mut bytes) = (shape.leb_bytes / shape.page, vec![0; shape.page as usize]);
+    let per_block = shape.leb_bytes / shape.page;
+    let mut bytes = vec![0; shape.page as usize];
     for (i, copy) in present.chunks(present.len().div_ceil(2).max(1)).enumerate() {
         let Some(&peb) = copy.get((at / per_block) as usize) else {
             return Ok(None);
@@ -376,10 +377,8 @@ impl<M: Mtd> Ubi<M> {
 
     /// Reads a leaf with free blocks if few are known.
     pub(crate) fn wake_free(&mut self) -> Result<(), UbiError> {
-        let (few, blocks) = (
-            self.wear.free_count() < FREE_KNOWN,
-            leaf_counts(&self.flash.shape, 0)[0],
-        );
+        let few = self.wear.free_count() < FREE_KNOWN;
+        let blocks = leaf_counts(&self.flash.shape, 0)[0];
         let Some(tree) = self.tree().filter(|tree| few && tree.sleeps()) else {
             return Ok(());
         };

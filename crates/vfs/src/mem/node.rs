@@ -31,7 +31,8 @@ pub(super) struct Node {
 
 impl Node {
     pub fn new(kind: FileType, mode: u16, owner: (u32, u32), body: Body, by: Caller) -> Self {
-        let (links, now) = (if kind == FileType::Directory { 2 } else { 1 }, by.now);
+        let links = if kind == FileType::Directory { 2 } else { 1 };
+        let now = by.now;
         let xattrs = BTreeMap::new();
         Self {
             kind,

@@ -173,7 +173,8 @@ impl Model {
 
     /// Compares the whole trees.
     pub fn compare<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Result<(), Mismatch> {
-        let (expected, found) = (tree::snapshot(&mut self.judge), tree::snapshot(fs));
+        let expected = tree::snapshot(&mut self.judge);
+        let found = tree::snapshot(fs);
         let (expected, found) = match (expected, found) {
             (Ok(expected), Ok(found)) => (expected, found),
             (expected, found) => return self.same("snapshot", &expected.err(), &found.err()),
@@ -217,7 +218,8 @@ impl Model {
         if expected == found {
             return Ok(());
         }
-        let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
+        let expected = format!("{expected:?}");
+        let found = format!("{found:?}");
         Err(Mismatch {
             seed: self.seed,
             step: self.step,
@@ -244,7 +246,8 @@ impl Model {
     /// stored.
     fn essence(&self, attr: &Attr) -> Attr {
         let rules = &self.rules;
-        let (directory, root) = (attr.kind == FileType::Directory, attr.ino == Ino::ROOT);
+        let directory = attr.kind == FileType::Directory;
+        let root = attr.ino == Ino::ROOT;
         Attr {
             ino: Ino::ROOT,
             mode: if rules.modes && !root { attr.mode } else { 0 },

@@ -194,7 +194,8 @@ impl Bonnie {
             places: rng(spec.seed, "bonnie places"),
             spec,
         };
-        let (mut script, mut exists) = (Script::new(), false);
+        let mut script = Script::new();
+        let mut exists = false;
         for phase in run.spec.phases.iter().copied() {
             run.plan(phase, &mut exists, &mut script);
         }
@@ -248,7 +249,8 @@ impl Benchmark for Run {
         let compute = |each: u64| FileCall::Compute {
             instructions: each * buffer,
         };
-        let (at, chunk) = (n * spec.chunk, spec.chunk);
+        let at = n * spec.chunk;
+        let chunk = spec.chunk;
         match phase {
             BonniePhase::Putc => {
                 let write = FILE.write(start, buffer, PUTC);

@@ -177,7 +177,8 @@ mod tests {
         for phase in ["create-in-order", "stat-in-order", "remove-in-order"] {
             assert_eq!(numbers(phase), ordered, "{phase}");
         }
-        let (found, removed) = (numbers("stat-at-random"), numbers("remove-at-random"));
+        let found = numbers("stat-at-random");
+        let removed = numbers("remove-at-random");
         assert!(found != removed && !found.is_sorted() && !removed.is_sorted());
         let sorted = |mut numbers: Vec<u32>| {
             numbers.sort_unstable();

@@ -116,7 +116,8 @@ impl Contents {
             Look::Text => *WORDS[(mix(key, index) >> 58) as usize],
             Look::Zero => [0; WORD],
         };
-        let (into, first) = ((offset % WORD as u64) as usize, offset / WORD as u64);
+        let into = (offset % WORD as u64) as usize;
+        let first = offset / WORD as u64;
         let (head, rest) = buf.split_at_mut(if into == 0 {
             0
         } else {

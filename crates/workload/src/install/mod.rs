@@ -110,7 +110,8 @@ impl InstallSpec {
 
     /// The application of a file, and its number there.
     fn place(&self, file: FileId) -> (u64, u64) {
-        let (file, each) = (u64::from(file.0), FIRST + self.files);
+        let file = u64::from(file.0);
+        let each = FIRST + self.files;
         (file / each, file % each)
     }
 }

@@ -219,10 +219,8 @@ impl IozoneSpec {
         before: &[FileCall],
         script: &mut Script<Pass>,
     ) {
-        let (fsync, close) = (
-            FileCall::Fsync { file: FILE },
-            FileCall::Close { file: FILE },
-        );
+        let fsync = FileCall::Fsync { file: FILE };
+        let close = FileCall::Close { file: FILE };
         if pass == Pass::Write(WRITTEN) {
             script.calls(SET_UP, trial());
         }
@@ -246,11 +244,10 @@ impl IozoneSpec {
 /// Tries whether a file can be made, cut and removed; then makes it.
 fn trial() -> [FileCall; 6] {
     let file = FILE;
-    let (create, close) = (FileCall::Create { file }, FileCall::Close { file });
-    let (cut, remove) = (
-        FileCall::Truncate { file, length: 0 },
-        FileCall::Remove { file },
-    );
+    let create = FileCall::Create { file };
+    let close = FileCall::Close { file };
+    let cut = FileCall::Truncate { file, length: 0 };
+    let remove = FileCall::Remove { file };
     [create, cut, close, remove, create, close]
 }
 
@@ -302,7 +299,8 @@ impl Benchmark for Run {
             Pass::RecordRewrite => (0, Some(RECORD + n as u32)),
             Pass::StrideRead => (self.stride.draw(), None),
         };
-        let (offset, length) = (number * self.spec.record, self.spec.record);
+        let offset = number * self.spec.record;
+        let length = self.spec.record;
         let Some(version) = version else {
             calls.push_back(FILE.read(offset, length));
             return;

@@ -112,7 +112,8 @@ impl Rewrites {
     /// The run that `spec` describes, if that passes its [`check`](RewritesSpec::check).
     pub fn new(spec: RewritesSpec) -> Result<Self, SpecError> {
         spec.check()?;
-        let (script, contents) = (spec.plan(), Contents::new(spec.seed));
+        let script = spec.plan();
+        let contents = Contents::new(spec.seed);
         let places = rng(spec.seed, "rewritten places");
         let run = Run { spec, places };
         Ok(Self(Scripted::new(script, contents, run)))
@@ -137,10 +138,8 @@ impl RewritesSpec {
         let spread = self.spread / self.record;
         script.pass(ALL, rewrite(self.files, 1), spread);
         script.calls(ALL, fsyncs(self.files));
-        let (count, records) = (
-            if self.everywhere { self.files } else { 1 },
-            self.round / self.record,
-        );
+        let count = if self.everywhere { self.files } else { 1 };
+        let records = self.round / self.record;
         for round in 0..self.rounds {
             let version = (1 + spread + round * records) as u32;
             script.pass(ROUNDS, rewrite(count, version), records);
@@ -191,7 +190,9 @@ mod tests {
 
     #[test]
     fn the_default_writes_what_the_publication_did() {
-        let (mut bytes, mut to_first, mut places) = ([0u64; 3], 0u64, Vec::new());
+        let mut bytes = [0u64; 3];
+        let mut to_first = 0u64;
+        let mut places = Vec::new();
         let mut rewrites = Rewrites::new(RewritesSpec {
             record: 65_536,
             ..RewritesSpec::default()

@@ -153,7 +153,8 @@ impl Transactions {
     }
 
     fn fill_journal(&self, version: u32, calls: &mut Calls) {
-        let (file, page) = (JOURNAL, self.spec.page);
+        let file = JOURNAL;
+        let page = self.spec.page;
         if self.spec.mode == JournalMode::Delete {
             calls.push_back(FileCall::Create { file });
         }
@@ -172,7 +173,8 @@ impl Transactions {
     }
 
     fn end(&self, version: u32, calls: &mut Calls) {
-        let (file, sync) = (JOURNAL, FileCall::Fdatasync { file: JOURNAL });
+        let file = JOURNAL;
+        let sync = FileCall::Fdatasync { file: JOURNAL };
         match self.spec.mode {
             JournalMode::Delete => {
                 calls.extend([FileCall::Close { file }, FileCall::Remove { file }])

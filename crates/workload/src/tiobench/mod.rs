@@ -167,12 +167,14 @@ impl Benchmark for TiobenchSpec {
 
     /// The call of one block.
     fn item(&mut self, phase: TiobenchPhase, n: u64, calls: &mut Calls) {
-        let (thread, n) = (n % self.threads, n / self.threads);
+        let thread = n % self.threads;
+        let n = n / self.threads;
         let place = match phase.in_order() {
             true => n,
             false => mix(mix(mix(self.seed, thread), phase as u64), n) % self.blocks(),
         };
-        let (file, offset) = (FileId(thread as u32), place * self.block);
+        let file = FileId(thread as u32);
+        let offset = place * self.block;
         calls.push_back(match phase {
             // Each rewriting of a block has a version of its own.
             TiobenchPhase::Write => file.write(offset, self.block, 1),

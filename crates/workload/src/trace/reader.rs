@@ -303,10 +303,8 @@ mod tests {
     fn forced_and_preflushed_writes_become_several_requests() {
         let text = "8,0 0 1 1.000000000 1 Q FWFS 8 + 8 [jbd2]\n8,0 0 2 1.000000001 1 Q WFS 16 + 8 [jbd2]\n8,0 0 3 1.000000002 1 Q R 0 + 1 [x]\n";
         let (requests, counts) = read(text, Format::Blkparse, Options::default());
-        let (write, flush) = (
-            |at, offset| request(Op::Write, at, offset, 4096),
-            Request::flush,
-        );
+        let write = |at, offset| request(Op::Write, at, offset, 4096);
+        let flush = Request::flush;
         assert_eq!(
             requests,
             [

@@ -152,7 +152,8 @@ impl Database {
 
     fn transaction(&mut self, number: u64, calls: &mut Calls) {
         self.draw();
-        let (version, page) = (1 + number as u32, self.spec.page);
+        let version = 1 + number as u32;
+        let page = self.spec.page;
         for at in &self.pages {
             calls.push_back(match self.logged.get(at) {
                 Some(frame) => LOG.read(self.frame(*frame) + FRAME, page),

@@ -93,7 +93,8 @@ fn e2fsck<D: BlockDevice>(disk: &mut D, how: &str) -> Result<(i32, String), Volu
 /// Puts a disk into a file; zeros take no space.
 fn save<D: BlockDevice>(disk: &mut D, file: &mut File) -> Result<(), VolumeError> {
     const STEP: usize = 64 << 10;
-    let (bytes, sector) = (disk.geometry().bytes(), u64::from(disk.geometry().sector));
+    let bytes = disk.geometry().bytes();
+    let sector = u64::from(disk.geometry().sector);
     file.set_len(bytes)?;
     for at in (0..bytes).step_by(STEP) {
         let mut data = vec![0; STEP.min((bytes - at) as usize)];

@@ -63,10 +63,8 @@ impl fmt::Display for Call {
 
 /// The bytes that `play` writes: half of the seeds give what cannot be compressed.
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let (words, mask) = (
-        if seed % 4 == 2 { 8 } else { u64::MAX },
-        if seed % 4 == 3 { 3 } else { 0xFF },
-    );
+    let words = if seed % 4 == 2 { 8 } else { u64::MAX };
+    let mask = if seed % 4 == 3 { 3 } else { 0xFF };
     let word = |index: u64| {
         let word = seed
             .wrapping_add(index % words + 1)
@@ -334,7 +332,8 @@ impl Iterator for Calls {
             return Some(self.create());
         }
         let file = self.dice(0, self.files.len() as u64) as usize;
-        let (size, path) = (self.files[file].size, self.files[file].names[0].clone());
+        let size = self.files[file].size;
+        let path = self.files[file].names[0].clone();
         if live > self.load.live_bytes || self.files.len() > self.load.files {
             return Some(self.remove(file));
         }
@@ -342,7 +341,8 @@ impl Iterator for Calls {
             0..9 => self.create(),
             9..40 if size < self.load.file_bytes => self.write(file, size, 1 + self.dice(4, 9000)),
             40..72 => {
-                let (offset, len) = (self.dice(4, size + 1), 1 + self.dice(7, 5000));
+                let offset = self.dice(4, size + 1);
+                let len = 1 + self.dice(7, 5000);
                 self.write(file, offset, len)
             }
             72..75 if size + 9000 < self.load.file_bytes => {

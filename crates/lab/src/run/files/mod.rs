@@ -288,7 +288,8 @@ fn play(
         expected: Expected::new(calls.contents()),
         actors: Actors::new(described.memory.as_ref(), &clock),
     };
-    let (mut meter, mut phases) = (Meter::new(experiment.run.series_interval), Phases::new());
+    let mut meter = Meter::new(experiment.run.series_interval);
+    let mut phases = Phases::new();
     let mut latencies = Vec::new();
     stream.borrow_mut().begin(parts);
     while let Some(call) = calls.next() {
@@ -385,7 +386,8 @@ impl Program<'_> {
         calls: &dyn FileCalls,
         call: &FileCall,
     ) -> Result<(), RunError> {
-        let (from, cost) = (self.clock.now(), self.costs.of_call(call));
+        let from = self.clock.now();
+        let cost = self.costs.of_call(call);
         self.calls_ns += cost;
         if let FileCall::Compute { .. } = call {
             self.actors

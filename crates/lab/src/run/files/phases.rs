@@ -175,8 +175,9 @@ mod tests {
 
     #[test]
     fn a_phase_ends_with_its_last_call_and_counts_below_until_the_next_begins() {
-        let (mut phases, mut tally, mut below) =
-            (Phases::new(), Tally::default(), Below::default());
+        let mut phases = Phases::new();
+        let mut tally = Tally::default();
+        let mut below = Below::default();
         let file = FileId(1);
         tally.of(Cause::Host).programs = 100;
         assert!(phases.is_new("write"));

@@ -37,7 +37,8 @@ impl Stream {
     /// On a partition from byte `start` on, in sectors of so many bytes; keeps the requests if told
     /// so.
     pub fn new(keep: bool, start: u64, sector: u64) -> Self {
-        let (group, below) = ("files", Below::default());
+        let group = "files";
+        let below = Below::default();
         Self {
             stage: Stage::Mount,
             keep,
@@ -110,21 +111,17 @@ impl Stream {
         let Some((parts, writes)) = &mut self.volume else {
             return;
         };
-        let (first, below, mut met) = (
-            request.offset / self.sector,
-            &mut self.below,
-            BTreeSet::new(),
-        );
+        let first = request.offset / self.sector;
+        let below = &mut self.below;
+        let mut met = BTreeSet::new();
         let is_write = request.op == Op::Write;
         parts.split(
             (first, self.sector, data),
             self.group,
             &mut |region, sectors| {
                 let traffic = below.parts.entry(region).or_default();
-                let (times, bytes) = (
-                    u64::from(met.insert(region)),
-                    (sectors.end - sectors.start) * self.sector,
-                );
+                let times = u64::from(met.insert(region));
+                let bytes = (sectors.end - sectors.start) * self.sector;
                 if is_write {
                     (traffic.writes, traffic.bytes_written) =
                         (traffic.writes + times, traffic.bytes_written + bytes);

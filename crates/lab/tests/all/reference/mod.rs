@@ -296,7 +296,9 @@ fn costs() -> String {
         `assumed`.\n\n| key | cost | basis |\n|---|---|---|\n"
     );
     for cost in built_in_costs(PLATFORM).unwrap() {
-        let (key, value, unit) = (cost.key, cost.value, cost.unit);
+        let key = cost.key;
+        let value = cost.value;
+        let unit = cost.unit;
         writeln!(text, "| `{key}` | {value} {unit} | {} |", cost.label.name()).unwrap();
     }
     text

@@ -38,7 +38,8 @@ impl Lab {
     pub fn exits(&self, status: i32, args: &[&str]) -> (String, String) {
         let output = self.nandlab(args);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let out = text(&output.stdout);
+        let err = text(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{args:?}: {out}{err}");
         (out, err)
     }

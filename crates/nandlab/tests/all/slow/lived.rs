@@ -155,10 +155,8 @@ fn a_clone_a_build_and_a_package_in_each_image_are_read_equal_by_the_kernel() {
     repository(&origin);
     let package = package(scratch.path());
     for format in &FORMATS {
-        let (image, dir) = (
-            scratch.path().join(format.0),
-            scratch.path().join(format!("{}.dir", format.0)),
-        );
+        let image = scratch.path().join(format.0);
+        let dir = scratch.path().join(format!("{}.dir", format.0));
         fs::create_dir(&dir).unwrap();
         run(Command::new(NANDLAB)
             .args(["image", "create", "--format", format.0, "--size", "160MiB"])
@@ -257,15 +255,14 @@ print(base.execute('pragma integrity_check').fetchone()[0], base.execute('select
 fn transactions_that_sqlite_has_committed_are_there_when_writer_and_command_are_killed() {
     let scratch = tempfile::tempdir().unwrap();
     for format in &FORMATS {
-        let (image, dir) = (
-            scratch.path().join(format.0),
-            scratch.path().join(format!("{}.dir", format.0)),
-        );
+        let image = scratch.path().join(format.0);
+        let dir = scratch.path().join(format!("{}.dir", format.0));
         fs::create_dir(&dir).unwrap();
         run(Command::new(NANDLAB)
             .args(["image", "create", "--format", format.0, "--size", "64MiB"])
             .arg(&image));
-        let (mut committed, mut most) = (0_u64, 0);
+        let mut committed = 0_u64;
+        let mut most = 0;
         for round in 0..4 {
             let mount = Mount::new(&image, &dir);
             let base = dir.join("base.db");

@@ -69,7 +69,8 @@ impl Drop for Mount<'_> {
 
 /// Stacks of 64 MiB that are saved, and what brings them back.
 fn stacks(dir: &Path) -> [(&'static str, std::path::PathBuf, String, String); 4] {
-    let (page, bare) = ("[ftl]\nscheme = \"page\"\n", "[ftl]\nscheme = \"none\"\n");
+    let page = "[ftl]\nscheme = \"page\"\n";
+    let bare = "[ftl]\nscheme = \"none\"\n";
     [
         ("ext3", page),
         ("f2fs", page),
@@ -130,10 +131,8 @@ fn assert_same(one: &Path, other: &Path) {
 fn what_programs_leave_in_each_stack_is_there_when_the_saved_chip_is_mounted_again() {
     let scratch = tempfile::tempdir().unwrap();
     for (fs, stack, save, load) in stacks(scratch.path()) {
-        let (dir, model) = (
-            scratch.path().join(format!("{fs}.dir")),
-            scratch.path().join(format!("{fs}.model")),
-        );
+        let dir = scratch.path().join(format!("{fs}.dir"));
+        let model = scratch.path().join(format!("{fs}.model"));
         [&dir, &model]
             .iter()
             .for_each(|dir| fs::create_dir(dir).unwrap());
@@ -213,11 +212,9 @@ fn a_stack_without_a_file_system_is_refused() {
 #[test]
 fn an_image_is_mounted_for_writing_once_and_edited_by_nobody_else() {
     let scratch = tempfile::tempdir().unwrap();
-    let (image, dir, other) = (
-        scratch.path().join("image"),
-        scratch.path().join("dir"),
-        scratch.path().join("other"),
-    );
+    let image = scratch.path().join("image");
+    let dir = scratch.path().join("dir");
+    let other = scratch.path().join("other");
     [&dir, &other]
         .iter()
         .for_each(|dir| fs::create_dir(dir).unwrap());
@@ -297,11 +294,9 @@ const MEDDLING: [Meddling; 4] = [
 #[test]
 fn an_image_that_others_cut_replace_or_delete_below_its_mount_ends_it_with_a_message() {
     let scratch = tempfile::tempdir().unwrap();
-    let (image, dir, tree) = (
-        scratch.path().join("image"),
-        scratch.path().join("dir"),
-        scratch.path().join("tree"),
-    );
+    let image = scratch.path().join("image");
+    let dir = scratch.path().join("dir");
+    let tree = scratch.path().join("tree");
     [&dir, &tree]
         .iter()
         .for_each(|dir| fs::create_dir(dir).unwrap());

@@ -110,7 +110,8 @@ impl<'a> Recorded<'a> {
     /// As many blocks as a run has, at random between its first and its last.
     fn moved(&mut self, run: &[Request], requests: &mut Vec<Request>) {
         let place = |block: u64| self.data.partition_point(|known| *known < block);
-        let (first, last) = (run[0].offset / BLOCK, run[run.len() - 1].offset / BLOCK);
+        let first = run[0].offset / BLOCK;
+        let last = run[run.len() - 1].offset / BLOCK;
         let places = place(first)..place(last) + 1;
         let blocks: u64 = run.iter().map(|request| request.length / BLOCK).sum();
         let mut drawn = BTreeSet::new();

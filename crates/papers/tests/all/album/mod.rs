@@ -152,7 +152,8 @@ impl Album {
         tape: Tape,
         spec: &CameraSpec,
     ) -> Self {
-        let (mut camera, mut calls) = (CameraMs500::new(spec.clone()).unwrap(), 0);
+        let mut camera = CameraMs500::new(spec.clone()).unwrap();
+        let mut calls = 0;
         let mut expected = Expected::new(camera.contents());
         let mut now = || {
             calls += 1;

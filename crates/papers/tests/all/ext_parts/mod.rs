@@ -185,10 +185,8 @@ impl Volume {
             match record {
                 Record::Flush => counts.flushes += 1,
                 Record::Write { lba, data } => {
-                    let (first, left) = (
-                        lba.0 as usize * 512 / self.block,
-                        lba.0 as usize * 512 % self.block + data.len() % self.block,
-                    );
+                    let first = lba.0 as usize * 512 / self.block;
+                    let left = lba.0 as usize * 512 % self.block + data.len() % self.block;
                     assert_eq!(left, 0, "whole blocks: {lba}, {} bytes", data.len());
                     for (number, block) in (first as u32..).zip(data.chunks(self.block)) {
                         *counts.blocks.entry(self.part(number, block)).or_default() += 1;

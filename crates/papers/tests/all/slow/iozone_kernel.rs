@@ -108,7 +108,8 @@ impl Case {
             ..nandlab_ext::Options::default()
         };
         let mut ext = Ext::mount(reel.clone(), options).unwrap();
-        let (mut calls, mut millis) = (self.iozone(), 0);
+        let mut calls = self.iozone();
+        let mut millis = 0;
         let mut expected = Expected::new(calls.contents());
         let mut now = || {
             millis += 1;
@@ -159,12 +160,11 @@ fn theirs(cases: &[Case]) -> (String, Vec<Reel>) {
     let player = env!("CARGO_BIN_EXE_play-files");
     let mut guest = oracle.guest().program(player).timeout(PATIENCE);
     let mut script = String::from("mp ext4; echo 360000 >/proc/sys/vm/dirty_writeback_centisecs\n");
-    let (mut reels, mut servers) = (Vec::new(), Vec::new());
+    let mut reels = Vec::new();
+    let mut servers = Vec::new();
     for (case, drive) in cases.iter().zip('a'..) {
-        let (reel, socket) = (
-            Reel::new(case.volume()),
-            sockets.path().join(drive.to_string()),
-        );
+        let reel = Reel::new(case.volume());
+        let socket = sockets.path().join(drive.to_string());
         let options = Options {
             dropped: Some(Arc::new(|why| panic!("a client was dropped: {why}"))),
             ..Options::default()
@@ -172,7 +172,9 @@ fn theirs(cases: &[Case]) -> (String, Vec<Reel>) {
         let disk = SharedDisk::new(Box::new(reel.clone()));
         servers.push(Server::start(disk, &Address::Unix(socket.clone()), options).unwrap());
         guest = guest.disk(Disk::Nbd { socket });
-        let (data, bytes, record) = (case.data, IozoneSpec::default().bytes, case.record);
+        let data = case.data;
+        let bytes = IozoneSpec::default().bytes;
+        let record = case.record;
         script += &format!(
             "mount -t ext3 -o data={data},commit=1000 /dev/vd{drive} /mnt && {player} /mnt iozone {bytes} {record} && umount /mnt || exit 1\n"
         );

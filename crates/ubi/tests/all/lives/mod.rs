@@ -272,7 +272,8 @@ impl Model {
                     .any(|pages| pages.iter().zip(&seen).all(|(a, b)| Some(*a) == *b));
             // A torn page reads as erased or not at all; pages before it are there.
             let torn = block.since.windows(2).any(|pair| {
-                let (before, with) = (&pair[0], &pair[1]);
+                let before = &pair[0];
+                let with = &pair[1];
                 let appended = before.iter().zip(with).all(|(a, b)| a == b || *a == 0);
                 appended
                     && before
@@ -376,7 +377,8 @@ pub fn live(spec: ChipSpec, options: Options, others: u32, ops: u32, name: &str)
     let seed = spec.seed;
     let mut random = rng(seed, name);
     let (ubi, mut model) = device(Chip::new(spec).unwrap(), options, others);
-    let (mut outcome, mut chip) = (Outcome::default(), ubi.into_medium());
+    let mut outcome = Outcome::default();
+    let mut chip = ubi.into_medium();
     while outcome.done < ops {
         let base = chip.fork().unwrap();
         chip = base.fork().unwrap();

@@ -74,7 +74,8 @@ impl Campaign {
         let workers = thread::available_parallelism().map_or(1, |count| count.get() as u64);
         thread::scope(|scope| {
             for worker in 0..workers {
-                let (case, tally) = (&case, &tally);
+                let case = &case;
+                let tally = &tally;
                 scope.spawn(move || {
                     for number in (worker..count).step_by(workers as usize) {
                         case(nandlab_sim::mix(seed, number), tally);

@@ -116,7 +116,10 @@ impl Table {
             PathBuf::new()
         };
         let ubi_reader = whole.then(|| installed(UBI_READER, "ubireader_extract_images"));
-        let (create, extract, harmed, volumes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let create = Vec::new();
+        let extract = Vec::new();
+        let harmed = Vec::new();
+        let volumes = Vec::new();
         Self {
             scratch,
             whole,
@@ -159,7 +162,8 @@ impl Table {
     }
 
     fn run(&self, script: &str, format: &Format, image: &Path, out: &Path) -> tools::End {
-        let (tree, dump) = (self.source(format), PathBuf::from(&self.dump));
+        let tree = self.source(format);
+        let dump = PathBuf::from(&self.dump);
         run(
             script,
             &[

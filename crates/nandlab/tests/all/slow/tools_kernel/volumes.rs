@@ -45,7 +45,8 @@ pub fn rows(
     program: Option<&Path>,
 ) -> Vec<(&'static str, Vec<String>)> {
     let states = states(scratch, jffs2);
-    let (image, out) = (scratch.join("ubi"), scratch.join("volumes"));
+    let image = scratch.join("ubi");
+    let out = scratch.join("volumes");
     let chosen = TOOLS
         .iter()
         .filter(|(_, script)| program.is_some() || !script.contains("$UBIREADER"));
@@ -91,10 +92,8 @@ fn taken(out: &Path, name: &str) -> Option<Vec<u8>> {
     let mut places: Vec<PathBuf> = vec![out.into()];
     while let Some(place) = places.pop() {
         for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
-            let (path, file) = (
-                entry.path(),
-                entry.file_name().to_string_lossy().into_owned(),
-            );
+            let path = entry.path();
+            let file = entry.file_name().to_string_lossy().into_owned();
             if path.is_dir() {
                 places.push(path);
             } else if file == name || file.contains(&format!("_vol-{name}.")) {
@@ -138,7 +137,8 @@ fn states(scratch: &Path, jffs2: &Path) -> Vec<(Vec<u8>, Contents)> {
         );
     }
     std::fs::write(scratch.join("volumes.ini"), config).expect("room");
-    let (image, config) = (scratch.join("ubi"), scratch.join("volumes.ini"));
+    let image = scratch.join("ubi");
+    let config = scratch.join("volumes.ini");
     let end = run(
         "$NANDLAB image ubinize -p 128K -m 2048 $IMAGE $CONFIG",
         &[("IMAGE", &image), ("CONFIG", &config)],
