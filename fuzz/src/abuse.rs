@@ -118,7 +118,7 @@ struct Campaign {
     told: Mutex<Told>,
 }
 
-/// What was seen.
+/// The output and exit status of a run.
 #[derive(Default)]
 struct Told {
     /// Runs by verb and exit status.
@@ -179,7 +179,7 @@ impl Campaign {
     }
 }
 
-/// One worker's files.
+/// The files of one worker.
 struct Bench<'a> {
     campaign: &'a Campaign,
     scratch: &'a Path,
@@ -240,7 +240,6 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Runs one verb.
     fn run(&self, words: &[&str], image: &Path, number: u64) -> io::Result<i32> {
         let words_in = |word: &&str| match *word {
             "IMAGE" => image.into(),

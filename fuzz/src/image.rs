@@ -72,7 +72,6 @@ pub fn medium(script: Script<'_>) -> (Medium, ImageFormat) {
     }
 }
 
-/// One run.
 pub fn run(input: &[u8]) {
     let script = Script::new(input);
     let (medium, format) = medium(script);

@@ -28,7 +28,6 @@ const PROCESS_MIB_MAX: u32 = 1024;
 /// Lines that are shown of a finding.
 const TAIL: usize = 60;
 
-/// The verb.
 pub fn run(words: &[String]) -> Outcome {
     let (target, what, seed) = match words {
         [target, what] => (target, what, "1"),

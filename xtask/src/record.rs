@@ -36,7 +36,6 @@ const FILES: u64 = 300;
 /// Lines of a trace without a request: the heading, `add`, `open`, `close`.
 const IDLE_LINES: u64 = 4;
 
-/// The verb.
 pub fn run(words: &[String]) -> Outcome {
     match words {
         [] => {}

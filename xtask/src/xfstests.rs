@@ -67,7 +67,6 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The group of tests that can harm the machine.
 const DANGEROUS: &str = "dangerous";
 
-/// The verb.
 pub fn run(words: &[String]) -> Outcome {
     let [checkout, asked @ ..] = words else {
         return Err("expected CHECKOUT [STACK] [TEST...]".into());

@@ -14,7 +14,7 @@ use alloc::{
 };
 use core::ops::RangeBounds;
 
-/// A dirty block.
+/// A block that the medium does not hold yet.
 #[derive(Clone, Debug)]
 struct Dirty<T, B, M> {
     data: B,

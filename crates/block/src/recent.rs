@@ -11,7 +11,7 @@ use core::ops::RangeBounds;
 pub struct Recent<K, V> {
     young: Generation<K, V>,
     old: Generation<K, V>,
-    /// Of one generation.
+    /// The capacity of one generation.
     room: usize,
     /// What was asked for last, and its slot among the young.
     last: Option<(K, usize)>,
@@ -109,7 +109,7 @@ impl<K: Ord + Copy, V> Recent<K, V> {
         self.keep(key, value);
     }
 
-    /// Takes one out.
+    /// Removes an entry and returns its value.
     pub fn remove(&mut self, key: K) -> Option<V> {
         self.last.take_if(|(last, _)| *last == key);
         self.young.remove(key).or_else(|| self.old.remove(key))

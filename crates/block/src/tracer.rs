@@ -6,7 +6,7 @@ use crate::{BlockError, Hook, Hooked, Request};
 /// A request and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What was asked.
+    /// The request as the caller made it.
     pub request: Request,
     /// What came of it.
     pub outcome: Result<(), BlockError>,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// their prefixes costs little.
 const PIECES: usize = 8;
 
-/// Where runs begin.
+/// The walker that says where runs begin.
 pub(crate) struct Bench<'a, S: Subject> {
     pub walker: Walker<'a, S>,
     /// The formatted chip, and the oracle for it.

@@ -51,7 +51,6 @@ impl Cut {
         }
     }
 
-    /// In words.
     pub(crate) fn describe(self, log: &[LoggedOp], geometry: &Geometry) -> String {
         let moment = match self.phase {
             Phase::Before => "before",

@@ -12,7 +12,7 @@ use std::{fmt, str::FromStr};
 /// The name of one state of an exploration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Id {
-    /// Of the exploration.
+    /// The seed of the exploration that found it.
     pub seed: u64,
     /// None, one or two cuts.
     pub cuts: Vec<Cut>,
@@ -40,11 +40,11 @@ impl Id {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("state name `{text}`: found `{found}`, expected {expected}")]
 pub struct IdError {
-    /// The whole text.
+    /// The text that is not an id.
     pub text: String,
     /// The part that is wrong.
     pub found: String,
-    /// What would do.
+    /// The form that an id has.
     pub expected: &'static str,
 }
 

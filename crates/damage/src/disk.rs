@@ -12,7 +12,7 @@ const SECTOR: usize = 512;
 /// A good volume, and where its structure lies.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    /// The volume.
+    /// The volume in memory.
     pub ram: Ram,
     /// Sectors worth an edit.
     places: Vec<u64>,
@@ -35,7 +35,7 @@ impl Disk {
         Self { places, ram }
     }
 
-    /// One edit.
+    /// Applies one edit to the volume.
     pub fn edit(&mut self, edit: Edit) {
         let Edit {
             verb,
@@ -169,7 +169,7 @@ impl Backing for Bytes {
 /// One format on disks.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Good volumes.
+    /// Returns good volumes to start from.
     pub seeds: fn() -> &'static [Disk],
     /// Makes checksums right again, unless the script says not to.
     pub mend: fn(&mut Ram, Script<'_>),

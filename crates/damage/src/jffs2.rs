@@ -43,7 +43,7 @@ struct Bytes {
     nodes: Vec<usize>,
 }
 
-/// A good medium.
+/// A good medium that edits start from.
 #[derive(Debug)]
 pub struct Seed {
     bytes: Bytes,
@@ -192,7 +192,6 @@ impl Bytes {
         );
     }
 
-    /// Where nodes begin.
     fn find(&self) -> Vec<usize> {
         let mut all = Vec::new();
         let mut at = 0;

@@ -28,7 +28,7 @@ pub const LARGE: ImageFormat = ImageFormat {
     ..SMALL
 };
 
-/// A good medium.
+/// A good medium that edits start from.
 #[derive(Debug)]
 pub struct Seed {
     bytes: Vec<u8>,

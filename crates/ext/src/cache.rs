@@ -15,11 +15,11 @@ use nandlab_vfs::Time;
 pub(crate) enum Class {
     /// Block and inode bitmaps.
     Bitmap,
-    /// Numbers of blocks.
+    /// Blocks of block pointers.
     Numbers,
-    /// Inodes, attributes.
+    /// Blocks of inodes or attributes.
     Inode,
-    /// Names.
+    /// Blocks of directory entries.
     Directory,
     /// Superblock and group descriptors: counts.
     Counts,
@@ -32,7 +32,7 @@ pub(crate) enum Class {
 pub(crate) enum Owner {
     /// Contents of an inode.
     File(u32),
-    /// Structure.
+    /// The block holds metadata of the volume.
     Meta(Class),
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Mark {
     before: Option<Box<[u8]>>,
 }
 
-/// Blocks in memory.
+/// The cache of the volume's blocks.
 #[derive(Debug)]
 pub(crate) struct Cache(OwnedCache<Owner, Time, Mark>);
 

@@ -170,7 +170,6 @@ impl<D: BlockDevice> Ext<D> {
         self.commit()
     }
 
-    /// Writes what fits.
     fn write_data(&mut self, number: u32, offset: u64, data: &[u8]) -> Result<usize, ExtError> {
         let done = self.write_file(number, offset, data)?;
         if done < data.len() && self.is_releasing() {

@@ -194,7 +194,6 @@ impl<D: BlockDevice> Ext<D> {
         Ok(())
     }
 
-    /// Bytes that wait.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.store.cache.waiting() as u64 * u64::from(self.store.layout.block)
     }

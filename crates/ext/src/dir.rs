@@ -134,7 +134,7 @@ pub(crate) fn room(
     Ok(None)
 }
 
-/// Writes a record.
+/// Writes one directory record into a block.
 pub(crate) fn put_record(
     bytes: &mut [u8],
     at: usize,
@@ -378,7 +378,6 @@ impl<D: BlockDevice> Ext<D> {
         Ok((index, block))
     }
 
-    /// Removes a name.
     pub(crate) fn remove_entry(&mut self, found: &Found) -> Result<(), ExtError> {
         let bytes = self.store.edit(found.block, Class::Directory)?;
         match found.before {
@@ -426,7 +425,6 @@ impl<D: BlockDevice> Ext<D> {
         Ok(true)
     }
 
-    /// Where `..` is.
     pub(crate) fn parent_entry(&mut self, number: u32) -> Result<Found, ExtError> {
         let dir = self.inode(number)?;
         let block = self.dir_block(number, &dir, 0)?;

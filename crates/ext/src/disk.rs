@@ -11,7 +11,7 @@ use nandlab_jbd::Journal;
 /// The device, or the journal that owns it.
 #[derive(Debug)]
 pub(crate) enum Disk<D> {
-    /// Written in place.
+    /// Every block is written in place.
     Plain(D),
     /// Structure is changed through a journal.
     Journaled(Box<Journal<D>>),

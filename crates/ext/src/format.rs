@@ -12,11 +12,11 @@ pub(crate) const SUPER_AT: u64 = 1024;
 /// Bytes of the superblock.
 pub(crate) const SUPER_BYTES: usize = 1024;
 pub(crate) const MAGIC: u16 = 0xEF53;
-/// The root directory.
+/// The inode number of the root directory.
 pub(crate) const ROOT: u32 = 2;
 /// Holds the blocks for more descriptors.
 pub(crate) const RESIZE_INODE: u32 = 7;
-/// Holds the journal.
+/// The inode number of the journal.
 pub(crate) const JOURNAL_INODE: u32 = 8;
 /// Bytes of a group's descriptor.
 pub(crate) const DESC: u32 = 32;
@@ -130,7 +130,7 @@ pub(crate) mod sb {
     pub const OVERHEAD: usize = 584;
 }
 
-/// `s_state`: cleanly unmounted.
+/// The volume was cleanly unmounted (`s_state`).
 pub(crate) const STATE_CLEAN: u16 = 1;
 /// `s_state`: errors were found.
 pub(crate) const STATE_ERRORS: u16 = 2;
@@ -152,7 +152,7 @@ pub(crate) mod desc {
     pub const ZEROED: u16 = 4;
 }
 
-/// `i_flags`.
+/// Byte offset and bits of `i_flags`.
 pub(crate) mod flags {
     /// Contents go through the journal, whatever the mount says.
     pub const JOURNAL_DATA: u32 = 0x4000;
@@ -174,7 +174,7 @@ pub struct Layout {
     pub first: u32,
     /// Blocks of a group, the last one's may be fewer.
     pub per_group: u32,
-    /// Groups.
+    /// The number of block groups.
     pub groups: u32,
     /// Inodes of the volume.
     pub inodes: u32,
@@ -188,9 +188,9 @@ pub struct Layout {
     pub reserved: u32,
     /// Blocks kept after the group descriptors for more of them.
     pub reserved_gdt: u32,
-    /// Compatible features.
+    /// Bits of compatible features.
     pub compat: u32,
-    /// Incompatible features.
+    /// Bits of incompatible features.
     pub incompat: u32,
     /// Features that only writing needs to understand.
     pub ro_compat: u32,

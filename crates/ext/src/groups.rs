@@ -15,7 +15,7 @@ use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use nandlab_block::BlockDevice;
 use nandlab_vfs::Errno;
 
-/// A group's descriptor.
+/// The fields of a group's descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
     pub block_bitmap: u32,

@@ -13,7 +13,6 @@ use crate::{
 use nandlab_block::BlockDevice;
 use nandlab_vfs::{FileType, Time};
 
-/// An inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inode {
     /// Type and permission bits.

@@ -25,7 +25,7 @@ fn nanos(time: Time) -> u64 {
         .saturating_add(time.nanos.into())
 }
 
-/// And back.
+/// The inverse of the function above.
 fn moment(nanos: u64) -> Time {
     Time {
         secs: (nanos / 1_000_000_000) as i64,

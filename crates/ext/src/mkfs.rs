@@ -40,7 +40,7 @@ with_defaults! {
         pub reserved_percent: u32 = 5,
         /// Name of the volume, up to 16 bytes.
         pub label: Vec<u8> = Vec::new(),
-        /// Its identity.
+        /// The UUID of the new volume.
         pub uuid: [u8; 16] = *b"\x6e\x61\x6e\x64\x6c\x61\x40\x62\x80\x65\x78\x74\x00\x00\x00\x01",
         /// Seed of the directory hash.
         pub hash_seed: [u8; 16] =
@@ -53,15 +53,15 @@ with_defaults! {
 /// Why no volume was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The device failed.
+    /// The device below refused a request.
     #[error("device: {0}")]
     Device(#[from] BlockError),
     /// A choice cannot be.
     #[error("{what} is {found}, expected {expected}")]
     Choice {
-        /// What was chosen.
+        /// The setting that was chosen.
         what: &'static str,
-        /// As what.
+        /// The value that was given.
         found: u64,
         /// What it may be.
         expected: &'static str,

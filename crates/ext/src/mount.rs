@@ -23,7 +23,7 @@ pub enum Mode {
     /// Nothing: the volume is written as ext2 is, as Linux's ext2 driver does with a volume of
     /// ext3.
     Unjournaled,
-    /// Contents and structure.
+    /// The journal holds contents and metadata.
     Journal,
     /// Structure; contents are on the medium before the structure that leads to them.
     #[default]

@@ -18,7 +18,6 @@ use nandlab_vfs::{Caller, Errno, FileType, NewNode, check_name, rules};
 /// Bytes of a symbolic link's target that fit where an inode has block numbers, with a NUL behind
 /// them.
 const FAST_MAX: usize = 59;
-/// The longest target.
 const TARGET_MAX: usize = 4095;
 
 impl<D: BlockDevice> Ext<D> {

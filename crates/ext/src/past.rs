@@ -13,17 +13,17 @@ use nandlab_vfs::{FileType, Time};
 /// A file that is no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deleted {
-    /// Its inode.
+    /// The number of the inode.
     pub inode: u32,
     /// When it went, in seconds since 1970.
     pub dtime: u32,
     /// Bytes of its contents.
     pub size: u64,
-    /// When they changed.
+    /// The last change of the contents.
     pub mtime: Time,
-    /// Permissions.
+    /// The permission bits of the inode.
     pub mode: u16,
-    /// Owner and group.
+    /// The user and group id.
     pub owner: (u32, u32),
     /// Bytes whose blocks belong to others now.
     pub reused: u64,

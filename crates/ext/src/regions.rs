@@ -13,9 +13,9 @@ pub enum Region {
     Super,
     /// Which blocks and inodes are free.
     Bitmaps,
-    /// Inodes.
+    /// Blocks of the inode tables.
     Inodes,
-    /// The journal's log.
+    /// Blocks of the journal's log.
     Journal,
 }
 

@@ -220,7 +220,6 @@ impl<D: BlockDevice> Store<D> {
             .discard(lba, u64::from(count) * self.ratio)?)
     }
 
-    /// The superblock.
     pub fn superblock(&mut self) -> Result<&[u8], ExtError> {
         let (block, at) = self.layout.super_place();
         Ok(&self.block(block)?[at..at + SUPER_BYTES])

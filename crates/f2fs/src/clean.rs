@@ -36,7 +36,7 @@ const MUCH_PERCENT: u64 = 40;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cleaner {
     wakes: Option<Time>,
-    /// Nanoseconds.
+    /// The sleep between two passes, in nanoseconds.
     sleep: u64,
     /// When the last request was made.
     pub asked: Option<Time>,
@@ -62,7 +62,7 @@ impl Cleaner {
         }
     }
 
-    /// As `decrease_sleep_time`.
+    /// Shortens the sleep as Linux's `decrease_sleep_time` does.
     fn sleep_less(&mut self, longest: u64) {
         self.sleep = if self.sleep > longest {
             longest

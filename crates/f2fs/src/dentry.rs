@@ -44,7 +44,6 @@ impl View {
         names: 30 + ENTRY * SLOTS as usize,
     };
 
-    /// In an inode.
     pub fn inline(shape: &Shape) -> Self {
         let at = shape.inline_at();
         let bytes = shape.inline_max();

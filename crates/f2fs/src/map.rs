@@ -21,7 +21,7 @@ pub(crate) struct Slot {
     pub nid: u32,
     pub number: u16,
     at: usize,
-    /// The address.
+    /// The address that the slot holds.
     pub addr: u32,
 }
 

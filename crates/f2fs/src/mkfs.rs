@@ -73,9 +73,9 @@ pub enum FormatError {
     /// A choice that cannot be.
     #[error("{field} is {found}, expected {expected}")]
     Choice {
-        /// Which.
+        /// The name of the refused choice.
         field: &'static str,
-        /// What it is.
+        /// The value of that choice.
         found: u64,
         /// What it may be.
         expected: &'static str,

@@ -90,7 +90,7 @@ pub enum InPlace {
 /// Work done since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Checkpoints taken.
+    /// Checkpoints that were written.
     pub checkpoints: u64,
     /// Fsyncs that rolled forward.
     pub roll_forwards: u64,
@@ -124,7 +124,7 @@ pub struct F2fs<D> {
     pub(crate) pages: Cache<(u32, u32)>,
     /// Summaries that a recovery in memory changed, by segment.
     pub(crate) recovered: BTreeMap<u32, Owners>,
-    /// References, by inode.
+    /// Counts of references by inode number.
     pub(crate) references: BTreeMap<u32, u64>,
     /// Inodes without a name that are still referred to.
     pub(crate) orphans: BTreeSet<u32>,
@@ -234,7 +234,7 @@ impl<D: BlockDevice> F2fs<D> {
         self.counts
     }
 
-    /// Clean sections.
+    /// Returns the number of clean sections.
     pub fn free_sections(&self) -> u32 {
         self.segments.free_sections
     }

@@ -17,7 +17,6 @@ use nandlab_vfs::{Caller, Errno, FileType, NewNode, Rename, check_name, rules};
 
 /// Where what has lost its name goes.
 const LOST_FOUND: &[u8] = b"lost+found";
-/// The longest target.
 const TARGET_MAX: usize = 4095;
 
 impl<D: BlockDevice> F2fs<D> {

@@ -21,7 +21,7 @@ use nandlab_vfs::{Errno, FileType, Time};
 pub(crate) struct Shape {
     /// Bytes between the fields that every inode has and the addresses.
     pub extra: usize,
-    /// Block addresses.
+    /// The number of block addresses.
     pub slots: u32,
     /// Units of 4 bytes for attributes, behind the addresses.
     pub xattr: u32,
@@ -175,7 +175,6 @@ impl<D: BlockDevice> F2fs<D> {
         Ok(())
     }
 
-    /// A node.
     pub(crate) fn node(&mut self, nid: u32) -> Result<&[u8], F2fsError> {
         self.load_node(nid)?;
         self.nodes.get(nid).ok_or(F2fsError::Failed)
@@ -195,7 +194,6 @@ impl<D: BlockDevice> F2fs<D> {
         self.nodes.edit_lightly(nid, now).ok_or(F2fsError::Failed)
     }
 
-    /// An inode.
     pub(crate) fn inode(&mut self, ino: u32) -> Result<&[u8], F2fsError> {
         let bytes = self.node(ino)?;
         let owner = le32(bytes, footer::INO);

@@ -18,7 +18,7 @@ use nandlab_vfs::Time;
 /// An inode as it was when a block was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Its number.
+    /// The inode number of the version.
     pub ino: u32,
     /// The block, in blocks from the beginning of the volume.
     pub addr: u32,
@@ -28,13 +28,13 @@ pub struct Version {
     pub current: bool,
     /// The directory in which it was made or moved.
     pub parent: u32,
-    /// Its name there.
+    /// The name that the inode itself holds.
     pub name: Vec<u8>,
     /// Bytes of its contents.
     pub size: u64,
-    /// Type and permissions.
+    /// File type and permission bits.
     pub mode: u16,
-    /// Names.
+    /// The number of names that the inode had.
     pub links: u32,
     /// When its contents changed.
     pub mtime: Time,

@@ -9,10 +9,9 @@ use alloc::vec::Vec;
 
 /// Where the superblock lies in blocks 0 and 1.
 pub(crate) const OFFSET: usize = 1024;
-/// Its bytes.
 pub(crate) const BYTES: usize = 3072;
 
-/// Byte offsets.
+/// Byte offsets of the superblock's fields.
 pub(crate) mod at {
     pub const MAGIC: usize = 0;
     pub const MAJOR: usize = 4;
@@ -65,7 +64,6 @@ enum Need {
     Reader,
 }
 
-/// Features by bit.
 const FEATURES: [(u32, Need, &str); 15] = [
     (0x0001, Need::Nothing, "encrypt"),
     (0x0002, Need::Writer, "blkzoned"),
@@ -129,11 +127,11 @@ pub struct Layout {
     pub root: u32,
     /// Blocks behind a checkpoint's first that continue its bitmaps.
     pub payload: u32,
-    /// Feature bits.
+    /// The feature bits of the superblock.
     pub features: u32,
     /// Inode numbers of the quota files, which have no names; 0 means no file.
     pub quotas: [u32; 3],
-    /// The volume's identity.
+    /// The UUID of the volume.
     pub uuid: [u8; 16],
     /// Ends of names whose files are cold.
     pub(crate) cold: Vec<[u8; 8]>,

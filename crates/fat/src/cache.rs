@@ -22,7 +22,7 @@ impl nandlab_block::Owner for Owner {
     }
 }
 
-/// Sectors in memory.
+/// The cache of the volume's sectors.
 pub(crate) type Cache = OwnedCache<Owner, Time, ()>;
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl Walk {
 /// A chain as far as it was followed.
 struct Followed {
     clusters: u32,
-    /// For directories: which.
+    /// Of a directory, its clusters in order.
     list: Vec<u32>,
     trouble: Option<Trouble>,
 }

@@ -62,7 +62,6 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         self.commit()
     }
 
-    /// Makes everything durable.
     pub(crate) fn sync_all(&mut self) -> Result<(), FatError> {
         let contents = self.store.cache.oldest_contents(usize::MAX, Time::MAX);
         self.store.write_contents(&contents)?;

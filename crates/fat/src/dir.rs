@@ -26,7 +26,6 @@ pub(crate) struct Found {
     /// Where its own slot lies, as a byte of the volume.
     pub place: u64,
     pub slot: Slot,
-    /// Its name.
     pub name: Vec<u16>,
 }
 
@@ -106,7 +105,7 @@ impl LongName {
 
 /// Where a new entry may go.
 struct Survey {
-    /// All short names.
+    /// All short names of the directory.
     shorts: BTreeSet<Short>,
     /// The first slot of a free run that is long enough, or the one from which the directory must
     /// grow.

@@ -23,7 +23,7 @@ pub(crate) const INFO_END: [u8; 4] = [0, 0, 0x55, 0xAA];
 /// The value of "not known" in the file system information.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
-/// Slot attributes.
+/// Attribute bits of a directory slot.
 pub(crate) mod attr {
     pub const READ_ONLY: u8 = 0x01;
     pub const VOLUME: u8 = 0x08;
@@ -38,14 +38,14 @@ pub(crate) mod attr {
 pub enum Bits {
     /// 12 bits; two entries share three bytes.
     Fat12,
-    /// 16 bits.
+    /// Table entries of 16 bits.
     Fat16,
     /// 32 bits, of which 28 count.
     Fat32,
 }
 
 impl Bits {
-    /// How many.
+    /// Returns the number of bits.
     pub fn count(self) -> u32 {
         match self {
             Self::Fat12 => 12,
@@ -88,7 +88,7 @@ pub struct Layout {
     pub info: Option<u32>,
     /// Sector of the copy of the boot sector.
     pub backup: Option<u32>,
-    /// The volume's number.
+    /// The serial number of the volume.
     pub volume_id: u32,
     /// What the first byte of a table must be.
     pub media: u8,
@@ -333,13 +333,13 @@ pub(crate) type Slot = [u8; SLOT];
 pub(crate) enum SlotKind {
     /// Nothing, and nothing after it either.
     End,
-    /// Nothing any more.
+    /// The slot of a removed entry.
     Deleted,
     /// Part of a long name.
     LongName,
-    /// The volume's label.
+    /// The slot of the volume label.
     Label,
-    /// `.` or `..`.
+    /// The entry `.` or the entry `..`.
     Dot,
     /// A file or directory.
     Entry,

@@ -38,7 +38,7 @@ with_defaults! {
         pub root_entries: Option<u32> = None,
         /// The media byte: 0xf8, on a floppy its own.
         pub media: Option<u8> = None,
-        /// The volume's number.
+        /// The serial number of the volume.
         pub volume_id: u32 = 0x1234_5678,
         /// The volume's name, up to 11 characters of upper-case ASCII.
         pub label: Option<Vec<u8>> = None,
@@ -55,15 +55,15 @@ with_defaults! {
 /// Why no volume was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The device failed.
+    /// The device below refused a request.
     #[error("device: {0}")]
     Device(#[from] BlockError),
     /// A choice makes no sense.
     #[error("{field} is {found}, expected {expected}")]
     Choice {
-        /// What was chosen.
+        /// The setting that was chosen.
         field: &'static str,
-        /// What it is.
+        /// The value that was given.
         found: u64,
         /// What it may be.
         expected: &'static str,
@@ -77,7 +77,7 @@ pub enum FormatError {
         sectors: u64,
         /// Clusters that it would have.
         found: u64,
-        /// Sectors of each.
+        /// Sectors of a cluster.
         cluster_sectors: u32,
     },
 }

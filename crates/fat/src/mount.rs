@@ -15,9 +15,9 @@ with_defaults! {
     /// How a volume is mounted.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Options {
-        /// Owner of everything.
+        /// The user id of every file.
         pub uid: u32 = 0,
-        /// Group of everything.
+        /// The group id of every file.
         pub gid: u32 = 0,
         /// Permission bits that files do not have.
         pub fmask: u16 = 0o022,
@@ -55,7 +55,7 @@ pub struct Fat<D, N = Ram> {
 }
 
 impl<D: BlockDevice> Fat<D> {
-    /// Mounts a volume.
+    /// Mounts the volume on a device.
     pub fn mount(device: D, options: Options) -> Result<Self, FatError> {
         Self::open(device, None, options)
     }
@@ -96,7 +96,7 @@ impl<D: BlockDevice, N: BlockDevice> Fat<D, N> {
         Ok(fat)
     }
 
-    /// Where everything lies.
+    /// Returns where the parts of the volume lie.
     pub fn layout(&self) -> &Layout {
         &self.store.layout
     }

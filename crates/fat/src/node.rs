@@ -32,7 +32,6 @@ struct Run {
 pub(crate) struct Chain(Vec<Run>);
 
 impl Chain {
-    /// Clusters walked.
     pub fn len(&self) -> u32 {
         self.0.last().map_or(0, |run| run.index + run.count)
     }
@@ -72,13 +71,13 @@ impl Chain {
 /// What of an inode is newer than its slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// Since when.
+    /// The time of the first deferred write.
     pub since: Option<Time>,
     /// Not the times alone.
     pub data: bool,
 }
 
-/// An inode.
+/// An inode in memory, with its directory slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     /// Byte of the volume at which its slot lies; none for the root and for what has no name any

@@ -174,7 +174,6 @@ impl<N: BlockDevice> Nvram<N> {
         self.data_start + u64::from(number) * self.unit
     }
 
-    /// Sectors held.
     pub fn sectors(&self) -> impl Iterator<Item = u32> {
         self.held.iter().map(|(sector, _)| sector)
     }

@@ -27,7 +27,7 @@ pub(crate) enum Link {
     Next(u32),
     End,
     Bad,
-    /// None of these.
+    /// An entry that no chain may hold.
     Wrong,
 }
 

@@ -6,7 +6,7 @@ use nandlab_vfs::Time;
 const DAY: i64 = 86_400;
 /// Day 0 of the format, 1 January 1980, in days since 1970.
 const FIRST_DAY: i64 = 3652;
-/// 31 December 2107.
+/// 31 December 2107 in days since 1970.
 const LAST_DAY: i64 = 50_402;
 
 /// A moment as a slot has it: date, time, and the hundredths of a second after that time, up

@@ -42,7 +42,7 @@ const ATTEMPTS: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Readable,
-    /// Lost, and how.
+    /// The content is lost to this error.
     Lost(&'static str),
 }
 
@@ -68,7 +68,7 @@ pub enum SeededBug {
     NoErase,
 }
 
-/// Linux's `mtdblock`.
+/// The block device of Linux's `mtdblock` driver.
 #[derive(Debug)]
 pub struct MtdBlock<M> {
     mtd: M,

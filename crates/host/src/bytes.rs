@@ -12,7 +12,7 @@ const ZEROS: usize = 64 << 10;
 /// Whether zeroed sectors may be left without storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hole {
-    /// Discard them: cheapest.
+    /// Holes are allowed: discard them, which costs least.
     Allowed,
     /// Write zeros, so that a later write finds its space taken.
     Forbidden,
@@ -30,9 +30,9 @@ pub struct Bytes<D> {
 struct Cut {
     /// Up to the first boundary, less than a sector.
     head: u64,
-    /// First whole sector.
+    /// The first whole sector of the range.
     lba: Lba,
-    /// Whole sectors.
+    /// The number of whole sectors.
     body: u64,
     /// Behind the last boundary, less than a sector.
     tail: u64,
@@ -49,12 +49,12 @@ impl<D: BlockDevice> Bytes<D> {
         }
     }
 
-    /// The disk's shape.
+    /// Returns the shape of the disk.
     pub fn geometry(&self) -> &BlockGeometry {
         self.device.geometry()
     }
 
-    /// The device itself.
+    /// Returns the disk and drops the wrapper.
     pub fn into_inner(self) -> D {
         self.device
     }

@@ -37,7 +37,7 @@ pub enum RecordError {
     Write {
         /// Lines handed to the writer, of which the last few may be missing.
         lines: u64,
-        /// The first failure.
+        /// The first write that failed.
         source: io::Error,
     },
     /// [`Recording::finish`] had been called before.
@@ -82,7 +82,7 @@ impl Recording {
         self.log().take().ok_or(RecordError::Finished)?.end()
     }
 
-    /// `None` when finished.
+    /// Returns the log; `None` once it is finished.
     fn log(&self) -> MutexGuard<'_, Option<Iolog>> {
         // A log that panicked half way holds a torn line at worst.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -112,7 +112,7 @@ impl Hook for Recording {
     }
 }
 
-/// The lines.
+/// The lines of a fio iolog.
 struct Iolog {
     out: BufWriter<Box<dyn Write + Send>>,
     file: String,
@@ -120,7 +120,7 @@ struct Iolog {
     started: Nanos,
     /// When the request in progress was issued.
     issued: Nanos,
-    /// Bytes.
+    /// Bytes of a disk sector.
     sector: u64,
     lines: u64,
     failure: Option<io::Error>,

@@ -21,13 +21,13 @@ use std::path::Path;
 pub struct Converted {
     /// Pages that are not erased.
     pub pages: u64,
-    /// Blocks marked bad.
+    /// Blocks that are marked bad.
     pub bad: u64,
     /// Pages whose user bytes did not all find a place.
     pub cut: u64,
     /// Pages with flipped bits that were corrected.
     pub corrected: u64,
-    /// Pages beyond correction.
+    /// Pages with more flipped bits than the code corrects.
     pub failed: u64,
     /// The first of them.
     pub failed_pages: Vec<u32>,

@@ -18,13 +18,13 @@ use std::thread;
 
 /// Files and bytes that go to a thread at once, unless one file has more.
 const BATCH: (usize, u64) = (16, 512 * 1024);
-/// Batches that wait.
+/// The most batches in the queue.
 const WAITING: usize = 4;
 
 /// Threads that help a walk.
 #[derive(Clone, Copy)]
 pub struct Helpers<'a> {
-    /// How many.
+    /// The number of worker threads.
     pub threads: usize,
     /// Opens the image once more, for reading.
     pub open: &'a (dyn Fn() -> Result<Volume> + Sync),
@@ -50,7 +50,6 @@ pub(crate) struct Hands {
 }
 
 impl Hands {
-    /// Gives a file.
     pub fn give(&mut self, entry: Entry, fill: Box<dyn Fill>, held: Option<Held>) -> Result<()> {
         self.bytes = self.bytes.saturating_add(entry.size());
         self.batch.push(Job {

@@ -18,18 +18,18 @@ use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
-/// One structure.
+/// One structure of a dump, such as a node or a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
     /// Where it is in the data of the flash or disk, in bytes.
     pub at: u64,
     /// Bytes of it; 0 where that has no meaning.
     pub len: u64,
-    /// What it is.
+    /// The type of the structure.
     pub kind: &'static str,
     /// Whether its checksums are right.
     pub sound: bool,
-    /// What it says.
+    /// The fields of the structure, as text.
     pub says: String,
 }
 

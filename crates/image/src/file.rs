@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Bytes of a window.
 const WINDOW: usize = 32 * 1024;
-/// Windows.
+/// The number of windows in memory.
 const WINDOWS: usize = 32;
 /// No window of a file.
 const NONE: u64 = u64::MAX;

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 /// An edit waits so long for another to end.
 pub const EDIT: Duration = Duration::from_secs(10);
-/// Between two attempts.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A locked image.
+/// A lock on an image file, held until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     file: File,

@@ -31,7 +31,7 @@ const PASSES: usize = 12;
 /// What came of a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Repaired {
-    /// What was wrong.
+    /// The check's findings before the repair.
     pub before: Checked,
     /// What was wrong with the copy in the end.
     pub after: Checked,

@@ -29,7 +29,7 @@ pub(crate) const ACLS: [(&[u8], &[u8]); 2] = [
 #[derive(Debug)]
 pub struct TarOut<W> {
     to: W,
-    /// For messages.
+    /// The path of the archive, for messages.
     path: PathBuf,
     records: Vec<u8>,
     /// What other tools will not find.

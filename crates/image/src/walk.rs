@@ -27,12 +27,12 @@ const LOSSES_MAX: usize = 10_000;
 /// Something that was not to be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// Of which entry.
+    /// The path of the entry that lost something.
     pub path: Shown,
     /// Where what could not be had lies, in bytes of the disk or flash that holds the file system,
     /// if that is one place: the first of it.
     pub offset: Option<u64>,
-    /// What, and why.
+    /// The loss and its reason, in words.
     pub what: String,
 }
 
@@ -45,14 +45,14 @@ impl fmt::Display for Loss {
 /// Everything that was not to be had.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
-    /// One by one.
+    /// The losses in the order in which they occurred.
     pub list: Vec<Loss>,
     /// Beyond the most that are listed.
     pub more: u64,
 }
 
 impl Losses {
-    /// Adds one.
+    /// Records a loss of an entry.
     pub fn add(&mut self, path: &[u8], what: impl Into<String>) {
         self.add_at(path, None, what);
     }
@@ -92,7 +92,7 @@ pub struct Walk<'a> {
     pub fs: &'a mut dyn FileSystem,
     /// What cannot be read is a loss instead of an error.
     pub salvage: bool,
-    /// What was lost.
+    /// The losses that the walk met.
     pub losses: Losses,
     /// Bytes that are read of a file at most: more than an image can hold is a circle in it.
     pub(crate) limit: u64,

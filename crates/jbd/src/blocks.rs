@@ -125,7 +125,6 @@ impl<D: BlockDevice> Blocks<D> {
         outcome
     }
 
-    /// Makes everything durable.
     pub fn flush(&mut self) -> Result<(), BlockError> {
         self.submit()?;
         self.device.flush()

@@ -44,7 +44,7 @@ pub enum Checkpoint {
 }
 
 with_defaults! {
-    /// The caller's choices.
+    /// The settings of a journal that a caller chooses.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Options {
         /// How committed blocks come home.
@@ -68,17 +68,17 @@ with_defaults! {
 pub struct Tally {
     /// Transactions that took a place in the log.
     pub commits: u64,
-    /// Ordered data.
+    /// Blocks of ordered data written before a commit.
     pub ordered: u64,
     /// Copies of blocks in the log.
     pub logged: u64,
     /// Descriptor, revoke and commit blocks.
     pub control: u64,
-    /// Superblocks.
+    /// Writes of the journal's superblock.
     pub superblocks: u64,
-    /// Blocks written home.
+    /// Blocks that checkpoints wrote to their home location.
     pub checkpointed: u64,
-    /// Blocks remapped home.
+    /// Blocks that `remap` moved to their home location.
     pub remapped: u64,
 }
 

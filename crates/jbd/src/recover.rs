@@ -18,7 +18,7 @@ use nandlab_block::{BlockDevice, BlockError};
 /// What recovery found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Committed transactions found.
+    /// Committed transactions that the log holds.
     pub transactions: u32,
     /// Blocks brought home by copying.
     pub copied: u32,

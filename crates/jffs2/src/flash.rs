@@ -129,7 +129,6 @@ impl<M: Mtd> Flash<M> {
         self.mtd.mark_bad(Block(block))
     }
 
-    /// Bytes that wait.
     pub fn waiting(&self) -> usize {
         self.waiting_len
     }
@@ -147,7 +146,6 @@ impl<M: Mtd> Flash<M> {
         bytes
     }
 
-    /// Reads bytes.
     pub fn read(&mut self, at: u32, mut out: &mut [u8]) -> Result<(), MtdError> {
         let mut at = at;
         self.doubt = None;

@@ -49,10 +49,10 @@ pub(crate) mod kind {
 /// The order of bytes in a number: that of the machine that writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Endian {
-    /// Lowest first.
+    /// The least significant byte comes first.
     #[default]
     Little,
-    /// Highest first.
+    /// The most significant byte comes first.
     Big,
 }
 
@@ -251,7 +251,7 @@ impl RawInode {
 /// A name in a directory, or that there is none any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawDirent {
-    /// The directory.
+    /// The inode number of the directory.
     pub pino: u32,
     /// Counted in the directory.
     pub version: u32,
@@ -390,7 +390,7 @@ impl RawXref {
 pub(crate) struct RawSummary {
     /// Bytes of the whole node.
     pub len: u32,
-    /// Entries.
+    /// The number of entries in the summary.
     pub count: u32,
     /// Bytes of the block's clean marker.
     pub marker: u32,

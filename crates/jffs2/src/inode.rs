@@ -6,7 +6,7 @@ use crate::{LostNode, format, tree::Tree};
 use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
 use nandlab_vfs::{Attr, FileType, Ino, Time};
 
-/// The root directory.
+/// The inode number of the root directory.
 pub(crate) const ROOT: u32 = 1;
 
 /// What is known of every inode on the medium.
@@ -16,7 +16,7 @@ pub(crate) struct Known {
     pub nodes: BTreeSet<u32>,
     /// Names that it has, 1 of a directory.
     pub links: u32,
-    /// A directory's directory.
+    /// Of a directory, the inode number of its parent.
     pub parent: u32,
     /// Its data were looked at since the mount.
     pub checked: bool,
@@ -109,7 +109,7 @@ pub(crate) struct Inode {
     /// The version of the node that has its attributes.
     pub attr_version: u32,
     pub kind: FileType,
-    /// With the type.
+    /// Permission bits with the file type.
     pub mode: u32,
     pub uid: u16,
     pub gid: u16,

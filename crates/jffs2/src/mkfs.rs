@@ -26,7 +26,7 @@ with_defaults! {
     pub struct Format {
         /// How bytes get onto it; by default as [`Options::medium`].
         pub medium: Option<Medium> = None,
-        /// The byte order.
+        /// The byte order of every node.
         pub endian: Endian = Endian::Little,
         /// What is done to data.
         pub compression: Compression = Compression::default(),
@@ -56,16 +56,16 @@ impl Format {
 pub struct Entry<'a> {
     /// Its path from the root, `a/b`; empty for the root itself.
     pub path: &'a [u8],
-    /// What it is.
+    /// The type of the entry, with the fields of that type.
     pub made: Made<'a>,
-    /// Permission bits.
+    /// The permission bits of the entry.
     pub mode: u16,
     /// Owner and group, 16 bits each.
     pub owner: (u32, u32),
     /// Time of the last change of its contents, from 1970 to 2106 in whole seconds; parts of a
     /// second are dropped.
     pub mtime: Time,
-    /// Its extended attributes.
+    /// Pairs of attribute name and value.
     pub xattrs: &'a [(&'a [u8], &'a [u8])],
 }
 
@@ -79,7 +79,7 @@ pub enum Made<'a> {
     Packed(&'a Contents),
     /// A file of so many bytes, which follow by [`Maker::part`].
     Parts(u64),
-    /// Anything without contents.
+    /// An inode without contents.
     Node(NewNode<'a>),
     /// One more name of the entry of this path.
     Link(&'a [u8]),
@@ -94,11 +94,11 @@ pub enum FormatError {
     /// The format cannot hold an entry.
     #[error("{path:?}: {what} is {found}, expected {expected}")]
     Entry {
-        /// The entry.
+        /// The path of the entry.
         path: String,
         /// What is wrong with it.
         what: &'static str,
-        /// What it is.
+        /// The value that the format cannot hold.
         found: i64,
         /// What it may be.
         expected: &'static str,
@@ -106,9 +106,9 @@ pub enum FormatError {
     /// An entry could not be made.
     #[error("{path:?}: {error}")]
     Call {
-        /// The entry.
+        /// The path of the entry.
         path: String,
-        /// Why.
+        /// The errno that the call returned.
         error: Errno,
     },
 }
@@ -451,7 +451,6 @@ impl<M: Mtd> Maker<M> {
     }
 }
 
-/// The last component.
 fn name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }

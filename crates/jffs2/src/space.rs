@@ -31,11 +31,11 @@ pub(crate) enum Owner {
     None,
     Inode(u32),
     Xattr(u32),
-    /// Inode and attribute.
+    /// An inode and one of its attributes.
     Xref(u32, u32),
 }
 
-/// A node's place.
+/// The place of a node, packed into a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeRef {
     /// From the beginning of the flash.
@@ -84,12 +84,11 @@ pub(crate) struct BlockInfo {
     pub refs: Vec<NodeRef>,
     /// Where collecting goes on.
     pub gc_at: u32,
-    /// Erases that failed.
+    /// Erases of the block that failed.
     pub failures: u8,
     list: Option<(List, i64)>,
 }
 
-/// All blocks.
 #[derive(Debug)]
 pub(crate) struct Space {
     pub blocks: Vec<BlockInfo>,

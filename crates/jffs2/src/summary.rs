@@ -29,7 +29,6 @@ pub(crate) struct Collected {
     disabled: bool,
 }
 
-/// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     Inode {

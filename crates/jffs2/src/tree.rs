@@ -19,7 +19,7 @@ pub(crate) struct Span {
 pub(crate) struct Fragment {
     pub start: u32,
     pub end: u32,
-    /// The node's place.
+    /// The place of the node in the flash.
     pub node: u32,
 }
 

@@ -15,7 +15,6 @@ use alloc::{
 use nandlab_mtd::Mtd;
 use nandlab_vfs::report::FINDINGS_MAX;
 
-/// Names by directory.
 pub(crate) type Names = BTreeMap<u32, BTreeMap<Vec<u8>, FoundName>>;
 
 /// What the build did not reach from the root.

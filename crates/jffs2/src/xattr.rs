@@ -44,7 +44,6 @@ struct Ref {
     older: BTreeSet<u32>,
 }
 
-/// All attributes.
 #[derive(Debug, Default)]
 pub(crate) struct Xattrs {
     values: BTreeMap<u32, Value>,

@@ -108,7 +108,6 @@ fn main() {
     }
 }
 
-/// One round.
 struct Round {
     page: u32,
     writes: u32,

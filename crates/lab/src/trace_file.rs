@@ -13,10 +13,10 @@ use std::rc::Rc;
 /// As much of a trace as is looked at to tell its format, in bytes.
 const HEAD: u64 = 64 << 10;
 
-/// A recorded workload.
+/// A recorded workload, as a description names it.
 #[derive(Clone, Debug)]
 pub struct TraceDescription {
-    /// The trace.
+    /// The file that holds the trace.
     pub file: PathBuf,
     /// Its format; none: told by its content.
     pub format: Option<Format>,
@@ -44,7 +44,7 @@ impl TraceDescription {
 /// What to do with requests beyond the device's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FitRule {
-    /// Stop.
+    /// Stop with an error.
     Refuse,
     /// Offsets modulo the device.
     Wrap,
@@ -57,13 +57,7 @@ pub enum FitRule {
 pub enum TraceFileError {
     /// The operating system refused.
     #[error("{}: {error}", path.display())]
-    File {
-        /// The trace.
-        path: PathBuf,
-        /// Its words.
-        error: io::Error,
-    },
-    /// No format fits.
+    File { path: PathBuf, error: io::Error },
     #[error(
         "{}: found no request of a known format in its first 64 KiB, expected MSR, blkparse, \
          fio or SPC lines; workload.format tells which{}",
@@ -71,7 +65,6 @@ pub enum TraceFileError {
         as_nearest(nearest)
     )]
     UnknownFormat {
-        /// The trace.
         path: PathBuf,
         /// The format that comes nearest, and what is wrong in it.
         nearest: Option<(Format, Box<TraceError>)>,
@@ -83,7 +76,6 @@ pub enum TraceFileError {
         path.display()
     )]
     Pipe {
-        /// The trace.
         path: PathBuf,
         /// Why it is read again.
         why: &'static str,
@@ -91,9 +83,8 @@ pub enum TraceFileError {
     /// A line or a request is wrong.
     #[error("{}", in_file(path, error))]
     Content {
-        /// The trace.
         path: PathBuf,
-        /// What and where.
+        /// The wrong line and the reason.
         error: WorkloadError,
     },
 }

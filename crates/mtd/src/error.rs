@@ -28,7 +28,7 @@ pub enum MtdError {
     /// The buffers have the wrong length for this array.
     #[error("buffer of {found} bytes, expected {expected}")]
     BadLength {
-        /// The caller's length.
+        /// The length that the caller passed, in bytes.
         found: usize,
         /// The page or OOB length, the most that is accepted.
         expected: usize,

@@ -32,7 +32,7 @@ pub enum ImageError {
     /// The code's steps do not fill a page.
     #[error("ECC {code} on pages of {page} bytes, expected a multiple of its {}-byte steps", code.step())]
     Steps {
-        /// The code.
+        /// The error-correcting code that was asked for.
         code: Code,
         /// Data bytes of a page.
         page: u32,
@@ -43,7 +43,7 @@ pub enum ImageError {
     /// Linux has no layout for this code and spare area.
     #[error("ECC {code} with {oob} spare bytes behind pages of {page}, expected {expected}")]
     NotInLinux {
-        /// The code.
+        /// The error-correcting code that was asked for.
         code: Code,
         /// Data bytes of a page.
         page: u32,

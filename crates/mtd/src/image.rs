@@ -87,7 +87,7 @@ impl<B: Backing> Image<B> {
         outcome
     }
 
-    /// The image's bytes.
+    /// Returns the byte store that holds the image.
     pub fn backing(&self) -> &B {
         &self.backing
     }

@@ -65,9 +65,9 @@ pub struct Issued(pub u64);
 /// One page of [`Mtd::copy_many`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Move {
-    /// Source.
+    /// The page that is read.
     pub from: Page,
-    /// Target.
+    /// The erased page that is programmed.
     pub to: Page,
 }
 
@@ -168,7 +168,7 @@ pub fn rows<'a>(
 /// # let _ = first_byte::<Frozen<Box<dyn Mtd>>>;
 /// ```
 pub trait Mtd {
-    /// The array's shape.
+    /// Returns the shape of the whole array.
     fn geometry(&self) -> &Geometry;
 
     /// Reads a page, or with empty `data` only its OOB. An erased page reads as 0xFF.
@@ -208,7 +208,7 @@ pub trait Mtd {
         (moves.len(), Ok(()))
     }
 
-    /// Erases a block.
+    /// Erases one block, so that its pages read 0xFF.
     fn erase(&mut self, block: Block) -> Result<(), MtdError>;
 
     /// Whether a block is marked bad, by the factory or since.

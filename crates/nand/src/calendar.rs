@@ -36,7 +36,7 @@ struct Die {
     free: Nanos,
     /// The cache register is free (equals the start of the running program).
     cache_free: Nanos,
-    /// Time spent working.
+    /// Time that the die spent working.
     busy: Nanos,
     group: Group,
 }

@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, vec, vec::Vec};
 use nandlab_mtd::{Block, Page};
 use nandlab_sim::Nanos;
 
-/// A block's history.
+/// Wear and state of an erase block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCells {
     /// Erases since the factory.
@@ -23,7 +23,7 @@ pub struct BlockCells {
 pub(crate) enum Odd {
     /// Reads as erased, but must not be programmed.
     Blank,
-    /// Cannot be read.
+    /// The page cannot be corrected any more.
     Unreadable,
 }
 

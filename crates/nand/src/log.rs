@@ -11,7 +11,7 @@ use nandlab_sim::{Nanos, mix};
 /// One media operation as it was issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedOp {
-    /// What was done.
+    /// The operation with its data.
     pub kind: LoggedKind,
     /// When it took hold of its die.
     pub start: Nanos,
@@ -24,34 +24,34 @@ pub struct LoggedOp {
 pub enum LoggedKind {
     /// A page program (data empty: OOB only).
     Program {
-        /// The page.
+        /// The page that is programmed.
         page: Page,
-        /// Its data.
+        /// The bytes of the page.
         data: Box<[u8]>,
         /// Its user OOB bytes.
         oob: Box<[u8]>,
     },
     /// A copy inside the array.
     Copy {
-        /// Source.
+        /// The page that is read.
         from: Page,
-        /// Target.
+        /// The page that is programmed.
         to: Page,
         /// OOB bytes that travel with the data.
         kept: usize,
         /// The OOB bytes after them.
         tail: Box<[u8]>,
     },
-    /// A block erase.
+    /// The erase of a block.
     Erase(Block),
-    /// A bad-block mark.
+    /// The mark of a bad block.
     MarkBad(Block),
 }
 
 /// How a power cut leaves an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It never began.
+    /// The operation never began before the cut.
     NotStarted,
     /// It was interrupted; the word chooses how far it got.
     Torn(u64),

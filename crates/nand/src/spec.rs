@@ -12,7 +12,7 @@ pub struct ChipSpec {
     pub timing: Timing,
     /// What its data sheet forbids.
     pub rules: Rules,
-    /// How it fails.
+    /// How bits flip and blocks wear out.
     pub reliability: Reliability,
     /// Whether page data is kept.
     pub contents: Contents,
@@ -152,9 +152,9 @@ pub enum SpecError {
     /// A value is out of its range.
     #[error("{field} is {found}, expected {expected}")]
     Value {
-        /// Which field.
+        /// The name of the refused field.
         field: &'static str,
-        /// Its value.
+        /// The value of that field.
         found: f64,
         /// What it should be.
         expected: &'static str,
@@ -193,7 +193,7 @@ impl ChipSpec {
         }
     }
 
-    /// Refuses impossible descriptions.
+    /// Refuses descriptions that no chip can have.
     pub fn check(&self) -> Result<(), SpecError> {
         self.geometry.check()?;
         let r = &self.reliability;

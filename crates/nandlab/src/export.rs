@@ -67,7 +67,6 @@ struct Place {
 }
 
 impl Args {
-    /// Serves until interrupted.
     pub fn execute(self) -> Result<Status, Failure> {
         let document = Document::read(&self.stack, &self.set)?;
         let trace = match &self.record {

@@ -27,7 +27,6 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens the targets.
     pub fn open(&self, inputs: &[PathBuf]) -> Result<Targets, Failure> {
         if let (Some(json), Some(report)) = (&self.json, &self.report) {
             distinct(report, [json])?;

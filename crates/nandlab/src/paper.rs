@@ -45,7 +45,6 @@ impl Args {
         found.map(|(_, size)| *size).unwrap_or_default()
     }
 
-    /// Reproduces them.
     pub fn execute(self) -> Result<Status, Failure> {
         if self.name == "list" {
             let rows = ALL

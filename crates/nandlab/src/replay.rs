@@ -24,7 +24,6 @@ pub struct Args {
 }
 
 impl Args {
-    /// Replays it.
     pub fn execute(self) -> Result<Status, Failure> {
         let overrides = self.trials.overrides();
         let mut inputs = Vec::new();

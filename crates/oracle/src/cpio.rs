@@ -24,7 +24,6 @@ pub struct Archive<W> {
 }
 
 impl<W: Write> Archive<W> {
-    /// An empty archive.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -80,7 +79,6 @@ impl<W: Write> Archive<W> {
         self.pad(4)
     }
 
-    /// Ends the archive.
     pub fn finish(mut self) -> io::Result<W> {
         self.entries = 0;
         self.header(Path::new("TRAILER!!!"), 0, 0)?;

@@ -14,7 +14,7 @@ pub enum Disk {
     File(PathBuf),
     /// A server on a Unix socket, speaking NBD. Every read, write, flush and discard goes to it.
     Nbd {
-        /// The socket.
+        /// The path of the NBD server's socket.
         socket: PathBuf,
     },
 }

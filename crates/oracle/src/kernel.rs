@@ -63,12 +63,12 @@ const LISTS: [&str; 3] = [
     "modules.builtin.modinfo",
 ];
 
-/// A prepared kernel.
+/// A kernel that is ready to boot.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// The release, as `uname -r` prints it.
     pub release: String,
-    /// The kernel proper.
+    /// The path of the kernel image.
     pub image: PathBuf,
     /// An initial file system with the modules.
     pub modules: PathBuf,

@@ -101,7 +101,7 @@ pub struct Flushed {
     pub writers: u64,
     /// pdflush, above the background limit.
     pub background: u64,
-    /// kupdate.
+    /// Pages that kupdate wrote, since they were too old.
     pub expired: u64,
     /// Times that work of the file system's own was due.
     pub works: u64,
@@ -123,7 +123,7 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Begins now.
+    /// Starts with no dirty pages at this time.
     pub fn new(limits: Limits, now: Time) -> Self {
         let kupdate = (limits.period > 0).then(|| later(now, limits.period));
         Self {
@@ -136,7 +136,7 @@ impl Flusher {
         }
     }
 
-    /// The limits.
+    /// Returns the limits that it obeys.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -173,7 +173,7 @@ impl Flusher {
         }
     }
 
-    /// `balance_dirty_pages`.
+    /// As Linux's `balance_dirty_pages` does.
     fn look<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Result<(), Errno> {
         let limit = self.limits.dirty();
         let chunk = self.limits.chunk();
@@ -223,7 +223,7 @@ impl Flusher {
         Ok(())
     }
 
-    /// `background_writeout`.
+    /// As Linux's `background_writeout` does.
     fn write_background<F: FileSystem + ?Sized>(&mut self, fs: &mut F) -> Result<(), Errno> {
         while fs.dirty().bytes >= self.limits.background() {
             let done = fs.write_back(ROUND_PAGES * PAGE, Time::MIN)?;

@@ -16,7 +16,6 @@ const PAGE: u64 = crate::flusher::PAGE;
 
 type Place = (Ino, u64);
 
-/// The pages.
 #[derive(Debug, Default)]
 struct Pages {
     held: BTreeMap<Place, (u64, Box<[u8]>)>,

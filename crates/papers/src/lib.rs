@@ -59,7 +59,7 @@ impl Size {
 pub struct Paper {
     /// Its name on the command line.
     pub id: &'static str,
-    /// What was published.
+    /// The title of the paper.
     pub title: &'static str,
     reproduce: fn(Watch<'_>, Size) -> Result<Found, PaperError>,
 }
@@ -194,9 +194,9 @@ impl PaperError {
 
 /// What came of a publication.
 pub struct Reproduction {
-    /// For machines.
+    /// The figures and claims, for programs.
     pub result: PaperResult,
-    /// What was published.
+    /// The title of the paper.
     pub title: &'static str,
     /// Tables and figures, in order.
     pub exhibits: Vec<Exhibit>,
@@ -209,24 +209,24 @@ pub struct PaperResult {
     pub paper: String,
     /// Its numbers beside ours.
     pub rows: Vec<Row>,
-    /// Its claims.
+    /// The claims of the paper, each judged.
     pub claims: Vec<Claim>,
     /// What it does not say.
     pub assumptions: Vec<Assumption>,
 }
 
-/// A number.
+/// A figure of the paper beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Where it stands: `table-1/nftl/hot`.
     pub id: String,
     /// What it is, in words.
     pub what: String,
-    /// Its unit.
+    /// The unit of both values.
     pub unit: &'static str,
     /// As published; none if it goes beyond the publication.
     pub published: Option<f64>,
-    /// As measured here.
+    /// The value that was measured here.
     pub measured: f64,
     /// How the measured value came about: computed from the assumptions.
     pub basis: Basis,
@@ -242,7 +242,6 @@ impl Row {
         self
     }
 
-    /// A number.
     fn new(
         id: impl Into<String>,
         what: impl Into<String>,
@@ -280,7 +279,7 @@ impl Basis {
         }
     }
 
-    /// The word.
+    /// Returns the word that reports print.
     pub fn name(self) -> &'static str {
         match self {
             Self::Predicted => "predicted",
@@ -292,9 +291,9 @@ impl Basis {
 /// A claim of the publication.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// Its name.
+    /// The name of the claim, unique in its paper.
     pub id: &'static str,
-    /// What is claimed.
+    /// The sentence that is judged.
     pub statement: String,
     /// Whether our runs show the same.
     pub verdict: Verdict,
@@ -328,11 +327,11 @@ impl Claim {
 pub struct Assumption {
     /// What it is about.
     pub name: String,
-    /// What was taken.
+    /// The value that this reproduction takes.
     pub value: String,
     /// `given`, `datasheet`, `measured`, `calibrated on ...` or `assumed`.
     pub label: String,
-    /// Why.
+    /// The reason for that value.
     pub why: String,
     /// The rows and claims whose published values were in view when it was chosen, by the
     /// beginnings of their ids: `figure-2`.
@@ -376,7 +375,7 @@ fn range(values: &[f64]) -> (f64, f64) {
 }
 
 impl Reproduction {
-    /// For the terminal.
+    /// Renders the result for a terminal.
     pub fn text(&self) -> String {
         page::text(self)
     }

@@ -32,7 +32,7 @@ pub const PREFIX: &str = ".nandlab-";
 pub struct ScratchError {
     /// The target, or the directory that it is in.
     pub path: PathBuf,
-    /// Its words.
+    /// The error of the operating system.
     pub error: io::Error,
 }
 
@@ -125,7 +125,7 @@ fn named(dir: &Path) -> Result<Scratch> {
 }
 
 impl Scratch {
-    /// The open file.
+    /// Returns the open scratch file.
     pub fn as_file(&self) -> &File {
         match &self.kind {
             Kind::Unnamed(file) => file,

@@ -16,37 +16,37 @@ const DEPTH_MAX: usize = 4096;
 /// Blocks in the lists of all files, beside one for each byte of the image: holes are in lists too.
 const WORDS_MAX: u64 = 1 << 26;
 
-/// Something wrong.
+/// A deviation from the format that a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// A part cannot be read.
     Unread {
-        /// The path.
+        /// The path of the entry.
         path: Vec<u8>,
-        /// The part.
+        /// The part that cannot be read.
         what: &'static str,
-        /// Why.
+        /// The error that reading it gave.
         error: SquashError,
     },
     /// A name that no path can hold.
     Name {
-        /// The path.
+        /// The path of the entry.
         path: Vec<u8>,
     },
     /// A directory that was met before, or lies too deep.
     Circle {
-        /// The path.
+        /// The path of the entry.
         path: Vec<u8>,
     },
     /// A number that is counted otherwise.
     Count {
         /// The path; empty for the whole.
         path: Vec<u8>,
-        /// What is counted.
+        /// The name of the count.
         what: &'static str,
         /// What the medium says.
         found: u64,
-        /// What was counted.
+        /// The count that the check found.
         counted: u64,
     },
 }
@@ -93,10 +93,10 @@ impl Finding {
     }
 }
 
-/// What was read.
+/// Counts of the parts that the check read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Inodes.
+    /// Inodes that the check read.
     pub inodes: u64,
     /// Bytes of contents, without holes; blocks that files share count for each of them.
     pub bytes: u64,

@@ -17,17 +17,17 @@ const WINDOW_MAX: u32 = 16 << 20;
 /// How blocks are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
-    /// zlib's format.
+    /// Deflate in zlib's format.
     Gzip,
     /// The format of lzma's tools before xz.
     Lzma,
-    /// LZO1X.
+    /// LZO1X without a header.
     Lzo,
     /// xz, with or without a filter for a processor's code.
     Xz,
-    /// LZ4 blocks.
+    /// LZ4 blocks without a frame.
     Lz4,
-    /// Zstandard.
+    /// Zstandard with its frame.
     Zstd,
 }
 

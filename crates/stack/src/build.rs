@@ -30,9 +30,9 @@ pub enum Below {
 
 /// A stack ready for use.
 pub struct Stack {
-    /// Its virtual time.
+    /// The virtual time of the stack.
     pub clock: Clock,
-    /// Its supply.
+    /// The power supply of the chip.
     pub rail: Rail,
     /// What lies below the file system.
     pub below: Below,
@@ -86,15 +86,15 @@ pub enum BuildError {
         pages: u32,
         /// MiB needed, without page data.
         needed: u64,
-        /// MiB there are.
+        /// The available memory in MiB.
         available: u64,
     },
     /// The file for page data cannot be had.
     #[error("chip.contents-file: {}: {source}", path.display())]
     Contents {
-        /// The file.
+        /// The file of the chip's contents.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A dump cannot be loaded or saved.
@@ -114,11 +114,11 @@ pub enum BuildError {
         "chip.oob: found {found} user bytes, expected at least {expected} for ftl.scheme = \"{scheme}\""
     )]
     Oob {
-        /// Bytes there are.
+        /// Bytes of OOB area that a page has.
         found: usize,
-        /// Bytes needed.
+        /// Bytes of OOB area that the layer needs.
         expected: usize,
-        /// By whom.
+        /// The name of the layer.
         scheme: &'static str,
     },
     /// What is on the chip cannot be attached.
@@ -133,7 +133,7 @@ pub enum BuildError {
     /// The device has no such volume.
     #[error("ubi.volume: found volumes {found}, expected one that is called \"{expected}\"")]
     NoVolume {
-        /// The name.
+        /// The volume name that was asked for.
         expected: String,
         /// Those that there are.
         found: String,
@@ -215,7 +215,7 @@ impl Stack {
         }
     }
 
-    /// The chip.
+    /// Returns the chip at the bottom of the stack.
     pub fn chip(&self) -> &Chip {
         match &self.below {
             Below::Disk(device) => device.medium(),

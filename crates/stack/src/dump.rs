@@ -33,11 +33,11 @@ pub struct DumpFormat {
 /// What a dump held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// Pages programmed.
+    /// Pages that the dump programmed.
     pub pages: u32,
     /// Pages with flipped bits, corrected by their ECC bytes.
     pub corrected: u32,
-    /// Blocks marked bad.
+    /// Blocks that the dump marks bad.
     pub bad: u32,
 }
 
@@ -47,31 +47,31 @@ pub enum DumpError {
     /// The operating system refused.
     #[error("{}: {error}", path.display())]
     File {
-        /// The dump.
+        /// The path of the dump.
         path: PathBuf,
-        /// Its words.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// The dump is no dump of this layout.
     #[error("{}: {error}", path.display())]
     Image {
-        /// The dump.
+        /// The path of the dump.
         path: PathBuf,
-        /// Why not.
+        /// The reason why the image does not fit.
         error: ImageError,
     },
     /// The dump is of a chip of another size.
     #[error("{}: found {found} bytes ({found_blocks} blocks), expected {expected} bytes ({expected_blocks} blocks of {pages} pages of {page} + {spare} bytes){hint}", path.display())]
     Size {
-        /// The dump.
+        /// The path of the dump.
         path: PathBuf,
-        /// Its bytes.
+        /// The length of the dump in bytes.
         found: u64,
-        /// Its blocks.
+        /// The erase blocks in the dump.
         found_blocks: u32,
         /// The chip's bytes, spare areas as in the dump.
         expected: u64,
-        /// The chip's blocks.
+        /// The erase blocks of the chip.
         expected_blocks: u32,
         /// Pages of a block.
         pages: u32,
@@ -85,23 +85,23 @@ pub enum DumpError {
     /// A page has more flipped bits than its ECC bytes can correct.
     #[error("{}: at offset {offset}: {page} is beyond correction by {code}; chip.ecc-code = \"none\" loads bytes as they are", path.display())]
     Uncorrectable {
-        /// The dump.
+        /// The path of the dump.
         path: PathBuf,
         /// Where the page lies in the dump.
         offset: u64,
-        /// The page.
+        /// The page that cannot be corrected.
         page: Page,
         /// The code of the dump.
         code: Code,
     },
-    /// The chip refused.
+    /// The chip refused a page of the dump.
     #[error("{}: at offset {offset}: {error}", path.display())]
     Flash {
-        /// The dump.
+        /// The path of the dump.
         path: PathBuf,
         /// Where the page lies in the dump.
         offset: u64,
-        /// What it said.
+        /// The error that the chip returned.
         error: MtdError,
     },
 }

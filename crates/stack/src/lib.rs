@@ -69,7 +69,7 @@ pub use write_back::WriteBackDescription;
 /// A whole stack, described and checked.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// The flash.
+    /// The flash chip at the bottom.
     pub chip: ChipDescription,
     /// The translation layer on it.
     pub ftl: FtlDescription,

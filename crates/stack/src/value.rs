@@ -5,20 +5,20 @@ use nandlab_nand::Ecc;
 use std::collections::BTreeMap;
 use toml::de::{DeInteger, DeString, DeValue};
 
-/// A TOML value.
+/// A value of a TOML document, without its place.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `true` or `false`.
+    /// A boolean: `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// A number without a fraction.
     Integer(i64),
-    /// Any other number.
+    /// A number with a fraction.
     Float(f64),
-    /// Text.
+    /// A string of TOML.
     Text(String),
-    /// A list.
+    /// An array of values.
     List(Vec<Value>),
-    /// An inline table.
+    /// An inline table of keys and values.
     Table(BTreeMap<String, Value>),
     /// What no key of a description takes: a date, a number beyond 64 bits.
     Other,

@@ -47,7 +47,7 @@ impl<M: Mtd> VolumeMtd<M> {
         })
     }
 
-    /// The device.
+    /// Returns the UBI device below the volume.
     pub fn ubi(&self) -> &Ubi<M> {
         &self.ubi
     }

@@ -32,7 +32,7 @@ pub(crate) enum Kept {
 pub enum Attached {
     /// By reading every block's headers.
     Scan,
-    /// By a fastmap.
+    /// The fastmap gave the mapping.
     Fastmap,
     /// By UBIL's commit and log.
     Log,
@@ -66,7 +66,7 @@ pub struct Ubi<M> {
 /// A device in numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Its shape.
+    /// The shape of the flash and its blocks.
     pub shape: Shape,
     /// The image sequence number.
     pub image_seq: u32,
@@ -74,7 +74,7 @@ pub struct Info {
     pub available: u32,
     /// Erase blocks that are kept for those that go bad.
     pub spare: u32,
-    /// Bad erase blocks.
+    /// Erase blocks that are marked bad.
     pub bad: u32,
     /// Erase blocks that are preserved because a damaged header hides data.
     pub corrupted: u32,
@@ -387,7 +387,7 @@ impl<M: Mtd> Ubi<M> {
         self.flash.mtd
     }
 
-    /// The flash.
+    /// Returns the flash below the device.
     pub fn medium(&self) -> &M {
         &self.flash.mtd
     }

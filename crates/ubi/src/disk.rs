@@ -112,7 +112,7 @@ impl<M: Mtd> VolumeDisk<M> {
         Ok(self.ubi)
     }
 
-    /// The device.
+    /// Returns the UBI device below the volume.
     pub fn ubi(&self) -> &Ubi<M> {
         &self.ubi
     }

@@ -23,7 +23,7 @@ pub enum UbiError {
     Medium {
         /// What was looked at.
         what: &'static str,
-        /// What it is.
+        /// The value that the medium has.
         found: u64,
         /// What it should be.
         expected: &'static str,
@@ -31,9 +31,9 @@ pub enum UbiError {
     /// A parameter of the request is out of range.
     #[error("{what} is {found}, expected {expected}")]
     Invalid {
-        /// Which.
+        /// The name of the argument.
         what: &'static str,
-        /// Its value.
+        /// The value that the caller passed.
         found: u64,
         /// What it should be.
         expected: &'static str,
@@ -58,7 +58,7 @@ pub enum UbiError {
     /// The contents of a logical erase block cannot be read, or have the wrong checksum.
     #[error("volume {volume}, LEB {lnum}: contents lost")]
     Lost {
-        /// The volume.
+        /// The id of the volume.
         volume: u32,
         /// The logical erase block.
         lnum: u32,

@@ -28,7 +28,6 @@ impl Seen {
     }
 }
 
-/// The flash below.
 #[derive(Debug)]
 pub(crate) struct Flash<M> {
     pub mtd: M,
@@ -131,7 +130,6 @@ impl<M: Mtd> Flash<M> {
         self.mtd.program(page, data.unwrap_or(&self.page), &[])
     }
 
-    /// Programs whole pages.
     pub fn write(&mut self, peb: u32, offset: u32, data: &[u8]) -> Result<(), MtdError> {
         let unit = self.shape.page as usize;
         for (i, data) in data.chunks_exact(unit).enumerate() {

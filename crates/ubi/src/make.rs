@@ -31,13 +31,13 @@ pub struct ImageVolume {
 pub struct ImageSpec {
     /// The flash: page, sub-page and pages of a block count.
     pub geometry: Geometry,
-    /// Where headers lie.
+    /// Where the headers of an erase block lie.
     pub headers: Headers,
     /// The erase counter in every block.
     pub ec: u32,
     /// The image sequence number.
     pub image_seq: u32,
-    /// The volumes.
+    /// The volumes that the image holds.
     pub volumes: Vec<ImageVolume>,
 }
 
@@ -170,7 +170,7 @@ pub fn image_to<E: From<UbiError>>(
 struct Writer {
     shape: Shape,
     ec: EcHeader,
-    /// One erase block.
+    /// The bytes of one erase block.
     bytes: Vec<u8>,
 }
 

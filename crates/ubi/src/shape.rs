@@ -23,9 +23,9 @@ pub enum Headers {
 /// The shape of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Physical erase blocks.
+    /// The number of physical erase blocks.
     pub pebs: u32,
-    /// Bytes of one.
+    /// Bytes of a physical erase block.
     pub peb_bytes: u32,
     /// The write unit of data, in bytes: a page.
     pub page: u32,

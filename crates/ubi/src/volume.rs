@@ -63,22 +63,22 @@ impl Volume {
 pub struct VolumeSpec {
     /// Its id; none takes the first that is free.
     pub id: Option<u32>,
-    /// Its name.
+    /// The name of the volume.
     pub name: String,
-    /// Its kind.
+    /// The type of the volume: static or dynamic.
     pub kind: VolumeKind,
     /// Logical blocks, each an erase block of the device.
     pub lebs: u32,
     /// The length of its logical blocks is a multiple of this, in bytes; 0 is 1.
     pub alignment: u32,
-    /// See [`crate::format::FLAG_SKIP_CHECK`].
+    /// Flag bits, such as [`crate::format::FLAG_SKIP_CHECK`].
     pub flags: u8,
 }
 
 /// A volume in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
-    /// Its id.
+    /// The id of the volume.
     pub id: u32,
     /// As the table has it.
     pub record: Record,
@@ -157,7 +157,7 @@ impl<M: Mtd> Ubi<M> {
             .collect()
     }
 
-    /// One volume.
+    /// Describes the volume with this id.
     pub fn volume(&self, id: u32) -> Result<VolumeInfo, UbiError> {
         let volume = self.find(id)?;
         let leb_bytes = volume.leb_bytes(self.flash.shape.leb_bytes);

@@ -35,9 +35,9 @@ pub(crate) enum State {
     Stuck,
     /// None of this module's business.
     Held,
-    /// Not known yet.
+    /// The block's header was not read yet.
     Asleep,
-    /// Marked bad.
+    /// The block is marked bad.
     Bad,
 }
 
@@ -195,7 +195,6 @@ impl Wear {
         }
     }
 
-    /// Notes a counter.
     pub fn set_ec(&mut self, peb: u32, ec: u32) {
         let state = self.state(peb);
         let tracker = self.tracker.take();
@@ -352,7 +351,6 @@ impl Wear {
             .map(|peb| (peb, self.ec(peb)))
     }
 
-    /// Bytes of memory.
     pub fn memory(&self) -> u64 {
         let trees = self.free.len() + self.used.len() + self.scrub.len() + self.zone_free.len();
         let queued = self.erase.capacity() * size_of::<Job>();

@@ -16,7 +16,7 @@ use nandlab_mtd::{Mtd, MtdError};
 /// A step of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// An erase.
+    /// An erase of a block in the background.
     Erase,
     /// A move for wear.
     Level,

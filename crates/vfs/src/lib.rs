@@ -52,7 +52,7 @@ pub struct DirEntry<'a> {
     pub ino: Ino,
     /// What the inode is.
     pub kind: FileType,
-    /// The name.
+    /// The name of the entry.
     pub name: &'a [u8],
     /// Where to go on after this entry.
     pub next: u64,
@@ -61,16 +61,16 @@ pub struct DirEntry<'a> {
 /// What [`FileSystem::rename`] does with a target that exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rename {
-    /// Takes its place.
+    /// The new name replaces an existing one.
     #[default]
     Replace,
-    /// Fails with [`Errno::Exists`].
+    /// An existing target gives [`Errno::Exists`].
     NoReplace,
     /// Swaps the two; fails with [`Errno::NoEntry`] unless both exist.
     Exchange,
 }
 
-/// What [`FileSystem::setxattr`] expects.
+/// Whether [`FileSystem::setxattr`] may create or replace an attribute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetXattr {
     /// Nothing: creates or replaces.
@@ -163,7 +163,7 @@ pub trait FileSystem {
     /// The inode of `name` in `dir`.
     fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr>;
 
-    /// Gives references back.
+    /// Gives up so many references to an inode.
     fn forget(&mut self, ino: Ino, references: u64);
 
     /// The attributes of an inode.
@@ -182,7 +182,7 @@ pub trait FileSystem {
         by: Caller,
     ) -> Result<Attr>;
 
-    /// Makes a directory.
+    /// Makes an empty directory with this name.
     fn mkdir(&mut self, dir: Ino, name: &[u8], mode: u16, by: Caller) -> Result<Attr> {
         self.create(dir, name, NewNode::Directory, mode, by)
     }
@@ -226,7 +226,7 @@ pub trait FileSystem {
     /// Makes an inode durable.
     fn fsync(&mut self, ino: Ino, what: Sync) -> Result;
 
-    /// Makes everything durable.
+    /// Makes every earlier call durable.
     fn sync(&mut self) -> Result;
 
     /// Ends the mount: everything is durable, and marked clean where the format has such a mark.

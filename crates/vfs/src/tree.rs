@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 2100;
 /// One name in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its inode's attributes.
+    /// The attributes of its inode.
     pub attr: Attr,
     /// A file's bytes, a symbolic link's target; otherwise nothing.
     pub contents: Vec<u8>,

@@ -109,7 +109,6 @@ pub fn counts(found: &[(String, Found)]) -> String {
         .join(", ")
 }
 
-/// The checked-in list.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     /// Its first lines, which say what it is.

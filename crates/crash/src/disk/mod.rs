@@ -18,7 +18,7 @@ use stamp::fill;
 /// A block layer on a chip, as a subject.
 #[derive(Clone, Debug)]
 pub struct Disk<L> {
-    /// The chip.
+    /// The chip that the layer is attached to.
     pub chip: ChipSpec,
     /// The layer over the chip.
     pub layer: L,

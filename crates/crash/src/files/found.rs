@@ -15,7 +15,7 @@ pub(super) enum Found {
         links: u32,
         bytes: Vec<u8>,
     },
-    /// It leads nowhere.
+    /// The link leads to nothing.
     Broken(Errno),
 }
 

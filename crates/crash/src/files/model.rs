@@ -17,7 +17,7 @@ pub(super) enum Node {
     File(FileNumber),
 }
 
-/// A tree.
+/// A tree of names and files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Model {
     pub names: BTreeMap<Path, Node>,

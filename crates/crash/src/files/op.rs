@@ -20,76 +20,76 @@ pub type Path = Arc<str>;
 pub enum FileOp {
     /// Makes an empty file.
     Create {
-        /// Which.
+        /// The file to create.
         path: Path,
     },
     /// Writes behind the end.
     Append {
-        /// Which.
+        /// The file to append to.
         path: Path,
-        /// Bytes.
+        /// Bytes that are appended.
         length: u32,
         /// Of the bytes, its own in the whole exploration.
         seed: u64,
     },
     /// Writes from a byte on, which need not be there.
     Overwrite {
-        /// Which.
+        /// The file to overwrite.
         path: Path,
-        /// First byte.
+        /// Offset of the first byte that is overwritten.
         offset: u32,
-        /// Bytes.
+        /// Bytes that are overwritten.
         length: u32,
         /// Of the bytes, its own in the whole exploration.
         seed: u64,
     },
     /// Gives a file another length; what is added reads as zeros.
     Truncate {
-        /// Which.
+        /// The file to truncate or extend.
         path: Path,
-        /// Bytes.
+        /// The new length in bytes.
         length: u32,
     },
     /// Moves a file, to the place of another perhaps.
     Rename {
-        /// Which.
+        /// The name before the call.
         from: Path,
-        /// Where to.
+        /// The name after the call.
         to: Path,
     },
     /// Gives a file one more name.
     Link {
-        /// Which.
+        /// The existing name of the file.
         from: Path,
-        /// The name.
+        /// The new name of the file.
         to: Path,
     },
     /// Removes a file's name.
     Unlink {
-        /// Which.
+        /// The name to remove.
         path: Path,
     },
-    /// Makes a directory.
+    /// Makes an empty directory.
     Mkdir {
-        /// Which.
+        /// The directory to make.
         path: Path,
     },
     /// Removes an empty directory.
     Rmdir {
-        /// Which.
+        /// The directory to remove.
         path: Path,
     },
     /// Makes a file durable.
     Fsync {
-        /// Which.
+        /// The file to make durable.
         path: Path,
     },
     /// Makes a file's contents durable, and one name that it has had since they were written.
     Fdatasync {
-        /// Which.
+        /// The file whose contents become durable.
         path: Path,
     },
-    /// Makes everything durable.
+    /// Makes every earlier call durable.
     Sync,
     /// Time passes: a commit timer fires, and some of what waits is written.
     Pause {

@@ -16,7 +16,7 @@ pub enum Work {
 pub struct Steps {
     pub code: Code,
     pub work: Work,
-    /// The flipped bits.
+    /// The flipped bits, in words.
     pub what: String,
     /// Each with its parity behind it.
     pub read: Vec<u8>,

@@ -53,7 +53,7 @@ impl Field {
         field
     }
 
-    /// m.
+    /// The field's order m: it has 2^m elements.
     pub fn order(&self) -> usize {
         self.order as usize
     }

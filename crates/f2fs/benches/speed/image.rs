@@ -24,7 +24,6 @@ const DUMPED: usize = 100;
 
 type Fs = F2fs<Image<Vec<u8>>>;
 
-/// Prints both tables.
 pub fn tables() {
     let scratch = tempfile::tempdir().expect("a directory for images");
     let place = |name: &str| scratch.path().join(name);

@@ -10,7 +10,7 @@ use crate::tag::{self, Fields, TAG, Tail};
 /// Sequence numbers of a block span less than this, and a block's worth more while it is being
 /// completed.
 pub(crate) const SPAN: u64 = (1 << 23) - (1 << 16);
-/// Most logical pages.
+/// The most logical pages that the format can name.
 pub(crate) const MAX_PAGES: u32 = tag::NUMBERS;
 pub(crate) const VERSION: u16 = 1;
 
@@ -22,7 +22,7 @@ const MOST_ERASES: u32 = (1 << 20) - 1;
 /// What a page holds of its logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Its contents.
+    /// A block of the volume's contents.
     Data = 0,
     /// That it was discarded: it reads as zeros. The page has no data.
     Discarded = 1,
@@ -56,7 +56,7 @@ pub(crate) enum Role {
     Log = 2,
     /// A log of any pages.
     Random = 3,
-    /// The anchor pages.
+    /// The block holds the anchor pages.
     Anchor = 4,
 }
 

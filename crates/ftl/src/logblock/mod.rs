@@ -113,7 +113,7 @@ impl<M: Mtd> LogBlockFtl<M> {
         self.core.mtd
     }
 
-    /// Logical blocks offered.
+    /// Returns the logical blocks that it offers.
     pub fn logical_blocks(&self) -> u32 {
         self.core.maps.logical_blocks()
     }

@@ -20,7 +20,6 @@ pub(super) const RESERVE: u32 = 4;
 /// A new version of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Payload<'a> {
-    /// Its contents.
     Data(&'a [u8]),
     /// Zeros from now on; the page has no data.
     Discard,

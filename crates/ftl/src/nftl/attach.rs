@@ -16,9 +16,8 @@ use nandlab_mtd::{Block, Mtd, MtdError, Page};
 #[derive(Debug)]
 struct Media {
     header: MediaHeader,
-    /// By unit.
+    /// Whether each unit is reserved.
     reserved: Vec<bool>,
-    /// Pages read.
     reads: u64,
 }
 

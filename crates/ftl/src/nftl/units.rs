@@ -3,7 +3,7 @@
 use super::options::Allocation;
 use alloc::{vec, vec::Vec};
 
-/// No unit.
+/// Stands for no unit in a table.
 const NIL: u16 = 0xffff;
 /// In the table of next units: the unit is free.
 const FREE: u16 = 0xfffe;
@@ -12,7 +12,7 @@ const RESERVED: u16 = 0xfffc;
 
 /// Free units that Linux keeps.
 pub(super) const LINUX_LOW_WATER: u32 = 2;
-/// Units kept besides.
+/// The most free units that are kept on top of those.
 pub(super) const STAND_INS: u32 = 2;
 
 /// What must be minded of a unit; see `Guard` for each.
@@ -67,7 +67,6 @@ pub(super) struct Units {
     next: Vec<u16>,
     units: Vec<Unit>,
     free: u32,
-    /// Units in service.
     good: u32,
     /// The free unit taken last.
     last_free: u16,

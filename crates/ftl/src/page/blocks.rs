@@ -13,13 +13,13 @@ pub(crate) enum State {
     Free,
     /// In the pool, erased.
     Clean,
-    /// Being filled.
+    /// The block takes pages in order.
     Open,
     /// Full, or not to be filled further.
     Closed,
-    /// Being emptied.
+    /// The collector is moving its pages away.
     Victim,
-    /// Out of service.
+    /// The block is out of service.
     Bad,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct BlockTable {
     closed_at: Vec<u64>,
     /// What must be durable before the block is erased.
     settled: Vec<Issued>,
-    /// Holds map pages.
+    /// Whether each block holds map pages.
     mapping: Vec<bool>,
     /// To be retired once it is empty.
     failing: Vec<bool>,
@@ -94,7 +94,6 @@ impl BlockTable {
         self.free
     }
 
-    /// Blocks in service.
     pub fn good(&self) -> u32 {
         self.good
     }

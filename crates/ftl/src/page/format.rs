@@ -56,7 +56,7 @@ pub(crate) const RENAMED_PAGES_MAX: u32 = RENAMED - 2;
 pub(crate) const LOST: u32 = u32::MAX;
 /// Sequence numbers of a block span less than this.
 pub(crate) const SPAN: u64 = 1 << 24;
-/// Most logical pages.
+/// The most logical pages that the format can name.
 pub(crate) const MAX_PAGES: u32 = tag::NUMBERS - 1;
 
 const TAG_MAGIC: [u8; 4] = *b"NLP1";
@@ -231,7 +231,7 @@ pub(crate) struct Pair {
 /// Where a page stands in its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordPart {
-    /// The record's number.
+    /// The sequence number of the record.
     pub number: u64,
     pub part: u32,
     /// In the last page: the record's sequence number.
@@ -291,7 +291,7 @@ pub(crate) struct Header {
     pub pages_per_block: u32,
     /// Blocks of the array.
     pub blocks: u32,
-    /// Logical pages offered.
+    /// The logical pages that the layer offers.
     pub logical_pages: u32,
 }
 

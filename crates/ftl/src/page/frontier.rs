@@ -30,7 +30,7 @@ impl Stream {
     }
 }
 
-/// An open block.
+/// A block that takes pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
     block: u32,

@@ -139,7 +139,7 @@ pub struct PageFtl<M> {
     /// Flash page plus one of each logical page; 0 unmapped, [`LOST`] lost.
     map: Vec<u32>,
     blocks: BlockTable,
-    /// By [`Stream::at`].
+    /// One frontier a stream, indexed by [`Stream::at`].
     frontiers: Vec<Frontier>,
     /// Where the host writes.
     stream: Stream,
@@ -202,7 +202,7 @@ impl<M: Mtd> PageFtl<M> {
         self.mtd
     }
 
-    /// Logical pages offered.
+    /// Returns the logical pages that it offers.
     pub fn logical_pages(&self) -> u32 {
         self.map.len() as u32
     }

@@ -33,7 +33,7 @@ fn formatted(options: &LogBlockOptions) -> Device {
     LogBlockFtl::format(Chip::new(spec).unwrap(), options.clone()).unwrap()
 }
 
-/// Every page once.
+/// A device on which every page was written once.
 fn filled(options: &LogBlockOptions) -> Device {
     let mut device = formatted(options);
     (0..device.geometry().sectors)

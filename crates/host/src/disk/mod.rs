@@ -35,7 +35,7 @@ pub type Stats = Box<dyn Fn() -> String + Send + Sync>;
 /// How a disk is mounted.
 #[derive(Default)]
 pub struct Options {
-    /// Refuses writes.
+    /// Refuses every write of a client.
     pub read_only: bool,
     /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say
     /// `user_allow_other`.

@@ -48,7 +48,7 @@ const MEMORY: u64 = 256 << 20;
 pub struct Options<'a> {
     /// What `df` and `findmnt` show as the source.
     pub source: String,
-    /// Refuses every change.
+    /// Refuses every call that changes the volume.
     pub read_only: bool,
     /// Lets users other than the mounting one in; for anybody but root, `/etc/fuse.conf` must say
     /// `user_allow_other`.

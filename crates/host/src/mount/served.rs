@@ -50,7 +50,6 @@ impl Pace {
     }
 }
 
-/// The wall's time.
 pub fn now() -> Time {
     time(SystemTime::now())
 }

@@ -39,9 +39,9 @@ pub enum ClientError {
     /// The client sent what the protocol does not have there.
     #[error("{what}: found {found:#x}, expected {expected:#x}")]
     Unexpected {
-        /// The field.
+        /// The name of the protocol field.
         what: &'static str,
-        /// Its value.
+        /// The value that the server sent.
         found: u64,
         /// What it must be.
         expected: u64,
@@ -49,11 +49,11 @@ pub enum ClientError {
     /// The client announced more than the server takes.
     #[error("{what} of {found} bytes, at most {limit} are taken")]
     TooLong {
-        /// What was announced.
+        /// The part that the server announced.
         what: &'static str,
-        /// Bytes announced.
+        /// The length that it announced, in bytes.
         found: u32,
-        /// Bytes taken.
+        /// The greatest length that is accepted.
         limit: u32,
     },
     /// The client insists on an export that is not there.

@@ -38,7 +38,7 @@ pub type Dropped = Arc<dyn Fn(&ClientError) + Send + Sync>;
 pub struct Options {
     /// The export's name; a client that names none gets it too.
     pub name: String,
-    /// Refuses writes.
+    /// Refuses every write of a client.
     pub read_only: bool,
     /// Clients served at once; more are turned away.
     pub clients_max: usize,

@@ -21,10 +21,10 @@ const LONE_BLOCK: u64 = 128 << 10;
 /// Blocks of JFFS2 on which the kernel can work are longer.
 const BLOCK_MIN: u64 = 4096;
 
-/// Something on flash.
+/// A format that was detected on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnFlash {
-    /// What it is.
+    /// The format that lies on the flash.
     pub kind: FlashKind,
     /// Data bytes of a page.
     pub page: u32,

@@ -187,7 +187,6 @@ fn a_damaged_or_short_image_is_damage_and_its_rest_is_salvaged() {
     assert_eq!(check(&mut volume).unwrap().verdict(), Verdict::Damaged);
 }
 
-/// Reads contents.
 #[derive(Default)]
 struct Kept(u64);
 

@@ -43,7 +43,6 @@ const READ_ONLY: Options = Options {
     end: None,
 };
 
-/// Prints the tables.
 pub fn tables(source: &Path, scratch: &Path) {
     println!(
         "\n| image | lists of nodes | nodes | mount, wall ms | MB/s of image | heap bytes a node |\n|---:|---|---:|---:|---:|---:|"

@@ -36,7 +36,6 @@ impl Slots {
 
 pub const PAGE: usize = 4096;
 
-/// The arrays.
 pub struct Bare {
     pages_per_block: u32,
     map: Vec<u32>,

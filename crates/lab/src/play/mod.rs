@@ -24,25 +24,25 @@ const MODE: u16 = 0o644;
 /// How many calls of each kind were carried out, and what they moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Played {
-    /// Files made.
+    /// Files that were created.
     pub creates: u64,
     /// Files opened that were there.
     pub opens: u64,
-    /// Files given back.
+    /// Open files that were closed.
     pub closes: u64,
-    /// Reads.
+    /// Read calls that were made.
     pub reads: u64,
-    /// Bytes read.
+    /// Bytes that reads returned.
     pub bytes_read: u64,
-    /// Writes.
+    /// Write calls that were made.
     pub writes: u64,
-    /// Bytes written.
+    /// Bytes that writes accepted.
     pub bytes_written: u64,
-    /// Changes of length.
+    /// Calls that set a file's length.
     pub truncates: u64,
-    /// Files made durable.
+    /// Calls of fsync and fdatasync.
     pub fsyncs: u64,
-    /// Files removed.
+    /// Files that were removed.
     pub removes: u64,
     /// Times that everything was made durable.
     pub syncs: u64,
@@ -98,9 +98,9 @@ pub enum Cause {
     /// It did less than was asked.
     #[error("{done} of {asked} bytes were moved")]
     Short {
-        /// Bytes moved.
+        /// Bytes that the call moved.
         done: u64,
-        /// Bytes asked for.
+        /// Bytes that the call asked for.
         asked: u64,
     },
     /// The stream uses a file that it has not opened.
@@ -117,7 +117,7 @@ pub enum Cause {
 pub struct PlayError {
     /// Its number in the stream, from 1.
     pub number: u64,
-    /// The call.
+    /// The call that failed.
     pub call: FileCall,
     /// The file's name; empty where there is none.
     pub name: String,

@@ -26,7 +26,7 @@ pub struct Tally {
 /// A share of the writes and the share of the volume's sectors that it went to, 0 to 1 each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// Of all writes.
+    /// The share of all writes, from 0 to 1.
     pub writes: f64,
     /// Of all sectors of the volume.
     pub sectors: f64,
@@ -45,7 +45,7 @@ pub struct Writes {
 
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// Writes by sector.
+    /// Counts of writes by sector.
     sectors: BTreeMap<u64, u64>,
     picture: Picture,
 }
@@ -79,7 +79,7 @@ impl Writes {
         }
     }
 
-    /// Sectors written.
+    /// Returns the sectors written in all regions.
     pub fn total(&self) -> u64 {
         self.total
     }

@@ -17,7 +17,7 @@ const LOST_AND_FOUND: &[u8] = b"lost+found";
 /// A file's identity, as `sha256sum` would tell it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileSum {
-    /// The name.
+    /// The name of the file.
     pub name: String,
     /// The length in bytes.
     pub bytes: u64,
@@ -33,29 +33,29 @@ pub enum VerifyError {
     Refused {
         /// The file; `.` for the directory.
         name: String,
-        /// Its words.
+        /// The errno that the call returned.
         errno: Errno,
     },
     /// A file is not there.
     #[error("{name}: not found, expected a file of {expected} bytes")]
     Missing {
-        /// The file.
+        /// The name of the file.
         name: String,
-        /// Its length.
+        /// The length that it should have, in bytes.
         expected: u64,
     },
     /// A file is there that nobody made, or that was removed.
     #[error("{name}: found, expected no such name")]
     Extra {
-        /// The file.
+        /// The name of the file.
         name: String,
     },
     /// A file has another length.
     #[error("{name}: found {found} bytes, expected {expected}")]
     Length {
-        /// The file.
+        /// The name of the file.
         name: String,
-        /// Its length.
+        /// The length that it has, in bytes.
         found: u64,
         /// What it must be.
         expected: u64,
@@ -63,11 +63,11 @@ pub enum VerifyError {
     /// A file holds something else.
     #[error("{name}: byte {offset} is {found:#04x}, expected {expected:#04x}")]
     Contents {
-        /// The file.
+        /// The name of the file.
         name: String,
         /// The first such byte.
         offset: u64,
-        /// What it is.
+        /// The byte that the file holds.
         found: u8,
         /// What it must be.
         expected: u8,

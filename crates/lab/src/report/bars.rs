@@ -5,7 +5,7 @@ use super::markup::{Drawing, Element, el, figure, label, pixel, shorten};
 use super::number::Quantity;
 use super::plot::WIDE;
 
-/// One bar.
+/// A labelled value, drawn as a bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
     /// What the bar stands for, written before it.

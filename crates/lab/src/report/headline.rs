@@ -84,7 +84,6 @@ fn best(better: Better, values: &[Option<f64>]) -> Option<f64> {
     }
 }
 
-/// The headline figures.
 pub fn summary(runs: &[RunResult], names: &[String], costs: &[Cost]) -> Section {
     let start = || Comparison {
         runs,

@@ -14,7 +14,7 @@ pub const LEVELS: usize = 9;
 /// A map to draw.
 #[derive(Clone, Debug)]
 pub struct HeatMap<'a> {
-    /// Heading.
+    /// The heading above the figure.
     pub title: String,
     /// What it shows, in a sentence.
     pub about: String,
@@ -36,7 +36,7 @@ const LEFT: f64 = 64.0;
 const KEY: f64 = 66.0;
 
 impl HeatMap<'_> {
-    /// The figure.
+    /// Draws the figure as SVG.
     pub fn draw(&self) -> Element {
         let columns = ((2.0 * self.values.len() as f64).sqrt().ceil() as usize)
             .next_power_of_two()

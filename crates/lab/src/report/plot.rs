@@ -29,11 +29,11 @@ pub enum Mark {
         /// Whether the area beneath is filled.
         filled: bool,
     },
-    /// Dots.
+    /// A dot at every value.
     Points,
 }
 
-/// Named values.
+/// Values of one curve, with the name for the key.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// What it is called.
@@ -42,24 +42,24 @@ pub struct Series {
     pub slot: usize,
     /// How it is drawn.
     pub mark: Mark,
-    /// x and y.
+    /// Pairs of x and y, in drawing order.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A plot to draw.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Heading.
+    /// The heading above the figure.
     pub title: String,
     /// What it shows, in a sentence.
     pub about: String,
-    /// The horizontal axis.
+    /// The range and label of the horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
+    /// The range and label of the vertical axis.
     pub y: Axis,
-    /// Back to front.
+    /// The curves, from the back to the front.
     pub series: Vec<Series>,
-    /// [`WIDE`] or [`HALF`].
+    /// The width in pixels: [`WIDE`] or [`HALF`].
     pub width: f64,
     /// Whether each series bears its name at its end.
     pub named: bool,
@@ -83,7 +83,7 @@ struct Column {
 }
 
 impl Plot {
-    /// The figure.
+    /// Draws the figure as SVG.
     pub fn draw(&self) -> Element {
         let mut marks = self.frame();
         let mut ends = Vec::new();

@@ -8,7 +8,6 @@
 use super::heat::LEVELS;
 use super::markup::{Element, el};
 
-/// The style sheet.
 pub fn css() -> String {
     let mut css = BASE.to_string();
     for scale in ["wear", "valid"] {

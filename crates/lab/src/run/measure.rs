@@ -27,7 +27,7 @@ pub(super) const WATCH_EVERY: u64 = 1 << 16;
 /// How far ahead the device is told which request will come.
 const AHEAD: usize = 2;
 
-/// What was measured.
+/// The raw figures of a measured run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The result, without a name and without settings.
@@ -89,7 +89,6 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Serves one request.
     #[inline]
     fn serve(&mut self, request: &Request) -> Result<(), BlockError> {
         let lba = Lba(request.offset >> self.sector_shift);

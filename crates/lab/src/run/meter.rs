@@ -38,7 +38,6 @@ struct Row {
 }
 
 impl Meter {
-    /// Nothing measured yet.
     pub fn new(series_interval: Nanos) -> Self {
         Self {
             rows: std::array::from_fn(|_| Row {
@@ -97,7 +96,6 @@ impl Meter {
             .get_or_insert_with(|| format!("{}: {}", words(request), Chain(&error)));
     }
 
-    /// Bytes written.
     #[inline]
     pub fn written(&self) -> u64 {
         self.rows[row_of(Op::Write)].bytes

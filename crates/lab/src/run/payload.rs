@@ -29,7 +29,6 @@ impl Payload {
         }
     }
 
-    /// Zeros.
     pub fn zero() -> Self {
         Self {
             data: vec![0; BYTES as usize].into(),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Rounds looked at.
+/// The number of rounds that are compared.
 const WINDOW: usize = 5;
 /// The largest spread of the window's values, as a share of their mean.
 const MAX_SPREAD: f64 = 0.20;

@@ -14,7 +14,7 @@ pub struct Kind {
     pub name: &'static str,
     /// Its keys in `[workload]`.
     pub keys: &'static [&'static str],
-    /// Takes these keys.
+    /// Reads the keys of this kind from the section.
     pub take: Taker,
 }
 

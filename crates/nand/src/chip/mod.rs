@@ -20,15 +20,15 @@ use recent::Recent;
 pub struct Counts {
     /// Page reads with data.
     pub reads: u64,
-    /// OOB-only reads.
+    /// Reads of the OOB area alone.
     pub oob_reads: u64,
     /// Page programs with data, without copies.
     pub programs: u64,
-    /// OOB-only programs.
+    /// Programs of the OOB area alone.
     pub oob_programs: u64,
     /// Copies inside the array, each one read and one program.
     pub copies: u64,
-    /// Block erases.
+    /// Blocks that were erased.
     pub erases: u64,
     /// Bits that error correction mended.
     pub corrected_bits: u64,
@@ -65,7 +65,7 @@ pub struct Chip {
     per_block: Divisor,
     page_bytes: usize,
     several_programs: bool,
-    /// See [`Chip::settle_plain`].
+    /// The cells need no model of faults; see [`Chip::settle_plain`].
     plain: bool,
 }
 
@@ -198,7 +198,7 @@ impl Chip {
         self.calendar.busy().collect()
     }
 
-    /// A block's history.
+    /// Returns the wear and state of an erase block.
     pub fn block(&self, block: Block) -> BlockCells {
         self.cells.blocks[block.0 as usize]
     }

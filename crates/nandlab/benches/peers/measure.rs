@@ -8,7 +8,7 @@ use std::time::Instant;
 /// Of the round that was shortest on the wall.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Seconds.
+    /// Wall time in seconds.
     pub wall: f64,
     /// Seconds of all threads and of the children.
     pub processor: f64,

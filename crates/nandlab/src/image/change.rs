@@ -59,7 +59,7 @@ impl Changed {
 pub struct Put {
     #[command(flatten)]
     image: Changed,
-    /// The file
+    /// File of the host to copy
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Where it goes; into a directory under its own name
@@ -71,7 +71,7 @@ pub struct Put {
     /// Owner and group [default: root's]
     #[arg(long, default_value_t = 0)]
     uid: u32,
-    /// Group
+    /// Group id of the new file
     #[arg(long, default_value_t = 0)]
     gid: u32,
 }
@@ -84,7 +84,6 @@ fn octal(text: &str) -> Result<u16, String> {
 }
 
 impl Put {
-    /// Copies it.
     pub fn execute(self) -> Result<Status, Failure> {
         let metadata = std::fs::metadata(&self.file).map_err(ImageError::file(&self.file))?;
         if !metadata.is_file() {
@@ -215,19 +214,18 @@ fn fill(
 pub struct Mkdir {
     #[command(flatten)]
     image: Changed,
-    /// The directories
+    /// Directories to make in the image
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
     /// And those above them, as far as they are missing
     #[arg(short, long)]
     parents: bool,
-    /// Permissions, in octal
+    /// Permissions of the new directories, in octal
     #[arg(long, value_parser = octal, default_value = "0755")]
     mode: u16,
 }
 
 impl Mkdir {
-    /// Makes them.
     pub fn execute(self) -> Result<Status, Failure> {
         let by = Caller::root(now()?);
         edit(
@@ -276,7 +274,7 @@ impl Mkdir {
 pub struct Rm {
     #[command(flatten)]
     image: Changed,
-    /// The entries
+    /// Entries to remove
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
     /// Directories with everything in them
@@ -285,7 +283,6 @@ pub struct Rm {
 }
 
 impl Rm {
-    /// Removes them.
     pub fn execute(self) -> Result<Status, Failure> {
         let now = now()?;
         edit(
@@ -308,16 +305,15 @@ impl Rm {
 pub struct Mv {
     #[command(flatten)]
     image: Changed,
-    /// The entry
+    /// Entry to rename or move
     #[arg(value_name = "FROM")]
     from: OsString,
-    /// Its new path
+    /// New path of the entry
     #[arg(value_name = "TO")]
     to: OsString,
 }
 
 impl Mv {
-    /// Moves it.
     pub fn execute(self) -> Result<Status, Failure> {
         let now = now()?;
         edit(

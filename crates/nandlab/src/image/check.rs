@@ -26,7 +26,6 @@ pub struct Check {
 }
 
 impl Check {
-    /// Looks.
     pub fn execute(self) -> Result<Status, Failure> {
         if self.repair {
             return self.mend();

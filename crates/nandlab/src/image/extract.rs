@@ -70,7 +70,6 @@ struct Report {
 }
 
 impl Args {
-    /// Takes it out.
     pub fn execute(self) -> Result<Status, Failure> {
         let mut report = Report {
             files: 0,

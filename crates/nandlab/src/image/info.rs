@@ -40,7 +40,6 @@ struct About<'a> {
 }
 
 impl Info {
-    /// Tells it.
     pub fn execute(self) -> Result<Status, Failure> {
         let opening = self.image.shape.opening();
         let place = Place::file(&self.image.image);

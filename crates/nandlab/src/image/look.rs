@@ -16,18 +16,18 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// List a directory
+/// List the entries of a directory
 #[derive(Debug, clap::Args)]
 pub struct Ls {
     #[command(flatten)]
     image: Image,
-    /// What to list
+    /// Directory or entry to list
     #[arg(value_name = "PATH", default_value = "/")]
     path: OsString,
     /// With owner, permissions, length and time
     #[arg(short)]
     long: bool,
-    /// And everything below
+    /// List directories with everything below
     #[arg(short = 'R', long)]
     recursive: bool,
     /// The volumes of UBI instead
@@ -180,7 +180,6 @@ impl Sink for Printing<'_> {
 }
 
 impl Ls {
-    /// Lists it.
     pub fn execute(self) -> Result<Status, Failure> {
         if self.volumes {
             return self.list_volumes();
@@ -314,13 +313,12 @@ fn call(path: &[u8], error: nandlab_vfs::Errno) -> ImageError {
 pub struct Cat {
     #[command(flatten)]
     image: Image,
-    /// The files
+    /// Files to print, by their paths
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 }
 
 impl Cat {
-    /// Prints them.
     pub fn execute(self) -> Result<Status, Failure> {
         let mut volume = self.image.open()?;
         let mut out = io::stdout().lock();
@@ -377,12 +375,12 @@ fn cat(
     Ok(())
 }
 
-/// Tell everything that is known of an entry
+/// Show everything that is known about an entry
 #[derive(Debug, clap::Args)]
 pub struct Stat {
     #[command(flatten)]
     image: Image,
-    /// The entries
+    /// Entries to describe
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
     /// Print a list of them as JSON
@@ -402,7 +400,6 @@ struct Stated {
 }
 
 impl Stat {
-    /// Tells it.
     pub fn execute(self) -> Result<Status, Failure> {
         let mut volume = self.image.open()?;
         let mut all = Vec::new();

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Which image, and what is known of it.
 #[derive(Debug, clap::Args)]
 pub struct Image {
-    /// The image
+    /// Image file to read
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
     #[command(flatten)]

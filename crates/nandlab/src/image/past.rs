@@ -39,7 +39,6 @@ struct Told {
 }
 
 impl Past {
-    /// Tells it.
     pub fn execute(self) -> Result<Status, Failure> {
         let mut volume = self.image.open_damaged()?;
         if !matches!(volume.mounted, Some(Mounted::Jffs2(_)))

@@ -30,7 +30,7 @@ pub struct Case {
 }
 
 enum Expected {
-    /// These bytes.
+    /// The image consists of these bytes.
     Bytes(Vec<u8>),
     /// A sound image that holds the file `new` as `/new`.
     Holding,

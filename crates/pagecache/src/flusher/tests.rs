@@ -15,7 +15,7 @@ struct Counting<'a> {
     due: Option<Time>,
     /// Each write-back: bytes asked for, and until when.
     asked: Vec<(u64, Time)>,
-    /// Never writes anything.
+    /// The file system never writes a page.
     stuck: bool,
 }
 

@@ -60,7 +60,7 @@ with_defaults! {
 /// What was written for whom, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Deferred.
+    /// Elements that were deferred instead of written.
     pub deferred: u64,
     /// Written by the actor.
     pub fflush: u64,
@@ -91,7 +91,7 @@ pub struct WriteBack<F, C> {
     ahead: BTreeMap<Ino, Ahead>,
     /// When the timer `flash_writeback` fires.
     timer: Option<Time>,
-    /// References of callers.
+    /// References that callers hold, by inode.
     references: BTreeMap<Ino, u64>,
     /// Files without names, and files that we still refer to although nobody else does.
     nameless: BTreeSet<Ino>,
@@ -163,7 +163,7 @@ impl<F: FileSystem, C: Fn() -> Time> WriteBack<F, C> {
         self.tally
     }
 
-    /// Elements that wait.
+    /// Returns the number of queued elements.
     pub fn waiting(&self) -> usize {
         self.flash_bh.len()
     }

@@ -23,7 +23,7 @@ pub enum NodeType {
 pub struct FlashBh {
     /// What it makes of the file.
     pub node: NodeType,
-    /// The file.
+    /// The inode of the file.
     pub ino: Ino,
     /// The page's number in the file.
     pub page: u64,
@@ -67,7 +67,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Elements.
     pub fn len(&self) -> usize {
         self.elements.len()
     }

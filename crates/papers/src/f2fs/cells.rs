@@ -23,11 +23,9 @@ pub const PIECE: usize = 1 << 20;
 /// A phase of a run, of either file system.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phase {
-    /// Its name.
     pub name: &'static str,
-    /// Virtual seconds.
+    /// Virtual seconds of the phase.
     pub seconds: f64,
-    /// Calls.
     pub calls: u64,
     /// Bytes that calls read and wrote.
     pub bytes: u64,
@@ -99,14 +97,12 @@ pub fn phases_of(work: &Work) -> Result<Phases, PaperError> {
     Ok(Phases(phases))
 }
 
-/// F2FS at work.
 pub fn live(work: &Work, settings: &[&str]) -> Result<FilesOutcome, PaperError> {
     let mut calls = calls(work)?;
     run_unproven(&EMMC.with(settings)?, &mut *calls)
         .map_err(|error| PaperError::Run(work.key.into(), error.into()))
 }
 
-/// Its phases.
 pub fn phases(run: &FilesOutcome) -> Phases {
     let phase = |phase: &nandlab_lab::run::PhaseOutcome| Phase {
         name: phase.name,

@@ -11,7 +11,6 @@ use super::{PhoneCell, STATES, phone, states};
 use crate::{Claim, listed, once};
 use nandlab_lab::verdict::{Sample, Verdict};
 
-/// All of them.
 pub fn all(runs: &Runs) -> Vec<Claim> {
     let mut claims = Vec::new();
     for base in 0..BASES.len() {
@@ -109,7 +108,6 @@ fn bimodal(runs: &Runs, threaded: bool) -> Claim {
     )
 }
 
-/// Sections cleaned.
 fn cleaned(run: &Cleaned) -> u64 {
     run.counts.cleaned
 }

@@ -60,7 +60,6 @@ pub const PUBLISHED: [[[f64; 2]; 5]; 2] = [
 /// The states of the phone.
 pub const STATES: [&str; 2] = ["clean", "aged"];
 
-/// Runs everything.
 pub fn reproduce(watch: Watch<'_>, size: Size) -> Result<Found, PaperError> {
     let runs = Runs::all(watch, size)?;
     Ok(Found {
@@ -79,9 +78,9 @@ pub struct PhoneCell {
     pub what: &'static str,
     /// Seconds or MB/s, of ext4 and of F2FS, as published.
     pub published: [f64; 2],
-    /// And here.
+    /// The two values measured here.
     pub here: [f64; 2],
-    /// More is better.
+    /// Whether a greater value is better.
     pub rate: bool,
 }
 

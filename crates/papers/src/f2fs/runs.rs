@@ -83,13 +83,10 @@ pub const PAGE_BASE: usize = 1;
 
 /// The same work on both file systems.
 pub struct Compared {
-    /// The work.
     pub work: Work,
     /// On which of [`BASES`].
     pub base: usize,
-    /// F2FS.
     pub f2fs: Phases,
-    /// ext4.
     pub ext4: Phases,
 }
 
@@ -146,7 +143,6 @@ fn by_seed<T: Sync, R: Send>(
 }
 
 impl Runs {
-    /// Runs everything.
     pub fn all(watch: Watch<'_>, size: Size) -> Result<Self, PaperError> {
         let works: Vec<Work> = Work::compared().collect();
         let seeds = if size == Size::Small { 1 } else { SEEDS as u64 };

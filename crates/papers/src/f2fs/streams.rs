@@ -29,7 +29,6 @@ pub enum How {
 }
 
 impl Both {
-    /// The two.
     pub fn new(first: Box<dyn FileCalls>, second: Box<dyn FileCalls>, how: How) -> Self {
         Self {
             first,

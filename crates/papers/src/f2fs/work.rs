@@ -18,7 +18,7 @@ use nandlab_workload::rollback::{Rollback, RollbackSpec};
 pub const SCALE: u64 = 4;
 /// Bytes of the partition: 12 GB, scaled.
 const PARTITION: u64 = PUBLISHED_PARTITION / SCALE;
-/// As published.
+/// Bytes of the paper's partition.
 const PUBLISHED_PARTITION: u64 = 12 << 30;
 /// Bytes of the longest request that F2FS sends to the device.
 pub const REQUEST: u64 = 512 << 10;
@@ -40,7 +40,7 @@ pub const AGEING: &str = "ageing";
 /// What programs do before and between what they measure.
 pub const SET_UP: &str = "set-up";
 
-/// A run.
+/// A workload of the paper with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Its name, in ids and of its recorded requests.
@@ -182,7 +182,7 @@ impl Work {
         }
     }
 
-    /// Its stream.
+    /// Opens the stream of file calls.
     pub fn open(&self) -> Result<Box<dyn FileCalls>, SpecError> {
         let calls: Box<dyn FileCalls> = match self.make {
             Make::FsMark => Box::new(FsMark::new(FsMarkSpec {

@@ -69,9 +69,9 @@ const RECORDS: [u64; 11] = {
 /// A benchmark of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bench {
-    /// Figure 7.
+    /// Bonnie, as in figure 7.
     Bonnie,
-    /// Figure 8.
+    /// IOzone, as in figure 8.
     Iozone,
 }
 
@@ -117,7 +117,6 @@ impl Bench {
         }
     }
 
-    /// Its experiment.
     pub fn described(self) -> Described {
         match self {
             Self::Bonnie => BONNIE,
@@ -126,7 +125,7 @@ impl Bench {
     }
 }
 
-/// One run.
+/// The outcome of one run.
 pub struct Cell(pub FilesOutcome);
 
 impl Cell {
@@ -177,11 +176,10 @@ pub const LOOKED_AT: [(Bench, u64); 2] = [(Bench::Bonnie, 16 << 20), (Bench::Ioz
 /// otherwise (none in the figures), how the volume was mounted.
 type Place = (Bench, u64, Option<usize>, Variant);
 
-/// All runs.
+/// The outcomes of all runs.
 pub struct Cells(Runs<Place, Cell>);
 
 impl Cells {
-    /// Runs everything.
     pub fn run(watch: Watch<'_>) -> Result<Self, PaperError> {
         let figures = [Bench::Bonnie, Bench::Iozone]
             .into_iter()

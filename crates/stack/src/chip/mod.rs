@@ -20,7 +20,7 @@ const MAX_TIME: u64 = 3_600_000_000_000;
 /// A chip as described.
 #[derive(Clone, Debug)]
 pub struct ChipDescription {
-    /// What it is.
+    /// The chip model with all its parameters.
     pub spec: ChipSpec,
     /// The file that holds page data while the stack lives; none: memory, or nowhere.
     pub contents_file: Option<PathBuf>,

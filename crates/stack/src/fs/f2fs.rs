@@ -29,7 +29,6 @@ const KEYS: [&str; 17] = [
     "ordered",
 ];
 
-/// F2FS.
 pub(super) struct F2fsKind;
 
 impl FsKind for F2fsKind {
@@ -59,7 +58,7 @@ impl FsKind for F2fsKind {
     }
 }
 
-/// F2FS as described.
+/// The settings of F2FS in a description.
 #[derive(Clone, Debug)]
 pub struct F2fsDescription {
     /// How it is made.

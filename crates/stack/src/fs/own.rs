@@ -80,7 +80,7 @@ pub trait DiskFs: Clone + fmt::Debug + Send + Sync + 'static {
     /// The mounted file system on a disk.
     type Mounted<D: BlockDevice>: FileSystem;
 
-    /// Takes its keys.
+    /// Reads the file system's keys from its section.
     fn take(section: &mut Section) -> Result<Self, DescriptionError>;
 
     /// What the crash explorer has to know. Unless you say more: files have several names and

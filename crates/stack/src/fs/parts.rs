@@ -24,9 +24,9 @@ pub enum Region {
     Super,
     /// ext: bitmaps of blocks and inodes.
     Bitmaps,
-    /// ext: inodes.
+    /// Blocks of inode tables, in ext.
     Inodes,
-    /// ext: the journal.
+    /// Blocks of the journal, in ext.
     Journal,
     /// ext: directories, block pointers, attributes.
     Structure,

@@ -15,7 +15,6 @@ const KEYS: [&str; 8] = [
     "scrub-bits",
 ];
 
-/// Page mapping.
 pub(super) const PAGE: DiskScheme = DiskScheme {
     name: "page",
     keys: &KEYS,

@@ -20,7 +20,7 @@ pub struct UbiDisk {
 }
 
 impl UbiDisk {
-    /// Formats the chip.
+    /// Formats the chip and attaches the volume.
     pub fn format(described: &UbiDescription, chip: Chip) -> Result<Self, BuildError> {
         Self::of(described, described.make(Tallied::new(chip))?)
     }

@@ -51,7 +51,7 @@ const LOG_KEYS: [&str; 5] = [
     "headers",
 ];
 
-/// UBI as described.
+/// The settings of UBI in a description.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UbiDescription {
     /// How the device is attached and run.

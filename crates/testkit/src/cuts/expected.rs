@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// What a path must hold after a cut. A file that is being changed may hold more than one thing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
-    /// Exactly these bytes.
+    /// The file holds exactly these bytes.
     Holds(Vec<u8>),
     /// Anything: it may be there or not, whole or in part.
     Open,

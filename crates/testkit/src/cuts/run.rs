@@ -19,11 +19,11 @@ pub struct Run {
 
 /// A disk as a cut of a run may leave it.
 pub struct State<'a> {
-    /// Which state.
+    /// The id that replays the state.
     pub id: CutId,
     /// The same in words, for messages.
     pub name: String,
-    /// The disk.
+    /// The disk as the cut leaves it.
     pub disk: Ram,
     /// What must be there.
     pub expected: &'a Expectations,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// A run of changes while it is made. Methods panic if the file system refuses a call, or if a file
 /// does not hold settled contents first.
 pub struct Story<F> {
-    /// The file system.
+    /// The file system under test.
     pub fs: F,
     /// What must be there from now on.
     pub now: Expectations,
@@ -157,7 +157,7 @@ impl<F: FileSystem> Story<F> {
         self.set(to, Expected::Holds(data));
     }
 
-    /// Makes a directory.
+    /// Makes a directory and remembers it.
     pub fn mkdir(&mut self, path: &str) {
         let (dir, name) = self.place(path);
         let by = Caller::root(NOW);

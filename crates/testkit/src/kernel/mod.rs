@@ -127,11 +127,11 @@ pub fn listed(name: &str, device: &str, kind: &str) -> String {
 
 /// Trees that both sides must see alike: ours, and what the kernel makes of it.
 pub struct BothWays<'m> {
-    /// Mounts a volume.
+    /// Mounts a volume with our driver.
     pub mount: Mount<'m>,
-    /// Checks a volume.
+    /// Checks a volume and panics on findings.
     pub assert_clean: AssertClean,
-    /// Makes our tree.
+    /// Makes the same tree as the kernel's script.
     pub plant: fn(&mut dyn FileSystem),
     /// Shell: loads the modules and defines `edit DEVICE KEY TYPE`.
     pub prelude: String,

@@ -19,7 +19,7 @@ use nandlab_mtd::{Mtd, MtdError};
 struct Both {
     ec: u32,
     image_seq: u32,
-    /// None: erased.
+    /// The volume header; `None` if the block is erased.
     vid: Option<VidHeader>,
     flips: bool,
 }

@@ -44,7 +44,7 @@ pub struct SuperBlock {
 /// Blocks that may have been written since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
-    /// Their numbers.
+    /// The numbers of the physical erase blocks in the pool.
     pub pebs: Vec<u32>,
     /// How many it may hold.
     pub max: u16,
@@ -53,9 +53,9 @@ pub struct Pool {
 /// A volume and its map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FmVolume {
-    /// Its id.
+    /// The id of the volume.
     pub id: u32,
-    /// Its kind.
+    /// The type of the volume.
     pub kind: VolumeKind,
     /// Bytes that its alignment leaves unused.
     pub data_pad: u32,
@@ -76,13 +76,13 @@ pub struct Fastmap {
     pub wl_pool: Pool,
     /// Free blocks, without the pools'.
     pub free: Vec<(u32, u32)>,
-    /// Mapped blocks.
+    /// Mapped blocks, each with its erase counter.
     pub used: Vec<(u32, u32)>,
     /// Mapped blocks that are to be moved.
     pub scrub: Vec<(u32, u32)>,
     /// Blocks that are to be erased.
     pub erase: Vec<(u32, u32)>,
-    /// Bad blocks.
+    /// The number of bad blocks.
     pub bad: u32,
     /// The volumes, the layout volume among them.
     pub volumes: Vec<FmVolume>,

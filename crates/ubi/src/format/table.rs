@@ -25,11 +25,11 @@ pub struct Record {
     pub alignment: u32,
     /// Bytes that the alignment leaves unused.
     pub data_pad: u32,
-    /// Its kind.
+    /// The type of the volume.
     pub kind: VolumeKind,
     /// An update was begun and not finished.
     pub updating: bool,
-    /// Its name.
+    /// The name of the volume.
     pub name: String,
     /// See [`FLAG_AUTORESIZE`] and [`FLAG_SKIP_CHECK`].
     pub flags: u8,

@@ -28,16 +28,16 @@ const ENTRY: usize = 64;
 /// What an entry says of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Erased.
+    /// The block is erased and free.
     Free,
     /// Holds the logical block of the entry's header.
     Mapped,
-    /// To be erased.
+    /// The block waits for its erase.
     #[default]
     Dirty,
-    /// Bad.
+    /// The block is marked bad.
     Bad,
-    /// UBIL's own.
+    /// UBIL keeps its own data in the block.
     Memory,
     /// To be left alone.
     Preserved,
@@ -55,15 +55,15 @@ pub(super) const ROLES: [Role; 6] = [
 /// A block's erase counter and volume header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// The role of the block.
     pub role: Role,
-    /// Erases so far.
+    /// How often the block was erased.
     pub ec: u32,
     /// Which logical block it holds, if it is mapped.
     pub vid: VidHeader,
 }
 
-/// Where everything is.
+/// The superblock, which says where UBIL's other blocks are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Super {
     /// One more than that of the entry before.
@@ -76,11 +76,11 @@ pub struct Super {
     pub image_seq: u32,
     /// The two super blocks.
     pub blocks: [u32; 2],
-    /// Their erase counters.
+    /// Erase counters of the two superblock blocks.
     pub ecs: [u32; 2],
-    /// Where they are.
+    /// The blocks that hold the superblock.
     pub superblock: Superblock,
-    /// What commits are.
+    /// Where the commits lie and how they are written.
     pub commits: Commit,
     /// Of an incremental commit, the page of a copy in which the index begins.
     pub index: u32,
@@ -89,7 +89,7 @@ pub struct Super {
     /// The blocks of a commit under way, its log's among them, and others that may have been
     /// written whatever the commit says.
     pub future: Vec<u32>,
-    /// The log's blocks.
+    /// The blocks that hold the log.
     pub log: Vec<u32>,
     /// Of a chain, blocks for the next super blocks.
     pub spare: Vec<u32>,
@@ -177,7 +177,7 @@ impl Super {
         Some(bytes)
     }
 
-    /// From a page.
+    /// Reads the fields out of a page.
     pub fn parse(bytes: &[u8], shape: &Shape) -> Result<Self, FieldError> {
         let end = bytes.len().saturating_sub(4);
         rule(

@@ -26,17 +26,17 @@ const INDEX_HEADER: usize = 64;
 const PLACE: usize = 8;
 const LINE: usize = 28;
 const ANCHOR: usize = 64;
-/// No block.
+/// Stands for no block in a table.
 const NONE: u32 = u32::MAX;
 
 /// A volume as an index has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// Its id.
+    /// The id of the volume.
     pub id: u32,
-    /// Its kind.
+    /// The type of the volume.
     pub kind: VolumeKind,
-    /// Its logical blocks.
+    /// The logical erase blocks reserved for it.
     pub reserved: u32,
     /// Bytes at the end of each that its alignment leaves unused.
     pub data_pad: u32,
@@ -252,7 +252,7 @@ pub fn parse_lebs(
 }
 
 impl Index {
-    /// As on flash.
+    /// Returns the bytes of the structure on flash.
     pub fn encode(&self, commit: u64) -> Vec<u8> {
         let mut bytes = vec![0; INDEX_HEADER];
         let counts = [
@@ -302,7 +302,7 @@ impl Index {
         fine.then(|| index_bytes(leaves as usize, lines as usize))
     }
 
-    /// From flash.
+    /// Reads the fields out of the bytes on flash.
     pub fn parse(bytes: &[u8], commit: u64, shape: &Shape) -> Result<Self, FieldError> {
         value(0, "index magic", be32(bytes, 0), INDEX_MAGIC)?;
         let leaves = be32(bytes, 16);
@@ -459,7 +459,7 @@ impl Anchor {
         bytes
     }
 
-    /// From a page.
+    /// Reads the fields out of a page.
     pub fn parse(bytes: &[u8], shape: &Shape) -> Result<Self, FieldError> {
         value(0, "anchor magic", be32(bytes, 0), ANCHOR_MAGIC)?;
         value(

@@ -59,7 +59,7 @@ pub(crate) enum Supers {
     Chain(Chain),
 }
 
-/// UBIL's state.
+/// The superblock that counts now.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub current: Super,
@@ -117,7 +117,6 @@ impl Log {
         self.headers.get(peb as usize).copied().flatten()
     }
 
-    /// Bytes of memory.
     pub fn memory(&self) -> u64 {
         let tree = self.tree.as_ref().map_or(0, Tree::memory);
         list_bytes(&self.headers) + list_bytes(&self.pending) + list_bytes(&self.preserved) + tree

@@ -21,7 +21,6 @@ pub(crate) struct SuperBlock {
     pub next: Option<u32>,
 }
 
-/// Both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     /// Which has the newest entry.

@@ -26,7 +26,6 @@ use nandlab_mtd::{Mtd, MtdError};
 /// Free blocks that are known, if there are so many.
 const FREE_KNOWN: u32 = 24;
 
-/// The tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     /// The volumes whose logical blocks the table has, one after the other.
@@ -34,7 +33,7 @@ pub(crate) struct Tree {
     /// Where each leaf is; empty before the first commit.
     pub places: Vec<Place>,
     pub asleep: Vec<bool>,
-    /// How many are.
+    /// How many of the blocks are not read yet.
     sleeping: u32,
     /// Leaves of logical blocks that have changed. Those of physical blocks are
     /// [`crate::wear::Wear::changed`].
@@ -203,7 +202,6 @@ impl Tree {
         Some(found)
     }
 
-    /// Bytes of memory.
     pub fn memory(&self) -> u64 {
         list_bytes(&self.lines)
             + list_bytes(&self.places)

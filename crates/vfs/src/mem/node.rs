@@ -13,7 +13,6 @@ pub(super) enum Body {
     Special((u32, u32)),
 }
 
-/// An inode.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub kind: FileType,

@@ -218,7 +218,6 @@ impl Benchmark for Volume {
         }
     }
 
-    /// By number.
     fn name(&self, file: FileId) -> String {
         format!("aged-{}", file.0)
     }

@@ -19,7 +19,6 @@ use crate::{
 use alloc::{collections::BTreeSet, string::String};
 use nandlab_sim::{Rng, rng, with_defaults};
 
-/// The only file.
 const FILE: FileId = FileId(0);
 /// The version of a file's contents after the phase that wrote it; seeks count on from their own.
 const PUTC: u32 = 1;
@@ -51,7 +50,7 @@ pub enum BonniePhase {
 }
 
 impl BonniePhase {
-    /// All of them.
+    /// All phases in the order of a run.
     pub const ALL: [Self; 6] = [
         Self::Putc,
         Self::Rewrite,

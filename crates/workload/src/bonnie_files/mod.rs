@@ -19,7 +19,6 @@ use crate::{
 use alloc::{format, string::String};
 use nandlab_sim::{mix, with_defaults};
 
-/// The most files.
 const FILES_MAX: u64 = 1 << 24;
 /// The longest file in bytes.
 const BYTES_MAX: u64 = 1 << 30;

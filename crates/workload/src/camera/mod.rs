@@ -116,7 +116,6 @@ impl CameraSpec {
         }
     }
 
-    /// Photos in all.
     fn photos_in_all(&self) -> u32 {
         self.transactions.saturating_mul(self.photos)
     }
@@ -356,7 +355,6 @@ impl Camera {
         }
     }
 
-    /// Writes one entry.
     fn write_entry(&mut self, entry: u64, calls: &mut Calls) {
         let start = entry * self.spec.entry_bytes;
         let unit = self.spec.unit;

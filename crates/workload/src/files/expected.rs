@@ -11,9 +11,9 @@ use alloc::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("file {}: {call}: expected {expected}", .call.file().map_or(0, |file| file.0))]
 pub struct ExpectedError {
-    /// The call.
+    /// The call that breaks the stream's rules.
     pub call: FileCall,
-    /// What would do.
+    /// The state that the call needs.
     pub expected: &'static str,
 }
 
@@ -39,7 +39,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// No files yet.
+    /// Starts without any files.
     pub fn new(contents: Contents) -> Self {
         Self {
             contents,

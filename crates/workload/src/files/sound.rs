@@ -11,7 +11,7 @@ use alloc::{
 /// A stream that was run to its end.
 pub(crate) struct Sound {
     pub calls: Vec<(&'static str, FileCall)>,
-    /// What is left.
+    /// The contents that each file should have.
     pub expected: Expected,
 }
 

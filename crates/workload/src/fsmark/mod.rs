@@ -97,13 +97,13 @@ with_defaults! {
         pub bytes: u64 = 51_200,
         /// Bytes that are written at once (`-w`): 16384.
         pub piece: u64 = 16_384,
-        /// Threads (`-t`): 1.
+        /// The number of threads (`-t`): 1 by default.
         pub threads: u64 = 1,
         /// How files are made durable (`-S`): each before it is closed.
         pub sync: FsMarkSync = FsMarkSync::PerFile,
-        /// Loops (`-L`): 1.
+        /// The number of loops (`-L`): 1 by default.
         pub loops: u64 = 1,
-        /// Files stay (`-k`).
+        /// Whether files stay after the run (`-k`).
         pub keep: bool = false,
     }
 }

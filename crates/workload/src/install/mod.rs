@@ -36,7 +36,7 @@ with_defaults! {
     pub struct InstallSpec {
         /// Draws sizes and contents.
         pub seed: u64 = 1,
-        /// Applications: 30 (assumed).
+        /// The number of applications: 30 by default, assumed.
         pub apps: u64 = 30,
         /// Least and most bytes of a package: 1 MiB to 10 MiB (assumed).
         pub package: (u64, u64) = (1 << 20, 10 << 20),

@@ -19,7 +19,6 @@ use crate::{
 use alloc::{collections::BTreeSet, string::String};
 use nandlab_sim::with_defaults;
 
-/// The only file.
 const FILE: FileId = FileId(0);
 /// The longest file in bytes.
 const BYTES_MAX: u64 = 1 << 40;
@@ -49,7 +48,7 @@ pub enum IozoneTest {
 }
 
 impl IozoneTest {
-    /// All of them.
+    /// All phases in the order of a run.
     pub const ALL: [Self; 6] = [
         Self::Write,
         Self::Read,
@@ -141,7 +140,7 @@ enum Pass {
     RandomRead,
     RandomWrite,
     BackwardRead,
-    /// The first one.
+    /// Rewrites the first record again and again.
     RecordRewrite,
     StrideRead,
 }

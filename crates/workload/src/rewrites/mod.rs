@@ -19,7 +19,6 @@ use nandlab_sim::{Rng, rng, with_defaults};
 const BYTES_MAX: u64 = 1 << 40;
 /// The longest record in bytes.
 const RECORD_MAX: u64 = 16 << 20;
-/// The most files.
 const FILES_MAX: u64 = 1 << 10;
 /// The most records of a phase, and of all rounds together: each has a version of its own.
 const RECORDS_MAX: u64 = 1 << 30;
@@ -35,7 +34,7 @@ with_defaults! {
     pub struct RewritesSpec {
         /// Draws places and contents.
         pub seed: u64 = 1,
-        /// Files: 3.
+        /// The number of files: 3 by default.
         pub files: u64 = 3,
         /// Length of each in bytes, rounded down to whole records: 1 GiB.
         pub bytes: u64 = 1 << 30,
@@ -43,7 +42,7 @@ with_defaults! {
         pub record: u64 = 4096,
         /// Bytes that are first overwritten in all files: 256 MiB.
         pub spread: u64 = 256 << 20,
-        /// Rounds: 30.
+        /// The number of rounds: 30 by default.
         pub rounds: u64 = 30,
         /// Bytes that each overwrites: 256 MiB.
         pub round: u64 = 256 << 20,

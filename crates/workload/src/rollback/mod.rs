@@ -21,9 +21,9 @@ use crate::{
 use alloc::{string::String, vec::Vec};
 use nandlab_sim::{Rng, rng, with_defaults};
 
-/// The database.
+/// The file that holds the database.
 pub const DATABASE: FileId = FileId(0);
-/// Its journal.
+/// The file that holds the rollback journal.
 pub const JOURNAL: FileId = FileId(1);
 /// The phase that is measured.
 const TRANSACTIONS: &str = "transactions";
@@ -59,7 +59,7 @@ with_defaults! {
         pub pages: u64 = 256,
         /// Bytes of a page: 4096, SQLite's default.
         pub page: u64 = 4096,
-        /// Transactions: 100.
+        /// The number of transactions: 100 by default.
         pub transactions: u64 = 100,
         /// Pages that each changes beside the first: 1, an update of one row that changes no index.
         pub changed: u64 = 1,

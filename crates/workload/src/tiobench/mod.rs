@@ -23,7 +23,6 @@ use nandlab_sim::{mix, with_defaults};
 const BYTES_MAX: u64 = 1 << 40;
 /// The longest block in bytes.
 const BLOCK_MAX: u64 = 1 << 30;
-/// The most threads.
 const THREADS_MAX: u64 = 1 << 10;
 
 /// A part of a run, in the program's order.
@@ -31,16 +30,16 @@ const THREADS_MAX: u64 = 1 << 10;
 pub enum TiobenchPhase {
     /// Blocks in order into a new file.
     Write,
-    /// Blocks at random.
+    /// Writes blocks at random places.
     RandomWrite,
-    /// Blocks in order.
+    /// Reads blocks in ascending order.
     Read,
-    /// Blocks at random.
+    /// Reads blocks at random places.
     RandomRead,
 }
 
 impl TiobenchPhase {
-    /// All of them.
+    /// All phases in the order of a run.
     pub const ALL: [Self; 4] = [Self::Write, Self::RandomWrite, Self::Read, Self::RandomRead];
 
     /// Its name, also in [`FileCalls::phase`](crate::files::FileCalls::phase).

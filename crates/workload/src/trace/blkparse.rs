@@ -113,7 +113,7 @@ fn request(cursor: &mut Cursor<'_>, flush: Event, flags: Flags) -> Result<Option
     Ok(flags.flushes().then_some(flush))
 }
 
-/// The RWBS field.
+/// The letters of blkparse's RWBS field.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flags {
     op: Option<Op>,

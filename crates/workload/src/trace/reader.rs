@@ -26,7 +26,7 @@ with_defaults! {
 /// What became of the lines, over all passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lines read.
+    /// Lines that were read so far.
     pub lines: u64,
     /// Requests given out. A preflush or forced write of blkparse text makes more than one of a
     /// line.

@@ -22,9 +22,9 @@ use crate::{
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use nandlab_sim::{Rng, rng, with_defaults};
 
-/// The database.
+/// The file that holds the database.
 pub const DATABASE: FileId = FileId(0);
-/// Its write-ahead log.
+/// The file that holds the write-ahead log.
 pub const LOG: FileId = FileId(1);
 /// The phase of transactions, with the checkpoints that they run into.
 const TRANSACTIONS: &str = "transactions";
@@ -46,7 +46,7 @@ with_defaults! {
         pub pages: u64 = 256,
         /// Bytes of a page: 4096, SQLite's default.
         pub page: u64 = 4096,
-        /// Transactions: 1000.
+        /// The number of transactions: 1000 by default.
         pub transactions: u64 = 1000,
         /// Pages that each changes: 1, an update of one row that changes no index. A log needs no
         /// counter of changes in the first page.
@@ -93,7 +93,7 @@ impl WalSpec {
     }
 }
 
-/// What is planned.
+/// The next part of the plan.
 #[derive(Clone, Copy, Debug)]
 enum Pass {
     Transaction,

@@ -8,7 +8,6 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
 
-/// The volume.
 #[derive(Clone)]
 pub struct Judged(pub ExtVolume);
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(900);
 const VOLUME_BYTES: u64 = 32 << 20;
 const MIB: usize = 1 << 20;
-/// The ext superblock.
+/// Offset of ext's superblock in bytes.
 const EXT: usize = 1024;
 /// What e2fsck changes in it when it has recovered the journal, which is not the journal's
 /// business.
@@ -272,7 +272,7 @@ struct Ours {
     path: PathBuf,
     block: u32,
     map: Map,
-    /// The file's blocks.
+    /// The file's blocks on the file system.
     homes: Vec<u64>,
     /// What it holds behind the last committed transaction.
     contents: Vec<u8>,

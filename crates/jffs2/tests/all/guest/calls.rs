@@ -6,7 +6,7 @@ use nandlab_sim::mix;
 use nandlab_vfs::{Caller, Errno, FileSystem, Ino, NewNode, Rename, SetAttr, SetXattr, Sync, path};
 use std::fmt;
 
-/// One call.
+/// A call that both sides make.
 #[derive(Clone, Debug)]
 pub enum Call {
     Create(String),
@@ -86,7 +86,6 @@ impl Call {
         self.to_string().chars().next().unwrap()
     }
 
-    /// Makes the call.
     pub fn apply<F: FileSystem>(&self, fs: &mut F) -> Result<(), Errno> {
         match self {
             Self::Create(to) => made(fs, to, |fs, dir, name| {
@@ -200,9 +199,7 @@ fn found<F: FileSystem>(
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub seed: u64,
-    /// The most files.
     pub files: usize,
-    /// The longest file.
     pub file_bytes: u64,
     /// The most bytes of all files.
     pub live_bytes: u64,

@@ -40,7 +40,6 @@ pub const FUNCTIONS: &str = r#"
     attributes() { /play xattrs $1 >/tmp/attributes && send $2-attributes /tmp/attributes; }
 "#;
 
-/// The program `play`.
 pub fn player() -> Vec<u8> {
     tools::compiled(include_str!("play.c"))
 }

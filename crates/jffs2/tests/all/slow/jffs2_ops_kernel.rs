@@ -142,7 +142,7 @@ fn ours(calls: &[Call], seed: u64) -> (Rows, Image<Vec<u8>>) {
     (rows, fs.into_mtd().into_inner())
 }
 
-/// What `play` tells.
+/// Parses the rows that `play` reports.
 fn theirs(told: &[String]) -> Rows {
     told.iter()
         .map(|line| {

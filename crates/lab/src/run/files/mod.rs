@@ -92,7 +92,7 @@ impl FilesOutcome {
 pub struct Latency {
     /// The phase it belongs to.
     pub phase: &'static str,
-    /// What it was.
+    /// The kind of the call.
     pub op: Op,
     /// Virtual time from its begin to its end, ns.
     pub ns: Nanos,
@@ -248,7 +248,7 @@ fn notes(phases: &[PhaseOutcome]) -> Vec<String> {
     if told.len() > 1 { told } else { Vec::new() }
 }
 
-/// What playing gives.
+/// The figures of one played stream.
 struct Played {
     measured: Measured,
     /// What must be found.

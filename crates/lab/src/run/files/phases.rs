@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 pub struct Traffic {
     /// Reads, each counted once in every part of the volume that it touches.
     pub reads: u64,
-    /// Bytes read.
+    /// Bytes that reads returned.
     pub bytes_read: u64,
-    /// Writes, likewise.
+    /// Write calls that were served.
     pub writes: u64,
-    /// Bytes written.
+    /// Bytes that writes accepted.
     pub bytes_written: u64,
 }
 
@@ -32,9 +32,9 @@ pub struct Traffic {
 pub struct Below {
     /// Requests by part of the volume.
     pub parts: BTreeMap<Region, Traffic>,
-    /// Flushes.
+    /// Flushes that the device served.
     pub flushes: u64,
-    /// Calls of `remap`.
+    /// Calls of `remap` that the device served.
     pub remaps: u64,
     /// Sectors that they moved.
     pub remapped_sectors: u64,
@@ -62,7 +62,7 @@ impl Below {
     }
 }
 
-/// One phase, measured.
+/// The figures of one phase of a benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseOutcome {
     /// Its name; `unmount` for what followed the last call.
@@ -71,7 +71,7 @@ pub struct PhaseOutcome {
     pub first: Nanos,
     /// When its last call ended.
     pub last: Nanos,
-    /// Calls.
+    /// File calls that the phase made.
     pub calls: u64,
     /// Bytes that calls read.
     pub bytes_read: u64,
@@ -84,7 +84,7 @@ pub struct PhaseOutcome {
 }
 
 impl PhaseOutcome {
-    /// Virtual seconds.
+    /// Returns the virtual time of the phase in seconds.
     pub fn seconds(&self) -> f64 {
         (self.last - self.first) as f64 / 1e9
     }
@@ -104,7 +104,6 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// None yet.
     pub fn new() -> Self {
         Self {
             done: Vec::new(),

@@ -43,7 +43,7 @@ pub struct Shape {
 pub struct Transaction {
     /// Its own in a whole exploration.
     pub version: u32,
-    /// Each once.
+    /// The pages of the transaction, each once.
     pub pages: Vec<u64>,
 }
 

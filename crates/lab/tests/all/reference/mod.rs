@@ -242,7 +242,6 @@ platform `omap2420`. Without a preset you must give every number of the chip. `[
 any key with a number: reports show it beside the measured value.
 ";
 
-/// The whole page.
 fn page() -> String {
     let sentences: BTreeMap<&str, &str> = SENTENCES
         .lines()

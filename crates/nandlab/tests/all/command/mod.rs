@@ -10,7 +10,6 @@ pub const SMALL: &str = "[chip]\npreset = \"slc-2k\"\nblocks = 256\npages-per-bl
 pub struct Lab(tempfile::TempDir);
 
 impl Lab {
-    /// An empty directory.
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -20,12 +19,10 @@ impl Lab {
         self.0.path().join(name)
     }
 
-    /// Writes a file.
     pub fn write(&self, name: &str, bytes: &[u8]) {
         std::fs::write(self.path(name), bytes).unwrap();
     }
 
-    /// Runs the command.
     pub fn nandlab(&self, args: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_nandlab"))
             .args(args)

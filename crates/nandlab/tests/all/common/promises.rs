@@ -23,7 +23,7 @@ const OTHERS: [&str; 7] = [
     "./brief",
 ];
 
-/// What was promised.
+/// A promise that a call gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A file of `bytes` bytes of the noise from `offset` on is there for ever.

@@ -51,7 +51,6 @@ impl Shape {
         Image::new(dump.to_vec(), self.format()).unwrap()
     }
 
-    /// An erased flash.
     pub fn erased(self) -> Image<Vec<u8>> {
         self.load(&vec![0xFF; self.format().bytes(self.units) as usize])
     }

@@ -27,7 +27,6 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// A new volume.
     pub fn new(
         disk: Disk<'a>,
         amounts: &Amounts,

@@ -20,7 +20,7 @@ use std::error::Error;
 const BLOCK: u64 = 4096;
 /// The least request of a file's first filling. Tables and the journal are written in smaller ones.
 const LONG: u64 = 64 << 10;
-/// Draws the blocks.
+/// Seed of the random block choice.
 const SEED: u64 = 1;
 
 /// The recorded requests on a disk.
@@ -134,7 +134,7 @@ impl<'a> Recorded<'a> {
 struct Parts {
     /// Of mkfs and the mount.
     made: Vec<Request>,
-    /// Until the rounds.
+    /// Requests before the first round.
     filling: Vec<Request>,
     rounds: Vec<Request>,
 }

@@ -108,7 +108,6 @@ impl Tape {
     }
 }
 
-/// Sectors by region.
 pub fn regions(layout: Layout, sectors: &[(u64, &'static str)]) -> Writes {
     let mut writes = Writes::new(std::sync::Arc::new(layout));
     sectors

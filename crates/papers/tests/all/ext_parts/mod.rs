@@ -199,7 +199,7 @@ impl Volume {
     }
 }
 
-/// Writes by part.
+/// Counts of writes by part of the volume.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     blocks: BTreeMap<Part, u64>,

@@ -29,7 +29,6 @@ const AMPLE: u32 = 16_384;
 /// A guest without hardware support beside other tests is slow.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// A run.
 #[derive(Clone, Copy)]
 struct Case {
     mode: Mode,

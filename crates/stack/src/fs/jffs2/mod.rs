@@ -13,7 +13,6 @@ use nandlab_jffs2::{Choice, Compression, Format, Jffs2, Jffs2Volume, Options, PA
 use nandlab_pagecache::PageCache;
 use std::sync::Arc;
 
-/// JFFS2.
 pub(super) struct Jffs2Kind;
 
 impl FsKind for Jffs2Kind {
@@ -49,7 +48,7 @@ impl FsKind for Jffs2Kind {
     }
 }
 
-/// JFFS2 as described.
+/// The settings of JFFS2 in a description.
 #[derive(Clone, Debug)]
 pub struct Jffs2Description {
     /// How it is mounted.

@@ -23,7 +23,7 @@ struct Block {
     given_up: bool,
 }
 
-/// The plain map.
+/// A map that stands for the right answer.
 #[derive(Clone, Debug)]
 pub struct Model {
     blocks: Vec<Block>,
@@ -31,7 +31,7 @@ pub struct Model {
     pages: usize,
 }
 
-/// One call.
+/// A call on the volume.
 #[derive(Clone, Debug)]
 pub enum Op {
     Write(u32, usize, Vec<u32>),
@@ -196,7 +196,6 @@ impl Model {
         self.settle();
     }
 
-    /// Everything is durable.
     pub fn settle(&mut self) {
         for block in &mut self.blocks {
             if block.given_up {
@@ -364,7 +363,7 @@ fn out_of_blocks(error: &UbiError) -> bool {
     matches!(error, UbiError::ReadOnly(_) | UbiError::NoSpace { .. })
 }
 
-/// None: worn out.
+/// Attaches the chip; `None` if it is worn out.
 fn attached(chip: Chip, options: Options, id: &str) -> Option<Ubi<Chip>> {
     match Ubi::attach(chip, options) {
         Err(error) if out_of_blocks(&error) => None,

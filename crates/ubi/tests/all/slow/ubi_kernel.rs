@@ -218,7 +218,7 @@ struct Life {
     page: usize,
 }
 
-/// What happened.
+/// Counts of the events that a life met.
 #[derive(Debug, Default)]
 struct Happened {
     made: u32,
@@ -263,7 +263,6 @@ impl Life {
         }
     }
 
-    /// One operation.
     fn step(&mut self, round: u64, happened: &mut Happened) {
         let [_, data, aligned] = self.lasting;
         match (

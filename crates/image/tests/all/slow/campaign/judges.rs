@@ -12,7 +12,7 @@ pub enum Format {
     F2fs,
 }
 
-/// A tool's words.
+/// The verdict of a tool with its words.
 #[derive(Debug)]
 pub struct Said {
     /// The tool found nothing.
@@ -21,7 +21,6 @@ pub struct Said {
     pub crashed: bool,
     /// Complaints that [`KNOWN`] does not explain.
     pub unknown: Vec<String>,
-    /// All words.
     #[expect(dead_code, reason = "shown with a single case")]
     pub printed: String,
 }

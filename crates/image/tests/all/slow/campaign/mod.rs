@@ -27,7 +27,7 @@ const SHOWN: usize = 3;
 /// Which cases are run.
 #[derive(Clone, Copy, Debug)]
 enum Campaign {
-    /// So many.
+    /// So many images, drawn from this seed.
     Many { count: u64, seed: u64 },
     /// The case of this number.
     One(u64),

@@ -73,7 +73,6 @@ impl Code {
         }
     }
 
-    /// nandsim's parameter.
     pub fn parameter(self) -> String {
         match self {
             Self::Hamming => String::new(),

@@ -413,7 +413,7 @@ fn cells(format: &Format, all: &Tree, found: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// Since 1.16.
+/// Whether the tool reads trees, as it does since 1.16.
 fn takes_trees(dump: &str) -> bool {
     let help = Command::new(dump).arg("-h").output();
     help.is_ok_and(|help| {

@@ -110,7 +110,7 @@ pub const FORMATS: [Format; 4] = [
 
 /// How a tool ended.
 pub enum End {
-    /// By itself.
+    /// The program exited by itself.
     Status(ExitStatus),
     /// It was killed after a while.
     Hang,
